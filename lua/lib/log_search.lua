@@ -1,0 +1,18 @@
+--[[
+  The first index in [low, high) of the list whose entry passes test(at, total), or high if none does; with it, the entry's at
+  and total. Entries must fail up to some index and pass from there on.
+]]
+-- @include log_unpack
+local function log_search(key, low, high, test)
+  local found_at, found_total
+  while low < high do
+    local middle = math.floor((low + high) / 2)
+    local at, total = log_unpack(redis.call('LINDEX', key, middle))
+    if test(at, total) then
+      high, found_at, found_total = middle, at, total
+    else
+      low = middle + 1
+    end
+  end
+  return high, found_at, found_total
+end

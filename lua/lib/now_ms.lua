@@ -1,0 +1,6 @@
+--[[ The moment of this call in whole ms: the server's clock, or the one given (tests and simulation). ]]
+local function now_ms(given)
+  if given ~= '' then return tonumber(given) end
+  local time = redis.call('TIME')
+  return time[1] * 1000 + math.floor(time[2] / 1000)
+end

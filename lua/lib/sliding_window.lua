@@ -1,0 +1,20 @@
+--[[
+  Exact sliding window over a log from log_open. Returns retry (0 allowed, -1 never), remaining, reset, delay. Spends nothing:
+  see log_spend.
+]]
+-- @include log_search
+local function sliding_window(limit, now, cost, key, log)
+  local spent = log.total - log.gone
+  local reset = log.newest and log.newest - now + limit.window or 0
+  if cost == 0 then return 0, math.max(0, limit.quota - spent), reset, 0 end
+  if spent + cost <= limit.quota then return 0, limit.quota - spent - cost, limit.window, 0 end
+  if cost > limit.quota then return -1, math.max(0, limit.quota - spent), reset, 0 end
+  -- It fits once as many units have expired as are too many now: when the entry that spent the last of them does.
+  local enough = log.total + cost - limit.quota
+  local at = log.oldest
+  if log.oldest_total < enough then
+    local _, found = log_search(key, log.first + 1, redis.call('LLEN', key), function(_, total) return total >= enough end)
+    at = found or log.newest
+  end
+  return math.min(at, now) - now + limit.window, math.max(0, limit.quota - spent), reset, 0
+end

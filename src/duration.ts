@@ -1,0 +1,63 @@
+import { PolicyError, shown } from './errors.js'
+
+/** Whole milliseconds, or text: '250ms', '1s', '1m', '1h', '1d', '1h30m'. Must be > 0 and ≤ Number.MAX_SAFE_INTEGER ms. */
+export type Duration = number | string
+
+const UNITS = [
+  ['d', 86_400_000],
+  ['h', 3_600_000],
+  ['m', 60_000],
+  ['s', 1000],
+  ['ms', 1],
+] as const
+
+const TEXT = /^(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m(?!s))?(?:(\d+)s)?(?:(\d+)ms)?$/
+
+/**
+ * A duration in whole milliseconds.
+ *
+ * Units in text go from large to small, each at most once: d, h, m, s, ms. Throws `PolicyError` for 0, for fractions,
+ * for text without a unit, and for more than `Number.MAX_SAFE_INTEGER` ms (285 000 years).
+ */
+export function parseDuration(input: Duration): number {
+  const ms = millisecondsOf(input)
+  if (Number.isSafeInteger(ms) && ms > 0) return ms
+  throw new PolicyError(
+    `duration ${shown(input)}: expected whole milliseconds > 0, or text like "250ms", "1s", "1m", "1h", "1d", "1h30m"`,
+  )
+}
+
+/** As `parseDuration`, for the places where 0 means "do not wait" or "at once". `what` names the option in the error. */
+export function parseDurationOrZero(input: Duration, what: string): number {
+  if (input === 0) return 0
+  return parseOption(input, what)
+}
+
+/** As `parseDuration`; the error says which option was wrong. */
+export function parseOption(input: Duration, what: string): number {
+  try {
+    return parseDuration(input)
+  } catch (error) {
+    throw new PolicyError(`${what}: ${(error as Error).message}`)
+  }
+}
+
+/** The shortest text for a duration, '1h30m', which `parseDuration` reads back. */
+export function formatDuration(ms: number): string {
+  let rest = ms
+  let text = ''
+  for (const [unit, size] of UNITS) {
+    const count = Math.floor(rest / size)
+    if (count > 0) text += `${count}${unit}`
+    rest -= count * size
+  }
+  return text || '0ms'
+}
+
+function millisecondsOf(input: unknown): number {
+  if (typeof input === 'number') return input
+  if (typeof input !== 'string') return Number.NaN
+  const match = TEXT.exec(input)
+  if (!match || input === '') return Number.NaN
+  return UNITS.reduce((sum, [, size], i) => sum + Number(match[i + 1] ?? 0) * size, 0)
+}

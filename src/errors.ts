@@ -1,0 +1,57 @@
+/** What every error of this package is: a fault, never a refusal. `code` is stable; match on it rather than on the text. */
+export class SpillwayError extends Error {
+  readonly code: string = 'SPILLWAY'
+
+  constructor(message: string, options?: { cause?: unknown }) {
+    super(message, options)
+    this.name = new.target.name
+  }
+}
+
+/** A policy, a duration or an option that means nothing. Thrown when the object is built. */
+export class PolicyError extends SpillwayError {
+  override readonly code = 'SPILLWAY_POLICY'
+}
+
+/** A cost that is not an integer ≥ 0, or (where one waits for it) more than can ever fit. Nothing was spent. */
+export class CostError extends SpillwayError {
+  override readonly code = 'SPILLWAY_COST'
+}
+
+/** The turn would have come after the given timeout. Nothing was spent. */
+export class TimeoutError extends SpillwayError {
+  override readonly code = 'SPILLWAY_TIMEOUT'
+}
+
+/** Redis failed or did not answer in time; `cause` has the client's error. */
+export class StoreError extends SpillwayError {
+  override readonly code = 'SPILLWAY_STORE'
+}
+
+/** A shared object was used before its rate or its permits were set. */
+export class NotInitializedError extends SpillwayError {
+  override readonly code = 'SPILLWAY_NOT_INITIALIZED'
+}
+
+/** A lease ended before it was released: it expired, was deleted, or was released by force. */
+export class LeaseLostError extends SpillwayError {
+  override readonly code = 'SPILLWAY_LEASE_LOST'
+}
+
+/** A delivery that is no longer ours was acknowledged, put back, rejected or extended. Nothing changed. */
+export class StaleDeliveryError extends SpillwayError {
+  override readonly code = 'SPILLWAY_STALE_DELIVERY'
+}
+
+/** How a wrong value is shown in a message: its text and its type, never longer than a line. */
+export function shown(value: unknown): string {
+  if (typeof value === 'string') return JSON.stringify(value.length > 60 ? `${value.slice(0, 60)}…` : value)
+  if (typeof value === 'bigint') return `${value}n`
+  if (typeof value === 'function') return 'a function'
+  if (typeof value !== 'object' || value === null) return String(value)
+  if (Array.isArray(value)) return `an array of ${value.length}`
+  const name = value.constructor?.name
+  return name && name !== 'Object'
+    ? `an object of class ${name}`
+    : `an object { ${Object.keys(value).slice(0, 5).join(', ')} }`
+}

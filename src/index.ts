@@ -1,0 +1,27 @@
+export type { Clock } from './clock.js'
+export type { Decision, DecisionSource, Verdict } from './decision.js'
+export { type Duration, parseDuration } from './duration.js'
+export {
+  CostError,
+  LeaseLostError,
+  NotInitializedError,
+  PolicyError,
+  SpillwayError,
+  StaleDeliveryError,
+  StoreError,
+  TimeoutError,
+} from './errors.js'
+export type { StoreFailure } from './failure.js'
+export {
+  type AlgorithmName,
+  type Limit,
+  type LimitOptions,
+  type Policy,
+  type PolicyInput,
+  parsePolicy,
+} from './limit.js'
+export { RateLimiter, type RateLimiterOptions } from './limiter.js'
+export type { RedisClient } from './redis/client.js'
+export type { Charge, Store } from './store.js'
+export { MemoryStore, type MemoryStoreOptions } from './stores/memory.js'
+export { RedisStore, type RedisStoreOptions } from './stores/redis.js'

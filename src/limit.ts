@@ -1,0 +1,159 @@
+import { type Duration, formatDuration, parseOption } from './duration.js'
+import { PolicyError, shown } from './errors.js'
+
+/**
+ * How a limit counts.
+ *
+ * - `sliding-window` (default): exact log, at most `quota` in any span of `window`.
+ * - `fixed-window`: a counter that starts at a key's first request; up to twice `quota` across a boundary.
+ * - `sliding-counter`: two counters, weighted; constant state, approximate.
+ * - `token-bucket`: refills `quota` per window, holds `burst`.
+ * - `leaky-bucket`: shapes; admitted requests are told to wait (`delayMs`) so that they leave window/quota apart.
+ */
+export type AlgorithmName = 'fixed-window' | 'sliding-window' | 'sliding-counter' | 'token-bucket' | 'leaky-bucket'
+
+export const ALGORITHM_NAMES: readonly AlgorithmName[] = [
+  'fixed-window',
+  'sliding-window',
+  'sliding-counter',
+  'token-bucket',
+  'leaky-bucket',
+]
+
+/** One rule: `quota` units per `window`, counted for each key apart. */
+export interface LimitOptions {
+  /** Units per window; integer ≥ 0. 0 refuses everything. */
+  quota: number
+  window: Duration
+  /** Default 'sliding-window'. */
+  algorithm?: AlgorithmName
+  /** token-bucket: most units spendable at one instant; leaky-bucket: places in all. Integer ≥ 1, default `quota`. */
+  burst?: number
+  /** Default "100-per-1m". Names the limit in headers and store keys: printable ASCII, at most 64 characters. */
+  name?: string
+}
+
+/** '100/1m' · '100/1m token-bucket' · '100/1m token-bucket burst=20' · several joined with ';' · objects · a list of either. */
+export type PolicyInput = string | LimitOptions | ReadonlyArray<string | LimitOptions>
+
+/** A checked, frozen rule. Durations in ms. */
+export interface Limit {
+  readonly name: string
+  readonly quota: number
+  readonly windowMs: number
+  readonly burst: number
+  readonly algorithm: AlgorithmName
+}
+
+/** Limits decided together, all or none; names unique. */
+export type Policy = readonly Limit[]
+
+const TEXT = /^(\d+)\/([0-9a-z]+)$/
+const TEXT_FORM = 'expected "<quota>/<duration>", like "100/1m" (ms, s, m, h, d)'
+const OPTION_NAMES = new Set(['quota', 'window', 'algorithm', 'burst', 'name'])
+
+/** Reads a policy. Throws `PolicyError`, which says what was given and what was expected. */
+export function parsePolicy(input: PolicyInput): Policy {
+  const inputs = Array.isArray(input) ? input : [input]
+  const limits = inputs.flatMap(entry => (typeof entry === 'string' ? parseText(entry) : [parseLimit(entry)]))
+  if (limits.length === 0) throw new PolicyError('policy: given no limit, expected at least one, like "100/1m"')
+  const names = new Set<string>()
+  for (const { name } of limits) {
+    if (names.has(name)) {
+      throw new PolicyError(
+        `policy: two limits are named ${shown(name)}: give one a name of its own, like { quota: 100, window: "1m", name: "burst" }`,
+      )
+    }
+    names.add(name)
+  }
+  return Object.freeze(limits)
+}
+
+/** One limit from its options. */
+export function parseLimit(options: LimitOptions): Limit {
+  if (typeof options !== 'object' || options === null || Array.isArray(options)) {
+    throw new PolicyError(
+      `policy: given ${shown(options)}, expected text like "100/1m" or { quota: 100, window: "1m" }`,
+    )
+  }
+  for (const option of Object.keys(options)) {
+    if (!OPTION_NAMES.has(option)) {
+      throw new PolicyError(
+        `limit: unknown option ${shown(option)}, expected ${[...OPTION_NAMES].join(', ')}, like { quota: 100, window: "1m" }`,
+      )
+    }
+  }
+  const { quota, window, algorithm = 'sliding-window', burst } = options
+  if (!Number.isSafeInteger(quota) || quota < 0) {
+    throw new PolicyError(`limit: quota ${shown(quota)}: expected an integer ≥ 0 (0 refuses everything), like 100`)
+  }
+  const windowMs = parseOption(window, 'limit: window')
+  if (!ALGORITHM_NAMES.includes(algorithm)) {
+    throw new PolicyError(`limit: unknown algorithm ${shown(algorithm)}, expected one of ${ALGORITHM_NAMES.join(', ')}`)
+  }
+  const name = parseName(options.name ?? `${quota}-per-${formatDuration(windowMs)}`)
+  const limit = { name, quota, windowMs, burst: parseBurst(burst, quota, algorithm), algorithm }
+  refuseInexact(limit)
+  return Object.freeze(limit)
+}
+
+/** The text that `parsePolicy` reads back, without the name. */
+export function formatLimit(limit: Limit): string {
+  const burst = limit.burst === limit.quota ? '' : ` burst=${limit.burst}`
+  return `${limit.quota}/${formatDuration(limit.windowMs)} ${limit.algorithm}${burst}`
+}
+
+function parseText(text: string): Limit[] {
+  return text.split(';').map(part => {
+    const [rate = '', ...words] = part.trim().split(/\s+/)
+    const match = TEXT.exec(rate)
+    if (!match) throw new PolicyError(`limit ${shown(part.trim())}: ${TEXT_FORM}`)
+    const options: LimitOptions = { quota: Number(match[1]), window: match[2] }
+    for (const word of words) readWord(options, word, part.trim())
+    try {
+      return parseLimit(options)
+    } catch (error) {
+      throw new PolicyError(`limit ${shown(part.trim())}: ${(error as Error).message}; ${TEXT_FORM}`)
+    }
+  })
+}
+
+function readWord(options: LimitOptions, word: string, text: string): void {
+  const [, option, value] = /^(burst|name)=(.+)$/.exec(word) ?? []
+  if (option === 'burst') options.burst = /^\d+$/.test(value) ? Number(value) : Number.NaN
+  else if (option === 'name') options.name = value
+  else if (ALGORITHM_NAMES.includes(word as AlgorithmName)) options.algorithm = word as AlgorithmName
+  else {
+    throw new PolicyError(
+      `limit ${shown(text)}: unknown word ${shown(word)}, expected an algorithm (${ALGORITHM_NAMES.join(', ')}), ` +
+        `"burst=<units>" or "name=<name>", like "100/1m token-bucket burst=20"`,
+    )
+  }
+}
+
+function parseName(name: unknown): string {
+  if (typeof name === 'string' && /^[\x20-\x7e]{1,64}$/.test(name)) return name
+  throw new PolicyError(`limit: name ${shown(name)}: expected 1 to 64 printable ASCII characters, like "per-user"`)
+}
+
+function parseBurst(burst: number | undefined, quota: number, algorithm: AlgorithmName): number {
+  if (burst === undefined) return quota
+  if (algorithm !== 'token-bucket' && algorithm !== 'leaky-bucket') {
+    throw new PolicyError(
+      `limit: burst ${shown(burst)} with ${algorithm}: only token-bucket and leaky-bucket have a burst`,
+    )
+  }
+  if (Number.isSafeInteger(burst) && burst >= 1) return burst
+  throw new PolicyError(`limit: burst ${shown(burst)}: expected an integer ≥ 1, like 20`)
+}
+
+/** Buckets and weighted counters count in unit × ms; beyond 2⁵³ that would be rounded, and a rounded limit is no limit. */
+function refuseInexact({ quota, windowMs, burst, algorithm }: Limit): void {
+  if (algorithm === 'fixed-window' || algorithm === 'sliding-window') return
+  const units = Math.max(quota, burst)
+  if (units * windowMs <= Number.MAX_SAFE_INTEGER) return
+  throw new PolicyError(
+    `limit: ${units} units × ${windowMs} ms is more than 2^53, beyond which ${algorithm} could not count exactly: ` +
+      'expected a smaller quota or a shorter window, like the same rate per hour',
+  )
+}

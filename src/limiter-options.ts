@@ -1,0 +1,100 @@
+import { type Duration, parseOption } from './duration.js'
+import { PolicyError, shown } from './errors.js'
+import type { StoreFailure } from './failure.js'
+import { type Policy, type PolicyInput, parsePolicy } from './limit.js'
+import type { Store } from './store.js'
+
+export interface RateLimiterOptions {
+  policy: PolicyInput
+  /** Default: a `MemoryStore` of its own. */
+  store?: Store
+  /** Default 'default'. Two limiters with the same name and limit share their counts, others never do. */
+  name?: string
+  /** Default 50 ms: a store that has not answered by then has failed for this decision. */
+  deadline?: Duration
+  /** Default 'local'. */
+  onStoreFailure?: StoreFailure
+  /**
+   * (0, 1], default 1: the part of the quota that one process grants alone while the store fails, rounded down, at least 1;
+   * 1 / processes is exact.
+   */
+  localShare?: number
+  /** Default true (10 000 keys): a key that the store denied is refused in process until its retryAfter ends. */
+  denyCache?: boolean | number
+  /** Default false: decide and report, but always allow. */
+  shadow?: boolean
+}
+
+/** The options, checked and with their defaults. */
+export interface LimiterSettings {
+  readonly policy: Policy
+  readonly store: Store | undefined
+  readonly name: string
+  readonly deadlineMs: number
+  readonly onStoreFailure: StoreFailure
+  readonly localShare: number
+  readonly denyCacheKeys: number
+  readonly shadow: boolean
+}
+
+const NAMES = new Set(['policy', 'store', 'name', 'deadline', 'onStoreFailure', 'localShare', 'denyCache', 'shadow'])
+const FAILURES: readonly unknown[] = ['local', 'open', 'closed']
+
+/** Checks the options of a `RateLimiter`; throws `PolicyError`. */
+export function parseLimiterOptions(options: RateLimiterOptions): LimiterSettings {
+  if (typeof options !== 'object' || options === null) {
+    throw new PolicyError(`RateLimiter: given ${shown(options)}, expected options like { policy: "100/1m" }`)
+  }
+  for (const option of Object.keys(options)) {
+    if (!NAMES.has(option)) {
+      throw new PolicyError(`RateLimiter: unknown option ${shown(option)}, expected ${[...NAMES].join(', ')}`)
+    }
+  }
+  const { store, name = 'default', deadline = 50, onStoreFailure = 'local', localShare = 1 } = options
+  if (options.policy === undefined) throw new PolicyError('RateLimiter: no policy given, expected one like "100/1m"')
+  if (store !== undefined) checkStore(store)
+  if (typeof name !== 'string' || name === '') {
+    throw new PolicyError(`RateLimiter: name ${shown(name)}: expected a text that is not empty, like "login"`)
+  }
+  if (!FAILURES.includes(onStoreFailure)) {
+    throw new PolicyError(`RateLimiter: onStoreFailure ${shown(onStoreFailure)}: expected "local", "open" or "closed"`)
+  }
+  if (!(typeof localShare === 'number' && localShare > 0 && localShare <= 1)) {
+    throw new PolicyError(
+      `RateLimiter: localShare ${shown(localShare)}: expected a number above 0 and up to 1, like 0.25 for four processes`,
+    )
+  }
+  return {
+    policy: parsePolicy(options.policy),
+    store,
+    name,
+    deadlineMs: parseOption(deadline, 'RateLimiter: deadline'),
+    onStoreFailure,
+    localShare,
+    denyCacheKeys: parseDenyCache(options.denyCache),
+    shadow: parseFlag(options.shadow, 'shadow'),
+  }
+}
+
+function parseDenyCache(denyCache: boolean | number = true): number {
+  if (typeof denyCache === 'boolean') return denyCache ? 10_000 : 0
+  if (Number.isSafeInteger(denyCache) && denyCache >= 0) return denyCache
+  throw new PolicyError(
+    `RateLimiter: denyCache ${shown(denyCache)}: expected true, false or a number of keys ≥ 0, like 10_000`,
+  )
+}
+
+function parseFlag(flag: boolean | undefined, option: string): boolean {
+  if (flag === undefined || typeof flag === 'boolean') return flag ?? false
+  throw new PolicyError(`RateLimiter: ${option} ${shown(flag)}: expected true or false`)
+}
+
+function checkStore(store: Store): void {
+  for (const method of ['consume', 'peek', 'refund', 'reset'] as const) {
+    if (typeof store?.[method] !== 'function') {
+      throw new PolicyError(
+        `RateLimiter: store ${shown(store)} has no ${method}(): expected a store, like new MemoryStore() or new RedisStore(client)`,
+      )
+    }
+  }
+}

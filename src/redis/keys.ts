@@ -1,0 +1,24 @@
+import { createHash } from 'node:crypto'
+
+const PLAIN = /^[A-Za-z0-9_.@/~ -]+$/
+const SPECIAL = /[%{}:#\p{Cc}\p{Cs}]/gu
+/** Longer keys are hashed: nobody needs to read them, and everybody would pay for them. */
+const LONGEST = 200
+
+/**
+ * A name as one segment of a Redis key. No two names give the same segment, and none holds a brace or a colon: braces would
+ * move the hash tag of a cluster, a colon would let one client's key look like another's. A lone surrogate is escaped too,
+ * because UTF-8 has no room for it and two of them would meet.
+ */
+export function keySegment(name: string): string {
+  if (name.length <= LONGEST && PLAIN.test(name)) return name
+  if (name === '') return '%'
+  // Bytes of UTF-16, so that lone surrogates count here as well.
+  if (name.length > LONGEST) return `#${createHash('sha256').update(Buffer.from(name, 'utf16le')).digest('base64url')}`
+  return name.replace(SPECIAL, escapeUnit)
+}
+
+function escapeUnit(unit: string): string {
+  const code = unit.charCodeAt(0)
+  return code < 256 ? `%${code.toString(16).padStart(2, '0')}` : `%u${code.toString(16)}`
+}

@@ -1,0 +1,58 @@
+import type { Verdict } from '../decision.js'
+import { StoreError } from '../errors.js'
+import type { Limit } from '../limit.js'
+
+/** Limits as the scripts read them: how many, then four arguments each. */
+export function limitArguments(limits: readonly Limit[]): string[] {
+  return [
+    String(limits.length),
+    ...limits.flatMap(({ algorithm, quota, windowMs, burst }) => [
+      algorithm,
+      String(quota),
+      String(windowMs),
+      String(burst),
+    ]),
+  ]
+}
+
+/** Reads the row of numbers that the consume script answers, one decision after another. */
+export class VerdictReader {
+  #at = 0
+
+  constructor(
+    readonly reply: readonly unknown[],
+    readonly limits: readonly Limit[],
+  ) {}
+
+  /** The verdicts of the next decision, or the error that it alone met. */
+  next(): readonly Verdict[] | StoreError {
+    const verdicts = new Array<Verdict>(this.limits.length)
+    for (let i = 0; i < verdicts.length; i++) {
+      const first = this.#number()
+      if (Number.isNaN(first)) return new StoreError(`Redis could not decide: ${String(this.reply[this.#at - 1])}`)
+      verdicts[i] = this.#verdict(this.limits[i], first)
+    }
+    return verdicts
+  }
+
+  #verdict(limit: Limit, first: number): Verdict {
+    const allowed = first >= 0
+    const resetAfterMs = this.#duration()
+    if (!allowed) {
+      return { limit, allowed, remaining: -1 - first, retryAfterMs: this.#duration(), resetAfterMs, delayMs: 0 }
+    }
+    const delayMs = limit.algorithm === 'leaky-bucket' ? this.#duration() : 0
+    return { limit, allowed, remaining: first, retryAfterMs: 0, resetAfterMs, delayMs }
+  }
+
+  #duration(): number {
+    const ms = this.#number()
+    return ms < 0 ? Number.POSITIVE_INFINITY : ms
+  }
+
+  // Clients can be told to answer numbers as text or as bigint.
+  #number(): number {
+    const value = this.reply[this.#at++]
+    return typeof value === 'number' ? value : Number(value)
+  }
+}

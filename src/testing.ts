@@ -1,0 +1,33 @@
+import type { Clock } from './clock.js'
+import { PolicyError, shown } from './errors.js'
+
+/**
+ * A clock that stands still until it is told to move: give it to a `MemoryStore` or a `RedisStore` and tests never wait.
+ * It may also be set back, as real clocks are.
+ */
+export class ManualClock implements Clock {
+  #nowMs: number
+
+  /** Starts at `nowMs`, ms since the epoch; default 0. */
+  constructor(nowMs = 0) {
+    this.#nowMs = finite(nowMs)
+  }
+
+  now(): number {
+    return this.#nowMs
+  }
+
+  /** Moves by `ms`; a negative number moves back. */
+  advance(ms: number): void {
+    this.#nowMs += finite(ms)
+  }
+
+  set(nowMs: number): void {
+    this.#nowMs = finite(nowMs)
+  }
+}
+
+function finite(ms: number): number {
+  if (Number.isFinite(ms)) return ms
+  throw new PolicyError(`ManualClock: ${shown(ms)} is no time: expected a finite number of milliseconds, like 60_000`)
+}
