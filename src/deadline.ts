@@ -12,10 +12,13 @@ interface Pending {
  */
 export class Deadline {
   #queue: Pending[] = []
-  #head = 0
   #timer: ReturnType<typeof setTimeout> | undefined
 
-  constructor(readonly ms: number) {}
+  /** `onLate` is told when an answer comes after its deadline. */
+  constructor(
+    readonly ms: number,
+    readonly onLate: () => void = () => {},
+  ) {}
 
   /** What `answer` resolves or rejects with, or a `StoreError` when the time is over; a later answer changes nothing. */
   hold<T>(answer: Promise<T>): Promise<T> {
@@ -29,6 +32,7 @@ export class Deadline {
       this.#timer ??= setTimeout(() => this.#expire(), this.ms)
       answer.then(
         value => {
+          if (pending.settled) this.onLate()
           pending.settled = true
           resolve(value)
         },
@@ -43,20 +47,17 @@ export class Deadline {
   #expire(): void {
     this.#timer = undefined
     const now = performance.now()
-    while (this.#head < this.#queue.length) {
-      const pending = this.#queue[this.#head]
-      // A timer may fire a fraction of a ms early.
-      if (!pending.settled && pending.endsAt > now + 0.5) {
-        this.#timer = setTimeout(() => this.#expire(), Math.ceil(pending.endsAt - now))
-        break
-      }
+    let done = 0
+    for (const pending of this.#queue) {
       if (!pending.settled) {
+        if (pending.endsAt > now) break
         pending.settled = true
         pending.expire()
       }
-      this.#head++
+      done++
     }
-    this.#queue = this.#queue.slice(this.#head)
-    this.#head = 0
+    this.#queue = this.#queue.slice(done)
+    const next = this.#queue[0]
+    if (next !== undefined) this.#timer = setTimeout(() => this.#expire(), Math.max(1, Math.ceil(next.endsAt - now)))
   }
 }

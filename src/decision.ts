@@ -12,6 +12,8 @@ export interface Verdict {
   readonly resetAfterMs: number
   /** leaky-bucket: wait this long before proceeding; else 0. */
   readonly delayMs: number
+  /** True when the key is denied because it was blocked (`RateLimiter.block`), whatever it has spent. */
+  readonly blocked?: true
 }
 
 /** Who gave the answer: the store, a denial remembered in process, or the failure policy. */
@@ -42,32 +44,7 @@ function isStricter(a: Verdict, b: Verdict): boolean {
   return a.allowed ? a.remaining < b.remaining : a.retryAfterMs > b.retryAfterMs
 }
 
-/** The decision that a set of verdicts amounts to. An allowed one carries the longest delay that any limit asks for. */
-export function decide(
-  key: string,
-  cost: number,
-  verdicts: readonly Verdict[],
-  source: DecisionSource,
-  degraded = false,
-): Decision {
-  const strict = verdicts.length === 1 ? verdicts[0] : strictest(verdicts)
-  return {
-    limit: strict.limit,
-    allowed: strict.allowed,
-    remaining: strict.remaining,
-    retryAfterMs: strict.retryAfterMs,
-    resetAfterMs: strict.resetAfterMs,
-    delayMs: strict.allowed && verdicts.length > 1 ? longestDelay(verdicts) : strict.delayMs,
-    key,
-    cost,
-    verdicts,
-    source,
-    degraded,
-  }
-}
-
-function longestDelay(verdicts: readonly Verdict[]): number {
-  let longest = 0
-  for (const { delayMs } of verdicts) if (delayMs > longest) longest = delayMs
-  return longest
+/** The same verdict of a key that is blocked for so long. */
+export function blockedVerdict(verdict: Verdict, forMs: number): Verdict {
+  return { ...verdict, allowed: false, retryAfterMs: Math.max(verdict.retryAfterMs, forMs), delayMs: 0, blocked: true }
 }

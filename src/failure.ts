@@ -1,7 +1,9 @@
-import { systemClock } from './clock.js'
-import { type Decision, decide, type Verdict } from './decision.js'
+import type { Clock } from './clock.js'
+import type { Decision, Verdict } from './decision.js'
 import type { Limit } from './limit.js'
-import type { Charge, Store } from './store.js'
+import type { LimiterKey } from './limiter-key.js'
+import { decide } from './ruling.js'
+import type { Charge } from './store.js'
 import { MemoryStore } from './stores/memory.js'
 
 /**
@@ -21,38 +23,41 @@ export class FailurePolicy {
   constructor(
     readonly kind: StoreFailure,
     readonly localShare: number,
-    readonly store: Store,
+    readonly clock: Clock | undefined,
   ) {}
 
-  consume(key: string, charges: readonly Charge[], cost: number): Decision {
-    if (this.kind === 'local') return this.#decideLocally('consume', key, charges, cost)
-    return this.#decideFlatly(key, charges, cost)
+  consume(key: LimiterKey, charges: readonly Charge[], cost: number): Decision {
+    return this.#decide('consume', key, charges, cost)
   }
 
-  peek(key: string, charges: readonly Charge[], cost: number): Decision {
-    if (this.kind === 'local') return this.#decideLocally('peek', key, charges, cost)
-    return this.#decideFlatly(key, charges, cost)
+  peek(key: LimiterKey, charges: readonly Charge[], cost: number): Decision {
+    return this.#decide('peek', key, charges, cost)
   }
 
   close(): void {
     this.#local?.close()
   }
 
-  #decideLocally(verb: 'consume' | 'peek', key: string, charges: readonly Charge[], cost: number): Decision {
-    this.#local ??= new MemoryStore({ clock: this.store.clock ?? systemClock })
-    const local = charges.map(charge => ({ ...charge, limit: this.#shareOf(charge.limit) }))
-    return decide(key, cost, this.#local[verb](local, cost), 'fallback', true)
+  #decide(verb: 'consume' | 'peek', key: LimiterKey, charges: readonly Charge[], cost: number): Decision {
+    if (this.kind !== 'local') return this.#decideFlatly(key, charges, cost)
+    this.#local ??= new MemoryStore({ clock: this.clock })
+    const shares = charges.map(charge => ({ ...charge, limit: this.#shareOf(charge.limit) }))
+    const verdicts = this.#local[verb](shares, cost)
+    const spending =
+      verb === 'consume' ? { key, store: this.#local, charges: shares, at: this.#local.clock.now() } : undefined
+    return decide(key, cost, verdicts, 'fallback', true, spending)
   }
 
-  #decideFlatly(key: string, charges: readonly Charge[], cost: number): Decision {
+  #decideFlatly(key: LimiterKey, charges: readonly Charge[], cost: number): Decision {
     const allowed = this.kind === 'open'
+    const waitMs = allowed ? 0 : CLOSED_RETRY_MS
     const verdicts = charges.map(
       ({ limit }): Verdict => ({
         limit,
         allowed,
         remaining: allowed ? Math.max(0, limit.quota - cost) : 0,
-        retryAfterMs: allowed ? 0 : CLOSED_RETRY_MS,
-        resetAfterMs: allowed ? 0 : CLOSED_RETRY_MS,
+        retryAfterMs: waitMs,
+        resetAfterMs: waitMs,
         delayMs: 0,
       }),
     )

@@ -21,6 +21,8 @@ export {
   parsePolicy,
 } from './limit.js'
 export { RateLimiter, type RateLimiterOptions } from './limiter.js'
+export type { LimiterKey } from './limiter-key.js'
+export type { Observer } from './observer.js'
 export type { RedisClient } from './redis/client.js'
 export type { Charge, Store } from './store.js'
 export { MemoryStore, type MemoryStoreOptions } from './stores/memory.js'

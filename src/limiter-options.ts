@@ -2,7 +2,8 @@ import { type Duration, parseOption } from './duration.js'
 import { PolicyError, shown } from './errors.js'
 import type { StoreFailure } from './failure.js'
 import { type Policy, type PolicyInput, parsePolicy } from './limit.js'
-import type { Store } from './store.js'
+import { OBSERVER_METHODS, type Observer } from './observer.js'
+import { DEFAULT_LIMITER, type Store } from './store.js'
 
 export interface RateLimiterOptions {
   policy: PolicyInput
@@ -21,8 +22,10 @@ export interface RateLimiterOptions {
   localShare?: number
   /** Default true (10 000 keys): a key that the store denied is refused in process until its retryAfter ends. */
   denyCache?: boolean | number
-  /** Default false: decide and report, but always allow. */
+  /** Default false: decide and report, but always allow. The verdicts tell what would have been. */
   shadow?: boolean
+  /** What may be watched: decisions, failures of the store, the breaker. */
+  observer?: Observer
 }
 
 /** The options, checked and with their defaults. */
@@ -35,9 +38,20 @@ export interface LimiterSettings {
   readonly localShare: number
   readonly denyCacheKeys: number
   readonly shadow: boolean
+  readonly observer: Observer | undefined
 }
 
-const NAMES = new Set(['policy', 'store', 'name', 'deadline', 'onStoreFailure', 'localShare', 'denyCache', 'shadow'])
+const NAMES = new Set([
+  'policy',
+  'store',
+  'name',
+  'deadline',
+  'onStoreFailure',
+  'localShare',
+  'denyCache',
+  'shadow',
+  'observer',
+])
 const FAILURES: readonly unknown[] = ['local', 'open', 'closed']
 
 /** Checks the options of a `RateLimiter`; throws `PolicyError`. */
@@ -50,7 +64,7 @@ export function parseLimiterOptions(options: RateLimiterOptions): LimiterSetting
       throw new PolicyError(`RateLimiter: unknown option ${shown(option)}, expected ${[...NAMES].join(', ')}`)
     }
   }
-  const { store, name = 'default', deadline = 50, onStoreFailure = 'local', localShare = 1 } = options
+  const { store, name = DEFAULT_LIMITER, deadline = 50, onStoreFailure = 'local', localShare = 1 } = options
   if (options.policy === undefined) throw new PolicyError('RateLimiter: no policy given, expected one like "100/1m"')
   if (store !== undefined) checkStore(store)
   if (typeof name !== 'string' || name === '') {
@@ -73,6 +87,7 @@ export function parseLimiterOptions(options: RateLimiterOptions): LimiterSetting
     localShare,
     denyCacheKeys: parseDenyCache(options.denyCache),
     shadow: parseFlag(options.shadow, 'shadow'),
+    observer: parseObserver(options.observer),
   }
 }
 
@@ -87,6 +102,16 @@ function parseDenyCache(denyCache: boolean | number = true): number {
 function parseFlag(flag: boolean | undefined, option: string): boolean {
   if (flag === undefined || typeof flag === 'boolean') return flag ?? false
   throw new PolicyError(`RateLimiter: ${option} ${shown(flag)}: expected true or false`)
+}
+
+function parseObserver(observer: Observer | undefined): Observer | undefined {
+  if (observer === undefined) return undefined
+  for (const method of OBSERVER_METHODS) {
+    const given = observer?.[method]
+    if (given === undefined || typeof given === 'function') continue
+    throw new PolicyError(`RateLimiter: observer.${method} ${shown(given)}: expected a function`)
+  }
+  return observer
 }
 
 function checkStore(store: Store): void {

@@ -1,52 +1,71 @@
-import { Deadline } from './deadline.js'
-import { type Decision, decide, type Verdict } from './decision.js'
-import { CostError, PolicyError, StoreError, shown } from './errors.js'
+import { type Clock, monotonicClock } from './clock.js'
+import type { Decision, Verdict } from './decision.js'
+import { DenyCache } from './deny-cache.js'
+import { type Duration, parseOption } from './duration.js'
+import { CostError, PolicyError, shown } from './errors.js'
 import { FailurePolicy } from './failure.js'
+import { GuardedStore, isPromise } from './guarded-store.js'
 import type { Policy } from './limit.js'
-import { type LimiterSettings, parseLimiterOptions, type RateLimiterOptions } from './limiter-options.js'
+import { chargesOf, type LimiterKey } from './limiter-key.js'
+import { parseLimiterOptions, type RateLimiterOptions } from './limiter-options.js'
+import { notify, type Observer } from './observer.js'
+import { allowAnyway, decide, takeSpending } from './ruling.js'
+import { corrections } from './settlement.js'
 import { type Charge, DEFAULT_LIMITER, type Store } from './store.js'
 import { MemoryStore } from './stores/memory.js'
 
 export type { RateLimiterOptions } from './limiter-options.js'
 
 /**
- * A policy over a store. `consume` decides one request now, which is what a server wants; `peek` only looks.
+ * A policy over a store. `consume` decides one request now, which is what a server wants; `acquire` waits its turn; `peek` only
+ * looks.
  *
- * Options are checked here: `PolicyError`. A decision never takes longer than `deadline`, whatever the store does.
+ * A key is a text, or a record with a key for each limit by its name, `{ 'per-ip': '192.0.2.1', 'per-user': '42' }`; a limit
+ * without a key in it is not asked. Options are checked here: `PolicyError`. A decision never takes longer than `deadline`,
+ * whatever the store does.
  */
 export class RateLimiter {
   readonly policy: Policy
-  readonly #settings: LimiterSettings
   readonly #store: Store
   readonly #ownsStore: boolean
+  readonly #guarded: GuardedStore
   readonly #limiter: string | undefined
-  readonly #deadline: Deadline
   readonly #failure: FailurePolicy
+  readonly #denials: DenyCache | undefined
+  readonly #clock: Clock
+  readonly #observer: Observer | undefined
+  readonly #shadow: boolean
 
   constructor(options: RateLimiterOptions) {
     const settings = parseLimiterOptions(options)
-    this.#settings = settings
+    const store: Store = settings.store ?? new MemoryStore()
     this.policy = settings.policy
+    this.#store = store
     this.#ownsStore = settings.store === undefined
-    this.#store = settings.store ?? new MemoryStore()
+    this.#guarded = new GuardedStore(store, settings.deadlineMs, settings.observer)
     this.#limiter = settings.name === DEFAULT_LIMITER ? undefined : settings.name
-    this.#deadline = new Deadline(settings.deadlineMs)
-    this.#failure = new FailurePolicy(settings.onStoreFailure, settings.localShare, this.#store)
+    this.#failure = new FailurePolicy(settings.onStoreFailure, settings.localShare, store.clock)
+    this.#clock = store.clock ?? monotonicClock
+    this.#observer = settings.observer
+    this.#shadow = settings.shadow
+    // A memory store refuses as fast as a cache would, and is never out of date.
+    if (settings.denyCacheKeys > 0 && !(store instanceof MemoryStore)) {
+      this.#denials = DenyCache.of(store, settings.name, settings.denyCacheKeys)
+    }
   }
 
   /**
    * Spends `cost` (default 1) if every limit allows it; a denied request spends nothing.
    *
    * A denial resolves; so does an outage (by the failure policy, `degraded`). Rejects only with `CostError` (anything but an
-   * integer ≥ 0) or `PolicyError` (a key that is no text), before anything changes. A cost of 0 changes nothing. To wait
-   * instead of being refused, use `acquire`.
+   * integer ≥ 0) or `PolicyError` (a key that is none), before anything changes. A cost of 0 changes nothing.
    */
-  consume(key: string, cost = 1): Promise<Decision> {
+  consume(key: LimiterKey, cost = 1): Promise<Decision> {
     return this.#decide('consume', key, cost)
   }
 
   /** The decision that `consume` would give, spending nothing. With cost 0: how things stand. */
-  peek(key: string, cost = 1): Promise<Decision> {
+  peek(key: LimiterKey, cost = 1): Promise<Decision> {
     return this.#decide('peek', key, cost)
   }
 
@@ -54,16 +73,49 @@ export class RateLimiter {
    * Gives back at most what is spent, newest first; a window that runs goes on. Default 1. Rejects with `StoreError`, within
    * the deadline, when the store fails.
    */
-  async refund(key: string, cost = 1): Promise<void> {
+  async refund(key: LimiterKey, cost = 1): Promise<void> {
     checkCost(cost)
     const charges = this.#charges(key)
-    await this.#ask(() => this.#store.refund(charges, cost))
+    await this.#change(key, store => store.refund(charges, cost))
+  }
+
+  /**
+   * Corrects what an allowed decision was charged, once its real cost is known: gives back what was too much, as far as it is
+   * still counted, or charges what was too little, even if that does not fit (the key then waits the longer).
+   *
+   * Settles a decision once; a second time, or on a denied decision, it does nothing. Rejects with `CostError`, and with
+   * `StoreError`, within the deadline, when the store fails.
+   */
+  async settle(decision: Decision, actualCost: number): Promise<void> {
+    checkCost(actualCost)
+    const spending = takeSpending(decision)
+    if (spending === undefined || actualCost === decision.cost) return
+    const { key, store, charges, at } = spending
+    for (const { units, places } of corrections(decision, actualCost, this.#clock.now() - at)) {
+      const some = charges.filter((_, place) => places.includes(place))
+      const act = (store: Store) => (units > 0 ? store.charge?.(some, units) : store.refund(some, -units))
+      if (store === this.#store) await this.#change(key, act)
+      else await act(store)
+    }
   }
 
   /** Forgets what the key has spent. Rejects with `StoreError`, within the deadline, when the store fails. */
-  async reset(key: string): Promise<void> {
+  async reset(key: LimiterKey): Promise<void> {
     const charges = this.#charges(key)
-    await this.#ask(() => this.#store.reset(charges))
+    await this.#change(key, store => store.reset(charges))
+  }
+
+  /**
+   * Denies the key, whatever it has spent, for so long from now: in all processes that share the store. A later block replaces
+   * an earlier one. Rejects with `StoreError`, within the deadline, when the store fails.
+   */
+  async block(key: LimiterKey, duration: Duration): Promise<void> {
+    await this.#block(key, parseOption(duration, 'block: duration'))
+  }
+
+  /** Ends a block before its time. What the key has spent stays spent. */
+  async unblock(key: LimiterKey): Promise<void> {
+    await this.#block(key, 0)
   }
 
   /** Closes what this limiter made for itself; a store that was given to it stays open. */
@@ -72,7 +124,7 @@ export class RateLimiter {
     if (this.#ownsStore) await this.#store.close?.()
   }
 
-  #decide(verb: 'consume' | 'peek', key: string, cost: number): Promise<Decision> {
+  #decide(verb: 'consume' | 'peek', key: LimiterKey, cost: number): Promise<Decision> {
     let charges: readonly Charge[]
     try {
       checkCost(cost)
@@ -80,51 +132,65 @@ export class RateLimiter {
     } catch (error) {
       return Promise.reject(error)
     }
-    let answer: Promise<readonly Verdict[]> | readonly Verdict[]
-    try {
-      answer = this.#store[verb](charges, cost)
-    } catch {
-      return Promise.resolve(this.#report(this.#failure[verb](key, charges, cost)))
-    }
-    if (!isPromise(answer)) return Promise.resolve(this.#report(decide(key, cost, answer, 'memory')))
-    return this.#deadline.hold(answer).then(
-      verdicts => this.#report(decide(key, cost, verdicts, 'redis')),
-      () => this.#report(this.#failure[verb](key, charges, cost)),
+    const denial = this.#denials?.find(key, cost, this.policy)
+    if (denial !== undefined) return Promise.resolve(this.#report(verb, denial))
+    const answer = this.#guarded.decide(store => store[verb](charges, cost))
+    if (!isPromise(answer))
+      return Promise.resolve(this.#report(verb, this.#ruling(verb, key, charges, cost, answer, 'memory')))
+    return answer.then(
+      verdicts => {
+        const decision = this.#ruling(verb, key, charges, cost, verdicts, 'redis')
+        if (!decision.allowed) this.#denials?.remember(key, this.policy, decision)
+        return this.#report(verb, decision)
+      },
+      () => this.#report(verb, this.#failure[verb](key, charges, cost)),
     )
   }
 
-  #charges(key: string): readonly Charge[] {
-    if (typeof key !== 'string') {
-      throw new PolicyError(`RateLimiter: key ${shown(key)}: expected a text, like "user:42"`)
-    }
-    const limiter = this.#limiter
-    return this.policy.length === 1
-      ? [{ key, limit: this.policy[0], limiter }]
-      : this.policy.map(limit => ({ key, limit, limiter }))
+  #ruling(
+    verb: 'consume' | 'peek',
+    key: LimiterKey,
+    charges: readonly Charge[],
+    cost: number,
+    verdicts: readonly Verdict[],
+    source: 'memory' | 'redis',
+  ): Decision {
+    if (verb === 'peek') return decide(key, cost, verdicts, source)
+    return decide(key, cost, verdicts, source, false, { key, store: this.#store, charges, at: this.#clock.now() })
   }
 
-  async #ask(action: () => Promise<void> | void): Promise<void> {
+  #charges(key: LimiterKey): readonly Charge[] {
+    return chargesOf(this.policy, key, this.#limiter)
+  }
+
+  async #block(key: LimiterKey, forMs: number): Promise<void> {
+    const charges = this.#charges(key)
+    await this.#change(key, store => {
+      if (store.block === undefined) {
+        throw new PolicyError(`block: the store ${shown(store)} has no block(); MemoryStore and RedisStore have`)
+      }
+      return store.block(charges, forMs)
+    })
+  }
+
+  /** A change of what a key may do: what was known of its denials is forgotten, before and after. */
+  async #change(key: LimiterKey, act: (store: Store) => Promise<void> | void): Promise<void> {
+    this.#denials?.drop(key)
     try {
-      const answer = action()
-      if (isPromise(answer)) await this.#deadline.hold(answer)
-    } catch (cause) {
-      if (cause instanceof StoreError) throw cause
-      throw new StoreError(`the store failed: ${(cause as Error)?.message ?? shown(cause)}`, { cause })
+      await this.#guarded.act(act)
+    } finally {
+      this.#denials?.drop(key)
     }
   }
 
-  /** In shadow everything passes; the verdicts still tell what would have been. */
-  #report(decision: Decision): Decision {
-    if (!this.#settings.shadow || decision.allowed) return decision
-    return { ...decision, allowed: true, retryAfterMs: 0 }
+  #report(verb: 'consume' | 'peek', decision: Decision): Decision {
+    const told = this.#shadow && !decision.allowed ? allowAnyway(decision) : decision
+    if (verb === 'consume') notify(this.#observer, 'decided', told)
+    return told
   }
 }
 
 function checkCost(cost: number): void {
   if (Number.isSafeInteger(cost) && cost >= 0) return
   throw new CostError(`cost ${shown(cost)}: expected an integer ≥ 0, like 1`)
-}
-
-function isPromise<T>(value: Promise<T> | T): value is Promise<T> {
-  return typeof (value as Promise<T> | undefined)?.then === 'function'
 }

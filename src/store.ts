@@ -21,6 +21,10 @@ export interface Store {
   /** Gives back at most what is spent, newest first. */
   refund(charges: readonly Charge[], cost: number): Promise<void> | void
   reset(charges: readonly Charge[]): Promise<void> | void
+  /** Spends though it may not fit: what a request turned out to cost beyond what was asked. Without it nothing is added. */
+  charge?(charges: readonly Charge[], cost: number): Promise<void> | void
+  /** Denies each charge for so long, whatever was spent; 0 lifts that. Without it, blocks are kept by the limiter's process. */
+  block?(charges: readonly Charge[], forMs: number): Promise<void> | void
   close?(): Promise<void> | void
   /** If given, what is cached in process (denials) is timed by it; else by a monotonic clock. */
   readonly clock?: Clock

@@ -1,6 +1,7 @@
---[[ ceil(a / b), exact for whole 0 <= a, 0 < b. ]]
+--[[ ceil(a / b), exact for whole 0 <= a <= 2^53, 0 < b. ]]
+-- @include floor_div
 local function ceil_div(a, b)
-  local rest = math.fmod(a, b)
-  if rest > 0 then return (a - rest) / b + 1 end
-  return a / b
+  local quotient = floor_div(a, b)
+  if quotient * b < a then return quotient + 1 end
+  return quotient
 end

@@ -62,7 +62,7 @@ function levelAt(limit: Limit, state: Bucket | undefined, nowMs: number): number
   const elapsedMs = nowMs - state.at
   if (elapsedMs <= 0) return state.level
   const level = state.level - limit.quota * elapsedMs
-  return level > 0 ? level : 0
+  return Math.max(level, 0)
 }
 
 function mended(state: Bucket | undefined, nowMs: number): Bucket | undefined {

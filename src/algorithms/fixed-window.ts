@@ -61,7 +61,7 @@ function verdict(limit: Limit, window: FixedWindow | undefined, nowMs: number, r
   return {
     limit,
     allowed: retryAfterMs === 0,
-    remaining: left > 0 ? left : 0,
+    remaining: Math.max(left, 0),
     retryAfterMs,
     resetAfterMs: endsAfter(limit, window, nowMs),
     delayMs: 0,

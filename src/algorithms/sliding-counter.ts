@@ -84,7 +84,7 @@ function verdict(limit: Limit, pair: CellPair, overlapMs: number, retryAfterMs: 
   return {
     limit,
     allowed: retryAfterMs === 0,
-    remaining: left > 0 ? left : 0,
+    remaining: Math.max(left, 0),
     retryAfterMs,
     resetAfterMs: pair.current > 0 || pair.previous > 0 ? lastsMs : 0,
     delayMs: 0,

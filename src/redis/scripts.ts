@@ -1,9 +1,38 @@
 // Generated from lua/ by `npm run embed`: change the .lua files, not this one.
 import type { Script } from './script.js'
 
+export const block: Script = {
+  name: 'block',
+  sha1: 'aa1e95825ca3e90e3b08d201b7d8af86cae4fbd4',
+  source: `local function now_ms(given)
+if given ~= '' then return tonumber(given) end
+local time = redis.call('TIME')
+return time[1] * 1000 + math.floor(time[2] / 1000)
+end
+local function lifetime_ms(reset, clock)
+if clock ~= '' then return reset + 5000 end
+return reset + 1000
+end
+local clock = ARGV[1]
+local now = now_ms(clock)
+local duration = tonumber(ARGV[2])
+for i, list in ipairs(KEYS) do
+local member = ARGV[2 + i]
+if duration > 0 then
+redis.call('ZADD', list, now + duration, member)
+local free = redis.call('ZRANGEBYSCORE', list, '-inf', now, 'LIMIT', 0, 16)
+if #free > 0 then redis.call('ZREM', list, unpack(free)) end
+local last = redis.call('ZRANGE', list, -1, -1, 'WITHSCORES')
+redis.call('PEXPIRE', list, lifetime_ms(last[2] - now, clock))
+else
+redis.call('ZREM', list, member)
+end
+end`,
+}
+
 export const consume: Script = {
   name: 'consume',
-  sha1: '31325071c6047fec5443b09b031133edbf0a6457',
+  sha1: 'e3e6a8e60b7ad19f65401fb3b0cc574523fca46d',
   source: `local function now_ms(given)
 if given ~= '' then return tonumber(given) end
 local time = redis.call('TIME')
@@ -51,12 +80,14 @@ if not at or limit.quota == 0 then return 0 end
 return math.max(0, level - limit.quota * math.max(0, now - at))
 end
 local function floor_div(a, b)
-return (a - math.fmod(a, b)) / b
+local quotient = math.floor(a / b)
+if quotient * b > a then return quotient - 1 end
+return quotient
 end
 local function ceil_div(a, b)
-local rest = math.fmod(a, b)
-if rest > 0 then return (a - rest) / b + 1 end
-return a / b
+local quotient = floor_div(a, b)
+if quotient * b < a then return quotient + 1 end
+return quotient
 end
 local function bucket(limit, now, cost, at, level)
 local most = limit.quota == 0 and 0 or limit.burst
@@ -235,19 +266,25 @@ redis.call('RPUSH', key, entry)
 end
 redis.call('PEXPIRE', key, ttl)
 end
+local function blocked_until(list, member)
+return tonumber(redis.call('ZSCORE', list, member) or 0)
+end
 local clock = ARGV[1]
 local now = now_ms(clock)
-local spending = ARGV[2] == '1'
-local limits, costs_at = read_limits(4, tonumber(ARGV[3]))
+local valid_until = tonumber(ARGV[2])
+local spending = ARGV[3] == '1'
+if valid_until and now > valid_until then return { now } end
+local limits, costs_at = read_limits(5, tonumber(ARGV[4]))
 local one_cost = #ARGV == costs_at and tonumber(ARGV[costs_at])
 local width = #limits
+local some_blocked = redis.call('EXISTS', unpack(KEYS, 1, width)) > 0
 local states = {}
 local row_keys = {}
-for i = 1, #KEYS do
-local limit = limits[(i - 1) % width + 1]
-if row_measures[limit.algorithm] and not states[KEYS[i]] then
-states[KEYS[i]] = true
-row_keys[#row_keys + 1] = KEYS[i]
+for i = width + 1, #KEYS do
+local key = KEYS[i]
+if row_measures[limits[(i - 1) % width + 1].algorithm] and not states[key] then
+states[key] = true
+row_keys[#row_keys + 1] = key
 end
 end
 load_rows(row_keys, states)
@@ -259,72 +296,73 @@ changed[#changed + 1] = key
 end
 state.reset = reset
 end
-local out = {}
-local size = 0
-for first = 1, #KEYS, width do
-local cost = one_cost or tonumber(ARGV[costs_at + (first - 1) / width])
-local measured = {}
-local allowed = true
-local failure
-for j = 1, width do
-local limit, key = limits[j], KEYS[first + j - 1]
+local function measure(limit, key, cost)
 local state = states[key]
-local measure = row_measures[limit.algorithm]
 if not state then
 state = log_open(key, limit.window, now, spending)
 states[key] = state
 end
-if state.err then
-failure = state.err
+if state.err then return state.err end
+local by_row = row_measures[limit.algorithm]
+if by_row then return { by_row(limit, now, cost, state.at, state.x, state.y) } end
+return { sliding_window(limit, now, cost, key, state) }
+end
+local function commit(limit, key, verdict, cost)
+local state = states[key]
+if row_measures[limit.algorithm] then
+if verdict[5] and (verdict[5] ~= state.at or verdict[6] ~= state.x or verdict[7] ~= state.y) then
+state.at, state.x, state.y = verdict[5], verdict[6], verdict[7]
+change(key, limit, state, verdict[3])
+end
+elseif cost > 0 then
+log_spend(state, now, cost)
+change(key, limit, state, verdict[3])
+end
+end
+local out = { now }
+local size = 1
+local function answer(limit, verdict, until_at)
+local retry, remaining = verdict[1], verdict[2]
+out[size + 2] = verdict[3]
+if retry == 0 and until_at <= now then
+out[size + 1] = remaining
+size = size + 2
+if limit.algorithm == 'leaky-bucket' then
+size = size + 1
+out[size] = verdict[4]
+end
+return
+end
+out[size + 1] = -1 - remaining
+if until_at > now and retry >= 0 then retry = -2 - math.max(retry, until_at - now) end
+out[size + 3] = retry
+size = size + 3
+end
+for first = width + 1, #KEYS, width do
+local cost = one_cost or tonumber(ARGV[costs_at + (first - 1) / width - 1])
+local verdicts, blocks = {}, {}
+local allowed = true
+local failure
+for j = 1, width do
+local key = KEYS[first + j - 1]
+local verdict = measure(limits[j], key, cost)
+if type(verdict) == 'string' then
+failure = verdict
 break
 end
-if measure then
-measured[j] = { measure(limit, now, cost, state.at, state.x, state.y) }
-else
-measured[j] = { sliding_window(limit, now, cost, key, state) }
-end
-if measured[j][1] ~= 0 then allowed = false end
+verdicts[j] = verdict
+blocks[j] = some_blocked and blocked_until(KEYS[j], key) or 0
+if verdict[1] ~= 0 or blocks[j] > now then allowed = false end
 end
 if failure then
 size = size + 1
 out[size] = failure
 else
 for j = 1, width do
-local limit, key, verdict = limits[j], KEYS[first + j - 1], measured[j]
-local state = states[key]
-local measure = row_measures[limit.algorithm]
-if not allowed and verdict[1] == 0 and cost > 0 then
-if measure then
-verdict = { measure(limit, now, 0, state.at, state.x, state.y) }
-else
-verdict = { sliding_window(limit, now, 0, key, state) }
-end
-end
-local retry, remaining, reset, delay = verdict[1], verdict[2], verdict[3], verdict[4]
-if spending then
-if not measure then
-if allowed and cost > 0 then
-log_spend(state, now, cost)
-change(key, limit, state, reset)
-end
-elseif verdict[5] and (verdict[5] ~= state.at or verdict[6] ~= state.x or verdict[7] ~= state.y) then
-state.at, state.x, state.y = verdict[5], verdict[6], verdict[7]
-change(key, limit, state, reset)
-end
-end
-out[size + 2] = reset
-if retry == 0 then
-out[size + 1] = remaining
-size = size + 2
-if limit.algorithm == 'leaky-bucket' then
-size = size + 1
-out[size] = delay
-end
-else
-out[size + 1] = -1 - remaining
-out[size + 3] = retry
-size = size + 3
-end
+local limit, key = limits[j], KEYS[first + j - 1]
+if not allowed and verdicts[j][1] == 0 and cost > 0 then verdicts[j] = measure(limit, key, 0) end
+if spending then commit(limit, key, verdicts[j], allowed and cost or 0) end
+answer(limit, verdicts[j], blocks[j])
 end
 end
 end
@@ -336,9 +374,15 @@ end
 return out`,
 }
 
-export const refund: Script = {
-  name: 'refund',
-  sha1: '2dc755ba321f868b2fe24d0a3f504d0d4da797e0',
+export const reset: Script = {
+  name: 'reset',
+  sha1: 'ee755c38bd681a277c72a8a2dd4548baa6783666',
+  source: `return redis.call('UNLINK', unpack(KEYS))`,
+}
+
+export const settle: Script = {
+  name: 'settle',
+  sha1: '3e750e38e9014df98f3d2ca3492315f9118b9d06',
   source: `local function now_ms(given)
 if given ~= '' then return tonumber(given) end
 local time = redis.call('TIME')
@@ -386,12 +430,14 @@ if not at or limit.quota == 0 then return 0 end
 return math.max(0, level - limit.quota * math.max(0, now - at))
 end
 local function floor_div(a, b)
-return (a - math.fmod(a, b)) / b
+local quotient = math.floor(a / b)
+if quotient * b > a then return quotient - 1 end
+return quotient
 end
 local function ceil_div(a, b)
-local rest = math.fmod(a, b)
-if rest > 0 then return (a - rest) / b + 1 end
-return a / b
+local quotient = floor_div(a, b)
+if quotient * b < a then return quotient + 1 end
+return quotient
 end
 local function bucket(limit, now, cost, at, level)
 local most = limit.quota == 0 and 0 or limit.burst
@@ -494,6 +540,18 @@ row.x = math.max(0, bucket_level(limit, now, row.at, row.x) - cost * limit.windo
 row.at = now
 return true
 end
+local function charge_row(limit, now, cost, row)
+if limit.algorithm == 'fixed-window' then
+local start = window_start(limit.window, now, row.at)
+row.at, row.x = start or now, (start and row.x or 0) + cost
+elseif limit.algorithm == 'sliding-counter' then
+local cell, current, previous = roll_cells(limit.window, now, row.at, row.x, row.y)
+row.at, row.x, row.y = cell, current + cost, previous
+else
+row.x = math.min(bucket_level(limit, now, row.at, row.x) + cost * limit.window, 9007199254740991)
+row.at = now
+end
+end
 local function log_pack(at, total)
 if total < 65536 then return struct.pack('>I6I2', at, total) end
 if total < 16777216 then return struct.pack('>I6I3', at, total) end
@@ -567,9 +625,27 @@ local index, at, reached = log_search(key, 1, redis.call('LLEN', key), function(
 redis.call('LTRIM', key, 0, index)
 if reached > total then redis.call('LSET', key, -1, log_pack(at, total)) end
 end
+local function log_spend(log, now, cost)
+log.total = log.total + cost
+log.newest = now
+log.dirty = true
+if not log.oldest or log.oldest == now then log.oldest, log.oldest_total, log.first = now, log.total, log.first or 1 end
+end
+local function log_save(key, log, ttl)
+if log.rubbish then redis.call('DEL', key) end
+local entry = log_pack(log.newest, log.total)
+if not log.stored then
+redis.call('RPUSH', key, log_pack(log.newest, log.gone), entry)
+elseif log.stored == log.newest then
+redis.call('LSET', key, -1, entry)
+else
+redis.call('RPUSH', key, entry)
+end
+redis.call('PEXPIRE', key, ttl)
+end
 local clock = ARGV[1]
 local now = now_ms(clock)
-local cost = tonumber(ARGV[2])
+local units = tonumber(ARGV[2])
 local limits = read_limits(4, tonumber(ARGV[3]))
 local row_keys, states = {}, {}
 for i, key in ipairs(KEYS) do
@@ -580,20 +656,25 @@ for i, key in ipairs(KEYS) do
 states[key] = states[key] or log_open(key, limits[i].window, now, true)
 if states[key].err then return redis.error_reply(states[key].err) end
 end
-for i, key in ipairs(KEYS) do
-local limit, state = limits[i], states[key]
-local measure = row_measures[limit.algorithm]
-if not measure then
-log_refund(key, state, cost)
-elseif refund_row(limit, now, cost, state) then
-local _, _, reset = measure(limit, now, 0, state.at, state.x, state.y)
-save_row(key, state, lifetime_ms(reset, clock))
+local function settle_row(key, limit, row)
+if units > 0 then
+charge_row(limit, now, units, row)
+elseif not refund_row(limit, now, -units, row) then
+return
 end
+local _, _, reset = row_measures[limit.algorithm](limit, now, 0, row.at, row.x, row.y)
+save_row(key, row, lifetime_ms(reset, clock))
+end
+local function settle_log(key, limit, log)
+if units > 0 then
+log_spend(log, now, units)
+log_save(key, log, lifetime_ms(limit.window, clock))
+else
+log_refund(key, log, -units)
+end
+end
+for i, key in ipairs(KEYS) do
+local settle = row_measures[limits[i].algorithm] and settle_row or settle_log
+settle(key, limits[i], states[key])
 end`,
-}
-
-export const reset: Script = {
-  name: 'reset',
-  sha1: 'ee755c38bd681a277c72a8a2dd4548baa6783666',
-  source: `return redis.call('UNLINK', unpack(KEYS))`,
 }

@@ -101,7 +101,7 @@ export class Sweeper {
     const until = performance.now() + SWEEP_BUDGET_MS
     for (const [identity, table] of this.tables) {
       while (this.#sweepSome(table, nowMs)) if (performance.now() > until) break
-      if (table.size === 0) {
+      if (table.size === 0 && table.blocks === undefined) {
         table.abandoned = true
         this.tables.delete(identity)
       }

@@ -1,6 +1,7 @@
 import type { Algorithm, RowAlgorithm } from '../algorithms/algorithm.js'
 import { algorithmOf, isRowAlgorithm, type State } from '../algorithms/registry.js'
 import type { AlgorithmName, Limit } from '../limit.js'
+import type { BlockList } from './memory-blocks.js'
 
 /** A column of states by slot number. */
 interface Column {
@@ -26,6 +27,8 @@ export class MemoryTable {
   readonly #free: number[] = []
   #next = 0
   #hand: MapIterator<[string, number]> | undefined
+  /** Exists from the first block on. */
+  blocks: BlockList | undefined
   /** An abandoned table was empty and has left the store; whoever still knows it must look it up again. */
   abandoned = false
 

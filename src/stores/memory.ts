@@ -1,9 +1,10 @@
 import type { State } from '../algorithms/registry.js'
 import { type Clock, systemClock } from '../clock.js'
-import type { Verdict } from '../decision.js'
+import { blockedVerdict, type Verdict } from '../decision.js'
 import { PolicyError, shown } from '../errors.js'
 import type { Limit } from '../limit.js'
 import { type Charge, DEFAULT_LIMITER, type Store } from '../store.js'
+import { BlockList } from './memory-blocks.js'
 import { Sweeper } from './memory-sweeper.js'
 import { MemoryTable } from './memory-table.js'
 
@@ -15,6 +16,15 @@ export interface MemoryStoreOptions {
    * used go first; a key that is denied now is never evicted. If all are denied, a new key is judged but not remembered.
    */
   maxKeys?: number
+}
+
+/** What one charge amounts to, before anything is written. */
+interface Measured {
+  readonly table: MemoryTable
+  readonly slot: number | undefined
+  readonly state: State | undefined
+  readonly verdict: Verdict
+  readonly next: State | undefined
 }
 
 /**
@@ -48,24 +58,42 @@ export class MemoryStore implements Store {
 
   consume(charges: readonly Charge[], cost: number): readonly Verdict[] {
     const nowMs = this.#now()
-    return charges.length === 1 ? [this.#consumeOne(charges[0], cost, nowMs)] : this.#consumeAll(charges, cost, nowMs)
+    if (charges.length === 1) return [this.#commit(charges[0], this.#measure(charges[0], nowMs, cost))]
+    const measured = this.#measureAll(charges, nowMs, cost)
+    return charges.map((charge, i) => this.#commit(charge, measured[i]))
   }
 
   peek(charges: readonly Charge[], cost: number): readonly Verdict[] {
-    const nowMs = this.#now()
-    const verdicts = charges.map(charge => this.#measure(charge, nowMs, cost).verdict)
-    if (verdicts.every(verdict => verdict.allowed)) return verdicts
-    return verdicts.map((verdict, i) => (verdict.allowed ? this.#measure(charges[i], nowMs, 0).verdict : verdict))
+    return this.#measureAll(charges, this.#now(), cost).map(({ verdict }) => verdict)
   }
 
   refund(charges: readonly Charge[], cost: number): void {
+    if (cost === 0) return
+    const nowMs = this.#now()
+    for (const charge of charges) {
+      const { table, slot, state } = this.#find(charge)
+      const next = table.algorithm.refund(charge.limit, state, nowMs, cost)
+      if (next !== undefined) this.#write(charge, table, slot, next)
+    }
+  }
+
+  charge(charges: readonly Charge[], cost: number): void {
+    if (cost === 0) return
+    const nowMs = this.#now()
+    for (const charge of charges) {
+      const { table, slot, state } = this.#find(charge)
+      const next = table.algorithm.spend(charge.limit, state, nowMs, cost)
+      if (next !== undefined) this.#write(charge, table, slot, next)
+    }
+  }
+
+  block(charges: readonly Charge[], forMs: number): void {
     const nowMs = this.#now()
     for (const { key, limit, limiter } of charges) {
       const table = this.#table(limit, limiter)
-      const slot = table.slotOf(key)
-      if (slot === undefined) continue
-      const next = table.algorithm.refund(limit, table.read(slot), nowMs, cost)
-      if (next !== undefined) table.write(slot, next, limit)
+      table.blocks ??= new BlockList()
+      if (forMs > 0) table.blocks.block(key, nowMs + forMs, nowMs)
+      else table.blocks.unblock(key)
     }
   }
 
@@ -83,35 +111,36 @@ export class MemoryStore implements Store {
     return Math.floor(this.clock.now())
   }
 
-  #consumeOne({ key, limit, limiter }: Charge, cost: number, nowMs: number): Verdict {
+  #find({ key, limit, limiter }: Charge) {
     const table = this.#table(limit, limiter)
     const slot = table.slotOf(key)
-    const state = slot === undefined ? undefined : table.read(slot)
-    const { verdict, next } = table.algorithm.measure(limit, state, nowMs, cost)
-    if (next !== state && next !== undefined) this.#commit(table, key, slot, next, limit)
+    return { table, slot, state: slot === undefined ? undefined : table.read(slot) }
+  }
+
+  #measure(charge: Charge, nowMs: number, cost: number): Measured {
+    const { table, slot, state } = this.#find(charge)
+    const { verdict, next } = table.algorithm.measure(charge.limit, state, nowMs, cost)
+    if (table.blocks === undefined) return { table, slot, state, verdict, next }
+    const blockedMs = table.blocks.remainingMs(charge.key, nowMs)
+    if (blockedMs === 0) return { table, slot, state, verdict, next }
+    // Nothing is spent: the verdict as things stand, with the longer of the two waits.
+    const standing = verdict.allowed ? table.algorithm.measure(charge.limit, state, nowMs, 0).verdict : verdict
+    return { table, slot, state, verdict: blockedVerdict(standing, blockedMs), next: undefined }
+  }
+
+  #measureAll(charges: readonly Charge[], nowMs: number, cost: number): Measured[] {
+    const measured = charges.map(charge => this.#measure(charge, nowMs, cost))
+    if (measured.every(({ verdict }) => verdict.allowed)) return measured
+    // Nothing is spent, so a limit that would have allowed it is told as it stands.
+    return measured.map((one, i) => (one.verdict.allowed ? this.#measure(charges[i], nowMs, 0) : one))
+  }
+
+  #commit(charge: Charge, { table, slot, state, verdict, next }: Measured): Verdict {
+    if (next !== state && next !== undefined) this.#write(charge, table, slot, next)
     return verdict
   }
 
-  #consumeAll(charges: readonly Charge[], cost: number, nowMs: number): readonly Verdict[] {
-    let measured = charges.map(charge => this.#measure(charge, nowMs, cost))
-    if (!measured.every(({ verdict }) => verdict.allowed)) {
-      // Nothing is spent, so a limit that would have allowed it is told as it stands.
-      measured = measured.map((one, i) => (one.verdict.allowed ? this.#measure(charges[i], nowMs, 0) : one))
-    }
-    return measured.map(({ table, slot, state, verdict, next }, i) => {
-      if (next !== state && next !== undefined) this.#commit(table, charges[i].key, slot, next, charges[i].limit)
-      return verdict
-    })
-  }
-
-  #measure({ key, limit, limiter }: Charge, nowMs: number, cost: number) {
-    const table = this.#table(limit, limiter)
-    const slot = table.slotOf(key)
-    const state = slot === undefined ? undefined : table.read(slot)
-    return { table, slot, state, ...table.algorithm.measure(limit, state, nowMs, cost) }
-  }
-
-  #commit(table: MemoryTable, key: string, slot: number | undefined, next: State, limit: Limit): void {
+  #write({ key, limit }: Charge, table: MemoryTable, slot: number | undefined, next: State): void {
     if (slot === undefined) this.#sweeper.insert(table, key, next, limit)
     else table.write(slot, next, limit)
   }

@@ -1,99 +1,123 @@
 import { setImmediate } from 'node:timers'
 import type { Verdict } from '../decision.js'
 import { StoreError } from '../errors.js'
-import type { Limit } from '../limit.js'
 import type { ClientPort } from '../redis/client.js'
 import { runScript } from '../redis/run-script.js'
 import { consume } from '../redis/scripts.js'
-import { slotOf } from '../redis/slot.js'
+import { ServerClock } from '../redis/server-clock.js'
 import type { Charge } from '../store.js'
+import { Batch } from './redis-batch.js'
 import type { ChargeKeys } from './redis-charge-keys.js'
-import { limitArguments, VerdictReader } from './redis-wire.js'
+import { VerdictReader } from './redis-wire.js'
 
-const MOST_DECISIONS = 128
+/** A command older than this is not carried out: a client may keep it while the server is away and send it again after. */
+const STALE_AFTER_MS = 1000
+/** Most decisions that wait for a first connection. */
+const MOST_HELD = 10_000
 
-interface Question {
-  readonly keys: readonly string[]
-  readonly cost: number
-  resolve(verdicts: readonly Verdict[]): void
-  reject(error: StoreError): void
-}
-
-interface Batch {
-  /** The cluster slot of all keys; -1 where there is no cluster. */
-  readonly slot: number
-  readonly limits: readonly Limit[]
-  readonly questions: Question[]
-}
-
-/** Gathers the decisions of one turn of the event loop that stand under the same limits, and asks for them in one script call. */
+/**
+ * Gathers the decisions of one turn of the event loop that stand under the same limits, and asks for them in one script call.
+ * Asks only a client that is ready; for a first connection it waits a little, and rejects what waited too long.
+ */
 export class Batcher {
+  readonly #serverClock = new ServerClock()
   #open: Batch[] = []
+  #held = 0
+  #scheduled = false
 
   constructor(
     readonly port: ClientPort,
     readonly keys: ChargeKeys,
-    readonly purpose: 'consume' | 'peek',
+    readonly maxBatch: number,
+    /** '1' to spend, '0' only to look. */
+    readonly spending: '0' | '1',
+    /** Text of the given clock's time; '' for the server's. */
     readonly now: () => string,
-  ) {}
+  ) {
+    port.onReady(() => this.#flush())
+  }
 
-  ask(charges: readonly Charge[], cost: number): Promise<readonly Verdict[]> {
+  ask(charges: readonly Charge[], cost: number, tag: number): Promise<readonly Verdict[]> {
+    const state = this.port.state()
+    if (state === 'down') {
+      this.port.wake()
+      return Promise.reject(new StoreError('the Redis client is not connected'))
+    }
+    if (state === 'starting' && ++this.#held > MOST_HELD) {
+      return Promise.reject(
+        new StoreError('the Redis client has not connected yet, and too many decisions wait for it'),
+      )
+    }
     return new Promise((resolve, reject) => {
-      const keys = charges.map(charge => this.keys.of(charge))
-      this.#batchFor(charges, this.port.cluster ? slotOf(keys[0]) : -1).questions.push({ keys, cost, resolve, reject })
+      this.#batchFor(charges, tag).add(charges, cost, this.keys, { resolve, reject })
     })
   }
 
-  #batchFor(charges: readonly Charge[], slot: number): Batch {
+  #batchFor(charges: readonly Charge[], tag: number): Batch {
     for (const batch of this.#open) {
-      if (batch.slot === slot && batch.questions.length < MOST_DECISIONS && sameLimits(batch.limits, charges))
-        return batch
+      if (batch.askers.length < this.maxBatch && batch.takes(charges, tag)) return batch
     }
-    if (this.#open.length === 0) setImmediate(() => this.#flush())
-    const batch = { slot, limits: charges.map(charge => charge.limit), questions: [] }
+    if (!this.#scheduled) {
+      this.#scheduled = true
+      setImmediate(() => this.#flush())
+    }
+    const batch = new Batch(charges, tag, this.keys)
     this.#open.push(batch)
     return batch
   }
 
   #flush(): void {
+    this.#scheduled = false
+    const state = this.port.state()
+    if (state === 'starting') {
+      this.port.wake()
+      this.#open = this.#open.filter(batch => !this.#gaveUp(batch))
+      return
+    }
     const batches = this.#open
     this.#open = []
-    for (const batch of batches) this.#send(batch)
+    this.#held = 0
+    for (const batch of batches) {
+      if (state === 'ready') this.#send(batch)
+      else batch.reject(new StoreError('the Redis client is not connected'))
+    }
   }
 
-  #send({ limits, questions }: Batch): void {
-    const keys = questions.flatMap(question => question.keys)
-    const args = [
-      this.now(),
-      this.purpose === 'consume' ? '1' : '0',
-      ...limitArguments(limits),
-      ...costArguments(questions),
-    ]
-    runScript(this.port, consume, keys, args).then(
+  #gaveUp(batch: Batch): boolean {
+    if (performance.now() - batch.openedAt < STALE_AFTER_MS) return false
+    this.#held -= batch.askers.length
+    batch.reject(new StoreError('the Redis client has not connected yet'))
+    return true
+  }
+
+  #send(batch: Batch, again = false): void {
+    const now = this.now()
+    const validUntil = now === '' ? this.#serverClock.in(STALE_AFTER_MS) : undefined
+    const args = [now, validUntil === undefined ? '' : String(validUntil), this.spending, ...batch.arguments]
+    const sentAt = performance.now()
+    runScript(this.port, consume, batch.keys, args).then(
       reply => {
-        const reader = new VerdictReader(reply as unknown[], limits)
-        for (const { resolve, reject } of questions) {
-          const verdicts = reader.next()
-          if (verdicts instanceof StoreError) reject(verdicts)
-          else resolve(verdicts)
+        const numbers = reply as readonly unknown[]
+        if (numbers.length > 1) {
+          if (now === '') this.#serverClock.learn(Number(numbers[0]))
+          answer(batch, numbers)
+          return
         }
+        // Too old, says the server. If it is not, then the server's clock was set forward: learn it anew and ask again.
+        this.#serverClock.forget()
+        if (!again && performance.now() - sentAt < STALE_AFTER_MS / 2) this.#send(batch, true)
+        else batch.reject(new StoreError('Redis got the decision too late to carry it out'))
       },
-      cause => {
-        const error = new StoreError(`Redis failed to decide: ${(cause as Error).message}`, { cause })
-        for (const { reject } of questions) reject(error)
-      },
+      cause => batch.reject(new StoreError(`Redis failed to decide: ${(cause as Error).message}`, { cause })),
     )
   }
 }
 
-function sameLimits(limits: readonly Limit[], charges: readonly Charge[]): boolean {
-  if (limits.length !== charges.length) return false
-  for (let i = 0; i < limits.length; i++) if (limits[i] !== charges[i].limit) return false
-  return true
-}
-
-/** One cost where all are the same. */
-function costArguments(questions: readonly Question[]): string[] {
-  const first = questions[0].cost
-  return questions.every(({ cost }) => cost === first) ? [String(first)] : questions.map(({ cost }) => String(cost))
+function answer(batch: Batch, reply: readonly unknown[]): void {
+  const reader = new VerdictReader(reply, 1, batch.limits)
+  for (const asker of batch.askers) {
+    const verdicts = reader.next()
+    if (verdicts instanceof StoreError) asker.reject(verdicts)
+    else asker.resolve(verdicts)
+  }
 }

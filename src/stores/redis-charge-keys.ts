@@ -1,4 +1,5 @@
 import type { AlgorithmName, Limit } from '../limit.js'
+import { crc16 } from '../redis/crc16.js'
 import { keySegment } from '../redis/keys.js'
 import { type Charge, DEFAULT_LIMITER } from '../store.js'
 
@@ -10,21 +11,38 @@ const SHORT_NAMES: Record<AlgorithmName, string> = {
   'leaky-bucket': 'lb',
 }
 
+/** On a cluster, clients are spread over so many hash tags: enough to use all nodes, few enough that batches form. */
+const TAGS = 256
+
 /**
- * The Redis key of a charge: `prefix:{client}:limiter:limit:kind`. The hash tag is the client, so that all limits of one
- * request lie in one slot. A change of quota keeps the key and with it what was spent; a change of algorithm or window, whose
- * state would mean something else, does not.
+ * The Redis keys of charges. On one server `prefix:{client}:limiter:limit:kind`; on a cluster `prefix:{tag}:client:…`, where
+ * the tag is one of a fixed number, because a script call may only touch keys of one slot. A change of quota keeps the key and
+ * with it what was spent; a change of algorithm or window, whose state would mean something else, does not.
  */
 export class ChargeKeys {
   readonly #suffixes = new WeakMap<Limit, Map<string | undefined, string>>()
 
-  constructor(readonly prefix: string) {}
+  constructor(
+    readonly prefix: string,
+    readonly cluster: boolean,
+  ) {}
 
-  of(charge: Charge): string {
-    return `${this.prefix}:{${keySegment(charge.key)}}${this.#suffix(charge.limit, charge.limiter)}`
+  /** Charges of equal tag may share a script call. */
+  tagOf(charge: Charge): number {
+    return this.cluster ? crc16(charge.key) % TAGS : 0
   }
 
-  #suffix(limit: Limit, limiter: string | undefined): string {
+  keyOf(charge: Charge, tag: number): string {
+    const client = keySegment(charge.key)
+    return `${this.prefix}:${this.cluster ? `{${tag}}:${client}` : `{${client}}`}${this.#suffix(charge)}`
+  }
+
+  /** The list of those who are blocked under the charge's limit. */
+  blockListOf(charge: Charge, tag: number): string {
+    return `${this.prefix}:${this.cluster ? `{${tag}}` : ''}!blocked${this.#suffix(charge)}`
+  }
+
+  #suffix({ limit, limiter }: Charge): string {
     let suffixes = this.#suffixes.get(limit)
     if (suffixes === undefined) {
       suffixes = new Map()

@@ -17,12 +17,15 @@ export function limitArguments(limits: readonly Limit[]): string[] {
 
 /** Reads the row of numbers that the consume script answers, one decision after another. */
 export class VerdictReader {
-  #at = 0
+  #at: number
 
   constructor(
     readonly reply: readonly unknown[],
+    first: number,
     readonly limits: readonly Limit[],
-  ) {}
+  ) {
+    this.#at = first
+  }
 
   /** The verdicts of the next decision, or the error that it alone met. */
   next(): readonly Verdict[] | StoreError {
@@ -37,17 +40,16 @@ export class VerdictReader {
 
   #verdict(limit: Limit, first: number): Verdict {
     const allowed = first >= 0
-    const resetAfterMs = this.#duration()
+    const resetAfterMs = this.#number()
     if (!allowed) {
-      return { limit, allowed, remaining: -1 - first, retryAfterMs: this.#duration(), resetAfterMs, delayMs: 0 }
+      const remaining = -1 - first
+      const retryAfterMs = this.#number()
+      if (retryAfterMs >= 0) return { limit, allowed, remaining, retryAfterMs, resetAfterMs, delayMs: 0 }
+      const denial = { limit, allowed, remaining, retryAfterMs: Number.POSITIVE_INFINITY, resetAfterMs, delayMs: 0 }
+      return retryAfterMs === -1 ? denial : { ...denial, retryAfterMs: -2 - retryAfterMs, blocked: true }
     }
-    const delayMs = limit.algorithm === 'leaky-bucket' ? this.#duration() : 0
+    const delayMs = limit.algorithm === 'leaky-bucket' ? this.#number() : 0
     return { limit, allowed, remaining: first, retryAfterMs: 0, resetAfterMs, delayMs }
-  }
-
-  #duration(): number {
-    const ms = this.#number()
-    return ms < 0 ? Number.POSITIVE_INFINITY : ms
   }
 
   // Clients can be told to answer numbers as text or as bigint.

@@ -1,13 +1,16 @@
 import type { Clock } from '../clock.js'
 import type { Verdict } from '../decision.js'
 import { PolicyError, StoreError, shown } from '../errors.js'
-import { type ClientPort, portOf, type RedisClient } from '../redis/client.js'
+import type { ClientPort, RedisClient } from '../redis/client.js'
 import { keySegment } from '../redis/keys.js'
+import { portOf } from '../redis/port-of.js'
 import { runScript } from '../redis/run-script.js'
-import { refund, reset } from '../redis/scripts.js'
+import type { Script } from '../redis/script.js'
+import { block, reset, settle } from '../redis/scripts.js'
 import type { Charge, Store } from '../store.js'
 import { Batcher } from './redis-batcher.js'
 import { ChargeKeys } from './redis-charge-keys.js'
+import { consumeApart, groupByTag } from './redis-slots.js'
 import { limitArguments } from './redis-wire.js'
 
 export interface RedisStoreOptions {
@@ -15,6 +18,8 @@ export interface RedisStoreOptions {
   prefix?: string
   /** Default: the server's TIME. A clock given here is for tests and simulation. */
   clock?: Clock
+  /** Most decisions in one script call; integer ≥ 1, default 128. */
+  maxBatch?: number
 }
 
 /**
@@ -30,40 +35,82 @@ export class RedisStore implements Store {
 
   /** `client`: an ioredis `Redis` or `Cluster`. It stays yours: this store never closes it. */
   constructor(client: RedisClient, options: RedisStoreOptions = {}) {
-    const { prefix = 'spillway', clock } = options
+    const { prefix = 'spillway', clock, maxBatch = 128 } = options
     if (typeof prefix !== 'string' || prefix === '') {
       throw new PolicyError(`RedisStore: prefix ${shown(prefix)}: expected a text that is not empty, like "spillway"`)
     }
     if (clock !== undefined && typeof clock?.now !== 'function') {
       throw new PolicyError(`RedisStore: clock ${shown(clock)}: expected an object with now(), like new ManualClock()`)
     }
+    if (!(Number.isSafeInteger(maxBatch) && maxBatch >= 1)) {
+      throw new PolicyError(`RedisStore: maxBatch ${shown(maxBatch)}: expected an integer ≥ 1, like 128`)
+    }
     this.clock = clock
     this.#port = portOf(client, 'RedisStore')
-    this.#keys = new ChargeKeys(keySegment(prefix))
-    this.#consumes = new Batcher(this.#port, this.#keys, 'consume', () => this.#now())
-    this.#peeks = new Batcher(this.#port, this.#keys, 'peek', () => this.#now())
+    this.#keys = new ChargeKeys(keySegment(prefix), this.#port.cluster)
+    this.#consumes = new Batcher(this.#port, this.#keys, maxBatch, '1', () => this.#now())
+    this.#peeks = new Batcher(this.#port, this.#keys, maxBatch, '0', () => this.#now())
   }
 
   consume(charges: readonly Charge[], cost: number): Promise<readonly Verdict[]> {
-    return this.#consumes.ask(charges, cost)
+    if (charges.length === 1 || !this.#port.cluster) {
+      return this.#consumes.ask(charges, cost, this.#keys.tagOf(charges[0]))
+    }
+    return consumeApart(this.#groups(charges), this.#consumes, this.#peeks, cost, charges => this.refund(charges, cost))
   }
 
-  peek(charges: readonly Charge[], cost: number): Promise<readonly Verdict[]> {
-    return this.#peeks.ask(charges, cost)
+  async peek(charges: readonly Charge[], cost: number): Promise<readonly Verdict[]> {
+    if (charges.length === 1 || !this.#port.cluster) {
+      return this.#peeks.ask(charges, cost, this.#keys.tagOf(charges[0]))
+    }
+    return consumeApart(this.#groups(charges), this.#peeks, this.#peeks, cost, () => Promise.resolve())
   }
 
-  async refund(charges: readonly Charge[], cost: number): Promise<void> {
-    const limits = charges.map(charge => charge.limit)
-    const args = [this.#now(), String(cost), ...limitArguments(limits)]
-    await this.#run(refund, charges, args)
+  refund(charges: readonly Charge[], cost: number): Promise<void> {
+    return this.#settle(charges, -cost)
+  }
+
+  charge(charges: readonly Charge[], cost: number): Promise<void> {
+    return this.#settle(charges, cost)
   }
 
   async reset(charges: readonly Charge[]): Promise<void> {
-    await this.#run(reset, charges, [])
+    await this.#each(charges, (charges, tag) => {
+      const keys = charges.map(charge => this.#keys.keyOf(charge, tag))
+      return this.#run(reset, keys, [])
+    })
   }
 
-  async #run(script: typeof refund, charges: readonly Charge[], args: string[]): Promise<void> {
-    const keys = charges.map(charge => this.#keys.of(charge))
+  async block(charges: readonly Charge[], forMs: number): Promise<void> {
+    await this.#each(charges, (charges, tag) => {
+      const lists = charges.map(charge => this.#keys.blockListOf(charge, tag))
+      const members = charges.map(charge => this.#keys.keyOf(charge, tag))
+      return this.#run(block, lists, [this.#now(), String(forMs), ...members])
+    })
+  }
+
+  async #settle(charges: readonly Charge[], units: number): Promise<void> {
+    if (units === 0) return
+    await this.#each(charges, (charges, tag) => {
+      const keys = charges.map(charge => this.#keys.keyOf(charge, tag))
+      const limits = limitArguments(charges.map(charge => charge.limit))
+      return this.#run(settle, keys, [this.#now(), String(units), ...limits])
+    })
+  }
+
+  #groups(charges: readonly Charge[]) {
+    return groupByTag(charges, charge => this.#keys.tagOf(charge))
+  }
+
+  async #each(
+    charges: readonly Charge[],
+    act: (charges: readonly Charge[], tag: number) => Promise<void>,
+  ): Promise<void> {
+    await Promise.all(this.#groups(charges).map(group => act(group.charges, group.tag)))
+  }
+
+  async #run(script: Script, keys: readonly string[], args: readonly string[]): Promise<void> {
+    if (this.#port.state() === 'down') throw new StoreError('the Redis client is not connected')
     try {
       await runScript(this.#port, script, keys, args)
     } catch (cause) {

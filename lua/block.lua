@@ -1,0 +1,29 @@
+--[[
+  Blocks a member under each limit until a moment, or unblocks it.
+
+  KEYS     the block list of each limit: ZSET member → blocked until, ms
+  ARGV[1]  now, ms; '' for the server's clock
+  ARGV[2]  for how long, ms; 0 to unblock
+  ARGV[3]  the member in each list
+
+  Returns nothing.
+]]
+-- @include now_ms
+-- @include lifetime_ms
+local clock = ARGV[1]
+local now = now_ms(clock)
+local duration = tonumber(ARGV[2])
+
+for i, list in ipairs(KEYS) do
+  local member = ARGV[2 + i]
+  if duration > 0 then
+    redis.call('ZADD', list, now + duration, member)
+    -- A few at a time, so that those who are free again make room without any call being long.
+    local free = redis.call('ZRANGEBYSCORE', list, '-inf', now, 'LIMIT', 0, 16)
+    if #free > 0 then redis.call('ZREM', list, unpack(free)) end
+    local last = redis.call('ZRANGE', list, -1, -1, 'WITHSCORES')
+    redis.call('PEXPIRE', list, lifetime_ms(last[2] - now, clock))
+  else
+    redis.call('ZREM', list, member)
+  end
+end

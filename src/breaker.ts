@@ -1,0 +1,75 @@
+const SPAN_MS = 10_000
+const BUCKETS = 10
+const ENOUGH = 20
+const PROBE_EVERY_MS = 200
+
+/** What the breaker lets a decision do: ask the store, ask it as a probe, or not at all. */
+export type Passage = 'ask' | 'probe' | 'refuse'
+
+/**
+ * Stops asking a store that fails: when at least half of at least 20 decisions of the last 10 s failed. From then on one
+ * decision every 200 ms goes through as a probe, and the first that succeeds lets all through again. (After the circuit
+ * breaker of M. Nygard, Release It!, 2007.)
+ */
+export class Breaker {
+  readonly #failed = new Uint32Array(BUCKETS)
+  readonly #succeeded = new Uint32Array(BUCKETS)
+  #newest = 0
+  #open = false
+  #nextProbeAt = 0
+
+  get isOpen(): boolean {
+    return this.#open
+  }
+
+  passage(now: number): Passage {
+    if (!this.#open) return 'ask'
+    if (now < this.#nextProbeAt) return 'refuse'
+    this.#nextProbeAt = now + PROBE_EVERY_MS
+    return 'probe'
+  }
+
+  /** True if this success closed the breaker. */
+  succeed(now: number): boolean {
+    this.#succeeded[this.#bucketAt(now)]++
+    if (!this.#open) return false
+    this.#open = false
+    this.#failed.fill(0)
+    this.#succeeded.fill(0)
+    return true
+  }
+
+  /** True if this failure opened the breaker. */
+  fail(now: number): boolean {
+    this.#failed[this.#bucketAt(now)]++
+    if (this.#open) return false
+    const failed = sum(this.#failed)
+    const all = failed + sum(this.#succeeded)
+    if (all < ENOUGH || failed * 2 < all) return false
+    this.#open = true
+    this.#nextProbeAt = now + PROBE_EVERY_MS
+    return true
+  }
+
+  /** An answer came too late, but it came: the store is worth a probe now. */
+  stir(): void {
+    this.#nextProbeAt = 0
+  }
+
+  #bucketAt(now: number): number {
+    const tick = Math.floor(now / (SPAN_MS / BUCKETS))
+    const passed = Math.min(BUCKETS, tick - this.#newest)
+    for (let i = 0; i < passed; i++) {
+      this.#failed[(tick - i) % BUCKETS] = 0
+      this.#succeeded[(tick - i) % BUCKETS] = 0
+    }
+    if (passed > 0) this.#newest = tick
+    return tick % BUCKETS
+  }
+}
+
+function sum(buckets: Uint32Array): number {
+  let total = 0
+  for (const count of buckets) total += count
+  return total
+}

@@ -1,0 +1,94 @@
+import { type Clock, monotonicClock } from './clock.js'
+import type { Decision, Verdict } from './decision.js'
+import type { Policy } from './limit.js'
+import type { LimiterKey } from './limiter-key.js'
+import { decide } from './ruling.js'
+import type { Store } from './store.js'
+
+interface Denial {
+  readonly key: LimiterKey
+  readonly policy: Policy
+  readonly decision: Decision
+  readonly deniedAt: number
+}
+
+/**
+ * Denials that still hold: a key that the store refused is refused here until its `retryAfterMs` has passed, for costs not
+ * smaller, without asking. (For a larger cost the wait told is then the least there can be.) Exact as long as nobody gives units back elsewhere: a refund or reset in this process drops the
+ * denial, one in another process shows only when the denial ends.
+ */
+export class DenyCache {
+  readonly #denials = new Map<string, Denial>()
+
+  private constructor(
+    readonly clock: Clock,
+    private maxKeys: number,
+  ) {}
+
+  /** The one cache of a store and a limiter's name: all limiters that share counts share what is known of them. */
+  static of(store: Store, limiter: string, maxKeys: number): DenyCache {
+    let caches = CACHES.get(store)
+    if (caches === undefined) {
+      caches = new Map()
+      CACHES.set(store, caches)
+    }
+    let cache = caches.get(limiter)
+    if (cache === undefined) {
+      cache = new DenyCache(store.clock ?? monotonicClock, maxKeys)
+      caches.set(limiter, cache)
+    }
+    cache.maxKeys = Math.max(cache.maxKeys, maxKeys)
+    return cache
+  }
+
+  /** The denial that still holds for this key, cost and policy, as it stands now. */
+  find(key: LimiterKey, cost: number, policy: Policy): Decision | undefined {
+    const denial = this.#denials.get(textOf(key))
+    if (denial === undefined || denial.policy !== policy) return undefined
+    const elapsedMs = this.clock.now() - denial.deniedAt
+    const { decision } = denial
+    // Time that ran back would make the denial last longer than promised.
+    if (elapsedMs < 0 || elapsedMs >= decision.retryAfterMs) {
+      this.#denials.delete(textOf(key))
+      return undefined
+    }
+    if (cost < decision.cost) return undefined
+    const verdicts = decision.verdicts.map(verdict => later(verdict, Math.floor(elapsedMs), cost))
+    return decide(denial.key, cost, verdicts, 'deny-cache')
+  }
+
+  remember(key: LimiterKey, policy: Policy, decision: Decision): void {
+    const text = textOf(key)
+    if (this.#denials.size >= this.maxKeys && !this.#denials.has(text)) {
+      for (const oldest of this.#denials.keys()) {
+        this.#denials.delete(oldest)
+        break
+      }
+    }
+    this.#denials.set(text, { key, policy, decision, deniedAt: this.clock.now() })
+  }
+
+  /** Forgets what may no longer hold for this key: with keys of several limits anything may. */
+  drop(key: LimiterKey): void {
+    if (typeof key === 'string') this.#denials.delete(key)
+    else this.#denials.clear()
+  }
+}
+
+const CACHES = new WeakMap<Store, Map<string, DenyCache>>()
+
+// No key of one limiter is a text in one place and a record in another, so the two never meet.
+function textOf(key: LimiterKey): string {
+  return typeof key === 'string' ? key : JSON.stringify(key)
+}
+
+/** The verdict after some time without change; a cost that can never fit stays impossible. */
+function later(verdict: Verdict, elapsedMs: number, cost: number): Verdict {
+  const { limit, allowed } = verdict
+  const never = !allowed && cost > Math.max(limit.quota, limit.burst)
+  return {
+    ...verdict,
+    retryAfterMs: never ? Number.POSITIVE_INFINITY : Math.max(0, verdict.retryAfterMs - elapsedMs),
+    resetAfterMs: Math.max(0, verdict.resetAfterMs - elapsedMs),
+  }
+}

@@ -1,0 +1,91 @@
+import { Breaker } from './breaker.js'
+import { Deadline } from './deadline.js'
+import type { Verdict } from './decision.js'
+import { StoreError, shown } from './errors.js'
+import { notify, type Observer } from './observer.js'
+import type { Store } from './store.js'
+
+type Answer<T> = Promise<T> | T
+
+const REFUSED = new StoreError('the store failed too often of late and is not asked')
+
+/**
+ * A store behind a deadline and a breaker: every call ends in time, with an answer or with `StoreError`. Limiters over one store
+ * share its breaker.
+ */
+export class GuardedStore {
+  readonly #breaker: Breaker
+  readonly #deadline: Deadline
+
+  constructor(
+    readonly store: Store,
+    deadlineMs: number,
+    readonly observer: Observer | undefined,
+  ) {
+    this.#breaker = breakerOf(store)
+    this.#deadline = new Deadline(deadlineMs, () => this.#breaker.stir())
+  }
+
+  /** A decision: the verdicts at once from a store that is synchronous, else a promise of them. */
+  decide(ask: (store: Store) => Answer<readonly Verdict[]>): Answer<readonly Verdict[]> {
+    const breaker = this.#breaker
+    if (breaker.isOpen && breaker.passage(performance.now()) === 'refuse') return Promise.reject(REFUSED)
+    return this.#watch(ask)
+  }
+
+  /** Anything else: asked even of a store that fails, because nobody can answer in its place. */
+  async act(ask: (store: Store) => Answer<void>): Promise<void> {
+    await this.#watch(ask)
+  }
+
+  #watch<T>(ask: (store: Store) => Answer<T>): Answer<T> {
+    let answer: Answer<T>
+    try {
+      answer = ask(this.store)
+    } catch (error) {
+      return Promise.reject(this.#failed(error))
+    }
+    if (!isPromise(answer)) {
+      if (this.#breaker.isOpen) this.#succeeded()
+      return answer
+    }
+    return this.#deadline.hold(answer).then(
+      value => {
+        this.#succeeded()
+        return value
+      },
+      error => {
+        throw this.#failed(error)
+      },
+    )
+  }
+
+  #succeeded(): void {
+    if (this.#breaker.succeed(performance.now())) notify(this.observer, 'breakerClosed')
+  }
+
+  #failed(cause: unknown): StoreError {
+    const error =
+      cause instanceof StoreError
+        ? cause
+        : new StoreError(`the store failed: ${(cause as Error)?.message ?? shown(cause)}`, { cause })
+    notify(this.observer, 'storeFailed', error)
+    if (this.#breaker.fail(performance.now())) notify(this.observer, 'breakerOpened', error)
+    return error
+  }
+}
+
+const BREAKERS = new WeakMap<Store, Breaker>()
+
+function breakerOf(store: Store): Breaker {
+  let breaker = BREAKERS.get(store)
+  if (breaker === undefined) {
+    breaker = new Breaker()
+    BREAKERS.set(store, breaker)
+  }
+  return breaker
+}
+
+export function isPromise<T>(value: Answer<T>): value is Promise<T> {
+  return typeof (value as Promise<T> | undefined)?.then === 'function'
+}

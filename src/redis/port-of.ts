@@ -1,0 +1,26 @@
+import { PolicyError, shown } from '../errors.js'
+import type { ClientPort, RedisClient } from './client.js'
+import { ioredisPort, isIoredis } from './ioredis.js'
+
+const PORTS = new WeakMap<RedisClient, ClientPort>()
+
+/**
+ * The port to a client, recognised by its shape; one for each client, however many objects use it. Throws `PolicyError` for
+ * anything else; `user` names the class that was given it.
+ */
+export function portOf(client: RedisClient, user: string): ClientPort {
+  if (typeof client !== 'object' || client === null) throw unknown(client, user)
+  let port = PORTS.get(client)
+  if (port === undefined) {
+    if (!isIoredis(client)) throw unknown(client, user)
+    port = ioredisPort(client)
+    PORTS.set(client, port)
+  }
+  return port
+}
+
+function unknown(client: unknown, user: string): PolicyError {
+  return new PolicyError(
+    `${user}: client ${shown(client)}: expected an ioredis client, like new Redis('redis://127.0.0.1:6379') or new Redis.Cluster([…])`,
+  )
+}

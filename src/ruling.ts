@@ -1,0 +1,102 @@
+import { type Decision, type DecisionSource, strictest, type Verdict } from './decision.js'
+import type { Limit } from './limit.js'
+import type { LimiterKey } from './limiter-key.js'
+import type { Charge, Store } from './store.js'
+
+/** Where, when and of what a decision spent: what it takes to settle it later. */
+export interface Spending {
+  readonly key: LimiterKey
+  readonly store: Store
+  readonly charges: readonly Charge[]
+  /** By the limiter's clock, ms. */
+  readonly at: number
+}
+
+/**
+ * The decision that a set of verdicts amounts to. `key` is that of all limits, or of each by its name. An allowed decision
+ * carries the longest delay that any limit asks for.
+ */
+export function decide(
+  key: LimiterKey,
+  cost: number,
+  verdicts: readonly Verdict[],
+  source: DecisionSource,
+  degraded = false,
+  spending?: Spending,
+): Decision {
+  return new Ruling(
+    verdicts.length === 1 ? verdicts[0] : strictest(verdicts),
+    key,
+    cost,
+    verdicts,
+    source,
+    degraded,
+    spending,
+  )
+}
+
+/** The same decision, but that it lets pass; its verdicts still tell what would have been. */
+export function allowAnyway(decision: Decision): Decision {
+  const { limit, remaining, resetAfterMs, key, cost, verdicts, source, degraded } = decision
+  const permission = { limit, allowed: true, remaining, retryAfterMs: 0, resetAfterMs, delayMs: 0 }
+  return new Ruling(permission, key, cost, verdicts, source, degraded, undefined)
+}
+
+/** What the decision spent; it is told once, so that a decision is settled once. */
+export function takeSpending(decision: Decision): Spending | undefined {
+  return Ruling.takeSpending(decision)
+}
+
+/** A decision that keeps what it spent out of sight. */
+class Ruling implements Decision {
+  readonly limit: Limit
+  readonly allowed: boolean
+  readonly remaining: number
+  readonly retryAfterMs: number
+  readonly resetAfterMs: number
+  readonly delayMs: number
+  readonly key: string
+  readonly cost: number
+  readonly verdicts: readonly Verdict[]
+  readonly source: DecisionSource
+  readonly degraded: boolean
+  declare readonly blocked?: true
+  #spending: Spending | undefined
+
+  constructor(
+    strict: Verdict,
+    key: LimiterKey,
+    cost: number,
+    verdicts: readonly Verdict[],
+    source: DecisionSource,
+    degraded: boolean,
+    spending: Spending | undefined,
+  ) {
+    this.limit = strict.limit
+    this.allowed = strict.allowed
+    this.remaining = strict.remaining
+    this.retryAfterMs = strict.retryAfterMs
+    this.resetAfterMs = strict.resetAfterMs
+    this.delayMs = strict.allowed && verdicts.length > 1 ? longestDelay(verdicts) : strict.delayMs
+    this.key = typeof key === 'string' ? key : (key[strict.limit.name] ?? '')
+    this.cost = cost
+    this.verdicts = verdicts
+    this.source = source
+    this.degraded = degraded
+    if (strict.blocked) this.blocked = true
+    this.#spending = spending
+  }
+
+  static takeSpending(decision: Decision): Spending | undefined {
+    if (!(#spending in decision)) return undefined
+    const spending = decision.#spending
+    decision.#spending = undefined
+    return spending
+  }
+}
+
+function longestDelay(verdicts: readonly Verdict[]): number {
+  let longest = 0
+  for (const { delayMs } of verdicts) if (delayMs > longest) longest = delayMs
+  return longest
+}

@@ -1,0 +1,60 @@
+import type { Verdict } from '../decision.js'
+import type { Limit } from '../limit.js'
+import type { Charge } from '../store.js'
+import type { ChargeKeys } from './redis-charge-keys.js'
+import { limitArguments } from './redis-wire.js'
+
+/** Who waits for the verdicts of one decision. */
+export interface Asker {
+  resolve(verdicts: readonly Verdict[]): void
+  reject(error: unknown): void
+}
+
+/** Decisions that share a script call: the same limits of the same limiter, keys of one tag. */
+export class Batch {
+  readonly limits: readonly Limit[]
+  readonly askers: Asker[] = []
+  readonly openedAt = performance.now()
+  readonly #limiter: string | undefined
+  readonly #keys: string[]
+  readonly #costs: number[] = []
+  #oneCost = true
+
+  constructor(
+    charges: readonly Charge[],
+    readonly tag: number,
+    keys: ChargeKeys,
+  ) {
+    this.limits = charges.map(charge => charge.limit)
+    this.#limiter = charges[0].limiter
+    this.#keys = charges.map(charge => keys.blockListOf(charge, tag))
+  }
+
+  takes(charges: readonly Charge[], tag: number): boolean {
+    const { limits } = this
+    if (tag !== this.tag || charges.length !== limits.length || charges[0].limiter !== this.#limiter) return false
+    for (let i = 0; i < limits.length; i++) if (limits[i] !== charges[i].limit) return false
+    return true
+  }
+
+  add(charges: readonly Charge[], cost: number, keys: ChargeKeys, asker: Asker): void {
+    for (const charge of charges) this.#keys.push(keys.keyOf(charge, this.tag))
+    if (cost !== (this.#costs[0] ?? cost)) this.#oneCost = false
+    this.#costs.push(cost)
+    this.askers.push(asker)
+  }
+
+  get keys(): readonly string[] {
+    return this.#keys
+  }
+
+  /** As the script reads them, from the limits on. */
+  get arguments(): string[] {
+    const costs = this.#oneCost ? this.#costs.slice(0, 1) : this.#costs
+    return [...limitArguments(this.limits), ...costs.map(String)]
+  }
+
+  reject(error: unknown): void {
+    for (const asker of this.askers) asker.reject(error)
+  }
+}
