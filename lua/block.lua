@@ -9,7 +9,7 @@
   Returns nothing.
 ]]
 -- @include now_ms
--- @include lifetime_ms
+-- @include expiry
 local clock = ARGV[1]
 local now = now_ms(clock)
 local duration = tonumber(ARGV[2])
@@ -22,7 +22,7 @@ for i, list in ipairs(KEYS) do
     local free = redis.call('ZRANGEBYSCORE', list, '-inf', now, 'LIMIT', 0, 16)
     if #free > 0 then redis.call('ZREM', list, unpack(free)) end
     local last = redis.call('ZRANGE', list, -1, -1, 'WITHSCORES')
-    redis.call('PEXPIRE', list, lifetime_ms(last[2] - now, clock))
+    redis.call('PEXPIREAT', list, expiry(clock, now)(last[2] - now))
   else
     redis.call('ZREM', list, member)
   end

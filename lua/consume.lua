@@ -9,21 +9,22 @@
   ARGV[4]  number of limits, then for each: algorithm, quota, window in ms, burst
   ARGV[…]  the cost of each request, or one for all
 
-  Returns now, and nothing else if it came too late; then, for each request and each of its limits, numbers in a row. Allowed: remaining >= 0, reset in ms, and for a leaky
-  bucket delay in ms. Denied: -1 - remaining, reset in ms, retry in ms; -1 ms means never, -2 - retry that the key is blocked. A
-  request that could not be decided gives one text instead, the error.
+  Returns now, and nothing else if it came too late; then, for each request and each of its limits, numbers in a row. Allowed:
+  remaining >= 0, reset in ms, and for a leaky bucket delay in ms. Denied: -1 - remaining, reset in ms, retry in ms; -1 ms means
+  never, -2 - retry that the key is blocked. A request that could not be decided gives one text instead, the error.
 ]]
 -- @include now_ms
 -- @include read_limits
--- @include lifetime_ms
+-- @include expiry
 -- @include row_measures
 -- @include load_rows
--- @include save_row
+-- @include save_rows
 -- @include log_open
 -- @include sliding_window
 -- @include log_spend
 -- @include log_save
 -- @include blocked_until
+-- @include decide_rows
 local clock = ARGV[1]
 local now = now_ms(clock)
 local valid_until = tonumber(ARGV[2])
@@ -34,105 +35,120 @@ local one_cost = #ARGV == costs_at and tonumber(ARGV[costs_at])
 local width = #limits
 local some_blocked = redis.call('EXISTS', unpack(KEYS, 1, width)) > 0
 
--- States by key, so that a key which stands in the batch twice is read once and written once.
-local states = {}
-local row_keys = {}
-for i = width + 1, #KEYS do
-  local key = KEYS[i]
-  if row_measures[limits[(i - 1) % width + 1].algorithm] and not states[key] then
-    states[key] = true
-    row_keys[#row_keys + 1] = key
-  end
-end
-load_rows(row_keys, states)
-
-local changed = {}
-local function change(key, limit, state, reset)
-  if not state.limit then
-    state.limit = limit
-    changed[#changed + 1] = key
-  end
-  state.reset = reset
+if width == 1 and not some_blocked and row_measures[limits[1].algorithm] then
+  return decide_rows(limits[1], clock, now, spending, one_cost, costs_at)
 end
 
-local function measure(limit, key, cost)
-  local state = states[key]
-  if not state then
-    state = log_open(key, limit.window, now, spending)
-    states[key] = state
-  end
-  if state.err then return state.err end
-  local by_row = row_measures[limit.algorithm]
-  if by_row then return { by_row(limit, now, cost, state.at, state.x, state.y) } end
-  return { sliding_window(limit, now, cost, key, state) }
-end
-
-local function commit(limit, key, verdict, cost)
-  local state = states[key]
-  if row_measures[limit.algorithm] then
-    if verdict[5] and (verdict[5] ~= state.at or verdict[6] ~= state.x or verdict[7] ~= state.y) then
-      state.at, state.x, state.y = verdict[5], verdict[6], verdict[7]
-      change(key, limit, state, verdict[3])
+-- Every key has a slot, and a key that stands in the batch twice has one, so that it is read once and written once. State lies
+-- in arrays by slot: a table for each key would cost more than all the arithmetic. Rows come first, because MGET reads them.
+local keys, slots, slot_of = {}, {}, {}
+local at, x, y, logs, errors = {}, {}, {}, {}, {}
+local function give_slots(wanted)
+  for j = 1, width do
+    if (row_measures[limits[j].algorithm] ~= nil) == wanted then
+      for i = width + j, #KEYS, width do
+        local key = KEYS[i]
+        local slot = slot_of[key]
+        if not slot then
+          slot = #keys + 1
+          keys[slot] = key
+          slot_of[key] = slot
+        end
+        slots[i] = slot
+      end
     end
-  elseif cost > 0 then
-    log_spend(state, now, cost)
-    change(key, limit, state, verdict[3])
   end
+end
+give_slots(true)
+load_rows(keys, at, x, y, errors)
+give_slots(false)
+
+-- How one request fares with each limit.
+local retry, remaining, reset, delay, next_at, next_x, next_y, until_at = {}, {}, {}, {}, {}, {}, {}, {}
+local function measure(j, slot, cost)
+  local limit = limits[j]
+  local by_row = row_measures[limit.algorithm]
+  if by_row then
+    retry[j], remaining[j], reset[j], delay[j], next_at[j], next_x[j], next_y[j] =
+      by_row(limit, now, cost, at[slot], x[slot], y[slot])
+    return
+  end
+  local log = logs[slot]
+  if not log then
+    log = log_open(keys[slot], limit.window, now, spending)
+    logs[slot], errors[slot] = log, log.err
+    if log.err then return end
+  end
+  retry[j], remaining[j], reset[j], delay[j] = sliding_window(limit, now, cost, keys[slot], log)
+end
+
+local changed_rows, changed_logs, expire_at = {}, {}, {}
+local expires_at = expiry(clock, now)
+local function commit(j, slot, cost)
+  local log = logs[slot]
+  if log then
+    if cost == 0 then return end
+    log_spend(log, now, cost)
+    if not expire_at[slot] then changed_logs[#changed_logs + 1] = slot end
+  else
+    local new_at = next_at[j]
+    if not new_at or (new_at == at[slot] and next_x[j] == x[slot] and next_y[j] == y[slot]) then return end
+    at[slot], x[slot], y[slot] = new_at, next_x[j], next_y[j]
+    if not expire_at[slot] then changed_rows[#changed_rows + 1] = slot end
+  end
+  expire_at[slot] = expires_at(reset[j])
 end
 
 local out = { now }
 local size = 1
-local function answer(limit, verdict, until_at)
-  local retry, remaining = verdict[1], verdict[2]
-  out[size + 2] = verdict[3]
-  if retry == 0 and until_at <= now then
-    out[size + 1] = remaining
+local function answer(j)
+  out[size + 2] = reset[j]
+  local wait = retry[j]
+  if wait == 0 and until_at[j] <= now then
+    out[size + 1] = remaining[j]
     size = size + 2
-    if limit.algorithm == 'leaky-bucket' then
+    if limits[j].algorithm == 'leaky-bucket' then
       size = size + 1
-      out[size] = verdict[4]
+      out[size] = delay[j]
     end
     return
   end
-  out[size + 1] = -1 - remaining
-  if until_at > now and retry >= 0 then retry = -2 - math.max(retry, until_at - now) end
-  out[size + 3] = retry
+  out[size + 1] = -1 - remaining[j]
+  if until_at[j] > now and wait >= 0 then wait = -2 - math.max(wait, until_at[j] - now) end
+  out[size + 3] = wait
   size = size + 3
 end
 
+local cost = one_cost
 for first = width + 1, #KEYS, width do
-  local cost = one_cost or tonumber(ARGV[costs_at + (first - 1) / width - 1])
-  local verdicts, blocks = {}, {}
+  if not one_cost then cost = tonumber(ARGV[costs_at + (first - 1) / width - 1]) end
   local allowed = true
   local failure
   for j = 1, width do
-    local key = KEYS[first + j - 1]
-    local verdict = measure(limits[j], key, cost)
-    if type(verdict) == 'string' then
-      failure = verdict
+    local i = first + j - 1
+    local slot = slots[i]
+    if not errors[slot] then measure(j, slot, cost) end
+    if errors[slot] then
+      failure = errors[slot]
       break
     end
-    verdicts[j] = verdict
-    blocks[j] = some_blocked and blocked_until(KEYS[j], key) or 0
-    if verdict[1] ~= 0 or blocks[j] > now then allowed = false end
+    until_at[j] = some_blocked and blocked_until(KEYS[j], KEYS[i]) or 0
+    if retry[j] ~= 0 or until_at[j] > now then allowed = false end
   end
   if failure then
     size = size + 1
     out[size] = failure
   else
     for j = 1, width do
-      local limit, key = limits[j], KEYS[first + j - 1]
+      local slot = slots[first + j - 1]
       -- Where nothing is spent, a limit that would have allowed it is told as it stands.
-      if not allowed and verdicts[j][1] == 0 and cost > 0 then verdicts[j] = measure(limit, key, 0) end
-      if spending then commit(limit, key, verdicts[j], allowed and cost or 0) end
-      answer(limit, verdicts[j], blocks[j])
+      if not allowed and retry[j] == 0 and cost > 0 then measure(j, slot, 0) end
+      if spending then commit(j, slot, allowed and cost or 0) end
+      answer(j)
     end
   end
 end
 
-for _, key in ipairs(changed) do
-  local state = states[key]
-  local ttl = lifetime_ms(state.reset, clock)
-  if row_measures[state.limit.algorithm] then save_row(key, state, ttl) else log_save(key, state, ttl) end
-end
+save_rows(changed_rows, keys, at, x, y, expire_at)
+for _, slot in ipairs(changed_logs) do log_save(keys[slot], logs[slot], expire_at[slot]) end
 return out

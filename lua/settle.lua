@@ -11,10 +11,10 @@
 ]]
 -- @include now_ms
 -- @include read_limits
--- @include lifetime_ms
+-- @include expiry
 -- @include row_measures
 -- @include load_rows
--- @include save_row
+-- @include save_rows
 -- @include refund_row
 -- @include charge_row
 -- @include log_open
@@ -26,36 +26,42 @@ local now = now_ms(clock)
 local units = tonumber(ARGV[2])
 local limits = read_limits(4, tonumber(ARGV[3]))
 
-local row_keys, states = {}, {}
-for i, key in ipairs(KEYS) do
-  if row_measures[limits[i].algorithm] then row_keys[#row_keys + 1] = key end
+local rows, logs = {}, {}
+for i = 1, #KEYS do
+  if row_measures[limits[i].algorithm] then rows[#rows + 1] = i else logs[#logs + 1] = i end
 end
-load_rows(row_keys, states)
-for i, key in ipairs(KEYS) do
-  states[key] = states[key] or log_open(key, limits[i].window, now, true)
-  if states[key].err then return redis.error_reply(states[key].err) end
+local keys, at, x, y, errors = {}, {}, {}, {}, {}
+for slot, i in ipairs(rows) do keys[slot] = KEYS[i] end
+load_rows(keys, at, x, y, errors)
+local opened = {}
+for _, i in ipairs(logs) do
+  opened[i] = log_open(KEYS[i], limits[i].window, now, true)
+  if opened[i].err then return redis.error_reply(opened[i].err) end
+end
+for slot = 1, #rows do
+  if errors[slot] then return redis.error_reply(errors[slot]) end
 end
 
-local function settle_row(key, limit, row)
-  if units > 0 then
-    charge_row(limit, now, units, row)
-  elseif not refund_row(limit, now, -units, row) then
-    return
+local expires_at = expiry(clock, now)
+local changed, expire_at = {}, {}
+for slot, i in ipairs(rows) do
+  local limit = limits[i]
+  local settle_row = units > 0 and charge_row or refund_row
+  local new_at, new_x, new_y = settle_row(limit, now, math.abs(units), at[slot], x[slot], y[slot])
+  if new_at then
+    at[slot], x[slot], y[slot] = new_at, new_x, new_y
+    local _, _, reset = row_measures[limit.algorithm](limit, now, 0, new_at, new_x, new_y)
+    changed[#changed + 1] = slot
+    expire_at[slot] = expires_at(reset)
   end
-  local _, _, reset = row_measures[limit.algorithm](limit, now, 0, row.at, row.x, row.y)
-  save_row(key, row, lifetime_ms(reset, clock))
 end
+save_rows(changed, keys, at, x, y, expire_at)
 
-local function settle_log(key, limit, log)
+for _, i in ipairs(logs) do
   if units > 0 then
-    log_spend(log, now, units)
-    log_save(key, log, lifetime_ms(limit.window, clock))
+    log_spend(opened[i], now, units)
+    log_save(KEYS[i], opened[i], expires_at(limits[i].window))
   else
-    log_refund(key, log, -units)
+    log_refund(KEYS[i], opened[i], -units)
   end
-end
-
-for i, key in ipairs(KEYS) do
-  local settle = row_measures[limits[i].algorithm] and settle_row or settle_log
-  settle(key, limits[i], states[key])
 end

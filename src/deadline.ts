@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers'
 import { StoreError } from './errors.js'
 
 interface Pending {
@@ -12,6 +13,8 @@ interface Pending {
  */
 export class Deadline {
   #queue: Pending[] = []
+  /** What stands before it in the queue is settled. */
+  #head = 0
   #timer: ReturnType<typeof setTimeout> | undefined
 
   /** `onLate` is told when an answer comes after its deadline. */
@@ -29,35 +32,47 @@ export class Deadline {
         expire: () => reject(new StoreError(`the store did not answer within ${this.ms} ms`)),
       }
       this.#queue.push(pending)
-      this.#timer ??= setTimeout(() => this.#expire(), this.ms)
+      this.#timer ??= this.#startTimer(this.ms)
       answer.then(
         value => {
           if (pending.settled) this.onLate()
           pending.settled = true
+          this.#advance()
           resolve(value)
         },
         error => {
           pending.settled = true
+          this.#advance()
           reject(error)
         },
       )
     })
   }
 
+  // A process that was busy for longer than the deadline finds the timer due and the answers unread: they are read first.
+  #startTimer(ms: number): ReturnType<typeof setTimeout> {
+    return setTimeout(() => setImmediate(() => this.#expire()), ms)
+  }
+
   #expire(): void {
     this.#timer = undefined
     const now = performance.now()
-    let done = 0
-    for (const pending of this.#queue) {
-      if (!pending.settled) {
-        if (pending.endsAt > now) break
-        pending.settled = true
-        pending.expire()
-      }
-      done++
+    for (let pending = this.#queue[this.#head]; pending !== undefined && pending.endsAt <= now; ) {
+      pending.settled = true
+      pending.expire()
+      this.#advance()
+      pending = this.#queue[this.#head]
     }
-    this.#queue = this.#queue.slice(done)
-    const next = this.#queue[0]
-    if (next !== undefined) this.#timer = setTimeout(() => this.#expire(), Math.max(1, Math.ceil(next.endsAt - now)))
+    const next = this.#queue[this.#head]
+    if (next !== undefined) this.#timer = this.#startTimer(Math.max(1, Math.ceil(next.endsAt - now)))
+  }
+
+  /** Lets go of what is settled: under load a deadline's worth of it would be a heap of rubbish. */
+  #advance(): void {
+    while (this.#head < this.#queue.length && this.#queue[this.#head].settled) this.#head++
+    if (this.#head === this.#queue.length) this.#queue.length = 0
+    else if (this.#head < 1024 || this.#head * 2 < this.#queue.length) return
+    else this.#queue.splice(0, this.#head)
+    this.#head = 0
   }
 }

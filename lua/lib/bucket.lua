@@ -8,7 +8,8 @@
 -- @include ceil_div
 local function bucket(limit, now, cost, at, level)
   local most = limit.quota == 0 and 0 or limit.burst
-  local found = bucket_level(limit, now, at, level)
+  -- Nothing drains at quota 0 and nothing is admitted: what was spent before does not matter, until the quota changes.
+  local found = limit.quota == 0 and 0 or bucket_level(limit, now, at, level)
   local after = found
   local retry, delay = 0, 0
   if at and at > now then at = now end

@@ -1,5 +1,5 @@
---[[ What of a bucket's level is left now. Time that ran back regains nothing. At quota 0 nothing drains and nothing is admitted. ]]
+--[[ What of a bucket's level is left now. Time that ran back regains nothing. ]]
 local function bucket_level(limit, now, at, level)
-  if not at or limit.quota == 0 then return 0 end
+  if not at then return 0 end
   return math.max(0, level - limit.quota * math.max(0, now - at))
 end

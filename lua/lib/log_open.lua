@@ -11,7 +11,7 @@
 -- @include log_unpack
 -- @include log_search
 local function log_open(key, window, now, writable)
-  local head = redis.pcall('LRANGE', key, 0, 1)
+  local head = redis.pcall('LRANGE', key, '0', '1')
   if head.err then return head end
   if not head[1] then return { gone = 0, total = 0 } end
   if not head[2] or not log_formats[#head[1]] or not log_formats[#head[2]] then
@@ -20,12 +20,12 @@ local function log_open(key, window, now, writable)
   local _, gone = log_unpack(head[1])
   local log = { gone = gone, first = 1 }
   log.oldest, log.oldest_total = log_unpack(head[2])
-  log.newest, log.total = log_unpack(redis.call('LINDEX', key, -1))
+  log.newest, log.total = log_unpack(redis.call('LINDEX', key, '-1'))
   if log.newest > now then
     if writable then
       local length = redis.call('LLEN', key)
       local from = log_search(key, 1, length, function(at) return at > now end)
-      redis.call('LTRIM', key, 0, from - 1)
+      redis.call('LTRIM', key, '0', from - 1)
       redis.call('RPUSH', key, log_pack(now, log.total))
       redis.call('PEXPIRE', key, window + 5000)
       if from == 1 then log.oldest, log.oldest_total = now, log.total end
@@ -44,7 +44,7 @@ local function log_open(key, window, now, writable)
     local _, before = log_unpack(redis.call('LINDEX', key, first - 1))
     log.gone, log.first, log.oldest, log.oldest_total = before, first, at, total
     if writable then
-      redis.call('LTRIM', key, first - 1, -1)
+      redis.call('LTRIM', key, first - 1, '-1')
       log.first = 1
     end
   end

@@ -10,6 +10,6 @@ local function log_refund(key, log, cost)
   end
   -- The entry that reached this total becomes the newest; what came after it is forgotten.
   local index, at, reached = log_search(key, 1, redis.call('LLEN', key), function(_, sum) return sum >= total end)
-  redis.call('LTRIM', key, 0, index)
-  if reached > total then redis.call('LSET', key, -1, log_pack(at, total)) end
+  redis.call('LTRIM', key, '0', index)
+  if reached > total then redis.call('LSET', key, '-1', log_pack(at, total)) end
 end

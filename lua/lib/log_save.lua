@@ -1,14 +1,14 @@
---[[ Writes what log_spend noted, with a lifetime. ]]
+--[[ Writes what log_spend noted, with a lifetime: expire_at is the text of the moment at which the key may go. ]]
 -- @include log_pack
-local function log_save(key, log, ttl)
+local function log_save(key, log, expire_at)
   if log.rubbish then redis.call('DEL', key) end
   local entry = log_pack(log.newest, log.total)
   if not log.stored then
-    redis.call('RPUSH', key, log_pack(log.newest, log.gone), entry)
+    redis.call('RPUSH', key, log_pack(0, log.gone), entry)
   elseif log.stored == log.newest then
-    redis.call('LSET', key, -1, entry)
+    redis.call('LSET', key, '-1', entry)
   else
     redis.call('RPUSH', key, entry)
   end
-  redis.call('PEXPIRE', key, ttl)
+  redis.call('PEXPIREAT', key, expire_at)
 end

@@ -8,7 +8,7 @@
 -- @include ceil_div
 local function sliding_counter(limit, now, cost, at, current, previous)
   local quota, window = limit.quota, limit.window
-  local cell, inside, before = roll_cells(window, now, at, current, previous)
+  local cell, inside, before = roll_cells(limit, now, at, current, previous)
   local overlap = cell - now + window
   local room = quota - cost - inside
   local retry = 0

@@ -25,7 +25,8 @@ export function bucket(delayOf: (limit: Limit, level: number) => number): RowAlg
     },
 
     measure(limit, state, nowMs, cost) {
-      const level = levelAt(limit, state, nowMs)
+      // Nothing drains at quota 0 and nothing is admitted: what was spent before does not matter, until the quota changes.
+      const level = limit.quota === 0 ? 0 : levelAt(limit, state, nowMs)
       const most = capacity(limit)
       // What is compared never exceeds burst × windowMs, which the policy keeps below 2⁵³; a sum of both sides would.
       const over = level - (most - cost) * limit.windowMs
@@ -57,8 +58,7 @@ function capacity(limit: Limit): number {
 }
 
 function levelAt(limit: Limit, state: Bucket | undefined, nowMs: number): number {
-  // Nothing drains at quota 0 and nothing is admitted: what was spent before does not matter.
-  if (state === undefined || limit.quota === 0) return 0
+  if (state === undefined) return 0
   const elapsedMs = nowMs - state.at
   if (elapsedMs <= 0) return state.level
   const level = state.level - limit.quota * elapsedMs

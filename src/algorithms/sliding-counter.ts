@@ -56,8 +56,13 @@ export const slidingCounter: RowAlgorithm<CellPair> = {
 function pairAt(limit: Limit, state: CellPair | undefined, nowMs: number): CellPair {
   const startedAt = nowMs - (nowMs % limit.windowMs)
   if (state === undefined) return { startedAt, current: 0, previous: 0 }
-  // A cell in the future means that the clock ran back: what it counted is counted now.
-  if (state.startedAt >= startedAt) return { startedAt, current: state.current, previous: state.previous }
+  if (state.startedAt === startedAt) return { startedAt, current: state.current, previous: state.previous }
+  // A cell in the future means that the clock ran back: what it and the one before it counted is counted now, in full. More
+  // than the quota would say no more, and could grow without end.
+  if (state.startedAt > startedAt) {
+    const most = Math.max(limit.quota, state.current)
+    return { startedAt, current: Math.min(state.current + state.previous, most), previous: 0 }
+  }
   if (state.startedAt === startedAt - limit.windowMs) return { startedAt, current: 0, previous: state.current }
   return { startedAt, current: 0, previous: 0 }
 }

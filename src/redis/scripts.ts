@@ -3,15 +3,30 @@ import type { Script } from './script.js'
 
 export const block: Script = {
   name: 'block',
-  sha1: 'aa1e95825ca3e90e3b08d201b7d8af86cae4fbd4',
+  sha1: '9525bb60395305805212351d1df94ef3d2f76d33',
   source: `local function now_ms(given)
 if given ~= '' then return tonumber(given) end
 local time = redis.call('TIME')
 return time[1] * 1000 + math.floor(time[2] / 1000)
 end
-local function lifetime_ms(reset, clock)
-if clock ~= '' then return reset + 5000 end
-return reset + 1000
+local function expiry(clock, now)
+local server_now = now
+local padding = 1000
+if clock ~= '' then
+local time = redis.call('TIME')
+server_now = time[1] * 1000 + math.floor(time[2] / 1000)
+padding = 5000
+end
+local texts = {}
+return function(reset)
+local moment = math.ceil((server_now + reset + padding) / 512) * 512
+local text = texts[moment]
+if not text then
+text = string.format('%.0f', moment)
+texts[moment] = text
+end
+return text
+end
 end
 local clock = ARGV[1]
 local now = now_ms(clock)
@@ -23,7 +38,7 @@ redis.call('ZADD', list, now + duration, member)
 local free = redis.call('ZRANGEBYSCORE', list, '-inf', now, 'LIMIT', 0, 16)
 if #free > 0 then redis.call('ZREM', list, unpack(free)) end
 local last = redis.call('ZRANGE', list, -1, -1, 'WITHSCORES')
-redis.call('PEXPIRE', list, lifetime_ms(last[2] - now, clock))
+redis.call('PEXPIREAT', list, expiry(clock, now)(last[2] - now))
 else
 redis.call('ZREM', list, member)
 end
@@ -32,7 +47,7 @@ end`,
 
 export const consume: Script = {
   name: 'consume',
-  sha1: 'e3e6a8e60b7ad19f65401fb3b0cc574523fca46d',
+  sha1: '03bbe5925ca4c555865d359053c1b06f4af22a5c',
   source: `local function now_ms(given)
 if given ~= '' then return tonumber(given) end
 local time = redis.call('TIME')
@@ -51,9 +66,24 @@ first = first + 4
 end
 return limits, first
 end
-local function lifetime_ms(reset, clock)
-if clock ~= '' then return reset + 5000 end
-return reset + 1000
+local function expiry(clock, now)
+local server_now = now
+local padding = 1000
+if clock ~= '' then
+local time = redis.call('TIME')
+server_now = time[1] * 1000 + math.floor(time[2] / 1000)
+padding = 5000
+end
+local texts = {}
+return function(reset)
+local moment = math.ceil((server_now + reset + padding) / 512) * 512
+local text = texts[moment]
+if not text then
+text = string.format('%.0f', moment)
+texts[moment] = text
+end
+return text
+end
 end
 local function window_start(window, now, at)
 if not at then return nil end
@@ -76,7 +106,7 @@ end
 return retry, math.max(0, limit.quota - spent), at and at - now + limit.window or 0, 0, at, spent, 0
 end
 local function bucket_level(limit, now, at, level)
-if not at or limit.quota == 0 then return 0 end
+if not at then return 0 end
 return math.max(0, level - limit.quota * math.max(0, now - at))
 end
 local function floor_div(a, b)
@@ -91,7 +121,7 @@ return quotient
 end
 local function bucket(limit, now, cost, at, level)
 local most = limit.quota == 0 and 0 or limit.burst
-local found = bucket_level(limit, now, at, level)
+local found = limit.quota == 0 and 0 or bucket_level(limit, now, at, level)
 local after = found
 local retry, delay = 0, 0
 if at and at > now then at = now end
@@ -111,16 +141,17 @@ local left = most * limit.window - after
 local remaining = left > 0 and floor_div(left, limit.window) or 0
 return retry, remaining, after > 0 and ceil_div(after, limit.quota) or 0, delay, at, level, 0
 end
-local function roll_cells(window, now, at, current, previous)
-local cell = now - math.fmod(now, window)
+local function roll_cells(limit, now, at, current, previous)
+local cell = now - math.fmod(now, limit.window)
 if not at then return cell, 0, 0 end
-if at >= cell then return cell, current, previous end
-if at == cell - window then return cell, 0, current end
+if at == cell then return cell, current, previous end
+if at > cell then return cell, math.min(current + previous, math.max(limit.quota, current)), 0 end
+if at == cell - limit.window then return cell, 0, current end
 return cell, 0, 0
 end
 local function sliding_counter(limit, now, cost, at, current, previous)
 local quota, window = limit.quota, limit.window
-local cell, inside, before = roll_cells(window, now, at, current, previous)
+local cell, inside, before = roll_cells(limit, now, at, current, previous)
 local overlap = cell - now + window
 local room = quota - cost - inside
 local retry = 0
@@ -146,31 +177,42 @@ local row_measures = {
 ['token-bucket'] = bucket,
 ['leaky-bucket'] = bucket,
 }
-local function load_rows(keys, rows)
-if #keys == 0 then return end
+local function load_rows(keys, at, x, y, errors)
+local count = #keys
+if count == 0 then return end
 local values = redis.call('MGET', unpack(keys))
-local missing = {}
-for i, key in ipairs(keys) do
+local missing, places = {}, {}
+for i = 1, count do
 local value = values[i]
 if not value then
-missing[#missing + 1] = key
-rows[key] = { at = nil, x = 0, y = 0 }
+missing[#missing + 1] = keys[i]
+places[#places + 1] = i
+x[i], y[i] = 0, 0
 elseif #value ~= 24 then
-rows[key] = { err = 'WRONGTYPE the key holds a value that is not a limit\\'s' }
+errors[i] = 'WRONGTYPE the key holds a value that is not a limit\\'s'
 else
-local at, x, y = struct.unpack('<ddd', value)
-rows[key] = { at = at, x = x, y = y }
+at[i], x[i], y[i] = struct.unpack('<ddd', value)
 end
 end
 if #missing == 0 or redis.call('EXISTS', unpack(missing)) == 0 then return end
-for _, key in ipairs(missing) do
-if redis.call('EXISTS', key) == 1 then
-rows[key] = { err = 'WRONGTYPE the key holds a ' .. redis.call('TYPE', key).ok }
+for i, key in ipairs(missing) do
+local kind = redis.call('TYPE', key).ok
+if kind ~= 'none' then errors[places[i]] = 'WRONGTYPE the key holds a ' .. kind end
 end
 end
+local function save_rows(slots, keys, at, x, y, expire_at)
+if #slots == 0 then return end
+local pairs_of = {}
+for i = 1, #slots do
+local slot = slots[i]
+pairs_of[2 * i - 1] = keys[slot]
+pairs_of[2 * i] = struct.pack('<ddd', at[slot], x[slot], y[slot])
 end
-local function save_row(key, row, ttl)
-redis.call('SET', key, struct.pack('<ddd', row.at, row.x, row.y), 'PX', ttl)
+redis.call('MSET', unpack(pairs_of))
+for i = 1, #slots do
+local slot = slots[i]
+redis.call('PEXPIREAT', keys[slot], expire_at[slot])
+end
 end
 local function log_pack(at, total)
 if total < 65536 then return struct.pack('>I6I2', at, total) end
@@ -196,7 +238,7 @@ end
 return high, found_at, found_total
 end
 local function log_open(key, window, now, writable)
-local head = redis.pcall('LRANGE', key, 0, 1)
+local head = redis.pcall('LRANGE', key, '0', '1')
 if head.err then return head end
 if not head[1] then return { gone = 0, total = 0 } end
 if not head[2] or not log_formats[#head[1]] or not log_formats[#head[2]] then
@@ -205,12 +247,12 @@ end
 local _, gone = log_unpack(head[1])
 local log = { gone = gone, first = 1 }
 log.oldest, log.oldest_total = log_unpack(head[2])
-log.newest, log.total = log_unpack(redis.call('LINDEX', key, -1))
+log.newest, log.total = log_unpack(redis.call('LINDEX', key, '-1'))
 if log.newest > now then
 if writable then
 local length = redis.call('LLEN', key)
 local from = log_search(key, 1, length, function(at) return at > now end)
-redis.call('LTRIM', key, 0, from - 1)
+redis.call('LTRIM', key, '0', from - 1)
 redis.call('RPUSH', key, log_pack(now, log.total))
 redis.call('PEXPIRE', key, window + 5000)
 if from == 1 then log.oldest, log.oldest_total = now, log.total end
@@ -228,7 +270,7 @@ if not at then first, at, total = log_search(key, reach, length, passes) end
 local _, before = log_unpack(redis.call('LINDEX', key, first - 1))
 log.gone, log.first, log.oldest, log.oldest_total = before, first, at, total
 if writable then
-redis.call('LTRIM', key, first - 1, -1)
+redis.call('LTRIM', key, first - 1, '-1')
 log.first = 1
 end
 end
@@ -254,20 +296,67 @@ log.newest = now
 log.dirty = true
 if not log.oldest or log.oldest == now then log.oldest, log.oldest_total, log.first = now, log.total, log.first or 1 end
 end
-local function log_save(key, log, ttl)
+local function log_save(key, log, expire_at)
 if log.rubbish then redis.call('DEL', key) end
 local entry = log_pack(log.newest, log.total)
 if not log.stored then
-redis.call('RPUSH', key, log_pack(log.newest, log.gone), entry)
+redis.call('RPUSH', key, log_pack(0, log.gone), entry)
 elseif log.stored == log.newest then
-redis.call('LSET', key, -1, entry)
+redis.call('LSET', key, '-1', entry)
 else
 redis.call('RPUSH', key, entry)
 end
-redis.call('PEXPIRE', key, ttl)
+redis.call('PEXPIREAT', key, expire_at)
 end
 local function blocked_until(list, member)
 return tonumber(redis.call('ZSCORE', list, member) or 0)
+end
+local function decide_rows(limit, clock, now, spending, one_cost, costs_at)
+local measure = row_measures[limit.algorithm]
+local shaped = limit.algorithm == 'leaky-bucket'
+local expires_at = expiry(clock, now)
+local keys = { unpack(KEYS, 2) }
+local at, x, y, errors = {}, {}, {}, {}
+load_rows(keys, at, x, y, errors)
+local slot_of, changed, expire_at = {}, {}, {}
+local out, size = { now }, 1
+for i = 1, #keys do
+local key = keys[i]
+local slot = slot_of[key]
+if not slot then
+slot = i
+slot_of[key] = i
+end
+if errors[slot] then
+size = size + 1
+out[size] = errors[slot]
+else
+local cost = one_cost or tonumber(ARGV[costs_at + i - 1])
+local was_at, was_x, was_y = at[slot], x[slot], y[slot]
+local retry, remaining, reset, delay, new_at, new_x, new_y = measure(limit, now, cost, was_at, was_x, was_y)
+if spending and new_at and (new_x ~= was_x or new_at ~= was_at or new_y ~= was_y) then
+at[slot], x[slot], y[slot] = new_at, new_x, new_y
+if not expire_at[slot] then changed[#changed + 1] = slot end
+expire_at[slot] = expires_at(reset)
+end
+if retry == 0 then
+out[size + 1] = remaining
+out[size + 2] = reset
+size = size + 2
+if shaped then
+size = size + 1
+out[size] = delay
+end
+else
+out[size + 1] = -1 - remaining
+out[size + 2] = reset
+out[size + 3] = retry
+size = size + 3
+end
+end
+end
+if #changed > 0 then save_rows(changed, keys, at, x, y, expire_at) end
+return out
 end
 local clock = ARGV[1]
 local now = now_ms(clock)
@@ -278,99 +367,112 @@ local limits, costs_at = read_limits(5, tonumber(ARGV[4]))
 local one_cost = #ARGV == costs_at and tonumber(ARGV[costs_at])
 local width = #limits
 local some_blocked = redis.call('EXISTS', unpack(KEYS, 1, width)) > 0
-local states = {}
-local row_keys = {}
-for i = width + 1, #KEYS do
+if width == 1 and not some_blocked and row_measures[limits[1].algorithm] then
+return decide_rows(limits[1], clock, now, spending, one_cost, costs_at)
+end
+local keys, slots, slot_of = {}, {}, {}
+local at, x, y, logs, errors = {}, {}, {}, {}, {}
+local function give_slots(wanted)
+for j = 1, width do
+if (row_measures[limits[j].algorithm] ~= nil) == wanted then
+for i = width + j, #KEYS, width do
 local key = KEYS[i]
-if row_measures[limits[(i - 1) % width + 1].algorithm] and not states[key] then
-states[key] = true
-row_keys[#row_keys + 1] = key
+local slot = slot_of[key]
+if not slot then
+slot = #keys + 1
+keys[slot] = key
+slot_of[key] = slot
+end
+slots[i] = slot
 end
 end
-load_rows(row_keys, states)
-local changed = {}
-local function change(key, limit, state, reset)
-if not state.limit then
-state.limit = limit
-changed[#changed + 1] = key
 end
-state.reset = reset
 end
-local function measure(limit, key, cost)
-local state = states[key]
-if not state then
-state = log_open(key, limit.window, now, spending)
-states[key] = state
-end
-if state.err then return state.err end
+give_slots(true)
+load_rows(keys, at, x, y, errors)
+give_slots(false)
+local retry, remaining, reset, delay, next_at, next_x, next_y, until_at = {}, {}, {}, {}, {}, {}, {}, {}
+local function measure(j, slot, cost)
+local limit = limits[j]
 local by_row = row_measures[limit.algorithm]
-if by_row then return { by_row(limit, now, cost, state.at, state.x, state.y) } end
-return { sliding_window(limit, now, cost, key, state) }
+if by_row then
+retry[j], remaining[j], reset[j], delay[j], next_at[j], next_x[j], next_y[j] =
+by_row(limit, now, cost, at[slot], x[slot], y[slot])
+return
 end
-local function commit(limit, key, verdict, cost)
-local state = states[key]
-if row_measures[limit.algorithm] then
-if verdict[5] and (verdict[5] ~= state.at or verdict[6] ~= state.x or verdict[7] ~= state.y) then
-state.at, state.x, state.y = verdict[5], verdict[6], verdict[7]
-change(key, limit, state, verdict[3])
+local log = logs[slot]
+if not log then
+log = log_open(keys[slot], limit.window, now, spending)
+logs[slot], errors[slot] = log, log.err
+if log.err then return end
 end
-elseif cost > 0 then
-log_spend(state, now, cost)
-change(key, limit, state, verdict[3])
+retry[j], remaining[j], reset[j], delay[j] = sliding_window(limit, now, cost, keys[slot], log)
 end
+local changed_rows, changed_logs, expire_at = {}, {}, {}
+local expires_at = expiry(clock, now)
+local function commit(j, slot, cost)
+local log = logs[slot]
+if log then
+if cost == 0 then return end
+log_spend(log, now, cost)
+if not expire_at[slot] then changed_logs[#changed_logs + 1] = slot end
+else
+local new_at = next_at[j]
+if not new_at or (new_at == at[slot] and next_x[j] == x[slot] and next_y[j] == y[slot]) then return end
+at[slot], x[slot], y[slot] = new_at, next_x[j], next_y[j]
+if not expire_at[slot] then changed_rows[#changed_rows + 1] = slot end
+end
+expire_at[slot] = expires_at(reset[j])
 end
 local out = { now }
 local size = 1
-local function answer(limit, verdict, until_at)
-local retry, remaining = verdict[1], verdict[2]
-out[size + 2] = verdict[3]
-if retry == 0 and until_at <= now then
-out[size + 1] = remaining
+local function answer(j)
+out[size + 2] = reset[j]
+local wait = retry[j]
+if wait == 0 and until_at[j] <= now then
+out[size + 1] = remaining[j]
 size = size + 2
-if limit.algorithm == 'leaky-bucket' then
+if limits[j].algorithm == 'leaky-bucket' then
 size = size + 1
-out[size] = verdict[4]
+out[size] = delay[j]
 end
 return
 end
-out[size + 1] = -1 - remaining
-if until_at > now and retry >= 0 then retry = -2 - math.max(retry, until_at - now) end
-out[size + 3] = retry
+out[size + 1] = -1 - remaining[j]
+if until_at[j] > now and wait >= 0 then wait = -2 - math.max(wait, until_at[j] - now) end
+out[size + 3] = wait
 size = size + 3
 end
+local cost = one_cost
 for first = width + 1, #KEYS, width do
-local cost = one_cost or tonumber(ARGV[costs_at + (first - 1) / width - 1])
-local verdicts, blocks = {}, {}
+if not one_cost then cost = tonumber(ARGV[costs_at + (first - 1) / width - 1]) end
 local allowed = true
 local failure
 for j = 1, width do
-local key = KEYS[first + j - 1]
-local verdict = measure(limits[j], key, cost)
-if type(verdict) == 'string' then
-failure = verdict
+local i = first + j - 1
+local slot = slots[i]
+if not errors[slot] then measure(j, slot, cost) end
+if errors[slot] then
+failure = errors[slot]
 break
 end
-verdicts[j] = verdict
-blocks[j] = some_blocked and blocked_until(KEYS[j], key) or 0
-if verdict[1] ~= 0 or blocks[j] > now then allowed = false end
+until_at[j] = some_blocked and blocked_until(KEYS[j], KEYS[i]) or 0
+if retry[j] ~= 0 or until_at[j] > now then allowed = false end
 end
 if failure then
 size = size + 1
 out[size] = failure
 else
 for j = 1, width do
-local limit, key = limits[j], KEYS[first + j - 1]
-if not allowed and verdicts[j][1] == 0 and cost > 0 then verdicts[j] = measure(limit, key, 0) end
-if spending then commit(limit, key, verdicts[j], allowed and cost or 0) end
-answer(limit, verdicts[j], blocks[j])
+local slot = slots[first + j - 1]
+if not allowed and retry[j] == 0 and cost > 0 then measure(j, slot, 0) end
+if spending then commit(j, slot, allowed and cost or 0) end
+answer(j)
 end
 end
 end
-for _, key in ipairs(changed) do
-local state = states[key]
-local ttl = lifetime_ms(state.reset, clock)
-if row_measures[state.limit.algorithm] then save_row(key, state, ttl) else log_save(key, state, ttl) end
-end
+save_rows(changed_rows, keys, at, x, y, expire_at)
+for _, slot in ipairs(changed_logs) do log_save(keys[slot], logs[slot], expire_at[slot]) end
 return out`,
 }
 
@@ -382,7 +484,7 @@ export const reset: Script = {
 
 export const settle: Script = {
   name: 'settle',
-  sha1: '3e750e38e9014df98f3d2ca3492315f9118b9d06',
+  sha1: '9ab056535fae65b9607d190265f9114d5297c3db',
   source: `local function now_ms(given)
 if given ~= '' then return tonumber(given) end
 local time = redis.call('TIME')
@@ -401,9 +503,24 @@ first = first + 4
 end
 return limits, first
 end
-local function lifetime_ms(reset, clock)
-if clock ~= '' then return reset + 5000 end
-return reset + 1000
+local function expiry(clock, now)
+local server_now = now
+local padding = 1000
+if clock ~= '' then
+local time = redis.call('TIME')
+server_now = time[1] * 1000 + math.floor(time[2] / 1000)
+padding = 5000
+end
+local texts = {}
+return function(reset)
+local moment = math.ceil((server_now + reset + padding) / 512) * 512
+local text = texts[moment]
+if not text then
+text = string.format('%.0f', moment)
+texts[moment] = text
+end
+return text
+end
 end
 local function window_start(window, now, at)
 if not at then return nil end
@@ -426,7 +543,7 @@ end
 return retry, math.max(0, limit.quota - spent), at and at - now + limit.window or 0, 0, at, spent, 0
 end
 local function bucket_level(limit, now, at, level)
-if not at or limit.quota == 0 then return 0 end
+if not at then return 0 end
 return math.max(0, level - limit.quota * math.max(0, now - at))
 end
 local function floor_div(a, b)
@@ -441,7 +558,7 @@ return quotient
 end
 local function bucket(limit, now, cost, at, level)
 local most = limit.quota == 0 and 0 or limit.burst
-local found = bucket_level(limit, now, at, level)
+local found = limit.quota == 0 and 0 or bucket_level(limit, now, at, level)
 local after = found
 local retry, delay = 0, 0
 if at and at > now then at = now end
@@ -461,16 +578,17 @@ local left = most * limit.window - after
 local remaining = left > 0 and floor_div(left, limit.window) or 0
 return retry, remaining, after > 0 and ceil_div(after, limit.quota) or 0, delay, at, level, 0
 end
-local function roll_cells(window, now, at, current, previous)
-local cell = now - math.fmod(now, window)
+local function roll_cells(limit, now, at, current, previous)
+local cell = now - math.fmod(now, limit.window)
 if not at then return cell, 0, 0 end
-if at >= cell then return cell, current, previous end
-if at == cell - window then return cell, 0, current end
+if at == cell then return cell, current, previous end
+if at > cell then return cell, math.min(current + previous, math.max(limit.quota, current)), 0 end
+if at == cell - limit.window then return cell, 0, current end
 return cell, 0, 0
 end
 local function sliding_counter(limit, now, cost, at, current, previous)
 local quota, window = limit.quota, limit.window
-local cell, inside, before = roll_cells(window, now, at, current, previous)
+local cell, inside, before = roll_cells(limit, now, at, current, previous)
 local overlap = cell - now + window
 local room = quota - cost - inside
 local retry = 0
@@ -496,61 +614,65 @@ local row_measures = {
 ['token-bucket'] = bucket,
 ['leaky-bucket'] = bucket,
 }
-local function load_rows(keys, rows)
-if #keys == 0 then return end
+local function load_rows(keys, at, x, y, errors)
+local count = #keys
+if count == 0 then return end
 local values = redis.call('MGET', unpack(keys))
-local missing = {}
-for i, key in ipairs(keys) do
+local missing, places = {}, {}
+for i = 1, count do
 local value = values[i]
 if not value then
-missing[#missing + 1] = key
-rows[key] = { at = nil, x = 0, y = 0 }
+missing[#missing + 1] = keys[i]
+places[#places + 1] = i
+x[i], y[i] = 0, 0
 elseif #value ~= 24 then
-rows[key] = { err = 'WRONGTYPE the key holds a value that is not a limit\\'s' }
+errors[i] = 'WRONGTYPE the key holds a value that is not a limit\\'s'
 else
-local at, x, y = struct.unpack('<ddd', value)
-rows[key] = { at = at, x = x, y = y }
+at[i], x[i], y[i] = struct.unpack('<ddd', value)
 end
 end
 if #missing == 0 or redis.call('EXISTS', unpack(missing)) == 0 then return end
-for _, key in ipairs(missing) do
-if redis.call('EXISTS', key) == 1 then
-rows[key] = { err = 'WRONGTYPE the key holds a ' .. redis.call('TYPE', key).ok }
+for i, key in ipairs(missing) do
+local kind = redis.call('TYPE', key).ok
+if kind ~= 'none' then errors[places[i]] = 'WRONGTYPE the key holds a ' .. kind end
 end
 end
+local function save_rows(slots, keys, at, x, y, expire_at)
+if #slots == 0 then return end
+local pairs_of = {}
+for i = 1, #slots do
+local slot = slots[i]
+pairs_of[2 * i - 1] = keys[slot]
+pairs_of[2 * i] = struct.pack('<ddd', at[slot], x[slot], y[slot])
 end
-local function save_row(key, row, ttl)
-redis.call('SET', key, struct.pack('<ddd', row.at, row.x, row.y), 'PX', ttl)
+redis.call('MSET', unpack(pairs_of))
+for i = 1, #slots do
+local slot = slots[i]
+redis.call('PEXPIREAT', keys[slot], expire_at[slot])
 end
-local function refund_row(limit, now, cost, row)
-if not row.at then return false end
+end
+local function refund_row(limit, now, cost, at, x, y)
+if not at then return end
 if limit.algorithm == 'fixed-window' then
-row.at = window_start(limit.window, now, row.at)
-row.x = math.max(0, row.x - cost)
-return row.at ~= nil
+return window_start(limit.window, now, at), math.max(0, x - cost), 0
 end
 if limit.algorithm == 'sliding-counter' then
-row.at, row.x, row.y = roll_cells(limit.window, now, row.at, row.x, row.y)
-local from_current = math.min(cost, row.x)
-row.x = row.x - from_current
-row.y = math.max(0, row.y - (cost - from_current))
-return true
+local cell, current, previous = roll_cells(limit.window, now, at, x, y)
+local from_current = math.min(cost, current)
+return cell, current - from_current, math.max(0, previous - (cost - from_current))
 end
-row.x = math.max(0, bucket_level(limit, now, row.at, row.x) - cost * limit.window)
-row.at = now
-return true
+return now, math.max(0, bucket_level(limit, now, at, x) - cost * limit.window), 0
 end
-local function charge_row(limit, now, cost, row)
+local function charge_row(limit, now, cost, at, x, y)
 if limit.algorithm == 'fixed-window' then
-local start = window_start(limit.window, now, row.at)
-row.at, row.x = start or now, (start and row.x or 0) + cost
-elseif limit.algorithm == 'sliding-counter' then
-local cell, current, previous = roll_cells(limit.window, now, row.at, row.x, row.y)
-row.at, row.x, row.y = cell, current + cost, previous
-else
-row.x = math.min(bucket_level(limit, now, row.at, row.x) + cost * limit.window, 9007199254740991)
-row.at = now
+local start = window_start(limit.window, now, at)
+return start or now, (start and x or 0) + cost, 0
 end
+if limit.algorithm == 'sliding-counter' then
+local cell, current, previous = roll_cells(limit.window, now, at, x, y)
+return cell, current + cost, previous
+end
+return now, math.min(bucket_level(limit, now, at, x) + cost * limit.window, 9007199254740991), 0
 end
 local function log_pack(at, total)
 if total < 65536 then return struct.pack('>I6I2', at, total) end
@@ -576,7 +698,7 @@ end
 return high, found_at, found_total
 end
 local function log_open(key, window, now, writable)
-local head = redis.pcall('LRANGE', key, 0, 1)
+local head = redis.pcall('LRANGE', key, '0', '1')
 if head.err then return head end
 if not head[1] then return { gone = 0, total = 0 } end
 if not head[2] or not log_formats[#head[1]] or not log_formats[#head[2]] then
@@ -585,12 +707,12 @@ end
 local _, gone = log_unpack(head[1])
 local log = { gone = gone, first = 1 }
 log.oldest, log.oldest_total = log_unpack(head[2])
-log.newest, log.total = log_unpack(redis.call('LINDEX', key, -1))
+log.newest, log.total = log_unpack(redis.call('LINDEX', key, '-1'))
 if log.newest > now then
 if writable then
 local length = redis.call('LLEN', key)
 local from = log_search(key, 1, length, function(at) return at > now end)
-redis.call('LTRIM', key, 0, from - 1)
+redis.call('LTRIM', key, '0', from - 1)
 redis.call('RPUSH', key, log_pack(now, log.total))
 redis.call('PEXPIRE', key, window + 5000)
 if from == 1 then log.oldest, log.oldest_total = now, log.total end
@@ -608,7 +730,7 @@ if not at then first, at, total = log_search(key, reach, length, passes) end
 local _, before = log_unpack(redis.call('LINDEX', key, first - 1))
 log.gone, log.first, log.oldest, log.oldest_total = before, first, at, total
 if writable then
-redis.call('LTRIM', key, first - 1, -1)
+redis.call('LTRIM', key, first - 1, '-1')
 log.first = 1
 end
 end
@@ -622,8 +744,8 @@ redis.call('DEL', key)
 return
 end
 local index, at, reached = log_search(key, 1, redis.call('LLEN', key), function(_, sum) return sum >= total end)
-redis.call('LTRIM', key, 0, index)
-if reached > total then redis.call('LSET', key, -1, log_pack(at, total)) end
+redis.call('LTRIM', key, '0', index)
+if reached > total then redis.call('LSET', key, '-1', log_pack(at, total)) end
 end
 local function log_spend(log, now, cost)
 log.total = log.total + cost
@@ -631,50 +753,57 @@ log.newest = now
 log.dirty = true
 if not log.oldest or log.oldest == now then log.oldest, log.oldest_total, log.first = now, log.total, log.first or 1 end
 end
-local function log_save(key, log, ttl)
+local function log_save(key, log, expire_at)
 if log.rubbish then redis.call('DEL', key) end
 local entry = log_pack(log.newest, log.total)
 if not log.stored then
-redis.call('RPUSH', key, log_pack(log.newest, log.gone), entry)
+redis.call('RPUSH', key, log_pack(0, log.gone), entry)
 elseif log.stored == log.newest then
-redis.call('LSET', key, -1, entry)
+redis.call('LSET', key, '-1', entry)
 else
 redis.call('RPUSH', key, entry)
 end
-redis.call('PEXPIRE', key, ttl)
+redis.call('PEXPIREAT', key, expire_at)
 end
 local clock = ARGV[1]
 local now = now_ms(clock)
 local units = tonumber(ARGV[2])
 local limits = read_limits(4, tonumber(ARGV[3]))
-local row_keys, states = {}, {}
-for i, key in ipairs(KEYS) do
-if row_measures[limits[i].algorithm] then row_keys[#row_keys + 1] = key end
+local rows, logs = {}, {}
+for i = 1, #KEYS do
+if row_measures[limits[i].algorithm] then rows[#rows + 1] = i else logs[#logs + 1] = i end
 end
-load_rows(row_keys, states)
-for i, key in ipairs(KEYS) do
-states[key] = states[key] or log_open(key, limits[i].window, now, true)
-if states[key].err then return redis.error_reply(states[key].err) end
+local keys, at, x, y, errors = {}, {}, {}, {}, {}
+for slot, i in ipairs(rows) do keys[slot] = KEYS[i] end
+load_rows(keys, at, x, y, errors)
+local opened = {}
+for _, i in ipairs(logs) do
+opened[i] = log_open(KEYS[i], limits[i].window, now, true)
+if opened[i].err then return redis.error_reply(opened[i].err) end
 end
-local function settle_row(key, limit, row)
+for slot = 1, #rows do
+if errors[slot] then return redis.error_reply(errors[slot]) end
+end
+local expires_at = expiry(clock, now)
+local changed, expire_at = {}, {}
+for slot, i in ipairs(rows) do
+local limit = limits[i]
+local settle_row = units > 0 and charge_row or refund_row
+local new_at, new_x, new_y = settle_row(limit, now, math.abs(units), at[slot], x[slot], y[slot])
+if new_at then
+at[slot], x[slot], y[slot] = new_at, new_x, new_y
+local _, _, reset = row_measures[limit.algorithm](limit, now, 0, new_at, new_x, new_y)
+changed[#changed + 1] = slot
+expire_at[slot] = expires_at(reset)
+end
+end
+save_rows(changed, keys, at, x, y, expire_at)
+for _, i in ipairs(logs) do
 if units > 0 then
-charge_row(limit, now, units, row)
-elseif not refund_row(limit, now, -units, row) then
-return
-end
-local _, _, reset = row_measures[limit.algorithm](limit, now, 0, row.at, row.x, row.y)
-save_row(key, row, lifetime_ms(reset, clock))
-end
-local function settle_log(key, limit, log)
-if units > 0 then
-log_spend(log, now, units)
-log_save(key, log, lifetime_ms(limit.window, clock))
+log_spend(opened[i], now, units)
+log_save(KEYS[i], opened[i], expires_at(limits[i].window))
 else
-log_refund(key, log, -units)
+log_refund(KEYS[i], opened[i], -units)
 end
-end
-for i, key in ipairs(KEYS) do
-local settle = row_measures[limits[i].algorithm] and settle_row or settle_log
-settle(key, limits[i], states[key])
 end`,
 }

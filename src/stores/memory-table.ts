@@ -33,7 +33,7 @@ export class MemoryTable {
   abandoned = false
 
   constructor(
-    readonly limiter: string | undefined,
+    readonly limiter: string,
     algorithm: AlgorithmName,
   ) {
     this.algorithm = algorithmOf(algorithm)

@@ -60,7 +60,11 @@ export class MemoryStore implements Store {
     const nowMs = this.#now()
     if (charges.length === 1) return [this.#commit(charges[0], this.#measure(charges[0], nowMs, cost))]
     const measured = this.#measureAll(charges, nowMs, cost)
-    return charges.map((charge, i) => this.#commit(charge, measured[i]))
+    return charges.map((charge, i) => {
+      // To make room for one of its keys, another one may have been evicted since: it is remembered anew.
+      const slot = measured[i].table.slotOf(charge.key)
+      return this.#commit(charge, { ...measured[i], slot })
+    })
   }
 
   peek(charges: readonly Charge[], cost: number): readonly Verdict[] {
@@ -145,7 +149,7 @@ export class MemoryStore implements Store {
     else table.write(slot, next, limit)
   }
 
-  #table(limit: Limit, limiter: string | undefined): MemoryTable {
+  #table(limit: Limit, limiter = DEFAULT_LIMITER): MemoryTable {
     const last = this.#last
     if (last !== undefined && this.#lastLimit === limit && last.limiter === limiter && !last.abandoned) return last
     const table = this.#findTable(limit, limiter)
@@ -154,11 +158,11 @@ export class MemoryStore implements Store {
     return table
   }
 
-  #findTable(limit: Limit, limiter: string | undefined): MemoryTable {
+  #findTable(limit: Limit, limiter: string): MemoryTable {
     const known = this.#known.get(limit)?.filter(table => !table.abandoned) ?? []
     const found = known.find(table => table.limiter === limiter)
     if (found) return found
-    const identity = JSON.stringify([limiter ?? DEFAULT_LIMITER, limit.name, limit.algorithm, limit.windowMs])
+    const identity = JSON.stringify([limiter, limit.name, limit.algorithm, limit.windowMs])
     let table = this.#tables.get(identity)
     if (table === undefined) {
       table = new MemoryTable(limiter, limit.algorithm)

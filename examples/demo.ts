@@ -1,0 +1,74 @@
+// The main job in a few seconds: an Express service on the memory store, real HTTP requests from three clients, who gets
+// through, who is refused and when they may come back; then they come back at that moment, and a moment earlier.
+//
+//   npm run demo
+import { once } from 'node:events'
+import type { AddressInfo } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
+import express from 'express'
+import { rateLimit } from 'spillway/express'
+
+const POLICY = '5/2s'
+
+const app = express()
+app.use(rateLimit({ policy: POLICY, key: req => req.get('x-client') }))
+app.get('/', (_req, res) => {
+  res.send('hello')
+})
+const server = app.listen(0, '127.0.0.1')
+await once(server, 'listening')
+const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`
+process.once('SIGINT', () => process.exit(130))
+
+const startedAt = performance.now()
+
+interface Reply {
+  readonly status: number
+  readonly retryAfterMs: number
+  readonly receivedAt: number
+}
+
+async function request(client: string, note = ''): Promise<Reply> {
+  const response = await fetch(url, { headers: { 'x-client': client, accept: 'application/problem+json' } })
+  const receivedAt = performance.now()
+  const problem = response.ok ? undefined : ((await response.json()) as { retryAfterMs: number })
+  const retryAfterMs = problem?.retryAfterMs ?? 0
+  const verdict = response.ok
+    ? `200 passed    ${response.headers.get('ratelimit')}`
+    : `${response.status} refused   come back in ${retryAfterMs} ms (Retry-After: ${response.headers.get('retry-after')})`
+  const at = `${((receivedAt - startedAt) / 1000).toFixed(2)} s`
+  console.log(`${at.padStart(8)}  ${client.padEnd(6)} ${verdict}${note && `   ← ${note}`}`)
+  return { status: response.status, retryAfterMs, receivedAt }
+}
+
+function expectStatus(reply: Reply, status: number, claim: string): void {
+  if (reply.status === status) return
+  console.error(`Wrong: ${claim}, but the answer was ${reply.status}`)
+  process.exit(1)
+}
+
+console.log(`An Express service on ${url}, limited to ${POLICY} for each client. Requests from three clients:\n`)
+let refusal: Reply | undefined
+for (let round = 1; round <= 7; round++) {
+  for (const client of ['ann', 'bob', 'cy']) {
+    // Only ann is in a hurry.
+    if (client !== 'ann' && round % 3 !== 0) continue
+    const reply = await request(client)
+    if (client === 'ann' && round > 5) {
+      expectStatus(reply, 429, "ann's requests beyond the fifth are refused")
+      refusal = reply
+    } else expectStatus(reply, 200, `${client} is within the limit`)
+  }
+  await sleep(60)
+}
+
+const promised = refusal as Reply
+console.log(`\nann was told ${promised.retryAfterMs} ms. She tries half-way, and then at the promised moment:\n`)
+await sleep(promised.receivedAt + promised.retryAfterMs / 2 - performance.now())
+expectStatus(await request('ann', 'too early, and it costs her nothing'), 429, 'half-way is too early')
+await sleep(promised.receivedAt + promised.retryAfterMs - performance.now())
+expectStatus(await request('ann', 'as promised'), 200, 'at the promised moment ann gets through')
+
+console.log('\nEach refusal told the truth. Next: README.md, or examples/ for Koa, plans, routes and several processes.')
+server.closeAllConnections()
+server.close()

@@ -1,0 +1,21 @@
+const shared = {
+  testEnvironment: 'node',
+  transform: { '^.+\\.ts$': ['@swc/jest', { jsc: { parser: { syntax: 'typescript' }, target: 'es2022' } }] },
+  // Sources are imported as they will be called when they are built.
+  moduleNameMapper: { '^(\\.{1,2}/.*)\\.js$': '$1' },
+}
+
+export default {
+  reporters: ['default', '<rootDir>/scripts/tally-reporter.mjs'],
+  // Most tests wait for Redis some of the time, and jest would leave one of two cores idle.
+  maxWorkers: 2,
+  projects: [
+    {
+      ...shared,
+      displayName: 'test',
+      testMatch: ['<rootDir>/test/**/*.test.ts'],
+      testPathIgnorePatterns: ['/node_modules/', '/test/check/'],
+    },
+    { ...shared, displayName: 'check', testMatch: ['<rootDir>/test/check/**/*.test.ts'] },
+  ],
+}

@@ -1,0 +1,125 @@
+#!/usr/bin/env node
+// Embeds lua/*.lua into src/redis/scripts.ts, so that the package needs no file at run time and knows each hash in advance.
+//
+//   node scripts/embed-lua.mjs            writes the module
+//   node scripts/embed-lua.mjs --check    writes nothing; exit code 1 and one line when the module is stale
+//
+// A script or a fragment takes in lua/lib/NAME.lua by a line of its own: `-- @include NAME`. Each fragment is taken in once,
+// where it is first asked for, after the fragments that it asks for itself. A folder given as an argument stands for the
+// project's own (used by the tests).
+import { createHash } from 'node:crypto'
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+const INCLUDE = /^[ \t]*--[ \t]*@include\b[ \t]*(.*)$/
+
+// In this order: long comments, line comments, long strings, quoted strings, all else. Only a string may hold what looks like
+// a comment, and only a comment may hold what looks like a string.
+const TOKENS =
+  /--\[(=*)\[[\s\S]*?\]\1\]|--[^\n]*|(\[(=*)\[[\s\S]*?\]\3\]|'(?:\\[\s\S]|[^'\\\n])*'|"(?:\\[\s\S]|[^"\\\n])*")|[^-['"]+|[\s\S]/g
+
+/**
+ * Lua without comments, indentation and blank lines. What stands inside a string stays as it is.
+ * @param {string} lua
+ */
+function compact(lua) {
+  /** @type {string[]} */
+  const strings = []
+  let code = ''
+  for (const [token, , string] of lua.matchAll(TOKENS)) {
+    if (string !== undefined) code += `\0${strings.push(string) - 1}\0`
+    else if (token.startsWith('--')) code += ' '
+    else code += token
+  }
+  const lines = code.split('\n').map(line => line.trim())
+  return lines
+    .filter(line => line !== '')
+    .join('\n')
+    .replace(/\0(\d+)\0/g, (_, index) => strings[index])
+}
+
+/**
+ * The source of a file with its fragments in place.
+ * @param {string} file path below the Lua folder
+ * @param {string} folder
+ * @param {Set<string>} done fragments already in the source
+ * @param {string[]} path the files being included, from the script down
+ * @returns {string}
+ */
+function assemble(file, folder, done = new Set(), path = []) {
+  if (path.includes(file)) throw new Error(`lua/${file}: includes itself: ${[...path, file].join(' → ')}`)
+  const full = join(folder, file)
+  if (!existsSync(full)) throw new Error(`lua/${path.at(-1)}: includes lua/${file}, which does not exist`)
+  const lines = readFileSync(full, 'utf8').replaceAll('\r\n', '\n').split('\n')
+  const parts = lines.map((line, index) => {
+    const name = INCLUDE.exec(line)?.[1].trim()
+    if (name === undefined) return line
+    if (!/^[a-z][a-z0-9_-]*$/.test(name)) {
+      throw new Error(`lua/${file}:${index + 1}: given ${JSON.stringify(line.trim())}, expected "-- @include name"`)
+    }
+    const fragment = `lib/${name}.lua`
+    if (done.has(fragment)) return ''
+    const source = assemble(fragment, folder, done, [...path, file])
+    done.add(fragment)
+    return source
+  })
+  return parts.join('\n')
+}
+
+/** @param {string} fileName */
+function identifierOf(fileName) {
+  const name = fileName.replace(/\.lua$/, '').replace(/[-_]+(.)/g, (_, letter) => letter.toUpperCase())
+  if (/^[a-z][A-Za-z0-9]*$/.test(name)) return name
+  throw new Error(`lua/${fileName}: expected a name of lower-case words, like consume_all.lua`)
+}
+
+/** @param {string} text */
+function templateLiteral(text) {
+  return `\`${text.replace(/[\\`]|\$(?=\{)/g, '\\$&')}\``
+}
+
+/** @param {string} folder the folder that holds the .lua files */
+function render(folder) {
+  const files = existsSync(folder)
+    ? readdirSync(folder)
+        .filter(name => name.endsWith('.lua'))
+        .sort()
+    : []
+  /** @type {Map<string, string>} */
+  const seen = new Map()
+  const scripts = files.map(file => {
+    const identifier = identifierOf(file)
+    const twin = seen.get(identifier)
+    if (twin) throw new Error(`lua/${file} and lua/${twin} would both be called ${identifier}`)
+    seen.set(identifier, file)
+    const source = compact(assemble(file, folder))
+    const sha1 = createHash('sha1').update(source).digest('hex')
+    const name = file.replace(/\.lua$/, '')
+    return `export const ${identifier}: Script = {
+  name: '${name}',
+  sha1: '${sha1}',
+  source: ${templateLiteral(source)},
+}
+`
+  })
+  const head = '// Generated from lua/ by `npm run embed`: change the .lua files, not this one.\n'
+  return `${head}import type { Script } from './script.js'\n\n${scripts.join('\n')}`
+}
+
+const args = process.argv.slice(2)
+const root = args.find(arg => !arg.startsWith('-')) ?? join(dirname(fileURLToPath(import.meta.url)), '..')
+const target = join(root, 'src/redis/scripts.ts')
+try {
+  const text = render(join(root, 'lua'))
+  const stale = !existsSync(target) || readFileSync(target, 'utf8') !== text
+  if (args.includes('--check')) {
+    if (stale) throw new Error('src/redis/scripts.ts is stale: run `npm run embed` and commit it')
+  } else if (stale) {
+    mkdirSync(dirname(target), { recursive: true })
+    writeFileSync(target, text)
+  }
+} catch (error) {
+  console.error(`embed-lua: ${error instanceof Error ? error.message : error}`)
+  process.exitCode = 1
+}

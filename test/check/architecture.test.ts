@@ -1,0 +1,112 @@
+import { readFileSync } from 'node:fs'
+import { basename, join } from 'node:path'
+import { describe, expect, test } from '@jest/globals'
+import { complaint, cycleIn, FLOORS, roomOf } from './floors.js'
+import { filesOf, importsOf, root } from './house.js'
+
+const CLIENTS = /^(express|koa|ioredis|redis)(\/|$)/
+const NO_NOUNS = /^(utils?|helpers?|types?|common|manager|base)$/
+
+const files = filesOf('src', '.ts')
+const textOf = (file: string) => readFileSync(join(root, file), 'utf8')
+const imports = files.flatMap(file => importsOf(file, textOf(file)))
+const inside = imports.filter(({ to }) => to.startsWith('src/') || to.startsWith('.') || to.includes('/src/'))
+const outside = imports.filter(entry => !inside.includes(entry))
+
+describe('the house', () => {
+  test('every file of src has a floor', () => {
+    expect(files.length).toBeGreaterThan(10)
+    expect(files.filter(file => !roomOf(file))).toEqual([])
+  })
+
+  test('a file imports from lower floors or from its own folder', () => {
+    expect(inside.map(({ from, to }) => complaint(from, to)).filter(Boolean)).toEqual([])
+  })
+
+  test('whatever is imported exists', () => {
+    expect(inside.filter(({ to }) => !files.includes(to))).toEqual([])
+  })
+
+  test('no file imports itself by a detour', () => {
+    const graph = new Map(files.map(file => [file, inside.filter(({ from }) => from === file).map(({ to }) => to)]))
+    expect(cycleIn(graph)).toBeUndefined()
+  })
+
+  test('frameworks and clients are imported as types only, and by adapters only', () => {
+    const clients = outside.filter(({ to }) => CLIENTS.test(to))
+    expect(clients.filter(({ typeOnly }) => !typeOnly)).toEqual([])
+    expect(clients.filter(({ from }) => !from.startsWith('src/adapters/'))).toEqual([])
+  })
+
+  test('nothing else from outside is imported than Node itself', () => {
+    expect(outside.filter(({ to }) => !CLIENTS.test(to) && !to.startsWith('node:'))).toEqual([])
+  })
+
+  test('no file is longer than 300 lines, but for the generated one', () => {
+    const long = files.filter(file => file !== 'src/redis/scripts.ts' && textOf(file).split('\n').length > 301)
+    expect(long).toEqual([])
+  })
+
+  test('every file and folder is called by a noun', () => {
+    const names = new Set(files.flatMap(file => [...file.split('/').slice(1, -1), basename(file, '.ts')]))
+    expect([...names].filter(name => name.split('-').some(word => NO_NOUNS.test(word)))).toEqual([])
+  })
+})
+
+describe('these checks', () => {
+  test('every room of the table is named once', () => {
+    const rooms = FLOORS.flatMap(([, ...names]) => names)
+    expect(new Set(rooms).size).toBe(rooms.length)
+  })
+
+  test('see an import in every manner of writing it', () => {
+    const text = `
+      import a from './a.js'
+      import type { B } from '../b.js'
+      import { type C, type D } from './c.js'
+      import { type E, f } from './e.js'
+      export * from './g.js'
+      export { type H } from './h.js'
+      import './i.js'
+      const j = await import('./j.js')
+      type K = import('./k.js').K
+      const l = require('express')
+      import m = require('./m.js')
+      declare module 'koa' {}
+      // import n from './n.js'
+      const o = "import p from './p.js'"
+    `
+    const seen = importsOf('src/x/file.ts', text).map(({ to, typeOnly }) => [to, typeOnly])
+    expect(seen).toEqual([
+      ['src/x/a.ts', false],
+      ['src/b.ts', true],
+      ['src/x/c.ts', true],
+      ['src/x/e.ts', false],
+      ['src/x/g.ts', false],
+      ['src/x/h.ts', true],
+      ['src/x/i.ts', false],
+      ['src/x/j.ts', false],
+      ['src/x/k.ts', true],
+      ['express', false],
+      ['src/x/m.ts', false],
+      ['koa', true],
+    ])
+  })
+
+  test('tell up, down and sideways apart', () => {
+    expect(complaint('src/limit.ts', 'src/errors.ts')).toBeUndefined()
+    expect(complaint('src/http/guard.ts', 'src/http/rules.ts')).toBeUndefined()
+    expect(complaint('src/errors.ts', 'src/limit.ts')).toBe('src/errors.ts imports upward: src/limit.ts')
+    expect(complaint('src/clock.ts', 'src/errors.ts')).toBe('src/clock.ts imports sideways: src/errors.ts')
+    expect(complaint('src/http/guard.ts', 'src/shared/wait.ts')).toMatch('sideways')
+    expect(complaint('src/http/guard.ts', 'test/support/random.ts')).toMatch('not in src/')
+    expect(complaint('src/new-room/x.ts', 'src/errors.ts')).toMatch('no floor')
+  })
+
+  test('find a circle of any length', () => {
+    const graph = (...edges: [string, string[]][]) => new Map(edges)
+    expect(cycleIn(graph(['a', ['b', 'c']], ['b', ['d']], ['c', ['d']], ['d', []]))).toBeUndefined()
+    expect(cycleIn(graph(['a', ['b']], ['b', ['c']], ['c', ['b']]))).toEqual(['b', 'c', 'b'])
+    expect(cycleIn(graph(['a', ['a']]))).toEqual(['a', 'a'])
+  })
+})

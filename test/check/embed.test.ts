@@ -1,0 +1,101 @@
+import { type SpawnSyncReturns, spawnSync } from 'node:child_process'
+import { createHash } from 'node:crypto'
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, test } from '@jest/globals'
+import { root } from './house.js'
+
+describe('embedding Lua', () => {
+  let folder: string
+  beforeEach(() => {
+    folder = mkdtempSync(join(tmpdir(), 'spillway-embed-'))
+  })
+  afterEach(() => rmSync(folder, { recursive: true }))
+
+  const run = (...args: string[]): SpawnSyncReturns<string> =>
+    spawnSync(process.execPath, [join(root, 'scripts/embed-lua.mjs'), ...args], { encoding: 'utf8' })
+
+  const write = (files: Record<string, string>) => {
+    for (const [name, text] of Object.entries(files)) {
+      mkdirSync(dirname(join(folder, 'lua', name)), { recursive: true })
+      writeFileSync(join(folder, 'lua', name), text)
+    }
+  }
+
+  /** The module as it would be loaded: identifier → script. */
+  const embedded = (files: Record<string, string>): Record<string, { name: string; sha1: string; source: string }> => {
+    write(files)
+    const { status, stderr } = run(folder)
+    expect([status, stderr]).toEqual([0, ''])
+    const module = readFileSync(join(folder, 'src/redis/scripts.ts'), 'utf8')
+    const code = module.replace(/^import .*$/m, '').replace(/export const (\w+): Script =/g, 'exports.$1 =')
+    const exports = {}
+    new Function('exports', code)(exports)
+    return exports
+  }
+
+  test('gives each script its name, its source and the SHA-1 of the source', () => {
+    const { consumeAll } = embedded({ 'consume_all.lua': '--[[ head ]]\nreturn 1\n' })
+    const sha1 = createHash('sha1').update('return 1').digest('hex')
+    expect(consumeAll).toEqual({ name: 'consume_all', sha1, source: 'return 1' })
+  })
+
+  test('puts each fragment in once, after those that it needs itself', () => {
+    const { a } = embedded({
+      'a.lua': '-- @include two\n-- @include one\nreturn two()\n',
+      'lib/one.lua': '-- First.\nlocal function one() return 1 end\n',
+      'lib/two.lua': '-- Second.\n-- @include one\nlocal function two() return one() + one() end\n',
+    })
+    expect(a.source).toBe(
+      'local function one() return 1 end\nlocal function two() return one() + one() end\nreturn two()',
+    )
+  })
+
+  test('leaves comments, indentation and blank lines out, and strings alone', () => {
+    const lua = [
+      '--[[ head: it\'s "here" ]]',
+      "local a = 'a -- no comment' -- a comment, isn't it",
+      'local b = "\\" --[[ no comment ]]"',
+      '',
+      '  local c = [[ long',
+      '    -- no comment ]]',
+      'local d = a[b[1]] - -1 --[==[ ]] long',
+      ']==] - 2',
+    ]
+    expect(embedded({ 'a.lua': lua.join('\n') }).a.source.split('\n')).toEqual([
+      "local a = 'a -- no comment'",
+      'local b = "\\" --[[ no comment ]]"',
+      'local c = [[ long',
+      '    -- no comment ]]',
+      'local d = a[b[1]] - -1   - 2',
+    ])
+  })
+
+  test('keeps what means something in a template literal', () => {
+    // biome-ignore lint/suspicious/noTemplateCurlyInString: it stands in a string so that it must be escaped
+    const lua = 'return "`${x}\\n$"'
+    expect(embedded({ 'a.lua': lua }).a.source).toBe(lua)
+  })
+
+  test('says in one line which file includes what does not exist, or itself', () => {
+    write({ 'a.lua': '-- @include gone\n' })
+    expect(run(folder).stderr).toBe('embed-lua: lua/a.lua: includes lua/lib/gone.lua, which does not exist\n')
+    write({ 'lib/gone.lua': '-- @include here\n', 'lib/here.lua': '-- @include gone\n' })
+    const { status, stderr } = run(folder)
+    expect([status, stderr.match(/\n/g)]).toEqual([1, ['\n']])
+    expect(stderr).toContain('a.lua → lib/gone.lua → lib/here.lua → lib/gone.lua')
+  })
+
+  test('with --check writes nothing, and fails when the module is stale', () => {
+    write({ 'a.lua': 'return 1\n' })
+    expect(run('--check', folder)).toMatchObject({
+      status: 1,
+      stderr: 'embed-lua: src/redis/scripts.ts is stale: run `npm run embed` and commit it\n',
+    })
+    expect(run(folder).status).toBe(0)
+    expect(run('--check', folder).status).toBe(0)
+    write({ 'a.lua': 'return 2\n' })
+    expect(run('--check', folder).status).toBe(1)
+  })
+})

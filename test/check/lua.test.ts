@@ -1,0 +1,78 @@
+import { readFileSync } from 'node:fs'
+import { basename, join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import type { Script } from '../../src/redis/script.js'
+import * as scripts from '../../src/redis/scripts.js'
+import { RedisServer } from '../support/redis-server.js'
+import { filesOf, root } from './house.js'
+
+const files = filesOf('lua', '.lua')
+const fragments = files.filter(file => file.startsWith('lua/lib/'))
+const textOf = (file: string) => readFileSync(join(root, file), 'utf8')
+const offenders = (pattern: RegExp, among = files) => among.filter(file => pattern.test(textOf(file)))
+
+const nameOf = (file: string) => basename(file, '.lua')
+/** What a file declares outside its functions. */
+const topNames = (file: string) =>
+  [...textOf(file).matchAll(/^(?:local function|function|local) ([\w.]+)/gm)].map(match => match[1])
+
+describe('Lua', () => {
+  test('every script opens with a header that tells KEYS, ARGV and what it returns', () => {
+    const tops = files.filter(file => !fragments.includes(file))
+    expect(tops.length).toBeGreaterThan(0)
+    const headers = tops.map(file => [file, /^--\[\[([\s\S]*?)\]\]/.exec(textOf(file))?.[1] ?? ''])
+    const lacking = headers.flatMap(([file, header]) =>
+      ['KEYS', 'ARGV', 'Returns'].filter(word => !header.includes(word)).map(word => `${file}: ${word}`),
+    )
+    expect(lacking).toEqual([])
+  })
+
+  test('every fragment opens with a comment and gives what its file is named after', () => {
+    expect(fragments.filter(file => !textOf(file).startsWith('--'))).toEqual([])
+    expect(fragments.filter(file => !topNames(file).includes(nameOf(file)))).toEqual([])
+  })
+
+  test('no two fragments use one name: in a script they share their scope', () => {
+    const names = fragments.flatMap(topNames)
+    expect(names.filter((name, i) => names.indexOf(name) !== i)).toEqual([])
+  })
+
+  test('every fragment is included by someone', () => {
+    const included = new Set(
+      files.flatMap(file => [...textOf(file).matchAll(/-- @include (\S+)/g)].map(match => match[1])),
+    )
+    expect(fragments.filter(file => !included.has(nameOf(file)))).toEqual([])
+  })
+
+  test('no script searches the keys, or does what takes as long as the database is large', () => {
+    expect(offenders(/call\(\s*['"](KEYS|SCAN|RANDOMKEY|FLUSHDB|FLUSHALL|SORT)['"]/i)).toEqual([])
+  })
+
+  test('no script builds a key: what stands in the place of a key is not joined together', () => {
+    expect(offenders(/call\(\s*['"]\w+['"]\s*,[^,)\n]*\.\./)).toEqual([])
+  })
+
+  test('no script runs text as code', () => {
+    expect(offenders(/\b(loadstring|load|dofile|setfenv)\s*\(/)).toEqual([])
+  })
+})
+
+describe('the embedded scripts', () => {
+  let redis: RedisServer
+  beforeAll(async () => {
+    redis = await RedisServer.start()
+  })
+  afterAll(() => redis.stop())
+
+  test('one for each file, each accepted by Redis under the hash that we send', async () => {
+    const names = files.filter(file => !fragments.includes(file)).map(nameOf)
+    const embedded: Script[] = Object.values(scripts)
+    expect(embedded.map(({ name }) => name).sort()).toEqual(names.sort())
+    const client = redis.client()
+    for (const { sha1, source } of embedded) expect(await client.script('LOAD', source)).toBe(sha1)
+  })
+
+  test('are sent without comments', () => {
+    for (const { source } of Object.values<Script>(scripts)) expect(source).not.toMatch(/^\s*--|^\s/m)
+  })
+})

@@ -1,0 +1,153 @@
+import { spawnSync } from 'node:child_process'
+import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { filesOf, root } from './house.js'
+
+/** Runs a command to its end and gives what it printed; throws with what it printed when it failed. */
+function run(cwd: string, program: string, ...args: string[]): string {
+  const { status, stdout, stderr, error } = spawnSync(program, args, { cwd, encoding: 'utf8' })
+  if (status === 0) return stdout
+  throw new Error(`${program} ${args.join(' ')}: ${error ?? `exit code ${status}`}\n${stdout}${stderr}`)
+}
+
+// What users write, in both kinds of module.
+const USE = {
+  core: `
+    import { MemoryStore, parsePolicy, RateLimiter } from 'spillway'
+    import { ManualClock } from 'spillway/testing'
+    const clock = new ManualClock(0)
+    const limiter = new RateLimiter({ policy: '1/1s', store: new MemoryStore({ clock }) })
+    export const answers = async (): Promise<boolean[]> => {
+      const first = await limiter.consume('me')
+      const second = await limiter.consume('me')
+      clock.advance(second.retryAfterMs)
+      const third = await limiter.consume('me')
+      await limiter.close()
+      return [first.allowed, second.allowed, third.allowed]
+    }
+    export const quota: number = parsePolicy('1/1s')[0].quota
+    // @ts-expect-error: typed, not any
+    limiter.consume(1)
+  `,
+  express: `
+    import express from 'express'
+    import { rateLimit } from 'spillway/express'
+    express().use(rateLimit({ policy: '100/1m', key: req => req.get('x-user') }))
+    express().get('/', (req, res) => void res.json(req.rateLimit?.remaining))
+    // @ts-expect-error: typed, not any
+    rateLimit({ policy: 5n })
+  `,
+  koa: `
+    import Koa from 'koa'
+    import { rateLimit } from 'spillway/koa'
+    new Koa().use(rateLimit({ policy: '100/1m', key: ctx => ctx.get('x-user') }))
+    // @ts-expect-error: typed, not any
+    rateLimit({ policy: 5n })
+  `,
+}
+
+const LOADED = `
+  const clock = new testing.ManualClock(0)
+  const limiter = new core.RateLimiter({ policy: '1/1s', store: new core.MemoryStore({ clock }) })
+  const asked = async () => (await limiter.consume('me')).allowed
+  const answers = async () => {
+    const early = [await asked(), await asked()]
+    clock.advance(1000)
+    console.log(JSON.stringify([...early, await asked(), typeof express.rateLimit, typeof koa.rateLimit]))
+    await limiter.close()
+  }
+  answers()
+`
+
+describe('the package as users get it', () => {
+  let home: string
+  let packed: string[]
+  const installed = (file: string) => join(home, 'node_modules/spillway', file)
+
+  beforeAll(() => {
+    run(root, process.execPath, 'scripts/build.mjs')
+    home = mkdtempSync(join(tmpdir(), 'spillway-package-'))
+    const pack = run(root, 'npm', 'pack', '--ignore-scripts', '--json', '--pack-destination', home)
+    const [{ filename, files }] = JSON.parse(pack) as [{ filename: string; files: { path: string }[] }]
+    packed = files.map(({ path }) => path)
+    writeFileSync(join(home, 'package.json'), '{ "private": true }')
+    run(home, 'npm', 'install', '--offline', '--no-audit', '--no-fund', join(home, filename))
+  }, 60_000)
+
+  afterAll(() => rmSync(home, { recursive: true, force: true }))
+
+  test('holds the build and four documents, and nothing else', () => {
+    expect(packed.filter(path => !path.startsWith('dist/')).sort()).toEqual([
+      'CHANGELOG.md',
+      'LICENSE',
+      'README.md',
+      'package.json',
+    ])
+    const modules = filesOf('src', '.ts').map(file => file.replace(/^src\/|\.ts$/g, ''))
+    const expected = (half: string, names: string[]) =>
+      names.flatMap(name => [`dist/${half}/${name}.d.ts`, `dist/${half}/${name}.js`])
+    const required = modules.filter(name => !name.startsWith('cli/'))
+    expect(packed.filter(path => path.startsWith('dist/')).sort()).toEqual(
+      [...expected('esm', modules), ...expected('cjs', required), 'dist/cjs/package.json'].sort(),
+    )
+  })
+
+  test('brings no other package along', () => {
+    expect(readdirSync(join(home, 'node_modules')).filter(name => !name.startsWith('.'))).toEqual(['spillway'])
+  })
+
+  test('carries the scripts for Redis inside', () => {
+    for (const half of ['esm', 'cjs']) {
+      expect(readFileSync(installed(`dist/${half}/redis/scripts.js`), 'utf8')).toContain("redis.call('TIME')")
+    }
+  })
+
+  test('loads and limits by import', () => {
+    const names = ['core', 'express', 'koa', 'testing']
+    const imports = names.map(name => `import * as ${name} from 'spillway${name === 'core' ? '' : `/${name}`}'\n`)
+    writeFileSync(join(home, 'load.mjs'), imports.join('') + LOADED)
+    expect(JSON.parse(run(home, process.execPath, 'load.mjs'))).toEqual([true, false, true, 'function', 'function'])
+  })
+
+  test('loads and limits by require', () => {
+    const names = ['core', 'express', 'koa', 'testing']
+    const requires = names.map(name => `const ${name} = require('spillway${name === 'core' ? '' : `/${name}`}')\n`)
+    writeFileSync(join(home, 'load.cjs'), requires.join('') + LOADED)
+    expect(JSON.parse(run(home, process.execPath, 'load.cjs'))).toEqual([true, false, true, 'function', 'function'])
+  })
+
+  test('gives its types to ES modules and to CommonJS, without any framework installed', () => {
+    typeCheck(['core'], ['@types/node', 'undici-types'], { skipLibCheck: false })
+  }, 60_000)
+
+  test('gives the types of its middleware where the frameworks are', () => {
+    // The types of frameworks have errors of their own now and then.
+    typeCheck(['core', 'express', 'koa'], ['@types'], { skipLibCheck: true })
+  }, 60_000)
+
+  test('has a command that runs', () => {
+    expect(run(home, join(home, 'node_modules/.bin/spillway'), '--help')).toContain('replay')
+    const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
+    expect(run(home, join(home, 'node_modules/.bin/spillway'), '--version')).toContain(version)
+  })
+
+  /** Compiles what users write against what is installed, beside packages of types from our own node_modules. */
+  function typeCheck(uses: (keyof typeof USE)[], types: string[], options: { skipLibCheck: boolean }): void {
+    const folder = mkdtempSync(join(home, 'types-'))
+    const modules = join(folder, 'node_modules')
+    // Not linked: a link is followed, and the types would then be sought where it leads.
+    cpSync(installed(''), join(modules, 'spillway'), { recursive: true })
+    for (const name of types) {
+      mkdirSync(dirname(join(modules, name)), { recursive: true })
+      symlinkSync(join(root, 'node_modules', name), join(modules, name))
+    }
+    for (const use of uses) {
+      for (const kind of ['mts', 'cts']) writeFileSync(join(folder, `${use}.${kind}`), USE[use])
+    }
+    const base = { strict: true, noEmit: true, module: 'nodenext', target: 'es2022', lib: ['es2022'], types: ['node'] }
+    writeFileSync(join(folder, 'tsconfig.json'), JSON.stringify({ compilerOptions: { ...base, ...options } }))
+    run(folder, process.execPath, join(root, 'node_modules/typescript/bin/tsc'), '-p', '.')
+  }
+})

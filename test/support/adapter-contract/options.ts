@@ -1,0 +1,174 @@
+import { createServer } from 'node:http'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { describe, expect, test } from '@jest/globals'
+import request from 'supertest'
+import type { Options, World } from './world.js'
+
+/** Who is asking, at what cost, under which policy: what the service may say, and what becomes of its mistakes. */
+export function optionsContract(world: World): void {
+  const { name, adapter, limited, serve, get, statuses, user } = world
+
+  describe('the key', () => {
+    test('is whatever the service says', async () => {
+      const app = serve(limited({ policy: '1/1m', key: async req => user(req) }))
+      expect(await statuses(app, 2, { 'x-user': 'ann' })).toEqual([200, 429])
+      expect(await statuses(app, 2, { 'x-user': 'bob' })).toEqual([200, 429])
+    })
+
+    test('of a request that is not to be limited is undefined', async () => {
+      const answer = await get(serve(limited({ policy: '0/1m', key: user })))
+      expect([answer.status, answer.body]).toEqual([200, null])
+      expect(answer.headers).not.toHaveProperty('ratelimit')
+    })
+
+    test('by default is the address, the same over IPv4 and mapped into IPv6', async () => {
+      const app = serve(limited({ policy: '1/1m' }))
+      const key = (await get(app)).body.key
+      expect(key).toBe('127.0.0.1')
+    })
+
+    test('by default is what a trusted proxy says, with IPv6 masked to the subnet', async () => {
+      const app = serve(limited({ policy: '1/1m', ipv6Subnet: 64 }), { trustProxy: true })
+      expect(await statuses(app, 1, { 'x-forwarded-for': '2001:db8::1' })).toEqual([200])
+      expect(await statuses(app, 1, { 'x-forwarded-for': '2001:DB8:0::ffff' })).toEqual([429])
+      expect(await statuses(app, 1, { 'x-forwarded-for': '2001:db8:0:1::1' })).toEqual([200])
+      expect(await statuses(app, 1, { 'x-forwarded-for': '203.0.113.7' })).toEqual([200])
+      expect(await statuses(app, 1, { 'x-forwarded-for': '::ffff:cb00:7107' })).toEqual([429])
+      expect(world.warnings).not.toHaveBeenCalled()
+    })
+
+    test('of all who come by Unix socket is one, which is warned of', async () => {
+      const app = serve(limited({ policy: '1/1m' }))
+      const server = createServer(app)
+      const path = join(tmpdir(), `spillway-${process.pid}-${name.replace(/\W/g, '')}.sock`)
+      await new Promise<void>(resolve => server.listen(path, resolve))
+      try {
+        const url = `http+unix://${encodeURIComponent(path)}/`
+        expect((await request(url).get('')).status).toBe(200)
+        expect((await request(url).get('')).status).toBe(429)
+        expect(world.warnings.mock.calls.map(([, options]) => (options as { code: string }).code)).toEqual([
+          'SPILLWAY_NO_ADDRESS',
+        ])
+      } finally {
+        await new Promise(resolve => server.close(resolve))
+      }
+    })
+  })
+
+  describe('behind a proxy that is not trusted', () => {
+    test.each([
+      ['x-forwarded-for', '203.0.113.7'],
+      ['forwarded', 'for=203.0.113.7'],
+    ])('%s is warned of, once, with what to set', async (field, value) => {
+      const app = serve(limited({ policy: '9/1m' }))
+      await statuses(app, 3, { [field]: value })
+      expect(world.warnings).toHaveBeenCalledTimes(1)
+      const [text, options] = world.warnings.mock.calls[0] as unknown as [string, object]
+      expect(text).toMatch(/trust proxy|app\.proxy = true/)
+      expect(options).toEqual({ type: 'SpillwayWarning', code: 'SPILLWAY_PROXY' })
+    })
+
+    test('a key of the service is not warned of', async () => {
+      await get(serve(limited({ key: () => 'all' })), { 'x-forwarded-for': '203.0.113.7' })
+      expect(world.warnings).not.toHaveBeenCalled()
+    })
+  })
+
+  describe('the cost', () => {
+    test('is spent at once, or refused whole', async () => {
+      const app = serve(limited({ policy: '10/1m', cost: async req => Number(adapter.header(req, 'x-cost')) }))
+      const left: unknown[] = []
+      for (const cost of [4, 7, 6, 11, 0]) {
+        const { status, headers } = await get(app, { 'x-cost': `${cost}` })
+        left.push([cost, status, headers['x-ratelimit-remaining'], headers['retry-after']])
+      }
+      expect(left).toEqual([
+        [4, 200, '6', undefined],
+        [7, 429, '6', '60'],
+        [6, 200, '0', undefined],
+        [11, 429, '0', undefined],
+        [0, 200, '0', undefined],
+      ])
+    })
+
+    test.each([Number.NaN, -1, 1.5, undefined, '1'])(
+      '%p is an error for the service, and nothing is spent',
+      async cost => {
+        const limiter = limited({ policy: '1/1m', cost: () => cost as number })
+        const { status, body } = await get(serve(limiter))
+        expect([status, body.code]).toEqual([500, 'SPILLWAY_COST'])
+        expect((await limiter.limiter.peek('127.0.0.1')).remaining).toBe(0)
+        expect((await limiter.limiter.peek('127.0.0.1', 0)).remaining).toBe(1)
+        expect(world.handled).toBe(0)
+      },
+    )
+  })
+
+  describe('a function of the options', () => {
+    const boom = () => {
+      throw new Error('boom')
+    }
+    const reject = () => Promise.reject(new Error('boom'))
+
+    test.each(['key', 'cost', 'skip', 'policy', 'limit', 'message'] as const)(
+      '%s that fails is an error for the service, and nothing is spent',
+      async option => {
+        for (const fail of [boom, reject]) {
+          const policy = option === 'message' ? '0/1m' : '1/1m'
+          const options: Options = option === 'limit' ? {} : { policy }
+          const { status, body } = await get(serve(limited({ ...options, [option]: fail })))
+          expect([status, body.message]).toEqual([500, 'boom'])
+        }
+        expect([world.handled, world.store.size]).toEqual([0, 0])
+      },
+    )
+
+    test.each([undefined, null, 'route', 'router', 0])('that throws %p is an error too, not a pass', async thrown => {
+      const key = () => {
+        throw thrown
+      }
+      const { status, body } = await get(serve(limited({ key })))
+      expect([status, body.code]).toEqual([500, 'SPILLWAY'])
+      expect(world.handled).toBe(0)
+    })
+
+    test.each([
+      ['number', 4242],
+      ['null', null],
+      ['array', ['a']],
+      ['object', { id: 4242 }],
+    ])('key that gives a value of type %s is an error that does not tell it', async (_type, value) => {
+      const { status, body } = await get(serve(limited({ key: () => value as unknown as string })))
+      expect([status, body.code]).toEqual([500, 'SPILLWAY_POLICY'])
+      expect(body.message).not.toContain('4242')
+      expect([world.handled, world.store.size]).toEqual([0, 0])
+    })
+
+    test('skip lets pass without counting', async () => {
+      const app = serve(limited({ policy: '1/1m', skip: async req => user(req) === 'monitor' }))
+      expect(await statuses(app, 3, { 'x-user': 'monitor' })).toEqual([200, 200, 200])
+      expect(await statuses(app, 2)).toEqual([200, 429])
+    })
+
+    test('policy decides for each request', async () => {
+      const plans: Record<string, string> = { free: '1/1m', paid: '2/1m;3/1h' }
+      const app = serve(limited({ policy: async req => plans[user(req) ?? 'free'], key: user }))
+      expect(await statuses(app, 2, { 'x-user': 'free' })).toEqual([200, 429])
+      expect(await statuses(app, 3, { 'x-user': 'paid' })).toEqual([200, 200, 429])
+      expect((await get(app, { 'x-user': 'paid' })).headers['ratelimit-policy']).toContain('"3-per-1h"')
+      expect(await get(app, { 'x-user': 'nobody' })).toMatchObject({ status: 500, body: { code: 'SPILLWAY_POLICY' } })
+    })
+
+    test('limit decides for each request on one count, so that a new quota forgets nothing', async () => {
+      let quota = 2
+      const app = serve(limited({ limit: async () => quota, windowMs: 60_000 }))
+      expect(await statuses(app, 3)).toEqual([200, 200, 429])
+      quota = 5
+      const { status, headers } = await get(app)
+      expect([status, headers.ratelimit, headers['x-ratelimit-limit']]).toEqual([200, '"per-1m";r=2;t=60', '5'])
+      quota = 1
+      expect((await get(app)).status).toBe(429)
+    })
+  })
+}

@@ -1,0 +1,79 @@
+import type { RequestListener, ServerResponse } from 'node:http'
+import { jest } from '@jest/globals'
+import request from 'supertest'
+import type { Limiters } from '../../../src/http/guard.js'
+import type { HttpOptions } from '../../../src/http/options.js'
+import { MemoryStore } from '../../../src/stores/memory.js'
+import { ManualClock } from '../../../src/testing.js'
+
+/** Options whose functions are given the framework's own objects, which only the adapter can read. */
+export type Options = HttpOptions<unknown, unknown>
+
+/** A service that answers every request it handles with the decision left on it, as JSON. */
+export interface Service {
+  /** Middleware, in the order in which a request passes it. */
+  limiters: Limiters[]
+  trustProxy?: boolean
+  /** Runs before the limiters. */
+  before?: (res: ServerResponse) => void
+  /** Runs in the handler, before it answers. */
+  handle?: () => void
+}
+
+/** What the tests of a framework provide. */
+export interface Adapter {
+  rateLimit(options?: Options): Limiters
+  /** Errors are answered with 500 and JSON: `{ code, message }`. */
+  serve(service: Service): RequestListener
+  header(req: unknown, name: string): string | undefined
+}
+
+export const START = 1_700_000_000_000
+
+/** What a test of the contract works with: services on one store, whose time stands still until it is told to move. */
+export class World {
+  clock!: ManualClock
+  store!: MemoryStore
+  /** How many requests have come through to the service. */
+  handled = 0
+  warnings!: jest.SpiedFunction<typeof process.emitWarning>
+
+  constructor(
+    readonly name: string,
+    readonly adapter: Adapter,
+  ) {}
+
+  open(): void {
+    this.clock = new ManualClock(START)
+    this.store = new MemoryStore({ clock: this.clock })
+    this.handled = 0
+    this.warnings = jest.spyOn(process, 'emitWarning').mockImplementation(() => {})
+  }
+
+  close(): void {
+    this.warnings.mockRestore()
+    this.store.close()
+  }
+
+  /** Who a request says it comes from. */
+  user = (req: unknown) => this.adapter.header(req, 'x-user')
+
+  limited = (options: Options = {}): Limiters => this.adapter.rateLimit({ store: this.store, ...options })
+
+  serve = (limiters: Limiters | Limiters[], service: Partial<Service> = {}): RequestListener => {
+    const handle = () => {
+      this.handled++
+      service.handle?.()
+    }
+    return this.adapter.serve({ ...service, limiters: [limiters].flat(), handle })
+  }
+
+  get = (app: RequestListener, headers: Record<string, string> = {}) => request(app).get('/').set(headers)
+
+  /** The statuses of so many requests, one after the other. */
+  statuses = async (app: RequestListener, count: number, headers: Record<string, string> = {}): Promise<number[]> => {
+    const all: number[] = []
+    for (let i = 0; i < count; i++) all.push((await this.get(app, headers)).status)
+    return all
+  }
+}

@@ -1,0 +1,206 @@
+import type { AlgorithmName } from '../../src/limit.js'
+import type { Random } from './random.js'
+import { type Bench, longestWaitMs, randomChange, randomCost, randomHistory, randomLimit, Subject } from './scenario.js'
+import { capacityOf, expectAtMost, expectFields, expectSame, expectSameVerdict, freshVerdict } from './verdicts.js'
+
+/** Ten thousand years: where waits are longer, it is the clock that can no longer count. */
+const FOREVER_MS = 315_360_000_000_000
+
+/** Holds for every algorithm on every store. `key` is used by nobody else; the bench's clock, neither. */
+export type Property = (bench: Bench, key: string, algorithm: AlgorithmName, random: Random) => Promise<void>
+
+/** What every verdict promises, whatever happened before. */
+export const PROMISES: Readonly<Record<string, Property>> = {
+  async 'what is denied is denied until the promised moment and allowed at it'(bench, key, algorithm, random) {
+    const limit = randomLimit(algorithm, random)
+    const subject = new Subject(bench, key, limit)
+    await subject.live(randomHistory(limit, random, 6))
+    const cost = await anyDeniedCost(subject, random)
+    if (cost === undefined) return
+    const { retryAfterMs } = await subject.consume(cost)
+    if (retryAfterMs === Number.POSITIVE_INFINITY) {
+      expectAtMost(capacityOf(limit) + 1, cost)
+      bench.clock.advance(Math.min(3 * longestWaitMs(limit), FOREVER_MS))
+      expectFields(await subject.peek(cost), { allowed: false, retryAfterMs: Number.POSITIVE_INFINITY })
+      return
+    }
+    await expectAllowedIn(subject, cost, retryAfterMs, random)
+  },
+
+  async 'a key is as if never used at the promised moment and no ms before'(bench, key, algorithm, random) {
+    const limit = randomLimit(algorithm, random)
+    const subject = new Subject(bench, key, limit)
+    await subject.live(randomHistory(limit, random, 6))
+    // An enquiry by consume stores it where the clock ran back.
+    const { resetAfterMs } = await subject.consume(0)
+    if (resetAfterMs > FOREVER_MS) return
+    if (resetAfterMs > 0) {
+      const someMs = random.integer(1, resetAfterMs)
+      bench.clock.advance(resetAfterMs - someMs)
+      expectSame((await subject.peek(0)).resetAfterMs, someMs)
+      bench.clock.advance(someMs - 1)
+      expectSame((await subject.peek(0)).resetAfterMs, 1)
+      bench.clock.advance(1)
+    }
+    expectSameVerdict(await subject.peek(0), freshVerdict(limit))
+    await expectSameFuture(subject, new Subject(bench, `${key} fresh`, limit), random)
+  },
+}
+
+/** What else holds for every algorithm on every store. */
+export const PROPERTIES: Readonly<Record<string, Property>> = {
+  async 'a changed quota tells the truth about what was spent under the old one'(bench, key, algorithm, random) {
+    const before = randomLimit(algorithm, random)
+    await new Subject(bench, key, before).live(randomHistory(before, random, 4))
+    const subject = new Subject(bench, key, randomChange(before, random))
+    await subject.live(randomHistory(subject.limit, random, 1))
+    const cost = await anyDeniedCost(subject, random)
+    if (cost === undefined) return
+    const { retryAfterMs, remaining } = await subject.consume(cost)
+    expectAtMost(0, remaining)
+    if (cost <= capacityOf(subject.limit)) await expectAllowedIn(subject, cost, retryAfterMs, random)
+  },
+
+  async 'a look changes nothing'(bench, key, algorithm, random) {
+    const limit = randomLimit(algorithm, random)
+    const looked = new Subject(bench, key, limit)
+    const alone = new Subject(bench, `${key} alone`, limit)
+    for (const { afterMs, cost } of randomHistory(limit, random, 6)) {
+      bench.clock.advance(afterMs)
+      const foreseen = await looked.peek(cost)
+      await looked.peek(randomCost(limit, random))
+      const verdict = await looked.consume(cost)
+      expectSameVerdict(verdict, foreseen)
+      expectSameVerdict(await alone.consume(cost), verdict)
+      await looked.peek(randomCost(limit, random))
+    }
+    await expectSameFuture(looked, alone, random)
+  },
+
+  async 'a refusal changes nothing'(bench, key, algorithm, random) {
+    const limit = randomLimit(algorithm, random)
+    const refused = new Subject(bench, key, limit)
+    const spared = new Subject(bench, `${key} spared`, limit)
+    // With time that runs on: where it ran back, even a refusal remembers that it did.
+    for (const { afterMs, cost } of randomHistory(limit, random, 6, false)) {
+      bench.clock.advance(afterMs)
+      const verdict = await refused.consume(cost)
+      if (verdict.allowed) expectSameVerdict(await spared.consume(cost), verdict)
+      expectSameVerdict(await spared.peek(0), await refused.peek(0))
+    }
+    await expectSameFuture(refused, spared, random)
+  },
+
+  async 'a cost of n is n costs of one at the same moment'(bench, key, algorithm, random) {
+    const limit = randomLimit(algorithm, random)
+    const whole = new Subject(bench, key, limit)
+    const single = new Subject(bench, `${key} single`, limit)
+    const history = randomHistory(limit, random, 4, false)
+    for (const { afterMs, cost } of history) {
+      bench.clock.advance(afterMs)
+      await whole.consume(cost)
+      await single.consume(cost)
+    }
+    const cost = random.integer(2, 12)
+    const verdict = await whole.consume(cost)
+    const singles = await Promise.all(Array.from({ length: cost }, () => single.consume(1)))
+    const allowed = singles.filter(one => one.allowed).length
+    if (!verdict.allowed) {
+      expectAtMost(allowed, cost - 1)
+      expectSame(allowed, verdict.remaining)
+      return
+    }
+    expectSame(allowed, cost)
+    expectSameVerdict({ ...singles[cost - 1], delayMs: 0 }, { ...verdict, delayMs: 0 })
+    expectSame(singles[0].delayMs, verdict.delayMs)
+    await expectSameFuture(whole, single, random)
+  },
+
+  async 'a clock that steps back grants nothing and lets nobody wait longer than ever'(bench, key, algorithm, random) {
+    const limit = randomLimit(algorithm, random)
+    const subject = new Subject(bench, key, limit)
+    await subject.live(randomHistory(limit, random, 5))
+    const cost = randomCost(limit, random)
+    const before = await subject.peek(cost)
+    const standing = await subject.peek(0)
+    bench.clock.advance(-random.integer(1, random.pick([2, 100, limit.windowMs, 4 * limit.windowMs])))
+    const after = await subject.peek(cost)
+    expectAtMost((await subject.peek(0)).remaining, standing.remaining)
+    if (after.allowed) expectSame(before.allowed, true)
+    // A refusal remembers that the clock ran back: at the promised moment it is over, though the clock never caught up.
+    const verdict = await subject.consume(cost)
+    expectSameVerdict(verdict, after)
+    expectAtMost(verdict.resetAfterMs, longestWaitMs(limit))
+    if (verdict.allowed || cost > capacityOf(limit)) return
+    expectAtMost(verdict.retryAfterMs, longestWaitMs(limit))
+    await expectAllowedIn(subject, cost, verdict.retryAfterMs, random)
+  },
+
+  async 'what is refunded at once was never spent'(bench, key, algorithm, random) {
+    const limit = randomLimit(algorithm, random)
+    const refunded = new Subject(bench, key, limit)
+    const spent = new Subject(bench, `${key} spent`, limit)
+    const history = randomHistory(limit, random, 4, false)
+    for (const { afterMs, cost } of history) {
+      bench.clock.advance(afterMs)
+      await refunded.consume(cost)
+      await spent.consume(cost)
+    }
+    const most = (await spent.peek(0)).remaining
+    const cost = random.integer(0, most)
+    const back = random.integer(0, cost)
+    expectSame((await refunded.consume(cost)).allowed, true)
+    await refunded.refund(back)
+    await spent.consume(cost - back)
+    expectSame((await refunded.peek(0)).remaining, (await spent.peek(0)).remaining)
+    // A fixed window that was started by what came back goes on.
+    if (cost > back) await expectSameFuture(refunded, spent, random)
+  },
+
+  async 'no more comes back than was spent'(bench, key, algorithm, random) {
+    const limit = randomLimit(algorithm, random)
+    const subject = new Subject(bench, key, limit)
+    await subject.live(randomHistory(limit, random, 5))
+    await subject.refund(Number.MAX_SAFE_INTEGER)
+    expectSame((await subject.peek(0)).remaining, capacityOf(limit))
+    const verdict = await subject.consume(capacityOf(limit))
+    expectFields(verdict, { allowed: true, remaining: 0 })
+    expectSame((await subject.consume(1)).allowed, false)
+  },
+}
+
+async function expectAllowedIn(subject: Subject, cost: number, retryAfterMs: number, random: Random): Promise<void> {
+  const { clock } = subject.bench
+  expectAtMost(0 + 1, retryAfterMs)
+  if (retryAfterMs > FOREVER_MS) return
+  const someMs = random.integer(1, retryAfterMs)
+  clock.advance(retryAfterMs - someMs)
+  expectSame((await subject.peek(cost)).retryAfterMs, someMs)
+  clock.advance(someMs - 1)
+  expectFields(await subject.peek(cost), { allowed: false, retryAfterMs: 1 })
+  clock.advance(1)
+  expectFields(await subject.consume(cost), { allowed: true, retryAfterMs: 0 })
+}
+
+/** A cost that is denied as things stand, from those that just do not fit to those that never will; fills the limit if it must. */
+async function anyDeniedCost(subject: Subject, random: Random): Promise<number | undefined> {
+  const most = capacityOf(subject.limit)
+  const { remaining } = await subject.peek(0)
+  if (remaining === most && most > 0) {
+    await subject.consume(random.integer(1, most))
+    subject.bench.clock.advance(random.integer(0, 1))
+  }
+  const least = (await subject.peek(0)).remaining + 1
+  if (least > most) return most + 1 <= Number.MAX_SAFE_INTEGER ? most + 1 : undefined
+  return random.integer(0, 9) === 0 ? most + 1 : random.integer(least, random.pick([least, most]))
+}
+
+/** Two keys that say the same now and at any time from now on. */
+async function expectSameFuture(a: Subject, b: Subject, random: Random): Promise<void> {
+  for (let i = 0; i < 3; i++) {
+    const cost = randomCost(a.limit, random)
+    expectSameVerdict(await a.peek(cost), await b.peek(cost))
+    expectSameVerdict(await a.consume(cost), await b.consume(cost))
+    a.bench.clock.advance(random.integer(0, a.limit.windowMs))
+  }
+}

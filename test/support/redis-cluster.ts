@@ -1,0 +1,136 @@
+import { Cluster, type ClusterOptions, type Redis } from 'ioredis'
+import { eventually } from './redis-process.js'
+import { RedisServer } from './redis-server.js'
+
+export interface RedisClusterOptions {
+  /** How many nodes, each with its part of the slots; default 3. */
+  readonly nodes?: number
+  /** Added to each node's command line. */
+  readonly args?: readonly string[]
+}
+
+const SLOTS = 16_384
+// After this long a silent node counts as dead, and its slots with it: short enough to test, long enough for a busy machine.
+const ARGS = ['--cluster-enabled', 'yes', '--cluster-node-timeout', '5000']
+
+/** A real cluster of primaries that share the slots evenly. Takes two seconds to start: so long a new node waits to say ok. */
+export class RedisCluster {
+  readonly nodes: readonly RedisServer[]
+  readonly #admins: ReadonlyMap<RedisServer, Redis>
+  readonly #clients = new Set<Cluster>()
+
+  private constructor(nodes: readonly RedisServer[]) {
+    this.nodes = nodes
+    this.#admins = new Map(nodes.map(node => [node, node.client()]))
+  }
+
+  static async start({ nodes: count = 3, args = [] }: RedisClusterOptions = {}): Promise<RedisCluster> {
+    const nodes = await Promise.all(
+      Array.from({ length: count }, () => RedisServer.start({ args: [...ARGS, ...args] })),
+    )
+    const cluster = new RedisCluster(nodes)
+    try {
+      await cluster.#join()
+      return cluster
+    } catch (error) {
+      await cluster.stop()
+      throw error
+    }
+  }
+
+  /** A client of the cluster, disconnected when it is stopped. */
+  client(options: ClusterOptions = {}): Cluster {
+    const startup = this.nodes.map(({ host, port }) => ({ host, port }))
+    const client = new Cluster(startup, options)
+    client.on('error', () => {})
+    this.#clients.add(client)
+    return client
+  }
+
+  /** Resolves when every node sees all slots served: after a node was restarted, or continued after a pause. */
+  async healthy(): Promise<void> {
+    const whole = [
+      'cluster_state:ok',
+      `cluster_slots_ok:${SLOTS}`,
+      `cluster_known_nodes:${this.nodes.length}`,
+      `cluster_size:${this.nodes.length}`,
+    ]
+    await eventually('every node of the cluster says ok', async () => {
+      const infos = (await this.#ask(this.nodes, 'INFO')) as string[]
+      return infos.every(info => whole.every(line => info.split('\r\n').includes(line)))
+    })
+  }
+
+  async slotOf(key: string): Promise<number> {
+    return (await this.#cluster(this.nodes[0], 'KEYSLOT', key)) as number
+  }
+
+  /** The node that serves a slot. */
+  async ownerOf(slot: number): Promise<RedisServer> {
+    const ranges = (await this.#cluster(this.nodes[0], 'SLOTS')) as [number, number, [string, number]][]
+    const port = ranges.find(([first, last]) => first <= slot && slot <= last)?.[2][1]
+    const owner = this.nodes.find(node => node.port === port)
+    if (!owner) throw new Error(`no node serves slot ${slot}`)
+    return owner
+  }
+
+  /**
+   * Moves a slot with its keys to another node, under the feet of its clients. `halfway` runs while the slot is open on both
+   * sides and no key has moved yet: the old owner answers for the keys it has and sends clients on (ASK) for all others.
+   */
+  async moveSlot(slot: number, to: RedisServer, halfway?: () => Promise<unknown>): Promise<void> {
+    const from = await this.ownerOf(slot)
+    if (from === to) return
+    const [source, target] = (await this.#ask([from, to], 'MYID')) as [string, string]
+    await this.#cluster(to, 'SETSLOT', slot, 'IMPORTING', source)
+    await this.#cluster(from, 'SETSLOT', slot, 'MIGRATING', target)
+    await halfway?.()
+    for (;;) {
+      const keys = (await this.#cluster(from, 'GETKEYSINSLOT', slot, 1000)) as string[]
+      if (keys.length === 0) break
+      await this.#admin(from).call('MIGRATE', to.host, to.port, '', 0, 5000, 'REPLACE', 'KEYS', ...keys)
+    }
+    // The new owner first: told in the other order, both could for a moment send clients to each other.
+    await this.#cluster(to, 'SETSLOT', slot, 'NODE', target)
+    await this.#cluster(from, 'SETSLOT', slot, 'NODE', target)
+    await eventually(`slot ${slot} is known to have moved`, async () => {
+      const views = (await this.#ask(this.nodes, 'SLOTS')) as [number, number, [string, number]][][]
+      return views.every(ranges => ranges.some(([a, b, [, port]]) => a <= slot && slot <= b && port === to.port))
+    })
+  }
+
+  async stop(): Promise<void> {
+    for (const client of this.#clients) client.disconnect()
+    await Promise.all(this.nodes.map(node => node.stop()))
+  }
+
+  async #join(): Promise<void> {
+    const { nodes } = this
+    await Promise.all(
+      nodes.map(async (node, i) => {
+        // Epochs that differ from the start spare the nodes from settling a collision first.
+        await this.#cluster(node, 'SET-CONFIG-EPOCH', i + 1)
+        const first = Math.ceil((i * SLOTS) / nodes.length)
+        const last = Math.ceil(((i + 1) * SLOTS) / nodes.length)
+        await this.#cluster(node, 'ADDSLOTS', ...Array.from({ length: last - first }, (_, k) => first + k))
+      }),
+    )
+    // Everyone is introduced to everyone: left to gossip, it would take seconds more.
+    for (const node of nodes) {
+      for (const other of nodes) if (other !== node) await this.#cluster(node, 'MEET', other.host, other.port)
+    }
+    await this.healthy()
+  }
+
+  #admin(node: RedisServer): Redis {
+    return this.#admins.get(node) as Redis
+  }
+
+  #cluster(node: RedisServer, ...args: (string | number)[]): Promise<unknown> {
+    return this.#admin(node).call('CLUSTER', ...args)
+  }
+
+  #ask(nodes: readonly RedisServer[], ...args: (string | number)[]): Promise<unknown[]> {
+    return Promise.all(nodes.map(node => this.#cluster(node, ...args)))
+  }
+}

@@ -1,0 +1,128 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { Redis, type RedisOptions } from 'ioredis'
+import { freePort } from './free-port.js'
+import { PortTakenError, RedisProcess } from './redis-process.js'
+
+export interface RedisServerOptions {
+  /** Added to the command line, where the last word wins: `['--appendonly', 'yes']`. */
+  readonly args?: readonly string[]
+  /** Lines of a configuration file, for what a command line cannot say. */
+  readonly config?: (port: number) => string
+}
+
+/**
+ * A real Redis on a port and in a folder of its own, for one test file. Nothing is saved unless `args` say so. Ends with the
+ * process that started it, however that ends.
+ */
+export class RedisServer {
+  readonly host = '127.0.0.1'
+  readonly port: number
+  readonly dir: string
+  readonly #args: readonly string[]
+  readonly #clients = new Set<Disconnectable>()
+  #process: RedisProcess
+
+  private constructor(port: number, dir: string, args: readonly string[], process: RedisProcess) {
+    this.port = port
+    this.dir = dir
+    this.#args = args
+    this.#process = process
+  }
+
+  static async start({ args = [], config }: RedisServerOptions = {}): Promise<RedisServer> {
+    const dir = await mkdtemp(join(tmpdir(), 'spillway-redis-'))
+    for (let tries = 0; ; tries++) {
+      const port = await freePort()
+      const line = config ? [await configure(dir, config(port)), ...args] : [...DEFAULTS, ...at(port, dir), ...args]
+      try {
+        return new RedisServer(port, dir, line, await RedisProcess.start(line, dir))
+      } catch (error) {
+        if (error instanceof PortTakenError && tries < 20) continue
+        await rm(dir, { recursive: true, force: true })
+        throw error
+      }
+    }
+  }
+
+  get url(): string {
+    return `redis://${this.host}:${this.port}`
+  }
+
+  /** Changes with every restart. */
+  get pid(): number {
+    return this.#process.pid
+  }
+
+  /** The end of what the server said, for the message of a test that fails. */
+  get log(): string {
+    return this.#process.log
+  }
+
+  /** A client of this server, disconnected when the server is stopped. Its connection errors are expected here, so not printed. */
+  client(options: RedisOptions = {}): Redis {
+    return this.track(new Redis({ host: this.host, port: this.port, ...options }))
+  }
+
+  /** Any other client that shall be disconnected when the server is stopped. */
+  track<Client extends Disconnectable>(client: Client): Client {
+    client.on('error', () => {})
+    this.#clients.add(client)
+    return client
+  }
+
+  /** The process stands still: connections stay open and nobody answers. */
+  pause(): void {
+    this.#process.signal('SIGSTOP')
+  }
+
+  unpause(): void {
+    this.#process.signal('SIGCONT')
+  }
+
+  /** SIGKILL, as a crash would be: connections are reset, later ones refused. The port and the folder stay ours. */
+  async kill(): Promise<void> {
+    await this.#process.kill()
+  }
+
+  /** Starts again on the same port and folder, after `kill` or by killing first. */
+  async restart(): Promise<void> {
+    await this.kill()
+    for (let tries = 0; ; tries++) {
+      try {
+        this.#process = await RedisProcess.start(this.#args, this.dir)
+        return
+      } catch (error) {
+        if (!(error instanceof PortTakenError) || tries >= 50) throw error
+        await new Promise(resolve => setTimeout(resolve, 20))
+      }
+    }
+  }
+
+  /** Disconnects every client, ends the server and removes its folder. */
+  async stop(): Promise<void> {
+    for (const client of this.#clients) client.disconnect()
+    this.#clients.clear()
+    await this.kill()
+    await rm(this.dir, { recursive: true, force: true })
+  }
+}
+
+/** What every ioredis client, of any version, single or cluster, can do. */
+export interface Disconnectable {
+  disconnect(): void
+  on(event: 'error', listener: (error: Error) => void): unknown
+}
+
+const DEFAULTS = ['--bind', '127.0.0.1', '--save', '', '--appendonly', 'no', '--repl-diskless-sync-delay', '0']
+
+function at(port: number, dir: string): string[] {
+  return ['--port', String(port), '--dir', dir]
+}
+
+async function configure(dir: string, text: string): Promise<string> {
+  const file = join(dir, 'redis.conf')
+  await writeFile(file, `dir ${dir}\n${text}\n`)
+  return file
+}
