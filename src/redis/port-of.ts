@@ -1,6 +1,7 @@
 import { PolicyError, shown } from '../errors.js'
 import type { ClientPort, RedisClient } from './client.js'
 import { ioredisPort, isIoredis } from './ioredis.js'
+import { isNodeRedis, nodeRedisPort } from './node-redis.js'
 
 const PORTS = new WeakMap<RedisClient, ClientPort>()
 
@@ -12,15 +13,21 @@ export function portOf(client: RedisClient, user: string): ClientPort {
   if (typeof client !== 'object' || client === null) throw unknown(client, user)
   let port = PORTS.get(client)
   if (port === undefined) {
-    if (!isIoredis(client)) throw unknown(client, user)
-    port = ioredisPort(client)
+    port = newPort(client, user)
     PORTS.set(client, port)
   }
   return port
 }
 
+function newPort(client: RedisClient, user: string): ClientPort {
+  if (isIoredis(client)) return ioredisPort(client)
+  if (isNodeRedis(client)) return nodeRedisPort(client)
+  throw unknown(client, user)
+}
+
 function unknown(client: unknown, user: string): PolicyError {
   return new PolicyError(
-    `${user}: client ${shown(client)}: expected an ioredis client, like new Redis('redis://127.0.0.1:6379') or new Redis.Cluster([…])`,
+    `${user}: client ${shown(client)}: expected a client of ioredis, like new Redis('redis://127.0.0.1:6379') or new Redis.Cluster([…]), ` +
+      "or of node-redis, like createClient({ url: 'redis://127.0.0.1:6379' }), createCluster or createSentinel",
   )
 }

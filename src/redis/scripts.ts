@@ -484,7 +484,7 @@ export const reset: Script = {
 
 export const settle: Script = {
   name: 'settle',
-  sha1: '9ab056535fae65b9607d190265f9114d5297c3db',
+  sha1: 'bb3ee248b1c093224548b459d4711e1256983ee2',
   source: `local function now_ms(given)
 if given ~= '' then return tonumber(given) end
 local time = redis.call('TIME')
@@ -657,7 +657,7 @@ if limit.algorithm == 'fixed-window' then
 return window_start(limit.window, now, at), math.max(0, x - cost), 0
 end
 if limit.algorithm == 'sliding-counter' then
-local cell, current, previous = roll_cells(limit.window, now, at, x, y)
+local cell, current, previous = roll_cells(limit, now, at, x, y)
 local from_current = math.min(cost, current)
 return cell, current - from_current, math.max(0, previous - (cost - from_current))
 end
@@ -669,7 +669,7 @@ local start = window_start(limit.window, now, at)
 return start or now, (start and x or 0) + cost, 0
 end
 if limit.algorithm == 'sliding-counter' then
-local cell, current, previous = roll_cells(limit.window, now, at, x, y)
+local cell, current, previous = roll_cells(limit, now, at, x, y)
 return cell, current + cost, previous
 end
 return now, math.min(bucket_level(limit, now, at, x) + cost * limit.window, 9007199254740991), 0

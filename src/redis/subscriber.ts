@@ -1,0 +1,199 @@
+import type { RedisClient } from './client.js'
+import { type Listening, listeningOf, type OpenListening } from './listening.js'
+
+/** How long a channel is still heard after the last one let it go: who waits again soon need not subscribe again. */
+const LINGER_MS = 10_000
+const FIRST_RETRY_MS = 50
+const LONGEST_RETRY_MS = 1000
+
+export interface ChannelListener {
+  /** What was published. Not called for what was said while the channel was not live. */
+  hear(text: string): void
+  /** From now on everything is heard: for the first time, or again after a loss. What was said before may have been missed. */
+  live(): void
+}
+
+/**
+ * An ear on a channel, which hears while it is held, and for some seconds after. Hold it once for everyone who waits, and
+ * release it as often.
+ */
+export interface Subscription {
+  /** True while nothing that is published is missed. Until it is, ask the server; `live()` of the listener tells when. */
+  readonly live: boolean
+  hold(): void
+  release(): void
+  /** Hears nothing any more. What is held must be released first. */
+  close(): void
+}
+
+interface Channel {
+  readonly name: string
+  readonly listeners: Set<ChannelListener>
+  /** How many hold it now, over all listeners. */
+  holds: number
+  live: boolean
+  idleSince: number
+}
+
+const SUBSCRIBERS = new WeakMap<RedisClient, Subscriber>()
+
+/**
+ * Hears what is published on channels, over one connection a client, however many objects of this process listen. The
+ * connection is a duplicate of the user's client, opened when somebody first holds a channel and closed when nobody has for ten
+ * seconds. A lost connection is opened again as long as somebody holds a channel, and all channels are subscribed again.
+ *
+ * It never keeps the process alive, so whoever waits for a message needs a timer of its own; it needs one anyway, because
+ * messages can be lost. It never throws and never leaves a rejection unhandled: an outage is silence, then `live()`.
+ */
+export class Subscriber {
+  readonly #open: OpenListening
+  readonly #channels = new Map<string, Channel>()
+  #listening: Listening | undefined
+  #opening = false
+  #failures = 0
+  #retry: ReturnType<typeof setTimeout> | undefined
+  #sweep: ReturnType<typeof setTimeout> | undefined
+
+  private constructor(open: OpenListening) {
+    this.#open = open
+  }
+
+  /** The subscriber beside a client: always the same one. `PolicyError`, naming `user`, for a client it cannot duplicate. */
+  static of(client: RedisClient, user: string): Subscriber {
+    let subscriber = SUBSCRIBERS.get(client)
+    if (subscriber === undefined) {
+      subscriber = new Subscriber(listeningOf(client, user))
+      SUBSCRIBERS.set(client, subscriber)
+    }
+    return subscriber
+  }
+
+  /** Somebody's ear on a channel. Nothing is opened before it is held. */
+  subscription(channel: string, listener: ChannelListener): Subscription {
+    const subscriber = this
+    return {
+      get live() {
+        const entry = subscriber.#channels.get(channel)
+        return entry?.live === true && entry.listeners.has(listener)
+      },
+      hold: () => this.#hold(channel, listener),
+      release: () => this.#release(channel),
+      close: () => this.#channels.get(channel)?.listeners.delete(listener),
+    }
+  }
+
+  #hold(name: string, listener: ChannelListener): void {
+    let channel = this.#channels.get(name)
+    if (channel === undefined) {
+      channel = { name, listeners: new Set(), holds: 0, live: false, idleSince: 0 }
+      this.#channels.set(name, channel)
+      if (this.#listening) this.#subscribe(this.#listening, [channel])
+    }
+    channel.holds++
+    channel.listeners.add(listener)
+    this.#connect()
+  }
+
+  #release(name: string): void {
+    const channel = this.#channels.get(name)
+    if (channel === undefined || --channel.holds > 0) return
+    channel.idleSince = performance.now()
+    this.#sweepIn(LINGER_MS)
+  }
+
+  #connect(): void {
+    if (this.#listening || this.#opening || this.#retry) return
+    const events = {
+      onMessage: (name: string, text: string) => {
+        for (const listener of [...(this.#channels.get(name)?.listeners ?? [])]) listener.hear(text)
+      },
+      onLost: () => {
+        lost = true
+        this.#lost()
+      },
+    }
+    let lost = false
+    this.#opening = true
+    const opened = this.#open(events)
+    if (opened === undefined) {
+      this.#lost()
+      return
+    }
+    opened.then(
+      listening => {
+        if (lost) return
+        this.#opening = false
+        if (this.#channels.size === 0) return listening.close()
+        this.#listening = listening
+        this.#subscribe(listening, [...this.#channels.values()])
+      },
+      () => this.#lost(),
+    )
+  }
+
+  #subscribe(listening: Listening, channels: readonly Channel[]): void {
+    listening.subscribe(channels.map(({ name }) => name)).then(
+      () => {
+        if (this.#listening !== listening) return
+        this.#failures = 0
+        for (const channel of channels) {
+          if (this.#channels.get(channel.name) !== channel) continue
+          channel.live = true
+          for (const listener of [...channel.listeners]) listener.live()
+        }
+      },
+      () => {
+        if (this.#listening !== listening) return
+        listening.close()
+        this.#lost()
+      },
+    )
+  }
+
+  #lost(): void {
+    this.#listening = undefined
+    this.#opening = false
+    for (const channel of this.#channels.values()) channel.live = false
+    this.#dropIdle(0)
+    if (this.#channels.size === 0 || this.#retry) return
+    const ms = Math.min(LONGEST_RETRY_MS, FIRST_RETRY_MS * 2 ** this.#failures++)
+    this.#retry = setTimeout(() => {
+      this.#retry = undefined
+      this.#dropIdle(0)
+      if (this.#channels.size > 0) this.#connect()
+    }, ms)
+    this.#retry.unref()
+  }
+
+  #sweepIn(ms: number): void {
+    if (this.#sweep) return
+    this.#sweep = setTimeout(() => {
+      this.#sweep = undefined
+      const left = this.#dropIdle(LINGER_MS)
+      if (left < Number.POSITIVE_INFINITY) this.#sweepIn(Math.ceil(left) + 1)
+    }, ms)
+    this.#sweep.unref()
+  }
+
+  /** Lets go what nobody has held for so long. How long until the next is due; Infinity when none is idle. */
+  #dropIdle(lingerMs: number): number {
+    const now = performance.now()
+    const gone: string[] = []
+    let next = Number.POSITIVE_INFINITY
+    for (const { name, holds, idleSince } of this.#channels.values()) {
+      if (holds > 0) continue
+      const left = idleSince + lingerMs - now
+      if (left > 0) next = Math.min(next, left)
+      else gone.push(name)
+    }
+    for (const name of gone) this.#channels.delete(name)
+    if (this.#listening === undefined) return next
+    if (this.#channels.size === 0) {
+      this.#listening.close()
+      this.#listening = undefined
+    } else if (gone.length > 0) {
+      this.#listening.unsubscribe(gone).catch(() => {})
+    }
+    return next
+  }
+}
