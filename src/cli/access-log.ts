@@ -1,0 +1,144 @@
+import { textOf } from './log-text.js'
+import { readLogTime } from './log-time.js'
+import { methodOf, pathOf } from './request-line.js'
+
+const SPACE = 32
+const QUOTE = 34
+const DASH = 45
+const BRACKET = 91
+const BACKSLASH = 92
+
+/**
+ * One line of an access log in common or combined format:
+ *
+ *     client ident user [17/May/2015:10:05:03 +0000] "GET /path HTTP/1.1" 200 512 "referer" "agent"
+ *
+ * `read` finds the parts; what a part says is worked out when asked for, since a replay asks for one. One object serves for
+ * all lines, and is valid until the next `read`. A scan of bytes: one expression for the whole line took 2.5 times as long.
+ */
+export class AccessLogLine {
+  /** Whole seconds since the epoch; the format has no finer ones. */
+  second = 0
+  #bytes: Buffer = Buffer.alloc(0)
+  #start = 0
+  #end = 0
+  #clientEnd = 0
+  #userStart = 0
+  #timeStart = 0
+  #requestStart = 0
+  #requestEnd = 0
+  #sizeEnd = 0
+
+  /**
+   * Whether the bytes from `start` to `end` are such a line. Client, time, request, status and size must be there; what
+   * follows may be anything, since a log that was cut off in the middle of an agent still tells of a request.
+   */
+  read(bytes: Buffer, start: number, end: number): boolean {
+    this.#bytes = bytes
+    this.#start = start
+    this.#end = end
+    return this.#readClient() && this.#readTime() && this.#readRequest()
+  }
+
+  /** The address or host name of the client. */
+  client(): string | undefined {
+    return this.#isDash(this.#start, this.#clientEnd)
+      ? undefined
+      : this.#bytes.toString('latin1', this.#start, this.#clientEnd)
+  }
+
+  /** The name the client proved to be its own; undefined if it proved none. It may hold spaces. */
+  user(): string | undefined {
+    const end = this.#timeStart - 2
+    if (this.#isDash(this.#userStart, end)) return undefined
+    const user = textOf(this.#bytes, this.#userStart, end)
+    return user === '""' ? undefined : user
+  }
+
+  method(): string | undefined {
+    return methodOf(this.#bytes, this.#requestStart, this.#requestEnd)
+  }
+
+  path(): string | undefined {
+    return pathOf(this.#bytes, this.#requestStart, this.#requestEnd)
+  }
+
+  /** What follows the referer; undefined in common format and for clients that say nothing. */
+  agent(): string | undefined {
+    const referer = this.#sizeEnd + 1
+    if (referer >= this.#end || this.#bytes[referer] !== QUOTE) return undefined
+    const start = this.#endOfQuoted(referer + 1) + 3
+    if (start > this.#end || this.#bytes[start - 1] !== QUOTE) return undefined
+    const end = this.#endOfQuoted(start)
+    return end === start || this.#isDash(start, end) ? undefined : textOf(this.#bytes, start, end)
+  }
+
+  #readClient(): boolean {
+    let at = this.#start
+    // No address and no host name has other bytes, but binary junk has.
+    while (at < this.#end && this.#bytes[at] > SPACE && this.#bytes[at] < 127) at++
+    this.#clientEnd = at
+    return at > this.#start && at < this.#end && this.#bytes[at] === SPACE
+  }
+
+  /** The user ends where a time begins; the first one, because all that follows is of the client's making. */
+  #readTime(): boolean {
+    let at = this.#clientEnd + 1
+    while (at < this.#end && this.#bytes[at] !== SPACE) at++
+    this.#userStart = at + 1
+    for (at += 3; at < this.#end; at++) {
+      if (this.#bytes[at] !== BRACKET || this.#bytes[at - 1] !== SPACE) continue
+      this.second = readLogTime(this.#bytes, at + 1, this.#end)
+      if (this.second < 0) continue
+      this.#timeStart = at + 1
+      return true
+    }
+    return false
+  }
+
+  /**
+   * The request ends at the first bare quote with a status and a size behind it: some servers do not escape the quotes that
+   * clients send.
+   */
+  #readRequest(): boolean {
+    const start = this.#timeStart + 29
+    if (this.#bytes[start - 1] !== QUOTE || this.#bytes[start - 2] !== SPACE) return false
+    this.#requestStart = start
+    for (let at = start; at < this.#end; at++) {
+      if (this.#bytes[at] === BACKSLASH) at++
+      else if (this.#bytes[at] === QUOTE && this.#readResponse(at + 1)) {
+        this.#requestEnd = at
+        return true
+      }
+    }
+    return false
+  }
+
+  #readResponse(at: number): boolean {
+    const statusEnd = this.#endOfNumber(at)
+    if (statusEnd < 0 || (statusEnd !== at + 4 && this.#bytes[at + 1] !== DASH)) return false
+    this.#sizeEnd = this.#endOfNumber(statusEnd)
+    return this.#sizeEnd > 0
+  }
+
+  /** Behind a space and digits, or a space and a dash; −1 if something else is there. */
+  #endOfNumber(at: number): number {
+    if (at + 1 >= this.#end || this.#bytes[at] !== SPACE) return -1
+    let end = at + 1
+    if (this.#bytes[end] === DASH) end++
+    else while (end < this.#end && this.#bytes[end] >= 48 && this.#bytes[end] <= 57) end++
+    return end > at + 1 && (end >= this.#end || this.#bytes[end] === SPACE) ? end : -1
+  }
+
+  #endOfQuoted(from: number): number {
+    for (let at = from; at < this.#end; at++) {
+      if (this.#bytes[at] === BACKSLASH) at++
+      else if (this.#bytes[at] === QUOTE) return at
+    }
+    return this.#end
+  }
+
+  #isDash(start: number, end: number): boolean {
+    return end - start === 1 && this.#bytes[start] === DASH
+  }
+}

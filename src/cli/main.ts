@@ -1,0 +1,78 @@
+#!/usr/bin/env node
+import { realpathSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { PolicyError, SpillwayError, shown } from '../errors.js'
+import { UsageError } from './arguments.js'
+import { type Command, EXIT, write } from './command.js'
+import { printable } from './printable.js'
+import { replayCommand } from './replay-command.js'
+
+const COMMANDS: Readonly<Record<string, Command>> = {
+  replay: replayCommand,
+}
+
+const HELP = `Usage: spillway COMMAND [options]
+
+${Object.entries(COMMANDS)
+  .map(([name, { summary }]) => `  ${name.padEnd(10)}${summary}`)
+  .join('\n')}
+
+spillway COMMAND --help tells more; spillway --version tells the version.
+`
+
+async function main(args: readonly string[]): Promise<number> {
+  const [name, ...rest] = args
+  if (name === '--help' || name === '-h') return print(HELP)
+  if (name === '--version') return print(`${version()}\n`)
+  const command = name !== undefined && Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined
+  if (command) return run(name, command, rest)
+  const given = name === undefined ? 'given no command' : `unknown command ${shown(name)}`
+  return complain(
+    'spillway',
+    `${given}, expected ${Object.keys(COMMANDS).join(', ')}, --help or --version, like: spillway --help`,
+    EXIT.usage,
+  )
+}
+
+async function run(name: string, command: Command, args: readonly string[]): Promise<number> {
+  const interrupted = new AbortController()
+  // Once: a second Ctrl-C does what it always does.
+  process.once('SIGINT', () => interrupted.abort())
+  try {
+    return await command.run(args, process, interrupted.signal)
+  } catch (error) {
+    const isUsage = error instanceof UsageError || error instanceof PolicyError
+    if (error instanceof SpillwayError)
+      return complain(`spillway ${name}`, error.message, isUsage ? EXIT.usage : EXIT.fault)
+    throw error
+  }
+}
+
+async function print(text: string): Promise<number> {
+  await write(process.stdout, text)
+  return EXIT.ok
+}
+
+async function complain(who: string, message: string, exitCode: number): Promise<number> {
+  await write(process.stderr, `${who}: ${printable(message)}\n`)
+  return exitCode
+}
+
+// The package's own name, resolved from where the command really lies: works from src and from dist alike.
+function version(): string {
+  return createRequire(realpathSync(process.argv[1]))('spillway/package.json').version
+}
+
+// Each write is told of its own failure; unheard, these events would end the process with a stack trace.
+for (const output of [process.stdout, process.stderr]) output.on('error', () => {})
+
+main(process.argv.slice(2)).then(
+  exitCode => {
+    process.exitCode = exitCode
+  },
+  (error: NodeJS.ErrnoException) => {
+    // A reader that has seen enough (`| head`) is no fault, and nobody is left to be told.
+    if (error.code === 'EPIPE') process.exit(EXIT.ok)
+    throw error
+  },
+)

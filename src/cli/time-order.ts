@@ -1,0 +1,79 @@
+/**
+ * Puts what comes out of order into the order of time. What belongs to the same second keeps the order in which it came.
+ *
+ * Holds at most `capacity` entries, 16 bytes each. Fewer than that are sorted as a whole; of more, the earlier half is let go
+ * each time there is no more room, so that an entry finds its place if no more than half of `capacity` entries come between. One that
+ * comes too late even for that is given out at the second already reached: time does not run back.
+ */
+export class TimeOrder {
+  /** Entries that came earlier than the one before them. */
+  outOfOrder = 0
+  /** Entries that came too late to find their place. */
+  late = 0
+  /** Whether all was held and sorted as a whole. */
+  whole = true
+  readonly #capacity: number
+  readonly #give: (second: number, id: number) => void
+  /** second × capacity + slot: one number, sorted natively, keeps the order in which equal seconds came. */
+  readonly #ranks: Float64Array
+  #ids: Int32Array
+  #spareIds: Int32Array
+  #size = 0
+  #sorted = true
+  #last = Number.NEGATIVE_INFINITY
+  #reached = Number.NEGATIVE_INFINITY
+
+  /** `capacity`: a power of two, at most 2^20, so that the ranks of seconds below 2^33 (the year 2242) are exact. */
+  constructor(capacity: number, give: (second: number, id: number) => void) {
+    this.#capacity = capacity
+    this.#give = give
+    this.#ranks = new Float64Array(capacity)
+    this.#ids = new Int32Array(capacity)
+    this.#spareIds = new Int32Array(capacity)
+  }
+
+  push(second: number, id: number): void {
+    if (this.#size === this.#capacity) {
+      this.#release(this.#capacity / 2)
+      this.whole = false
+    }
+    if (second < this.#last) this.outOfOrder++
+    this.#last = second
+    const slot = this.#size++
+    const rank = second * this.#capacity + slot
+    if (slot > 0 && rank < this.#ranks[slot - 1]) this.#sorted = false
+    this.#ranks[slot] = rank
+    this.#ids[slot] = id
+  }
+
+  /** Gives out all that is still held. */
+  flush(): void {
+    this.#release(this.#size)
+  }
+
+  #release(count: number): void {
+    if (!this.#sorted) this.#ranks.subarray(0, this.#size).sort()
+    for (let i = 0; i < count; i++) {
+      const second = Math.floor(this.#ranks[i] / this.#capacity)
+      const id = this.#ids[this.#ranks[i] - second * this.#capacity]
+      if (second < this.#reached) this.late++
+      else this.#reached = second
+      this.#give(this.#reached, id)
+    }
+    this.#keepFrom(count)
+  }
+
+  #keepFrom(first: number): void {
+    for (let i = first; i < this.#size; i++) {
+      const second = Math.floor(this.#ranks[i] / this.#capacity)
+      const slot = i - first
+      this.#spareIds[slot] = this.#ids[this.#ranks[i] - second * this.#capacity]
+      this.#ranks[slot] = second * this.#capacity + slot
+    }
+    this.#size -= first
+    const ids = this.#ids
+    this.#ids = this.#spareIds
+    this.#spareIds = ids
+    this.#sorted = true
+  }
+}
