@@ -44,7 +44,8 @@ function isStricter(a: Verdict, b: Verdict): boolean {
   return a.allowed ? a.remaining < b.remaining : a.retryAfterMs > b.retryAfterMs
 }
 
-/** The same verdict of a key that is blocked for so long. */
+/** The same verdict of a key that is blocked for so long. What can never fit has no use for a block. */
 export function blockedVerdict(verdict: Verdict, forMs: number): Verdict {
+  if (verdict.retryAfterMs === Number.POSITIVE_INFINITY) return verdict
   return { ...verdict, allowed: false, retryAfterMs: Math.max(verdict.retryAfterMs, forMs), delayMs: 0, blocked: true }
 }

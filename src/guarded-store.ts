@@ -3,7 +3,7 @@ import { Deadline } from './deadline.js'
 import type { Verdict } from './decision.js'
 import { StoreError, shown } from './errors.js'
 import { notify, type Observer } from './observer.js'
-import type { Store } from './store.js'
+import type { Booking, Store } from './store.js'
 
 type Answer<T> = Promise<T> | T
 
@@ -31,6 +31,23 @@ export class GuardedStore {
     const breaker = this.#breaker
     if (breaker.isOpen && breaker.passage(performance.now()) === 'refuse') return Promise.reject(REFUSED)
     return this.#watch(ask)
+  }
+
+  /** A booking. One that is answered too late is given back. */
+  async book(ask: (store: Store) => Answer<Booking>): Promise<Booking> {
+    if (this.#breaker.isOpen && this.#breaker.passage(performance.now()) === 'refuse') throw REFUSED
+    let answer: Answer<Booking> | undefined
+    try {
+      return await this.#watch(store => {
+        answer = ask(store)
+        return answer
+      })
+    } catch (error) {
+      Promise.resolve(answer)
+        .then(booking => booking?.cancel())
+        .catch(() => {})
+      throw error
+    }
   }
 
   /** Anything else: asked even of a store that fails, because nobody can answer in its place. */

@@ -97,6 +97,11 @@ export function parseLimit(options: LimitOptions): Limit {
   return Object.freeze(limit)
 }
 
+/** The most units that can ever be spent at one instant. */
+export function mostOf({ quota, burst }: Limit): number {
+  return quota === 0 ? 0 : burst
+}
+
 /** The text that `parsePolicy` reads back, without the name. */
 export function formatLimit(limit: Limit): string {
   const burst = limit.burst === limit.quota ? '' : ` burst=${limit.burst}`

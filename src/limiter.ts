@@ -1,18 +1,22 @@
+import { canBook } from './algorithms/registry.js'
+import { BookedTurns, grantOf } from './booked-turns.js'
 import { type Clock, monotonicClock } from './clock.js'
 import type { Decision, Verdict } from './decision.js'
 import { DenyCache } from './deny-cache.js'
 import { type Duration, parseOption } from './duration.js'
-import { CostError, PolicyError, shown } from './errors.js'
+import { CostError, PolicyError, StoreError, shown } from './errors.js'
 import { FailurePolicy } from './failure.js'
 import { GuardedStore, isPromise } from './guarded-store.js'
-import type { Policy } from './limit.js'
+import { mostOf, type Policy } from './limit.js'
 import { chargesOf, type LimiterKey } from './limiter-key.js'
 import { parseLimiterOptions, type RateLimiterOptions } from './limiter-options.js'
 import { notify, type Observer } from './observer.js'
 import { allowAnyway, decide, takeSpending } from './ruling.js'
 import { corrections } from './settlement.js'
-import { type Charge, DEFAULT_LIMITER, type Store } from './store.js'
+import { type Patience, patienceOf, type WaitOptions } from './shared/wait.js'
+import { type Booking, type Charge, DEFAULT_LIMITER, type Store } from './store.js'
 import { MemoryStore } from './stores/memory.js'
+import { neverFits, Turns } from './turns.js'
 
 export type { RateLimiterOptions } from './limiter-options.js'
 
@@ -35,6 +39,11 @@ export class RateLimiter {
   readonly #clock: Clock
   readonly #observer: Observer | undefined
   readonly #shadow: boolean
+  readonly #bookedTurns = new BookedTurns()
+  readonly #turns = new Turns(
+    (key, cost) => this.consume(key, cost),
+    decision => this.settle(decision, 0),
+  )
 
   constructor(options: RateLimiterOptions) {
     const settings = parseLimiterOptions(options)
@@ -67,6 +76,31 @@ export class RateLimiter {
   /** The decision that `consume` would give, spending nothing. With cost 0: how things stand. */
   peek(key: LimiterKey, cost = 1): Promise<Decision> {
     return this.#decide('peek', key, cost)
+  }
+
+  /**
+   * Waits until `cost` (default 1) can be spent, then spends it: first come, first served.
+   *
+   * Under one sliding-window, token-bucket or leaky-bucket limit this is a booking, in one line for all processes: one question
+   * to the store, one timer; `consume` does not overtake those who wait, and whoever gives up lets those behind move up. (What
+   * waits for a leaky bucket waits until it may leave; its `delayMs` is 0.) Under other policies the first in this process's
+   * line asks again each time the store has said when to.
+   *
+   * Rejects with `TimeoutError` when `timeout` is over, or at once if the turn would come after it (0: does not wait; absent:
+   * waits as long as it takes), with the signal's reason when it is aborted, and at once with `CostError` if `cost` can never
+   * fit. Then nothing is spent. While the store fails, the failure policy decides; 'closed' rejects with `StoreError`.
+   */
+  async acquire(key: LimiterKey, options: WaitOptions & { cost?: number } = {}): Promise<Decision> {
+    const { cost = 1 } = options
+    checkCost(cost)
+    const patience = patienceOf(options, 'acquire', Number.POSITIVE_INFINITY)
+    const charges = this.#charges(key)
+    for (const { limit } of charges) if (cost > mostOf(limit)) throw neverFits(cost, limit)
+    patience.signal?.throwIfAborted()
+    if (cost === 0) return this.consume(key, 0)
+    const decision = await this.#turn(key, charges, cost, patience)
+    notify(this.#observer, 'decided', decision)
+    return decision
   }
 
   /**
@@ -157,6 +191,27 @@ export class RateLimiter {
   ): Decision {
     if (verb === 'peek') return decide(key, cost, verdicts, source)
     return decide(key, cost, verdicts, source, false, { key, store: this.#store, charges, at: this.#clock.now() })
+  }
+
+  async #turn(key: LimiterKey, charges: readonly Charge[], cost: number, patience: Patience): Promise<Decision> {
+    const [charge] = charges
+    if (charges.length > 1 || this.#store.book === undefined || !canBook(charge.limit.algorithm)) {
+      return this.#turns.wait(key, cost, patience)
+    }
+    const source = this.#store instanceof MemoryStore ? 'memory' : 'redis'
+    const decide = (booking: Booking) => this.#ruling('consume', key, charges, cost, [grantOf(booking)], source)
+    const book = async (maxWaitMs: number, moved: (waitMs: number) => void) => {
+      const booking = await this.#guarded.book(store => store.book!(charge, cost, maxWaitMs, moved))
+      return { ...booking, cancel: () => this.#change(key, () => booking.cancel()) }
+    }
+    const askedAt = performance.now()
+    try {
+      return await this.#bookedTurns.wait({ key, charge, cost, patience, book, decide })
+    } catch (error) {
+      if (!(error instanceof StoreError) || this.#failure.kind === 'closed') throw error
+      const timeoutMs = Math.max(0, patience.timeoutMs - (performance.now() - askedAt))
+      return this.#turns.wait(key, cost, { ...patience, timeoutMs })
+    }
   }
 
   #charges(key: LimiterKey): readonly Charge[] {

@@ -2,7 +2,6 @@
 local function log_spend(log, now, cost)
   log.total = log.total + cost
   log.newest = now
-  log.dirty = true
   -- The oldest entry is also the newest: it grows.
   if not log.oldest or log.oldest == now then log.oldest, log.oldest_total, log.first = now, log.total, log.first or 1 end
 end

@@ -16,5 +16,7 @@ local function sliding_window(limit, now, cost, key, log)
     local _, found = log_search(key, log.first + 1, redis.call('LLEN', key), function(_, total) return total >= enough end)
     at = found or log.newest
   end
-  return math.min(at, now) - now + limit.window, math.max(0, limit.quota - spent), reset, 0
+  -- An entry in the future is a booking, or a sign of a clock that ran back.
+  if at > log.booked then at = math.min(at, now) end
+  return at - now + limit.window, math.max(0, limit.quota - spent), reset, 0
 end

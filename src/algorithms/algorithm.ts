@@ -17,6 +17,11 @@ export interface Algorithm<State> {
   measure(limit: Limit, state: State | undefined, nowMs: number, cost: number): Measurement<State>
   /** Spends `cost` whether it fits or not: the way to charge a debt. */
   spend(limit: Limit, state: State | undefined, nowMs: number, cost: number): State | undefined
+  /**
+   * Spends `cost` in `waitMs`, when it fits: `waitMs` is the `retryAfterMs` just measured, and who comes later finds it spent.
+   * Absent where a future spending cannot be told from a clock that ran back.
+   */
+  book?(limit: Limit, state: State | undefined, nowMs: number, cost: number, waitMs: number): State
   /** Gives back at most what is spent, newest first. */
   refund(limit: Limit, state: State | undefined, nowMs: number, cost: number): State | undefined
 }

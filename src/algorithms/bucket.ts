@@ -1,5 +1,5 @@
 import type { Verdict } from '../decision.js'
-import type { Limit } from '../limit.js'
+import { type Limit, mostOf } from '../limit.js'
 import type { RowAlgorithm } from './algorithm.js'
 import { ceilDiv, floorDiv } from './division.js'
 
@@ -16,6 +16,11 @@ export interface Bucket {
 
 /** Builds a bucket algorithm; `delayOf` says how long an admitted request waits, given the level that it found. */
 export function bucket(delayOf: (limit: Limit, level: number) => number): RowAlgorithm<Bucket> {
+  const spend = (limit: Limit, state: Bucket | undefined, nowMs: number, cost: number): Bucket => {
+    const level = levelAt(limit, state, nowMs)
+    // A debt without end would leave the exact integers; nobody lives to see 2⁵³ regained.
+    return { at: nowMs, level: Math.min(level + cost * limit.windowMs, Number.MAX_SAFE_INTEGER) }
+  }
   return {
     width: 2,
     read: (cells, at) => ({ at: cells[at], level: cells[at + 1] }),
@@ -27,7 +32,7 @@ export function bucket(delayOf: (limit: Limit, level: number) => number): RowAlg
     measure(limit, state, nowMs, cost) {
       // Nothing drains at quota 0 and nothing is admitted: what was spent before does not matter, until the quota changes.
       const level = limit.quota === 0 ? 0 : levelAt(limit, state, nowMs)
-      const most = capacity(limit)
+      const most = mostOf(limit)
       // What is compared never exceeds burst × windowMs, which the policy keeps below 2⁵³; a sum of both sides would.
       const over = level - (most - cost) * limit.windowMs
       if (cost === 0 || (cost <= most && over <= 0)) {
@@ -39,22 +44,15 @@ export function bucket(delayOf: (limit: Limit, level: number) => number): RowAlg
       return { verdict: verdict(limit, level, retryAfterMs, 0), next: mended(state, nowMs) }
     },
 
-    spend(limit, state, nowMs, cost) {
-      if (cost === 0) return mended(state, nowMs)
-      const level = levelAt(limit, state, nowMs)
-      // A debt without end would leave the exact integers; nobody lives to see 2⁵³ regained.
-      return { at: nowMs, level: Math.min(level + cost * limit.windowMs, Number.MAX_SAFE_INTEGER) }
-    },
+    spend: (limit, state, nowMs, cost) => (cost === 0 ? mended(state, nowMs) : spend(limit, state, nowMs, cost)),
+    // By owing: the level rises now, and those who come later find it so.
+    book: spend,
 
     refund(limit, state, nowMs, cost) {
       if (state === undefined) return undefined
       return { at: nowMs, level: Math.max(0, levelAt(limit, state, nowMs) - cost * limit.windowMs) }
     },
   }
-}
-
-function capacity(limit: Limit): number {
-  return limit.quota === 0 ? 0 : limit.burst
 }
 
 function levelAt(limit: Limit, state: Bucket | undefined, nowMs: number): number {
@@ -70,7 +68,7 @@ function mended(state: Bucket | undefined, nowMs: number): Bucket | undefined {
 }
 
 function verdict(limit: Limit, level: number, retryAfterMs: number, delayMs: number): Verdict {
-  const left = capacity(limit) * limit.windowMs - level
+  const left = mostOf(limit) * limit.windowMs - level
   return {
     limit,
     allowed: retryAfterMs === 0,

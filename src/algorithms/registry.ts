@@ -25,3 +25,8 @@ export function algorithmOf(name: AlgorithmName): Algorithm<State> {
 export function isRowAlgorithm(algorithm: Algorithm<State>): algorithm is RowAlgorithm<State> {
   return 'width' in algorithm
 }
+
+/** True for algorithms that can tell one who waits his turn. */
+export function canBook(name: AlgorithmName): boolean {
+  return ALGORITHMS[name].book !== undefined
+}

@@ -16,6 +16,8 @@ export interface SpendLog {
   readonly gone: number
   readonly newestAt: number
   readonly total: number
+  /** Until when entries in the future are bookings, and no sign of a clock that ran back. */
+  readonly bookedUntil: number
 }
 
 /**
@@ -37,7 +39,11 @@ export const slidingWindow: Algorithm<SpendLog> = {
 
   spend(limit, state, nowMs, cost) {
     const log = logAt(limit, state, nowMs)
-    return cost === 0 ? log : append(log, nowMs, cost)
+    return cost === 0 ? log : append(log, Math.max(nowMs, log?.newestAt ?? nowMs), cost)
+  },
+
+  book(limit, state, nowMs, cost, waitMs) {
+    return { ...append(logAt(limit, state, nowMs), nowMs + waitMs, cost), bookedUntil: nowMs + waitMs }
   },
 
   refund(limit, state, nowMs, cost) {
@@ -55,7 +61,7 @@ export const slidingWindow: Algorithm<SpendLog> = {
 function logAt(limit: Limit, state: SpendLog | undefined, nowMs: number): SpendLog | undefined {
   if (state === undefined || state.total === state.gone) return undefined
   let log = state
-  if (log.newestAt > nowMs) {
+  if (log.newestAt > nowMs && log.newestAt > log.bookedUntil) {
     let to = log.to
     while (to > log.from && log.entries[2 * to - 2] > nowMs) to--
     // A copy, because the state that was given still counts the entries that this one drops.
@@ -78,13 +84,13 @@ function compact(log: SpendLog): SpendLog {
   return { ...log, entries: log.entries.slice(2 * log.from, 2 * log.to), from: 0, to: log.to - log.from }
 }
 
-function append(log: SpendLog | undefined, nowMs: number, cost: number): SpendLog {
-  if (log === undefined) return { entries: [], from: 0, to: 0, gone: 0, newestAt: nowMs, total: cost }
+function append(log: SpendLog | undefined, at: number, cost: number): SpendLog {
+  if (log === undefined) return { entries: [], from: 0, to: 0, gone: 0, newestAt: at, total: cost, bookedUntil: 0 }
   const total = log.total + cost
-  if (log.newestAt === nowMs) return { ...log, total }
+  if (log.newestAt === at) return { ...log, total }
   log.entries[2 * log.to] = log.newestAt
   log.entries[2 * log.to + 1] = log.total
-  return { ...log, to: log.to + 1, newestAt: nowMs, total }
+  return { ...log, to: log.to + 1, newestAt: at, total }
 }
 
 /** The first entry by which `total` had been spent; `to` stands for the newest. */

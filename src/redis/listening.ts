@@ -81,7 +81,8 @@ async function open(client: IoredisConnection, { onMessage, onLost }: ListeningE
   const end = (lost: boolean) => {
     if (over) return
     over = true
-    connection.disconnect()
+    // Once it has ended, closing it would only leave a timer behind.
+    if (connection.status !== 'end') connection.disconnect()
     if (lost) onLost()
   }
   connection.on('error', () => {})

@@ -11,25 +11,17 @@ export async function runScript(
   script: Script,
   keys: readonly string[],
   args: readonly string[],
+  redirected = false,
 ): Promise<unknown> {
   try {
     return await port.evalsha(script.sha1, keys, args)
   } catch (error) {
-    if (saysAny(error, ['MOVED ', 'ASK '])) return runOnce(port, script, keys, args)
-    if (saysAny(error, ['NOSCRIPT'])) return port.eval(script.source, keys, args)
-    throw error
+    if (says(error, 'NOSCRIPT')) return port.eval(script.source, keys, args)
+    if (redirected || !(says(error, 'MOVED ') || says(error, 'ASK '))) throw error
+    return runScript(port, script, keys, args, true)
   }
 }
 
-async function runOnce(port: ClientPort, script: Script, keys: readonly string[], args: readonly string[]) {
-  try {
-    return await port.evalsha(script.sha1, keys, args)
-  } catch (error) {
-    if (saysAny(error, ['NOSCRIPT'])) return port.eval(script.source, keys, args)
-    throw error
-  }
-}
-
-function saysAny(error: unknown, words: readonly string[]): boolean {
-  return error instanceof Error && words.some(word => error.message.startsWith(word))
+function says(error: unknown, word: string): boolean {
+  return error instanceof Error && error.message.startsWith(word)
 }

@@ -2,6 +2,7 @@ import type { Algorithm, RowAlgorithm } from '../algorithms/algorithm.js'
 import { algorithmOf, isRowAlgorithm, type State } from '../algorithms/registry.js'
 import type { AlgorithmName, Limit } from '../limit.js'
 import type { BlockList } from './memory-blocks.js'
+import type { Line } from './memory-line.js'
 
 /** A column of states by slot number. */
 interface Column {
@@ -22,11 +23,14 @@ export class MemoryTable {
   readonly algorithm: Algorithm<State>
   readonly #slots = new Map<string, number>()
   readonly #column: Column
-  /** By whose quota the state was written: plans may share a limit's name and differ in its quota. */
-  readonly #limits: Limit[][] = []
+  /** By whose quota states were written: plans may share a limit's name and differ in its quota. Most tables have one. */
+  #limit: Limit | undefined
+  readonly #otherLimits = new Map<number, Limit>()
   readonly #free: number[] = []
   #next = 0
   #hand: MapIterator<[string, number]> | undefined
+  /** Who waits, by key; exists from the first booking on. */
+  lines: Map<string, Line> | undefined
   /** Exists from the first block on. */
   blocks: BlockList | undefined
   /** An abandoned table was empty and has left the store; whoever still knows it must look it up again. */
@@ -54,17 +58,17 @@ export class MemoryTable {
 
   /** The limit that the state was last written under. */
   limitOf(slot: number): Limit {
-    return this.#limits[slot >> CHUNK_BITS][slot & IN_CHUNK]
+    return this.#otherLimits.get(slot) ?? this.#limit!
   }
 
   write(slot: number, state: State, limit: Limit): void {
     this.#column.write(slot, state)
-    this.#limits[slot >> CHUNK_BITS][slot & IN_CHUNK] = limit
+    if (limit !== this.#limit) this.#noteOther(slot, limit)
+    else if (this.#otherLimits.size > 0) this.#otherLimits.delete(slot)
   }
 
   insert(key: string, state: State, limit: Limit): void {
     const slot = this.#free.pop() ?? this.#next++
-    this.#limits[slot >> CHUNK_BITS] ??= new Array(CHUNK_ROWS).fill(limit)
     this.#slots.set(key, slot)
     this.write(slot, state, limit)
   }
@@ -74,8 +78,14 @@ export class MemoryTable {
     if (slot === undefined) return false
     this.#slots.delete(key)
     this.#column.clear(slot)
+    this.#otherLimits.delete(slot)
     this.#free.push(slot)
     return true
+  }
+
+  #noteOther(slot: number, limit: Limit): void {
+    if (this.#limit === undefined) this.#limit = limit
+    else this.#otherLimits.set(slot, limit)
   }
 
   /** The next entry under a hand that goes round and round; undefined at the end of each round. */

@@ -3,8 +3,9 @@ import { type Clock, systemClock } from '../clock.js'
 import { blockedVerdict, type Verdict } from '../decision.js'
 import { PolicyError, shown } from '../errors.js'
 import type { Limit } from '../limit.js'
-import { type Charge, DEFAULT_LIMITER, type Store } from '../store.js'
+import { type Booking, type Charge, DEFAULT_LIMITER, type Store } from '../store.js'
 import { BlockList } from './memory-blocks.js'
+import { Line, turnAfterMs, type Waiter } from './memory-line.js'
 import { Sweeper } from './memory-sweeper.js'
 import { MemoryTable } from './memory-table.js'
 
@@ -58,7 +59,7 @@ export class MemoryStore implements Store {
 
   consume(charges: readonly Charge[], cost: number): readonly Verdict[] {
     const nowMs = this.#now()
-    if (charges.length === 1) return [this.#commit(charges[0], this.#measure(charges[0], nowMs, cost))]
+    if (charges.length === 1) return [this.#consumeOne(charges[0], nowMs, cost)]
     const measured = this.#measureAll(charges, nowMs, cost)
     return charges.map((charge, i) => {
       // To make room for one of its keys, another one may have been evicted since: it is remembered anew.
@@ -74,11 +75,7 @@ export class MemoryStore implements Store {
   refund(charges: readonly Charge[], cost: number): void {
     if (cost === 0) return
     const nowMs = this.#now()
-    for (const charge of charges) {
-      const { table, slot, state } = this.#find(charge)
-      const next = table.algorithm.refund(charge.limit, state, nowMs, cost)
-      if (next !== undefined) this.#write(charge, table, slot, next)
-    }
+    for (const charge of charges) this.#replan(charge, nowMs, 0, cost)
   }
 
   charge(charges: readonly Charge[], cost: number): void {
@@ -102,7 +99,31 @@ export class MemoryStore implements Store {
   }
 
   reset(charges: readonly Charge[]): void {
-    for (const { key, limit, limiter } of charges) this.#sweeper.remove(this.#table(limit, limiter), key)
+    const nowMs = this.#now()
+    for (const charge of charges) {
+      this.#sweeper.remove(this.#table(charge.limit, charge.limiter), charge.key)
+      this.#replan(charge, nowMs, 0, 0)
+    }
+  }
+
+  book(charge: Charge, cost: number, maxWaitMs: number, moved: (waitMs: number) => void): Booking {
+    const nowMs = this.#now()
+    const { limit, key } = charge
+    const { table, slot, state, verdict } = this.#measure(charge, nowMs, cost)
+    const waitMs = turnAfterMs(verdict, cost)
+    if (waitMs > maxWaitMs || table.algorithm.book === undefined) return { verdict, waitMs, cancel() {}, close() {} }
+    const next = table.algorithm.book(limit, state, nowMs, cost, waitMs)
+    this.#write(charge, table, slot, next)
+    const waiter = { limit, cost, turnAt: nowMs + waitMs, moved }
+    const line = waitMs > 0 ? this.#lineOf(table, key) : undefined
+    line?.prune(nowMs)
+    line?.add(waiter)
+    return {
+      verdict: table.algorithm.measure(limit, next, nowMs, 0).verdict,
+      waitMs,
+      cancel: () => (line ? this.#cancel(charge, line, waiter) : this.refund([charge], cost)),
+      close: () => line && this.#leave(table, key, line, waiter),
+    }
   }
 
   /** Forgets everything and stops sweeping. */
@@ -115,6 +136,18 @@ export class MemoryStore implements Store {
     return Math.floor(this.clock.now())
   }
 
+  /** What `consume` does for several charges, without what only they need: most traffic comes this way. */
+  #consumeOne(charge: Charge, nowMs: number, cost: number): Verdict {
+    const { key, limit, limiter } = charge
+    const table = this.#table(limit, limiter)
+    if (table.blocks !== undefined) return this.#commit(charge, this.#measure(charge, nowMs, cost))
+    const slot = table.slotOf(key)
+    const state = slot === undefined ? undefined : table.read(slot)
+    const { verdict, next } = table.algorithm.measure(limit, state, nowMs, cost)
+    if (next !== state && next !== undefined) this.#write(charge, table, slot, next)
+    return verdict
+  }
+
   #find({ key, limit, limiter }: Charge) {
     const table = this.#table(limit, limiter)
     const slot = table.slotOf(key)
@@ -123,13 +156,14 @@ export class MemoryStore implements Store {
 
   #measure(charge: Charge, nowMs: number, cost: number): Measured {
     const { table, slot, state } = this.#find(charge)
-    const { verdict, next } = table.algorithm.measure(charge.limit, state, nowMs, cost)
-    if (table.blocks === undefined) return { table, slot, state, verdict, next }
-    const blockedMs = table.blocks.remainingMs(charge.key, nowMs)
-    if (blockedMs === 0) return { table, slot, state, verdict, next }
+    const measured = table.algorithm.measure(charge.limit, state, nowMs, cost)
+    const blockedMs = table.blocks === undefined ? 0 : table.blocks.remainingMs(charge.key, nowMs)
+    if (blockedMs === 0) return { table, slot, state, verdict: measured.verdict, next: measured.next }
     // Nothing is spent: the verdict as things stand, with the longer of the two waits.
-    const standing = verdict.allowed ? table.algorithm.measure(charge.limit, state, nowMs, 0).verdict : verdict
-    return { table, slot, state, verdict: blockedVerdict(standing, blockedMs), next: undefined }
+    const { verdict, next } = measured.verdict.allowed
+      ? table.algorithm.measure(charge.limit, state, nowMs, 0)
+      : measured
+    return { table, slot, state, verdict: blockedVerdict(verdict, blockedMs), next }
   }
 
   #measureAll(charges: readonly Charge[], nowMs: number, cost: number): Measured[] {
@@ -147,6 +181,44 @@ export class MemoryStore implements Store {
   #write({ key, limit }: Charge, table: MemoryTable, slot: number | undefined, next: State): void {
     if (slot === undefined) this.#sweeper.insert(table, key, next, limit)
     else table.write(slot, next, limit)
+  }
+
+  #cancel(charge: Charge, line: Line, waiter: Waiter): void {
+    const nowMs = this.#now()
+    line.prune(nowMs)
+    const place = line.placeOf(waiter)
+    if (place >= 0) line.remove(place)
+    this.#replan(charge, nowMs, Math.max(0, place), waiter.cost)
+  }
+
+  /** Gives units back and lets those who wait from a place on move up. */
+  #replan(charge: Charge, nowMs: number, from: number, units: number): void {
+    const { table, slot, state } = this.#find(charge)
+    const line = table.lines?.get(charge.key)
+    line?.prune(nowMs)
+    const next = line
+      ? line.replan(table.algorithm, charge.limit, state, nowMs, from, units)
+      : units > 0
+        ? table.algorithm.refund(charge.limit, state, nowMs, units)
+        : undefined
+    if (next !== undefined) this.#write(charge, table, slot, next)
+    if (line?.isEmpty) table.lines?.delete(charge.key)
+  }
+
+  #lineOf(table: MemoryTable, key: string): Line {
+    table.lines ??= new Map()
+    let line = table.lines.get(key)
+    if (line === undefined) {
+      line = new Line()
+      table.lines.set(key, line)
+    }
+    return line
+  }
+
+  #leave(table: MemoryTable, key: string, line: Line, waiter: Waiter): void {
+    const place = line.placeOf(waiter)
+    if (place >= 0) line.remove(place)
+    if (line.isEmpty && table.lines?.get(key) === line) table.lines.delete(key)
   }
 
   #table(limit: Limit, limiter = DEFAULT_LIMITER): MemoryTable {

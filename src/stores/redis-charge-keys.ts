@@ -37,6 +37,11 @@ export class ChargeKeys {
     return `${this.prefix}:${this.cluster ? `{${tag}}:${client}` : `{${client}}`}${this.#suffix(charge)}`
   }
 
+  /** The list of those who wait for the charge's turn. */
+  lineOf(charge: Charge, tag: number): string {
+    return `${this.keyOf(charge, tag)}:line`
+  }
+
   /** The list of those who are blocked under the charge's limit. */
   blockListOf(charge: Charge, tag: number): string {
     return `${this.prefix}:${this.cluster ? `{${tag}}` : ''}!blocked${this.#suffix(charge)}`

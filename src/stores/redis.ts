@@ -7,8 +7,9 @@ import { portOf } from '../redis/port-of.js'
 import { runScript } from '../redis/run-script.js'
 import type { Script } from '../redis/script.js'
 import { block, reset, settle } from '../redis/scripts.js'
-import type { Charge, Store } from '../store.js'
+import type { Booking, Charge, Store } from '../store.js'
 import { Batcher } from './redis-batcher.js'
+import { Bookings } from './redis-bookings.js'
 import { ChargeKeys } from './redis-charge-keys.js'
 import { consumeApart, groupByTag } from './redis-slots.js'
 import { limitArguments } from './redis-wire.js'
@@ -32,6 +33,7 @@ export class RedisStore implements Store {
   readonly #keys: ChargeKeys
   readonly #consumes: Batcher
   readonly #peeks: Batcher
+  readonly #bookings: Bookings
 
   /** `client`: an ioredis `Redis` or `Cluster`. It stays yours: this store never closes it. */
   constructor(client: RedisClient, options: RedisStoreOptions = {}) {
@@ -50,6 +52,7 @@ export class RedisStore implements Store {
     this.#keys = new ChargeKeys(keySegment(prefix), this.#port.cluster)
     this.#consumes = new Batcher(this.#port, this.#keys, maxBatch, '1', () => this.#now())
     this.#peeks = new Batcher(this.#port, this.#keys, maxBatch, '0', () => this.#now())
+    this.#bookings = new Bookings(client, this.#port, this.#keys, () => this.#now())
   }
 
   consume(charges: readonly Charge[], cost: number): Promise<readonly Verdict[]> {
@@ -76,9 +79,18 @@ export class RedisStore implements Store {
 
   async reset(charges: readonly Charge[]): Promise<void> {
     await this.#each(charges, (charges, tag) => {
-      const keys = charges.map(charge => this.#keys.keyOf(charge, tag))
-      return this.#run(reset, keys, [])
+      const limits = limitArguments(charges.map(charge => charge.limit))
+      return this.#run(reset, this.#statesAndLines(charges, tag), [this.#now(), this.#bookings.channel, ...limits])
     })
+  }
+
+  async book(charge: Charge, cost: number, maxWaitMs: number, moved: (waitMs: number) => void): Promise<Booking> {
+    if (this.#port.state() === 'down') throw new StoreError('the Redis client is not connected')
+    try {
+      return await this.#bookings.book(charge, cost, maxWaitMs, moved)
+    } catch (cause) {
+      throw new StoreError(`Redis failed to book: ${(cause as Error).message}`, { cause })
+    }
   }
 
   async block(charges: readonly Charge[], forMs: number): Promise<void> {
@@ -92,10 +104,16 @@ export class RedisStore implements Store {
   async #settle(charges: readonly Charge[], units: number): Promise<void> {
     if (units === 0) return
     await this.#each(charges, (charges, tag) => {
-      const keys = charges.map(charge => this.#keys.keyOf(charge, tag))
       const limits = limitArguments(charges.map(charge => charge.limit))
-      return this.#run(settle, keys, [this.#now(), String(units), ...limits])
+      const args = [this.#now(), String(units), this.#bookings.channel, ...limits]
+      return this.#run(settle, this.#statesAndLines(charges, tag), args)
     })
+  }
+
+  /** The keys of what was spent, then those of who waits for it. */
+  #statesAndLines(charges: readonly Charge[], tag: number): string[] {
+    const states = charges.map(charge => this.#keys.keyOf(charge, tag))
+    return [...states, ...charges.map(charge => this.#keys.lineOf(charge, tag))]
   }
 
   #groups(charges: readonly Charge[]) {

@@ -9,41 +9,59 @@ const FOREVER_MS = 315_360_000_000_000
 /** Holds for every algorithm on every store. `key` is used by nobody else; the bench's clock, neither. */
 export type Property = (bench: Bench, key: string, algorithm: AlgorithmName, random: Random) => Promise<void>
 
-/** What every verdict promises, whatever happened before. */
+/** So many keys keep a promise together: under one limit, with pasts of their own. */
+export const FLOCK = 10
+
+/** What every verdict promises, whatever happened before; for a flock of keys. */
 export const PROMISES: Readonly<Record<string, Property>> = {
   async 'what is denied is denied until the promised moment and allowed at it'(bench, key, algorithm, random) {
-    const limit = randomLimit(algorithm, random)
-    const subject = new Subject(bench, key, limit)
-    await subject.live(randomHistory(limit, random, 6))
-    const cost = await anyDeniedCost(subject, random)
-    if (cost === undefined) return
-    const { retryAfterMs } = await subject.consume(cost)
-    if (retryAfterMs === Number.POSITIVE_INFINITY) {
-      expectAtMost(capacityOf(limit) + 1, cost)
-      bench.clock.advance(Math.min(3 * longestWaitMs(limit), FOREVER_MS))
-      expectFields(await subject.peek(cost), { allowed: false, retryAfterMs: Number.POSITIVE_INFINITY })
-      return
-    }
-    await expectAllowedIn(subject, cost, retryAfterMs, random)
+    const { limit, subjects } = await flock(bench, key, algorithm, random)
+    const most = capacityOf(limit)
+    // Whoever has spent nothing does, so that something is denied that could ever fit.
+    await Promise.all(
+      (await Promise.all(subjects.map(subject => subject.peek(0)))).map(
+        ({ remaining }, i) => remaining === most && subjects[i].consume(random.integer(1, most)),
+      ),
+    )
+    bench.clock.advance(random.integer(0, 1))
+    const costs = (await Promise.all(subjects.map(subject => subject.peek(0)))).map(({ remaining }) => {
+      const least = Math.min(remaining + 1, most)
+      return random.integer(0, 19) === 0 ? most + 1 : random.integer(least, random.pick([least, least, most]))
+    })
+    const denials = await Promise.all(subjects.map((subject, i) => subject.consume(costs[i])))
+    const waits = denials.map(({ retryAfterMs }) => retryAfterMs)
+    costs.forEach((cost, i) => {
+      expectSame(denials[i].allowed, waits[i] === 0)
+      expectSame(waits[i] === Number.POSITIVE_INFINITY, cost > most)
+    })
+    await atEach(bench, waits, async afterMs => {
+      const verdicts = await Promise.all(subjects.map((subject, i) => subject.peek(costs[i])))
+      verdicts.forEach((verdict, i) => {
+        // Allowed at once, it is spent: a look says no more.
+        if (waits[i] === 0) return
+        const retryAfterMs = Math.max(0, waits[i] - afterMs)
+        expectFields(verdict, { allowed: retryAfterMs === 0, retryAfterMs })
+      })
+    })
   },
 
   async 'a key is as if never used at the promised moment and no ms before'(bench, key, algorithm, random) {
-    const limit = randomLimit(algorithm, random)
-    const subject = new Subject(bench, key, limit)
-    await subject.live(randomHistory(limit, random, 6))
-    // An enquiry by consume stores it where the clock ran back.
-    const { resetAfterMs } = await subject.consume(0)
-    if (resetAfterMs > FOREVER_MS) return
-    if (resetAfterMs > 0) {
-      const someMs = random.integer(1, resetAfterMs)
-      bench.clock.advance(resetAfterMs - someMs)
-      expectSame((await subject.peek(0)).resetAfterMs, someMs)
-      bench.clock.advance(someMs - 1)
-      expectSame((await subject.peek(0)).resetAfterMs, 1)
-      bench.clock.advance(1)
+    const { limit, subjects } = await flock(bench, key, algorithm, random)
+    // An enquiry by consume remembers it where the clock ran back.
+    const standing = await Promise.all(subjects.map(subject => subject.consume(0)))
+    const resets = standing.map(({ resetAfterMs }) => resetAfterMs)
+    const fresh = freshVerdict(limit)
+    await atEach(bench, resets, async afterMs => {
+      const verdicts = await Promise.all(subjects.map(subject => subject.peek(0)))
+      verdicts.forEach((verdict, i) => {
+        if (afterMs < resets[i]) expectSame(verdict.resetAfterMs, resets[i] - afterMs)
+        else expectSameVerdict(verdict, fresh)
+      })
+    })
+    if (Math.max(...resets) > FOREVER_MS) return
+    for (const verdict of await Promise.all(subjects.map(subject => subject.consume(fresh.remaining)))) {
+      expectFields(verdict, { allowed: true, remaining: 0, delayMs: 0 })
     }
-    expectSameVerdict(await subject.peek(0), freshVerdict(limit))
-    await expectSameFuture(subject, new Subject(bench, `${key} fresh`, limit), random)
   },
 }
 
@@ -169,6 +187,30 @@ export const PROPERTIES: Readonly<Record<string, Property>> = {
   },
 }
 
+async function flock(bench: Bench, key: string, algorithm: AlgorithmName, random: Random) {
+  const limit = randomLimit(algorithm, random)
+  const subjects = Array.from({ length: FLOCK }, (_, i) => new Subject(bench, `${key}.${i}`, limit))
+  for (const { afterMs } of randomHistory(limit, random, 6)) {
+    bench.clock.advance(afterMs)
+    await Promise.all(subjects.map(subject => subject.consume(randomCost(limit, random))))
+  }
+  return { limit, subjects }
+}
+
+/** Looks in one ms before each of these spans has passed from now on, and as it has. */
+async function atEach(
+  bench: Bench,
+  spansMs: readonly number[],
+  look: (afterMs: number) => Promise<void>,
+): Promise<void> {
+  const now = bench.clock.now()
+  const moments = spansMs.filter(ms => ms > 0 && ms <= FOREVER_MS).flatMap(ms => [ms - 1, ms])
+  for (const afterMs of [...new Set(moments)].sort((a, b) => a - b)) {
+    bench.clock.set(now + afterMs)
+    await look(afterMs)
+  }
+}
+
 async function expectAllowedIn(subject: Subject, cost: number, retryAfterMs: number, random: Random): Promise<void> {
   const { clock } = subject.bench
   expectAtMost(0 + 1, retryAfterMs)
@@ -197,10 +239,14 @@ async function anyDeniedCost(subject: Subject, random: Random): Promise<number |
 
 /** Two keys that say the same now and at any time from now on. */
 async function expectSameFuture(a: Subject, b: Subject, random: Random): Promise<void> {
-  for (let i = 0; i < 3; i++) {
+  for (let i = 0; i < 2; i++) {
     const cost = randomCost(a.limit, random)
-    expectSameVerdict(await a.peek(cost), await b.peek(cost))
-    expectSameVerdict(await a.consume(cost), await b.consume(cost))
+    const [[foreseen, sameForeseen], [verdict, same]] = await Promise.all([
+      Promise.all([a.peek(cost), b.peek(cost)]),
+      Promise.all([a.consume(cost), b.consume(cost)]),
+    ])
+    expectSameVerdict(foreseen, sameForeseen)
+    expectSameVerdict(verdict, same)
     a.bench.clock.advance(random.integer(0, a.limit.windowMs))
   }
 }

@@ -3,7 +3,7 @@ import { ALGORITHM_NAMES, type Limit, parseLimit, parsePolicy } from '../../src/
 import type { Charge, Store } from '../../src/store.js'
 import { ManualClock } from '../../src/testing.js'
 import { forCases } from './cases.js'
-import { PROMISES, PROPERTIES, type Property } from './properties.js'
+import { FLOCK, PROMISES, PROPERTIES, type Property } from './properties.js'
 import { type Bench, randomHistory, randomLimit, Subject } from './scenario.js'
 import { START, STORIES } from './stories.js'
 import { capacityOf, expectSameVerdict, expectSameVerdicts, freshVerdict } from './verdicts.js'
@@ -11,21 +11,32 @@ import { capacityOf, expectSameVerdict, expectSameVerdicts, freshVerdict } from 
 export interface StoreMaker {
   /** A new store without anything in it, or with nothing under the keys of the others. */
   make(clock: ManualClock): Store
+  /** Random cases: of each promise, default 10 000; of each other property, default 2000. */
+  promises?: number
+  properties?: number
   /** Before the first and after the last test. */
   start?(): Promise<unknown>
   stop?(): Promise<unknown>
 }
 
-/** What every store promises. `cases`: random cases of each promise, default 10 000; of all other properties a fifth. */
-export function describeStore(name: string, maker: StoreMaker, cases = 10_000): void {
-  const bench = (at = START): Bench => {
-    const clock = new ManualClock(at)
-    return { store: maker.make(clock), clock }
-  }
+/** What every store promises. */
+export function describeStore(name: string, maker: StoreMaker): void {
+  const { promises = 10_000, properties = 2000 } = maker
   const onBench = async (work: (bench: Bench) => Promise<void>, at = START) => {
-    const given = bench(at)
-    await work(given)
-    await given.store.close?.()
+    const clock = new ManualClock(at)
+    const store = maker.make(clock)
+    await work({ store, clock })
+    await store.close?.()
+  }
+  /** Cases use keys of their own, so that stores which cost something may serve many. */
+  const idle: Bench[] = []
+  const onAnyBench = async (work: (bench: Bench) => Promise<void>) => {
+    const clock = new ManualClock()
+    const bench = idle.pop() ?? { store: maker.make(clock), clock }
+    bench.clock.set(START)
+    await work(bench)
+    if (bench.store.close) await bench.store.close()
+    else idle.push(bench)
   }
 
   describe(name, () => {
@@ -50,14 +61,17 @@ export function describeStore(name: string, maker: StoreMaker, cases = 10_000): 
     })
 
     describe.each(ALGORITHM_NAMES)('%s', algorithm => {
+      let keys = 0
       const holds = (property: Property, count: number) =>
-        forCases(count, algorithm, (random, id) => onBench(given => property(given, id, algorithm, random)))
-      test.each(Object.entries(PROMISES))('%s', (_, promise) => holds(promise, cases), 60_000)
-      test.each(Object.entries(PROPERTIES))('%s', (_, property) => holds(property, Math.ceil(cases / 5)), 60_000)
+        forCases(count, `${algorithm} ${keys++}`, (random, id) =>
+          onAnyBench(given => property(given, id, algorithm, random)),
+        )
+      test.each(Object.entries(PROMISES))('%s', (_, promise) => holds(promise, promises / FLOCK), 60_000)
+      test.each(Object.entries(PROPERTIES))('%s', (_, property) => holds(property, properties), 60_000)
 
       test('the first request leaves quota − cost, whatever the quota, the window and the year', async () => {
         const quotas = Array.from({ length: 1000 }, (_, i) => i + 1).filter(
-          quota => quota % 10 === 0 || cases >= 10_000,
+          quota => quota % 10 === 0 || promises >= 10_000,
         )
         for (const year of [2026, 2035, 2048]) {
           await onBench(
@@ -124,11 +138,11 @@ export function describeStore(name: string, maker: StoreMaker, cases = 10_000): 
     })
 
     describe('several limits', () => {
-      const random = (id: string, work: Parameters<typeof forCases>[2]) => forCases(Math.ceil(cases / 10), id, work)
+      const random = (id: string, work: Parameters<typeof forCases>[2]) => forCases(Math.ceil(properties / 2), id, work)
 
       test('are decided together: all spend or none does', () =>
         random('all or none', (random, id) =>
-          onBench(async given => {
+          onAnyBench(async given => {
             const limits = Array.from({ length: random.integer(2, 6) }, (_, i) => ({
               ...randomLimit(random.pick(ALGORITHM_NAMES), random),
               name: `${i}`,
@@ -153,7 +167,7 @@ export function describeStore(name: string, maker: StoreMaker, cases = 10_000): 
 
       test('denied together are allowed together at the longest of their waits', () =>
         random('longest wait', (random, id) =>
-          onBench(async given => {
+          onAnyBench(async given => {
             const limits = ALGORITHM_NAMES.map((algorithm, i) => ({ ...randomLimit(algorithm, random), name: `${i}` }))
             const subjects = limits.map(limit => new Subject(given, id, limit))
             const cost = random.integer(1, Math.min(...limits.map(capacityOf)))

@@ -26,6 +26,11 @@ export function expectAtMost(actual: number, most: number): void {
   if (!(actual <= most)) expect(actual).toBeLessThanOrEqual(most)
 }
 
+/** As `expect(actual).toBeGreaterThan(least)`, for as many times. */
+export function expectMore(actual: number, least: number): void {
+  if (!(actual > least)) expect(actual).toBeGreaterThan(least)
+}
+
 export function expectSameVerdict(actual: Verdict, expected: Verdict): void {
   if (!isSame(actual, expected)) expectSameVerdicts([actual], [expected])
 }

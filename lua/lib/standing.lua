@@ -1,0 +1,67 @@
+--[[
+  The state of one key under one limit: a log, or a row. Returns an object with
+    err                 the text of an error, if the key holds something else
+    measure(cost)       wait (0 now, -1 never), remaining, reset. What waits for a leaky bucket waits until it leaves it.
+    book(cost, wait)    spends in `wait` ms, as just measured
+    charge(cost)        spends though it may not fit
+    refund(cost)        gives back, newest first
+    save()              writes; nothing is written before, but for a log, which is always up to date
+]]
+-- @include ceil_div
+-- @include load_rows
+-- @include save_rows
+-- @include row_measures
+-- @include charge_row
+-- @include refund_row
+-- @include log_open
+-- @include log_refund
+-- @include log_book
+-- @include sliding_window
+-- @include expiry
+local function standing(limit, key, now, clock)
+  local expires_at = expiry(clock, now)
+  local measure_row = row_measures[limit.algorithm]
+  if measure_row then
+    local at, x, y, errors = {}, {}, {}, {}
+    load_rows({ key }, at, x, y, errors)
+    -- A bucket books by owing: its level rises now, and those who come later find it so.
+    local function charge(cost) at[1], x[1], y[1] = charge_row(limit, now, cost, at[1], x[1], y[1]) end
+    return {
+      err = errors[1],
+      measure = function(cost)
+        local retry, remaining, reset, delay = measure_row(limit, now, cost, at[1], x[1], y[1])
+        if retry > 0 and limit.algorithm == 'leaky-bucket' then
+          delay = ceil_div((limit.burst - cost) * limit.window, limit.quota)
+        end
+        return retry < 0 and -1 or retry + delay, remaining, reset
+      end,
+      book = charge,
+      charge = charge,
+      refund = function(cost)
+        local new_at, new_x, new_y = refund_row(limit, now, cost, at[1], x[1], y[1])
+        if new_at then at[1], x[1], y[1] = new_at, new_x, new_y end
+      end,
+      save = function()
+        if not at[1] then return end
+        local _, _, reset = measure_row(limit, now, 0, at[1], x[1], y[1])
+        save_rows({ 1 }, { key }, at, x, y, { expires_at(reset) })
+      end,
+    }
+  end
+  local log = log_open(key, limit.window, now, true)
+  return {
+    err = log.err,
+    measure = function(cost) return sliding_window(limit, now, cost, key, log) end,
+    book = function(cost, wait) log_book(key, log, now, now + wait, cost, expires_at(wait + limit.window)) end,
+    charge = function(cost)
+      local at = math.max(now, log.newest or now)
+      log_book(key, log, now, at, cost, expires_at(at - now + limit.window))
+    end,
+    refund = function(cost)
+      if not log.newest then return end
+      log_refund(key, log, cost, expires_at(math.max(0, log.newest - now) + limit.window))
+      log = log_open(key, limit.window, now, true)
+    end,
+    save = function() end,
+  }
+end

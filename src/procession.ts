@@ -1,0 +1,55 @@
+import type { Decision } from './decision.js'
+import { Alarm } from './shared/alarm.js'
+import type { Wait } from './shared/wait.js'
+
+/** One whose turn is known. */
+export interface Walker {
+  readonly wait: Wait<Decision>
+  readonly decision: Decision
+  /** By `performance.now()`. */
+  turnAt: number
+}
+
+/**
+ * Those of one key whose turns are known, in the order in which they were booked. One timer serves them, and they leave in order
+ * even where two turns come in the same millisecond and clocks would blur which came first.
+ */
+export class Procession {
+  readonly #walkers: Walker[] = []
+  readonly #alarm = new Alarm(() => setImmediate(() => this.#advance()))
+
+  constructor(readonly onEmpty: () => void) {}
+
+  join(walker: Walker): void {
+    this.#walkers.push(walker)
+    this.#setAlarm()
+  }
+
+  /** The walker's turn comes in `waitMs`. */
+  move(walker: Walker, waitMs: number): void {
+    walker.turnAt = performance.now() + waitMs
+    this.#setAlarm()
+  }
+
+  leave(walker: Walker): void {
+    const place = this.#walkers.indexOf(walker)
+    if (place < 0) return
+    this.#walkers.splice(place, 1)
+    this.#setAlarm()
+  }
+
+  #advance(): void {
+    const now = performance.now()
+    while (this.#walkers.length > 0 && this.#walkers[0].turnAt <= now) {
+      const [{ wait, decision }] = this.#walkers.splice(0, 1)
+      wait.resolve(decision)
+    }
+    this.#setAlarm()
+  }
+
+  #setAlarm(): void {
+    const first = this.#walkers[0]
+    this.#alarm.set(first === undefined ? Number.POSITIVE_INFINITY : first.turnAt)
+    if (first === undefined) this.onEmpty()
+  }
+}

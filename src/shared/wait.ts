@@ -1,0 +1,138 @@
+import { type Duration, parseOption } from '../duration.js'
+import { PolicyError, shown } from '../errors.js'
+import { onAbort } from './abortion.js'
+import { Alarm } from './alarm.js'
+
+export interface WaitOptions {
+  /** How long to wait at most. Absent: as long as it takes. 0: not at all. */
+  timeout?: Duration | 0
+  /** Aborting it ends the wait: the promise rejects with its reason, and nothing is spent. */
+  signal?: AbortSignal
+}
+
+/** What a caller is ready to bear, checked. */
+export interface Patience {
+  /** 0: not to wait; Infinity: for ever. */
+  readonly timeoutMs: number
+  readonly signal: AbortSignal | undefined
+}
+
+/**
+ * Checks `timeout` and `signal`; throws `PolicyError`, in which `method` says who was called. `absentMs` stands for a timeout
+ * that is not given. A timeout below 0 is taken as 0.
+ */
+export function patienceOf(options: WaitOptions | undefined, method: string, absentMs: number): Patience {
+  const { timeout, signal } = options ?? {}
+  if (signal !== undefined && !(typeof signal === 'object' && typeof signal?.addEventListener === 'function')) {
+    throw new PolicyError(`${method}: signal ${shown(signal)}: expected an AbortSignal, like AbortSignal.timeout(500)`)
+  }
+  return { timeoutMs: timeout === undefined ? absentMs : timeoutOf(timeout, method), signal }
+}
+
+function timeoutOf(timeout: Duration, method: string): number {
+  if (timeout === Number.POSITIVE_INFINITY) return timeout
+  if (typeof timeout === 'number' && timeout <= 0) return 0
+  return parseOption(timeout, `${method}: timeout`)
+}
+
+/**
+ * A caller that waits. It ends once, whatever comes first: `resolve`, `reject`, the moment given to `resolveAt`, the abort of its
+ * signal, the end of its timeout. When it ends, its timer and its listener are gone.
+ *
+ * While it has a moment or a timeout to wait for, it keeps the process alive; else whoever will end it must do so.
+ */
+export class Wait<T> {
+  readonly promise: Promise<T>
+  readonly #patience: Patience
+  readonly #alarm = new Alarm(() => this.#ring())
+  readonly #startedAt = performance.now()
+  #settle: { resolve(value: T): void; reject(error: unknown): void } | undefined
+  #forgetSignal: (() => void) | undefined
+  #turn: { readonly at: number; readonly value: T } | undefined
+  #endsAt: number
+  #onTimeout: (() => unknown) | undefined
+  #onAbort: (() => void) | undefined
+
+  /**
+   * Waits from now on. `timedOut` gives what it rejects with at the end of the timeout; `aborted` is called when the signal has
+   * ended it, after which the promise is rejected already. A signal that was aborted before ends it at once.
+   */
+  constructor(patience: Patience, timedOut: () => unknown, aborted?: () => void) {
+    this.#patience = patience
+    this.#onTimeout = timedOut
+    this.#onAbort = aborted
+    this.#endsAt = this.#startedAt + patience.timeoutMs
+    this.promise = new Promise((resolve, reject) => {
+      this.#settle = { resolve, reject }
+    })
+    const { signal } = patience
+    if (signal?.aborted) this.#abort()
+    else if (signal) this.#forgetSignal = onAbort(signal, () => this.#abort())
+    this.#setAlarm()
+  }
+
+  /** True when it has ended, however. */
+  get over(): boolean {
+    return this.#settle === undefined
+  }
+
+  /** What is left of the timeout now, in ms; 0 when it is over, Infinity without one. */
+  get leftMs(): number {
+    return Math.max(0, this.#startedAt + this.#patience.timeoutMs - performance.now())
+  }
+
+  resolve(value: T): void {
+    this.#end()?.resolve(value)
+  }
+
+  reject(error: unknown): void {
+    this.#end()?.reject(error)
+  }
+
+  /**
+   * Resolves at that moment of `performance.now()`, never before it, unless something else ends it or another moment is given
+   * meanwhile. The timeout stands for nothing any more: a turn that was promised in time is not lost to a late timer.
+   */
+  resolveAt(at: number, value: T): void {
+    if (this.over) return
+    this.#turn = { at, value }
+    this.#endsAt = Number.POSITIVE_INFINITY
+    if (at <= performance.now()) this.#ring()
+    else this.#setAlarm()
+  }
+
+  #setAlarm(): void {
+    if (!this.over) this.#alarm.set(this.#turn?.at ?? this.#endsAt)
+  }
+
+  #ring(): void {
+    if (this.#turn === undefined) {
+      this.reject(this.#onTimeout?.())
+      return
+    }
+    // News that has arrived while this process was busy is heard first: it may have put the turn off.
+    setImmediate(() => {
+      const turn = this.#turn
+      if (this.over || turn === undefined) return
+      if (performance.now() < turn.at) this.#setAlarm()
+      else this.resolve(turn.value)
+    })
+  }
+
+  #abort(): void {
+    const aborted = this.#onAbort
+    const settle = this.#end()
+    if (settle === undefined) return
+    settle.reject(this.#patience.signal?.reason)
+    aborted?.()
+  }
+
+  #end(): { resolve(value: T): void; reject(error: unknown): void } | undefined {
+    const settle = this.#settle
+    this.#settle = undefined
+    this.#forgetSignal?.()
+    this.#alarm.clear()
+    this.#forgetSignal = this.#onTimeout = this.#onAbort = undefined
+    return settle
+  }
+}

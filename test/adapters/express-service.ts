@@ -1,0 +1,29 @@
+import type { Express, NextFunction, Request, Response } from 'express'
+import { type RateLimit, rateLimit } from '../../src/adapters/express.js'
+import type { Adapter } from '../support/adapter-contract.js'
+
+/** A version of Express, as the contract of the adapters needs it. */
+export function expressAdapter(express: () => Express): Adapter {
+  return {
+    rateLimit,
+    header: (req, name) => (req as Request).get(name),
+    serve({ limiters, trustProxy, before, handle }) {
+      const app = express()
+      if (trustProxy) app.set('trust proxy', 1)
+      app.use((_req, res, next) => {
+        before?.(res)
+        next()
+      })
+      for (const limiter of limiters) app.use(limiter as RateLimit)
+      app.use((req, res) => {
+        handle?.()
+        if (!res.headersSent) res.type('json')
+        res.end(JSON.stringify(req.rateLimit ?? null))
+      })
+      app.use((error: { code?: string; message?: string }, _req: Request, res: Response, _next: NextFunction) => {
+        res.status(500).json({ code: error.code, message: error.message })
+      })
+      return app
+    },
+  }
+}

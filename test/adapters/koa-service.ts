@@ -1,0 +1,34 @@
+import type Koa from 'koa'
+import type { Context } from 'koa'
+import { type RateLimit, rateLimit } from '../../src/adapters/koa.js'
+import type { Adapter } from '../support/adapter-contract.js'
+
+/** A version of Koa, as the contract of the adapters needs it. */
+export function koaAdapter(KoaVersion: new () => Koa): Adapter {
+  return {
+    rateLimit,
+    header: (ctx, name) => (ctx as Context).headers[name] as string | undefined,
+    serve({ limiters, trustProxy, before, handle }) {
+      const app = new KoaVersion()
+      if (trustProxy) app.proxy = true
+      app.use(async (ctx, next) => {
+        try {
+          before?.(ctx.res)
+          await next()
+        } catch (error) {
+          const { code, message } = error as { code?: string; message?: string }
+          ctx.status = 500
+          ctx.body = { code, message }
+        }
+      })
+      for (const limiter of limiters) app.use(limiter as RateLimit)
+      app.use(ctx => {
+        handle?.()
+        ctx.body = JSON.stringify(ctx.state.rateLimit ?? null)
+        if (ctx.headerSent) ctx.res.end(ctx.body)
+        else ctx.type = 'application/json'
+      })
+      return app.callback()
+    },
+  }
+}

@@ -1,0 +1,135 @@
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { Redis as Redis5 } from 'ioredis5'
+import type { RedisClient } from '../../src/redis/client.js'
+import { Subscriber } from '../../src/redis/subscriber.js'
+import { RedisCluster } from '../support/redis-cluster.js'
+import { eventually } from '../support/redis-process.js'
+import { RedisServer } from '../support/redis-server.js'
+
+let redis: RedisServer
+beforeAll(async () => {
+  redis = await RedisServer.start()
+})
+afterAll(() => redis.stop())
+
+/** Everything heard, and how often the channel became live. */
+function ear(client: RedisClient, channel: string) {
+  const heard: string[] = []
+  const state = { heard, lives: 0 }
+  const subscription = Subscriber.of(client, 'test').subscription(channel, {
+    hear: text => heard.push(text),
+    live: () => state.lives++,
+  })
+  return { subscription, ...{ state } }
+}
+
+const listeners = async () => {
+  const list = (await redis.client().client('LIST', 'TYPE', 'pubsub')) as string
+  return list.split('\n').filter(Boolean).length
+}
+const publish = (channel: string, text: string) => redis.client().publish(channel, text)
+
+describe('a subscriber', () => {
+  test('opens nothing before somebody holds a channel, and then one connection for all of them', async () => {
+    const client = redis.client()
+    const a = ear(client, 'a')
+    const b = ear(client, 'b')
+    const b2 = ear(client, 'b')
+    await client.ping()
+    expect(await listeners()).toBe(0)
+    for (const { subscription } of [a, b, b2]) subscription.hold()
+    await eventually('all live', async () => a.subscription.live && b.subscription.live && b2.subscription.live)
+    expect(await listeners()).toBe(1)
+    expect([a, b, b2].map(({ state }) => state.lives)).toEqual([1, 1, 1])
+    await publish('a', '1')
+    await publish('b', '2')
+    await eventually('heard', async () => b2.state.heard.length === 1)
+    expect([a.state.heard, b.state.heard, b2.state.heard]).toEqual([['1'], ['2'], ['2']])
+    for (const { subscription } of [a, b, b2]) subscription.release()
+  })
+
+  test('a channel let go is heard a while longer, so that who waits again soon need not subscribe again', async () => {
+    const client = redis.client()
+    const { subscription, state } = ear(client, 'linger')
+    subscription.hold()
+    await eventually('live', async () => subscription.live)
+    subscription.release()
+    await publish('linger', 'after')
+    await eventually('heard', async () => state.heard.length === 1)
+    subscription.hold()
+    expect(subscription.live).toBe(true)
+    expect(state.lives).toBe(1)
+    subscription.release()
+    subscription.close()
+    await publish('linger', 'closed')
+    await client.ping()
+    expect(state.heard).toEqual(['after'])
+  })
+
+  test('with every listening connection killed it is live again within 300 ms, and says so', async () => {
+    const client = redis.client()
+    const { subscription, state } = ear(client, 'killed')
+    subscription.hold()
+    await eventually('live', async () => subscription.live)
+    const before = performance.now()
+    await redis.client().client('KILL', 'TYPE', 'pubsub')
+    await eventually('live again', async () => state.lives === 2)
+    expect(performance.now() - before).toBeLessThan(300)
+    await publish('killed', 'again')
+    await eventually('heard', async () => state.heard.length === 1)
+    subscription.release()
+  })
+
+  test('the key prefix of the client is not put before channels, and other versions of the client do as well', async () => {
+    const clients = [redis.client({ keyPrefix: 'app:' }), redis.client({ protocol: 2 })]
+    const old = redis.track(new Redis5({ host: redis.host, port: redis.port, keyPrefix: 'app:' }))
+    for (const client of [...clients, old]) {
+      const { subscription, state } = ear(client, 'plain')
+      subscription.hold()
+      await eventually('live', async () => subscription.live)
+      await publish('plain', 'text')
+      await eventually('heard', async () => state.heard.length === 1)
+      subscription.release()
+      subscription.close()
+    }
+  })
+
+  test('outlives a restart of the server', async () => {
+    const server = await RedisServer.start()
+    const client = server.client()
+    const { subscription, state } = ear(client, 'restart')
+    subscription.hold()
+    await eventually('live', async () => subscription.live)
+    await server.kill()
+    await eventually('lost', async () => !subscription.live)
+    await server.restart()
+    await eventually('live again', async () => subscription.live)
+    await server.client().publish('restart', 'text')
+    await eventually('heard', async () => state.heard.length === 1)
+    subscription.release()
+    await server.stop()
+  })
+
+  test('on a cluster it hears what any node publishes, and moves to another node when its own dies', async () => {
+    const cluster = await RedisCluster.start()
+    const client = cluster.client()
+    await client.ping()
+    const { subscription, state } = ear(client, '{x}:news')
+    subscription.hold()
+    await eventually('live', async () => subscription.live)
+    for (const node of cluster.nodes) await node.client().publish('{x}:news', String(node.port))
+    await eventually('heard', async () => state.heard.length === 3)
+    await Promise.all(cluster.nodes.map(node => node.client().client('KILL', 'TYPE', 'pubsub')))
+    await eventually('live again', async () => state.lives === 2)
+    await client.publish('{x}:news', 'again')
+    await eventually('heard', async () => state.heard.at(-1) === 'again')
+    subscription.release()
+    await cluster.stop()
+  }, 30_000)
+
+  test('a client that is no client of ours is refused with its shape', () => {
+    expect(() => Subscriber.of({ evalsha: 1 }, 'Semaphore')).toThrow(
+      /^Semaphore: client an object .* has no duplicate\(\)/,
+    )
+  })
+})

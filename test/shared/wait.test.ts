@@ -1,0 +1,159 @@
+import { describe, expect, test } from '@jest/globals'
+import { PolicyError } from '../../src/errors.js'
+import { Alarm } from '../../src/shared/alarm.js'
+import { type Patience, patienceOf, Wait } from '../../src/shared/wait.js'
+
+const FOREVER: Patience = { timeoutMs: Number.POSITIVE_INFINITY, signal: undefined }
+const late = () => new Error('late')
+const sleep = (ms: number) => new Promise(done => setTimeout(done, ms))
+
+describe('an alarm', () => {
+  test('never rings before its moment', async () => {
+    const errors: number[] = []
+    await Promise.all(
+      Array.from({ length: 300 }, (_, i) => {
+        const at = performance.now() + 5 + i * 0.37
+        return new Promise<void>(done => {
+          new Alarm(() => {
+            errors.push(performance.now() - at)
+            done()
+          }).set(at)
+        })
+      }),
+    )
+    expect(Math.min(...errors)).toBeGreaterThanOrEqual(0)
+  })
+
+  test('rings once, at the last moment it was set to', async () => {
+    const rung: number[] = []
+    const start = performance.now()
+    const alarm = new Alarm(() => rung.push(performance.now() - start))
+    alarm.set(start + 5)
+    alarm.set(start + 40)
+    await sleep(80)
+    expect(rung).toHaveLength(1)
+    expect(rung[0]).toBeGreaterThanOrEqual(40)
+  })
+
+  test('set to a moment beyond what a timer can hold does not ring at once', async () => {
+    let rung = 0
+    const alarm = new Alarm(() => rung++)
+    alarm.set(performance.now() + 2 ** 31 + 1000)
+    await sleep(20)
+    alarm.clear()
+    expect(rung).toBe(0)
+  })
+})
+
+describe('a wait', () => {
+  test('resolves at its turn and not before, though the timeout is over by then', async () => {
+    const wait = new Wait<string>({ timeoutMs: 10, signal: undefined }, late)
+    const at = performance.now() + 30
+    wait.resolveAt(at, 'mine')
+    expect(await wait.promise).toBe('mine')
+    expect(performance.now()).toBeGreaterThanOrEqual(at)
+    expect(wait.over).toBe(true)
+  })
+
+  test('a turn that is put off is waited for anew, one that comes sooner is taken', async () => {
+    const start = performance.now()
+    const off = new Wait<void>(FOREVER, late)
+    off.resolveAt(start + 5, undefined)
+    off.resolveAt(start + 50, undefined)
+    const soon = new Wait<void>(FOREVER, late)
+    soon.resolveAt(start + 60_000, undefined)
+    soon.resolveAt(start, undefined)
+    await soon.promise
+    expect(performance.now() - start).toBeLessThan(30)
+    await off.promise
+    expect(performance.now() - start).toBeGreaterThanOrEqual(50)
+  })
+
+  test('rejects at the end of its timeout with what it was told to', async () => {
+    const start = performance.now()
+    const wait = new Wait<void>({ timeoutMs: 20, signal: undefined }, late)
+    await expect(wait.promise).rejects.toThrow('late')
+    expect(performance.now() - start).toBeGreaterThanOrEqual(20)
+    expect(wait.leftMs).toBe(0)
+  })
+
+  test('rejects with the reason of its signal at once, before anybody is told', async () => {
+    const controller = new AbortController()
+    const told: boolean[] = []
+    const wait: Wait<void> = new Wait<void>({ ...FOREVER, signal: controller.signal }, late, () => told.push(wait.over))
+    wait.resolveAt(performance.now() + 60_000, undefined)
+    const reason = new Error('the user left')
+    const before = performance.now()
+    controller.abort(reason)
+    await expect(wait.promise).rejects.toBe(reason)
+    expect(performance.now() - before).toBeLessThan(20)
+    expect(told).toEqual([true])
+  })
+
+  test('a signal that was aborted before ends it at once', async () => {
+    const reason = new Error('never mind')
+    const wait = new Wait<void>({ ...FOREVER, signal: AbortSignal.abort(reason) }, late)
+    expect(wait.over).toBe(true)
+    await expect(wait.promise).rejects.toBe(reason)
+  })
+
+  test('a thousand may share one signal without a warning, and leave no listener on it', async () => {
+    const warnings: Error[] = []
+    const warned = (warning: Error) => warnings.push(warning)
+    process.on('warning', warned)
+    const controller = new AbortController()
+    let listening = 0
+    const { signal } = controller
+    const add = signal.addEventListener.bind(signal)
+    const remove = signal.removeEventListener.bind(signal)
+    signal.addEventListener = (...args: Parameters<typeof add>) => {
+      listening++
+      add(...args)
+    }
+    signal.removeEventListener = (...args: Parameters<typeof remove>) => {
+      listening--
+      remove(...args)
+    }
+    const waits = Array.from({ length: 1000 }, () => new Wait<number>({ ...FOREVER, signal }, late))
+    expect(listening).toBe(1)
+    for (const wait of waits) wait.resolve(1)
+    await Promise.all(waits.map(wait => wait.promise))
+    expect(listening).toBe(0)
+    const again = Array.from({ length: 20 }, () => new Wait<number>({ ...FOREVER, signal }, late))
+    controller.abort(new Error('all'))
+    const ends = await Promise.allSettled(again.map(wait => wait.promise))
+    expect(ends.every(end => end.status === 'rejected' && end.reason.message === 'all')).toBe(true)
+    await sleep(5)
+    process.off('warning', warned)
+    expect(warnings).toEqual([])
+  })
+
+  test('ends once: what comes later changes nothing', async () => {
+    const controller = new AbortController()
+    const wait = new Wait<number>({ timeoutMs: 5, signal: controller.signal }, late)
+    wait.resolve(1)
+    wait.reject(new Error('too late'))
+    wait.resolveAt(performance.now(), 2)
+    controller.abort()
+    await sleep(15)
+    expect(await wait.promise).toBe(1)
+  })
+})
+
+describe('patience', () => {
+  test('takes durations, 0, what is below 0 for 0, and Infinity', () => {
+    expect(patienceOf({ timeout: '1s' }, 'acquire', 7).timeoutMs).toBe(1000)
+    expect(patienceOf({ timeout: 0 }, 'acquire', 7).timeoutMs).toBe(0)
+    expect(patienceOf({ timeout: -5 }, 'acquire', 7).timeoutMs).toBe(0)
+    expect(patienceOf({ timeout: Number.POSITIVE_INFINITY }, 'acquire', 7).timeoutMs).toBe(Number.POSITIVE_INFINITY)
+    expect(patienceOf(undefined, 'acquire', 7).timeoutMs).toBe(7)
+  })
+
+  test('refuses what means nothing, saying which method was called', () => {
+    expect(() => patienceOf({ timeout: 'soon' }, 'acquire', 0)).toThrow(PolicyError)
+    expect(() => patienceOf({ timeout: 'soon' }, 'acquire', 0)).toThrow(/^acquire: timeout: duration "soon": expected/)
+    expect(() => patienceOf({ timeout: Number.NaN }, 'acquire', 0)).toThrow(PolicyError)
+    const signal = 'stop' as unknown as AbortSignal
+    expect(() => patienceOf({ signal }, 'acquire', 0)).toThrow('acquire: signal "stop": expected an AbortSignal')
+  })
+})
