@@ -43,15 +43,29 @@ export class StaleDeliveryError extends SpillwayError {
   override readonly code = 'SPILLWAY_STALE_DELIVERY'
 }
 
-/** How a wrong value is shown in a message: its text and its type, never longer than a line. */
+const LONGEST_SHOWN = 80
+
+/** How a wrong value is shown in a message: never longer than a part of a line, without control characters. */
 export function shown(value: unknown): string {
-  if (typeof value === 'string') return JSON.stringify(value.length > 60 ? `${value.slice(0, 60)}…` : value)
-  if (typeof value === 'bigint') return `${value}n`
+  if (typeof value === 'string') return quoted(value)
+  if (typeof value === 'bigint') return clipped(`${value}n`)
   if (typeof value === 'function') return 'a function'
-  if (typeof value !== 'object' || value === null) return String(value)
+  if (typeof value !== 'object' || value === null) return clipped(String(value))
   if (Array.isArray(value)) return `an array of ${value.length}`
   const name = value.constructor?.name
-  return name && name !== 'Object'
-    ? `an object of class ${name}`
-    : `an object { ${Object.keys(value).slice(0, 5).join(', ')} }`
+  if (typeof name === 'string' && name !== '' && name !== 'Object') return clipped(`an object of class ${name}`)
+  return clipped(`an object { ${Object.keys(value).slice(0, 5).join(', ')} }`)
+}
+
+function quoted(text: string): string {
+  return JSON.stringify(text.length > 60 ? `${text.slice(0, 60)}…` : text).replace(/[\p{Cc}\p{Cs}]/gu, escaped)
+}
+
+function clipped(text: string): string {
+  const clean = text.slice(0, LONGEST_SHOWN).replace(/[\p{Cc}\p{Cs}]/gu, escaped)
+  return text.length > LONGEST_SHOWN ? `${clean}…` : clean
+}
+
+function escaped(unit: string): string {
+  return `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`
 }

@@ -10,6 +10,9 @@ export interface Asker {
   reject(error: unknown): void
 }
 
+/** A script can hand no more than 8000 arguments to a command, and MSET takes two for a key. */
+const MOST_KEYS = 3500
+
 /** Decisions that share a script call: the same limits of the same limiter, keys of one tag. */
 export class Batch {
   readonly limits: readonly Limit[]
@@ -32,6 +35,7 @@ export class Batch {
 
   takes(charges: readonly Charge[], tag: number): boolean {
     const { limits } = this
+    if (this.#keys.length + charges.length > MOST_KEYS) return false
     if (tag !== this.tag || charges.length !== limits.length || charges[0].limiter !== this.#limiter) return false
     for (let i = 0; i < limits.length; i++) if (limits[i] !== charges[i].limit) return false
     return true
