@@ -4,7 +4,7 @@ import { type Clock, monotonicClock } from './clock.js'
 import type { Decision, Verdict } from './decision.js'
 import { DenyCache } from './deny-cache.js'
 import { type Duration, parseOption } from './duration.js'
-import { CostError, PolicyError, StoreError, shown } from './errors.js'
+import { CostError, StoreError, shown } from './errors.js'
 import { FailurePolicy } from './failure.js'
 import { GuardedStore, isPromise } from './guarded-store.js'
 import { mostOf, type Policy } from './limit.js'
@@ -111,6 +111,20 @@ export class RateLimiter {
     checkCost(cost)
     const charges = this.#charges(key)
     await this.#change(key, store => store.refund(charges, cost))
+  }
+
+  /**
+   * Spends `cost` (default 1) though it may not fit: what is known to be owed only afterwards. The key then waits the longer.
+   * Rejects with `CostError`, and with `StoreError`, within the deadline, when the store fails or cannot charge.
+   */
+  async charge(key: LimiterKey, cost = 1): Promise<void> {
+    checkCost(cost)
+    const charges = this.#charges(key)
+    await this.#change(key, store => {
+      if (store.charge === undefined)
+        throw new StoreError(`the store ${shown(store)} has no charge(); MemoryStore and RedisStore have`)
+      return store.charge(charges, cost)
+    })
   }
 
   /**
@@ -222,7 +236,7 @@ export class RateLimiter {
     const charges = this.#charges(key)
     await this.#change(key, store => {
       if (store.block === undefined) {
-        throw new PolicyError(`block: the store ${shown(store)} has no block(); MemoryStore and RedisStore have`)
+        throw new StoreError(`the store ${shown(store)} has no block(); MemoryStore and RedisStore have`)
       }
       return store.block(charges, forMs)
     })

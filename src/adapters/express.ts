@@ -1,0 +1,47 @@
+import type { NextFunction, Request, Response } from 'express'
+import { isPromise } from '../http/eventual.js'
+import type { Framework } from '../http/framework.js'
+import { type Answer, Guard, type Limiters } from '../http/guard.js'
+import type { HttpOptions } from '../http/options.js'
+import { leaveDecision } from './express-request.js'
+
+export type RateLimitOptions = HttpOptions<Request, Response>
+export interface RateLimit extends Limiters {
+  (req: Request, res: Response, next: NextFunction): void
+}
+
+/** Middleware for Express 4 and 5. Checks its options: `PolicyError`, or `CostError` for a constant cost. */
+export function rateLimit(options: RateLimitOptions = {}): RateLimit {
+  const guard = new Guard(options, express)
+  return guard.equip((req: Request, res: Response, next: NextFunction): void => {
+    const answer = guard.answer(req, res)
+    if (isPromise(answer)) answer.then(answer => give(answer, req, res)).then(passed => passed && next(), next)
+    else if (give(answer, req, res)) next()
+  })
+}
+
+const express: Framework<Request, Response> = {
+  name: 'Express',
+  address: req => req.ip,
+  trustsProxy: req => Boolean(req.app.get('trust proxy')),
+  trustProxy: "app.set('trust proxy', 1) (1: the number of proxies)",
+  isGone: req => req.socket.destroyed,
+  requestHeader: (req, name) => req.headers[name] as string | undefined,
+  responseHeader: (res, name) => res.getHeader(name)?.toString(),
+  rawResponse: res => res,
+  decision: req => req.rateLimit,
+}
+
+/** True if the request is to be passed on. */
+function give({ decision, fields, refusal, gone }: Answer, req: Request, res: Response): boolean {
+  if (gone) return false
+  if (decision) leaveDecision(req, decision)
+  if (!res.headersSent) {
+    for (const name in fields) res.setHeader(name, fields[name])
+    if (refusal) {
+      res.statusCode = refusal.status
+      res.end(refusal.body)
+    }
+  }
+  return refusal === undefined
+}

@@ -1,0 +1,47 @@
+import type { Context, Next } from 'koa'
+import type { Decision } from '../decision.js'
+import type { Framework } from '../http/framework.js'
+import { Guard, type Limiters } from '../http/guard.js'
+import type { HttpOptions } from '../http/options.js'
+
+/** What the middleware leaves in `ctx.state`, for `new Koa<RateLimitState>()`. */
+export interface RateLimitState {
+  /** The strictest decision of the rate limiters that this request has passed; undefined if none limited it. */
+  rateLimit?: Decision
+}
+
+export type RateLimitOptions = HttpOptions<Context, Context>
+export interface RateLimit extends Limiters {
+  (ctx: Context, next: Next): Promise<void>
+}
+
+/**
+ * Middleware for Koa 2 and 3. Where an option is a function of request and response, both are the context. Checks its
+ * options: `PolicyError`, or `CostError` for a constant cost.
+ */
+export function rateLimit(options: RateLimitOptions = {}): RateLimit {
+  const guard = new Guard(options, koa)
+  return guard.equip(async (ctx: Context, next: Next): Promise<void> => {
+    const { decision, fields, refusal, gone } = await guard.answer(ctx, ctx)
+    if (gone) return
+    if (decision) ctx.state.rateLimit = decision
+    ctx.set(fields)
+    if (!refusal) await next()
+    else if (!ctx.headerSent) {
+      ctx.status = refusal.status
+      ctx.body = refusal.body
+    }
+  })
+}
+
+const koa: Framework<Context, Context> = {
+  name: 'Koa',
+  address: ctx => ctx.ip,
+  trustsProxy: ctx => ctx.app.proxy,
+  trustProxy: 'app.proxy = true (and app.maxIpsCount to the number of proxies)',
+  isGone: ctx => ctx.req.socket.destroyed,
+  requestHeader: (ctx, name) => ctx.req.headers[name] as string | undefined,
+  responseHeader: (ctx, name) => ctx.res.getHeader(name)?.toString(),
+  rawResponse: ctx => ctx.res,
+  decision: ctx => ctx.state.rateLimit,
+}

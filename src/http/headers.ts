@@ -1,0 +1,174 @@
+import type { Clock } from '../clock.js'
+import type { Decision, Verdict } from '../decision.js'
+import type { Limit, Policy } from '../limit.js'
+
+/**
+ * How the limits are told to the client.
+ *
+ * - `draft-8`: `RateLimit-Policy` and `RateLimit` as lists of named limits, as draft-ietf-httpapi-ratelimit-headers has
+ *   them from 08 to 11. The only form that tells of every limit.
+ * - `draft-7`: `RateLimit: limit=100, remaining=50, reset=30` and `RateLimit-Policy: 100;w=60`.
+ * - `draft-6`: `RateLimit-Limit`, `RateLimit-Remaining`, `RateLimit-Reset` (seconds) and `RateLimit-Policy`.
+ * - `legacy`: `X-RateLimit-Limit`, `X-RateLimit-Remaining`, `X-RateLimit-Reset` (seconds since the epoch).
+ *
+ * All but the first speak of the strictest limit only, as the drafts demand of them.
+ */
+export type HeaderForm = 'draft-8' | 'draft-7' | 'draft-6' | 'legacy'
+
+export const HEADER_FORMS: readonly HeaderForm[] = ['draft-8', 'draft-7', 'draft-6', 'legacy']
+
+/** Names and values of header fields. */
+export type Fields = Record<string, string>
+
+/** Writes what one form says of a decision. */
+type Write = (fields: Fields, decision: Decision) => void
+
+/** RFC 9651, section 3.3.1: an Integer has at most fifteen digits. */
+const MOST = 999_999_999_999_999
+
+/**
+ * A function that gives the header fields of a decision in the given forms. What is the same for every decision is
+ * written once, here. `clock` is for the one form that tells a moment rather than a span.
+ */
+export function headersFor(forms: readonly HeaderForm[], policy: Policy, clock: Clock): (decision: Decision) => Fields {
+  const writes = forms.map(form => writers[form](policy, clock))
+  return decision => {
+    const fields: Fields = {}
+    for (const write of writes) write(fields, decision)
+    return fields
+  }
+}
+
+/** True if two forms give one field two meanings, so that they cannot be sent together. */
+export function clash(forms: readonly HeaderForm[]): boolean {
+  return forms.includes('draft-8') && (forms.includes('draft-7') || forms.includes('draft-6'))
+}
+
+/**
+ * The fields to set after another limiter has set its own on the same response: lists are continued, and where there is
+ * room for one limit only, the stricter of the two decisions stays.
+ */
+export function mergeHeaders(fields: Fields, set: (name: string) => string | undefined, stricter: boolean): Fields {
+  const merged: Fields = {}
+  for (const name of Object.keys(fields)) {
+    const before = set(name)
+    const now = fields[name]
+    if (before === undefined) merged[name] = now
+    else if (name === 'RateLimit-Policy' || isNamed(now)) {
+      // Lists of different drafts cannot be one list; then the later one stands.
+      merged[name] = isNamed(before) === isNamed(now) ? `${before}, ${now}` : now
+    } else if (stricter) merged[name] = now
+  }
+  return merged
+}
+
+const writers: Record<HeaderForm, (policy: Policy, clock: Clock) => Write> = {
+  'draft-8': draft8,
+  'draft-7': draft7,
+  'draft-6': draft6,
+  legacy,
+}
+
+function draft8(policy: Policy): Write {
+  const policyText = policy
+    .map(limit => `${quoted(limit.name)};q=${integer(limit.quota)};w=${windowOf(limit)}`)
+    .join(', ')
+  return (fields, decision) => {
+    fields['RateLimit-Policy'] = policyText
+    if (!isCounted(decision)) return
+    const { verdicts } = decision
+    let text = ''
+    for (let i = 0; i < verdicts.length; i++) {
+      const verdict = verdicts[i]
+      if (i > 0) text += ', '
+      text += `${itemOf(verdict.limit)}${integer(verdict.remaining)};t=${secondsOf(verdict)}`
+    }
+    fields.RateLimit = text
+  }
+}
+
+function draft7(policy: Policy): Write {
+  const policyText = quotaList(policy)
+  return (fields, decision) => {
+    fields['RateLimit-Policy'] = policyText
+    if (!isCounted(decision)) return
+    const { limit, remaining } = decision
+    fields.RateLimit = `limit=${integer(limit.quota)}, remaining=${integer(remaining)}, reset=${secondsOf(decision)}`
+  }
+}
+
+function draft6(policy: Policy): Write {
+  const policyText = quotaList(policy)
+  return (fields, decision) => {
+    fields['RateLimit-Policy'] = policyText
+    if (!isCounted(decision)) return
+    fields['RateLimit-Limit'] = `${integer(decision.limit.quota)}`
+    fields['RateLimit-Remaining'] = `${integer(decision.remaining)}`
+    fields['RateLimit-Reset'] = `${secondsOf(decision)}`
+  }
+}
+
+function legacy(_policy: Policy, clock: Clock): Write {
+  return (fields, decision) => {
+    if (!isCounted(decision)) return
+    fields['X-RateLimit-Limit'] = `${decision.limit.quota}`
+    fields['X-RateLimit-Remaining'] = `${decision.remaining}`
+    fields['X-RateLimit-Reset'] = `${Math.ceil((clock.now() + waitOf(decision)) / 1000)}`
+  }
+}
+
+/** When the failure policy has said yes or no to all, nobody has counted, and there are no numbers to tell. */
+function isCounted({ source }: Decision): boolean {
+  return source !== 'open' && source !== 'closed'
+}
+
+/**
+ * The span that a client should look at, in ms. Allowed: until all is restored. Denied: until the request fits, so that
+ * it names the same moment as `Retry-After`, as drafts 7 to 9 want, and none later, as 10 and 11 want.
+ */
+function waitOf({ allowed, retryAfterMs, resetAfterMs, limit }: Verdict): number {
+  if (allowed) return resetAfterMs
+  if (retryAfterMs !== Number.POSITIVE_INFINITY) return retryAfterMs
+  // A quota of 0 is never used, hence never restored: 0 seconds would ask a waiting client to come back at once.
+  return resetAfterMs || limit.windowMs
+}
+
+function secondsOf(verdict: Verdict): number {
+  return Math.ceil(waitOf(verdict) / 1000)
+}
+
+/** The drafts know whole seconds > 0 only. */
+function windowOf({ windowMs }: Limit): number {
+  return Math.ceil(windowMs / 1000)
+}
+
+/** `100;w=60, 1000;w=3600`. Drafts 6 and 7 forbid to name one quota twice; of such limits the first is told. */
+function quotaList(policy: Policy): string {
+  const firsts = policy.filter((limit, i) => policy.findIndex(({ quota }) => quota === limit.quota) === i)
+  return firsts.map(limit => `${integer(limit.quota)};w=${windowOf(limit)}`).join(', ')
+}
+
+const items = new WeakMap<Limit, string>()
+
+/** `"100-per-1m";r=`, made once for each limit. */
+function itemOf(limit: Limit): string {
+  let item = items.get(limit)
+  if (item === undefined) {
+    item = `${quoted(limit.name)};r=`
+    items.set(limit, item)
+  }
+  return item
+}
+
+/** A String of RFC 9651, section 3.3.3. Names are printable ASCII, so that only two characters need an escape. */
+function quoted(name: string): string {
+  return `"${name.replace(/[\\"]/g, '\\$&')}"`
+}
+
+function isNamed(list: string): boolean {
+  return list.startsWith('"')
+}
+
+function integer(units: number): number {
+  return Math.min(units, MOST)
+}
