@@ -9,8 +9,8 @@ export interface FixedWindow {
 }
 
 /**
- * Counts from a key's first request; when the window ends, counting starts anew at the next one. The cheapest limit, and the
- * only one of ours that admits up to twice its quota in a span of one window: at the end of one and the start of the next.
+ * Counts from a key's first request; when the window ends, counting starts anew at the next one. The cheapest limit; it admits up
+ * to twice its quota in a span of one window, at the end of one and the start of the next, all within an instant.
  */
 export const fixedWindow: RowAlgorithm<FixedWindow> = {
   width: 2,

@@ -1,0 +1,60 @@
+import { algorithmOf, type State } from '../../src/algorithms/registry.js'
+import type { Limit } from '../../src/limit.js'
+import type { MostAllowed } from './most-allowed.js'
+
+/** One way that things may stand: the state of the limit, and what was allowed and left within the last window. */
+interface Course {
+  readonly state: State | undefined
+  readonly allowed: readonly number[]
+  readonly leaving: readonly number[]
+}
+
+/**
+ * The most units in any window under all the traffic there is, for three windows: in every millisecond any number of requests
+ * of cost 1. For tiny limits only, since the ways that things may stand grow without mercy.
+ */
+export function mostInAllTraffic(limit: Limit): MostAllowed {
+  const most = { allowed: 0, leaving: 0 }
+  let courses = new Map<string, Course>([['', { state: undefined, allowed: [], leaving: [] }]])
+  for (let at = 0; at < 3 * limit.windowMs; at++) {
+    const next = new Map<string, Course>()
+    for (const course of courses.values()) {
+      for (const one of continuations(limit, course, at)) {
+        most.allowed = Math.max(most.allowed, one.allowed.length)
+        most.leaving = Math.max(
+          most.leaving,
+          ...one.leaving.map(from => countWithin(one.leaving, from, limit.windowMs)),
+        )
+        next.set(JSON.stringify(one), one)
+      }
+    }
+    courses = next
+  }
+  return most
+}
+
+/** No request at this moment, one, two, and so on until one is denied. */
+function continuations(limit: Limit, { state, allowed, leaving }: Course, at: number): Course[] {
+  let course: Course = {
+    state,
+    allowed: allowed.filter(time => at - time < limit.windowMs),
+    leaving: leaving.filter(time => at - time < limit.windowMs),
+  }
+  const all = [course]
+  for (;;) {
+    // A multiple of the window, since a sliding counter's cells are.
+    const { verdict, next } = algorithmOf(limit.algorithm).measure(limit, course.state, 1000 * limit.windowMs + at, 1)
+    if (!verdict.allowed) return all
+    course = {
+      // States may share what they hold, and these go different ways.
+      state: structuredClone(next),
+      allowed: [...course.allowed, at],
+      leaving: [...course.leaving, at + verdict.delayMs],
+    }
+    all.push(course)
+  }
+}
+
+function countWithin(times: readonly number[], from: number, spanMs: number): number {
+  return times.filter(time => time >= from && time < from + spanMs).length
+}
