@@ -69,6 +69,8 @@ expectStatus(await request('ann', 'too early, and it costs her nothing'), 429, '
 await sleep(promised.receivedAt + promised.retryAfterMs - performance.now())
 expectStatus(await request('ann', 'as promised'), 200, 'at the promised moment ann gets through')
 
-console.log('\nEach refusal told the truth. Next: README.md, or examples/ for Koa, plans, routes and several processes.')
+console.log(
+  '\nEach refusal told the truth. Next: README.md, or examples/ for Koa, plans, routes and several processes.',
+)
 server.closeAllConnections()
 server.close()

@@ -1,0 +1,36 @@
+// Plans: each user counts apart, and the plan decides how much. Who is not signed in is counted by address.
+//
+//   node --import tsx examples/per-user.ts
+import { once } from 'node:events'
+import type { AddressInfo } from 'node:net'
+import express, { type Request } from 'express'
+import { rateLimit } from 'spillway/express'
+
+// A stand-in for your sessions: the user is whoever the request says it is.
+const userOf = (req: Request) => req.get('x-user')
+const planOf = (user: string | undefined) => (user === 'ada' ? 'pro' : user ? 'free' : 'guest')
+
+// All plans name their limit alike, so that a change of plan keeps what was spent.
+const POLICIES = {
+  pro: { quota: 20, window: '10s', name: 'per-user' },
+  free: { quota: 5, window: '10s', name: 'per-user' },
+  guest: { quota: 2, window: '10s', name: 'per-user' },
+} as const
+
+const app = express()
+app.use(
+  rateLimit({
+    key: req => userOf(req) ?? `guest ${req.ip}`,
+    policy: req => POLICIES[planOf(userOf(req))],
+  }),
+)
+app.get('/', (req, res) => {
+  res.send(`hello ${userOf(req) ?? 'guest'}, ${req.rateLimit?.remaining} left\n`)
+})
+
+const server = app.listen(Number(process.env.PORT ?? 3000), '127.0.0.1')
+await once(server, 'listening')
+const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`
+console.log(`Listening on ${url}`)
+console.log(`Try:  curl -i ${url};  curl -i -H 'x-user: bob' ${url};  curl -i -H 'x-user: ada' ${url}`)
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => server.close())

@@ -1,0 +1,108 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { readdirSync } from 'node:fs'
+import { createInterface } from 'node:readline'
+import { afterEach, describe, expect, test } from '@jest/globals'
+import { RedisServer } from './support/redis-server.js'
+
+const running = new Set<ChildProcess>()
+afterEach(() => {
+  for (const child of running) child.kill('SIGKILL')
+  running.clear()
+})
+
+function start(example: string, env: Record<string, string> = {}): ChildProcess {
+  const child = spawn(process.execPath, ['--import', 'tsx', `examples/${example}`], {
+    env: { ...process.env, PORT: '0', ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  running.add(child)
+  return child
+}
+
+/** All that an example prints, once it has ended by itself. */
+async function run(example: string, env?: Record<string, string>): Promise<{ code: number; output: string }> {
+  const child = start(example, env)
+  let output = ''
+  child.stdout?.on('data', data => (output += data))
+  child.stderr?.on('data', data => (output += data))
+  const [code] = await once(child, 'close')
+  return { code, output }
+}
+
+/** The address that a service prints when it listens. */
+async function listening(child: ChildProcess): Promise<string> {
+  for await (const line of createInterface({ input: child.stdout! })) {
+    const url = /http:\/\/[\d.]+:\d+/.exec(line)?.[0]
+    if (url) return url
+  }
+  throw new Error('the example ended without saying where it listens')
+}
+
+async function statuses(url: string, count: number, init?: RequestInit): Promise<number[]> {
+  const all: number[] = []
+  for (let i = 0; i < count; i++) all.push((await fetch(url, init)).status)
+  return all
+}
+
+async function stopped(child: ChildProcess): Promise<number | null> {
+  const closed = once(child, 'close')
+  child.kill('SIGTERM')
+  return (await closed)[0]
+}
+
+const passes = (count: number, status: number) => new Array<number>(count).fill(status)
+
+describe('every example runs', () => {
+  test('demo.ts sends requests, shows who is refused, and proves that coming back works', async () => {
+    const { code, output } = await run('demo.ts')
+    expect(output).toMatch(/429 refused {3}come back in \d+ ms/)
+    expect(output).toMatch(/200 passed .* ← as promised/)
+    expect(code).toBe(0)
+  }, 20_000)
+
+  test.each(['express.ts', 'koa.ts'])(
+    '%s lets ten pass and refuses the eleventh',
+    async example => {
+      const child = start(example)
+      expect(await statuses(await listening(child), 11)).toEqual([...passes(10, 200), 429])
+      expect(await stopped(child)).toBe(0)
+    },
+    20_000,
+  )
+
+  test('per-user.ts gives each plan its own quota', async () => {
+    const child = start('per-user.ts')
+    const url = await listening(child)
+    expect(await statuses(url, 3)).toEqual([200, 200, 429])
+    expect(await statuses(url, 6, { headers: { 'x-user': 'bob' } })).toEqual([...passes(5, 200), 429])
+    expect(await statuses(url, 21, { headers: { 'x-user': 'ada' } })).toEqual([...passes(20, 200), 429])
+  }, 20_000)
+
+  test('per-route.ts counts each route apart', async () => {
+    const child = start('per-route.ts')
+    const url = await listening(child)
+    expect(await statuses(`${url}/login`, 4, { method: 'POST' })).toEqual([200, 200, 200, 429])
+    expect(await statuses(`${url}/report?full`, 3)).toEqual([200, 200, 429])
+    expect(await statuses(`${url}/`, 5)).toEqual(passes(5, 200))
+  }, 20_000)
+
+  test('many-processes.ts admits one quota through two servers', async () => {
+    const redis = await RedisServer.start()
+    const { code, output } = await run('many-processes.ts', { REDIS_URL: redis.url })
+    await redis.stop()
+    expect(output).toContain('20 together.')
+    expect(code).toBe(0)
+  }, 30_000)
+
+  test('many-processes.ts says in one line that there is no Redis', async () => {
+    const { code, output } = await run('many-processes.ts', { REDIS_URL: 'redis://127.0.0.1:1' })
+    expect(output.trim()).toBe('No Redis at redis://127.0.0.1:1: start one, or set REDIS_URL')
+    expect(code).toBe(1)
+  }, 20_000)
+
+  test('no example is forgotten here', () => {
+    const tested = ['demo.ts', 'express.ts', 'koa.ts', 'many-processes.ts', 'per-route.ts', 'per-user.ts']
+    expect(readdirSync('examples').sort()).toEqual(tested)
+  })
+})
