@@ -3,7 +3,7 @@ import { Deadline } from './deadline.js'
 import type { Verdict } from './decision.js'
 import { StoreError, shown } from './errors.js'
 import { notify, type Observer } from './observer.js'
-import type { Booking, Store } from './store.js'
+import type { Booking, Charge, Store } from './store.js'
 
 type Answer<T> = Promise<T> | T
 
@@ -27,10 +27,16 @@ export class GuardedStore {
   }
 
   /** A decision: the verdicts at once from a store that is synchronous, else a promise of them. */
-  decide(ask: (store: Store) => Answer<readonly Verdict[]>): Answer<readonly Verdict[]> {
+  decide(verb: 'consume' | 'peek', charges: readonly Charge[], cost: number): Answer<readonly Verdict[]> {
     const breaker = this.#breaker
     if (breaker.isOpen && breaker.passage(performance.now()) === 'refuse') return Promise.reject(REFUSED)
-    return this.#watch(ask)
+    let answer: Answer<readonly Verdict[]>
+    try {
+      answer = verb === 'consume' ? this.store.consume(charges, cost) : this.store.peek(charges, cost)
+    } catch (error) {
+      return Promise.reject(this.#failed(error))
+    }
+    return isPromise(answer) ? this.#hold(answer) : this.#given(answer)
   }
 
   /** A booking. One that is answered too late is given back. */
@@ -62,10 +68,15 @@ export class GuardedStore {
     } catch (error) {
       return Promise.reject(this.#failed(error))
     }
-    if (!isPromise(answer)) {
-      if (this.#breaker.isOpen) this.#succeeded()
-      return answer
-    }
+    return isPromise(answer) ? this.#hold(answer) : this.#given(answer)
+  }
+
+  #given<T>(value: T): T {
+    if (this.#breaker.isOpen) this.#succeeded()
+    return value
+  }
+
+  #hold<T>(answer: Promise<T>): Promise<T> {
     return this.#deadline.hold(answer).then(
       value => {
         this.#succeeded()

@@ -13,10 +13,10 @@ import { parseLimiterOptions, type RateLimiterOptions } from './limiter-options.
 import { notify, type Observer } from './observer.js'
 import { allowAnyway, decide, takeSpending } from './ruling.js'
 import { corrections } from './settlement.js'
-import { type Patience, patienceOf, type WaitOptions } from './shared/wait.js'
 import { type Booking, type Charge, DEFAULT_LIMITER, type Store } from './store.js'
 import { MemoryStore } from './stores/memory.js'
 import { neverFits, Turns } from './turns.js'
+import { type Patience, patienceOf, type WaitOptions } from './waiting/wait.js'
 
 export type { RateLimiterOptions } from './limiter-options.js'
 
@@ -31,6 +31,8 @@ export type { RateLimiterOptions } from './limiter-options.js'
 export class RateLimiter {
   readonly policy: Policy
   readonly #store: Store
+  /** The store, if it is one that can say when it decided. */
+  readonly #memory: MemoryStore | undefined
   readonly #ownsStore: boolean
   readonly #guarded: GuardedStore
   readonly #limiter: string | undefined
@@ -41,7 +43,7 @@ export class RateLimiter {
   readonly #shadow: boolean
   readonly #bookedTurns = new BookedTurns()
   readonly #turns = new Turns(
-    (key, cost) => this.consume(key, cost),
+    (key, cost) => this.#decide('consume', key, cost, false),
     decision => this.settle(decision, 0),
   )
 
@@ -50,6 +52,7 @@ export class RateLimiter {
     const store: Store = settings.store ?? new MemoryStore()
     this.policy = settings.policy
     this.#store = store
+    this.#memory = store instanceof MemoryStore ? store : undefined
     this.#ownsStore = settings.store === undefined
     this.#guarded = new GuardedStore(store, settings.deadlineMs, settings.observer)
     this.#limiter = settings.name === DEFAULT_LIMITER ? undefined : settings.name
@@ -58,7 +61,7 @@ export class RateLimiter {
     this.#observer = settings.observer
     this.#shadow = settings.shadow
     // A memory store refuses as fast as a cache would, and is never out of date.
-    if (settings.denyCacheKeys > 0 && !(store instanceof MemoryStore)) {
+    if (settings.denyCacheKeys > 0 && this.#memory === undefined) {
       this.#denials = DenyCache.of(store, settings.name, settings.denyCacheKeys)
     }
   }
@@ -172,7 +175,8 @@ export class RateLimiter {
     if (this.#ownsStore) await this.#store.close?.()
   }
 
-  #decide(verb: 'consume' | 'peek', key: LimiterKey, cost: number): Promise<Decision> {
+  /** Decides, and tells the observer of it if `told`. */
+  #decide(verb: 'consume' | 'peek', key: LimiterKey, cost: number, told = verb === 'consume'): Promise<Decision> {
     let charges: readonly Charge[]
     try {
       checkCost(cost)
@@ -181,17 +185,17 @@ export class RateLimiter {
       return Promise.reject(error)
     }
     const denial = this.#denials?.find(key, cost, this.policy)
-    if (denial !== undefined) return Promise.resolve(this.#report(verb, denial))
-    const answer = this.#guarded.decide(store => store[verb](charges, cost))
+    if (denial !== undefined) return Promise.resolve(this.#report(told, denial))
+    const answer = this.#guarded.decide(verb, charges, cost)
     if (!isPromise(answer))
-      return Promise.resolve(this.#report(verb, this.#ruling(verb, key, charges, cost, answer, 'memory')))
+      return Promise.resolve(this.#report(told, this.#ruling(verb, key, charges, cost, answer, 'memory')))
     return answer.then(
       verdicts => {
         const decision = this.#ruling(verb, key, charges, cost, verdicts, 'redis')
         if (!decision.allowed) this.#denials?.remember(key, this.policy, decision)
-        return this.#report(verb, decision)
+        return this.#report(told, decision)
       },
-      () => this.#report(verb, this.#failure[verb](key, charges, cost)),
+      () => this.#report(told, this.#failure[verb](key, charges, cost)),
     )
   }
 
@@ -204,7 +208,8 @@ export class RateLimiter {
     source: 'memory' | 'redis',
   ): Decision {
     if (verb === 'peek') return decide(key, cost, verdicts, source)
-    return decide(key, cost, verdicts, source, false, { key, store: this.#store, charges, at: this.#clock.now() })
+    const at = this.#memory === undefined ? this.#clock.now() : this.#memory.decidedAt
+    return decide(key, cost, verdicts, source, false, { key, store: this.#store, charges, at })
   }
 
   async #turn(key: LimiterKey, charges: readonly Charge[], cost: number, patience: Patience): Promise<Decision> {
@@ -212,7 +217,7 @@ export class RateLimiter {
     if (charges.length > 1 || this.#store.book === undefined || !canBook(charge.limit.algorithm)) {
       return this.#turns.wait(key, cost, patience)
     }
-    const source = this.#store instanceof MemoryStore ? 'memory' : 'redis'
+    const source = this.#memory === undefined ? 'redis' : 'memory'
     const decide = (booking: Booking) => this.#ruling('consume', key, charges, cost, [grantOf(booking)], source)
     const book = async (maxWaitMs: number, moved: (waitMs: number) => void) => {
       const booking = await this.#guarded.book(store => store.book!(charge, cost, maxWaitMs, moved))
@@ -249,13 +254,14 @@ export class RateLimiter {
       await this.#guarded.act(act)
     } finally {
       this.#denials?.drop(key)
+      this.#turns.wake(key)
     }
   }
 
-  #report(verb: 'consume' | 'peek', decision: Decision): Decision {
-    const told = this.#shadow && !decision.allowed ? allowAnyway(decision) : decision
-    if (verb === 'consume') notify(this.#observer, 'decided', told)
-    return told
+  #report(told: boolean, decision: Decision): Decision {
+    const given = this.#shadow && !decision.allowed ? allowAnyway(decision) : decision
+    if (told) notify(this.#observer, 'decided', given)
+    return given
   }
 }
 

@@ -1,11 +1,11 @@
-import type { Decision } from './decision.js'
-import { Alarm } from './shared/alarm.js'
-import type { Wait } from './shared/wait.js'
+import type { Booking } from './store.js'
+import { Alarm } from './waiting/alarm.js'
+import type { Wait } from './waiting/wait.js'
 
 /** One whose turn is known. */
 export interface Walker {
-  readonly wait: Wait<Decision>
-  readonly decision: Decision
+  readonly wait: Wait<Booking>
+  readonly booking: Booking
   /** By `performance.now()`. */
   turnAt: number
 }
@@ -41,8 +41,8 @@ export class Procession {
   #advance(): void {
     const now = performance.now()
     while (this.#walkers.length > 0 && this.#walkers[0].turnAt <= now) {
-      const [{ wait, decision }] = this.#walkers.splice(0, 1)
-      wait.resolve(decision)
+      const [{ wait, booking }] = this.#walkers.splice(0, 1)
+      wait.resolve(booking)
     }
     this.#setAlarm()
   }

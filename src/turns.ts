@@ -1,12 +1,23 @@
 import type { Decision } from './decision.js'
-import { CostError, TimeoutError } from './errors.js'
+import { CostError, StoreError, TimeoutError } from './errors.js'
 import type { Limit } from './limit.js'
 import type { LimiterKey } from './limiter-key.js'
-import { type Patience, Wait } from './shared/wait.js'
+import { Alarm } from './waiting/alarm.js'
+import { type Patience, Wait } from './waiting/wait.js'
 
 interface Waiting {
   readonly cost: number
+  readonly patience: Patience
   readonly wait: Wait<Decision>
+}
+
+/** Those who want one key, the first of whom asks. */
+interface Line {
+  readonly key: LimiterKey
+  readonly waiting: Waiting[]
+  /** Set while the first waits to ask again. */
+  readonly alarm: Alarm
+  asleep: boolean
 }
 
 /**
@@ -14,7 +25,7 @@ interface Waiting {
  * only the first one asks, each time the store has said when to come back.
  */
 export class Turns {
-  readonly #lines = new Map<string, Waiting[]>()
+  readonly #lines = new Map<string, Line>()
 
   constructor(
     readonly ask: (key: LimiterKey, cost: number) => Promise<Decision>,
@@ -22,54 +33,86 @@ export class Turns {
   ) {}
 
   wait(key: LimiterKey, cost: number, patience: Patience): Promise<Decision> {
-    const name = JSON.stringify(key)
-    const line = this.#lines.get(name) ?? []
-    this.#lines.set(name, line)
-    const leave = () => this.#leave(name, key, line, waiting)
+    const line = this.#lineOf(key)
+    const leave = () => this.#leave(line, waiting)
     const wait = new Wait<Decision>(
-      patience,
+      patienceOfAsking(patience),
       () => {
         queueMicrotask(leave)
         return tooLate(patience)
       },
       () => queueMicrotask(leave),
     )
-    const waiting: Waiting = { cost, wait }
-    line.push(waiting)
-    if (line.length === 1) void this.#serve(name, key, line)
+    const waiting: Waiting = { cost, patience, wait }
+    line.waiting.push(waiting)
+    if (line.waiting.length === 1) void this.#serve(line)
+    else if (patience.timeoutMs === 0) {
+      wait.reject(tooLate(patience))
+      leave()
+    }
     return wait.promise
   }
 
+  /** What the key may do has changed: the first of its line asks at once. */
+  wake(key: LimiterKey): void {
+    if (this.#lines.size === 0) return
+    const line = this.#lines.get(JSON.stringify(key))
+    if (line?.asleep) void this.#serve(line)
+  }
+
+  #lineOf(key: LimiterKey): Line {
+    const name = JSON.stringify(key)
+    let line = this.#lines.get(name)
+    if (line === undefined) {
+      const alarm = new Alarm(() => void this.#serve(opened))
+      const opened: Line = { key, waiting: [], alarm, asleep: false }
+      line = opened
+      this.#lines.set(name, line)
+    }
+    return line
+  }
+
   /** Asks for the first in line, who stays first until it is served, must come back, or has gone. */
-  async #serve(name: string, key: LimiterKey, line: Waiting[]): Promise<void> {
-    const first = line[0]
-    const { cost, wait } = first
+  async #serve(line: Line): Promise<void> {
+    line.asleep = false
+    line.alarm.clear()
+    const first = line.waiting[0]
+    const { cost, patience, wait } = first
     try {
-      const decision = await this.ask(key, cost)
+      const decision = await this.ask(line.key, cost)
       if (wait.over) {
         if (decision.allowed) this.giveBack(decision).catch(() => {})
       } else if (decision.allowed) wait.resolve(decision)
+      else if (decision.source === 'closed')
+        wait.reject(new StoreError('the store failed, and nobody decides in its place'))
       else if (decision.retryAfterMs === Number.POSITIVE_INFINITY) wait.reject(neverFits(cost, decision.limit))
-      else if (decision.retryAfterMs > wait.leftMs) wait.reject(tooFar(decision.retryAfterMs))
-      else {
-        setTimeout(() => {
-          if (line[0] === first) void this.#serve(name, key, line)
-        }, decision.retryAfterMs)
+      else if (decision.retryAfterMs > (patience.timeoutMs === 0 ? 0 : wait.leftMs)) {
+        wait.reject(tooFar(decision.retryAfterMs))
+      } else {
+        line.asleep = true
+        line.alarm.set(performance.now() + decision.retryAfterMs)
         return
       }
     } catch (error) {
       wait.reject(error)
     }
-    this.#leave(name, key, line, first)
+    this.#leave(line, first)
   }
 
-  #leave(name: string, key: LimiterKey, line: Waiting[], waiting: Waiting): void {
-    const place = line.indexOf(waiting)
+  #leave(line: Line, waiting: Waiting): void {
+    const place = line.waiting.indexOf(waiting)
     if (place < 0) return
-    line.splice(place, 1)
-    if (line.length === 0) this.#lines.delete(name)
-    else if (place === 0) void this.#serve(name, key, line)
+    line.waiting.splice(place, 1)
+    if (line.waiting.length === 0) {
+      line.alarm.clear()
+      this.#lines.delete(JSON.stringify(line.key))
+    } else if (place === 0) void this.#serve(line)
   }
+}
+
+/** Whoever is not ready to wait still waits for the answer, which the deadline bounds. */
+export function patienceOfAsking(patience: Patience): Patience {
+  return patience.timeoutMs === 0 ? { ...patience, timeoutMs: Number.POSITIVE_INFINITY } : patience
 }
 
 export function tooLate({ timeoutMs }: Patience): TimeoutError {

@@ -1,6 +1,8 @@
 import { describe, expect, test } from '@jest/globals'
-import { decide, strictest, type Verdict } from '../src/decision.js'
+import { type Decision, strictest, type Verdict } from '../src/decision.js'
 import { parsePolicy } from '../src/limit.js'
+import { RateLimiter } from '../src/limiter.js'
+import type { Store } from '../src/store.js'
 
 const [first, second, third] = parsePolicy(['10/1s', '20/1m', '30/1h'])
 const allowed = (remaining: number, fields: Partial<Verdict> = {}): Verdict => ({
@@ -34,9 +36,17 @@ describe('the strictest verdict', () => {
 })
 
 describe('a decision', () => {
-  test('is the strictest verdict with all verdicts behind it, and says who gave the answer', () => {
+  /** What a limiter makes of verdicts. */
+  const decide = (verdicts: readonly Verdict[], later = false): Promise<Decision> => {
+    const answer = () => (later ? Promise.resolve(verdicts) : verdicts)
+    const store: Store = { consume: answer, peek: answer, refund() {}, reset() {} }
+    const policy = verdicts.map((_, i) => ({ quota: 10, window: 1000 + i }))
+    return new RateLimiter({ policy, store }).consume('user:1', 2)
+  }
+
+  test('is the strictest verdict with all verdicts behind it, and says who gave the answer', async () => {
     const verdicts = [allowed(3), allowed(1, { limit: second, resetAfterMs: 7 })]
-    expect(decide('user:1', 2, verdicts, 'redis')).toEqual({
+    const expected = {
       limit: second,
       allowed: true,
       remaining: 1,
@@ -48,21 +58,30 @@ describe('a decision', () => {
       verdicts,
       source: 'redis',
       degraded: false,
-    })
+    }
+    expect({ ...(await decide(verdicts, true)) }).toEqual(expected)
+    expect({ ...(await decide(verdicts)) }).toEqual({ ...expected, source: 'memory' })
   })
 
-  test('allowed, asks for the longest delay of any of its limits, wherever it stands', () => {
+  test('can be written as JSON', async () => {
+    const text = JSON.stringify(await decide([allowed(3)]))
+    expect(JSON.parse(text)).toMatchObject({ allowed: true, remaining: 3, key: 'user:1', verdicts: [{ remaining: 3 }] })
+  })
+
+  test('allowed, asks for the longest delay of any of its limits, wherever it stands', async () => {
     const delays = (...ms: number[]) => ms.map((delayMs, i) => allowed(i, { delayMs }))
-    expect(decide('k', 1, delays(5, 30, 10), 'memory').delayMs).toBe(30)
-    expect(decide('k', 1, delays(5), 'memory').delayMs).toBe(5)
+    expect((await decide(delays(5, 30, 10))).delayMs).toBe(30)
+    expect((await decide(delays(5))).delayMs).toBe(5)
   })
 
-  test('denied, asks for no delay', () => {
+  test('denied, asks for no delay', async () => {
     const verdicts = [allowed(5, { delayMs: 30 }), denied(10, { limit: third })]
-    expect(decide('k', 1, verdicts, 'memory')).toMatchObject({ allowed: false, limit: third, delayMs: 0 })
+    expect(await decide(verdicts)).toMatchObject({ allowed: false, limit: third, delayMs: 0 })
   })
 
-  test('of the failure policy is degraded', () => {
-    expect(decide('k', 1, [allowed(1)], 'fallback', true)).toMatchObject({ source: 'fallback', degraded: true })
+  test('says that the key is blocked only where it does', async () => {
+    expect('blocked' in (await decide([denied(10)]))).toBe(false)
+    expect((await decide([denied(10), denied(20, { blocked: true })])).blocked).toBe(true)
+    expect('blocked' in (await decide([denied(30), denied(20, { blocked: true })]))).toBe(false)
   })
 })

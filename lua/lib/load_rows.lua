@@ -17,6 +17,10 @@ local function load_rows(keys, at, x, y, errors)
       errors[i] = 'WRONGTYPE the key holds a value that is not a limit\'s'
     else
       at[i], x[i], y[i] = struct.unpack('<ddd', value)
+      -- Whole ms since the epoch and what is not below zero: hardly any other text of this length reads as that.
+      if math.floor(at[i]) ~= at[i] or math.abs(at[i]) > 9007199254740992 or not (x[i] >= 0 and y[i] >= 0) then
+        errors[i] = 'WRONGTYPE the key holds a value that is not a limit\'s'
+      end
     end
   end
   -- MGET answers nil for a key of another type as for none at all.

@@ -21,13 +21,17 @@ local function log_open(key, window, now, writable)
   local booked, gone = log_unpack(head[1])
   local log = { gone = gone, booked = booked, first = 1 }
   log.oldest, log.oldest_total = log_unpack(head[2])
-  log.newest, log.total = log_unpack(redis.call('LINDEX', key, '-1'))
+  local last = redis.call('LINDEX', key, '-1')
+  if not log_formats[#last] then return { err = 'WRONGTYPE the key holds a list that is not a limit\'s' } end
+  log.newest, log.total = log_unpack(last)
   if log.newest > now and booked < log.newest then
     if writable then
       local length = redis.call('LLEN', key)
       local from = log_search(key, 1, length, function(at) return at > now end)
       redis.call('LTRIM', key, '0', from - 1)
       redis.call('RPUSH', key, log_pack(now, log.total))
+      -- The first entry may be an expired one, whose time would now pass for bookings.
+      redis.call('LSET', key, '0', log_pack(0, gone))
       redis.call('PEXPIRE', key, window + 5000)
       if from == 1 then log.oldest, log.oldest_total = now, log.total end
     end

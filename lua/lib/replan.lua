@@ -28,5 +28,8 @@ local function replan(state, list, waiting, first, extra, now, channel, expires_
   end
   state.save()
   if #waiting > 0 then redis.call('PEXPIREAT', list, expires_at(waiting[#waiting].turn - now)) end
-  for _, process in ipairs(processes) do redis.call('PUBLISH', channel .. process, table.concat(moved[process], ' ')) end
+  for _, process in ipairs(processes) do
+    local ear = channel .. process
+    redis.call('PUBLISH', ear, table.concat(moved[process], ' '))
+  end
 end

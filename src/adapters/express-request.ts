@@ -2,15 +2,6 @@ import { IncomingMessage } from 'node:http'
 import type { Request } from 'express'
 import type { Decision } from '../decision.js'
 
-declare global {
-  namespace Express {
-    interface Request {
-      /** The strictest decision of the rate limiters that this request has passed; undefined if none limited it. */
-      rateLimit?: Decision
-    }
-  }
-}
-
 const decisions = new WeakMap<object, Decision>()
 
 /** Leaves a decision on a request, as `req.rateLimit`. */

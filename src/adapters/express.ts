@@ -1,9 +1,19 @@
 import type { NextFunction, Request, Response } from 'express'
+import type { Decision } from '../decision.js'
 import { isPromise } from '../http/eventual.js'
 import type { Framework } from '../http/framework.js'
 import { type Answer, Guard, type Limiters } from '../http/guard.js'
 import type { HttpOptions } from '../http/options.js'
 import { leaveDecision } from './express-request.js'
+
+declare global {
+  namespace Express {
+    interface Request {
+      /** The strictest decision of the rate limiters that this request has passed; undefined if none limited it. */
+      rateLimit?: Decision
+    }
+  }
+}
 
 export type RateLimitOptions = HttpOptions<Request, Response>
 export interface RateLimit extends Limiters {

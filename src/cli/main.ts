@@ -4,11 +4,13 @@ import { createRequire } from 'node:module'
 import { PolicyError, SpillwayError, shown } from '../errors.js'
 import { UsageError } from './arguments.js'
 import { type Command, EXIT, write } from './command.js'
+import { doctorCommand } from './doctor-command.js'
 import { printable } from './printable.js'
 import { replayCommand } from './replay-command.js'
 
 const COMMANDS: Readonly<Record<string, Command>> = {
   replay: replayCommand,
+  doctor: doctorCommand,
 }
 
 const HELP = `Usage: spillway COMMAND [options]

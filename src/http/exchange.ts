@@ -1,5 +1,8 @@
 import type { ServerResponse } from 'node:http'
 
+/** Longer delays make `setTimeout` fire at once. */
+const LONGEST_MS = 2 ** 31 - 1
+
 /**
  * Calls back once when the response has been sent, or when the connection has closed before that; at once if that has happened
  * already. The returned function takes it back.
@@ -25,13 +28,17 @@ export function onEnd(response: ServerResponse, listener: () => void): () => voi
 /** Resolves after so long: true, or false as soon as the client has gone. */
 export function stays(response: ServerResponse, ms: number): Promise<boolean> {
   return new Promise(resolve => {
-    const forget = onEnd(response, () => {
+    let forget = () => {}
+    const timer = setTimeout(
+      () => {
+        forget()
+        resolve(true)
+      },
+      Math.min(ms, LONGEST_MS),
+    )
+    forget = onEnd(response, () => {
       clearTimeout(timer)
       resolve(false)
     })
-    const timer = setTimeout(() => {
-      forget()
-      resolve(true)
-    }, ms)
   })
 }

@@ -111,7 +111,9 @@ export class Guard<Request, Response> implements Limiters {
       return after(ask(policy as Ask<Request, Response, HttpPolicyInput<Request, Response>>, req, res), input => {
         const rule = this.#ruleOf(input)
         if (rule.keys === undefined) return this.#charge(rule, key, req, res)
-        return after(this.#keysOf(rule, rule.keys, key, req, res), keys => this.#charge(rule, keys ?? key, req, res))
+        return after(this.#keysOf(rule, rule.keys, key, req, res), keys =>
+          keys === undefined ? NOT_LIMITED : this.#charge(rule, keys, req, res),
+        )
       })
     })
   }
@@ -162,7 +164,7 @@ export class Guard<Request, Response> implements Limiters {
     return after(paysLater ? limiter.peek(key) : limiter.consume(key, cost), decision => {
       if (!decision.allowed) return this.#deny(limiter, headers, decision, req, res)
       const answer = this.#combine(decision, headers(decision), req, res)
-      if (decision.delayMs > 0) return this.#delay(limiter, key, decision, answer, req, res)
+      if (decision.delayMs > 0) return this.#delay(limiter, key, decision, answer, paysLater, req, res)
       this.#settleLater(limiter, key, decision, paysLater, req, res)
       return answer
     })
@@ -188,11 +190,12 @@ export class Guard<Request, Response> implements Limiters {
     key: LimiterKey,
     decision: Decision,
     answer: Answer,
+    paysLater: boolean,
     req: Request,
     res: Response,
   ): Promise<Answer> {
     if (await stays(this.#framework.rawResponse(res), decision.delayMs)) {
-      this.#settleLater(limiter, key, decision, false, req, res)
+      this.#settleLater(limiter, key, decision, paysLater, req, res)
       return answer
     }
     await limiter.settle(decision, 0).catch(warnOf('giving a place back'))

@@ -1,6 +1,6 @@
 import type { Decision } from '../decision.js'
 import { type Duration, parseOption } from '../duration.js'
-import { PolicyError, shown } from '../errors.js'
+import { PolicyError, StoreError, shown } from '../errors.js'
 import { RateLimiter, type RateLimiterOptions } from '../limiter.js'
 
 /** When a key that keeps coming is refused for longer. */
@@ -47,10 +47,16 @@ export class Strikes {
     const { limit, key, cost } = decision
     // Nobody has counted while the store fails, and who can never fit need not be kept away.
     if (decision.blocked || decision.degraded || decision.retryAfterMs === Number.POSITIVE_INFINITY) return decision
-    const { allowed, remaining } = await this.#counter(limit.windowMs).consume(`${limit.name} ${key}`)
-    if (allowed && remaining > 0) return decision
+    const count = await this.#counter(limit.windowMs).consume(JSON.stringify([limit.name, key]))
+    if (count.degraded || (count.allowed && count.remaining > 0)) return decision
     const own = { [limit.name]: key }
-    await limiter.block(own, this.#block.for)
+    try {
+      await limiter.block(own, this.#block.for)
+    } catch (error) {
+      // The denial stands, block or no block.
+      if (error instanceof StoreError) return decision
+      throw error
+    }
     return limiter.peek(own, cost)
   }
 

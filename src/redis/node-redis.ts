@@ -12,6 +12,7 @@ export interface NodeRedisLike {
   readonly isReady?: boolean
   /** Only on a cluster. */
   readonly slots?: unknown
+  sendCommand?(firstKey: string, isReadonly: boolean, args: readonly string[]): Promise<unknown>
   evalSha(sha1: string, options: EvalOptions): Promise<unknown>
   eval(source: string, options: EvalOptions): Promise<unknown>
   on(event: 'ready', listener: () => void): unknown
@@ -29,10 +30,17 @@ export function nodeRedisPort(client: NodeRedisLike): ClientPort {
     wasReady = true
     for (const listener of listeners) listener()
   })
+  const cluster = 'slots' in client
+  // A cluster of version 4 overlooks the keys of its own evalSha: it asks any node, is sent on, and learns the whole map anew, each
+  // time and out of order.
+  const send = (command: string, script: string, keys: readonly string[], args: readonly string[]) =>
+    client.sendCommand!(keys[0], false, [command, script, String(keys.length), ...keys, ...args])
   return {
-    cluster: 'slots' in client,
-    evalsha: (sha1, keys, args) => client.evalSha(sha1, { keys: [...keys], arguments: [...args] }),
-    eval: (source, keys, args) => client.eval(source, { keys: [...keys], arguments: [...args] }),
+    cluster,
+    evalsha: (sha1, keys, args) =>
+      cluster ? send('EVALSHA', sha1, keys, args) : client.evalSha(sha1, { keys: [...keys], arguments: [...args] }),
+    eval: (source, keys, args) =>
+      cluster ? send('EVAL', source, keys, args) : client.eval(source, { keys: [...keys], arguments: [...args] }),
     state(): ClientState {
       if (client.isReady ?? client.isOpen) {
         wasReady = true

@@ -47,7 +47,7 @@ end`,
 
 export const book: Script = {
   name: 'book',
-  sha1: '0633d1f505848d7d666aee402a2006ca8392c1ba',
+  sha1: 'df15510e6822565e63bdc95f8905eff0d61cf143',
   source: `local function now_ms(given)
 if given ~= '' then return tonumber(given) end
 local time = redis.call('TIME')
@@ -110,6 +110,9 @@ elseif #value ~= 24 then
 errors[i] = 'WRONGTYPE the key holds a value that is not a limit\\'s'
 else
 at[i], x[i], y[i] = struct.unpack('<ddd', value)
+if math.floor(at[i]) ~= at[i] or math.abs(at[i]) > 9007199254740992 or not (x[i] >= 0 and y[i] >= 0) then
+errors[i] = 'WRONGTYPE the key holds a value that is not a limit\\'s'
+end
 end
 end
 if #missing == 0 or redis.call('EXISTS', unpack(missing)) == 0 then return end
@@ -270,13 +273,16 @@ end
 local booked, gone = log_unpack(head[1])
 local log = { gone = gone, booked = booked, first = 1 }
 log.oldest, log.oldest_total = log_unpack(head[2])
-log.newest, log.total = log_unpack(redis.call('LINDEX', key, '-1'))
+local last = redis.call('LINDEX', key, '-1')
+if not log_formats[#last] then return { err = 'WRONGTYPE the key holds a list that is not a limit\\'s' } end
+log.newest, log.total = log_unpack(last)
 if log.newest > now and booked < log.newest then
 if writable then
 local length = redis.call('LLEN', key)
 local from = log_search(key, 1, length, function(at) return at > now end)
 redis.call('LTRIM', key, '0', from - 1)
 redis.call('RPUSH', key, log_pack(now, log.total))
+redis.call('LSET', key, '0', log_pack(0, gone))
 redis.call('PEXPIRE', key, window + 5000)
 if from == 1 then log.oldest, log.oldest_total = now, log.total end
 end
@@ -435,7 +441,7 @@ return { wait, remaining, reset }`,
 
 export const consume: Script = {
   name: 'consume',
-  sha1: '4ec950075e1ac3ae82a60a40c4d942c3be5a164a',
+  sha1: 'f30dddc9f3e72a5bd7b7b4150f5e59ddd0555add',
   source: `local function now_ms(given)
 if given ~= '' then return tonumber(given) end
 local time = redis.call('TIME')
@@ -580,6 +586,9 @@ elseif #value ~= 24 then
 errors[i] = 'WRONGTYPE the key holds a value that is not a limit\\'s'
 else
 at[i], x[i], y[i] = struct.unpack('<ddd', value)
+if math.floor(at[i]) ~= at[i] or math.abs(at[i]) > 9007199254740992 or not (x[i] >= 0 and y[i] >= 0) then
+errors[i] = 'WRONGTYPE the key holds a value that is not a limit\\'s'
+end
 end
 end
 if #missing == 0 or redis.call('EXISTS', unpack(missing)) == 0 then return end
@@ -635,13 +644,16 @@ end
 local booked, gone = log_unpack(head[1])
 local log = { gone = gone, booked = booked, first = 1 }
 log.oldest, log.oldest_total = log_unpack(head[2])
-log.newest, log.total = log_unpack(redis.call('LINDEX', key, '-1'))
+local last = redis.call('LINDEX', key, '-1')
+if not log_formats[#last] then return { err = 'WRONGTYPE the key holds a list that is not a limit\\'s' } end
+log.newest, log.total = log_unpack(last)
 if log.newest > now and booked < log.newest then
 if writable then
 local length = redis.call('LLEN', key)
 local from = log_search(key, 1, length, function(at) return at > now end)
 redis.call('LTRIM', key, '0', from - 1)
 redis.call('RPUSH', key, log_pack(now, log.total))
+redis.call('LSET', key, '0', log_pack(0, gone))
 redis.call('PEXPIRE', key, window + 5000)
 if from == 1 then log.oldest, log.oldest_total = now, log.total end
 end
@@ -867,7 +879,7 @@ return out`,
 
 export const reset: Script = {
   name: 'reset',
-  sha1: '1e7695a894217e5af8abf1256b46ff624dae2c02',
+  sha1: '089e4d59d4e606ee80ad06a08e341444d9489b09',
   source: `local function now_ms(given)
 if given ~= '' then return tonumber(given) end
 local time = redis.call('TIME')
@@ -930,6 +942,9 @@ elseif #value ~= 24 then
 errors[i] = 'WRONGTYPE the key holds a value that is not a limit\\'s'
 else
 at[i], x[i], y[i] = struct.unpack('<ddd', value)
+if math.floor(at[i]) ~= at[i] or math.abs(at[i]) > 9007199254740992 or not (x[i] >= 0 and y[i] >= 0) then
+errors[i] = 'WRONGTYPE the key holds a value that is not a limit\\'s'
+end
 end
 end
 if #missing == 0 or redis.call('EXISTS', unpack(missing)) == 0 then return end
@@ -1090,13 +1105,16 @@ end
 local booked, gone = log_unpack(head[1])
 local log = { gone = gone, booked = booked, first = 1 }
 log.oldest, log.oldest_total = log_unpack(head[2])
-log.newest, log.total = log_unpack(redis.call('LINDEX', key, '-1'))
+local last = redis.call('LINDEX', key, '-1')
+if not log_formats[#last] then return { err = 'WRONGTYPE the key holds a list that is not a limit\\'s' } end
+log.newest, log.total = log_unpack(last)
 if log.newest > now and booked < log.newest then
 if writable then
 local length = redis.call('LLEN', key)
 local from = log_search(key, 1, length, function(at) return at > now end)
 redis.call('LTRIM', key, '0', from - 1)
 redis.call('RPUSH', key, log_pack(now, log.total))
+redis.call('LSET', key, '0', log_pack(0, gone))
 redis.call('PEXPIRE', key, window + 5000)
 if from == 1 then log.oldest, log.oldest_total = now, log.total end
 end
@@ -1254,7 +1272,10 @@ table.insert(moved[process], number .. ':' .. string.format('%.0f', wait))
 end
 state.save()
 if #waiting > 0 then redis.call('PEXPIREAT', list, expires_at(waiting[#waiting].turn - now)) end
-for _, process in ipairs(processes) do redis.call('PUBLISH', channel .. process, table.concat(moved[process], ' ')) end
+for _, process in ipairs(processes) do
+local ear = channel .. process
+redis.call('PUBLISH', ear, table.concat(moved[process], ' '))
+end
 end
 local clock = ARGV[1]
 local now = now_ms(clock)
@@ -1273,7 +1294,7 @@ end`,
 
 export const settle: Script = {
   name: 'settle',
-  sha1: '389d2bae415c39cf442c2b1037caccfa5aa56d43',
+  sha1: '08f7f6f9c39bfbbca9f2f9aafe7b3a16c079a5d1',
   source: `local function now_ms(given)
 if given ~= '' then return tonumber(given) end
 local time = redis.call('TIME')
@@ -1336,6 +1357,9 @@ elseif #value ~= 24 then
 errors[i] = 'WRONGTYPE the key holds a value that is not a limit\\'s'
 else
 at[i], x[i], y[i] = struct.unpack('<ddd', value)
+if math.floor(at[i]) ~= at[i] or math.abs(at[i]) > 9007199254740992 or not (x[i] >= 0 and y[i] >= 0) then
+errors[i] = 'WRONGTYPE the key holds a value that is not a limit\\'s'
+end
 end
 end
 if #missing == 0 or redis.call('EXISTS', unpack(missing)) == 0 then return end
@@ -1496,13 +1520,16 @@ end
 local booked, gone = log_unpack(head[1])
 local log = { gone = gone, booked = booked, first = 1 }
 log.oldest, log.oldest_total = log_unpack(head[2])
-log.newest, log.total = log_unpack(redis.call('LINDEX', key, '-1'))
+local last = redis.call('LINDEX', key, '-1')
+if not log_formats[#last] then return { err = 'WRONGTYPE the key holds a list that is not a limit\\'s' } end
+log.newest, log.total = log_unpack(last)
 if log.newest > now and booked < log.newest then
 if writable then
 local length = redis.call('LLEN', key)
 local from = log_search(key, 1, length, function(at) return at > now end)
 redis.call('LTRIM', key, '0', from - 1)
 redis.call('RPUSH', key, log_pack(now, log.total))
+redis.call('LSET', key, '0', log_pack(0, gone))
 redis.call('PEXPIRE', key, window + 5000)
 if from == 1 then log.oldest, log.oldest_total = now, log.total end
 end
@@ -1660,7 +1687,10 @@ table.insert(moved[process], number .. ':' .. string.format('%.0f', wait))
 end
 state.save()
 if #waiting > 0 then redis.call('PEXPIREAT', list, expires_at(waiting[#waiting].turn - now)) end
-for _, process in ipairs(processes) do redis.call('PUBLISH', channel .. process, table.concat(moved[process], ' ')) end
+for _, process in ipairs(processes) do
+local ear = channel .. process
+redis.call('PUBLISH', ear, table.concat(moved[process], ' '))
+end
 end
 local clock = ARGV[1]
 local now = now_ms(clock)
@@ -1686,7 +1716,7 @@ end`,
 
 export const unbook: Script = {
   name: 'unbook',
-  sha1: '8b751f830c6309086f9427b88af3dc585d776c93',
+  sha1: '159f463bcff76518d16967339c61fb769357d0ff',
   source: `local function now_ms(given)
 if given ~= '' then return tonumber(given) end
 local time = redis.call('TIME')
@@ -1749,6 +1779,9 @@ elseif #value ~= 24 then
 errors[i] = 'WRONGTYPE the key holds a value that is not a limit\\'s'
 else
 at[i], x[i], y[i] = struct.unpack('<ddd', value)
+if math.floor(at[i]) ~= at[i] or math.abs(at[i]) > 9007199254740992 or not (x[i] >= 0 and y[i] >= 0) then
+errors[i] = 'WRONGTYPE the key holds a value that is not a limit\\'s'
+end
 end
 end
 if #missing == 0 or redis.call('EXISTS', unpack(missing)) == 0 then return end
@@ -1909,13 +1942,16 @@ end
 local booked, gone = log_unpack(head[1])
 local log = { gone = gone, booked = booked, first = 1 }
 log.oldest, log.oldest_total = log_unpack(head[2])
-log.newest, log.total = log_unpack(redis.call('LINDEX', key, '-1'))
+local last = redis.call('LINDEX', key, '-1')
+if not log_formats[#last] then return { err = 'WRONGTYPE the key holds a list that is not a limit\\'s' } end
+log.newest, log.total = log_unpack(last)
 if log.newest > now and booked < log.newest then
 if writable then
 local length = redis.call('LLEN', key)
 local from = log_search(key, 1, length, function(at) return at > now end)
 redis.call('LTRIM', key, '0', from - 1)
 redis.call('RPUSH', key, log_pack(now, log.total))
+redis.call('LSET', key, '0', log_pack(0, gone))
 redis.call('PEXPIRE', key, window + 5000)
 if from == 1 then log.oldest, log.oldest_total = now, log.total end
 end
@@ -2073,7 +2109,10 @@ table.insert(moved[process], number .. ':' .. string.format('%.0f', wait))
 end
 state.save()
 if #waiting > 0 then redis.call('PEXPIREAT', list, expires_at(waiting[#waiting].turn - now)) end
-for _, process in ipairs(processes) do redis.call('PUBLISH', channel .. process, table.concat(moved[process], ' ')) end
+for _, process in ipairs(processes) do
+local ear = channel .. process
+redis.call('PUBLISH', ear, table.concat(moved[process], ' '))
+end
 end
 local key, list = KEYS[1], KEYS[2]
 local clock = ARGV[1]

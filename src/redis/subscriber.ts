@@ -1,5 +1,6 @@
 import type { RedisClient } from './client.js'
-import { type Listening, listeningOf, type OpenListening } from './listening.js'
+import type { Listening, OpenListening } from './listening.js'
+import { listeningOf } from './listening-of.js'
 
 /** How long a channel is still heard after the last one let it go: who waits again soon need not subscribe again. */
 const LINGER_MS = 10_000

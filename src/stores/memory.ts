@@ -34,6 +34,8 @@ interface Measured {
  */
 export class MemoryStore implements Store {
   readonly clock: Clock
+  /** When it was last asked, by its clock: reading the clock takes longer than deciding does. */
+  decidedAt = 0
   readonly #sweeper: Sweeper
   readonly #tables = new Map<string, MemoryTable>()
   readonly #known = new WeakMap<Limit, MemoryTable[]>()
@@ -133,7 +135,8 @@ export class MemoryStore implements Store {
   }
 
   #now(): number {
-    return Math.floor(this.clock.now())
+    this.decidedAt = Math.floor(this.clock.now())
+    return this.decidedAt
   }
 
   /** What `consume` does for several charges, without what only they need: most traffic comes this way. */

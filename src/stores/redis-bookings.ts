@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { canBook } from '../algorithms/registry.js'
 import type { Verdict } from '../decision.js'
 import type { ClientPort, RedisClient } from '../redis/client.js'
+import { canListen } from '../redis/listening-of.js'
 import { runScript } from '../redis/run-script.js'
 import { book, unbook } from '../redis/scripts.js'
 import { Subscriber, type Subscription } from '../redis/subscriber.js'
@@ -73,11 +74,13 @@ export class Bookings {
   }
 
   #hold(number: string, waiter: Waiter): void {
+    this.#waiters.set(number, waiter)
+    // Where nothing can be heard, turns stay as they were first booked.
+    if (!canListen(this.client)) return
     this.#subscription ??= Subscriber.of(this.client, 'RedisStore').subscription(`${this.channel}${this.#process}`, {
       hear: text => this.#hear(text),
       live() {},
     })
-    this.#waiters.set(number, waiter)
     this.#subscription.hold()
   }
 

@@ -22,6 +22,9 @@ const plain: Framework<Request, Response> = {
   isGone: req => req.gone ?? false,
   requestHeader: (req, name) => req.headers?.[name],
   responseHeader: (res, name) => res[name],
+  rawResponse: () => {
+    throw new Error('nobody should ask for the response here')
+  },
   decision: req => req.decision,
 }
 

@@ -24,7 +24,7 @@ function ear(client: RedisClient, channel: string) {
 }
 
 const listeners = async () => {
-  const list = (await redis.client().client('LIST', 'TYPE', 'pubsub')) as string
+  const list = (await redis.client().call('CLIENT', 'LIST', 'TYPE', 'pubsub')) as string
   return list.split('\n').filter(Boolean).length
 }
 const publish = (channel: string, text: string) => redis.client().publish(channel, text)
@@ -72,7 +72,7 @@ describe('a subscriber', () => {
     subscription.hold()
     await eventually('live', async () => subscription.live)
     const before = performance.now()
-    await redis.client().client('KILL', 'TYPE', 'pubsub')
+    await redis.client().call('CLIENT', 'KILL', 'TYPE', 'pubsub')
     await eventually('live again', async () => state.lives === 2)
     expect(performance.now() - before).toBeLessThan(300)
     await publish('killed', 'again')
@@ -119,7 +119,7 @@ describe('a subscriber', () => {
     await eventually('live', async () => subscription.live)
     for (const node of cluster.nodes) await node.client().publish('{x}:news', String(node.port))
     await eventually('heard', async () => state.heard.length === 3)
-    await Promise.all(cluster.nodes.map(node => node.client().client('KILL', 'TYPE', 'pubsub')))
+    await Promise.all(cluster.nodes.map(node => node.client().call('CLIENT', 'KILL', 'TYPE', 'pubsub')))
     await eventually('live again', async () => state.lives === 2)
     await client.publish('{x}:news', 'again')
     await eventually('heard', async () => state.heard.at(-1) === 'again')

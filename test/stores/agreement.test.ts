@@ -1,11 +1,14 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import type { Redis } from 'ioredis'
 import { ALGORITHM_NAMES, type AlgorithmName, type Limit, parseLimit } from '../../src/limit.js'
 import type { Charge } from '../../src/store.js'
 import { MemoryStore } from '../../src/stores/memory.js'
 import { RedisStore } from '../../src/stores/redis.js'
 import { ManualClock } from '../../src/testing.js'
+import { forCases } from '../support/cases.js'
 import { type Random, randomFrom } from '../support/random.js'
 import { RedisServer } from '../support/redis-server.js'
+import { randomChange, randomHistory, randomLimit } from '../support/scenario.js'
 import { START } from '../support/stories.js'
 import { expectSameVerdicts } from '../support/verdicts.js'
 
@@ -27,6 +30,56 @@ describe('memory and Redis agree on every field of every verdict', () => {
     '%s (%p): %d random operations',
     (_, algorithms, operations) => compare(algorithms, operations),
     60_000,
+  )
+})
+
+describe('memory and Redis agree on limits of any shape, however far the clock runs back', () => {
+  const idle: { clock: ManualClock; shared: RedisStore }[] = []
+  const bench = () => {
+    const clock = new ManualClock(START)
+    return idle.pop() ?? { clock, shared: new RedisStore(client, { clock, prefix: 'any' }) }
+  }
+  let client: Redis
+  beforeAll(async () => {
+    client = redis.client()
+    // From here on the server knows the script, and carries calls out in the order in which they come.
+    await bench().shared.consume([{ key: 'first', limit: parseLimit({ quota: 1, window: 1 }) }], 1)
+  })
+
+  test.each(ALGORITHM_NAMES)('%s', algorithm =>
+    forCases(800, algorithm, async (random, key) => {
+      const { clock, shared } = bench()
+      clock.set(START)
+      const memory = new MemoryStore({ clock })
+      let limit = randomLimit(algorithm, random)
+      for (const { afterMs, cost } of randomHistory(limit, random, 14)) {
+        clock.advance(afterMs)
+        const charges = [{ key, limit }]
+        const other = Math.min(cost, 1000)
+        switch (random.integer(0, 9)) {
+          case 0:
+            memory.refund(charges, other)
+            await shared.refund(charges, other)
+            break
+          case 1:
+            memory.charge(charges, other)
+            await shared.charge(charges, other)
+            break
+          case 2:
+            if (!isBucket(algorithm)) limit = randomChange(limit, random)
+        }
+        const [foreseen, verdicts, now] = await Promise.all([
+          shared.peek(charges, cost),
+          shared.consume(charges, cost),
+          shared.consume(charges, 0),
+        ])
+        expectSameVerdicts(foreseen, memory.peek(charges, cost))
+        expectSameVerdicts(verdicts, memory.consume(charges, cost))
+        expectSameVerdicts(now, memory.consume(charges, 0))
+      }
+      memory.close()
+      idle.push({ clock, shared })
+    }),
   )
 })
 
@@ -113,8 +166,7 @@ function randomLimits(algorithms: readonly AlgorithmName[], phase: number, rando
   return algorithms.map((algorithm, i) => {
     const window = [30_000, 60_000, 60_007, 3_600_000][Math.floor(phase / 3) % 4]
     const name = `${i}-${Math.floor(phase / 3)}`
-    const bucket = algorithm === 'token-bucket' || algorithm === 'leaky-bucket'
-    if (!bucket) return parseLimit({ quota: random.pick([0, 1, 2, 3, 7, 50]), window, algorithm, name })
+    if (!isBucket(algorithm)) return parseLimit({ quota: random.pick([0, 1, 2, 3, 7, 50]), window, algorithm, name })
     const quota = [random.pick([0, 1, 2, 3]), random.integer(3, 10), random.integer(10, 50)][phase % 3]
     const burst = random.integer(0, 1) ? random.integer(1, 20) : undefined
     return parseLimit({ quota, window, algorithm, burst, name })
@@ -141,4 +193,8 @@ function randomStep({ windowMs, quota }: Limit, random: Random): number {
 
 function randomCost({ quota }: Limit, random: Random): number {
   return random.pick([1, 1, 1, 1, 2, 3, 0, random.integer(0, quota + 2)])
+}
+
+function isBucket(algorithm: AlgorithmName): boolean {
+  return algorithm === 'token-bucket' || algorithm === 'leaky-bucket'
 }

@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals'
 import { PolicyError } from '../../src/errors.js'
-import { Alarm } from '../../src/shared/alarm.js'
-import { type Patience, patienceOf, Wait } from '../../src/shared/wait.js'
+import { Alarm } from '../../src/waiting/alarm.js'
+import { type Patience, patienceOf, Wait } from '../../src/waiting/wait.js'
 
 const FOREVER: Patience = { timeoutMs: Number.POSITIVE_INFINITY, signal: undefined }
 const late = () => new Error('late')

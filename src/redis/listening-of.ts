@@ -1,0 +1,19 @@
+import { PolicyError, shown } from '../errors.js'
+import type { RedisClient } from './client.js'
+import { ioredisListening, isIoredisListener } from './ioredis-listening.js'
+import type { OpenListening } from './listening.js'
+import { isNodeRedisListener, nodeRedisListening } from './node-redis-listening.js'
+
+/** Whether `listeningOf` knows how. Not so for a sentinel of node-redis, which gives no connection away. */
+export function canListen(client: RedisClient): boolean {
+  return isIoredisListener(client) || isNodeRedisListener(client)
+}
+
+/** How to listen beside this client. Throws `PolicyError` for a client of a shape that is not known; `user` names who was given it. */
+export function listeningOf(client: RedisClient, user: string): OpenListening {
+  if (isIoredisListener(client)) return ioredisListening(client)
+  if (isNodeRedisListener(client)) return nodeRedisListening(client)
+  throw new PolicyError(
+    `${user}: client ${shown(client)} has no duplicate(): expected a client of ioredis, like new Redis(), or of node-redis, like createClient()`,
+  )
+}
