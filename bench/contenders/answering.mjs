@@ -1,0 +1,18 @@
+/**
+ * Answers the questions of the process that started this one, one at a time, until that process lets go.
+ *
+ * @param {Record<string, (details: any) => unknown>} questions
+ */
+export function answer(questions) {
+  process.on('message', async (/** @type {{ question: string, details: unknown }} */ { question, details }) => {
+    try {
+      process.send?.({ answer: await questions[question](details) })
+    } catch (error) {
+      process.send?.({ error: error instanceof Error ? error.stack : String(error) })
+    }
+  })
+  process.on('disconnect', () => process.exit())
+}
+
+/** What this process is to be, as its parent wants it. */
+export const setup = JSON.parse(process.argv[2] ?? '{}')

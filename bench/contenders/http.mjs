@@ -1,0 +1,77 @@
+// A web service that says hello, bare or behind one of the limiters; headers on, as the limiter's own README installs it.
+import { once } from 'node:events'
+import { Redis } from 'ioredis'
+import { answer, setup } from './answering.mjs'
+import { PLENTY, WINDOW_MS } from './traffic.mjs'
+
+const { framework, limiter, redisPort, quota = PLENTY } = setup
+const client = redisPort ? new Redis({ port: redisPort }) : undefined
+const window = { limit: quota, windowMs: WINDOW_MS }
+
+/** @type {Record<string, () => Promise<unknown>>} */
+const middlewares = {
+  async 'express spillway'() {
+    const { rateLimit } = await import('../../dist/esm/adapters/express.js')
+    return rateLimit({ ...window, algorithm: 'fixed-window', store: await ourStore() })
+  },
+
+  async 'express express-rate-limit'() {
+    const { rateLimit } = await import('express-rate-limit')
+    const headers = { standardHeaders: 'draft-8', legacyHeaders: true }
+    if (!client) return rateLimit({ ...window, ...headers })
+    const { RedisStore } = await import('rate-limit-redis')
+    const sendCommand = (/** @type {string[]} */ ...[command, ...args]) => client.call(command, ...args)
+    return rateLimit({ ...window, ...headers, store: new RedisStore({ sendCommand }) })
+  },
+
+  async 'koa spillway'() {
+    const { rateLimit } = await import('../../dist/esm/adapters/koa.js')
+    return rateLimit({ ...window, algorithm: 'fixed-window', store: await ourStore() })
+  },
+
+  async 'koa koa-ratelimit'() {
+    const { default: ratelimit } = await import('koa-ratelimit')
+    const db = client ? { driver: 'redis', db: client } : { driver: 'memory', db: new Map() }
+    return ratelimit({ ...db, max: quota, duration: WINDOW_MS })
+  },
+}
+
+async function ourStore() {
+  if (!client) return undefined
+  const { RedisStore } = await import('../../dist/esm/index.js')
+  return new RedisStore(client)
+}
+
+/** @type {Record<string, (middleware: any) => Promise<import('node:http').RequestListener>>} */
+const frameworks = {
+  async express(middleware) {
+    const { default: express } = await import('express')
+    const app = express()
+    if (middleware) app.use(middleware)
+    return app.get('/', (_req, res) => void res.send('hello'))
+  },
+
+  async koa(middleware) {
+    const { default: Koa } = await import('koa')
+    const app = new Koa()
+    if (middleware) app.use(middleware)
+    app.use(ctx => {
+      ctx.body = 'hello'
+    })
+    return app.callback()
+  },
+}
+
+const { createServer } = await import('node:http')
+const server = createServer(await frameworks[framework](await middlewares[`${framework} ${limiter}`]?.()))
+server.listen(0)
+await once(server, 'listening')
+
+answer({
+  port: () => /** @type {import('node:net').AddressInfo} */ (server.address()).port,
+  /** Time of its processor so far, µs. */
+  cpu() {
+    const { user, system } = process.cpuUsage()
+    return user + system
+  },
+})

@@ -1,0 +1,78 @@
+// Clients of a web service, leaner than any HTTP client: on two cores a heavy one would measure itself. Every connection has one
+// request under way, keeps open, and comes from an address of its own where the system has so many (127.0.0.0/8 on Linux).
+import { once } from 'node:events'
+import { connect } from 'node:net'
+import { platform } from 'node:os'
+import { answer, setup } from './answering.mjs'
+
+const REQUEST = Buffer.from('GET / HTTP/1.1\r\nHost: localhost\r\n\r\n')
+const END = Buffer.from('\r\n\r\n')
+const OK = Buffer.from('HTTP/1.1 200 ')
+const BODY = 'hello'
+const { connections } = setup
+
+let requests = 0
+let most = 0
+let running = false
+
+/**
+ * Asks again and again, until it shall stop.
+ *
+ * @param {import('node:net').Socket} socket
+ */
+function ask(socket) {
+  return new Promise((resolve, reject) => {
+    /** @type {Buffer} */
+    let rest = Buffer.alloc(0)
+    const settle = () => socket.off('data', onData).off('close', onClose)
+    const onClose = () => reject(new Error('the service closed a connection'))
+    const onData = (/** @type {Buffer} */ data) => {
+      rest = rest.length === 0 ? data : Buffer.concat([rest, data])
+      const end = rest.indexOf(END)
+      if (end < 0 || rest.length < end + END.length + BODY.length) return
+      if (rest.compare(OK, 0, OK.length, 0, OK.length) !== 0 || rest.length !== end + END.length + BODY.length) {
+        settle()
+        reject(new Error(`the service said: ${rest}`))
+        return
+      }
+      rest = Buffer.alloc(0)
+      if (++requests >= most) running = false
+      if (running) socket.write(REQUEST)
+      else resolve(settle())
+    }
+    socket.on('data', onData).on('close', onClose)
+    socket.write(REQUEST)
+  })
+}
+
+answer({
+  /** For so long, or so many requests. */
+  async load({ port, ms, count }) {
+    const sockets = Array.from({ length: connections }, (_, i) =>
+      connect({
+        port,
+        host: '127.0.0.1',
+        noDelay: true,
+        localAddress: platform() === 'linux' ? `127.0.0.${i + 2}` : undefined,
+      }),
+    )
+    await Promise.all(sockets.map(socket => once(socket, 'connect')))
+    requests = 0
+    most = count ?? Number.POSITIVE_INFINITY
+    running = true
+    const cpu = process.cpuUsage()
+    const startedAt = performance.now()
+    const timer =
+      ms === undefined
+        ? undefined
+        : setTimeout(() => {
+            running = false
+          }, ms)
+    await Promise.all(sockets.map(ask))
+    clearTimeout(timer)
+    const { user, system } = process.cpuUsage(cpu)
+    const tookMs = performance.now() - startedAt
+    for (const socket of sockets) socket.destroy()
+    return { requests, ms: tookMs, cpuUs: user + system }
+  },
+})

@@ -1,0 +1,123 @@
+// Contenders on Redis, each with a number of decisions in flight.
+import { Redis } from 'ioredis'
+import { RedisStore as PeerStore } from 'rate-limit-redis'
+import { RateLimiterRedis } from 'rate-limiter-flexible'
+import { RateLimiter, RedisStore } from '../../dist/esm/index.js'
+import { answer, setup } from './answering.mjs'
+import { policyOf } from './policy.mjs'
+import { clients, PLENTY, WINDOW_MS } from './traffic.mjs'
+
+/**
+ * Decides for a key: true if it passed.
+ *
+ * @typedef {(key: string) => Promise<boolean>} Decide
+ * @type {Record<string, (client: Redis, quota: number, algorithm?: any) => Decide | Promise<Decide>>}
+ */
+const contenders = {
+  spillway(client, quota, algorithm) {
+    const policy = policyOf(quota, algorithm)
+    // Under load of this kind a decision may take longer than the default, and would be answered without Redis.
+    const limiter = new RateLimiter({
+      policy,
+      store: new RedisStore(client),
+      deadline: '10s',
+      onStoreFailure: 'closed',
+    })
+    return async key => {
+      const { allowed, source } = await limiter.consume(key)
+      if (source === 'closed') throw new Error('a decision was not made by Redis')
+      return allowed
+    }
+  },
+
+  // Not a limiter: the least that counting in Redis takes, one command a request.
+  'bare INCR'(client, quota) {
+    return async key => (await client.incr(key)) <= quota
+  },
+
+  async 'rate-limit-redis'(client, quota) {
+    const sendCommand = (/** @type {string[]} */ ...[command, ...args]) => client.call(command, ...args)
+    const store = new PeerStore({ sendCommand })
+    await store.init({ windowMs: WINDOW_MS })
+    return async key => (await store.increment(key)).totalHits <= quota
+  },
+
+  'rate-limiter-flexible'(client, quota) {
+    const limiter = new RateLimiterRedis({ storeClient: client, points: quota, duration: WINDOW_MS / 1000 })
+    return async key => {
+      try {
+        await limiter.consume(key)
+        return true
+      } catch (denial) {
+        if (denial instanceof Error) throw denial
+        return false
+      }
+    }
+  },
+}
+
+const { contender, algorithm, port, inFlight, keys: keyCount } = setup
+const client = new Redis({ port, enableAutoPipelining: false })
+const keys = clients(keyCount)
+const decide = await contenders[contender](client, PLENTY, algorithm)
+
+/** One in so many decisions is timed when many are in flight: reading the clock twice for each would slow down the fastest most. */
+const TIMED_ONE_IN = inFlight === 1 ? 1 : 16
+const latencies = new Float64Array(1 << 18)
+let timed = 0
+let decisions = 0
+let passed = 0
+let running = false
+let at = 0
+
+async function work() {
+  let until = TIMED_ONE_IN
+  while (running) {
+    const key = keys[at]
+    at = at + 1 === keys.length ? 0 : at + 1
+    if (--until > 0) {
+      if (await decide(key)) passed++
+    } else {
+      until = TIMED_ONE_IN
+      const askedAt = performance.now()
+      if (await decide(key)) passed++
+      latencies[timed++ & (latencies.length - 1)] = performance.now() - askedAt
+    }
+    decisions++
+  }
+}
+
+answer({
+  /** How many of 30 pass at quota 10, for each of two keys. */
+  async check() {
+    const decide = await contenders[contender](client, 10, algorithm)
+    const passed = []
+    for (const key of ['a', 'b']) {
+      let count = 0
+      for (let i = 0; i < 30; i++) if (await decide(key)) count++
+      passed.push(count)
+    }
+    return passed
+  },
+
+  /** Every key once. */
+  async fill() {
+    for (let from = 0; from < keys.length; from += 512) await Promise.all(keys.slice(from, from + 512).map(decide))
+  },
+
+  async run({ ms }) {
+    timed = decisions = passed = 0
+    running = true
+    const cpu = process.cpuUsage()
+    const startedAt = performance.now()
+    setTimeout(() => {
+      running = false
+    }, ms)
+    await Promise.all(Array.from({ length: inFlight }, work))
+    const tookMs = performance.now() - startedAt
+    const { user, system } = process.cpuUsage(cpu)
+    const sorted = latencies.slice(0, Math.min(timed, latencies.length)).sort()
+    const percentile = (/** @type {number} */ share) => sorted[Math.floor((sorted.length - 1) * share)]
+    return { decisions, passed, ms: tookMs, p50: percentile(0.5), p99: percentile(0.99), cpuUs: user + system }
+  },
+})

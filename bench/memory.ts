@@ -1,0 +1,111 @@
+// Decisions a second in one process, against the peers' stores in memory and against a bare Map.
+import type { Claim } from './contest/claim.js'
+import { type Contender, withProcess } from './contest/contender.js'
+import { contest, type Turns } from './contest/contest.js'
+import type { Effort } from './contest/effort.js'
+import { figure, spread } from './contest/figure.js'
+import { medianOf, ratio } from './contest/median.js'
+import { progress } from './contest/progress.js'
+import { type Report, runAlone } from './contest/report.js'
+import type { Table } from './contest/table.js'
+
+interface Turn {
+  readonly decisions: number
+  readonly passed: number
+  readonly ms: number
+}
+
+const ALGORITHMS = ['fixed-window', 'token-bucket', 'sliding-window', 'sliding-counter', 'leaky-bucket']
+const ERL = 'express-rate-limit'
+const RLF = 'rate-limiter-flexible'
+const STORE = 'spillway store fixed-window, synchronous'
+const MAP = 'bare Map'
+const AWAITED = ['spillway fixed-window', 'spillway token-bucket', 'spillway sliding-window']
+
+const perSecond = ({ decisions, ms }: Turn) => (decisions / ms) * 1000
+
+export async function memory(effort: Effort): Promise<Report> {
+  await check()
+  const hot = await measure('one hot key', effort)
+  const many = await measure('100 000 keys', effort)
+  const denied = await measure('denied', effort)
+  return {
+    title: 'Decisions in memory',
+    method:
+      'Decisions one after another in one process: `RateLimiter.consume`, `MemoryStore.increment` of express-rate-limit and ' +
+      '`RateLimiterMemory.consume` of rate-limiter-flexible, each awaited and its answer looked at; the synchronous ' +
+      '`MemoryStore.consume` against a bare `Map` of counters (get, compare `Date.now()` with the end of the window, count). The peers count ' +
+      'fixed windows, so that fixed-window is compared.',
+    tables: [table('one hot key', hot), table('100 000 keys', many), table('denied, one hot key', denied)],
+    claims: [...claims('one hot key', hot), ...claims('100 000 keys', many), ...denials(denied)],
+  }
+}
+
+function contenders(traffic: string): Contender[] {
+  const one = (name: string, setup: object): Contender => ({ name, file: 'memory.mjs', setup: { ...setup, traffic } })
+  return [
+    ...ALGORITHMS.map(algorithm => one(`spillway ${algorithm}`, { contender: 'spillway', algorithm })),
+    ...[ERL, RLF].map(name => one(name, { contender: name })),
+    one(STORE, { contender: 'spillway store', algorithm: 'fixed-window' }),
+    one(MAP, { contender: MAP }),
+  ]
+}
+
+async function check(): Promise<void> {
+  progress('in memory: does every contender limit?')
+  for (const contender of contenders('one hot key')) {
+    const passed = await withProcess(contender, child => child.ask<number[]>('check'))
+    if (passed.some(count => count !== 10)) {
+      throw new Error(`${contender.name} let ${passed} of 30 pass at quota 10`)
+    }
+  }
+}
+
+async function measure(traffic: string, effort: Effort): Promise<Turns<Turn>> {
+  progress(`in memory: ${traffic}`)
+  return contest<Turn>(contenders(traffic), effort, {
+    warmUp: child => child.ask('run', { ms: 400 }),
+    turn: async child => {
+      const turn = await child.ask<Turn>('run', { ms: 300 * effort.stretch })
+      const expected = traffic === 'denied' ? 0 : turn.decisions
+      if (turn.passed !== expected) throw new Error(`${child.contender.name}: ${turn.passed} passed, not ${expected}`)
+      return turn
+    },
+  })
+}
+
+function table(caption: string, turns: Turns<Turn>): Table {
+  return {
+    caption: `In memory, ${caption}`,
+    head: ['contender', 'decisions/s', `÷ ${ERL}`, `÷ ${RLF}`, '÷ bare Map'],
+    rows: [...turns.keys()].map(name => [
+      name,
+      figure(medianOf(turns, name, perSecond).value),
+      ...[ERL, RLF, MAP].map(reference =>
+        name === reference ? '1' : spread(ratio(turns, name, reference, perSecond)),
+      ),
+    ]),
+  }
+}
+
+function claims(traffic: string, turns: Turns<Turn>): Claim[] {
+  const bound = 'at least'
+  return [
+    ...AWAITED.flatMap((name): Claim[] => [
+      { text: `${name}, ${traffic}: ÷ ${ERL}`, bound, target: 1, measured: ratio(turns, name, ERL, perSecond) },
+      { text: `${name}, ${traffic}: ÷ ${RLF}`, bound, target: 1.5, measured: ratio(turns, name, RLF, perSecond) },
+    ]),
+    { text: `${STORE}, ${traffic}: ÷ bare Map`, bound, target: 0.7, measured: ratio(turns, STORE, MAP, perSecond) },
+  ]
+}
+
+function denials(turns: Turns<Turn>): Claim[] {
+  return AWAITED.map(name => ({
+    text: `${name}, denied: ÷ ${RLF}`,
+    bound: 'at least',
+    target: 5,
+    measured: ratio(turns, name, RLF, perSecond),
+  }))
+}
+
+await runAlone(import.meta, memory)

@@ -1,0 +1,189 @@
+// Decisions on Redis with 1, 64 and 512 in flight: how many a second, how long each takes, and what they cost the server.
+import { RedisServer } from '../test/support/redis-server.js'
+import type { Claim } from './contest/claim.js'
+import { type Contender, withProcess } from './contest/contender.js'
+import { contest, type Turns } from './contest/contest.js'
+import type { Effort } from './contest/effort.js'
+import { figure, spread } from './contest/figure.js'
+import { medianOf, ratio } from './contest/median.js'
+import { progress } from './contest/progress.js'
+import { readWork } from './contest/redis-meter.js'
+import { type Report, runAlone } from './contest/report.js'
+import type { Table } from './contest/table.js'
+
+interface Run {
+  readonly decisions: number
+  readonly passed: number
+  readonly ms: number
+  readonly p50: number
+  readonly p99: number
+  readonly cpuUs: number
+}
+
+/** A run, and what it cost the server, for each decision. */
+interface Turn extends Run {
+  readonly redisCpu: number
+  readonly bytes: number
+  readonly commands: number
+  /** What travelled: scripts, or single commands. */
+  readonly calls: number
+}
+
+const KEYS = 10_000
+const INCR = 'bare INCR'
+const RLF = 'rate-limiter-flexible'
+const FIXED = 'spillway fixed-window'
+const OTHERS = ['spillway token-bucket', 'spillway sliding-window']
+
+const perSecond = ({ decisions, ms }: Turn) => (decisions / ms) * 1000
+const redisCpu = (turn: Turn) => turn.redisCpu
+
+export async function redis(effort: Effort): Promise<Report> {
+  const server = await RedisServer.start()
+  try {
+    await check(server)
+    const one = await measure(server, 1, effort)
+    const some = await measure(server, 64, effort)
+    const many = await measure(server, 512, effort)
+    return {
+      title: 'Decisions on Redis',
+      method:
+        `One process, one connection, ${figure(KEYS)} keys in an order without pattern, all allowed. "bare INCR" is \`incr\` of ioredis, without ` +
+        'auto-pipelining, and limits nothing; rate-limit-redis is asked by its `increment`, the limiters by `consume`. The server and the ' +
+        'client run on the same machine. Redis CPU, bytes and commands are what INFO counted during the turn, divided by the ' +
+        'decisions; commands include those within scripts, calls are what the client sent.',
+      tables: [table(1, one), table(64, some), table(512, many)],
+      claims: claims(one, some, many),
+    }
+  } finally {
+    await server.stop()
+  }
+}
+
+function contenders(server: RedisServer, inFlight: number): Contender[] {
+  const one = (name: string, contender: string, algorithm?: string): Contender => ({
+    name,
+    file: 'redis.mjs',
+    setup: { contender, algorithm, port: server.port, inFlight, keys: KEYS },
+  })
+  return [
+    one(INCR, INCR),
+    ...['fixed-window', 'token-bucket', 'sliding-window', 'sliding-counter'].map(algorithm =>
+      one(`spillway ${algorithm}`, 'spillway', algorithm),
+    ),
+    one(RLF, RLF),
+    one('rate-limit-redis', 'rate-limit-redis'),
+  ]
+}
+
+async function check(server: RedisServer): Promise<void> {
+  progress('on Redis: does every contender limit?')
+  const client = server.client()
+  for (const contender of contenders(server, 1)) {
+    await client.flushall()
+    const passed = await withProcess(contender, child => child.ask<number[]>('check'))
+    if (passed.some(count => count !== 10)) throw new Error(`${contender.name} let ${passed} of 30 pass at quota 10`)
+  }
+  client.disconnect()
+}
+
+async function measure(server: RedisServer, inFlight: number, effort: Effort): Promise<Turns<Turn>> {
+  progress(`on Redis: ${inFlight} in flight`)
+  const client = server.client()
+  await client.flushall()
+  const turns = await contest<Turn>(contenders(server, inFlight), effort, {
+    warmUp: async child => {
+      await child.ask('fill')
+      await child.ask('run', { ms: 400 })
+    },
+    turn: async child => {
+      const before = await readWork(client)
+      const run = await child.ask<Run>('run', { ms: 800 * effort.stretch })
+      const after = await readWork(client)
+      if (run.passed !== run.decisions)
+        throw new Error(`${child.contender.name}: ${run.decisions - run.passed} were denied`)
+      const sent = child.contender.name === INCR ? 'incr' : 'evalsha'
+      return {
+        ...run,
+        redisCpu: (after.cpuUs - before.cpuUs) / run.decisions,
+        bytes: (after.bytes - before.bytes) / run.decisions,
+        commands: (after.commands - before.commands) / run.decisions,
+        calls: (after.calls(sent) - before.calls(sent)) / run.decisions,
+      }
+    },
+  })
+  client.disconnect()
+  return turns
+}
+
+function table(inFlight: number, turns: Turns<Turn>): Table {
+  return {
+    caption: `On Redis, ${inFlight} in flight`,
+    head: [
+      'contender',
+      'decisions/s',
+      `÷ ${INCR}`,
+      `÷ ${RLF}`,
+      'p50 ms',
+      'p99 ms',
+      'Redis CPU µs',
+      `÷ ${INCR}`,
+      'client CPU µs',
+      'bytes',
+      'commands',
+      'calls',
+    ],
+    rows: [...turns.keys()].map(name => {
+      const of = (figureOf: (turn: Turn) => number) => figure(medianOf(turns, name, figureOf).value)
+      const against = (reference: string, figureOf: (turn: Turn) => number) =>
+        name === reference ? '1' : spread(ratio(turns, name, reference, figureOf))
+      return [
+        name,
+        of(perSecond),
+        against(INCR, perSecond),
+        against(RLF, perSecond),
+        of(turn => turn.p50),
+        of(turn => turn.p99),
+        of(redisCpu),
+        against(INCR, redisCpu),
+        of(turn => turn.cpuUs / turn.decisions),
+        of(turn => turn.bytes),
+        of(turn => turn.commands),
+        of(turn => turn.calls),
+      ]
+    }),
+  }
+}
+
+function claims(one: Turns<Turn>, some: Turns<Turn>, many: Turns<Turn>): Claim[] {
+  const faster = (turns: Turns<Turn>, name: string, reference: string, target: number, inFlight: number): Claim => ({
+    text: `${name}, ${inFlight} in flight: decisions/s ÷ ${reference}`,
+    bound: 'at least',
+    target,
+    measured: ratio(turns, name, reference, perSecond),
+  })
+  const cheaper = (name: string, target: number): Claim => ({
+    text: `${name}, 512 in flight: Redis CPU a decision ÷ ${INCR}`,
+    bound: 'at most',
+    target,
+    measured: ratio(many, name, INCR, redisCpu),
+  })
+  return [
+    faster(many, FIXED, INCR, 2.5, 512),
+    faster(many, FIXED, RLF, 4, 512),
+    ...OTHERS.map(name => faster(many, name, INCR, 1.2, 512)),
+    cheaper(FIXED, 0.6),
+    ...OTHERS.map(name => cheaper(name, 1.5)),
+    faster(some, FIXED, INCR, 1.1, 64),
+    ...[FIXED, ...OTHERS].map(
+      (name): Claim => ({
+        text: `${name}, 1 in flight: p50 ÷ ${INCR}`,
+        bound: 'at most',
+        target: 1.3,
+        measured: ratio(one, name, INCR, turn => turn.p50),
+      }),
+    ),
+  ]
+}
+
+await runAlone(import.meta, redis)
