@@ -1,7 +1,5 @@
 // What a key costs: bytes in the process, bytes in Redis, and bytes of Redis for each permit of a sliding window.
 import type { Redis } from 'ioredis'
-import { RateLimiter, RedisStore } from '../dist/esm/index.js'
-import { ManualClock } from '../dist/esm/testing.js'
 import { RedisServer } from '../test/support/redis-server.js'
 import { type Claim, single } from './contest/claim.js'
 import { type Contender, withProcess } from './contest/contender.js'
@@ -125,6 +123,9 @@ async function measurePermits(client: Redis): Promise<[Table, Claim[]]> {
 }
 
 async function bytesOfLog(client: Redis, msApart: number): Promise<number> {
+  // Imported now, because before the build there is nothing to import.
+  const { RateLimiter, RedisStore } = await import('../dist/esm/index.js')
+  const { ManualClock } = await import('../dist/esm/testing.js')
   await client.flushall()
   const clock = new ManualClock(Date.now())
   const policy = { quota: PERMITS, window: '10m', algorithm: 'sliding-window' } as const

@@ -88,7 +88,7 @@ local function commit(j, slot, cost)
   local log = logs[slot]
   if log then
     if cost == 0 then return end
-    log_spend(log, now, cost)
+    log_spend(keys[slot], log, now, cost)
     if not expire_at[slot] then changed_logs[#changed_logs + 1] = slot end
   else
     local new_at = next_at[j]

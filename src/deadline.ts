@@ -1,6 +1,9 @@
 import { setImmediate } from 'node:timers'
 import { StoreError } from './errors.js'
 
+/** Longer delays make `setTimeout` fire at once. */
+const LONGEST_MS = 2 ** 31 - 1
+
 interface Pending {
   readonly endsAt: number
   settled: boolean
@@ -17,10 +20,14 @@ export class Deadline {
   #head = 0
   #timer: ReturnType<typeof setTimeout> | undefined
 
-  /** `onLate` is told when an answer comes after its deadline. */
+  /**
+   * `onLate` is told when an answer comes after its deadline; `onSilence` when a deadline passes without one, once for all that
+   * end together.
+   */
   constructor(
     readonly ms: number,
     readonly onLate: () => void = () => {},
+    readonly onSilence: () => void = () => {},
   ) {}
 
   /** What `answer` resolves or rejects with, or a `StoreError` when the time is over; a later answer changes nothing. */
@@ -32,7 +39,8 @@ export class Deadline {
         expire: () => reject(new StoreError(`the store did not answer within ${this.ms} ms`)),
       }
       this.#queue.push(pending)
-      this.#timer ??= this.#startTimer(this.ms)
+      if (this.#timer === undefined) this.#timer = this.#startTimer(this.ms)
+      else if (this.#queue.length === 1) this.#timer.ref?.()
       answer.then(
         value => {
           if (pending.settled) this.onLate()
@@ -51,12 +59,13 @@ export class Deadline {
 
   // A process that was busy for longer than the deadline finds the timer due and the answers unread: they are read first.
   #startTimer(ms: number): ReturnType<typeof setTimeout> {
-    return setTimeout(() => setImmediate(() => this.#expire()), ms)
+    return setTimeout(() => setImmediate(() => this.#expire()), Math.min(ms, LONGEST_MS))
   }
 
   #expire(): void {
     this.#timer = undefined
     const now = performance.now()
+    if (this.#head < this.#queue.length && this.#queue[this.#head].endsAt <= now) this.onSilence()
     for (let pending = this.#queue[this.#head]; pending !== undefined && pending.endsAt <= now; ) {
       pending.settled = true
       pending.expire()
@@ -70,8 +79,11 @@ export class Deadline {
   /** Lets go of what is settled: under load a deadline's worth of it would be a heap of rubbish. */
   #advance(): void {
     while (this.#head < this.#queue.length && this.#queue[this.#head].settled) this.#head++
-    if (this.#head === this.#queue.length) this.#queue.length = 0
-    else if (this.#head < 1024 || this.#head * 2 < this.#queue.length) return
+    if (this.#head === this.#queue.length) {
+      this.#queue.length = 0
+      // The timer stays for the next question, but nobody waits for it now: it keeps no process alive.
+      this.#timer?.unref?.()
+    } else if (this.#head < 1024 || this.#head * 2 < this.#queue.length) return
     else this.#queue.splice(0, this.#head)
     this.#head = 0
   }

@@ -1,6 +1,6 @@
 import { type Clock, monotonicClock } from './clock.js'
 import type { Decision, Verdict } from './decision.js'
-import type { Policy } from './limit.js'
+import { mostOf, type Policy } from './limit.js'
 import type { LimiterKey } from './limiter-key.js'
 import { decide } from './ruling.js'
 import type { Store } from './store.js'
@@ -19,6 +19,8 @@ interface Denial {
  */
 export class DenyCache {
   readonly #denials = new Map<string, Denial>()
+  /** How many of them were of keys by limit, of which a change elsewhere may concern any. */
+  #records = 0
 
   private constructor(
     readonly clock: Clock,
@@ -65,30 +67,36 @@ export class DenyCache {
         break
       }
     }
+    if (typeof key !== 'string') this.#records++
     this.#denials.set(text, { key, policy, decision, deniedAt: this.clock.now() })
   }
 
-  /** Forgets what may no longer hold for this key: with keys of several limits anything may. */
+  /** Forgets what may no longer hold for this key. Where limits have keys of their own, that may be anything. */
   drop(key: LimiterKey): void {
-    if (typeof key === 'string') this.#denials.delete(key)
-    else this.#denials.clear()
+    if (typeof key === 'string' && this.#records === 0) {
+      this.#denials.delete(textOf(key))
+      return
+    }
+    this.#denials.clear()
+    this.#records = 0
   }
 }
 
 const CACHES = new WeakMap<Store, Map<string, DenyCache>>()
 
-// No key of one limiter is a text in one place and a record in another, so the two never meet.
+/** A text for a key, so that a text and a record never meet. */
 function textOf(key: LimiterKey): string {
-  return typeof key === 'string' ? key : JSON.stringify(key)
+  return typeof key === 'string' ? `:${key}` : JSON.stringify(key)
 }
 
-/** The verdict after some time without change; a cost that can never fit stays impossible. */
+/** The verdict after some time without change; a cost that can never fit is impossible. */
 function later(verdict: Verdict, elapsedMs: number, cost: number): Verdict {
-  const { limit, allowed } = verdict
-  const never = !allowed && cost > Math.max(limit.quota, limit.burst)
+  const never = cost > mostOf(verdict.limit)
+  const retryAfterMs = never ? Number.POSITIVE_INFINITY : Math.max(0, verdict.retryAfterMs - elapsedMs)
   return {
     ...verdict,
-    retryAfterMs: never ? Number.POSITIVE_INFINITY : Math.max(0, verdict.retryAfterMs - elapsedMs),
+    allowed: retryAfterMs === 0,
+    retryAfterMs,
     resetAfterMs: Math.max(0, verdict.resetAfterMs - elapsedMs),
   }
 }

@@ -64,12 +64,18 @@ export class FailurePolicy {
     return decide(key, cost, verdicts, allowed ? 'open' : 'closed', true)
   }
 
+  /** units × localShare, rounded down; of 1/n exactly, where the product of floats may fall just short of a whole number. */
+  #partOf(units: number): number {
+    const part = Math.floor(units * this.localShare)
+    return (part + 1) / units <= this.localShare ? part + 1 : part
+  }
+
   /** The part of a limit that one process grants alone: rounded down, at least 1 where the whole is. */
   #shareOf(limit: Limit): Limit {
     if (this.localShare === 1) return limit
     let shared = this.#shared.get(limit)
     if (shared === undefined) {
-      const part = (units: number) => (units === 0 ? 0 : Math.max(1, Math.floor(units * this.localShare)))
+      const part = (units: number) => (units === 0 ? 0 : Math.max(1, this.#partOf(units)))
       shared = Object.freeze({ ...limit, quota: part(limit.quota), burst: part(limit.burst) })
       this.#shared.set(limit, shared)
     }

@@ -23,7 +23,11 @@ export class GuardedStore {
     readonly observer: Observer | undefined,
   ) {
     this.#breaker = breakerOf(store)
-    this.#deadline = new Deadline(deadlineMs, () => this.#breaker.stir())
+    this.#deadline = new Deadline(
+      deadlineMs,
+      () => this.#breaker.stir(),
+      () => this.#breaker.silence(),
+    )
   }
 
   /** A decision: the verdicts at once from a store that is synchronous, else a promise of them. */
@@ -36,7 +40,12 @@ export class GuardedStore {
     } catch (error) {
       return Promise.reject(this.#failed(error))
     }
-    return isPromise(answer) ? this.#hold(answer) : this.#given(answer)
+    if (isPromise(answer)) return this.#hold(answer.then(verdicts => checked(verdicts, charges.length)))
+    try {
+      return this.#given(checked(answer, charges.length))
+    } catch (error) {
+      return Promise.reject(this.#failed(error))
+    }
   }
 
   /** A booking. One that is answered too late is given back. */
@@ -77,6 +86,8 @@ export class GuardedStore {
   }
 
   #hold<T>(answer: Promise<T>): Promise<T> {
+    // A probe's refusal counts however late it is.
+    if (this.#breaker.isOpen) answer.catch(() => this.#breaker.hear(performance.now()))
     return this.#deadline.hold(answer).then(
       value => {
         this.#succeeded()
@@ -101,6 +112,14 @@ export class GuardedStore {
     if (this.#breaker.fail(performance.now())) notify(this.observer, 'breakerOpened', error)
     return error
   }
+}
+
+/** Stores are written by others, too: what is no answer has to count as a failure here, not as a fault of the limiter. */
+function checked(verdicts: readonly Verdict[], count: number): readonly Verdict[] {
+  let valid = Array.isArray(verdicts) && verdicts.length === count
+  for (let i = 0; valid && i < count; i++) valid = typeof verdicts[i]?.allowed === 'boolean'
+  if (valid) return verdicts
+  throw new StoreError(`the store answered ${shown(verdicts)}, expected a verdict for each of ${count} charges`)
 }
 
 const BREAKERS = new WeakMap<Store, Breaker>()

@@ -33,7 +33,7 @@ function keyedCharges(
     }
   }
   const charges = policy.flatMap(limit => {
-    const own = key[limit.name]
+    const own = Object.hasOwn(key, limit.name) ? key[limit.name] : undefined
     return own === undefined ? [] : [{ key: own, limit, limiter }]
   })
   if (charges.length === 0)

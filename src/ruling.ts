@@ -78,7 +78,7 @@ class Ruling implements Decision {
     this.retryAfterMs = strict.retryAfterMs
     this.resetAfterMs = strict.resetAfterMs
     this.delayMs = strict.allowed && verdicts.length > 1 ? longestDelay(verdicts) : strict.delayMs
-    this.key = typeof key === 'string' ? key : (key[strict.limit.name] ?? '')
+    this.key = typeof key === 'string' ? key : (ownKey(key, strict.limit.name) ?? '')
     this.cost = cost
     this.verdicts = verdicts
     this.source = source
@@ -99,4 +99,9 @@ function longestDelay(verdicts: readonly Verdict[]): number {
   let longest = 0
   for (const { delayMs } of verdicts) if (delayMs > longest) longest = delayMs
   return longest
+}
+
+/** A record's own key for a limit: limits may be called `constructor`, too. */
+function ownKey(key: Exclude<LimiterKey, string>, name: string): string | undefined {
+  return Object.hasOwn(key, name) ? key[name] : undefined
 }

@@ -3,10 +3,12 @@
   first entry of the list, which counts nothing, tells until when entries in the future are bookings and no clock that ran back.
 ]]
 -- @include log_pack
+-- @include log_rebase
 local function log_book(key, log, now, at, cost, expire_at)
   if log.rubbish then redis.call('DEL', key) end
   log.rubbish = nil
-  log.total = log.total + cost
+  if log.total + cost > 9007199254740991 then log_rebase(key, log) end
+  log.total = math.min(log.total + cost, 9007199254740991)
   local entry = log_pack(at, log.total)
   local booked = at > now and at or 0
   if not log.stored then

@@ -1,5 +1,7 @@
 --[[ Notes that `cost` was spent now. The list itself is written once a script, by log_save. ]]
-local function log_spend(log, now, cost)
+-- @include log_rebase
+local function log_spend(key, log, now, cost)
+  if log.total + cost > 9007199254740991 then log_rebase(key, log) end
   log.total = log.total + cost
   log.newest = now
   -- The oldest entry is also the newest: it grows.

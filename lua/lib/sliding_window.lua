@@ -10,7 +10,7 @@ local function sliding_window(limit, now, cost, key, log)
   if spent + cost <= limit.quota then return 0, limit.quota - spent - cost, limit.window, 0 end
   if cost > limit.quota then return -1, math.max(0, limit.quota - spent), reset, 0 end
   -- It fits once as many units have expired as are too many now: when the entry that spent the last of them does.
-  local enough = log.total + cost - limit.quota
+  local enough = log.total - (limit.quota - cost)
   local at = log.oldest
   if log.oldest_total < enough then
     local _, found = log_search(key, log.first + 1, redis.call('LLEN', key), function(_, total) return total >= enough end)

@@ -84,13 +84,21 @@ function compact(log: SpendLog): SpendLog {
   return { ...log, entries: log.entries.slice(2 * log.from, 2 * log.to), from: 0, to: log.to - log.from }
 }
 
-function append(log: SpendLog | undefined, at: number, cost: number): SpendLog {
-  if (log === undefined) return { entries: [], from: 0, to: 0, gone: 0, newestAt: at, total: cost, bookedUntil: 0 }
-  const total = log.total + cost
+function append(known: SpendLog | undefined, at: number, cost: number): SpendLog {
+  if (known === undefined) return { entries: [], from: 0, to: 0, gone: 0, newestAt: at, total: cost, bookedUntil: 0 }
+  const log = known.total + cost > Number.MAX_SAFE_INTEGER ? rebased(known) : known
+  const total = Math.min(log.total + cost, Number.MAX_SAFE_INTEGER)
   if (log.newestAt === at) return { ...log, total }
   log.entries[2 * log.to] = log.newestAt
   log.entries[2 * log.to + 1] = log.total
   return { ...log, to: log.to + 1, newestAt: at, total }
+}
+
+/** The same log, its totals counted from what still counts: before they leave the exact integers, once in 2⁵³ units. */
+function rebased(log: SpendLog): SpendLog {
+  const entries = log.entries.slice(2 * log.from, 2 * log.to)
+  for (let i = 1; i < entries.length; i += 2) entries[i] -= log.gone
+  return { ...log, entries, from: 0, to: log.to - log.from, gone: 0, total: log.total - log.gone }
 }
 
 /** The first entry by which `total` had been spent; `to` stands for the newest. */
@@ -107,7 +115,7 @@ function firstReaching(log: SpendLog, total: number): number {
 
 /** `cost` fits once as many units have expired as are too many now: when the entry that spent the last of them does. */
 function retryAfter(limit: Limit, log: SpendLog, nowMs: number, cost: number): number {
-  const i = firstReaching(log, log.total + cost - limit.quota)
+  const i = firstReaching(log, log.total - (limit.quota - cost))
   const at = i === log.to ? log.newestAt : log.entries[2 * i]
   return at - nowMs + limit.windowMs
 }

@@ -47,7 +47,7 @@ end`,
 
 export const book: Script = {
   name: 'book',
-  sha1: 'df15510e6822565e63bdc95f8905eff0d61cf143',
+  sha1: '9b779512542992f167d219818754d360ac457023',
   source: `local function now_ms(given)
 if given ~= '' then return tonumber(given) end
 local time = redis.call('TIME')
@@ -318,10 +318,25 @@ redis.call('LTRIM', key, '0', index)
 if reached > total then redis.call('LSET', key, '-1', log_pack(at, total)) end
 redis.call('PEXPIREAT', key, expire_at)
 end
+local function log_rebase(key, log)
+local gone = log.gone
+if log.stored then
+local entries = redis.call('LRANGE', key, '0', '-1')
+redis.call('DEL', key)
+redis.call('RPUSH', key, log_pack(log.booked, 0))
+for i = 2, #entries do
+local at, total = log_unpack(entries[i])
+redis.call('RPUSH', key, log_pack(at, total - gone))
+end
+end
+log.gone, log.total = 0, log.total - gone
+if log.oldest then log.oldest_total = log.oldest_total - gone end
+end
 local function log_book(key, log, now, at, cost, expire_at)
 if log.rubbish then redis.call('DEL', key) end
 log.rubbish = nil
-log.total = log.total + cost
+if log.total + cost > 9007199254740991 then log_rebase(key, log) end
+log.total = math.min(log.total + cost, 9007199254740991)
 local entry = log_pack(at, log.total)
 local booked = at > now and at or 0
 if not log.stored then
@@ -345,7 +360,7 @@ local reset = log.newest and log.newest - now + limit.window or 0
 if cost == 0 then return 0, math.max(0, limit.quota - spent), reset, 0 end
 if spent + cost <= limit.quota then return 0, limit.quota - spent - cost, limit.window, 0 end
 if cost > limit.quota then return -1, math.max(0, limit.quota - spent), reset, 0 end
-local enough = log.total + cost - limit.quota
+local enough = log.total - (limit.quota - cost)
 local at = log.oldest
 if log.oldest_total < enough then
 local _, found = log_search(key, log.first + 1, redis.call('LLEN', key), function(_, total) return total >= enough end)
@@ -441,7 +456,7 @@ return { wait, remaining, reset }`,
 
 export const consume: Script = {
   name: 'consume',
-  sha1: 'f30dddc9f3e72a5bd7b7b4150f5e59ddd0555add',
+  sha1: 'ae6cfd780d8cce0b955ed3aca17bd84a88f6284f',
   source: `local function now_ms(given)
 if given ~= '' then return tonumber(given) end
 local time = redis.call('TIME')
@@ -683,7 +698,7 @@ local reset = log.newest and log.newest - now + limit.window or 0
 if cost == 0 then return 0, math.max(0, limit.quota - spent), reset, 0 end
 if spent + cost <= limit.quota then return 0, limit.quota - spent - cost, limit.window, 0 end
 if cost > limit.quota then return -1, math.max(0, limit.quota - spent), reset, 0 end
-local enough = log.total + cost - limit.quota
+local enough = log.total - (limit.quota - cost)
 local at = log.oldest
 if log.oldest_total < enough then
 local _, found = log_search(key, log.first + 1, redis.call('LLEN', key), function(_, total) return total >= enough end)
@@ -692,7 +707,22 @@ end
 if at > log.booked then at = math.min(at, now) end
 return at - now + limit.window, math.max(0, limit.quota - spent), reset, 0
 end
-local function log_spend(log, now, cost)
+local function log_rebase(key, log)
+local gone = log.gone
+if log.stored then
+local entries = redis.call('LRANGE', key, '0', '-1')
+redis.call('DEL', key)
+redis.call('RPUSH', key, log_pack(log.booked, 0))
+for i = 2, #entries do
+local at, total = log_unpack(entries[i])
+redis.call('RPUSH', key, log_pack(at, total - gone))
+end
+end
+log.gone, log.total = 0, log.total - gone
+if log.oldest then log.oldest_total = log.oldest_total - gone end
+end
+local function log_spend(key, log, now, cost)
+if log.total + cost > 9007199254740991 then log_rebase(key, log) end
 log.total = log.total + cost
 log.newest = now
 if not log.oldest or log.oldest == now then log.oldest, log.oldest_total, log.first = now, log.total, log.first or 1 end
@@ -815,7 +845,7 @@ local function commit(j, slot, cost)
 local log = logs[slot]
 if log then
 if cost == 0 then return end
-log_spend(log, now, cost)
+log_spend(keys[slot], log, now, cost)
 if not expire_at[slot] then changed_logs[#changed_logs + 1] = slot end
 else
 local new_at = next_at[j]
@@ -879,7 +909,7 @@ return out`,
 
 export const reset: Script = {
   name: 'reset',
-  sha1: '089e4d59d4e606ee80ad06a08e341444d9489b09',
+  sha1: 'b7616b2852ca3e409aae8171a581cf06255cc1c6',
   source: `local function now_ms(given)
 if given ~= '' then return tonumber(given) end
 local time = redis.call('TIME')
@@ -1150,10 +1180,25 @@ redis.call('LTRIM', key, '0', index)
 if reached > total then redis.call('LSET', key, '-1', log_pack(at, total)) end
 redis.call('PEXPIREAT', key, expire_at)
 end
+local function log_rebase(key, log)
+local gone = log.gone
+if log.stored then
+local entries = redis.call('LRANGE', key, '0', '-1')
+redis.call('DEL', key)
+redis.call('RPUSH', key, log_pack(log.booked, 0))
+for i = 2, #entries do
+local at, total = log_unpack(entries[i])
+redis.call('RPUSH', key, log_pack(at, total - gone))
+end
+end
+log.gone, log.total = 0, log.total - gone
+if log.oldest then log.oldest_total = log.oldest_total - gone end
+end
 local function log_book(key, log, now, at, cost, expire_at)
 if log.rubbish then redis.call('DEL', key) end
 log.rubbish = nil
-log.total = log.total + cost
+if log.total + cost > 9007199254740991 then log_rebase(key, log) end
+log.total = math.min(log.total + cost, 9007199254740991)
 local entry = log_pack(at, log.total)
 local booked = at > now and at or 0
 if not log.stored then
@@ -1177,7 +1222,7 @@ local reset = log.newest and log.newest - now + limit.window or 0
 if cost == 0 then return 0, math.max(0, limit.quota - spent), reset, 0 end
 if spent + cost <= limit.quota then return 0, limit.quota - spent - cost, limit.window, 0 end
 if cost > limit.quota then return -1, math.max(0, limit.quota - spent), reset, 0 end
-local enough = log.total + cost - limit.quota
+local enough = log.total - (limit.quota - cost)
 local at = log.oldest
 if log.oldest_total < enough then
 local _, found = log_search(key, log.first + 1, redis.call('LLEN', key), function(_, total) return total >= enough end)
@@ -1294,7 +1339,7 @@ end`,
 
 export const settle: Script = {
   name: 'settle',
-  sha1: '08f7f6f9c39bfbbca9f2f9aafe7b3a16c079a5d1',
+  sha1: 'a2cea17ad879e3bd217d30edf0ed6342bbde15c9',
   source: `local function now_ms(given)
 if given ~= '' then return tonumber(given) end
 local time = redis.call('TIME')
@@ -1565,10 +1610,25 @@ redis.call('LTRIM', key, '0', index)
 if reached > total then redis.call('LSET', key, '-1', log_pack(at, total)) end
 redis.call('PEXPIREAT', key, expire_at)
 end
+local function log_rebase(key, log)
+local gone = log.gone
+if log.stored then
+local entries = redis.call('LRANGE', key, '0', '-1')
+redis.call('DEL', key)
+redis.call('RPUSH', key, log_pack(log.booked, 0))
+for i = 2, #entries do
+local at, total = log_unpack(entries[i])
+redis.call('RPUSH', key, log_pack(at, total - gone))
+end
+end
+log.gone, log.total = 0, log.total - gone
+if log.oldest then log.oldest_total = log.oldest_total - gone end
+end
 local function log_book(key, log, now, at, cost, expire_at)
 if log.rubbish then redis.call('DEL', key) end
 log.rubbish = nil
-log.total = log.total + cost
+if log.total + cost > 9007199254740991 then log_rebase(key, log) end
+log.total = math.min(log.total + cost, 9007199254740991)
 local entry = log_pack(at, log.total)
 local booked = at > now and at or 0
 if not log.stored then
@@ -1592,7 +1652,7 @@ local reset = log.newest and log.newest - now + limit.window or 0
 if cost == 0 then return 0, math.max(0, limit.quota - spent), reset, 0 end
 if spent + cost <= limit.quota then return 0, limit.quota - spent - cost, limit.window, 0 end
 if cost > limit.quota then return -1, math.max(0, limit.quota - spent), reset, 0 end
-local enough = log.total + cost - limit.quota
+local enough = log.total - (limit.quota - cost)
 local at = log.oldest
 if log.oldest_total < enough then
 local _, found = log_search(key, log.first + 1, redis.call('LLEN', key), function(_, total) return total >= enough end)
@@ -1716,7 +1776,7 @@ end`,
 
 export const unbook: Script = {
   name: 'unbook',
-  sha1: '159f463bcff76518d16967339c61fb769357d0ff',
+  sha1: '71fb0dcd813e666c06f88e87e891983aa5de7cdf',
   source: `local function now_ms(given)
 if given ~= '' then return tonumber(given) end
 local time = redis.call('TIME')
@@ -1987,10 +2047,25 @@ redis.call('LTRIM', key, '0', index)
 if reached > total then redis.call('LSET', key, '-1', log_pack(at, total)) end
 redis.call('PEXPIREAT', key, expire_at)
 end
+local function log_rebase(key, log)
+local gone = log.gone
+if log.stored then
+local entries = redis.call('LRANGE', key, '0', '-1')
+redis.call('DEL', key)
+redis.call('RPUSH', key, log_pack(log.booked, 0))
+for i = 2, #entries do
+local at, total = log_unpack(entries[i])
+redis.call('RPUSH', key, log_pack(at, total - gone))
+end
+end
+log.gone, log.total = 0, log.total - gone
+if log.oldest then log.oldest_total = log.oldest_total - gone end
+end
 local function log_book(key, log, now, at, cost, expire_at)
 if log.rubbish then redis.call('DEL', key) end
 log.rubbish = nil
-log.total = log.total + cost
+if log.total + cost > 9007199254740991 then log_rebase(key, log) end
+log.total = math.min(log.total + cost, 9007199254740991)
 local entry = log_pack(at, log.total)
 local booked = at > now and at or 0
 if not log.stored then
@@ -2014,7 +2089,7 @@ local reset = log.newest and log.newest - now + limit.window or 0
 if cost == 0 then return 0, math.max(0, limit.quota - spent), reset, 0 end
 if spent + cost <= limit.quota then return 0, limit.quota - spent - cost, limit.window, 0 end
 if cost > limit.quota then return -1, math.max(0, limit.quota - spent), reset, 0 end
-local enough = log.total + cost - limit.quota
+local enough = log.total - (limit.quota - cost)
 local at = log.oldest
 if log.oldest_total < enough then
 local _, found = log_search(key, log.first + 1, redis.call('LLEN', key), function(_, total) return total >= enough end)

@@ -34,7 +34,7 @@ export class Batcher {
     /** Text of the given clock's time; '' for the server's. */
     readonly now: () => string,
   ) {
-    port.onReady(() => this.#flush())
+    port.onReady(() => this.flush())
   }
 
   ask(charges: readonly Charge[], cost: number, tag: number): Promise<readonly Verdict[]> {
@@ -59,14 +59,15 @@ export class Batcher {
     }
     if (!this.#scheduled) {
       this.#scheduled = true
-      setImmediate(() => this.#flush())
+      setImmediate(() => this.flush())
     }
     const batch = new Batch(charges, tag, this.keys)
     this.#open.push(batch)
     return batch
   }
 
-  #flush(): void {
+  /** Asks now for what has been gathered. */
+  flush(): void {
     this.#scheduled = false
     const state = this.port.state()
     if (state === 'starting') {

@@ -129,6 +129,9 @@ export class RedisStore implements Store {
 
   async #run(script: Script, keys: readonly string[], args: readonly string[]): Promise<void> {
     if (this.#port.state() === 'down') throw new StoreError('the Redis client is not connected')
+    // What was asked before is carried out before.
+    this.#consumes.flush()
+    this.#peeks.flush()
     try {
       await runScript(this.#port, script, keys, args)
     } catch (cause) {

@@ -42,7 +42,7 @@ test('--help, -h and --version', async () => {
 
 describe('what means nothing ends with 2, what cannot be read with 1, each in one line:', () => {
   test.each<[string[], number, string]>([
-    [[], 2, 'spillway: given no command, expected replay, --help or --version, like: spillway --help\n'],
+    [[], 2, 'spillway: given no command, expected replay, doctor, --help or --version, like: spillway --help\n'],
     [['constructor'], 2, 'spillway: unknown command "constructor", expected replay,'],
     [['\x1b[31m'], 2, 'spillway: unknown command "\\u001b[31m", expected replay,'],
     [['replay', LOG_FILE], 2, 'spillway replay: given no --policy, expected'],

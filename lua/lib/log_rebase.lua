@@ -1,0 +1,20 @@
+--[[
+  Counts the totals of a log from what still counts, before they leave the exact integers: once in 2^53 units. What log_spend has
+  noted but not yet written is kept.
+]]
+-- @include log_pack
+-- @include log_unpack
+local function log_rebase(key, log)
+  local gone = log.gone
+  if log.stored then
+    local entries = redis.call('LRANGE', key, '0', '-1')
+    redis.call('DEL', key)
+    redis.call('RPUSH', key, log_pack(log.booked, 0))
+    for i = 2, #entries do
+      local at, total = log_unpack(entries[i])
+      redis.call('RPUSH', key, log_pack(at, total - gone))
+    end
+  end
+  log.gone, log.total = 0, log.total - gone
+  if log.oldest then log.oldest_total = log.oldest_total - gone end
+end

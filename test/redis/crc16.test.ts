@@ -1,0 +1,31 @@
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { crc16 } from '../../src/redis/crc16.js'
+import { RedisServer } from '../support/redis-server.js'
+import { hostileKeys } from '../support/store-contract.js'
+
+describe('CRC16', () => {
+  let redis: RedisServer
+  beforeAll(async () => {
+    redis = await RedisServer.start({ args: ['--cluster-enabled', 'yes'] })
+  })
+  afterAll(() => redis.stop())
+
+  test('is that of the specification: XMODEM', () => {
+    expect(crc16('123456789')).toBe(0x31c3)
+    expect(crc16('')).toBe(0)
+  })
+
+  test('gives the slot that Redis gives, for any text without a hash tag', async () => {
+    const client = redis.client()
+    const texts = hostileKeys().filter(text => !text.includes('{'))
+    const slots = await Promise.all(texts.map(text => client.cluster('KEYSLOT', text)))
+    expect(texts.map(text => crc16(text) % 16_384)).toEqual(slots)
+  })
+
+  test('spreads keys evenly over 256 tags', () => {
+    const counts = new Array(256).fill(0)
+    for (let i = 0; i < 25_600; i++) counts[crc16(`user:${i}`) % 256]++
+    expect(Math.min(...counts)).toBeGreaterThan(60)
+    expect(Math.max(...counts)).toBeLessThan(140)
+  })
+})

@@ -1,0 +1,65 @@
+import { describe, expect, test } from '@jest/globals'
+import { Cluster, Redis } from 'ioredis'
+import { Cluster as Cluster5, Redis as Redis5 } from 'ioredis5'
+import { createClient, createCluster } from 'redis'
+import { PolicyError } from '../../src/errors.js'
+import { portOf } from '../../src/redis/port-of.js'
+import { RedisStore, type RedisStoreOptions } from '../../src/stores/redis.js'
+
+const lazy = { lazyConnect: true }
+
+describe('a Redis client', () => {
+  test.each<[string, object, boolean]>([
+    ['ioredis 6', new Redis(lazy), false],
+    ['ioredis 5', new Redis5(lazy), false],
+    ['a cluster of ioredis 6', new Cluster([{ port: 1 }], lazy), true],
+    ['a cluster of ioredis 5', new Cluster5([{ port: 1 }], lazy), true],
+    ['node-redis', createClient(), false],
+    ['a cluster of node-redis', createCluster({ rootNodes: [{ url: 'redis://127.0.0.1:1' }] }), true],
+  ])('of %s is known by its shape', (_, client, cluster) => {
+    expect(portOf(client, 'test').cluster).toBe(cluster)
+    expect(() => new RedisStore(client)).not.toThrow()
+  })
+
+  test('has one port, however many objects use it', () => {
+    const client = new Redis(lazy)
+    expect(portOf(client, 'a')).toBe(portOf(client, 'b'))
+  })
+
+  test.each<[string, unknown, string]>([
+    ['nothing', undefined, 'undefined'],
+    ['null', null, 'null'],
+    ['its address', 'redis://127.0.0.1:6379', '"redis://127.0.0.1:6379"'],
+    ['its options', { host: '127.0.0.1', port: 6379 }, 'an object { host, port }'],
+    ['its class', Redis, 'a function'],
+    ['a promise of it', Promise.resolve(), 'an object of class Promise'],
+    ['a map', new Map(), 'an object of class Map'],
+    ['half of it', { status: 'ready', evalsha() {} }, 'an object { status, evalsha }'],
+    [
+      'its methods as texts',
+      { status: 'ready', evalsha: 'x', eval: 'x', connect: 'x', on: 'x' },
+      'an object { status, evalsha, eval, connect, on }',
+    ],
+    ['an array', [], 'an array of 0'],
+  ])('that is none, %s, is refused when the store is built', (_, client, shown) => {
+    const attempt = () => new RedisStore(client as object)
+    expect(attempt).toThrow(PolicyError)
+    expect(attempt).toThrow(`RedisStore: client ${shown}: expected a client of ioredis, like new Redis(`)
+  })
+})
+
+test.each<[string, unknown, string]>([
+  ['an empty prefix', { prefix: '' }, 'RedisStore: prefix "": expected a text that is not empty, like "spillway"'],
+  ['a prefix that is a number', { prefix: 1 }, 'RedisStore: prefix 1: expected a text'],
+  [
+    'a clock without now',
+    { clock: {} },
+    'RedisStore: clock an object {  }: expected an object with now(), like new ManualClock()',
+  ],
+  ['no batch', { maxBatch: 0 }, 'RedisStore: maxBatch 0: expected an integer ≥ 1, like 128'],
+  ['half a batch', { maxBatch: 1.5 }, 'RedisStore: maxBatch 1.5: expected an integer'],
+])('a RedisStore refuses %s', (_, options, message) => {
+  const attempt = () => new RedisStore(new Redis(lazy), options as RedisStoreOptions)
+  expect(attempt).toThrow(PolicyError)
+  expect(attempt).toThrow(message)
+})

@@ -1,0 +1,53 @@
+import { Cluster, Redis } from 'ioredis'
+import { Cluster as Cluster5, Redis as Redis5 } from 'ioredis5'
+import { createClient, createCluster, createSentinel } from 'redis'
+import type { RedisClient } from '../../../src/redis/client.js'
+import type { ClientKind, Place } from './scene.js'
+
+export interface LoadClient {
+  readonly client: RedisClient
+  close(): unknown
+}
+
+const host = '127.0.0.1'
+
+/** A client as its users make it: with no option but the address. */
+export async function makeClient(kind: ClientKind, place: Place): Promise<LoadClient> {
+  if (kind === 'node-redis') return nodeRedis(place)
+  // The types of the two versions differ in nothing that is used here.
+  return kind === 'ioredis' ? ioredis(place, Redis, Cluster) : ioredis(place, Redis5 as never, Cluster5 as never)
+}
+
+function ioredis(place: Place, Single: typeof Redis, Many: typeof Cluster): LoadClient {
+  const nodes = place.ports.map(port => ({ host, port }))
+  const make = () => {
+    switch (place.kind) {
+      case 'single':
+        return new Single({ host, port: place.ports[0] })
+      case 'sentinel':
+        return new Single({ sentinels: nodes, name: place.name })
+      case 'cluster':
+        return new Many(nodes)
+    }
+  }
+  const client = make()
+  client.on('error', () => {})
+  return { client, close: () => client.disconnect() }
+}
+
+async function nodeRedis(place: Place): Promise<LoadClient> {
+  const make = () => {
+    switch (place.kind) {
+      case 'single':
+        return createClient({ socket: { host, port: place.ports[0] } })
+      case 'sentinel':
+        return createSentinel({ name: place.name, sentinelRootNodes: place.ports.map(port => ({ host, port })) })
+      case 'cluster':
+        return createCluster({ rootNodes: place.ports.map(port => ({ socket: { host, port } })) })
+    }
+  }
+  const client = make()
+  client.on('error', () => {})
+  await client.connect()
+  return { client, close: () => client.destroy() }
+}
