@@ -86,6 +86,8 @@ async function measure(framework: Framework, redis: RedisServer, effort: Effort)
       // Counted, because the optimising compiler counts too: the slower a service, the longer it would stay cold.
       warmUp: child => load(child, { count: 25_000 }),
       turn: async child => {
+        // A service that has waited for its turn is slow at first, and not every turn was waited for equally long.
+        await load(child, { ms: 300 })
         const redisBefore = await readWork(client)
         const cpuBefore = await child.ask<number>('cpu')
         const turn = await load(child, { ms: 1000 * effort.stretch })

@@ -331,6 +331,9 @@ describe('a store that fails too often is not asked', () => {
   })
 })
 
+/** Tries again every 20 ms, but not for ever, so that a test that fails does not hang. */
+const forAWhile = (times: number) => (times < 100 ? 20 : null)
+
 describe('over a Redis', () => {
   let redis: RedisServer
   beforeAll(async () => {
@@ -382,7 +385,7 @@ describe('over a Redis', () => {
   })
 
   test('that nobody serves, an answer comes within the deadline and 30 ms', async () => {
-    const client = redis.track(new Redis({ port: 1, host: '127.0.0.1', retryStrategy: () => 20 }))
+    const client = redis.track(new Redis({ port: 1, host: '127.0.0.1', retryStrategy: forAWhile }))
     const limiter = limiterOver(new RedisStore(client), 'local')
     for (let i = 0; i < 5; i++) {
       const [decision, lateMs] = await timed(50, () => limiter.consume('k'))
@@ -391,6 +394,23 @@ describe('over a Redis', () => {
     }
     expect(await limiter.consume('k')).toMatchObject({ allowed: false, source: 'fallback' })
     await limiter.close()
+  })
+
+  test('whose client was closed while it sought a connection, nothing opens it again', async () => {
+    let reconnects = 0
+    for (let round = 0; round < 8; round++) {
+      const client = redis.track(new Redis({ port: 1, host: '127.0.0.1', retryStrategy: forAWhile }))
+      const limiter = limiterOver(new RedisStore(client), 'open')
+      for (let i = 0; i < 30; i++) {
+        await limiter.consume('k')
+        await new Promise(resolve => setTimeout(resolve, 3))
+      }
+      client.disconnect()
+      client.on('reconnecting', () => reconnects++)
+      await limiter.consume('k')
+    }
+    await new Promise(resolve => setTimeout(resolve, 100))
+    expect(reconnects).toBe(0)
   })
 
   test('whose client was closed, an answer comes at once', async () => {

@@ -1,0 +1,62 @@
+import { UsageError } from '../arguments.js'
+
+const EXAMPLE = '--redis redis://127.0.0.1:6379'
+const EXPECTED =
+  'expected a URL like redis://127.0.0.1:6379, rediss://user:password@redis.example:6380/2 or redis://[::1]:6379'
+
+/** Where a Redis is, and who we are there. */
+export interface Address {
+  readonly host: string
+  readonly port: number
+  readonly tls: boolean
+  readonly db: number
+  readonly username: string | undefined
+  readonly password: string | undefined
+}
+
+/**
+ * Reads the URL of a Redis. `UsageError` for anything else, which never repeats what was given: there may be a password in it.
+ */
+export function readAddress(text: string): Address {
+  const url = URL.canParse(text) ? new URL(text) : undefined
+  if (url === undefined || (url.protocol !== 'redis:' && url.protocol !== 'rediss:') || url.hostname === '') {
+    throw new UsageError(`--redis: given something else, ${EXPECTED}`)
+  }
+  const path = decodeURIComponent(url.pathname.replace(/^\//, ''))
+  const db = path === '' ? 0 : /^\d{1,6}$/.test(path) ? Number(path) : Number.NaN
+  if (Number.isNaN(db)) throw new UsageError(`--redis: what follows the last / is no number of a database, ${EXPECTED}`)
+  return {
+    host: url.hostname.replace(/^\[|\]$/g, ''),
+    port: url.port === '' ? 6379 : Number(url.port),
+    tls: url.protocol === 'rediss:',
+    db,
+    username: url.username === '' ? undefined : decoded(url.username),
+    password: url.password === '' ? undefined : decoded(url.password),
+  }
+}
+
+export function requireAddress(text: string | undefined): Address {
+  if (text === undefined || text === '') {
+    throw new UsageError(`given no --redis and no REDIS_URL, expected a URL, like: spillway doctor ${EXAMPLE}`)
+  }
+  return readAddress(text)
+}
+
+/** The URL for people: without the password. */
+export function shownAddress({ host, port, tls, db, username }: Address): string {
+  const who = username === undefined ? '' : `${encodeURIComponent(username)}@`
+  return `${tls ? 'rediss' : 'redis'}://${who}${hostAndPort(host, port)}${db === 0 ? '' : `/${db}`}`
+}
+
+export function hostAndPort(host: string, port: number): string {
+  return `${host.includes(':') ? `[${host}]` : host}:${port}`
+}
+
+// A password with a bare % in it is meant as it stands.
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    return text
+  }
+}

@@ -1,0 +1,44 @@
+import type { Facts } from './facts.js'
+import { type Finding, ok, unseen, warning } from './finding.js'
+
+const CONNECTIONS = 'connections'
+
+/** How the server treats those who are connected. */
+export function connectionFindings(facts: Facts): Finding[] {
+  return [...idleFindings(facts), ...crowdFindings(facts)]
+}
+
+function idleFindings(facts: Facts): Finding[] {
+  const [idle, keepAlive] = [facts.setting('timeout'), facts.setting('tcp-keepalive')]
+  if (idle === undefined || keepAlive === undefined) {
+    return [unseen(CONNECTIONS, 'timeout and tcp-keepalive: CONFIG GET would tell', 'allow CONFIG GET')]
+  }
+  const findings: Finding[] = []
+  if (idle !== '0') {
+    findings.push(
+      warning(
+        CONNECTIONS,
+        `timeout ${idle}: who is idle for ${idle} s is disconnected, and the first decisions after are answered by onStoreFailure`,
+        'set timeout 0',
+      ),
+    )
+  }
+  if (keepAlive === '0') {
+    findings.push(
+      warning(CONNECTIONS, 'tcp-keepalive 0: connections of clients that died are kept', 'set tcp-keepalive 300'),
+    )
+  }
+  return findings.length > 0 ? findings : [ok(CONNECTIONS, `timeout 0, tcp-keepalive ${keepAlive}`)]
+}
+
+function crowdFindings(facts: Facts): Finding[] {
+  const [here, most] = [facts.number('connected_clients'), facts.number('maxclients')]
+  if (here === undefined || most === undefined || here < 0.9 * most) return []
+  return [
+    warning(
+      CONNECTIONS,
+      `${here} of at most ${most} clients connected: the next ones are turned away`,
+      'raise maxclients, or find who keeps so many connections',
+    ),
+  ]
+}

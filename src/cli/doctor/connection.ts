@@ -1,0 +1,145 @@
+import { connect as connectTcp, isIP, type Socket } from 'node:net'
+import { connect as connectTls } from 'node:tls'
+import type { Address } from './address.js'
+import { ProtocolError, type Reply, ReplyError, ReplyReader } from './replies.js'
+
+/** The server could not be reached, went away, or did not answer in time. */
+export class ConnectionError extends Error {}
+
+export interface Patience {
+  /** For a connection, and for each answer. */
+  readonly answerMs: number
+  readonly interrupted: AbortSignal
+}
+
+interface Waiting {
+  resolve(reply: Reply): void
+  reject(error: Error): void
+}
+
+/**
+ * A connection of our own, not one of a client: it needs none installed, and shows the server as it is, without what a client
+ * retries and hides.
+ */
+export class Connection {
+  readonly #reader = new ReplyReader()
+  readonly #waiting: Waiting[] = []
+  #fault: Error | undefined
+
+  private constructor(
+    readonly socket: Socket,
+    readonly patience: Patience,
+  ) {
+    socket.on('data', bytes => this.#take(bytes))
+    socket.on('error', error => this.#fail(error))
+    socket.on('close', () => this.#fail(new ConnectionError('it closed the connection')))
+    patience.interrupted.addEventListener('abort', this.#interrupt)
+  }
+
+  /** Connects and introduces itself. Rejects with `ConnectionError`, or with the server's `ReplyError`. */
+  static async open(address: Address, patience: Patience): Promise<Connection> {
+    const socket = await dial(address, patience)
+    const connection = new Connection(socket, patience)
+    try {
+      await connection.#introduce(address)
+      return connection
+    } catch (error) {
+      connection.close()
+      throw error
+    }
+  }
+
+  /** What the server answers, errors too. Rejects with `ConnectionError` when it does not. */
+  ask(...command: readonly (string | number)[]): Promise<Reply> {
+    if (this.#fault) return Promise.reject(this.#fault)
+    return new Promise((resolve, reject) => {
+      const { answerMs } = this.patience
+      const timer = setTimeout(
+        () => this.#fail(new ConnectionError(`it did not answer ${command[0]} within ${answerMs} ms`)),
+        answerMs,
+      )
+      const settle = () => clearTimeout(timer)
+      this.#waiting.push({
+        resolve: reply => {
+          settle()
+          resolve(reply)
+        },
+        reject: error => {
+          settle()
+          reject(error)
+        },
+      })
+      this.socket.write(encoded(command))
+    })
+  }
+
+  close(): void {
+    this.#fail(new ConnectionError('the connection was closed'))
+  }
+
+  async #introduce({ username, password, db }: Address): Promise<void> {
+    if (password !== undefined) {
+      const reply = await this.ask('AUTH', ...(username === undefined ? [password] : [username, password]))
+      if (reply instanceof ReplyError) throw reply
+    }
+    if (db === 0) return
+    const reply = await this.ask('SELECT', db)
+    if (reply instanceof ReplyError) throw reply
+  }
+
+  #take(bytes: Buffer): void {
+    try {
+      for (const reply of this.#reader.push(bytes)) this.#waiting.shift()?.resolve(reply)
+    } catch (error) {
+      this.#fail(error instanceof ProtocolError ? new ConnectionError(error.message) : (error as Error))
+    }
+  }
+
+  readonly #interrupt = () => this.#fail(new ConnectionError('interrupted'))
+
+  #fail(error: Error): void {
+    if (this.#fault) return
+    this.#fault = error instanceof ConnectionError ? error : new ConnectionError(error.message, { cause: error })
+    this.patience.interrupted.removeEventListener('abort', this.#interrupt)
+    this.socket.destroy()
+    for (const { reject } of this.#waiting.splice(0)) reject(this.#fault)
+  }
+}
+
+function dial({ host, port, tls }: Address, { answerMs, interrupted }: Patience): Promise<Socket> {
+  return new Promise((resolve, reject) => {
+    const socket = tls
+      ? connectTls({ host, port, servername: isIP(host) ? undefined : host })
+      : connectTcp({ host, port, noDelay: true })
+    const end = (error: Error) => {
+      done()
+      socket.destroy()
+      reject(new ConnectionError(reasonOf(error), { cause: error }))
+    }
+    const onInterrupt = () => end(new Error('interrupted'))
+    const timer = setTimeout(() => end(new Error(`no connection within ${answerMs} ms`)), answerMs)
+    const done = () => {
+      clearTimeout(timer)
+      interrupted.removeEventListener('abort', onInterrupt)
+      socket.off('error', end)
+    }
+    interrupted.addEventListener('abort', onInterrupt)
+    if (interrupted.aborted) return onInterrupt()
+    socket.once('error', end)
+    socket.once(tls ? 'secureConnect' : 'connect', () => {
+      done()
+      resolve(socket)
+    })
+  })
+}
+
+/** Where a name has several addresses and none answers, the reason is in the parts. */
+function reasonOf(error: Error): string {
+  if (error instanceof AggregateError && error.message === '') return error.errors.map(reasonOf).join('; ')
+  return error.message
+}
+
+function encoded(command: readonly (string | number)[]): string {
+  const words = command.map(word => `$${Buffer.byteLength(String(word))}\r\n${word}\r\n`)
+  return `*${command.length}\r\n${words.join('')}`
+}

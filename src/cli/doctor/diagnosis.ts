@@ -1,0 +1,58 @@
+import { printable, printableJson } from '../printable.js'
+import { counted } from '../table.js'
+import type { Finding, State } from './finding.js'
+
+export interface Diagnosis {
+  /** The URL without the password. */
+  readonly redis: string
+  readonly findings: readonly Finding[]
+  readonly tookMs: number
+}
+
+const SUBJECT_WIDTH = 12
+const STATE_WIDTH = 8
+
+export function hasProblem({ findings }: Diagnosis): boolean {
+  return findings.some(({ state }) => state === 'problem')
+}
+
+/** For people: a line for each finding, its remedy below it. */
+export function diagnosisAsText(diagnosis: Diagnosis, columns: number): string {
+  const lines = diagnosis.findings.flatMap(({ subject, state, text, remedy, node }) => {
+    const head = `${state.padEnd(STATE_WIDTH)} ${subject.padEnd(SUBJECT_WIDTH)} `
+    const where = node === undefined ? '' : `${node}: `
+    return [
+      ...folded(head, where + text, columns),
+      ...(remedy ? folded(' '.repeat(head.length), `→ ${remedy}`, columns) : []),
+    ]
+  })
+  return `${printable(diagnosis.redis)}\n\n${lines.join('\n')}\n\n${sum(diagnosis)}\n`
+}
+
+export function diagnosisAsJson(diagnosis: Diagnosis): string {
+  const { redis, findings, tookMs } = diagnosis
+  return `${printableJson({ redis, ok: !hasProblem(diagnosis), findings, tookMs: Math.round(tookMs) })}\n`
+}
+
+function sum({ findings, tookMs }: Diagnosis): string {
+  const of = (state: State) => findings.filter(finding => finding.state === state).length
+  const parts = [counted(of('problem'), 'problem'), counted(of('warning'), 'warning')]
+  return `${parts.join(', ')} (${(tookMs / 1000).toFixed(1)} s)`
+}
+
+/** The text behind its head, in lines of so many columns. */
+function folded(head: string, text: string, columns: number): string[] {
+  const lines: string[] = []
+  let line = head
+  let empty = true
+  for (const word of printable(text).split(' ')) {
+    if (!empty && line.length + 1 + word.length > columns) {
+      lines.push(line)
+      line = ' '.repeat(head.length)
+      empty = true
+    }
+    line += empty ? word : ` ${word}`
+    empty = false
+  }
+  return [...lines, line]
+}

@@ -1,0 +1,109 @@
+import { type Address, hostAndPort } from './address.js'
+import { connectionFindings } from './clients.js'
+import { Connection, ConnectionError, type Patience } from './connection.js'
+import { readFacts } from './facts.js'
+import { type Finding, problem } from './finding.js'
+import { clockFinding, latencyFinding, slownessFinding } from './latency.js'
+import { lifetimeFinding } from './lifetimes.js'
+import { memoryFinding } from './memory.js'
+import { persistenceFinding } from './persistence.js'
+import { type Reply, ReplyError } from './replies.js'
+import { clusterFinding, roleFinding, versionFinding } from './role.js'
+import { channelFinding, scriptFinding } from './trial.js'
+
+/** What the server answers to everything while it cannot serve. */
+const NOT_NOW: Readonly<Record<string, string>> = {
+  LOADING: 'it reads its data from disk: wait',
+  BUSY: 'a script runs for too long and holds everybody up: SCRIPT KILL ends it',
+  MASTERDOWN: 'it has lost its primary: see why, or promote it',
+  NOAUTH: 'give the password in the URL: redis://user:password@host',
+  WRONGPASS: 'see to the name and the password in the URL; special characters are written as in URLs (%2F for /)',
+  NOPERM: 'allow the user what docs/redis.md lists under "The least that works"',
+}
+
+/** Looks at a server, and at the other primaries if it is one of a cluster. */
+export async function examine(address: Address, prefix: string, patience: Patience): Promise<Finding[]> {
+  const findings: Finding[] = []
+  try {
+    const others = await examineNode(address, prefix, patience, findings)
+    const looks = others.map(async other => {
+      const found: Finding[] = []
+      await examineNode(other, prefix, patience, found).catch(error => found.push(unreachable(error)))
+      const node = hostAndPort(other.host, other.port)
+      // What is well with the first and well with the others need not be said three times.
+      return found
+        .filter(({ state }) => state === 'warning' || state === 'problem')
+        .map(finding => ({ ...finding, node }))
+    })
+    findings.push(...(await Promise.all(looks)).flat())
+  } catch (error) {
+    findings.push(unreachable(error))
+  }
+  return findings
+}
+
+/** Adds to `findings` what is seen, as it is seen; the addresses of the other primaries. */
+async function examineNode(
+  address: Address,
+  prefix: string,
+  patience: Patience,
+  findings: Finding[],
+): Promise<Address[]> {
+  const connection = await Connection.open(address, patience)
+  try {
+    const pong = await connection.ask('PING')
+    const word = pong instanceof ReplyError ? pong.message.split(' ')[0] : ''
+    // Who may not PING may still do all that is needed.
+    if (word !== '' && word !== 'NOPERM') {
+      throw pong
+    }
+    const facts = await readFacts(connection)
+    const isCluster = facts.info('cluster_enabled') === '1'
+    const sentinel = facts.info('redis_mode') === 'sentinel'
+    findings.push(versionFinding(facts), roleFinding(facts))
+    if (sentinel) return []
+    const clusterInfo = isCluster ? fieldsOf(await connection.ask('CLUSTER', 'INFO')) : undefined
+    const cluster = clusterFinding(facts, clusterInfo)
+    if (cluster) findings.push(cluster)
+    findings.push(memoryFinding(facts), persistenceFinding(facts), ...connectionFindings(facts))
+    findings.push(await latencyFinding(connection), await slownessFinding(connection), await clockFinding(connection))
+    if (facts.info('role') !== 'slave') findings.push(await scriptFinding(connection, prefix, isCluster))
+    findings.push(await channelFinding(address, prefix, patience), await lifetimeFinding(connection, prefix))
+    return isCluster ? otherPrimaries(await connection.ask('CLUSTER', 'SLOTS'), address, facts.info('tcp_port')) : []
+  } finally {
+    connection.close()
+  }
+}
+
+/** A ConnectionError, or the refusal of a server that does not talk to us. */
+function unreachable(error: unknown): Finding {
+  if (error instanceof ReplyError) {
+    const word = error.message.split(' ')[0]
+    return problem('server', error.message, NOT_NOW[word] ?? 'see what the server says')
+  }
+  if (!(error instanceof ConnectionError)) throw error
+  return problem(
+    'server',
+    error.message,
+    'see whether it runs, whether the address is right, and rediss: where it wants TLS',
+  )
+}
+
+function fieldsOf(reply: Reply): ReadonlyMap<string, string> | undefined {
+  if (typeof reply !== 'string') return undefined
+  return new Map(reply.split('\r\n').map(line => line.split(':') as [string, string]))
+}
+
+function otherPrimaries(slots: Reply, address: Address, ownPort: string | undefined): Address[] {
+  const primaries = new Map<string, Address>()
+  for (const range of Array.isArray(slots) ? slots : []) {
+    const [host, port] = Array.isArray(range) && Array.isArray(range[2]) ? range[2] : []
+    if (typeof port !== 'number') continue
+    // A node that does not know its own name tells none: it is where we are.
+    const other = { ...address, host: typeof host === 'string' && host !== '' ? host : address.host, port }
+    primaries.set(hostAndPort(other.host, port), other)
+  }
+  return [...primaries.values()].filter(
+    ({ host, port }) => port !== address.port || (host !== address.host && String(port) !== ownPort),
+  )
+}

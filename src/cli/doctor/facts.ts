@@ -1,0 +1,49 @@
+import type { Connection } from './connection.js'
+import { type Reply, ReplyError } from './replies.js'
+
+const SETTINGS = ['save', 'timeout', 'tcp-keepalive', 'stop-writes-on-bgsave-error', 'cluster-require-full-coverage']
+
+/** What a server tells of itself. */
+export interface Facts {
+  /** Undefined where INFO does not tell, or may not be asked. */
+  info(field: string): string | undefined
+  /** As `info`, as a number. */
+  number(field: string): number | undefined
+  /** Undefined where CONFIG may not be asked. */
+  setting(name: string): string | undefined
+  /** Why INFO was refused. */
+  readonly refused: string | undefined
+}
+
+export async function readFacts(connection: Connection): Promise<Facts> {
+  const [told, ...settings] = await Promise.all([
+    connection.ask('INFO'),
+    ...SETTINGS.map(name => connection.ask('CONFIG', 'GET', name)),
+  ])
+  const fields = fieldsOf(told)
+  const values = new Map(settings.flatMap(pairOf))
+  return {
+    info: field => fields.get(field),
+    number(field) {
+      const text = fields.get(field)
+      return text === undefined || text === '' || Number.isNaN(Number(text)) ? undefined : Number(text)
+    },
+    setting: name => values.get(name),
+    refused: told instanceof ReplyError ? told.message : undefined,
+  }
+}
+
+function fieldsOf(reply: Reply): Map<string, string> {
+  const lines = typeof reply === 'string' ? reply.split('\r\n') : []
+  return new Map(
+    lines.flatMap(line => {
+      const colon = line.indexOf(':')
+      return colon > 0 ? [[line.slice(0, colon), line.slice(colon + 1)] as const] : []
+    }),
+  )
+}
+
+function pairOf(reply: Reply): (readonly [string, string])[] {
+  if (!Array.isArray(reply) || reply.length < 2) return []
+  return [[String(reply[0]), String(reply[1])]]
+}

@@ -1,0 +1,32 @@
+/** `unseen`: we may not look there, or there was no time. */
+export type State = 'ok' | 'warning' | 'problem' | 'unseen'
+
+/** What was seen of one subject, and what to do about it. */
+export interface Finding {
+  readonly subject: string
+  readonly state: State
+  readonly text: string
+  readonly remedy?: string
+  /** Of which node of a cluster; absent: the one that was asked first, or all. */
+  readonly node?: string
+}
+
+export const ok = (subject: string, text: string): Finding => ({ subject, state: 'ok', text })
+export const warning = (subject: string, text: string, remedy: string): Finding => ({
+  subject,
+  state: 'warning',
+  text,
+  remedy,
+})
+export const problem = (subject: string, text: string, remedy: string): Finding => ({
+  subject,
+  state: 'problem',
+  text,
+  remedy,
+})
+export const unseen = (subject: string, text: string, remedy: string): Finding => ({
+  subject,
+  state: 'unseen',
+  text,
+  remedy,
+})

@@ -1,0 +1,64 @@
+import type { Facts } from './facts.js'
+import { type Finding, ok, problem, unseen, warning } from './finding.js'
+
+/** The first that knows all commands our scripts run. */
+const OLDEST = [6, 2]
+
+export function versionFinding(facts: Facts): Finding {
+  const redis = facts.info('redis_version')
+  if (redis === undefined)
+    return unseen('version', facts.refused ?? 'the server does not tell its version', 'allow INFO')
+  const name = `${facts.info('server_name') === 'valkey' ? `Valkey ${facts.info('valkey_version')}, as ` : ''}Redis ${redis}`
+  const [major, minor] = redis.split('.').map(Number)
+  if (major < OLDEST[0] || (major === OLDEST[0] && minor < OLDEST[1])) {
+    return problem('version', `${name}: older than 6.2`, 'use Redis 6.2 or later, or Valkey')
+  }
+  return ok('version', name)
+}
+
+/** Whether it is one that may be written to. */
+export function roleFinding(facts: Facts): Finding {
+  const role = facts.info('role')
+  if (facts.info('redis_mode') === 'sentinel') {
+    return problem(
+      'role',
+      'a sentinel: it knows where the primary is, and keeps nothing itself',
+      'give --redis the URL of the primary, and your client the sentinels',
+    )
+  }
+  if (role === undefined) return unseen('role', 'the server does not tell its role', 'allow INFO')
+  if (role === 'master') {
+    const replicas = facts.number('connected_slaves') ?? 0
+    return ok('role', replicas === 0 ? 'primary' : `primary, replicas: ${replicas}`)
+  }
+  const primary = `${facts.info('master_host')}:${facts.info('master_port')}`
+  return problem(
+    'role',
+    `a replica of ${primary}, link ${facts.info('master_link_status')}: every decision that spends fails (READONLY)`,
+    'connect to the primary; behind sentinels or in a cluster let the client find it',
+  )
+}
+
+/** `clusterInfo`: what CLUSTER INFO says. */
+export function clusterFinding(
+  facts: Facts,
+  clusterInfo: ReadonlyMap<string, string> | undefined,
+): Finding | undefined {
+  if (facts.info('cluster_enabled') !== '1') return undefined
+  if (clusterInfo === undefined) return unseen('cluster', 'on, but CLUSTER INFO may not be asked', 'allow cluster|info')
+  const count = (field: string) => Number(clusterInfo.get(field) ?? 0)
+  const open = 16_384 - count('cluster_slots_assigned')
+  const failing = count('cluster_slots_pfail') + count('cluster_slots_fail')
+  const remedy = 'redis-cli --cluster check tells which, --cluster fix mends'
+  if (open > 0) {
+    const all = facts.setting('cluster-require-full-coverage') === 'no' ? 'their keys fail' : 'every key fails'
+    return problem('cluster', `${open} of 16384 slots belong to no node: ${all} (CLUSTERDOWN)`, remedy)
+  }
+  if (failing > 0 || clusterInfo.get('cluster_state') !== 'ok') {
+    return problem('cluster', `state ${clusterInfo.get('cluster_state')}, ${failing} slots on nodes that fail`, remedy)
+  }
+  const nodes = `${clusterInfo.get('cluster_size')} primaries, all slots covered`
+  return count('cluster_size') < 3
+    ? warning('cluster', `${nodes}: too few to agree on a failover`, 'have three primaries')
+    : ok('cluster', `${nodes}; give the store a cluster client`)
+}

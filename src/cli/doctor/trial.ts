@@ -1,0 +1,127 @@
+import { canBook } from '../../algorithms/registry.js'
+import { ALGORITHM_NAMES, parseLimit } from '../../limit.js'
+import { keySegment } from '../../redis/keys.js'
+import type { Charge } from '../../store.js'
+import { RedisStore } from '../../stores/redis.js'
+import type { Address } from './address.js'
+import { Connection, type Patience } from './connection.js'
+import { type Finding, ok, problem, warning } from './finding.js'
+import { ReplyError } from './replies.js'
+
+const SCRIPTS = 'scripts'
+/** Of a cluster a node has some of the keys: so many are tried until one is its own. */
+const MOST_KEYS = 200
+
+type Deed = readonly [name: string, act: (store: RedisStore, charges: readonly Charge[]) => Promise<unknown>]
+
+/** All that limiters have a server do. */
+const DEEDS: readonly Deed[] = [
+  ['peek', (store, charges) => store.peek(charges, 1)],
+  ['consume', (store, charges) => store.consume(charges, 1)],
+  ['settle', (store, charges) => store.charge(charges, 1)],
+  ['refund', (store, charges) => store.refund(charges, 1)],
+  ['block', (store, charges) => store.block(charges, 1)],
+  ['unblock', (store, charges) => store.block(charges, 0)],
+  ['acquire', book],
+  ['reset', (store, charges) => store.reset(charges)],
+]
+
+/** Whether all that limiters need may be done: by doing it, with a key that goes away within seconds. */
+export async function scriptFinding(connection: Connection, prefix: string, cluster: boolean): Promise<Finding> {
+  const store = new RedisStore(clientOf(connection, cluster), { prefix })
+  const key = await ownKey(store)
+  if (key === undefined) {
+    return warning(SCRIPTS, 'not tried: no key was found that this node has', 'run the doctor on another node')
+  }
+  const failures = new Map<string, string[]>()
+  for (const algorithm of ALGORITHM_NAMES) {
+    const charges = [{ ...key, limit: parseLimit({ quota: 2, window: 1000, algorithm }) }]
+    for (const [name, act] of DEEDS) {
+      if (name === 'acquire' && !canBook(algorithm)) continue
+      try {
+        await act(store, charges)
+      } catch (error) {
+        const reason = reasonOf(error)
+        const names = failures.get(reason) ?? []
+        if (!names.includes(name)) failures.set(reason, [...names, name])
+      }
+    }
+  }
+  if (failures.size === 0) return ok(SCRIPTS, 'every script was run, under all algorithms')
+  const parts = [...failures].map(([reason, names]) => `${names.join(', ')}: ${reason}`)
+  return problem(SCRIPTS, parts.join('; '), remedyFor(parts.join()))
+}
+
+/** Whether the channel may be heard on which those who wait in `acquire` are told that they move up. */
+export async function channelFinding(address: Address, prefix: string, patience: Patience): Promise<Finding> {
+  const channels = `${keySegment(prefix)}!turns:`
+  const listener = await Connection.open(address, patience)
+  try {
+    const reply = await listener.ask('SUBSCRIBE', `${channels}doctor`)
+    if (!(reply instanceof ReplyError)) return ok('channels', 'may be heard')
+    return warning(
+      'channels',
+      `${reply.message}: who waits in acquire keeps the turn first booked, though others give up`,
+      `allow subscribe and unsubscribe, and the channels: &${channels}*`,
+    )
+  } finally {
+    listener.close()
+  }
+}
+
+async function book(store: RedisStore, [charge]: readonly Charge[]): Promise<void> {
+  const bookings = []
+  // The third has to wait, and moves up when the second is given back.
+  for (let i = 0; i < 4; i++) bookings.push(await store.book(charge, 1, 10_000, () => {}))
+  for (const booking of bookings) await booking.cancel()
+}
+
+async function ownKey(store: RedisStore): Promise<Pick<Charge, 'key' | 'limiter'> | undefined> {
+  const limit = parseLimit({ quota: 1, window: 1000 })
+  for (let i = 0; i < MOST_KEYS; i++) {
+    const charge = { key: `!doctor ${process.pid} ${i}`, limiter: '!doctor' }
+    try {
+      await store.peek([{ ...charge, limit }], 0)
+    } catch (error) {
+      if (/MOVED|ASK /.test(reasonOf(error))) continue
+    }
+    return charge
+  }
+  return undefined
+}
+
+/** Our connection in the shape of a client, so that the store itself can be tried. */
+function clientOf(connection: Connection, isCluster: boolean): object {
+  const send = async (...command: (string | number)[]) => {
+    const reply = await connection.ask(...command)
+    if (reply instanceof ReplyError) throw reply
+    return reply
+  }
+  return {
+    status: 'ready',
+    isCluster,
+    evalsha: (...words: (string | number)[]) => send('EVALSHA', ...words),
+    eval: (...words: (string | number)[]) => send('EVAL', ...words),
+    connect: () => Promise.resolve(),
+    on() {},
+  }
+}
+
+/** The server's own words. What it adds of the script says nothing to a reader. */
+function reasonOf(error: unknown): string {
+  const { message, cause } = error as Error
+  const text = cause instanceof Error ? cause.message : message
+  return text.replace(/,? ?script: [0-9a-f]{40}.*$/, '')
+}
+
+function remedyFor(reasons: string): string {
+  if (/NOPERM|can't run this command|no permissions|ACL/i.test(reasons)) {
+    return 'allow what docs/redis.md lists under "The least that works"'
+  }
+  if (/unknown command/i.test(reasons))
+    return 'enable the command: rename-command may have taken it, or the service lacks it'
+  if (reasons.includes('BUSY')) return 'a script runs for too long: SCRIPT KILL ends it'
+  if (reasons.includes('OOM')) return 'free memory or raise maxmemory'
+  if (reasons.includes('READONLY')) return 'connect to the primary'
+  return 'see what the server says'
+}

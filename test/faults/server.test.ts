@@ -1,0 +1,113 @@
+import { setTimeout as pause } from 'node:timers/promises'
+import { afterAll, beforeAll, beforeEach, describe, expect, jest, test } from '@jest/globals'
+import type { Redis } from 'ioredis'
+import { expectExact, expectFelt, expectKept, keysOf } from '../support/load/promises.js'
+import { endure, type Outcome, sceneAt } from '../support/load/trial.js'
+import { Load } from '../support/load.js'
+import { RedisServer } from '../support/redis-server.js'
+
+jest.setTimeout(30_000)
+
+let redis: RedisServer
+let admin: Redis
+let load: Load
+beforeAll(async () => {
+  ;[redis, load] = await Promise.all([RedisServer.start(), Load.start()])
+  admin = redis.client()
+})
+afterAll(async () => {
+  load?.stop()
+  await redis?.stop()
+})
+beforeEach(async () => void (await admin.flushall()))
+
+const through = (fault: () => Promise<void>) => endure(load, sceneAt({ kind: 'single', ports: [redis.port] }), fault)
+
+const slowestBack = ({ back }: Outcome) => Math.max(...Object.values(back))
+
+describe('three processes with 200 decisions in flight each keep their promises', () => {
+  test('SIGSTOP for 1.4 s: at most the quota and three shares; what was asked meanwhile is not carried out after', async () => {
+    const outcome = await through(async () => {
+      redis.pause()
+      await pause(1400)
+      redis.unpause()
+    })
+    expectKept(outcome.scene, outcome.reports)
+    expectFelt(outcome.reports)
+    expect(slowestBack(outcome)).toBeLessThan(1000)
+    await expectNothingStale(outcome)
+  })
+
+  test('SIGKILL and restart after 1.4 s, the data lost: at most twice the quota and three shares', async () => {
+    const outcome = await through(async () => {
+      await redis.kill()
+      await pause(1400)
+      await redis.restart()
+    })
+    expectKept(outcome.scene, outcome.reports, 2)
+    expectFelt(outcome.reports)
+    const { ioredis, ioredis5, ...others } = outcome.back
+    expect(Math.max(ioredis, ioredis5)).toBeLessThan(1000)
+    // node-redis tries again when its own strategy says so, by default up to 2.2 s later, and cannot be told to hurry.
+    expect(others['node-redis']).toBeLessThan(2400)
+    await expectNothingStale(outcome)
+  })
+
+  test('CLIENT KILL of all connections, five times: at most the quota and three shares', async () => {
+    const outcome = await through(async () => {
+      for (let i = 0; i < 5; i++) {
+        await admin.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes')
+        await pause(100)
+      }
+    })
+    expectKept(outcome.scene, outcome.reports)
+    expect(slowestBack(outcome)).toBeLessThan(1000)
+  })
+
+  test('SCRIPT FLUSH, twenty times: exactly the quota, nobody notices', async () => {
+    const outcome = await through(async () => {
+      for (let i = 0; i < 20; i++) {
+        await admin.script('FLUSH')
+        await pause(20)
+      }
+    })
+    expectKept(outcome.scene, outcome.reports)
+    expectExact(outcome.scene, outcome.reports)
+    expect(outcome.reports.flatMap(({ opened }) => opened)).toEqual([0, 0, 0])
+  })
+
+  test('maxmemory reached under noeviction: at most the quota and three shares', async () => {
+    const outcome = await through(async () => {
+      await admin.config('SET', 'maxmemory', '1mb')
+      await pause(700)
+      await admin.config('SET', 'maxmemory', '0')
+    })
+    expectKept(outcome.scene, outcome.reports)
+    expectFelt(outcome.reports)
+    expect(outcome.reports.flatMap(({ errors }) => errors)).toContainEqual(expect.stringContaining('OOM'))
+    expect(slowestBack(outcome)).toBeLessThan(1000)
+  })
+
+  test('made a replica, and a primary again: at most the quota and three shares', async () => {
+    const outcome = await through(async () => {
+      // Of nobody: what it knows stays, as on a replica that was a primary a moment ago.
+      await admin.replicaof('127.0.0.1', 1)
+      await pause(700)
+      await admin.replicaof('NO', 'ONE')
+    })
+    expectKept(outcome.scene, outcome.reports)
+    expectFelt(outcome.reports)
+    expect(outcome.reports.flatMap(({ errors }) => errors)).toContainEqual(expect.stringContaining('READONLY'))
+    expect(slowestBack(outcome)).toBeLessThan(1000)
+  })
+})
+
+/** Keys that were last asked for more than a second before the end of the fault, while it lasted, are unknown to Redis. */
+async function expectNothingStale({ reports, endedAt }: Outcome): Promise<void> {
+  const stale = [...keysOf(reports)].filter(
+    ([, { asked, degraded, askedAt }]) => asked === degraded && askedAt < endedAt - 1050,
+  )
+  expect(stale.length).toBeGreaterThan(20)
+  const known = await admin.keys('*')
+  expect(stale.filter(([key]) => known.some(name => name.includes(`{${key}}`)))).toEqual([])
+}
