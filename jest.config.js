@@ -5,6 +5,9 @@ const shared = {
   moduleNameMapper: { '^(\\.{1,2}/.*)\\.js$': '$1' },
 }
 
+/** What breaks servers on purpose and measures how long it took. */
+const FAULTS = ['/test/faults/']
+
 export default {
   reporters: ['default', '<rootDir>/scripts/tally-reporter.mjs'],
   // Most tests wait for Redis some of the time, and jest would leave one of two cores idle.
@@ -14,8 +17,10 @@ export default {
       ...shared,
       displayName: 'test',
       testMatch: ['<rootDir>/test/**/*.test.ts'],
-      testPathIgnorePatterns: ['/node_modules/', '/test/check/'],
+      testPathIgnorePatterns: ['/node_modules/', '/test/check/', ...FAULTS],
     },
+    // By the clock on the wall, with several processes: for a machine that does nothing else.
+    { ...shared, displayName: 'faults', testMatch: FAULTS.map(path => `<rootDir>${path}**/*.test.ts`) },
     { ...shared, displayName: 'check', testMatch: ['<rootDir>/test/check/**/*.test.ts'] },
   ],
 }

@@ -3,6 +3,8 @@ import type { ClientPort, ClientState } from './client.js'
 /** The part of an ioredis `Redis` or `Cluster` (5 and 6) that is used here. */
 export interface IoredisLike {
   readonly status: string
+  /** While it waits to try again; gone when its owner has closed it, whatever `status` says. */
+  reconnectTimeout?: ReturnType<typeof setTimeout> | null
   readonly isCluster?: boolean
   evalsha(sha1: string, keyCount: number, ...keysAndArgs: string[]): Promise<unknown>
   eval(source: string, keyCount: number, ...keysAndArgs: string[]): Promise<unknown>
@@ -32,7 +34,13 @@ export function ioredisPort(client: IoredisLike): ClientPort {
     },
     wake() {
       // While it waits to try again it may be told not to; in any other state it is at it already, or was closed by its owner.
-      if (client.status === 'wait' || client.status === 'reconnecting') client.connect().catch(() => {})
+      if (client.status === 'reconnecting') {
+        if (!client.reconnectTimeout) return
+        // Left alone, its own timer would start a second chain of attempts, which nothing could stop.
+        clearTimeout(client.reconnectTimeout)
+        client.reconnectTimeout = null
+      } else if (client.status !== 'wait') return
+      client.connect().catch(() => {})
     },
     onReady: listener => listeners.add(listener),
   }

@@ -34,13 +34,13 @@ export const PROMISES: Readonly<Record<string, Property>> = {
       expectSame(denials[i].allowed, waits[i] === 0)
       expectSame(waits[i] === Number.POSITIVE_INFINITY, cost > most)
     })
-    await atEach(bench, waits, async afterMs => {
-      const verdicts = await Promise.all(subjects.map((subject, i) => subject.peek(costs[i])))
-      verdicts.forEach((verdict, i) => {
+    await atEach(bench, waits, random, async (afterMs, places) => {
+      const verdicts = await Promise.all(places.map(i => subjects[i].peek(costs[i])))
+      places.forEach((i, k) => {
         // Allowed at once, it is spent: a look says no more.
         if (waits[i] === 0) return
         const retryAfterMs = Math.max(0, waits[i] - afterMs)
-        expectFields(verdict, { allowed: retryAfterMs === 0, retryAfterMs })
+        expectFields(verdicts[k], { allowed: retryAfterMs === 0, retryAfterMs })
       })
     })
   },
@@ -51,11 +51,11 @@ export const PROMISES: Readonly<Record<string, Property>> = {
     const standing = await Promise.all(subjects.map(subject => subject.consume(0)))
     const resets = standing.map(({ resetAfterMs }) => resetAfterMs)
     const fresh = freshVerdict(limit)
-    await atEach(bench, resets, async afterMs => {
-      const verdicts = await Promise.all(subjects.map(subject => subject.peek(0)))
-      verdicts.forEach((verdict, i) => {
-        if (afterMs < resets[i]) expectSame(verdict.resetAfterMs, resets[i] - afterMs)
-        else expectSameVerdict(verdict, fresh)
+    await atEach(bench, resets, random, async (afterMs, places) => {
+      const verdicts = await Promise.all(places.map(i => subjects[i].peek(0)))
+      places.forEach((i, k) => {
+        if (afterMs < resets[i]) expectSame(verdicts[k].resetAfterMs, resets[i] - afterMs)
+        else expectSameVerdict(verdicts[k], fresh)
       })
     })
     if (Math.max(...resets) > FOREVER_MS) return
@@ -197,17 +197,22 @@ async function flock(bench: Bench, key: string, algorithm: AlgorithmName, random
   return { limit, subjects }
 }
 
-/** Looks in one ms before each of these spans has passed from now on, and as it has. */
+/** Looks at each place one ms before its span has passed from now on, and as it has; and each time at some other place too. */
 async function atEach(
   bench: Bench,
   spansMs: readonly number[],
-  look: (afterMs: number) => Promise<void>,
+  random: Random,
+  look: (afterMs: number, places: readonly number[]) => Promise<void>,
 ): Promise<void> {
   const now = bench.clock.now()
-  const moments = spansMs.filter(ms => ms > 0 && ms <= FOREVER_MS).flatMap(ms => [ms - 1, ms])
-  for (const afterMs of [...new Set(moments)].sort((a, b) => a - b)) {
+  const places = new Map<number, number[]>()
+  spansMs.forEach((ms, place) => {
+    if (ms === 0 || ms > FOREVER_MS) return
+    for (const moment of [ms - 1, ms]) places.set(moment, [...(places.get(moment) ?? []), place])
+  })
+  for (const [afterMs, due] of [...places].sort(([a], [b]) => a - b)) {
     bench.clock.set(now + afterMs)
-    await look(afterMs)
+    await look(afterMs, [...due, random.integer(0, spansMs.length - 1)])
   }
 }
 

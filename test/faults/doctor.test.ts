@@ -6,11 +6,11 @@ import { examine } from '../../src/cli/doctor/examination.js'
 import type { Finding, State } from '../../src/cli/doctor/finding.js'
 import { RateLimiter } from '../../src/limiter.js'
 import { RedisStore } from '../../src/stores/redis.js'
+import { spawnSpillway } from '../cli/spawn-spillway.js'
 import { RedisCluster } from '../support/redis-cluster.js'
 import { eventually } from '../support/redis-process.js'
 import { RedisServer } from '../support/redis-server.js'
 import { TcpProxy } from '../support/tcp-proxy.js'
-import { spawnSpillway } from './spawn-spillway.js'
 
 jest.setTimeout(60_000)
 
