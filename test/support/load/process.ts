@@ -96,10 +96,10 @@ class Asking {
     const key = `${sameKeys ? '' : Math.floor(now / KEYS_LIVE_MS)}.${this.#asked++ % keys}`
     let tally = this.#keys.get(key)
     if (tally === undefined) {
-      tally = { askedAt: now, asked: 0, redis: 0, fallback: 0, degraded: 0 }
+      tally = { firstAt: now, lastAt: now, asked: 0, redis: 0, fallback: 0, degraded: 0 }
       this.#keys.set(key, tally)
     }
-    tally.askedAt = now
+    tally.lastAt = now
     tally.asked++
     const askedAt = performance.now()
     this.#limiter.consume(key).then(

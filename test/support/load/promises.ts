@@ -8,9 +8,10 @@ const GRACE_MS = 30
 export function keysOf(reports: readonly Report[]): Map<string, KeyTally> {
   const sums = new Map<string, KeyTally>()
   for (const { keys } of reports) {
-    for (const [key, { askedAt, asked, redis, fallback, degraded }] of keys) {
-      const sum = sums.get(key) ?? { askedAt: 0, asked: 0, redis: 0, fallback: 0, degraded: 0 }
-      sum.askedAt = Math.max(sum.askedAt, askedAt)
+    for (const [key, { firstAt, lastAt, asked, redis, fallback, degraded }] of keys) {
+      const sum = sums.get(key) ?? { firstAt, lastAt, asked: 0, redis: 0, fallback: 0, degraded: 0 }
+      sum.firstAt = Math.min(sum.firstAt, firstAt)
+      sum.lastAt = Math.max(sum.lastAt, lastAt)
       sum.asked += asked
       sum.redis += redis
       sum.fallback += fallback

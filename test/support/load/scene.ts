@@ -25,8 +25,9 @@ export interface Scene {
 
 /** What became of one key in one process. */
 export interface KeyTally {
-  /** When it was last asked for, ms since the epoch. */
-  askedAt: number
+  /** When it was first and last asked for, ms since the epoch. */
+  firstAt: number
+  lastAt: number
   asked: number
   /** Units admitted by Redis, and by the failure policy. */
   redis: number

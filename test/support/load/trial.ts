@@ -7,7 +7,8 @@ export interface Outcome {
   readonly reports: readonly Report[]
   /** How long after the end of the fault each client had its answers from Redis again, ms. */
   readonly back: Readonly<Record<ClientKind, number>>
-  /** When the fault ended, ms since the epoch. */
+  /** When the fault began and ended, ms since the epoch. */
+  readonly beganAt: number
   readonly endedAt: number
 }
 
@@ -20,6 +21,7 @@ export function sceneAt(place: Place, change: Partial<Scene> = {}): Scene {
 export async function endure(load: Load, scene: Scene, fault: () => Promise<void>): Promise<Outcome> {
   await load.begin(scene)
   await pause(250)
+  const beganAt = epochMs()
   await fault()
   const endedAt = epochMs()
   // What is in flight now may still fail.
@@ -28,7 +30,7 @@ export async function endure(load: Load, scene: Scene, fault: () => Promise<void
   await pause(100)
   const reports = await load.end()
   if (process.env.SPILLWAY_FIGURES) process.stdout.write(`${figures(back, reports).join('\n')}\n`)
-  return { scene, reports, back, endedAt }
+  return { scene, reports, back, beganAt, endedAt }
 }
 
 function figures(back: Outcome['back'], reports: readonly Report[]): string[] {

@@ -1,0 +1,40 @@
+import { expect, test } from '@jest/globals'
+import express, { type Express, type Request } from 'express'
+import express4 from 'express4'
+import request from 'supertest'
+import { rateLimit } from '../../src/adapters/express.js'
+import { leaveDecision } from '../../src/adapters/express-request.js'
+import type { Decision } from '../../src/decision.js'
+
+const decision = { remaining: 7 } as Decision
+
+test.each<[string, () => Express]>([
+  ['Express 4', express4],
+  ['Express 5', express],
+])('%s: a decision of a mounted app is seen by the app around it, and by no other request', async (_name, create) => {
+  const inner = create().use(rateLimit({ policy: '9/1m' }))
+  const app = create().use('/limited', inner)
+  app.use((req, res) => {
+    res.json({ left: req.rateLimit?.remaining ?? 'not limited' })
+  })
+  expect((await request(app).get('/limited')).body).toEqual({ left: 8 })
+  expect((await request(app).get('/')).body).toEqual({ left: 'not limited' })
+})
+
+test('a service may put something else in its place', async () => {
+  const app = express().use(rateLimit({ policy: '9/1m' }))
+  app.use((req, res) => {
+    req.rateLimit = decision
+    res.json({ left: req.rateLimit.remaining })
+  })
+  expect((await request(app).get('/')).body).toEqual({ left: 7 })
+})
+
+test('a request that is none of Express gets a property of its own, and nothing else changes', () => {
+  for (const req of [{}, Object.create(null), Object.create({ ip: '203.0.113.7' })] as Request[]) {
+    leaveDecision(req, decision)
+    expect(Object.keys(req)).toEqual(['rateLimit'])
+    expect(req.rateLimit).toBe(decision)
+  }
+  expect('rateLimit' in {}).toBe(false)
+})
