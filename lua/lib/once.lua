@@ -1,0 +1,29 @@
+--[[
+  Carries out a request unless it has been already: a client that lost its connection before the answer sends it again, and must
+  be answered alike. `sent` is the list of one sender's requests that may come again, oldest first, each its number and what it
+  was answered. Every number below `floor` has been answered, and cannot come again.
+
+  act() returns the reply, a table, and true if it changed anything: what changed nothing may as well be done again.
+]]
+local function once(sent, number, floor, act)
+  local newest = redis.call('LINDEX', sent, '-1')
+  if newest and struct.unpack('>I7', newest) >= number then
+    for _, entry in ipairs(redis.call('LRANGE', sent, '0', '-1')) do
+      if struct.unpack('>I7', entry) == number then return cmsgpack.unpack(string.sub(entry, 8)) end
+    end
+  end
+  local reply, changed = act()
+  if not changed then return reply end
+  if newest then
+    -- Fewer are added than may be dropped, so that the list is as long as what is in flight.
+    for _ = 1, 16 do
+      local oldest = redis.call('LINDEX', sent, '0')
+      if not oldest or struct.unpack('>I7', oldest) >= floor then break end
+      redis.call('LPOP', sent)
+    end
+  end
+  redis.call('RPUSH', sent, struct.pack('>I7', number) .. cmsgpack.pack(reply))
+  -- Longer than a client keeps trying.
+  redis.call('PEXPIRE', sent, 60000)
+  return reply
+end
