@@ -1,13 +1,11 @@
-import type { Booking } from './store.js'
 import { Alarm } from './waiting/alarm.js'
-import type { Wait } from './waiting/wait.js'
 
 /** One whose turn is known. */
 export interface Walker {
-  readonly wait: Wait<Booking>
-  readonly booking: Booking
   /** By `performance.now()`. */
   turnAt: number
+  /** Its turn has come, and it has left. */
+  arrive(): void
 }
 
 /**
@@ -18,7 +16,7 @@ export class Procession {
   readonly #walkers: Walker[] = []
   readonly #alarm = new Alarm(() => setImmediate(() => this.#advance()))
 
-  constructor(readonly onEmpty: () => void) {}
+  constructor(readonly onEmpty: () => void = () => {}) {}
 
   join(walker: Walker): void {
     this.#walkers.push(walker)
@@ -41,8 +39,8 @@ export class Procession {
   #advance(): void {
     const now = performance.now()
     while (this.#walkers.length > 0 && this.#walkers[0].turnAt <= now) {
-      const [{ wait, booking }] = this.#walkers.splice(0, 1)
-      wait.resolve(booking)
+      const [walker] = this.#walkers.splice(0, 1)
+      walker.arrive()
     }
     this.#setAlarm()
   }
