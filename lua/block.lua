@@ -1,10 +1,9 @@
 --[[
   Blocks a member under each limit until a moment, or unblocks it.
 
-  KEYS     the block list of each limit: ZSET member → blocked until, ms
+  KEYS     the block list of each limit: ZSET member → blocked until, ms; then, for each, the member: the state's key
   ARGV[1]  now, ms; '' for the server's clock
   ARGV[2]  for how long, ms; 0 to unblock
-  ARGV[3]  the member in each list
 
   Returns nothing.
 ]]
@@ -14,8 +13,8 @@ local clock = ARGV[1]
 local now = now_ms(clock)
 local duration = tonumber(ARGV[2])
 
-for i, list in ipairs(KEYS) do
-  local member = ARGV[2 + i]
+for i = 1, #KEYS / 2 do
+  local list, member = KEYS[i], KEYS[#KEYS / 2 + i]
   if duration > 0 then
     redis.call('ZADD', list, now + duration, member)
     -- A few at a time, so that those who are free again make room without any call being long.

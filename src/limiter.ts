@@ -91,16 +91,19 @@ export class RateLimiter {
    *
    * Rejects with `TimeoutError` when `timeout` is over, or at once if the turn would come after it (0: does not wait; absent:
    * waits as long as it takes), with the signal's reason when it is aborted, and at once with `CostError` if `cost` can never
-   * fit. Then nothing is spent. While the store fails, the failure policy decides; 'closed' rejects with `StoreError`.
+   * fit. Then nothing is spent. While the store fails, the failure policy decides; 'closed' rejects with `StoreError`. Nobody waits
+   * in shadow.
+   *
+   * Who waits for a key that is blocked asks again when the block is over. A turn that was booked before the block stays good.
    */
   async acquire(key: LimiterKey, options: WaitOptions & { cost?: number } = {}): Promise<Decision> {
     const { cost = 1 } = options
     checkCost(cost)
     const patience = patienceOf(options, 'acquire', Number.POSITIVE_INFINITY)
     const charges = this.#charges(key)
-    for (const { limit } of charges) if (cost > mostOf(limit)) throw neverFits(cost, limit)
     patience.signal?.throwIfAborted()
-    if (cost === 0) return this.consume(key, 0)
+    if (cost === 0 || this.#shadow) return this.consume(key, cost)
+    for (const { limit } of charges) if (cost > mostOf(limit)) throw neverFits(cost, limit)
     const decision = await this.#turn(key, charges, cost, patience)
     notify(this.#observer, 'decided', decision)
     return decision
@@ -255,6 +258,7 @@ export class RateLimiter {
     } finally {
       this.#denials?.drop(key)
       this.#turns.wake(key)
+      this.#bookedTurns.wake(key)
     }
   }
 

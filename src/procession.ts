@@ -18,7 +18,11 @@ export class Procession {
 
   constructor(readonly onEmpty: () => void = () => {}) {}
 
+  /** Whoever booked before comes first: an answer that took long on its way is corrected by one that took less. */
   join(walker: Walker): void {
+    for (let i = this.#walkers.length - 1; i >= 0 && this.#walkers[i].turnAt > walker.turnAt; i--) {
+      this.#walkers[i].turnAt = walker.turnAt
+    }
     this.#walkers.push(walker)
     this.#setAlarm()
   }

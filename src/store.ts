@@ -8,7 +8,9 @@ export interface Booking {
   readonly verdict: Verdict
   /** 0: spent at once. More than was allowed: nothing was booked. Infinity: it can never fit. */
   readonly waitMs: number
-  /** Gives the turn back, or what was spent if it has come; those behind move up. */
+  /** For how much longer the key is blocked; above 0, nothing was booked: ask again then. */
+  readonly blockedMs: number
+  /** Gives the turn back, or what was spent if it has come; those behind move up. Does nothing where nothing was booked. */
   cancel(): Promise<void> | void
   /** The turn has come: nobody will cancel it. */
   close(): void

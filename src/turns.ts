@@ -18,6 +18,8 @@ interface Line {
   /** Set while the first waits to ask again. */
   readonly alarm: Alarm
   asleep: boolean
+  /** When the first asks again, by `performance.now()`; while `asleep`. */
+  asksAt: number
 }
 
 /**
@@ -49,7 +51,7 @@ export class Turns {
     else if (patience.timeoutMs === 0) {
       wait.reject(tooLate(patience))
       leave()
-    }
+    } else if (line.asleep) this.#refuseIfTooFar(line, waiting)
     return wait.promise
   }
 
@@ -65,7 +67,7 @@ export class Turns {
     let line = this.#lines.get(name)
     if (line === undefined) {
       const alarm = new Alarm(() => void this.#serve(opened))
-      const opened: Line = { key, waiting: [], alarm, asleep: false }
+      const opened: Line = { key, waiting: [], alarm, asleep: false, asksAt: 0 }
       line = opened
       this.#lines.set(name, line)
     }
@@ -89,14 +91,28 @@ export class Turns {
       else if (decision.retryAfterMs > (patience.timeoutMs === 0 ? 0 : wait.leftMs)) {
         wait.reject(tooFar(decision.retryAfterMs))
       } else {
-        line.asleep = true
-        line.alarm.set(performance.now() + decision.retryAfterMs)
+        this.#sleep(line, decision.retryAfterMs)
         return
       }
     } catch (error) {
       wait.reject(error)
     }
     this.#leave(line, first)
+  }
+
+  /** Until the first may ask again. Who cannot wait so long cannot wait for those before him, either. */
+  #sleep(line: Line, ms: number): void {
+    line.asleep = true
+    line.asksAt = performance.now() + ms
+    line.alarm.set(line.asksAt)
+    for (const waiting of line.waiting.slice(1)) this.#refuseIfTooFar(line, waiting)
+  }
+
+  #refuseIfTooFar(line: Line, waiting: Waiting): void {
+    const waitMs = Math.ceil(line.asksAt - performance.now())
+    if (waitMs <= waiting.wait.leftMs) return
+    waiting.wait.reject(tooFar(waitMs))
+    this.#leave(line, waiting)
   }
 
   #leave(line: Line, waiting: Waiting): void {

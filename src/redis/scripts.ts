@@ -3,7 +3,7 @@ import type { Script } from './script.js'
 
 export const block: Script = {
   name: 'block',
-  sha1: '9525bb60395305805212351d1df94ef3d2f76d33',
+  sha1: '2d94c37a0b2f81bc12be2d6814274fd93925df1e',
   source: `local function now_ms(given)
 if given ~= '' then return tonumber(given) end
 local time = redis.call('TIME')
@@ -31,8 +31,8 @@ end
 local clock = ARGV[1]
 local now = now_ms(clock)
 local duration = tonumber(ARGV[2])
-for i, list in ipairs(KEYS) do
-local member = ARGV[2 + i]
+for i = 1, #KEYS / 2 do
+local list, member = KEYS[i], KEYS[#KEYS / 2 + i]
 if duration > 0 then
 redis.call('ZADD', list, now + duration, member)
 local free = redis.call('ZRANGEBYSCORE', list, '-inf', now, 'LIMIT', 0, 16)
@@ -47,7 +47,7 @@ end`,
 
 export const book: Script = {
   name: 'book',
-  sha1: '9b779512542992f167d219818754d360ac457023',
+  sha1: '312638b4c47a9fb6b729aafb6bd5752a3642e4e9',
   source: `local function now_ms(given)
 if given ~= '' then return tonumber(given) end
 local time = redis.call('TIME')
@@ -369,8 +369,8 @@ end
 if at > log.booked then at = math.min(at, now) end
 return at - now + limit.window, math.max(0, limit.quota - spent), reset, 0
 end
-local function standing(limit, key, now, clock)
-local expires_at = expiry(clock, now)
+local function standing(limit, key, now, clock, expires_at)
+expires_at = expires_at or expiry(clock, now)
 local measure_row = row_measures[limit.algorithm]
 if measure_row then
 local at, x, y, errors = {}, {}, {}, {}
@@ -432,7 +432,10 @@ end
 local function waiter_pack(turn, cost, id)
 return struct.pack('>I6I7', turn, cost) .. id
 end
-local key, list = KEYS[1], KEYS[2]
+local function blocked_until(list, member)
+return tonumber(redis.call('ZSCORE', list, member) or 0)
+end
+local key, list, block_list = KEYS[1], KEYS[2], KEYS[3]
 local clock = ARGV[1]
 local now = now_ms(clock)
 local cost = tonumber(ARGV[2])
@@ -442,7 +445,12 @@ local limit = read_limits(6, 1)[1]
 local state = standing(limit, key, now, clock)
 if state.err then return redis.error_reply(state.err) end
 local wait, remaining, reset, _ = state.measure(cost)
-if wait < 0 or (patience >= 0 and wait > patience) then return { wait, remaining, reset } end
+local blocked = wait < 0 and 0 or math.max(0, blocked_until(block_list, key) - now)
+if blocked > 0 then
+_, remaining, reset = state.measure(0)
+return { math.max(wait, blocked), remaining, reset, blocked }
+end
+if wait < 0 or (patience >= 0 and wait > patience) then return { wait, remaining, reset, 0 } end
 state.book(cost, wait)
 state.save()
 if wait > 0 then
@@ -451,7 +459,7 @@ redis.call('RPUSH', list, waiter_pack(now + wait, cost, id))
 redis.call('PEXPIREAT', list, expiry(clock, now)(wait))
 end
 _, remaining, reset = state.measure(0)
-return { wait, remaining, reset }`,
+return { wait, remaining, reset, 0 }`,
 }
 
 export const consume: Script = {
@@ -907,9 +915,3068 @@ for _, slot in ipairs(changed_logs) do log_save(keys[slot], logs[slot], expire_a
 return out`,
 }
 
+export const forgetSent: Script = {
+  name: 'forget_sent',
+  sha1: 'ddcccb0b64f00e68a7f16bedd4d68bacb4b45411',
+  source: `redis.call('DEL', KEYS[1])`,
+}
+
+export const queueCancel: Script = {
+  name: 'queue_cancel',
+  sha1: '15d94988071ee6d0f6f96675dc33403ee04f6955',
+  source: `local function now_ms(given)
+if given ~= '' then return tonumber(given) end
+local time = redis.call('TIME')
+return time[1] * 1000 + math.floor(time[2] / 1000)
+end
+local function once(sent, number, floor, act, keep)
+local newest = redis.call('LINDEX', sent, '-1')
+if newest and struct.unpack('>I7', newest) >= number then
+for _, entry in ipairs(redis.call('LRANGE', sent, '0', '-1')) do
+if struct.unpack('>I7', entry) == number then return cmsgpack.unpack(string.sub(entry, 8)) end
+end
+end
+local reply, changed = act()
+if not changed then return reply end
+if newest then
+for _ = 1, 16 do
+local oldest = redis.call('LINDEX', sent, '0')
+if not oldest or struct.unpack('>I7', oldest) >= floor then break end
+redis.call('LPOP', sent)
+end
+end
+redis.call('RPUSH', sent, struct.pack('>I7', number) .. cmsgpack.pack(reply))
+redis.call('PEXPIRE', sent, math.min(keep or 60000, 60000))
+return reply
+end
+local function queue_keys()
+return {
+delayed = KEYS[1],
+unacked = KEYS[2],
+messages = KEYS[3],
+tries = KEYS[4],
+ttls = KEYS[5],
+dead = KEYS[6],
+graves = KEYS[7],
+wake = KEYS[8],
+cleared = KEYS[9],
+}
+end
+local function queue_record(record)
+return {
+seq = string.sub(record, 1, 20),
+priority = tonumber(string.sub(record, 21, 21)),
+ttl = tonumber(string.sub(record, 22, 36)),
+max = tonumber(string.sub(record, 37, 43)),
+}
+end
+local function queue_drop(keys, id, text)
+local record = queue_record(text)
+local attempt = redis.call('HGET', keys.tries, id)
+if redis.call('ZREM', keys.delayed, record.seq .. (attempt or '0000000') .. id) == 0 then return false end
+redis.call('HDEL', keys.messages, id)
+if attempt then redis.call('HDEL', keys.tries, id) end
+if record.ttl > 0 then redis.call('ZREM', keys.ttls, id) end
+return true
+end
+local keys = queue_keys()
+local sent = KEYS[10]
+local number = tonumber(ARGV[1])
+local floor = tonumber(ARGV[2])
+local clock = ARGV[3]
+local id = ARGV[4]
+local reply = once(sent, number, floor, function()
+local text = redis.call('HGET', keys.messages, id)
+if not text then return { 0 }, false end
+local ttl = queue_record(text).ttl
+local outlived = ttl > 0 and ttl <= now_ms(clock)
+if not queue_drop(keys, id, text) then return { 0 }, false end
+return { outlived and 0 or 1 }, true
+end)
+return reply[1]`,
+}
+
+export const queueClear: Script = {
+  name: 'queue_clear',
+  sha1: 'f97c8c255eb89aca8ddb0b5f97c30f8f929334d1',
+  source: `local function now_ms(given)
+if given ~= '' then return tonumber(given) end
+local time = redis.call('TIME')
+return time[1] * 1000 + math.floor(time[2] / 1000)
+end
+local function queue_keys()
+return {
+delayed = KEYS[1],
+unacked = KEYS[2],
+messages = KEYS[3],
+tries = KEYS[4],
+ttls = KEYS[5],
+dead = KEYS[6],
+graves = KEYS[7],
+wake = KEYS[8],
+cleared = KEYS[9],
+}
+end
+local keys = queue_keys()
+local clock = ARGV[1]
+local now = now_ms(clock)
+local last = redis.call('ZRANGE', keys.unacked, '-1', '-1', 'WITHSCORES')
+local paused = redis.call('ZSCORE', keys.delayed, 'paused')
+redis.call('UNLINK', unpack(KEYS, 1, 8))
+if paused then redis.call('ZADD', keys.delayed, '-1', 'paused') end
+if last[2] and tonumber(last[2]) > now then
+redis.call('SET', keys.cleared, '1', 'PX', string.format('%.0f', tonumber(last[2]) - now))
+end`,
+}
+
+export const queueDead: Script = {
+  name: 'queue_dead',
+  sha1: '8a5d9f539d475d2d7365ce3a8b3ef39f8f388634',
+  source: `local function queue_keys()
+return {
+delayed = KEYS[1],
+unacked = KEYS[2],
+messages = KEYS[3],
+tries = KEYS[4],
+ttls = KEYS[5],
+dead = KEYS[6],
+graves = KEYS[7],
+wake = KEYS[8],
+cleared = KEYS[9],
+}
+end
+local keys = queue_keys()
+local from = tonumber(ARGV[1])
+local count = tonumber(ARGV[2])
+local rows = redis.call('ZRANGE', keys.dead, from, from + count - 1, 'WITHSCORES')
+if #rows == 0 then return {} end
+local ids = {}
+for i = 1, #rows, 2 do
+ids[#ids + 1] = rows[i]
+end
+local graves = redis.call('HMGET', keys.graves, unpack(ids))
+local reply = {}
+for i, id in ipairs(ids) do
+if graves[i] then
+local attempts, reason, text = unpack(cmsgpack.unpack(graves[i]))
+reply[#reply + 1] = { id, text, attempts, reason, tonumber(rows[2 * i]) }
+end
+end
+return reply`,
+}
+
+export const queuePause: Script = {
+  name: 'queue_pause',
+  sha1: '94c2d2cc7b528fd0aeaac9850ffd80ab3a7b4d7c',
+  source: `local function queue_keys()
+return {
+delayed = KEYS[1],
+unacked = KEYS[2],
+messages = KEYS[3],
+tries = KEYS[4],
+ttls = KEYS[5],
+dead = KEYS[6],
+graves = KEYS[7],
+wake = KEYS[8],
+cleared = KEYS[9],
+}
+end
+local function queue_wake_one(keys)
+redis.call('ZADD', keys.wake, '0', '1')
+redis.call('PEXPIRE', keys.wake, '60000')
+end
+local keys = queue_keys()
+local hold = ARGV[1] == '1'
+if hold then
+redis.call('ZADD', keys.delayed, '-1', 'paused')
+elseif redis.call('ZREM', keys.delayed, 'paused') == 1 then
+queue_wake_one(keys)
+end`,
+}
+
+export const queuePush: Script = {
+  name: 'queue_push',
+  sha1: 'ce78612b80244062b59df2931227a267f2752db9',
+  source: `local function once(sent, number, floor, act, keep)
+local newest = redis.call('LINDEX', sent, '-1')
+if newest and struct.unpack('>I7', newest) >= number then
+for _, entry in ipairs(redis.call('LRANGE', sent, '0', '-1')) do
+if struct.unpack('>I7', entry) == number then return cmsgpack.unpack(string.sub(entry, 8)) end
+end
+end
+local reply, changed = act()
+if not changed then return reply end
+if newest then
+for _ = 1, 16 do
+local oldest = redis.call('LINDEX', sent, '0')
+if not oldest or struct.unpack('>I7', oldest) >= floor then break end
+redis.call('LPOP', sent)
+end
+end
+redis.call('RPUSH', sent, struct.pack('>I7', number) .. cmsgpack.pack(reply))
+redis.call('PEXPIRE', sent, math.min(keep or 60000, 60000))
+return reply
+end
+local function queue_keys()
+return {
+delayed = KEYS[1],
+unacked = KEYS[2],
+messages = KEYS[3],
+tries = KEYS[4],
+ttls = KEYS[5],
+dead = KEYS[6],
+graves = KEYS[7],
+wake = KEYS[8],
+cleared = KEYS[9],
+}
+end
+local QUEUE_BAND = 17592186044416
+local function queue_score(priority, due)
+return string.format('%.0f', (9 - priority) * QUEUE_BAND + math.min(due, QUEUE_BAND - 1))
+end
+local function queue_record(record)
+return {
+seq = string.sub(record, 1, 20),
+priority = tonumber(string.sub(record, 21, 21)),
+ttl = tonumber(string.sub(record, 22, 36)),
+max = tonumber(string.sub(record, 37, 43)),
+}
+end
+local function queue_drop(keys, id, text)
+local record = queue_record(text)
+local attempt = redis.call('HGET', keys.tries, id)
+if redis.call('ZREM', keys.delayed, record.seq .. (attempt or '0000000') .. id) == 0 then return false end
+redis.call('HDEL', keys.messages, id)
+if attempt then redis.call('HDEL', keys.tries, id) end
+if record.ttl > 0 then redis.call('ZREM', keys.ttls, id) end
+return true
+end
+local function queue_purge(keys, now, most)
+local ids = redis.call('ZRANGE', keys.ttls, '-inf', now, 'BYSCORE', 'LIMIT', '0', most)
+for _, id in ipairs(ids) do
+local text = redis.call('HGET', keys.messages, id)
+if not (text and queue_drop(keys, id, text)) then redis.call('ZREM', keys.ttls, id) end
+end
+return #ids == most
+end
+local function queue_wake_one(keys)
+redis.call('ZADD', keys.wake, '0', '1')
+redis.call('PEXPIRE', keys.wake, '60000')
+end
+local keys = queue_keys()
+local sent = KEYS[10]
+local number = tonumber(ARGV[1])
+local floor = tonumber(ARGV[2])
+local clock = ARGV[3]
+local max_size = tonumber(ARGV[4])
+local FIELDS = 7
+local count = (#ARGV - 4) / FIELDS
+local function push()
+local time = redis.call('TIME')
+local now = clock ~= '' and tonumber(clock) or time[1] * 1000 + math.floor(time[2] / 1000)
+local stamp = string.format('%s%06d', time[1], tonumber(time[2]))
+local ids = {}
+for i = 1, count do
+ids[i] = ARGV[(i - 1) * FIELDS + 5]
+end
+local known = redis.call('HMGET', keys.messages, unpack(ids))
+local room = math.huge
+if max_size >= 0 then
+room = max_size - redis.call('HLEN', keys.messages)
+if room < count then
+queue_purge(keys, now, 200)
+room = max_size - redis.call('HLEN', keys.messages)
+end
+end
+local reply, seen = {}, {}
+local records, places, ttls, first = {}, {}, {}, {}
+for i, id in ipairs(ids) do
+local at = (i - 1) * FIELDS + 5
+local text = known[i]
+if text and not seen[id] then
+local ttl = queue_record(text).ttl
+if ttl > 0 and ttl <= now and redis.call('HEXISTS', keys.messages, id) == 0 then text = false end
+if text and ttl > 0 and ttl <= now and queue_drop(keys, id, text) then
+text = false
+room = room + 1
+end
+end
+if text or seen[id] or room < 1 then
+reply[i] = 0
+else
+seen[id] = true
+room = room - 1
+reply[i] = 1
+local delay = tonumber(ARGV[at + 1])
+local due = delay >= 0 and now + delay or math.max(now, tonumber(ARGV[at + 2]))
+local priority = tonumber(ARGV[at + 3])
+local ttl = tonumber(ARGV[at + 4])
+local gone = ttl >= 0 and math.min(now + ttl, 999999999999999) or 0
+local seq = string.format('%s%04d', stamp, i)
+records[#records + 1] = id
+records[#records + 1] = string.format('%s%d%015.0f%s', seq, priority, gone, ARGV[at + 5]) .. ARGV[at + 6]
+places[#places + 1] = queue_score(priority, due)
+places[#places + 1] = seq .. '0000000' .. id
+if gone > 0 then
+ttls[#ttls + 1] = string.format('%.0f', gone)
+ttls[#ttls + 1] = id
+end
+if not first[priority] or due < first[priority] then first[priority] = due end
+end
+end
+if #records == 0 then return reply, false end
+local news = false
+for priority, due in pairs(first) do
+local score = queue_score(priority, due)
+local before = redis.call('ZRANGE', keys.delayed, queue_score(priority, 0), score, 'BYSCORE', 'LIMIT', '0', '1')
+if #before == 0 then news = true end
+end
+redis.call('HSET', keys.messages, unpack(records))
+redis.call('ZADD', keys.delayed, unpack(places))
+if #ttls > 0 then redis.call('ZADD', keys.ttls, unpack(ttls)) end
+if news then queue_wake_one(keys) end
+return reply, true
+end
+return once(sent, number, floor, push)`,
+}
+
+export const queueRedrive: Script = {
+  name: 'queue_redrive',
+  sha1: '98f873700c0c9efa62bba0d638182ebef4845320',
+  source: `local function once(sent, number, floor, act, keep)
+local newest = redis.call('LINDEX', sent, '-1')
+if newest and struct.unpack('>I7', newest) >= number then
+for _, entry in ipairs(redis.call('LRANGE', sent, '0', '-1')) do
+if struct.unpack('>I7', entry) == number then return cmsgpack.unpack(string.sub(entry, 8)) end
+end
+end
+local reply, changed = act()
+if not changed then return reply end
+if newest then
+for _ = 1, 16 do
+local oldest = redis.call('LINDEX', sent, '0')
+if not oldest or struct.unpack('>I7', oldest) >= floor then break end
+redis.call('LPOP', sent)
+end
+end
+redis.call('RPUSH', sent, struct.pack('>I7', number) .. cmsgpack.pack(reply))
+redis.call('PEXPIRE', sent, math.min(keep or 60000, 60000))
+return reply
+end
+local function queue_keys()
+return {
+delayed = KEYS[1],
+unacked = KEYS[2],
+messages = KEYS[3],
+tries = KEYS[4],
+ttls = KEYS[5],
+dead = KEYS[6],
+graves = KEYS[7],
+wake = KEYS[8],
+cleared = KEYS[9],
+}
+end
+local QUEUE_BAND = 17592186044416
+local function queue_score(priority, due)
+return string.format('%.0f', (9 - priority) * QUEUE_BAND + math.min(due, QUEUE_BAND - 1))
+end
+local function queue_record(record)
+return {
+seq = string.sub(record, 1, 20),
+priority = tonumber(string.sub(record, 21, 21)),
+ttl = tonumber(string.sub(record, 22, 36)),
+max = tonumber(string.sub(record, 37, 43)),
+}
+end
+local function queue_wake_one(keys)
+redis.call('ZADD', keys.wake, '0', '1')
+redis.call('PEXPIRE', keys.wake, '60000')
+end
+local keys = queue_keys()
+local sent = KEYS[10]
+local number = tonumber(ARGV[1])
+local floor = tonumber(ARGV[2])
+local clock = ARGV[3]
+local from = tonumber(ARGV[4])
+local count = tonumber(ARGV[5])
+local given = {}
+for i = 6, #ARGV do
+given[#given + 1] = ARGV[i]
+end
+return once(sent, number, floor, function()
+local time = redis.call('TIME')
+local now = clock ~= '' and tonumber(clock) or time[1] * 1000 + math.floor(time[2] / 1000)
+local ids = #given > 0 and given or redis.call('ZRANGE', keys.dead, from, from + count - 1)
+local back = 0
+for i, id in ipairs(ids) do
+local grave = redis.call('HGET', keys.graves, id)
+if grave and redis.call('HEXISTS', keys.messages, id) == 0 then
+local text = cmsgpack.unpack(grave)[3]
+local seq = string.format('%s%06d%04d', time[1], tonumber(time[2]), i)
+local rest = string.sub(text, 37)
+local record = queue_record(text)
+redis.call('HSET', keys.messages, id, string.format('%s%d%015d', seq, record.priority, 0) .. rest)
+redis.call('ZADD', keys.delayed, queue_score(record.priority, now), seq .. '0000000' .. id)
+redis.call('HDEL', keys.graves, id)
+redis.call('ZREM', keys.dead, id)
+back = back + 1
+end
+end
+if back > 0 then queue_wake_one(keys) end
+return { back, #ids }, back > 0
+end)`,
+}
+
+export const queueReschedule: Script = {
+  name: 'queue_reschedule',
+  sha1: 'be87a1900a2d8759f4324e398c2dabe2dcad3dd5',
+  source: `local function now_ms(given)
+if given ~= '' then return tonumber(given) end
+local time = redis.call('TIME')
+return time[1] * 1000 + math.floor(time[2] / 1000)
+end
+local function queue_keys()
+return {
+delayed = KEYS[1],
+unacked = KEYS[2],
+messages = KEYS[3],
+tries = KEYS[4],
+ttls = KEYS[5],
+dead = KEYS[6],
+graves = KEYS[7],
+wake = KEYS[8],
+cleared = KEYS[9],
+}
+end
+local QUEUE_BAND = 17592186044416
+local function queue_score(priority, due)
+return string.format('%.0f', (9 - priority) * QUEUE_BAND + math.min(due, QUEUE_BAND - 1))
+end
+local function queue_record(record)
+return {
+seq = string.sub(record, 1, 20),
+priority = tonumber(string.sub(record, 21, 21)),
+ttl = tonumber(string.sub(record, 22, 36)),
+max = tonumber(string.sub(record, 37, 43)),
+}
+end
+local function queue_wake_one(keys)
+redis.call('ZADD', keys.wake, '0', '1')
+redis.call('PEXPIRE', keys.wake, '60000')
+end
+local keys = queue_keys()
+local clock = ARGV[1]
+local id = ARGV[2]
+local delay = tonumber(ARGV[3])
+local now = now_ms(clock)
+local text = redis.call('HGET', keys.messages, id)
+if not text then return 0 end
+local record = queue_record(text)
+if record.ttl > 0 and record.ttl <= now then return 0 end
+local member = record.seq .. (redis.call('HGET', keys.tries, id) or '0000000') .. id
+local score = redis.call('ZSCORE', keys.delayed, member)
+if not score or tonumber(score) % QUEUE_BAND <= now then return 0 end
+redis.call('ZADD', keys.delayed, queue_score(record.priority, now + delay), member)
+local first = redis.call('ZRANGE', keys.delayed, queue_score(record.priority, 0), '+inf', 'BYSCORE', 'LIMIT', '0', '1')
+if first[1] == member then queue_wake_one(keys) end
+return 1`,
+}
+
+export const queueStats: Script = {
+  name: 'queue_stats',
+  sha1: 'f72e24c055da7996569f037b64cbfe9946c053c5',
+  source: `local function now_ms(given)
+if given ~= '' then return tonumber(given) end
+local time = redis.call('TIME')
+return time[1] * 1000 + math.floor(time[2] / 1000)
+end
+local function queue_keys()
+return {
+delayed = KEYS[1],
+unacked = KEYS[2],
+messages = KEYS[3],
+tries = KEYS[4],
+ttls = KEYS[5],
+dead = KEYS[6],
+graves = KEYS[7],
+wake = KEYS[8],
+cleared = KEYS[9],
+}
+end
+local QUEUE_BAND = 17592186044416
+local function queue_score(priority, due)
+return string.format('%.0f', (9 - priority) * QUEUE_BAND + math.min(due, QUEUE_BAND - 1))
+end
+local function queue_record(record)
+return {
+seq = string.sub(record, 1, 20),
+priority = tonumber(string.sub(record, 21, 21)),
+ttl = tonumber(string.sub(record, 22, 36)),
+max = tonumber(string.sub(record, 37, 43)),
+}
+end
+local function queue_drop(keys, id, text)
+local record = queue_record(text)
+local attempt = redis.call('HGET', keys.tries, id)
+if redis.call('ZREM', keys.delayed, record.seq .. (attempt or '0000000') .. id) == 0 then return false end
+redis.call('HDEL', keys.messages, id)
+if attempt then redis.call('HDEL', keys.tries, id) end
+if record.ttl > 0 then redis.call('ZREM', keys.ttls, id) end
+return true
+end
+local function queue_purge(keys, now, most)
+local ids = redis.call('ZRANGE', keys.ttls, '-inf', now, 'BYSCORE', 'LIMIT', '0', most)
+for _, id in ipairs(ids) do
+local text = redis.call('HGET', keys.messages, id)
+if not (text and queue_drop(keys, id, text)) then redis.call('ZREM', keys.ttls, id) end
+end
+return #ids == most
+end
+local function queue_bury(keys, now, id, text, attempts, reason)
+redis.call('HSET', keys.graves, id, cmsgpack.pack({ attempts, reason, text }))
+redis.call('ZADD', keys.dead, now, id)
+redis.call('HDEL', keys.messages, id)
+redis.call('HDEL', keys.tries, id)
+if queue_record(text).ttl > 0 then redis.call('ZREM', keys.ttls, id) end
+end
+local function queue_expire(keys, now, most)
+local rows = redis.call('ZRANGE', keys.unacked, '-inf', now, 'BYSCORE', 'LIMIT', '0', most, 'WITHSCORES')
+if #rows == 0 then return end
+local members, ids = {}, {}
+for i = 1, #rows, 2 do
+members[#members + 1] = rows[i]
+ids[#ids + 1] = string.sub(rows[i], 28)
+end
+redis.call('ZREM', keys.unacked, unpack(members))
+local texts = redis.call('HMGET', keys.messages, unpack(ids))
+local places, tries = {}, {}
+for i, member in ipairs(members) do
+local text, id = texts[i], ids[i]
+if text then
+local attempt = string.sub(member, 21, 27)
+local record = queue_record(text)
+if tonumber(attempt) >= record.max then
+queue_bury(keys, now, id, text, tonumber(attempt), 'not acknowledged in time')
+else
+places[#places + 1] = queue_score(record.priority, tonumber(rows[2 * i]))
+places[#places + 1] = member
+tries[#tries + 1] = id
+tries[#tries + 1] = attempt
+end
+end
+end
+if #places == 0 then return end
+redis.call('ZADD', keys.delayed, unpack(places))
+redis.call('HSET', keys.tries, unpack(tries))
+end
+local keys = queue_keys()
+local clock = ARGV[1]
+local now = now_ms(clock)
+local more = queue_purge(keys, now, 200)
+queue_expire(keys, now, 100)
+local ready, delayed, next_due = 0, 0, -1
+for priority = 0, 9 do
+local from, to = queue_score(priority, now), queue_score(priority, QUEUE_BAND)
+ready = ready + redis.call('ZCOUNT', keys.delayed, queue_score(priority, 0), from)
+local later = redis.call('ZCOUNT', keys.delayed, '(' .. from, to)
+if later > 0 then
+local after = '(' .. from
+local row = redis.call('ZRANGE', keys.delayed, after, to, 'BYSCORE', 'LIMIT', '0', '1', 'WITHSCORES')
+local due = tonumber(row[2]) % QUEUE_BAND
+if next_due < 0 or due < next_due then next_due = due end
+end
+delayed = delayed + later
+end
+local lost = redis.call('ZCOUNT', keys.unacked, '-inf', now)
+local unacked = redis.call('ZCARD', keys.unacked)
+return { ready, delayed, unacked, redis.call('ZCARD', keys.dead), next_due, (more or lost > 0) and 1 or 0 }`,
+}
+
+export const queueTurn: Script = {
+  name: 'queue_turn',
+  sha1: '07ce3f17b26b73c270d683aa6dc2170e9d90a317',
+  source: `local function now_ms(given)
+if given ~= '' then return tonumber(given) end
+local time = redis.call('TIME')
+return time[1] * 1000 + math.floor(time[2] / 1000)
+end
+local function queue_keys()
+return {
+delayed = KEYS[1],
+unacked = KEYS[2],
+messages = KEYS[3],
+tries = KEYS[4],
+ttls = KEYS[5],
+dead = KEYS[6],
+graves = KEYS[7],
+wake = KEYS[8],
+cleared = KEYS[9],
+}
+end
+local QUEUE_BAND = 17592186044416
+local function queue_score(priority, due)
+return string.format('%.0f', (9 - priority) * QUEUE_BAND + math.min(due, QUEUE_BAND - 1))
+end
+local function queue_record(record)
+return {
+seq = string.sub(record, 1, 20),
+priority = tonumber(string.sub(record, 21, 21)),
+ttl = tonumber(string.sub(record, 22, 36)),
+max = tonumber(string.sub(record, 37, 43)),
+}
+end
+local function queue_bury(keys, now, id, text, attempts, reason)
+redis.call('HSET', keys.graves, id, cmsgpack.pack({ attempts, reason, text }))
+redis.call('ZADD', keys.dead, now, id)
+redis.call('HDEL', keys.messages, id)
+redis.call('HDEL', keys.tries, id)
+if queue_record(text).ttl > 0 then redis.call('ZREM', keys.ttls, id) end
+end
+local function queue_expire(keys, now, most)
+local rows = redis.call('ZRANGE', keys.unacked, '-inf', now, 'BYSCORE', 'LIMIT', '0', most, 'WITHSCORES')
+if #rows == 0 then return end
+local members, ids = {}, {}
+for i = 1, #rows, 2 do
+members[#members + 1] = rows[i]
+ids[#ids + 1] = string.sub(rows[i], 28)
+end
+redis.call('ZREM', keys.unacked, unpack(members))
+local texts = redis.call('HMGET', keys.messages, unpack(ids))
+local places, tries = {}, {}
+for i, member in ipairs(members) do
+local text, id = texts[i], ids[i]
+if text then
+local attempt = string.sub(member, 21, 27)
+local record = queue_record(text)
+if tonumber(attempt) >= record.max then
+queue_bury(keys, now, id, text, tonumber(attempt), 'not acknowledged in time')
+else
+places[#places + 1] = queue_score(record.priority, tonumber(rows[2 * i]))
+places[#places + 1] = member
+tries[#tries + 1] = id
+tries[#tries + 1] = attempt
+end
+end
+end
+if #places == 0 then return end
+redis.call('ZADD', keys.delayed, unpack(places))
+redis.call('HSET', keys.tries, unpack(tries))
+end
+local function queue_wake_one(keys)
+redis.call('ZADD', keys.wake, '0', '1')
+redis.call('PEXPIRE', keys.wake, '60000')
+end
+local keys = queue_keys()
+local clock = ARGV[1]
+local look = ARGV[2] == '1'
+local settlements = tonumber(ARGV[3])
+local TOGETHER = 2
+local AHEAD = 8
+local SAFETY = 20000
+local now = now_ms(clock)
+local function settled_before(visible)
+return now < visible and redis.call('EXISTS', keys.cleared) == 0 and 1 or 0
+end
+local settled = {}
+local acks = {}
+for i = 1, settlements do
+local at = 4 + (i - 1) * 4
+local what, member, visible, detail = ARGV[at], ARGV[at + 1], tonumber(ARGV[at + 2]), ARGV[at + 3]
+local id = string.sub(member, 28)
+if what == 'ack' then
+acks[#acks + 1] = { i, member, visible, detail == '1' }
+elseif what == 'extend' then
+settled[i] = 0
+if redis.call('ZSCORE', keys.unacked, member) then
+settled[i] = now + tonumber(detail)
+redis.call('ZADD', keys.unacked, settled[i], member)
+end
+elseif redis.call('ZREM', keys.unacked, member) == 0 then
+settled[i] = settled_before(visible)
+else
+settled[i] = 1
+local text = redis.call('HGET', keys.messages, id)
+local attempt = string.sub(member, 21, 27)
+if what == 'reject' then
+queue_bury(keys, now, id, text, tonumber(attempt), detail)
+elseif text then
+local due = tonumber(detail)
+if what == 'nack' then
+due = now + due
+else
+attempt = string.format('%07d', tonumber(attempt) - 1)
+member = string.sub(member, 1, 20) .. attempt .. id
+end
+redis.call('ZADD', keys.delayed, queue_score(queue_record(text).priority, due), member)
+redis.call('HSET', keys.tries, id, attempt)
+end
+end
+end
+if #acks > 0 then
+local members, ids, again, mortal = {}, {}, {}, {}
+local scores = {}
+if #acks > 1 then
+for _, ack in ipairs(acks) do
+members[#members + 1] = ack[2]
+end
+scores = redis.call('ZMSCORE', keys.unacked, unpack(members))
+else
+scores[1] = redis.call('ZREM', keys.unacked, acks[1][2]) == 1
+end
+members = {}
+for k, ack in ipairs(acks) do
+local i, member, visible, has_ttl = ack[1], ack[2], ack[3], ack[4]
+if scores[k] then
+settled[i] = 1
+local id = string.sub(member, 28)
+members[#members + 1] = member
+ids[#ids + 1] = id
+if has_ttl then mortal[#mortal + 1] = id end
+if tonumber(string.sub(member, 21, 27)) > 1 then again[#again + 1] = id end
+else
+settled[i] = settled_before(visible)
+end
+end
+if #ids > 0 then
+if #acks > 1 then redis.call('ZREM', keys.unacked, unpack(members)) end
+redis.call('HDEL', keys.messages, unpack(ids))
+if #again > 0 then redis.call('HDEL', keys.tries, unpack(again)) end
+if #mortal > 0 then redis.call('ZREM', keys.ttls, unpack(mortal)) end
+end
+end
+local next_end = -1
+if look then
+queue_expire(keys, now, 100)
+local row = redis.call('ZRANGE', keys.unacked, '0', '0', 'WITHSCORES')
+if row[2] then next_end = tonumber(row[2]) end
+end
+local wants = 3 + settlements * 4
+local wanted = #ARGV - wants
+if wanted == 0 and not look then return { settled, now, -1, next_end, {} } end
+local members, ids, dues = {}, {}, {}
+local first, last
+local paused = false
+local from = '-inf'
+while from do
+local most = wanted - #members + AHEAD
+local rows = redis.call('ZRANGE', keys.delayed, from, '+inf', 'BYSCORE', 'LIMIT', '0', most, 'WITHSCORES')
+from = nil
+local other = nil
+for i = 1, #rows, 2 do
+local score = tonumber(rows[i + 1])
+if score < 0 then
+paused = true
+break
+end
+local band = math.floor(score / QUEUE_BAND)
+local due = score - band * QUEUE_BAND
+if other and band ~= other then break end
+if due > now then
+if not other then
+other = band
+if band < 9 then from = string.format('%.0f', (band + 1) * QUEUE_BAND) end
+if first and first <= due then break end
+first, last = due, due
+elseif due <= first + TOGETHER then
+last = due
+else
+break
+end
+elseif #members < wanted then
+members[#members + 1] = rows[i]
+ids[#ids + 1] = string.sub(rows[i], 28)
+dues[#dues + 1] = due
+else
+first, last = now, now
+from = nil
+break
+end
+end
+end
+if look and not paused and not last then redis.call('DEL', keys.wake) end
+if #members == 0 then return { settled, now, last or -1, next_end, {} } end
+local texts = redis.call('HMGET', keys.messages, unpack(ids))
+redis.call('ZREM', keys.delayed, unpack(members))
+local taken, places, lost = {}, {}, {}
+local shortest = math.huge
+for i, member in ipairs(members) do
+local text = texts[i]
+local ttl = text and tonumber(string.sub(text, 22, 36))
+if text and (ttl == 0 or ttl > now) then
+local attempt = tonumber(string.sub(member, 21, 27)) + 1
+local receipt = string.format('%s%07d', string.sub(member, 1, 20), attempt) .. ids[i]
+local visibility = tonumber(ARGV[wants + #taken / 4 + 1])
+if visibility < shortest then shortest = visibility end
+places[#places + 1] = now + visibility
+places[#places + 1] = receipt
+taken[#taken + 1] = receipt
+taken[#taken + 1] = dues[i]
+taken[#taken + 1] = now + visibility
+taken[#taken + 1] = text
+else
+lost[#lost + 1] = ids[i]
+end
+end
+if #lost > 0 then
+redis.call('HDEL', keys.messages, unpack(lost))
+redis.call('HDEL', keys.tries, unpack(lost))
+redis.call('ZREM', keys.ttls, unpack(lost))
+last = now
+end
+if #places > 0 then
+if shortest < SAFETY then
+local row = redis.call('ZRANGE', keys.unacked, '0', '0', 'WITHSCORES')
+if not row[2] or tonumber(row[2]) > now + shortest then queue_wake_one(keys) end
+end
+redis.call('ZADD', keys.unacked, unpack(places))
+end
+return { settled, now, last or -1, next_end, taken }`,
+}
+
+export const queueWake: Script = {
+  name: 'queue_wake',
+  sha1: 'a62df79fa3cf2e18cd74ea8d96672cb6f06b7b44',
+  source: `local function queue_keys()
+return {
+delayed = KEYS[1],
+unacked = KEYS[2],
+messages = KEYS[3],
+tries = KEYS[4],
+ttls = KEYS[5],
+dead = KEYS[6],
+graves = KEYS[7],
+wake = KEYS[8],
+cleared = KEYS[9],
+}
+end
+local function queue_wake_one(keys)
+redis.call('ZADD', keys.wake, '0', '1')
+redis.call('PEXPIRE', keys.wake, '60000')
+end
+queue_wake_one(queue_keys())`,
+}
+
+export const rateAcquire: Script = {
+  name: 'rate_acquire',
+  sha1: 'c90cefd8cd1ea46306cefa2224ced3bf8d57bd00',
+  source: `local function now_ms(given)
+if given ~= '' then return tonumber(given) end
+local time = redis.call('TIME')
+return time[1] * 1000 + math.floor(time[2] / 1000)
+end
+local function once(sent, number, floor, act, keep)
+local newest = redis.call('LINDEX', sent, '-1')
+if newest and struct.unpack('>I7', newest) >= number then
+for _, entry in ipairs(redis.call('LRANGE', sent, '0', '-1')) do
+if struct.unpack('>I7', entry) == number then return cmsgpack.unpack(string.sub(entry, 8)) end
+end
+end
+local reply, changed = act()
+if not changed then return reply end
+if newest then
+for _ = 1, 16 do
+local oldest = redis.call('LINDEX', sent, '0')
+if not oldest or struct.unpack('>I7', oldest) >= floor then break end
+redis.call('LPOP', sent)
+end
+end
+redis.call('RPUSH', sent, struct.pack('>I7', number) .. cmsgpack.pack(reply))
+redis.call('PEXPIRE', sent, math.min(keep or 60000, 60000))
+return reply
+end
+local function rate_open(clock, now, client)
+local config = redis.call('HMGET', KEYS[1], 'rate', 'interval', 'mode', 'keepAlive', 'endsAt', 'idleAt')
+local rate, interval = tonumber(config[1]), tonumber(config[2])
+local keep_alive, ends_at, idle_at = tonumber(config[4]), tonumber(config[5]), tonumber(config[6])
+if not rate or not interval then return nil end
+if (ends_at and now >= ends_at) or (idle_at and now >= idle_at) then return nil end
+local server_ahead, padding = 0, math.min(interval, 1000)
+if clock ~= '' then
+local time = redis.call('TIME')
+server_ahead = time[1] * 1000 + math.floor(time[2] / 1000) - now
+padding = 5000
+end
+local fleeting = config[3] == 'per-client'
+local function text(at) return string.format('%.0f', at + server_ahead) end
+local function expires_at(reset)
+local at = now + reset + padding
+if keep_alive then at = math.min(at, now + math.max(keep_alive, reset) + (clock ~= '' and padding or 0)) end
+if ends_at then at = math.min(at, ends_at + (clock ~= '' and padding or 0)) end
+return text(at)
+end
+return {
+limit = { algorithm = 'sliding-window', quota = rate, window = interval, burst = rate },
+log = fleeting and KEYS[5] or KEYS[3],
+line = fleeting and KEYS[6] or KEYS[4],
+fleeting = fleeting,
+ends_at = ends_at,
+expires_at = expires_at,
+use = function(reset)
+if fleeting then
+redis.call('ZADD', KEYS[2], now + reset, client)
+redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now - padding)
+redis.call('PEXPIREAT', KEYS[2], expires_at(math.max(reset, interval)))
+end
+if not keep_alive then return end
+local idle = now + math.max(keep_alive, reset)
+if fleeting then idle = math.max(idle, idle_at or 0) end
+if ends_at then idle = math.min(idle, ends_at) end
+redis.call('HSET', KEYS[1], 'idleAt', string.format('%.0f', idle))
+redis.call('PEXPIREAT', KEYS[1], text(idle + (clock ~= '' and padding or 0)))
+end,
+}
+end
+local function floor_div(a, b)
+local quotient = math.floor(a / b)
+if quotient * b > a then return quotient - 1 end
+return quotient
+end
+local function ceil_div(a, b)
+local quotient = floor_div(a, b)
+if quotient * b < a then return quotient + 1 end
+return quotient
+end
+local function load_rows(keys, at, x, y, errors)
+local count = #keys
+if count == 0 then return end
+local values = redis.call('MGET', unpack(keys))
+local missing, places = {}, {}
+for i = 1, count do
+local value = values[i]
+if not value then
+missing[#missing + 1] = keys[i]
+places[#places + 1] = i
+x[i], y[i] = 0, 0
+elseif #value ~= 24 then
+errors[i] = 'WRONGTYPE the key holds a value that is not a limit\\'s'
+else
+at[i], x[i], y[i] = struct.unpack('<ddd', value)
+if math.floor(at[i]) ~= at[i] or math.abs(at[i]) > 9007199254740992 or not (x[i] >= 0 and y[i] >= 0) then
+errors[i] = 'WRONGTYPE the key holds a value that is not a limit\\'s'
+end
+end
+end
+if #missing == 0 or redis.call('EXISTS', unpack(missing)) == 0 then return end
+for i, key in ipairs(missing) do
+local kind = redis.call('TYPE', key).ok
+if kind ~= 'none' then errors[places[i]] = 'WRONGTYPE the key holds a ' .. kind end
+end
+end
+local function save_rows(slots, keys, at, x, y, expire_at)
+if #slots == 0 then return end
+local pairs_of = {}
+for i = 1, #slots do
+local slot = slots[i]
+pairs_of[2 * i - 1] = keys[slot]
+pairs_of[2 * i] = struct.pack('<ddd', at[slot], x[slot], y[slot])
+end
+redis.call('MSET', unpack(pairs_of))
+for i = 1, #slots do
+local slot = slots[i]
+redis.call('PEXPIREAT', keys[slot], expire_at[slot])
+end
+end
+local function window_start(window, now, at)
+if not at then return nil end
+if at > now then return now end
+if at - now + window <= 0 then return nil end
+return at
+end
+local function fixed_window(limit, now, cost, at, spent)
+at = window_start(limit.window, now, at)
+if not at then spent = 0 end
+local retry = 0
+if cost > limit.quota then
+retry = -1
+elseif cost > 0 and spent + cost > limit.quota then
+retry = at - now + limit.window
+elseif cost > 0 then
+at = at or now
+spent = spent + cost
+end
+return retry, math.max(0, limit.quota - spent), at and at - now + limit.window or 0, 0, at, spent, 0
+end
+local function bucket_level(limit, now, at, level)
+if not at then return 0 end
+return math.max(0, level - limit.quota * math.max(0, now - at))
+end
+local function bucket(limit, now, cost, at, level)
+local most = limit.quota == 0 and 0 or limit.burst
+local found = limit.quota == 0 and 0 or bucket_level(limit, now, at, level)
+local after = found
+local retry, delay = 0, 0
+if at and at > now then at = now end
+if cost > 0 then
+local over = found - (most - cost) * limit.window
+if cost > most then
+retry = -1
+elseif over > 0 then
+retry = ceil_div(over, limit.quota)
+else
+after = found + cost * limit.window
+at, level = now, after
+if limit.algorithm == 'leaky-bucket' then delay = ceil_div(found, limit.quota) end
+end
+end
+local left = most * limit.window - after
+local remaining = left > 0 and floor_div(left, limit.window) or 0
+return retry, remaining, after > 0 and ceil_div(after, limit.quota) or 0, delay, at, level, 0
+end
+local function roll_cells(limit, now, at, current, previous)
+local cell = now - math.fmod(now, limit.window)
+if not at then return cell, 0, 0 end
+if at == cell then return cell, current, previous end
+if at > cell then return cell, math.min(current + previous, math.max(limit.quota, current)), 0 end
+if at == cell - limit.window then return cell, 0, current end
+return cell, 0, 0
+end
+local function sliding_counter(limit, now, cost, at, current, previous)
+local quota, window = limit.quota, limit.window
+local cell, inside, before = roll_cells(limit, now, at, current, previous)
+local overlap = cell - now + window
+local room = quota - cost - inside
+local retry = 0
+if cost > quota then
+retry = -1
+elseif cost > 0 and room < 0 then
+retry = overlap + window - floor_div((quota - cost) * window, inside)
+elseif cost > 0 and before * overlap > room * window then
+retry = overlap - floor_div(room * window, before)
+elseif cost > 0 then
+inside = inside + cost
+end
+local remaining = math.max(0, quota - inside - ceil_div(before * overlap, window))
+local reset = 0
+if inside > 0 then reset = overlap + window elseif before > 0 then reset = overlap end
+local spent = retry == 0 and cost > 0
+if spent or (at and at > cell) then return retry, remaining, reset, 0, cell, inside, before end
+return retry, remaining, reset, 0, at, current, previous
+end
+local row_measures = {
+['fixed-window'] = fixed_window,
+['sliding-counter'] = sliding_counter,
+['token-bucket'] = bucket,
+['leaky-bucket'] = bucket,
+}
+local function charge_row(limit, now, cost, at, x, y)
+if limit.algorithm == 'fixed-window' then
+local start = window_start(limit.window, now, at)
+return start or now, (start and x or 0) + cost, 0
+end
+if limit.algorithm == 'sliding-counter' then
+local cell, current, previous = roll_cells(limit, now, at, x, y)
+return cell, current + cost, previous
+end
+return now, math.min(bucket_level(limit, now, at, x) + cost * limit.window, 9007199254740991), 0
+end
+local function refund_row(limit, now, cost, at, x, y)
+if not at then return end
+if limit.algorithm == 'fixed-window' then
+return window_start(limit.window, now, at), math.max(0, x - cost), 0
+end
+if limit.algorithm == 'sliding-counter' then
+local cell, current, previous = roll_cells(limit, now, at, x, y)
+local from_current = math.min(cost, current)
+return cell, current - from_current, math.max(0, previous - (cost - from_current))
+end
+return now, math.max(0, bucket_level(limit, now, at, x) - cost * limit.window), 0
+end
+local function log_pack(at, total)
+if total < 65536 then return struct.pack('>I6I2', at, total) end
+if total < 16777216 then return struct.pack('>I6I3', at, total) end
+if total < 4294967296 then return struct.pack('>I6I4', at, total) end
+return struct.pack('>I6I7', at, total)
+end
+local log_formats = { [8] = '>I6I2', [9] = '>I6I3', [10] = '>I6I4', [13] = '>I6I7' }
+local function log_unpack(entry)
+return struct.unpack(log_formats[#entry], entry)
+end
+local function log_search(key, low, high, test)
+local found_at, found_total
+while low < high do
+local middle = math.floor((low + high) / 2)
+local at, total = log_unpack(redis.call('LINDEX', key, middle))
+if test(at, total) then
+high, found_at, found_total = middle, at, total
+else
+low = middle + 1
+end
+end
+return high, found_at, found_total
+end
+local function log_open(key, window, now, writable)
+local head = redis.pcall('LRANGE', key, '0', '1')
+if head.err then return head end
+if not head[1] then return { gone = 0, total = 0, booked = 0 } end
+if not head[2] or not log_formats[#head[1]] or not log_formats[#head[2]] then
+return { err = 'WRONGTYPE the key holds a list that is not a limit\\'s' }
+end
+local booked, gone = log_unpack(head[1])
+local log = { gone = gone, booked = booked, first = 1 }
+log.oldest, log.oldest_total = log_unpack(head[2])
+local last = redis.call('LINDEX', key, '-1')
+if not log_formats[#last] then return { err = 'WRONGTYPE the key holds a list that is not a limit\\'s' } end
+log.newest, log.total = log_unpack(last)
+if log.newest > now and booked < log.newest then
+if writable then
+local length = redis.call('LLEN', key)
+local from = log_search(key, 1, length, function(at) return at > now end)
+redis.call('LTRIM', key, '0', from - 1)
+redis.call('RPUSH', key, log_pack(now, log.total))
+redis.call('LSET', key, '0', log_pack(0, gone))
+redis.call('PEXPIRE', key, window + 5000)
+if from == 1 then log.oldest, log.oldest_total = now, log.total end
+end
+log.newest = now
+end
+log.stored = log.newest
+if now - log.newest >= window then return { gone = 0, total = 0, booked = 0, rubbish = true } end
+if now - log.oldest >= window then
+local length = redis.call('LLEN', key)
+local passes = function(at) return now - at < window end
+local reach = math.min(4, length)
+local first, at, total = log_search(key, 2, reach, passes)
+if not at then first, at, total = log_search(key, reach, length, passes) end
+local _, before = log_unpack(redis.call('LINDEX', key, first - 1))
+log.gone, log.first, log.oldest, log.oldest_total = before, first, at, total
+if writable then
+redis.call('LTRIM', key, first - 1, '-1')
+if booked > now then redis.call('LSET', key, '0', log_pack(booked, before)) end
+log.first = 1
+end
+end
+return log
+end
+local function log_refund(key, log, cost, expire_at)
+if not log.newest or cost == 0 then return end
+local total = math.max(log.gone, log.total - cost)
+if total == log.gone then
+redis.call('DEL', key)
+return
+end
+local index, at, reached = log_search(key, 1, redis.call('LLEN', key), function(_, sum) return sum >= total end)
+redis.call('LTRIM', key, '0', index)
+if reached > total then redis.call('LSET', key, '-1', log_pack(at, total)) end
+redis.call('PEXPIREAT', key, expire_at)
+end
+local function log_rebase(key, log)
+local gone = log.gone
+if log.stored then
+local entries = redis.call('LRANGE', key, '0', '-1')
+redis.call('DEL', key)
+redis.call('RPUSH', key, log_pack(log.booked, 0))
+for i = 2, #entries do
+local at, total = log_unpack(entries[i])
+redis.call('RPUSH', key, log_pack(at, total - gone))
+end
+end
+log.gone, log.total = 0, log.total - gone
+if log.oldest then log.oldest_total = log.oldest_total - gone end
+end
+local function log_book(key, log, now, at, cost, expire_at)
+if log.rubbish then redis.call('DEL', key) end
+log.rubbish = nil
+if log.total + cost > 9007199254740991 then log_rebase(key, log) end
+log.total = math.min(log.total + cost, 9007199254740991)
+local entry = log_pack(at, log.total)
+local booked = at > now and at or 0
+if not log.stored then
+redis.call('RPUSH', key, log_pack(booked, log.gone), entry)
+else
+if log.stored == at then
+redis.call('LSET', key, '-1', entry)
+else
+redis.call('RPUSH', key, entry)
+end
+redis.call('LSET', key, '0', log_pack(booked, log.gone))
+end
+if not log.oldest then log.oldest, log.first = at, 1 end
+if log.oldest == at then log.oldest_total = log.total end
+log.stored, log.newest, log.booked = at, at, booked
+redis.call('PEXPIREAT', key, expire_at)
+end
+local function sliding_window(limit, now, cost, key, log)
+local spent = log.total - log.gone
+local reset = log.newest and log.newest - now + limit.window or 0
+if cost == 0 then return 0, math.max(0, limit.quota - spent), reset, 0 end
+if spent + cost <= limit.quota then return 0, limit.quota - spent - cost, limit.window, 0 end
+if cost > limit.quota then return -1, math.max(0, limit.quota - spent), reset, 0 end
+local enough = log.total - (limit.quota - cost)
+local at = log.oldest
+if log.oldest_total < enough then
+local _, found = log_search(key, log.first + 1, redis.call('LLEN', key), function(_, total) return total >= enough end)
+at = found or log.newest
+end
+if at > log.booked then at = math.min(at, now) end
+return at - now + limit.window, math.max(0, limit.quota - spent), reset, 0
+end
+local function expiry(clock, now)
+local server_now = now
+local padding = 1000
+if clock ~= '' then
+local time = redis.call('TIME')
+server_now = time[1] * 1000 + math.floor(time[2] / 1000)
+padding = 5000
+end
+local texts = {}
+return function(reset)
+local moment = math.ceil((server_now + reset + padding) / 512) * 512
+local text = texts[moment]
+if not text then
+text = string.format('%.0f', moment)
+texts[moment] = text
+end
+return text
+end
+end
+local function standing(limit, key, now, clock, expires_at)
+expires_at = expires_at or expiry(clock, now)
+local measure_row = row_measures[limit.algorithm]
+if measure_row then
+local at, x, y, errors = {}, {}, {}, {}
+load_rows({ key }, at, x, y, errors)
+local function charge(cost) at[1], x[1], y[1] = charge_row(limit, now, cost, at[1], x[1], y[1]) end
+return {
+err = errors[1],
+measure = function(cost)
+local retry, remaining, reset, delay = measure_row(limit, now, cost, at[1], x[1], y[1])
+if retry > 0 and limit.algorithm == 'leaky-bucket' then
+delay = ceil_div((limit.burst - cost) * limit.window, limit.quota)
+end
+return retry < 0 and -1 or retry + delay, remaining, reset
+end,
+book = charge,
+charge = charge,
+refund = function(cost)
+local new_at, new_x, new_y = refund_row(limit, now, cost, at[1], x[1], y[1])
+if new_at then at[1], x[1], y[1] = new_at, new_x, new_y end
+end,
+save = function()
+if not at[1] then return end
+local _, _, reset = measure_row(limit, now, 0, at[1], x[1], y[1])
+save_rows({ 1 }, { key }, at, x, y, { expires_at(reset) })
+end,
+}
+end
+local log = log_open(key, limit.window, now, true)
+return {
+err = log.err,
+measure = function(cost) return sliding_window(limit, now, cost, key, log) end,
+book = function(cost, wait) log_book(key, log, now, now + wait, cost, expires_at(wait + limit.window)) end,
+charge = function(cost)
+local at = math.max(now, log.newest or now)
+log_book(key, log, now, at, cost, expires_at(at - now + limit.window))
+end,
+refund = function(cost)
+if not log.newest then return end
+log_refund(key, log, cost, expires_at(math.max(0, log.newest - now) + limit.window))
+log = log_open(key, limit.window, now, true)
+end,
+save = function() end,
+}
+end
+local function waiting_now(list, now)
+local waiting = {}
+local gone = 0
+for _, packed in ipairs(redis.call('LRANGE', list, '0', '-1')) do
+local turn, cost = struct.unpack('>I6I7', packed)
+if turn <= now then
+gone = gone + 1
+else
+waiting[#waiting + 1] = { turn = turn, cost = cost, id = string.sub(packed, 14) }
+end
+end
+if gone > 0 then redis.call('LTRIM', list, gone, '-1') end
+return waiting
+end
+local function rate_state(rate, now, clock)
+local state = standing(rate.limit, rate.log, now, clock, rate.expires_at)
+if state.err then return state end
+local _, _, reset = state.measure(0)
+if reset == 0 then
+for _, waiter in ipairs(waiting_now(rate.line, now)) do state.book(waiter.cost, waiter.turn - now) end
+end
+return state
+end
+local function waiter_pack(turn, cost, id)
+return struct.pack('>I6I7', turn, cost) .. id
+end
+local number, floor = tonumber(ARGV[1]), tonumber(ARGV[2])
+local clock = ARGV[3]
+local now = now_ms(clock)
+local client = ARGV[4]
+local permits = tonumber(ARGV[5])
+local patience = tonumber(ARGV[6])
+local id = ARGV[7]
+return once(KEYS[7], number, floor, function()
+local rate = rate_open(clock, now, client)
+if not rate then return { -2, 0 } end
+if permits > rate.limit.quota then return { -1, rate.limit.quota } end
+local state = rate_state(rate, now, clock)
+if state.err then return redis.error_reply(state.err) end
+local wait = state.measure(permits)
+if patience >= 0 and wait > patience then return { wait, rate.limit.quota } end
+if rate.ends_at and now + wait >= rate.ends_at then return { -2, 0 } end
+if permits > 0 then state.book(permits, wait) end
+if wait > 0 then
+redis.call('RPUSH', rate.line, waiter_pack(now + wait, permits, id))
+redis.call('PEXPIREAT', rate.line, rate.expires_at(wait))
+end
+for _ = 1, 16 do
+local first = redis.call('LINDEX', rate.line, '0')
+if not first or struct.unpack('>I6', first) > now then break end
+redis.call('LPOP', rate.line)
+end
+local _, _, reset = state.measure(0)
+rate.use(reset)
+return { wait, rate.limit.quota }, permits > 0
+end)`,
+}
+
+export const rateEnd: Script = {
+  name: 'rate_end',
+  sha1: '34eaba441b117c164beb5be6e4697c1cab734e66',
+  source: `local function now_ms(given)
+if given ~= '' then return tonumber(given) end
+local time = redis.call('TIME')
+return time[1] * 1000 + math.floor(time[2] / 1000)
+end
+local function once(sent, number, floor, act, keep)
+local newest = redis.call('LINDEX', sent, '-1')
+if newest and struct.unpack('>I7', newest) >= number then
+for _, entry in ipairs(redis.call('LRANGE', sent, '0', '-1')) do
+if struct.unpack('>I7', entry) == number then return cmsgpack.unpack(string.sub(entry, 8)) end
+end
+end
+local reply, changed = act()
+if not changed then return reply end
+if newest then
+for _ = 1, 16 do
+local oldest = redis.call('LINDEX', sent, '0')
+if not oldest or struct.unpack('>I7', oldest) >= floor then break end
+redis.call('LPOP', sent)
+end
+end
+redis.call('RPUSH', sent, struct.pack('>I7', number) .. cmsgpack.pack(reply))
+redis.call('PEXPIRE', sent, math.min(keep or 60000, 60000))
+return reply
+end
+local function rate_open(clock, now, client)
+local config = redis.call('HMGET', KEYS[1], 'rate', 'interval', 'mode', 'keepAlive', 'endsAt', 'idleAt')
+local rate, interval = tonumber(config[1]), tonumber(config[2])
+local keep_alive, ends_at, idle_at = tonumber(config[4]), tonumber(config[5]), tonumber(config[6])
+if not rate or not interval then return nil end
+if (ends_at and now >= ends_at) or (idle_at and now >= idle_at) then return nil end
+local server_ahead, padding = 0, math.min(interval, 1000)
+if clock ~= '' then
+local time = redis.call('TIME')
+server_ahead = time[1] * 1000 + math.floor(time[2] / 1000) - now
+padding = 5000
+end
+local fleeting = config[3] == 'per-client'
+local function text(at) return string.format('%.0f', at + server_ahead) end
+local function expires_at(reset)
+local at = now + reset + padding
+if keep_alive then at = math.min(at, now + math.max(keep_alive, reset) + (clock ~= '' and padding or 0)) end
+if ends_at then at = math.min(at, ends_at + (clock ~= '' and padding or 0)) end
+return text(at)
+end
+return {
+limit = { algorithm = 'sliding-window', quota = rate, window = interval, burst = rate },
+log = fleeting and KEYS[5] or KEYS[3],
+line = fleeting and KEYS[6] or KEYS[4],
+fleeting = fleeting,
+ends_at = ends_at,
+expires_at = expires_at,
+use = function(reset)
+if fleeting then
+redis.call('ZADD', KEYS[2], now + reset, client)
+redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now - padding)
+redis.call('PEXPIREAT', KEYS[2], expires_at(math.max(reset, interval)))
+end
+if not keep_alive then return end
+local idle = now + math.max(keep_alive, reset)
+if fleeting then idle = math.max(idle, idle_at or 0) end
+if ends_at then idle = math.min(idle, ends_at) end
+redis.call('HSET', KEYS[1], 'idleAt', string.format('%.0f', idle))
+redis.call('PEXPIREAT', KEYS[1], text(idle + (clock ~= '' and padding or 0)))
+end,
+}
+end
+local function floor_div(a, b)
+local quotient = math.floor(a / b)
+if quotient * b > a then return quotient - 1 end
+return quotient
+end
+local function ceil_div(a, b)
+local quotient = floor_div(a, b)
+if quotient * b < a then return quotient + 1 end
+return quotient
+end
+local function load_rows(keys, at, x, y, errors)
+local count = #keys
+if count == 0 then return end
+local values = redis.call('MGET', unpack(keys))
+local missing, places = {}, {}
+for i = 1, count do
+local value = values[i]
+if not value then
+missing[#missing + 1] = keys[i]
+places[#places + 1] = i
+x[i], y[i] = 0, 0
+elseif #value ~= 24 then
+errors[i] = 'WRONGTYPE the key holds a value that is not a limit\\'s'
+else
+at[i], x[i], y[i] = struct.unpack('<ddd', value)
+if math.floor(at[i]) ~= at[i] or math.abs(at[i]) > 9007199254740992 or not (x[i] >= 0 and y[i] >= 0) then
+errors[i] = 'WRONGTYPE the key holds a value that is not a limit\\'s'
+end
+end
+end
+if #missing == 0 or redis.call('EXISTS', unpack(missing)) == 0 then return end
+for i, key in ipairs(missing) do
+local kind = redis.call('TYPE', key).ok
+if kind ~= 'none' then errors[places[i]] = 'WRONGTYPE the key holds a ' .. kind end
+end
+end
+local function save_rows(slots, keys, at, x, y, expire_at)
+if #slots == 0 then return end
+local pairs_of = {}
+for i = 1, #slots do
+local slot = slots[i]
+pairs_of[2 * i - 1] = keys[slot]
+pairs_of[2 * i] = struct.pack('<ddd', at[slot], x[slot], y[slot])
+end
+redis.call('MSET', unpack(pairs_of))
+for i = 1, #slots do
+local slot = slots[i]
+redis.call('PEXPIREAT', keys[slot], expire_at[slot])
+end
+end
+local function window_start(window, now, at)
+if not at then return nil end
+if at > now then return now end
+if at - now + window <= 0 then return nil end
+return at
+end
+local function fixed_window(limit, now, cost, at, spent)
+at = window_start(limit.window, now, at)
+if not at then spent = 0 end
+local retry = 0
+if cost > limit.quota then
+retry = -1
+elseif cost > 0 and spent + cost > limit.quota then
+retry = at - now + limit.window
+elseif cost > 0 then
+at = at or now
+spent = spent + cost
+end
+return retry, math.max(0, limit.quota - spent), at and at - now + limit.window or 0, 0, at, spent, 0
+end
+local function bucket_level(limit, now, at, level)
+if not at then return 0 end
+return math.max(0, level - limit.quota * math.max(0, now - at))
+end
+local function bucket(limit, now, cost, at, level)
+local most = limit.quota == 0 and 0 or limit.burst
+local found = limit.quota == 0 and 0 or bucket_level(limit, now, at, level)
+local after = found
+local retry, delay = 0, 0
+if at and at > now then at = now end
+if cost > 0 then
+local over = found - (most - cost) * limit.window
+if cost > most then
+retry = -1
+elseif over > 0 then
+retry = ceil_div(over, limit.quota)
+else
+after = found + cost * limit.window
+at, level = now, after
+if limit.algorithm == 'leaky-bucket' then delay = ceil_div(found, limit.quota) end
+end
+end
+local left = most * limit.window - after
+local remaining = left > 0 and floor_div(left, limit.window) or 0
+return retry, remaining, after > 0 and ceil_div(after, limit.quota) or 0, delay, at, level, 0
+end
+local function roll_cells(limit, now, at, current, previous)
+local cell = now - math.fmod(now, limit.window)
+if not at then return cell, 0, 0 end
+if at == cell then return cell, current, previous end
+if at > cell then return cell, math.min(current + previous, math.max(limit.quota, current)), 0 end
+if at == cell - limit.window then return cell, 0, current end
+return cell, 0, 0
+end
+local function sliding_counter(limit, now, cost, at, current, previous)
+local quota, window = limit.quota, limit.window
+local cell, inside, before = roll_cells(limit, now, at, current, previous)
+local overlap = cell - now + window
+local room = quota - cost - inside
+local retry = 0
+if cost > quota then
+retry = -1
+elseif cost > 0 and room < 0 then
+retry = overlap + window - floor_div((quota - cost) * window, inside)
+elseif cost > 0 and before * overlap > room * window then
+retry = overlap - floor_div(room * window, before)
+elseif cost > 0 then
+inside = inside + cost
+end
+local remaining = math.max(0, quota - inside - ceil_div(before * overlap, window))
+local reset = 0
+if inside > 0 then reset = overlap + window elseif before > 0 then reset = overlap end
+local spent = retry == 0 and cost > 0
+if spent or (at and at > cell) then return retry, remaining, reset, 0, cell, inside, before end
+return retry, remaining, reset, 0, at, current, previous
+end
+local row_measures = {
+['fixed-window'] = fixed_window,
+['sliding-counter'] = sliding_counter,
+['token-bucket'] = bucket,
+['leaky-bucket'] = bucket,
+}
+local function charge_row(limit, now, cost, at, x, y)
+if limit.algorithm == 'fixed-window' then
+local start = window_start(limit.window, now, at)
+return start or now, (start and x or 0) + cost, 0
+end
+if limit.algorithm == 'sliding-counter' then
+local cell, current, previous = roll_cells(limit, now, at, x, y)
+return cell, current + cost, previous
+end
+return now, math.min(bucket_level(limit, now, at, x) + cost * limit.window, 9007199254740991), 0
+end
+local function refund_row(limit, now, cost, at, x, y)
+if not at then return end
+if limit.algorithm == 'fixed-window' then
+return window_start(limit.window, now, at), math.max(0, x - cost), 0
+end
+if limit.algorithm == 'sliding-counter' then
+local cell, current, previous = roll_cells(limit, now, at, x, y)
+local from_current = math.min(cost, current)
+return cell, current - from_current, math.max(0, previous - (cost - from_current))
+end
+return now, math.max(0, bucket_level(limit, now, at, x) - cost * limit.window), 0
+end
+local function log_pack(at, total)
+if total < 65536 then return struct.pack('>I6I2', at, total) end
+if total < 16777216 then return struct.pack('>I6I3', at, total) end
+if total < 4294967296 then return struct.pack('>I6I4', at, total) end
+return struct.pack('>I6I7', at, total)
+end
+local log_formats = { [8] = '>I6I2', [9] = '>I6I3', [10] = '>I6I4', [13] = '>I6I7' }
+local function log_unpack(entry)
+return struct.unpack(log_formats[#entry], entry)
+end
+local function log_search(key, low, high, test)
+local found_at, found_total
+while low < high do
+local middle = math.floor((low + high) / 2)
+local at, total = log_unpack(redis.call('LINDEX', key, middle))
+if test(at, total) then
+high, found_at, found_total = middle, at, total
+else
+low = middle + 1
+end
+end
+return high, found_at, found_total
+end
+local function log_open(key, window, now, writable)
+local head = redis.pcall('LRANGE', key, '0', '1')
+if head.err then return head end
+if not head[1] then return { gone = 0, total = 0, booked = 0 } end
+if not head[2] or not log_formats[#head[1]] or not log_formats[#head[2]] then
+return { err = 'WRONGTYPE the key holds a list that is not a limit\\'s' }
+end
+local booked, gone = log_unpack(head[1])
+local log = { gone = gone, booked = booked, first = 1 }
+log.oldest, log.oldest_total = log_unpack(head[2])
+local last = redis.call('LINDEX', key, '-1')
+if not log_formats[#last] then return { err = 'WRONGTYPE the key holds a list that is not a limit\\'s' } end
+log.newest, log.total = log_unpack(last)
+if log.newest > now and booked < log.newest then
+if writable then
+local length = redis.call('LLEN', key)
+local from = log_search(key, 1, length, function(at) return at > now end)
+redis.call('LTRIM', key, '0', from - 1)
+redis.call('RPUSH', key, log_pack(now, log.total))
+redis.call('LSET', key, '0', log_pack(0, gone))
+redis.call('PEXPIRE', key, window + 5000)
+if from == 1 then log.oldest, log.oldest_total = now, log.total end
+end
+log.newest = now
+end
+log.stored = log.newest
+if now - log.newest >= window then return { gone = 0, total = 0, booked = 0, rubbish = true } end
+if now - log.oldest >= window then
+local length = redis.call('LLEN', key)
+local passes = function(at) return now - at < window end
+local reach = math.min(4, length)
+local first, at, total = log_search(key, 2, reach, passes)
+if not at then first, at, total = log_search(key, reach, length, passes) end
+local _, before = log_unpack(redis.call('LINDEX', key, first - 1))
+log.gone, log.first, log.oldest, log.oldest_total = before, first, at, total
+if writable then
+redis.call('LTRIM', key, first - 1, '-1')
+if booked > now then redis.call('LSET', key, '0', log_pack(booked, before)) end
+log.first = 1
+end
+end
+return log
+end
+local function log_refund(key, log, cost, expire_at)
+if not log.newest or cost == 0 then return end
+local total = math.max(log.gone, log.total - cost)
+if total == log.gone then
+redis.call('DEL', key)
+return
+end
+local index, at, reached = log_search(key, 1, redis.call('LLEN', key), function(_, sum) return sum >= total end)
+redis.call('LTRIM', key, '0', index)
+if reached > total then redis.call('LSET', key, '-1', log_pack(at, total)) end
+redis.call('PEXPIREAT', key, expire_at)
+end
+local function log_rebase(key, log)
+local gone = log.gone
+if log.stored then
+local entries = redis.call('LRANGE', key, '0', '-1')
+redis.call('DEL', key)
+redis.call('RPUSH', key, log_pack(log.booked, 0))
+for i = 2, #entries do
+local at, total = log_unpack(entries[i])
+redis.call('RPUSH', key, log_pack(at, total - gone))
+end
+end
+log.gone, log.total = 0, log.total - gone
+if log.oldest then log.oldest_total = log.oldest_total - gone end
+end
+local function log_book(key, log, now, at, cost, expire_at)
+if log.rubbish then redis.call('DEL', key) end
+log.rubbish = nil
+if log.total + cost > 9007199254740991 then log_rebase(key, log) end
+log.total = math.min(log.total + cost, 9007199254740991)
+local entry = log_pack(at, log.total)
+local booked = at > now and at or 0
+if not log.stored then
+redis.call('RPUSH', key, log_pack(booked, log.gone), entry)
+else
+if log.stored == at then
+redis.call('LSET', key, '-1', entry)
+else
+redis.call('RPUSH', key, entry)
+end
+redis.call('LSET', key, '0', log_pack(booked, log.gone))
+end
+if not log.oldest then log.oldest, log.first = at, 1 end
+if log.oldest == at then log.oldest_total = log.total end
+log.stored, log.newest, log.booked = at, at, booked
+redis.call('PEXPIREAT', key, expire_at)
+end
+local function sliding_window(limit, now, cost, key, log)
+local spent = log.total - log.gone
+local reset = log.newest and log.newest - now + limit.window or 0
+if cost == 0 then return 0, math.max(0, limit.quota - spent), reset, 0 end
+if spent + cost <= limit.quota then return 0, limit.quota - spent - cost, limit.window, 0 end
+if cost > limit.quota then return -1, math.max(0, limit.quota - spent), reset, 0 end
+local enough = log.total - (limit.quota - cost)
+local at = log.oldest
+if log.oldest_total < enough then
+local _, found = log_search(key, log.first + 1, redis.call('LLEN', key), function(_, total) return total >= enough end)
+at = found or log.newest
+end
+if at > log.booked then at = math.min(at, now) end
+return at - now + limit.window, math.max(0, limit.quota - spent), reset, 0
+end
+local function expiry(clock, now)
+local server_now = now
+local padding = 1000
+if clock ~= '' then
+local time = redis.call('TIME')
+server_now = time[1] * 1000 + math.floor(time[2] / 1000)
+padding = 5000
+end
+local texts = {}
+return function(reset)
+local moment = math.ceil((server_now + reset + padding) / 512) * 512
+local text = texts[moment]
+if not text then
+text = string.format('%.0f', moment)
+texts[moment] = text
+end
+return text
+end
+end
+local function standing(limit, key, now, clock, expires_at)
+expires_at = expires_at or expiry(clock, now)
+local measure_row = row_measures[limit.algorithm]
+if measure_row then
+local at, x, y, errors = {}, {}, {}, {}
+load_rows({ key }, at, x, y, errors)
+local function charge(cost) at[1], x[1], y[1] = charge_row(limit, now, cost, at[1], x[1], y[1]) end
+return {
+err = errors[1],
+measure = function(cost)
+local retry, remaining, reset, delay = measure_row(limit, now, cost, at[1], x[1], y[1])
+if retry > 0 and limit.algorithm == 'leaky-bucket' then
+delay = ceil_div((limit.burst - cost) * limit.window, limit.quota)
+end
+return retry < 0 and -1 or retry + delay, remaining, reset
+end,
+book = charge,
+charge = charge,
+refund = function(cost)
+local new_at, new_x, new_y = refund_row(limit, now, cost, at[1], x[1], y[1])
+if new_at then at[1], x[1], y[1] = new_at, new_x, new_y end
+end,
+save = function()
+if not at[1] then return end
+local _, _, reset = measure_row(limit, now, 0, at[1], x[1], y[1])
+save_rows({ 1 }, { key }, at, x, y, { expires_at(reset) })
+end,
+}
+end
+local log = log_open(key, limit.window, now, true)
+return {
+err = log.err,
+measure = function(cost) return sliding_window(limit, now, cost, key, log) end,
+book = function(cost, wait) log_book(key, log, now, now + wait, cost, expires_at(wait + limit.window)) end,
+charge = function(cost)
+local at = math.max(now, log.newest or now)
+log_book(key, log, now, at, cost, expires_at(at - now + limit.window))
+end,
+refund = function(cost)
+if not log.newest then return end
+log_refund(key, log, cost, expires_at(math.max(0, log.newest - now) + limit.window))
+log = log_open(key, limit.window, now, true)
+end,
+save = function() end,
+}
+end
+local function waiting_now(list, now)
+local waiting = {}
+local gone = 0
+for _, packed in ipairs(redis.call('LRANGE', list, '0', '-1')) do
+local turn, cost = struct.unpack('>I6I7', packed)
+if turn <= now then
+gone = gone + 1
+else
+waiting[#waiting + 1] = { turn = turn, cost = cost, id = string.sub(packed, 14) }
+end
+end
+if gone > 0 then redis.call('LTRIM', list, gone, '-1') end
+return waiting
+end
+local function rate_state(rate, now, clock)
+local state = standing(rate.limit, rate.log, now, clock, rate.expires_at)
+if state.err then return state end
+local _, _, reset = state.measure(0)
+if reset == 0 then
+for _, waiter in ipairs(waiting_now(rate.line, now)) do state.book(waiter.cost, waiter.turn - now) end
+end
+return state
+end
+local function rate_strangers(first)
+local known = {}
+for i = first, #ARGV do known[ARGV[i]] = true end
+local strangers = {}
+for _, client in ipairs(redis.call('ZRANGE', KEYS[2], '0', '-1')) do
+if not known[client] then strangers[#strangers + 1] = client end
+end
+return strangers
+end
+local function rate_tell(waiting, word, channel)
+for _, waiter in ipairs(waiting) do
+local process, number = string.match(waiter.id, '^(.*)/(.*)$')
+local ear = channel .. process
+redis.call('PUBLISH', ear, number .. ':' .. word)
+end
+end
+local function waiter_pack(turn, cost, id)
+return struct.pack('>I6I7', turn, cost) .. id
+end
+local function replan(state, list, waiting, first, extra, now, channel, expires_at)
+local units = extra
+for i = first, #waiting do units = units + waiting[i].cost end
+state.refund(units)
+local moved, processes = {}, {}
+redis.call('LTRIM', list, '0', first - 2)
+if first == 1 then redis.call('DEL', list) end
+for i = first, #waiting do
+local waiter = waiting[i]
+local wait = state.measure(waiter.cost)
+if wait < 0 then wait = waiter.turn - now end
+state.book(waiter.cost, wait)
+waiter.turn = now + wait
+redis.call('RPUSH', list, waiter_pack(waiter.turn, waiter.cost, waiter.id))
+local process, number = string.match(waiter.id, '^(.*)/(.*)$')
+if not moved[process] then
+moved[process] = {}
+processes[#processes + 1] = process
+end
+table.insert(moved[process], number .. ':' .. string.format('%.0f', wait))
+end
+state.save()
+if #waiting > 0 then redis.call('PEXPIREAT', list, expires_at(waiting[#waiting].turn - now)) end
+for _, process in ipairs(processes) do
+local ear = channel .. process
+redis.call('PUBLISH', ear, table.concat(moved[process], ' '))
+end
+end
+local number, floor = tonumber(ARGV[1]), tonumber(ARGV[2])
+local clock = ARGV[3]
+local now = now_ms(clock)
+local left = tonumber(ARGV[4])
+local channel = ARGV[5]
+local client = ARGV[6]
+local function shorten(key, at)
+local lifetime = redis.call('PTTL', key)
+if lifetime == -1 or lifetime > left then redis.call('PEXPIREAT', key, at) end
+end
+local function send_away(rate, log, line)
+rate.log, rate.line = log, line
+local staying, leaving, units = {}, {}, 0
+for _, waiter in ipairs(waiting_now(line, now)) do
+local late = waiter.turn - now >= left
+local list = late and leaving or staying
+list[#list + 1] = waiter
+if late then units = units + waiter.cost end
+end
+if #leaving == 0 then return end
+rate_tell(leaving, '-2', channel)
+if left == 0 then return end
+local state = rate_state(rate, now, clock)
+if not state.err then replan(state, line, staying, 1, units, now, channel, rate.expires_at) end
+end
+return once(KEYS[7], number, floor, function()
+local rate = rate_open(clock, now, client)
+if not rate then return { 0 } end
+local strangers = rate_strangers(6)
+if #strangers > 0 then return strangers end
+local pairs_of = { { KEYS[3], KEYS[4] }, { KEYS[5], KEYS[6] } }
+for i = 8, #KEYS, 2 do pairs_of[#pairs_of + 1] = { KEYS[i], KEYS[i + 1] } end
+for _, pair in ipairs(pairs_of) do send_away(rate, pair[1], pair[2]) end
+if left == 0 then
+redis.call('DEL', KEYS[1], KEYS[2])
+for _, pair in ipairs(pairs_of) do redis.call('DEL', pair[1], pair[2]) end
+return { 1 }, true
+end
+redis.call('HSET', KEYS[1], 'endsAt', string.format('%.0f', now + left))
+local at = rate_open(clock, now, client).expires_at(left)
+shorten(KEYS[1], at)
+shorten(KEYS[2], at)
+for _, pair in ipairs(pairs_of) do
+shorten(pair[1], at)
+shorten(pair[2], at)
+end
+return { 1 }, true
+end)`,
+}
+
+export const rateLook: Script = {
+  name: 'rate_look',
+  sha1: '2c34c5b666f9384503ccf94efb1fb7c2b596456c',
+  source: `local function now_ms(given)
+if given ~= '' then return tonumber(given) end
+local time = redis.call('TIME')
+return time[1] * 1000 + math.floor(time[2] / 1000)
+end
+local function rate_open(clock, now, client)
+local config = redis.call('HMGET', KEYS[1], 'rate', 'interval', 'mode', 'keepAlive', 'endsAt', 'idleAt')
+local rate, interval = tonumber(config[1]), tonumber(config[2])
+local keep_alive, ends_at, idle_at = tonumber(config[4]), tonumber(config[5]), tonumber(config[6])
+if not rate or not interval then return nil end
+if (ends_at and now >= ends_at) or (idle_at and now >= idle_at) then return nil end
+local server_ahead, padding = 0, math.min(interval, 1000)
+if clock ~= '' then
+local time = redis.call('TIME')
+server_ahead = time[1] * 1000 + math.floor(time[2] / 1000) - now
+padding = 5000
+end
+local fleeting = config[3] == 'per-client'
+local function text(at) return string.format('%.0f', at + server_ahead) end
+local function expires_at(reset)
+local at = now + reset + padding
+if keep_alive then at = math.min(at, now + math.max(keep_alive, reset) + (clock ~= '' and padding or 0)) end
+if ends_at then at = math.min(at, ends_at + (clock ~= '' and padding or 0)) end
+return text(at)
+end
+return {
+limit = { algorithm = 'sliding-window', quota = rate, window = interval, burst = rate },
+log = fleeting and KEYS[5] or KEYS[3],
+line = fleeting and KEYS[6] or KEYS[4],
+fleeting = fleeting,
+ends_at = ends_at,
+expires_at = expires_at,
+use = function(reset)
+if fleeting then
+redis.call('ZADD', KEYS[2], now + reset, client)
+redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now - padding)
+redis.call('PEXPIREAT', KEYS[2], expires_at(math.max(reset, interval)))
+end
+if not keep_alive then return end
+local idle = now + math.max(keep_alive, reset)
+if fleeting then idle = math.max(idle, idle_at or 0) end
+if ends_at then idle = math.min(idle, ends_at) end
+redis.call('HSET', KEYS[1], 'idleAt', string.format('%.0f', idle))
+redis.call('PEXPIREAT', KEYS[1], text(idle + (clock ~= '' and padding or 0)))
+end,
+}
+end
+local function log_pack(at, total)
+if total < 65536 then return struct.pack('>I6I2', at, total) end
+if total < 16777216 then return struct.pack('>I6I3', at, total) end
+if total < 4294967296 then return struct.pack('>I6I4', at, total) end
+return struct.pack('>I6I7', at, total)
+end
+local log_formats = { [8] = '>I6I2', [9] = '>I6I3', [10] = '>I6I4', [13] = '>I6I7' }
+local function log_unpack(entry)
+return struct.unpack(log_formats[#entry], entry)
+end
+local function log_search(key, low, high, test)
+local found_at, found_total
+while low < high do
+local middle = math.floor((low + high) / 2)
+local at, total = log_unpack(redis.call('LINDEX', key, middle))
+if test(at, total) then
+high, found_at, found_total = middle, at, total
+else
+low = middle + 1
+end
+end
+return high, found_at, found_total
+end
+local function log_open(key, window, now, writable)
+local head = redis.pcall('LRANGE', key, '0', '1')
+if head.err then return head end
+if not head[1] then return { gone = 0, total = 0, booked = 0 } end
+if not head[2] or not log_formats[#head[1]] or not log_formats[#head[2]] then
+return { err = 'WRONGTYPE the key holds a list that is not a limit\\'s' }
+end
+local booked, gone = log_unpack(head[1])
+local log = { gone = gone, booked = booked, first = 1 }
+log.oldest, log.oldest_total = log_unpack(head[2])
+local last = redis.call('LINDEX', key, '-1')
+if not log_formats[#last] then return { err = 'WRONGTYPE the key holds a list that is not a limit\\'s' } end
+log.newest, log.total = log_unpack(last)
+if log.newest > now and booked < log.newest then
+if writable then
+local length = redis.call('LLEN', key)
+local from = log_search(key, 1, length, function(at) return at > now end)
+redis.call('LTRIM', key, '0', from - 1)
+redis.call('RPUSH', key, log_pack(now, log.total))
+redis.call('LSET', key, '0', log_pack(0, gone))
+redis.call('PEXPIRE', key, window + 5000)
+if from == 1 then log.oldest, log.oldest_total = now, log.total end
+end
+log.newest = now
+end
+log.stored = log.newest
+if now - log.newest >= window then return { gone = 0, total = 0, booked = 0, rubbish = true } end
+if now - log.oldest >= window then
+local length = redis.call('LLEN', key)
+local passes = function(at) return now - at < window end
+local reach = math.min(4, length)
+local first, at, total = log_search(key, 2, reach, passes)
+if not at then first, at, total = log_search(key, reach, length, passes) end
+local _, before = log_unpack(redis.call('LINDEX', key, first - 1))
+log.gone, log.first, log.oldest, log.oldest_total = before, first, at, total
+if writable then
+redis.call('LTRIM', key, first - 1, '-1')
+if booked > now then redis.call('LSET', key, '0', log_pack(booked, before)) end
+log.first = 1
+end
+end
+return log
+end
+local function sliding_window(limit, now, cost, key, log)
+local spent = log.total - log.gone
+local reset = log.newest and log.newest - now + limit.window or 0
+if cost == 0 then return 0, math.max(0, limit.quota - spent), reset, 0 end
+if spent + cost <= limit.quota then return 0, limit.quota - spent - cost, limit.window, 0 end
+if cost > limit.quota then return -1, math.max(0, limit.quota - spent), reset, 0 end
+local enough = log.total - (limit.quota - cost)
+local at = log.oldest
+if log.oldest_total < enough then
+local _, found = log_search(key, log.first + 1, redis.call('LLEN', key), function(_, total) return total >= enough end)
+at = found or log.newest
+end
+if at > log.booked then at = math.min(at, now) end
+return at - now + limit.window, math.max(0, limit.quota - spent), reset, 0
+end
+local clock = ARGV[1]
+local now = now_ms(clock)
+local client = ARGV[2]
+local rate = rate_open(clock, now, client)
+if not rate then return {} end
+local limit = rate.limit
+local log = log_open(rate.log, limit.window, now, false)
+if log.err then return redis.error_reply(log.err) end
+local _, available = sliding_window(limit, now, 0, rate.log, log)
+local keep_alive = tonumber(redis.call('HGET', KEYS[1], 'keepAlive')) or -1
+local reply = { limit.quota, limit.window, rate.fleeting and 'per-client' or 'overall', keep_alive, available }
+if #ARGV > 2 then
+local turns = {}
+for _, packed in ipairs(redis.call('LRANGE', rate.line, '0', '-1')) do
+turns[string.sub(packed, 14)] = struct.unpack('>I6', packed)
+end
+for i = 3, #ARGV do
+local turn = turns[ARGV[i]]
+reply[#reply + 1] = turn and math.max(0, turn - now) or -4
+end
+end
+return reply`,
+}
+
+export const rateRelease: Script = {
+  name: 'rate_release',
+  sha1: '8773d648694946d44159c166bc18068752334371',
+  source: `local function now_ms(given)
+if given ~= '' then return tonumber(given) end
+local time = redis.call('TIME')
+return time[1] * 1000 + math.floor(time[2] / 1000)
+end
+local function once(sent, number, floor, act, keep)
+local newest = redis.call('LINDEX', sent, '-1')
+if newest and struct.unpack('>I7', newest) >= number then
+for _, entry in ipairs(redis.call('LRANGE', sent, '0', '-1')) do
+if struct.unpack('>I7', entry) == number then return cmsgpack.unpack(string.sub(entry, 8)) end
+end
+end
+local reply, changed = act()
+if not changed then return reply end
+if newest then
+for _ = 1, 16 do
+local oldest = redis.call('LINDEX', sent, '0')
+if not oldest or struct.unpack('>I7', oldest) >= floor then break end
+redis.call('LPOP', sent)
+end
+end
+redis.call('RPUSH', sent, struct.pack('>I7', number) .. cmsgpack.pack(reply))
+redis.call('PEXPIRE', sent, math.min(keep or 60000, 60000))
+return reply
+end
+local function rate_open(clock, now, client)
+local config = redis.call('HMGET', KEYS[1], 'rate', 'interval', 'mode', 'keepAlive', 'endsAt', 'idleAt')
+local rate, interval = tonumber(config[1]), tonumber(config[2])
+local keep_alive, ends_at, idle_at = tonumber(config[4]), tonumber(config[5]), tonumber(config[6])
+if not rate or not interval then return nil end
+if (ends_at and now >= ends_at) or (idle_at and now >= idle_at) then return nil end
+local server_ahead, padding = 0, math.min(interval, 1000)
+if clock ~= '' then
+local time = redis.call('TIME')
+server_ahead = time[1] * 1000 + math.floor(time[2] / 1000) - now
+padding = 5000
+end
+local fleeting = config[3] == 'per-client'
+local function text(at) return string.format('%.0f', at + server_ahead) end
+local function expires_at(reset)
+local at = now + reset + padding
+if keep_alive then at = math.min(at, now + math.max(keep_alive, reset) + (clock ~= '' and padding or 0)) end
+if ends_at then at = math.min(at, ends_at + (clock ~= '' and padding or 0)) end
+return text(at)
+end
+return {
+limit = { algorithm = 'sliding-window', quota = rate, window = interval, burst = rate },
+log = fleeting and KEYS[5] or KEYS[3],
+line = fleeting and KEYS[6] or KEYS[4],
+fleeting = fleeting,
+ends_at = ends_at,
+expires_at = expires_at,
+use = function(reset)
+if fleeting then
+redis.call('ZADD', KEYS[2], now + reset, client)
+redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now - padding)
+redis.call('PEXPIREAT', KEYS[2], expires_at(math.max(reset, interval)))
+end
+if not keep_alive then return end
+local idle = now + math.max(keep_alive, reset)
+if fleeting then idle = math.max(idle, idle_at or 0) end
+if ends_at then idle = math.min(idle, ends_at) end
+redis.call('HSET', KEYS[1], 'idleAt', string.format('%.0f', idle))
+redis.call('PEXPIREAT', KEYS[1], text(idle + (clock ~= '' and padding or 0)))
+end,
+}
+end
+local function floor_div(a, b)
+local quotient = math.floor(a / b)
+if quotient * b > a then return quotient - 1 end
+return quotient
+end
+local function ceil_div(a, b)
+local quotient = floor_div(a, b)
+if quotient * b < a then return quotient + 1 end
+return quotient
+end
+local function load_rows(keys, at, x, y, errors)
+local count = #keys
+if count == 0 then return end
+local values = redis.call('MGET', unpack(keys))
+local missing, places = {}, {}
+for i = 1, count do
+local value = values[i]
+if not value then
+missing[#missing + 1] = keys[i]
+places[#places + 1] = i
+x[i], y[i] = 0, 0
+elseif #value ~= 24 then
+errors[i] = 'WRONGTYPE the key holds a value that is not a limit\\'s'
+else
+at[i], x[i], y[i] = struct.unpack('<ddd', value)
+if math.floor(at[i]) ~= at[i] or math.abs(at[i]) > 9007199254740992 or not (x[i] >= 0 and y[i] >= 0) then
+errors[i] = 'WRONGTYPE the key holds a value that is not a limit\\'s'
+end
+end
+end
+if #missing == 0 or redis.call('EXISTS', unpack(missing)) == 0 then return end
+for i, key in ipairs(missing) do
+local kind = redis.call('TYPE', key).ok
+if kind ~= 'none' then errors[places[i]] = 'WRONGTYPE the key holds a ' .. kind end
+end
+end
+local function save_rows(slots, keys, at, x, y, expire_at)
+if #slots == 0 then return end
+local pairs_of = {}
+for i = 1, #slots do
+local slot = slots[i]
+pairs_of[2 * i - 1] = keys[slot]
+pairs_of[2 * i] = struct.pack('<ddd', at[slot], x[slot], y[slot])
+end
+redis.call('MSET', unpack(pairs_of))
+for i = 1, #slots do
+local slot = slots[i]
+redis.call('PEXPIREAT', keys[slot], expire_at[slot])
+end
+end
+local function window_start(window, now, at)
+if not at then return nil end
+if at > now then return now end
+if at - now + window <= 0 then return nil end
+return at
+end
+local function fixed_window(limit, now, cost, at, spent)
+at = window_start(limit.window, now, at)
+if not at then spent = 0 end
+local retry = 0
+if cost > limit.quota then
+retry = -1
+elseif cost > 0 and spent + cost > limit.quota then
+retry = at - now + limit.window
+elseif cost > 0 then
+at = at or now
+spent = spent + cost
+end
+return retry, math.max(0, limit.quota - spent), at and at - now + limit.window or 0, 0, at, spent, 0
+end
+local function bucket_level(limit, now, at, level)
+if not at then return 0 end
+return math.max(0, level - limit.quota * math.max(0, now - at))
+end
+local function bucket(limit, now, cost, at, level)
+local most = limit.quota == 0 and 0 or limit.burst
+local found = limit.quota == 0 and 0 or bucket_level(limit, now, at, level)
+local after = found
+local retry, delay = 0, 0
+if at and at > now then at = now end
+if cost > 0 then
+local over = found - (most - cost) * limit.window
+if cost > most then
+retry = -1
+elseif over > 0 then
+retry = ceil_div(over, limit.quota)
+else
+after = found + cost * limit.window
+at, level = now, after
+if limit.algorithm == 'leaky-bucket' then delay = ceil_div(found, limit.quota) end
+end
+end
+local left = most * limit.window - after
+local remaining = left > 0 and floor_div(left, limit.window) or 0
+return retry, remaining, after > 0 and ceil_div(after, limit.quota) or 0, delay, at, level, 0
+end
+local function roll_cells(limit, now, at, current, previous)
+local cell = now - math.fmod(now, limit.window)
+if not at then return cell, 0, 0 end
+if at == cell then return cell, current, previous end
+if at > cell then return cell, math.min(current + previous, math.max(limit.quota, current)), 0 end
+if at == cell - limit.window then return cell, 0, current end
+return cell, 0, 0
+end
+local function sliding_counter(limit, now, cost, at, current, previous)
+local quota, window = limit.quota, limit.window
+local cell, inside, before = roll_cells(limit, now, at, current, previous)
+local overlap = cell - now + window
+local room = quota - cost - inside
+local retry = 0
+if cost > quota then
+retry = -1
+elseif cost > 0 and room < 0 then
+retry = overlap + window - floor_div((quota - cost) * window, inside)
+elseif cost > 0 and before * overlap > room * window then
+retry = overlap - floor_div(room * window, before)
+elseif cost > 0 then
+inside = inside + cost
+end
+local remaining = math.max(0, quota - inside - ceil_div(before * overlap, window))
+local reset = 0
+if inside > 0 then reset = overlap + window elseif before > 0 then reset = overlap end
+local spent = retry == 0 and cost > 0
+if spent or (at and at > cell) then return retry, remaining, reset, 0, cell, inside, before end
+return retry, remaining, reset, 0, at, current, previous
+end
+local row_measures = {
+['fixed-window'] = fixed_window,
+['sliding-counter'] = sliding_counter,
+['token-bucket'] = bucket,
+['leaky-bucket'] = bucket,
+}
+local function charge_row(limit, now, cost, at, x, y)
+if limit.algorithm == 'fixed-window' then
+local start = window_start(limit.window, now, at)
+return start or now, (start and x or 0) + cost, 0
+end
+if limit.algorithm == 'sliding-counter' then
+local cell, current, previous = roll_cells(limit, now, at, x, y)
+return cell, current + cost, previous
+end
+return now, math.min(bucket_level(limit, now, at, x) + cost * limit.window, 9007199254740991), 0
+end
+local function refund_row(limit, now, cost, at, x, y)
+if not at then return end
+if limit.algorithm == 'fixed-window' then
+return window_start(limit.window, now, at), math.max(0, x - cost), 0
+end
+if limit.algorithm == 'sliding-counter' then
+local cell, current, previous = roll_cells(limit, now, at, x, y)
+local from_current = math.min(cost, current)
+return cell, current - from_current, math.max(0, previous - (cost - from_current))
+end
+return now, math.max(0, bucket_level(limit, now, at, x) - cost * limit.window), 0
+end
+local function log_pack(at, total)
+if total < 65536 then return struct.pack('>I6I2', at, total) end
+if total < 16777216 then return struct.pack('>I6I3', at, total) end
+if total < 4294967296 then return struct.pack('>I6I4', at, total) end
+return struct.pack('>I6I7', at, total)
+end
+local log_formats = { [8] = '>I6I2', [9] = '>I6I3', [10] = '>I6I4', [13] = '>I6I7' }
+local function log_unpack(entry)
+return struct.unpack(log_formats[#entry], entry)
+end
+local function log_search(key, low, high, test)
+local found_at, found_total
+while low < high do
+local middle = math.floor((low + high) / 2)
+local at, total = log_unpack(redis.call('LINDEX', key, middle))
+if test(at, total) then
+high, found_at, found_total = middle, at, total
+else
+low = middle + 1
+end
+end
+return high, found_at, found_total
+end
+local function log_open(key, window, now, writable)
+local head = redis.pcall('LRANGE', key, '0', '1')
+if head.err then return head end
+if not head[1] then return { gone = 0, total = 0, booked = 0 } end
+if not head[2] or not log_formats[#head[1]] or not log_formats[#head[2]] then
+return { err = 'WRONGTYPE the key holds a list that is not a limit\\'s' }
+end
+local booked, gone = log_unpack(head[1])
+local log = { gone = gone, booked = booked, first = 1 }
+log.oldest, log.oldest_total = log_unpack(head[2])
+local last = redis.call('LINDEX', key, '-1')
+if not log_formats[#last] then return { err = 'WRONGTYPE the key holds a list that is not a limit\\'s' } end
+log.newest, log.total = log_unpack(last)
+if log.newest > now and booked < log.newest then
+if writable then
+local length = redis.call('LLEN', key)
+local from = log_search(key, 1, length, function(at) return at > now end)
+redis.call('LTRIM', key, '0', from - 1)
+redis.call('RPUSH', key, log_pack(now, log.total))
+redis.call('LSET', key, '0', log_pack(0, gone))
+redis.call('PEXPIRE', key, window + 5000)
+if from == 1 then log.oldest, log.oldest_total = now, log.total end
+end
+log.newest = now
+end
+log.stored = log.newest
+if now - log.newest >= window then return { gone = 0, total = 0, booked = 0, rubbish = true } end
+if now - log.oldest >= window then
+local length = redis.call('LLEN', key)
+local passes = function(at) return now - at < window end
+local reach = math.min(4, length)
+local first, at, total = log_search(key, 2, reach, passes)
+if not at then first, at, total = log_search(key, reach, length, passes) end
+local _, before = log_unpack(redis.call('LINDEX', key, first - 1))
+log.gone, log.first, log.oldest, log.oldest_total = before, first, at, total
+if writable then
+redis.call('LTRIM', key, first - 1, '-1')
+if booked > now then redis.call('LSET', key, '0', log_pack(booked, before)) end
+log.first = 1
+end
+end
+return log
+end
+local function log_refund(key, log, cost, expire_at)
+if not log.newest or cost == 0 then return end
+local total = math.max(log.gone, log.total - cost)
+if total == log.gone then
+redis.call('DEL', key)
+return
+end
+local index, at, reached = log_search(key, 1, redis.call('LLEN', key), function(_, sum) return sum >= total end)
+redis.call('LTRIM', key, '0', index)
+if reached > total then redis.call('LSET', key, '-1', log_pack(at, total)) end
+redis.call('PEXPIREAT', key, expire_at)
+end
+local function log_rebase(key, log)
+local gone = log.gone
+if log.stored then
+local entries = redis.call('LRANGE', key, '0', '-1')
+redis.call('DEL', key)
+redis.call('RPUSH', key, log_pack(log.booked, 0))
+for i = 2, #entries do
+local at, total = log_unpack(entries[i])
+redis.call('RPUSH', key, log_pack(at, total - gone))
+end
+end
+log.gone, log.total = 0, log.total - gone
+if log.oldest then log.oldest_total = log.oldest_total - gone end
+end
+local function log_book(key, log, now, at, cost, expire_at)
+if log.rubbish then redis.call('DEL', key) end
+log.rubbish = nil
+if log.total + cost > 9007199254740991 then log_rebase(key, log) end
+log.total = math.min(log.total + cost, 9007199254740991)
+local entry = log_pack(at, log.total)
+local booked = at > now and at or 0
+if not log.stored then
+redis.call('RPUSH', key, log_pack(booked, log.gone), entry)
+else
+if log.stored == at then
+redis.call('LSET', key, '-1', entry)
+else
+redis.call('RPUSH', key, entry)
+end
+redis.call('LSET', key, '0', log_pack(booked, log.gone))
+end
+if not log.oldest then log.oldest, log.first = at, 1 end
+if log.oldest == at then log.oldest_total = log.total end
+log.stored, log.newest, log.booked = at, at, booked
+redis.call('PEXPIREAT', key, expire_at)
+end
+local function sliding_window(limit, now, cost, key, log)
+local spent = log.total - log.gone
+local reset = log.newest and log.newest - now + limit.window or 0
+if cost == 0 then return 0, math.max(0, limit.quota - spent), reset, 0 end
+if spent + cost <= limit.quota then return 0, limit.quota - spent - cost, limit.window, 0 end
+if cost > limit.quota then return -1, math.max(0, limit.quota - spent), reset, 0 end
+local enough = log.total - (limit.quota - cost)
+local at = log.oldest
+if log.oldest_total < enough then
+local _, found = log_search(key, log.first + 1, redis.call('LLEN', key), function(_, total) return total >= enough end)
+at = found or log.newest
+end
+if at > log.booked then at = math.min(at, now) end
+return at - now + limit.window, math.max(0, limit.quota - spent), reset, 0
+end
+local function expiry(clock, now)
+local server_now = now
+local padding = 1000
+if clock ~= '' then
+local time = redis.call('TIME')
+server_now = time[1] * 1000 + math.floor(time[2] / 1000)
+padding = 5000
+end
+local texts = {}
+return function(reset)
+local moment = math.ceil((server_now + reset + padding) / 512) * 512
+local text = texts[moment]
+if not text then
+text = string.format('%.0f', moment)
+texts[moment] = text
+end
+return text
+end
+end
+local function standing(limit, key, now, clock, expires_at)
+expires_at = expires_at or expiry(clock, now)
+local measure_row = row_measures[limit.algorithm]
+if measure_row then
+local at, x, y, errors = {}, {}, {}, {}
+load_rows({ key }, at, x, y, errors)
+local function charge(cost) at[1], x[1], y[1] = charge_row(limit, now, cost, at[1], x[1], y[1]) end
+return {
+err = errors[1],
+measure = function(cost)
+local retry, remaining, reset, delay = measure_row(limit, now, cost, at[1], x[1], y[1])
+if retry > 0 and limit.algorithm == 'leaky-bucket' then
+delay = ceil_div((limit.burst - cost) * limit.window, limit.quota)
+end
+return retry < 0 and -1 or retry + delay, remaining, reset
+end,
+book = charge,
+charge = charge,
+refund = function(cost)
+local new_at, new_x, new_y = refund_row(limit, now, cost, at[1], x[1], y[1])
+if new_at then at[1], x[1], y[1] = new_at, new_x, new_y end
+end,
+save = function()
+if not at[1] then return end
+local _, _, reset = measure_row(limit, now, 0, at[1], x[1], y[1])
+save_rows({ 1 }, { key }, at, x, y, { expires_at(reset) })
+end,
+}
+end
+local log = log_open(key, limit.window, now, true)
+return {
+err = log.err,
+measure = function(cost) return sliding_window(limit, now, cost, key, log) end,
+book = function(cost, wait) log_book(key, log, now, now + wait, cost, expires_at(wait + limit.window)) end,
+charge = function(cost)
+local at = math.max(now, log.newest or now)
+log_book(key, log, now, at, cost, expires_at(at - now + limit.window))
+end,
+refund = function(cost)
+if not log.newest then return end
+log_refund(key, log, cost, expires_at(math.max(0, log.newest - now) + limit.window))
+log = log_open(key, limit.window, now, true)
+end,
+save = function() end,
+}
+end
+local function waiting_now(list, now)
+local waiting = {}
+local gone = 0
+for _, packed in ipairs(redis.call('LRANGE', list, '0', '-1')) do
+local turn, cost = struct.unpack('>I6I7', packed)
+if turn <= now then
+gone = gone + 1
+else
+waiting[#waiting + 1] = { turn = turn, cost = cost, id = string.sub(packed, 14) }
+end
+end
+if gone > 0 then redis.call('LTRIM', list, gone, '-1') end
+return waiting
+end
+local function rate_state(rate, now, clock)
+local state = standing(rate.limit, rate.log, now, clock, rate.expires_at)
+if state.err then return state end
+local _, _, reset = state.measure(0)
+if reset == 0 then
+for _, waiter in ipairs(waiting_now(rate.line, now)) do state.book(waiter.cost, waiter.turn - now) end
+end
+return state
+end
+local function waiter_pack(turn, cost, id)
+return struct.pack('>I6I7', turn, cost) .. id
+end
+local function replan(state, list, waiting, first, extra, now, channel, expires_at)
+local units = extra
+for i = first, #waiting do units = units + waiting[i].cost end
+state.refund(units)
+local moved, processes = {}, {}
+redis.call('LTRIM', list, '0', first - 2)
+if first == 1 then redis.call('DEL', list) end
+for i = first, #waiting do
+local waiter = waiting[i]
+local wait = state.measure(waiter.cost)
+if wait < 0 then wait = waiter.turn - now end
+state.book(waiter.cost, wait)
+waiter.turn = now + wait
+redis.call('RPUSH', list, waiter_pack(waiter.turn, waiter.cost, waiter.id))
+local process, number = string.match(waiter.id, '^(.*)/(.*)$')
+if not moved[process] then
+moved[process] = {}
+processes[#processes + 1] = process
+end
+table.insert(moved[process], number .. ':' .. string.format('%.0f', wait))
+end
+state.save()
+if #waiting > 0 then redis.call('PEXPIREAT', list, expires_at(waiting[#waiting].turn - now)) end
+for _, process in ipairs(processes) do
+local ear = channel .. process
+redis.call('PUBLISH', ear, table.concat(moved[process], ' '))
+end
+end
+local number, floor = tonumber(ARGV[1]), tonumber(ARGV[2])
+local clock = ARGV[3]
+local now = now_ms(clock)
+local client = ARGV[4]
+local permits = tonumber(ARGV[5])
+local channel = ARGV[6]
+local id = ARGV[7]
+return once(KEYS[7], number, floor, function()
+local rate = rate_open(clock, now, client)
+if not rate then return { -2 } end
+local state = rate_state(rate, now, clock)
+if state.err then return redis.error_reply(state.err) end
+local waiting = waiting_now(rate.line, now)
+local first = 1
+for i, waiter in ipairs(waiting) do
+if waiter.id == id then
+first = i
+table.remove(waiting, i)
+break
+end
+end
+replan(state, rate.line, waiting, first, permits, now, channel, rate.expires_at)
+local _, _, reset = state.measure(0)
+rate.use(reset)
+return { 1 }, true
+end)`,
+}
+
+export const rateSet: Script = {
+  name: 'rate_set',
+  sha1: '0ebb867b81984b0da2553102fd65409632cf1ea5',
+  source: `local function now_ms(given)
+if given ~= '' then return tonumber(given) end
+local time = redis.call('TIME')
+return time[1] * 1000 + math.floor(time[2] / 1000)
+end
+local function once(sent, number, floor, act, keep)
+local newest = redis.call('LINDEX', sent, '-1')
+if newest and struct.unpack('>I7', newest) >= number then
+for _, entry in ipairs(redis.call('LRANGE', sent, '0', '-1')) do
+if struct.unpack('>I7', entry) == number then return cmsgpack.unpack(string.sub(entry, 8)) end
+end
+end
+local reply, changed = act()
+if not changed then return reply end
+if newest then
+for _ = 1, 16 do
+local oldest = redis.call('LINDEX', sent, '0')
+if not oldest or struct.unpack('>I7', oldest) >= floor then break end
+redis.call('LPOP', sent)
+end
+end
+redis.call('RPUSH', sent, struct.pack('>I7', number) .. cmsgpack.pack(reply))
+redis.call('PEXPIRE', sent, math.min(keep or 60000, 60000))
+return reply
+end
+local function rate_open(clock, now, client)
+local config = redis.call('HMGET', KEYS[1], 'rate', 'interval', 'mode', 'keepAlive', 'endsAt', 'idleAt')
+local rate, interval = tonumber(config[1]), tonumber(config[2])
+local keep_alive, ends_at, idle_at = tonumber(config[4]), tonumber(config[5]), tonumber(config[6])
+if not rate or not interval then return nil end
+if (ends_at and now >= ends_at) or (idle_at and now >= idle_at) then return nil end
+local server_ahead, padding = 0, math.min(interval, 1000)
+if clock ~= '' then
+local time = redis.call('TIME')
+server_ahead = time[1] * 1000 + math.floor(time[2] / 1000) - now
+padding = 5000
+end
+local fleeting = config[3] == 'per-client'
+local function text(at) return string.format('%.0f', at + server_ahead) end
+local function expires_at(reset)
+local at = now + reset + padding
+if keep_alive then at = math.min(at, now + math.max(keep_alive, reset) + (clock ~= '' and padding or 0)) end
+if ends_at then at = math.min(at, ends_at + (clock ~= '' and padding or 0)) end
+return text(at)
+end
+return {
+limit = { algorithm = 'sliding-window', quota = rate, window = interval, burst = rate },
+log = fleeting and KEYS[5] or KEYS[3],
+line = fleeting and KEYS[6] or KEYS[4],
+fleeting = fleeting,
+ends_at = ends_at,
+expires_at = expires_at,
+use = function(reset)
+if fleeting then
+redis.call('ZADD', KEYS[2], now + reset, client)
+redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now - padding)
+redis.call('PEXPIREAT', KEYS[2], expires_at(math.max(reset, interval)))
+end
+if not keep_alive then return end
+local idle = now + math.max(keep_alive, reset)
+if fleeting then idle = math.max(idle, idle_at or 0) end
+if ends_at then idle = math.min(idle, ends_at) end
+redis.call('HSET', KEYS[1], 'idleAt', string.format('%.0f', idle))
+redis.call('PEXPIREAT', KEYS[1], text(idle + (clock ~= '' and padding or 0)))
+end,
+}
+end
+local function floor_div(a, b)
+local quotient = math.floor(a / b)
+if quotient * b > a then return quotient - 1 end
+return quotient
+end
+local function ceil_div(a, b)
+local quotient = floor_div(a, b)
+if quotient * b < a then return quotient + 1 end
+return quotient
+end
+local function load_rows(keys, at, x, y, errors)
+local count = #keys
+if count == 0 then return end
+local values = redis.call('MGET', unpack(keys))
+local missing, places = {}, {}
+for i = 1, count do
+local value = values[i]
+if not value then
+missing[#missing + 1] = keys[i]
+places[#places + 1] = i
+x[i], y[i] = 0, 0
+elseif #value ~= 24 then
+errors[i] = 'WRONGTYPE the key holds a value that is not a limit\\'s'
+else
+at[i], x[i], y[i] = struct.unpack('<ddd', value)
+if math.floor(at[i]) ~= at[i] or math.abs(at[i]) > 9007199254740992 or not (x[i] >= 0 and y[i] >= 0) then
+errors[i] = 'WRONGTYPE the key holds a value that is not a limit\\'s'
+end
+end
+end
+if #missing == 0 or redis.call('EXISTS', unpack(missing)) == 0 then return end
+for i, key in ipairs(missing) do
+local kind = redis.call('TYPE', key).ok
+if kind ~= 'none' then errors[places[i]] = 'WRONGTYPE the key holds a ' .. kind end
+end
+end
+local function save_rows(slots, keys, at, x, y, expire_at)
+if #slots == 0 then return end
+local pairs_of = {}
+for i = 1, #slots do
+local slot = slots[i]
+pairs_of[2 * i - 1] = keys[slot]
+pairs_of[2 * i] = struct.pack('<ddd', at[slot], x[slot], y[slot])
+end
+redis.call('MSET', unpack(pairs_of))
+for i = 1, #slots do
+local slot = slots[i]
+redis.call('PEXPIREAT', keys[slot], expire_at[slot])
+end
+end
+local function window_start(window, now, at)
+if not at then return nil end
+if at > now then return now end
+if at - now + window <= 0 then return nil end
+return at
+end
+local function fixed_window(limit, now, cost, at, spent)
+at = window_start(limit.window, now, at)
+if not at then spent = 0 end
+local retry = 0
+if cost > limit.quota then
+retry = -1
+elseif cost > 0 and spent + cost > limit.quota then
+retry = at - now + limit.window
+elseif cost > 0 then
+at = at or now
+spent = spent + cost
+end
+return retry, math.max(0, limit.quota - spent), at and at - now + limit.window or 0, 0, at, spent, 0
+end
+local function bucket_level(limit, now, at, level)
+if not at then return 0 end
+return math.max(0, level - limit.quota * math.max(0, now - at))
+end
+local function bucket(limit, now, cost, at, level)
+local most = limit.quota == 0 and 0 or limit.burst
+local found = limit.quota == 0 and 0 or bucket_level(limit, now, at, level)
+local after = found
+local retry, delay = 0, 0
+if at and at > now then at = now end
+if cost > 0 then
+local over = found - (most - cost) * limit.window
+if cost > most then
+retry = -1
+elseif over > 0 then
+retry = ceil_div(over, limit.quota)
+else
+after = found + cost * limit.window
+at, level = now, after
+if limit.algorithm == 'leaky-bucket' then delay = ceil_div(found, limit.quota) end
+end
+end
+local left = most * limit.window - after
+local remaining = left > 0 and floor_div(left, limit.window) or 0
+return retry, remaining, after > 0 and ceil_div(after, limit.quota) or 0, delay, at, level, 0
+end
+local function roll_cells(limit, now, at, current, previous)
+local cell = now - math.fmod(now, limit.window)
+if not at then return cell, 0, 0 end
+if at == cell then return cell, current, previous end
+if at > cell then return cell, math.min(current + previous, math.max(limit.quota, current)), 0 end
+if at == cell - limit.window then return cell, 0, current end
+return cell, 0, 0
+end
+local function sliding_counter(limit, now, cost, at, current, previous)
+local quota, window = limit.quota, limit.window
+local cell, inside, before = roll_cells(limit, now, at, current, previous)
+local overlap = cell - now + window
+local room = quota - cost - inside
+local retry = 0
+if cost > quota then
+retry = -1
+elseif cost > 0 and room < 0 then
+retry = overlap + window - floor_div((quota - cost) * window, inside)
+elseif cost > 0 and before * overlap > room * window then
+retry = overlap - floor_div(room * window, before)
+elseif cost > 0 then
+inside = inside + cost
+end
+local remaining = math.max(0, quota - inside - ceil_div(before * overlap, window))
+local reset = 0
+if inside > 0 then reset = overlap + window elseif before > 0 then reset = overlap end
+local spent = retry == 0 and cost > 0
+if spent or (at and at > cell) then return retry, remaining, reset, 0, cell, inside, before end
+return retry, remaining, reset, 0, at, current, previous
+end
+local row_measures = {
+['fixed-window'] = fixed_window,
+['sliding-counter'] = sliding_counter,
+['token-bucket'] = bucket,
+['leaky-bucket'] = bucket,
+}
+local function charge_row(limit, now, cost, at, x, y)
+if limit.algorithm == 'fixed-window' then
+local start = window_start(limit.window, now, at)
+return start or now, (start and x or 0) + cost, 0
+end
+if limit.algorithm == 'sliding-counter' then
+local cell, current, previous = roll_cells(limit, now, at, x, y)
+return cell, current + cost, previous
+end
+return now, math.min(bucket_level(limit, now, at, x) + cost * limit.window, 9007199254740991), 0
+end
+local function refund_row(limit, now, cost, at, x, y)
+if not at then return end
+if limit.algorithm == 'fixed-window' then
+return window_start(limit.window, now, at), math.max(0, x - cost), 0
+end
+if limit.algorithm == 'sliding-counter' then
+local cell, current, previous = roll_cells(limit, now, at, x, y)
+local from_current = math.min(cost, current)
+return cell, current - from_current, math.max(0, previous - (cost - from_current))
+end
+return now, math.max(0, bucket_level(limit, now, at, x) - cost * limit.window), 0
+end
+local function log_pack(at, total)
+if total < 65536 then return struct.pack('>I6I2', at, total) end
+if total < 16777216 then return struct.pack('>I6I3', at, total) end
+if total < 4294967296 then return struct.pack('>I6I4', at, total) end
+return struct.pack('>I6I7', at, total)
+end
+local log_formats = { [8] = '>I6I2', [9] = '>I6I3', [10] = '>I6I4', [13] = '>I6I7' }
+local function log_unpack(entry)
+return struct.unpack(log_formats[#entry], entry)
+end
+local function log_search(key, low, high, test)
+local found_at, found_total
+while low < high do
+local middle = math.floor((low + high) / 2)
+local at, total = log_unpack(redis.call('LINDEX', key, middle))
+if test(at, total) then
+high, found_at, found_total = middle, at, total
+else
+low = middle + 1
+end
+end
+return high, found_at, found_total
+end
+local function log_open(key, window, now, writable)
+local head = redis.pcall('LRANGE', key, '0', '1')
+if head.err then return head end
+if not head[1] then return { gone = 0, total = 0, booked = 0 } end
+if not head[2] or not log_formats[#head[1]] or not log_formats[#head[2]] then
+return { err = 'WRONGTYPE the key holds a list that is not a limit\\'s' }
+end
+local booked, gone = log_unpack(head[1])
+local log = { gone = gone, booked = booked, first = 1 }
+log.oldest, log.oldest_total = log_unpack(head[2])
+local last = redis.call('LINDEX', key, '-1')
+if not log_formats[#last] then return { err = 'WRONGTYPE the key holds a list that is not a limit\\'s' } end
+log.newest, log.total = log_unpack(last)
+if log.newest > now and booked < log.newest then
+if writable then
+local length = redis.call('LLEN', key)
+local from = log_search(key, 1, length, function(at) return at > now end)
+redis.call('LTRIM', key, '0', from - 1)
+redis.call('RPUSH', key, log_pack(now, log.total))
+redis.call('LSET', key, '0', log_pack(0, gone))
+redis.call('PEXPIRE', key, window + 5000)
+if from == 1 then log.oldest, log.oldest_total = now, log.total end
+end
+log.newest = now
+end
+log.stored = log.newest
+if now - log.newest >= window then return { gone = 0, total = 0, booked = 0, rubbish = true } end
+if now - log.oldest >= window then
+local length = redis.call('LLEN', key)
+local passes = function(at) return now - at < window end
+local reach = math.min(4, length)
+local first, at, total = log_search(key, 2, reach, passes)
+if not at then first, at, total = log_search(key, reach, length, passes) end
+local _, before = log_unpack(redis.call('LINDEX', key, first - 1))
+log.gone, log.first, log.oldest, log.oldest_total = before, first, at, total
+if writable then
+redis.call('LTRIM', key, first - 1, '-1')
+if booked > now then redis.call('LSET', key, '0', log_pack(booked, before)) end
+log.first = 1
+end
+end
+return log
+end
+local function log_refund(key, log, cost, expire_at)
+if not log.newest or cost == 0 then return end
+local total = math.max(log.gone, log.total - cost)
+if total == log.gone then
+redis.call('DEL', key)
+return
+end
+local index, at, reached = log_search(key, 1, redis.call('LLEN', key), function(_, sum) return sum >= total end)
+redis.call('LTRIM', key, '0', index)
+if reached > total then redis.call('LSET', key, '-1', log_pack(at, total)) end
+redis.call('PEXPIREAT', key, expire_at)
+end
+local function log_rebase(key, log)
+local gone = log.gone
+if log.stored then
+local entries = redis.call('LRANGE', key, '0', '-1')
+redis.call('DEL', key)
+redis.call('RPUSH', key, log_pack(log.booked, 0))
+for i = 2, #entries do
+local at, total = log_unpack(entries[i])
+redis.call('RPUSH', key, log_pack(at, total - gone))
+end
+end
+log.gone, log.total = 0, log.total - gone
+if log.oldest then log.oldest_total = log.oldest_total - gone end
+end
+local function log_book(key, log, now, at, cost, expire_at)
+if log.rubbish then redis.call('DEL', key) end
+log.rubbish = nil
+if log.total + cost > 9007199254740991 then log_rebase(key, log) end
+log.total = math.min(log.total + cost, 9007199254740991)
+local entry = log_pack(at, log.total)
+local booked = at > now and at or 0
+if not log.stored then
+redis.call('RPUSH', key, log_pack(booked, log.gone), entry)
+else
+if log.stored == at then
+redis.call('LSET', key, '-1', entry)
+else
+redis.call('RPUSH', key, entry)
+end
+redis.call('LSET', key, '0', log_pack(booked, log.gone))
+end
+if not log.oldest then log.oldest, log.first = at, 1 end
+if log.oldest == at then log.oldest_total = log.total end
+log.stored, log.newest, log.booked = at, at, booked
+redis.call('PEXPIREAT', key, expire_at)
+end
+local function sliding_window(limit, now, cost, key, log)
+local spent = log.total - log.gone
+local reset = log.newest and log.newest - now + limit.window or 0
+if cost == 0 then return 0, math.max(0, limit.quota - spent), reset, 0 end
+if spent + cost <= limit.quota then return 0, limit.quota - spent - cost, limit.window, 0 end
+if cost > limit.quota then return -1, math.max(0, limit.quota - spent), reset, 0 end
+local enough = log.total - (limit.quota - cost)
+local at = log.oldest
+if log.oldest_total < enough then
+local _, found = log_search(key, log.first + 1, redis.call('LLEN', key), function(_, total) return total >= enough end)
+at = found or log.newest
+end
+if at > log.booked then at = math.min(at, now) end
+return at - now + limit.window, math.max(0, limit.quota - spent), reset, 0
+end
+local function expiry(clock, now)
+local server_now = now
+local padding = 1000
+if clock ~= '' then
+local time = redis.call('TIME')
+server_now = time[1] * 1000 + math.floor(time[2] / 1000)
+padding = 5000
+end
+local texts = {}
+return function(reset)
+local moment = math.ceil((server_now + reset + padding) / 512) * 512
+local text = texts[moment]
+if not text then
+text = string.format('%.0f', moment)
+texts[moment] = text
+end
+return text
+end
+end
+local function standing(limit, key, now, clock, expires_at)
+expires_at = expires_at or expiry(clock, now)
+local measure_row = row_measures[limit.algorithm]
+if measure_row then
+local at, x, y, errors = {}, {}, {}, {}
+load_rows({ key }, at, x, y, errors)
+local function charge(cost) at[1], x[1], y[1] = charge_row(limit, now, cost, at[1], x[1], y[1]) end
+return {
+err = errors[1],
+measure = function(cost)
+local retry, remaining, reset, delay = measure_row(limit, now, cost, at[1], x[1], y[1])
+if retry > 0 and limit.algorithm == 'leaky-bucket' then
+delay = ceil_div((limit.burst - cost) * limit.window, limit.quota)
+end
+return retry < 0 and -1 or retry + delay, remaining, reset
+end,
+book = charge,
+charge = charge,
+refund = function(cost)
+local new_at, new_x, new_y = refund_row(limit, now, cost, at[1], x[1], y[1])
+if new_at then at[1], x[1], y[1] = new_at, new_x, new_y end
+end,
+save = function()
+if not at[1] then return end
+local _, _, reset = measure_row(limit, now, 0, at[1], x[1], y[1])
+save_rows({ 1 }, { key }, at, x, y, { expires_at(reset) })
+end,
+}
+end
+local log = log_open(key, limit.window, now, true)
+return {
+err = log.err,
+measure = function(cost) return sliding_window(limit, now, cost, key, log) end,
+book = function(cost, wait) log_book(key, log, now, now + wait, cost, expires_at(wait + limit.window)) end,
+charge = function(cost)
+local at = math.max(now, log.newest or now)
+log_book(key, log, now, at, cost, expires_at(at - now + limit.window))
+end,
+refund = function(cost)
+if not log.newest then return end
+log_refund(key, log, cost, expires_at(math.max(0, log.newest - now) + limit.window))
+log = log_open(key, limit.window, now, true)
+end,
+save = function() end,
+}
+end
+local function waiting_now(list, now)
+local waiting = {}
+local gone = 0
+for _, packed in ipairs(redis.call('LRANGE', list, '0', '-1')) do
+local turn, cost = struct.unpack('>I6I7', packed)
+if turn <= now then
+gone = gone + 1
+else
+waiting[#waiting + 1] = { turn = turn, cost = cost, id = string.sub(packed, 14) }
+end
+end
+if gone > 0 then redis.call('LTRIM', list, gone, '-1') end
+return waiting
+end
+local function rate_state(rate, now, clock)
+local state = standing(rate.limit, rate.log, now, clock, rate.expires_at)
+if state.err then return state end
+local _, _, reset = state.measure(0)
+if reset == 0 then
+for _, waiter in ipairs(waiting_now(rate.line, now)) do state.book(waiter.cost, waiter.turn - now) end
+end
+return state
+end
+local function rate_strangers(first)
+local known = {}
+for i = first, #ARGV do known[ARGV[i]] = true end
+local strangers = {}
+for _, client in ipairs(redis.call('ZRANGE', KEYS[2], '0', '-1')) do
+if not known[client] then strangers[#strangers + 1] = client end
+end
+return strangers
+end
+local function rate_tell(waiting, word, channel)
+for _, waiter in ipairs(waiting) do
+local process, number = string.match(waiter.id, '^(.*)/(.*)$')
+local ear = channel .. process
+redis.call('PUBLISH', ear, number .. ':' .. word)
+end
+end
+local function waiter_pack(turn, cost, id)
+return struct.pack('>I6I7', turn, cost) .. id
+end
+local function replan(state, list, waiting, first, extra, now, channel, expires_at)
+local units = extra
+for i = first, #waiting do units = units + waiting[i].cost end
+state.refund(units)
+local moved, processes = {}, {}
+redis.call('LTRIM', list, '0', first - 2)
+if first == 1 then redis.call('DEL', list) end
+for i = first, #waiting do
+local waiter = waiting[i]
+local wait = state.measure(waiter.cost)
+if wait < 0 then wait = waiter.turn - now end
+state.book(waiter.cost, wait)
+waiter.turn = now + wait
+redis.call('RPUSH', list, waiter_pack(waiter.turn, waiter.cost, waiter.id))
+local process, number = string.match(waiter.id, '^(.*)/(.*)$')
+if not moved[process] then
+moved[process] = {}
+processes[#processes + 1] = process
+end
+table.insert(moved[process], number .. ':' .. string.format('%.0f', wait))
+end
+state.save()
+if #waiting > 0 then redis.call('PEXPIREAT', list, expires_at(waiting[#waiting].turn - now)) end
+for _, process in ipairs(processes) do
+local ear = channel .. process
+redis.call('PUBLISH', ear, table.concat(moved[process], ' '))
+end
+end
+local number, floor = tonumber(ARGV[1]), tonumber(ARGV[2])
+local clock = ARGV[3]
+local now = now_ms(clock)
+local when = ARGV[4]
+local keep = ARGV[5] == '1'
+local rate_given, interval_given, mode_given, keep_alive_given = ARGV[6], ARGV[7], ARGV[8], ARGV[9]
+local channel = ARGV[10]
+local client = ARGV[11]
+local function plan_anew(before, rate, log, line)
+local waiting = waiting_now(line, now)
+rate.log, rate.line = log, line
+local moved = before and before.fleeting ~= rate.fleeting
+local staying, leaving, units = {}, {}, 0
+for _, waiter in ipairs(waiting) do
+if not before or moved or waiter.cost > rate.limit.quota then
+leaving[#leaving + 1] = waiter
+units = units + waiter.cost
+else
+staying[#staying + 1] = waiter
+end
+end
+if not keep or not before then redis.call('DEL', log) end
+if redis.call('EXISTS', log, line) > 0 then
+local state = rate_state(rate, now, clock)
+if state.err then
+redis.call('DEL', log)
+state = rate_state(rate, now, clock)
+end
+replan(state, line, staying, 1, units, now, channel, rate.expires_at)
+local _, _, reset = state.measure(0)
+if redis.call('EXISTS', log) == 1 then redis.call('PEXPIREAT', log, rate.expires_at(reset)) end
+rate.use(reset)
+end
+rate_tell(leaving, moved and '-3' or (before and '-1' or '-2'), channel)
+end
+return once(KEYS[7], number, floor, function()
+local before = rate_open(clock, now, client)
+if (when == 'absent' and before) or (when == 'present' and not before) then return { 0 } end
+local strangers = rate_strangers(11)
+if #strangers > 0 then return strangers end
+local ends_at = before and before.ends_at
+redis.call('DEL', KEYS[1])
+redis.call('HSET', KEYS[1], 'rate', rate_given, 'interval', interval_given, 'mode', mode_given)
+if keep_alive_given ~= '-1' then redis.call('HSET', KEYS[1], 'keepAlive', keep_alive_given) end
+if ends_at then
+redis.call('HSET', KEYS[1], 'endsAt', string.format('%.0f', ends_at))
+redis.call('PEXPIREAT', KEYS[1], before.expires_at(ends_at - now))
+end
+local rate = rate_open(clock, now, client)
+rate.use(0)
+plan_anew(before, rate, KEYS[3], KEYS[4])
+plan_anew(before, rate, KEYS[5], KEYS[6])
+for i = 8, #KEYS, 2 do plan_anew(before, rate, KEYS[i], KEYS[i + 1]) end
+return { 1 }, true
+end)`,
+}
+
 export const reset: Script = {
   name: 'reset',
-  sha1: 'b7616b2852ca3e409aae8171a581cf06255cc1c6',
+  sha1: '135df55efdf92e367dacfae9b49676f8c7faa8b7',
   source: `local function now_ms(given)
 if given ~= '' then return tonumber(given) end
 local time = redis.call('TIME')
@@ -1231,8 +4298,8 @@ end
 if at > log.booked then at = math.min(at, now) end
 return at - now + limit.window, math.max(0, limit.quota - spent), reset, 0
 end
-local function standing(limit, key, now, clock)
-local expires_at = expiry(clock, now)
+local function standing(limit, key, now, clock, expires_at)
+expires_at = expires_at or expiry(clock, now)
 local measure_row = row_measures[limit.algorithm]
 if measure_row then
 local at, x, y, errors = {}, {}, {}, {}
@@ -1337,9 +4404,1189 @@ end
 end`,
 }
 
+export const semaphoreAcquire: Script = {
+  name: 'semaphore_acquire',
+  sha1: 'ce84dd7806e1e5bf7e4b1203a43924abbf7802d2',
+  source: `local function semaphore_fact(fact)
+local permits, party, number = string.match(fact or '', '^(%d+) (%S+) (%d+)$')
+return tonumber(permits) or 1, party, number
+end
+local SEMAPHORE_BATCH = 1000
+local function semaphore_sum(s, ids)
+local sum = 0
+for from = 1, #ids, SEMAPHORE_BATCH do
+local facts = redis.call('HMGET', s.facts, unpack(ids, from, math.min(#ids, from + SEMAPHORE_BATCH - 1)))
+for _, fact in ipairs(facts) do sum = sum + semaphore_fact(fact) end
+end
+return sum
+end
+local SEMAPHORE_SILENT_MS = 2500
+local function semaphore_open(keys, clock, initial, idle)
+local time = redis.call('TIME')
+local micros = time[1] * 1000000 + time[2]
+local s = {
+micros = micros,
+now = clock == '' and math.floor(micros / 1000) or tonumber(clock),
+padding = clock == '' and 1000 or 5000,
+}
+s.config, s.leases, s.facts, s.line, s.offers, s.parties = unpack(keys, 1, 6)
+s.stored = redis.call('HMGET', s.config, 'permits', 'used', 'last', 'idle')
+s.permits = tonumber(s.stored[1])
+if not s.permits then
+if initial < 0 then return nil end
+s.permits = initial
+end
+s.used = tonumber(s.stored[2])
+s.last = tonumber(s.stored[3]) or 0
+s.idle = tonumber(s.stored[4])
+if idle >= 0 then s.idle = idle end
+local lease = tonumber(redis.call('ZRANGE', s.leases, '0', '0', 'WITHSCORES')[2])
+local offer = tonumber(redis.call('ZRANGE', s.offers, '0', '0', 'WITHSCORES')[2])
+if not lease and not offer then
+s.used = 0
+return s
+end
+if not s.used then
+s.used = semaphore_sum(s, redis.call('ZRANGE', s.leases, '0', '-1'))
++ semaphore_sum(s, redis.call('ZRANGE', s.offers, '0', '-1'))
+end
+while lease and lease <= s.now do
+local over = redis.call('ZRANGEBYSCORE', s.leases, '-inf', s.now, 'LIMIT', '0', SEMAPHORE_BATCH)
+if #over == 0 then break end
+s.used = s.used - semaphore_sum(s, over)
+redis.call('ZREM', s.leases, unpack(over))
+redis.call('HDEL', s.facts, unpack(over))
+end
+if offer and offer <= s.now then
+for _, id in ipairs(redis.call('ZRANGEBYSCORE', s.offers, '-inf', s.now)) do
+local permits, party, place = semaphore_fact(redis.call('HGET', s.facts, id))
+s.used = s.used - permits
+redis.call('ZREM', s.offers, id)
+if party then
+redis.call('ZADD', s.line, place, id)
+redis.call('ZADD', s.parties, 'XX', s.now - SEMAPHORE_SILENT_MS, party)
+end
+end
+end
+return s
+end
+local function semaphore_number(s)
+s.last = math.max(s.last + 1, s.micros)
+return string.format('%.0f', s.last)
+end
+local function semaphore_tell(channel, party, text)
+local process, number = string.match(party, '^(.*)/(.*)$')
+local ear = channel .. process
+redis.call('PUBLISH', ear, number .. ' ' .. text)
+end
+local SEMAPHORE_OFFER_MS = 500
+local function semaphore_offer(s, channel, asking)
+while s.used < s.permits do
+local id = redis.call('ZRANGE', s.line, '0', '0')[1]
+if not id then return end
+local permits, party = semaphore_fact(redis.call('HGET', s.facts, id))
+local seen = party and tonumber(redis.call('ZSCORE', s.parties, party) or nil)
+if not seen or seen <= s.now - SEMAPHORE_SILENT_MS then
+redis.call('ZREM', s.line, id)
+redis.call('HDEL', s.facts, id)
+if party then redis.call('ZREM', s.parties, party) end
+elseif permits > s.permits then
+redis.call('ZREM', s.line, id)
+redis.call('HDEL', s.facts, id)
+semaphore_tell(channel, party, id)
+elseif permits > s.permits - s.used then
+return
+else
+redis.call('ZREM', s.line, id)
+redis.call('ZADD', s.offers, s.now + SEMAPHORE_OFFER_MS, id)
+s.used = s.used + permits
+if id ~= asking then semaphore_tell(channel, party, id) end
+end
+end
+end
+local SEMAPHORE_LINE_MS = 10000
+local function semaphore_save(s)
+local changed = {}
+local function put(field, value, stored)
+if value and value ~= tonumber(stored) then
+changed[#changed + 1] = field
+changed[#changed + 1] = value
+end
+end
+put('permits', s.permits, s.stored[1])
+put('used', s.used, s.stored[2])
+put('last', s.last, s.stored[3])
+put('idle', s.idle, s.stored[4])
+if #changed > 0 then redis.call('HSET', s.config, unpack(changed)) end
+local lives = 0
+local latest = tonumber(redis.call('ZRANGE', s.leases, '-1', '-1', 'WITHSCORES')[2])
+if latest then
+lives = math.max(0, latest - s.now) + s.padding
+redis.call('PEXPIRE', s.leases, lives)
+end
+if redis.call('EXISTS', s.line, s.offers) > 0 then
+lives = math.max(lives, SEMAPHORE_LINE_MS)
+redis.call('PEXPIRE', s.line, SEMAPHORE_LINE_MS)
+redis.call('PEXPIRE', s.offers, SEMAPHORE_LINE_MS)
+redis.call('PEXPIRE', s.parties, SEMAPHORE_LINE_MS)
+end
+if lives > 0 then redis.call('PEXPIRE', s.facts, lives) end
+if s.idle then redis.call('PEXPIRE', s.config, lives + s.idle) end
+end
+local function semaphore_next(s)
+local lease = tonumber(redis.call('ZRANGE', s.leases, '0', '0', 'WITHSCORES')[2])
+local offer = tonumber(redis.call('ZRANGE', s.offers, '0', '0', 'WITHSCORES')[2])
+local first = math.min(lease or math.huge, offer or math.huge)
+return first == math.huge and -1 or math.max(0, first - s.now)
+end
+local clock = ARGV[1]
+local initial = tonumber(ARGV[2])
+local idle = tonumber(ARGV[3])
+local channel = ARGV[4]
+local id = ARGV[5]
+local party = ARGV[6]
+local permits = tonumber(ARGV[7])
+local lease = tonumber(ARGV[8])
+local waits = ARGV[9] == '1'
+local place = ARGV[10]
+local s = semaphore_open(KEYS, clock, initial, idle)
+if not s then return { -2 } end
+local function granted(number, deadline)
+semaphore_save(s)
+return { 1, number, deadline }
+end
+local function grant()
+local token = semaphore_number(s)
+redis.call('ZADD', s.leases, s.now + lease, id)
+redis.call('HSET', s.facts, id, permits .. ' ' .. party .. ' ' .. token)
+return granted(token, s.now + lease)
+end
+local function offered() return redis.call('ZREM', s.offers, id) == 1 end
+local fact = redis.call('HGET', s.facts, id)
+if fact then
+local deadline = tonumber(redis.call('ZSCORE', s.leases, id) or nil)
+local _, _, number = semaphore_fact(fact)
+if deadline then return granted(number, deadline) end
+if offered() then return grant() end
+place = number
+end
+if waits then redis.call('ZADD', s.parties, s.now, party) end
+if permits > s.permits then
+redis.call('ZREM', s.line, id)
+redis.call('HDEL', s.facts, id)
+semaphore_offer(s, channel, id)
+semaphore_save(s)
+return { -1, s.permits }
+end
+if waits and place ~= '' then
+redis.call('ZADD', s.line, place, id)
+redis.call('HSET', s.facts, id, permits .. ' ' .. party .. ' ' .. place)
+semaphore_offer(s, channel, id)
+if offered() then return grant() end
+else
+semaphore_offer(s, channel, id)
+if permits <= s.permits - s.used and redis.call('EXISTS', s.line) == 0 then
+s.used = s.used + permits
+return grant()
+end
+if waits then
+place = semaphore_number(s)
+redis.call('ZADD', s.line, place, id)
+redis.call('HSET', s.facts, id, permits .. ' ' .. party .. ' ' .. place)
+end
+end
+semaphore_save(s)
+return { 0, place, semaphore_next(s) }`,
+}
+
+export const semaphoreDelete: Script = {
+  name: 'semaphore_delete',
+  sha1: '7c07be54d365e54c5ad787b44185d6396b239b95',
+  source: `local function once(sent, number, floor, act, keep)
+local newest = redis.call('LINDEX', sent, '-1')
+if newest and struct.unpack('>I7', newest) >= number then
+for _, entry in ipairs(redis.call('LRANGE', sent, '0', '-1')) do
+if struct.unpack('>I7', entry) == number then return cmsgpack.unpack(string.sub(entry, 8)) end
+end
+end
+local reply, changed = act()
+if not changed then return reply end
+if newest then
+for _ = 1, 16 do
+local oldest = redis.call('LINDEX', sent, '0')
+if not oldest or struct.unpack('>I7', oldest) >= floor then break end
+redis.call('LPOP', sent)
+end
+end
+redis.call('RPUSH', sent, struct.pack('>I7', number) .. cmsgpack.pack(reply))
+redis.call('PEXPIRE', sent, math.min(keep or 60000, 60000))
+return reply
+end
+local function semaphore_fact(fact)
+local permits, party, number = string.match(fact or '', '^(%d+) (%S+) (%d+)$')
+return tonumber(permits) or 1, party, number
+end
+local function semaphore_tell(channel, party, text)
+local process, number = string.match(party, '^(.*)/(.*)$')
+local ear = channel .. process
+redis.call('PUBLISH', ear, number .. ' ' .. text)
+end
+local number = tonumber(ARGV[1])
+local floor = tonumber(ARGV[2])
+local channel = ARGV[3]
+local keep = tonumber(ARGV[4])
+local function delete()
+local told = {}
+for _, fact in ipairs(redis.call('HVALS', KEYS[3])) do
+local _, party = semaphore_fact(fact)
+if party and not told[party] then
+told[party] = true
+semaphore_tell(channel, party, '*')
+end
+end
+local existed = redis.call('EXISTS', KEYS[1])
+redis.call('DEL', unpack(KEYS, 1, 6))
+return { existed }, existed == 1
+end
+return once(KEYS[7], number, floor, delete, keep >= 0 and keep or nil)`,
+}
+
+export const semaphoreLook: Script = {
+  name: 'semaphore_look',
+  sha1: '2c928fe142403367b885a5966ccd9c834422ace5',
+  source: `local function semaphore_fact(fact)
+local permits, party, number = string.match(fact or '', '^(%d+) (%S+) (%d+)$')
+return tonumber(permits) or 1, party, number
+end
+local SEMAPHORE_BATCH = 1000
+local function semaphore_sum(s, ids)
+local sum = 0
+for from = 1, #ids, SEMAPHORE_BATCH do
+local facts = redis.call('HMGET', s.facts, unpack(ids, from, math.min(#ids, from + SEMAPHORE_BATCH - 1)))
+for _, fact in ipairs(facts) do sum = sum + semaphore_fact(fact) end
+end
+return sum
+end
+local SEMAPHORE_SILENT_MS = 2500
+local function semaphore_open(keys, clock, initial, idle)
+local time = redis.call('TIME')
+local micros = time[1] * 1000000 + time[2]
+local s = {
+micros = micros,
+now = clock == '' and math.floor(micros / 1000) or tonumber(clock),
+padding = clock == '' and 1000 or 5000,
+}
+s.config, s.leases, s.facts, s.line, s.offers, s.parties = unpack(keys, 1, 6)
+s.stored = redis.call('HMGET', s.config, 'permits', 'used', 'last', 'idle')
+s.permits = tonumber(s.stored[1])
+if not s.permits then
+if initial < 0 then return nil end
+s.permits = initial
+end
+s.used = tonumber(s.stored[2])
+s.last = tonumber(s.stored[3]) or 0
+s.idle = tonumber(s.stored[4])
+if idle >= 0 then s.idle = idle end
+local lease = tonumber(redis.call('ZRANGE', s.leases, '0', '0', 'WITHSCORES')[2])
+local offer = tonumber(redis.call('ZRANGE', s.offers, '0', '0', 'WITHSCORES')[2])
+if not lease and not offer then
+s.used = 0
+return s
+end
+if not s.used then
+s.used = semaphore_sum(s, redis.call('ZRANGE', s.leases, '0', '-1'))
++ semaphore_sum(s, redis.call('ZRANGE', s.offers, '0', '-1'))
+end
+while lease and lease <= s.now do
+local over = redis.call('ZRANGEBYSCORE', s.leases, '-inf', s.now, 'LIMIT', '0', SEMAPHORE_BATCH)
+if #over == 0 then break end
+s.used = s.used - semaphore_sum(s, over)
+redis.call('ZREM', s.leases, unpack(over))
+redis.call('HDEL', s.facts, unpack(over))
+end
+if offer and offer <= s.now then
+for _, id in ipairs(redis.call('ZRANGEBYSCORE', s.offers, '-inf', s.now)) do
+local permits, party, place = semaphore_fact(redis.call('HGET', s.facts, id))
+s.used = s.used - permits
+redis.call('ZREM', s.offers, id)
+if party then
+redis.call('ZADD', s.line, place, id)
+redis.call('ZADD', s.parties, 'XX', s.now - SEMAPHORE_SILENT_MS, party)
+end
+end
+end
+return s
+end
+local function semaphore_tell(channel, party, text)
+local process, number = string.match(party, '^(.*)/(.*)$')
+local ear = channel .. process
+redis.call('PUBLISH', ear, number .. ' ' .. text)
+end
+local SEMAPHORE_OFFER_MS = 500
+local function semaphore_offer(s, channel, asking)
+while s.used < s.permits do
+local id = redis.call('ZRANGE', s.line, '0', '0')[1]
+if not id then return end
+local permits, party = semaphore_fact(redis.call('HGET', s.facts, id))
+local seen = party and tonumber(redis.call('ZSCORE', s.parties, party) or nil)
+if not seen or seen <= s.now - SEMAPHORE_SILENT_MS then
+redis.call('ZREM', s.line, id)
+redis.call('HDEL', s.facts, id)
+if party then redis.call('ZREM', s.parties, party) end
+elseif permits > s.permits then
+redis.call('ZREM', s.line, id)
+redis.call('HDEL', s.facts, id)
+semaphore_tell(channel, party, id)
+elseif permits > s.permits - s.used then
+return
+else
+redis.call('ZREM', s.line, id)
+redis.call('ZADD', s.offers, s.now + SEMAPHORE_OFFER_MS, id)
+s.used = s.used + permits
+if id ~= asking then semaphore_tell(channel, party, id) end
+end
+end
+end
+local SEMAPHORE_LINE_MS = 10000
+local function semaphore_save(s)
+local changed = {}
+local function put(field, value, stored)
+if value and value ~= tonumber(stored) then
+changed[#changed + 1] = field
+changed[#changed + 1] = value
+end
+end
+put('permits', s.permits, s.stored[1])
+put('used', s.used, s.stored[2])
+put('last', s.last, s.stored[3])
+put('idle', s.idle, s.stored[4])
+if #changed > 0 then redis.call('HSET', s.config, unpack(changed)) end
+local lives = 0
+local latest = tonumber(redis.call('ZRANGE', s.leases, '-1', '-1', 'WITHSCORES')[2])
+if latest then
+lives = math.max(0, latest - s.now) + s.padding
+redis.call('PEXPIRE', s.leases, lives)
+end
+if redis.call('EXISTS', s.line, s.offers) > 0 then
+lives = math.max(lives, SEMAPHORE_LINE_MS)
+redis.call('PEXPIRE', s.line, SEMAPHORE_LINE_MS)
+redis.call('PEXPIRE', s.offers, SEMAPHORE_LINE_MS)
+redis.call('PEXPIRE', s.parties, SEMAPHORE_LINE_MS)
+end
+if lives > 0 then redis.call('PEXPIRE', s.facts, lives) end
+if s.idle then redis.call('PEXPIRE', s.config, lives + s.idle) end
+end
+local clock = ARGV[1]
+local initial = tonumber(ARGV[2])
+local idle = tonumber(ARGV[3])
+local channel = ARGV[4]
+local what = ARGV[5]
+local s = semaphore_open(KEYS, clock, initial, idle)
+if not s then return { -2 } end
+semaphore_offer(s, channel, '')
+semaphore_save(s)
+local reply = { s.permits, s.used }
+if what == 'leases' then
+local leases = redis.call('ZRANGE', s.leases, '0', '-1', 'WITHSCORES')
+for i = 1, #leases, 2 do
+reply[#reply + 1] = leases[i]
+reply[#reply + 1] = tonumber(leases[i + 1])
+reply[#reply + 1] = (semaphore_fact(redis.call('HGET', s.facts, leases[i])))
+end
+elseif what == 'line' then
+local count = redis.call('ZCARD', s.offers)
+local seen = {}
+for _, id in ipairs(redis.call('ZRANGE', s.line, '0', '-1')) do
+local _, party = semaphore_fact(redis.call('HGET', s.facts, id))
+if party and seen[party] == nil then
+seen[party] = (tonumber(redis.call('ZSCORE', s.parties, party) or nil) or 0) > s.now - SEMAPHORE_SILENT_MS
+end
+if party and seen[party] then count = count + 1 end
+end
+reply[#reply + 1] = count
+end
+return reply`,
+}
+
+export const semaphoreRelease: Script = {
+  name: 'semaphore_release',
+  sha1: '295a1347b14f40e9dd055663e0c77d19cec2e239',
+  source: `local function once(sent, number, floor, act, keep)
+local newest = redis.call('LINDEX', sent, '-1')
+if newest and struct.unpack('>I7', newest) >= number then
+for _, entry in ipairs(redis.call('LRANGE', sent, '0', '-1')) do
+if struct.unpack('>I7', entry) == number then return cmsgpack.unpack(string.sub(entry, 8)) end
+end
+end
+local reply, changed = act()
+if not changed then return reply end
+if newest then
+for _ = 1, 16 do
+local oldest = redis.call('LINDEX', sent, '0')
+if not oldest or struct.unpack('>I7', oldest) >= floor then break end
+redis.call('LPOP', sent)
+end
+end
+redis.call('RPUSH', sent, struct.pack('>I7', number) .. cmsgpack.pack(reply))
+redis.call('PEXPIRE', sent, math.min(keep or 60000, 60000))
+return reply
+end
+local function semaphore_fact(fact)
+local permits, party, number = string.match(fact or '', '^(%d+) (%S+) (%d+)$')
+return tonumber(permits) or 1, party, number
+end
+local SEMAPHORE_BATCH = 1000
+local function semaphore_sum(s, ids)
+local sum = 0
+for from = 1, #ids, SEMAPHORE_BATCH do
+local facts = redis.call('HMGET', s.facts, unpack(ids, from, math.min(#ids, from + SEMAPHORE_BATCH - 1)))
+for _, fact in ipairs(facts) do sum = sum + semaphore_fact(fact) end
+end
+return sum
+end
+local SEMAPHORE_SILENT_MS = 2500
+local function semaphore_open(keys, clock, initial, idle)
+local time = redis.call('TIME')
+local micros = time[1] * 1000000 + time[2]
+local s = {
+micros = micros,
+now = clock == '' and math.floor(micros / 1000) or tonumber(clock),
+padding = clock == '' and 1000 or 5000,
+}
+s.config, s.leases, s.facts, s.line, s.offers, s.parties = unpack(keys, 1, 6)
+s.stored = redis.call('HMGET', s.config, 'permits', 'used', 'last', 'idle')
+s.permits = tonumber(s.stored[1])
+if not s.permits then
+if initial < 0 then return nil end
+s.permits = initial
+end
+s.used = tonumber(s.stored[2])
+s.last = tonumber(s.stored[3]) or 0
+s.idle = tonumber(s.stored[4])
+if idle >= 0 then s.idle = idle end
+local lease = tonumber(redis.call('ZRANGE', s.leases, '0', '0', 'WITHSCORES')[2])
+local offer = tonumber(redis.call('ZRANGE', s.offers, '0', '0', 'WITHSCORES')[2])
+if not lease and not offer then
+s.used = 0
+return s
+end
+if not s.used then
+s.used = semaphore_sum(s, redis.call('ZRANGE', s.leases, '0', '-1'))
++ semaphore_sum(s, redis.call('ZRANGE', s.offers, '0', '-1'))
+end
+while lease and lease <= s.now do
+local over = redis.call('ZRANGEBYSCORE', s.leases, '-inf', s.now, 'LIMIT', '0', SEMAPHORE_BATCH)
+if #over == 0 then break end
+s.used = s.used - semaphore_sum(s, over)
+redis.call('ZREM', s.leases, unpack(over))
+redis.call('HDEL', s.facts, unpack(over))
+end
+if offer and offer <= s.now then
+for _, id in ipairs(redis.call('ZRANGEBYSCORE', s.offers, '-inf', s.now)) do
+local permits, party, place = semaphore_fact(redis.call('HGET', s.facts, id))
+s.used = s.used - permits
+redis.call('ZREM', s.offers, id)
+if party then
+redis.call('ZADD', s.line, place, id)
+redis.call('ZADD', s.parties, 'XX', s.now - SEMAPHORE_SILENT_MS, party)
+end
+end
+end
+return s
+end
+local function semaphore_tell(channel, party, text)
+local process, number = string.match(party, '^(.*)/(.*)$')
+local ear = channel .. process
+redis.call('PUBLISH', ear, number .. ' ' .. text)
+end
+local SEMAPHORE_OFFER_MS = 500
+local function semaphore_offer(s, channel, asking)
+while s.used < s.permits do
+local id = redis.call('ZRANGE', s.line, '0', '0')[1]
+if not id then return end
+local permits, party = semaphore_fact(redis.call('HGET', s.facts, id))
+local seen = party and tonumber(redis.call('ZSCORE', s.parties, party) or nil)
+if not seen or seen <= s.now - SEMAPHORE_SILENT_MS then
+redis.call('ZREM', s.line, id)
+redis.call('HDEL', s.facts, id)
+if party then redis.call('ZREM', s.parties, party) end
+elseif permits > s.permits then
+redis.call('ZREM', s.line, id)
+redis.call('HDEL', s.facts, id)
+semaphore_tell(channel, party, id)
+elseif permits > s.permits - s.used then
+return
+else
+redis.call('ZREM', s.line, id)
+redis.call('ZADD', s.offers, s.now + SEMAPHORE_OFFER_MS, id)
+s.used = s.used + permits
+if id ~= asking then semaphore_tell(channel, party, id) end
+end
+end
+end
+local SEMAPHORE_LINE_MS = 10000
+local function semaphore_save(s)
+local changed = {}
+local function put(field, value, stored)
+if value and value ~= tonumber(stored) then
+changed[#changed + 1] = field
+changed[#changed + 1] = value
+end
+end
+put('permits', s.permits, s.stored[1])
+put('used', s.used, s.stored[2])
+put('last', s.last, s.stored[3])
+put('idle', s.idle, s.stored[4])
+if #changed > 0 then redis.call('HSET', s.config, unpack(changed)) end
+local lives = 0
+local latest = tonumber(redis.call('ZRANGE', s.leases, '-1', '-1', 'WITHSCORES')[2])
+if latest then
+lives = math.max(0, latest - s.now) + s.padding
+redis.call('PEXPIRE', s.leases, lives)
+end
+if redis.call('EXISTS', s.line, s.offers) > 0 then
+lives = math.max(lives, SEMAPHORE_LINE_MS)
+redis.call('PEXPIRE', s.line, SEMAPHORE_LINE_MS)
+redis.call('PEXPIRE', s.offers, SEMAPHORE_LINE_MS)
+redis.call('PEXPIRE', s.parties, SEMAPHORE_LINE_MS)
+end
+if lives > 0 then redis.call('PEXPIRE', s.facts, lives) end
+if s.idle then redis.call('PEXPIRE', s.config, lives + s.idle) end
+end
+local number = tonumber(ARGV[1])
+local floor = tonumber(ARGV[2])
+local clock = ARGV[3]
+local initial = tonumber(ARGV[4])
+local idle = tonumber(ARGV[5])
+local channel = ARGV[6]
+local id = ARGV[7]
+local what = ARGV[8]
+local function release()
+local s = semaphore_open(KEYS, clock, initial, idle)
+if not s then return { -2 } end
+local fact = redis.call('HGET', s.facts, id)
+local permits, party, stamp = semaphore_fact(fact)
+local ended = 0
+local leased = fact and redis.call('ZSCORE', s.leases, id)
+if leased then
+if what == stamp or what == 'force' or what == 'any' then
+ended = redis.call('ZREM', s.leases, id)
+s.used = s.used - permits
+if what == 'force' then semaphore_tell(channel, party, '?') end
+end
+elseif fact and (what == 'wait' or what == 'any') then
+s.used = s.used - permits * redis.call('ZREM', s.offers, id)
+redis.call('ZREM', s.line, id)
+redis.call('HDEL', s.facts, id)
+end
+if ended == 1 then redis.call('HDEL', s.facts, id) end
+semaphore_offer(s, channel, '')
+semaphore_save(s)
+return { ended }, ended == 1
+end
+return once(KEYS[7], number, floor, release, idle >= 0 and idle or nil)`,
+}
+
+export const semaphoreRenew: Script = {
+  name: 'semaphore_renew',
+  sha1: '5072e8ea76d99ee5cda4997630065118d200dad6',
+  source: `local function semaphore_fact(fact)
+local permits, party, number = string.match(fact or '', '^(%d+) (%S+) (%d+)$')
+return tonumber(permits) or 1, party, number
+end
+local SEMAPHORE_BATCH = 1000
+local function semaphore_sum(s, ids)
+local sum = 0
+for from = 1, #ids, SEMAPHORE_BATCH do
+local facts = redis.call('HMGET', s.facts, unpack(ids, from, math.min(#ids, from + SEMAPHORE_BATCH - 1)))
+for _, fact in ipairs(facts) do sum = sum + semaphore_fact(fact) end
+end
+return sum
+end
+local SEMAPHORE_SILENT_MS = 2500
+local function semaphore_open(keys, clock, initial, idle)
+local time = redis.call('TIME')
+local micros = time[1] * 1000000 + time[2]
+local s = {
+micros = micros,
+now = clock == '' and math.floor(micros / 1000) or tonumber(clock),
+padding = clock == '' and 1000 or 5000,
+}
+s.config, s.leases, s.facts, s.line, s.offers, s.parties = unpack(keys, 1, 6)
+s.stored = redis.call('HMGET', s.config, 'permits', 'used', 'last', 'idle')
+s.permits = tonumber(s.stored[1])
+if not s.permits then
+if initial < 0 then return nil end
+s.permits = initial
+end
+s.used = tonumber(s.stored[2])
+s.last = tonumber(s.stored[3]) or 0
+s.idle = tonumber(s.stored[4])
+if idle >= 0 then s.idle = idle end
+local lease = tonumber(redis.call('ZRANGE', s.leases, '0', '0', 'WITHSCORES')[2])
+local offer = tonumber(redis.call('ZRANGE', s.offers, '0', '0', 'WITHSCORES')[2])
+if not lease and not offer then
+s.used = 0
+return s
+end
+if not s.used then
+s.used = semaphore_sum(s, redis.call('ZRANGE', s.leases, '0', '-1'))
++ semaphore_sum(s, redis.call('ZRANGE', s.offers, '0', '-1'))
+end
+while lease and lease <= s.now do
+local over = redis.call('ZRANGEBYSCORE', s.leases, '-inf', s.now, 'LIMIT', '0', SEMAPHORE_BATCH)
+if #over == 0 then break end
+s.used = s.used - semaphore_sum(s, over)
+redis.call('ZREM', s.leases, unpack(over))
+redis.call('HDEL', s.facts, unpack(over))
+end
+if offer and offer <= s.now then
+for _, id in ipairs(redis.call('ZRANGEBYSCORE', s.offers, '-inf', s.now)) do
+local permits, party, place = semaphore_fact(redis.call('HGET', s.facts, id))
+s.used = s.used - permits
+redis.call('ZREM', s.offers, id)
+if party then
+redis.call('ZADD', s.line, place, id)
+redis.call('ZADD', s.parties, 'XX', s.now - SEMAPHORE_SILENT_MS, party)
+end
+end
+end
+return s
+end
+local SEMAPHORE_LINE_MS = 10000
+local function semaphore_save(s)
+local changed = {}
+local function put(field, value, stored)
+if value and value ~= tonumber(stored) then
+changed[#changed + 1] = field
+changed[#changed + 1] = value
+end
+end
+put('permits', s.permits, s.stored[1])
+put('used', s.used, s.stored[2])
+put('last', s.last, s.stored[3])
+put('idle', s.idle, s.stored[4])
+if #changed > 0 then redis.call('HSET', s.config, unpack(changed)) end
+local lives = 0
+local latest = tonumber(redis.call('ZRANGE', s.leases, '-1', '-1', 'WITHSCORES')[2])
+if latest then
+lives = math.max(0, latest - s.now) + s.padding
+redis.call('PEXPIRE', s.leases, lives)
+end
+if redis.call('EXISTS', s.line, s.offers) > 0 then
+lives = math.max(lives, SEMAPHORE_LINE_MS)
+redis.call('PEXPIRE', s.line, SEMAPHORE_LINE_MS)
+redis.call('PEXPIRE', s.offers, SEMAPHORE_LINE_MS)
+redis.call('PEXPIRE', s.parties, SEMAPHORE_LINE_MS)
+end
+if lives > 0 then redis.call('PEXPIRE', s.facts, lives) end
+if s.idle then redis.call('PEXPIRE', s.config, lives + s.idle) end
+end
+local semaphores = tonumber(ARGV[1])
+local at = 2
+local reply = {}
+for i = 1, semaphores do
+local clock, idle, count = ARGV[at], tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2])
+at = at + 3
+local s = semaphore_open({ unpack(KEYS, i * 6 - 5, i * 6) }, clock, -1, idle)
+for _ = 1, count do
+local id, token, ms = ARGV[at], ARGV[at + 1], tonumber(ARGV[at + 2])
+at = at + 3
+local deadline = s and tonumber(redis.call('ZSCORE', s.leases, id) or nil)
+if deadline then
+local _, _, stamp = semaphore_fact(redis.call('HGET', s.facts, id))
+if stamp ~= token then
+deadline = -1
+elseif ms > 0 then
+deadline = s.now + ms
+redis.call('ZADD', s.leases, deadline, id)
+end
+end
+reply[#reply + 1] = deadline or -1
+end
+if s then semaphore_save(s) end
+end
+return reply`,
+}
+
+export const semaphoreResume: Script = {
+  name: 'semaphore_resume',
+  sha1: 'c430371dec1ede8ee6fb8a910e2cdfe1e11c1c6d',
+  source: `local function semaphore_fact(fact)
+local permits, party, number = string.match(fact or '', '^(%d+) (%S+) (%d+)$')
+return tonumber(permits) or 1, party, number
+end
+local SEMAPHORE_BATCH = 1000
+local function semaphore_sum(s, ids)
+local sum = 0
+for from = 1, #ids, SEMAPHORE_BATCH do
+local facts = redis.call('HMGET', s.facts, unpack(ids, from, math.min(#ids, from + SEMAPHORE_BATCH - 1)))
+for _, fact in ipairs(facts) do sum = sum + semaphore_fact(fact) end
+end
+return sum
+end
+local SEMAPHORE_SILENT_MS = 2500
+local function semaphore_open(keys, clock, initial, idle)
+local time = redis.call('TIME')
+local micros = time[1] * 1000000 + time[2]
+local s = {
+micros = micros,
+now = clock == '' and math.floor(micros / 1000) or tonumber(clock),
+padding = clock == '' and 1000 or 5000,
+}
+s.config, s.leases, s.facts, s.line, s.offers, s.parties = unpack(keys, 1, 6)
+s.stored = redis.call('HMGET', s.config, 'permits', 'used', 'last', 'idle')
+s.permits = tonumber(s.stored[1])
+if not s.permits then
+if initial < 0 then return nil end
+s.permits = initial
+end
+s.used = tonumber(s.stored[2])
+s.last = tonumber(s.stored[3]) or 0
+s.idle = tonumber(s.stored[4])
+if idle >= 0 then s.idle = idle end
+local lease = tonumber(redis.call('ZRANGE', s.leases, '0', '0', 'WITHSCORES')[2])
+local offer = tonumber(redis.call('ZRANGE', s.offers, '0', '0', 'WITHSCORES')[2])
+if not lease and not offer then
+s.used = 0
+return s
+end
+if not s.used then
+s.used = semaphore_sum(s, redis.call('ZRANGE', s.leases, '0', '-1'))
++ semaphore_sum(s, redis.call('ZRANGE', s.offers, '0', '-1'))
+end
+while lease and lease <= s.now do
+local over = redis.call('ZRANGEBYSCORE', s.leases, '-inf', s.now, 'LIMIT', '0', SEMAPHORE_BATCH)
+if #over == 0 then break end
+s.used = s.used - semaphore_sum(s, over)
+redis.call('ZREM', s.leases, unpack(over))
+redis.call('HDEL', s.facts, unpack(over))
+end
+if offer and offer <= s.now then
+for _, id in ipairs(redis.call('ZRANGEBYSCORE', s.offers, '-inf', s.now)) do
+local permits, party, place = semaphore_fact(redis.call('HGET', s.facts, id))
+s.used = s.used - permits
+redis.call('ZREM', s.offers, id)
+if party then
+redis.call('ZADD', s.line, place, id)
+redis.call('ZADD', s.parties, 'XX', s.now - SEMAPHORE_SILENT_MS, party)
+end
+end
+end
+return s
+end
+local function semaphore_number(s)
+s.last = math.max(s.last + 1, s.micros)
+return string.format('%.0f', s.last)
+end
+local function semaphore_tell(channel, party, text)
+local process, number = string.match(party, '^(.*)/(.*)$')
+local ear = channel .. process
+redis.call('PUBLISH', ear, number .. ' ' .. text)
+end
+local SEMAPHORE_OFFER_MS = 500
+local function semaphore_offer(s, channel, asking)
+while s.used < s.permits do
+local id = redis.call('ZRANGE', s.line, '0', '0')[1]
+if not id then return end
+local permits, party = semaphore_fact(redis.call('HGET', s.facts, id))
+local seen = party and tonumber(redis.call('ZSCORE', s.parties, party) or nil)
+if not seen or seen <= s.now - SEMAPHORE_SILENT_MS then
+redis.call('ZREM', s.line, id)
+redis.call('HDEL', s.facts, id)
+if party then redis.call('ZREM', s.parties, party) end
+elseif permits > s.permits then
+redis.call('ZREM', s.line, id)
+redis.call('HDEL', s.facts, id)
+semaphore_tell(channel, party, id)
+elseif permits > s.permits - s.used then
+return
+else
+redis.call('ZREM', s.line, id)
+redis.call('ZADD', s.offers, s.now + SEMAPHORE_OFFER_MS, id)
+s.used = s.used + permits
+if id ~= asking then semaphore_tell(channel, party, id) end
+end
+end
+end
+local SEMAPHORE_LINE_MS = 10000
+local function semaphore_save(s)
+local changed = {}
+local function put(field, value, stored)
+if value and value ~= tonumber(stored) then
+changed[#changed + 1] = field
+changed[#changed + 1] = value
+end
+end
+put('permits', s.permits, s.stored[1])
+put('used', s.used, s.stored[2])
+put('last', s.last, s.stored[3])
+put('idle', s.idle, s.stored[4])
+if #changed > 0 then redis.call('HSET', s.config, unpack(changed)) end
+local lives = 0
+local latest = tonumber(redis.call('ZRANGE', s.leases, '-1', '-1', 'WITHSCORES')[2])
+if latest then
+lives = math.max(0, latest - s.now) + s.padding
+redis.call('PEXPIRE', s.leases, lives)
+end
+if redis.call('EXISTS', s.line, s.offers) > 0 then
+lives = math.max(lives, SEMAPHORE_LINE_MS)
+redis.call('PEXPIRE', s.line, SEMAPHORE_LINE_MS)
+redis.call('PEXPIRE', s.offers, SEMAPHORE_LINE_MS)
+redis.call('PEXPIRE', s.parties, SEMAPHORE_LINE_MS)
+end
+if lives > 0 then redis.call('PEXPIRE', s.facts, lives) end
+if s.idle then redis.call('PEXPIRE', s.config, lives + s.idle) end
+end
+local clock = ARGV[1]
+local initial = tonumber(ARGV[2])
+local idle = tonumber(ARGV[3])
+local channel = ARGV[4]
+local id = ARGV[5]
+local party = ARGV[6]
+local lease = tonumber(ARGV[7])
+local s = semaphore_open(KEYS, clock, initial, idle)
+if not s then return { -2 } end
+local reply = { 0 }
+if redis.call('ZSCORE', s.leases, id) then
+local permits, former = semaphore_fact(redis.call('HGET', s.facts, id))
+local token = semaphore_number(s)
+redis.call('ZADD', s.leases, s.now + lease, id)
+redis.call('HSET', s.facts, id, permits .. ' ' .. party .. ' ' .. token)
+if former then semaphore_tell(channel, former, '?') end
+reply = { 1, token, s.now + lease, permits }
+end
+semaphore_offer(s, channel, '')
+semaphore_save(s)
+return reply`,
+}
+
+export const semaphoreSet: Script = {
+  name: 'semaphore_set',
+  sha1: '154a817846a7c816cd7da64d2abd323c57b6bfde',
+  source: `local function once(sent, number, floor, act, keep)
+local newest = redis.call('LINDEX', sent, '-1')
+if newest and struct.unpack('>I7', newest) >= number then
+for _, entry in ipairs(redis.call('LRANGE', sent, '0', '-1')) do
+if struct.unpack('>I7', entry) == number then return cmsgpack.unpack(string.sub(entry, 8)) end
+end
+end
+local reply, changed = act()
+if not changed then return reply end
+if newest then
+for _ = 1, 16 do
+local oldest = redis.call('LINDEX', sent, '0')
+if not oldest or struct.unpack('>I7', oldest) >= floor then break end
+redis.call('LPOP', sent)
+end
+end
+redis.call('RPUSH', sent, struct.pack('>I7', number) .. cmsgpack.pack(reply))
+redis.call('PEXPIRE', sent, math.min(keep or 60000, 60000))
+return reply
+end
+local function semaphore_fact(fact)
+local permits, party, number = string.match(fact or '', '^(%d+) (%S+) (%d+)$')
+return tonumber(permits) or 1, party, number
+end
+local SEMAPHORE_BATCH = 1000
+local function semaphore_sum(s, ids)
+local sum = 0
+for from = 1, #ids, SEMAPHORE_BATCH do
+local facts = redis.call('HMGET', s.facts, unpack(ids, from, math.min(#ids, from + SEMAPHORE_BATCH - 1)))
+for _, fact in ipairs(facts) do sum = sum + semaphore_fact(fact) end
+end
+return sum
+end
+local SEMAPHORE_SILENT_MS = 2500
+local function semaphore_open(keys, clock, initial, idle)
+local time = redis.call('TIME')
+local micros = time[1] * 1000000 + time[2]
+local s = {
+micros = micros,
+now = clock == '' and math.floor(micros / 1000) or tonumber(clock),
+padding = clock == '' and 1000 or 5000,
+}
+s.config, s.leases, s.facts, s.line, s.offers, s.parties = unpack(keys, 1, 6)
+s.stored = redis.call('HMGET', s.config, 'permits', 'used', 'last', 'idle')
+s.permits = tonumber(s.stored[1])
+if not s.permits then
+if initial < 0 then return nil end
+s.permits = initial
+end
+s.used = tonumber(s.stored[2])
+s.last = tonumber(s.stored[3]) or 0
+s.idle = tonumber(s.stored[4])
+if idle >= 0 then s.idle = idle end
+local lease = tonumber(redis.call('ZRANGE', s.leases, '0', '0', 'WITHSCORES')[2])
+local offer = tonumber(redis.call('ZRANGE', s.offers, '0', '0', 'WITHSCORES')[2])
+if not lease and not offer then
+s.used = 0
+return s
+end
+if not s.used then
+s.used = semaphore_sum(s, redis.call('ZRANGE', s.leases, '0', '-1'))
++ semaphore_sum(s, redis.call('ZRANGE', s.offers, '0', '-1'))
+end
+while lease and lease <= s.now do
+local over = redis.call('ZRANGEBYSCORE', s.leases, '-inf', s.now, 'LIMIT', '0', SEMAPHORE_BATCH)
+if #over == 0 then break end
+s.used = s.used - semaphore_sum(s, over)
+redis.call('ZREM', s.leases, unpack(over))
+redis.call('HDEL', s.facts, unpack(over))
+end
+if offer and offer <= s.now then
+for _, id in ipairs(redis.call('ZRANGEBYSCORE', s.offers, '-inf', s.now)) do
+local permits, party, place = semaphore_fact(redis.call('HGET', s.facts, id))
+s.used = s.used - permits
+redis.call('ZREM', s.offers, id)
+if party then
+redis.call('ZADD', s.line, place, id)
+redis.call('ZADD', s.parties, 'XX', s.now - SEMAPHORE_SILENT_MS, party)
+end
+end
+end
+return s
+end
+local function semaphore_tell(channel, party, text)
+local process, number = string.match(party, '^(.*)/(.*)$')
+local ear = channel .. process
+redis.call('PUBLISH', ear, number .. ' ' .. text)
+end
+local SEMAPHORE_OFFER_MS = 500
+local function semaphore_offer(s, channel, asking)
+while s.used < s.permits do
+local id = redis.call('ZRANGE', s.line, '0', '0')[1]
+if not id then return end
+local permits, party = semaphore_fact(redis.call('HGET', s.facts, id))
+local seen = party and tonumber(redis.call('ZSCORE', s.parties, party) or nil)
+if not seen or seen <= s.now - SEMAPHORE_SILENT_MS then
+redis.call('ZREM', s.line, id)
+redis.call('HDEL', s.facts, id)
+if party then redis.call('ZREM', s.parties, party) end
+elseif permits > s.permits then
+redis.call('ZREM', s.line, id)
+redis.call('HDEL', s.facts, id)
+semaphore_tell(channel, party, id)
+elseif permits > s.permits - s.used then
+return
+else
+redis.call('ZREM', s.line, id)
+redis.call('ZADD', s.offers, s.now + SEMAPHORE_OFFER_MS, id)
+s.used = s.used + permits
+if id ~= asking then semaphore_tell(channel, party, id) end
+end
+end
+end
+local SEMAPHORE_LINE_MS = 10000
+local function semaphore_save(s)
+local changed = {}
+local function put(field, value, stored)
+if value and value ~= tonumber(stored) then
+changed[#changed + 1] = field
+changed[#changed + 1] = value
+end
+end
+put('permits', s.permits, s.stored[1])
+put('used', s.used, s.stored[2])
+put('last', s.last, s.stored[3])
+put('idle', s.idle, s.stored[4])
+if #changed > 0 then redis.call('HSET', s.config, unpack(changed)) end
+local lives = 0
+local latest = tonumber(redis.call('ZRANGE', s.leases, '-1', '-1', 'WITHSCORES')[2])
+if latest then
+lives = math.max(0, latest - s.now) + s.padding
+redis.call('PEXPIRE', s.leases, lives)
+end
+if redis.call('EXISTS', s.line, s.offers) > 0 then
+lives = math.max(lives, SEMAPHORE_LINE_MS)
+redis.call('PEXPIRE', s.line, SEMAPHORE_LINE_MS)
+redis.call('PEXPIRE', s.offers, SEMAPHORE_LINE_MS)
+redis.call('PEXPIRE', s.parties, SEMAPHORE_LINE_MS)
+end
+if lives > 0 then redis.call('PEXPIRE', s.facts, lives) end
+if s.idle then redis.call('PEXPIRE', s.config, lives + s.idle) end
+end
+local number = tonumber(ARGV[1])
+local floor = tonumber(ARGV[2])
+local clock = ARGV[3]
+local initial = tonumber(ARGV[4])
+local idle = tonumber(ARGV[5])
+local channel = ARGV[6]
+local verb = ARGV[7]
+local permits = tonumber(ARGV[8])
+local function set()
+local absent = redis.call('HEXISTS', KEYS[1], 'permits') == 0
+if verb ~= 'add' then initial = permits end
+local s = semaphore_open(KEYS, clock, initial, idle)
+if not s then return { -2 } end
+local before = s.permits
+if verb == 'set' then s.permits = permits end
+if verb == 'add' then s.permits = math.max(0, before + permits) end
+semaphore_offer(s, channel, '')
+semaphore_save(s)
+if s.permits < before then
+for _, party in ipairs(redis.call('ZRANGE', s.parties, '0', '-1')) do semaphore_tell(channel, party, '*') end
+end
+local done = verb ~= 'try' or absent
+return { done and 1 or 0, s.permits }, done
+end
+return once(KEYS[7], number, floor, set, idle >= 0 and idle or nil)`,
+}
+
+export const semaphoreTick: Script = {
+  name: 'semaphore_tick',
+  sha1: 'cbb512ce8ce97b4608e0acbd7cdad9bc17d84181',
+  source: `local function semaphore_fact(fact)
+local permits, party, number = string.match(fact or '', '^(%d+) (%S+) (%d+)$')
+return tonumber(permits) or 1, party, number
+end
+local SEMAPHORE_BATCH = 1000
+local function semaphore_sum(s, ids)
+local sum = 0
+for from = 1, #ids, SEMAPHORE_BATCH do
+local facts = redis.call('HMGET', s.facts, unpack(ids, from, math.min(#ids, from + SEMAPHORE_BATCH - 1)))
+for _, fact in ipairs(facts) do sum = sum + semaphore_fact(fact) end
+end
+return sum
+end
+local SEMAPHORE_SILENT_MS = 2500
+local function semaphore_open(keys, clock, initial, idle)
+local time = redis.call('TIME')
+local micros = time[1] * 1000000 + time[2]
+local s = {
+micros = micros,
+now = clock == '' and math.floor(micros / 1000) or tonumber(clock),
+padding = clock == '' and 1000 or 5000,
+}
+s.config, s.leases, s.facts, s.line, s.offers, s.parties = unpack(keys, 1, 6)
+s.stored = redis.call('HMGET', s.config, 'permits', 'used', 'last', 'idle')
+s.permits = tonumber(s.stored[1])
+if not s.permits then
+if initial < 0 then return nil end
+s.permits = initial
+end
+s.used = tonumber(s.stored[2])
+s.last = tonumber(s.stored[3]) or 0
+s.idle = tonumber(s.stored[4])
+if idle >= 0 then s.idle = idle end
+local lease = tonumber(redis.call('ZRANGE', s.leases, '0', '0', 'WITHSCORES')[2])
+local offer = tonumber(redis.call('ZRANGE', s.offers, '0', '0', 'WITHSCORES')[2])
+if not lease and not offer then
+s.used = 0
+return s
+end
+if not s.used then
+s.used = semaphore_sum(s, redis.call('ZRANGE', s.leases, '0', '-1'))
++ semaphore_sum(s, redis.call('ZRANGE', s.offers, '0', '-1'))
+end
+while lease and lease <= s.now do
+local over = redis.call('ZRANGEBYSCORE', s.leases, '-inf', s.now, 'LIMIT', '0', SEMAPHORE_BATCH)
+if #over == 0 then break end
+s.used = s.used - semaphore_sum(s, over)
+redis.call('ZREM', s.leases, unpack(over))
+redis.call('HDEL', s.facts, unpack(over))
+end
+if offer and offer <= s.now then
+for _, id in ipairs(redis.call('ZRANGEBYSCORE', s.offers, '-inf', s.now)) do
+local permits, party, place = semaphore_fact(redis.call('HGET', s.facts, id))
+s.used = s.used - permits
+redis.call('ZREM', s.offers, id)
+if party then
+redis.call('ZADD', s.line, place, id)
+redis.call('ZADD', s.parties, 'XX', s.now - SEMAPHORE_SILENT_MS, party)
+end
+end
+end
+return s
+end
+local function semaphore_tell(channel, party, text)
+local process, number = string.match(party, '^(.*)/(.*)$')
+local ear = channel .. process
+redis.call('PUBLISH', ear, number .. ' ' .. text)
+end
+local SEMAPHORE_OFFER_MS = 500
+local function semaphore_offer(s, channel, asking)
+while s.used < s.permits do
+local id = redis.call('ZRANGE', s.line, '0', '0')[1]
+if not id then return end
+local permits, party = semaphore_fact(redis.call('HGET', s.facts, id))
+local seen = party and tonumber(redis.call('ZSCORE', s.parties, party) or nil)
+if not seen or seen <= s.now - SEMAPHORE_SILENT_MS then
+redis.call('ZREM', s.line, id)
+redis.call('HDEL', s.facts, id)
+if party then redis.call('ZREM', s.parties, party) end
+elseif permits > s.permits then
+redis.call('ZREM', s.line, id)
+redis.call('HDEL', s.facts, id)
+semaphore_tell(channel, party, id)
+elseif permits > s.permits - s.used then
+return
+else
+redis.call('ZREM', s.line, id)
+redis.call('ZADD', s.offers, s.now + SEMAPHORE_OFFER_MS, id)
+s.used = s.used + permits
+if id ~= asking then semaphore_tell(channel, party, id) end
+end
+end
+end
+local SEMAPHORE_LINE_MS = 10000
+local function semaphore_save(s)
+local changed = {}
+local function put(field, value, stored)
+if value and value ~= tonumber(stored) then
+changed[#changed + 1] = field
+changed[#changed + 1] = value
+end
+end
+put('permits', s.permits, s.stored[1])
+put('used', s.used, s.stored[2])
+put('last', s.last, s.stored[3])
+put('idle', s.idle, s.stored[4])
+if #changed > 0 then redis.call('HSET', s.config, unpack(changed)) end
+local lives = 0
+local latest = tonumber(redis.call('ZRANGE', s.leases, '-1', '-1', 'WITHSCORES')[2])
+if latest then
+lives = math.max(0, latest - s.now) + s.padding
+redis.call('PEXPIRE', s.leases, lives)
+end
+if redis.call('EXISTS', s.line, s.offers) > 0 then
+lives = math.max(lives, SEMAPHORE_LINE_MS)
+redis.call('PEXPIRE', s.line, SEMAPHORE_LINE_MS)
+redis.call('PEXPIRE', s.offers, SEMAPHORE_LINE_MS)
+redis.call('PEXPIRE', s.parties, SEMAPHORE_LINE_MS)
+end
+if lives > 0 then redis.call('PEXPIRE', s.facts, lives) end
+if s.idle then redis.call('PEXPIRE', s.config, lives + s.idle) end
+end
+local function semaphore_next(s)
+local lease = tonumber(redis.call('ZRANGE', s.leases, '0', '0', 'WITHSCORES')[2])
+local offer = tonumber(redis.call('ZRANGE', s.offers, '0', '0', 'WITHSCORES')[2])
+local first = math.min(lease or math.huge, offer or math.huge)
+return first == math.huge and -1 or math.max(0, first - s.now)
+end
+local clock = ARGV[1]
+local initial = tonumber(ARGV[2])
+local idle = tonumber(ARGV[3])
+local channel = ARGV[4]
+local party = ARGV[5]
+local oldest = ARGV[6]
+local s = semaphore_open(KEYS, clock, initial, idle)
+if not s then return { 0, -1 } end
+local known = redis.call('ZSCORE', s.line, oldest) or redis.call('ZSCORE', s.offers, oldest)
+if known then redis.call('ZADD', s.parties, s.now, party) end
+semaphore_offer(s, channel, '')
+semaphore_save(s)
+local reply = { known and 1 or 0, semaphore_next(s) }
+for _, id in ipairs(redis.call('ZRANGE', s.offers, '0', '-1')) do
+local _, whose = semaphore_fact(redis.call('HGET', s.facts, id))
+if whose == party and #reply < 102 then reply[#reply + 1] = id end
+end
+return reply`,
+}
+
 export const settle: Script = {
   name: 'settle',
-  sha1: 'a2cea17ad879e3bd217d30edf0ed6342bbde15c9',
+  sha1: '19ddb0e81ea65ca30c091b7cb0dfee39fd16b263',
   source: `local function now_ms(given)
 if given ~= '' then return tonumber(given) end
 local time = redis.call('TIME')
@@ -1661,8 +5908,8 @@ end
 if at > log.booked then at = math.min(at, now) end
 return at - now + limit.window, math.max(0, limit.quota - spent), reset, 0
 end
-local function standing(limit, key, now, clock)
-local expires_at = expiry(clock, now)
+local function standing(limit, key, now, clock, expires_at)
+expires_at = expires_at or expiry(clock, now)
 local measure_row = row_measures[limit.algorithm]
 if measure_row then
 local at, x, y, errors = {}, {}, {}, {}
@@ -1776,7 +6023,7 @@ end`,
 
 export const unbook: Script = {
   name: 'unbook',
-  sha1: '71fb0dcd813e666c06f88e87e891983aa5de7cdf',
+  sha1: '39327f34591ddc4bfe84a4dc26611a90e4fa3862',
   source: `local function now_ms(given)
 if given ~= '' then return tonumber(given) end
 local time = redis.call('TIME')
@@ -2098,8 +6345,8 @@ end
 if at > log.booked then at = math.min(at, now) end
 return at - now + limit.window, math.max(0, limit.quota - spent), reset, 0
 end
-local function standing(limit, key, now, clock)
-local expires_at = expiry(clock, now)
+local function standing(limit, key, now, clock, expires_at)
+expires_at = expires_at or expiry(clock, now)
 local measure_row = row_measures[limit.algorithm]
 if measure_row then
 local at, x, y, errors = {}, {}, {}, {}

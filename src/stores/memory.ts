@@ -113,7 +113,10 @@ export class MemoryStore implements Store {
     const { limit, key } = charge
     const { table, slot, state, verdict } = this.#measure(charge, nowMs, cost)
     const waitMs = turnAfterMs(verdict, cost)
-    if (waitMs > maxWaitMs || table.algorithm.book === undefined) return { verdict, waitMs, cancel() {}, close() {} }
+    const blockedMs = verdict.blocked ? (table.blocks?.remainingMs(key, nowMs) ?? 0) : 0
+    if (waitMs > maxWaitMs || blockedMs > 0 || table.algorithm.book === undefined) {
+      return { verdict, waitMs, blockedMs, cancel() {}, close() {} }
+    }
     const next = table.algorithm.book(limit, state, nowMs, cost, waitMs)
     this.#write(charge, table, slot, next)
     const waiter = { limit, cost, turnAt: nowMs + waitMs, moved }
@@ -123,6 +126,7 @@ export class MemoryStore implements Store {
     return {
       verdict: table.algorithm.measure(limit, next, nowMs, 0).verdict,
       waitMs,
+      blockedMs,
       cancel: () => (line ? this.#cancel(charge, line, waiter) : this.refund([charge], cost)),
       close: () => line && this.#leave(table, key, line, waiter),
     }

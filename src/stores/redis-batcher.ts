@@ -1,6 +1,6 @@
 import { setImmediate } from 'node:timers'
 import type { Verdict } from '../decision.js'
-import { StoreError } from '../errors.js'
+import { StoreError, shown } from '../errors.js'
 import type { ClientPort } from '../redis/client.js'
 import { runScript } from '../redis/run-script.js'
 import { consume } from '../redis/scripts.js'
@@ -92,13 +92,24 @@ export class Batcher {
   }
 
   #send(batch: Batch, again = false): void {
-    const now = this.now()
+    let now: string
+    try {
+      now = this.now()
+    } catch (cause) {
+      batch.reject(new StoreError(`the clock failed: ${(cause as Error)?.message ?? shown(cause)}`, { cause }))
+      return
+    }
     const validUntil = now === '' ? this.#serverClock.in(STALE_AFTER_MS) : undefined
     const args = [now, validUntil === undefined ? '' : String(validUntil), this.spending, ...batch.arguments]
     const sentAt = performance.now()
     runScript(this.port, consume, batch.keys, args).then(
       reply => {
-        const numbers = reply as readonly unknown[]
+        // What stands between us and the server may answer anything.
+        const numbers = Array.isArray(reply) ? (reply as readonly unknown[]) : []
+        if (numbers.length === 0) {
+          batch.reject(new StoreError(`Redis answered ${shown(reply)}, expected a list of numbers`))
+          return
+        }
         if (numbers.length > 1) {
           if (now === '') this.#serverClock.learn(Number(numbers[0]))
           answer(batch, numbers)

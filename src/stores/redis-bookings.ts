@@ -31,21 +31,30 @@ export class Bookings {
     if (!canBook(charge.limit.algorithm)) throw new TypeError(`${charge.limit.algorithm} cannot book`)
     const tag = this.keys.tagOf(charge)
     const keys = [this.keys.keyOf(charge, tag), this.keys.lineOf(charge, tag)]
+    const blockList = this.keys.blockListOf(charge, tag)
     const limit = limitArguments([charge.limit])
     const id = this.#news.open(moved)
     try {
       const patience = maxWaitMs === Number.POSITIVE_INFINITY ? '-1' : String(Math.floor(maxWaitMs))
-      const reply = await runScript(this.port, book, keys, [this.now(), String(cost), patience, id, ...limit])
-      const [wait, remaining, resetAfterMs] = (reply as unknown[]).map(Number)
+      const reply = await runScript(
+        this.port,
+        book,
+        [...keys, blockList],
+        [this.now(), String(cost), patience, id, ...limit],
+      )
+      const [wait, remaining, resetAfterMs, blockedMs] = (reply as unknown[]).map(Number)
       const waitMs = wait < 0 ? Number.POSITIVE_INFINITY : wait
-      const allowed = waitMs <= maxWaitMs
-      if (waitMs === 0 || !allowed) this.#news.close(id)
+      const allowed = waitMs <= maxWaitMs && blockedMs === 0
+      const booked = allowed && waitMs > 0
+      if (!booked) this.#news.close(id)
       const retryAfterMs = allowed ? 0 : waitMs
       const verdict: Verdict = { limit: charge.limit, allowed, remaining, retryAfterMs, resetAfterMs, delayMs: 0 }
       return {
         verdict,
         waitMs,
+        blockedMs,
         cancel: async () => {
+          if (!allowed) return
           this.#news.close(id)
           await runScript(this.port, unbook, keys, [this.now(), String(cost), this.channel, id, ...limit])
         },

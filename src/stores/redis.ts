@@ -96,8 +96,9 @@ export class RedisStore implements Store {
   async block(charges: readonly Charge[], forMs: number): Promise<void> {
     await this.#each(charges, (charges, tag) => {
       const lists = charges.map(charge => this.#keys.blockListOf(charge, tag))
+      // Keys, so that a prefix of the client stands before them here as where they are looked up.
       const members = charges.map(charge => this.#keys.keyOf(charge, tag))
-      return this.#run(block, lists, [this.#now(), String(forMs), ...members])
+      return this.#run(block, [...lists, ...members], [this.#now(), String(forMs)])
     })
   }
 
