@@ -3,9 +3,10 @@
   be answered alike. `sent` is the list of one sender's requests that may come again, oldest first, each its number and what it
   was answered. Every number below `floor` has been answered, and cannot come again.
 
-  act() returns the reply, a table, and true if it changed anything: what changed nothing may as well be done again.
+  act() returns the reply, a table, and true if it changed anything: what changed nothing may as well be done again. It is remembered
+  for a minute, or for `keep` ms where an object shall leave nothing behind for longer.
 ]]
-local function once(sent, number, floor, act)
+local function once(sent, number, floor, act, keep)
   local newest = redis.call('LINDEX', sent, '-1')
   if newest and struct.unpack('>I7', newest) >= number then
     for _, entry in ipairs(redis.call('LRANGE', sent, '0', '-1')) do
@@ -24,6 +25,6 @@ local function once(sent, number, floor, act)
   end
   redis.call('RPUSH', sent, struct.pack('>I7', number) .. cmsgpack.pack(reply))
   -- Longer than a client keeps trying.
-  redis.call('PEXPIRE', sent, 60000)
+  redis.call('PEXPIRE', sent, math.min(keep or 60000, 60000))
   return reply
 end

@@ -4,6 +4,7 @@ import type { ClientPort, RedisClient } from '../redis/client.js'
 import { portOf } from '../redis/port-of.js'
 import { runScript } from '../redis/run-script.js'
 import type { Script } from '../redis/script.js'
+import { forgetSent } from '../redis/scripts.js'
 
 /**
  * The scripts of one shared object, as one sender runs them. What fails rejects with `StoreError`, whose `cause` is the client's
@@ -37,6 +38,14 @@ export class Commands {
     } finally {
       this.#inFlight.delete(number)
     }
+  }
+
+  /**
+   * Forgets at once what was sent, if all of it has been answered; else it is forgotten in a minute. For objects that should
+   * leave no key behind.
+   */
+  async forget(): Promise<void> {
+    if (this.#inFlight.size === 0) await this.run(forgetSent, [this.#sentKey], [])
   }
 
   /** Runs a script that may as well run twice. */

@@ -3,13 +3,16 @@ const LONGEST_MS = 2 ** 31 - 1
 
 /**
  * One timer that is set to a moment of `performance.now()` and never rings before it. (A timer of Node may fire up to a
- * millisecond early, and at once for more than 24 days.) It keeps the process alive while it is set.
+ * millisecond early, and at once for more than 24 days.) It keeps the process alive while it is set, unless told not to.
  */
 export class Alarm {
   #timer: ReturnType<typeof setTimeout> | undefined
   #at = Number.POSITIVE_INFINITY
 
-  constructor(readonly ring: () => void) {}
+  constructor(
+    readonly ring: () => void,
+    readonly keepsAlive = true,
+  ) {}
 
   /** Rings at `at` instead of whenever it was set to; `Infinity`: never. */
   set(at: number): void {
@@ -33,5 +36,6 @@ export class Alarm {
       this.#at = Number.POSITIVE_INFINITY
       this.ring()
     }, ms)
+    if (!this.keepsAlive) this.#timer.unref()
   }
 }

@@ -1,0 +1,85 @@
+--[[
+  Takes permits of a semaphore, or a place in its line. Asked again with the same id it answers as things stand: whoever waits asks
+  again when it is told that permits are put by for it, when it may have missed that, and when the line has been lost.
+
+  KEYS[1…6]  the semaphore: see semaphore_open
+  ARGV[1]    now, ms; '' for the server's clock
+  ARGV[2]    permits to set where none are; -1 for none
+  ARGV[3]    lifetime in ms where nothing is held; -1: as stored
+  ARGV[4]    what the channel of every process begins with
+  ARGV[5]    id of the lease
+  ARGV[6]    who asks, "process/number"
+  ARGV[7]    how many permits
+  ARGV[8]    how long the lease is, ms
+  ARGV[9]    1 to wait in the line, 0 not to
+  ARGV[10]   place in the line that it has been given before; ''
+
+  Returns { 1, fencing token, deadline } if they were granted; { 0, place, ms until the first lease ends } if they are not free, the
+  place '' if it does not wait; { -1, permits of the semaphore } if it can never have them; { -2 } without a semaphore.
+]]
+-- @include semaphore_open
+-- @include semaphore_number
+-- @include semaphore_offer
+-- @include semaphore_save
+-- @include semaphore_next
+local clock = ARGV[1]
+local initial = tonumber(ARGV[2])
+local idle = tonumber(ARGV[3])
+local channel = ARGV[4]
+local id = ARGV[5]
+local party = ARGV[6]
+local permits = tonumber(ARGV[7])
+local lease = tonumber(ARGV[8])
+local waits = ARGV[9] == '1'
+local place = ARGV[10]
+
+local s = semaphore_open(KEYS, clock, initial, idle)
+if not s then return { -2 } end
+
+local function granted(number, deadline)
+  semaphore_save(s)
+  return { 1, number, deadline }
+end
+local function grant()
+  local token = semaphore_number(s)
+  redis.call('ZADD', s.leases, s.now + lease, id)
+  redis.call('HSET', s.facts, id, permits .. ' ' .. party .. ' ' .. token)
+  return granted(token, s.now + lease)
+end
+local function offered() return redis.call('ZREM', s.offers, id) == 1 end
+
+local fact = redis.call('HGET', s.facts, id)
+if fact then
+  local deadline = tonumber(redis.call('ZSCORE', s.leases, id) or nil)
+  local _, _, number = semaphore_fact(fact)
+  if deadline then return granted(number, deadline) end
+  if offered() then return grant() end
+  place = number
+end
+if waits then redis.call('ZADD', s.parties, s.now, party) end
+if permits > s.permits then
+  redis.call('ZREM', s.line, id)
+  redis.call('HDEL', s.facts, id)
+  semaphore_offer(s, channel, id)
+  semaphore_save(s)
+  return { -1, s.permits }
+end
+if waits and place ~= '' then
+  redis.call('ZADD', s.line, place, id)
+  redis.call('HSET', s.facts, id, permits .. ' ' .. party .. ' ' .. place)
+  semaphore_offer(s, channel, id)
+  if offered() then return grant() end
+else
+  semaphore_offer(s, channel, id)
+  if permits <= s.permits - s.used and redis.call('EXISTS', s.line) == 0 then
+    s.used = s.used + permits
+    return grant()
+  end
+  if waits then
+    place = semaphore_number(s)
+    redis.call('ZADD', s.line, place, id)
+    redis.call('HSET', s.facts, id, permits .. ' ' .. party .. ' ' .. place)
+  end
+end
+semaphore_save(s)
+return { 0, place, semaphore_next(s) }

@@ -1,0 +1,36 @@
+/** A message as it lies in Redis: see lua/lib/queue_record.lua for its head. */
+export interface QueueRecord {
+  readonly hasTtl: boolean
+  readonly maxAttempts: number
+  readonly headers: Readonly<Record<string, string>>
+  readonly payload: string
+}
+
+const HEAD = { ttl: 21, max: 36, end: 43 }
+const NO_HEADERS: Readonly<Record<string, string>> = Object.freeze({})
+
+/** The part of the head that the process writes; a script adds the rest. */
+export function maxAttemptsText(maxAttempts: number): string {
+  return String(maxAttempts).padStart(7, '0')
+}
+
+/** What follows the head: headers as JSON on a line, then the payload. */
+export function recordBody(headers: Readonly<Record<string, string>> | undefined, payload: string): string {
+  return `${headers === undefined ? '' : JSON.stringify(headers)}\n${payload}`
+}
+
+export function parseRecord(text: string): QueueRecord {
+  const line = text.indexOf('\n', HEAD.end)
+  const headers = text.slice(HEAD.end, line)
+  return {
+    hasTtl: Number(text.slice(HEAD.ttl, HEAD.max)) > 0,
+    maxAttempts: Number(text.slice(HEAD.max, HEAD.end)),
+    headers: headers === '' ? NO_HEADERS : Object.freeze(JSON.parse(headers)),
+    payload: text.slice(line + 1),
+  }
+}
+
+/** What a receipt tells: see lua/lib/queue_keys.lua. */
+export function parseReceipt(receipt: string): { id: string; attempt: number } {
+  return { id: receipt.slice(27), attempt: Number(receipt.slice(20, 27)) }
+}
