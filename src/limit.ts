@@ -52,10 +52,15 @@ const TEXT = /^(\d+)\/([0-9a-z]+)$/
 const TEXT_FORM = 'expected "<quota>/<duration>", like "100/1m" (ms, s, m, h, d)'
 const OPTION_NAMES = new Set(['quota', 'window', 'algorithm', 'burst', 'name'])
 
-/** Reads a policy. Throws `PolicyError`, which says what was given and what was expected. */
-export function parsePolicy(input: PolicyInput): Policy {
+/**
+ * Reads a policy. `algorithm` is that of limits which name none, default 'sliding-window'. Throws `PolicyError`, which says what
+ * was given and what was expected.
+ */
+export function parsePolicy(input: PolicyInput, algorithm?: AlgorithmName): Policy {
   const inputs = Array.isArray(input) ? input : [input]
-  const limits = inputs.flatMap(entry => (typeof entry === 'string' ? parseText(entry) : [parseLimit(entry)]))
+  const limits = inputs.flatMap(entry =>
+    typeof entry === 'string' ? parseText(entry, algorithm) : [parseLimit(entry, algorithm)],
+  )
   if (limits.length === 0) throw new PolicyError('policy: given no limit, expected at least one, like "100/1m"')
   const names = new Set<string>()
   for (const { name } of limits) {
@@ -70,7 +75,7 @@ export function parsePolicy(input: PolicyInput): Policy {
 }
 
 /** One limit from its options. */
-export function parseLimit(options: LimitOptions): Limit {
+export function parseLimit(options: LimitOptions, byDefault: AlgorithmName = 'sliding-window'): Limit {
   if (typeof options !== 'object' || options === null || Array.isArray(options)) {
     throw new PolicyError(
       `policy: given ${shown(options)}, expected text like "100/1m" or { quota: 100, window: "1m" }`,
@@ -83,7 +88,7 @@ export function parseLimit(options: LimitOptions): Limit {
       )
     }
   }
-  const { quota, window, algorithm = 'sliding-window', burst } = options
+  const { quota, window, algorithm = byDefault, burst } = options
   if (!Number.isSafeInteger(quota) || quota < 0) {
     throw new PolicyError(`limit: quota ${shown(quota)}: expected an integer ≥ 0 (0 refuses everything), like 100`)
   }
@@ -108,7 +113,7 @@ export function formatLimit(limit: Limit): string {
   return `${limit.quota}/${formatDuration(limit.windowMs)} ${limit.algorithm}${burst}`
 }
 
-function parseText(text: string): Limit[] {
+function parseText(text: string, byDefault: AlgorithmName | undefined): Limit[] {
   return text.split(';').map(part => {
     const [rate = '', ...words] = part.trim().split(/\s+/)
     const match = TEXT.exec(rate)
@@ -116,7 +121,7 @@ function parseText(text: string): Limit[] {
     const options: LimitOptions = { quota: Number(match[1]), window: match[2] }
     for (const word of words) readWord(options, word, part.trim())
     try {
-      return parseLimit(options)
+      return parseLimit(options, byDefault)
     } catch (error) {
       throw new PolicyError(`limit ${shown(part.trim())}: ${(error as Error).message}; ${TEXT_FORM}`)
     }

@@ -4,11 +4,15 @@ import type { StoreFailure } from './failure.js'
 import { type Policy, type PolicyInput, parsePolicy } from './limit.js'
 import { OBSERVER_METHODS, type Observer } from './observer.js'
 import { DEFAULT_LIMITER, type Store } from './store.js'
+import { type CallbackHitStore, countsHits, type HitStore } from './stores/hit-store.js'
 
 export interface RateLimiterOptions {
   policy: PolicyInput
-  /** Default: a `MemoryStore` of its own. */
-  store?: Store
+  /**
+   * Default: a `MemoryStore` of its own. A store made for express-rate-limit counts one fixed window; on it, that is the default
+   * algorithm and the only one.
+   */
+  store?: Store | HitStore | CallbackHitStore
   /** Default 'default'. Two limiters with the same name and limit share their counts, others never do. */
   name?: string
   /** Default 50 ms: a store that has not answered by then has failed for this decision. */
@@ -31,7 +35,7 @@ export interface RateLimiterOptions {
 /** The options, checked and with their defaults. */
 export interface LimiterSettings {
   readonly policy: Policy
-  readonly store: Store | undefined
+  readonly store: Store | HitStore | CallbackHitStore | undefined
   readonly name: string
   readonly deadlineMs: number
   readonly onStoreFailure: StoreFailure
@@ -79,7 +83,7 @@ export function parseLimiterOptions(options: RateLimiterOptions): LimiterSetting
     )
   }
   return {
-    policy: parsePolicy(options.policy),
+    policy: parsePolicy(options.policy, countsHits(store) ? 'fixed-window' : undefined),
     store,
     name,
     deadlineMs: parseOption(deadline, 'RateLimiter: deadline'),
@@ -114,9 +118,10 @@ function parseObserver(observer: Observer | undefined): Observer | undefined {
   return observer
 }
 
-function checkStore(store: Store): void {
+function checkStore(store: Store | HitStore | CallbackHitStore): void {
+  if (countsHits(store)) return
   for (const method of ['consume', 'peek', 'refund', 'reset'] as const) {
-    if (typeof store?.[method] !== 'function') {
+    if (typeof (store as Store | null)?.[method] !== 'function') {
       throw new PolicyError(
         `RateLimiter: store ${shown(store)} has no ${method}(): expected a store, like new MemoryStore() or new RedisStore(client)`,
       )

@@ -14,6 +14,8 @@ import { notify, type Observer } from './observer.js'
 import { allowAnyway, decide, takeSpending } from './ruling.js'
 import { corrections } from './settlement.js'
 import { type Booking, type Charge, DEFAULT_LIMITER, type Store } from './store.js'
+import { foreignStore } from './stores/foreign.js'
+import { countsHits } from './stores/hit-store.js'
 import { MemoryStore } from './stores/memory.js'
 import { neverFits, Turns } from './turns.js'
 import { type Patience, patienceOf, type WaitOptions } from './waiting/wait.js'
@@ -49,7 +51,8 @@ export class RateLimiter {
 
   constructor(options: RateLimiterOptions) {
     const settings = parseLimiterOptions(options)
-    const store: Store = settings.store ?? new MemoryStore()
+    const given = settings.store ?? new MemoryStore()
+    const store: Store = countsHits(given) ? foreignStore(given, settings.policy) : given
     this.policy = settings.policy
     this.#store = store
     this.#memory = store instanceof MemoryStore ? store : undefined

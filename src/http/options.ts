@@ -1,7 +1,7 @@
 import type { Duration } from '../duration.js'
 import type { StoreFailure } from '../failure.js'
 import type { AlgorithmName } from '../limit.js'
-import type { Store } from '../store.js'
+import type { RateLimiterOptions } from '../limiter.js'
 import type { HeaderForm } from './headers.js'
 import type { HttpPolicyInput } from './limit-keys.js'
 import type { BlockOptions } from './strikes.js'
@@ -53,8 +53,8 @@ export interface HttpOptions<Request, Response> {
   allow?: readonly string[]
   /** Addresses and CIDR ranges that are refused outright, with 403. */
   deny?: readonly string[]
-  /** Default: a `MemoryStore` of its own. */
-  store?: Store
+  /** Default: a `MemoryStore` of its own. Stores made for express-rate-limit will do, for one fixed window. */
+  store?: RateLimiterOptions['store']
   /** Default 'default'. On one store, limiters of the same name and limit share their counts: name those that should not. */
   name?: string
   /** true: this request is not limited. */

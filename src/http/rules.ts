@@ -3,6 +3,7 @@ import type { Decision } from '../decision.js'
 import type { PolicyInput } from '../limit.js'
 import { RateLimiter, type RateLimiterOptions } from '../limiter.js'
 import { parseLimiterOptions } from '../limiter-options.js'
+import { countsHits } from '../stores/hit-store.js'
 import { MemoryStore } from '../stores/memory.js'
 import { type Fields, type HeaderForm, headersFor } from './headers.js'
 
@@ -37,7 +38,8 @@ export class Rules {
 
   #add(text: string, policy: PolicyInput): Rule {
     const limiter = new RateLimiter({ ...this.options, policy })
-    const clock = this.options.store?.clock ?? systemClock
+    const { store } = this.options
+    const clock = (countsHits(store) ? undefined : store?.clock) ?? systemClock
     const rule = { limiter, headers: headersFor(this.#forms, limiter.policy, clock) }
     // The oldest goes first. Counts are in the store, so that a policy that returns finds them again.
     if (this.#rules.size >= MOST_RULES) this.#rules.delete(this.#rules.keys().next().value as string)

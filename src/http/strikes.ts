@@ -2,6 +2,7 @@ import type { Decision } from '../decision.js'
 import { type Duration, parseOption } from '../duration.js'
 import { PolicyError, StoreError, shown } from '../errors.js'
 import { RateLimiter, type RateLimiterOptions } from '../limiter.js'
+import { countsHits } from '../stores/hit-store.js'
 
 /** When a key that keeps coming is refused for longer. */
 export interface BlockOptions {
@@ -39,7 +40,15 @@ export class Strikes {
   constructor(block: BlockOptions, options: Omit<RateLimiterOptions, 'policy'>) {
     checkBlockOptions(block)
     this.#block = block
-    this.#options = { ...options, name: `strikes of ${options.name ?? 'default'}`, shadow: false, observer: undefined }
+    // A store of express-rate-limit counts one window, which is taken: then this process counts the denials, as it keeps the blocks.
+    const store = countsHits(options.store) ? undefined : options.store
+    this.#options = {
+      ...options,
+      store,
+      name: `strikes of ${options.name ?? 'default'}`,
+      shadow: false,
+      observer: undefined,
+    }
   }
 
   /** One more denial. The decision to answer with: the same, or that of a key that has just been blocked. */
