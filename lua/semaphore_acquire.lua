@@ -46,7 +46,16 @@ local function grant()
   redis.call('HSET', s.facts, id, permits .. ' ' .. party .. ' ' .. token)
   return granted(token, s.now + lease)
 end
-local function offered() return redis.call('ZREM', s.offers, id) == 1 end
+local function offered()
+  local taken = redis.call('ZREM', s.offers, id) == 1
+  s.left = s.left or taken
+  return taken
+end
+local function enqueue()
+  redis.call('ZADD', s.line, place, id)
+  redis.call('ZADD', s.parties, s.now, party)
+  redis.call('HSET', s.facts, id, permits .. ' ' .. party .. ' ' .. place)
+end
 
 local fact = redis.call('HGET', s.facts, id)
 if fact then
@@ -56,17 +65,16 @@ if fact then
   if offered() then return grant() end
   place = number
 end
-if waits then redis.call('ZADD', s.parties, s.now, party) end
 if permits > s.permits then
   redis.call('ZREM', s.line, id)
   redis.call('HDEL', s.facts, id)
+  s.left = true
   semaphore_offer(s, channel, id)
   semaphore_save(s)
   return { -1, s.permits }
 end
 if waits and place ~= '' then
-  redis.call('ZADD', s.line, place, id)
-  redis.call('HSET', s.facts, id, permits .. ' ' .. party .. ' ' .. place)
+  enqueue()
   semaphore_offer(s, channel, id)
   if offered() then return grant() end
 else
@@ -77,8 +85,7 @@ else
   end
   if waits then
     place = semaphore_number(s)
-    redis.call('ZADD', s.line, place, id)
-    redis.call('HSET', s.facts, id, permits .. ' ' .. party .. ' ' .. place)
+    enqueue()
   end
 end
 semaphore_save(s)

@@ -45,6 +45,7 @@ local function release()
     s.used = s.used - permits * redis.call('ZREM', s.offers, id)
     redis.call('ZREM', s.line, id)
     redis.call('HDEL', s.facts, id)
+    s.left = true
   end
   if ended == 1 then redis.call('HDEL', s.facts, id) end
   semaphore_offer(s, channel, '')

@@ -14,6 +14,7 @@ local function semaphore_offer(s, channel, asking)
     if not id then return end
     local permits, party = semaphore_fact(redis.call('HGET', s.facts, id))
     local seen = party and tonumber(redis.call('ZSCORE', s.parties, party) or nil)
+    s.left = true
     if not seen or seen <= s.now - SEMAPHORE_SILENT_MS then
       redis.call('ZREM', s.line, id)
       redis.call('HDEL', s.facts, id)

@@ -10,7 +10,7 @@
     parties  ZSET of those who wait → when they were last heard of, in ms. A party is "process/number".
 
   `initial` is set as permits where none are; below 0: then there is no semaphore, and the result is nil. `idle` below 0: as stored.
-  The result keeps in `used` what is out; nothing of it is written before semaphore_save.
+  The result keeps in `used` what is out; nothing of it is written before semaphore_save. `left` is true if somebody may have left the line.
 ]]
 -- @include semaphore_fact
 -- @include semaphore_sum

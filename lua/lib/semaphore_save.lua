@@ -30,6 +30,8 @@ local function semaphore_save(s)
     redis.call('PEXPIRE', s.line, SEMAPHORE_LINE_MS)
     redis.call('PEXPIRE', s.offers, SEMAPHORE_LINE_MS)
     redis.call('PEXPIRE', s.parties, SEMAPHORE_LINE_MS)
+  elseif s.left then
+    redis.call('DEL', s.parties)
   end
   if lives > 0 then redis.call('PEXPIRE', s.facts, lives) end
   if s.idle then redis.call('PEXPIRE', s.config, lives + s.idle) end

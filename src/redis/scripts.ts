@@ -4406,7 +4406,7 @@ end`,
 
 export const semaphoreAcquire: Script = {
   name: 'semaphore_acquire',
-  sha1: 'ce84dd7806e1e5bf7e4b1203a43924abbf7802d2',
+  sha1: '7be185b05c09735f72c3759d49f7dcd6e240f19a',
   source: `local function semaphore_fact(fact)
 local permits, party, number = string.match(fact or '', '^(%d+) (%S+) (%d+)$')
 return tonumber(permits) or 1, party, number
@@ -4486,6 +4486,7 @@ local id = redis.call('ZRANGE', s.line, '0', '0')[1]
 if not id then return end
 local permits, party = semaphore_fact(redis.call('HGET', s.facts, id))
 local seen = party and tonumber(redis.call('ZSCORE', s.parties, party) or nil)
+s.left = true
 if not seen or seen <= s.now - SEMAPHORE_SILENT_MS then
 redis.call('ZREM', s.line, id)
 redis.call('HDEL', s.facts, id)
@@ -4529,6 +4530,8 @@ lives = math.max(lives, SEMAPHORE_LINE_MS)
 redis.call('PEXPIRE', s.line, SEMAPHORE_LINE_MS)
 redis.call('PEXPIRE', s.offers, SEMAPHORE_LINE_MS)
 redis.call('PEXPIRE', s.parties, SEMAPHORE_LINE_MS)
+elseif s.left then
+redis.call('DEL', s.parties)
 end
 if lives > 0 then redis.call('PEXPIRE', s.facts, lives) end
 if s.idle then redis.call('PEXPIRE', s.config, lives + s.idle) end
@@ -4561,7 +4564,16 @@ redis.call('ZADD', s.leases, s.now + lease, id)
 redis.call('HSET', s.facts, id, permits .. ' ' .. party .. ' ' .. token)
 return granted(token, s.now + lease)
 end
-local function offered() return redis.call('ZREM', s.offers, id) == 1 end
+local function offered()
+local taken = redis.call('ZREM', s.offers, id) == 1
+s.left = s.left or taken
+return taken
+end
+local function enqueue()
+redis.call('ZADD', s.line, place, id)
+redis.call('ZADD', s.parties, s.now, party)
+redis.call('HSET', s.facts, id, permits .. ' ' .. party .. ' ' .. place)
+end
 local fact = redis.call('HGET', s.facts, id)
 if fact then
 local deadline = tonumber(redis.call('ZSCORE', s.leases, id) or nil)
@@ -4570,17 +4582,16 @@ if deadline then return granted(number, deadline) end
 if offered() then return grant() end
 place = number
 end
-if waits then redis.call('ZADD', s.parties, s.now, party) end
 if permits > s.permits then
 redis.call('ZREM', s.line, id)
 redis.call('HDEL', s.facts, id)
+s.left = true
 semaphore_offer(s, channel, id)
 semaphore_save(s)
 return { -1, s.permits }
 end
 if waits and place ~= '' then
-redis.call('ZADD', s.line, place, id)
-redis.call('HSET', s.facts, id, permits .. ' ' .. party .. ' ' .. place)
+enqueue()
 semaphore_offer(s, channel, id)
 if offered() then return grant() end
 else
@@ -4591,8 +4602,7 @@ return grant()
 end
 if waits then
 place = semaphore_number(s)
-redis.call('ZADD', s.line, place, id)
-redis.call('HSET', s.facts, id, permits .. ' ' .. party .. ' ' .. place)
+enqueue()
 end
 end
 semaphore_save(s)
@@ -4653,7 +4663,7 @@ return once(KEYS[7], number, floor, delete, keep >= 0 and keep or nil)`,
 
 export const semaphoreLook: Script = {
   name: 'semaphore_look',
-  sha1: '2c928fe142403367b885a5966ccd9c834422ace5',
+  sha1: 'd28847449ee06b564ff553bb7c49e84f142a4943',
   source: `local function semaphore_fact(fact)
 local permits, party, number = string.match(fact or '', '^(%d+) (%S+) (%d+)$')
 return tonumber(permits) or 1, party, number
@@ -4729,6 +4739,7 @@ local id = redis.call('ZRANGE', s.line, '0', '0')[1]
 if not id then return end
 local permits, party = semaphore_fact(redis.call('HGET', s.facts, id))
 local seen = party and tonumber(redis.call('ZSCORE', s.parties, party) or nil)
+s.left = true
 if not seen or seen <= s.now - SEMAPHORE_SILENT_MS then
 redis.call('ZREM', s.line, id)
 redis.call('HDEL', s.facts, id)
@@ -4772,6 +4783,8 @@ lives = math.max(lives, SEMAPHORE_LINE_MS)
 redis.call('PEXPIRE', s.line, SEMAPHORE_LINE_MS)
 redis.call('PEXPIRE', s.offers, SEMAPHORE_LINE_MS)
 redis.call('PEXPIRE', s.parties, SEMAPHORE_LINE_MS)
+elseif s.left then
+redis.call('DEL', s.parties)
 end
 if lives > 0 then redis.call('PEXPIRE', s.facts, lives) end
 if s.idle then redis.call('PEXPIRE', s.config, lives + s.idle) end
@@ -4810,7 +4823,7 @@ return reply`,
 
 export const semaphoreRelease: Script = {
   name: 'semaphore_release',
-  sha1: '295a1347b14f40e9dd055663e0c77d19cec2e239',
+  sha1: 'c9349956504f87480eda51ac177bd69b5a3d314a',
   source: `local function once(sent, number, floor, act, keep)
 local newest = redis.call('LINDEX', sent, '-1')
 if newest and struct.unpack('>I7', newest) >= number then
@@ -4906,6 +4919,7 @@ local id = redis.call('ZRANGE', s.line, '0', '0')[1]
 if not id then return end
 local permits, party = semaphore_fact(redis.call('HGET', s.facts, id))
 local seen = party and tonumber(redis.call('ZSCORE', s.parties, party) or nil)
+s.left = true
 if not seen or seen <= s.now - SEMAPHORE_SILENT_MS then
 redis.call('ZREM', s.line, id)
 redis.call('HDEL', s.facts, id)
@@ -4949,6 +4963,8 @@ lives = math.max(lives, SEMAPHORE_LINE_MS)
 redis.call('PEXPIRE', s.line, SEMAPHORE_LINE_MS)
 redis.call('PEXPIRE', s.offers, SEMAPHORE_LINE_MS)
 redis.call('PEXPIRE', s.parties, SEMAPHORE_LINE_MS)
+elseif s.left then
+redis.call('DEL', s.parties)
 end
 if lives > 0 then redis.call('PEXPIRE', s.facts, lives) end
 if s.idle then redis.call('PEXPIRE', s.config, lives + s.idle) end
@@ -4978,6 +4994,7 @@ elseif fact and (what == 'wait' or what == 'any') then
 s.used = s.used - permits * redis.call('ZREM', s.offers, id)
 redis.call('ZREM', s.line, id)
 redis.call('HDEL', s.facts, id)
+s.left = true
 end
 if ended == 1 then redis.call('HDEL', s.facts, id) end
 semaphore_offer(s, channel, '')
@@ -4989,7 +5006,7 @@ return once(KEYS[7], number, floor, release, idle >= 0 and idle or nil)`,
 
 export const semaphoreRenew: Script = {
   name: 'semaphore_renew',
-  sha1: '5072e8ea76d99ee5cda4997630065118d200dad6',
+  sha1: '8c5d427847e3245e73397342e2e3b538f86a0e1c',
   source: `local function semaphore_fact(fact)
 local permits, party, number = string.match(fact or '', '^(%d+) (%S+) (%d+)$')
 return tonumber(permits) or 1, party, number
@@ -5078,6 +5095,8 @@ lives = math.max(lives, SEMAPHORE_LINE_MS)
 redis.call('PEXPIRE', s.line, SEMAPHORE_LINE_MS)
 redis.call('PEXPIRE', s.offers, SEMAPHORE_LINE_MS)
 redis.call('PEXPIRE', s.parties, SEMAPHORE_LINE_MS)
+elseif s.left then
+redis.call('DEL', s.parties)
 end
 if lives > 0 then redis.call('PEXPIRE', s.facts, lives) end
 if s.idle then redis.call('PEXPIRE', s.config, lives + s.idle) end
@@ -5111,7 +5130,7 @@ return reply`,
 
 export const semaphoreResume: Script = {
   name: 'semaphore_resume',
-  sha1: 'c430371dec1ede8ee6fb8a910e2cdfe1e11c1c6d',
+  sha1: 'b8f6dd380f73dd3d0f2ea62b0d792ce4c84ba24a',
   source: `local function semaphore_fact(fact)
 local permits, party, number = string.match(fact or '', '^(%d+) (%S+) (%d+)$')
 return tonumber(permits) or 1, party, number
@@ -5191,6 +5210,7 @@ local id = redis.call('ZRANGE', s.line, '0', '0')[1]
 if not id then return end
 local permits, party = semaphore_fact(redis.call('HGET', s.facts, id))
 local seen = party and tonumber(redis.call('ZSCORE', s.parties, party) or nil)
+s.left = true
 if not seen or seen <= s.now - SEMAPHORE_SILENT_MS then
 redis.call('ZREM', s.line, id)
 redis.call('HDEL', s.facts, id)
@@ -5234,6 +5254,8 @@ lives = math.max(lives, SEMAPHORE_LINE_MS)
 redis.call('PEXPIRE', s.line, SEMAPHORE_LINE_MS)
 redis.call('PEXPIRE', s.offers, SEMAPHORE_LINE_MS)
 redis.call('PEXPIRE', s.parties, SEMAPHORE_LINE_MS)
+elseif s.left then
+redis.call('DEL', s.parties)
 end
 if lives > 0 then redis.call('PEXPIRE', s.facts, lives) end
 if s.idle then redis.call('PEXPIRE', s.config, lives + s.idle) end
@@ -5263,7 +5285,7 @@ return reply`,
 
 export const semaphoreSet: Script = {
   name: 'semaphore_set',
-  sha1: '154a817846a7c816cd7da64d2abd323c57b6bfde',
+  sha1: '09e4b754abadd4695285afdb5464128353498b6d',
   source: `local function once(sent, number, floor, act, keep)
 local newest = redis.call('LINDEX', sent, '-1')
 if newest and struct.unpack('>I7', newest) >= number then
@@ -5359,6 +5381,7 @@ local id = redis.call('ZRANGE', s.line, '0', '0')[1]
 if not id then return end
 local permits, party = semaphore_fact(redis.call('HGET', s.facts, id))
 local seen = party and tonumber(redis.call('ZSCORE', s.parties, party) or nil)
+s.left = true
 if not seen or seen <= s.now - SEMAPHORE_SILENT_MS then
 redis.call('ZREM', s.line, id)
 redis.call('HDEL', s.facts, id)
@@ -5402,6 +5425,8 @@ lives = math.max(lives, SEMAPHORE_LINE_MS)
 redis.call('PEXPIRE', s.line, SEMAPHORE_LINE_MS)
 redis.call('PEXPIRE', s.offers, SEMAPHORE_LINE_MS)
 redis.call('PEXPIRE', s.parties, SEMAPHORE_LINE_MS)
+elseif s.left then
+redis.call('DEL', s.parties)
 end
 if lives > 0 then redis.call('PEXPIRE', s.facts, lives) end
 if s.idle then redis.call('PEXPIRE', s.config, lives + s.idle) end
@@ -5435,7 +5460,7 @@ return once(KEYS[7], number, floor, set, idle >= 0 and idle or nil)`,
 
 export const semaphoreTick: Script = {
   name: 'semaphore_tick',
-  sha1: 'cbb512ce8ce97b4608e0acbd7cdad9bc17d84181',
+  sha1: '68214c0f5d34087a2b3e76a925d9cf28a1b31ae6',
   source: `local function semaphore_fact(fact)
 local permits, party, number = string.match(fact or '', '^(%d+) (%S+) (%d+)$')
 return tonumber(permits) or 1, party, number
@@ -5511,6 +5536,7 @@ local id = redis.call('ZRANGE', s.line, '0', '0')[1]
 if not id then return end
 local permits, party = semaphore_fact(redis.call('HGET', s.facts, id))
 local seen = party and tonumber(redis.call('ZSCORE', s.parties, party) or nil)
+s.left = true
 if not seen or seen <= s.now - SEMAPHORE_SILENT_MS then
 redis.call('ZREM', s.line, id)
 redis.call('HDEL', s.facts, id)
@@ -5554,6 +5580,8 @@ lives = math.max(lives, SEMAPHORE_LINE_MS)
 redis.call('PEXPIRE', s.line, SEMAPHORE_LINE_MS)
 redis.call('PEXPIRE', s.offers, SEMAPHORE_LINE_MS)
 redis.call('PEXPIRE', s.parties, SEMAPHORE_LINE_MS)
+elseif s.left then
+redis.call('DEL', s.parties)
 end
 if lives > 0 then redis.call('PEXPIRE', s.facts, lives) end
 if s.idle then redis.call('PEXPIRE', s.config, lives + s.idle) end
