@@ -39,10 +39,11 @@ if blocked > 0 then
   return { math.max(wait, blocked), remaining, reset, blocked }
 end
 if wait < 0 or (patience >= 0 and wait > patience) then return { wait, remaining, reset, 0 } end
+-- A list that is something else fails here, before anything is written.
+if wait > 0 then waiting_now(list, now) end
 state.book(cost, wait)
 state.save()
 if wait > 0 then
-  waiting_now(list, now)
   redis.call('RPUSH', list, waiter_pack(now + wait, cost, id))
   redis.call('PEXPIREAT', list, expiry(clock, now)(wait))
 end

@@ -47,7 +47,7 @@ end`,
 
 export const book: Script = {
   name: 'book',
-  sha1: '312638b4c47a9fb6b729aafb6bd5752a3642e4e9',
+  sha1: 'bfed3b5a99c2f5ab0f4337d156570945d6f651f9',
   source: `local function now_ms(given)
 if given ~= '' then return tonumber(given) end
 local time = redis.call('TIME')
@@ -451,10 +451,10 @@ _, remaining, reset = state.measure(0)
 return { math.max(wait, blocked), remaining, reset, blocked }
 end
 if wait < 0 or (patience >= 0 and wait > patience) then return { wait, remaining, reset, 0 } end
+if wait > 0 then waiting_now(list, now) end
 state.book(cost, wait)
 state.save()
 if wait > 0 then
-waiting_now(list, now)
 redis.call('RPUSH', list, waiter_pack(now + wait, cost, id))
 redis.call('PEXPIREAT', list, expiry(clock, now)(wait))
 end
@@ -1494,7 +1494,7 @@ return { ready, delayed, unacked, redis.call('ZCARD', keys.dead), next_due, (mor
 
 export const queueTurn: Script = {
   name: 'queue_turn',
-  sha1: '07ce3f17b26b73c270d683aa6dc2170e9d90a317',
+  sha1: '63fe49bbd075284bf2567632895b93bb0fb9944f',
   source: `local function now_ms(given)
 if given ~= '' then return tonumber(given) end
 local time = redis.call('TIME')
@@ -1574,8 +1574,8 @@ local TOGETHER = 2
 local AHEAD = 8
 local SAFETY = 20000
 local now = now_ms(clock)
-local function settled_before(visible)
-return now < visible and redis.call('EXISTS', keys.cleared) == 0 and 1 or 0
+local function settled_before()
+return redis.call('EXISTS', keys.cleared) == 0 and 1 or 0
 end
 local settled = {}
 local acks = {}
@@ -1583,8 +1583,10 @@ for i = 1, settlements do
 local at = 4 + (i - 1) * 4
 local what, member, visible, detail = ARGV[at], ARGV[at + 1], tonumber(ARGV[at + 2]), ARGV[at + 3]
 local id = string.sub(member, 28)
-if what == 'ack' then
-acks[#acks + 1] = { i, member, visible, detail == '1' }
+if now >= visible then
+settled[i] = 0
+elseif what == 'ack' then
+acks[#acks + 1] = { i, member, detail == '1' }
 elseif what == 'extend' then
 settled[i] = 0
 if redis.call('ZSCORE', keys.unacked, member) then
@@ -1592,7 +1594,7 @@ settled[i] = now + tonumber(detail)
 redis.call('ZADD', keys.unacked, settled[i], member)
 end
 elseif redis.call('ZREM', keys.unacked, member) == 0 then
-settled[i] = settled_before(visible)
+settled[i] = settled_before()
 else
 settled[i] = 1
 local text = redis.call('HGET', keys.messages, id)
@@ -1625,7 +1627,7 @@ scores[1] = redis.call('ZREM', keys.unacked, acks[1][2]) == 1
 end
 members = {}
 for k, ack in ipairs(acks) do
-local i, member, visible, has_ttl = ack[1], ack[2], ack[3], ack[4]
+local i, member, has_ttl = ack[1], ack[2], ack[3]
 if scores[k] then
 settled[i] = 1
 local id = string.sub(member, 28)
@@ -1634,7 +1636,7 @@ ids[#ids + 1] = id
 if has_ttl then mortal[#mortal + 1] = id end
 if tonumber(string.sub(member, 21, 27)) > 1 then again[#again + 1] = id end
 else
-settled[i] = settled_before(visible)
+settled[i] = settled_before()
 end
 end
 if #ids > 0 then
