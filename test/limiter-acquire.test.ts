@@ -50,7 +50,7 @@ const REDIS: Place = {
   name: 'Redis',
   shared: true,
   make(clock) {
-    const prefix = `acquire ${prefixes++}`
+    const prefix = `acquire-${prefixes++}-`
     const again = () => new RedisStore(redis.client(), { clock, prefix })
     return { store: new RedisStore(client, { clock, prefix }), again }
   },
@@ -277,7 +277,7 @@ describe.each([MEMORY, REDIS])('acquire on $name', ({ make, shared }) => {
       const first = limiter.acquire('k', { cost: 2, signal: control.signal })
       await limiter.peek('k', 0)
       const second = await new Served(other).ask('second', 2)
-      await listeningTo(2)
+      await listening(2)
       control.abort(new Error('gone'))
       await expect(first).rejects.toThrow('gone')
       await limiter.reset('k')
@@ -286,8 +286,8 @@ describe.each([MEMORY, REDIS])('acquire on $name', ({ make, shared }) => {
   })
 })
 
-/** Resolves when so many channels of those who wait for a turn are heard. */
-async function listeningTo(count: number): Promise<void> {
-  const channels = async () => ((await client.pubsub('CHANNELS', '*turns*')) as string[]).length
-  await eventually(`${count} ears`, async () => (await channels()) >= count)
+/** Resolves when so many connections of the newest prefix hear of their turns. */
+async function listening(count: number): Promise<void> {
+  const channels = async () => (await client.pubsub('CHANNELS', `*acquire-${prefixes - 1}-*turns*`)) as string[]
+  await eventually(`${count} listen`, async () => (await channels()).length === count)
 }
