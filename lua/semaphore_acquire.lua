@@ -14,11 +14,12 @@
   ARGV[9]    1 to wait in the line, 0 not to
   ARGV[10]   place in the line that it has been given before; ''
 
-  Returns { 1, fencing token, deadline } if they were granted; { 0, place, ms until the first lease ends } if they are not free, the
-  place '' if it does not wait; { -1, permits of the semaphore } if it can never have them; { -2 } without a semaphore.
+  Returns { 1, fencing token, deadline } if they were granted; { 0, place, ms until the first lease ends, longest silence in ms } if
+  they are not free, the place '' if it does not wait; { -1, permits of the semaphore } if it can never have them; { -2 } without a semaphore.
 ]]
 -- @include semaphore_open
 -- @include semaphore_number
+-- @include semaphore_alive
 -- @include semaphore_offer
 -- @include semaphore_save
 -- @include semaphore_next
@@ -51,9 +52,10 @@ local function offered()
   s.left = s.left or taken
   return taken
 end
+local pause = 0
 local function enqueue()
   redis.call('ZADD', s.line, place, id)
-  redis.call('ZADD', s.parties, s.now, party)
+  pause = semaphore_alive(s, party)
   redis.call('HSET', s.facts, id, permits .. ' ' .. party .. ' ' .. place)
 end
 
@@ -89,4 +91,4 @@ else
   end
 end
 semaphore_save(s)
-return { 0, place, semaphore_next(s) }
+return { 0, place, semaphore_next(s), pause }

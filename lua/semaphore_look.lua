@@ -38,7 +38,7 @@ elseif what == 'line' then
   for _, id in ipairs(redis.call('ZRANGE', s.line, '0', '-1')) do
     local _, party = semaphore_fact(redis.call('HGET', s.facts, id))
     if party and seen[party] == nil then
-      seen[party] = (tonumber(redis.call('ZSCORE', s.parties, party) or nil) or 0) > s.now - SEMAPHORE_SILENT_MS
+      seen[party] = (tonumber(redis.call('ZSCORE', s.parties, party) or nil) or 0) > s.now
     end
     if party and seen[party] then count = count + 1 end
   end

@@ -9,10 +9,11 @@
   ARGV[5]    who waits, "process/number"
   ARGV[6]    id of the one of them that has waited longest. The line loses those in front first.
 
-  Returns whether that one is in the line (0: all must ask again), the ms until the first lease or offer ends (-1 for none), then
-  the ids for which permits are put by, at most a hundred.
+  Returns whether that one is in the line (0: all must ask again), the ms until the first lease or offer ends (-1 for none), the
+  longest silence in ms, then the ids for which permits are put by, at most a hundred.
 ]]
 -- @include semaphore_open
+-- @include semaphore_alive
 -- @include semaphore_offer
 -- @include semaphore_save
 -- @include semaphore_next
@@ -24,14 +25,14 @@ local party = ARGV[5]
 local oldest = ARGV[6]
 
 local s = semaphore_open(KEYS, clock, initial, idle)
-if not s then return { 0, -1 } end
+if not s then return { 0, -1, 0 } end
 local known = redis.call('ZSCORE', s.line, oldest) or redis.call('ZSCORE', s.offers, oldest)
-if known then redis.call('ZADD', s.parties, s.now, party) end
+local pause = known and semaphore_alive(s, party) or 0
 semaphore_offer(s, channel, '')
 semaphore_save(s)
-local reply = { known and 1 or 0, semaphore_next(s) }
+local reply = { known and 1 or 0, semaphore_next(s), pause }
 for _, id in ipairs(redis.call('ZRANGE', s.offers, '0', '-1')) do
   local _, whose = semaphore_fact(redis.call('HGET', s.facts, id))
-  if whose == party and #reply < 102 then reply[#reply + 1] = id end
+  if whose == party and #reply < 103 then reply[#reply + 1] = id end
 end
 return reply

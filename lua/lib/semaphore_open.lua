@@ -7,16 +7,13 @@
     facts    HASH id → "permits party number": of a lease the fencing token, of a waiter its place in the line
     line     ZSET id → place in the line
     offers   ZSET id → deadline in ms: permits put by for a waiter who has been told, until it takes them
-    parties  ZSET of those who wait → when they were last heard of, in ms. A party is "process/number".
+    parties  ZSET of those who wait → until when they are believed to live, in ms. A party is "process/number".
 
   `initial` is set as permits where none are; below 0: then there is no semaphore, and the result is nil. `idle` below 0: as stored.
   The result keeps in `used` what is out; nothing of it is written before semaphore_save. `left` is true if somebody may have left the line.
 ]]
 -- @include semaphore_fact
 -- @include semaphore_sum
--- Longer than the pause between two questions of a party that waits: 750 ms.
-local SEMAPHORE_SILENT_MS = 2500
-
 local function semaphore_open(keys, clock, initial, idle)
   local time = redis.call('TIME')
   local micros = time[1] * 1000000 + time[2]
@@ -62,7 +59,7 @@ local function semaphore_open(keys, clock, initial, idle)
       redis.call('ZREM', s.offers, id)
       if party then
         redis.call('ZADD', s.line, place, id)
-        redis.call('ZADD', s.parties, 'XX', s.now - SEMAPHORE_SILENT_MS, party)
+        redis.call('ZADD', s.parties, 'XX', s.now, party)
       end
     end
   end

@@ -1494,7 +1494,7 @@ return { ready, delayed, unacked, redis.call('ZCARD', keys.dead), next_due, (mor
 
 export const queueTurn: Script = {
   name: 'queue_turn',
-  sha1: '63fe49bbd075284bf2567632895b93bb0fb9944f',
+  sha1: 'a9b05bec61b4e19b4c540b8f2d973ae3c5e6baa3',
   source: `local function now_ms(given)
 if given ~= '' then return tonumber(given) end
 local time = redis.call('TIME')
@@ -1570,7 +1570,7 @@ local keys = queue_keys()
 local clock = ARGV[1]
 local look = ARGV[2] == '1'
 local settlements = tonumber(ARGV[3])
-local TOGETHER = 2
+local TOGETHER = 3
 local AHEAD = 8
 local SAFETY = 20000
 local now = now_ms(clock)
@@ -1586,7 +1586,7 @@ local id = string.sub(member, 28)
 if now >= visible then
 settled[i] = 0
 elseif what == 'ack' then
-acks[#acks + 1] = { i, member, detail == '1' }
+acks[#acks + 1] = { i = i, member = member, has_ttl = detail == '1' }
 elseif what == 'extend' then
 settled[i] = 0
 if redis.call('ZSCORE', keys.unacked, member) then
@@ -1615,36 +1615,27 @@ end
 end
 end
 if #acks > 0 then
-local members, ids, again, mortal = {}, {}, {}, {}
-local scores = {}
-if #acks > 1 then
-for _, ack in ipairs(acks) do
-members[#members + 1] = ack[2]
-end
-scores = redis.call('ZMSCORE', keys.unacked, unpack(members))
-else
-scores[1] = redis.call('ZREM', keys.unacked, acks[1][2]) == 1
-end
-members = {}
+local members, ids = {}, {}
 for k, ack in ipairs(acks) do
-local i, member, has_ttl = ack[1], ack[2], ack[3]
-if scores[k] then
-settled[i] = 1
-local id = string.sub(member, 28)
-members[#members + 1] = member
+members[k] = ack.member
+end
+local all = redis.call('ZREM', keys.unacked, unpack(members)) == #acks
+local again, mortal = {}, {}
+for _, ack in ipairs(acks) do
+local id = string.sub(ack.member, 28)
+local text = not all and redis.call('HGET', keys.messages, id)
+if all or (text and string.sub(text, 1, 20) == string.sub(ack.member, 1, 20)) then
+settled[ack.i] = 1
 ids[#ids + 1] = id
-if has_ttl then mortal[#mortal + 1] = id end
-if tonumber(string.sub(member, 21, 27)) > 1 then again[#again + 1] = id end
+if ack.has_ttl then mortal[#mortal + 1] = id end
+if tonumber(string.sub(ack.member, 21, 27)) > 1 then again[#again + 1] = id end
 else
-settled[i] = settled_before()
+settled[ack.i] = settled_before()
 end
 end
-if #ids > 0 then
-if #acks > 1 then redis.call('ZREM', keys.unacked, unpack(members)) end
-redis.call('HDEL', keys.messages, unpack(ids))
+if #ids > 0 then redis.call('HDEL', keys.messages, unpack(ids)) end
 if #again > 0 then redis.call('HDEL', keys.tries, unpack(again)) end
 if #mortal > 0 then redis.call('ZREM', keys.ttls, unpack(mortal)) end
-end
 end
 local next_end = -1
 if look then
@@ -4408,7 +4399,7 @@ end`,
 
 export const semaphoreAcquire: Script = {
   name: 'semaphore_acquire',
-  sha1: '7be185b05c09735f72c3759d49f7dcd6e240f19a',
+  sha1: 'f967a94bede4dcfb246af0d46c73966ce10ef6dd',
   source: `local function semaphore_fact(fact)
 local permits, party, number = string.match(fact or '', '^(%d+) (%S+) (%d+)$')
 return tonumber(permits) or 1, party, number
@@ -4422,7 +4413,6 @@ for _, fact in ipairs(facts) do sum = sum + semaphore_fact(fact) end
 end
 return sum
 end
-local SEMAPHORE_SILENT_MS = 2500
 local function semaphore_open(keys, clock, initial, idle)
 local time = redis.call('TIME')
 local micros = time[1] * 1000000 + time[2]
@@ -4466,7 +4456,7 @@ s.used = s.used - permits
 redis.call('ZREM', s.offers, id)
 if party then
 redis.call('ZADD', s.line, place, id)
-redis.call('ZADD', s.parties, 'XX', s.now - SEMAPHORE_SILENT_MS, party)
+redis.call('ZADD', s.parties, 'XX', s.now, party)
 end
 end
 end
@@ -4476,6 +4466,12 @@ local function semaphore_number(s)
 s.last = math.max(s.last + 1, s.micros)
 return string.format('%.0f', s.last)
 end
+local function semaphore_alive(s, party)
+local waiting = redis.call('ZCARD', s.parties)
+local pause = math.min(5000, math.max(900, 600 * waiting))
+redis.call('ZADD', s.parties, s.now + pause * 2.5, party)
+return pause
+end
 local function semaphore_tell(channel, party, text)
 local process, number = string.match(party, '^(.*)/(.*)$')
 local ear = channel .. process
@@ -4483,13 +4479,14 @@ redis.call('PUBLISH', ear, number .. ' ' .. text)
 end
 local SEMAPHORE_OFFER_MS = 500
 local function semaphore_offer(s, channel, asking)
+local to
 while s.used < s.permits do
 local id = redis.call('ZRANGE', s.line, '0', '0')[1]
-if not id then return end
+if not id then break end
 local permits, party = semaphore_fact(redis.call('HGET', s.facts, id))
 local seen = party and tonumber(redis.call('ZSCORE', s.parties, party) or nil)
 s.left = true
-if not seen or seen <= s.now - SEMAPHORE_SILENT_MS then
+if not seen or seen <= s.now then
 redis.call('ZREM', s.line, id)
 redis.call('HDEL', s.facts, id)
 if party then redis.call('ZREM', s.parties, party) end
@@ -4498,14 +4495,20 @@ redis.call('ZREM', s.line, id)
 redis.call('HDEL', s.facts, id)
 semaphore_tell(channel, party, id)
 elseif permits > s.permits - s.used then
-return
+break
 else
 redis.call('ZREM', s.line, id)
 redis.call('ZADD', s.offers, s.now + SEMAPHORE_OFFER_MS, id)
 s.used = s.used + permits
-if id ~= asking then semaphore_tell(channel, party, id) end
+if id ~= asking then
+semaphore_tell(channel, party, id)
+to = party
 end
 end
+end
+if not to then return end
+local _, watcher = semaphore_fact(redis.call('HGET', s.facts, redis.call('ZRANGE', s.line, '0', '0')[1] or ''))
+if watcher and watcher ~= to then semaphore_tell(channel, watcher, '!') end
 end
 local SEMAPHORE_LINE_MS = 10000
 local function semaphore_save(s)
@@ -4571,9 +4574,10 @@ local taken = redis.call('ZREM', s.offers, id) == 1
 s.left = s.left or taken
 return taken
 end
+local pause = 0
 local function enqueue()
 redis.call('ZADD', s.line, place, id)
-redis.call('ZADD', s.parties, s.now, party)
+pause = semaphore_alive(s, party)
 redis.call('HSET', s.facts, id, permits .. ' ' .. party .. ' ' .. place)
 end
 local fact = redis.call('HGET', s.facts, id)
@@ -4608,7 +4612,7 @@ enqueue()
 end
 end
 semaphore_save(s)
-return { 0, place, semaphore_next(s) }`,
+return { 0, place, semaphore_next(s), pause }`,
 }
 
 export const semaphoreDelete: Script = {
@@ -4665,7 +4669,7 @@ return once(KEYS[7], number, floor, delete, keep >= 0 and keep or nil)`,
 
 export const semaphoreLook: Script = {
   name: 'semaphore_look',
-  sha1: 'd28847449ee06b564ff553bb7c49e84f142a4943',
+  sha1: '13ccdfd48d350f5e88143925a6fe5591dcb02c75',
   source: `local function semaphore_fact(fact)
 local permits, party, number = string.match(fact or '', '^(%d+) (%S+) (%d+)$')
 return tonumber(permits) or 1, party, number
@@ -4679,7 +4683,6 @@ for _, fact in ipairs(facts) do sum = sum + semaphore_fact(fact) end
 end
 return sum
 end
-local SEMAPHORE_SILENT_MS = 2500
 local function semaphore_open(keys, clock, initial, idle)
 local time = redis.call('TIME')
 local micros = time[1] * 1000000 + time[2]
@@ -4723,7 +4726,7 @@ s.used = s.used - permits
 redis.call('ZREM', s.offers, id)
 if party then
 redis.call('ZADD', s.line, place, id)
-redis.call('ZADD', s.parties, 'XX', s.now - SEMAPHORE_SILENT_MS, party)
+redis.call('ZADD', s.parties, 'XX', s.now, party)
 end
 end
 end
@@ -4736,13 +4739,14 @@ redis.call('PUBLISH', ear, number .. ' ' .. text)
 end
 local SEMAPHORE_OFFER_MS = 500
 local function semaphore_offer(s, channel, asking)
+local to
 while s.used < s.permits do
 local id = redis.call('ZRANGE', s.line, '0', '0')[1]
-if not id then return end
+if not id then break end
 local permits, party = semaphore_fact(redis.call('HGET', s.facts, id))
 local seen = party and tonumber(redis.call('ZSCORE', s.parties, party) or nil)
 s.left = true
-if not seen or seen <= s.now - SEMAPHORE_SILENT_MS then
+if not seen or seen <= s.now then
 redis.call('ZREM', s.line, id)
 redis.call('HDEL', s.facts, id)
 if party then redis.call('ZREM', s.parties, party) end
@@ -4751,14 +4755,20 @@ redis.call('ZREM', s.line, id)
 redis.call('HDEL', s.facts, id)
 semaphore_tell(channel, party, id)
 elseif permits > s.permits - s.used then
-return
+break
 else
 redis.call('ZREM', s.line, id)
 redis.call('ZADD', s.offers, s.now + SEMAPHORE_OFFER_MS, id)
 s.used = s.used + permits
-if id ~= asking then semaphore_tell(channel, party, id) end
+if id ~= asking then
+semaphore_tell(channel, party, id)
+to = party
 end
 end
+end
+if not to then return end
+local _, watcher = semaphore_fact(redis.call('HGET', s.facts, redis.call('ZRANGE', s.line, '0', '0')[1] or ''))
+if watcher and watcher ~= to then semaphore_tell(channel, watcher, '!') end
 end
 local SEMAPHORE_LINE_MS = 10000
 local function semaphore_save(s)
@@ -4814,7 +4824,7 @@ local seen = {}
 for _, id in ipairs(redis.call('ZRANGE', s.line, '0', '-1')) do
 local _, party = semaphore_fact(redis.call('HGET', s.facts, id))
 if party and seen[party] == nil then
-seen[party] = (tonumber(redis.call('ZSCORE', s.parties, party) or nil) or 0) > s.now - SEMAPHORE_SILENT_MS
+seen[party] = (tonumber(redis.call('ZSCORE', s.parties, party) or nil) or 0) > s.now
 end
 if party and seen[party] then count = count + 1 end
 end
@@ -4825,7 +4835,7 @@ return reply`,
 
 export const semaphoreRelease: Script = {
   name: 'semaphore_release',
-  sha1: 'c9349956504f87480eda51ac177bd69b5a3d314a',
+  sha1: '089ca4649d1049421ff40f135f41c16097ac39c7',
   source: `local function once(sent, number, floor, act, keep)
 local newest = redis.call('LINDEX', sent, '-1')
 if newest and struct.unpack('>I7', newest) >= number then
@@ -4859,7 +4869,6 @@ for _, fact in ipairs(facts) do sum = sum + semaphore_fact(fact) end
 end
 return sum
 end
-local SEMAPHORE_SILENT_MS = 2500
 local function semaphore_open(keys, clock, initial, idle)
 local time = redis.call('TIME')
 local micros = time[1] * 1000000 + time[2]
@@ -4903,7 +4912,7 @@ s.used = s.used - permits
 redis.call('ZREM', s.offers, id)
 if party then
 redis.call('ZADD', s.line, place, id)
-redis.call('ZADD', s.parties, 'XX', s.now - SEMAPHORE_SILENT_MS, party)
+redis.call('ZADD', s.parties, 'XX', s.now, party)
 end
 end
 end
@@ -4916,13 +4925,14 @@ redis.call('PUBLISH', ear, number .. ' ' .. text)
 end
 local SEMAPHORE_OFFER_MS = 500
 local function semaphore_offer(s, channel, asking)
+local to
 while s.used < s.permits do
 local id = redis.call('ZRANGE', s.line, '0', '0')[1]
-if not id then return end
+if not id then break end
 local permits, party = semaphore_fact(redis.call('HGET', s.facts, id))
 local seen = party and tonumber(redis.call('ZSCORE', s.parties, party) or nil)
 s.left = true
-if not seen or seen <= s.now - SEMAPHORE_SILENT_MS then
+if not seen or seen <= s.now then
 redis.call('ZREM', s.line, id)
 redis.call('HDEL', s.facts, id)
 if party then redis.call('ZREM', s.parties, party) end
@@ -4931,14 +4941,20 @@ redis.call('ZREM', s.line, id)
 redis.call('HDEL', s.facts, id)
 semaphore_tell(channel, party, id)
 elseif permits > s.permits - s.used then
-return
+break
 else
 redis.call('ZREM', s.line, id)
 redis.call('ZADD', s.offers, s.now + SEMAPHORE_OFFER_MS, id)
 s.used = s.used + permits
-if id ~= asking then semaphore_tell(channel, party, id) end
+if id ~= asking then
+semaphore_tell(channel, party, id)
+to = party
 end
 end
+end
+if not to then return end
+local _, watcher = semaphore_fact(redis.call('HGET', s.facts, redis.call('ZRANGE', s.line, '0', '0')[1] or ''))
+if watcher and watcher ~= to then semaphore_tell(channel, watcher, '!') end
 end
 local SEMAPHORE_LINE_MS = 10000
 local function semaphore_save(s)
@@ -5008,7 +5024,7 @@ return once(KEYS[7], number, floor, release, idle >= 0 and idle or nil)`,
 
 export const semaphoreRenew: Script = {
   name: 'semaphore_renew',
-  sha1: '8c5d427847e3245e73397342e2e3b538f86a0e1c',
+  sha1: 'fd20299cd30ce11eda9634c53c00506b61c176b3',
   source: `local function semaphore_fact(fact)
 local permits, party, number = string.match(fact or '', '^(%d+) (%S+) (%d+)$')
 return tonumber(permits) or 1, party, number
@@ -5022,7 +5038,6 @@ for _, fact in ipairs(facts) do sum = sum + semaphore_fact(fact) end
 end
 return sum
 end
-local SEMAPHORE_SILENT_MS = 2500
 local function semaphore_open(keys, clock, initial, idle)
 local time = redis.call('TIME')
 local micros = time[1] * 1000000 + time[2]
@@ -5066,7 +5081,7 @@ s.used = s.used - permits
 redis.call('ZREM', s.offers, id)
 if party then
 redis.call('ZADD', s.line, place, id)
-redis.call('ZADD', s.parties, 'XX', s.now - SEMAPHORE_SILENT_MS, party)
+redis.call('ZADD', s.parties, 'XX', s.now, party)
 end
 end
 end
@@ -5132,7 +5147,7 @@ return reply`,
 
 export const semaphoreResume: Script = {
   name: 'semaphore_resume',
-  sha1: 'b8f6dd380f73dd3d0f2ea62b0d792ce4c84ba24a',
+  sha1: 'e7dfcd53959ebdee89d32d37668780361b7052f2',
   source: `local function semaphore_fact(fact)
 local permits, party, number = string.match(fact or '', '^(%d+) (%S+) (%d+)$')
 return tonumber(permits) or 1, party, number
@@ -5146,7 +5161,6 @@ for _, fact in ipairs(facts) do sum = sum + semaphore_fact(fact) end
 end
 return sum
 end
-local SEMAPHORE_SILENT_MS = 2500
 local function semaphore_open(keys, clock, initial, idle)
 local time = redis.call('TIME')
 local micros = time[1] * 1000000 + time[2]
@@ -5190,7 +5204,7 @@ s.used = s.used - permits
 redis.call('ZREM', s.offers, id)
 if party then
 redis.call('ZADD', s.line, place, id)
-redis.call('ZADD', s.parties, 'XX', s.now - SEMAPHORE_SILENT_MS, party)
+redis.call('ZADD', s.parties, 'XX', s.now, party)
 end
 end
 end
@@ -5207,13 +5221,14 @@ redis.call('PUBLISH', ear, number .. ' ' .. text)
 end
 local SEMAPHORE_OFFER_MS = 500
 local function semaphore_offer(s, channel, asking)
+local to
 while s.used < s.permits do
 local id = redis.call('ZRANGE', s.line, '0', '0')[1]
-if not id then return end
+if not id then break end
 local permits, party = semaphore_fact(redis.call('HGET', s.facts, id))
 local seen = party and tonumber(redis.call('ZSCORE', s.parties, party) or nil)
 s.left = true
-if not seen or seen <= s.now - SEMAPHORE_SILENT_MS then
+if not seen or seen <= s.now then
 redis.call('ZREM', s.line, id)
 redis.call('HDEL', s.facts, id)
 if party then redis.call('ZREM', s.parties, party) end
@@ -5222,14 +5237,20 @@ redis.call('ZREM', s.line, id)
 redis.call('HDEL', s.facts, id)
 semaphore_tell(channel, party, id)
 elseif permits > s.permits - s.used then
-return
+break
 else
 redis.call('ZREM', s.line, id)
 redis.call('ZADD', s.offers, s.now + SEMAPHORE_OFFER_MS, id)
 s.used = s.used + permits
-if id ~= asking then semaphore_tell(channel, party, id) end
+if id ~= asking then
+semaphore_tell(channel, party, id)
+to = party
 end
 end
+end
+if not to then return end
+local _, watcher = semaphore_fact(redis.call('HGET', s.facts, redis.call('ZRANGE', s.line, '0', '0')[1] or ''))
+if watcher and watcher ~= to then semaphore_tell(channel, watcher, '!') end
 end
 local SEMAPHORE_LINE_MS = 10000
 local function semaphore_save(s)
@@ -5287,7 +5308,7 @@ return reply`,
 
 export const semaphoreSet: Script = {
   name: 'semaphore_set',
-  sha1: '09e4b754abadd4695285afdb5464128353498b6d',
+  sha1: 'b2a3b35895962c638e82ac52b9e9f38308ec30b5',
   source: `local function once(sent, number, floor, act, keep)
 local newest = redis.call('LINDEX', sent, '-1')
 if newest and struct.unpack('>I7', newest) >= number then
@@ -5321,7 +5342,6 @@ for _, fact in ipairs(facts) do sum = sum + semaphore_fact(fact) end
 end
 return sum
 end
-local SEMAPHORE_SILENT_MS = 2500
 local function semaphore_open(keys, clock, initial, idle)
 local time = redis.call('TIME')
 local micros = time[1] * 1000000 + time[2]
@@ -5365,7 +5385,7 @@ s.used = s.used - permits
 redis.call('ZREM', s.offers, id)
 if party then
 redis.call('ZADD', s.line, place, id)
-redis.call('ZADD', s.parties, 'XX', s.now - SEMAPHORE_SILENT_MS, party)
+redis.call('ZADD', s.parties, 'XX', s.now, party)
 end
 end
 end
@@ -5378,13 +5398,14 @@ redis.call('PUBLISH', ear, number .. ' ' .. text)
 end
 local SEMAPHORE_OFFER_MS = 500
 local function semaphore_offer(s, channel, asking)
+local to
 while s.used < s.permits do
 local id = redis.call('ZRANGE', s.line, '0', '0')[1]
-if not id then return end
+if not id then break end
 local permits, party = semaphore_fact(redis.call('HGET', s.facts, id))
 local seen = party and tonumber(redis.call('ZSCORE', s.parties, party) or nil)
 s.left = true
-if not seen or seen <= s.now - SEMAPHORE_SILENT_MS then
+if not seen or seen <= s.now then
 redis.call('ZREM', s.line, id)
 redis.call('HDEL', s.facts, id)
 if party then redis.call('ZREM', s.parties, party) end
@@ -5393,14 +5414,20 @@ redis.call('ZREM', s.line, id)
 redis.call('HDEL', s.facts, id)
 semaphore_tell(channel, party, id)
 elseif permits > s.permits - s.used then
-return
+break
 else
 redis.call('ZREM', s.line, id)
 redis.call('ZADD', s.offers, s.now + SEMAPHORE_OFFER_MS, id)
 s.used = s.used + permits
-if id ~= asking then semaphore_tell(channel, party, id) end
+if id ~= asking then
+semaphore_tell(channel, party, id)
+to = party
 end
 end
+end
+if not to then return end
+local _, watcher = semaphore_fact(redis.call('HGET', s.facts, redis.call('ZRANGE', s.line, '0', '0')[1] or ''))
+if watcher and watcher ~= to then semaphore_tell(channel, watcher, '!') end
 end
 local SEMAPHORE_LINE_MS = 10000
 local function semaphore_save(s)
@@ -5462,7 +5489,7 @@ return once(KEYS[7], number, floor, set, idle >= 0 and idle or nil)`,
 
 export const semaphoreTick: Script = {
   name: 'semaphore_tick',
-  sha1: '68214c0f5d34087a2b3e76a925d9cf28a1b31ae6',
+  sha1: '73545e48733cd44cdb3a6a4267a31404bd84ef5d',
   source: `local function semaphore_fact(fact)
 local permits, party, number = string.match(fact or '', '^(%d+) (%S+) (%d+)$')
 return tonumber(permits) or 1, party, number
@@ -5476,7 +5503,6 @@ for _, fact in ipairs(facts) do sum = sum + semaphore_fact(fact) end
 end
 return sum
 end
-local SEMAPHORE_SILENT_MS = 2500
 local function semaphore_open(keys, clock, initial, idle)
 local time = redis.call('TIME')
 local micros = time[1] * 1000000 + time[2]
@@ -5520,11 +5546,17 @@ s.used = s.used - permits
 redis.call('ZREM', s.offers, id)
 if party then
 redis.call('ZADD', s.line, place, id)
-redis.call('ZADD', s.parties, 'XX', s.now - SEMAPHORE_SILENT_MS, party)
+redis.call('ZADD', s.parties, 'XX', s.now, party)
 end
 end
 end
 return s
+end
+local function semaphore_alive(s, party)
+local waiting = redis.call('ZCARD', s.parties)
+local pause = math.min(5000, math.max(900, 600 * waiting))
+redis.call('ZADD', s.parties, s.now + pause * 2.5, party)
+return pause
 end
 local function semaphore_tell(channel, party, text)
 local process, number = string.match(party, '^(.*)/(.*)$')
@@ -5533,13 +5565,14 @@ redis.call('PUBLISH', ear, number .. ' ' .. text)
 end
 local SEMAPHORE_OFFER_MS = 500
 local function semaphore_offer(s, channel, asking)
+local to
 while s.used < s.permits do
 local id = redis.call('ZRANGE', s.line, '0', '0')[1]
-if not id then return end
+if not id then break end
 local permits, party = semaphore_fact(redis.call('HGET', s.facts, id))
 local seen = party and tonumber(redis.call('ZSCORE', s.parties, party) or nil)
 s.left = true
-if not seen or seen <= s.now - SEMAPHORE_SILENT_MS then
+if not seen or seen <= s.now then
 redis.call('ZREM', s.line, id)
 redis.call('HDEL', s.facts, id)
 if party then redis.call('ZREM', s.parties, party) end
@@ -5548,14 +5581,20 @@ redis.call('ZREM', s.line, id)
 redis.call('HDEL', s.facts, id)
 semaphore_tell(channel, party, id)
 elseif permits > s.permits - s.used then
-return
+break
 else
 redis.call('ZREM', s.line, id)
 redis.call('ZADD', s.offers, s.now + SEMAPHORE_OFFER_MS, id)
 s.used = s.used + permits
-if id ~= asking then semaphore_tell(channel, party, id) end
+if id ~= asking then
+semaphore_tell(channel, party, id)
+to = party
 end
 end
+end
+if not to then return end
+local _, watcher = semaphore_fact(redis.call('HGET', s.facts, redis.call('ZRANGE', s.line, '0', '0')[1] or ''))
+if watcher and watcher ~= to then semaphore_tell(channel, watcher, '!') end
 end
 local SEMAPHORE_LINE_MS = 10000
 local function semaphore_save(s)
@@ -5601,15 +5640,15 @@ local channel = ARGV[4]
 local party = ARGV[5]
 local oldest = ARGV[6]
 local s = semaphore_open(KEYS, clock, initial, idle)
-if not s then return { 0, -1 } end
+if not s then return { 0, -1, 0 } end
 local known = redis.call('ZSCORE', s.line, oldest) or redis.call('ZSCORE', s.offers, oldest)
-if known then redis.call('ZADD', s.parties, s.now, party) end
+local pause = known and semaphore_alive(s, party) or 0
 semaphore_offer(s, channel, '')
 semaphore_save(s)
-local reply = { known and 1 or 0, semaphore_next(s) }
+local reply = { known and 1 or 0, semaphore_next(s), pause }
 for _, id in ipairs(redis.call('ZRANGE', s.offers, '0', '-1')) do
 local _, whose = semaphore_fact(redis.call('HGET', s.facts, id))
-if whose == party and #reply < 102 then reply[#reply + 1] = id end
+if whose == party and #reply < 103 then reply[#reply + 1] = id end
 end
 return reply`,
 }

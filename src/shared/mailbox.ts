@@ -35,6 +35,11 @@ export class Mailbox {
     if (this.canHear) this.#office = officeOf(client, user, this.channel)
   }
 
+  /** True while nothing is missed. */
+  get live(): boolean {
+    return this.#office?.subscription.live === true
+  }
+
   hold(): void {
     if (this.#holds++ === 0) this.#office?.listeners.set(this.#number, this.#listener)
     this.#office?.subscription.hold()

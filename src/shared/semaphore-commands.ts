@@ -33,6 +33,15 @@ export interface Grant {
 export interface NotYet {
   readonly place: string
   readonly nextMs: number
+  /** How long who waits may be silent; 0: not known. */
+  readonly pauseMs: number
+}
+
+export interface Tick extends Omit<NotYet, 'place'> {
+  /** Those who wait are in the line still. */
+  readonly known: boolean
+  /** Ids for which permits are put by. */
+  readonly offered: readonly string[]
 }
 
 /** What a release is to end: the lease of this token, the lease whoever holds it, the wait, or whichever of them there is. */
@@ -72,9 +81,9 @@ export class SemaphoreCommands {
   async acquire({ id, permits, leaseMs }: Claim, waits: boolean, place: string): Promise<Grant | NotYet> {
     const askedAt = performance.now()
     const args = [id, this.#waiting.party, String(permits), String(leaseMs), waits ? '1' : '0', place]
-    const [outcome, first, second] = await this.#run(semaphoreAcquire, args)
+    const [outcome, first, second, third] = await this.#run(semaphoreAcquire, args)
     if (outcome === 1) return { token: BigInt(first), expiresAt: Number(second), askedAt }
-    if (outcome === 0) return { place: String(first), nextMs: Number(second) }
+    if (outcome === 0) return { place: String(first), nextMs: Number(second), pauseMs: Number(third) }
     throw new CostError(`${this.subject}: permits ${permits}: there are ${first} in all, waiting would not help`)
   }
 
@@ -92,10 +101,10 @@ export class SemaphoreCommands {
     return { token: BigInt(token), expiresAt: Number(expiresAt), permits: Number(permits), askedAt }
   }
 
-  /** `known`: those who wait are in the line still. `offered`: for whom permits are put by. */
-  async tick(oldest: string): Promise<{ known: boolean; nextMs: number; offered: string[] }> {
-    const [known, nextMs, ...offered] = await this.#run(semaphoreTick, [this.#waiting.party, oldest])
-    return { known: known === 1, nextMs: Number(nextMs), offered: offered.map(String) }
+  /** A sign of life of those who wait; `oldest` is the first of them. */
+  async tick(oldest: string): Promise<Tick> {
+    const [known, nextMs, pauseMs, ...offered] = await this.#run(semaphoreTick, [this.#waiting.party, oldest])
+    return { known: known === 1, nextMs: Number(nextMs), pauseMs: Number(pauseMs), offered: offered.map(String) }
   }
 
   async set(verb: 'try' | 'set' | 'add', permits: number): Promise<{ done: boolean; permits: number }> {

@@ -5,10 +5,12 @@ import { type Patience, Wait } from '../waiting/wait.js'
 import type { Mailbox } from './mailbox.js'
 import type { Claim, Grant, SemaphoreCommands } from './semaphore-commands.js'
 
-/** Between two signs of life of those who wait. The server passes over whoever gives none for three times as long. */
-const PAUSE_MS = 750
+/** Between two signs of life of those who wait, at most, unless the server says more. */
+const PAUSE_MS = 900
 /** The same where nothing can be heard, so that one has to ask. */
 const DEAF_PAUSE_MS = 200
+/** How long permits are put by for who is told of them. */
+const OFFER_MS = 500
 /** Those who wait bear an outage of so long. */
 const OUTAGE_MS = 10_000
 
@@ -33,6 +35,7 @@ export class SemaphoreLine {
   readonly #alarm = new Alarm(() => this.#ring())
   #ringsAt = Number.POSITIVE_INFINITY
   #ticking = false
+  #pauseMs = PAUSE_MS
   #failingSince: number | undefined
 
   constructor(commands: SemaphoreCommands, mailbox: Mailbox) {
@@ -77,6 +80,7 @@ export class SemaphoreLine {
     }
     const waiter = this.#waiters.get(text)
     if (waiter) this.#tell(waiter)
+    else if (text === '!') this.#ringIn(OFFER_MS)
     else this.#giveBack(text, 'wait')
   }
 
@@ -120,6 +124,7 @@ export class SemaphoreLine {
         wait.resolve(null)
       } else if (!wait.over) {
         waiter.place = answer.place
+        this.#pauseMs = answer.pauseMs
         if (waiter.told) void this.#ask(waiter, true)
         else this.#ringIn(answer.nextMs)
       }
@@ -148,9 +153,10 @@ export class SemaphoreLine {
     if (oldest === undefined || this.#ticking) return
     this.#ticking = true
     try {
-      const { known, nextMs, offered } = await this.#commands.tick(oldest.id)
+      const { known, nextMs, pauseMs, offered } = await this.#commands.tick(oldest.id)
       this.#failingSince = undefined
-      if (!known) this.hear('*')
+      if (known) this.#pauseMs = pauseMs
+      else this.hear('*')
       for (const id of offered) this.hear(id)
       this.#ringIn(nextMs)
     } catch (error) {
@@ -176,7 +182,9 @@ export class SemaphoreLine {
   /** Looks again when the first lease ends (`nextMs`, -1 if there is none), or after the usual pause. */
   #ringIn(nextMs: number): void {
     if (this.#waiters.size === 0) return
-    const pause = this.#mailbox.canHear ? PAUSE_MS : DEAF_PAUSE_MS
+    const longest = this.#mailbox.live ? this.#pauseMs : this.#mailbox.canHear ? PAUSE_MS : DEAF_PAUSE_MS
+    // Many who came at one moment shall not all ask at one moment.
+    const pause = longest * (0.5 + Math.random() / 2)
     const at = performance.now() + (nextMs < 0 ? pause : Math.min(pause, nextMs + 1))
     if (at >= this.#ringsAt) return
     this.#ringsAt = at

@@ -311,7 +311,7 @@ describe('keys of a semaphore', () => {
     for (const [, ms] of await lifetimes(name)) expect(ms).toBeGreaterThan(0)
     await lease.release()
     await (await waiting).release()
-    for (const [key, ms] of await lifetimes(name)) {
+    for (const [, ms] of await lifetimes(name)) {
       expect(ms).toBeGreaterThan(0)
       expect(ms).toBeLessThanOrEqual(200)
     }
