@@ -2,32 +2,36 @@ import { IncomingMessage } from 'node:http'
 import type { Request } from 'express'
 import type { Decision } from '../decision.js'
 
-const decisions = new WeakMap<object, Decision>()
-
 /** Leaves a decision on a request, as `req.rateLimit`. */
 export function leaveDecision(req: Request, decision: Decision): void {
-  if (!('rateLimit' in req)) extend(req)
-  req.rateLimit = decision
+  leaveOnRequest(req, 'rateLimit', decision)
+}
+
+/** Leaves a value on a request, as a property of that name. */
+export function leaveOnRequest(req: Request, name: string, value: unknown): void {
+  if (!(name in req)) extend(req, name)
+  ;(req as unknown as Record<string, unknown>)[name] = value
 }
 
 /**
- * Gives all requests of Express a property `rateLimit`, at its own place for extensions: its `request` prototype.
+ * Gives all requests of Express a property, at its own place for extensions: its `request` prototype.
  *
  * Express changes the prototype of each request, and to such an object V8 adds a property so slowly that it would be the
  * dearest part of the whole decision. A request that is not of Express (a test's, say) just gets the property.
  */
-function extend(req: Request): void {
+function extend(req: Request, name: string): void {
   let shared: object | null = Object.getPrototypeOf(req)
   while (shared && Object.getPrototypeOf(shared) !== IncomingMessage.prototype) shared = Object.getPrototypeOf(shared)
   if (!shared) return
-  Object.defineProperty(shared, 'rateLimit', {
+  const values = new WeakMap<object, unknown>()
+  Object.defineProperty(shared, name, {
     configurable: true,
     enumerable: true,
     get(this: Request) {
-      return decisions.get(this)
+      return values.get(this)
     },
-    set(this: Request, decision: Decision) {
-      decisions.set(this, decision)
+    set(this: Request, value: unknown) {
+      values.set(this, value)
     },
   })
 }

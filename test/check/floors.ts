@@ -19,6 +19,7 @@ export const FLOORS: readonly (readonly [floor: number, ...rooms: string[]])[] =
   [5, 'limiter.ts'],
   [6, 'http/', 'shared/'],
   [7, 'adapters/', 'cli/'],
+  [7, 'express-rate-limit/'],
   [8, 'index.ts'],
 ]
 

@@ -1,0 +1,42 @@
+import { PolicyError, StoreError, shown } from '../errors.js'
+import type { RedisClient } from '../redis/client.js'
+import type { IoredisLike } from '../redis/ioredis.js'
+
+/** Sends a command: `(...args) => client.call(...args)` with ioredis, `(...args) => client.sendCommand(args)` with node-redis. */
+export type SendCommand = (...args: string[]) => Promise<unknown>
+
+/** The same for a cluster, told which key the command is about. */
+export type SendCommandCluster = (details: { key?: string; isReadOnly: boolean; command: string[] }) => Promise<unknown>
+
+/**
+ * A way to send commands, as `rate-limit-redis` is given one, in the clothes of a client. It cannot say whether it is connected,
+ * so that only the deadline bounds what is asked of it.
+ */
+export function commandClient(sendCommand?: SendCommand, sendCommandCluster?: SendCommandCluster): RedisClient {
+  const send = sendCommand ?? sendCommandCluster
+  if (typeof send !== 'function') {
+    throw new PolicyError(
+      `RedisStore: sendCommand ${shown(send)}: expected a function, like (...args) => client.call(...args), or better the client itself`,
+    )
+  }
+  // It answers late or never rather than at once: a function that throws must not throw at us.
+  const ask = async (key: string | undefined, command: string[]) =>
+    sendCommand ? sendCommand(...command) : sendCommandCluster!({ key, isReadOnly: false, command })
+  const client: IoredisLike & Record<'scan' | 'unlink', unknown> = {
+    status: 'ready',
+    isCluster: sendCommand === undefined,
+    evalsha: (sha1, count, ...rest) => ask(rest[0], ['EVALSHA', sha1, String(count), ...rest]),
+    eval: (source, count, ...rest) => ask(rest[0], ['EVAL', source, String(count), ...rest]),
+    connect: async () => {},
+    on: () => {},
+    scan: (...args: unknown[]) => ask(undefined, ['SCAN', ...args.map(String)]),
+    unlink: (key: string) => ask(key, ['UNLINK', key]),
+  }
+  if (sendCommand) return client
+  const nodes = () => {
+    throw new StoreError(
+      'RedisStore: resetAll over a cluster: expected the client itself, like new RedisStore({ client })',
+    )
+  }
+  return Object.assign(client, { nodes })
+}

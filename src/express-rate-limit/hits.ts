@@ -1,0 +1,25 @@
+import type { Verdict } from '../decision.js'
+import type { Limit } from '../limit.js'
+import type { Charge } from '../store.js'
+import type { Client } from './store.js'
+
+/** Never reached, so that a store which only counts never refuses. */
+const ENDLESS = Number.MAX_SAFE_INTEGER
+
+/** Its own room in a store, whoever else counts there. */
+export const HITS_LIMITER = 'erl'
+export const HITS_LIMIT = 'hits'
+
+/** The fixed window by which a store of ours counts hits as express-rate-limit wants them: all, the refused ones too. */
+export function hitsWindow(windowMs: number): Limit {
+  return Object.freeze({ name: HITS_LIMIT, quota: ENDLESS, windowMs, burst: ENDLESS, algorithm: 'fixed-window' })
+}
+
+export function hitsCharge(key: string, limit: Limit): Charge {
+  return { key, limit, limiter: HITS_LIMITER }
+}
+
+/** How many hits a verdict under such a window stands for. */
+export function hitsOf({ remaining, resetAfterMs }: Verdict, nowMs: number): Client {
+  return { totalHits: ENDLESS - remaining, resetTime: new Date(nowMs + resetAfterMs) }
+}

@@ -1,0 +1,31 @@
+export type { SendCommand, SendCommandCluster } from './command-client.js'
+export { ipKeyGenerator } from './ip-key.js'
+export { MemoryStore, type MemoryStoreOptions } from './memory-store.js'
+export { rateLimit, rateLimit as default } from './middleware.js'
+export type {
+  AugmentedRequest,
+  DraftHeadersVersion,
+  Logger,
+  LoggerFn,
+  Options,
+  RateLimitExceededEventHandler,
+  RateLimitInfo,
+  RateLimitReachedEventHandler,
+  RateLimitRequestHandler,
+  ValueDeterminingMiddleware,
+} from './options.js'
+export { RedisStore, type RedisStoreOptions } from './redis-store.js'
+export type {
+  Client,
+  ClientRateLimitInfo,
+  IncrementCallback,
+  IncrementResponse,
+  LegacyStore,
+  Store,
+} from './store.js'
+export type { EnabledValidations, Validations } from './validation.js'
+
+export const SECOND = 1000
+export const MINUTE = 60 * SECOND
+export const HOUR = 60 * MINUTE
+export const DAY = 24 * HOUR

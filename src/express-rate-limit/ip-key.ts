@@ -1,0 +1,31 @@
+import { PolicyError, shown } from '../errors.js'
+import { formatIPv6, isIPv4, maskIPv6, readIPv6 } from '../http/address.js'
+
+const MAPPED = '::ffff:'
+
+/**
+ * The key that stands for an address: an IPv4 address itself; of an IPv6 address the network of its first `ipv6Subnet` bits
+ * (default 56; false: the address as it is), in its shortest form, like `2001:db8:0:ff00::/56`.
+ *
+ * An IPv4 address in IPv6 clothing (`::ffff:1.2.3.4`, `::ffff:102:304`, `::1.2.3.4`) is that IPv4 address. What is no address is
+ * its own key. For a `keyGenerator` that falls back on the address: `req => req.user?.id ?? ipKeyGenerator(req.ip)`. Throws
+ * `PolicyError` for a subnet that is none.
+ */
+export function ipKeyGenerator(ip: string, ipv6Subnet: number | false = 56): string {
+  // The key of a request without an address is left to whoever counts it.
+  if (typeof ip !== 'string' || isIPv4(ip)) return ip
+  if (ip.startsWith(MAPPED) && isIPv4(ip, MAPPED.length)) return ip.slice(MAPPED.length)
+  const zone = ip.indexOf('%')
+  const groups = readIPv6(zone < 0 ? ip : ip.slice(0, zone))
+  if (groups === undefined) return ip
+  const [a, b, c, d, e, mark, high, low] = groups
+  const mapped = mark === 0xffff
+  // The range of compatible addresses has `::1` in it and others that carry no IPv4 address: only the notation tells.
+  const carries = (a | b | c | d | e) === 0 && (mapped || (mark === 0 && ip.includes('.')))
+  if (carries) return `${high >> 8}.${high & 255}.${low >> 8}.${low & 255}`
+  if (!ipv6Subnet) return ip
+  if (!(Number.isInteger(ipv6Subnet) && ipv6Subnet >= 1 && ipv6Subnet <= 128)) {
+    throw new PolicyError(`ipv6Subnet ${shown(ipv6Subnet)}: expected an integer from 1 to 128, like 56, or false`)
+  }
+  return `${formatIPv6(maskIPv6(groups, ipv6Subnet))}/${ipv6Subnet}`
+}

@@ -1,0 +1,81 @@
+import type { Limit } from '../limit.js'
+import type { Charge } from '../store.js'
+import { MemoryStore as CoreMemoryStore } from '../stores/memory.js'
+import { hitsCharge, hitsOf, hitsWindow } from './hits.js'
+import type { Options } from './options.js'
+import type { Client, ClientRateLimitInfo, Store } from './store.js'
+
+export interface MemoryStoreOptions {
+  /**
+   * Most keys held; integer ≥ 1. Default: as many as come, as with express-rate-limit. When full, the key whose window ends
+   * soonest of a few goes first.
+   */
+  maxKeys?: number
+}
+
+/** Counts hits in this process. Also a store for express-rate-limit itself. */
+export class MemoryStore implements Store {
+  /** No other instance can count the same keys. */
+  readonly localKeys = true
+  /** Of the limiter that uses it; 60 000 ms until it is told. */
+  windowMs = 60_000
+  readonly #core: CoreMemoryStore
+  #limit = hitsWindow(this.windowMs)
+
+  constructor(options?: MemoryStoreOptions) {
+    this.#core = new CoreMemoryStore({ maxKeys: options?.maxKeys ?? Number.MAX_SAFE_INTEGER })
+  }
+
+  init(options: Pick<Options, 'windowMs'>): void {
+    this.windowMs = options.windowMs
+    this.#limit = hitsWindow(options.windowMs)
+  }
+
+  async increment(key: string): Promise<ClientRateLimitInfo> {
+    return this.#increment(key)
+  }
+
+  /** Gives one hit back: never below 0, and a key that is not counted stays so. */
+  async decrement(key: string): Promise<void> {
+    this.#core.refund([this.#charge(key)], 1)
+  }
+
+  async get(key: string): Promise<ClientRateLimitInfo | undefined> {
+    const [verdict] = this.#core.peek([this.#charge(key)], 0)
+    return verdict.resetAfterMs > 0 ? hitsOf(verdict, this.#core.decidedAt) : undefined
+  }
+
+  async resetKey(key: string): Promise<void> {
+    this.#core.reset([this.#charge(key)])
+  }
+
+  async resetAll(): Promise<void> {
+    this.#core.close()
+  }
+
+  /** Forgets everything and stops its timer. */
+  shutdown(): void {
+    this.#core.close()
+  }
+
+  #increment(key: string): Client {
+    const [verdict] = this.#core.consume([this.#charge(key)], 1)
+    return hitsOf(verdict, this.#core.decidedAt)
+  }
+
+  #charge(key: string, limit: Limit = this.#limit): Charge {
+    return hitsCharge(key, limit)
+  }
+
+  /** What `increment` resolves with, at once; undefined for a store whose `increment` is not this class's own. */
+  static countNow(store: Store, key: string): Client | undefined {
+    return store.increment === OWN_INCREMENT ? (store as MemoryStore).#increment(key) : undefined
+  }
+
+  /** The store behind it, on which other algorithms count. */
+  static coreOf(store: object): CoreMemoryStore | undefined {
+    return #core in store ? (store as MemoryStore).#core : undefined
+  }
+}
+
+const OWN_INCREMENT = MemoryStore.prototype.increment

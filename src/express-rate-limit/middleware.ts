@@ -1,0 +1,187 @@
+import type { NextFunction, Request, Response } from 'express'
+import { leaveOnRequest } from '../adapters/express-request.js'
+import { after, type Eventual, isPromise } from '../http/eventual.js'
+import { stays } from '../http/exchange.js'
+import { type Configuration, configurationOf, optionsOf, skipNone } from './configuration.js'
+import type { Count, Counting } from './count.js'
+import { resetSeconds, setDraft6Headers, setDraft7Headers, setDraft8Headers, setLegacyHeaders } from './headers.js'
+import { HitCounting } from './hit-counting.js'
+import type { Options, RateLimitInfo, RateLimitRequestHandler } from './options.js'
+import { Outcome } from './outcome.js'
+import { PolicyCounting, wantsPolicy } from './policy-counting.js'
+import type { Store } from './store.js'
+
+const DONE = Promise.resolve()
+
+/**
+ * Middleware for Express 4 and 5, called and behaving like that of express-rate-limit 8. Options that seem wrong are logged; throws
+ * `TypeError` for a store or a logger that is none, and `PolicyError` for an `algorithm` or `policy` that means nothing.
+ */
+export function rateLimit(passedOptions?: Partial<Options>): RateLimitRequestHandler {
+  const passed = passedOptions ?? {}
+  const config = configurationOf(passed)
+  const { store, validations } = config
+  validations.creationStack(store)
+  validations.unsharedStore(store)
+  if (passed.store === undefined && passed.policy === undefined) validations.windowMs(config.windowMs)
+  const options = optionsOf(config)
+  initialize(store as Store, options, config)
+  const counting = wantsPolicy(config) ? new PolicyCounting(config, passed) : new HitCounting(config)
+  const limiter = new Limiter(config, options, counting)
+  const middleware = (request: Request, response: Response, next: NextFunction): Promise<void> => {
+    try {
+      const done = limiter.handle(request, response, next)
+      return isPromise(done) ? Promise.resolve(done).catch(next) : DONE
+    } catch (error) {
+      next(error)
+      return DONE
+    }
+  }
+  return Object.assign(middleware, {
+    resetKey: (key: string) => counting.resetKey(key) as void,
+    getKey: (key: string) => {
+      if (counting.getKey !== undefined) return counting.getKey(key)
+      throw new Error('The current store does not support the get/getKey method')
+    },
+  })
+}
+
+/** Nothing waits for a store to be ready: requests may come before. */
+function initialize(store: Store, options: Options, { logger }: Configuration): void {
+  if (typeof store.init !== 'function') return
+  try {
+    const ready = store.init(options)
+    const fail = (error: unknown) =>
+      logger.error(error, 'spillway/express-rate-limit: async error during store initialization.')
+    if (isPromise(ready)) ready.then(undefined, fail)
+  } catch (error) {
+    logger.error(error, 'spillway/express-rate-limit: error during store initialization.')
+  }
+}
+
+const FAILED = Symbol('the store failed')
+
+/** One limiter. Whatever answers at once is not waited for: a promise more costs a request as much as counting it. */
+class Limiter {
+  readonly #settles: boolean
+
+  constructor(
+    readonly config: Configuration,
+    readonly options: Options,
+    readonly counting: Counting,
+  ) {
+    this.#settles = config.skipFailedRequests || config.skipSuccessfulRequests
+  }
+
+  handle(request: Request, response: Response, next: NextFunction): Eventual<void> {
+    const { skip } = this.config
+    const outcome = this.#settles ? new Outcome(this.config, request, response) : undefined
+    if (skip === skipNone) return this.#count(outcome, request, response, next)
+    return after(skip(request, response), skipped => {
+      if (skipped) next()
+      else return this.#count(outcome, request, response, next)
+    })
+  }
+
+  #count(outcome: Outcome | undefined, request: Request, response: Response, next: NextFunction): Eventual<void> {
+    return after(this.config.keyGenerator(request, response), key =>
+      after(this.#ask(key, request, response), count => {
+        if (count === FAILED) next()
+        else return this.#limit(key, count, outcome, request, response, next)
+      }),
+    )
+  }
+
+  #ask(key: string, request: Request, response: Response): Eventual<Count | typeof FAILED> {
+    try {
+      const count = this.counting.count(key, request, response)
+      return isPromise(count) ? count.then(undefined, error => this.#failed(error)) : count
+    } catch (error) {
+      return this.#failed(error)
+    }
+  }
+
+  #failed(error: unknown): typeof FAILED {
+    const { passOnStoreError, logger } = this.config
+    if (!passOnStoreError) throw error
+    logger.error(error, 'spillway/express-rate-limit: error from store, allowing request without rate-limiting.')
+    return FAILED
+  }
+
+  #limit(
+    key: string,
+    count: Count,
+    outcome: Outcome | undefined,
+    request: Request,
+    response: Response,
+    next: NextFunction,
+  ): Eventual<void> {
+    const { validations, limit } = this.config
+    validations.positiveHits(count.totalHits)
+    validations.singleCount(request, this.config.store, key)
+    const known = count.limit ?? (typeof limit === 'function' ? limit(request, response) : limit)
+    return after(known, limit => {
+      validations.limit(limit)
+      const info = infoOf(limit, count, key)
+      leaveOnRequest(request, this.config.requestPropertyName, info)
+      return after(this.#tell(info, count, request, response), () => {
+        outcome?.settle(count.resetTime, () => count.giveBack())
+        if (count.totalHits > limit) return this.#refuse(info, count, request, response, next)
+        if (count.delayMs) return this.#delay(count, count.delayMs, response, next)
+        next()
+      })
+    })
+  }
+
+  #tell(info: RateLimitInfo, { windowMs }: Count, request: Request, response: Response): Eventual<void> {
+    const { legacyHeaders, standardHeaders, validations, identifier } = this.config
+    if (response.headersSent) return
+    if (legacyHeaders) setLegacyHeaders(response, info)
+    if (!standardHeaders) return
+    if (standardHeaders === 'draft-6') return setDraft6Headers(response, info, windowMs)
+    if (standardHeaders !== 'draft-7' && standardHeaders !== 'draft-8') {
+      return validations.headersDraftVersion(standardHeaders)
+    }
+    if (standardHeaders === 'draft-7') {
+      validations.headersResetTime(info.resetTime)
+      return setDraft7Headers(response, info, windowMs)
+    }
+    const named = typeof identifier === 'function' ? identifier(request, response) : identifier
+    return after(named, name => {
+      validations.headersResetTime(info.resetTime)
+      if (!response.headersSent) setDraft8Headers(response, info, windowMs, name)
+    })
+  }
+
+  #refuse(
+    info: RateLimitInfo,
+    { windowMs }: Count,
+    request: Request,
+    response: Response,
+    next: NextFunction,
+  ): Eventual<void> {
+    const { legacyHeaders, standardHeaders, retryAfter, handler } = this.config
+    if (!legacyHeaders && !standardHeaders) return handler(request, response, next, this.options)
+    const asked = typeof retryAfter === 'function' ? retryAfter(request, response) : retryAfter
+    return after(asked, seconds => {
+      if (!response.headersSent) {
+        response.setHeader('Retry-After', (seconds ?? resetSeconds(info, windowMs)).toString())
+      }
+      return handler(request, response, next, this.options)
+    })
+  }
+
+  /** Under a leaky bucket: holds the request back until its turn; a client that goes meanwhile gives its place back. */
+  async #delay(count: Count, delayMs: number, response: Response, next: NextFunction): Promise<void> {
+    if (await stays(response, delayMs)) next()
+    else await count.giveBack()
+  }
+}
+
+const CURRENT = { configurable: false, enumerable: false, value: 0 }
+
+function infoOf(limit: number, { totalHits, resetTime }: Count, key: string): RateLimitInfo {
+  const info = { limit, used: totalHits, remaining: Math.max(limit - totalHits, 0), resetTime, key }
+  CURRENT.value = totalHits
+  return Object.defineProperty(info, 'current', CURRENT)
+}

@@ -1,0 +1,103 @@
+import type { NextFunction, Request, RequestHandler, Response } from 'express'
+import type { AlgorithmName, PolicyInput } from '../limit.js'
+import type { Store as SpillwayStore } from '../store.js'
+import type { ClientRateLimitInfo, LegacyStore, Store } from './store.js'
+import type { EnabledValidations } from './validation.js'
+
+/** Gives a value for a request, at once or later. */
+export type ValueDeterminingMiddleware<T> = (request: Request, response: Response) => T | Promise<T>
+
+/** Answers a refused request. */
+export type RateLimitExceededEventHandler = (
+  request: Request,
+  response: Response,
+  next: NextFunction,
+  optionsUsed: Options,
+) => void
+
+/** As express-rate-limit had it for `onLimitReached`, which is gone. */
+export type RateLimitReachedEventHandler = (request: Request, response: Response, optionsUsed: Options) => void
+
+export type LoggerFn = (error: unknown, message?: string) => void
+
+export interface Logger {
+  error: LoggerFn
+  warn: LoggerFn
+}
+
+export type DraftHeadersVersion = 'draft-6' | 'draft-7' | 'draft-8'
+
+/** The options of express-rate-limit 8, with their names, defaults and meaning; `algorithm` and `policy` are ours. */
+export type Options = {
+  /** Length of the window in ms; default 60 000. It starts at a key's first request. */
+  windowMs: number
+  /** Requests allowed in a window; default 5. 0 refuses all. */
+  limit: number | ValueDeterminingMiddleware<number>
+  /** Body of a refusal: text, an object (sent as JSON), or a function that gives one of them. */
+  // biome-ignore lint/suspicious/noExplicitAny: as express-rate-limit declares it
+  message: any | ValueDeterminingMiddleware<any>
+  /** Status of a refusal; default 429. */
+  statusCode: number
+  /** Default true: `X-RateLimit-Limit`, `-Remaining` and `-Reset`. */
+  legacyHeaders: boolean
+  /** Default false. true is 'draft-6'. */
+  standardHeaders: boolean | DraftHeadersVersion
+  /** The limit's name in headers of draft 8; default `{limit}-in-{window}`, like `5-in-1min`. */
+  identifier: string | ValueDeterminingMiddleware<string>
+  /** What `Retry-After` says, in seconds; default: the time to the end of the window. Changes nothing else. */
+  retryAfter?: number | ValueDeterminingMiddleware<number>
+  /** Where a request carries its `RateLimitInfo`; default 'rateLimit'. */
+  requestPropertyName: string
+  /** Default false. true: a request that failed is given back once its outcome is known. */
+  skipFailedRequests: boolean
+  /** Default false. true: a request that succeeded is given back once its outcome is known. */
+  skipSuccessfulRequests: boolean
+  /** Who is asking; default: the client's address by `ipKeyGenerator`. */
+  keyGenerator: ValueDeterminingMiddleware<string>
+  /** Bits of an IPv6 address that make a client: 32 to 64, default 56; false: all of them. */
+  ipv6Subnet: number | ValueDeterminingMiddleware<number> | false
+  /** Answers a refused request; default: with `statusCode` and `message`. */
+  handler: RateLimitExceededEventHandler
+  /** true: this request is not counted. */
+  skip: ValueDeterminingMiddleware<boolean>
+  /** What the two `skip…Requests` call a success; default: a status below 400. */
+  requestWasSuccessful: ValueDeterminingMiddleware<boolean>
+  /** Default: a `MemoryStore` of its own. Stores of express-rate-limit and of spillway. */
+  store: Store | LegacyStore | SpillwayStore
+  /** Default true: all checks, each once. false, or a record of checks by name, leaves them out. */
+  validate: boolean | EnabledValidations
+  /** Old name of `legacyHeaders`. */
+  headers?: boolean
+  /** Old name of `limit`. */
+  max?: number | ValueDeterminingMiddleware<number>
+  /** What a failing store does to a request. Default false: its error goes to `next`; true: the request passes. */
+  passOnStoreError: boolean
+  /** Default: the console. */
+  logger: Logger
+  /**
+   * Counts by another algorithm than express-rate-limit's fixed window, like 'sliding-window' or 'token-bucket'. Refused requests
+   * then spend nothing. Wants a store of spillway, or one of this module.
+   */
+  algorithm?: AlgorithmName
+  /** In place of `limit`, `windowMs` and `algorithm`: '10/1s; 1000/1h token-bucket', or a function that gives one. */
+  policy?: PolicyInput | ValueDeterminingMiddleware<PolicyInput>
+}
+
+/** What a request carries after a limiter. Has `current` as well, the old name of `used`. */
+export type RateLimitInfo = {
+  limit: number
+  /** More than `limit` for a refused request. */
+  used: number
+  remaining: number
+  resetTime: Date | undefined
+  key: string
+}
+
+export type AugmentedRequest = Request & { [key: string]: RateLimitInfo }
+
+export type RateLimitRequestHandler = RequestHandler & {
+  /** Forgets what a key has spent. */
+  resetKey: (key: string) => void
+  /** What is known of a key. Throws if the store cannot tell. */
+  getKey: (key: string) => Promise<ClientRateLimitInfo | undefined> | ClientRateLimitInfo | undefined
+}

@@ -1,0 +1,113 @@
+import type { Request, Response } from 'express'
+import type { Decision } from '../decision.js'
+import { PolicyError, StoreError } from '../errors.js'
+import { after, type Eventual } from '../http/eventual.js'
+import { type Rule, Rules } from '../http/rules.js'
+import type { LimitOptions, PolicyInput } from '../limit.js'
+import type { RateLimiter } from '../limiter.js'
+import type { Configuration } from './configuration.js'
+import type { Count, Counting } from './count.js'
+import { MemoryStore } from './memory-store.js'
+import type { Options } from './options.js'
+import { RedisStore } from './redis-store.js'
+import type { ClientRateLimitInfo } from './store.js'
+
+/** True for options that express-rate-limit does not know: then one of our limiters decides. */
+export function wantsPolicy({ algorithm, policy, store }: Configuration): boolean {
+  return policy !== undefined || (algorithm !== undefined && algorithm !== 'fixed-window') || 'consume' in store
+}
+
+/** Decides by a `RateLimiter`: any algorithm, several limits, refused requests spend nothing. */
+export class PolicyCounting implements Counting {
+  readonly #rules: Rules
+  /** The rule for all requests; undefined if they have several. */
+  readonly #rule: Rule | undefined
+  readonly #policy: PolicyInput | ((request: Request, response: Response) => Eventual<PolicyInput>)
+  #storeError: Error | undefined
+
+  /** Throws `PolicyError` for a policy that means nothing, or that the store cannot count. */
+  constructor(config: Configuration, passed: Partial<Options>) {
+    this.#policy = policyOf(config, passed)
+    const given = config.store
+    const store = MemoryStore.coreOf(given) ?? RedisStore.coreOf(given) ?? given
+    const observer = { storeFailed: (error: Error) => (this.#storeError = error) }
+    this.#rules = new Rules({ store, onStoreFailure: 'open', observer }, [])
+    this.#rule = typeof this.#policy === 'function' ? undefined : this.#rules.rule(this.#policy)
+  }
+
+  count(key: string, request: Request, response: Response): Eventual<Count> {
+    if (this.#rule !== undefined) return this.#decide(this.#rule.limiter, key)
+    const policy = this.#policy as (request: Request, response: Response) => Eventual<PolicyInput>
+    return after(policy(request, response), policy => this.#decide(this.#rules.rule(policy).limiter, key))
+  }
+
+  async resetKey(key: string): Promise<void> {
+    await this.#onlyLimiter('resetKey').reset(key)
+  }
+
+  async getKey(key: string): Promise<ClientRateLimitInfo | undefined> {
+    const decision = await this.#onlyLimiter('getKey').peek(key, 0)
+    if (decision.degraded) throw this.#failure()
+    const { totalHits, resetTime } = new PolicyCount(decision, () => {})
+    return totalHits === 0 ? undefined : { totalHits, resetTime }
+  }
+
+  async #decide(limiter: RateLimiter, key: string): Promise<Count> {
+    // A store of hits takes any key for a text; a limiter insists on one.
+    const decision = await limiter.consume(String(key))
+    if (decision.degraded) throw this.#failure()
+    return new PolicyCount(decision, () => limiter.settle(decision, 0))
+  }
+
+  #onlyLimiter(method: string): RateLimiter {
+    if (this.#rule !== undefined) return this.#rule.limiter
+    throw new PolicyError(
+      `${method}: the policy is a function and its limits differ: expected one policy for all requests`,
+    )
+  }
+
+  #failure(): Error {
+    return this.#storeError ?? new StoreError('the store failed')
+  }
+}
+
+/** A decision in the terms of express-rate-limit. */
+class PolicyCount implements Count {
+  readonly limit: number
+  readonly totalHits: number
+  readonly resetTime: Date
+  readonly windowMs: number
+  readonly delayMs: number
+
+  constructor(
+    { limit, allowed, remaining, retryAfterMs, resetAfterMs, delayMs }: Decision,
+    readonly giveBack: () => Promise<void> | void,
+  ) {
+    const waitMs = allowed ? resetAfterMs : retryAfterMs
+    this.limit = limit.quota
+    // A refused request is told to be one too many, though it spent nothing: handlers compare `used` with `limit`.
+    this.totalHits = allowed ? Math.max(0, limit.quota - remaining) : limit.quota + 1
+    this.resetTime = new Date(Date.now() + (Number.isFinite(waitMs) ? waitMs : limit.windowMs))
+    this.windowMs = limit.windowMs
+    this.delayMs = delayMs
+  }
+}
+
+function policyOf(
+  { algorithm = 'fixed-window', limit, windowMs, policy }: Configuration,
+  passed: Partial<Options>,
+): Options['policy'] & {} {
+  if (policy === undefined) {
+    if (typeof limit !== 'function') return { quota: limit, window: windowMs, algorithm }
+    // Counts belong to the name: one that does not speak of the quota keeps them when the quota changes.
+    const limitOf = (quota: number): LimitOptions => ({ quota, window: windowMs, algorithm, name: 'limit' })
+    return (request, response) => Promise.resolve(limit(request, response)).then(limitOf)
+  }
+  for (const name of ['limit', 'max', 'windowMs', 'algorithm'] as const) {
+    if (passed[name] === undefined) continue
+    throw new PolicyError(
+      `rateLimit: given both policy and ${name}, expected one of them: policy has all three, like "100/1m fixed-window"`,
+    )
+  }
+  return policy
+}

@@ -1,0 +1,121 @@
+import { type Duration, parseOption } from '../duration.js'
+import { PolicyError, StoreError, shown } from '../errors.js'
+import { GuardedStore } from '../guarded-store.js'
+import type { RedisClient } from '../redis/client.js'
+import { keySegment } from '../redis/keys.js'
+import { literal, unlinkAll } from '../redis/unlink-all.js'
+import type { Charge } from '../store.js'
+import { RedisStore as CoreRedisStore } from '../stores/redis.js'
+import { commandClient, type SendCommand, type SendCommandCluster } from './command-client.js'
+import { HITS_LIMIT, HITS_LIMITER, hitsCharge, hitsOf, hitsWindow } from './hits.js'
+import type { Options } from './options.js'
+import type { ClientRateLimitInfo, Store } from './store.js'
+
+export interface RedisStoreOptions {
+  /** A client of ioredis or node-redis, single or cluster. It stays yours. Either this, or one of the two functions. */
+  client?: RedisClient
+  /** As `rate-limit-redis` has it. Better give the client, which can tell when it is not connected. */
+  sendCommand?: SendCommand
+  sendCommandCluster?: SendCommandCluster
+  /** What keys begin with; default 'rl:'. Limiters that shall not share their counts need different ones. */
+  prefix?: string
+  /** Default 1 s: a server that has not answered by then has failed for this request. */
+  deadline?: Duration
+}
+
+const OPTIONS = ['client', 'sendCommand', 'sendCommandCluster', 'prefix', 'deadline']
+
+/**
+ * Counts hits in Redis, for all processes together, by the server's clock. Also a store for express-rate-limit itself. Requests of
+ * one turn of the event loop share a script call; every key has a lifetime.
+ *
+ * While Redis fails, methods reject with `StoreError`: within the deadline, and at once when it is known to fail. Throws
+ * `PolicyError` for options that mean nothing.
+ */
+export class RedisStore implements Store {
+  /** Other instances count the same keys. */
+  readonly localKeys = false
+  readonly prefix: string
+  /** Of the limiter that uses it; 60 000 ms until it is told. */
+  windowMs = 60_000
+  readonly #client: RedisClient
+  readonly #core: CoreRedisStore
+  readonly #guarded: GuardedStore
+  #limit = hitsWindow(this.windowMs)
+
+  constructor(client: RedisClient, options?: Omit<RedisStoreOptions, 'client'>)
+  constructor(options: RedisStoreOptions)
+  constructor(given: RedisClient | RedisStoreOptions, more?: RedisStoreOptions) {
+    const options = optionsOf(given, more)
+    const { client, sendCommand, sendCommandCluster, prefix = 'rl:', deadline = 1000 } = options
+    if (typeof prefix !== 'string' || prefix.replace(/:$/, '') === '') {
+      throw new PolicyError(`RedisStore: prefix ${shown(prefix)}: expected a text that is not empty, like "rl:"`)
+    }
+    this.prefix = prefix
+    this.#client = client ?? commandClient(sendCommand, sendCommandCluster)
+    this.#core = new CoreRedisStore(this.#client, { prefix: corePrefix(prefix) })
+    this.#guarded = new GuardedStore(this.#core, parseOption(deadline, 'RedisStore: deadline'), undefined)
+  }
+
+  init(options: Pick<Options, 'windowMs'>): void {
+    const windowMs = parseOption(options.windowMs, 'RedisStore: windowMs')
+    this.windowMs = windowMs
+    this.#limit = hitsWindow(windowMs)
+  }
+
+  async increment(key: string): Promise<ClientRateLimitInfo> {
+    const [verdict] = await this.#guarded.decide('consume', [this.#charge(key)], 1)
+    return hitsOf(verdict, Date.now())
+  }
+
+  /** Gives one hit back: never below 0, and a key that is not counted stays so. */
+  async decrement(key: string): Promise<void> {
+    await this.#guarded.act(store => store.refund([this.#charge(key)], 1))
+  }
+
+  async get(key: string): Promise<ClientRateLimitInfo | undefined> {
+    const [verdict] = await this.#guarded.decide('peek', [this.#charge(key)], 0)
+    return verdict.resetAfterMs > 0 ? hitsOf(verdict, Date.now()) : undefined
+  }
+
+  async resetKey(key: string): Promise<void> {
+    await this.#guarded.act(store => store.reset([this.#charge(key)]))
+  }
+
+  /** Forgets all keys of this prefix: a walk through the server, which takes as long as the database is large. */
+  async resetAll(): Promise<void> {
+    const pattern = `${literal(keySegment(corePrefix(this.prefix)))}:*:${HITS_LIMITER}:${HITS_LIMIT}:*`
+    try {
+      await unlinkAll(this.#client, pattern)
+    } catch (cause) {
+      throw new StoreError(`Redis failed to forget all keys: ${(cause as Error).message}`, { cause })
+    }
+  }
+
+  #charge(key: string): Charge {
+    return hitsCharge(String(key), this.#limit)
+  }
+
+  /** The store behind it, on which other algorithms count. */
+  static coreOf(store: object): CoreRedisStore | undefined {
+    return #core in store ? store.#core : undefined
+  }
+}
+
+/** A client, or options which have one: told apart by what only options have. */
+function optionsOf(given: RedisClient | RedisStoreOptions, more: RedisStoreOptions = {}): RedisStoreOptions {
+  const isObject = typeof given === 'object' && given !== null
+  const isOptions = isObject && Object.keys(given).every(name => OPTIONS.includes(name))
+  const options: RedisStoreOptions = isOptions ? given : { ...more, client: given }
+  if ('resetExpiryOnChange' in given || 'resetExpiryOnChange' in more) {
+    throw new PolicyError(
+      'RedisStore: resetExpiryOnChange: a window ends when it ends, as with rate-limit-redis since version 6: expected options without it',
+    )
+  }
+  return options
+}
+
+/** The usual colon at the end stands in every key anyway; a prefix without it must not meet one with it. */
+function corePrefix(prefix: string): string {
+  return prefix.endsWith(':') ? prefix.slice(0, -1) : `${prefix}#`
+}

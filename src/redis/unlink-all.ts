@@ -1,0 +1,70 @@
+import { StoreError } from '../errors.js'
+import type { RedisClient } from './client.js'
+import { type IoredisLike, isIoredis } from './ioredis.js'
+import { isNodeRedis, type NodeRedisLike } from './node-redis.js'
+
+const A_STEP = 1000
+
+/** One step of a walk through the keys of one server. */
+type Step = (cursor: string) => Promise<{ cursor: string; keys: readonly string[] }>
+
+interface IoredisKeys extends IoredisLike {
+  readonly options?: { readonly keyPrefix?: string }
+  nodes?(role: 'master'): IoredisKeys[]
+  scan(cursor: string, match: 'MATCH', pattern: string, count: 'COUNT', step: number): Promise<[string, string[]]>
+  unlink(key: string): Promise<unknown>
+}
+
+interface NodeRedisKeys extends NodeRedisLike {
+  readonly masters?: readonly unknown[]
+  nodeClient?(master: unknown): Promise<NodeRedisKeys> | NodeRedisKeys
+  scan(cursor: string, options: { MATCH: string; COUNT: number }): Promise<{ cursor: unknown; keys: string[] }>
+  unlink(key: string): Promise<unknown>
+}
+
+/**
+ * Removes all keys that fit a pattern, on every server of a cluster: a walk that takes as long as the database is large, a step at
+ * a time. For what a person asks for, never for a decision. Keys that are written meanwhile may stay.
+ */
+export async function unlinkAll(client: RedisClient, pattern: string): Promise<void> {
+  if (isIoredis(client)) return unlinkByIoredis(client as IoredisKeys, pattern)
+  if (isNodeRedis(client)) return unlinkByNodeRedis(client as NodeRedisKeys, pattern)
+  throw new StoreError('the client cannot walk through the keys of its server')
+}
+
+async function unlinkByIoredis(client: IoredisKeys, pattern: string): Promise<void> {
+  // Put before keys that are asked for, but not before patterns, nor taken off from keys that are found.
+  const ahead = client.options?.keyPrefix ?? ''
+  for (const node of client.isCluster ? client.nodes!('master') : [client]) {
+    const step: Step = async cursor => {
+      const [next, keys] = await node.scan(cursor, 'MATCH', literal(ahead) + pattern, 'COUNT', A_STEP)
+      return { cursor: next, keys }
+    }
+    await walk(step, key => client.unlink(key.slice(ahead.length)))
+  }
+}
+
+async function unlinkByNodeRedis(client: NodeRedisKeys, pattern: string): Promise<void> {
+  const nodes = client.masters ? await Promise.all(client.masters.map(master => client.nodeClient!(master))) : [client]
+  for (const node of nodes) {
+    const step: Step = async cursor => {
+      const reply = await node.scan(cursor, { MATCH: pattern, COUNT: A_STEP })
+      return { cursor: String(reply.cursor), keys: reply.keys }
+    }
+    await walk(step, key => client.unlink(key))
+  }
+}
+
+async function walk(step: Step, unlink: (key: string) => Promise<unknown>): Promise<void> {
+  let cursor = '0'
+  do {
+    const found = await step(cursor)
+    cursor = found.cursor
+    await Promise.all(found.keys.map(unlink))
+  } while (cursor !== '0')
+}
+
+/** A text as a pattern that fits it alone. */
+export function literal(text: string): string {
+  return text.replace(/[\\*?[\]^-]/g, '\\$&')
+}
