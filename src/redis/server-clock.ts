@@ -23,7 +23,12 @@ export class ServerClock {
     return this.#offsetMs === undefined ? undefined : Math.ceil(performance.now() + this.#offsetMs + ms)
   }
 
-  /** The server's clock was set forward: what was learnt is worth nothing. */
+  /** The moment of `performance.now()` at which it shows `serverMs`, or a little after; undefined before the first answer. */
+  momentOf(serverMs: number): number | undefined {
+    return this.#offsetMs === undefined ? undefined : serverMs - this.#offsetMs
+  }
+
+  /** The server's clock was set: what was learnt is worth nothing. */
   forget(): void {
     this.#offsetMs = undefined
   }

@@ -6,6 +6,9 @@ import { runScript } from '../redis/run-script.js'
 import type { Script } from '../redis/script.js'
 import { forgetSent } from '../redis/scripts.js'
 
+/** Who asks again within so long need not have it forgotten in between. */
+const QUIET_MS = 20
+
 /**
  * The scripts of one shared object, as one sender runs them. What fails rejects with `StoreError`, whose `cause` is the client's
  * error; how long a client tries is its own affair.
@@ -16,13 +19,19 @@ export class Commands {
   readonly #sentKey: string
   /** Numbers of what is not answered yet, in the order of asking. */
   readonly #inFlight = new Set<number>()
+  readonly #forgets: boolean
+  #quiet: ReturnType<typeof setTimeout> | undefined
   #next = 1
 
-  /** `subject` names the object in errors, like `Semaphore "jobs"`; `keyBase` begins its keys. */
-  constructor(client: RedisClient, subject: string, keyBase: string) {
+  /**
+   * `subject` names the object in errors, like `Semaphore "jobs"`; `keyBase` begins its keys. What was sent is remembered in Redis
+   * for a minute; `forgets`: no longer than it may come again, so that no key is left behind.
+   */
+  constructor(client: RedisClient, subject: string, keyBase: string, { forgets = false } = {}) {
     this.#port = portOf(client, subject)
     this.#subject = subject
     this.#sentKey = `${keyBase}:sent:${randomBytes(9).toString('base64url')}`
+    this.#forgets = forgets
   }
 
   /**
@@ -37,15 +46,15 @@ export class Commands {
       return await this.run(script, [...keys, this.#sentKey], [String(number), String(floor), ...args])
     } finally {
       this.#inFlight.delete(number)
+      if (this.#forgets) this.#forgetSoon()
     }
   }
 
-  /**
-   * Forgets at once what was sent, if all of it has been answered; else it is forgotten in a minute. For objects that should
-   * leave no key behind.
-   */
-  async forget(): Promise<void> {
-    if (this.#inFlight.size === 0) await this.run(forgetSent, [this.#sentKey], [])
+  /** Forgets at once what was sent, if that is its way and nothing is in flight. */
+  async close(): Promise<void> {
+    if (this.#quiet === undefined) return
+    clearTimeout(this.#quiet)
+    await this.#forget()
   }
 
   /** Runs a script that may as well run twice. */
@@ -55,5 +64,17 @@ export class Commands {
     } catch (cause) {
       throw new StoreError(`${this.#subject}: Redis failed: ${(cause as Error)?.message}`, { cause })
     }
+  }
+
+  /** What has been answered cannot come again. */
+  #forgetSoon(): void {
+    clearTimeout(this.#quiet)
+    this.#quiet = setTimeout(() => this.#forget(), QUIET_MS)
+    this.#quiet.unref()
+  }
+
+  async #forget(): Promise<void> {
+    this.#quiet = undefined
+    if (this.#inFlight.size === 0) await this.run(forgetSent, [this.#sentKey], []).catch(() => {})
   }
 }

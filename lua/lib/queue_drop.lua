@@ -1,0 +1,11 @@
+-- @include queue_record
+--[[ Removes a message that waits. False, and nothing done, if it does not wait but is being delivered. ]]
+local function queue_drop(keys, id, text)
+  local record = queue_record(text)
+  local attempt = redis.call('HGET', keys.tries, id)
+  if redis.call('ZREM', keys.delayed, record.seq .. (attempt or '0000000') .. id) == 0 then return false end
+  redis.call('HDEL', keys.messages, id)
+  if attempt then redis.call('HDEL', keys.tries, id) end
+  if record.ttl > 0 then redis.call('ZREM', keys.ttls, id) end
+  return true
+end

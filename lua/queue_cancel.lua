@@ -1,0 +1,32 @@
+--[[
+  Removes a message that waits from a delay queue.
+
+  KEYS[1..9]  the queue: see queue_keys
+  KEYS[10]    what this sender has sent: see once
+  ARGV[1]     number of this request
+  ARGV[2]     lowest number that is not answered
+  ARGV[3]     now, ms; '' for the server's clock
+  ARGV[4]     id
+
+  Returns 1; 0 if no such message waits
+]]
+-- @include now_ms
+-- @include once
+-- @include queue_keys
+-- @include queue_drop
+local keys = queue_keys()
+local sent = KEYS[10]
+local number = tonumber(ARGV[1])
+local floor = tonumber(ARGV[2])
+local clock = ARGV[3]
+local id = ARGV[4]
+
+local reply = once(sent, number, floor, function()
+  local text = redis.call('HGET', keys.messages, id)
+  if not text then return { 0 }, false end
+  local ttl = queue_record(text).ttl
+  local outlived = ttl > 0 and ttl <= now_ms(clock)
+  if not queue_drop(keys, id, text) then return { 0 }, false end
+  return { outlived and 0 or 1 }, true
+end)
+return reply[1]

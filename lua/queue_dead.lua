@@ -1,0 +1,29 @@
+--[[
+  Lists dead letters, oldest first.
+
+  KEYS[1..9]  the queue: see queue_keys
+  ARGV[1]     how many to pass over
+  ARGV[2]     how many to list
+
+  Returns for each: id, record, deliveries, reason, moment of its death in ms
+]]
+-- @include queue_keys
+local keys = queue_keys()
+local from = tonumber(ARGV[1])
+local count = tonumber(ARGV[2])
+
+local rows = redis.call('ZRANGE', keys.dead, from, from + count - 1, 'WITHSCORES')
+if #rows == 0 then return {} end
+local ids = {}
+for i = 1, #rows, 2 do
+  ids[#ids + 1] = rows[i]
+end
+local graves = redis.call('HMGET', keys.graves, unpack(ids))
+local reply = {}
+for i, id in ipairs(ids) do
+  if graves[i] then
+    local attempts, reason, text = unpack(cmsgpack.unpack(graves[i]))
+    reply[#reply + 1] = { id, text, attempts, reason, tonumber(rows[2 * i]) }
+  end
+end
+return reply

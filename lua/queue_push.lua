@@ -1,0 +1,105 @@
+--[[
+  Puts messages into a delay queue, and wakes a sleeper if one of them is due before all that wait.
+
+  KEYS[1..9]  the queue: see queue_keys
+  KEYS[10]    what this sender has sent: see once
+  ARGV[1]     number of this request
+  ARGV[2]     lowest number that is not answered
+  ARGV[3]     now, ms; '' for the server's clock
+  ARGV[4]     most messages that the queue holds; -1 without limit
+  ARGV[5…]    for each message: id, delay in ms (-1: due at a moment), moment in ms, priority, ttl in ms (-1: none), attempts at most
+              (7 digits), what only the process reads
+
+  Returns for each message 1, or 0 if its id is in the queue already or the queue is full
+]]
+-- @include once
+-- @include queue_keys
+-- @include queue_score
+-- @include queue_drop
+-- @include queue_purge
+-- @include queue_wake_one
+local keys = queue_keys()
+local sent = KEYS[10]
+local number = tonumber(ARGV[1])
+local floor = tonumber(ARGV[2])
+local clock = ARGV[3]
+local max_size = tonumber(ARGV[4])
+
+local FIELDS = 7
+local count = (#ARGV - 4) / FIELDS
+
+local function push()
+  local time = redis.call('TIME')
+  local now = clock ~= '' and tonumber(clock) or time[1] * 1000 + math.floor(time[2] / 1000)
+  -- No two calls share a microsecond, so that this grows from push to push.
+  local stamp = string.format('%s%06d', time[1], tonumber(time[2]))
+  local ids = {}
+  for i = 1, count do
+    ids[i] = ARGV[(i - 1) * FIELDS + 5]
+  end
+  local known = redis.call('HMGET', keys.messages, unpack(ids))
+
+  local room = math.huge
+  if max_size >= 0 then
+    room = max_size - redis.call('HLEN', keys.messages)
+    if room < count then
+      queue_purge(keys, now, 200)
+      room = max_size - redis.call('HLEN', keys.messages)
+    end
+  end
+
+  local reply, seen = {}, {}
+  local records, places, ttls, first = {}, {}, {}, {}
+  for i, id in ipairs(ids) do
+    local at = (i - 1) * FIELDS + 5
+    local text = known[i]
+    if text and not seen[id] then
+      local ttl = queue_record(text).ttl
+      -- What has outlived its ttl is not in the queue any more, though nobody has swept it out.
+      if ttl > 0 and ttl <= now and redis.call('HEXISTS', keys.messages, id) == 0 then text = false end
+      if text and ttl > 0 and ttl <= now and queue_drop(keys, id, text) then
+        text = false
+        room = room + 1
+      end
+    end
+    if text or seen[id] or room < 1 then
+      reply[i] = 0
+    else
+      seen[id] = true
+      room = room - 1
+      reply[i] = 1
+      local delay = tonumber(ARGV[at + 1])
+      local due = delay >= 0 and now + delay or math.max(now, tonumber(ARGV[at + 2]))
+      local priority = tonumber(ARGV[at + 3])
+      local ttl = tonumber(ARGV[at + 4])
+      -- Beyond fifteen digits there is no telling from for ever.
+      local gone = ttl >= 0 and math.min(now + ttl, 999999999999999) or 0
+      local seq = string.format('%s%04d', stamp, i)
+      records[#records + 1] = id
+      records[#records + 1] = string.format('%s%d%015.0f%s', seq, priority, gone, ARGV[at + 5]) .. ARGV[at + 6]
+      places[#places + 1] = queue_score(priority, due)
+      places[#places + 1] = seq .. '0000000' .. id
+      if gone > 0 then
+        ttls[#ttls + 1] = string.format('%.0f', gone)
+        ttls[#ttls + 1] = id
+      end
+      if not first[priority] or due < first[priority] then first[priority] = due end
+    end
+  end
+  if #records == 0 then return reply, false end
+
+  -- Sleepers know the first that waits, and learn of later ones when they ask for that.
+  local news = false
+  for priority, due in pairs(first) do
+    local score = queue_score(priority, due)
+    local before = redis.call('ZRANGE', keys.delayed, queue_score(priority, 0), score, 'BYSCORE', 'LIMIT', '0', '1')
+    if #before == 0 then news = true end
+  end
+  redis.call('HSET', keys.messages, unpack(records))
+  redis.call('ZADD', keys.delayed, unpack(places))
+  if #ttls > 0 then redis.call('ZADD', keys.ttls, unpack(ttls)) end
+  if news then queue_wake_one(keys) end
+  return reply, true
+end
+
+return once(sent, number, floor, push)

@@ -1,0 +1,200 @@
+--[[
+  One turn of a process at a delay queue: settles deliveries, then takes messages that are due.
+
+  KEYS[1..9]  the queue: see queue_keys
+  ARGV[1]     now, ms; '' for the server's clock
+  ARGV[2]     1 to look for messages whose visibility has ended
+  ARGV[3]     number of settlements; then for each: what ('ack', 'nack', 'return', 'reject', 'extend'), receipt, end of its visibility
+              as the process knows it (ms), and, by kind: 1 if it has a ttl; delay in ms; due moment in ms; reason; visibility in ms
+  then        for each message that is wanted, how long it is to be visible to nobody else, ms
+
+  Returns  for each settlement 0 if the delivery is stale, else 1, or for extend the new end of its visibility
+           now, ms
+           moment of the next message: when it is due, together with those within 2 ms after it; -1 if there is none
+           moment of the next end of a visibility; -1 if there is none, or if not asked to look
+           for each message: receipt, due moment, end of its visibility, record
+]]
+-- @include now_ms
+-- @include queue_keys
+-- @include queue_score
+-- @include queue_record
+-- @include queue_bury
+-- @include queue_expire
+-- @include queue_wake_one
+local keys = queue_keys()
+local clock = ARGV[1]
+local look = ARGV[2] == '1'
+local settlements = tonumber(ARGV[3])
+
+-- Messages due so close together are fetched together.
+local TOGETHER = 3
+-- How many of those not due yet are looked at for that.
+local AHEAD = 8
+-- Sleepers look for ended visibilities as often as this anyway.
+local SAFETY = 20000
+
+local now = now_ms(clock)
+
+-- Before the end of its visibility nobody but the holder takes a delivery away, unless the queue is cleared: so it was this very
+-- request, which has been sent before.
+local function settled_before()
+  return redis.call('EXISTS', keys.cleared) == 0 and 1 or 0
+end
+
+local settled = {}
+local acks = {}
+for i = 1, settlements do
+  local at = 4 + (i - 1) * 4
+  local what, member, visible, detail = ARGV[at], ARGV[at + 1], tonumber(ARGV[at + 2]), ARGV[at + 3]
+  local id = string.sub(member, 28)
+  if now >= visible then
+    settled[i] = 0
+  elseif what == 'ack' then
+    acks[#acks + 1] = { i = i, member = member, has_ttl = detail == '1' }
+  elseif what == 'extend' then
+    settled[i] = 0
+    if redis.call('ZSCORE', keys.unacked, member) then
+      settled[i] = now + tonumber(detail)
+      redis.call('ZADD', keys.unacked, settled[i], member)
+    end
+  elseif redis.call('ZREM', keys.unacked, member) == 0 then
+    settled[i] = settled_before()
+  else
+    settled[i] = 1
+    local text = redis.call('HGET', keys.messages, id)
+    local attempt = string.sub(member, 21, 27)
+    if what == 'reject' then
+      queue_bury(keys, now, id, text, tonumber(attempt), detail)
+    elseif text then
+      local due = tonumber(detail)
+      if what == 'nack' then
+        due = now + due
+      else
+        attempt = string.format('%07d', tonumber(attempt) - 1)
+        member = string.sub(member, 1, 20) .. attempt .. id
+      end
+      redis.call('ZADD', keys.delayed, queue_score(queue_record(text).priority, due), member)
+      redis.call('HSET', keys.tries, id, attempt)
+    end
+  end
+end
+
+if #acks > 0 then
+  local members, ids = {}, {}
+  for k, ack in ipairs(acks) do
+    members[k] = ack.member
+  end
+  local all = redis.call('ZREM', keys.unacked, unpack(members)) == #acks
+  local again, mortal = {}, {}
+  for _, ack in ipairs(acks) do
+    local id = string.sub(ack.member, 28)
+    local text = not all and redis.call('HGET', keys.messages, id)
+    -- The id may be another message's by now.
+    if all or (text and string.sub(text, 1, 20) == string.sub(ack.member, 1, 20)) then
+      settled[ack.i] = 1
+      ids[#ids + 1] = id
+      if ack.has_ttl then mortal[#mortal + 1] = id end
+      if tonumber(string.sub(ack.member, 21, 27)) > 1 then again[#again + 1] = id end
+    else
+      settled[ack.i] = settled_before()
+    end
+  end
+  if #ids > 0 then redis.call('HDEL', keys.messages, unpack(ids)) end
+  if #again > 0 then redis.call('HDEL', keys.tries, unpack(again)) end
+  if #mortal > 0 then redis.call('ZREM', keys.ttls, unpack(mortal)) end
+end
+
+local next_end = -1
+if look then
+  queue_expire(keys, now, 100)
+  local row = redis.call('ZRANGE', keys.unacked, '0', '0', 'WITHSCORES')
+  if row[2] then next_end = tonumber(row[2]) end
+end
+
+local wants = 3 + settlements * 4
+local wanted = #ARGV - wants
+if wanted == 0 and not look then return { settled, now, -1, next_end, {} } end
+
+local members, ids, dues = {}, {}, {}
+local first, last
+local paused = false
+local from = '-inf'
+while from do
+  local most = wanted - #members + AHEAD
+  local rows = redis.call('ZRANGE', keys.delayed, from, '+inf', 'BYSCORE', 'LIMIT', '0', most, 'WITHSCORES')
+  from = nil
+  local other = nil
+  for i = 1, #rows, 2 do
+    local score = tonumber(rows[i + 1])
+    if score < 0 then
+      paused = true
+      break
+    end
+    local band = math.floor(score / QUEUE_BAND)
+    local due = score - band * QUEUE_BAND
+    if other and band ~= other then break end
+    if due > now then
+      -- The rest of this priority is not due either.
+      if not other then
+        other = band
+        if band < 9 then from = string.format('%.0f', (band + 1) * QUEUE_BAND) end
+        if first and first <= due then break end
+        first, last = due, due
+      elseif due <= first + TOGETHER then
+        last = due
+      else
+        break
+      end
+    elseif #members < wanted then
+      members[#members + 1] = rows[i]
+      ids[#ids + 1] = string.sub(rows[i], 28)
+      dues[#dues + 1] = due
+    else
+      first, last = now, now
+      from = nil
+      break
+    end
+  end
+end
+
+if look and not paused and not last then redis.call('DEL', keys.wake) end
+if #members == 0 then return { settled, now, last or -1, next_end, {} } end
+
+local texts = redis.call('HMGET', keys.messages, unpack(ids))
+redis.call('ZREM', keys.delayed, unpack(members))
+local taken, places, lost = {}, {}, {}
+local shortest = math.huge
+for i, member in ipairs(members) do
+  local text = texts[i]
+  local ttl = text and tonumber(string.sub(text, 22, 36))
+  if text and (ttl == 0 or ttl > now) then
+    local attempt = tonumber(string.sub(member, 21, 27)) + 1
+    local receipt = string.format('%s%07d', string.sub(member, 1, 20), attempt) .. ids[i]
+    local visibility = tonumber(ARGV[wants + #taken / 4 + 1])
+    if visibility < shortest then shortest = visibility end
+    places[#places + 1] = now + visibility
+    places[#places + 1] = receipt
+    taken[#taken + 1] = receipt
+    taken[#taken + 1] = dues[i]
+    taken[#taken + 1] = now + visibility
+    taken[#taken + 1] = text
+  else
+    lost[#lost + 1] = ids[i]
+  end
+end
+if #lost > 0 then
+  redis.call('HDEL', keys.messages, unpack(lost))
+  redis.call('HDEL', keys.tries, unpack(lost))
+  redis.call('ZREM', keys.ttls, unpack(lost))
+  -- There may be others in their place.
+  last = now
+end
+if #places > 0 then
+  if shortest < SAFETY then
+    -- Sleepers know the first visibility that ends, and learn of later ones when it does.
+    local row = redis.call('ZRANGE', keys.unacked, '0', '0', 'WITHSCORES')
+    if not row[2] or tonumber(row[2]) > now + shortest then queue_wake_one(keys) end
+  end
+  redis.call('ZADD', keys.unacked, unpack(places))
+end
+return { settled, now, last or -1, next_end, taken }
