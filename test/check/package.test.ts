@@ -39,6 +39,19 @@ const USE = {
     // @ts-expect-error: typed, not any
     rateLimit({ policy: 5n })
   `,
+  'express-rate-limit': `
+    import express from 'express'
+    import rateLimit, { MemoryStore, RedisStore, ipKeyGenerator, rateLimit as named, SECOND } from 'spillway/express-rate-limit'
+    import type { AugmentedRequest, Options, RateLimitInfo, RateLimitRequestHandler, Store } from 'spillway/express-rate-limit'
+    const options: Partial<Options> = { limit: 5, windowMs: 60 * SECOND, store: new MemoryStore() }
+    const limiter: RateLimitRequestHandler = rateLimit({ ...options, keyGenerator: req => ipKeyGenerator(req.ip!, 56) })
+    express().use(limiter, named())
+    express().get('/', (req, res) => void res.json((req as AugmentedRequest).rateLimit.remaining))
+    export const store = (client: object): Store => new RedisStore({ client })
+    export const left = (info: RateLimitInfo): number => info.remaining
+    // @ts-expect-error: typed, not any
+    rateLimit({ windowMs: '1m' })
+  `,
   koa: `
     import Koa from 'koa'
     import { rateLimit } from 'spillway/koa'
@@ -55,11 +68,18 @@ const LOADED = `
   const answers = async () => {
     const early = [await asked(), await asked()]
     clock.advance(1000)
-    console.log(JSON.stringify([...early, await asked(), typeof express.rateLimit, typeof koa.rateLimit]))
+    const { default: rateLimit, MemoryStore } = dropIn
+    const dropped = [rateLimit, dropIn.rateLimit].every(make => typeof make().getKey === 'function')
+    const hits = (await new MemoryStore().increment('me')).totalHits
+    const kinds = [typeof express.rateLimit, typeof koa.rateLimit]
+    console.log(JSON.stringify([...early, await asked(), ...kinds, dropped, hits]))
     await limiter.close()
   }
   answers()
 `
+
+const NAMES = { core: '', express: '/express', koa: '/koa', testing: '/testing', dropIn: '/express-rate-limit' }
+const ANSWERS = [true, false, true, 'function', 'function', true, 1]
 
 describe('the package as users get it', () => {
   let home: string
@@ -89,8 +109,12 @@ describe('the package as users get it', () => {
     const expected = (half: string, names: string[]) =>
       names.flatMap(name => [`dist/${half}/${name}.d.ts`, `dist/${half}/${name}.js`])
     const required = modules.filter(name => !name.startsWith('cli/'))
+    const callable = filesOf('src', '.cts').flatMap(file => {
+      const name = file.replace(/^src\/|\.cts$/g, '')
+      return [`dist/cjs/${name}.cjs`, `dist/cjs/${name}.d.cts`]
+    })
     expect(packed.filter(path => path.startsWith('dist/')).sort()).toEqual(
-      [...expected('esm', modules), ...expected('cjs', required), 'dist/cjs/package.json'].sort(),
+      [...expected('esm', modules), ...expected('cjs', required), ...callable, 'dist/cjs/package.json'].sort(),
     )
   })
 
@@ -105,17 +129,29 @@ describe('the package as users get it', () => {
   })
 
   test('loads and limits by import', () => {
-    const names = ['core', 'express', 'koa', 'testing']
-    const imports = names.map(name => `import * as ${name} from 'spillway${name === 'core' ? '' : `/${name}`}'\n`)
+    const imports = Object.entries(NAMES).map(([name, path]) => `import * as ${name} from 'spillway${path}'\n`)
     writeFileSync(join(home, 'load.mjs'), imports.join('') + LOADED)
-    expect(JSON.parse(run(home, process.execPath, 'load.mjs'))).toEqual([true, false, true, 'function', 'function'])
+    expect(JSON.parse(run(home, process.execPath, 'load.mjs'))).toEqual(ANSWERS)
   })
 
   test('loads and limits by require', () => {
-    const names = ['core', 'express', 'koa', 'testing']
-    const requires = names.map(name => `const ${name} = require('spillway${name === 'core' ? '' : `/${name}`}')\n`)
+    const requires = Object.entries(NAMES).map(([name, path]) => `const ${name} = require('spillway${path}')\n`)
     writeFileSync(join(home, 'load.cjs'), requires.join('') + LOADED)
-    expect(JSON.parse(run(home, process.execPath, 'load.cjs'))).toEqual([true, false, true, 'function', 'function'])
+    expect(JSON.parse(run(home, process.execPath, 'load.cjs'))).toEqual(ANSWERS)
+  })
+
+  test('gives what requires its drop-in for express-rate-limit the function itself, and all names that an import gives', () => {
+    const called =
+      "const rateLimit = require('spillway/express-rate-limit')\nconst made = typeof rateLimit({ limit: 1 })"
+    writeFileSync(
+      join(home, 'call.cjs'),
+      `${called}\nconsole.log(JSON.stringify([made, Object.keys(rateLimit).sort()]))`,
+    )
+    const names =
+      "import * as names from 'spillway/express-rate-limit'\nconsole.log(JSON.stringify(Object.keys(names)))"
+    writeFileSync(join(home, 'names.mjs'), names)
+    const imported: string[] = JSON.parse(run(home, process.execPath, 'names.mjs'))
+    expect(JSON.parse(run(home, process.execPath, 'call.cjs'))).toEqual(['function', imported.sort()])
   })
 
   test('gives its types to ES modules and to CommonJS, without any framework installed', () => {
@@ -124,7 +160,7 @@ describe('the package as users get it', () => {
 
   test('gives the types of its middleware where the frameworks are', () => {
     // The types of frameworks have errors of their own now and then.
-    typeCheck(['core', 'express', 'koa'], ['@types'], { skipLibCheck: true })
+    typeCheck(['core', 'express', 'express-rate-limit', 'koa'], ['@types'], { skipLibCheck: true })
   }, 60_000)
 
   test('has a command that runs', () => {
