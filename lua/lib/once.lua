@@ -4,7 +4,7 @@
   was answered. Every number below `floor` has been answered, and cannot come again.
 
   act() returns the reply, a table, and true if it changed anything: what changed nothing may as well be done again. It is remembered
-  for a minute, or for `keep` ms where an object shall leave nothing behind for longer.
+  for a minute, or for `keep` ms where an object shall leave nothing behind for longer; act() may return the ms in its third place.
 ]]
 local function once(sent, number, floor, act, keep)
   local newest = redis.call('LINDEX', sent, '-1')
@@ -13,7 +13,7 @@ local function once(sent, number, floor, act, keep)
       if struct.unpack('>I7', entry) == number then return cmsgpack.unpack(string.sub(entry, 8)) end
     end
   end
-  local reply, changed = act()
+  local reply, changed, life = act()
   if not changed then return reply end
   if newest then
     -- Fewer are added than may be dropped, so that the list is as long as what is in flight.
@@ -25,6 +25,6 @@ local function once(sent, number, floor, act, keep)
   end
   redis.call('RPUSH', sent, struct.pack('>I7', number) .. cmsgpack.pack(reply))
   -- Longer than a client keeps trying.
-  redis.call('PEXPIRE', sent, math.min(keep or 60000, 60000))
+  redis.call('PEXPIRE', sent, math.min(life or keep or 60000, 60000))
   return reply
 end

@@ -6,6 +6,7 @@
     charge(cost)        spends though it may not fit
     refund(cost)        gives back, newest first
     save()              writes; nothing is written before, but for a log, which is always up to date
+  expires_at may be given where keys have lifetimes of another kind than `expiry` gives them.
 ]]
 -- @include ceil_div
 -- @include load_rows
@@ -18,8 +19,8 @@
 -- @include log_book
 -- @include sliding_window
 -- @include expiry
-local function standing(limit, key, now, clock)
-  local expires_at = expiry(clock, now)
+local function standing(limit, key, now, clock, expires_at)
+  expires_at = expires_at or expiry(clock, now)
   local measure_row = row_measures[limit.algorithm]
   if measure_row then
     local at, x, y, errors = {}, {}, {}, {}

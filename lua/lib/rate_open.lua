@@ -1,0 +1,58 @@
+--[[
+  Opens a shared rate. The keys of every script of it begin with: 1 config (HASH), 2 clients (ZSET of client → when its state is as
+  if never used), 3 log and 4 line of all processes together, 5 log and 6 line of this client. Returns nil where no rate is set,
+  else an object with
+    limit       a sliding window: rate permits in any interval
+    log, line   the keys that count for this client: what was granted, and who waits
+    fleeting    true if each client counts apart
+    ends_at     when the whole limiter ends (nil: it does not)
+    expires_at  function of the ms until a key is as if never used: the text of the moment at which it may go
+    use(reset, client)  notes a use, after which the client's state is as if never used in `reset` ms; gives for how long the use must
+                be remembered
+]]
+local function rate_open(clock, now)
+  local config = redis.call('HMGET', KEYS[1], 'rate', 'interval', 'mode', 'keepAlive', 'endsAt', 'idleAt')
+  local rate, interval = tonumber(config[1]), tonumber(config[2])
+  local keep_alive, ends_at, idle_at = tonumber(config[4]), tonumber(config[5]), tonumber(config[6])
+  if not rate or not interval then return nil end
+  if (ends_at and now >= ends_at) or (idle_at and now >= idle_at) then return nil end
+  -- A given clock may stand still while the server's does not.
+  local server_ahead, padding = 0, math.min(interval, 1000)
+  if clock ~= '' then
+    local time = redis.call('TIME')
+    server_ahead = time[1] * 1000 + math.floor(time[2] / 1000) - now
+    padding = 5000
+  end
+  local fleeting = config[3] == 'per-client'
+  local function text(at) return string.format('%.0f', at + server_ahead) end
+  local function expires_at(reset)
+    local at = now + reset + padding
+    if keep_alive then at = math.min(at, now + math.max(keep_alive, reset) + (clock ~= '' and padding or 0)) end
+    if ends_at then at = math.min(at, ends_at + (clock ~= '' and padding or 0)) end
+    return text(at)
+  end
+  return {
+    limit = { algorithm = 'sliding-window', quota = rate, window = interval, burst = rate },
+    log = fleeting and KEYS[5] or KEYS[3],
+    line = fleeting and KEYS[6] or KEYS[4],
+    fleeting = fleeting,
+    ends_at = ends_at,
+    expires_at = expires_at,
+    use = function(reset, client)
+      local memory = reset + padding
+      if fleeting and client then
+        redis.call('ZADD', KEYS[2], now + reset, client)
+        redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now - padding)
+        redis.call('PEXPIREAT', KEYS[2], expires_at(math.max(reset, interval)))
+      end
+      if not keep_alive then return memory end
+      -- Turns that were promised are kept, however far off.
+      local idle = now + math.max(keep_alive, reset)
+      if fleeting then idle = math.max(idle, idle_at or 0) end
+      if ends_at then idle = math.min(idle, ends_at) end
+      redis.call('HSET', KEYS[1], 'idleAt', string.format('%.0f', idle))
+      redis.call('PEXPIREAT', KEYS[1], text(idle + (clock ~= '' and padding or 0)))
+      return memory
+    end,
+  }
+end
