@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals'
 import type { Redis } from 'ioredis'
-import { CostError, StoreError, TimeoutError } from '../src/errors.js'
+import { CostError, TimeoutError } from '../src/errors.js'
 import { RateLimiter, type RateLimiterOptions } from '../src/limiter.js'
 import type { Store } from '../src/store.js'
 import { MemoryStore } from '../src/stores/memory.js'
@@ -19,17 +19,10 @@ beforeAll(async () => {
 })
 afterAll(() => redis.stop())
 
-const passed = (ms: number) => new Promise(resolve => setTimeout(resolve, ms))
 const stores: Store[] = []
 afterEach(() => {
   for (const store of stores.splice(0)) store.close?.()
 })
-
-/** How often Redis was asked to run a script. */
-async function scriptCalls(): Promise<number> {
-  const info = await client.info('commandstats')
-  return [...info.matchAll(/^cmdstat_eval(?:sha)?:calls=(\d+)/gm)].reduce((sum, [, calls]) => sum + Number(calls), 0)
-}
 
 interface Place {
   readonly name: string

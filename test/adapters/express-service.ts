@@ -7,6 +7,8 @@ export function expressAdapter(express: () => Express): Adapter {
   return {
     rateLimit,
     header: (req, name) => (req as Request).get(name),
+    status: res => (res as Response).statusCode,
+    setStatus: (res, status) => (res as Response).status(status),
     serve({ limiters, trustProxy, before, handle }) {
       const app = express()
       if (trustProxy) app.set('trust proxy', 1)
@@ -15,10 +17,13 @@ export function expressAdapter(express: () => Express): Adapter {
         next()
       })
       for (const limiter of limiters) app.use(limiter as RateLimit)
-      app.use((req, res) => {
-        handle?.()
+      const handled = async (req: Request, res: Response) => {
+        await handle?.(req, res)
         if (!res.headersSent) res.type('json')
         res.end(JSON.stringify(req.rateLimit ?? null))
+      }
+      app.use((req, res, next) => {
+        handled(req, res).catch(next)
       })
       app.use((error: { code?: string; message?: string }, _req: Request, res: Response, _next: NextFunction) => {
         res.status(500).json({ code: error.code, message: error.message })

@@ -8,6 +8,10 @@ export function koaAdapter(KoaVersion: new () => Koa): Adapter {
   return {
     rateLimit,
     header: (ctx, name) => (ctx as Context).headers[name] as string | undefined,
+    status: ctx => (ctx as Context).status,
+    setStatus(ctx, status) {
+      ;(ctx as Context).status = status
+    },
     serve({ limiters, trustProxy, before, handle }) {
       const app = new KoaVersion()
       if (trustProxy) app.proxy = true
@@ -22,8 +26,8 @@ export function koaAdapter(KoaVersion: new () => Koa): Adapter {
         }
       })
       for (const limiter of limiters) app.use(limiter as RateLimit)
-      app.use(ctx => {
-        handle?.()
+      app.use(async ctx => {
+        await handle?.(ctx, ctx)
         ctx.body = JSON.stringify(ctx.state.rateLimit ?? null)
         if (ctx.headerSent) ctx.res.end(ctx.body)
         else ctx.type = 'application/json'

@@ -124,7 +124,7 @@ describe('a set of addresses', () => {
   })
 
   test.each(['10.0.0.0/8', new Set(['10.0.0.0/8']), null])('a list that is none is refused', entries => {
-    const attempt = () => new AddressSet(entries as string[], 'allow')
+    const attempt = () => new AddressSet(entries as unknown as string[], 'allow')
     expect(attempt).toThrow(PolicyError)
     expect(attempt).toThrow(/^rateLimit: allow .*: expected a list, like \["10\.0\.0\.0\/8", "2001:db8::\/32"\]$/)
   })

@@ -1,7 +1,9 @@
 import { afterEach, beforeEach, describe } from '@jest/globals'
 import { answersContract } from './adapter-contract/answers.js'
 import { chainsContract } from './adapter-contract/chains.js'
+import { afterwardsContract } from './adapter-contract/afterwards.js'
 import { optionsContract } from './adapter-contract/options.js'
+import { whoContract } from './adapter-contract/who.js'
 import { type Adapter, World } from './adapter-contract/world.js'
 
 export type { Adapter } from './adapter-contract/world.js'
@@ -14,6 +16,8 @@ export function adapterContract(name: string, adapter: Adapter): void {
     afterEach(() => world.close())
     answersContract(world)
     optionsContract(world)
+    whoContract(world)
+    afterwardsContract(world)
     chainsContract(world)
   })
 }

@@ -17,7 +17,7 @@ export interface Service {
   /** Runs before the limiters. */
   before?: (res: ServerResponse) => void
   /** Runs in the handler, before it answers. */
-  handle?: () => void
+  handle?: (req: unknown, res: unknown) => Promise<void> | void
 }
 
 /** What the tests of a framework provide. */
@@ -26,6 +26,9 @@ export interface Adapter {
   /** Errors are answered with 500 and JSON: `{ code, message }`. */
   serve(service: Service): RequestListener
   header(req: unknown, name: string): string | undefined
+  /** The status of a response as it stands. */
+  status(res: unknown): number
+  setStatus(res: unknown, status: number): void
 }
 
 export const START = 1_700_000_000_000
@@ -61,9 +64,9 @@ export class World {
   limited = (options: Options = {}): Limiters => this.adapter.rateLimit({ store: this.store, ...options })
 
   serve = (limiters: Limiters | Limiters[], service: Partial<Service> = {}): RequestListener => {
-    const handle = () => {
+    const handle = (req: unknown, res: unknown) => {
       this.handled++
-      service.handle?.()
+      return service.handle?.(req, res)
     }
     return this.adapter.serve({ ...service, limiters: [limiters].flat(), handle })
   }

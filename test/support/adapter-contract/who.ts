@@ -1,0 +1,156 @@
+import { describe, expect, test } from '@jest/globals'
+import type { World } from './world.js'
+
+const TYPES = 'https://iana.org/assignments/http-problem-types#'
+
+/** Who is blocked, who is on a list, and who is counted under which limit. */
+export function whoContract(world: World): void {
+  const { limited, serve, get, statuses, user } = world
+
+  describe('a key that keeps coming', () => {
+    const block = { after: 2, for: '1h' }
+
+    test('is blocked after so many denials, is told why and for how long, and is let in at that moment', async () => {
+      const app = serve(limited({ policy: '1/1m', block }))
+      const json = { accept: 'application/json' }
+      expect(await statuses(app, 2)).toEqual([200, 429])
+      const blocked = await get(app, json)
+      expect([blocked.status, blocked.headers['retry-after'], blocked.headers.ratelimit]).toEqual([
+        429,
+        '3600',
+        '"1-per-1m";r=0;t=3600',
+      ])
+      expect(blocked.body).toMatchObject({
+        type: `${TYPES}abnormal-usage-detected`,
+        status: 429,
+        retryAfterMs: 3_600_000,
+        'violated-policies': ['1-per-1m'],
+      })
+      world.clock.advance(3_599_001)
+      expect((await get(app, json)).headers['retry-after']).toBe('1')
+      world.clock.advance(998)
+      expect((await get(app, json)).body).toMatchObject({ retryAfterMs: 1, type: `${TYPES}abnormal-usage-detected` })
+      world.clock.advance(1)
+      expect((await get(app)).status).toBe(200)
+    })
+
+    test('that is denied now and then is only told to wait', async () => {
+      const app = serve(limited({ policy: '1/1m', block }))
+      for (let i = 0; i < 4; i++) {
+        expect((await get(app)).status).toBe(200)
+        const denied = await get(app, { accept: 'application/json' })
+        expect(denied.body.type).toBe(`${TYPES}quota-exceeded`)
+        world.clock.advance(60_000)
+      }
+    })
+
+    test('can be unblocked', async () => {
+      const limiter = limited({ policy: '1/1m', block })
+      const app = serve(limiter)
+      await statuses(app, 4)
+      await limiter.limiter.unblock('127.0.0.1')
+      world.clock.advance(60_000)
+      expect((await get(app)).status).toBe(200)
+    })
+  })
+
+  describe('an address', () => {
+    const from = (address: string) => ({ 'x-forwarded-for': address })
+
+    test('on the deny list is refused, whatever it asks for, and counts nothing', async () => {
+      const app = serve(limited({ policy: '9/1m', deny: ['203.0.113.0/24', '2001:db8::/32'] }), { trustProxy: true })
+      for (const address of ['203.0.113.9', '::ffff:203.0.113.9', '2001:DB8::1']) {
+        const { status, headers, text } = await get(app, from(address))
+        expect([address, status, text]).toEqual([address, 403, 'Requests from this address are not accepted.\n'])
+        expect(headers['cache-control']).toBe('no-store')
+        expect(headers).not.toHaveProperty('ratelimit')
+      }
+      const { status, body } = await get(app, { ...from('203.0.113.9'), accept: 'application/json' })
+      expect([status, body]).toEqual([
+        403,
+        {
+          type: 'about:blank',
+          title: 'Forbidden',
+          status: 403,
+          detail: 'Requests from this address are not accepted.',
+        },
+      ])
+      expect([world.handled, world.store.size]).toEqual([0, 0])
+      expect((await get(app, from('203.0.114.9'))).status).toBe(200)
+    })
+
+    test('on the allow list is not limited and counts nothing', async () => {
+      const app = serve(limited({ policy: '0/1m', allow: ['10.0.0.0/8', '192.0.2.7'] }), { trustProxy: true })
+      for (const address of ['10.1.2.3', '192.0.2.7']) {
+        const { status, headers, body } = await get(app, from(address))
+        expect([status, body]).toEqual([200, null])
+        expect(headers).not.toHaveProperty('ratelimit')
+      }
+      expect((await get(app, from('192.0.2.8'))).status).toBe(429)
+    })
+
+    test('on both counts as its narrower range says', async () => {
+      const lists = { allow: ['10.1.0.0/16'], deny: ['10.0.0.0/8', '10.1.1.1'] }
+      const app = serve(limited({ policy: '9/1m', ...lists }), { trustProxy: true })
+      const answers = []
+      for (const address of ['10.1.2.3', '10.2.2.3', '10.1.1.1']) answers.push((await get(app, from(address))).status)
+      expect(answers).toEqual([200, 403, 403])
+    })
+
+    test('that only an untrusted proxy tells is on no list', async () => {
+      const app = serve(limited({ policy: '9/1m', deny: ['203.0.113.0/24'] }))
+      expect((await get(app, from('203.0.113.9'))).status).toBe(200)
+    })
+  })
+
+  describe('limits with keys of their own', () => {
+    const policy = [
+      { quota: 2, window: '1m', name: 'address' },
+      { quota: 3, window: '1h', name: 'user', key: async (req: unknown) => user(req) },
+      { quota: 6, window: '1h', name: 'service', key: () => 'all' },
+    ]
+    const left = (headers: Record<string, string>) =>
+      Object.fromEntries([...headers.ratelimit.matchAll(/"(\w+)";r=(\d+)/g)].map(([, name, units]) => [name, +units]))
+
+    test('are one decision: all are spent or none is', async () => {
+      const app = serve(limited({ policy }), { trustProxy: true })
+      const ask = async (address: string, name: string) => {
+        const { status, headers } = await get(app, { 'x-forwarded-for': address, 'x-user': name })
+        return [status, left(headers)]
+      }
+      expect(await ask('192.0.2.1', 'ann')).toEqual([200, { address: 1, user: 2, service: 5 }])
+      expect(await ask('192.0.2.1', 'bob')).toEqual([200, { address: 0, user: 2, service: 4 }])
+      // The address has none left: neither the user nor the service pays.
+      expect(await ask('192.0.2.1', 'ann')).toEqual([429, { address: 0, user: 2, service: 4 }])
+      expect(await ask('192.0.2.2', 'ann')).toEqual([200, { address: 1, user: 1, service: 3 }])
+      expect(await ask('192.0.2.3', 'ann')).toEqual([200, { address: 1, user: 0, service: 2 }])
+      expect(await ask('192.0.2.4', 'ann')).toEqual([429, { address: 2, user: 0, service: 2 }])
+      expect(world.handled).toBe(4)
+    })
+
+    test('a limit without a key for a request is not asked', async () => {
+      const { status, headers } = await get(serve(limited({ policy })))
+      expect([status, left(headers)]).toEqual([200, { address: 1, service: 5 }])
+    })
+
+    test('a request without any key is not limited', async () => {
+      const { status, headers, body } = await get(serve(limited({ policy: { quota: 0, window: '1m', key: user } })))
+      expect([status, body]).toEqual([200, null])
+      expect(headers).not.toHaveProperty('ratelimit')
+    })
+
+    test('the key of the middleware is that of the limits without one, and its fault is the request’s', async () => {
+      const app = serve(limited({ policy, key: () => 'everyone' }), { trustProxy: true })
+      expect(await statuses(app, 1, { 'x-forwarded-for': '192.0.2.1' })).toEqual([200])
+      expect(left((await get(app, { 'x-forwarded-for': '192.0.2.2' })).headers)).toEqual({ address: 0, service: 4 })
+      const wrong = serve(limited({ policy: [{ quota: 1, window: '1m', key: () => 7 as never }] }))
+      expect((await get(wrong)).body).toMatchObject({ code: 'SPILLWAY_POLICY' })
+    })
+
+    test('may be decided for each request', async () => {
+      const app = serve(limited({ policy: async req => (user(req) === 'ann' ? policy : '1/1m') }))
+      expect(left((await get(app, { 'x-user': 'ann' })).headers)).toEqual({ address: 1, user: 2, service: 5 })
+      expect(await statuses(app, 2)).toEqual([200, 429])
+    })
+  })
+}
