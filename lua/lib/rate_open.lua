@@ -39,7 +39,7 @@ local function rate_open(clock, now)
     ends_at = ends_at,
     expires_at = expires_at,
     use = function(reset, client)
-      local memory = reset + padding
+      local memory = math.min(reset + padding, keep_alive or 60000)
       if fleeting and client then
         redis.call('ZADD', KEYS[2], now + reset, client)
         redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now - padding)

@@ -923,7 +923,7 @@ export const forgetSent: Script = {
 
 export const queueCancel: Script = {
   name: 'queue_cancel',
-  sha1: '15d94988071ee6d0f6f96675dc33403ee04f6955',
+  sha1: 'cb59f472871e7dca94262cf19de3c65bfc798a3d',
   source: `local function now_ms(given)
 if given ~= '' then return tonumber(given) end
 local time = redis.call('TIME')
@@ -936,7 +936,7 @@ for _, entry in ipairs(redis.call('LRANGE', sent, '0', '-1')) do
 if struct.unpack('>I7', entry) == number then return cmsgpack.unpack(string.sub(entry, 8)) end
 end
 end
-local reply, changed = act()
+local reply, changed, life = act()
 if not changed then return reply end
 if newest then
 for _ = 1, 16 do
@@ -946,7 +946,7 @@ redis.call('LPOP', sent)
 end
 end
 redis.call('RPUSH', sent, struct.pack('>I7', number) .. cmsgpack.pack(reply))
-redis.call('PEXPIRE', sent, math.min(keep or 60000, 60000))
+redis.call('PEXPIRE', sent, math.min(life or keep or 60000, 60000))
 return reply
 end
 local function queue_keys()
@@ -1096,7 +1096,7 @@ end`,
 
 export const queuePush: Script = {
   name: 'queue_push',
-  sha1: 'ce78612b80244062b59df2931227a267f2752db9',
+  sha1: '7bba7a78bd8c8985b6ac7f8a5cfa3734de557424',
   source: `local function once(sent, number, floor, act, keep)
 local newest = redis.call('LINDEX', sent, '-1')
 if newest and struct.unpack('>I7', newest) >= number then
@@ -1104,7 +1104,7 @@ for _, entry in ipairs(redis.call('LRANGE', sent, '0', '-1')) do
 if struct.unpack('>I7', entry) == number then return cmsgpack.unpack(string.sub(entry, 8)) end
 end
 end
-local reply, changed = act()
+local reply, changed, life = act()
 if not changed then return reply end
 if newest then
 for _ = 1, 16 do
@@ -1114,7 +1114,7 @@ redis.call('LPOP', sent)
 end
 end
 redis.call('RPUSH', sent, struct.pack('>I7', number) .. cmsgpack.pack(reply))
-redis.call('PEXPIRE', sent, math.min(keep or 60000, 60000))
+redis.call('PEXPIRE', sent, math.min(life or keep or 60000, 60000))
 return reply
 end
 local function queue_keys()
@@ -1242,7 +1242,7 @@ return once(sent, number, floor, push)`,
 
 export const queueRedrive: Script = {
   name: 'queue_redrive',
-  sha1: '98f873700c0c9efa62bba0d638182ebef4845320',
+  sha1: '6fa27cdd7700faa9bb51faaacad7169cf8779031',
   source: `local function once(sent, number, floor, act, keep)
 local newest = redis.call('LINDEX', sent, '-1')
 if newest and struct.unpack('>I7', newest) >= number then
@@ -1250,7 +1250,7 @@ for _, entry in ipairs(redis.call('LRANGE', sent, '0', '-1')) do
 if struct.unpack('>I7', entry) == number then return cmsgpack.unpack(string.sub(entry, 8)) end
 end
 end
-local reply, changed = act()
+local reply, changed, life = act()
 if not changed then return reply end
 if newest then
 for _ = 1, 16 do
@@ -1260,7 +1260,7 @@ redis.call('LPOP', sent)
 end
 end
 redis.call('RPUSH', sent, struct.pack('>I7', number) .. cmsgpack.pack(reply))
-redis.call('PEXPIRE', sent, math.min(keep or 60000, 60000))
+redis.call('PEXPIRE', sent, math.min(life or keep or 60000, 60000))
 return reply
 end
 local function queue_keys()
@@ -1494,7 +1494,7 @@ return { ready, delayed, unacked, redis.call('ZCARD', keys.dead), next_due, (mor
 
 export const queueTurn: Script = {
   name: 'queue_turn',
-  sha1: 'a9b05bec61b4e19b4c540b8f2d973ae3c5e6baa3',
+  sha1: '6398e012177dac4120894da8a73f03e227e8d856',
   source: `local function now_ms(given)
 if given ~= '' then return tonumber(given) end
 local time = redis.call('TIME')
@@ -1610,7 +1610,11 @@ attempt = string.format('%07d', tonumber(attempt) - 1)
 member = string.sub(member, 1, 20) .. attempt .. id
 end
 redis.call('ZADD', keys.delayed, queue_score(queue_record(text).priority, due), member)
+if attempt == '0000000' then
+redis.call('HDEL', keys.tries, id)
+else
 redis.call('HSET', keys.tries, id, attempt)
+end
 end
 end
 end
@@ -1751,7 +1755,7 @@ queue_wake_one(queue_keys())`,
 
 export const rateAcquire: Script = {
   name: 'rate_acquire',
-  sha1: 'c90cefd8cd1ea46306cefa2224ced3bf8d57bd00',
+  sha1: '6dc5f27831711ab9b442bbd7683efcfd0800f9ef',
   source: `local function now_ms(given)
 if given ~= '' then return tonumber(given) end
 local time = redis.call('TIME')
@@ -1764,7 +1768,7 @@ for _, entry in ipairs(redis.call('LRANGE', sent, '0', '-1')) do
 if struct.unpack('>I7', entry) == number then return cmsgpack.unpack(string.sub(entry, 8)) end
 end
 end
-local reply, changed = act()
+local reply, changed, life = act()
 if not changed then return reply end
 if newest then
 for _ = 1, 16 do
@@ -1774,10 +1778,10 @@ redis.call('LPOP', sent)
 end
 end
 redis.call('RPUSH', sent, struct.pack('>I7', number) .. cmsgpack.pack(reply))
-redis.call('PEXPIRE', sent, math.min(keep or 60000, 60000))
+redis.call('PEXPIRE', sent, math.min(life or keep or 60000, 60000))
 return reply
 end
-local function rate_open(clock, now, client)
+local function rate_open(clock, now)
 local config = redis.call('HMGET', KEYS[1], 'rate', 'interval', 'mode', 'keepAlive', 'endsAt', 'idleAt')
 local rate, interval = tonumber(config[1]), tonumber(config[2])
 local keep_alive, ends_at, idle_at = tonumber(config[4]), tonumber(config[5]), tonumber(config[6])
@@ -1804,18 +1808,20 @@ line = fleeting and KEYS[6] or KEYS[4],
 fleeting = fleeting,
 ends_at = ends_at,
 expires_at = expires_at,
-use = function(reset)
-if fleeting then
+use = function(reset, client)
+local memory = math.min(reset + padding, keep_alive or 60000)
+if fleeting and client then
 redis.call('ZADD', KEYS[2], now + reset, client)
 redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now - padding)
 redis.call('PEXPIREAT', KEYS[2], expires_at(math.max(reset, interval)))
 end
-if not keep_alive then return end
+if not keep_alive then return memory end
 local idle = now + math.max(keep_alive, reset)
 if fleeting then idle = math.max(idle, idle_at or 0) end
 if ends_at then idle = math.min(idle, ends_at) end
 redis.call('HSET', KEYS[1], 'idleAt', string.format('%.0f', idle))
 redis.call('PEXPIREAT', KEYS[1], text(idle + (clock ~= '' and padding or 0)))
+return memory
 end,
 }
 end
@@ -2202,7 +2208,7 @@ local permits = tonumber(ARGV[5])
 local patience = tonumber(ARGV[6])
 local id = ARGV[7]
 return once(KEYS[7], number, floor, function()
-local rate = rate_open(clock, now, client)
+local rate = rate_open(clock, now)
 if not rate then return { -2, 0 } end
 if permits > rate.limit.quota then return { -1, rate.limit.quota } end
 local state = rate_state(rate, now, clock)
@@ -2221,14 +2227,13 @@ if not first or struct.unpack('>I6', first) > now then break end
 redis.call('LPOP', rate.line)
 end
 local _, _, reset = state.measure(0)
-rate.use(reset)
-return { wait, rate.limit.quota }, permits > 0
+return { wait, rate.limit.quota }, permits > 0, rate.use(reset, client)
 end)`,
 }
 
 export const rateEnd: Script = {
   name: 'rate_end',
-  sha1: '34eaba441b117c164beb5be6e4697c1cab734e66',
+  sha1: '87b49a78c524e7e52a81712096b5654c88886370',
   source: `local function now_ms(given)
 if given ~= '' then return tonumber(given) end
 local time = redis.call('TIME')
@@ -2241,7 +2246,7 @@ for _, entry in ipairs(redis.call('LRANGE', sent, '0', '-1')) do
 if struct.unpack('>I7', entry) == number then return cmsgpack.unpack(string.sub(entry, 8)) end
 end
 end
-local reply, changed = act()
+local reply, changed, life = act()
 if not changed then return reply end
 if newest then
 for _ = 1, 16 do
@@ -2251,10 +2256,10 @@ redis.call('LPOP', sent)
 end
 end
 redis.call('RPUSH', sent, struct.pack('>I7', number) .. cmsgpack.pack(reply))
-redis.call('PEXPIRE', sent, math.min(keep or 60000, 60000))
+redis.call('PEXPIRE', sent, math.min(life or keep or 60000, 60000))
 return reply
 end
-local function rate_open(clock, now, client)
+local function rate_open(clock, now)
 local config = redis.call('HMGET', KEYS[1], 'rate', 'interval', 'mode', 'keepAlive', 'endsAt', 'idleAt')
 local rate, interval = tonumber(config[1]), tonumber(config[2])
 local keep_alive, ends_at, idle_at = tonumber(config[4]), tonumber(config[5]), tonumber(config[6])
@@ -2281,18 +2286,20 @@ line = fleeting and KEYS[6] or KEYS[4],
 fleeting = fleeting,
 ends_at = ends_at,
 expires_at = expires_at,
-use = function(reset)
-if fleeting then
+use = function(reset, client)
+local memory = math.min(reset + padding, keep_alive or 60000)
+if fleeting and client then
 redis.call('ZADD', KEYS[2], now + reset, client)
 redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now - padding)
 redis.call('PEXPIREAT', KEYS[2], expires_at(math.max(reset, interval)))
 end
-if not keep_alive then return end
+if not keep_alive then return memory end
 local idle = now + math.max(keep_alive, reset)
 if fleeting then idle = math.max(idle, idle_at or 0) end
 if ends_at then idle = math.min(idle, ends_at) end
 redis.call('HSET', KEYS[1], 'idleAt', string.format('%.0f', idle))
 redis.call('PEXPIREAT', KEYS[1], text(idle + (clock ~= '' and padding or 0)))
+return memory
 end,
 }
 end
@@ -2720,7 +2727,6 @@ local clock = ARGV[3]
 local now = now_ms(clock)
 local left = tonumber(ARGV[4])
 local channel = ARGV[5]
-local client = ARGV[6]
 local function shorten(key, at)
 local lifetime = redis.call('PTTL', key)
 if lifetime == -1 or lifetime > left then redis.call('PEXPIREAT', key, at) end
@@ -2740,40 +2746,40 @@ if left == 0 then return end
 local state = rate_state(rate, now, clock)
 if not state.err then replan(state, line, staying, 1, units, now, channel, rate.expires_at) end
 end
-return once(KEYS[7], number, floor, function()
-local rate = rate_open(clock, now, client)
+return once(KEYS[#KEYS], number, floor, function()
+local rate = rate_open(clock, now)
 if not rate then return { 0 } end
 local strangers = rate_strangers(6)
 if #strangers > 0 then return strangers end
 local pairs_of = { { KEYS[3], KEYS[4] }, { KEYS[5], KEYS[6] } }
-for i = 8, #KEYS, 2 do pairs_of[#pairs_of + 1] = { KEYS[i], KEYS[i + 1] } end
+for i = 7, #KEYS - 1, 2 do pairs_of[#pairs_of + 1] = { KEYS[i], KEYS[i + 1] } end
 for _, pair in ipairs(pairs_of) do send_away(rate, pair[1], pair[2]) end
 if left == 0 then
-redis.call('DEL', KEYS[1], KEYS[2])
+redis.call('DEL', KEYS[1], KEYS[2], KEYS[#KEYS])
 for _, pair in ipairs(pairs_of) do redis.call('DEL', pair[1], pair[2]) end
-return { 1 }, true
+return { 1 }, false
 end
 redis.call('HSET', KEYS[1], 'endsAt', string.format('%.0f', now + left))
-local at = rate_open(clock, now, client).expires_at(left)
+local at = rate_open(clock, now).expires_at(left)
 shorten(KEYS[1], at)
 shorten(KEYS[2], at)
 for _, pair in ipairs(pairs_of) do
 shorten(pair[1], at)
 shorten(pair[2], at)
 end
-return { 1 }, true
+return { 1 }, true, left
 end)`,
 }
 
 export const rateLook: Script = {
   name: 'rate_look',
-  sha1: '2c34c5b666f9384503ccf94efb1fb7c2b596456c',
+  sha1: 'e19800b94b16a0f0dfe891e58e43449c65b2e402',
   source: `local function now_ms(given)
 if given ~= '' then return tonumber(given) end
 local time = redis.call('TIME')
 return time[1] * 1000 + math.floor(time[2] / 1000)
 end
-local function rate_open(clock, now, client)
+local function rate_open(clock, now)
 local config = redis.call('HMGET', KEYS[1], 'rate', 'interval', 'mode', 'keepAlive', 'endsAt', 'idleAt')
 local rate, interval = tonumber(config[1]), tonumber(config[2])
 local keep_alive, ends_at, idle_at = tonumber(config[4]), tonumber(config[5]), tonumber(config[6])
@@ -2800,18 +2806,20 @@ line = fleeting and KEYS[6] or KEYS[4],
 fleeting = fleeting,
 ends_at = ends_at,
 expires_at = expires_at,
-use = function(reset)
-if fleeting then
+use = function(reset, client)
+local memory = math.min(reset + padding, keep_alive or 60000)
+if fleeting and client then
 redis.call('ZADD', KEYS[2], now + reset, client)
 redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now - padding)
 redis.call('PEXPIREAT', KEYS[2], expires_at(math.max(reset, interval)))
 end
-if not keep_alive then return end
+if not keep_alive then return memory end
 local idle = now + math.max(keep_alive, reset)
 if fleeting then idle = math.max(idle, idle_at or 0) end
 if ends_at then idle = math.min(idle, ends_at) end
 redis.call('HSET', KEYS[1], 'idleAt', string.format('%.0f', idle))
 redis.call('PEXPIREAT', KEYS[1], text(idle + (clock ~= '' and padding or 0)))
+return memory
 end,
 }
 end
@@ -2898,8 +2906,7 @@ return at - now + limit.window, math.max(0, limit.quota - spent), reset, 0
 end
 local clock = ARGV[1]
 local now = now_ms(clock)
-local client = ARGV[2]
-local rate = rate_open(clock, now, client)
+local rate = rate_open(clock, now)
 if not rate then return {} end
 local limit = rate.limit
 local log = log_open(rate.log, limit.window, now, false)
@@ -2907,12 +2914,12 @@ if log.err then return redis.error_reply(log.err) end
 local _, available = sliding_window(limit, now, 0, rate.log, log)
 local keep_alive = tonumber(redis.call('HGET', KEYS[1], 'keepAlive')) or -1
 local reply = { limit.quota, limit.window, rate.fleeting and 'per-client' or 'overall', keep_alive, available }
-if #ARGV > 2 then
+if #ARGV > 1 then
 local turns = {}
 for _, packed in ipairs(redis.call('LRANGE', rate.line, '0', '-1')) do
 turns[string.sub(packed, 14)] = struct.unpack('>I6', packed)
 end
-for i = 3, #ARGV do
+for i = 2, #ARGV do
 local turn = turns[ARGV[i]]
 reply[#reply + 1] = turn and math.max(0, turn - now) or -4
 end
@@ -2922,7 +2929,7 @@ return reply`,
 
 export const rateRelease: Script = {
   name: 'rate_release',
-  sha1: '8773d648694946d44159c166bc18068752334371',
+  sha1: 'ff12ed648c3d9ab2cb02a6ac0fce586d55722962',
   source: `local function now_ms(given)
 if given ~= '' then return tonumber(given) end
 local time = redis.call('TIME')
@@ -2935,7 +2942,7 @@ for _, entry in ipairs(redis.call('LRANGE', sent, '0', '-1')) do
 if struct.unpack('>I7', entry) == number then return cmsgpack.unpack(string.sub(entry, 8)) end
 end
 end
-local reply, changed = act()
+local reply, changed, life = act()
 if not changed then return reply end
 if newest then
 for _ = 1, 16 do
@@ -2945,10 +2952,10 @@ redis.call('LPOP', sent)
 end
 end
 redis.call('RPUSH', sent, struct.pack('>I7', number) .. cmsgpack.pack(reply))
-redis.call('PEXPIRE', sent, math.min(keep or 60000, 60000))
+redis.call('PEXPIRE', sent, math.min(life or keep or 60000, 60000))
 return reply
 end
-local function rate_open(clock, now, client)
+local function rate_open(clock, now)
 local config = redis.call('HMGET', KEYS[1], 'rate', 'interval', 'mode', 'keepAlive', 'endsAt', 'idleAt')
 local rate, interval = tonumber(config[1]), tonumber(config[2])
 local keep_alive, ends_at, idle_at = tonumber(config[4]), tonumber(config[5]), tonumber(config[6])
@@ -2975,18 +2982,20 @@ line = fleeting and KEYS[6] or KEYS[4],
 fleeting = fleeting,
 ends_at = ends_at,
 expires_at = expires_at,
-use = function(reset)
-if fleeting then
+use = function(reset, client)
+local memory = math.min(reset + padding, keep_alive or 60000)
+if fleeting and client then
 redis.call('ZADD', KEYS[2], now + reset, client)
 redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now - padding)
 redis.call('PEXPIREAT', KEYS[2], expires_at(math.max(reset, interval)))
 end
-if not keep_alive then return end
+if not keep_alive then return memory end
 local idle = now + math.max(keep_alive, reset)
 if fleeting then idle = math.max(idle, idle_at or 0) end
 if ends_at then idle = math.min(idle, ends_at) end
 redis.call('HSET', KEYS[1], 'idleAt', string.format('%.0f', idle))
 redis.call('PEXPIREAT', KEYS[1], text(idle + (clock ~= '' and padding or 0)))
+return memory
 end,
 }
 end
@@ -3401,7 +3410,7 @@ local permits = tonumber(ARGV[5])
 local channel = ARGV[6]
 local id = ARGV[7]
 return once(KEYS[7], number, floor, function()
-local rate = rate_open(clock, now, client)
+local rate = rate_open(clock, now)
 if not rate then return { -2 } end
 local state = rate_state(rate, now, clock)
 if state.err then return redis.error_reply(state.err) end
@@ -3416,14 +3425,13 @@ end
 end
 replan(state, rate.line, waiting, first, permits, now, channel, rate.expires_at)
 local _, _, reset = state.measure(0)
-rate.use(reset)
-return { 1 }, true
+return { 1 }, true, rate.use(reset, client)
 end)`,
 }
 
 export const rateSet: Script = {
   name: 'rate_set',
-  sha1: '0ebb867b81984b0da2553102fd65409632cf1ea5',
+  sha1: '38c2a8fbb746303f083d38036cb5727e3c050466',
   source: `local function now_ms(given)
 if given ~= '' then return tonumber(given) end
 local time = redis.call('TIME')
@@ -3436,7 +3444,7 @@ for _, entry in ipairs(redis.call('LRANGE', sent, '0', '-1')) do
 if struct.unpack('>I7', entry) == number then return cmsgpack.unpack(string.sub(entry, 8)) end
 end
 end
-local reply, changed = act()
+local reply, changed, life = act()
 if not changed then return reply end
 if newest then
 for _ = 1, 16 do
@@ -3446,10 +3454,10 @@ redis.call('LPOP', sent)
 end
 end
 redis.call('RPUSH', sent, struct.pack('>I7', number) .. cmsgpack.pack(reply))
-redis.call('PEXPIRE', sent, math.min(keep or 60000, 60000))
+redis.call('PEXPIRE', sent, math.min(life or keep or 60000, 60000))
 return reply
 end
-local function rate_open(clock, now, client)
+local function rate_open(clock, now)
 local config = redis.call('HMGET', KEYS[1], 'rate', 'interval', 'mode', 'keepAlive', 'endsAt', 'idleAt')
 local rate, interval = tonumber(config[1]), tonumber(config[2])
 local keep_alive, ends_at, idle_at = tonumber(config[4]), tonumber(config[5]), tonumber(config[6])
@@ -3476,18 +3484,20 @@ line = fleeting and KEYS[6] or KEYS[4],
 fleeting = fleeting,
 ends_at = ends_at,
 expires_at = expires_at,
-use = function(reset)
-if fleeting then
+use = function(reset, client)
+local memory = math.min(reset + padding, keep_alive or 60000)
+if fleeting and client then
 redis.call('ZADD', KEYS[2], now + reset, client)
 redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now - padding)
 redis.call('PEXPIREAT', KEYS[2], expires_at(math.max(reset, interval)))
 end
-if not keep_alive then return end
+if not keep_alive then return memory end
 local idle = now + math.max(keep_alive, reset)
 if fleeting then idle = math.max(idle, idle_at or 0) end
 if ends_at then idle = math.min(idle, ends_at) end
 redis.call('HSET', KEYS[1], 'idleAt', string.format('%.0f', idle))
 redis.call('PEXPIREAT', KEYS[1], text(idle + (clock ~= '' and padding or 0)))
+return memory
 end,
 }
 end
@@ -3917,8 +3927,7 @@ local when = ARGV[4]
 local keep = ARGV[5] == '1'
 local rate_given, interval_given, mode_given, keep_alive_given = ARGV[6], ARGV[7], ARGV[8], ARGV[9]
 local channel = ARGV[10]
-local client = ARGV[11]
-local function plan_anew(before, rate, log, line)
+local function plan_anew(before, rate, log, line, client)
 local waiting = waiting_now(line, now)
 rate.log, rate.line = log, line
 local moved = before and before.fleeting ~= rate.fleeting
@@ -3941,12 +3950,12 @@ end
 replan(state, line, staying, 1, units, now, channel, rate.expires_at)
 local _, _, reset = state.measure(0)
 if redis.call('EXISTS', log) == 1 then redis.call('PEXPIREAT', log, rate.expires_at(reset)) end
-rate.use(reset)
+rate.use(reset, client)
 end
 rate_tell(leaving, moved and '-3' or (before and '-1' or '-2'), channel)
 end
-return once(KEYS[7], number, floor, function()
-local before = rate_open(clock, now, client)
+return once(KEYS[#KEYS], number, floor, function()
+local before = rate_open(clock, now)
 if (when == 'absent' and before) or (when == 'present' and not before) then return { 0 } end
 local strangers = rate_strangers(11)
 if #strangers > 0 then return strangers end
@@ -3958,12 +3967,12 @@ if ends_at then
 redis.call('HSET', KEYS[1], 'endsAt', string.format('%.0f', ends_at))
 redis.call('PEXPIREAT', KEYS[1], before.expires_at(ends_at - now))
 end
-local rate = rate_open(clock, now, client)
+local rate = rate_open(clock, now)
 rate.use(0)
 plan_anew(before, rate, KEYS[3], KEYS[4])
-plan_anew(before, rate, KEYS[5], KEYS[6])
-for i = 8, #KEYS, 2 do plan_anew(before, rate, KEYS[i], KEYS[i + 1]) end
-return { 1 }, true
+plan_anew(before, rate, KEYS[5], KEYS[6], ARGV[11])
+for i = 7, #KEYS - 1, 2 do plan_anew(before, rate, KEYS[i], KEYS[i + 1], ARGV[12 + (i - 7) / 2]) end
+return { 1 }, true, tonumber(keep_alive_given) > 0 and tonumber(keep_alive_given) or nil
 end)`,
 }
 
@@ -4617,7 +4626,7 @@ return { 0, place, semaphore_next(s), pause }`,
 
 export const semaphoreDelete: Script = {
   name: 'semaphore_delete',
-  sha1: '7c07be54d365e54c5ad787b44185d6396b239b95',
+  sha1: 'ccb7563516742f1bf4acdb6f4a98104cbe349403',
   source: `local function once(sent, number, floor, act, keep)
 local newest = redis.call('LINDEX', sent, '-1')
 if newest and struct.unpack('>I7', newest) >= number then
@@ -4625,7 +4634,7 @@ for _, entry in ipairs(redis.call('LRANGE', sent, '0', '-1')) do
 if struct.unpack('>I7', entry) == number then return cmsgpack.unpack(string.sub(entry, 8)) end
 end
 end
-local reply, changed = act()
+local reply, changed, life = act()
 if not changed then return reply end
 if newest then
 for _ = 1, 16 do
@@ -4635,7 +4644,7 @@ redis.call('LPOP', sent)
 end
 end
 redis.call('RPUSH', sent, struct.pack('>I7', number) .. cmsgpack.pack(reply))
-redis.call('PEXPIRE', sent, math.min(keep or 60000, 60000))
+redis.call('PEXPIRE', sent, math.min(life or keep or 60000, 60000))
 return reply
 end
 local function semaphore_fact(fact)
@@ -4835,7 +4844,7 @@ return reply`,
 
 export const semaphoreRelease: Script = {
   name: 'semaphore_release',
-  sha1: '089ca4649d1049421ff40f135f41c16097ac39c7',
+  sha1: 'd36640c98e83da76e1d3e3748a308f8d461b1a66',
   source: `local function once(sent, number, floor, act, keep)
 local newest = redis.call('LINDEX', sent, '-1')
 if newest and struct.unpack('>I7', newest) >= number then
@@ -4843,7 +4852,7 @@ for _, entry in ipairs(redis.call('LRANGE', sent, '0', '-1')) do
 if struct.unpack('>I7', entry) == number then return cmsgpack.unpack(string.sub(entry, 8)) end
 end
 end
-local reply, changed = act()
+local reply, changed, life = act()
 if not changed then return reply end
 if newest then
 for _ = 1, 16 do
@@ -4853,7 +4862,7 @@ redis.call('LPOP', sent)
 end
 end
 redis.call('RPUSH', sent, struct.pack('>I7', number) .. cmsgpack.pack(reply))
-redis.call('PEXPIRE', sent, math.min(keep or 60000, 60000))
+redis.call('PEXPIRE', sent, math.min(life or keep or 60000, 60000))
 return reply
 end
 local function semaphore_fact(fact)
@@ -5308,7 +5317,7 @@ return reply`,
 
 export const semaphoreSet: Script = {
   name: 'semaphore_set',
-  sha1: 'b2a3b35895962c638e82ac52b9e9f38308ec30b5',
+  sha1: '7b394f74ac2d230ee129a8587f1ab3b4c4be7416',
   source: `local function once(sent, number, floor, act, keep)
 local newest = redis.call('LINDEX', sent, '-1')
 if newest and struct.unpack('>I7', newest) >= number then
@@ -5316,7 +5325,7 @@ for _, entry in ipairs(redis.call('LRANGE', sent, '0', '-1')) do
 if struct.unpack('>I7', entry) == number then return cmsgpack.unpack(string.sub(entry, 8)) end
 end
 end
-local reply, changed = act()
+local reply, changed, life = act()
 if not changed then return reply end
 if newest then
 for _ = 1, 16 do
@@ -5326,7 +5335,7 @@ redis.call('LPOP', sent)
 end
 end
 redis.call('RPUSH', sent, struct.pack('>I7', number) .. cmsgpack.pack(reply))
-redis.call('PEXPIRE', sent, math.min(keep or 60000, 60000))
+redis.call('PEXPIRE', sent, math.min(life or keep or 60000, 60000))
 return reply
 end
 local function semaphore_fact(fact)
