@@ -22,6 +22,7 @@ const MEASURES: readonly Measure[] = [memory, redis, refusals, http, pipelined, 
 const OTHERS: ReadonlyArray<readonly [title: string, file: string]> = [
   ['Algorithms', 'algorithms.ts'],
   ['sliding-counter against sliding-window', 'sliding-counter-accuracy.ts'],
+  ['Waiting, and policies of several limits', 'acquire.ts'],
   ['Shared rate limiter', 'shared-rate.ts'],
   ['Delay queue', 'delay-queue.ts'],
 ]

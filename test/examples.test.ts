@@ -101,8 +101,18 @@ describe('every example runs', () => {
     expect(code).toBe(1)
   }, 20_000)
 
+  test('settle.ts charges an estimate, settles what was used, and waits for a debt as long as it is told', async () => {
+    const { code, output } = await run('settle.ts')
+    const lines = output.trim().split('\n')
+    expect(lines.map(line => /^\w+/.exec(line)?.[0])).toEqual(['passed', 'passed', 'passed', 'refused', 'passed'])
+    expect(lines[0]).toMatch(/charged 300 at first \(700 left\), used 40, then (9[6-9]\d|1000) left/)
+    expect(lines[2]).toMatch(/used 1400, then 0 left/)
+    expect(lines[3]).toMatch(/does not fit, come back in \d+ ms/)
+    expect(code).toBe(0)
+  }, 20_000)
+
   test('no example is forgotten here', () => {
-    const tested = ['demo.ts', 'express.ts', 'koa.ts', 'many-processes.ts', 'per-route.ts', 'per-user.ts']
+    const tested = ['demo.ts', 'express.ts', 'koa.ts', 'many-processes.ts', 'per-route.ts', 'per-user.ts', 'settle.ts']
     expect(readdirSync('examples').sort()).toEqual(tested)
   })
 })

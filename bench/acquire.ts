@@ -1,0 +1,54 @@
+// What waiting and what several limits ask of Redis.
+//
+//   node --import tsx bench/acquire.ts     about a minute
+import { RedisServer } from '../test/support/redis-server.js'
+import { LINES, stand } from './acquire/line.js'
+import { POLICIES, policyCosts } from './acquire/policy-cost.js'
+import { figure, spread } from './contest/figure.js'
+import { tableText } from './contest/table.js'
+
+const server = await RedisServer.start()
+const stood: Awaited<ReturnType<typeof stand>>[] = []
+let costs: Awaited<ReturnType<typeof policyCosts>>
+try {
+  for (const line of LINES) stood.push(await stand(server, line))
+  costs = await policyCosts(server)
+} finally {
+  await server.stop()
+}
+
+const waiting = {
+  caption: '101 ask at once for 10 a second, and the 51st gives up half a second later',
+  head: ['who wait', 'grants', 'in the order asked', 'script calls', 'at most 3 a grant + 100', 'last grant after ms'],
+  rows: stood.map(({ name, grants, inOrder, calls, lastMs }) => [
+    name,
+    String(grants),
+    inOrder ? 'yes' : 'NO',
+    String(calls),
+    calls <= 3 * grants + 100 ? 'yes' : 'NO',
+    lastMs.toFixed(0),
+  ]),
+}
+const limits = {
+  caption: 'One decision under one limit and under six, one at a time and 64 in flight; medians of turns and quartiles',
+  head: [
+    'policy',
+    'µs in scripts, alone',
+    'ratio',
+    'µs in scripts, 64 in flight',
+    'ratio',
+    'round trips a decision, alone',
+  ],
+  rows: POLICIES.map(({ name }, i) => {
+    const { alone, together, ratioAlone, ratioTogether, roundTrips } = costs[i]
+    return [
+      name,
+      spread(alone),
+      figure(ratioAlone.value),
+      spread(together),
+      figure(ratioTogether.value),
+      figure(roundTrips),
+    ]
+  }),
+}
+console.log([waiting, limits].map(tableText).join('\n\n'))
