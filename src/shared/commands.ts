@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto'
+import { Deadline } from '../deadline.js'
 import { StoreError } from '../errors.js'
 import type { ClientPort, RedisClient } from '../redis/client.js'
 import { portOf } from '../redis/port-of.js'
@@ -6,12 +7,15 @@ import { runScript } from '../redis/run-script.js'
 import type { Script } from '../redis/script.js'
 import { forgetSent } from '../redis/scripts.js'
 
+/** However long a client would keep trying, nobody is left without a word for longer than this. */
+const PATIENCE = new Deadline(5000)
+
 /** Who asks again within so long need not have it forgotten in between. */
 const QUIET_MS = 20
 
 /**
  * The scripts of one shared object, as one sender runs them. What fails rejects with `StoreError`, whose `cause` is the client's
- * error; how long a client tries is its own affair.
+ * error; so does what was not answered within five seconds.
  */
 export class Commands {
   readonly #port: ClientPort
@@ -36,14 +40,20 @@ export class Commands {
 
   /**
    * Runs a script that acts once, however often the client sends it: see `once.lua`. KEYS end with the list of what was sent;
-   * ARGV begins with the number of this request and the lowest that is not answered.
+   * ARGV begins with the number of this request and the lowest that is not answered. `late` is told of an answer that came after
+   * all, when the promise has been rejected.
    */
-  async once(script: Script, keys: readonly string[], args: readonly string[]): Promise<unknown> {
+  async once(
+    script: Script,
+    keys: readonly string[],
+    args: readonly string[],
+    late?: (answer: unknown) => void,
+  ): Promise<unknown> {
     const number = this.#next++
     this.#inFlight.add(number)
     const [floor] = this.#inFlight
     try {
-      return await this.run(script, [...keys, this.#sentKey], [String(number), String(floor), ...args])
+      return await this.run(script, [...keys, this.#sentKey], [String(number), String(floor), ...args], late)
     } finally {
       this.#inFlight.delete(number)
       if (this.#forgets) this.#forgetSoon()
@@ -58,10 +68,17 @@ export class Commands {
   }
 
   /** Runs a script that may as well run twice. */
-  async run(script: Script, keys: readonly string[], args: readonly string[]): Promise<unknown> {
+  async run(
+    script: Script,
+    keys: readonly string[],
+    args: readonly string[],
+    late?: (answer: unknown) => void,
+  ): Promise<unknown> {
+    const answer = runScript(this.#port, script, keys, args)
     try {
-      return await runScript(this.#port, script, keys, args)
+      return await PATIENCE.hold(answer)
     } catch (cause) {
+      if (late) answer.then(late, () => {})
       throw new StoreError(`${this.#subject}: Redis failed: ${(cause as Error)?.message}`, { cause })
     }
   }
