@@ -3,7 +3,7 @@
 
   KEYS[1..9]  the queue: see queue_keys
   ARGV[1]     now, ms; '' for the server's clock
-  ARGV[2]     1 to look for messages whose visibility has ended
+  ARGV[2]     'look' for messages whose visibility has ended; 'sweep' if these may be the last messages; else ''
   ARGV[3]     number of settlements; then for each: what ('ack', 'nack', 'return', 'reject', 'extend'), receipt, end of its visibility
               as the process knows it (ms), and, by kind: 1 if it has a ttl; delay in ms; due moment in ms; reason; visibility in ms
   then        for each message that is wanted, how long it is to be visible to nobody else, ms
@@ -23,7 +23,8 @@
 -- @include queue_wake_one
 local keys = queue_keys()
 local clock = ARGV[1]
-local look = ARGV[2] == '1'
+local look = ARGV[2] == 'look'
+local sweep = ARGV[2] == 'sweep'
 local settlements = tonumber(ARGV[3])
 
 -- Messages due so close together are fetched together.
@@ -74,7 +75,11 @@ for i = 1, settlements do
         member = string.sub(member, 1, 20) .. attempt .. id
       end
       redis.call('ZADD', keys.delayed, queue_score(queue_record(text).priority, due), member)
-      redis.call('HSET', keys.tries, id, attempt)
+      if attempt == '0000000' then
+        redis.call('HDEL', keys.tries, id)
+      else
+        redis.call('HSET', keys.tries, id, attempt)
+      end
     end
   end
 end
@@ -102,6 +107,8 @@ if #acks > 0 then
   if #ids > 0 then redis.call('HDEL', keys.messages, unpack(ids)) end
   if #again > 0 then redis.call('HDEL', keys.tries, unpack(again)) end
   if #mortal > 0 then redis.call('ZREM', keys.ttls, unpack(mortal)) end
+  -- Nobody need be woken for nothing.
+  if sweep and redis.call('HLEN', keys.messages) == 0 then redis.call('DEL', keys.wake) end
 end
 
 local next_end = -1

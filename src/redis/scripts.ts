@@ -1494,7 +1494,7 @@ return { ready, delayed, unacked, redis.call('ZCARD', keys.dead), next_due, (mor
 
 export const queueTurn: Script = {
   name: 'queue_turn',
-  sha1: '6398e012177dac4120894da8a73f03e227e8d856',
+  sha1: 'aa4f4fb1eb757a608fe99edcb408355736000b7f',
   source: `local function now_ms(given)
 if given ~= '' then return tonumber(given) end
 local time = redis.call('TIME')
@@ -1568,7 +1568,8 @@ redis.call('PEXPIRE', keys.wake, '60000')
 end
 local keys = queue_keys()
 local clock = ARGV[1]
-local look = ARGV[2] == '1'
+local look = ARGV[2] == 'look'
+local sweep = ARGV[2] == 'sweep'
 local settlements = tonumber(ARGV[3])
 local TOGETHER = 3
 local AHEAD = 8
@@ -1640,6 +1641,7 @@ end
 if #ids > 0 then redis.call('HDEL', keys.messages, unpack(ids)) end
 if #again > 0 then redis.call('HDEL', keys.tries, unpack(again)) end
 if #mortal > 0 then redis.call('ZREM', keys.ttls, unpack(mortal)) end
+if sweep and redis.call('HLEN', keys.messages) == 0 then redis.call('DEL', keys.wake) end
 end
 local next_end = -1
 if look then
@@ -4408,7 +4410,7 @@ end`,
 
 export const semaphoreAcquire: Script = {
   name: 'semaphore_acquire',
-  sha1: 'f967a94bede4dcfb246af0d46c73966ce10ef6dd',
+  sha1: 'b654d47b4b1aae8bdaecb32cdc6a8f6b99760480',
   source: `local function semaphore_fact(fact)
 local permits, party, number = string.match(fact or '', '^(%d+) (%S+) (%d+)$')
 return tonumber(permits) or 1, party, number
@@ -4433,7 +4435,9 @@ padding = clock == '' and 1000 or 5000,
 s.config, s.leases, s.facts, s.line, s.offers, s.parties = unpack(keys, 1, 6)
 s.stored = redis.call('HMGET', s.config, 'permits', 'used', 'last', 'idle')
 s.permits = tonumber(s.stored[1])
-if not s.permits then
+if initial < -1 then
+s.permits = -2 - initial
+elseif not s.permits then
 if initial < 0 then return nil end
 s.permits = initial
 end
@@ -4678,7 +4682,7 @@ return once(KEYS[7], number, floor, delete, keep >= 0 and keep or nil)`,
 
 export const semaphoreLook: Script = {
   name: 'semaphore_look',
-  sha1: '13ccdfd48d350f5e88143925a6fe5591dcb02c75',
+  sha1: '8e2cc9e7bf551854439d75fd5e833b5bb50b2bf1',
   source: `local function semaphore_fact(fact)
 local permits, party, number = string.match(fact or '', '^(%d+) (%S+) (%d+)$')
 return tonumber(permits) or 1, party, number
@@ -4703,7 +4707,9 @@ padding = clock == '' and 1000 or 5000,
 s.config, s.leases, s.facts, s.line, s.offers, s.parties = unpack(keys, 1, 6)
 s.stored = redis.call('HMGET', s.config, 'permits', 'used', 'last', 'idle')
 s.permits = tonumber(s.stored[1])
-if not s.permits then
+if initial < -1 then
+s.permits = -2 - initial
+elseif not s.permits then
 if initial < 0 then return nil end
 s.permits = initial
 end
@@ -4844,7 +4850,7 @@ return reply`,
 
 export const semaphoreRelease: Script = {
   name: 'semaphore_release',
-  sha1: 'd36640c98e83da76e1d3e3748a308f8d461b1a66',
+  sha1: 'fdb8b14824aa671c1f2f54958660d8633e038bd3',
   source: `local function once(sent, number, floor, act, keep)
 local newest = redis.call('LINDEX', sent, '-1')
 if newest and struct.unpack('>I7', newest) >= number then
@@ -4889,7 +4895,9 @@ padding = clock == '' and 1000 or 5000,
 s.config, s.leases, s.facts, s.line, s.offers, s.parties = unpack(keys, 1, 6)
 s.stored = redis.call('HMGET', s.config, 'permits', 'used', 'last', 'idle')
 s.permits = tonumber(s.stored[1])
-if not s.permits then
+if initial < -1 then
+s.permits = -2 - initial
+elseif not s.permits then
 if initial < 0 then return nil end
 s.permits = initial
 end
@@ -5033,7 +5041,7 @@ return once(KEYS[7], number, floor, release, idle >= 0 and idle or nil)`,
 
 export const semaphoreRenew: Script = {
   name: 'semaphore_renew',
-  sha1: 'fd20299cd30ce11eda9634c53c00506b61c176b3',
+  sha1: 'c22eaf08a88f24917e828a365b4e9996dd6109e6',
   source: `local function semaphore_fact(fact)
 local permits, party, number = string.match(fact or '', '^(%d+) (%S+) (%d+)$')
 return tonumber(permits) or 1, party, number
@@ -5058,7 +5066,9 @@ padding = clock == '' and 1000 or 5000,
 s.config, s.leases, s.facts, s.line, s.offers, s.parties = unpack(keys, 1, 6)
 s.stored = redis.call('HMGET', s.config, 'permits', 'used', 'last', 'idle')
 s.permits = tonumber(s.stored[1])
-if not s.permits then
+if initial < -1 then
+s.permits = -2 - initial
+elseif not s.permits then
 if initial < 0 then return nil end
 s.permits = initial
 end
@@ -5156,7 +5166,7 @@ return reply`,
 
 export const semaphoreResume: Script = {
   name: 'semaphore_resume',
-  sha1: 'e7dfcd53959ebdee89d32d37668780361b7052f2',
+  sha1: '945c576c80f9bbbb030747a6a955399b82e51a94',
   source: `local function semaphore_fact(fact)
 local permits, party, number = string.match(fact or '', '^(%d+) (%S+) (%d+)$')
 return tonumber(permits) or 1, party, number
@@ -5181,7 +5191,9 @@ padding = clock == '' and 1000 or 5000,
 s.config, s.leases, s.facts, s.line, s.offers, s.parties = unpack(keys, 1, 6)
 s.stored = redis.call('HMGET', s.config, 'permits', 'used', 'last', 'idle')
 s.permits = tonumber(s.stored[1])
-if not s.permits then
+if initial < -1 then
+s.permits = -2 - initial
+elseif not s.permits then
 if initial < 0 then return nil end
 s.permits = initial
 end
@@ -5317,7 +5329,7 @@ return reply`,
 
 export const semaphoreSet: Script = {
   name: 'semaphore_set',
-  sha1: '7b394f74ac2d230ee129a8587f1ab3b4c4be7416',
+  sha1: '8405a0ddf1eb028eef21f29493c4707b5536e08b',
   source: `local function once(sent, number, floor, act, keep)
 local newest = redis.call('LINDEX', sent, '-1')
 if newest and struct.unpack('>I7', newest) >= number then
@@ -5362,7 +5374,9 @@ padding = clock == '' and 1000 or 5000,
 s.config, s.leases, s.facts, s.line, s.offers, s.parties = unpack(keys, 1, 6)
 s.stored = redis.call('HMGET', s.config, 'permits', 'used', 'last', 'idle')
 s.permits = tonumber(s.stored[1])
-if not s.permits then
+if initial < -1 then
+s.permits = -2 - initial
+elseif not s.permits then
 if initial < 0 then return nil end
 s.permits = initial
 end
@@ -5498,7 +5512,7 @@ return once(KEYS[7], number, floor, set, idle >= 0 and idle or nil)`,
 
 export const semaphoreTick: Script = {
   name: 'semaphore_tick',
-  sha1: '73545e48733cd44cdb3a6a4267a31404bd84ef5d',
+  sha1: 'c7dd0376294954e6518503b33b2df3abf8eb7729',
   source: `local function semaphore_fact(fact)
 local permits, party, number = string.match(fact or '', '^(%d+) (%S+) (%d+)$')
 return tonumber(permits) or 1, party, number
@@ -5523,7 +5537,9 @@ padding = clock == '' and 1000 or 5000,
 s.config, s.leases, s.facts, s.line, s.offers, s.parties = unpack(keys, 1, 6)
 s.stored = redis.call('HMGET', s.config, 'permits', 'used', 'last', 'idle')
 s.permits = tonumber(s.stored[1])
-if not s.permits then
+if initial < -1 then
+s.permits = -2 - initial
+elseif not s.permits then
 if initial < 0 then return nil end
 s.permits = initial
 end

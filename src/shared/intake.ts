@@ -58,6 +58,8 @@ export class Intake {
   /** True when there may be something to take that we have not asked for. */
   #asking = true
   #looking = true
+  /** True when something is known to be due. */
+  #overdue = false
   #inTurn = false
   #call: Promise<unknown> = Promise.resolve()
   #scheduled = false
@@ -76,7 +78,7 @@ export class Intake {
     this.#clock = clock
     this.#sleeper = new Sleeper(blockingOf(client), this.#keys[WAKE], () => this.#woken())
     this.#relay = new Relay(
-      () => this.#asking && !this.#closed && !this.#hasRoom(),
+      () => this.#overdue && !this.#closed && !this.#hasRoom(),
       () => {
         this.#nextAt = Number.POSITIVE_INFINITY
         this.#setAlarm()
@@ -161,6 +163,7 @@ export class Intake {
   #ring(): void {
     this.#rang = performance.now() >= this.#nextAt
     this.#asking = true
+    this.#overdue ||= this.#rang
     if (this.#hasRoom()) this.#turn()
     else if (this.#rang) this.#relay.soon()
   }
@@ -209,9 +212,10 @@ export class Intake {
     const rang = this.#rang
     this.#rang = false
     const clock = this.#clock === undefined ? '' : String(Math.floor(this.#clock.now()))
+    const mode = look ? 'look' : this.#nextAt === Number.POSITIVE_INFINITY ? 'sweep' : ''
     const args = turnArguments(
       clock,
-      look,
+      mode,
       settlements,
       wants.map(({ visibilityMs }) => visibilityMs),
     )
@@ -251,6 +255,7 @@ export class Intake {
       // It was left to us.
       this.#stepBackMs = 0
     }
+    this.#overdue = more
     if (more) this.#asking = true
     const shares = new Map<Taker, Taken[]>(wants.map(taker => [taker, []]))
     for (const [i, message] of taken.entries()) shares.get(wants[i])?.push(message)

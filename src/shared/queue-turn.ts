@@ -34,11 +34,11 @@ export interface TurnReply {
 /** ARGV of queue_turn.lua. */
 export function turnArguments(
   clock: string,
-  look: boolean,
+  mode: 'look' | 'sweep' | '',
   settlements: readonly Settlement[],
   visibilities: readonly number[],
 ): string[] {
-  const args = [clock, look ? '1' : '0', String(settlements.length)]
+  const args = [clock, mode, String(settlements.length)]
   for (const { what, receipt, until, detail } of settlements) args.push(what, receipt, String(until), detail)
   for (const visibilityMs of visibilities) args.push(String(visibilityMs))
   return args
