@@ -9,7 +9,8 @@
     offers   ZSET id → deadline in ms: permits put by for a waiter who has been told, until it takes them
     parties  ZSET of those who wait → until when they are believed to live, in ms. A party is "process/number".
 
-  `initial` is set as permits where none are; below 0: then there is no semaphore, and the result is nil. `idle` below 0: as stored.
+  `initial` is set as permits where none are; -1: then there is no semaphore, and the result is nil; below that: −2 − permits, which hold
+  whatever was set. `idle` below 0: as stored.
   The result keeps in `used` what is out; nothing of it is written before semaphore_save. `left` is true if somebody may have left the line.
 ]]
 -- @include semaphore_fact
@@ -25,7 +26,9 @@ local function semaphore_open(keys, clock, initial, idle)
   s.config, s.leases, s.facts, s.line, s.offers, s.parties = unpack(keys, 1, 6)
   s.stored = redis.call('HMGET', s.config, 'permits', 'used', 'last', 'idle')
   s.permits = tonumber(s.stored[1])
-  if not s.permits then
+  if initial < -1 then
+    s.permits = -2 - initial
+  elseif not s.permits then
     if initial < 0 then return nil end
     s.permits = initial
   end

@@ -1,5 +1,7 @@
 import type { NextFunction, Request, Response } from 'express'
 import type { Decision } from '../decision.js'
+import { type ConcurrencyControls, ConcurrencyGate } from '../http/concurrency.js'
+import type { ConcurrencyOptions } from '../http/concurrency-options.js'
 import { isPromise } from '../http/eventual.js'
 import type { Framework } from '../http/framework.js'
 import { type Answer, Guard, type Limiters } from '../http/guard.js'
@@ -28,6 +30,22 @@ export function rateLimit(options: RateLimitOptions = {}): RateLimit {
     if (isPromise(answer)) answer.then(answer => give(answer, req, res)).then(passed => passed && next(), next)
     else if (give(answer, req, res)) next()
   })
+}
+
+export type ConcurrencyLimitOptions = ConcurrencyOptions<Request, Response>
+export interface ConcurrencyLimit extends ConcurrencyControls {
+  (req: Request, res: Response, next: NextFunction): void
+}
+
+/** Middleware for Express 4 and 5: how many requests may be inside at once. Checks its options: `PolicyError`. */
+export function concurrencyLimit(options: ConcurrencyLimitOptions): ConcurrencyLimit {
+  const gate = new ConcurrencyGate(options, express)
+  const middleware = (req: Request, res: Response, next: NextFunction): void => {
+    const answer = gate.answer(req, res)
+    if (isPromise(answer)) answer.then(answer => give(answer, req, res)).then(passed => passed && next(), next)
+    else if (give(answer, req, res)) next()
+  }
+  return Object.assign(middleware, { close: () => gate.close() })
 }
 
 const express: Framework<Request, Response> = {

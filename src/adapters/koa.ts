@@ -1,8 +1,10 @@
 import type { Context, Next } from 'koa'
 import type { Decision } from '../decision.js'
+import { type ConcurrencyControls, ConcurrencyGate } from '../http/concurrency.js'
+import type { ConcurrencyOptions } from '../http/concurrency-options.js'
 import { isPromise } from '../http/eventual.js'
 import type { Framework } from '../http/framework.js'
-import { Guard, type Limiters } from '../http/guard.js'
+import { type Answer, Guard, type Limiters } from '../http/guard.js'
 import type { HttpOptions } from '../http/options.js'
 
 /** What the middleware leaves in `ctx.state`, for `new Koa<RateLimitState>()`. */
@@ -24,17 +26,35 @@ export function rateLimit(options: RateLimitOptions = {}): RateLimit {
   const guard = new Guard(options, koa)
   return guard.equip(async (ctx: Context, next: Next): Promise<void> => {
     const answer = guard.answer(ctx, ctx)
-    const { decision, fields, refusal, gone } = isPromise(answer) ? await answer : answer
-    if (gone) return
-    if (decision) ctx.state.rateLimit = decision
-    // What ctx.set would do, without the lists that it makes first.
-    if (!ctx.headerSent) for (const name in fields) ctx.res.setHeader(name, fields[name])
-    if (!refusal) await next()
-    else if (!ctx.headerSent) {
-      ctx.status = refusal.status
-      ctx.body = refusal.body
-    }
+    await give(isPromise(answer) ? await answer : answer, ctx, next)
   })
+}
+
+export type ConcurrencyLimitOptions = ConcurrencyOptions<Context, Context>
+export interface ConcurrencyLimit extends ConcurrencyControls {
+  (ctx: Context, next: Next): Promise<void>
+}
+
+/** Middleware for Koa 2 and 3: how many requests may be inside at once. Checks its options: `PolicyError`. */
+export function concurrencyLimit(options: ConcurrencyLimitOptions): ConcurrencyLimit {
+  const gate = new ConcurrencyGate(options, koa)
+  const middleware = async (ctx: Context, next: Next): Promise<void> => {
+    const answer = gate.answer(ctx, ctx)
+    await give(isPromise(answer) ? await answer : answer, ctx, next)
+  }
+  return Object.assign(middleware, { close: () => gate.close() })
+}
+
+async function give({ decision, fields, refusal, gone }: Answer, ctx: Context, next: Next): Promise<void> {
+  if (gone) return
+  if (decision) ctx.state.rateLimit = decision
+  // What ctx.set would do, without the lists that it makes first.
+  if (!ctx.headerSent) for (const name in fields) ctx.res.setHeader(name, fields[name])
+  if (!refusal) await next()
+  else if (!ctx.headerSent) {
+    ctx.status = refusal.status
+    ctx.body = refusal.body
+  }
 }
 
 const koa: Framework<Context, Context> = {

@@ -62,6 +62,11 @@ export function mergeHeaders(fields: Fields, set: (name: string) => string | und
   return merged
 }
 
+/** An item of `RateLimit-Policy`, as drafts 8 to 11 have it, for a limit on how many at once: such a limit has no window. */
+export function concurrencyPolicy(name: string, permits: number): string {
+  return `${quoted(name)};q=${integer(permits)};qu="concurrent-requests"`
+}
+
 const writers: Record<HeaderForm, (policy: Policy, clock: Clock) => Write> = {
   'draft-8': draft8,
   'draft-7': draft7,

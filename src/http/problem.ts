@@ -29,6 +29,40 @@ export function refuse(decision: Decision, status: number, accept: string | unde
   return { status: code, fields, body }
 }
 
+/** A refusal because too many are inside already. */
+export interface Crowd {
+  readonly name: string
+  readonly status: number
+  /** When a place is probably free. */
+  readonly retryAfterMs: number
+  /** It is no client's fault. */
+  readonly wholeService: boolean
+}
+
+/** The answer to a request for which there is no place. `Retry-After` and the body as `refuse` has them. */
+export function refuseAtOnce(crowd: Crowd, accept: string | undefined, message: unknown): Refusal {
+  const { name, status, retryAfterMs, wholeService } = crowd
+  const seconds = Math.max(1, Math.ceil(retryAfterMs / 1000))
+  const detail = `${wholeService ? 'No capacity at the moment' : 'Too many requests at once'}: ${adviceOf(seconds)}.`
+  const [kind, title] = wholeService
+    ? ['temporary-reduced-capacity', 'Request cannot be satisfied due to temporary server capacity constraints']
+    : ['quota-exceeded', 'Request cannot be satisfied as assigned quota has been exceeded']
+  const problem = { type: `${TYPES}${kind}`, title, 'violated-policies': [name], status, detail }
+  const [type, body] = message === undefined ? spoken(accept, problem, detail) : bodyOf(message)
+  return {
+    status,
+    fields: { 'Cache-Control': 'no-store', 'Retry-After': `${seconds}`, 'Content-Type': type },
+    body,
+  }
+}
+
+/** Problem details for who names JSON, else a line of text. */
+function spoken(accept: string | undefined, problem: object, detail: string): [type: string, body: string] {
+  return namesJson(accept)
+    ? ['application/problem+json', JSON.stringify(problem)]
+    : ['text/plain; charset=utf-8', `${detail}\n`]
+}
+
 /** The answer to an address on the deny list: 403, whatever it asks for. */
 export function forbid(accept: string | undefined): Refusal {
   const detail = 'Requests from this address are not accepted.'

@@ -1,6 +1,5 @@
 import { StoreError } from '../errors.js'
-import type { ClientPort, RedisClient } from '../redis/client.js'
-import { portOf } from '../redis/port-of.js'
+import type { ClientPort } from '../redis/client.js'
 import { runScript } from '../redis/run-script.js'
 import { semaphoreRenew } from '../redis/scripts.js'
 import { Alarm } from '../waiting/alarm.js'
@@ -25,8 +24,7 @@ export class Renewals implements Keeper {
 
   private constructor(readonly port: ClientPort) {}
 
-  static of(client: RedisClient, user: string): Renewals {
-    const port = portOf(client, user)
+  static of(port: ClientPort): Renewals {
     let keeper = KEEPERS.get(port)
     if (keeper === undefined) {
       keeper = new Renewals(port)

@@ -61,12 +61,13 @@ export class SemaphoreCommands {
     readonly subject: string,
     keyBase: string,
     mailbox: Mailbox,
-    options: { readonly permits?: number; readonly idleMs?: number; readonly clock?: Clock },
+    options: { readonly permits?: number; readonly fixed: boolean; readonly idleMs?: number; readonly clock?: Clock },
   ) {
     this.keys = [keyBase, ...['leases', 'facts', 'line', 'offers', 'parties'].map(part => `${keyBase}:${part}`)]
     this.idle = String(options.idleMs ?? -1)
     this.clock = options.clock
-    this.#initial = String(options.permits ?? -1)
+    const { permits = -1, fixed } = options
+    this.#initial = String(fixed ? -2 - permits : permits)
     this.#commands = new Commands(client, subject, keyBase)
     this.#waiting = mailbox
   }

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { type SpillwayError, StoreError, TimeoutError } from '../errors.js'
+import { type SpillwayError, StoreError } from '../errors.js'
 import { Alarm } from '../waiting/alarm.js'
 import { type Patience, Wait } from '../waiting/wait.js'
 import type { Mailbox } from './mailbox.js'
@@ -51,12 +51,11 @@ export class SemaphoreLine {
     patience.signal?.throwIfAborted()
     const id = randomBytes(16).toString('base64url')
     const waits = patience.timeoutMs > 0
-    const late = new TimeoutError('')
     const wait = new Wait<Grant | null>(
       waits ? patience : { ...patience, timeoutMs: Number.POSITIVE_INFINITY },
       () => {
         this.#leave(waiter)
-        return late
+        wait.resolve(null)
       },
       () => this.#leave(waiter),
     )
@@ -64,13 +63,8 @@ export class SemaphoreLine {
     this.#waiters.set(id, waiter)
     this.#mailbox.hold()
     void this.#ask(waiter, waits)
-    try {
-      const grant = await wait.promise
-      return grant && { ...grant, id }
-    } catch (error) {
-      if (error === late) return null
-      throw error
-    }
+    const grant = await wait.promise
+    return grant && { ...grant, id }
   }
 
   hear(text: string): void {

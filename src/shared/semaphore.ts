@@ -1,7 +1,8 @@
 import type { Clock } from '../clock.js'
 import { type Duration, parseOption } from '../duration.js'
 import { CostError, PolicyError, SpillwayError, shown, TimeoutError } from '../errors.js'
-import type { RedisClient } from '../redis/client.js'
+import type { ClientPort, RedisClient } from '../redis/client.js'
+import { portOf } from '../redis/port-of.js'
 import { type Patience, patienceOf, type WaitOptions } from '../waiting/wait.js'
 import { keyBase } from './key-base.js'
 import { HeldLease, type Lease } from './lease.js'
@@ -15,6 +16,8 @@ const LEASE_MS = 30_000
 export interface SemaphoreOptions {
   /** Set where none are, at the first command. Integer ≥ 0. */
   permits?: number
+  /** Default false. True: `permits` holds for all this object asks, whatever was set: for a number that stands in everyone's code. */
+  fixed?: boolean
   /** What its keys begin with. Default 'spillway'. */
   prefix?: string
   /** Default: the server's TIME. A clock given here is for tests and simulation. */
@@ -45,6 +48,7 @@ export interface LeaseInfo {
  */
 export class Semaphore {
   readonly #subject: string
+  readonly #port: ClientPort
   readonly #commands: SemaphoreCommands
   readonly #mailbox: Mailbox
   readonly #line: SemaphoreLine
@@ -57,20 +61,29 @@ export class Semaphore {
     if (typeof options !== 'object' || options === null) {
       throw new PolicyError(`Semaphore: given ${shown(options)}, expected options like { permits: 5 }`)
     }
-    const { permits, prefix = 'spillway', clock, idleTtl } = options
+    const { permits, fixed = false, prefix = 'spillway', clock, idleTtl } = options
     const base = keyBase('Semaphore', 'semaphore', name, prefix)
     this.#subject = `Semaphore ${shown(name)}`
     if (permits !== undefined) checkTotal(permits, 'Semaphore: permits')
+    if (fixed !== false && (fixed !== true || permits === undefined)) {
+      throw new PolicyError(`Semaphore: fixed ${shown(fixed)}: expected true together with permits, or false`)
+    }
     if (clock !== undefined && typeof clock?.now !== 'function') {
       throw new PolicyError(`Semaphore: clock ${shown(clock)}: expected an object with now(), like new ManualClock()`)
     }
     const idleMs = idleTtl === undefined ? undefined : parseOption(idleTtl, 'Semaphore: idleTtl')
-    this.#renewals = Renewals.of(client, 'Semaphore')
+    this.#port = portOf(client, 'Semaphore')
+    this.#renewals = Renewals.of(this.#port)
     this.#mailbox = new Mailbox(client, 'Semaphore', prefix, {
       hear: text => this.#hear(text),
       live: () => this.#line.look(),
     })
-    this.#commands = new SemaphoreCommands(client, this.#subject, base, this.#mailbox, { permits, idleMs, clock })
+    this.#commands = new SemaphoreCommands(client, this.#subject, base, this.#mailbox, {
+      permits,
+      fixed,
+      idleMs,
+      clock,
+    })
     this.#line = new SemaphoreLine(this.#commands, this.#mailbox)
   }
 
@@ -187,7 +200,9 @@ export class Semaphore {
   async close(): Promise<void> {
     this.#closed ??= new SpillwayError(`${this.#subject} was closed`)
     for (const lease of this.#leases) lease.detach()
-    await this.#line.close(this.#closed)
+    const left = this.#line.close(this.#closed)
+    // A client that is down might never answer.
+    if (this.#port.state() === 'ready') await left
   }
 
   async #take(options: AcquireOptions, patience: Patience, method: string): Promise<Lease | null> {

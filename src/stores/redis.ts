@@ -29,6 +29,8 @@ export interface RedisStoreOptions {
  */
 export class RedisStore implements Store {
   readonly clock?: Clock
+  readonly client: RedisClient
+  readonly prefix: string
   readonly #port: ClientPort
   readonly #keys: ChargeKeys
   readonly #consumes: Batcher
@@ -48,6 +50,8 @@ export class RedisStore implements Store {
       throw new PolicyError(`RedisStore: maxBatch ${shown(maxBatch)}: expected an integer ≥ 1, like 128`)
     }
     this.clock = clock
+    this.client = client
+    this.prefix = prefix
     this.#port = portOf(client, 'RedisStore')
     this.#keys = new ChargeKeys(keySegment(prefix), this.#port.cluster)
     this.#consumes = new Batcher(this.#port, this.#keys, maxBatch, '1', () => this.#now())

@@ -91,6 +91,7 @@ describe('renewal', () => {
     proxy.swallow()
     await eventually('lost', async () => lease.signal.aborted)
     expect(lease.held).toBe(false)
+    client.disconnect()
     await proxy.stop()
   })
 

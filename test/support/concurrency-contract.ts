@@ -1,0 +1,359 @@
+import { once } from 'node:events'
+import { type ClientRequest, createServer, type RequestListener, request, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals'
+import type { ConcurrencyControls } from '../../src/http/concurrency.js'
+import type { ConcurrencyOptions } from '../../src/http/concurrency-options.js'
+import { MemoryStore } from '../../src/stores/memory.js'
+import { RedisStore } from '../../src/stores/redis.js'
+import { eventually } from './redis-process.js'
+import { RedisServer } from './redis-server.js'
+
+type Options = ConcurrencyOptions<unknown, unknown>
+
+/** What the tests of a framework provide. */
+export interface ConcurrencyAdapter {
+  concurrencyLimit(options: Options): ConcurrencyControls
+  /** A service that passes each request through the limits and then to `handle`, whose text it answers; errors are 500. */
+  serve(limits: readonly ConcurrencyControls[], handle: (url: string) => Promise<string>): RequestListener
+  header(req: unknown, name: string): string | undefined
+}
+
+interface Reply {
+  readonly status: number
+  readonly headers: Record<string, string | string[] | undefined>
+  readonly body: string
+}
+
+/** A service whose requests stay inside until they are let go. */
+class Service {
+  inside = 0
+  most = 0
+  readonly #letGo: Array<(error?: Error) => void> = []
+  #server!: Server
+
+  async start(adapter: ConcurrencyAdapter, limits: readonly ConcurrencyControls[]): Promise<this> {
+    const listener = adapter.serve(limits, async url => {
+      this.most = Math.max(this.most, ++this.inside)
+      try {
+        if (url !== '/quick')
+          await new Promise<void>((go, fail) => this.#letGo.push(error => (error ? fail(error) : go())))
+      } finally {
+        this.inside--
+      }
+      return 'done'
+    })
+    this.#server = createServer(listener).listen(0, '127.0.0.1')
+    await once(this.#server, 'listening')
+    return this
+  }
+
+  /** The one that has been inside longest ends. */
+  finish(error?: Error): void {
+    this.#letGo.shift()?.(error)
+  }
+
+  ask(headers: Record<string, string> = {}, path = '/'): { sent: ClientRequest; reply: Promise<Reply> } {
+    const { port } = this.#server.address() as AddressInfo
+    const sent = request({ port, host: '127.0.0.1', path, headers, agent: false })
+    const reply = new Promise<Reply>((done, fail) => {
+      sent.on('error', fail)
+      sent.on('response', async response => {
+        let body = ''
+        for await (const piece of response) body += piece
+        done({ status: response.statusCode as number, headers: response.headers, body })
+      })
+    })
+    reply.catch(() => {})
+    sent.end()
+    return { sent, reply }
+  }
+
+  async holds(count: number): Promise<void> {
+    await eventually(`${count} inside`, async () => this.inside === count)
+  }
+
+  async stop(): Promise<void> {
+    while (this.#letGo.length > 0) this.finish()
+    this.#server.closeAllConnections()
+    await new Promise(done => this.#server.close(done))
+  }
+}
+
+/** What `concurrencyLimit` promises, whatever the framework, in one process and over Redis. */
+export function describeConcurrencyLimit(name: string, adapter: ConcurrencyAdapter): void {
+  let redis: RedisServer
+  const running: Service[] = []
+  const controls: ConcurrencyControls[] = []
+  let names = 0
+  beforeAll(async () => {
+    redis = await RedisServer.start()
+  })
+  afterAll(() => redis.stop())
+  afterEach(async () => {
+    await Promise.all(running.splice(0).map(service => service.stop()))
+    await Promise.all(controls.splice(0).map(control => control.close()))
+  })
+  const limited = (options: Options) => {
+    const limit = adapter.concurrencyLimit(options)
+    controls.push(limit)
+    return limit
+  }
+  const serve = async (...limits: ConcurrencyControls[]) => {
+    const service = await new Service().start(adapter, limits)
+    running.push(service)
+    return service
+  }
+  const user = (req: unknown) => adapter.header(req, 'x-user')
+
+  describe.each(['in one process', 'over Redis'])(`${name}: %s`, where => {
+    const options = (own: Options): Options =>
+      where === 'over Redis'
+        ? { client: redis.client(), name: `${name}-${names++}`, deadline: '5s', ...own }
+        : { store: new MemoryStore(), ...own }
+
+    test('lets in so many requests of a key at once and refuses more with 429', async () => {
+      const service = await serve(limited(options({ permits: 2, key: user, name: 'reports' })))
+      const ada = { 'x-user': 'ada' }
+      const first = [service.ask(ada), service.ask(ada)]
+      await service.holds(2)
+      const refused = await service.ask(ada).reply
+      expect(refused.status).toBe(429)
+      expect(refused.headers['retry-after']).toBe('1')
+      expect(refused.headers['cache-control']).toBe('no-store')
+      expect(refused.headers['ratelimit-policy']).toBe('"reports";q=2;qu="concurrent-requests"')
+      expect(refused.body).toBe('Too many requests at once: try again in 1 second.\n')
+      const bob = service.ask({ 'x-user': 'bob' })
+      await service.holds(3)
+      const free = service.ask()
+      await service.holds(4)
+      for (let i = 0; i < 4; i++) service.finish()
+      for (const { reply } of [...first, bob, free]) expect((await reply).status).toBe(200)
+      expect((await first[0].reply).headers['ratelimit-policy']).toBe('"reports";q=2;qu="concurrent-requests"')
+      expect((await free.reply).headers['ratelimit-policy']).toBeUndefined()
+      await eventually('free again', async () => (await service.ask(ada, '/quick').reply).status === 200)
+    })
+
+    test('refuses with 503 what is too much for the whole service', async () => {
+      const service = await serve(limited(options({ permits: 1 })))
+      const first = service.ask()
+      await service.holds(1)
+      const refused = await service.ask({ accept: 'application/json' }).reply
+      expect(refused.status).toBe(503)
+      expect(JSON.parse(refused.body)).toMatchObject({
+        type: 'https://iana.org/assignments/http-problem-types#temporary-reduced-capacity',
+        status: 503,
+      })
+      service.finish()
+      expect((await first.reply).status).toBe(200)
+    })
+
+    test('frees the place when the client goes away before it is answered', async () => {
+      const service = await serve(limited(options({ permits: 1, key: user })))
+      const first = service.ask({ 'x-user': 'ada' })
+      await service.holds(1)
+      first.sent.destroy()
+      await eventually('free', async () => (await service.ask({ 'x-user': 'ada' }, '/quick').reply).status === 200)
+      expect(service.inside).toBe(1)
+    })
+
+    test('frees the place when the work fails', async () => {
+      const service = await serve(limited(options({ permits: 1, key: user })))
+      const first = service.ask({ 'x-user': 'ada' })
+      await service.holds(1)
+      service.finish(new Error('broken'))
+      expect((await first.reply).status).toBe(500)
+      await eventually('free', async () => (await service.ask({ 'x-user': 'ada' }, '/quick').reply).status === 200)
+    })
+
+    test('with wait lets requests wait their turn, first come, first served, and refuses what the queue has no room for', async () => {
+      let arrived = 0
+      const key = () => {
+        arrived++
+        return 'all'
+      }
+      const service = await serve(limited(options({ permits: 1, key, wait: '20s', queue: 2 })))
+      const replies = [service.ask()]
+      await service.holds(1)
+      const order: number[] = []
+      for (const i of [1, 2]) {
+        const asked = service.ask()
+        void asked.reply.then(() => order.push(i))
+        replies.push(asked)
+        await eventually('arrived', async () => arrived === i + 1)
+      }
+      expect((await service.ask().reply).status).toBe(429)
+      for (let i = 0; i < 3; i++) {
+        await service.holds(1)
+        service.finish()
+        expect((await replies[i].reply).status).toBe(200)
+      }
+      expect(order).toEqual([1, 2])
+      expect(service.most).toBe(1)
+    }, 20_000)
+
+    test('refuses at the end of wait', async () => {
+      const service = await serve(limited(options({ permits: 1, wait: 50 })))
+      const first = service.ask()
+      await service.holds(1)
+      const askedAt = performance.now()
+      expect((await service.ask().reply).status).toBe(503)
+      expect(performance.now() - askedAt).toBeGreaterThanOrEqual(49)
+      service.finish()
+      expect((await first.reply).status).toBe(200)
+    })
+
+    test('a client that goes away while it waits leaves the queue and takes no place', async () => {
+      const service = await serve(limited(options({ permits: 1, key: () => 'all', wait: '20s', queue: 1 })))
+      const first = service.ask()
+      await service.holds(1)
+      const second = service.ask()
+      await eventually('queue full', async () => {
+        const third = service.ask()
+        const full = await Promise.race([third.reply.then(({ status }) => status === 429), sleep(40).then(() => false)])
+        third.sent.destroy()
+        return full
+      })
+      second.sent.destroy()
+      let next = service.ask()
+      await eventually('room in the queue', async () => {
+        const refused = await Promise.race([next.reply.then(() => true), sleep(200).then(() => false)])
+        if (refused) next = service.ask()
+        return !refused
+      })
+      service.finish()
+      expect((await first.reply).status).toBe(200)
+      await service.holds(1)
+      service.finish()
+      expect((await next.reply).status).toBe(200)
+    })
+
+    test('a thousand requests that come and go leave every place free', async () => {
+      const service = await serve(limited(options({ permits: 3, key: () => 'all', wait: '20s', queue: 10_000 })))
+      let served = 0
+      await Promise.all(
+        Array.from({ length: 20 }, async (_, lane) => {
+          for (let i = 0; i < 50; i++) {
+            const { sent, reply } = service.ask({}, '/quick')
+            if ((lane + i) % 3 === 0) setTimeout(() => sent.destroy(), i % 5)
+            if ((await reply.catch(() => undefined))?.status === 200) served++
+          }
+        }),
+      )
+      expect(served).toBeGreaterThan(500)
+      expect(service.most).toBeLessThanOrEqual(3)
+      const last = [service.ask(), service.ask(), service.ask()]
+      await service.holds(3)
+      for (const _ of last) service.finish()
+      for (const { reply } of last) expect((await reply).status).toBe(200)
+    }, 30_000)
+  })
+
+  describe(`${name}: over Redis`, () => {
+    test('two processes share the places of a key', async () => {
+      const shared = { permits: 1, key: () => 'all', name: `shared-${names++}`, deadline: '5s' }
+      const store = new RedisStore(redis.client(), { prefix: 'app' })
+      const [here, there] = [
+        await serve(limited({ ...shared, store })),
+        await serve(limited({ ...shared, client: redis.client(), prefix: 'app' })),
+      ]
+      const first = here.ask()
+      await here.holds(1)
+      expect((await there.ask().reply).status).toBe(429)
+      here.finish()
+      expect((await first.reply).status).toBe(200)
+      await eventually('free', async () => (await there.ask({}, '/quick').reply).status === 200)
+      expect((await redis.client().keys(`app:{${shared.name}%3a=all}:semaphore*`)).length).toBeGreaterThan(0)
+    })
+
+    test('the number of permits is what the code says, also where another was in force', async () => {
+      const shared = { key: () => 'all', name: `shared-${names++}`, deadline: '5s' }
+      const before = await serve(limited({ ...shared, permits: 1, client: redis.client() }))
+      const first = before.ask()
+      await before.holds(1)
+      const now = await serve(limited({ ...shared, permits: 2, client: redis.client() }))
+      const second = now.ask()
+      await now.holds(1)
+      expect((await now.ask().reply).status).toBe(429)
+      before.finish()
+      now.finish()
+      expect([(await first.reply).status, (await second.reply).status]).toEqual([200, 200])
+    })
+
+    test('a Redis that hangs, or is gone, keeps nobody waiting: each process then counts alone', async () => {
+      const server = await RedisServer.start()
+      const client = server.client()
+      await client.ping()
+      const service = await serve(limited({ permits: 1, client, deadline: 30 }))
+      expect((await service.ask({}, '/quick').reply).status).toBe(200)
+      for (const fault of [() => server.pause(), () => server.kill()]) {
+        await fault()
+        const first = service.ask()
+        await service.holds(1)
+        expect((await service.ask().reply).status).toBe(503)
+        service.finish()
+        expect((await first.reply).status).toBe(200)
+      }
+      await server.stop()
+    })
+  })
+
+  describe(`${name}: options`, () => {
+    test('that mean nothing are refused when the middleware is made', () => {
+      const make = (options: unknown) => () => adapter.concurrencyLimit(options as Options)
+      expect(make(undefined)).toThrow('concurrencyLimit: given undefined, expected options like { permits: 5 }')
+      expect(make({})).toThrow('concurrencyLimit: permits undefined: expected an integer ≥ 0, like 5')
+      expect(make({ permits: 1, waits: 1 })).toThrow('concurrencyLimit: unknown option "waits": did you mean wait?')
+      expect(make({ permits: 1, wait: 'long' })).toThrow('concurrencyLimit: wait')
+      expect(make({ permits: 1, queue: -1 })).toThrow('concurrencyLimit: queue -1: expected an integer ≥ 0, like 100')
+      expect(make({ permits: 1, key: 'all' })).toThrow('concurrencyLimit: key "all": expected a function')
+      expect(make({ permits: 1, client: {} })).toThrow('concurrencyLimit: client')
+      expect(make({ permits: 1, store: {} })).toThrow('concurrencyLimit: store')
+      expect(make({ permits: 1, name: 'ü' })).toThrow()
+      expect(make({ permits: 1, statusCode: 42 })).toThrow('concurrencyLimit: statusCode 42')
+    })
+
+    test('that are functions may fail: the error reaches the service, and no place is taken', async () => {
+      let broken = true
+      const key = () => {
+        if (broken) throw new Error('no key')
+        return 'all'
+      }
+      const service = await serve(limited({ permits: 1, key }))
+      expect((await service.ask().reply).status).toBe(500)
+      broken = false
+      expect((await service.ask({}, '/quick').reply).status).toBe(200)
+    })
+
+    test('skip, message, statusCode and headers have their say', async () => {
+      const skip = (req: unknown) => adapter.header(req, 'x-skip') === '1'
+      const service = await serve(
+        limited({ permits: 0, skip, message: { busy: true }, statusCode: 529, headers: false }),
+      )
+      const refused = await service.ask().reply
+      expect([refused.status, refused.body]).toEqual([529, '{"busy":true}'])
+      expect(refused.headers['ratelimit-policy']).toBeUndefined()
+      expect((await service.ask({ 'x-skip': '1' }, '/quick').reply).status).toBe(200)
+    })
+
+    test('of two limits both are told in one header, and both places come back', async () => {
+      const service = await serve(
+        limited({ permits: 2, name: 'all' }),
+        limited({ permits: 1, key: user, name: 'each' }),
+      )
+      const first = service.ask({ 'x-user': 'ada' })
+      await service.holds(1)
+      const refused = await service.ask({ 'x-user': 'ada' }).reply
+      expect(refused.status).toBe(429)
+      expect(refused.headers['ratelimit-policy']).toBe(
+        '"all";q=2;qu="concurrent-requests", "each";q=1;qu="concurrent-requests"',
+      )
+      const second = service.ask({ 'x-user': 'bob' })
+      await service.holds(2)
+      service.finish()
+      service.finish()
+      expect([(await first.reply).status, (await second.reply).status]).toEqual([200, 200])
+    })
+  })
+}
