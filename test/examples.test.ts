@@ -111,8 +111,43 @@ describe('every example runs', () => {
     expect(code).toBe(0)
   }, 20_000)
 
+  test('concurrency.ts lets two in, has one wait and refuses one', async () => {
+    const { code, output } = await run('concurrency.ts')
+    const statuses = Object.fromEntries(
+      [...output.matchAll(/^(\w+): (\d+) after/gm)].map(([, name, status]) => [name, status]),
+    )
+    expect(statuses).toEqual({ first: '200', second: '200', third: '200', fourth: '429' })
+    expect(output).toMatch(/^fourth: .*come back in 1 s$/m)
+    expect(code).toBe(0)
+  }, 20_000)
+
+  test('mutex.ts works one at a time, and the store refuses an old token', async () => {
+    const redis = await RedisServer.start()
+    const { code, output } = await run('mutex.ts', { REDIS_URL: redis.url })
+    await redis.stop()
+    expect(output.trim().split('\n')).toEqual([
+      'ada works',
+      'ada has written',
+      'bob works',
+      'bob has written',
+      'the paused one still holds its lease: false',
+      'its late write is refused; the store says "carol"',
+    ])
+    expect(code).toBe(0)
+  }, 20_000)
+
   test('no example is forgotten here', () => {
-    const tested = ['demo.ts', 'express.ts', 'koa.ts', 'many-processes.ts', 'per-route.ts', 'per-user.ts', 'settle.ts']
+    const tested = [
+      'concurrency.ts',
+      'demo.ts',
+      'express.ts',
+      'koa.ts',
+      'many-processes.ts',
+      'mutex.ts',
+      'per-route.ts',
+      'per-user.ts',
+      'settle.ts',
+    ]
     expect(readdirSync('examples').sort()).toEqual(tested)
   })
 })

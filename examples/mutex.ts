@@ -1,0 +1,55 @@
+// One at a time, over all processes, and safe even when a lease is lost: the store refuses whoever comes with an old token.
+// Needs a Redis: REDIS_URL, by default redis://127.0.0.1:6379.
+//
+//   node --import tsx examples/mutex.ts
+import { setTimeout as sleep } from 'node:timers/promises'
+import { Redis } from 'ioredis'
+import { Semaphore } from 'spillway'
+
+const redisUrl = process.env.REDIS_URL ?? 'redis://127.0.0.1:6379'
+const redis = new Redis(redisUrl, { lazyConnect: true, retryStrategy: () => null })
+redis.on('error', () => {})
+try {
+  await redis.connect()
+} catch {
+  console.error(`No Redis at ${redisUrl}: start one, or set REDIS_URL`)
+  process.exit(1)
+}
+
+/** Stands for what is written to: a database row, a file, a device. It remembers the greatest token that it has seen. */
+const store = {
+  text: 'nothing yet',
+  newest: 0n,
+  write(token: bigint, text: string): boolean {
+    if (token < this.newest) return false
+    this.newest = token
+    this.text = text
+    return true
+  },
+}
+
+// A mutex is a semaphore with one permit.
+const mutex = new Semaphore(redis, 'example-mutex', { permits: 1, idleTtl: '1m' })
+
+// Two tasks that would overwrite each other, were they not one after the other.
+const task = async (name: string) => {
+  await using lease = await mutex.acquire()
+  console.log(`${name} works`)
+  await sleep(50)
+  console.log(`${name} ${store.write(lease.token, name) ? 'has written' : 'was refused'}`)
+}
+await Promise.all([task('ada'), task('bob')])
+
+// A process that was paused for longer than its lease: it does not know yet that somebody else has its place.
+const paused = await mutex.acquire({ lease: '100ms', renew: false })
+await sleep(150)
+await mutex.use(async lease => {
+  store.write(lease.token, 'carol')
+})
+console.log(`the paused one still holds its lease: ${paused.held}`)
+console.log(
+  `its late write is ${store.write(paused.token, 'late') ? 'taken' : 'refused'}; the store says "${store.text}"`,
+)
+
+await mutex.close()
+redis.disconnect()
