@@ -111,11 +111,16 @@ export class MemoryStore implements Store {
   book(charge: Charge, cost: number, maxWaitMs: number, moved: (waitMs: number) => void): Booking {
     const nowMs = this.#now()
     const { limit, key } = charge
-    const { table, slot, state, verdict } = this.#measure(charge, nowMs, cost)
-    const waitMs = turnAfterMs(verdict, cost)
-    const blockedMs = verdict.blocked ? (table.blocks?.remainingMs(key, nowMs) ?? 0) : 0
-    if (waitMs > maxWaitMs || blockedMs > 0 || table.algorithm.book === undefined) {
-      return { verdict, waitMs, blockedMs, cancel() {}, close() {} }
+    const { table, slot, state } = this.#find(charge)
+    const turnMs = turnAfterMs(table.algorithm.measure(limit, state, nowMs, cost).verdict, cost)
+    const blockedMs = turnMs < Number.POSITIVE_INFINITY ? (table.blocks?.remainingMs(key, nowMs) ?? 0) : 0
+    const waitMs = Math.max(turnMs, blockedMs)
+    const inTime = waitMs <= maxWaitMs && waitMs < Number.POSITIVE_INFINITY
+    if (!inTime || blockedMs > 0 || table.algorithm.book === undefined) {
+      const { verdict } = table.algorithm.measure(limit, state, nowMs, 0)
+      const refusal = { ...verdict, allowed: false, retryAfterMs: waitMs }
+      const told = blockedMs > 0 ? blockedVerdict(refusal, blockedMs) : refusal
+      return { verdict: told, waitMs, blockedMs, cancel() {}, close() {} }
     }
     const next = table.algorithm.book(limit, state, nowMs, cost, waitMs)
     this.#write(charge, table, slot, next)

@@ -44,7 +44,7 @@ export class Bookings {
       )
       const [wait, remaining, resetAfterMs, blockedMs] = (reply as unknown[]).map(Number)
       const waitMs = wait < 0 ? Number.POSITIVE_INFINITY : wait
-      const allowed = waitMs <= maxWaitMs && blockedMs === 0
+      const allowed = wait >= 0 && waitMs <= maxWaitMs && blockedMs === 0
       const booked = allowed && waitMs > 0
       if (!booked) this.#news.close(id)
       const retryAfterMs = allowed ? 0 : waitMs
