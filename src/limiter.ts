@@ -45,7 +45,7 @@ export class RateLimiter {
   readonly #shadow: boolean
   readonly #bookedTurns = new BookedTurns()
   readonly #turns = new Turns(
-    (key, cost) => this.#decide('consume', key, cost, false),
+    async (key, cost) => this.#decide('consume', key, cost, false),
     decision => this.settle(decision, 0),
   )
 
@@ -76,12 +76,21 @@ export class RateLimiter {
    * integer ≥ 0) or `PolicyError` (a key that is none), before anything changes. A cost of 0 changes nothing.
    */
   consume(key: LimiterKey, cost = 1): Promise<Decision> {
+    return this.#promise('consume', key, cost)
+  }
+
+  /**
+   * As `consume`, but at once where the store answers at once, and throwing where `consume` rejects.
+   *
+   * @internal For what stands in the way of every request: a promise costs as much as the decision.
+   */
+  consumeSoon(key: LimiterKey, cost: number): Promise<Decision> | Decision {
     return this.#decide('consume', key, cost)
   }
 
   /** The decision that `consume` would give, spending nothing. With cost 0: how things stand. */
   peek(key: LimiterKey, cost = 1): Promise<Decision> {
-    return this.#decide('peek', key, cost)
+    return this.#promise('peek', key, cost)
   }
 
   /**
@@ -181,20 +190,27 @@ export class RateLimiter {
     if (this.#ownsStore) await this.#store.close?.()
   }
 
-  /** Decides, and tells the observer of it if `told`. */
-  #decide(verb: 'consume' | 'peek', key: LimiterKey, cost: number, told = verb === 'consume'): Promise<Decision> {
-    let charges: readonly Charge[]
+  #promise(verb: 'consume' | 'peek', key: LimiterKey, cost: number): Promise<Decision> {
     try {
-      checkCost(cost)
-      charges = this.#charges(key)
+      return Promise.resolve(this.#decide(verb, key, cost))
     } catch (error) {
       return Promise.reject(error)
     }
+  }
+
+  /** Decides, and tells the observer of it if `told`. */
+  #decide(
+    verb: 'consume' | 'peek',
+    key: LimiterKey,
+    cost: number,
+    told = verb === 'consume',
+  ): Promise<Decision> | Decision {
+    checkCost(cost)
+    const charges = this.#charges(key)
     const denial = this.#denials?.find(key, cost, this.policy)
-    if (denial !== undefined) return Promise.resolve(this.#report(told, denial))
+    if (denial !== undefined) return this.#report(told, denial)
     const answer = this.#guarded.decide(verb, charges, cost)
-    if (!isPromise(answer))
-      return Promise.resolve(this.#report(told, this.#ruling(verb, key, charges, cost, answer, 'memory')))
+    if (!isPromise(answer)) return this.#report(told, this.#ruling(verb, key, charges, cost, answer, 'memory'))
     return answer.then(
       verdicts => {
         const decision = this.#ruling(verb, key, charges, cost, verdicts, 'redis')

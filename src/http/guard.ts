@@ -161,7 +161,7 @@ export class Guard<Request, Response> implements Limiters {
   #decide({ limiter, headers }: Rule, key: LimiterKey, cost: number, req: Request, res: Response): Eventual<Answer> {
     // What is paid for afterwards only must fit now; else a key without units left would come in for nothing.
     const paysLater = cost === 0 && this.#settings.settle !== undefined
-    return after(paysLater ? limiter.peek(key) : limiter.consume(key, cost), decision => {
+    return after(paysLater ? limiter.peek(key) : limiter.consumeSoon(key, cost), decision => {
       if (!decision.allowed) return this.#deny(limiter, headers, decision, req, res)
       const answer = this.#combine(decision, headers(decision), req, res)
       if (decision.delayMs > 0) return this.#delay(limiter, key, decision, answer, paysLater, req, res)
