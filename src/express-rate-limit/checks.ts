@@ -1,7 +1,6 @@
 import { isIP } from 'node:net'
 import type { Request } from 'express'
-import type { Options, ValueDeterminingMiddleware } from './options.js'
-import type { Store } from './store.js'
+import type { Options, Store, ValueDeterminingMiddleware } from './options.js'
 import { ChangeWarning, ValidationError } from './validation-error.js'
 
 const OPTIONS: Record<keyof Options, true> = {

@@ -4,13 +4,14 @@ import { after, type Eventual } from '../http/eventual.js'
 import { callsBack, PromisedHitStore } from '../stores/hit-store.js'
 import { ipKeyGenerator } from './ip-key.js'
 import { MemoryStore } from './memory-store.js'
-import type { Logger, Options } from './options.js'
-import type { Store } from './store.js'
+import type { Logger, Options, Store } from './options.js'
 import { type Validations, validationsOf } from './validation.js'
 
 /** The options with their defaults and without their aliases, and what they are checked with. */
 export interface Configuration extends Options {
   readonly validations: Validations
+  /** The default of `identifier`. */
+  readonly ownIdentifier: Options['identifier']
 }
 
 export const skipNone: Options['skip'] = () => false
@@ -30,13 +31,14 @@ export function configurationOf(passed: Partial<Options>): Configuration {
   if (given.ipv6Subnet !== undefined && typeof given.ipv6Subnet !== 'function') validations.ipv6Subnet(given.ipv6Subnet)
   validations.keyGeneratorIpFallback(given.keyGenerator)
   validations.ipv6SubnetOrKeyGenerator(given)
+  const ownIdentifier: Options['identifier'] = request => identifierOf(request, config)
   const config: Configuration = {
     windowMs: 60_000,
     limit: passed.max ?? 5,
     message: 'Too many requests, please try again later.',
     statusCode: 429,
     legacyHeaders: passed.headers ?? true,
-    identifier: request => identifierOf(request, config),
+    identifier: ownIdentifier,
     requestPropertyName: 'rateLimit',
     skipFailedRequests: false,
     skipSuccessfulRequests: false,
@@ -51,13 +53,14 @@ export function configurationOf(passed: Partial<Options>): Configuration {
     standardHeaders: given.standardHeaders === true ? 'draft-6' : (given.standardHeaders ?? false),
     store: storeOf(given.store),
     validations,
+    ownIdentifier,
     logger,
   }
   return config
 }
 
 /** As a handler is told of them. */
-export function optionsOf({ validations, ...options }: Configuration): Options {
+export function optionsOf({ validations, ownIdentifier: _, ...options }: Configuration): Options {
   return { ...options, validate: validations.enabled }
 }
 
@@ -87,10 +90,14 @@ function storeOf(given: Options['store'] = new MemoryStore()): Exclude<Options['
 /** `5-in-1min`, by the limit that this request was found to have. */
 function identifierOf(request: Request, { requestPropertyName, windowMs }: Configuration): string {
   const { limit } = (request as unknown as Record<string, { limit: number }>)[requestPropertyName]
+  return nameOf(limit, windowMs)
+}
+
+export function nameOf(limit: number, windowMs: number): string {
   return `${limit}-in-${windowName(windowMs)}`
 }
 
-export function windowName(windowMs: number): string {
+function windowName(windowMs: number): string {
   const seconds = windowMs / 1000
   const minutes = seconds / 60
   const hours = minutes / 60

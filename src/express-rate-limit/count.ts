@@ -1,6 +1,6 @@
 import type { Request, Response } from 'express'
 import type { Eventual } from '../http/eventual.js'
-import type { ClientRateLimitInfo } from './store.js'
+import type { ClientRateLimitInfo } from './client-info.js'
 
 /** A request that has been counted: where its key stands, and under which limit. */
 export interface Count {

@@ -1,8 +1,9 @@
 import { after, type Eventual } from '../http/eventual.js'
+import type { IncrementResponse } from './client-info.js'
 import type { Configuration } from './configuration.js'
 import type { Count, Counting } from './count.js'
 import { MemoryStore } from './memory-store.js'
-import type { IncrementResponse, Store } from './store.js'
+import type { Store } from './options.js'
 
 /** Counts as express-rate-limit does: every request, refused or not, in the fixed window of a store of its kind. */
 export class HitCounting implements Counting {
@@ -19,7 +20,7 @@ export class HitCounting implements Counting {
   count(key: string): Eventual<Count> {
     return after<IncrementResponse, Count>(
       MemoryStore.countNow(this.#store, key) ?? this.#store.increment(key),
-      ({ totalHits, resetTime }) => new HitCount(totalHits, resetTime, this.#windowMs, this.#store, key),
+      hits => new HitCount(hits.totalHits, hits.resetTime, this.#windowMs, this.#store, key),
     )
   }
 

@@ -1,10 +1,10 @@
 import type { Verdict } from '../decision.js'
 import type { Limit } from '../limit.js'
 import type { Charge } from '../store.js'
-import type { Client } from './store.js'
+import type { Client } from './client-info.js'
 
-/** Never reached, so that a store which only counts never refuses. */
-const ENDLESS = Number.MAX_SAFE_INTEGER
+/** Never reached, so that a store which only counts never refuses; few enough digits for whoever writes numbers as text. */
+const ENDLESS = 10 ** 12
 
 /** Its own room in a store, whoever else counts there. */
 export const HITS_LIMITER = 'erl'

@@ -1,3 +1,4 @@
+export type { Client, ClientRateLimitInfo, IncrementCallback, IncrementResponse, LegacyStore } from './client-info.js'
 export type { SendCommand, SendCommandCluster } from './command-client.js'
 export { ipKeyGenerator } from './ip-key.js'
 export { MemoryStore, type MemoryStoreOptions } from './memory-store.js'
@@ -12,17 +13,10 @@ export type {
   RateLimitInfo,
   RateLimitReachedEventHandler,
   RateLimitRequestHandler,
+  Store,
   ValueDeterminingMiddleware,
 } from './options.js'
 export { RedisStore, type RedisStoreOptions } from './redis-store.js'
-export type {
-  Client,
-  ClientRateLimitInfo,
-  IncrementCallback,
-  IncrementResponse,
-  LegacyStore,
-  Store,
-} from './store.js'
 export type { EnabledValidations, Validations } from './validation.js'
 
 export const SECOND = 1000

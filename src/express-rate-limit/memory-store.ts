@@ -1,9 +1,9 @@
 import type { Limit } from '../limit.js'
 import type { Charge } from '../store.js'
 import { MemoryStore as CoreMemoryStore } from '../stores/memory.js'
+import type { Client, ClientRateLimitInfo } from './client-info.js'
 import { hitsCharge, hitsOf, hitsWindow } from './hits.js'
-import type { Options } from './options.js'
-import type { Client, ClientRateLimitInfo, Store } from './store.js'
+import type { Options, Store } from './options.js'
 
 export interface MemoryStoreOptions {
   /**

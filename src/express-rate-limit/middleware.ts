@@ -2,14 +2,13 @@ import type { NextFunction, Request, Response } from 'express'
 import { leaveOnRequest } from '../adapters/express-request.js'
 import { after, type Eventual, isPromise } from '../http/eventual.js'
 import { stays } from '../http/exchange.js'
-import { type Configuration, configurationOf, optionsOf, skipNone } from './configuration.js'
+import { type Configuration, configurationOf, nameOf, optionsOf, skipNone } from './configuration.js'
 import type { Count, Counting } from './count.js'
 import { resetSeconds, setDraft6Headers, setDraft7Headers, setDraft8Headers, setLegacyHeaders } from './headers.js'
 import { HitCounting } from './hit-counting.js'
-import type { Options, RateLimitInfo, RateLimitRequestHandler } from './options.js'
+import type { Options, RateLimitInfo, RateLimitRequestHandler, Store } from './options.js'
 import { Outcome } from './outcome.js'
 import { PolicyCounting, wantsPolicy } from './policy-counting.js'
-import type { Store } from './store.js'
 
 const DONE = Promise.resolve()
 
@@ -31,7 +30,7 @@ export function rateLimit(passedOptions?: Partial<Options>): RateLimitRequestHan
   const middleware = (request: Request, response: Response, next: NextFunction): Promise<void> => {
     try {
       const done = limiter.handle(request, response, next)
-      return isPromise(done) ? Promise.resolve(done).catch(next) : DONE
+      return isPromise(done) ? settled(done, next) : DONE
     } catch (error) {
       next(error)
       return DONE
@@ -44,6 +43,14 @@ export function rateLimit(passedOptions?: Partial<Options>): RateLimitRequestHan
       throw new Error('The current store does not support the get/getKey method')
     },
   })
+}
+
+async function settled(done: PromiseLike<void>, next: NextFunction): Promise<void> {
+  try {
+    await done
+  } catch (error) {
+    next(error)
+  }
 }
 
 /** Nothing waits for a store to be ready: requests may come before. */
@@ -134,7 +141,7 @@ class Limiter {
   }
 
   #tell(info: RateLimitInfo, { windowMs }: Count, request: Request, response: Response): Eventual<void> {
-    const { legacyHeaders, standardHeaders, validations, identifier } = this.config
+    const { legacyHeaders, standardHeaders, validations, identifier, ownIdentifier } = this.config
     if (response.headersSent) return
     if (legacyHeaders) setLegacyHeaders(response, info)
     if (!standardHeaders) return
@@ -146,7 +153,9 @@ class Limiter {
       validations.headersResetTime(info.resetTime)
       return setDraft7Headers(response, info, windowMs)
     }
-    const named = typeof identifier === 'function' ? identifier(request, response) : identifier
+    let named: Eventual<string>
+    if (identifier === ownIdentifier) named = nameOf(info.limit, windowMs)
+    else named = typeof identifier === 'function' ? identifier(request, response) : identifier
     return after(named, name => {
       validations.headersResetTime(info.resetTime)
       if (!response.headersSent) setDraft8Headers(response, info, windowMs, name)

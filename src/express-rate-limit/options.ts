@@ -1,7 +1,7 @@
 import type { NextFunction, Request, RequestHandler, Response } from 'express'
 import type { AlgorithmName, PolicyInput } from '../limit.js'
 import type { Store as SpillwayStore } from '../store.js'
-import type { ClientRateLimitInfo, LegacyStore, Store } from './store.js'
+import type { ClientRateLimitInfo, IncrementResponse, LegacyStore } from './client-info.js'
 import type { EnabledValidations } from './validation.js'
 
 /** Gives a value for a request, at once or later. */
@@ -81,6 +81,22 @@ export type Options = {
   algorithm?: AlgorithmName
   /** In place of `limit`, `windowMs` and `algorithm`: '10/1s; 1000/1h token-bucket', or a function that gives one. */
   policy?: PolicyInput | ValueDeterminingMiddleware<PolicyInput>
+}
+
+/** A store of express-rate-limit. */
+export type Store = {
+  /** Told once of the limiter's options. Not waited for; what it throws is logged. */
+  init?: (options: Options) => void | Promise<void>
+  get?: (key: string) => Promise<ClientRateLimitInfo | undefined> | ClientRateLimitInfo | undefined
+  increment: (key: string) => Promise<IncrementResponse> | IncrementResponse
+  decrement: (key: string) => Promise<void> | void
+  resetKey: (key: string) => Promise<void> | void
+  resetAll?: () => Promise<void> | void
+  shutdown?: () => Promise<void> | void
+  /** true: no other instance can count the same keys. */
+  localKeys?: boolean
+  /** What the store puts before each key. */
+  prefix?: string
 }
 
 /** What a request carries after a limiter. Has `current` as well, the old name of `used`. */

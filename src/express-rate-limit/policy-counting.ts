@@ -5,12 +5,12 @@ import { after, type Eventual } from '../http/eventual.js'
 import { type Rule, Rules } from '../http/rules.js'
 import type { LimitOptions, PolicyInput } from '../limit.js'
 import type { RateLimiter } from '../limiter.js'
+import type { ClientRateLimitInfo } from './client-info.js'
 import type { Configuration } from './configuration.js'
 import type { Count, Counting } from './count.js'
 import { MemoryStore } from './memory-store.js'
 import type { Options } from './options.js'
 import { RedisStore } from './redis-store.js'
-import type { ClientRateLimitInfo } from './store.js'
 
 /** True for options that express-rate-limit does not know: then one of our limiters decides. */
 export function wantsPolicy({ algorithm, policy, store }: Configuration): boolean {
@@ -41,8 +41,8 @@ export class PolicyCounting implements Counting {
     return after(policy(request, response), policy => this.#decide(this.#rules.rule(policy).limiter, key))
   }
 
-  async resetKey(key: string): Promise<void> {
-    await this.#onlyLimiter('resetKey').reset(key)
+  resetKey(key: string): Promise<void> {
+    return this.#onlyLimiter('resetKey').reset(key)
   }
 
   async getKey(key: string): Promise<ClientRateLimitInfo | undefined> {

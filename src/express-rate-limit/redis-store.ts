@@ -6,10 +6,10 @@ import { keySegment } from '../redis/keys.js'
 import { literal, unlinkAll } from '../redis/unlink-all.js'
 import type { Charge } from '../store.js'
 import { RedisStore as CoreRedisStore } from '../stores/redis.js'
+import type { ClientRateLimitInfo } from './client-info.js'
 import { commandClient, type SendCommand, type SendCommandCluster } from './command-client.js'
 import { HITS_LIMIT, HITS_LIMITER, hitsCharge, hitsOf, hitsWindow } from './hits.js'
-import type { Options } from './options.js'
-import type { ClientRateLimitInfo, Store } from './store.js'
+import type { Options, Store } from './options.js'
 
 export interface RedisStoreOptions {
   /** A client of ioredis or node-redis, single or cluster. It stays yours. Either this, or one of the two functions. */
@@ -107,7 +107,7 @@ function optionsOf(given: RedisClient | RedisStoreOptions, more: RedisStoreOptio
   const isObject = typeof given === 'object' && given !== null
   const isOptions = isObject && Object.keys(given).every(name => OPTIONS.includes(name))
   const options: RedisStoreOptions = isOptions ? given : { ...more, client: given }
-  if ('resetExpiryOnChange' in given || 'resetExpiryOnChange' in more) {
+  if ('resetExpiryOnChange' in (isObject ? given : {}) || 'resetExpiryOnChange' in more) {
     throw new PolicyError(
       'RedisStore: resetExpiryOnChange: a window ends when it ends, as with rate-limit-redis since version 6: expected options without it',
     )
