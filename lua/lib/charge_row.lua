@@ -12,5 +12,5 @@ local function charge_row(limit, now, cost, at, x, y)
     return cell, current + cost, previous
   end
   -- A debt without end would leave the exact integers.
-  return now, math.min(bucket_level(limit, now, at, x) + cost * limit.window, 9007199254740991), 0
+  return now, math.min(bucket_level(limit, now, at, x) + cost * limit.window, 9007199254740991), limit.quota
 end

@@ -12,5 +12,5 @@ local function refund_row(limit, now, cost, at, x, y)
     local from_current = math.min(cost, current)
     return cell, current - from_current, math.max(0, previous - (cost - from_current))
   end
-  return now, math.max(0, bucket_level(limit, now, at, x) - cost * limit.window), 0
+  return now, math.max(0, bucket_level(limit, now, at, x) - cost * limit.window), limit.quota
 end

@@ -47,7 +47,7 @@ end`,
 
 export const book: Script = {
   name: 'book',
-  sha1: 'bfed3b5a99c2f5ab0f4337d156570945d6f651f9',
+  sha1: '3e84e4843ae85c87a08821fcd7283550ebaf7323',
   source: `local function now_ms(given)
 if given ~= '' then return tonumber(given) end
 local time = redis.call('TIME')
@@ -159,7 +159,7 @@ local function bucket_level(limit, now, at, level)
 if not at then return 0 end
 return math.max(0, level - limit.quota * math.max(0, now - at))
 end
-local function bucket(limit, now, cost, at, level)
+local function bucket(limit, now, cost, at, level, kept_for)
 local most = limit.quota == 0 and 0 or limit.burst
 local found = limit.quota == 0 and 0 or bucket_level(limit, now, at, level)
 local after = found
@@ -173,13 +173,14 @@ elseif over > 0 then
 retry = ceil_div(over, limit.quota)
 else
 after = found + cost * limit.window
-at, level = now, after
+at, level, kept_for = now, after, limit.quota
 if limit.algorithm == 'leaky-bucket' then delay = ceil_div(found, limit.quota) end
 end
 end
+if limit.quota > 0 and limit.quota < kept_for then kept_for = limit.quota end
 local left = most * limit.window - after
 local remaining = left > 0 and floor_div(left, limit.window) or 0
-return retry, remaining, after > 0 and ceil_div(after, limit.quota) or 0, delay, at, level, 0
+return retry, remaining, after > 0 and ceil_div(after, limit.quota) or 0, delay, at, level, kept_for
 end
 local function roll_cells(limit, now, at, current, previous)
 local cell = now - math.fmod(now, limit.window)
@@ -226,7 +227,7 @@ if limit.algorithm == 'sliding-counter' then
 local cell, current, previous = roll_cells(limit, now, at, x, y)
 return cell, current + cost, previous
 end
-return now, math.min(bucket_level(limit, now, at, x) + cost * limit.window, 9007199254740991), 0
+return now, math.min(bucket_level(limit, now, at, x) + cost * limit.window, 9007199254740991), limit.quota
 end
 local function refund_row(limit, now, cost, at, x, y)
 if not at then return end
@@ -238,7 +239,7 @@ local cell, current, previous = roll_cells(limit, now, at, x, y)
 local from_current = math.min(cost, current)
 return cell, current - from_current, math.max(0, previous - (cost - from_current))
 end
-return now, math.max(0, bucket_level(limit, now, at, x) - cost * limit.window), 0
+return now, math.max(0, bucket_level(limit, now, at, x) - cost * limit.window), limit.quota
 end
 local function log_pack(at, total)
 if total < 65536 then return struct.pack('>I6I2', at, total) end
@@ -464,7 +465,7 @@ return { wait, remaining, reset, 0 }`,
 
 export const consume: Script = {
   name: 'consume',
-  sha1: 'ae6cfd780d8cce0b955ed3aca17bd84a88f6284f',
+  sha1: '26a88369297d7753223dc4db91c2be46c0371309',
   source: `local function now_ms(given)
 if given ~= '' then return tonumber(given) end
 local time = redis.call('TIME')
@@ -536,7 +537,7 @@ local quotient = floor_div(a, b)
 if quotient * b < a then return quotient + 1 end
 return quotient
 end
-local function bucket(limit, now, cost, at, level)
+local function bucket(limit, now, cost, at, level, kept_for)
 local most = limit.quota == 0 and 0 or limit.burst
 local found = limit.quota == 0 and 0 or bucket_level(limit, now, at, level)
 local after = found
@@ -550,13 +551,14 @@ elseif over > 0 then
 retry = ceil_div(over, limit.quota)
 else
 after = found + cost * limit.window
-at, level = now, after
+at, level, kept_for = now, after, limit.quota
 if limit.algorithm == 'leaky-bucket' then delay = ceil_div(found, limit.quota) end
 end
 end
+if limit.quota > 0 and limit.quota < kept_for then kept_for = limit.quota end
 local left = most * limit.window - after
 local remaining = left > 0 and floor_div(left, limit.window) or 0
-return retry, remaining, after > 0 and ceil_div(after, limit.quota) or 0, delay, at, level, 0
+return retry, remaining, after > 0 and ceil_div(after, limit.quota) or 0, delay, at, level, kept_for
 end
 local function roll_cells(limit, now, at, current, previous)
 local cell = now - math.fmod(now, limit.window)
@@ -923,7 +925,7 @@ export const forgetSent: Script = {
 
 export const queueCancel: Script = {
   name: 'queue_cancel',
-  sha1: 'cb59f472871e7dca94262cf19de3c65bfc798a3d',
+  sha1: 'd18fc86fff7b84ea030b35b215701ef39e5ff9ad',
   source: `local function now_ms(given)
 if given ~= '' then return tonumber(given) end
 local time = redis.call('TIME')
@@ -946,7 +948,8 @@ redis.call('LPOP', sent)
 end
 end
 redis.call('RPUSH', sent, struct.pack('>I7', number) .. cmsgpack.pack(reply))
-redis.call('PEXPIRE', sent, math.min(life or keep or 60000, 60000))
+life = math.min(life or keep or 60000, 60000)
+if redis.call('PTTL', sent) < life then redis.call('PEXPIRE', sent, life) end
 return reply
 end
 local function queue_keys()
@@ -1096,7 +1099,7 @@ end`,
 
 export const queuePush: Script = {
   name: 'queue_push',
-  sha1: '7bba7a78bd8c8985b6ac7f8a5cfa3734de557424',
+  sha1: 'b223fd32ee30b8b73f03e5b1fda8a520902897f0',
   source: `local function once(sent, number, floor, act, keep)
 local newest = redis.call('LINDEX', sent, '-1')
 if newest and struct.unpack('>I7', newest) >= number then
@@ -1114,7 +1117,8 @@ redis.call('LPOP', sent)
 end
 end
 redis.call('RPUSH', sent, struct.pack('>I7', number) .. cmsgpack.pack(reply))
-redis.call('PEXPIRE', sent, math.min(life or keep or 60000, 60000))
+life = math.min(life or keep or 60000, 60000)
+if redis.call('PTTL', sent) < life then redis.call('PEXPIRE', sent, life) end
 return reply
 end
 local function queue_keys()
@@ -1242,7 +1246,7 @@ return once(sent, number, floor, push)`,
 
 export const queueRedrive: Script = {
   name: 'queue_redrive',
-  sha1: '6fa27cdd7700faa9bb51faaacad7169cf8779031',
+  sha1: 'e040311668ff609cbafb10245fe1712f5c823a01',
   source: `local function once(sent, number, floor, act, keep)
 local newest = redis.call('LINDEX', sent, '-1')
 if newest and struct.unpack('>I7', newest) >= number then
@@ -1260,7 +1264,8 @@ redis.call('LPOP', sent)
 end
 end
 redis.call('RPUSH', sent, struct.pack('>I7', number) .. cmsgpack.pack(reply))
-redis.call('PEXPIRE', sent, math.min(life or keep or 60000, 60000))
+life = math.min(life or keep or 60000, 60000)
+if redis.call('PTTL', sent) < life then redis.call('PEXPIRE', sent, life) end
 return reply
 end
 local function queue_keys()
@@ -1757,7 +1762,7 @@ queue_wake_one(queue_keys())`,
 
 export const rateAcquire: Script = {
   name: 'rate_acquire',
-  sha1: '6dc5f27831711ab9b442bbd7683efcfd0800f9ef',
+  sha1: '798c5a5d223f335d4ebb060dcfb3f1a67c5aeb26',
   source: `local function now_ms(given)
 if given ~= '' then return tonumber(given) end
 local time = redis.call('TIME')
@@ -1780,27 +1785,28 @@ redis.call('LPOP', sent)
 end
 end
 redis.call('RPUSH', sent, struct.pack('>I7', number) .. cmsgpack.pack(reply))
-redis.call('PEXPIRE', sent, math.min(life or keep or 60000, 60000))
+life = math.min(life or keep or 60000, 60000)
+if redis.call('PTTL', sent) < life then redis.call('PEXPIRE', sent, life) end
 return reply
 end
 local function rate_open(clock, now)
-local config = redis.call('HMGET', KEYS[1], 'rate', 'interval', 'mode', 'keepAlive', 'endsAt', 'idleAt')
+local config = redis.call('HMGET', KEYS[1], 'rate', 'interval', 'mode', 'keepAlive', 'endsAt', 'idleAt', 'epoch')
 local rate, interval = tonumber(config[1]), tonumber(config[2])
 local keep_alive, ends_at, idle_at = tonumber(config[4]), tonumber(config[5]), tonumber(config[6])
 if not rate or not interval then return nil end
 if (ends_at and now >= ends_at) or (idle_at and now >= idle_at) then return nil end
-local server_ahead, padding = 0, math.min(interval, 1000)
+local server_ahead, padding, slack = 0, math.min(interval, 1000), 0
 if clock ~= '' then
 local time = redis.call('TIME')
 server_ahead = time[1] * 1000 + math.floor(time[2] / 1000) - now
-padding = 5000
+padding, slack = 5000, 5000
 end
 local fleeting = config[3] == 'per-client'
 local function text(at) return string.format('%.0f', at + server_ahead) end
 local function expires_at(reset)
 local at = now + reset + padding
-if keep_alive then at = math.min(at, now + math.max(keep_alive, reset) + (clock ~= '' and padding or 0)) end
-if ends_at then at = math.min(at, ends_at + (clock ~= '' and padding or 0)) end
+if keep_alive then at = math.min(at, now + math.max(keep_alive, reset) + slack) end
+if ends_at then at = math.min(at, ends_at + slack) end
 return text(at)
 end
 return {
@@ -1808,22 +1814,25 @@ limit = { algorithm = 'sliding-window', quota = rate, window = interval, burst =
 log = fleeting and KEYS[5] or KEYS[3],
 line = fleeting and KEYS[6] or KEYS[4],
 fleeting = fleeting,
+keep_alive = keep_alive or -1,
 ends_at = ends_at,
+epoch = tonumber(config[7]) or 0,
 expires_at = expires_at,
-use = function(reset, client)
-local memory = math.min(reset + padding, keep_alive or 60000)
-if fleeting and client then
+register = function(client, reset)
 redis.call('ZADD', KEYS[2], now + reset, client)
 redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now - padding)
-redis.call('PEXPIREAT', KEYS[2], expires_at(math.max(reset, interval)))
-end
-if not keep_alive then return memory end
+local last = redis.call('ZRANGE', KEYS[2], '-1', '-1', 'WITHSCORES')
+redis.call('PEXPIREAT', KEYS[2], expires_at(math.max(reset, tonumber(last[2]) - now)))
+end,
+use = function(reset)
+if keep_alive then
 local idle = now + math.max(keep_alive, reset)
 if fleeting then idle = math.max(idle, idle_at or 0) end
 if ends_at then idle = math.min(idle, ends_at) end
 redis.call('HSET', KEYS[1], 'idleAt', string.format('%.0f', idle))
-redis.call('PEXPIREAT', KEYS[1], text(idle + (clock ~= '' and padding or 0)))
-return memory
+redis.call('PEXPIREAT', KEYS[1], text(idle + slack))
+end
+return math.min(reset + padding, keep_alive or 60000)
 end,
 }
 end
@@ -1901,7 +1910,7 @@ local function bucket_level(limit, now, at, level)
 if not at then return 0 end
 return math.max(0, level - limit.quota * math.max(0, now - at))
 end
-local function bucket(limit, now, cost, at, level)
+local function bucket(limit, now, cost, at, level, kept_for)
 local most = limit.quota == 0 and 0 or limit.burst
 local found = limit.quota == 0 and 0 or bucket_level(limit, now, at, level)
 local after = found
@@ -1915,13 +1924,14 @@ elseif over > 0 then
 retry = ceil_div(over, limit.quota)
 else
 after = found + cost * limit.window
-at, level = now, after
+at, level, kept_for = now, after, limit.quota
 if limit.algorithm == 'leaky-bucket' then delay = ceil_div(found, limit.quota) end
 end
 end
+if limit.quota > 0 and limit.quota < kept_for then kept_for = limit.quota end
 local left = most * limit.window - after
 local remaining = left > 0 and floor_div(left, limit.window) or 0
-return retry, remaining, after > 0 and ceil_div(after, limit.quota) or 0, delay, at, level, 0
+return retry, remaining, after > 0 and ceil_div(after, limit.quota) or 0, delay, at, level, kept_for
 end
 local function roll_cells(limit, now, at, current, previous)
 local cell = now - math.fmod(now, limit.window)
@@ -1968,7 +1978,7 @@ if limit.algorithm == 'sliding-counter' then
 local cell, current, previous = roll_cells(limit, now, at, x, y)
 return cell, current + cost, previous
 end
-return now, math.min(bucket_level(limit, now, at, x) + cost * limit.window, 9007199254740991), 0
+return now, math.min(bucket_level(limit, now, at, x) + cost * limit.window, 9007199254740991), limit.quota
 end
 local function refund_row(limit, now, cost, at, x, y)
 if not at then return end
@@ -1980,7 +1990,7 @@ local cell, current, previous = roll_cells(limit, now, at, x, y)
 local from_current = math.min(cost, current)
 return cell, current - from_current, math.max(0, previous - (cost - from_current))
 end
-return now, math.max(0, bucket_level(limit, now, at, x) - cost * limit.window), 0
+return now, math.max(0, bucket_level(limit, now, at, x) - cost * limit.window), limit.quota
 end
 local function log_pack(at, total)
 if total < 65536 then return struct.pack('>I6I2', at, total) end
@@ -2211,31 +2221,36 @@ local patience = tonumber(ARGV[6])
 local id = ARGV[7]
 return once(KEYS[7], number, floor, function()
 local rate = rate_open(clock, now)
-if not rate then return { -2, 0 } end
-if permits > rate.limit.quota then return { -1, rate.limit.quota } end
+if not rate then return { -2, 0, 0 } end
+local quota, epoch = rate.limit.quota, rate.epoch
+if permits > quota then return { -1, quota, epoch } end
 local state = rate_state(rate, now, clock)
 if state.err then return redis.error_reply(state.err) end
-local wait = state.measure(permits)
-if patience >= 0 and wait > patience then return { wait, rate.limit.quota } end
-if rate.ends_at and now + wait >= rate.ends_at then return { -2, 0 } end
-if permits > 0 then state.book(permits, wait) end
-if wait > 0 then
-redis.call('RPUSH', rate.line, waiter_pack(now + wait, permits, id))
-redis.call('PEXPIREAT', rate.line, rate.expires_at(wait))
+local wait, _, reset = state.measure(permits)
+if permits == 0 or (patience >= 0 and wait > patience) then
+_, _, reset = state.measure(0)
+rate.use(reset)
+return { wait, quota, epoch }
 end
+if rate.ends_at and now + wait >= rate.ends_at then return { -2, 0, 0 } end
 for _ = 1, 16 do
 local first = redis.call('LINDEX', rate.line, '0')
 if not first or struct.unpack('>I6', first) > now then break end
 redis.call('LPOP', rate.line)
 end
-local _, _, reset = state.measure(0)
-return { wait, rate.limit.quota }, permits > 0, rate.use(reset, client)
+if rate.fleeting then rate.register(client, wait + rate.limit.window) end
+state.book(permits, wait)
+if wait > 0 then
+redis.call('RPUSH', rate.line, waiter_pack(now + wait, permits, id))
+redis.call('PEXPIREAT', rate.line, rate.expires_at(wait))
+end
+return { wait, quota, epoch }, true, rate.use(wait + rate.limit.window)
 end)`,
 }
 
 export const rateEnd: Script = {
   name: 'rate_end',
-  sha1: '87b49a78c524e7e52a81712096b5654c88886370',
+  sha1: 'eacec329b7acd326062d37175b0703c879a39caa',
   source: `local function now_ms(given)
 if given ~= '' then return tonumber(given) end
 local time = redis.call('TIME')
@@ -2258,27 +2273,28 @@ redis.call('LPOP', sent)
 end
 end
 redis.call('RPUSH', sent, struct.pack('>I7', number) .. cmsgpack.pack(reply))
-redis.call('PEXPIRE', sent, math.min(life or keep or 60000, 60000))
+life = math.min(life or keep or 60000, 60000)
+if redis.call('PTTL', sent) < life then redis.call('PEXPIRE', sent, life) end
 return reply
 end
 local function rate_open(clock, now)
-local config = redis.call('HMGET', KEYS[1], 'rate', 'interval', 'mode', 'keepAlive', 'endsAt', 'idleAt')
+local config = redis.call('HMGET', KEYS[1], 'rate', 'interval', 'mode', 'keepAlive', 'endsAt', 'idleAt', 'epoch')
 local rate, interval = tonumber(config[1]), tonumber(config[2])
 local keep_alive, ends_at, idle_at = tonumber(config[4]), tonumber(config[5]), tonumber(config[6])
 if not rate or not interval then return nil end
 if (ends_at and now >= ends_at) or (idle_at and now >= idle_at) then return nil end
-local server_ahead, padding = 0, math.min(interval, 1000)
+local server_ahead, padding, slack = 0, math.min(interval, 1000), 0
 if clock ~= '' then
 local time = redis.call('TIME')
 server_ahead = time[1] * 1000 + math.floor(time[2] / 1000) - now
-padding = 5000
+padding, slack = 5000, 5000
 end
 local fleeting = config[3] == 'per-client'
 local function text(at) return string.format('%.0f', at + server_ahead) end
 local function expires_at(reset)
 local at = now + reset + padding
-if keep_alive then at = math.min(at, now + math.max(keep_alive, reset) + (clock ~= '' and padding or 0)) end
-if ends_at then at = math.min(at, ends_at + (clock ~= '' and padding or 0)) end
+if keep_alive then at = math.min(at, now + math.max(keep_alive, reset) + slack) end
+if ends_at then at = math.min(at, ends_at + slack) end
 return text(at)
 end
 return {
@@ -2286,24 +2302,41 @@ limit = { algorithm = 'sliding-window', quota = rate, window = interval, burst =
 log = fleeting and KEYS[5] or KEYS[3],
 line = fleeting and KEYS[6] or KEYS[4],
 fleeting = fleeting,
+keep_alive = keep_alive or -1,
 ends_at = ends_at,
+epoch = tonumber(config[7]) or 0,
 expires_at = expires_at,
-use = function(reset, client)
-local memory = math.min(reset + padding, keep_alive or 60000)
-if fleeting and client then
+register = function(client, reset)
 redis.call('ZADD', KEYS[2], now + reset, client)
 redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now - padding)
-redis.call('PEXPIREAT', KEYS[2], expires_at(math.max(reset, interval)))
-end
-if not keep_alive then return memory end
+local last = redis.call('ZRANGE', KEYS[2], '-1', '-1', 'WITHSCORES')
+redis.call('PEXPIREAT', KEYS[2], expires_at(math.max(reset, tonumber(last[2]) - now)))
+end,
+use = function(reset)
+if keep_alive then
 local idle = now + math.max(keep_alive, reset)
 if fleeting then idle = math.max(idle, idle_at or 0) end
 if ends_at then idle = math.min(idle, ends_at) end
 redis.call('HSET', KEYS[1], 'idleAt', string.format('%.0f', idle))
-redis.call('PEXPIREAT', KEYS[1], text(idle + (clock ~= '' and padding or 0)))
-return memory
+redis.call('PEXPIREAT', KEYS[1], text(idle + slack))
+end
+return math.min(reset + padding, keep_alive or 60000)
 end,
 }
+end
+local function rate_parties(first)
+local parties, known = { { log = KEYS[3], line = KEYS[4] } }, {}
+for i = first, #ARGV do
+local at = 5 + (i - first) * 2
+known[ARGV[i]] = true
+parties[#parties + 1] = { log = KEYS[at], line = KEYS[at + 1], client = ARGV[i] }
+end
+local strangers = {}
+for _, client in ipairs(redis.call('ZRANGE', KEYS[2], '0', '-1')) do
+if not known[client] then strangers[#strangers + 1] = client end
+end
+if #strangers > 0 then return nil, strangers end
+return parties
 end
 local function floor_div(a, b)
 local quotient = math.floor(a / b)
@@ -2379,7 +2412,7 @@ local function bucket_level(limit, now, at, level)
 if not at then return 0 end
 return math.max(0, level - limit.quota * math.max(0, now - at))
 end
-local function bucket(limit, now, cost, at, level)
+local function bucket(limit, now, cost, at, level, kept_for)
 local most = limit.quota == 0 and 0 or limit.burst
 local found = limit.quota == 0 and 0 or bucket_level(limit, now, at, level)
 local after = found
@@ -2393,13 +2426,14 @@ elseif over > 0 then
 retry = ceil_div(over, limit.quota)
 else
 after = found + cost * limit.window
-at, level = now, after
+at, level, kept_for = now, after, limit.quota
 if limit.algorithm == 'leaky-bucket' then delay = ceil_div(found, limit.quota) end
 end
 end
+if limit.quota > 0 and limit.quota < kept_for then kept_for = limit.quota end
 local left = most * limit.window - after
 local remaining = left > 0 and floor_div(left, limit.window) or 0
-return retry, remaining, after > 0 and ceil_div(after, limit.quota) or 0, delay, at, level, 0
+return retry, remaining, after > 0 and ceil_div(after, limit.quota) or 0, delay, at, level, kept_for
 end
 local function roll_cells(limit, now, at, current, previous)
 local cell = now - math.fmod(now, limit.window)
@@ -2446,7 +2480,7 @@ if limit.algorithm == 'sliding-counter' then
 local cell, current, previous = roll_cells(limit, now, at, x, y)
 return cell, current + cost, previous
 end
-return now, math.min(bucket_level(limit, now, at, x) + cost * limit.window, 9007199254740991), 0
+return now, math.min(bucket_level(limit, now, at, x) + cost * limit.window, 9007199254740991), limit.quota
 end
 local function refund_row(limit, now, cost, at, x, y)
 if not at then return end
@@ -2458,7 +2492,7 @@ local cell, current, previous = roll_cells(limit, now, at, x, y)
 local from_current = math.min(cost, current)
 return cell, current - from_current, math.max(0, previous - (cost - from_current))
 end
-return now, math.max(0, bucket_level(limit, now, at, x) - cost * limit.window), 0
+return now, math.max(0, bucket_level(limit, now, at, x) - cost * limit.window), limit.quota
 end
 local function log_pack(at, total)
 if total < 65536 then return struct.pack('>I6I2', at, total) end
@@ -2677,20 +2711,19 @@ for _, waiter in ipairs(waiting_now(rate.line, now)) do state.book(waiter.cost, 
 end
 return state
 end
-local function rate_strangers(first)
-local known = {}
-for i = first, #ARGV do known[ARGV[i]] = true end
-local strangers = {}
-for _, client in ipairs(redis.call('ZRANGE', KEYS[2], '0', '-1')) do
-if not known[client] then strangers[#strangers + 1] = client end
+local function tell_waiters(waiting, first, channel, word_of)
+local words, processes = {}, {}
+for i = first, #waiting do
+local process, number = string.match(waiting[i].id, '^(.*)/(.*)$')
+if not words[process] then
+words[process] = {}
+processes[#processes + 1] = process
 end
-return strangers
+table.insert(words[process], number .. ':' .. string.format('%.0f', word_of(waiting[i])))
 end
-local function rate_tell(waiting, word, channel)
-for _, waiter in ipairs(waiting) do
-local process, number = string.match(waiter.id, '^(.*)/(.*)$')
+for _, process in ipairs(processes) do
 local ear = channel .. process
-redis.call('PUBLISH', ear, number .. ':' .. word)
+redis.call('PUBLISH', ear, table.concat(words[process], ' '))
 end
 end
 local function waiter_pack(turn, cost, id)
@@ -2700,7 +2733,6 @@ local function replan(state, list, waiting, first, extra, now, channel, expires_
 local units = extra
 for i = first, #waiting do units = units + waiting[i].cost end
 state.refund(units)
-local moved, processes = {}, {}
 redis.call('LTRIM', list, '0', first - 2)
 if first == 1 then redis.call('DEL', list) end
 for i = first, #waiting do
@@ -2710,95 +2742,101 @@ if wait < 0 then wait = waiter.turn - now end
 state.book(waiter.cost, wait)
 waiter.turn = now + wait
 redis.call('RPUSH', list, waiter_pack(waiter.turn, waiter.cost, waiter.id))
-local process, number = string.match(waiter.id, '^(.*)/(.*)$')
-if not moved[process] then
-moved[process] = {}
-processes[#processes + 1] = process
-end
-table.insert(moved[process], number .. ':' .. string.format('%.0f', wait))
 end
 state.save()
 if #waiting > 0 then redis.call('PEXPIREAT', list, expires_at(waiting[#waiting].turn - now)) end
-for _, process in ipairs(processes) do
-local ear = channel .. process
-redis.call('PUBLISH', ear, table.concat(moved[process], ' '))
+tell_waiters(waiting, first, channel, function(waiter) return waiter.turn - now end)
 end
+local function rate_plan(rate, parties, now, clock, channel, forget, word_for)
+local latest = 0
+for _, party in ipairs(parties) do
+rate.log, rate.line = party.log, party.line
+local length = redis.pcall('LLEN', party.line)
+if type(length) == 'table' then redis.call('DEL', party.line) end
+local staying, leaving, units = {}, {}, 0
+for _, waiter in ipairs(waiting_now(party.line, now)) do
+waiter.word = word_for(waiter)
+if waiter.word then units = units + waiter.cost end
+local list = waiter.word and leaving or staying
+list[#list + 1] = waiter
+end
+if forget then redis.call('DEL', party.log) end
+if redis.call('EXISTS', party.log, party.line) > 0 then
+local state = rate_state(rate, now, clock)
+if state.err then
+redis.call('DEL', party.log)
+state = rate_state(rate, now, clock)
+end
+if #staying + #leaving > 0 then
+replan(state, party.line, staying, 1, units, now, channel, rate.expires_at)
+end
+local _, _, reset = state.measure(0)
+redis.call('PEXPIREAT', party.log, rate.expires_at(reset))
+if rate.fleeting and party.client and reset > 0 then rate.register(party.client, reset) end
+latest = math.max(latest, reset)
+end
+tell_waiters(leaving, 1, channel, function(waiter) return waiter.word end)
+end
+redis.call('PEXPIREAT', KEYS[2], rate.expires_at(math.max(latest, rate.limit.window)))
+return latest
 end
 local number, floor = tonumber(ARGV[1]), tonumber(ARGV[2])
 local clock = ARGV[3]
 local now = now_ms(clock)
 local left = tonumber(ARGV[4])
 local channel = ARGV[5]
-local function shorten(key, at)
-local lifetime = redis.call('PTTL', key)
-if lifetime == -1 or lifetime > left then redis.call('PEXPIREAT', key, at) end
-end
-local function send_away(rate, log, line)
-rate.log, rate.line = log, line
-local staying, leaving, units = {}, {}, 0
-for _, waiter in ipairs(waiting_now(line, now)) do
-local late = waiter.turn - now >= left
-local list = late and leaving or staying
-list[#list + 1] = waiter
-if late then units = units + waiter.cost end
-end
-if #leaving == 0 then return end
-rate_tell(leaving, '-2', channel)
-if left == 0 then return end
-local state = rate_state(rate, now, clock)
-if not state.err then replan(state, line, staying, 1, units, now, channel, rate.expires_at) end
-end
 return once(KEYS[#KEYS], number, floor, function()
 local rate = rate_open(clock, now)
 if not rate then return { 0 } end
-local strangers = rate_strangers(6)
-if #strangers > 0 then return strangers end
-local pairs_of = { { KEYS[3], KEYS[4] }, { KEYS[5], KEYS[6] } }
-for i = 7, #KEYS - 1, 2 do pairs_of[#pairs_of + 1] = { KEYS[i], KEYS[i + 1] } end
-for _, pair in ipairs(pairs_of) do send_away(rate, pair[1], pair[2]) end
+local parties, strangers = rate_parties(6)
+if not parties then return strangers end
+local sent_away = false
+local function word_for(waiter)
+if waiter.turn - now < left then return nil end
+sent_away = true
+return -2
+end
 if left == 0 then
+rate_plan(rate, parties, now, clock, channel, true, word_for)
 redis.call('DEL', KEYS[1], KEYS[2], KEYS[#KEYS])
-for _, pair in ipairs(pairs_of) do redis.call('DEL', pair[1], pair[2]) end
+for _, party in ipairs(parties) do redis.call('DEL', party.log, party.line) end
 return { 1 }, false
 end
 redis.call('HSET', KEYS[1], 'endsAt', string.format('%.0f', now + left))
-local at = rate_open(clock, now).expires_at(left)
-shorten(KEYS[1], at)
-shorten(KEYS[2], at)
-for _, pair in ipairs(pairs_of) do
-shorten(pair[1], at)
-shorten(pair[2], at)
-end
+local ending = rate_open(clock, now)
+redis.call('PEXPIREAT', KEYS[1], ending.expires_at(left))
+ending.use(rate_plan(ending, parties, now, clock, channel, false, word_for))
+if sent_away then redis.call('HINCRBY', KEYS[1], 'epoch', '1') end
 return { 1 }, true, left
 end)`,
 }
 
 export const rateLook: Script = {
   name: 'rate_look',
-  sha1: 'e19800b94b16a0f0dfe891e58e43449c65b2e402',
+  sha1: 'e591b108ff799d8d2d379ffc9497f2d26393bc50',
   source: `local function now_ms(given)
 if given ~= '' then return tonumber(given) end
 local time = redis.call('TIME')
 return time[1] * 1000 + math.floor(time[2] / 1000)
 end
 local function rate_open(clock, now)
-local config = redis.call('HMGET', KEYS[1], 'rate', 'interval', 'mode', 'keepAlive', 'endsAt', 'idleAt')
+local config = redis.call('HMGET', KEYS[1], 'rate', 'interval', 'mode', 'keepAlive', 'endsAt', 'idleAt', 'epoch')
 local rate, interval = tonumber(config[1]), tonumber(config[2])
 local keep_alive, ends_at, idle_at = tonumber(config[4]), tonumber(config[5]), tonumber(config[6])
 if not rate or not interval then return nil end
 if (ends_at and now >= ends_at) or (idle_at and now >= idle_at) then return nil end
-local server_ahead, padding = 0, math.min(interval, 1000)
+local server_ahead, padding, slack = 0, math.min(interval, 1000), 0
 if clock ~= '' then
 local time = redis.call('TIME')
 server_ahead = time[1] * 1000 + math.floor(time[2] / 1000) - now
-padding = 5000
+padding, slack = 5000, 5000
 end
 local fleeting = config[3] == 'per-client'
 local function text(at) return string.format('%.0f', at + server_ahead) end
 local function expires_at(reset)
 local at = now + reset + padding
-if keep_alive then at = math.min(at, now + math.max(keep_alive, reset) + (clock ~= '' and padding or 0)) end
-if ends_at then at = math.min(at, ends_at + (clock ~= '' and padding or 0)) end
+if keep_alive then at = math.min(at, now + math.max(keep_alive, reset) + slack) end
+if ends_at then at = math.min(at, ends_at + slack) end
 return text(at)
 end
 return {
@@ -2806,22 +2844,25 @@ limit = { algorithm = 'sliding-window', quota = rate, window = interval, burst =
 log = fleeting and KEYS[5] or KEYS[3],
 line = fleeting and KEYS[6] or KEYS[4],
 fleeting = fleeting,
+keep_alive = keep_alive or -1,
 ends_at = ends_at,
+epoch = tonumber(config[7]) or 0,
 expires_at = expires_at,
-use = function(reset, client)
-local memory = math.min(reset + padding, keep_alive or 60000)
-if fleeting and client then
+register = function(client, reset)
 redis.call('ZADD', KEYS[2], now + reset, client)
 redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now - padding)
-redis.call('PEXPIREAT', KEYS[2], expires_at(math.max(reset, interval)))
-end
-if not keep_alive then return memory end
+local last = redis.call('ZRANGE', KEYS[2], '-1', '-1', 'WITHSCORES')
+redis.call('PEXPIREAT', KEYS[2], expires_at(math.max(reset, tonumber(last[2]) - now)))
+end,
+use = function(reset)
+if keep_alive then
 local idle = now + math.max(keep_alive, reset)
 if fleeting then idle = math.max(idle, idle_at or 0) end
 if ends_at then idle = math.min(idle, ends_at) end
 redis.call('HSET', KEYS[1], 'idleAt', string.format('%.0f', idle))
-redis.call('PEXPIREAT', KEYS[1], text(idle + (clock ~= '' and padding or 0)))
-return memory
+redis.call('PEXPIREAT', KEYS[1], text(idle + slack))
+end
+return math.min(reset + padding, keep_alive or 60000)
 end,
 }
 end
@@ -2914,8 +2955,8 @@ local limit = rate.limit
 local log = log_open(rate.log, limit.window, now, false)
 if log.err then return redis.error_reply(log.err) end
 local _, available = sliding_window(limit, now, 0, rate.log, log)
-local keep_alive = tonumber(redis.call('HGET', KEYS[1], 'keepAlive')) or -1
-local reply = { limit.quota, limit.window, rate.fleeting and 'per-client' or 'overall', keep_alive, available }
+local mode = rate.fleeting and 'per-client' or 'overall'
+local reply = { limit.quota, limit.window, mode, rate.keep_alive, available, rate.epoch }
 if #ARGV > 1 then
 local turns = {}
 for _, packed in ipairs(redis.call('LRANGE', rate.line, '0', '-1')) do
@@ -2931,7 +2972,7 @@ return reply`,
 
 export const rateRelease: Script = {
   name: 'rate_release',
-  sha1: 'ff12ed648c3d9ab2cb02a6ac0fce586d55722962',
+  sha1: '081c7b141e0f6202c35536c995b3a2380e123edb',
   source: `local function now_ms(given)
 if given ~= '' then return tonumber(given) end
 local time = redis.call('TIME')
@@ -2954,27 +2995,28 @@ redis.call('LPOP', sent)
 end
 end
 redis.call('RPUSH', sent, struct.pack('>I7', number) .. cmsgpack.pack(reply))
-redis.call('PEXPIRE', sent, math.min(life or keep or 60000, 60000))
+life = math.min(life or keep or 60000, 60000)
+if redis.call('PTTL', sent) < life then redis.call('PEXPIRE', sent, life) end
 return reply
 end
 local function rate_open(clock, now)
-local config = redis.call('HMGET', KEYS[1], 'rate', 'interval', 'mode', 'keepAlive', 'endsAt', 'idleAt')
+local config = redis.call('HMGET', KEYS[1], 'rate', 'interval', 'mode', 'keepAlive', 'endsAt', 'idleAt', 'epoch')
 local rate, interval = tonumber(config[1]), tonumber(config[2])
 local keep_alive, ends_at, idle_at = tonumber(config[4]), tonumber(config[5]), tonumber(config[6])
 if not rate or not interval then return nil end
 if (ends_at and now >= ends_at) or (idle_at and now >= idle_at) then return nil end
-local server_ahead, padding = 0, math.min(interval, 1000)
+local server_ahead, padding, slack = 0, math.min(interval, 1000), 0
 if clock ~= '' then
 local time = redis.call('TIME')
 server_ahead = time[1] * 1000 + math.floor(time[2] / 1000) - now
-padding = 5000
+padding, slack = 5000, 5000
 end
 local fleeting = config[3] == 'per-client'
 local function text(at) return string.format('%.0f', at + server_ahead) end
 local function expires_at(reset)
 local at = now + reset + padding
-if keep_alive then at = math.min(at, now + math.max(keep_alive, reset) + (clock ~= '' and padding or 0)) end
-if ends_at then at = math.min(at, ends_at + (clock ~= '' and padding or 0)) end
+if keep_alive then at = math.min(at, now + math.max(keep_alive, reset) + slack) end
+if ends_at then at = math.min(at, ends_at + slack) end
 return text(at)
 end
 return {
@@ -2982,22 +3024,25 @@ limit = { algorithm = 'sliding-window', quota = rate, window = interval, burst =
 log = fleeting and KEYS[5] or KEYS[3],
 line = fleeting and KEYS[6] or KEYS[4],
 fleeting = fleeting,
+keep_alive = keep_alive or -1,
 ends_at = ends_at,
+epoch = tonumber(config[7]) or 0,
 expires_at = expires_at,
-use = function(reset, client)
-local memory = math.min(reset + padding, keep_alive or 60000)
-if fleeting and client then
+register = function(client, reset)
 redis.call('ZADD', KEYS[2], now + reset, client)
 redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now - padding)
-redis.call('PEXPIREAT', KEYS[2], expires_at(math.max(reset, interval)))
-end
-if not keep_alive then return memory end
+local last = redis.call('ZRANGE', KEYS[2], '-1', '-1', 'WITHSCORES')
+redis.call('PEXPIREAT', KEYS[2], expires_at(math.max(reset, tonumber(last[2]) - now)))
+end,
+use = function(reset)
+if keep_alive then
 local idle = now + math.max(keep_alive, reset)
 if fleeting then idle = math.max(idle, idle_at or 0) end
 if ends_at then idle = math.min(idle, ends_at) end
 redis.call('HSET', KEYS[1], 'idleAt', string.format('%.0f', idle))
-redis.call('PEXPIREAT', KEYS[1], text(idle + (clock ~= '' and padding or 0)))
-return memory
+redis.call('PEXPIREAT', KEYS[1], text(idle + slack))
+end
+return math.min(reset + padding, keep_alive or 60000)
 end,
 }
 end
@@ -3075,7 +3120,7 @@ local function bucket_level(limit, now, at, level)
 if not at then return 0 end
 return math.max(0, level - limit.quota * math.max(0, now - at))
 end
-local function bucket(limit, now, cost, at, level)
+local function bucket(limit, now, cost, at, level, kept_for)
 local most = limit.quota == 0 and 0 or limit.burst
 local found = limit.quota == 0 and 0 or bucket_level(limit, now, at, level)
 local after = found
@@ -3089,13 +3134,14 @@ elseif over > 0 then
 retry = ceil_div(over, limit.quota)
 else
 after = found + cost * limit.window
-at, level = now, after
+at, level, kept_for = now, after, limit.quota
 if limit.algorithm == 'leaky-bucket' then delay = ceil_div(found, limit.quota) end
 end
 end
+if limit.quota > 0 and limit.quota < kept_for then kept_for = limit.quota end
 local left = most * limit.window - after
 local remaining = left > 0 and floor_div(left, limit.window) or 0
-return retry, remaining, after > 0 and ceil_div(after, limit.quota) or 0, delay, at, level, 0
+return retry, remaining, after > 0 and ceil_div(after, limit.quota) or 0, delay, at, level, kept_for
 end
 local function roll_cells(limit, now, at, current, previous)
 local cell = now - math.fmod(now, limit.window)
@@ -3142,7 +3188,7 @@ if limit.algorithm == 'sliding-counter' then
 local cell, current, previous = roll_cells(limit, now, at, x, y)
 return cell, current + cost, previous
 end
-return now, math.min(bucket_level(limit, now, at, x) + cost * limit.window, 9007199254740991), 0
+return now, math.min(bucket_level(limit, now, at, x) + cost * limit.window, 9007199254740991), limit.quota
 end
 local function refund_row(limit, now, cost, at, x, y)
 if not at then return end
@@ -3154,7 +3200,7 @@ local cell, current, previous = roll_cells(limit, now, at, x, y)
 local from_current = math.min(cost, current)
 return cell, current - from_current, math.max(0, previous - (cost - from_current))
 end
-return now, math.max(0, bucket_level(limit, now, at, x) - cost * limit.window), 0
+return now, math.max(0, bucket_level(limit, now, at, x) - cost * limit.window), limit.quota
 end
 local function log_pack(at, total)
 if total < 65536 then return struct.pack('>I6I2', at, total) end
@@ -3376,11 +3422,25 @@ end
 local function waiter_pack(turn, cost, id)
 return struct.pack('>I6I7', turn, cost) .. id
 end
+local function tell_waiters(waiting, first, channel, word_of)
+local words, processes = {}, {}
+for i = first, #waiting do
+local process, number = string.match(waiting[i].id, '^(.*)/(.*)$')
+if not words[process] then
+words[process] = {}
+processes[#processes + 1] = process
+end
+table.insert(words[process], number .. ':' .. string.format('%.0f', word_of(waiting[i])))
+end
+for _, process in ipairs(processes) do
+local ear = channel .. process
+redis.call('PUBLISH', ear, table.concat(words[process], ' '))
+end
+end
 local function replan(state, list, waiting, first, extra, now, channel, expires_at)
 local units = extra
 for i = first, #waiting do units = units + waiting[i].cost end
 state.refund(units)
-local moved, processes = {}, {}
 redis.call('LTRIM', list, '0', first - 2)
 if first == 1 then redis.call('DEL', list) end
 for i = first, #waiting do
@@ -3390,19 +3450,10 @@ if wait < 0 then wait = waiter.turn - now end
 state.book(waiter.cost, wait)
 waiter.turn = now + wait
 redis.call('RPUSH', list, waiter_pack(waiter.turn, waiter.cost, waiter.id))
-local process, number = string.match(waiter.id, '^(.*)/(.*)$')
-if not moved[process] then
-moved[process] = {}
-processes[#processes + 1] = process
-end
-table.insert(moved[process], number .. ':' .. string.format('%.0f', wait))
 end
 state.save()
 if #waiting > 0 then redis.call('PEXPIREAT', list, expires_at(waiting[#waiting].turn - now)) end
-for _, process in ipairs(processes) do
-local ear = channel .. process
-redis.call('PUBLISH', ear, table.concat(moved[process], ' '))
-end
+tell_waiters(waiting, first, channel, function(waiter) return waiter.turn - now end)
 end
 local number, floor = tonumber(ARGV[1]), tonumber(ARGV[2])
 local clock = ARGV[3]
@@ -3427,13 +3478,15 @@ end
 end
 replan(state, rate.line, waiting, first, permits, now, channel, rate.expires_at)
 local _, _, reset = state.measure(0)
-return { 1 }, true, rate.use(reset, client)
+if rate.fleeting and reset > 0 then rate.register(client, reset) end
+rate.use(reset)
+return { 1 }, true
 end)`,
 }
 
 export const rateSet: Script = {
   name: 'rate_set',
-  sha1: '38c2a8fbb746303f083d38036cb5727e3c050466',
+  sha1: '79761276af3c4c7d4dfe70c888fc6b2456265e23',
   source: `local function now_ms(given)
 if given ~= '' then return tonumber(given) end
 local time = redis.call('TIME')
@@ -3456,27 +3509,28 @@ redis.call('LPOP', sent)
 end
 end
 redis.call('RPUSH', sent, struct.pack('>I7', number) .. cmsgpack.pack(reply))
-redis.call('PEXPIRE', sent, math.min(life or keep or 60000, 60000))
+life = math.min(life or keep or 60000, 60000)
+if redis.call('PTTL', sent) < life then redis.call('PEXPIRE', sent, life) end
 return reply
 end
 local function rate_open(clock, now)
-local config = redis.call('HMGET', KEYS[1], 'rate', 'interval', 'mode', 'keepAlive', 'endsAt', 'idleAt')
+local config = redis.call('HMGET', KEYS[1], 'rate', 'interval', 'mode', 'keepAlive', 'endsAt', 'idleAt', 'epoch')
 local rate, interval = tonumber(config[1]), tonumber(config[2])
 local keep_alive, ends_at, idle_at = tonumber(config[4]), tonumber(config[5]), tonumber(config[6])
 if not rate or not interval then return nil end
 if (ends_at and now >= ends_at) or (idle_at and now >= idle_at) then return nil end
-local server_ahead, padding = 0, math.min(interval, 1000)
+local server_ahead, padding, slack = 0, math.min(interval, 1000), 0
 if clock ~= '' then
 local time = redis.call('TIME')
 server_ahead = time[1] * 1000 + math.floor(time[2] / 1000) - now
-padding = 5000
+padding, slack = 5000, 5000
 end
 local fleeting = config[3] == 'per-client'
 local function text(at) return string.format('%.0f', at + server_ahead) end
 local function expires_at(reset)
 local at = now + reset + padding
-if keep_alive then at = math.min(at, now + math.max(keep_alive, reset) + (clock ~= '' and padding or 0)) end
-if ends_at then at = math.min(at, ends_at + (clock ~= '' and padding or 0)) end
+if keep_alive then at = math.min(at, now + math.max(keep_alive, reset) + slack) end
+if ends_at then at = math.min(at, ends_at + slack) end
 return text(at)
 end
 return {
@@ -3484,24 +3538,41 @@ limit = { algorithm = 'sliding-window', quota = rate, window = interval, burst =
 log = fleeting and KEYS[5] or KEYS[3],
 line = fleeting and KEYS[6] or KEYS[4],
 fleeting = fleeting,
+keep_alive = keep_alive or -1,
 ends_at = ends_at,
+epoch = tonumber(config[7]) or 0,
 expires_at = expires_at,
-use = function(reset, client)
-local memory = math.min(reset + padding, keep_alive or 60000)
-if fleeting and client then
+register = function(client, reset)
 redis.call('ZADD', KEYS[2], now + reset, client)
 redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now - padding)
-redis.call('PEXPIREAT', KEYS[2], expires_at(math.max(reset, interval)))
-end
-if not keep_alive then return memory end
+local last = redis.call('ZRANGE', KEYS[2], '-1', '-1', 'WITHSCORES')
+redis.call('PEXPIREAT', KEYS[2], expires_at(math.max(reset, tonumber(last[2]) - now)))
+end,
+use = function(reset)
+if keep_alive then
 local idle = now + math.max(keep_alive, reset)
 if fleeting then idle = math.max(idle, idle_at or 0) end
 if ends_at then idle = math.min(idle, ends_at) end
 redis.call('HSET', KEYS[1], 'idleAt', string.format('%.0f', idle))
-redis.call('PEXPIREAT', KEYS[1], text(idle + (clock ~= '' and padding or 0)))
-return memory
+redis.call('PEXPIREAT', KEYS[1], text(idle + slack))
+end
+return math.min(reset + padding, keep_alive or 60000)
 end,
 }
+end
+local function rate_parties(first)
+local parties, known = { { log = KEYS[3], line = KEYS[4] } }, {}
+for i = first, #ARGV do
+local at = 5 + (i - first) * 2
+known[ARGV[i]] = true
+parties[#parties + 1] = { log = KEYS[at], line = KEYS[at + 1], client = ARGV[i] }
+end
+local strangers = {}
+for _, client in ipairs(redis.call('ZRANGE', KEYS[2], '0', '-1')) do
+if not known[client] then strangers[#strangers + 1] = client end
+end
+if #strangers > 0 then return nil, strangers end
+return parties
 end
 local function floor_div(a, b)
 local quotient = math.floor(a / b)
@@ -3577,7 +3648,7 @@ local function bucket_level(limit, now, at, level)
 if not at then return 0 end
 return math.max(0, level - limit.quota * math.max(0, now - at))
 end
-local function bucket(limit, now, cost, at, level)
+local function bucket(limit, now, cost, at, level, kept_for)
 local most = limit.quota == 0 and 0 or limit.burst
 local found = limit.quota == 0 and 0 or bucket_level(limit, now, at, level)
 local after = found
@@ -3591,13 +3662,14 @@ elseif over > 0 then
 retry = ceil_div(over, limit.quota)
 else
 after = found + cost * limit.window
-at, level = now, after
+at, level, kept_for = now, after, limit.quota
 if limit.algorithm == 'leaky-bucket' then delay = ceil_div(found, limit.quota) end
 end
 end
+if limit.quota > 0 and limit.quota < kept_for then kept_for = limit.quota end
 local left = most * limit.window - after
 local remaining = left > 0 and floor_div(left, limit.window) or 0
-return retry, remaining, after > 0 and ceil_div(after, limit.quota) or 0, delay, at, level, 0
+return retry, remaining, after > 0 and ceil_div(after, limit.quota) or 0, delay, at, level, kept_for
 end
 local function roll_cells(limit, now, at, current, previous)
 local cell = now - math.fmod(now, limit.window)
@@ -3644,7 +3716,7 @@ if limit.algorithm == 'sliding-counter' then
 local cell, current, previous = roll_cells(limit, now, at, x, y)
 return cell, current + cost, previous
 end
-return now, math.min(bucket_level(limit, now, at, x) + cost * limit.window, 9007199254740991), 0
+return now, math.min(bucket_level(limit, now, at, x) + cost * limit.window, 9007199254740991), limit.quota
 end
 local function refund_row(limit, now, cost, at, x, y)
 if not at then return end
@@ -3656,7 +3728,7 @@ local cell, current, previous = roll_cells(limit, now, at, x, y)
 local from_current = math.min(cost, current)
 return cell, current - from_current, math.max(0, previous - (cost - from_current))
 end
-return now, math.max(0, bucket_level(limit, now, at, x) - cost * limit.window), 0
+return now, math.max(0, bucket_level(limit, now, at, x) - cost * limit.window), limit.quota
 end
 local function log_pack(at, total)
 if total < 65536 then return struct.pack('>I6I2', at, total) end
@@ -3875,20 +3947,19 @@ for _, waiter in ipairs(waiting_now(rate.line, now)) do state.book(waiter.cost, 
 end
 return state
 end
-local function rate_strangers(first)
-local known = {}
-for i = first, #ARGV do known[ARGV[i]] = true end
-local strangers = {}
-for _, client in ipairs(redis.call('ZRANGE', KEYS[2], '0', '-1')) do
-if not known[client] then strangers[#strangers + 1] = client end
+local function tell_waiters(waiting, first, channel, word_of)
+local words, processes = {}, {}
+for i = first, #waiting do
+local process, number = string.match(waiting[i].id, '^(.*)/(.*)$')
+if not words[process] then
+words[process] = {}
+processes[#processes + 1] = process
 end
-return strangers
+table.insert(words[process], number .. ':' .. string.format('%.0f', word_of(waiting[i])))
 end
-local function rate_tell(waiting, word, channel)
-for _, waiter in ipairs(waiting) do
-local process, number = string.match(waiter.id, '^(.*)/(.*)$')
+for _, process in ipairs(processes) do
 local ear = channel .. process
-redis.call('PUBLISH', ear, number .. ':' .. word)
+redis.call('PUBLISH', ear, table.concat(words[process], ' '))
 end
 end
 local function waiter_pack(turn, cost, id)
@@ -3898,7 +3969,6 @@ local function replan(state, list, waiting, first, extra, now, channel, expires_
 local units = extra
 for i = first, #waiting do units = units + waiting[i].cost end
 state.refund(units)
-local moved, processes = {}, {}
 redis.call('LTRIM', list, '0', first - 2)
 if first == 1 then redis.call('DEL', list) end
 for i = first, #waiting do
@@ -3908,19 +3978,43 @@ if wait < 0 then wait = waiter.turn - now end
 state.book(waiter.cost, wait)
 waiter.turn = now + wait
 redis.call('RPUSH', list, waiter_pack(waiter.turn, waiter.cost, waiter.id))
-local process, number = string.match(waiter.id, '^(.*)/(.*)$')
-if not moved[process] then
-moved[process] = {}
-processes[#processes + 1] = process
-end
-table.insert(moved[process], number .. ':' .. string.format('%.0f', wait))
 end
 state.save()
 if #waiting > 0 then redis.call('PEXPIREAT', list, expires_at(waiting[#waiting].turn - now)) end
-for _, process in ipairs(processes) do
-local ear = channel .. process
-redis.call('PUBLISH', ear, table.concat(moved[process], ' '))
+tell_waiters(waiting, first, channel, function(waiter) return waiter.turn - now end)
 end
+local function rate_plan(rate, parties, now, clock, channel, forget, word_for)
+local latest = 0
+for _, party in ipairs(parties) do
+rate.log, rate.line = party.log, party.line
+local length = redis.pcall('LLEN', party.line)
+if type(length) == 'table' then redis.call('DEL', party.line) end
+local staying, leaving, units = {}, {}, 0
+for _, waiter in ipairs(waiting_now(party.line, now)) do
+waiter.word = word_for(waiter)
+if waiter.word then units = units + waiter.cost end
+local list = waiter.word and leaving or staying
+list[#list + 1] = waiter
+end
+if forget then redis.call('DEL', party.log) end
+if redis.call('EXISTS', party.log, party.line) > 0 then
+local state = rate_state(rate, now, clock)
+if state.err then
+redis.call('DEL', party.log)
+state = rate_state(rate, now, clock)
+end
+if #staying + #leaving > 0 then
+replan(state, party.line, staying, 1, units, now, channel, rate.expires_at)
+end
+local _, _, reset = state.measure(0)
+redis.call('PEXPIREAT', party.log, rate.expires_at(reset))
+if rate.fleeting and party.client and reset > 0 then rate.register(party.client, reset) end
+latest = math.max(latest, reset)
+end
+tell_waiters(leaving, 1, channel, function(waiter) return waiter.word end)
+end
+redis.call('PEXPIREAT', KEYS[2], rate.expires_at(math.max(latest, rate.limit.window)))
+return latest
 end
 local number, floor = tonumber(ARGV[1]), tonumber(ARGV[2])
 local clock = ARGV[3]
@@ -3929,58 +4023,35 @@ local when = ARGV[4]
 local keep = ARGV[5] == '1'
 local rate_given, interval_given, mode_given, keep_alive_given = ARGV[6], ARGV[7], ARGV[8], ARGV[9]
 local channel = ARGV[10]
-local function plan_anew(before, rate, log, line, client)
-local waiting = waiting_now(line, now)
-rate.log, rate.line = log, line
-local moved = before and before.fleeting ~= rate.fleeting
-local staying, leaving, units = {}, {}, 0
-for _, waiter in ipairs(waiting) do
-if not before or moved or waiter.cost > rate.limit.quota then
-leaving[#leaving + 1] = waiter
-units = units + waiter.cost
-else
-staying[#staying + 1] = waiter
-end
-end
-if not keep or not before then redis.call('DEL', log) end
-if redis.call('EXISTS', log, line) > 0 then
-local state = rate_state(rate, now, clock)
-if state.err then
-redis.call('DEL', log)
-state = rate_state(rate, now, clock)
-end
-replan(state, line, staying, 1, units, now, channel, rate.expires_at)
-local _, _, reset = state.measure(0)
-if redis.call('EXISTS', log) == 1 then redis.call('PEXPIREAT', log, rate.expires_at(reset)) end
-rate.use(reset, client)
-end
-rate_tell(leaving, moved and '-3' or (before and '-1' or '-2'), channel)
-end
+local function whole(value) return string.format('%.0f', value) end
 return once(KEYS[#KEYS], number, floor, function()
 local before = rate_open(clock, now)
 if (when == 'absent' and before) or (when == 'present' and not before) then return { 0 } end
-local strangers = rate_strangers(11)
-if #strangers > 0 then return strangers end
-local ends_at = before and before.ends_at
+local parties, strangers = rate_parties(11)
+if not parties then return strangers end
+local moved = before and before.fleeting ~= (mode_given == 'per-client')
+local epoch = before and before.epoch or 0
+if moved or not before then epoch = math.max(now, epoch + 1) end
 redis.call('DEL', KEYS[1])
-redis.call('HSET', KEYS[1], 'rate', rate_given, 'interval', interval_given, 'mode', mode_given)
+redis.call('HSET', KEYS[1], 'rate', rate_given, 'interval', interval_given, 'mode', mode_given, 'epoch', whole(epoch))
 if keep_alive_given ~= '-1' then redis.call('HSET', KEYS[1], 'keepAlive', keep_alive_given) end
-if ends_at then
-redis.call('HSET', KEYS[1], 'endsAt', string.format('%.0f', ends_at))
-redis.call('PEXPIREAT', KEYS[1], before.expires_at(ends_at - now))
+if before and before.ends_at then
+redis.call('HSET', KEYS[1], 'endsAt', whole(before.ends_at))
+redis.call('PEXPIREAT', KEYS[1], before.expires_at(before.ends_at - now))
 end
 local rate = rate_open(clock, now)
-rate.use(0)
-plan_anew(before, rate, KEYS[3], KEYS[4])
-plan_anew(before, rate, KEYS[5], KEYS[6], ARGV[11])
-for i = 7, #KEYS - 1, 2 do plan_anew(before, rate, KEYS[i], KEYS[i + 1], ARGV[12 + (i - 7) / 2]) end
-return { 1 }, true, tonumber(keep_alive_given) > 0 and tonumber(keep_alive_given) or nil
+rate.use(rate_plan(rate, parties, now, clock, channel, not (keep and before), function(waiter)
+if moved then return -3 end
+if not before then return -2 end
+if waiter.cost > rate.limit.quota then return -1 end
+end))
+return { 1 }, true, rate.keep_alive > 0 and rate.keep_alive or nil
 end)`,
 }
 
 export const reset: Script = {
   name: 'reset',
-  sha1: '135df55efdf92e367dacfae9b49676f8c7faa8b7',
+  sha1: '994a5ea6e907fee493ebf4493a6dc17a028fd7dc',
   source: `local function now_ms(given)
 if given ~= '' then return tonumber(given) end
 local time = redis.call('TIME')
@@ -4092,7 +4163,7 @@ local function bucket_level(limit, now, at, level)
 if not at then return 0 end
 return math.max(0, level - limit.quota * math.max(0, now - at))
 end
-local function bucket(limit, now, cost, at, level)
+local function bucket(limit, now, cost, at, level, kept_for)
 local most = limit.quota == 0 and 0 or limit.burst
 local found = limit.quota == 0 and 0 or bucket_level(limit, now, at, level)
 local after = found
@@ -4106,13 +4177,14 @@ elseif over > 0 then
 retry = ceil_div(over, limit.quota)
 else
 after = found + cost * limit.window
-at, level = now, after
+at, level, kept_for = now, after, limit.quota
 if limit.algorithm == 'leaky-bucket' then delay = ceil_div(found, limit.quota) end
 end
 end
+if limit.quota > 0 and limit.quota < kept_for then kept_for = limit.quota end
 local left = most * limit.window - after
 local remaining = left > 0 and floor_div(left, limit.window) or 0
-return retry, remaining, after > 0 and ceil_div(after, limit.quota) or 0, delay, at, level, 0
+return retry, remaining, after > 0 and ceil_div(after, limit.quota) or 0, delay, at, level, kept_for
 end
 local function roll_cells(limit, now, at, current, previous)
 local cell = now - math.fmod(now, limit.window)
@@ -4159,7 +4231,7 @@ if limit.algorithm == 'sliding-counter' then
 local cell, current, previous = roll_cells(limit, now, at, x, y)
 return cell, current + cost, previous
 end
-return now, math.min(bucket_level(limit, now, at, x) + cost * limit.window, 9007199254740991), 0
+return now, math.min(bucket_level(limit, now, at, x) + cost * limit.window, 9007199254740991), limit.quota
 end
 local function refund_row(limit, now, cost, at, x, y)
 if not at then return end
@@ -4171,7 +4243,7 @@ local cell, current, previous = roll_cells(limit, now, at, x, y)
 local from_current = math.min(cost, current)
 return cell, current - from_current, math.max(0, previous - (cost - from_current))
 end
-return now, math.max(0, bucket_level(limit, now, at, x) - cost * limit.window), 0
+return now, math.max(0, bucket_level(limit, now, at, x) - cost * limit.window), limit.quota
 end
 local function log_pack(at, total)
 if total < 65536 then return struct.pack('>I6I2', at, total) end
@@ -4365,11 +4437,25 @@ end
 local function waiter_pack(turn, cost, id)
 return struct.pack('>I6I7', turn, cost) .. id
 end
+local function tell_waiters(waiting, first, channel, word_of)
+local words, processes = {}, {}
+for i = first, #waiting do
+local process, number = string.match(waiting[i].id, '^(.*)/(.*)$')
+if not words[process] then
+words[process] = {}
+processes[#processes + 1] = process
+end
+table.insert(words[process], number .. ':' .. string.format('%.0f', word_of(waiting[i])))
+end
+for _, process in ipairs(processes) do
+local ear = channel .. process
+redis.call('PUBLISH', ear, table.concat(words[process], ' '))
+end
+end
 local function replan(state, list, waiting, first, extra, now, channel, expires_at)
 local units = extra
 for i = first, #waiting do units = units + waiting[i].cost end
 state.refund(units)
-local moved, processes = {}, {}
 redis.call('LTRIM', list, '0', first - 2)
 if first == 1 then redis.call('DEL', list) end
 for i = first, #waiting do
@@ -4379,19 +4465,10 @@ if wait < 0 then wait = waiter.turn - now end
 state.book(waiter.cost, wait)
 waiter.turn = now + wait
 redis.call('RPUSH', list, waiter_pack(waiter.turn, waiter.cost, waiter.id))
-local process, number = string.match(waiter.id, '^(.*)/(.*)$')
-if not moved[process] then
-moved[process] = {}
-processes[#processes + 1] = process
-end
-table.insert(moved[process], number .. ':' .. string.format('%.0f', wait))
 end
 state.save()
 if #waiting > 0 then redis.call('PEXPIREAT', list, expires_at(waiting[#waiting].turn - now)) end
-for _, process in ipairs(processes) do
-local ear = channel .. process
-redis.call('PUBLISH', ear, table.concat(moved[process], ' '))
-end
+tell_waiters(waiting, first, channel, function(waiter) return waiter.turn - now end)
 end
 local clock = ARGV[1]
 local now = now_ms(clock)
@@ -4630,7 +4707,7 @@ return { 0, place, semaphore_next(s), pause }`,
 
 export const semaphoreDelete: Script = {
   name: 'semaphore_delete',
-  sha1: 'ccb7563516742f1bf4acdb6f4a98104cbe349403',
+  sha1: 'ead8b61a8c9acd2cb030a74da15c6cd2e97eb0f1',
   source: `local function once(sent, number, floor, act, keep)
 local newest = redis.call('LINDEX', sent, '-1')
 if newest and struct.unpack('>I7', newest) >= number then
@@ -4648,7 +4725,8 @@ redis.call('LPOP', sent)
 end
 end
 redis.call('RPUSH', sent, struct.pack('>I7', number) .. cmsgpack.pack(reply))
-redis.call('PEXPIRE', sent, math.min(life or keep or 60000, 60000))
+life = math.min(life or keep or 60000, 60000)
+if redis.call('PTTL', sent) < life then redis.call('PEXPIRE', sent, life) end
 return reply
 end
 local function semaphore_fact(fact)
@@ -4850,7 +4928,7 @@ return reply`,
 
 export const semaphoreRelease: Script = {
   name: 'semaphore_release',
-  sha1: 'fdb8b14824aa671c1f2f54958660d8633e038bd3',
+  sha1: '8d8ef9b50b4178577508d1dd5d2d1b225cf04ece',
   source: `local function once(sent, number, floor, act, keep)
 local newest = redis.call('LINDEX', sent, '-1')
 if newest and struct.unpack('>I7', newest) >= number then
@@ -4868,7 +4946,8 @@ redis.call('LPOP', sent)
 end
 end
 redis.call('RPUSH', sent, struct.pack('>I7', number) .. cmsgpack.pack(reply))
-redis.call('PEXPIRE', sent, math.min(life or keep or 60000, 60000))
+life = math.min(life or keep or 60000, 60000)
+if redis.call('PTTL', sent) < life then redis.call('PEXPIRE', sent, life) end
 return reply
 end
 local function semaphore_fact(fact)
@@ -5329,7 +5408,7 @@ return reply`,
 
 export const semaphoreSet: Script = {
   name: 'semaphore_set',
-  sha1: '8405a0ddf1eb028eef21f29493c4707b5536e08b',
+  sha1: '114bb3146f8a9db12a572d3ca6837637587aafc9',
   source: `local function once(sent, number, floor, act, keep)
 local newest = redis.call('LINDEX', sent, '-1')
 if newest and struct.unpack('>I7', newest) >= number then
@@ -5347,7 +5426,8 @@ redis.call('LPOP', sent)
 end
 end
 redis.call('RPUSH', sent, struct.pack('>I7', number) .. cmsgpack.pack(reply))
-redis.call('PEXPIRE', sent, math.min(life or keep or 60000, 60000))
+life = math.min(life or keep or 60000, 60000)
+if redis.call('PTTL', sent) < life then redis.call('PEXPIRE', sent, life) end
 return reply
 end
 local function semaphore_fact(fact)
@@ -5680,7 +5760,7 @@ return reply`,
 
 export const settle: Script = {
   name: 'settle',
-  sha1: '19ddb0e81ea65ca30c091b7cb0dfee39fd16b263',
+  sha1: '967a48e896470fbf9687211e06f627775a57a809',
   source: `local function now_ms(given)
 if given ~= '' then return tonumber(given) end
 local time = redis.call('TIME')
@@ -5792,7 +5872,7 @@ local function bucket_level(limit, now, at, level)
 if not at then return 0 end
 return math.max(0, level - limit.quota * math.max(0, now - at))
 end
-local function bucket(limit, now, cost, at, level)
+local function bucket(limit, now, cost, at, level, kept_for)
 local most = limit.quota == 0 and 0 or limit.burst
 local found = limit.quota == 0 and 0 or bucket_level(limit, now, at, level)
 local after = found
@@ -5806,13 +5886,14 @@ elseif over > 0 then
 retry = ceil_div(over, limit.quota)
 else
 after = found + cost * limit.window
-at, level = now, after
+at, level, kept_for = now, after, limit.quota
 if limit.algorithm == 'leaky-bucket' then delay = ceil_div(found, limit.quota) end
 end
 end
+if limit.quota > 0 and limit.quota < kept_for then kept_for = limit.quota end
 local left = most * limit.window - after
 local remaining = left > 0 and floor_div(left, limit.window) or 0
-return retry, remaining, after > 0 and ceil_div(after, limit.quota) or 0, delay, at, level, 0
+return retry, remaining, after > 0 and ceil_div(after, limit.quota) or 0, delay, at, level, kept_for
 end
 local function roll_cells(limit, now, at, current, previous)
 local cell = now - math.fmod(now, limit.window)
@@ -5859,7 +5940,7 @@ if limit.algorithm == 'sliding-counter' then
 local cell, current, previous = roll_cells(limit, now, at, x, y)
 return cell, current + cost, previous
 end
-return now, math.min(bucket_level(limit, now, at, x) + cost * limit.window, 9007199254740991), 0
+return now, math.min(bucket_level(limit, now, at, x) + cost * limit.window, 9007199254740991), limit.quota
 end
 local function refund_row(limit, now, cost, at, x, y)
 if not at then return end
@@ -5871,7 +5952,7 @@ local cell, current, previous = roll_cells(limit, now, at, x, y)
 local from_current = math.min(cost, current)
 return cell, current - from_current, math.max(0, previous - (cost - from_current))
 end
-return now, math.max(0, bucket_level(limit, now, at, x) - cost * limit.window), 0
+return now, math.max(0, bucket_level(limit, now, at, x) - cost * limit.window), limit.quota
 end
 local function log_pack(at, total)
 if total < 65536 then return struct.pack('>I6I2', at, total) end
@@ -6065,11 +6146,25 @@ end
 local function waiter_pack(turn, cost, id)
 return struct.pack('>I6I7', turn, cost) .. id
 end
+local function tell_waiters(waiting, first, channel, word_of)
+local words, processes = {}, {}
+for i = first, #waiting do
+local process, number = string.match(waiting[i].id, '^(.*)/(.*)$')
+if not words[process] then
+words[process] = {}
+processes[#processes + 1] = process
+end
+table.insert(words[process], number .. ':' .. string.format('%.0f', word_of(waiting[i])))
+end
+for _, process in ipairs(processes) do
+local ear = channel .. process
+redis.call('PUBLISH', ear, table.concat(words[process], ' '))
+end
+end
 local function replan(state, list, waiting, first, extra, now, channel, expires_at)
 local units = extra
 for i = first, #waiting do units = units + waiting[i].cost end
 state.refund(units)
-local moved, processes = {}, {}
 redis.call('LTRIM', list, '0', first - 2)
 if first == 1 then redis.call('DEL', list) end
 for i = first, #waiting do
@@ -6079,19 +6174,10 @@ if wait < 0 then wait = waiter.turn - now end
 state.book(waiter.cost, wait)
 waiter.turn = now + wait
 redis.call('RPUSH', list, waiter_pack(waiter.turn, waiter.cost, waiter.id))
-local process, number = string.match(waiter.id, '^(.*)/(.*)$')
-if not moved[process] then
-moved[process] = {}
-processes[#processes + 1] = process
-end
-table.insert(moved[process], number .. ':' .. string.format('%.0f', wait))
 end
 state.save()
 if #waiting > 0 then redis.call('PEXPIREAT', list, expires_at(waiting[#waiting].turn - now)) end
-for _, process in ipairs(processes) do
-local ear = channel .. process
-redis.call('PUBLISH', ear, table.concat(moved[process], ' '))
-end
+tell_waiters(waiting, first, channel, function(waiter) return waiter.turn - now end)
 end
 local clock = ARGV[1]
 local now = now_ms(clock)
@@ -6117,7 +6203,7 @@ end`,
 
 export const unbook: Script = {
   name: 'unbook',
-  sha1: '39327f34591ddc4bfe84a4dc26611a90e4fa3862',
+  sha1: '69d87ed9cd4ad2ce663af571305bed14dfe8d489',
   source: `local function now_ms(given)
 if given ~= '' then return tonumber(given) end
 local time = redis.call('TIME')
@@ -6229,7 +6315,7 @@ local function bucket_level(limit, now, at, level)
 if not at then return 0 end
 return math.max(0, level - limit.quota * math.max(0, now - at))
 end
-local function bucket(limit, now, cost, at, level)
+local function bucket(limit, now, cost, at, level, kept_for)
 local most = limit.quota == 0 and 0 or limit.burst
 local found = limit.quota == 0 and 0 or bucket_level(limit, now, at, level)
 local after = found
@@ -6243,13 +6329,14 @@ elseif over > 0 then
 retry = ceil_div(over, limit.quota)
 else
 after = found + cost * limit.window
-at, level = now, after
+at, level, kept_for = now, after, limit.quota
 if limit.algorithm == 'leaky-bucket' then delay = ceil_div(found, limit.quota) end
 end
 end
+if limit.quota > 0 and limit.quota < kept_for then kept_for = limit.quota end
 local left = most * limit.window - after
 local remaining = left > 0 and floor_div(left, limit.window) or 0
-return retry, remaining, after > 0 and ceil_div(after, limit.quota) or 0, delay, at, level, 0
+return retry, remaining, after > 0 and ceil_div(after, limit.quota) or 0, delay, at, level, kept_for
 end
 local function roll_cells(limit, now, at, current, previous)
 local cell = now - math.fmod(now, limit.window)
@@ -6296,7 +6383,7 @@ if limit.algorithm == 'sliding-counter' then
 local cell, current, previous = roll_cells(limit, now, at, x, y)
 return cell, current + cost, previous
 end
-return now, math.min(bucket_level(limit, now, at, x) + cost * limit.window, 9007199254740991), 0
+return now, math.min(bucket_level(limit, now, at, x) + cost * limit.window, 9007199254740991), limit.quota
 end
 local function refund_row(limit, now, cost, at, x, y)
 if not at then return end
@@ -6308,7 +6395,7 @@ local cell, current, previous = roll_cells(limit, now, at, x, y)
 local from_current = math.min(cost, current)
 return cell, current - from_current, math.max(0, previous - (cost - from_current))
 end
-return now, math.max(0, bucket_level(limit, now, at, x) - cost * limit.window), 0
+return now, math.max(0, bucket_level(limit, now, at, x) - cost * limit.window), limit.quota
 end
 local function log_pack(at, total)
 if total < 65536 then return struct.pack('>I6I2', at, total) end
@@ -6502,11 +6589,25 @@ end
 local function waiter_pack(turn, cost, id)
 return struct.pack('>I6I7', turn, cost) .. id
 end
+local function tell_waiters(waiting, first, channel, word_of)
+local words, processes = {}, {}
+for i = first, #waiting do
+local process, number = string.match(waiting[i].id, '^(.*)/(.*)$')
+if not words[process] then
+words[process] = {}
+processes[#processes + 1] = process
+end
+table.insert(words[process], number .. ':' .. string.format('%.0f', word_of(waiting[i])))
+end
+for _, process in ipairs(processes) do
+local ear = channel .. process
+redis.call('PUBLISH', ear, table.concat(words[process], ' '))
+end
+end
 local function replan(state, list, waiting, first, extra, now, channel, expires_at)
 local units = extra
 for i = first, #waiting do units = units + waiting[i].cost end
 state.refund(units)
-local moved, processes = {}, {}
 redis.call('LTRIM', list, '0', first - 2)
 if first == 1 then redis.call('DEL', list) end
 for i = first, #waiting do
@@ -6516,19 +6617,10 @@ if wait < 0 then wait = waiter.turn - now end
 state.book(waiter.cost, wait)
 waiter.turn = now + wait
 redis.call('RPUSH', list, waiter_pack(waiter.turn, waiter.cost, waiter.id))
-local process, number = string.match(waiter.id, '^(.*)/(.*)$')
-if not moved[process] then
-moved[process] = {}
-processes[#processes + 1] = process
-end
-table.insert(moved[process], number .. ':' .. string.format('%.0f', wait))
 end
 state.save()
 if #waiting > 0 then redis.call('PEXPIREAT', list, expires_at(waiting[#waiting].turn - now)) end
-for _, process in ipairs(processes) do
-local ear = channel .. process
-redis.call('PUBLISH', ear, table.concat(moved[process], ' '))
-end
+tell_waiters(waiting, first, channel, function(waiter) return waiter.turn - now end)
 end
 local key, list = KEYS[1], KEYS[2]
 local clock = ARGV[1]

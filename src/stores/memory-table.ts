@@ -67,6 +67,11 @@ export class MemoryTable {
     else if (this.#otherLimits.size > 0) this.#otherLimits.delete(slot)
   }
 
+  /** Under a lower quota what a bucket owes takes longer: it is not to be forgotten before. */
+  keepFor(slot: number, limit: Limit): void {
+    if (limit.quota > 0 && limit.quota < this.limitOf(slot).quota) this.#noteOther(slot, limit)
+  }
+
   insert(key: string, state: State, limit: Limit): void {
     const slot = this.#free.pop() ?? this.#next++
     this.#slots.set(key, slot)

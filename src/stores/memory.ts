@@ -157,6 +157,7 @@ export class MemoryStore implements Store {
     const state = slot === undefined ? undefined : table.read(slot)
     const { verdict, next } = table.algorithm.measure(limit, state, nowMs, cost)
     if (next !== state && next !== undefined) this.#write(charge, table, slot, next)
+    else if (!verdict.allowed && slot !== undefined) table.keepFor(slot, limit)
     return verdict
   }
 
@@ -187,6 +188,7 @@ export class MemoryStore implements Store {
 
   #commit(charge: Charge, { table, slot, state, verdict, next }: Measured): Verdict {
     if (next !== state && next !== undefined) this.#write(charge, table, slot, next)
+    else if (!verdict.allowed && slot !== undefined) table.keepFor(slot, charge.limit)
     return verdict
   }
 
