@@ -15,59 +15,36 @@
 -- @include now_ms
 -- @include once
 -- @include rate_open
--- @include rate_state
--- @include rate_strangers
--- @include rate_tell
--- @include replan
+-- @include rate_parties
+-- @include rate_plan
 local number, floor = tonumber(ARGV[1]), tonumber(ARGV[2])
 local clock = ARGV[3]
 local now = now_ms(clock)
 local left = tonumber(ARGV[4])
 local channel = ARGV[5]
 
-local function shorten(key, at)
-  local lifetime = redis.call('PTTL', key)
-  if lifetime == -1 or lifetime > left then redis.call('PEXPIREAT', key, at) end
-end
-
--- Those whose turn comes in time keep it.
-local function send_away(rate, log, line)
-  rate.log, rate.line = log, line
-  local staying, leaving, units = {}, {}, 0
-  for _, waiter in ipairs(waiting_now(line, now)) do
-    local late = waiter.turn - now >= left
-    local list = late and leaving or staying
-    list[#list + 1] = waiter
-    if late then units = units + waiter.cost end
-  end
-  if #leaving == 0 then return end
-  rate_tell(leaving, '-2', channel)
-  if left == 0 then return end
-  local state = rate_state(rate, now, clock)
-  if not state.err then replan(state, line, staying, 1, units, now, channel, rate.expires_at) end
-end
-
 return once(KEYS[#KEYS], number, floor, function()
   local rate = rate_open(clock, now)
   if not rate then return { 0 } end
-  local strangers = rate_strangers(6)
-  if #strangers > 0 then return strangers end
-  local pairs_of = { { KEYS[3], KEYS[4] }, { KEYS[5], KEYS[6] } }
-  for i = 7, #KEYS - 1, 2 do pairs_of[#pairs_of + 1] = { KEYS[i], KEYS[i + 1] } end
-  for _, pair in ipairs(pairs_of) do send_away(rate, pair[1], pair[2]) end
+  local parties, strangers = rate_parties(6)
+  if not parties then return strangers end
+  local sent_away = false
+  local function word_for(waiter)
+    if waiter.turn - now < left then return nil end
+    sent_away = true
+    return -2
+  end
   if left == 0 then
+    rate_plan(rate, parties, now, clock, channel, true, word_for)
     redis.call('DEL', KEYS[1], KEYS[2], KEYS[#KEYS])
-    for _, pair in ipairs(pairs_of) do redis.call('DEL', pair[1], pair[2]) end
+    for _, party in ipairs(parties) do redis.call('DEL', party.log, party.line) end
     -- Nothing is left behind: sent again, it would be answered 0.
     return { 1 }, false
   end
   redis.call('HSET', KEYS[1], 'endsAt', string.format('%.0f', now + left))
-  local at = rate_open(clock, now).expires_at(left)
-  shorten(KEYS[1], at)
-  shorten(KEYS[2], at)
-  for _, pair in ipairs(pairs_of) do
-    shorten(pair[1], at)
-    shorten(pair[2], at)
-  end
+  local ending = rate_open(clock, now)
+  redis.call('PEXPIREAT', KEYS[1], ending.expires_at(left))
+  ending.use(rate_plan(ending, parties, now, clock, channel, false, word_for))
+  if sent_away then redis.call('HINCRBY', KEYS[1], 'epoch', '1') end
   return { 1 }, true, left
 end)

@@ -5,8 +5,8 @@
   ARGV[1]     now, ms; '' for the server's clock
   ARGV[2..]   ids of waiters
 
-  Returns nothing where no rate is set, else a list: rate, interval in ms, mode, keepAlive in ms or -1, permits available; then for
-  each id the ms until its turn, or -4 if it does not wait (any more).
+  Returns nothing where no rate is set, else a list: rate, interval in ms, mode, keepAlive in ms or -1, permits available,
+  epoch; then for each id the ms until its turn, or -4 if it does not wait (any more).
 ]]
 -- @include now_ms
 -- @include rate_open
@@ -21,8 +21,8 @@ local limit = rate.limit
 local log = log_open(rate.log, limit.window, now, false)
 if log.err then return redis.error_reply(log.err) end
 local _, available = sliding_window(limit, now, 0, rate.log, log)
-local keep_alive = tonumber(redis.call('HGET', KEYS[1], 'keepAlive')) or -1
-local reply = { limit.quota, limit.window, rate.fleeting and 'per-client' or 'overall', keep_alive, available }
+local mode = rate.fleeting and 'per-client' or 'overall'
+local reply = { limit.quota, limit.window, mode, rate.keep_alive, available, rate.epoch }
 if #ARGV > 1 then
   local turns = {}
   for _, packed in ipairs(redis.call('LRANGE', rate.line, '0', '-1')) do

@@ -42,5 +42,7 @@ return once(KEYS[7], number, floor, function()
   end
   replan(state, rate.line, waiting, first, permits, now, channel, rate.expires_at)
   local _, _, reset = state.measure(0)
-  return { 1 }, true, rate.use(reset, client)
+  if rate.fleeting and reset > 0 then rate.register(client, reset) end
+  rate.use(reset)
+  return { 1 }, true
 end)

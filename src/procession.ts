@@ -18,6 +18,10 @@ export class Procession {
 
   constructor(readonly onEmpty: () => void = () => {}) {}
 
+  get empty(): boolean {
+    return this.#walkers.length === 0
+  }
+
   /** Whoever booked before comes first: an answer that took long on its way is corrected by one that took less. */
   join(walker: Walker): void {
     for (let i = this.#walkers.length - 1; i >= 0 && this.#walkers[i].turnAt > walker.turnAt; i--) {
@@ -30,6 +34,13 @@ export class Procession {
   /** The walker's turn comes in `waitMs`. */
   move(walker: Walker, waitMs: number): void {
     walker.turnAt = performance.now() + waitMs
+    this.#setAlarm()
+  }
+
+  /** Takes back a walker that had arrived too early, before those whose turns come later. */
+  rejoin(walker: Walker): void {
+    const place = this.#walkers.findIndex(({ turnAt }) => turnAt > walker.turnAt)
+    this.#walkers.splice(place < 0 ? this.#walkers.length : place, 0, walker)
     this.#setAlarm()
   }
 

@@ -25,6 +25,7 @@ local function once(sent, number, floor, act, keep)
   end
   redis.call('RPUSH', sent, struct.pack('>I7', number) .. cmsgpack.pack(reply))
   -- Longer than a client keeps trying.
-  redis.call('PEXPIRE', sent, math.min(life or keep or 60000, 60000))
+  life = math.min(life or keep or 60000, 60000)
+  if redis.call('PTTL', sent) < life then redis.call('PEXPIRE', sent, life) end
   return reply
 end

@@ -5,30 +5,32 @@
     limit       a sliding window: rate permits in any interval
     log, line   the keys that count for this client: what was granted, and who waits
     fleeting    true if each client counts apart
+    keep_alive  how long the limiter lives unused, ms; -1 for ever
     ends_at     when the whole limiter ends (nil: it does not)
-    expires_at  function of the ms until a key is as if never used: the text of the moment at which it may go
-    use(reset, client)  notes a use, after which the client's state is as if never used in `reset` ms; gives for how long the use must
-                be remembered
+    epoch       changes whenever those who waited were sent away: who is not in the line is one of them, or its turn has come
+    expires_at(reset)        the text of the moment at which a key may go that is as if never used in `reset` ms
+    register(client, reset)  notes that a client has state of its own for `reset` ms more
+    use(reset)  notes a use, after which the state is as if never used in `reset` ms; gives for how long the use must be remembered
 ]]
 local function rate_open(clock, now)
-  local config = redis.call('HMGET', KEYS[1], 'rate', 'interval', 'mode', 'keepAlive', 'endsAt', 'idleAt')
+  local config = redis.call('HMGET', KEYS[1], 'rate', 'interval', 'mode', 'keepAlive', 'endsAt', 'idleAt', 'epoch')
   local rate, interval = tonumber(config[1]), tonumber(config[2])
   local keep_alive, ends_at, idle_at = tonumber(config[4]), tonumber(config[5]), tonumber(config[6])
   if not rate or not interval then return nil end
   if (ends_at and now >= ends_at) or (idle_at and now >= idle_at) then return nil end
   -- A given clock may stand still while the server's does not.
-  local server_ahead, padding = 0, math.min(interval, 1000)
+  local server_ahead, padding, slack = 0, math.min(interval, 1000), 0
   if clock ~= '' then
     local time = redis.call('TIME')
     server_ahead = time[1] * 1000 + math.floor(time[2] / 1000) - now
-    padding = 5000
+    padding, slack = 5000, 5000
   end
   local fleeting = config[3] == 'per-client'
   local function text(at) return string.format('%.0f', at + server_ahead) end
   local function expires_at(reset)
     local at = now + reset + padding
-    if keep_alive then at = math.min(at, now + math.max(keep_alive, reset) + (clock ~= '' and padding or 0)) end
-    if ends_at then at = math.min(at, ends_at + (clock ~= '' and padding or 0)) end
+    if keep_alive then at = math.min(at, now + math.max(keep_alive, reset) + slack) end
+    if ends_at then at = math.min(at, ends_at + slack) end
     return text(at)
   end
   return {
@@ -36,23 +38,27 @@ local function rate_open(clock, now)
     log = fleeting and KEYS[5] or KEYS[3],
     line = fleeting and KEYS[6] or KEYS[4],
     fleeting = fleeting,
+    keep_alive = keep_alive or -1,
     ends_at = ends_at,
+    epoch = tonumber(config[7]) or 0,
     expires_at = expires_at,
-    use = function(reset, client)
-      local memory = math.min(reset + padding, keep_alive or 60000)
-      if fleeting and client then
-        redis.call('ZADD', KEYS[2], now + reset, client)
-        redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now - padding)
-        redis.call('PEXPIREAT', KEYS[2], expires_at(math.max(reset, interval)))
+    register = function(client, reset)
+      redis.call('ZADD', KEYS[2], now + reset, client)
+      redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now - padding)
+      -- Another client's state may last as long as this one's, or longer.
+      local last = redis.call('ZRANGE', KEYS[2], '-1', '-1', 'WITHSCORES')
+      redis.call('PEXPIREAT', KEYS[2], expires_at(math.max(reset, tonumber(last[2]) - now)))
+    end,
+    use = function(reset)
+      if keep_alive then
+        -- Turns that were promised are kept, however far off.
+        local idle = now + math.max(keep_alive, reset)
+        if fleeting then idle = math.max(idle, idle_at or 0) end
+        if ends_at then idle = math.min(idle, ends_at) end
+        redis.call('HSET', KEYS[1], 'idleAt', string.format('%.0f', idle))
+        redis.call('PEXPIREAT', KEYS[1], text(idle + slack))
       end
-      if not keep_alive then return memory end
-      -- Turns that were promised are kept, however far off.
-      local idle = now + math.max(keep_alive, reset)
-      if fleeting then idle = math.max(idle, idle_at or 0) end
-      if ends_at then idle = math.min(idle, ends_at) end
-      redis.call('HSET', KEYS[1], 'idleAt', string.format('%.0f', idle))
-      redis.call('PEXPIREAT', KEYS[1], text(idle + (clock ~= '' and padding or 0)))
-      return memory
+      return math.min(reset + padding, keep_alive or 60000)
     end,
   }
 end

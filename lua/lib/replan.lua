@@ -1,14 +1,13 @@
 --[[
   Plans anew those who wait from `first` on, in their order: what they had booked and `extra` units more are given back, then each
-  books again. Writes the list, the state and, to the channel of each process that has moved waiters, "number:wait …" with the new
-  waits in ms.
+  books again. Writes the list and the state, and tells those who have moved their new waits.
 ]]
 -- @include waiter_pack
+-- @include tell_waiters
 local function replan(state, list, waiting, first, extra, now, channel, expires_at)
   local units = extra
   for i = first, #waiting do units = units + waiting[i].cost end
   state.refund(units)
-  local moved, processes = {}, {}
   redis.call('LTRIM', list, '0', first - 2)
   if first == 1 then redis.call('DEL', list) end
   for i = first, #waiting do
@@ -19,17 +18,8 @@ local function replan(state, list, waiting, first, extra, now, channel, expires_
     state.book(waiter.cost, wait)
     waiter.turn = now + wait
     redis.call('RPUSH', list, waiter_pack(waiter.turn, waiter.cost, waiter.id))
-    local process, number = string.match(waiter.id, '^(.*)/(.*)$')
-    if not moved[process] then
-      moved[process] = {}
-      processes[#processes + 1] = process
-    end
-    table.insert(moved[process], number .. ':' .. string.format('%.0f', wait))
   end
   state.save()
   if #waiting > 0 then redis.call('PEXPIREAT', list, expires_at(waiting[#waiting].turn - now)) end
-  for _, process in ipairs(processes) do
-    local ear = channel .. process
-    redis.call('PUBLISH', ear, table.concat(moved[process], ' '))
-  end
+  tell_waiters(waiting, first, channel, function(waiter) return waiter.turn - now end)
 end

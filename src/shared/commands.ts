@@ -52,12 +52,21 @@ export class Commands {
     const number = this.#next++
     this.#inFlight.add(number)
     const [floor] = this.#inFlight
-    try {
-      return await this.run(script, [...keys, this.#sentKey], [String(number), String(floor), ...args], late)
-    } finally {
+    const answer = runScript(this.#port, script, [...keys, this.#sentKey], [String(number), String(floor), ...args])
+    // Whoever asked may be gone by then; until then the client may send it again.
+    const settled = () => {
       this.#inFlight.delete(number)
-      if (this.#forgets) this.#forgetSoon()
+      if (this.#forgets) this.forgetSoon()
     }
+    answer.then(settled, settled)
+    return this.#hold(answer, late)
+  }
+
+  /** Forgets what was sent when nothing was asked for a while. What has been answered cannot come again. */
+  forgetSoon(): void {
+    clearTimeout(this.#quiet)
+    this.#quiet = setTimeout(() => this.#forget(), QUIET_MS)
+    this.#quiet.unref()
   }
 
   /** Forgets at once what was sent, if that is its way and nothing is in flight. */
@@ -68,30 +77,26 @@ export class Commands {
   }
 
   /** Runs a script that may as well run twice. */
-  async run(
-    script: Script,
-    keys: readonly string[],
-    args: readonly string[],
-    late?: (answer: unknown) => void,
-  ): Promise<unknown> {
-    const answer = runScript(this.#port, script, keys, args)
+  run(script: Script, keys: readonly string[], args: readonly string[]): Promise<unknown> {
+    return this.#hold(runScript(this.#port, script, keys, args))
+  }
+
+  async #hold(answer: Promise<unknown>, late?: (answer: unknown) => void): Promise<unknown> {
     try {
       return await PATIENCE.hold(answer)
     } catch (cause) {
       if (late) answer.then(late, () => {})
-      throw new StoreError(`${this.#subject}: Redis failed: ${(cause as Error)?.message}`, { cause })
+      throw new StoreError(`${this.#subject}: Redis failed: ${wordsOf(cause)}`, { cause })
     }
-  }
-
-  /** What has been answered cannot come again. */
-  #forgetSoon(): void {
-    clearTimeout(this.#quiet)
-    this.#quiet = setTimeout(() => this.#forget(), QUIET_MS)
-    this.#quiet.unref()
   }
 
   async #forget(): Promise<void> {
     this.#quiet = undefined
     if (this.#inFlight.size === 0) await this.run(forgetSent, [this.#sentKey], []).catch(() => {})
   }
+}
+
+/** Redis adds to an error where in the script it came from, which says nothing to whoever called. */
+function wordsOf(error: unknown): string {
+  return String((error as Error)?.message).replace(/ script: [0-9a-f]{40}, on @user_script:\d+\.?$/, '')
 }

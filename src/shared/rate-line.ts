@@ -2,6 +2,7 @@ import { CostError, NotInitializedError, StoreError, TimeoutError } from '../err
 import { Procession, type Walker } from '../procession.js'
 import type { RedisClient } from '../redis/client.js'
 import { TurnNews } from '../redis/turn-news.js'
+import { patienceOfAsking } from '../turns.js'
 import { Alarm } from '../waiting/alarm.js'
 import { type Patience, Wait } from '../waiting/wait.js'
 
@@ -16,24 +17,47 @@ const NEWS_AGE_MS = 50
 /** How long news may be lost without notice. */
 const CHECK_EVERY_MS = 5000
 
+/** What an acquire was answered. */
+export interface Booked {
+  /** The wait in ms, or a word. */
+  readonly waitMs: number
+  readonly rate: number
+  /** Changes whenever those who waited were sent away. */
+  readonly epoch: number
+}
+
+/** How the line stands at one moment. */
+export interface Standing {
+  readonly rate: number
+  readonly epoch: number
+  /** Of those asked for, in ms; PASSED for one who is not in the line. */
+  readonly waits: readonly number[]
+}
+
 export interface RateQuestions {
   /** What errors call the limiter, like `SharedRateLimiter "mail"`. */
   readonly subject: string
-  /** Takes or books: the wait in ms or a word, and the rate. `late` is told of an answer that nobody waits for any more. */
-  book(id: string, permits: number, maxWaitMs: number, late: (answer: unknown) => void): Promise<readonly number[]>
+  /** Takes or books. `late` is told of an answer that nobody waits for any more. */
+  book(id: string, permits: number, maxWaitMs: number, late: (booked: Booked) => void): Promise<Booked>
   /** Gives a booking back. */
   cancel(id: string, permits: number): Promise<unknown>
-  /** The waits of those who wait, in ms, or words. */
-  look(ids: readonly string[]): Promise<readonly number[]>
+  /** Undefined where no rate is set. */
+  look(ids: readonly string[]): Promise<Standing | undefined>
 }
 
 interface Place extends Walker {
   readonly id: string
   readonly permits: number
   readonly wait: Wait<void>
+  epoch: number
+  /** Changes with every news of it and every booking: an answer to an older question is not believed. */
+  version: number
   /** What news said before the booking was answered. */
-  early: number | undefined
+  early: { readonly waitMs: number; readonly at: number } | undefined
+  /** Its turn is known. */
   walking: boolean
+  /** Its turn has come, and it has left the procession to ask. */
+  arrived: boolean
 }
 
 /**
@@ -44,43 +68,56 @@ export class RateLine {
   readonly #news: TurnNews
   readonly #places = new Map<string, Place>()
   readonly #procession = new Procession()
-  readonly #check = new Alarm(() => this.#look())
+  readonly #check = new Alarm(() => {
+    this.#checks = false
+    this.#look()
+  })
+  #checks = false
+  /** How often news began to be heard, and up to which time of these the turns are known to be right. */
+  #lives = 0
+  #sure = -1
+  #looks = false
+  #looksAgain = false
 
   constructor(
     client: RedisClient,
     channel: string,
     readonly questions: RateQuestions,
   ) {
-    this.#news = new TurnNews(client, questions.subject, channel, () => this.#look())
+    this.#news = new TurnNews(client, questions.subject, channel, () => {
+      this.#lives++
+      this.#look()
+    })
   }
 
   /**
-   * Waits for the turn. Rejects with `TimeoutError` (at once if the turn would come too late), the signal's reason, `CostError` for
+   * Waits for the turn; the signal is not aborted yet. Rejects with `TimeoutError` (at once if the turn would come too late), the signal's reason, `CostError` for
    * more than the rate, `NotInitializedError`, `StoreError`.
    */
   wait(permits: number, patience: Patience): Promise<void> {
-    const id = this.#news.open(waitMs => this.#moved(place, waitMs))
+    const id = this.#news.open(waitMs => this.#hear(place, waitMs))
     const wait = new Wait<void>(
-      // Whoever is not ready to wait still waits for the answer.
-      patience.timeoutMs === 0 ? { ...patience, timeoutMs: Number.POSITIVE_INFINITY } : patience,
-      () => new TimeoutError(`${this.questions.subject}: no permit was free within ${patience.timeoutMs} ms`),
+      patienceOfAsking(patience),
+      () => {
+        this.#leave(place)
+        return new TimeoutError(`${this.questions.subject}: no permit was free within ${patience.timeoutMs} ms`)
+      },
       () => this.#giveBack(place),
     )
     const place: Place = {
       id,
       permits,
       wait,
+      epoch: 0,
+      version: 0,
       early: undefined,
       walking: false,
+      arrived: false,
       turnAt: Number.POSITIVE_INFINITY,
       arrive: () => this.#arrive(place),
     }
-    if (wait.over) {
-      this.#news.close(id)
-      return wait.promise
-    }
     this.#places.set(id, place)
-    void this.#book(place, patience)
+    void this.#book(place, patience.timeoutMs)
     return wait.promise
   }
 
@@ -93,34 +130,41 @@ export class RateLine {
     await Promise.all(cancelled)
   }
 
-  async #book(place: Place, patience: Patience): Promise<void> {
+  async #book(place: Place, timeoutMs: number): Promise<void> {
+    place.version++
     const { id, permits, wait } = place
-    const maxWaitMs = Math.min(patience.timeoutMs, Math.ceil(wait.leftMs))
-    const late = (answer: unknown) => {
-      if (taken(answer, maxWaitMs)) this.#cancel(place)
+    const { subject } = this.questions
+    const maxWaitMs = Math.min(timeoutMs, Math.ceil(wait.leftMs))
+    const heardAll = this.#hearsAll
+    const lives = this.#lives
+    const late = ({ waitMs }: Booked) => {
+      if (waitMs >= 0 && waitMs <= maxWaitMs) this.#cancel(place)
     }
     try {
-      const answer = await this.questions.book(id, permits, maxWaitMs, late)
+      const booked = await this.questions.book(id, permits, maxWaitMs, late)
+      const { waitMs, rate, epoch } = booked
       if (wait.over) {
-        late(answer)
+        late(booked)
         return
       }
-      const [waitMs, rate] = answer
-      if (waitMs === NEVER) wait.reject(tooMany(this.questions.subject, permits, rate))
-      else if (waitMs === UNSET) wait.reject(unset(this.questions.subject))
+      if (waitMs === NEVER) wait.reject(tooMany(subject, permits, rate))
+      else if (waitMs === UNSET) wait.reject(unset(subject))
       else if (waitMs > maxWaitMs) {
-        wait.reject(
-          new TimeoutError(`${this.questions.subject}: the turn would come in ${waitMs} ms, after the timeout`),
-        )
-      } else if (waitMs === 0) wait.resolve()
+        wait.reject(new TimeoutError(`${subject}: the turn would come in ${waitMs} ms, after the timeout`))
+      } else if (waitMs === 0 && this.#procession.empty) wait.resolve()
       else {
+        place.epoch = epoch
         place.walking = true
+        place.arrived = false
         place.turnAt = performance.now() + waitMs
         // From here on only the procession, news or the signal end it: a turn that was promised in time is not lost to a late timer.
         wait.resolveAt(Number.POSITIVE_INFINITY, undefined)
         this.#procession.join(place)
-        if (waitMs > CHECK_EVERY_MS) this.#checkSoon()
-        if (place.early !== undefined) this.#moved(place, place.early)
+        const { early } = place
+        if (early) this.#moved(place, Math.max(0, early.waitMs - (performance.now() - early.at)), early.waitMs)
+        // What was said before it was heard may have been about this turn.
+        else if (waitMs > 0 && !(heardAll && lives === this.#lives)) this.#look()
+        this.#checkSoon()
         return
       }
     } catch (error) {
@@ -129,45 +173,58 @@ export class RateLine {
     this.#leave(place)
   }
 
-  #moved(place: Place, waitMs: number): void {
+  get #hearsAll(): boolean {
+    return this.#news.missesNothing && this.#sure === this.#lives
+  }
+
+  #hear(place: Place, waitMs: number): void {
+    place.version++
+    if (place.walking) this.#moved(place, waitMs)
+    else place.early = { waitMs, at: performance.now() }
+  }
+
+  #moved(place: Place, waitMs: number, word = waitMs): void {
     const { wait, permits } = place
-    if (!place.walking) {
-      place.early = waitMs
-      return
-    }
-    if (wait.over || waitMs === PASSED) return
-    if (waitMs >= 0) {
-      if (waitMs > wait.leftMs + NEWS_AGE_MS) {
-        wait.reject(
-          new TimeoutError(`${this.questions.subject}: the rate fell, and the turn would come after the timeout`),
-        )
-        this.#giveBack(place)
-      } else this.#procession.move(place, waitMs)
+    if (wait.over || !place.walking || word === PASSED) return
+    if (word >= 0) {
+      if (waitMs <= wait.leftMs + NEWS_AGE_MS) {
+        if (place.arrived) {
+          place.arrived = false
+          place.turnAt = performance.now() + waitMs
+          this.#procession.rejoin(place)
+        } else this.#procession.move(place, waitMs)
+        return
+      }
+      wait.reject(
+        new TimeoutError(`${this.questions.subject}: the rate fell, and the turn would come after the timeout`),
+      )
+      this.#giveBack(place)
       return
     }
     this.#procession.leave(place)
     place.walking = false
     place.early = undefined
-    if (waitMs === AGAIN) {
-      void this.#book(place, { timeoutMs: wait.leftMs, signal: undefined })
+    if (word === AGAIN) {
+      void this.#book(place, wait.leftMs)
       return
     }
-    wait.reject(waitMs === NEVER ? tooMany(this.questions.subject, permits) : unset(this.questions.subject))
+    wait.reject(word === NEVER ? tooMany(this.questions.subject, permits) : unset(this.questions.subject))
     this.#leave(place)
   }
 
   /** Its turn has come, as far as is known here: where news may have been missed, the server is asked. */
   async #arrive(place: Place): Promise<void> {
-    if (!this.#news.missesNothing) {
-      const [waitMs] = await this.questions.look([place.id]).catch(() => [PASSED])
-      if (place.wait.over) return
-      if (waitMs > 0) {
-        place.turnAt = performance.now() + waitMs
-        this.#procession.join(place)
-        return
-      }
-      if (waitMs === UNSET) {
-        this.#moved(place, waitMs)
+    if (!this.#hearsAll) {
+      const { version } = place
+      place.arrived = true
+      // What was promised stands while nobody can be asked.
+      const word = await this.questions.look([place.id]).then(
+        standing => wordFor(place, standing, 0),
+        () => PASSED,
+      )
+      if (place.wait.over || place.version !== version) return
+      if (word !== PASSED && word !== 0) {
+        this.#moved(place, word)
         return
       }
     }
@@ -175,21 +232,37 @@ export class RateLine {
     this.#leave(place)
   }
 
+  /** Asks for all whose turns are known. Those who come while it asks are asked for next. */
   #look(): void {
+    this.#looksAgain = this.#looks
+    if (this.#looks) return
+    this.#looks = true
+    // Answers that were read together are asked about together.
+    setImmediate(() => void this.#lookNow())
+  }
+
+  async #lookNow(): Promise<void> {
+    const lives = this.#lives
     const places = [...this.#places.values()].filter(({ walking }) => walking)
-    if (places.length === 0) return
-    this.questions.look(places.map(({ id }) => id)).then(
-      waits => {
-        for (const [i, place] of places.entries()) this.#moved(place, waits[i])
-      },
+    const versions = places.map(({ version }) => version)
+    try {
+      const standing = places.length > 0 ? await this.questions.look(places.map(({ id }) => id)) : undefined
+      this.#sure = lives
+      for (const [i, place] of places.entries()) {
+        if (place.version === versions[i]) this.#moved(place, wordFor(place, standing, i))
+      }
+    } catch {
       // The turns stay as they were last known.
-      () => {},
-    )
+    }
+    this.#looks = false
+    if (this.#looksAgain) this.#look()
     this.#checkSoon()
   }
 
   #checkSoon(): void {
-    if (this.#places.size > 0) this.#check.set(performance.now() + CHECK_EVERY_MS)
+    if (this.#checks || this.#places.size === 0) return
+    this.#checks = true
+    this.#check.set(performance.now() + CHECK_EVERY_MS)
   }
 
   #giveBack(place: Place): Promise<unknown> | undefined {
@@ -207,13 +280,17 @@ export class RateLine {
   #leave({ id }: Place): void {
     this.#places.delete(id)
     this.#news.close(id)
-    if (this.#places.size === 0) this.#check.clear()
+    if (this.#places.size > 0) return
+    this.#check.clear()
+    this.#checks = false
   }
 }
 
-function taken(answer: unknown, maxWaitMs: number): boolean {
-  const [waitMs] = answer as readonly number[]
-  return waitMs >= 0 && waitMs <= maxWaitMs
+function wordFor(place: Place, standing: Standing | undefined, i: number): number {
+  if (standing === undefined) return UNSET
+  if (standing.waits[i] !== PASSED) return standing.waits[i]
+  if (place.epoch !== standing.epoch) return AGAIN
+  return place.permits > standing.rate ? NEVER : PASSED
 }
 
 function tooMany(subject: string, permits: number, rate?: number): CostError {

@@ -3,13 +3,14 @@ import type { Clock } from '../clock.js'
 import type { Duration } from '../duration.js'
 import { CostError, PolicyError, StoreError, shown, TimeoutError } from '../errors.js'
 import type { RedisClient } from '../redis/client.js'
+import { keySegment } from '../redis/keys.js'
 import type { Script } from '../redis/script.js'
 import { rateAcquire, rateEnd, rateLook, rateRelease, rateSet } from '../redis/scripts.js'
 import { patienceOf, type WaitOptions } from '../waiting/wait.js'
 import { Commands } from './commands.js'
 import { keyBase } from './key-base.js'
 import { RateKeys } from './rate-keys.js'
-import { RateLine, unset } from './rate-line.js'
+import { type Booked, RateLine, type Standing, unset } from './rate-line.js'
 import { parseRate, type RateConfig, type RateOptions, spanOf } from './rate-options.js'
 
 export interface SharedRateLimiterOptions {
@@ -44,7 +45,7 @@ export class SharedRateLimiter {
 
   /** `client` stays yours: this never closes it. Nothing is asked of Redis before the first call. */
   constructor(client: RedisClient, name: string, options: SharedRateLimiterOptions = {}) {
-    const { prefix, clock, clientId = PROCESS } = options
+    const { prefix = 'spillway', clock, clientId = PROCESS } = options
     const base = keyBase('SharedRateLimiter', 'rate', name, prefix)
     this.#subject = `SharedRateLimiter ${shown(name)}`
     if (clock !== undefined && typeof clock?.now !== 'function') {
@@ -59,13 +60,13 @@ export class SharedRateLimiter {
     }
     this.#clock = clock
     this.#keys = new RateKeys(base, clientId)
-    this.#channel = `${base}!turns:`
+    this.#channel = `${keySegment(prefix)}!turns:`
     this.#commands = new Commands(client, this.#subject, base)
     this.#line = new RateLine(client, this.#channel, {
       subject: this.#subject,
       book: (id, permits, maxWaitMs, late) => this.#book(id, permits, maxWaitMs, late),
       cancel: (id, permits) => this.#giveBack(permits, id),
-      look: ids => this.#turns(ids),
+      look: ids => this.#standing(ids),
     })
   }
 
@@ -148,7 +149,7 @@ export class SharedRateLimiter {
    * Ends the whole limiter, the state of all clients included, after `ttl`, used or not. Those whose turn would come later reject
    * with `NotInitializedError`. False if no rate is set.
    */
-  expire(ttl: Duration): Promise<boolean> {
+  async expire(ttl: Duration): Promise<boolean> {
     return this.#end(spanOf(ttl, `${this.#subject}: expire: ttl`))
   }
 
@@ -161,6 +162,7 @@ export class SharedRateLimiter {
   async close(): Promise<void> {
     this.#closed = true
     await this.#line.close()
+    await this.#commands.close()
   }
 
   async #wait(permits: number, patience: { timeoutMs: number; signal: AbortSignal | undefined }): Promise<void> {
@@ -169,21 +171,17 @@ export class SharedRateLimiter {
     await this.#line.wait(permits, patience)
   }
 
-  async #book(
-    id: string,
-    permits: number,
-    maxWaitMs: number,
-    late: (answer: unknown) => void,
-  ): Promise<readonly number[]> {
+  async #book(id: string, permits: number, maxWaitMs: number, late: (booked: Booked) => void): Promise<Booked> {
     const patience = maxWaitMs === Number.POSITIVE_INFINITY ? '-1' : String(Math.floor(maxWaitMs))
     const args = [this.#now(), this.#keys.clientId, String(permits), patience, id]
-    const answer = await this.#commands.once(rateAcquire, this.#keys.own, args, late)
-    return (answer as unknown[]).map(Number)
+    const ask = this.#commands.once(rateAcquire, this.#keys.own, args, answer => late(booked(answer)))
+    return booked(await ask)
   }
 
   async #giveBack(permits: number, id: string): Promise<void> {
     const args = [this.#now(), this.#keys.clientId, String(permits), this.#channel, id]
     const [code] = (await this.#commands.once(rateRelease, this.#keys.own, args)) as unknown[]
+    this.#commands.forgetSoon()
     if (Number(code) < 0) throw unset(this.#subject)
   }
 
@@ -206,7 +204,10 @@ export class SharedRateLimiter {
       const clients = [this.#keys.clientId, ...others]
       const answer = await this.#commands.once(script, keys, [this.#now(), ...args, ...clients])
       const [first, ...rest] = answer as unknown[]
-      if (typeof first === 'number') return first === 1
+      if (typeof first === 'number') {
+        this.#commands.forgetSoon()
+        return first === 1
+      }
       for (const client of [first, ...rest]) others.add(String(client))
     }
     throw new StoreError(`${this.#subject}: new clients came faster than they could be told`)
@@ -216,10 +217,11 @@ export class SharedRateLimiter {
     return (await this.#commands.run(rateLook, this.#keys.own, [this.#now(), ...ids])) as unknown[]
   }
 
-  /** The waits of those who wait, in ms; -2 for all where no rate is set. */
-  async #turns(ids: readonly string[]): Promise<readonly number[]> {
+  /** How the line stands; undefined where no rate is set. */
+  async #standing(ids: readonly string[]): Promise<Standing | undefined> {
     const answer = await this.#look(ids)
-    return answer.length === 0 ? ids.map(() => -2) : answer.slice(5).map(Number)
+    if (answer.length === 0) return undefined
+    return { rate: Number(answer[0]), epoch: Number(answer[5]), waits: answer.slice(6).map(Number) }
   }
 
   #now(): string {
@@ -234,4 +236,9 @@ export class SharedRateLimiter {
 function checkPermits(permits: number, subject: string): void {
   if (Number.isSafeInteger(permits) && permits >= 0) return
   throw new CostError(`${subject}: permits ${shown(permits)}: expected an integer ≥ 0, like 1`)
+}
+
+function booked(answer: unknown): Booked {
+  const [waitMs, rate, epoch] = (answer as unknown[]).map(Number)
+  return { waitMs, rate, epoch }
 }
