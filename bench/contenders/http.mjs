@@ -15,9 +15,16 @@ const middlewares = {
     return rateLimit({ ...window, algorithm: 'fixed-window', store: await ourStore() })
   },
 
+  /** Headers of the same forms as the native one has by default, so that only the way there differs. */
+  async 'express drop-in'() {
+    const { rateLimit, RedisStore } = await import('../../dist/esm/express-rate-limit/index.js')
+    const store = client ? new RedisStore({ client }) : undefined
+    return rateLimit({ ...window, standardHeaders: 'draft-8', legacyHeaders: true, store })
+  },
+
   async 'express express-rate-limit'() {
     const { rateLimit } = await import('express-rate-limit')
-    const headers = { standardHeaders: 'draft-8', legacyHeaders: true }
+    const headers = /** @type {const} */ ({ standardHeaders: 'draft-8', legacyHeaders: true })
     if (!client) return rateLimit({ ...window, ...headers })
     const { RedisStore } = await import('rate-limit-redis')
     const sendCommand = (/** @type {string[]} */ ...[command, ...args]) => client.call(command, ...args)

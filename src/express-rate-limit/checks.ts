@@ -156,7 +156,7 @@ export const checks = {
     )
   },
 
-  knownOptions(options?: Partial<Options>): void {
+  knownOptions(options?: object): void {
     for (const name of Object.keys(options ?? {})) {
       if (Object.hasOwn(OPTIONS, name) || TOLERATED.includes(name)) continue
       throw new ValidationError('ERR_ERL_UNKNOWN_OPTION', `Unexpected configuration option: ${name}`)

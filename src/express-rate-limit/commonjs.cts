@@ -1,7 +1,7 @@
 // What `require('spillway/express-rate-limit')` gives: the function itself, with all other names as its properties.
 import entry = require('./index.js')
 
-function rateLimit(passedOptions?: Partial<entry.Options>): entry.RateLimitRequestHandler {
+function rateLimit(passedOptions?: entry.RateLimitOptions): entry.RateLimitRequestHandler {
   return entry.rateLimit(passedOptions)
 }
 
@@ -31,6 +31,7 @@ declare namespace rateLimit {
   export type Options = entry.Options
   export type RateLimitExceededEventHandler = entry.RateLimitExceededEventHandler
   export type RateLimitInfo = entry.RateLimitInfo
+  export type RateLimitOptions = entry.RateLimitOptions
   export type RateLimitReachedEventHandler = entry.RateLimitReachedEventHandler
   export type RateLimitRequestHandler = entry.RateLimitRequestHandler
   export type RedisStoreOptions = entry.RedisStoreOptions

@@ -4,7 +4,7 @@ import { after, type Eventual } from '../http/eventual.js'
 import { callsBack, PromisedHitStore } from '../stores/hit-store.js'
 import { ipKeyGenerator } from './ip-key.js'
 import { MemoryStore } from './memory-store.js'
-import type { Logger, Options, Store } from './options.js'
+import type { Logger, Options, RateLimitOptions, Store } from './options.js'
 import { type Validations, validationsOf } from './validation.js'
 
 /** The options with their defaults and without their aliases, and what they are checked with. */
@@ -17,7 +17,7 @@ export interface Configuration extends Options {
 export const skipNone: Options['skip'] = () => false
 
 /** Reads options as express-rate-limit does: what is undefined counts as absent, what is wrong is logged. Changes nothing given. */
-export function configurationOf(passed: Partial<Options>): Configuration {
+export function configurationOf(passed: RateLimitOptions): Configuration {
   const given = Object.fromEntries(
     Object.entries(passed).filter(([, value]) => value !== undefined),
   ) as Partial<Options> & Record<string, unknown>

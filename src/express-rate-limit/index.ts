@@ -11,6 +11,7 @@ export type {
   Options,
   RateLimitExceededEventHandler,
   RateLimitInfo,
+  RateLimitOptions,
   RateLimitReachedEventHandler,
   RateLimitRequestHandler,
   Store,

@@ -6,7 +6,7 @@ import { type Configuration, configurationOf, nameOf, optionsOf, skipNone } from
 import type { Count, Counting } from './count.js'
 import { resetSeconds, setDraft6Headers, setDraft7Headers, setDraft8Headers, setLegacyHeaders } from './headers.js'
 import { HitCounting } from './hit-counting.js'
-import type { Options, RateLimitInfo, RateLimitRequestHandler, Store } from './options.js'
+import type { Options, RateLimitInfo, RateLimitOptions, RateLimitRequestHandler, Store } from './options.js'
 import { Outcome } from './outcome.js'
 import { PolicyCounting, wantsPolicy } from './policy-counting.js'
 
@@ -16,7 +16,7 @@ const DONE = Promise.resolve()
  * Middleware for Express 4 and 5, called and behaving like that of express-rate-limit 8. Options that seem wrong are logged; throws
  * `TypeError` for a store or a logger that is none, and `PolicyError` for an `algorithm` or `policy` that means nothing.
  */
-export function rateLimit(passedOptions?: Partial<Options>): RateLimitRequestHandler {
+export function rateLimit(passedOptions?: RateLimitOptions): RateLimitRequestHandler {
   const passed = passedOptions ?? {}
   const config = configurationOf(passed)
   const { store, validations } = config

@@ -62,8 +62,8 @@ export type Options = {
   skip: ValueDeterminingMiddleware<boolean>
   /** What the two `skip…Requests` call a success; default: a status below 400. */
   requestWasSuccessful: ValueDeterminingMiddleware<boolean>
-  /** Default: a `MemoryStore` of its own. Stores of express-rate-limit and of spillway. */
-  store: Store | LegacyStore | SpillwayStore
+  /** Default: a `MemoryStore` of its own. */
+  store: Store | LegacyStore
   /** Default true: all checks, each once. false, or a record of checks by name, leaves them out. */
   validate: boolean | EnabledValidations
   /** Old name of `legacyHeaders`. */
@@ -82,6 +82,9 @@ export type Options = {
   /** In place of `limit`, `windowMs` and `algorithm`: '10/1s; 1000/1h token-bucket', or a function that gives one. */
   policy?: PolicyInput | ValueDeterminingMiddleware<PolicyInput>
 }
+
+/** What `rateLimit` takes: the options of express-rate-limit, and stores of spillway as well. */
+export type RateLimitOptions = Partial<Omit<Options, 'store'>> & { store?: Options['store'] | SpillwayStore }
 
 /** A store of express-rate-limit. */
 export type Store = {
@@ -109,7 +112,8 @@ export type RateLimitInfo = {
   key: string
 }
 
-export type AugmentedRequest = Request & { [key: string]: RateLimitInfo }
+/** Without what our native middleware, where it is used too, says of the same property. */
+export type AugmentedRequest = Omit<Request, 'rateLimit'> & { [key: string]: RateLimitInfo }
 
 export type RateLimitRequestHandler = RequestHandler & {
   /** Forgets what a key has spent. */

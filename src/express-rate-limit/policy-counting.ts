@@ -9,7 +9,7 @@ import type { ClientRateLimitInfo } from './client-info.js'
 import type { Configuration } from './configuration.js'
 import type { Count, Counting } from './count.js'
 import { MemoryStore } from './memory-store.js'
-import type { Options } from './options.js'
+import type { Options, RateLimitOptions } from './options.js'
 import { RedisStore } from './redis-store.js'
 
 /** True for options that express-rate-limit does not know: then one of our limiters decides. */
@@ -26,7 +26,7 @@ export class PolicyCounting implements Counting {
   #storeError: Error | undefined
 
   /** Throws `PolicyError` for a policy that means nothing, or that the store cannot count. */
-  constructor(config: Configuration, passed: Partial<Options>) {
+  constructor(config: Configuration, passed: RateLimitOptions) {
     this.#policy = policyOf(config, passed)
     const given = config.store
     const store = MemoryStore.coreOf(given) ?? RedisStore.coreOf(given) ?? given
@@ -95,7 +95,7 @@ class PolicyCount implements Count {
 
 function policyOf(
   { algorithm = 'fixed-window', limit, windowMs, policy }: Configuration,
-  passed: Partial<Options>,
+  passed: RateLimitOptions,
 ): Options['policy'] & {} {
   if (policy === undefined) {
     if (typeof limit !== 'function') return { quota: limit, window: windowMs, algorithm }

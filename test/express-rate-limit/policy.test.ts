@@ -1,11 +1,11 @@
 import { describe, expect, test } from '@jest/globals'
 import express from 'express'
-import { MemoryStore, type Options, rateLimit } from '../../src/express-rate-limit/index.js'
+import { MemoryStore, type Options, type RateLimitOptions, rateLimit } from '../../src/express-rate-limit/index.js'
 import { MemoryStore as CoreStore } from '../../src/stores/memory.js'
 import { ManualClock } from '../../src/testing.js'
 import { OURS, THEIRS, World } from './world.js'
 
-const create = (options: Partial<Options>) => {
+const create = (options: RateLimitOptions) => {
   const world = new World(OURS, express)
   const limiter = world.limiter(options)
   return { world, limiter, app: world.serve(limiter) }

@@ -1,0 +1,92 @@
+// Requests a second of an Express service behind spillway/express-rate-limit, against the same service behind spillway/express.
+import type { Claim } from './contest/claim.js'
+import { type Contender, ContenderProcess, withProcess } from './contest/contender.js'
+import { contest } from './contest/contest.js'
+import type { Effort } from './contest/effort.js'
+import { figure, spread } from './contest/figure.js'
+import { medianOf, ratio } from './contest/median.js'
+import { progress } from './contest/progress.js'
+import { type Report, runAlone } from './contest/report.js'
+import { statusesInTurn } from './contest/web-client.js'
+import { service } from './contest/web-service.js'
+
+interface Load {
+  readonly requests: number
+  readonly ms: number
+}
+
+interface Turn extends Load {
+  readonly serviceCpu: number
+}
+
+const CONNECTIONS = 50
+/** What the change of one import line may cost at most, against moving to the native options. */
+const TARGET = 0.95
+
+const NATIVE = 'spillway in memory'
+const DROP_IN = 'drop-in in memory'
+const PEER = 'express-rate-limit in memory'
+
+const perSecond = ({ requests, ms }: Turn) => (requests / ms) * 1000
+const perCpu = ({ serviceCpu }: Turn) => 1 / serviceCpu
+
+export async function dropIn(effort: Effort): Promise<Report> {
+  const names = ['spillway', 'drop-in', 'express-rate-limit', 'bare']
+  for (const name of names.slice(0, 3)) await check(service('express', name, { quota: 5 }))
+  progress('the drop-in: requests')
+  const clients = new ContenderProcess({ name: 'the clients', file: 'load.mjs', setup: { connections: CONNECTIONS } })
+  const load = async (child: ContenderProcess, until: { ms?: number; count?: number }) =>
+    clients.ask<Load>('load', { port: await child.ask<number>('port'), ...until })
+  try {
+    const turns = await contest<Turn>(
+      names.map(name => service('express', name)),
+      effort,
+      {
+        warmUp: child => load(child, { count: 25_000 }),
+        turn: async child => {
+          // A service that has waited for its turn is slow at first, and not every turn was waited for equally long.
+          await load(child, { ms: 300 })
+          const before = await child.ask<number>('cpu')
+          const turn = await load(child, { ms: 1000 * effort.stretch })
+          return { ...turn, serviceCpu: ((await child.ask<number>('cpu')) - before) / turn.requests }
+        },
+      },
+    )
+    const claim: Claim = {
+      text: 'Express, drop-in in memory: requests/s ÷ spillway/express',
+      bound: 'at least',
+      target: TARGET,
+      measured: ratio(turns, DROP_IN, NATIVE, perSecond),
+    }
+    return {
+      title: 'The drop-in for express-rate-limit',
+      method:
+        `"hello" from Express 5, ${CONNECTIONS} connections, all allowed, fixed window in memory, headers of draft 8 and legacy. Each ratio compares ` +
+        'turns that stood next to each other; that of the processor time suffers less from company on the machine.',
+      tables: [
+        {
+          caption: `Express, ${CONNECTIONS} connections`,
+          head: ['limiter', 'requests/s', '÷ spillway/express', 'service CPU µs', 'spillway/express ÷ that'],
+          rows: [NATIVE, DROP_IN, PEER, 'bare'].map(name => [
+            name,
+            figure(medianOf(turns, name, perSecond).value),
+            name === NATIVE ? '1' : spread(ratio(turns, name, NATIVE, perSecond)),
+            figure(medianOf(turns, name, turn => turn.serviceCpu).value),
+            name === NATIVE ? '1' : spread(ratio(turns, name, NATIVE, perCpu)),
+          ]),
+        },
+      ],
+      claims: [claim],
+    }
+  } finally {
+    await clients.end()
+  }
+}
+
+async function check(contender: Contender): Promise<void> {
+  const statuses = await withProcess(contender, async child => statusesInTurn(await child.ask('port'), 7))
+  if (statuses.join() !== '200,200,200,200,200,429,429')
+    throw new Error(`${contender.name} answered ${statuses} at quota 5`)
+}
+
+await runAlone(import.meta, dropIn)
