@@ -1,5 +1,6 @@
 import { canBook } from '../algorithms/registry.js'
 import type { Verdict } from '../decision.js'
+import { shown } from '../errors.js'
 import type { ClientPort, RedisClient } from '../redis/client.js'
 import { runScript } from '../redis/run-script.js'
 import { book, unbook } from '../redis/scripts.js'
@@ -42,7 +43,7 @@ export class Bookings {
         [...keys, blockList],
         [this.now(), String(cost), patience, id, ...limit],
       )
-      const [wait, remaining, resetAfterMs, blockedMs] = (reply as unknown[]).map(Number)
+      const [wait, remaining, resetAfterMs, blockedMs] = numbersOf(reply)
       const waitMs = wait < 0 ? Number.POSITIVE_INFINITY : wait
       const allowed = wait >= 0 && waitMs <= maxWaitMs && blockedMs === 0
       const booked = allowed && waitMs > 0
@@ -65,4 +66,11 @@ export class Bookings {
       throw error
     }
   }
+}
+
+/** The four numbers that book.lua answers. */
+function numbersOf(reply: unknown): number[] {
+  const numbers = Array.isArray(reply) ? reply.map(Number) : []
+  if (numbers.length === 4 && !numbers.some(Number.isNaN)) return numbers
+  throw new TypeError(`given ${shown(reply)}, expected four numbers`)
 }

@@ -33,7 +33,9 @@ export class VerdictReader {
     for (let i = 0; i < verdicts.length; i++) {
       const first = this.#number()
       if (Number.isNaN(first)) return new StoreError(`Redis could not decide: ${String(this.reply[this.#at - 1])}`)
-      verdicts[i] = this.#verdict(this.limits[i], first)
+      const verdict = this.#verdict(this.limits[i], first)
+      if (Number.isNaN(verdict.resetAfterMs)) return new StoreError('Redis answered less than was asked')
+      verdicts[i] = verdict
     }
     return verdicts
   }
@@ -55,6 +57,6 @@ export class VerdictReader {
   // Clients can be told to answer numbers as text or as bigint.
   #number(): number {
     const value = this.reply[this.#at++]
-    return typeof value === 'number' ? value : Number(value)
+    return typeof value === 'number' ? value : Number(value ?? Number.NaN)
   }
 }

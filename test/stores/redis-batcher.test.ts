@@ -1,0 +1,75 @@
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { StoreError } from '../../src/errors.js'
+import { parsePolicy } from '../../src/limit.js'
+import { RateLimiter } from '../../src/limiter.js'
+import type { Charge } from '../../src/store.js'
+import { RedisStore } from '../../src/stores/redis.js'
+import { RedisServer } from '../support/redis-server.js'
+
+let redis: RedisServer
+beforeAll(async () => {
+  redis = await RedisServer.start()
+})
+afterAll(() => redis.stop())
+
+const charges: readonly Charge[] = [{ key: 'k', limit: parsePolicy('5/1m')[0] }]
+
+/** A client of a real server whose answers to scripts are changed on their way. */
+function answering(reply: unknown) {
+  return Object.assign(redis.client(), { evalsha: async () => reply, eval: async () => reply })
+}
+
+test('six limits of five kinds are one script call', async () => {
+  const client = redis.client()
+  const calls = async () => Number(/^cmdstat_evalsha:calls=(\d+)/m.exec(await client.info('commandstats'))?.[1] ?? 0)
+  const policy = parsePolicy(
+    '9/1s token-bucket; 20/1m fixed-window; 50/10m sliding-counter; 100/1h; 500/1d; 900/30d leaky-bucket',
+  )
+  const store = new RedisStore(client, { prefix: 'six' })
+  const six = (key: string) => policy.map(limit => ({ key, limit }))
+  await store.consume(six('to learn the script'), 1)
+  const before = await calls()
+  expect(await store.consume(six('k'), 1)).toHaveLength(6)
+  expect((await calls()) - before).toBe(1)
+  await Promise.all(Array.from({ length: 100 }, (_, i) => store.consume(six(`k ${i}`), 1)))
+  expect((await calls()) - before).toBe(2)
+})
+
+describe('what no server of ours would say is a failure of the decision, and nothing worse', () => {
+  // A rejection that nobody hears would end this process, and with it the test.
+  test.each([[null], [undefined], ['OK'], [7], [[]], [{}]])('%p', async reply => {
+    const store = new RedisStore(answering(reply))
+    await expect(store.consume(charges, 1)).rejects.toThrow(StoreError)
+    await expect(store.peek(charges, 1)).rejects.toThrow(/^Redis answered .*, expected a list of numbers/)
+    await new Promise(resolve => setImmediate(resolve))
+  })
+
+  test.each([[[1]], [[1, null]], [[1, 'x', 'y']]])('%p', async reply => {
+    const store = new RedisStore(answering(reply))
+    await expect(store.consume(charges, 1)).rejects.toThrow(StoreError)
+  })
+
+  test.each([[null], [7], [[]]])('and of a booking: %p', async reply => {
+    const store = new RedisStore(answering(reply))
+    await expect(store.book(charges[0], 1, 1000, () => {})).rejects.toThrow(StoreError)
+  })
+})
+
+test('a clock that fails is a failure of the decision, and nothing worse', async () => {
+  let broken = false
+  const clock = {
+    now() {
+      if (broken) throw new Error('no time')
+      return 1_700_000_000_000
+    },
+  }
+  const store = new RedisStore(redis.client(), { clock, prefix: 'clock' })
+  expect(await store.consume(charges, 1)).toMatchObject([{ allowed: true, remaining: 4 }])
+  broken = true
+  await expect(store.consume(charges, 1)).rejects.toThrow('the clock failed: no time')
+  await expect(store.refund(charges, 1)).rejects.toThrow('no time')
+  const limiter = new RateLimiter({ policy: '5/1m', store, onStoreFailure: 'open' })
+  expect(await limiter.consume('k')).toMatchObject({ allowed: true, source: 'open' })
+  broken = false
+  expect(await store.consume(charges, 1)).toMatchObject([{ allowed: true, remaining: 3 }])
+})
