@@ -6,7 +6,7 @@ import { isPromise } from '../http/eventual.js'
 import type { Framework } from '../http/framework.js'
 import { type Answer, Guard, type Limiters } from '../http/guard.js'
 import type { HttpOptions } from '../http/options.js'
-import { leaveDecision } from './express-request.js'
+import { decisionOn, leaveDecision } from './express-request.js'
 
 declare global {
   namespace Express {
@@ -57,13 +57,13 @@ const express: Framework<Request, Response> = {
   requestHeader: (req, name) => req.headers[name] as string | undefined,
   responseHeader: (res, name) => res.getHeader(name)?.toString(),
   rawResponse: res => res,
-  decision: req => req.rateLimit,
+  decision: decisionOn,
 }
 
 /** True if the request is to be passed on. */
 function give({ decision, fields, refusal, gone }: Answer, req: Request, res: Response): boolean {
   if (gone) return false
-  if (decision) leaveDecision(req, decision)
+  if (decision) leaveDecision(req, res, decision)
   if (!res.headersSent) {
     for (const name in fields) res.setHeader(name, fields[name])
     if (refusal) {

@@ -21,5 +21,5 @@ export interface Framework<Request, Response> {
   /** Node's own response, which tells when it has been sent and when the client has gone. */
   rawResponse(res: Response): ServerResponse
   /** The decision that an earlier limiter left on this request. */
-  decision(req: Request): Decision | undefined
+  decision(req: Request, res: Response): Decision | undefined
 }

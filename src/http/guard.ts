@@ -230,7 +230,7 @@ export class Guard<Request, Response> implements Limiters {
 
   /** Several limiters may have their say on one request: the stricter decision stays, and with it its header fields. */
   #combine(decision: Decision, fields: Fields, req: Request, res: Response): Answer {
-    const before = this.#framework.decision(req)
+    const before = this.#framework.decision(req, res)
     // Other packages leave things of another kind under the same name.
     if (before?.verdicts === undefined) return { decision, fields, refusal: undefined }
     const strict = strictest([before, decision]) === before ? before : decision

@@ -1,5 +1,5 @@
 import { expect, test } from '@jest/globals'
-import express, { type Express, type Request } from 'express'
+import express, { type Express, type Request, type Response } from 'express'
 import express4 from 'express4'
 import request from 'supertest'
 import { rateLimit } from '../../src/adapters/express.js'
@@ -32,7 +32,7 @@ test('a service may put something else in its place', async () => {
 
 test('a request that is none of Express gets a property of its own, and nothing else changes', () => {
   for (const req of [{}, Object.create(null), Object.create({ ip: '203.0.113.7' })] as Request[]) {
-    leaveDecision(req, decision)
+    leaveDecision(req, {} as Response, decision)
     expect(Object.keys(req)).toEqual(['rateLimit'])
     expect(req.rateLimit).toBe(decision)
   }
