@@ -137,14 +137,16 @@ describe('who waits for a booked turn', () => {
 
 describe('a booking', () => {
   test.each(BOOKING)('that the store answers late is given back (%s)', async policy => {
-    const limiter = limiterOf(policy, { deadline: 50, onStoreFailure: 'closed' })
+    // In an hour nothing comes back by itself.
+    const limiter = limiterOf(policy.replace('1s', '1h'), { deadline: 50, onStoreFailure: 'closed' })
     await limiter.consume('k')
-    const standing = await limiter.peek('k', 0)
+    expect((await limiter.peek('k', 0)).remaining).toBe(1)
     redis.pause()
     await expect(limiter.acquire('k')).rejects.toThrow(StoreError)
     redis.unpause()
-    await eventually('both questions have been carried out', async () => (await scriptCalls()) > 0)
-    await eventually('it is given back', async () => (await limiter.peek('k', 0)).remaining >= standing.remaining)
+    // The question is carried out before this one, which comes by the same connection.
+    const patient = limiterOf(policy.replace('1s', '1h'))
+    await eventually('it is given back', async () => (await patient.peek('k', 0)).remaining === 1)
   })
 
   test('that the store refused, late, gives nothing back', async () => {
@@ -252,7 +254,7 @@ test('two processes stand in one line, and one that is killed while it waits hol
       return name === undefined ? 0 : client.llen(name)
     }
     one.child.stdin!.write('go\n')
-    await eventually('one waits', async () => (await line()) >= 5)
+    await one.has('granted 0')
     two.child.stdin!.write('go\n')
     await one.has('granted 2')
     one.child.kill('SIGKILL')

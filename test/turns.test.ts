@@ -92,15 +92,15 @@ describe.each(places)('acquire that cannot book, on %s', (_, makeStore) => {
   })
 
   test('whoever is not the first is refused as soon as it is known that its turn comes too late', async () => {
-    const limiter = limiterOf({ policy: '1/300ms fixed-window' })
+    const limiter = limiterOf({ policy: '1/500ms fixed-window' })
     await limiter.consume('k')
     const order: string[] = []
     const first = limiter.acquire('k').then(() => order.push('first granted'))
-    // Its turn would come in 600 ms, which nobody knows before the first one has been served.
-    const second = limiter.acquire('k', { timeout: '400ms' }).catch(error => order.push(error.code))
+    // Its turn would come in a second, which nobody knows before the first one has been served.
+    const second = limiter.acquire('k', { timeout: '900ms' }).catch(error => order.push(error.code))
     await Promise.all([first, second])
     expect(order).toEqual(['first granted', 'SPILLWAY_TIMEOUT'])
-    await new Promise(resolve => setTimeout(resolve, 300))
+    await new Promise(resolve => setTimeout(resolve, 500))
     expect((await limiter.peek('k', 0)).remaining).toBe(1)
   })
 
