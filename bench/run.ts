@@ -10,6 +10,7 @@ import { printed } from './contest/printed.js'
 import { progress } from './contest/progress.js'
 import { claimTable, type Measure, type Report, reportText } from './contest/report.js'
 import { tableText } from './contest/table.js'
+import { dropIn } from './drop-in.js'
 import { http } from './http.js'
 import { memory } from './memory.js'
 import { memoryAKey } from './memory-a-key.js'
@@ -17,7 +18,7 @@ import { pipelined } from './pipelined.js'
 import { redis } from './redis.js'
 import { refusals } from './refusals.js'
 
-const MEASURES: readonly Measure[] = [memory, redis, refusals, http, pipelined, memoryAKey]
+const MEASURES: readonly Measure[] = [memory, redis, refusals, http, dropIn, pipelined, memoryAKey]
 /** Files without claims of this kind, whose tables are taken as they print them. */
 const OTHERS: ReadonlyArray<readonly [title: string, file: string]> = [
   ['Algorithms', 'algorithms.ts'],

@@ -1,0 +1,14 @@
+import ts from 'typescript'
+
+/** Runs a module of TypeScript that may await at its top. */
+export async function runSample(
+  code: string,
+  require: (name: string) => unknown,
+  globals: Record<string, unknown>,
+): Promise<void> {
+  const compilerOptions = { module: ts.ModuleKind.CommonJS, target: ts.ScriptTarget.ES2022, esModuleInterop: true }
+  const { outputText } = ts.transpileModule(code, { compilerOptions })
+  const AsyncFunction = runSample.constructor as FunctionConstructor
+  const names = Object.keys(globals)
+  await new AsyncFunction('require', 'exports', ...names, outputText)(require, {}, ...Object.values(globals))
+}
