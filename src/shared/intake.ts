@@ -94,6 +94,8 @@ export class Intake {
 
   leave(taker: Taker): void {
     this.#takers.delete(taker)
+    // What was to go with the next question goes alone.
+    if (this.#settlements.length > 0) this.#soon()
     if (this.#takers.size > 0) return
     this.#alarm.clear()
     this.#sleeper.rest()
@@ -163,9 +165,13 @@ export class Intake {
   #ring(): void {
     this.#rang = performance.now() >= this.#nextAt
     this.#asking = true
-    this.#overdue ||= this.#rang
-    if (this.#hasRoom()) this.#turn()
-    else if (this.#rang) this.#relay.soon()
+    if (this.#rang) {
+      this.#overdue = true
+      // Until it is asked, which may have to wait for room.
+      this.#nextAt = Number.POSITIVE_INFINITY
+      if (!this.#hasRoom()) this.#relay.soon()
+    }
+    this.#turn()
   }
 
   #woken(): void {

@@ -90,10 +90,10 @@ export class Sleeper {
         this.#opening = false
         if (!this.#wanted) return connection.close()
         this.#connection = connection
+        this.#failures = 0
         this.#block(connection)
         // What was said before may have been missed.
-        if (this.#failures > 0) this.#woken()
-        this.#failures = 0
+        this.#woken()
       },
       () => {
         this.#opening = false
