@@ -54,12 +54,14 @@ local function offered()
 end
 local pause = 0
 local function enqueue()
+  s.crowded = true
   redis.call('ZADD', s.line, place, id)
   pause = semaphore_alive(s, party)
   redis.call('HSET', s.facts, id, permits .. ' ' .. party .. ' ' .. place)
 end
 
-local fact = redis.call('HGET', s.facts, id)
+-- Where nothing is out and nobody waits, nothing is known of anybody.
+local fact = (s.used ~= 0 or s.crowded) and redis.call('HGET', s.facts, id)
 if fact then
   local deadline = tonumber(redis.call('ZSCORE', s.leases, id) or nil)
   local _, _, number = semaphore_fact(fact)
@@ -81,7 +83,7 @@ if waits and place ~= '' then
   if offered() then return grant() end
 else
   semaphore_offer(s, channel, id)
-  if permits <= s.permits - s.used and redis.call('EXISTS', s.line) == 0 then
+  if permits <= s.permits - s.used and not (s.crowded and redis.call('EXISTS', s.line) == 1) then
     s.used = s.used + permits
     return grant()
   end

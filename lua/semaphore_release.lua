@@ -34,14 +34,12 @@ local function release()
   local fact = redis.call('HGET', s.facts, id)
   local permits, party, stamp = semaphore_fact(fact)
   local ended = 0
-  local leased = fact and redis.call('ZSCORE', s.leases, id)
-  if leased then
-    if what == stamp or what == 'force' or what == 'any' then
-      ended = redis.call('ZREM', s.leases, id)
-      s.used = s.used - permits
-      if what == 'force' then semaphore_tell(channel, party, '?') end
-    end
-  elseif fact and (what == 'wait' or what == 'any') then
+  if fact and (what == stamp or what == 'force' or what == 'any') then
+    ended = redis.call('ZREM', s.leases, id)
+    s.used = s.used - permits * ended
+    if ended == 1 and what == 'force' then semaphore_tell(channel, party, '?') end
+  end
+  if fact and ended == 0 and (what == 'any' or what == 'wait' and not redis.call('ZSCORE', s.leases, id)) then
     s.used = s.used - permits * redis.call('ZREM', s.offers, id)
     redis.call('ZREM', s.line, id)
     redis.call('HDEL', s.facts, id)

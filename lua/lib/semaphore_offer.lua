@@ -9,6 +9,7 @@
 local SEMAPHORE_OFFER_MS = 500
 
 local function semaphore_offer(s, channel, asking)
+  if not s.crowded then return end
   local to
   while s.used < s.permits do
     local id = redis.call('ZRANGE', s.line, '0', '0')[1]

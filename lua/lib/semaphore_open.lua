@@ -11,7 +11,8 @@
 
   `initial` is set as permits where none are; -1: then there is no semaphore, and the result is nil; below that: −2 − permits, which hold
   whatever was set. `idle` below 0: as stored.
-  The result keeps in `used` what is out; nothing of it is written before semaphore_save. `left` is true if somebody may have left the line.
+  The result keeps in `used` what is out; nothing of it is written before semaphore_save. `crowded` is true if
+  somebody is in the line or has an offer, `left` if somebody may have left it.
 ]]
 -- @include semaphore_fact
 -- @include semaphore_sum
@@ -37,8 +38,9 @@ local function semaphore_open(keys, clock, initial, idle)
   s.idle = tonumber(s.stored[4])
   if idle >= 0 then s.idle = idle end
 
+  s.crowded = redis.call('EXISTS', s.line, s.offers) > 0
   local lease = tonumber(redis.call('ZRANGE', s.leases, '0', '0', 'WITHSCORES')[2])
-  local offer = tonumber(redis.call('ZRANGE', s.offers, '0', '0', 'WITHSCORES')[2])
+  local offer = s.crowded and tonumber(redis.call('ZRANGE', s.offers, '0', '0', 'WITHSCORES')[2])
   if not lease and not offer then
     -- Here the sum mends itself, should a key have been lost.
     s.used = 0

@@ -20,12 +20,13 @@ local function semaphore_save(s)
   if #changed > 0 then redis.call('HSET', s.config, unpack(changed)) end
 
   local lives = 0
-  local latest = tonumber(redis.call('ZRANGE', s.leases, '-1', '-1', 'WITHSCORES')[2])
+  -- Without permits out there are no leases, and Redis has dropped the empty key.
+  local latest = s.used ~= 0 and tonumber(redis.call('ZRANGE', s.leases, '-1', '-1', 'WITHSCORES')[2])
   if latest then
     lives = math.max(0, latest - s.now) + s.padding
     redis.call('PEXPIRE', s.leases, lives)
   end
-  if redis.call('EXISTS', s.line, s.offers) > 0 then
+  if s.crowded and redis.call('EXISTS', s.line, s.offers) > 0 then
     lives = math.max(lives, SEMAPHORE_LINE_MS)
     redis.call('PEXPIRE', s.line, SEMAPHORE_LINE_MS)
     redis.call('PEXPIRE', s.offers, SEMAPHORE_LINE_MS)

@@ -4487,7 +4487,7 @@ end`,
 
 export const semaphoreAcquire: Script = {
   name: 'semaphore_acquire',
-  sha1: 'b654d47b4b1aae8bdaecb32cdc6a8f6b99760480',
+  sha1: 'd823d1efa57e27c252f656dd9d90c314c622a90c',
   source: `local function semaphore_fact(fact)
 local permits, party, number = string.match(fact or '', '^(%d+) (%S+) (%d+)$')
 return tonumber(permits) or 1, party, number
@@ -4522,8 +4522,9 @@ s.used = tonumber(s.stored[2])
 s.last = tonumber(s.stored[3]) or 0
 s.idle = tonumber(s.stored[4])
 if idle >= 0 then s.idle = idle end
+s.crowded = redis.call('EXISTS', s.line, s.offers) > 0
 local lease = tonumber(redis.call('ZRANGE', s.leases, '0', '0', 'WITHSCORES')[2])
-local offer = tonumber(redis.call('ZRANGE', s.offers, '0', '0', 'WITHSCORES')[2])
+local offer = s.crowded and tonumber(redis.call('ZRANGE', s.offers, '0', '0', 'WITHSCORES')[2])
 if not lease and not offer then
 s.used = 0
 return s
@@ -4569,6 +4570,7 @@ redis.call('PUBLISH', ear, number .. ' ' .. text)
 end
 local SEMAPHORE_OFFER_MS = 500
 local function semaphore_offer(s, channel, asking)
+if not s.crowded then return end
 local to
 while s.used < s.permits do
 local id = redis.call('ZRANGE', s.line, '0', '0')[1]
@@ -4615,12 +4617,12 @@ put('last', s.last, s.stored[3])
 put('idle', s.idle, s.stored[4])
 if #changed > 0 then redis.call('HSET', s.config, unpack(changed)) end
 local lives = 0
-local latest = tonumber(redis.call('ZRANGE', s.leases, '-1', '-1', 'WITHSCORES')[2])
+local latest = s.used ~= 0 and tonumber(redis.call('ZRANGE', s.leases, '-1', '-1', 'WITHSCORES')[2])
 if latest then
 lives = math.max(0, latest - s.now) + s.padding
 redis.call('PEXPIRE', s.leases, lives)
 end
-if redis.call('EXISTS', s.line, s.offers) > 0 then
+if s.crowded and redis.call('EXISTS', s.line, s.offers) > 0 then
 lives = math.max(lives, SEMAPHORE_LINE_MS)
 redis.call('PEXPIRE', s.line, SEMAPHORE_LINE_MS)
 redis.call('PEXPIRE', s.offers, SEMAPHORE_LINE_MS)
@@ -4666,11 +4668,12 @@ return taken
 end
 local pause = 0
 local function enqueue()
+s.crowded = true
 redis.call('ZADD', s.line, place, id)
 pause = semaphore_alive(s, party)
 redis.call('HSET', s.facts, id, permits .. ' ' .. party .. ' ' .. place)
 end
-local fact = redis.call('HGET', s.facts, id)
+local fact = (s.used ~= 0 or s.crowded) and redis.call('HGET', s.facts, id)
 if fact then
 local deadline = tonumber(redis.call('ZSCORE', s.leases, id) or nil)
 local _, _, number = semaphore_fact(fact)
@@ -4692,7 +4695,7 @@ semaphore_offer(s, channel, id)
 if offered() then return grant() end
 else
 semaphore_offer(s, channel, id)
-if permits <= s.permits - s.used and redis.call('EXISTS', s.line) == 0 then
+if permits <= s.permits - s.used and not (s.crowded and redis.call('EXISTS', s.line) == 1) then
 s.used = s.used + permits
 return grant()
 end
@@ -4760,7 +4763,7 @@ return once(KEYS[7], number, floor, delete, keep >= 0 and keep or nil)`,
 
 export const semaphoreLook: Script = {
   name: 'semaphore_look',
-  sha1: '8e2cc9e7bf551854439d75fd5e833b5bb50b2bf1',
+  sha1: '5449ee1c0ffc93a6e2b504c22fd2dd70c36911e0',
   source: `local function semaphore_fact(fact)
 local permits, party, number = string.match(fact or '', '^(%d+) (%S+) (%d+)$')
 return tonumber(permits) or 1, party, number
@@ -4795,8 +4798,9 @@ s.used = tonumber(s.stored[2])
 s.last = tonumber(s.stored[3]) or 0
 s.idle = tonumber(s.stored[4])
 if idle >= 0 then s.idle = idle end
+s.crowded = redis.call('EXISTS', s.line, s.offers) > 0
 local lease = tonumber(redis.call('ZRANGE', s.leases, '0', '0', 'WITHSCORES')[2])
-local offer = tonumber(redis.call('ZRANGE', s.offers, '0', '0', 'WITHSCORES')[2])
+local offer = s.crowded and tonumber(redis.call('ZRANGE', s.offers, '0', '0', 'WITHSCORES')[2])
 if not lease and not offer then
 s.used = 0
 return s
@@ -4832,6 +4836,7 @@ redis.call('PUBLISH', ear, number .. ' ' .. text)
 end
 local SEMAPHORE_OFFER_MS = 500
 local function semaphore_offer(s, channel, asking)
+if not s.crowded then return end
 local to
 while s.used < s.permits do
 local id = redis.call('ZRANGE', s.line, '0', '0')[1]
@@ -4878,12 +4883,12 @@ put('last', s.last, s.stored[3])
 put('idle', s.idle, s.stored[4])
 if #changed > 0 then redis.call('HSET', s.config, unpack(changed)) end
 local lives = 0
-local latest = tonumber(redis.call('ZRANGE', s.leases, '-1', '-1', 'WITHSCORES')[2])
+local latest = s.used ~= 0 and tonumber(redis.call('ZRANGE', s.leases, '-1', '-1', 'WITHSCORES')[2])
 if latest then
 lives = math.max(0, latest - s.now) + s.padding
 redis.call('PEXPIRE', s.leases, lives)
 end
-if redis.call('EXISTS', s.line, s.offers) > 0 then
+if s.crowded and redis.call('EXISTS', s.line, s.offers) > 0 then
 lives = math.max(lives, SEMAPHORE_LINE_MS)
 redis.call('PEXPIRE', s.line, SEMAPHORE_LINE_MS)
 redis.call('PEXPIRE', s.offers, SEMAPHORE_LINE_MS)
@@ -4928,7 +4933,7 @@ return reply`,
 
 export const semaphoreRelease: Script = {
   name: 'semaphore_release',
-  sha1: '8d8ef9b50b4178577508d1dd5d2d1b225cf04ece',
+  sha1: '96622f50aff63fa72401046aba6a33a2f0a80f55',
   source: `local function once(sent, number, floor, act, keep)
 local newest = redis.call('LINDEX', sent, '-1')
 if newest and struct.unpack('>I7', newest) >= number then
@@ -4984,8 +4989,9 @@ s.used = tonumber(s.stored[2])
 s.last = tonumber(s.stored[3]) or 0
 s.idle = tonumber(s.stored[4])
 if idle >= 0 then s.idle = idle end
+s.crowded = redis.call('EXISTS', s.line, s.offers) > 0
 local lease = tonumber(redis.call('ZRANGE', s.leases, '0', '0', 'WITHSCORES')[2])
-local offer = tonumber(redis.call('ZRANGE', s.offers, '0', '0', 'WITHSCORES')[2])
+local offer = s.crowded and tonumber(redis.call('ZRANGE', s.offers, '0', '0', 'WITHSCORES')[2])
 if not lease and not offer then
 s.used = 0
 return s
@@ -5021,6 +5027,7 @@ redis.call('PUBLISH', ear, number .. ' ' .. text)
 end
 local SEMAPHORE_OFFER_MS = 500
 local function semaphore_offer(s, channel, asking)
+if not s.crowded then return end
 local to
 while s.used < s.permits do
 local id = redis.call('ZRANGE', s.line, '0', '0')[1]
@@ -5067,12 +5074,12 @@ put('last', s.last, s.stored[3])
 put('idle', s.idle, s.stored[4])
 if #changed > 0 then redis.call('HSET', s.config, unpack(changed)) end
 local lives = 0
-local latest = tonumber(redis.call('ZRANGE', s.leases, '-1', '-1', 'WITHSCORES')[2])
+local latest = s.used ~= 0 and tonumber(redis.call('ZRANGE', s.leases, '-1', '-1', 'WITHSCORES')[2])
 if latest then
 lives = math.max(0, latest - s.now) + s.padding
 redis.call('PEXPIRE', s.leases, lives)
 end
-if redis.call('EXISTS', s.line, s.offers) > 0 then
+if s.crowded and redis.call('EXISTS', s.line, s.offers) > 0 then
 lives = math.max(lives, SEMAPHORE_LINE_MS)
 redis.call('PEXPIRE', s.line, SEMAPHORE_LINE_MS)
 redis.call('PEXPIRE', s.offers, SEMAPHORE_LINE_MS)
@@ -5097,14 +5104,12 @@ if not s then return { -2 } end
 local fact = redis.call('HGET', s.facts, id)
 local permits, party, stamp = semaphore_fact(fact)
 local ended = 0
-local leased = fact and redis.call('ZSCORE', s.leases, id)
-if leased then
-if what == stamp or what == 'force' or what == 'any' then
+if fact and (what == stamp or what == 'force' or what == 'any') then
 ended = redis.call('ZREM', s.leases, id)
-s.used = s.used - permits
-if what == 'force' then semaphore_tell(channel, party, '?') end
+s.used = s.used - permits * ended
+if ended == 1 and what == 'force' then semaphore_tell(channel, party, '?') end
 end
-elseif fact and (what == 'wait' or what == 'any') then
+if fact and ended == 0 and (what == 'any' or what == 'wait' and not redis.call('ZSCORE', s.leases, id)) then
 s.used = s.used - permits * redis.call('ZREM', s.offers, id)
 redis.call('ZREM', s.line, id)
 redis.call('HDEL', s.facts, id)
@@ -5120,7 +5125,7 @@ return once(KEYS[7], number, floor, release, idle >= 0 and idle or nil)`,
 
 export const semaphoreRenew: Script = {
   name: 'semaphore_renew',
-  sha1: 'c22eaf08a88f24917e828a365b4e9996dd6109e6',
+  sha1: '664b502bc44f988c57f17b01e28d764f6982d7d0',
   source: `local function semaphore_fact(fact)
 local permits, party, number = string.match(fact or '', '^(%d+) (%S+) (%d+)$')
 return tonumber(permits) or 1, party, number
@@ -5155,8 +5160,9 @@ s.used = tonumber(s.stored[2])
 s.last = tonumber(s.stored[3]) or 0
 s.idle = tonumber(s.stored[4])
 if idle >= 0 then s.idle = idle end
+s.crowded = redis.call('EXISTS', s.line, s.offers) > 0
 local lease = tonumber(redis.call('ZRANGE', s.leases, '0', '0', 'WITHSCORES')[2])
-local offer = tonumber(redis.call('ZRANGE', s.offers, '0', '0', 'WITHSCORES')[2])
+local offer = s.crowded and tonumber(redis.call('ZRANGE', s.offers, '0', '0', 'WITHSCORES')[2])
 if not lease and not offer then
 s.used = 0
 return s
@@ -5200,12 +5206,12 @@ put('last', s.last, s.stored[3])
 put('idle', s.idle, s.stored[4])
 if #changed > 0 then redis.call('HSET', s.config, unpack(changed)) end
 local lives = 0
-local latest = tonumber(redis.call('ZRANGE', s.leases, '-1', '-1', 'WITHSCORES')[2])
+local latest = s.used ~= 0 and tonumber(redis.call('ZRANGE', s.leases, '-1', '-1', 'WITHSCORES')[2])
 if latest then
 lives = math.max(0, latest - s.now) + s.padding
 redis.call('PEXPIRE', s.leases, lives)
 end
-if redis.call('EXISTS', s.line, s.offers) > 0 then
+if s.crowded and redis.call('EXISTS', s.line, s.offers) > 0 then
 lives = math.max(lives, SEMAPHORE_LINE_MS)
 redis.call('PEXPIRE', s.line, SEMAPHORE_LINE_MS)
 redis.call('PEXPIRE', s.offers, SEMAPHORE_LINE_MS)
@@ -5245,7 +5251,7 @@ return reply`,
 
 export const semaphoreResume: Script = {
   name: 'semaphore_resume',
-  sha1: '945c576c80f9bbbb030747a6a955399b82e51a94',
+  sha1: '9aa77b3bb49d8d97f98cc9f6ef519fb0d8dff204',
   source: `local function semaphore_fact(fact)
 local permits, party, number = string.match(fact or '', '^(%d+) (%S+) (%d+)$')
 return tonumber(permits) or 1, party, number
@@ -5280,8 +5286,9 @@ s.used = tonumber(s.stored[2])
 s.last = tonumber(s.stored[3]) or 0
 s.idle = tonumber(s.stored[4])
 if idle >= 0 then s.idle = idle end
+s.crowded = redis.call('EXISTS', s.line, s.offers) > 0
 local lease = tonumber(redis.call('ZRANGE', s.leases, '0', '0', 'WITHSCORES')[2])
-local offer = tonumber(redis.call('ZRANGE', s.offers, '0', '0', 'WITHSCORES')[2])
+local offer = s.crowded and tonumber(redis.call('ZRANGE', s.offers, '0', '0', 'WITHSCORES')[2])
 if not lease and not offer then
 s.used = 0
 return s
@@ -5321,6 +5328,7 @@ redis.call('PUBLISH', ear, number .. ' ' .. text)
 end
 local SEMAPHORE_OFFER_MS = 500
 local function semaphore_offer(s, channel, asking)
+if not s.crowded then return end
 local to
 while s.used < s.permits do
 local id = redis.call('ZRANGE', s.line, '0', '0')[1]
@@ -5367,12 +5375,12 @@ put('last', s.last, s.stored[3])
 put('idle', s.idle, s.stored[4])
 if #changed > 0 then redis.call('HSET', s.config, unpack(changed)) end
 local lives = 0
-local latest = tonumber(redis.call('ZRANGE', s.leases, '-1', '-1', 'WITHSCORES')[2])
+local latest = s.used ~= 0 and tonumber(redis.call('ZRANGE', s.leases, '-1', '-1', 'WITHSCORES')[2])
 if latest then
 lives = math.max(0, latest - s.now) + s.padding
 redis.call('PEXPIRE', s.leases, lives)
 end
-if redis.call('EXISTS', s.line, s.offers) > 0 then
+if s.crowded and redis.call('EXISTS', s.line, s.offers) > 0 then
 lives = math.max(lives, SEMAPHORE_LINE_MS)
 redis.call('PEXPIRE', s.line, SEMAPHORE_LINE_MS)
 redis.call('PEXPIRE', s.offers, SEMAPHORE_LINE_MS)
@@ -5408,7 +5416,7 @@ return reply`,
 
 export const semaphoreSet: Script = {
   name: 'semaphore_set',
-  sha1: '114bb3146f8a9db12a572d3ca6837637587aafc9',
+  sha1: '1b5c3c1fa961fc385848704c8a893a168e5ba264',
   source: `local function once(sent, number, floor, act, keep)
 local newest = redis.call('LINDEX', sent, '-1')
 if newest and struct.unpack('>I7', newest) >= number then
@@ -5464,8 +5472,9 @@ s.used = tonumber(s.stored[2])
 s.last = tonumber(s.stored[3]) or 0
 s.idle = tonumber(s.stored[4])
 if idle >= 0 then s.idle = idle end
+s.crowded = redis.call('EXISTS', s.line, s.offers) > 0
 local lease = tonumber(redis.call('ZRANGE', s.leases, '0', '0', 'WITHSCORES')[2])
-local offer = tonumber(redis.call('ZRANGE', s.offers, '0', '0', 'WITHSCORES')[2])
+local offer = s.crowded and tonumber(redis.call('ZRANGE', s.offers, '0', '0', 'WITHSCORES')[2])
 if not lease and not offer then
 s.used = 0
 return s
@@ -5501,6 +5510,7 @@ redis.call('PUBLISH', ear, number .. ' ' .. text)
 end
 local SEMAPHORE_OFFER_MS = 500
 local function semaphore_offer(s, channel, asking)
+if not s.crowded then return end
 local to
 while s.used < s.permits do
 local id = redis.call('ZRANGE', s.line, '0', '0')[1]
@@ -5547,12 +5557,12 @@ put('last', s.last, s.stored[3])
 put('idle', s.idle, s.stored[4])
 if #changed > 0 then redis.call('HSET', s.config, unpack(changed)) end
 local lives = 0
-local latest = tonumber(redis.call('ZRANGE', s.leases, '-1', '-1', 'WITHSCORES')[2])
+local latest = s.used ~= 0 and tonumber(redis.call('ZRANGE', s.leases, '-1', '-1', 'WITHSCORES')[2])
 if latest then
 lives = math.max(0, latest - s.now) + s.padding
 redis.call('PEXPIRE', s.leases, lives)
 end
-if redis.call('EXISTS', s.line, s.offers) > 0 then
+if s.crowded and redis.call('EXISTS', s.line, s.offers) > 0 then
 lives = math.max(lives, SEMAPHORE_LINE_MS)
 redis.call('PEXPIRE', s.line, SEMAPHORE_LINE_MS)
 redis.call('PEXPIRE', s.offers, SEMAPHORE_LINE_MS)
@@ -5592,7 +5602,7 @@ return once(KEYS[7], number, floor, set, idle >= 0 and idle or nil)`,
 
 export const semaphoreTick: Script = {
   name: 'semaphore_tick',
-  sha1: 'c7dd0376294954e6518503b33b2df3abf8eb7729',
+  sha1: '5bfdf1638165b61a553414b31e1f414eed79d6e0',
   source: `local function semaphore_fact(fact)
 local permits, party, number = string.match(fact or '', '^(%d+) (%S+) (%d+)$')
 return tonumber(permits) or 1, party, number
@@ -5627,8 +5637,9 @@ s.used = tonumber(s.stored[2])
 s.last = tonumber(s.stored[3]) or 0
 s.idle = tonumber(s.stored[4])
 if idle >= 0 then s.idle = idle end
+s.crowded = redis.call('EXISTS', s.line, s.offers) > 0
 local lease = tonumber(redis.call('ZRANGE', s.leases, '0', '0', 'WITHSCORES')[2])
-local offer = tonumber(redis.call('ZRANGE', s.offers, '0', '0', 'WITHSCORES')[2])
+local offer = s.crowded and tonumber(redis.call('ZRANGE', s.offers, '0', '0', 'WITHSCORES')[2])
 if not lease and not offer then
 s.used = 0
 return s
@@ -5670,6 +5681,7 @@ redis.call('PUBLISH', ear, number .. ' ' .. text)
 end
 local SEMAPHORE_OFFER_MS = 500
 local function semaphore_offer(s, channel, asking)
+if not s.crowded then return end
 local to
 while s.used < s.permits do
 local id = redis.call('ZRANGE', s.line, '0', '0')[1]
@@ -5716,12 +5728,12 @@ put('last', s.last, s.stored[3])
 put('idle', s.idle, s.stored[4])
 if #changed > 0 then redis.call('HSET', s.config, unpack(changed)) end
 local lives = 0
-local latest = tonumber(redis.call('ZRANGE', s.leases, '-1', '-1', 'WITHSCORES')[2])
+local latest = s.used ~= 0 and tonumber(redis.call('ZRANGE', s.leases, '-1', '-1', 'WITHSCORES')[2])
 if latest then
 lives = math.max(0, latest - s.now) + s.padding
 redis.call('PEXPIRE', s.leases, lives)
 end
-if redis.call('EXISTS', s.line, s.offers) > 0 then
+if s.crowded and redis.call('EXISTS', s.line, s.offers) > 0 then
 lives = math.max(lives, SEMAPHORE_LINE_MS)
 redis.call('PEXPIRE', s.line, SEMAPHORE_LINE_MS)
 redis.call('PEXPIRE', s.offers, SEMAPHORE_LINE_MS)
