@@ -17,8 +17,9 @@ import { memoryAKey } from './memory-a-key.js'
 import { pipelined } from './pipelined.js'
 import { redis } from './redis.js'
 import { refusals } from './refusals.js'
+import { semaphore } from './semaphore.js'
 
-const MEASURES: readonly Measure[] = [memory, redis, refusals, http, dropIn, pipelined, memoryAKey]
+const MEASURES: readonly Measure[] = [memory, redis, refusals, http, dropIn, pipelined, semaphore, memoryAKey]
 /** Files without claims of this kind, whose tables are taken as they print them. */
 const OTHERS: ReadonlyArray<readonly [title: string, file: string]> = [
   ['Algorithms', 'algorithms.ts'],

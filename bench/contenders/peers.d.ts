@@ -2,3 +2,4 @@
 declare module 'koa-ratelimit'
 declare module 'rate-limit-redis'
 declare module 'rate-limiter-flexible'
+declare module 'redis-semaphore'

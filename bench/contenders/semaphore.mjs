@@ -1,0 +1,79 @@
+// Contenders for permits in Redis.
+import { setTimeout as sleep } from 'node:timers/promises'
+import { Redis } from 'ioredis'
+import { Semaphore as PeerSemaphore } from 'redis-semaphore'
+import { Semaphore } from '../../dist/esm/index.js'
+import { answer, setup } from './answering.mjs'
+
+const { contender, port, permits, name } = setup
+const client = new Redis({ port, enableAutoPipelining: false })
+
+/**
+ * Holds a permit while it works.
+ *
+ * @typedef {(work?: () => Promise<void>) => Promise<void>} Use
+ * @type {Record<string, () => Use>}
+ */
+const contenders = {
+  spillway() {
+    const semaphore = new Semaphore(client, name, { permits })
+    return async work => {
+      const lease = await semaphore.acquire()
+      await work?.()
+      await lease.release()
+    }
+  },
+  'redis-semaphore'() {
+    return async work => {
+      // An object of theirs holds one permit at a time.
+      const semaphore = new PeerSemaphore(client, name, permits, { lockTimeout: 30_000, refreshInterval: 10_000 })
+      await semaphore.acquire()
+      await work?.()
+      await semaphore.release()
+    }
+  },
+}
+const use = contenders[contender]()
+
+answer({
+  /** How many pairs of acquire and release in so many ms, with so many at a time. */
+  async pairs({ ms, lanes }) {
+    await client.ping()
+    const startedAt = performance.now()
+    const endsAt = startedAt + ms
+    let pairs = 0
+    await Promise.all(
+      Array.from({ length: lanes }, async () => {
+        while (performance.now() < endsAt) {
+          await use()
+          pairs++
+        }
+      }),
+    )
+    return { pairs, ms: performance.now() - startedAt }
+  },
+
+  /** Takes so many turns of so many ms; how often somebody else was inside at the same time. */
+  async turns({ turns, holdMs }) {
+    let together = 0
+    for (let i = 0; i < turns; i++) {
+      await use(async () => {
+        if ((await client.incr(`${name}:inside`)) !== 1) together++
+        await sleep(holdMs)
+        await client.decr(`${name}:inside`)
+      })
+    }
+    return together
+  },
+
+  /** The median of many round trips, in ms. */
+  async roundTrip() {
+    const times = []
+    for (let i = 0; i < 1000; i++) {
+      const before = performance.now()
+      await client.ping()
+      times.push(performance.now() - before)
+    }
+    return times.sort((a, b) => a - b)[500]
+  },
+})
