@@ -136,9 +136,20 @@ describe('every example runs', () => {
     expect(code).toBe(0)
   }, 20_000)
 
+  test('defer.ts loses nothing, though a worker is killed', async () => {
+    const redis = await RedisServer.start()
+    const { code, output } = await run('defer.ts', { REDIS_URL: redis.url })
+    await redis.stop()
+    expect(output).toContain('20 webhooks accepted')
+    expect(output).toContain('worker 1 is killed')
+    expect(output).toMatch(/20 processed in [\d.]+ s, at 5 per second; lost: 0/)
+    expect(code).toBe(0)
+  }, 30_000)
+
   test('no example is forgotten here', () => {
     const tested = [
       'concurrency.ts',
+      'defer.ts',
       'demo.ts',
       'express.ts',
       'koa.ts',

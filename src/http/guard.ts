@@ -1,9 +1,11 @@
 import { type Decision, strictest } from '../decision.js'
-import { CostError, PolicyError, SpillwayError, shown } from '../errors.js'
+import { CostError, PolicyError, shown } from '../errors.js'
 import type { PolicyInput } from '../limit.js'
 import type { RateLimiter } from '../limiter.js'
 import type { LimiterKey } from '../limiter-key.js'
+import { ask } from './ask.js'
 import { defaultKey } from './default-key.js'
+import { Deferral } from './deferral.js'
 import { after, type Eventual, isPromise } from './eventual.js'
 import { onEnd, stays } from './exchange.js'
 import type { Framework } from './framework.js'
@@ -50,6 +52,7 @@ export class Guard<Request, Response> implements Limiters {
   /** The rule for all requests; undefined if the policy is a function. */
   readonly #rule: KeyedRule<Request, Response> | undefined
   readonly #strikes: Strikes | undefined
+  readonly #deferral: Deferral<Request, Response> | undefined
   readonly #defaultKey: (req: Request) => string
 
   /** Checks the options: `PolicyError`, or `CostError` for a constant cost. */
@@ -60,6 +63,7 @@ export class Guard<Request, Response> implements Limiters {
     this.#rules = new Rules(settings.limiter, settings.headers)
     this.#rule = typeof settings.policy === 'function' ? undefined : this.#ruleOf(settings.policy)
     this.#strikes = settings.block && new Strikes(settings.block, this.#rules.options)
+    this.#deferral = settings.defer && new Deferral(settings.defer)
     this.#defaultKey = defaultKey(framework, settings.ipv6Subnet)
   }
 
@@ -180,8 +184,22 @@ export class Guard<Request, Response> implements Limiters {
     const struck = this.#strikes === undefined ? denial : this.#strikes.strike(limiter, denial)
     return after(struck, decision => {
       const { fields } = this.#combine(decision, headers(decision), req, res)
+      if (this.#deferral?.accepts(decision)) return this.#defer(this.#deferral, decision, fields, req, res)
       return this.#refuse(decision, fields, req, res)
     })
+  }
+
+  async #defer(
+    deferral: Deferral<Request, Response>,
+    decision: Decision,
+    fields: Fields,
+    req: Request,
+    res: Response,
+  ): Promise<Answer> {
+    const message = await ask((req, res) => deferral.message(req, res), req, res)
+    const accepted = await deferral.answer(message, decision, req)
+    if (accepted === undefined) return this.#refuse(decision, fields, req, res)
+    return { decision, fields: { ...fields, ...accepted.fields }, refusal: accepted }
   }
 
   /** Holds a request back until its turn to leave; a client that goes meanwhile gives its place back. */
@@ -247,27 +265,6 @@ export class Guard<Request, Response> implements Limiters {
       return { decision, fields: { ...fields, ...refusal.fields }, refusal }
     })
   }
-}
-
-/** Asks the service; what it throws becomes an object at least. */
-function ask<Request, Response, Value>(
-  question: Ask<Request, Response, Value>,
-  req: Request,
-  res: Response,
-): Eventual<Value> {
-  try {
-    const answer = question(req, res)
-    return isPromise(answer) ? answer.then(undefined, fail) : answer
-  } catch (error) {
-    return fail(error)
-  }
-}
-
-function fail(error: unknown): never {
-  if (typeof error === 'object' && error !== null) throw error
-  throw new SpillwayError(`rateLimit: a function of the options threw ${shown(error)}: expected an Error`, {
-    cause: error,
-  })
 }
 
 function checkKey(key: unknown): string | undefined {

@@ -2,6 +2,7 @@ import type { Duration } from '../duration.js'
 import type { StoreFailure } from '../failure.js'
 import type { AlgorithmName } from '../limit.js'
 import type { RateLimiterOptions } from '../limiter.js'
+import type { DeferOptions } from './deferral.js'
 import type { HeaderForm } from './headers.js'
 import type { HttpPolicyInput } from './limit-keys.js'
 import type { BlockOptions } from './strikes.js'
@@ -49,6 +50,12 @@ export interface HttpOptions<Request, Response> {
   settle?: (req: Request, res: Response) => number | Promise<number>
   /** A key that is denied too often is blocked: `{ after: 20, for: '1h' }`. Its refusals say so, and for how long. */
   block?: BlockOptions
+  /**
+   * What is over the limit is done later: put into a `DelayQueue`, due when it would have been allowed, and answered 202 with an id,
+   * like `{ queue, message: req => req.body }`. If the queue is full or fails, it is refused after all; so are keys that are
+   * blocked, and requests that can never fit.
+   */
+  defer?: DeferOptions<Request, Response>
   /** Addresses and CIDR ranges that are not limited. Where both lists have an address, the narrower range counts. */
   allow?: readonly string[]
   /** Addresses and CIDR ranges that are refused outright, with 403. */

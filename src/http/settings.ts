@@ -4,6 +4,7 @@ import type { LimitOptions } from '../limit.js'
 import type { RateLimiterOptions } from '../limiter.js'
 import { AddressLists } from './address-lists.js'
 import { IPV6_SUBNET } from './client-key.js'
+import { checkDeferOptions, type DeferOptions } from './deferral.js'
 import type { Eventual } from './eventual.js'
 import { clash, HEADER_FORMS, type HeaderForm } from './headers.js'
 import type { HttpPolicyInput } from './limit-keys.js'
@@ -24,6 +25,7 @@ export interface Settings<Request, Response> {
   readonly skip: Ask<Request, Response, boolean> | undefined
   readonly settle: Ask<Request, Response, number> | undefined
   readonly block: BlockOptions | undefined
+  readonly defer: DeferOptions<Request, Response> | undefined
   readonly lists: AddressLists | undefined
   readonly statusCode: number
   readonly message: unknown
@@ -44,6 +46,7 @@ const OPTIONS: Record<keyof HttpOptions<never, never>, true> = {
   cost: true,
   settle: true,
   block: true,
+  defer: true,
   allow: true,
   deny: true,
   store: true,
@@ -75,9 +78,10 @@ export function parseHttpOptions<Request, Response>(
     skip,
     cost = 1,
   } = options
-  const { settle, block, allow = [], deny = [] } = options
+  const { settle, block, defer, allow = [], deny = [] } = options
   checkFunction(settle, 'settle', 'settle: (req, res) => (res.statusCode === 401 ? 1 : 0)')
   if (block !== undefined) checkBlockOptions(block)
+  if (defer !== undefined) checkDeferOptions(defer)
   const lists = new AddressLists(allow, deny)
   const { store, name, deadline, onStoreFailure, localShare, denyCache, shadow } = options
   const key = oneOf(options, 'key', 'keyGenerator')
@@ -98,6 +102,7 @@ export function parseHttpOptions<Request, Response>(
     skip,
     settle,
     block,
+    defer,
     lists: lists.isEmpty ? undefined : lists,
     statusCode,
     message,

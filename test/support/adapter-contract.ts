@@ -1,7 +1,8 @@
 import { afterEach, beforeEach, describe } from '@jest/globals'
+import { afterwardsContract } from './adapter-contract/afterwards.js'
 import { answersContract } from './adapter-contract/answers.js'
 import { chainsContract } from './adapter-contract/chains.js'
-import { afterwardsContract } from './adapter-contract/afterwards.js'
+import { deferringContract } from './adapter-contract/deferring.js'
 import { optionsContract } from './adapter-contract/options.js'
 import { whoContract } from './adapter-contract/who.js'
 import { type Adapter, World } from './adapter-contract/world.js'
@@ -19,5 +20,6 @@ export function adapterContract(name: string, adapter: Adapter): void {
     whoContract(world)
     afterwardsContract(world)
     chainsContract(world)
+    deferringContract(world)
   })
 }

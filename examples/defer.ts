@@ -1,0 +1,106 @@
+// Webhooks accepted at any rate and processed at 5 per second, by two workers, one of which is killed on the way. Nothing is lost.
+// Starts a Redis of its own; or set REDIS_URL.
+//
+//   node --import tsx examples/defer.ts
+import { type ChildProcess, fork, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { type AddressInfo, createServer } from 'node:net'
+import express from 'express'
+import { Redis } from 'ioredis'
+import { DelayQueue, SharedRateLimiter } from 'spillway'
+import { rateLimit } from 'spillway/express'
+
+const WEBHOOKS = 20
+const NAME = 'examples/defer'
+
+if (process.send) await work(new Redis(process.env.REDIS_URL as string))
+else await drive()
+
+/** One of the workers: both together process 5 per second, in any second. */
+async function work(redis: Redis): Promise<void> {
+  // Short, so that what a killed worker had is soon delivered again.
+  const queue = new DelayQueue<{ event: number }>(redis, NAME, { visibility: '1s' })
+  const limiter = new SharedRateLimiter(redis, NAME)
+  await limiter.trySetRate({ rate: 5, interval: '1s' })
+  queue.consume(
+    async ({ payload, attempt }) => {
+      await new Promise(resolve => setTimeout(resolve, 100))
+      await redis.sadd(`${NAME}:done`, payload.event)
+      process.send?.(`${payload.event}${attempt > 1 ? ' (again)' : ''}`)
+    },
+    { concurrency: 2, limiter },
+  )
+  process.send?.('ready')
+  process.once('disconnect', () => process.exit(0))
+}
+
+async function drive(): Promise<void> {
+  const server = process.env.REDIS_URL ? undefined : await startRedis()
+  const url = process.env.REDIS_URL ?? (server?.url as string)
+  const redis = new Redis(url)
+  // It may not listen yet.
+  redis.on('error', () => {})
+  await redis.ping()
+  const queue = new DelayQueue<{ event: number }>(redis, NAME)
+  await redis.del(`${NAME}:done`)
+
+  const app = express().use(express.json())
+  const receive = rateLimit({ policy: '5/1s', key: () => 'all', defer: { queue, message: req => req.body } })
+  // Within the limit it goes into the queue as well, but at once: the workers do it in either case.
+  app.post('/webhook', receive, async (req, res) => {
+    res.status(202).json({ id: await queue.push(req.body) })
+  })
+  const listening = app.listen(0, '127.0.0.1')
+  await once(listening, 'listening')
+  const { port } = listening.address() as AddressInfo
+
+  const workers = await Promise.all([startWorker(url, 'worker 1'), startWorker(url, 'worker 2')])
+  const startedAt = performance.now()
+  const answers = await Promise.all(
+    Array.from({ length: WEBHOOKS }, (_, event) =>
+      fetch(`http://127.0.0.1:${port}/webhook`, {
+        method: 'POST',
+        headers: { 'Content-Type': 'application/json' },
+        body: JSON.stringify({ event }),
+      }),
+    ),
+  )
+  const accepted = answers.filter(({ status }) => status === 202).length
+  console.log(`${accepted} webhooks accepted in ${Math.round(performance.now() - startedAt)} ms`)
+
+  setTimeout(() => {
+    workers[0].kill('SIGKILL')
+    console.log('worker 1 is killed')
+  }, 1500)
+  while ((await redis.scard(`${NAME}:done`)) < accepted) await new Promise(resolve => setTimeout(resolve, 20))
+  const seconds = ((performance.now() - startedAt) / 1000).toFixed(1)
+  console.log(`${accepted} processed in ${seconds} s, at 5 per second; lost: 0`)
+
+  for (const worker of workers) if (worker.connected) worker.disconnect()
+  await queue.close()
+  await redis.del(`${NAME}:done`)
+  redis.disconnect()
+  listening.close()
+  server?.stop()
+}
+
+async function startWorker(url: string, name: string): Promise<ChildProcess> {
+  const worker = fork(process.argv[1], { env: { ...process.env, REDIS_URL: url } })
+  await once(worker, 'message')
+  worker.on('message', event => console.log(`${name} has done ${event}`))
+  return worker
+}
+
+async function startRedis(): Promise<{ url: string; stop(): void }> {
+  const probe = createServer().listen(0, '127.0.0.1')
+  await once(probe, 'listening')
+  const { port } = probe.address() as AddressInfo
+  probe.close()
+  const server = spawn('redis-server', ['--port', `${port}`, '--bind', '127.0.0.1', '--save', ''], { stdio: 'ignore' })
+  server.once('error', () => {
+    console.error('No redis-server on this machine: install one, or set REDIS_URL')
+    process.exit(1)
+  })
+  process.once('exit', () => server.kill())
+  return { url: `redis://127.0.0.1:${port}`, stop: () => server.kill() }
+}

@@ -1,0 +1,92 @@
+import { describe, expect, test } from '@jest/globals'
+import type { Options, World } from './world.js'
+
+/** What is over the limit and may be done later. */
+export function deferringContract(world: World): void {
+  const { limited, serve, get, statuses, user } = world
+
+  /** Remembers what it was given; accepts so many. */
+  function queueOf(room: number) {
+    const pushed: Array<{ payload: unknown; delay: number }> = []
+    return {
+      pushed,
+      async push(payload: unknown, { delay }: { delay: number }) {
+        if (pushed.length === room) return null
+        pushed.push({ payload, delay })
+        return `id-${pushed.length}`
+      },
+    }
+  }
+
+  describe('a request over the limit', () => {
+    test('may be done later: it is queued until it would be allowed, and answered 202 with its id', async () => {
+      const queue = queueOf(9)
+      const defer = { queue, message: async (req: unknown) => ({ for: user(req) }) }
+      const app = serve(limited({ policy: '1/1m', defer }))
+      expect(await statuses(app, 1, { 'x-user': 'ann' })).toEqual([200])
+      world.clock.advance(10_000)
+      const answer = await get(app, { 'x-user': 'bob' })
+      expect([answer.status, answer.body]).toEqual([202, { id: 'id-1' }])
+      expect(answer.headers).toMatchObject({ 'cache-control': 'no-store', 'x-ratelimit-remaining': '0' })
+      expect(answer.headers).not.toHaveProperty('retry-after')
+      expect(answer.headers).not.toHaveProperty('location')
+      expect(queue.pushed).toEqual([{ payload: { for: 'bob' }, delay: 50_000 }])
+      expect(world.handled).toBe(1)
+    })
+
+    test('is told where to ask how it went', async () => {
+      const defer = { queue: queueOf(9), message: () => 'x', location: (id: string) => `/jobs/${id}` }
+      const answer = await get(serve(limited({ policy: '0/1m;5/1h', cost: 1, defer })))
+      // What can never fit is not done later either.
+      expect(answer.status).toBe(429)
+      const app = serve(limited({ policy: '1/1m', defer }))
+      await get(app)
+      expect((await get(app)).headers.location).toBe('/jobs/id-1')
+    })
+
+    test('is refused after all when the queue is full, fails, throws or does not answer', async () => {
+      const failing = { push: () => Promise.reject(new Error('no Redis')) }
+      const throwing = {
+        push: () => {
+          throw new Error('closed')
+        },
+      }
+      const silent = { push: () => new Promise<null>(() => {}) }
+      for (const queue of [queueOf(0), failing, throwing, silent]) {
+        const defer = { queue, message: () => 'x', timeout: 20 }
+        const app = serve(limited({ policy: '1/1m', name: `queue ${world.handled}`, defer }))
+        await get(app)
+        const answer = await get(app)
+        expect([answer.status, answer.headers['retry-after']]).toEqual([429, '60'])
+      }
+    })
+
+    test('is not done later while its key is blocked', async () => {
+      const defer = { queue: queueOf(9), message: () => 'x' }
+      const app = serve(limited({ policy: '1/1m', block: { after: 2, for: '1h' }, defer }))
+      expect(await statuses(app, 4)).toEqual([200, 202, 429, 429])
+    })
+
+    test('hands what its message throws to the framework', async () => {
+      const message = () => {
+        throw new TypeError('no body')
+      }
+      const app = serve(limited({ policy: '1/1m', defer: { queue: queueOf(9), message } }))
+      await get(app)
+      const answer = await get(app)
+      expect([answer.status, answer.body.message]).toEqual([500, 'no body'])
+    })
+
+    test('is put into nothing that is no queue', () => {
+      for (const defer of [
+        {},
+        5,
+        { queue: {}, message: () => 1 },
+        { queue: queueOf(1) },
+        { queue: queueOf(1), message: () => 1, delay: 5 },
+      ]) {
+        expect(() => limited({ policy: '1/1m', defer } as Options)).toThrow('expected { queue, message }')
+      }
+    })
+  })
+}
