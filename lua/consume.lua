@@ -1,6 +1,6 @@
 --[[
   Decides a batch of requests under one policy, in order, each at the same instant: spends from all limits of a request or
-  from none. What the batch shares is sent once.
+  from none. What the batch shares is sent once. One limit alone whose state is a row is decided by consume_row.
 
   KEYS     the block list of each limit (ZSET member → blocked until, ms); then of request 1 the key of each limit, of request 2 …
   ARGV[1]  now, ms; '' for the server's clock
@@ -24,7 +24,6 @@
 -- @include log_spend
 -- @include log_save
 -- @include blocked_until
--- @include decide_rows
 local clock = ARGV[1]
 local now = now_ms(clock)
 local valid_until = tonumber(ARGV[2])
@@ -34,10 +33,6 @@ local limits, costs_at = read_limits(5, tonumber(ARGV[4]))
 local one_cost = #ARGV == costs_at and tonumber(ARGV[costs_at])
 local width = #limits
 local some_blocked = redis.call('EXISTS', unpack(KEYS, 1, width)) > 0
-
-if width == 1 and not some_blocked and row_measures[limits[1].algorithm] then
-  return decide_rows(limits[1], clock, now, spending, one_cost, costs_at)
-end
 
 -- Every key has a slot, and a key that stands in the batch twice has one, so that it is read once and written once. State lies
 -- in arrays by slot: a table for each key would cost more than all the arithmetic. Rows come first, because MGET reads them.

@@ -465,7 +465,7 @@ return { wait, remaining, reset, 0 }`,
 
 export const consume: Script = {
   name: 'consume',
-  sha1: '26a88369297d7753223dc4db91c2be46c0371309',
+  sha1: '5be612f355f6403b9d1495c67d9e6df181f87ea8',
   source: `local function now_ms(given)
 if given ~= '' then return tonumber(given) end
 local time = redis.call('TIME')
@@ -752,53 +752,6 @@ end
 local function blocked_until(list, member)
 return tonumber(redis.call('ZSCORE', list, member) or 0)
 end
-local function decide_rows(limit, clock, now, spending, one_cost, costs_at)
-local measure = row_measures[limit.algorithm]
-local shaped = limit.algorithm == 'leaky-bucket'
-local expires_at = expiry(clock, now)
-local keys = { unpack(KEYS, 2) }
-local at, x, y, errors = {}, {}, {}, {}
-load_rows(keys, at, x, y, errors)
-local slot_of, changed, expire_at = {}, {}, {}
-local out, size = { now }, 1
-for i = 1, #keys do
-local key = keys[i]
-local slot = slot_of[key]
-if not slot then
-slot = i
-slot_of[key] = i
-end
-if errors[slot] then
-size = size + 1
-out[size] = errors[slot]
-else
-local cost = one_cost or tonumber(ARGV[costs_at + i - 1])
-local was_at, was_x, was_y = at[slot], x[slot], y[slot]
-local retry, remaining, reset, delay, new_at, new_x, new_y = measure(limit, now, cost, was_at, was_x, was_y)
-if spending and new_at and (new_x ~= was_x or new_at ~= was_at or new_y ~= was_y) then
-at[slot], x[slot], y[slot] = new_at, new_x, new_y
-if not expire_at[slot] then changed[#changed + 1] = slot end
-expire_at[slot] = expires_at(reset)
-end
-if retry == 0 then
-out[size + 1] = remaining
-out[size + 2] = reset
-size = size + 2
-if shaped then
-size = size + 1
-out[size] = delay
-end
-else
-out[size + 1] = -1 - remaining
-out[size + 2] = reset
-out[size + 3] = retry
-size = size + 3
-end
-end
-end
-if #changed > 0 then save_rows(changed, keys, at, x, y, expire_at) end
-return out
-end
 local clock = ARGV[1]
 local now = now_ms(clock)
 local valid_until = tonumber(ARGV[2])
@@ -808,9 +761,6 @@ local limits, costs_at = read_limits(5, tonumber(ARGV[4]))
 local one_cost = #ARGV == costs_at and tonumber(ARGV[costs_at])
 local width = #limits
 local some_blocked = redis.call('EXISTS', unpack(KEYS, 1, width)) > 0
-if width == 1 and not some_blocked and row_measures[limits[1].algorithm] then
-return decide_rows(limits[1], clock, now, spending, one_cost, costs_at)
-end
 local keys, slots, slot_of = {}, {}, {}
 local at, x, y, logs, errors = {}, {}, {}, {}, {}
 local function give_slots(wanted)
@@ -914,6 +864,200 @@ end
 end
 save_rows(changed_rows, keys, at, x, y, expire_at)
 for _, slot in ipairs(changed_logs) do log_save(keys[slot], logs[slot], expire_at[slot]) end
+return out`,
+}
+
+export const consumeRow: Script = {
+  name: 'consume_row',
+  sha1: 'cc36bd35e7ae911201e812c1d87418d0e3461d8e',
+  source: `local function now_ms(given)
+if given ~= '' then return tonumber(given) end
+local time = redis.call('TIME')
+return time[1] * 1000 + math.floor(time[2] / 1000)
+end
+local function window_start(window, now, at)
+if not at then return nil end
+if at > now then return now end
+if at - now + window <= 0 then return nil end
+return at
+end
+local function fixed_window(limit, now, cost, at, spent)
+at = window_start(limit.window, now, at)
+if not at then spent = 0 end
+local retry = 0
+if cost > limit.quota then
+retry = -1
+elseif cost > 0 and spent + cost > limit.quota then
+retry = at - now + limit.window
+elseif cost > 0 then
+at = at or now
+spent = spent + cost
+end
+return retry, math.max(0, limit.quota - spent), at and at - now + limit.window or 0, 0, at, spent, 0
+end
+local function bucket_level(limit, now, at, level)
+if not at then return 0 end
+return math.max(0, level - limit.quota * math.max(0, now - at))
+end
+local function floor_div(a, b)
+local quotient = math.floor(a / b)
+if quotient * b > a then return quotient - 1 end
+return quotient
+end
+local function ceil_div(a, b)
+local quotient = floor_div(a, b)
+if quotient * b < a then return quotient + 1 end
+return quotient
+end
+local function bucket(limit, now, cost, at, level, kept_for)
+local most = limit.quota == 0 and 0 or limit.burst
+local found = limit.quota == 0 and 0 or bucket_level(limit, now, at, level)
+local after = found
+local retry, delay = 0, 0
+if at and at > now then at = now end
+if cost > 0 then
+local over = found - (most - cost) * limit.window
+if cost > most then
+retry = -1
+elseif over > 0 then
+retry = ceil_div(over, limit.quota)
+else
+after = found + cost * limit.window
+at, level, kept_for = now, after, limit.quota
+if limit.algorithm == 'leaky-bucket' then delay = ceil_div(found, limit.quota) end
+end
+end
+if limit.quota > 0 and limit.quota < kept_for then kept_for = limit.quota end
+local left = most * limit.window - after
+local remaining = left > 0 and floor_div(left, limit.window) or 0
+return retry, remaining, after > 0 and ceil_div(after, limit.quota) or 0, delay, at, level, kept_for
+end
+local function roll_cells(limit, now, at, current, previous)
+local cell = now - math.fmod(now, limit.window)
+if not at then return cell, 0, 0 end
+if at == cell then return cell, current, previous end
+if at > cell then return cell, math.min(current + previous, math.max(limit.quota, current)), 0 end
+if at == cell - limit.window then return cell, 0, current end
+return cell, 0, 0
+end
+local function sliding_counter(limit, now, cost, at, current, previous)
+local quota, window = limit.quota, limit.window
+local cell, inside, before = roll_cells(limit, now, at, current, previous)
+local overlap = cell - now + window
+local room = quota - cost - inside
+local retry = 0
+if cost > quota then
+retry = -1
+elseif cost > 0 and room < 0 then
+retry = overlap + window - floor_div((quota - cost) * window, inside)
+elseif cost > 0 and before * overlap > room * window then
+retry = overlap - floor_div(room * window, before)
+elseif cost > 0 then
+inside = inside + cost
+end
+local remaining = math.max(0, quota - inside - ceil_div(before * overlap, window))
+local reset = 0
+if inside > 0 then reset = overlap + window elseif before > 0 then reset = overlap end
+local spent = retry == 0 and cost > 0
+if spent or (at and at > cell) then return retry, remaining, reset, 0, cell, inside, before end
+return retry, remaining, reset, 0, at, current, previous
+end
+local row_measures = {
+['fixed-window'] = fixed_window,
+['sliding-counter'] = sliding_counter,
+['token-bucket'] = bucket,
+['leaky-bucket'] = bucket,
+}
+local call, pack, read = redis.call, struct.pack, struct.unpack
+local clock = ARGV[1]
+local now = now_ms(clock)
+local valid_until = tonumber(ARGV[2])
+local spending = ARGV[3] == '1'
+if valid_until and now > valid_until then return { now } end
+local limit = { algorithm = ARGV[5], quota = tonumber(ARGV[6]), window = tonumber(ARGV[7]), burst = tonumber(ARGV[8]) }
+local one_cost = #ARGV == 9 and tonumber(ARGV[9])
+local measure = row_measures[limit.algorithm]
+local shaped = limit.algorithm == 'leaky-bucket'
+local count = #KEYS
+local some_blocked = call('EXISTS', KEYS[1]) > 0
+local values = call('MGET', unpack(KEYS, 2))
+local missing
+for i = 2, count do
+if not values[i - 1] then
+missing = missing or {}
+missing[#missing + 1] = KEYS[i]
+end
+end
+local strange = missing and call('EXISTS', unpack(missing)) > 0
+local server_now, padding = now, 1000
+if clock ~= '' then server_now, padding = now_ms(''), 5000 end
+local texts = {}
+local writes, written, place, expire_at = {}, 0, {}, {}
+local out, size = { now }, 1
+for i = 2, count do
+local key = KEYS[i]
+local value = place[key] and writes[place[key]] or values[i - 1]
+local failure, at
+local x, y = 0, 0
+if value then
+if #value == 24 then at, x, y = read('<ddd', value) end
+if not at or at % 1 ~= 0 or at > 9007199254740992 or at < -9007199254740992 or not (x >= 0 and y >= 0) then
+failure = 'WRONGTYPE the key holds a value that is not a limit\\'s'
+end
+elseif strange then
+local kind = call('TYPE', key).ok
+if kind ~= 'none' then failure = 'WRONGTYPE the key holds a ' .. kind end
+end
+if failure then
+size = size + 1
+out[size] = failure
+else
+local cost = one_cost or tonumber(ARGV[7 + i])
+local retry, remaining, reset, delay, next_at, next_x, next_y = measure(limit, now, cost, at, x, y)
+local until_at = some_blocked and tonumber(call('ZSCORE', KEYS[1], key) or 0) or 0
+local blocked = until_at > now
+if blocked and retry == 0 then
+local _
+_, remaining, reset, _, next_at, next_x, next_y = measure(limit, now, 0, at, x, y)
+end
+if spending and next_at and (next_x ~= x or next_at ~= at or next_y ~= y) then
+local row = place[key]
+if not row then
+written = written + 1
+row = 2 * written
+place[key] = row
+writes[row - 1] = key
+end
+writes[row] = pack('<ddd', next_at, next_x, next_y)
+local moment = math.ceil((server_now + reset + padding) / 4000)
+local text = texts[moment]
+if not text then
+text = string.format('%.0f', moment * 4000)
+texts[moment] = text
+end
+expire_at[row / 2] = text
+end
+if retry == 0 and not blocked then
+out[size + 1] = remaining
+out[size + 2] = reset
+size = size + 2
+if shaped then
+size = size + 1
+out[size] = delay
+end
+else
+if blocked and retry >= 0 then retry = -2 - math.max(retry, until_at - now) end
+out[size + 1] = -1 - remaining
+out[size + 2] = reset
+out[size + 3] = retry
+size = size + 3
+end
+end
+end
+if written > 0 then
+call('MSET', unpack(writes))
+for i = 1, written do call('PEXPIREAT', writes[2 * i - 1], expire_at[i]) end
+end
 return out`,
 }
 
@@ -3486,7 +3630,7 @@ end)`,
 
 export const rateSet: Script = {
   name: 'rate_set',
-  sha1: '79761276af3c4c7d4dfe70c888fc6b2456265e23',
+  sha1: 'c5669f51d4ecb96207ed00cf2e3ba27eb39ae36d',
   source: `local function now_ms(given)
 if given ~= '' then return tonumber(given) end
 local time = redis.call('TIME')
@@ -4030,8 +4174,11 @@ if (when == 'absent' and before) or (when == 'present' and not before) then retu
 local parties, strangers = rate_parties(11)
 if not parties then return strangers end
 local moved = before and before.fleeting ~= (mode_given == 'per-client')
-local epoch = before and before.epoch or 0
-if moved or not before then epoch = math.max(now, epoch + 1) end
+local epoch = before and before.epoch
+if moved or not before then
+local time = redis.call('TIME')
+epoch = time[1] * 1000000 + time[2]
+end
 redis.call('DEL', KEYS[1])
 redis.call('HSET', KEYS[1], 'rate', rate_given, 'interval', interval_given, 'mode', mode_given, 'epoch', whole(epoch))
 if keep_alive_given ~= '-1' then redis.call('HSET', KEYS[1], 'keepAlive', keep_alive_given) end
@@ -4487,8 +4634,33 @@ end`,
 
 export const semaphoreAcquire: Script = {
   name: 'semaphore_acquire',
-  sha1: 'd823d1efa57e27c252f656dd9d90c314c622a90c',
-  source: `local function semaphore_fact(fact)
+  sha1: 'd580789ba0b438b7819f96ea1c035cae2268ce7e',
+  source: `local function semaphore_read(keys, clock, initial, idle)
+local time = redis.call('TIME')
+local micros = time[1] * 1000000 + time[2]
+local s = {
+micros = micros,
+now = clock == '' and math.floor(micros / 1000) or tonumber(clock),
+padding = clock == '' and 1000 or 5000,
+}
+s.config, s.leases, s.facts, s.line, s.offers, s.parties = unpack(keys, 1, 6)
+s.stored = redis.call('HMGET', s.config, 'permits', 'used', 'last', 'idle', 'calm', 'life')
+s.permits = tonumber(s.stored[1])
+if initial < -1 then
+s.permits = -2 - initial
+elseif not s.permits then
+if initial < 0 then return nil end
+s.permits = initial
+end
+s.used = tonumber(s.stored[2])
+s.last = tonumber(s.stored[3]) or 0
+s.idle = tonumber(s.stored[4])
+s.calm = s.used and tonumber(s.stored[5]) or 0
+s.life = tonumber(s.stored[6]) or 0
+if idle >= 0 then s.idle = idle end
+return s
+end
+local function semaphore_fact(fact)
 local permits, party, number = string.match(fact or '', '^(%d+) (%S+) (%d+)$')
 return tonumber(permits) or 1, party, number
 end
@@ -4501,27 +4673,7 @@ for _, fact in ipairs(facts) do sum = sum + semaphore_fact(fact) end
 end
 return sum
 end
-local function semaphore_open(keys, clock, initial, idle)
-local time = redis.call('TIME')
-local micros = time[1] * 1000000 + time[2]
-local s = {
-micros = micros,
-now = clock == '' and math.floor(micros / 1000) or tonumber(clock),
-padding = clock == '' and 1000 or 5000,
-}
-s.config, s.leases, s.facts, s.line, s.offers, s.parties = unpack(keys, 1, 6)
-s.stored = redis.call('HMGET', s.config, 'permits', 'used', 'last', 'idle')
-s.permits = tonumber(s.stored[1])
-if initial < -1 then
-s.permits = -2 - initial
-elseif not s.permits then
-if initial < 0 then return nil end
-s.permits = initial
-end
-s.used = tonumber(s.stored[2])
-s.last = tonumber(s.stored[3]) or 0
-s.idle = tonumber(s.stored[4])
-if idle >= 0 then s.idle = idle end
+local function semaphore_sweep(s)
 s.crowded = redis.call('EXISTS', s.line, s.offers) > 0
 local lease = tonumber(redis.call('ZRANGE', s.leases, '0', '0', 'WITHSCORES')[2])
 local offer = s.crowded and tonumber(redis.call('ZRANGE', s.offers, '0', '0', 'WITHSCORES')[2])
@@ -4552,6 +4704,10 @@ end
 end
 end
 return s
+end
+local function semaphore_open(keys, clock, initial, idle)
+local s = semaphore_read(keys, clock, initial, idle)
+return s and semaphore_sweep(s)
 end
 local function semaphore_number(s)
 s.last = math.max(s.last + 1, s.micros)
@@ -4602,27 +4758,30 @@ if not to then return end
 local _, watcher = semaphore_fact(redis.call('HGET', s.facts, redis.call('ZRANGE', s.line, '0', '0')[1] or ''))
 if watcher and watcher ~= to then semaphore_tell(channel, watcher, '!') end
 end
-local SEMAPHORE_LINE_MS = 10000
-local function semaphore_save(s)
+local SEMAPHORE_FIELDS = { 'permits', 'used', 'last', 'idle', 'calm', 'life' }
+local function semaphore_put(s)
 local changed = {}
-local function put(field, value, stored)
-if value and value ~= tonumber(stored) then
+for i, field in ipairs(SEMAPHORE_FIELDS) do
+local value = s[field]
+if value and value ~= tonumber(s.stored[i]) then
 changed[#changed + 1] = field
 changed[#changed + 1] = value
 end
 end
-put('permits', s.permits, s.stored[1])
-put('used', s.used, s.stored[2])
-put('last', s.last, s.stored[3])
-put('idle', s.idle, s.stored[4])
 if #changed > 0 then redis.call('HSET', s.config, unpack(changed)) end
+end
+local SEMAPHORE_LINE_MS = 10000
+local function semaphore_save(s)
 local lives = 0
 local latest = s.used ~= 0 and tonumber(redis.call('ZRANGE', s.leases, '-1', '-1', 'WITHSCORES')[2])
+s.calm = s.now + 1000000000
 if latest then
 lives = math.max(0, latest - s.now) + s.padding
 redis.call('PEXPIRE', s.leases, lives)
+s.calm = tonumber(redis.call('ZRANGE', s.leases, '0', '0', 'WITHSCORES')[2])
 end
 if s.crowded and redis.call('EXISTS', s.line, s.offers) > 0 then
+s.calm = 0
 lives = math.max(lives, SEMAPHORE_LINE_MS)
 redis.call('PEXPIRE', s.line, SEMAPHORE_LINE_MS)
 redis.call('PEXPIRE', s.offers, SEMAPHORE_LINE_MS)
@@ -4631,6 +4790,8 @@ elseif s.left then
 redis.call('DEL', s.parties)
 end
 if lives > 0 then redis.call('PEXPIRE', s.facts, lives) end
+s.life = s.now + lives
+semaphore_put(s)
 if s.idle then redis.call('PEXPIRE', s.config, lives + s.idle) end
 end
 local function semaphore_next(s)
@@ -4649,8 +4810,27 @@ local permits = tonumber(ARGV[7])
 local lease = tonumber(ARGV[8])
 local waits = ARGV[9] == '1'
 local place = ARGV[10]
-local s = semaphore_open(KEYS, clock, initial, idle)
+local s = semaphore_read(KEYS, clock, initial, idle)
 if not s then return { -2 } end
+if s.now < s.calm and place == '' and permits <= s.permits - s.used then
+local token = semaphore_number(s)
+if redis.call('HSETNX', s.facts, id, permits .. ' ' .. party .. ' ' .. token) == 1 then
+local deadline = s.now + lease
+redis.call('ZADD', s.leases, deadline, id)
+if s.used == 0 or s.life < deadline + s.padding then
+local lives = lease + s.padding + math.ceil(lease / 4)
+s.life = s.now + lives
+redis.call('PEXPIRE', s.leases, lives)
+redis.call('PEXPIRE', s.facts, lives)
+if s.idle then redis.call('PEXPIRE', s.config, lives + s.idle) end
+end
+s.used = s.used + permits
+s.calm = math.min(s.calm, deadline)
+semaphore_put(s)
+return { 1, token, deadline }
+end
+end
+semaphore_sweep(s)
 local function granted(number, deadline)
 semaphore_save(s)
 return { 1, number, deadline }
@@ -4763,8 +4943,33 @@ return once(KEYS[7], number, floor, delete, keep >= 0 and keep or nil)`,
 
 export const semaphoreLook: Script = {
   name: 'semaphore_look',
-  sha1: '5449ee1c0ffc93a6e2b504c22fd2dd70c36911e0',
-  source: `local function semaphore_fact(fact)
+  sha1: 'dc14b1f61fd63d34333b5aa03ac110de4b6f720b',
+  source: `local function semaphore_read(keys, clock, initial, idle)
+local time = redis.call('TIME')
+local micros = time[1] * 1000000 + time[2]
+local s = {
+micros = micros,
+now = clock == '' and math.floor(micros / 1000) or tonumber(clock),
+padding = clock == '' and 1000 or 5000,
+}
+s.config, s.leases, s.facts, s.line, s.offers, s.parties = unpack(keys, 1, 6)
+s.stored = redis.call('HMGET', s.config, 'permits', 'used', 'last', 'idle', 'calm', 'life')
+s.permits = tonumber(s.stored[1])
+if initial < -1 then
+s.permits = -2 - initial
+elseif not s.permits then
+if initial < 0 then return nil end
+s.permits = initial
+end
+s.used = tonumber(s.stored[2])
+s.last = tonumber(s.stored[3]) or 0
+s.idle = tonumber(s.stored[4])
+s.calm = s.used and tonumber(s.stored[5]) or 0
+s.life = tonumber(s.stored[6]) or 0
+if idle >= 0 then s.idle = idle end
+return s
+end
+local function semaphore_fact(fact)
 local permits, party, number = string.match(fact or '', '^(%d+) (%S+) (%d+)$')
 return tonumber(permits) or 1, party, number
 end
@@ -4777,27 +4982,7 @@ for _, fact in ipairs(facts) do sum = sum + semaphore_fact(fact) end
 end
 return sum
 end
-local function semaphore_open(keys, clock, initial, idle)
-local time = redis.call('TIME')
-local micros = time[1] * 1000000 + time[2]
-local s = {
-micros = micros,
-now = clock == '' and math.floor(micros / 1000) or tonumber(clock),
-padding = clock == '' and 1000 or 5000,
-}
-s.config, s.leases, s.facts, s.line, s.offers, s.parties = unpack(keys, 1, 6)
-s.stored = redis.call('HMGET', s.config, 'permits', 'used', 'last', 'idle')
-s.permits = tonumber(s.stored[1])
-if initial < -1 then
-s.permits = -2 - initial
-elseif not s.permits then
-if initial < 0 then return nil end
-s.permits = initial
-end
-s.used = tonumber(s.stored[2])
-s.last = tonumber(s.stored[3]) or 0
-s.idle = tonumber(s.stored[4])
-if idle >= 0 then s.idle = idle end
+local function semaphore_sweep(s)
 s.crowded = redis.call('EXISTS', s.line, s.offers) > 0
 local lease = tonumber(redis.call('ZRANGE', s.leases, '0', '0', 'WITHSCORES')[2])
 local offer = s.crowded and tonumber(redis.call('ZRANGE', s.offers, '0', '0', 'WITHSCORES')[2])
@@ -4828,6 +5013,10 @@ end
 end
 end
 return s
+end
+local function semaphore_open(keys, clock, initial, idle)
+local s = semaphore_read(keys, clock, initial, idle)
+return s and semaphore_sweep(s)
 end
 local function semaphore_tell(channel, party, text)
 local process, number = string.match(party, '^(.*)/(.*)$')
@@ -4868,27 +5057,30 @@ if not to then return end
 local _, watcher = semaphore_fact(redis.call('HGET', s.facts, redis.call('ZRANGE', s.line, '0', '0')[1] or ''))
 if watcher and watcher ~= to then semaphore_tell(channel, watcher, '!') end
 end
-local SEMAPHORE_LINE_MS = 10000
-local function semaphore_save(s)
+local SEMAPHORE_FIELDS = { 'permits', 'used', 'last', 'idle', 'calm', 'life' }
+local function semaphore_put(s)
 local changed = {}
-local function put(field, value, stored)
-if value and value ~= tonumber(stored) then
+for i, field in ipairs(SEMAPHORE_FIELDS) do
+local value = s[field]
+if value and value ~= tonumber(s.stored[i]) then
 changed[#changed + 1] = field
 changed[#changed + 1] = value
 end
 end
-put('permits', s.permits, s.stored[1])
-put('used', s.used, s.stored[2])
-put('last', s.last, s.stored[3])
-put('idle', s.idle, s.stored[4])
 if #changed > 0 then redis.call('HSET', s.config, unpack(changed)) end
+end
+local SEMAPHORE_LINE_MS = 10000
+local function semaphore_save(s)
 local lives = 0
 local latest = s.used ~= 0 and tonumber(redis.call('ZRANGE', s.leases, '-1', '-1', 'WITHSCORES')[2])
+s.calm = s.now + 1000000000
 if latest then
 lives = math.max(0, latest - s.now) + s.padding
 redis.call('PEXPIRE', s.leases, lives)
+s.calm = tonumber(redis.call('ZRANGE', s.leases, '0', '0', 'WITHSCORES')[2])
 end
 if s.crowded and redis.call('EXISTS', s.line, s.offers) > 0 then
+s.calm = 0
 lives = math.max(lives, SEMAPHORE_LINE_MS)
 redis.call('PEXPIRE', s.line, SEMAPHORE_LINE_MS)
 redis.call('PEXPIRE', s.offers, SEMAPHORE_LINE_MS)
@@ -4897,6 +5089,8 @@ elseif s.left then
 redis.call('DEL', s.parties)
 end
 if lives > 0 then redis.call('PEXPIRE', s.facts, lives) end
+s.life = s.now + lives
+semaphore_put(s)
 if s.idle then redis.call('PEXPIRE', s.config, lives + s.idle) end
 end
 local clock = ARGV[1]
@@ -4933,7 +5127,7 @@ return reply`,
 
 export const semaphoreRelease: Script = {
   name: 'semaphore_release',
-  sha1: '96622f50aff63fa72401046aba6a33a2f0a80f55',
+  sha1: '1ee8be4c6b8561d2c56837d25e18ad03e3253abb',
   source: `local function once(sent, number, floor, act, keep)
 local newest = redis.call('LINDEX', sent, '-1')
 if newest and struct.unpack('>I7', newest) >= number then
@@ -4955,6 +5149,31 @@ life = math.min(life or keep or 60000, 60000)
 if redis.call('PTTL', sent) < life then redis.call('PEXPIRE', sent, life) end
 return reply
 end
+local function semaphore_read(keys, clock, initial, idle)
+local time = redis.call('TIME')
+local micros = time[1] * 1000000 + time[2]
+local s = {
+micros = micros,
+now = clock == '' and math.floor(micros / 1000) or tonumber(clock),
+padding = clock == '' and 1000 or 5000,
+}
+s.config, s.leases, s.facts, s.line, s.offers, s.parties = unpack(keys, 1, 6)
+s.stored = redis.call('HMGET', s.config, 'permits', 'used', 'last', 'idle', 'calm', 'life')
+s.permits = tonumber(s.stored[1])
+if initial < -1 then
+s.permits = -2 - initial
+elseif not s.permits then
+if initial < 0 then return nil end
+s.permits = initial
+end
+s.used = tonumber(s.stored[2])
+s.last = tonumber(s.stored[3]) or 0
+s.idle = tonumber(s.stored[4])
+s.calm = s.used and tonumber(s.stored[5]) or 0
+s.life = tonumber(s.stored[6]) or 0
+if idle >= 0 then s.idle = idle end
+return s
+end
 local function semaphore_fact(fact)
 local permits, party, number = string.match(fact or '', '^(%d+) (%S+) (%d+)$')
 return tonumber(permits) or 1, party, number
@@ -4968,27 +5187,7 @@ for _, fact in ipairs(facts) do sum = sum + semaphore_fact(fact) end
 end
 return sum
 end
-local function semaphore_open(keys, clock, initial, idle)
-local time = redis.call('TIME')
-local micros = time[1] * 1000000 + time[2]
-local s = {
-micros = micros,
-now = clock == '' and math.floor(micros / 1000) or tonumber(clock),
-padding = clock == '' and 1000 or 5000,
-}
-s.config, s.leases, s.facts, s.line, s.offers, s.parties = unpack(keys, 1, 6)
-s.stored = redis.call('HMGET', s.config, 'permits', 'used', 'last', 'idle')
-s.permits = tonumber(s.stored[1])
-if initial < -1 then
-s.permits = -2 - initial
-elseif not s.permits then
-if initial < 0 then return nil end
-s.permits = initial
-end
-s.used = tonumber(s.stored[2])
-s.last = tonumber(s.stored[3]) or 0
-s.idle = tonumber(s.stored[4])
-if idle >= 0 then s.idle = idle end
+local function semaphore_sweep(s)
 s.crowded = redis.call('EXISTS', s.line, s.offers) > 0
 local lease = tonumber(redis.call('ZRANGE', s.leases, '0', '0', 'WITHSCORES')[2])
 local offer = s.crowded and tonumber(redis.call('ZRANGE', s.offers, '0', '0', 'WITHSCORES')[2])
@@ -5019,6 +5218,10 @@ end
 end
 end
 return s
+end
+local function semaphore_open(keys, clock, initial, idle)
+local s = semaphore_read(keys, clock, initial, idle)
+return s and semaphore_sweep(s)
 end
 local function semaphore_tell(channel, party, text)
 local process, number = string.match(party, '^(.*)/(.*)$')
@@ -5059,27 +5262,30 @@ if not to then return end
 local _, watcher = semaphore_fact(redis.call('HGET', s.facts, redis.call('ZRANGE', s.line, '0', '0')[1] or ''))
 if watcher and watcher ~= to then semaphore_tell(channel, watcher, '!') end
 end
-local SEMAPHORE_LINE_MS = 10000
-local function semaphore_save(s)
+local SEMAPHORE_FIELDS = { 'permits', 'used', 'last', 'idle', 'calm', 'life' }
+local function semaphore_put(s)
 local changed = {}
-local function put(field, value, stored)
-if value and value ~= tonumber(stored) then
+for i, field in ipairs(SEMAPHORE_FIELDS) do
+local value = s[field]
+if value and value ~= tonumber(s.stored[i]) then
 changed[#changed + 1] = field
 changed[#changed + 1] = value
 end
 end
-put('permits', s.permits, s.stored[1])
-put('used', s.used, s.stored[2])
-put('last', s.last, s.stored[3])
-put('idle', s.idle, s.stored[4])
 if #changed > 0 then redis.call('HSET', s.config, unpack(changed)) end
+end
+local SEMAPHORE_LINE_MS = 10000
+local function semaphore_save(s)
 local lives = 0
 local latest = s.used ~= 0 and tonumber(redis.call('ZRANGE', s.leases, '-1', '-1', 'WITHSCORES')[2])
+s.calm = s.now + 1000000000
 if latest then
 lives = math.max(0, latest - s.now) + s.padding
 redis.call('PEXPIRE', s.leases, lives)
+s.calm = tonumber(redis.call('ZRANGE', s.leases, '0', '0', 'WITHSCORES')[2])
 end
 if s.crowded and redis.call('EXISTS', s.line, s.offers) > 0 then
+s.calm = 0
 lives = math.max(lives, SEMAPHORE_LINE_MS)
 redis.call('PEXPIRE', s.line, SEMAPHORE_LINE_MS)
 redis.call('PEXPIRE', s.offers, SEMAPHORE_LINE_MS)
@@ -5088,6 +5294,8 @@ elseif s.left then
 redis.call('DEL', s.parties)
 end
 if lives > 0 then redis.call('PEXPIRE', s.facts, lives) end
+s.life = s.now + lives
+semaphore_put(s)
 if s.idle then redis.call('PEXPIRE', s.config, lives + s.idle) end
 end
 local number = tonumber(ARGV[1])
@@ -5099,8 +5307,19 @@ local channel = ARGV[6]
 local id = ARGV[7]
 local what = ARGV[8]
 local function release()
-local s = semaphore_open(KEYS, clock, initial, idle)
+local s = semaphore_read(KEYS, clock, initial, idle)
 if not s then return { -2 } end
+if s.now < s.calm then
+local permits, _, token = semaphore_fact(redis.call('HGET', s.facts, id))
+if token == what and redis.call('ZREM', s.leases, id) == 1 then
+redis.call('HDEL', s.facts, id)
+s.used = s.used - permits
+semaphore_put(s)
+if s.idle and s.used == 0 then redis.call('PEXPIRE', s.config, s.idle) end
+return { 1 }, true
+end
+end
+semaphore_sweep(s)
 local fact = redis.call('HGET', s.facts, id)
 local permits, party, stamp = semaphore_fact(fact)
 local ended = 0
@@ -5125,8 +5344,33 @@ return once(KEYS[7], number, floor, release, idle >= 0 and idle or nil)`,
 
 export const semaphoreRenew: Script = {
   name: 'semaphore_renew',
-  sha1: '664b502bc44f988c57f17b01e28d764f6982d7d0',
-  source: `local function semaphore_fact(fact)
+  sha1: 'ff76f03ac470336e1075c1e592bf61af9bb01962',
+  source: `local function semaphore_read(keys, clock, initial, idle)
+local time = redis.call('TIME')
+local micros = time[1] * 1000000 + time[2]
+local s = {
+micros = micros,
+now = clock == '' and math.floor(micros / 1000) or tonumber(clock),
+padding = clock == '' and 1000 or 5000,
+}
+s.config, s.leases, s.facts, s.line, s.offers, s.parties = unpack(keys, 1, 6)
+s.stored = redis.call('HMGET', s.config, 'permits', 'used', 'last', 'idle', 'calm', 'life')
+s.permits = tonumber(s.stored[1])
+if initial < -1 then
+s.permits = -2 - initial
+elseif not s.permits then
+if initial < 0 then return nil end
+s.permits = initial
+end
+s.used = tonumber(s.stored[2])
+s.last = tonumber(s.stored[3]) or 0
+s.idle = tonumber(s.stored[4])
+s.calm = s.used and tonumber(s.stored[5]) or 0
+s.life = tonumber(s.stored[6]) or 0
+if idle >= 0 then s.idle = idle end
+return s
+end
+local function semaphore_fact(fact)
 local permits, party, number = string.match(fact or '', '^(%d+) (%S+) (%d+)$')
 return tonumber(permits) or 1, party, number
 end
@@ -5139,27 +5383,7 @@ for _, fact in ipairs(facts) do sum = sum + semaphore_fact(fact) end
 end
 return sum
 end
-local function semaphore_open(keys, clock, initial, idle)
-local time = redis.call('TIME')
-local micros = time[1] * 1000000 + time[2]
-local s = {
-micros = micros,
-now = clock == '' and math.floor(micros / 1000) or tonumber(clock),
-padding = clock == '' and 1000 or 5000,
-}
-s.config, s.leases, s.facts, s.line, s.offers, s.parties = unpack(keys, 1, 6)
-s.stored = redis.call('HMGET', s.config, 'permits', 'used', 'last', 'idle')
-s.permits = tonumber(s.stored[1])
-if initial < -1 then
-s.permits = -2 - initial
-elseif not s.permits then
-if initial < 0 then return nil end
-s.permits = initial
-end
-s.used = tonumber(s.stored[2])
-s.last = tonumber(s.stored[3]) or 0
-s.idle = tonumber(s.stored[4])
-if idle >= 0 then s.idle = idle end
+local function semaphore_sweep(s)
 s.crowded = redis.call('EXISTS', s.line, s.offers) > 0
 local lease = tonumber(redis.call('ZRANGE', s.leases, '0', '0', 'WITHSCORES')[2])
 local offer = s.crowded and tonumber(redis.call('ZRANGE', s.offers, '0', '0', 'WITHSCORES')[2])
@@ -5191,27 +5415,34 @@ end
 end
 return s
 end
-local SEMAPHORE_LINE_MS = 10000
-local function semaphore_save(s)
+local function semaphore_open(keys, clock, initial, idle)
+local s = semaphore_read(keys, clock, initial, idle)
+return s and semaphore_sweep(s)
+end
+local SEMAPHORE_FIELDS = { 'permits', 'used', 'last', 'idle', 'calm', 'life' }
+local function semaphore_put(s)
 local changed = {}
-local function put(field, value, stored)
-if value and value ~= tonumber(stored) then
+for i, field in ipairs(SEMAPHORE_FIELDS) do
+local value = s[field]
+if value and value ~= tonumber(s.stored[i]) then
 changed[#changed + 1] = field
 changed[#changed + 1] = value
 end
 end
-put('permits', s.permits, s.stored[1])
-put('used', s.used, s.stored[2])
-put('last', s.last, s.stored[3])
-put('idle', s.idle, s.stored[4])
 if #changed > 0 then redis.call('HSET', s.config, unpack(changed)) end
+end
+local SEMAPHORE_LINE_MS = 10000
+local function semaphore_save(s)
 local lives = 0
 local latest = s.used ~= 0 and tonumber(redis.call('ZRANGE', s.leases, '-1', '-1', 'WITHSCORES')[2])
+s.calm = s.now + 1000000000
 if latest then
 lives = math.max(0, latest - s.now) + s.padding
 redis.call('PEXPIRE', s.leases, lives)
+s.calm = tonumber(redis.call('ZRANGE', s.leases, '0', '0', 'WITHSCORES')[2])
 end
 if s.crowded and redis.call('EXISTS', s.line, s.offers) > 0 then
+s.calm = 0
 lives = math.max(lives, SEMAPHORE_LINE_MS)
 redis.call('PEXPIRE', s.line, SEMAPHORE_LINE_MS)
 redis.call('PEXPIRE', s.offers, SEMAPHORE_LINE_MS)
@@ -5220,6 +5451,8 @@ elseif s.left then
 redis.call('DEL', s.parties)
 end
 if lives > 0 then redis.call('PEXPIRE', s.facts, lives) end
+s.life = s.now + lives
+semaphore_put(s)
 if s.idle then redis.call('PEXPIRE', s.config, lives + s.idle) end
 end
 local semaphores = tonumber(ARGV[1])
@@ -5251,8 +5484,33 @@ return reply`,
 
 export const semaphoreResume: Script = {
   name: 'semaphore_resume',
-  sha1: '9aa77b3bb49d8d97f98cc9f6ef519fb0d8dff204',
-  source: `local function semaphore_fact(fact)
+  sha1: '3ac1ac60f2683a2a40a30f0b65b582c70ba63a97',
+  source: `local function semaphore_read(keys, clock, initial, idle)
+local time = redis.call('TIME')
+local micros = time[1] * 1000000 + time[2]
+local s = {
+micros = micros,
+now = clock == '' and math.floor(micros / 1000) or tonumber(clock),
+padding = clock == '' and 1000 or 5000,
+}
+s.config, s.leases, s.facts, s.line, s.offers, s.parties = unpack(keys, 1, 6)
+s.stored = redis.call('HMGET', s.config, 'permits', 'used', 'last', 'idle', 'calm', 'life')
+s.permits = tonumber(s.stored[1])
+if initial < -1 then
+s.permits = -2 - initial
+elseif not s.permits then
+if initial < 0 then return nil end
+s.permits = initial
+end
+s.used = tonumber(s.stored[2])
+s.last = tonumber(s.stored[3]) or 0
+s.idle = tonumber(s.stored[4])
+s.calm = s.used and tonumber(s.stored[5]) or 0
+s.life = tonumber(s.stored[6]) or 0
+if idle >= 0 then s.idle = idle end
+return s
+end
+local function semaphore_fact(fact)
 local permits, party, number = string.match(fact or '', '^(%d+) (%S+) (%d+)$')
 return tonumber(permits) or 1, party, number
 end
@@ -5265,27 +5523,7 @@ for _, fact in ipairs(facts) do sum = sum + semaphore_fact(fact) end
 end
 return sum
 end
-local function semaphore_open(keys, clock, initial, idle)
-local time = redis.call('TIME')
-local micros = time[1] * 1000000 + time[2]
-local s = {
-micros = micros,
-now = clock == '' and math.floor(micros / 1000) or tonumber(clock),
-padding = clock == '' and 1000 or 5000,
-}
-s.config, s.leases, s.facts, s.line, s.offers, s.parties = unpack(keys, 1, 6)
-s.stored = redis.call('HMGET', s.config, 'permits', 'used', 'last', 'idle')
-s.permits = tonumber(s.stored[1])
-if initial < -1 then
-s.permits = -2 - initial
-elseif not s.permits then
-if initial < 0 then return nil end
-s.permits = initial
-end
-s.used = tonumber(s.stored[2])
-s.last = tonumber(s.stored[3]) or 0
-s.idle = tonumber(s.stored[4])
-if idle >= 0 then s.idle = idle end
+local function semaphore_sweep(s)
 s.crowded = redis.call('EXISTS', s.line, s.offers) > 0
 local lease = tonumber(redis.call('ZRANGE', s.leases, '0', '0', 'WITHSCORES')[2])
 local offer = s.crowded and tonumber(redis.call('ZRANGE', s.offers, '0', '0', 'WITHSCORES')[2])
@@ -5316,6 +5554,10 @@ end
 end
 end
 return s
+end
+local function semaphore_open(keys, clock, initial, idle)
+local s = semaphore_read(keys, clock, initial, idle)
+return s and semaphore_sweep(s)
 end
 local function semaphore_number(s)
 s.last = math.max(s.last + 1, s.micros)
@@ -5360,27 +5602,30 @@ if not to then return end
 local _, watcher = semaphore_fact(redis.call('HGET', s.facts, redis.call('ZRANGE', s.line, '0', '0')[1] or ''))
 if watcher and watcher ~= to then semaphore_tell(channel, watcher, '!') end
 end
-local SEMAPHORE_LINE_MS = 10000
-local function semaphore_save(s)
+local SEMAPHORE_FIELDS = { 'permits', 'used', 'last', 'idle', 'calm', 'life' }
+local function semaphore_put(s)
 local changed = {}
-local function put(field, value, stored)
-if value and value ~= tonumber(stored) then
+for i, field in ipairs(SEMAPHORE_FIELDS) do
+local value = s[field]
+if value and value ~= tonumber(s.stored[i]) then
 changed[#changed + 1] = field
 changed[#changed + 1] = value
 end
 end
-put('permits', s.permits, s.stored[1])
-put('used', s.used, s.stored[2])
-put('last', s.last, s.stored[3])
-put('idle', s.idle, s.stored[4])
 if #changed > 0 then redis.call('HSET', s.config, unpack(changed)) end
+end
+local SEMAPHORE_LINE_MS = 10000
+local function semaphore_save(s)
 local lives = 0
 local latest = s.used ~= 0 and tonumber(redis.call('ZRANGE', s.leases, '-1', '-1', 'WITHSCORES')[2])
+s.calm = s.now + 1000000000
 if latest then
 lives = math.max(0, latest - s.now) + s.padding
 redis.call('PEXPIRE', s.leases, lives)
+s.calm = tonumber(redis.call('ZRANGE', s.leases, '0', '0', 'WITHSCORES')[2])
 end
 if s.crowded and redis.call('EXISTS', s.line, s.offers) > 0 then
+s.calm = 0
 lives = math.max(lives, SEMAPHORE_LINE_MS)
 redis.call('PEXPIRE', s.line, SEMAPHORE_LINE_MS)
 redis.call('PEXPIRE', s.offers, SEMAPHORE_LINE_MS)
@@ -5389,6 +5634,8 @@ elseif s.left then
 redis.call('DEL', s.parties)
 end
 if lives > 0 then redis.call('PEXPIRE', s.facts, lives) end
+s.life = s.now + lives
+semaphore_put(s)
 if s.idle then redis.call('PEXPIRE', s.config, lives + s.idle) end
 end
 local clock = ARGV[1]
@@ -5416,7 +5663,7 @@ return reply`,
 
 export const semaphoreSet: Script = {
   name: 'semaphore_set',
-  sha1: '1b5c3c1fa961fc385848704c8a893a168e5ba264',
+  sha1: '1bb027648e5a618f89237578afcc83e7123c367a',
   source: `local function once(sent, number, floor, act, keep)
 local newest = redis.call('LINDEX', sent, '-1')
 if newest and struct.unpack('>I7', newest) >= number then
@@ -5438,6 +5685,31 @@ life = math.min(life or keep or 60000, 60000)
 if redis.call('PTTL', sent) < life then redis.call('PEXPIRE', sent, life) end
 return reply
 end
+local function semaphore_read(keys, clock, initial, idle)
+local time = redis.call('TIME')
+local micros = time[1] * 1000000 + time[2]
+local s = {
+micros = micros,
+now = clock == '' and math.floor(micros / 1000) or tonumber(clock),
+padding = clock == '' and 1000 or 5000,
+}
+s.config, s.leases, s.facts, s.line, s.offers, s.parties = unpack(keys, 1, 6)
+s.stored = redis.call('HMGET', s.config, 'permits', 'used', 'last', 'idle', 'calm', 'life')
+s.permits = tonumber(s.stored[1])
+if initial < -1 then
+s.permits = -2 - initial
+elseif not s.permits then
+if initial < 0 then return nil end
+s.permits = initial
+end
+s.used = tonumber(s.stored[2])
+s.last = tonumber(s.stored[3]) or 0
+s.idle = tonumber(s.stored[4])
+s.calm = s.used and tonumber(s.stored[5]) or 0
+s.life = tonumber(s.stored[6]) or 0
+if idle >= 0 then s.idle = idle end
+return s
+end
 local function semaphore_fact(fact)
 local permits, party, number = string.match(fact or '', '^(%d+) (%S+) (%d+)$')
 return tonumber(permits) or 1, party, number
@@ -5451,27 +5723,7 @@ for _, fact in ipairs(facts) do sum = sum + semaphore_fact(fact) end
 end
 return sum
 end
-local function semaphore_open(keys, clock, initial, idle)
-local time = redis.call('TIME')
-local micros = time[1] * 1000000 + time[2]
-local s = {
-micros = micros,
-now = clock == '' and math.floor(micros / 1000) or tonumber(clock),
-padding = clock == '' and 1000 or 5000,
-}
-s.config, s.leases, s.facts, s.line, s.offers, s.parties = unpack(keys, 1, 6)
-s.stored = redis.call('HMGET', s.config, 'permits', 'used', 'last', 'idle')
-s.permits = tonumber(s.stored[1])
-if initial < -1 then
-s.permits = -2 - initial
-elseif not s.permits then
-if initial < 0 then return nil end
-s.permits = initial
-end
-s.used = tonumber(s.stored[2])
-s.last = tonumber(s.stored[3]) or 0
-s.idle = tonumber(s.stored[4])
-if idle >= 0 then s.idle = idle end
+local function semaphore_sweep(s)
 s.crowded = redis.call('EXISTS', s.line, s.offers) > 0
 local lease = tonumber(redis.call('ZRANGE', s.leases, '0', '0', 'WITHSCORES')[2])
 local offer = s.crowded and tonumber(redis.call('ZRANGE', s.offers, '0', '0', 'WITHSCORES')[2])
@@ -5502,6 +5754,10 @@ end
 end
 end
 return s
+end
+local function semaphore_open(keys, clock, initial, idle)
+local s = semaphore_read(keys, clock, initial, idle)
+return s and semaphore_sweep(s)
 end
 local function semaphore_tell(channel, party, text)
 local process, number = string.match(party, '^(.*)/(.*)$')
@@ -5542,27 +5798,30 @@ if not to then return end
 local _, watcher = semaphore_fact(redis.call('HGET', s.facts, redis.call('ZRANGE', s.line, '0', '0')[1] or ''))
 if watcher and watcher ~= to then semaphore_tell(channel, watcher, '!') end
 end
-local SEMAPHORE_LINE_MS = 10000
-local function semaphore_save(s)
+local SEMAPHORE_FIELDS = { 'permits', 'used', 'last', 'idle', 'calm', 'life' }
+local function semaphore_put(s)
 local changed = {}
-local function put(field, value, stored)
-if value and value ~= tonumber(stored) then
+for i, field in ipairs(SEMAPHORE_FIELDS) do
+local value = s[field]
+if value and value ~= tonumber(s.stored[i]) then
 changed[#changed + 1] = field
 changed[#changed + 1] = value
 end
 end
-put('permits', s.permits, s.stored[1])
-put('used', s.used, s.stored[2])
-put('last', s.last, s.stored[3])
-put('idle', s.idle, s.stored[4])
 if #changed > 0 then redis.call('HSET', s.config, unpack(changed)) end
+end
+local SEMAPHORE_LINE_MS = 10000
+local function semaphore_save(s)
 local lives = 0
 local latest = s.used ~= 0 and tonumber(redis.call('ZRANGE', s.leases, '-1', '-1', 'WITHSCORES')[2])
+s.calm = s.now + 1000000000
 if latest then
 lives = math.max(0, latest - s.now) + s.padding
 redis.call('PEXPIRE', s.leases, lives)
+s.calm = tonumber(redis.call('ZRANGE', s.leases, '0', '0', 'WITHSCORES')[2])
 end
 if s.crowded and redis.call('EXISTS', s.line, s.offers) > 0 then
+s.calm = 0
 lives = math.max(lives, SEMAPHORE_LINE_MS)
 redis.call('PEXPIRE', s.line, SEMAPHORE_LINE_MS)
 redis.call('PEXPIRE', s.offers, SEMAPHORE_LINE_MS)
@@ -5571,6 +5830,8 @@ elseif s.left then
 redis.call('DEL', s.parties)
 end
 if lives > 0 then redis.call('PEXPIRE', s.facts, lives) end
+s.life = s.now + lives
+semaphore_put(s)
 if s.idle then redis.call('PEXPIRE', s.config, lives + s.idle) end
 end
 local number = tonumber(ARGV[1])
@@ -5602,8 +5863,33 @@ return once(KEYS[7], number, floor, set, idle >= 0 and idle or nil)`,
 
 export const semaphoreTick: Script = {
   name: 'semaphore_tick',
-  sha1: '5bfdf1638165b61a553414b31e1f414eed79d6e0',
-  source: `local function semaphore_fact(fact)
+  sha1: 'd5a58aaf6edb5fcdf9980ce626ee605806103e35',
+  source: `local function semaphore_read(keys, clock, initial, idle)
+local time = redis.call('TIME')
+local micros = time[1] * 1000000 + time[2]
+local s = {
+micros = micros,
+now = clock == '' and math.floor(micros / 1000) or tonumber(clock),
+padding = clock == '' and 1000 or 5000,
+}
+s.config, s.leases, s.facts, s.line, s.offers, s.parties = unpack(keys, 1, 6)
+s.stored = redis.call('HMGET', s.config, 'permits', 'used', 'last', 'idle', 'calm', 'life')
+s.permits = tonumber(s.stored[1])
+if initial < -1 then
+s.permits = -2 - initial
+elseif not s.permits then
+if initial < 0 then return nil end
+s.permits = initial
+end
+s.used = tonumber(s.stored[2])
+s.last = tonumber(s.stored[3]) or 0
+s.idle = tonumber(s.stored[4])
+s.calm = s.used and tonumber(s.stored[5]) or 0
+s.life = tonumber(s.stored[6]) or 0
+if idle >= 0 then s.idle = idle end
+return s
+end
+local function semaphore_fact(fact)
 local permits, party, number = string.match(fact or '', '^(%d+) (%S+) (%d+)$')
 return tonumber(permits) or 1, party, number
 end
@@ -5616,27 +5902,7 @@ for _, fact in ipairs(facts) do sum = sum + semaphore_fact(fact) end
 end
 return sum
 end
-local function semaphore_open(keys, clock, initial, idle)
-local time = redis.call('TIME')
-local micros = time[1] * 1000000 + time[2]
-local s = {
-micros = micros,
-now = clock == '' and math.floor(micros / 1000) or tonumber(clock),
-padding = clock == '' and 1000 or 5000,
-}
-s.config, s.leases, s.facts, s.line, s.offers, s.parties = unpack(keys, 1, 6)
-s.stored = redis.call('HMGET', s.config, 'permits', 'used', 'last', 'idle')
-s.permits = tonumber(s.stored[1])
-if initial < -1 then
-s.permits = -2 - initial
-elseif not s.permits then
-if initial < 0 then return nil end
-s.permits = initial
-end
-s.used = tonumber(s.stored[2])
-s.last = tonumber(s.stored[3]) or 0
-s.idle = tonumber(s.stored[4])
-if idle >= 0 then s.idle = idle end
+local function semaphore_sweep(s)
 s.crowded = redis.call('EXISTS', s.line, s.offers) > 0
 local lease = tonumber(redis.call('ZRANGE', s.leases, '0', '0', 'WITHSCORES')[2])
 local offer = s.crowded and tonumber(redis.call('ZRANGE', s.offers, '0', '0', 'WITHSCORES')[2])
@@ -5667,6 +5933,10 @@ end
 end
 end
 return s
+end
+local function semaphore_open(keys, clock, initial, idle)
+local s = semaphore_read(keys, clock, initial, idle)
+return s and semaphore_sweep(s)
 end
 local function semaphore_alive(s, party)
 local waiting = redis.call('ZCARD', s.parties)
@@ -5713,27 +5983,30 @@ if not to then return end
 local _, watcher = semaphore_fact(redis.call('HGET', s.facts, redis.call('ZRANGE', s.line, '0', '0')[1] or ''))
 if watcher and watcher ~= to then semaphore_tell(channel, watcher, '!') end
 end
-local SEMAPHORE_LINE_MS = 10000
-local function semaphore_save(s)
+local SEMAPHORE_FIELDS = { 'permits', 'used', 'last', 'idle', 'calm', 'life' }
+local function semaphore_put(s)
 local changed = {}
-local function put(field, value, stored)
-if value and value ~= tonumber(stored) then
+for i, field in ipairs(SEMAPHORE_FIELDS) do
+local value = s[field]
+if value and value ~= tonumber(s.stored[i]) then
 changed[#changed + 1] = field
 changed[#changed + 1] = value
 end
 end
-put('permits', s.permits, s.stored[1])
-put('used', s.used, s.stored[2])
-put('last', s.last, s.stored[3])
-put('idle', s.idle, s.stored[4])
 if #changed > 0 then redis.call('HSET', s.config, unpack(changed)) end
+end
+local SEMAPHORE_LINE_MS = 10000
+local function semaphore_save(s)
 local lives = 0
 local latest = s.used ~= 0 and tonumber(redis.call('ZRANGE', s.leases, '-1', '-1', 'WITHSCORES')[2])
+s.calm = s.now + 1000000000
 if latest then
 lives = math.max(0, latest - s.now) + s.padding
 redis.call('PEXPIRE', s.leases, lives)
+s.calm = tonumber(redis.call('ZRANGE', s.leases, '0', '0', 'WITHSCORES')[2])
 end
 if s.crowded and redis.call('EXISTS', s.line, s.offers) > 0 then
+s.calm = 0
 lives = math.max(lives, SEMAPHORE_LINE_MS)
 redis.call('PEXPIRE', s.line, SEMAPHORE_LINE_MS)
 redis.call('PEXPIRE', s.offers, SEMAPHORE_LINE_MS)
@@ -5742,6 +6015,8 @@ elseif s.left then
 redis.call('DEL', s.parties)
 end
 if lives > 0 then redis.call('PEXPIRE', s.facts, lives) end
+s.life = s.now + lives
+semaphore_put(s)
 if s.idle then redis.call('PEXPIRE', s.config, lives + s.idle) end
 end
 local function semaphore_next(s)

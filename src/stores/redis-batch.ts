@@ -1,5 +1,7 @@
 import type { Verdict } from '../decision.js'
 import type { Limit } from '../limit.js'
+import type { Script } from '../redis/script.js'
+import { consume, consumeRow } from '../redis/scripts.js'
 import type { Charge } from '../store.js'
 import type { ChargeKeys } from './redis-charge-keys.js'
 import { limitArguments } from './redis-wire.js'
@@ -46,6 +48,10 @@ export class Batch {
     if (cost !== (this.#costs[0] ?? cost)) this.#oneCost = false
     this.#costs.push(cost)
     this.askers.push(asker)
+  }
+
+  get script(): Script {
+    return this.limits.length === 1 && this.limits[0].algorithm !== 'sliding-window' ? consumeRow : consume
   }
 
   get keys(): readonly string[] {

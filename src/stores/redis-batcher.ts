@@ -3,7 +3,6 @@ import type { Verdict } from '../decision.js'
 import { StoreError, shown } from '../errors.js'
 import type { ClientPort } from '../redis/client.js'
 import { runScript } from '../redis/run-script.js'
-import { consume } from '../redis/scripts.js'
 import { ServerClock } from '../redis/server-clock.js'
 import type { Charge } from '../store.js'
 import { Batch } from './redis-batch.js'
@@ -102,7 +101,7 @@ export class Batcher {
     const validUntil = now === '' ? this.#serverClock.in(STALE_AFTER_MS) : undefined
     const args = [now, validUntil === undefined ? '' : String(validUntil), this.spending, ...batch.arguments]
     const sentAt = performance.now()
-    runScript(this.port, consume, batch.keys, args).then(
+    runScript(this.port, batch.script, batch.keys, args).then(
       reply => {
         // What stands between us and the server may answer anything.
         const numbers = Array.isArray(reply) ? (reply as readonly unknown[]) : []

@@ -1,0 +1,118 @@
+--[[
+  Decides a batch under one limit whose state is a row: what consume does in general, without the detours that several limits and
+  logs need. Most traffic comes this way, and an instruction here is paid for by every request: hence no function that is not
+  needed, and no array that can be spared.
+
+  KEYS     the block list of the limit (ZSET member → blocked until, ms); then the key of each request
+  ARGV[1]  now, ms; '' for the server's clock
+  ARGV[2]  until when this may be carried out, ms; '' for whenever it comes
+  ARGV[3]  1 to spend, 0 only to look
+  ARGV[4]  1, then the limit: algorithm, quota, window in ms, burst
+  ARGV[9…] the cost of each request, or one for all
+
+  Returns what consume returns.
+]]
+-- @include now_ms
+-- @include row_measures
+local call, pack, read = redis.call, struct.pack, struct.unpack
+local clock = ARGV[1]
+local now = now_ms(clock)
+local valid_until = tonumber(ARGV[2])
+local spending = ARGV[3] == '1'
+if valid_until and now > valid_until then return { now } end
+local limit = { algorithm = ARGV[5], quota = tonumber(ARGV[6]), window = tonumber(ARGV[7]), burst = tonumber(ARGV[8]) }
+local one_cost = #ARGV == 9 and tonumber(ARGV[9])
+local measure = row_measures[limit.algorithm]
+local shaped = limit.algorithm == 'leaky-bucket'
+local count = #KEYS
+local some_blocked = call('EXISTS', KEYS[1]) > 0
+
+-- MGET answers nil for a key of another type as for none at all.
+local values = call('MGET', unpack(KEYS, 2))
+local missing
+for i = 2, count do
+  if not values[i - 1] then
+    missing = missing or {}
+    missing[#missing + 1] = KEYS[i]
+  end
+end
+local strange = missing and call('EXISTS', unpack(missing)) > 0
+
+-- A key may go a little after its state is as if never used: no decision depends on expiry. A given clock may stand still while the
+-- server's does not. In steps of four seconds, so that keys share texts: making one costs more than the command.
+local server_now, padding = now, 1000
+if clock ~= '' then server_now, padding = now_ms(''), 5000 end
+local texts = {}
+
+-- What is to be written: key and row in turn, and the moments at which the keys may go. Some keys stand in the batch twice.
+local writes, written, place, expire_at = {}, 0, {}, {}
+local out, size = { now }, 1
+for i = 2, count do
+  local key = KEYS[i]
+  local value = place[key] and writes[place[key]] or values[i - 1]
+  local failure, at
+  local x, y = 0, 0
+  if value then
+    if #value == 24 then at, x, y = read('<ddd', value) end
+    -- Whole ms since the epoch and what is not below zero: hardly any other text of this length reads as that.
+    if not at or at % 1 ~= 0 or at > 9007199254740992 or at < -9007199254740992 or not (x >= 0 and y >= 0) then
+      failure = 'WRONGTYPE the key holds a value that is not a limit\'s'
+    end
+  elseif strange then
+    local kind = call('TYPE', key).ok
+    if kind ~= 'none' then failure = 'WRONGTYPE the key holds a ' .. kind end
+  end
+  if failure then
+    size = size + 1
+    out[size] = failure
+  else
+    local cost = one_cost or tonumber(ARGV[7 + i])
+    local retry, remaining, reset, delay, next_at, next_x, next_y = measure(limit, now, cost, at, x, y)
+    local until_at = some_blocked and tonumber(call('ZSCORE', KEYS[1], key) or 0) or 0
+    local blocked = until_at > now
+    if blocked and retry == 0 then
+      -- Nothing is spent: as it stands.
+      local _
+      _, remaining, reset, _, next_at, next_x, next_y = measure(limit, now, 0, at, x, y)
+    end
+    if spending and next_at and (next_x ~= x or next_at ~= at or next_y ~= y) then
+      local row = place[key]
+      if not row then
+        written = written + 1
+        row = 2 * written
+        place[key] = row
+        writes[row - 1] = key
+      end
+      writes[row] = pack('<ddd', next_at, next_x, next_y)
+      local moment = math.ceil((server_now + reset + padding) / 4000)
+      local text = texts[moment]
+      if not text then
+        text = string.format('%.0f', moment * 4000)
+        texts[moment] = text
+      end
+      expire_at[row / 2] = text
+    end
+    if retry == 0 and not blocked then
+      out[size + 1] = remaining
+      out[size + 2] = reset
+      size = size + 2
+      if shaped then
+        size = size + 1
+        out[size] = delay
+      end
+    else
+      if blocked and retry >= 0 then retry = -2 - math.max(retry, until_at - now) end
+      out[size + 1] = -1 - remaining
+      out[size + 2] = reset
+      out[size + 3] = retry
+      size = size + 3
+    end
+  end
+end
+
+-- One MSET and a PEXPIREAT each cost less than as many SET with a lifetime.
+if written > 0 then
+  call('MSET', unpack(writes))
+  for i = 1, written do call('PEXPIREAT', writes[2 * i - 1], expire_at[i]) end
+end
+return out
