@@ -29,8 +29,19 @@ local id = ARGV[7]
 local what = ARGV[8]
 
 local function release()
-  local s = semaphore_open(KEYS, clock, initial, idle)
+  local s = semaphore_read(KEYS, clock, initial, idle)
   if not s then return { -2 } end
+  if s.now < s.calm then
+    local permits, _, token = semaphore_fact(redis.call('HGET', s.facts, id))
+    if token == what and redis.call('ZREM', s.leases, id) == 1 then
+      redis.call('HDEL', s.facts, id)
+      s.used = s.used - permits
+      semaphore_put(s)
+      if s.idle and s.used == 0 then redis.call('PEXPIRE', s.config, s.idle) end
+      return { 1 }, true
+    end
+  end
+  semaphore_sweep(s)
   local fact = redis.call('HGET', s.facts, id)
   local permits, party, stamp = semaphore_fact(fact)
   local ended = 0

@@ -48,7 +48,9 @@ export interface Keeper {
 
 export class HeldLease implements Lease {
   readonly #keeper: Keeper
-  readonly #controller = new AbortController()
+  /** Made when it is first asked for: most leases are never lost, and few are watched. */
+  #controller: AbortController | undefined
+  #lost: LeaseLostError | undefined
   #state: 'held' | 'lost' | 'releasing' | 'released' = 'held'
   #expiresAt: number
   /** Of `performance.now()`, no later than the deadline that the server has. */
@@ -86,7 +88,15 @@ export class HeldLease implements Lease {
   }
 
   get signal(): AbortSignal {
+    if (this.#controller === undefined) {
+      this.#controller = new AbortController()
+      if (this.#lost) this.#controller.abort(this.#lost)
+    }
     return this.#controller.signal
+  }
+
+  get lost(): boolean {
+    return this.#state === 'lost'
   }
 
   /** Until its deadline, by the clock that judges it. */
@@ -139,7 +149,8 @@ export class HeldLease implements Lease {
     if (this.#state !== 'held') return
     this.#state = 'lost'
     this.#end()
-    this.#controller.abort(new LeaseLostError(`${this.home.subject}: the lease was lost: ${why}`))
+    this.#lost = new LeaseLostError(`${this.home.subject}: the lease was lost: ${why}`)
+    this.#controller?.abort(this.#lost)
   }
 
   #end(): void {

@@ -39,8 +39,8 @@ export class Renewals implements Keeper {
   }
 
   remove(lease: HeldLease): void {
+    // The alarm stays: who takes one lease after the other would set it each time, and it keeps nothing alive.
     this.#leases.delete(lease)
-    if (this.#leases.size === 0) this.#setAlarm(Number.POSITIVE_INFINITY)
   }
 
   /** Extends one now. Rejects with `StoreError`. */
@@ -112,7 +112,7 @@ export class Renewals implements Keeper {
         if (ms > 0) lease.extended(deadlines[i], askedAt, ms)
       }
       // Lost by our reckoning while the answer was on its way: then nobody holds it, and it need not last.
-      else if (ms > 0 && lease.signal.aborted) lease.home.release(lease.id, lease.token).catch(() => {})
+      else if (ms > 0 && lease.lost) lease.home.release(lease.id, lease.token).catch(() => {})
     })
   }
 

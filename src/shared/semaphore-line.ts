@@ -1,4 +1,4 @@
-import { randomBytes } from 'node:crypto'
+import { randomFillSync } from 'node:crypto'
 import { type SpillwayError, StoreError } from '../errors.js'
 import { Alarm } from '../waiting/alarm.js'
 import { type Patience, Wait } from '../waiting/wait.js'
@@ -49,7 +49,7 @@ export class SemaphoreLine {
    */
   async take(permits: number, leaseMs: number, patience: Patience): Promise<(Grant & { readonly id: string }) | null> {
     patience.signal?.throwIfAborted()
-    const id = randomBytes(16).toString('base64url')
+    const id = newId()
     const waits = patience.timeoutMs > 0
     const wait = new Wait<Grant | null>(
       waits ? patience : { ...patience, timeoutMs: Number.POSITIVE_INFINITY },
@@ -202,4 +202,18 @@ export class SemaphoreLine {
   async #giveBack(id: string, what: 'wait' | 'any'): Promise<void> {
     await this.#commands.release(id, what).catch(() => {})
   }
+}
+
+const ID_BYTES = 16
+const pool = Buffer.alloc(256 * ID_BYTES)
+let used = pool.length
+
+/** 128 random bits. They are drawn for many at a time: asking the system costs more than all else that is done for one. */
+function newId(): string {
+  if (used === pool.length) {
+    randomFillSync(pool)
+    used = 0
+  }
+  used += ID_BYTES
+  return pool.toString('base64url', used - ID_BYTES, used)
 }

@@ -1,0 +1,14 @@
+--[[ Writes what has changed of the configuration and the counts of a semaphore. ]]
+local SEMAPHORE_FIELDS = { 'permits', 'used', 'last', 'idle', 'calm', 'life' }
+
+local function semaphore_put(s)
+  local changed = {}
+  for i, field in ipairs(SEMAPHORE_FIELDS) do
+    local value = s[field]
+    if value and value ~= tonumber(s.stored[i]) then
+      changed[#changed + 1] = field
+      changed[#changed + 1] = value
+    end
+  end
+  if #changed > 0 then redis.call('HSET', s.config, unpack(changed)) end
+end
