@@ -39,8 +39,11 @@ return once(KEYS[#KEYS], number, floor, function()
   if not parties then return strangers end
   -- What counted apart will count together, or the other way round: who waits asks again.
   local moved = before and before.fleeting ~= (mode_given == 'per-client')
-  local epoch = before and before.epoch or 0
-  if moved or not before then epoch = math.max(now, epoch + 1) end
+  local epoch = before and before.epoch
+  if moved or not before then
+    local time = redis.call('TIME')
+    epoch = time[1] * 1000000 + time[2]
+  end
   redis.call('DEL', KEYS[1])
   redis.call('HSET', KEYS[1], 'rate', rate_given, 'interval', interval_given, 'mode', mode_given, 'epoch', whole(epoch))
   if keep_alive_given ~= '-1' then redis.call('HSET', KEYS[1], 'keepAlive', keep_alive_given) end

@@ -56,8 +56,6 @@ interface Place extends Walker {
   early: { readonly waitMs: number; readonly at: number } | undefined
   /** Its turn is known. */
   walking: boolean
-  /** Its turn has come, and it has left the procession to ask. */
-  arrived: boolean
 }
 
 /**
@@ -68,6 +66,8 @@ export class RateLine {
   readonly #news: TurnNews
   readonly #places = new Map<string, Place>()
   readonly #procession = new Procession()
+  /** Those whose turn has come, if what was heard is still true: in their order, until the server has been asked. */
+  readonly #doubtful = new Set<Place>()
   readonly #check = new Alarm(() => {
     this.#checks = false
     this.#look()
@@ -112,7 +112,6 @@ export class RateLine {
       version: 0,
       early: undefined,
       walking: false,
-      arrived: false,
       turnAt: Number.POSITIVE_INFINITY,
       arrive: () => this.#arrive(place),
     }
@@ -155,7 +154,6 @@ export class RateLine {
       else {
         place.epoch = epoch
         place.walking = true
-        place.arrived = false
         place.turnAt = performance.now() + waitMs
         // From here on only the procession, news or the signal end it: a turn that was promised in time is not lost to a late timer.
         wait.resolveAt(Number.POSITIVE_INFINITY, undefined)
@@ -188,8 +186,7 @@ export class RateLine {
     if (wait.over || !place.walking || word === PASSED) return
     if (word >= 0) {
       if (waitMs <= wait.leftMs + NEWS_AGE_MS) {
-        if (place.arrived) {
-          place.arrived = false
+        if (this.#doubtful.delete(place)) {
           place.turnAt = performance.now() + waitMs
           this.#procession.rejoin(place)
         } else this.#procession.move(place, waitMs)
@@ -202,6 +199,7 @@ export class RateLine {
       return
     }
     this.#procession.leave(place)
+    this.#doubtful.delete(place)
     place.walking = false
     place.early = undefined
     if (word === AGAIN) {
@@ -212,22 +210,36 @@ export class RateLine {
     this.#leave(place)
   }
 
-  /** Its turn has come, as far as is known here: where news may have been missed, the server is asked. */
-  async #arrive(place: Place): Promise<void> {
-    if (!this.#hearsAll) {
-      const { version } = place
-      place.arrived = true
+  /** Its turn has come, as far as is known here: where news may have been missed, the server is asked, and nobody overtakes. */
+  #arrive(place: Place): void {
+    if (this.#hearsAll && this.#doubtful.size === 0) {
+      this.#grant(place)
+      return
+    }
+    this.#doubtful.add(place)
+    if (this.#doubtful.size === 1) void this.#ask()
+  }
+
+  async #ask(): Promise<void> {
+    while (this.#doubtful.size > 0) {
+      const places = [...this.#doubtful]
+      const versions = places.map(({ version }) => version)
       // What was promised stands while nobody can be asked.
-      const word = await this.questions.look([place.id]).then(
-        standing => wordFor(place, standing, 0),
-        () => PASSED,
-      )
-      if (place.wait.over || place.version !== version) return
-      if (word !== PASSED && word !== 0) {
-        this.#moved(place, word)
-        return
+      const words = this.#hearsAll
+        ? places.map(() => PASSED)
+        : await this.questions.look(places.map(({ id }) => id)).then(
+            standing => places.map((place, i) => wordFor(place, standing, i)),
+            () => places.map(() => PASSED),
+          )
+      for (const [i, place] of places.entries()) {
+        if (place.version !== versions[i] || place.wait.over) continue
+        if (words[i] === PASSED || words[i] === 0) this.#grant(place)
+        else this.#moved(place, words[i])
       }
     }
+  }
+
+  #grant(place: Place): void {
     place.wait.resolve()
     this.#leave(place)
   }
@@ -277,9 +289,10 @@ export class RateLine {
     return this.questions.cancel(id, permits).catch(() => {})
   }
 
-  #leave({ id }: Place): void {
-    this.#places.delete(id)
-    this.#news.close(id)
+  #leave(place: Place): void {
+    this.#places.delete(place.id)
+    this.#doubtful.delete(place)
+    this.#news.close(place.id)
     if (this.#places.size > 0) return
     this.#check.clear()
     this.#checks = false
