@@ -11,8 +11,8 @@ const DECISION = placeOf(NAME)
 /** The prototypes of requests that have the property `rateLimit` from us, as their own or from further up. */
 const EXTENDED = new WeakSet<object>()
 
-/** Leaves a decision on a request, as `req.rateLimit`. */
-export function leaveDecision(req: Request, res: Response, decision: Decision): void {
+/** Leaves a decision on a request, as `req.rateLimit`; or what the drop-in for express-rate-limit leaves there in its place. */
+export function leaveDecision(req: Request, res: Response, decision: object): void {
   if (isExtended(req) && res.locals) (res.locals as Locals)[DECISION] = decision
   else leaveOnRequest(req, NAME, decision)
 }

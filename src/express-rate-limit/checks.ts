@@ -1,5 +1,6 @@
 import { isIP } from 'node:net'
 import type { Request } from 'express'
+import type { CheckName } from './check-name.js'
 import type { Options, Store, ValueDeterminingMiddleware } from './options.js'
 import { ChangeWarning, ValidationError } from './validation-error.js'
 
@@ -223,4 +224,4 @@ export const checks = {
       `Invalid windowMs value: ${windowMs}${type}, must be a number between 1 and ${LONGEST_MS} when using the default MemoryStore`,
     )
   },
-}
+} satisfies Record<CheckName, (...args: never[]) => void>

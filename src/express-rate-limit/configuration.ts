@@ -93,8 +93,14 @@ function identifierOf(request: Request, { requestPropertyName, windowMs }: Confi
   return nameOf(limit, windowMs)
 }
 
+let named = { limit: Number.NaN, windowMs: 0, name: '' }
+
+/** Mostly the same as for the request before. */
 export function nameOf(limit: number, windowMs: number): string {
-  return `${limit}-in-${windowName(windowMs)}`
+  if (named.limit !== limit || named.windowMs !== windowMs) {
+    named = { limit, windowMs, name: `${limit}-in-${windowName(windowMs)}` }
+  }
+  return named.name
 }
 
 function windowName(windowMs: number): string {
@@ -110,11 +116,12 @@ function windowName(windowMs: number): string {
 
 function addressKeyOf(request: Request, response: Response, config: Configuration): string | Promise<string> {
   const { validations, ipv6Subnet } = config
-  validations.ip(request.ip)
+  // Asking Express takes as long as counting.
+  const ip = request.ip as string
+  validations.ip(ip)
   validations.trustProxy(request)
   validations.xForwardedForHeader(request)
   validations.forwardedHeader(request)
-  const ip = request.ip as string
   if (typeof ipv6Subnet !== 'function') return ipKeyGenerator(ip, ipv6Subnet)
   if (!isIPv6(ip)) return ipKeyGenerator(ip)
   return Promise.resolve(ipv6Subnet(request, response)).then(subnet => {

@@ -1,3 +1,4 @@
+export type { EnabledValidations } from './check-name.js'
 export type { Client, ClientRateLimitInfo, IncrementCallback, IncrementResponse, LegacyStore } from './client-info.js'
 export type { SendCommand, SendCommandCluster } from './command-client.js'
 export { ipKeyGenerator } from './ip-key.js'
@@ -18,7 +19,7 @@ export type {
   ValueDeterminingMiddleware,
 } from './options.js'
 export { RedisStore, type RedisStoreOptions } from './redis-store.js'
-export type { EnabledValidations, Validations } from './validation.js'
+export type { Validations } from './validation.js'
 
 export const SECOND = 1000
 export const MINUTE = 60 * SECOND

@@ -1,5 +1,5 @@
 import type { NextFunction, Request, Response } from 'express'
-import { leaveOnRequest } from '../adapters/express-request.js'
+import { leaveDecision, leaveOnRequest } from '../adapters/express-request.js'
 import { after, type Eventual, isPromise } from '../http/eventual.js'
 import { stays } from '../http/exchange.js'
 import { type Configuration, configurationOf, nameOf, optionsOf, skipNone } from './configuration.js'
@@ -91,12 +91,21 @@ class Limiter {
   }
 
   #count(outcome: Outcome | undefined, request: Request, response: Response, next: NextFunction): Eventual<void> {
-    return after(this.config.keyGenerator(request, response), key =>
-      after(this.#ask(key, request, response), count => {
-        if (count === FAILED) next()
-        else return this.#limit(key, count, outcome, request, response, next)
-      }),
-    )
+    const key = this.config.keyGenerator(request, response)
+    if (isPromise(key)) return key.then(key => this.#countKey(key, outcome, request, response, next))
+    return this.#countKey(key, outcome, request, response, next)
+  }
+
+  #countKey(
+    key: string,
+    outcome: Outcome | undefined,
+    request: Request,
+    response: Response,
+    next: NextFunction,
+  ): Eventual<void> {
+    const count = this.#ask(key, request, response)
+    if (isPromise(count)) return count.then(count => this.#limit(key, count, outcome, request, response, next))
+    return this.#limit(key, count, outcome, request, response, next)
   }
 
   #ask(key: string, request: Request, response: Response): Eventual<Count | typeof FAILED> {
@@ -117,27 +126,51 @@ class Limiter {
 
   #limit(
     key: string,
+    count: Count | typeof FAILED,
+    outcome: Outcome | undefined,
+    request: Request,
+    response: Response,
+    next: NextFunction,
+  ): Eventual<void> {
+    if (count === FAILED) return void next()
+    const { validations, limit } = this.config
+    validations.positiveHits(count.totalHits)
+    validations.singleCount(request, this.config.store, key)
+    const known = count.limit ?? (typeof limit === 'function' ? limit(request, response) : limit)
+    if (isPromise(known)) return known.then(limit => this.#judge(limit, key, count, outcome, request, response, next))
+    return this.#judge(known, key, count, outcome, request, response, next)
+  }
+
+  #judge(
+    limit: number,
+    key: string,
     count: Count,
     outcome: Outcome | undefined,
     request: Request,
     response: Response,
     next: NextFunction,
   ): Eventual<void> {
-    const { validations, limit } = this.config
-    validations.positiveHits(count.totalHits)
-    validations.singleCount(request, this.config.store, key)
-    const known = count.limit ?? (typeof limit === 'function' ? limit(request, response) : limit)
-    return after(known, limit => {
-      validations.limit(limit)
-      const info = infoOf(limit, count, key)
-      leaveOnRequest(request, this.config.requestPropertyName, info)
-      return after(this.#tell(info, count, request, response), () => {
-        outcome?.settle(count.resetTime, () => count.giveBack())
-        if (count.totalHits > limit) return this.#refuse(info, count, request, response, next)
-        if (count.delayMs) return this.#delay(count, count.delayMs, response, next)
-        next()
-      })
-    })
+    this.config.validations.limit(limit)
+    const info = infoOf(limit, count, key)
+    if (this.config.requestPropertyName === 'rateLimit') leaveDecision(request, response, info)
+    else leaveOnRequest(request, this.config.requestPropertyName, info)
+    const told = this.#tell(info, count, request, response)
+    if (isPromise(told)) return told.then(() => this.#conclude(info, count, outcome, request, response, next))
+    return this.#conclude(info, count, outcome, request, response, next)
+  }
+
+  #conclude(
+    info: RateLimitInfo,
+    count: Count,
+    outcome: Outcome | undefined,
+    request: Request,
+    response: Response,
+    next: NextFunction,
+  ): Eventual<void> {
+    outcome?.settle(count.resetTime, () => count.giveBack())
+    if (count.totalHits > info.limit) return this.#refuse(info, count, request, response, next)
+    if (count.delayMs) return this.#delay(count, count.delayMs, response, next)
+    next()
   }
 
   #tell(info: RateLimitInfo, { windowMs }: Count, request: Request, response: Response): Eventual<void> {
@@ -153,13 +186,14 @@ class Limiter {
       validations.headersResetTime(info.resetTime)
       return setDraft7Headers(response, info, windowMs)
     }
-    let named: Eventual<string>
-    if (identifier === ownIdentifier) named = nameOf(info.limit, windowMs)
-    else named = typeof identifier === 'function' ? identifier(request, response) : identifier
-    return after(named, name => {
-      validations.headersResetTime(info.resetTime)
-      if (!response.headersSent) setDraft8Headers(response, info, windowMs, name)
-    })
+    if (identifier === ownIdentifier) return this.#tellDraft8(info, windowMs, nameOf(info.limit, windowMs), response)
+    const named = typeof identifier === 'function' ? identifier(request, response) : identifier
+    return after(named, name => this.#tellDraft8(info, windowMs, name, response))
+  }
+
+  #tellDraft8(info: RateLimitInfo, windowMs: number, name: string, response: Response): void {
+    this.config.validations.headersResetTime(info.resetTime)
+    if (!response.headersSent) setDraft8Headers(response, info, windowMs, name)
   }
 
   #refuse(

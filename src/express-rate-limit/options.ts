@@ -1,8 +1,8 @@
 import type { NextFunction, Request, RequestHandler, Response } from 'express'
 import type { AlgorithmName, PolicyInput } from '../limit.js'
 import type { Store as SpillwayStore } from '../store.js'
+import type { EnabledValidations } from './check-name.js'
 import type { ClientRateLimitInfo, IncrementResponse, LegacyStore } from './client-info.js'
-import type { EnabledValidations } from './validation.js'
 
 /** Gives a value for a request, at once or later. */
 export type ValueDeterminingMiddleware<T> = (request: Request, response: Response) => T | Promise<T>

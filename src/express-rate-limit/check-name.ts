@@ -1,0 +1,24 @@
+/** What is checked, by the names of express-rate-limit. */
+export type CheckName =
+  | 'ip'
+  | 'trustProxy'
+  | 'xForwardedForHeader'
+  | 'forwardedHeader'
+  | 'positiveHits'
+  | 'unsharedStore'
+  | 'singleCount'
+  | 'limit'
+  | 'draftPolliHeaders'
+  | 'onLimitReached'
+  | 'headersDraftVersion'
+  | 'headersResetTime'
+  | 'knownOptions'
+  | 'validationsConfig'
+  | 'creationStack'
+  | 'ipv6Subnet'
+  | 'ipv6SubnetOrKeyGenerator'
+  | 'keyGeneratorIpFallback'
+  | 'windowMs'
+
+/** Which checks are made; `default` speaks for those that are not named. */
+export type EnabledValidations = { [name in CheckName | 'default']?: boolean }
