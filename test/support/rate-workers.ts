@@ -1,0 +1,88 @@
+import { type ChildProcess, fork } from 'node:child_process'
+import { once } from 'node:events'
+import type { Redis } from 'ioredis'
+import type { Granted, Order } from './rate-worker.js'
+
+/** Processes that share one rate, each with a client of its own. End with the process that started them. */
+export class RateWorkers {
+  private constructor(readonly processes: readonly ChildProcess[]) {}
+
+  static async start(count: number, url: string, name: string): Promise<RateWorkers> {
+    const processes = Array.from({ length: count }, () =>
+      fork('test/support/rate-worker.ts', [url, name], {
+        execArgv: ['--import', 'tsx'],
+        env: { ...process.env, NODE_OPTIONS: '' },
+      }),
+    )
+    await Promise.all(processes.map(worker => once(worker, 'message')))
+    return new RateWorkers(processes)
+  }
+
+  /** Has one worker ask `count` times at once: when each had its permit. */
+  async acquire(worker: number, count: number): Promise<readonly number[]> {
+    const process = this.processes[worker]
+    process.send({ count } satisfies Order)
+    const [granted] = (await once(process, 'message')) as [Granted]
+    return granted.at
+  }
+
+  stop(): void {
+    for (const process of this.processes) process.kill('SIGKILL')
+  }
+}
+
+/**
+ * The moments at which a shared rate granted its permits, by the server's clock, as they stand in its log. An entry is seen
+ * while it counts, so it must be read more often than once an interval.
+ */
+export class GrantLog {
+  /** How many permits had been granted by each moment, and how many at it. */
+  readonly #entries = new Map<number, { readonly total: number; readonly count: number }>()
+  readonly #timer: ReturnType<typeof setInterval>
+  #reading = Promise.resolve()
+
+  constructor(
+    readonly redis: Redis,
+    readonly name: string,
+    everyMs: number,
+  ) {
+    this.#timer = setInterval(() => this.read(), everyMs)
+  }
+
+  read(): Promise<void> {
+    this.#reading = this.#read()
+    return this.#reading
+  }
+
+  /** One moment for each permit, in their order. Fails if any was missed. */
+  async stop(granted: number): Promise<number[]> {
+    clearInterval(this.#timer)
+    await this.read()
+    const times = [...this.#entries]
+      .sort(([a], [b]) => a - b)
+      .flatMap(([at, { count }]) => new Array<number>(count).fill(at))
+    if (times.length !== granted) throw new Error(`${times.length} grants were seen of ${granted}`)
+    return times
+  }
+
+  async #read(): Promise<void> {
+    const list = await this.redis.lrangeBuffer(`spillway:{${this.name}}:rate:log`, 0, -1)
+    const entries = list.map(packed => ({
+      at: packed.readUIntBE(0, 6),
+      total: packed.readUIntBE(6, packed.length - 6),
+    }))
+    for (const [i, { at, total }] of entries.entries()) {
+      if (i > 0) this.#entries.set(at, { total, count: total - entries[i - 1].total })
+    }
+  }
+}
+
+/** The most permits that were granted in any span of so many ms. */
+export function mostWithin(ms: number, times: readonly number[]): number {
+  let most = 0
+  for (let first = 0, last = 0; last < times.length; last++) {
+    while (times[last] - times[first] >= ms) first++
+    most = Math.max(most, last - first + 1)
+  }
+  return most
+}
