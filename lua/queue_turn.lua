@@ -10,7 +10,7 @@
 
   Returns  for each settlement 0 if the delivery is stale, else 1, or for extend the new end of its visibility
            now, ms
-           moment of the next message: when it is due, together with those within 2 ms after it; -1 if there is none
+           moment of the next message: when it is due, together with those within 3 ms after it; -1 if there is none
            moment of the next end of a visibility; -1 if there is none, or if not asked to look
            for each message: receipt, due moment, end of its visibility, record
 ]]
@@ -74,7 +74,11 @@ for i = 1, settlements do
         attempt = string.format('%07d', tonumber(attempt) - 1)
         member = string.sub(member, 1, 20) .. attempt .. id
       end
-      redis.call('ZADD', keys.delayed, queue_score(queue_record(text).priority, due), member)
+      local priority = queue_record(text).priority
+      redis.call('ZADD', keys.delayed, queue_score(priority, due), member)
+      -- Sleepers know the first that waits; whoever puts this one back may have no room for it, or go.
+      local first = redis.call('ZRANGE', keys.delayed, queue_score(priority, 0), '+inf', 'BYSCORE', 'LIMIT', '0', '1')
+      if first[1] == member then queue_wake_one(keys) end
       if attempt == '0000000' then
         redis.call('HDEL', keys.tries, id)
       else

@@ -1643,7 +1643,7 @@ return { ready, delayed, unacked, redis.call('ZCARD', keys.dead), next_due, (mor
 
 export const queueTurn: Script = {
   name: 'queue_turn',
-  sha1: 'aa4f4fb1eb757a608fe99edcb408355736000b7f',
+  sha1: 'e72f82b207549cc59f6533f795dcff5a9009da0f',
   source: `local function now_ms(given)
 if given ~= '' then return tonumber(given) end
 local time = redis.call('TIME')
@@ -1759,7 +1759,10 @@ else
 attempt = string.format('%07d', tonumber(attempt) - 1)
 member = string.sub(member, 1, 20) .. attempt .. id
 end
-redis.call('ZADD', keys.delayed, queue_score(queue_record(text).priority, due), member)
+local priority = queue_record(text).priority
+redis.call('ZADD', keys.delayed, queue_score(priority, due), member)
+local first = redis.call('ZRANGE', keys.delayed, queue_score(priority, 0), '+inf', 'BYSCORE', 'LIMIT', '0', '1')
+if first[1] == member then queue_wake_one(keys) end
 if attempt == '0000000' then
 redis.call('HDEL', keys.tries, id)
 else

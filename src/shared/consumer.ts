@@ -2,6 +2,7 @@ import type { Duration } from '../duration.js'
 import { StaleDeliveryError } from '../errors.js'
 import { Alarm } from '../waiting/alarm.js'
 import type { Delivery, OpenDelivery } from './delivery.js'
+import { HandlerPace } from './handler-pace.js'
 import type { Intake, Taker } from './intake.js'
 import type { Taken } from './queue-turn.js'
 
@@ -33,6 +34,8 @@ export interface ConsumerSettings<T> {
 
 /** A limiter that fails is asked again after so long; its delivery waits in the queue meanwhile. */
 const LIMITER_RETRY_MS = 1000
+/** What was taken ahead and could not be begun for so long is put back, for others. */
+const AHEAD_AT_MOST_MS = 5
 const FIRST_RETRY_MS = 50
 const LONGEST_RETRY_MS = 1000
 
@@ -41,6 +44,10 @@ export class QueueConsumer<T> implements Consumer, Taker {
   readonly #intake: Intake
   readonly #settings: ConsumerSettings<T>
   readonly #held = new Set<OpenDelivery<T>>()
+  /** Of these, what was taken ahead of the handlers. */
+  #ahead: Array<OpenDelivery<T>> = []
+  readonly #pace = new HandlerPace()
+  #aheadTimer: ReturnType<typeof setTimeout> | undefined
   /** What is still on its way to Redis. */
   readonly #endings = new Set<Promise<void>>()
   readonly #closing = new AbortController()
@@ -65,7 +72,8 @@ export class QueueConsumer<T> implements Consumer, Taker {
   }
 
   room(): number {
-    return this.#closed ? 0 : this.#settings.concurrency - this.#held.size
+    const { concurrency, limiter } = this.#settings
+    return this.#closed ? 0 : concurrency + (limiter === undefined ? this.#pace.ahead : 0) - this.#held.size
   }
 
   take(taken: readonly Taken[]): void {
@@ -73,8 +81,10 @@ export class QueueConsumer<T> implements Consumer, Taker {
       const delivery = this.#settings.open(message)
       if (delivery === undefined) continue
       this.#held.add(delivery)
-      this.#serve(delivery)
+      if (this.#held.size - this.#ahead.length > this.#settings.concurrency) this.#ahead.push(delivery)
+      else this.#serve(delivery)
     }
+    if (this.#ahead.length > 0) this.#watchAhead()
     if (this.#held.size > 0) this.#startExtending()
   }
 
@@ -94,6 +104,7 @@ export class QueueConsumer<T> implements Consumer, Taker {
   async #close(graceMs: number): Promise<void> {
     this.#intake.leave(this)
     this.#closing.abort()
+    this.#giveAheadBack()
     // What is settled shall be told to Redis, so that even no grace at all is a moment.
     await undefined
     const alarm = new Alarm(() => this.#hasClosed())
@@ -130,14 +141,42 @@ export class QueueConsumer<T> implements Consumer, Taker {
     }
     if (this.#closed) return this.#end(delivery, () => delivery.giveBack())
     this.#running++
+    const begunAt = performance.now()
     try {
       await handler(delivery)
-      this.#running--
+      this.#ran(begunAt)
     } catch (error) {
-      this.#running--
+      this.#ran(begunAt)
       return this.#end(delivery, () => delivery.nack({ error }))
     }
     return this.#end(delivery, () => delivery.ack())
+  }
+
+  #ran(begunAt: number): void {
+    this.#running--
+    this.#pace.took(performance.now() - begunAt)
+  }
+
+  #watchAhead(): void {
+    clearTimeout(this.#aheadTimer)
+    this.#aheadTimer = setTimeout(() => {
+      // A turn of the event loop may have lasted that long without any fault of the handlers: they go first.
+      setImmediate(() => {
+        if (this.#ahead.length === 0) return
+        this.#pace.disappoint()
+        this.#giveAheadBack()
+      })
+    }, AHEAD_AT_MOST_MS)
+    this.#aheadTimer.unref()
+  }
+
+  #giveAheadBack(): void {
+    for (const delivery of this.#ahead.splice(0)) {
+      const ending = this.#end(delivery, () => delivery.giveBack()).finally(() => {
+        this.#endings.delete(ending)
+      })
+      this.#endings.add(ending)
+    }
   }
 
   /** Settles a delivery, unless the handler has done so, and makes room for the next, in one and the same turn. */
@@ -145,6 +184,8 @@ export class QueueConsumer<T> implements Consumer, Taker {
     this.#held.delete(delivery)
     if (this.#held.size === 0) this.#stopExtending()
     const settled = delivery.open ? this.#insist(delivery, settle) : undefined
+    const next = this.#held.size - this.#ahead.length < this.#settings.concurrency ? this.#ahead.shift() : undefined
+    if (next !== undefined) this.#serve(next)
     if (!this.#closed) this.#intake.offer()
     await settled
   }

@@ -343,6 +343,34 @@ describe('several consumers', () => {
   })
 })
 
+describe('what a quick consumer has taken ahead', () => {
+  test('is put back for others when one handler is slow after all, and counts as no attempt', async () => {
+    const name = `test-${names++}`
+    const [first, second] = [open<string>({}, name), open<string>({}, name)]
+    const quick = counter(200)
+    let end = () => {}
+    const mine = first.consume(async ({ payload }) => {
+      quick.add()
+      if (payload === 'slow') await new Promise<void>(resolve => (end = resolve))
+    })
+    await first.pushMany(Array.from({ length: 200 }, () => ({ payload: 'quick' })))
+    await quick.all
+    await first.pushMany(['slow', 'a', 'b', 'c', 'd', 'e'].map(payload => ({ payload })))
+    await eventually('the slow one runs', async () => mine.running === 1)
+    const attempts: number[] = []
+    const five = counter(5)
+    const others = second.consume(async ({ attempt }) => {
+      attempts.push(attempt)
+      five.add()
+    })
+    await five.all
+    expect(attempts).toEqual([1, 1, 1, 1, 1])
+    end()
+    await Promise.all([mine.close(), others.close()])
+    await Promise.all([first.close(), second.close()])
+  })
+})
+
 describe('an idle consumer', () => {
   test('asks Redis next to nothing, whatever is due in an hour, and does not spin towards what is due', async () => {
     const server = await RedisServer.start()
