@@ -62,7 +62,8 @@ describe('RedisStore', () => {
     await store.increment('you')
     const lifetimes = await Promise.all((await client.keys('*')).map(key => client.pttl(key)))
     expect(lifetimes).toHaveLength(2)
-    for (const ms of lifetimes) expect(ms > 0 && ms <= 8000).toBe(true)
+    // Longer than the window by some seconds, because no decision may depend on it.
+    for (const ms of lifetimes) expect(ms > 0 && ms <= 5000 + 6000).toBe(true)
   })
 
   test('prefixes keep counts apart, also one that looks like another', async () => {
