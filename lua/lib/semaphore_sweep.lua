@@ -18,7 +18,8 @@ local function semaphore_sweep(s)
     local over = redis.call('ZRANGEBYSCORE', s.leases, '-inf', s.now, 'LIMIT', '0', SEMAPHORE_BATCH)
     if #over == 0 then break end
     s.used = s.used - semaphore_sum(s, over)
-    redis.call('ZREM', s.leases, unpack(over))
+    -- They are the first, and cheaper to drop by rank than by name.
+    redis.call('ZREMRANGEBYRANK', s.leases, '0', #over - 1)
     redis.call('HDEL', s.facts, unpack(over))
   end
   if offer and offer <= s.now then

@@ -4637,7 +4637,7 @@ end`,
 
 export const semaphoreAcquire: Script = {
   name: 'semaphore_acquire',
-  sha1: 'd580789ba0b438b7819f96ea1c035cae2268ce7e',
+  sha1: '38bec7a098a384027941dd16c506d2678335e0c5',
   source: `local function semaphore_read(keys, clock, initial, idle)
 local time = redis.call('TIME')
 local micros = time[1] * 1000000 + time[2]
@@ -4672,7 +4672,7 @@ local function semaphore_sum(s, ids)
 local sum = 0
 for from = 1, #ids, SEMAPHORE_BATCH do
 local facts = redis.call('HMGET', s.facts, unpack(ids, from, math.min(#ids, from + SEMAPHORE_BATCH - 1)))
-for _, fact in ipairs(facts) do sum = sum + semaphore_fact(fact) end
+for _, fact in ipairs(facts) do sum = sum + (fact and tonumber(string.match(fact, '^%d+')) or 1) end
 end
 return sum
 end
@@ -4692,7 +4692,7 @@ while lease and lease <= s.now do
 local over = redis.call('ZRANGEBYSCORE', s.leases, '-inf', s.now, 'LIMIT', '0', SEMAPHORE_BATCH)
 if #over == 0 then break end
 s.used = s.used - semaphore_sum(s, over)
-redis.call('ZREM', s.leases, unpack(over))
+redis.call('ZREMRANGEBYRANK', s.leases, '0', #over - 1)
 redis.call('HDEL', s.facts, unpack(over))
 end
 if offer and offer <= s.now then
@@ -4946,7 +4946,7 @@ return once(KEYS[7], number, floor, delete, keep >= 0 and keep or nil)`,
 
 export const semaphoreLook: Script = {
   name: 'semaphore_look',
-  sha1: 'dc14b1f61fd63d34333b5aa03ac110de4b6f720b',
+  sha1: 'dfa961861f4f52f9a6520923efb22925c403efd2',
   source: `local function semaphore_read(keys, clock, initial, idle)
 local time = redis.call('TIME')
 local micros = time[1] * 1000000 + time[2]
@@ -4981,7 +4981,7 @@ local function semaphore_sum(s, ids)
 local sum = 0
 for from = 1, #ids, SEMAPHORE_BATCH do
 local facts = redis.call('HMGET', s.facts, unpack(ids, from, math.min(#ids, from + SEMAPHORE_BATCH - 1)))
-for _, fact in ipairs(facts) do sum = sum + semaphore_fact(fact) end
+for _, fact in ipairs(facts) do sum = sum + (fact and tonumber(string.match(fact, '^%d+')) or 1) end
 end
 return sum
 end
@@ -5001,7 +5001,7 @@ while lease and lease <= s.now do
 local over = redis.call('ZRANGEBYSCORE', s.leases, '-inf', s.now, 'LIMIT', '0', SEMAPHORE_BATCH)
 if #over == 0 then break end
 s.used = s.used - semaphore_sum(s, over)
-redis.call('ZREM', s.leases, unpack(over))
+redis.call('ZREMRANGEBYRANK', s.leases, '0', #over - 1)
 redis.call('HDEL', s.facts, unpack(over))
 end
 if offer and offer <= s.now then
@@ -5130,7 +5130,7 @@ return reply`,
 
 export const semaphoreRelease: Script = {
   name: 'semaphore_release',
-  sha1: '1ee8be4c6b8561d2c56837d25e18ad03e3253abb',
+  sha1: '4fdfb0fc42cde6e0de518f7390ba51e4e35d28d9',
   source: `local function once(sent, number, floor, act, keep)
 local newest = redis.call('LINDEX', sent, '-1')
 if newest and struct.unpack('>I7', newest) >= number then
@@ -5186,7 +5186,7 @@ local function semaphore_sum(s, ids)
 local sum = 0
 for from = 1, #ids, SEMAPHORE_BATCH do
 local facts = redis.call('HMGET', s.facts, unpack(ids, from, math.min(#ids, from + SEMAPHORE_BATCH - 1)))
-for _, fact in ipairs(facts) do sum = sum + semaphore_fact(fact) end
+for _, fact in ipairs(facts) do sum = sum + (fact and tonumber(string.match(fact, '^%d+')) or 1) end
 end
 return sum
 end
@@ -5206,7 +5206,7 @@ while lease and lease <= s.now do
 local over = redis.call('ZRANGEBYSCORE', s.leases, '-inf', s.now, 'LIMIT', '0', SEMAPHORE_BATCH)
 if #over == 0 then break end
 s.used = s.used - semaphore_sum(s, over)
-redis.call('ZREM', s.leases, unpack(over))
+redis.call('ZREMRANGEBYRANK', s.leases, '0', #over - 1)
 redis.call('HDEL', s.facts, unpack(over))
 end
 if offer and offer <= s.now then
@@ -5347,7 +5347,7 @@ return once(KEYS[7], number, floor, release, idle >= 0 and idle or nil)`,
 
 export const semaphoreRenew: Script = {
   name: 'semaphore_renew',
-  sha1: 'ff76f03ac470336e1075c1e592bf61af9bb01962',
+  sha1: '0633a96d2c49cd63845f5ae3fdc302b032923eb1',
   source: `local function semaphore_read(keys, clock, initial, idle)
 local time = redis.call('TIME')
 local micros = time[1] * 1000000 + time[2]
@@ -5382,7 +5382,7 @@ local function semaphore_sum(s, ids)
 local sum = 0
 for from = 1, #ids, SEMAPHORE_BATCH do
 local facts = redis.call('HMGET', s.facts, unpack(ids, from, math.min(#ids, from + SEMAPHORE_BATCH - 1)))
-for _, fact in ipairs(facts) do sum = sum + semaphore_fact(fact) end
+for _, fact in ipairs(facts) do sum = sum + (fact and tonumber(string.match(fact, '^%d+')) or 1) end
 end
 return sum
 end
@@ -5402,7 +5402,7 @@ while lease and lease <= s.now do
 local over = redis.call('ZRANGEBYSCORE', s.leases, '-inf', s.now, 'LIMIT', '0', SEMAPHORE_BATCH)
 if #over == 0 then break end
 s.used = s.used - semaphore_sum(s, over)
-redis.call('ZREM', s.leases, unpack(over))
+redis.call('ZREMRANGEBYRANK', s.leases, '0', #over - 1)
 redis.call('HDEL', s.facts, unpack(over))
 end
 if offer and offer <= s.now then
@@ -5487,7 +5487,7 @@ return reply`,
 
 export const semaphoreResume: Script = {
   name: 'semaphore_resume',
-  sha1: '3ac1ac60f2683a2a40a30f0b65b582c70ba63a97',
+  sha1: '22b6de33fbe7bec999057f422f4ec4ed8202db69',
   source: `local function semaphore_read(keys, clock, initial, idle)
 local time = redis.call('TIME')
 local micros = time[1] * 1000000 + time[2]
@@ -5522,7 +5522,7 @@ local function semaphore_sum(s, ids)
 local sum = 0
 for from = 1, #ids, SEMAPHORE_BATCH do
 local facts = redis.call('HMGET', s.facts, unpack(ids, from, math.min(#ids, from + SEMAPHORE_BATCH - 1)))
-for _, fact in ipairs(facts) do sum = sum + semaphore_fact(fact) end
+for _, fact in ipairs(facts) do sum = sum + (fact and tonumber(string.match(fact, '^%d+')) or 1) end
 end
 return sum
 end
@@ -5542,7 +5542,7 @@ while lease and lease <= s.now do
 local over = redis.call('ZRANGEBYSCORE', s.leases, '-inf', s.now, 'LIMIT', '0', SEMAPHORE_BATCH)
 if #over == 0 then break end
 s.used = s.used - semaphore_sum(s, over)
-redis.call('ZREM', s.leases, unpack(over))
+redis.call('ZREMRANGEBYRANK', s.leases, '0', #over - 1)
 redis.call('HDEL', s.facts, unpack(over))
 end
 if offer and offer <= s.now then
@@ -5666,7 +5666,7 @@ return reply`,
 
 export const semaphoreSet: Script = {
   name: 'semaphore_set',
-  sha1: '1bb027648e5a618f89237578afcc83e7123c367a',
+  sha1: 'b0278ddc1b3a5ca846b568ae4ea7e37b66b2b4c0',
   source: `local function once(sent, number, floor, act, keep)
 local newest = redis.call('LINDEX', sent, '-1')
 if newest and struct.unpack('>I7', newest) >= number then
@@ -5722,7 +5722,7 @@ local function semaphore_sum(s, ids)
 local sum = 0
 for from = 1, #ids, SEMAPHORE_BATCH do
 local facts = redis.call('HMGET', s.facts, unpack(ids, from, math.min(#ids, from + SEMAPHORE_BATCH - 1)))
-for _, fact in ipairs(facts) do sum = sum + semaphore_fact(fact) end
+for _, fact in ipairs(facts) do sum = sum + (fact and tonumber(string.match(fact, '^%d+')) or 1) end
 end
 return sum
 end
@@ -5742,7 +5742,7 @@ while lease and lease <= s.now do
 local over = redis.call('ZRANGEBYSCORE', s.leases, '-inf', s.now, 'LIMIT', '0', SEMAPHORE_BATCH)
 if #over == 0 then break end
 s.used = s.used - semaphore_sum(s, over)
-redis.call('ZREM', s.leases, unpack(over))
+redis.call('ZREMRANGEBYRANK', s.leases, '0', #over - 1)
 redis.call('HDEL', s.facts, unpack(over))
 end
 if offer and offer <= s.now then
@@ -5866,7 +5866,7 @@ return once(KEYS[7], number, floor, set, idle >= 0 and idle or nil)`,
 
 export const semaphoreTick: Script = {
   name: 'semaphore_tick',
-  sha1: 'd5a58aaf6edb5fcdf9980ce626ee605806103e35',
+  sha1: 'ef943dfac2cd49388c688f3a4bc00ccb4cf94cdb',
   source: `local function semaphore_read(keys, clock, initial, idle)
 local time = redis.call('TIME')
 local micros = time[1] * 1000000 + time[2]
@@ -5901,7 +5901,7 @@ local function semaphore_sum(s, ids)
 local sum = 0
 for from = 1, #ids, SEMAPHORE_BATCH do
 local facts = redis.call('HMGET', s.facts, unpack(ids, from, math.min(#ids, from + SEMAPHORE_BATCH - 1)))
-for _, fact in ipairs(facts) do sum = sum + semaphore_fact(fact) end
+for _, fact in ipairs(facts) do sum = sum + (fact and tonumber(string.match(fact, '^%d+')) or 1) end
 end
 return sum
 end
@@ -5921,7 +5921,7 @@ while lease and lease <= s.now do
 local over = redis.call('ZRANGEBYSCORE', s.leases, '-inf', s.now, 'LIMIT', '0', SEMAPHORE_BATCH)
 if #over == 0 then break end
 s.used = s.used - semaphore_sum(s, over)
-redis.call('ZREM', s.leases, unpack(over))
+redis.call('ZREMRANGEBYRANK', s.leases, '0', #over - 1)
 redis.call('HDEL', s.facts, unpack(over))
 end
 if offer and offer <= s.now then
