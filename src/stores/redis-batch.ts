@@ -17,22 +17,32 @@ const MOST_KEYS = 3500
 
 /** Decisions that share a script call: the same limits of the same limiter, keys of one tag. */
 export class Batch {
-  readonly limits: readonly Limit[]
-  readonly askers: Asker[] = []
   readonly openedAt = performance.now()
   readonly #limiter: string | undefined
-  readonly #keys: string[]
-  readonly #costs: number[] = []
+  #askers: Asker[] = []
+  #keys: string[]
+  #costs: number[] = []
   #oneCost = true
 
-  constructor(
-    charges: readonly Charge[],
+  private constructor(
+    readonly limits: readonly Limit[],
+    blockLists: readonly string[],
     readonly tag: number,
-    keys: ChargeKeys,
+    limiter: string | undefined,
   ) {
-    this.limits = charges.map(charge => charge.limit)
-    this.#limiter = charges[0].limiter
-    this.#keys = charges.map(charge => keys.blockListOf(charge, tag))
+    this.#keys = [...blockLists]
+    this.#limiter = limiter
+  }
+
+  /** An empty one for decisions like this one. */
+  static for(charges: readonly Charge[], tag: number, keys: ChargeKeys): Batch {
+    const blockLists = charges.map(charge => keys.blockListOf(charge, tag))
+    return new Batch(
+      charges.map(charge => charge.limit),
+      blockLists,
+      tag,
+      charges[0].limiter,
+    )
   }
 
   takes(charges: readonly Charge[], tag: number): boolean {
@@ -47,7 +57,28 @@ export class Batch {
     for (const charge of charges) this.#keys.push(keys.keyOf(charge, this.tag))
     if (cost !== (this.#costs[0] ?? cost)) this.#oneCost = false
     this.#costs.push(cost)
-    this.askers.push(asker)
+    this.#askers.push(asker)
+  }
+
+  get askers(): readonly Asker[] {
+    return this.#askers
+  }
+
+  /** Itself, or as many of its kind as it takes for none to hold more than so many decisions. In their order. */
+  parts(most: number): readonly Batch[] {
+    if (this.#askers.length <= most) return [this]
+    const width = this.limits.length
+    const [lists, keys] = [this.#keys.slice(0, width), this.#keys.slice(width)]
+    const parts: Batch[] = []
+    for (let first = 0; first < this.#askers.length; first += most) {
+      const part = new Batch(this.limits, lists, this.tag, this.#limiter)
+      part.#askers = this.#askers.slice(first, first + most)
+      part.#costs = this.#costs.slice(first, first + most)
+      part.#keys = [...lists, ...keys.slice(first * width, (first + most) * width)]
+      part.#oneCost = this.#oneCost
+      parts.push(part)
+    }
+    return parts
   }
 
   get script(): Script {
@@ -65,6 +96,6 @@ export class Batch {
   }
 
   reject(error: unknown): void {
-    for (const asker of this.askers) asker.reject(error)
+    for (const asker of this.#askers) asker.reject(error)
   }
 }

@@ -11,6 +11,12 @@ import { VerdictReader } from './redis-wire.js'
 
 /** A command older than this is not carried out: a client may keep it while the server is away and send it again after. */
 const STALE_AFTER_MS = 1000
+/**
+ * A batch above this is sent in parts, about four of them, as far as `maxBatch` lets: while the server decides one, the client reads
+ * the answers to another.
+ */
+const SMALL_BATCH = 32
+const PARTS = 4
 /** Most decisions that wait for a first connection. */
 const MOST_HELD = 10_000
 
@@ -60,7 +66,7 @@ export class Batcher {
       this.#scheduled = true
       setImmediate(() => this.flush())
     }
-    const batch = new Batch(charges, tag, this.keys)
+    const batch = Batch.for(charges, tag, this.keys)
     this.#open.push(batch)
     return batch
   }
@@ -77,8 +83,10 @@ export class Batcher {
     const batches = this.#open
     this.#open = []
     this.#held = 0
+    const gathered = batches.reduce((sum, { askers }) => sum + askers.length, 0)
+    const most = Math.min(this.maxBatch, Math.max(SMALL_BATCH, Math.ceil(gathered / PARTS)))
     for (const batch of batches) {
-      if (state === 'ready') this.#send(batch)
+      if (state === 'ready') for (const part of batch.parts(most)) this.#send(part)
       else batch.reject(new StoreError('the Redis client is not connected'))
     }
   }
