@@ -21,12 +21,14 @@ describe('several processes that share a rate', () => {
     const four = await RateWorkers.start(4, redis.url, 'provider')
     workers = four
     const log = new GrantLog(redis.client(), 'provider', 50)
-    const resolved = (await Promise.all([0, 1, 2, 3].map(worker => four.acquire(worker, 18)))).flat()
+    const answers = await Promise.all([0, 1, 2, 3].map(worker => four.acquire(worker, 18)))
     const granted = await log.stop(72)
     expect(mostWithin(1000, granted)).toBe(18)
     // Whoever waits is granted in the very millisecond in which a permit is free.
     for (let i = 18; i < 72; i++) expect(granted[i] - granted[i - 18]).toBe(1000)
-    // Nobody goes before its permit is granted.
+    // Nobody goes before its permit is granted, or before who asked earlier.
+    const resolved = answers.flatMap(({ at }) => at)
+    for (const { asked } of answers) expect(asked).toEqual([...asked].sort((a, b) => a - b))
     resolved.sort((a, b) => a - b)
     for (let i = 0; i < 72; i++) expect(resolved[i]).toBeGreaterThanOrEqual(granted[i])
   }, 20_000)
@@ -38,7 +40,7 @@ describe('several processes that share a rate', () => {
     const three = await RateWorkers.start(3, redis.url, 'order')
     workers = three
     await limiter.acquire()
-    const resolved: Promise<readonly number[]>[] = []
+    const resolved: ReturnType<RateWorkers['acquire']>[] = []
     for (const [i, worker] of [2, 0, 1].entries()) {
       resolved.push(three.acquire(worker, 1))
       await eventually('waits', async () => (await redisClient.llen('spillway:{order}:rate:line')) === i + 1)
@@ -46,7 +48,7 @@ describe('several processes that share a rate', () => {
     const line = await redisClient.lrangeBuffer('spillway:{order}:rate:line', 0, -1)
     const turns = line.map(packed => packed.readUIntBE(0, 6))
     expect(turns.slice(1).map((turn, i) => turn - turns[i])).toEqual([250, 250])
-    const times = (await Promise.all(resolved)).map(([at]) => at)
+    const times = (await Promise.all(resolved)).map(({ at }) => at[0])
     for (const [i, at] of times.entries()) expect(at).toBeGreaterThanOrEqual(turns[i])
     expect(times).toEqual([...times].sort((a, b) => a - b))
   }, 20_000)
@@ -59,7 +61,7 @@ describe('several processes that share a rate', () => {
     workers = one
     const log = new GrantLog(redis.client(), 'killed', 50)
     await limiter.acquire()
-    one.processes[0].send({ count: 1 })
+    one.processes[0].send({ count: 1, lanes: 1 })
     const inLine = (count: number) =>
       eventually('waits', async () => (await client.llen('spillway:{killed}:rate:line')) === count)
     await inLine(1)

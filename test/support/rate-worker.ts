@@ -3,22 +3,39 @@ import { Redis } from 'ioredis'
 import { SharedRateLimiter } from '../../src/shared/shared-rate-limiter.js'
 
 export interface Order {
-  /** How many to ask for at once, one permit each. */
+  /** How many to acquire, one permit each. */
   readonly count: number
+  /** How many lanes do so at once, each asking again as soon as it has been granted; `count`: all ask at once. */
+  readonly lanes: number
+  /** When to stop asking, by the clock of the machine, in ms. */
+  readonly until?: number
 }
 
 export interface Granted {
-  /** When each of them had its permit, by the clock of the machine, in ms; in the order in which they asked. */
+  /** When each had its permit, by the clock of the machine, in ms. */
   readonly at: readonly number[]
+  /** Which question it was that was granted, counted from 0 in the order of asking. */
+  readonly asked: readonly number[]
 }
 
 const [url, name] = process.argv.slice(2)
 const redis = new Redis(url)
 const limiter = new SharedRateLimiter(redis, name)
 
-process.on('message', async ({ count }: Order) => {
-  const at = await Promise.all(Array.from({ length: count }, () => limiter.acquire().then(() => Date.now())))
-  process.send?.({ at } satisfies Granted)
+process.on('message', async ({ count, lanes, until = Number.POSITIVE_INFINITY }: Order) => {
+  const at: number[] = []
+  const asked: number[] = []
+  let next = 0
+  const lane = async () => {
+    while (next < count && Date.now() < until) {
+      const number = next++
+      await limiter.acquire()
+      at.push(Date.now())
+      asked.push(number)
+    }
+  }
+  await Promise.all(Array.from({ length: lanes }, lane))
+  process.send?.({ at, asked } satisfies Granted)
 })
 process.once('disconnect', () => process.exit(0))
 // Connected and with its script loaded: what follows is not about starting up.

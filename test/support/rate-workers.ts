@@ -18,12 +18,12 @@ export class RateWorkers {
     return new RateWorkers(processes)
   }
 
-  /** Has one worker ask `count` times at once: when each had its permit. */
-  async acquire(worker: number, count: number): Promise<readonly number[]> {
+  /** Has one worker acquire: all at once, unless told otherwise. */
+  async acquire(worker: number, count: number, order: Partial<Order> = {}): Promise<Granted> {
     const process = this.processes[worker]
-    process.send({ count } satisfies Order)
+    process.send({ count, lanes: count, ...order } satisfies Order)
     const [granted] = (await once(process, 'message')) as [Granted]
-    return granted.at
+    return granted
   }
 
   stop(): void {

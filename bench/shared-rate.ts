@@ -1,0 +1,224 @@
+// One rate for many processes: does it give all of what it promises and no more, in order, and what does that cost Redis?
+//
+//   node --import tsx bench/shared-rate.ts     about a minute
+import type { Redis } from 'ioredis'
+import { SharedRateLimiter } from '../src/shared/shared-rate-limiter.js'
+import { ManualClock } from '../src/testing.js'
+import { GrantLog, mostWithin, RateWorkers } from '../test/support/rate-workers.js'
+import { eventually } from '../test/support/redis-process.js'
+import { RedisServer } from '../test/support/redis-server.js'
+import { type Claim, single } from './contest/claim.js'
+import { figure } from './contest/figure.js'
+import { progress } from './contest/progress.js'
+import { claimTable } from './contest/report.js'
+import { tableText } from './contest/table.js'
+
+const claims: Claim[] = []
+const claim = (text: string, bound: Claim['bound'], target: number, measured: number, unit: string) =>
+  claims.push({ text, bound, target, measured: single(measured), unit })
+
+/** Eight processes, in each of which one asks again as soon as it has been granted. */
+async function allOfIt(rate: number, intervalMs: number, leastPercent: number): Promise<void> {
+  progress(`${rate} per ${intervalMs} ms, eight processes`)
+  const redis = await RedisServer.start()
+  const limiter = new SharedRateLimiter(redis.client(), 'bench')
+  await limiter.setRate({ rate, interval: intervalMs })
+  const workers = await RateWorkers.start(8, redis.url, 'bench')
+  // 200 at least, and for all of ten intervals.
+  const each = Math.ceil(Math.max(200, rate * 10.5) / 8)
+  const log = new GrantLog(redis.client(), 'bench', intervalMs / 10)
+  await Promise.all(workers.processes.map((_, worker) => workers.acquire(worker, each, { lanes: 1 })))
+  const times = await log.stop(each * 8)
+  workers.stop()
+  await redis.stop()
+  const within = times.filter(at => at - times[0] < 10 * intervalMs).length
+  const name = `${rate} per ${intervalMs} ms, 8 processes, ${times.length} grants`
+  claim(
+    `${name}: most in any interval, by the server's clock`,
+    'at most',
+    rate,
+    mostWithin(intervalMs, times),
+    'grants',
+  )
+  claim(`${name}: of what ten intervals allow`, 'at least', leastPercent, (100 * within) / (10 * rate), '%')
+}
+
+/** A hundred wait all the time, in four processes. */
+async function crowd(): Promise<void> {
+  progress('100 waiters in four processes, for ten seconds')
+  const redis = await RedisServer.start()
+  const admin = redis.client()
+  const limiter = new SharedRateLimiter(admin, 'bench')
+  await limiter.setRate({ rate: 10, interval: 1000 })
+  const workers = await RateWorkers.start(4, redis.url, 'bench')
+  const log = new GrantLog(redis.client(), 'bench', 100)
+  const line = new Line(redis.client())
+  await admin.config('RESETSTAT')
+  const until = Date.now() + 10_000
+  const order = { lanes: 25, until }
+  const answers = await Promise.all(
+    workers.processes.map((_, worker) => workers.acquire(worker, Number.MAX_SAFE_INTEGER, order)),
+  )
+  const calls = await scriptCalls(admin)
+  line.stop()
+  const granted = answers.reduce((sum, { at }) => sum + at.length, 0)
+  const times = await log.stop(granted)
+  workers.stop()
+  await redis.stop()
+  const astray = answers.flatMap(({ asked }) => asked.filter((number, i) => i > 0 && number < asked[i - 1])).length
+  const name = '10 per 1 s, 100 waiters in 4 processes for 10 s'
+  claim(`${name}: script calls beyond 3 for each of ${granted} grants`, 'at most', 100, calls - 3 * granted, 'calls')
+  claim(`${name}: most in any interval`, 'at most', 10, mostWithin(1000, times), 'grants')
+  claim(`${name}: overtaken in their process`, 'exactly', 0, astray, 'waiters')
+  claim(`${name}: changes of order in the line of all`, 'exactly', 0, line.changes, 'waiters')
+  console.log(
+    `${name}: ${calls} script calls, ${figure(calls / granted)} a grant; the line was read ${line.reads} times\n`,
+  )
+}
+
+/** The line as it is seen from time to time: it only moves on, and turns rise along it. */
+class Line {
+  reads = 0
+  changes = 0
+  #last: string[] = []
+  readonly #timer: ReturnType<typeof setInterval>
+
+  constructor(readonly redis: Redis) {
+    this.#timer = setInterval(() => this.#read(), 50)
+  }
+
+  stop(): void {
+    clearInterval(this.#timer)
+  }
+
+  async #read(): Promise<void> {
+    const line = await this.redis.lrangeBuffer('spillway:{bench}:rate:line', 0, -1)
+    const ids = line.map(packed => packed.subarray(13).toString())
+    const stayed = this.#last.filter(id => ids.includes(id))
+    this.changes += stayed.filter((id, i) => ids[i] !== id).length
+    this.changes += line.filter((packed, i) => i > 0 && packed.readUIntBE(0, 6) < line[i - 1].readUIntBE(0, 6)).length
+    this.#last = ids
+    this.reads++
+  }
+}
+
+/** A hundred thousand grants, no two in the same millisecond. */
+async function memory(): Promise<void> {
+  progress('100 000 grants in one interval')
+  const grants = 100_000
+  const redis = await RedisServer.start({ args: ['--slowlog-log-slower-than', '500', '--slowlog-max-len', '1000'] })
+  const admin = redis.client()
+  const clock = new ManualClock(1_700_000_000_000)
+  const limiter = new SharedRateLimiter(redis.client(), 'bench', { clock })
+  const interval = 2 * grants
+  await limiter.setRate({ rate: grants, interval })
+  const used = async () => Number(/used_memory:(\d+)/.exec(await admin.info('memory'))?.[1])
+  const before = await used()
+  const fill = async () => {
+    for (let done = 0; done < grants; done += 500) {
+      const batch = Array.from({ length: 500 }, () => {
+        clock.advance(1)
+        return limiter.tryAcquire()
+      })
+      if (!(await Promise.all(batch)).every(Boolean)) throw new Error('a grant was refused')
+    }
+  }
+  await fill()
+  const keys = await admin.keys('*')
+  const sizes = await Promise.all(keys.map(async key => Number(await admin.memory('USAGE', key, 'SAMPLES', 0))))
+  const total = sizes.reduce((sum, size) => sum + size, 0)
+  claim('100 000 grants at distinct ms: bytes each, of all keys', 'at most', 24, total / grants, 'bytes')
+  claim(
+    '100 000 grants at distinct ms: bytes each, as the server grew',
+    'at most',
+    24,
+    ((await used()) - before) / grants,
+    'bytes',
+  )
+  // Of very many alike the longest are those in which the system set the server aside.
+  const slowest = async (what: string, act: () => Promise<unknown>, place = 0) => {
+    await admin.slowlog('RESET')
+    await act()
+    const entries = (await admin.slowlog('GET', 1000)) as [number, number, number, string[]][]
+    const calls = entries.filter(([, , , [command]]) => /^eval/i.test(command)).map(([, , us]) => us)
+    calls.sort((a, b) => b - a)
+    claim(
+      `${place === 0 ? 'longest' : 'tenth longest'} script call: ${what}`,
+      'at most',
+      10,
+      (calls[place] ?? 0) / 1000,
+      'ms',
+    )
+  }
+  await slowest('looking at them', () => limiter.availablePermits())
+  await slowest('a refusal', () => limiter.tryAcquire(2))
+  await slowest('giving 50 000 back', () => limiter.release(grants / 2))
+  clock.advance(interval)
+  await slowest('all expire at once', () => limiter.tryAcquire())
+  clock.advance(interval)
+  await slowest('the next 100 000', fill, 9)
+  const keep = { keepState: true }
+  await slowest('a rate half as high', () => limiter.setRate({ rate: grants / 2, interval }, keep))
+  await slowest('an interval half as long, when half expire', () =>
+    limiter.setRate({ rate: grants, interval: interval / 4 }, keep).then(() => limiter.tryAcquire()),
+  )
+  await slowest('the end', () => limiter.delete())
+  await redis.stop()
+}
+
+/** From the word of one process to the grant in another. */
+async function wakeUp(): Promise<void> {
+  progress('waking those who wait')
+  const redis = await RedisServer.start()
+  const client = redis.client()
+  const times: Record<'setRate' | 'release' | 'abort', number[]> = { setRate: [], release: [], abort: [] }
+  for (let i = 0; i < 20; i++) {
+    for (const what of ['setRate', 'release', 'abort'] as const) {
+      const name = `${what}-${i}`
+      const [one, other, aborted] = [client, redis.client(), client].map(each => new SharedRateLimiter(each, name))
+      await one.setRate({ rate: 1, interval: '10s' })
+      await one.acquire()
+      const inLine = (count: number) =>
+        eventually('waits', async () => (await client.llen(`spillway:{${name}}:rate:line`)) === count)
+      const abort = new AbortController()
+      if (what === 'abort') {
+        const gone = aborted.acquire(1, { signal: abort.signal }).catch(() => {})
+        await inLine(1)
+        abort.signal.addEventListener('abort', () => gone)
+      }
+      const waiting = other.acquire()
+      await inLine(what === 'abort' ? 2 : 1)
+      const startedAt = performance.now()
+      if (what === 'setRate') await one.setRate({ rate: 100, interval: '1s' })
+      else if (what === 'release') await one.release(1)
+      else {
+        abort.abort()
+        await one.release(1)
+      }
+      await waiting
+      times[what].push(performance.now() - startedAt)
+      await Promise.all([one.close(), other.close()])
+    }
+  }
+  for (const [what, all] of Object.entries(times)) {
+    claim(`${what} while somebody waits: until it is granted, slowest of 20`, 'at most', 300, Math.max(...all), 'ms')
+  }
+  await redis.stop()
+}
+
+async function scriptCalls(redis: Redis): Promise<number> {
+  const stats = await redis.info('commandstats')
+  const calls = [...stats.matchAll(/cmdstat_eval(?:sha)?:calls=(\d+)/g)]
+  return calls.reduce((sum, [, count]) => sum + Number(count), 0)
+}
+
+for (const [rate, intervalMs, least] of [
+  [18, 1000, 98],
+  [20, 100, 95],
+] as const) {
+  await allOfIt(rate, intervalMs, least)
+}
+await crowd()
+await memory()
+await wakeUp()
+console.log(tableText(claimTable(claims, 'One rate, many processes')))
