@@ -4,6 +4,7 @@ import { StaleDeliveryError } from '../../src/errors.js'
 import { DelayQueue } from '../../src/shared/delay-queue.js'
 import type { DelayQueueOptions } from '../../src/shared/delay-queue-options.js'
 import type { Delivery } from '../../src/shared/delivery.js'
+import { SharedRateLimiter } from '../../src/shared/shared-rate-limiter.js'
 import { eventually } from '../support/redis-process.js'
 import { RedisServer } from '../support/redis-server.js'
 
@@ -286,6 +287,33 @@ describe('a consumer', () => {
     expect(begun[5] - begun[0]).toBeGreaterThan(240)
     await consumer.close()
     await queue.close()
+  })
+})
+
+describe('consumers with a SharedRateLimiter', () => {
+  test('together begin no more in any interval than its rate, and all in the end', async () => {
+    const name = `test-${names++}`
+    const clients = [redis.client(), redis.client()]
+    const limiters = clients.map(client => new SharedRateLimiter(client, name))
+    await limiters[0].trySetRate({ rate: 5, interval: 300 })
+    const queues = clients.map(client => new DelayQueue<number>(client, name))
+    const begun: number[] = []
+    const all = counter(15)
+    const consumers = queues.map((queue, i) =>
+      queue.consume(
+        async () => {
+          begun.push(performance.now())
+          all.add()
+        },
+        { limiter: limiters[i], concurrency: 3 },
+      ),
+    )
+    await queues[0].pushMany(Array.from({ length: 15 }, (_, i) => ({ payload: i })))
+    await all.all
+    // The last five may begin two intervals after the first five; news of the first may be late, but hardly by 100 ms.
+    expect(begun[14] - begun[0]).toBeGreaterThan(500)
+    await Promise.all(consumers.map(consumer => consumer.close()))
+    await Promise.all([...queues, ...limiters].map(object => object.close()))
   })
 })
 
