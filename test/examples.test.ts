@@ -146,6 +146,18 @@ describe('every example runs', () => {
     expect(code).toBe(0)
   }, 30_000)
 
+  test('shared-rate.ts calls no faster than the rate, which is raised while it runs', async () => {
+    const redis = await RedisServer.start()
+    const { code, output } = await run('shared-rate.ts', { REDIS_URL: redis.url })
+    await redis.stop()
+    expect(output).toMatch(/^20 workers in 4 processes, 10 calls per second/)
+    // Ten in each of the first three seconds at least, then thirty: 100 calls cannot take less than three seconds, nor nine.
+    const seconds = Number(/100 calls in ([\d.]+) s/.exec(output)?.[1])
+    expect(seconds).toBeGreaterThanOrEqual(3)
+    expect(seconds).toBeLessThan(9)
+    expect(code).toBe(0)
+  }, 30_000)
+
   test('no example is forgotten here', () => {
     const tested = [
       'concurrency.ts',
@@ -158,6 +170,7 @@ describe('every example runs', () => {
       'per-route.ts',
       'per-user.ts',
       'settle.ts',
+      'shared-rate.ts',
     ]
     expect(readdirSync('examples').sort()).toEqual(tested)
   })
