@@ -18,7 +18,7 @@ import {
 import { type Delivery, type DeliveryContext, OpenDelivery } from './delivery.js'
 import type { Intake } from './intake.js'
 import { holdIntake } from './intake-of.js'
-import { keyBase } from './key-base.js'
+import { keyRoot } from './key-root.js'
 import { Outbox } from './outbox.js'
 import { queueKeys } from './queue-keys.js'
 import { parseRecord } from './queue-record.js'
@@ -83,7 +83,7 @@ export class DelayQueue<T = unknown> {
 
   /** Checks its options: `PolicyError`. Connects nothing until it is used. */
   constructor(client: RedisClient, name: string, options: DelayQueueOptions<T> = {}) {
-    const base = keyBase('DelayQueue', 'queue', name, options.prefix)
+    const base = keyRoot('DelayQueue', 'queue', name, options.prefix)
     this.#subject = `DelayQueue ${shown(name)}`
     this.#settings = parseDelayQueueOptions(options, this.#subject)
     const { clock, codec, maxSize, backoffMs } = this.#settings

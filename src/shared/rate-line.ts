@@ -1,38 +1,16 @@
-import { CostError, NotInitializedError, StoreError, TimeoutError } from '../errors.js'
+import { StoreError, TimeoutError } from '../errors.js'
 import { Procession, type Walker } from '../procession.js'
 import type { RedisClient } from '../redis/client.js'
 import { TurnNews } from '../redis/turn-news.js'
 import { patienceOfAsking } from '../turns.js'
 import { Alarm } from '../waiting/alarm.js'
 import { type Patience, Wait } from '../waiting/wait.js'
-
-/** Words of the scripts in the place of a wait. */
-const NEVER = -1
-const UNSET = -2
-const AGAIN = -3
-const PASSED = -4
+import { AGAIN, type Booked, NEVER, PASSED, type Standing, tooMany, UNSET, unset, wordFor } from './rate-answer.js'
 
 /** News is some ms old when it is heard: a turn that was promised in time is not lost to that. */
 const NEWS_AGE_MS = 50
 /** How long news may be lost without notice. */
 const CHECK_EVERY_MS = 5000
-
-/** What an acquire was answered. */
-export interface Booked {
-  /** The wait in ms, or a word. */
-  readonly waitMs: number
-  readonly rate: number
-  /** Changes whenever those who waited were sent away. */
-  readonly epoch: number
-}
-
-/** How the line stands at one moment. */
-export interface Standing {
-  readonly rate: number
-  readonly epoch: number
-  /** Of those asked for, in ms; PASSED for one who is not in the line. */
-  readonly waits: readonly number[]
-}
 
 export interface RateQuestions {
   /** What errors call the limiter, like `SharedRateLimiter "mail"`. */
@@ -91,8 +69,8 @@ export class RateLine {
   }
 
   /**
-   * Waits for the turn; the signal is not aborted yet. Rejects with `TimeoutError` (at once if the turn would come too late), the signal's reason, `CostError` for
-   * more than the rate, `NotInitializedError`, `StoreError`.
+   * Waits for the turn; the signal is not aborted yet. Rejects with `TimeoutError` (at once if the turn would come too late), the
+   * signal's reason, `CostError` for more than the rate, `NotInitializedError`, `StoreError`.
    */
   wait(permits: number, patience: Patience): Promise<void> {
     const id = this.#news.open(waitMs => this.#hear(place, waitMs))
@@ -150,7 +128,7 @@ export class RateLine {
       else if (waitMs === UNSET) wait.reject(unset(subject))
       else if (waitMs > maxWaitMs) {
         wait.reject(new TimeoutError(`${subject}: the turn would come in ${waitMs} ms, after the timeout`))
-      } else if (waitMs === 0 && this.#procession.empty) wait.resolve()
+      } else if (waitMs === 0 && this.#procession.empty && this.#doubtful.size === 0) wait.resolve()
       else {
         place.epoch = epoch
         place.walking = true
@@ -297,20 +275,4 @@ export class RateLine {
     this.#check.clear()
     this.#checks = false
   }
-}
-
-function wordFor(place: Place, standing: Standing | undefined, i: number): number {
-  if (standing === undefined) return UNSET
-  if (standing.waits[i] !== PASSED) return standing.waits[i]
-  if (place.epoch !== standing.epoch) return AGAIN
-  return place.permits > standing.rate ? NEVER : PASSED
-}
-
-function tooMany(subject: string, permits: number, rate?: number): CostError {
-  const most = rate === undefined ? 'the rate' : `the rate, ${rate}`
-  return new CostError(`${subject}: permits ${permits}: more than ${most}, waiting would not help`)
-}
-
-export function unset(subject: string): NotInitializedError {
-  return new NotInitializedError(`${subject}: no rate is set; set one with trySetRate({ rate: 10, interval: '1s' })`)
 }

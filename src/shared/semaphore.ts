@@ -4,7 +4,7 @@ import { CostError, PolicyError, SpillwayError, shown, TimeoutError } from '../e
 import type { ClientPort, RedisClient } from '../redis/client.js'
 import { portOf } from '../redis/port-of.js'
 import { type Patience, patienceOf, type WaitOptions } from '../waiting/wait.js'
-import { keyBase } from './key-base.js'
+import { keyRoot } from './key-root.js'
 import { HeldLease, type Lease } from './lease.js'
 import { Mailbox } from './mailbox.js'
 import { Renewals } from './renewals.js'
@@ -62,7 +62,7 @@ export class Semaphore {
       throw new PolicyError(`Semaphore: given ${shown(options)}, expected options like { permits: 5 }`)
     }
     const { permits, fixed = false, prefix = 'spillway', clock, idleTtl } = options
-    const base = keyBase('Semaphore', 'semaphore', name, prefix)
+    const base = keyRoot('Semaphore', 'semaphore', name, prefix)
     this.#subject = `Semaphore ${shown(name)}`
     if (permits !== undefined) checkTotal(permits, 'Semaphore: permits')
     if (fixed !== false && (fixed !== true || permits === undefined)) {

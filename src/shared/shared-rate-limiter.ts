@@ -8,9 +8,10 @@ import type { Script } from '../redis/script.js'
 import { rateAcquire, rateEnd, rateLook, rateRelease, rateSet } from '../redis/scripts.js'
 import { patienceOf, type WaitOptions } from '../waiting/wait.js'
 import { Commands } from './commands.js'
-import { keyBase } from './key-base.js'
+import { keyRoot } from './key-root.js'
+import { type Booked, type Standing, unset } from './rate-answer.js'
 import { RateKeys } from './rate-keys.js'
-import { type Booked, RateLine, type Standing, unset } from './rate-line.js'
+import { RateLine } from './rate-line.js'
 import { parseRate, type RateConfig, type RateOptions, spanOf } from './rate-options.js'
 
 export interface SharedRateLimiterOptions {
@@ -46,7 +47,7 @@ export class SharedRateLimiter {
   /** `client` stays yours: this never closes it. Nothing is asked of Redis before the first call. */
   constructor(client: RedisClient, name: string, options: SharedRateLimiterOptions = {}) {
     const { prefix = 'spillway', clock, clientId = PROCESS } = options
-    const base = keyBase('SharedRateLimiter', 'rate', name, prefix)
+    const base = keyRoot('SharedRateLimiter', 'rate', name, prefix)
     this.#subject = `SharedRateLimiter ${shown(name)}`
     if (clock !== undefined && typeof clock?.now !== 'function') {
       throw new PolicyError(

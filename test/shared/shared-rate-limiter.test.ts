@@ -555,8 +555,11 @@ describe('what is asked wrongly', () => {
     [{ rate: 1, interval: 1000, keepAlive: 999 }, /keepAlive 999: expected at least the interval, 1000 ms/],
   ])('a rate %j is a PolicyError', async (rate, words) => {
     const limiter = open()
-    for (const call of [limiter.setRate, limiter.trySetRate, limiter.updateRate]) {
-      const error = await call.call(limiter, rate as never).catch(error => error)
+    for (const method of ['setRate', 'trySetRate', 'updateRate'] as const) {
+      const error: Error = await limiter[method](rate as never).then(
+        () => new Error('accepted'),
+        error => error,
+      )
       expect(error).toBeInstanceOf(PolicyError)
       expect(error.message).toMatch(words)
     }

@@ -1,0 +1,45 @@
+import { CostError, NotInitializedError } from '../errors.js'
+
+/** Words of the scripts in the place of a wait: more than the rate, no rate is set, ask again, not in the line. */
+export const NEVER = -1
+export const UNSET = -2
+export const AGAIN = -3
+export const PASSED = -4
+
+/** What an acquire was answered. */
+export interface Booked {
+  /** The wait in ms, or a word. */
+  readonly waitMs: number
+  readonly rate: number
+  /** Changes whenever those who waited were sent away. */
+  readonly epoch: number
+}
+
+/** How the line stands at one moment. */
+export interface Standing {
+  readonly rate: number
+  readonly epoch: number
+  /** Of those asked for, in ms; PASSED for one who is not in the line. */
+  readonly waits: readonly number[]
+}
+
+/** How it stands with the waiter that was asked for in the i-th place; its own are `permits`, and `epoch` when it booked. */
+export function wordFor(
+  { permits, epoch }: { readonly permits: number; readonly epoch: number },
+  standing: Standing | undefined,
+  i: number,
+): number {
+  if (standing === undefined) return UNSET
+  if (standing.waits[i] !== PASSED) return standing.waits[i]
+  if (epoch !== standing.epoch) return AGAIN
+  return permits > standing.rate ? NEVER : PASSED
+}
+
+export function tooMany(subject: string, permits: number, rate?: number): CostError {
+  const most = rate === undefined ? 'the rate' : `the rate, ${rate}`
+  return new CostError(`${subject}: permits ${permits}: more than ${most}, waiting would not help`)
+}
+
+export function unset(subject: string): NotInitializedError {
+  return new NotInitializedError(`${subject}: no rate is set; set one with trySetRate({ rate: 10, interval: '1s' })`)
+}
