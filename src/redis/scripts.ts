@@ -1061,6 +1061,226 @@ end
 return out`,
 }
 
+export const consumeRows: Script = {
+  name: 'consume_rows',
+  sha1: '8e30ae489b55a81a4917a6322738c6b0769b285e',
+  source: `local function now_ms(given)
+if given ~= '' then return tonumber(given) end
+local time = redis.call('TIME')
+return time[1] * 1000 + math.floor(time[2] / 1000)
+end
+local function window_start(window, now, at)
+if not at then return nil end
+if at > now then return now end
+if at - now + window <= 0 then return nil end
+return at
+end
+local function fixed_window(limit, now, cost, at, spent)
+at = window_start(limit.window, now, at)
+if not at then spent = 0 end
+local retry = 0
+if cost > limit.quota then
+retry = -1
+elseif cost > 0 and spent + cost > limit.quota then
+retry = at - now + limit.window
+elseif cost > 0 then
+at = at or now
+spent = spent + cost
+end
+return retry, math.max(0, limit.quota - spent), at and at - now + limit.window or 0, 0, at, spent, 0
+end
+local function bucket_level(limit, now, at, level)
+if not at then return 0 end
+return math.max(0, level - limit.quota * math.max(0, now - at))
+end
+local function floor_div(a, b)
+local quotient = math.floor(a / b)
+if quotient * b > a then return quotient - 1 end
+return quotient
+end
+local function ceil_div(a, b)
+local quotient = floor_div(a, b)
+if quotient * b < a then return quotient + 1 end
+return quotient
+end
+local function bucket(limit, now, cost, at, level, kept_for)
+local most = limit.quota == 0 and 0 or limit.burst
+local found = limit.quota == 0 and 0 or bucket_level(limit, now, at, level)
+local after = found
+local retry, delay = 0, 0
+if at and at > now then at = now end
+if cost > 0 then
+local over = found - (most - cost) * limit.window
+if cost > most then
+retry = -1
+elseif over > 0 then
+retry = ceil_div(over, limit.quota)
+else
+after = found + cost * limit.window
+at, level, kept_for = now, after, limit.quota
+if limit.algorithm == 'leaky-bucket' then delay = ceil_div(found, limit.quota) end
+end
+end
+if limit.quota > 0 and limit.quota < kept_for then kept_for = limit.quota end
+local left = most * limit.window - after
+local remaining = left > 0 and floor_div(left, limit.window) or 0
+return retry, remaining, after > 0 and ceil_div(after, limit.quota) or 0, delay, at, level, kept_for
+end
+local function roll_cells(limit, now, at, current, previous)
+local cell = now - math.fmod(now, limit.window)
+if not at then return cell, 0, 0 end
+if at == cell then return cell, current, previous end
+if at > cell then return cell, math.min(current + previous, math.max(limit.quota, current)), 0 end
+if at == cell - limit.window then return cell, 0, current end
+return cell, 0, 0
+end
+local function sliding_counter(limit, now, cost, at, current, previous)
+local quota, window = limit.quota, limit.window
+local cell, inside, before = roll_cells(limit, now, at, current, previous)
+local overlap = cell - now + window
+local room = quota - cost - inside
+local retry = 0
+if cost > quota then
+retry = -1
+elseif cost > 0 and room < 0 then
+retry = overlap + window - floor_div((quota - cost) * window, inside)
+elseif cost > 0 and before * overlap > room * window then
+retry = overlap - floor_div(room * window, before)
+elseif cost > 0 then
+inside = inside + cost
+end
+local remaining = math.max(0, quota - inside - ceil_div(before * overlap, window))
+local reset = 0
+if inside > 0 then reset = overlap + window elseif before > 0 then reset = overlap end
+local spent = retry == 0 and cost > 0
+if spent or (at and at > cell) then return retry, remaining, reset, 0, cell, inside, before end
+return retry, remaining, reset, 0, at, current, previous
+end
+local row_measures = {
+['fixed-window'] = fixed_window,
+['sliding-counter'] = sliding_counter,
+['token-bucket'] = bucket,
+['leaky-bucket'] = bucket,
+}
+local call, pack, read = redis.call, struct.pack, struct.unpack
+local clock = ARGV[1]
+local now = now_ms(clock)
+local valid_until = tonumber(ARGV[2])
+local spending = ARGV[3] == '1'
+if valid_until and now > valid_until then return { now } end
+local width = tonumber(ARGV[4])
+local limits, measures, shaped = {}, {}, {}
+for j = 1, width do
+local algorithm = ARGV[4 * j + 1]
+limits[j] = {
+algorithm = algorithm,
+quota = tonumber(ARGV[4 * j + 2]),
+window = tonumber(ARGV[4 * j + 3]),
+burst = tonumber(ARGV[4 * j + 4]),
+}
+measures[j] = row_measures[algorithm]
+shaped[j] = algorithm == 'leaky-bucket'
+end
+local costs_at = 4 * width + 5
+local one_cost = #ARGV == costs_at and tonumber(ARGV[costs_at])
+local count = #KEYS
+local some_blocked = call('EXISTS', unpack(KEYS, 1, width)) > 0
+local values = call('MGET', unpack(KEYS, width + 1))
+local missing
+for i = width + 1, count do
+if not values[i - width] then
+missing = missing or {}
+missing[#missing + 1] = KEYS[i]
+end
+end
+local strange = missing and call('EXISTS', unpack(missing)) > 0
+local server_now, padding = now, 1000
+if clock ~= '' then server_now, padding = now_ms(''), 5000 end
+local texts = {}
+local writes, written, place, expire_at = {}, 0, {}, {}
+local out, size = { now }, 1
+local at, x, y, retry, remaining, reset, delay, next_at, next_x, next_y, until_at = {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}
+for first = width + 1, count, width do
+local cost = one_cost or tonumber(ARGV[costs_at + (first - 1) / width - 1])
+local allowed, failure = true, nil
+for j = 1, width do
+local key = KEYS[first + j - 1]
+local value = place[key] and writes[place[key]] or values[first + j - 1 - width]
+local now_at, now_x, now_y = nil, 0, 0
+if value then
+if #value == 24 then now_at, now_x, now_y = read('<ddd', value) end
+if not now_at or now_at % 1 ~= 0 or now_at > 9007199254740992 or now_at < -9007199254740992 or not (now_x >= 0 and now_y >= 0) then
+failure = 'WRONGTYPE the key holds a value that is not a limit\\'s'
+break
+end
+elseif strange then
+local kind = call('TYPE', key).ok
+if kind ~= 'none' then
+failure = 'WRONGTYPE the key holds a ' .. kind
+break
+end
+end
+at[j], x[j], y[j] = now_at, now_x, now_y
+retry[j], remaining[j], reset[j], delay[j], next_at[j], next_x[j], next_y[j] =
+measures[j](limits[j], now, cost, now_at, now_x, now_y)
+local until_j = some_blocked and tonumber(call('ZSCORE', KEYS[j], key) or 0) or 0
+until_at[j] = until_j
+if retry[j] ~= 0 or until_j > now then allowed = false end
+end
+if failure then
+size = size + 1
+out[size] = failure
+else
+for j = 1, width do
+if not allowed and retry[j] == 0 and cost > 0 then
+local _
+_, remaining[j], reset[j], delay[j], next_at[j], next_x[j], next_y[j] = measures[j](limits[j], now, 0, at[j], x[j], y[j])
+end
+local new_at, new_x, new_y = next_at[j], next_x[j], next_y[j]
+if spending and new_at and (new_x ~= x[j] or new_at ~= at[j] or new_y ~= y[j]) then
+local key = KEYS[first + j - 1]
+local row = place[key]
+if not row then
+written = written + 1
+row = 2 * written
+place[key] = row
+writes[row - 1] = key
+end
+writes[row] = pack('<ddd', new_at, new_x, new_y)
+local moment = math.ceil((server_now + reset[j] + padding) / 4000)
+local text = texts[moment]
+if not text then
+text = string.format('%.0f', moment * 4000)
+texts[moment] = text
+end
+expire_at[row / 2] = text
+end
+local wait = retry[j]
+if wait == 0 and until_at[j] <= now then
+out[size + 1] = remaining[j]
+out[size + 2] = reset[j]
+size = size + 2
+if shaped[j] then
+size = size + 1
+out[size] = delay[j]
+end
+else
+if until_at[j] > now and wait >= 0 then wait = -2 - math.max(wait, until_at[j] - now) end
+out[size + 1] = -1 - remaining[j]
+out[size + 2] = reset[j]
+out[size + 3] = wait
+size = size + 3
+end
+end
+end
+end
+if written > 0 then
+call('MSET', unpack(writes))
+for i = 1, written do call('PEXPIREAT', writes[2 * i - 1], expire_at[i]) end
+end
+return out`,
+}
+
 export const forgetSent: Script = {
   name: 'forget_sent',
   sha1: 'ddcccb0b64f00e68a7f16bedd4d68bacb4b45411',

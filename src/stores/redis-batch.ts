@@ -1,7 +1,7 @@
 import type { Verdict } from '../decision.js'
 import type { Limit } from '../limit.js'
 import type { Script } from '../redis/script.js'
-import { consume, consumeRow } from '../redis/scripts.js'
+import { consume, consumeRow, consumeRows } from '../redis/scripts.js'
 import type { Charge } from '../store.js'
 import type { ChargeKeys } from './redis-charge-keys.js'
 import { limitArguments } from './redis-wire.js'
@@ -82,7 +82,8 @@ export class Batch {
   }
 
   get script(): Script {
-    return this.limits.length === 1 && this.limits[0].algorithm !== 'sliding-window' ? consumeRow : consume
+    if (this.limits.some(({ algorithm }) => algorithm === 'sliding-window')) return consume
+    return this.limits.length === 1 ? consumeRow : consumeRows
   }
 
   get keys(): readonly string[] {

@@ -31,8 +31,29 @@ test('six limits of five kinds are one script call', async () => {
   const before = await calls()
   expect(await store.consume(six('k'), 1)).toHaveLength(6)
   expect((await calls()) - before).toBe(1)
-  await Promise.all(Array.from({ length: 100 }, (_, i) => store.consume(six(`k ${i}`), 1)))
+  await Promise.all(Array.from({ length: 32 }, (_, i) => store.consume(six(`k ${i}`), 1)))
   expect((await calls()) - before).toBe(2)
+})
+
+test('what is asked in one turn of the event loop is one call up to 32 decisions, then about four, none above maxBatch', async () => {
+  const client = redis.client()
+  const calls = async () => Number(/^cmdstat_evalsha:calls=(\d+)/m.exec(await client.info('commandstats'))?.[1] ?? 0)
+  const store = new RedisStore(client, { prefix: 'parts', maxBatch: 50 })
+  await store.consume(charges, 1)
+  for (const [decisions, expected] of [
+    [32, 1],
+    [33, 2],
+    [100, 4],
+    [400, 8],
+  ]) {
+    const before = await calls()
+    const keys = Array.from({ length: decisions }, (_, i) => String(i % 7))
+    const remaining = await Promise.all(
+      keys.map(async key => (await store.peek([{ key, limit: charges[0].limit }], 1))[0].remaining),
+    )
+    expect(remaining).toEqual(keys.map(() => 4))
+    expect((await calls()) - before).toBe(expected)
+  }
 })
 
 describe('what no server of ours would say is a failure of the decision, and nothing worse', () => {
