@@ -25,6 +25,7 @@ export interface StoreMaker {
 /** What every store promises. */
 export function describeStore(name: string, maker: StoreMaker): void {
   const { promises = 11_500, properties = 2000 } = maker
+  const full = maker.promises === undefined
   const onBench = async (work: (bench: Bench) => Promise<void>, at = START) => {
     const clock = new ManualClock(at)
     const store = maker.make(clock)
@@ -73,7 +74,8 @@ export function describeStore(name: string, maker: StoreMaker): void {
       test.each(Object.entries(PROPERTIES))('%s', (_, property) => holds(property, properties), 60_000)
 
       test('the first request leaves quota − cost, whatever the quota, the window and the year', async () => {
-        const quotas = Array.from({ length: 1000 }, (_, i) => i + 1)
+        // All of them on each kind of store; over yet another client, some.
+        const quotas = Array.from({ length: 1000 }, (_, i) => i + 1).filter(quota => full || quota % 37 === 1)
         let round = 0
         for (const year of [2026, 2035, 2048]) {
           await onBench(
