@@ -3180,7 +3180,7 @@ end)`,
 
 export const rateLook: Script = {
   name: 'rate_look',
-  sha1: 'e591b108ff799d8d2d379ffc9497f2d26393bc50',
+  sha1: '96c2f117a1160d6b5d352554119d2e306ee3a369',
   source: `local function now_ms(given)
 if given ~= '' then return tonumber(given) end
 local time = redis.call('TIME')
@@ -3325,13 +3325,22 @@ local _, available = sliding_window(limit, now, 0, rate.log, log)
 local mode = rate.fleeting and 'per-client' or 'overall'
 local reply = { limit.quota, limit.window, mode, rate.keep_alive, available, rate.epoch }
 if #ARGV > 1 then
-local turns = {}
+local turns, waiting, booked = {}, 0, 0
 for _, packed in ipairs(redis.call('LRANGE', rate.line, '0', '-1')) do
-turns[string.sub(packed, 14)] = struct.unpack('>I6', packed)
+local turn, cost = struct.unpack('>I6I7', packed)
+turns[string.sub(packed, 14)] = turn
+if turn > now then waiting = waiting + cost end
 end
+if log.newest and log.newest > now then
+local length = redis.call('LLEN', rate.log)
+local first = log_search(rate.log, 1, length, function(at) return at > now end)
+local _, total = log_unpack(redis.call('LINDEX', rate.log, first - 1))
+booked = log.total - total
+end
+local missing = booked > waiting and -5 or -4
 for i = 2, #ARGV do
 local turn = turns[ARGV[i]]
-reply[#reply + 1] = turn and math.max(0, turn - now) or -4
+reply[#reply + 1] = turn and math.max(0, turn - now) or missing
 end
 end
 return reply`,

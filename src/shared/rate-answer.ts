@@ -1,10 +1,11 @@
 import { CostError, NotInitializedError } from '../errors.js'
 
-/** Words of the scripts in the place of a wait: more than the rate, no rate is set, ask again, not in the line. */
+/** Words of the scripts in the place of a wait: more than the rate, no rate is set, ask again, not in the line, nobody can know. */
 export const NEVER = -1
 export const UNSET = -2
 export const AGAIN = -3
-export const PASSED = -4
+const PASSED = -4
+export const UNKNOWN = -5
 
 /** What an acquire was answered. */
 export interface Booked {
@@ -19,7 +20,7 @@ export interface Booked {
 export interface Standing {
   readonly rate: number
   readonly epoch: number
-  /** Of those asked for, in ms; PASSED for one who is not in the line. */
+  /** Of those asked for, in ms, or a word. */
   readonly waits: readonly number[]
 }
 
@@ -32,7 +33,8 @@ export function wordFor(
   if (standing === undefined) return UNSET
   if (standing.waits[i] !== PASSED) return standing.waits[i]
   if (epoch !== standing.epoch) return AGAIN
-  return permits > standing.rate ? NEVER : PASSED
+  // Its turn has come, though nobody heard of it here.
+  return permits > standing.rate ? NEVER : 0
 }
 
 export function tooMany(subject: string, permits: number, rate?: number): CostError {

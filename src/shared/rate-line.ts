@@ -5,7 +5,7 @@ import { TurnNews } from '../redis/turn-news.js'
 import { patienceOfAsking } from '../turns.js'
 import { Alarm } from '../waiting/alarm.js'
 import { type Patience, Wait } from '../waiting/wait.js'
-import { AGAIN, type Booked, NEVER, PASSED, type Standing, tooMany, UNSET, unset, wordFor } from './rate-answer.js'
+import { AGAIN, type Booked, NEVER, type Standing, tooMany, UNKNOWN, UNSET, unset, wordFor } from './rate-answer.js'
 
 /** News is some ms old when it is heard: a turn that was promised in time is not lost to that. */
 const NEWS_AGE_MS = 50
@@ -161,7 +161,8 @@ export class RateLine {
 
   #moved(place: Place, waitMs: number, word = waitMs): void {
     const { wait, permits } = place
-    if (wait.over || !place.walking || word === PASSED) return
+    if (wait.over || !place.walking || word === UNKNOWN) return
+    place.version++
     if (word >= 0) {
       if (waitMs <= wait.leftMs + NEWS_AGE_MS) {
         if (this.#doubtful.delete(place)) {
@@ -204,14 +205,14 @@ export class RateLine {
       const versions = places.map(({ version }) => version)
       // What was promised stands while nobody can be asked.
       const words = this.#hearsAll
-        ? places.map(() => PASSED)
+        ? places.map(() => UNKNOWN)
         : await this.questions.look(places.map(({ id }) => id)).then(
             standing => places.map((place, i) => wordFor(place, standing, i)),
-            () => places.map(() => PASSED),
+            () => places.map(() => UNKNOWN),
           )
       for (const [i, place] of places.entries()) {
-        if (place.version !== versions[i] || place.wait.over) continue
-        if (words[i] === PASSED || words[i] === 0) this.#grant(place)
+        if (place.version !== versions[i] || !this.#doubtful.has(place)) continue
+        if (words[i] === UNKNOWN || words[i] === 0) this.#grant(place)
         else this.#moved(place, words[i])
       }
     }
@@ -219,6 +220,7 @@ export class RateLine {
 
   #grant(place: Place): void {
     place.wait.resolve()
+    this.#procession.leave(place)
     this.#leave(place)
   }
 

@@ -481,6 +481,62 @@ describe('news that is lost', () => {
   })
 })
 
+describe('a storm of acquires, aborts, releases, rates and lost connections', () => {
+  test('ends with every permit accounted for', async () => {
+    const name = fresh()
+    const limiters = Array.from({ length: 6 }, () => open(name))
+    let [rate, out, granted, seed] = [5, 0, 0, 1]
+    // No interval ends meanwhile: what is out stays out until it is given back.
+    const set = () => limiters[0].setRate({ rate, interval: '1h' }, { keepState: true })
+    const random = (below: number) => {
+      seed = (seed * 48_271) % 2_147_483_647
+      return seed % below
+    }
+    await set()
+    const waiting: Promise<void>[] = []
+    const aborts: AbortController[] = []
+    for (let i = 0; i < 600; i++) {
+      const limiter = limiters[random(6)]
+      const permits = 1 + random(3)
+      const abort = new AbortController()
+      aborts.push(abort)
+      waiting.push(
+        limiter.acquire(permits, { signal: abort.signal }).then(
+          () => {
+            out += permits
+            granted++
+          },
+          error => expect(error).toBe(abort.signal.reason),
+        ),
+      )
+      const what = random(60)
+      if (what < 25) aborts[random(aborts.length)].abort()
+      if (what === 30) void admin.call('CLIENT', 'KILL', 'TYPE', 'pubsub')
+      if (what > 50) {
+        rate = Math.max(5, rate + random(20) - 8)
+        await set()
+      }
+      if (what > 40 && what < 45 && out > 0) {
+        const back = 1 + random(Math.min(out, 10))
+        out -= back
+        await limiters[random(6)].release(back)
+      }
+      if (what % 10 === 0) await sleep(random(4))
+    }
+    await sleep(300)
+    for (const abort of aborts) abort.abort()
+    await Promise.all(waiting)
+    // Raised above all that is out, what is not available is what was granted.
+    rate = 10_000
+    await eventually('all is given back that was not granted', async () => {
+      await set()
+      return (await limiters[0].availablePermits()) === rate - out
+    })
+    expect(await admin.exists(keyOf(name, 'line'))).toBe(0)
+    expect(granted).toBeGreaterThan(100)
+  })
+})
+
 describe('a reply that is lost', () => {
   let proxy: TcpProxy
   beforeAll(async () => {
