@@ -465,6 +465,28 @@ describe('news that is lost', () => {
     expect(waiting.map(({ granted }) => granted)).toEqual([true, true])
   })
 
+  test('and then the line too sends nobody off before their turn', async () => {
+    const { name, limiter, other } = await spent(1)
+    const waiting = [taking(other())]
+    await inLine(name, 1)
+    await admin.del(keyOf(name, 'line'))
+    waiting.push(taking(other()))
+    await inLine(name, 1)
+    const before = await scriptCalls()
+    await deafen()
+    // Both ask how they stand as soon as they hear again.
+    await eventually('asked', async () => (await scriptCalls()) >= before + 2)
+    await sleep(50)
+    expect(waiting.map(({ granted, error }) => [granted, error])).toEqual([
+      [false, undefined],
+      [false, undefined],
+    ])
+    expect(await turns(name, START)).toEqual([120_000])
+    await limiter.setRate({ rate: 3, interval: 60_000 }, { keepState: true })
+    await waiting[1].done
+    expect(waiting[1].granted).toBe(true)
+  })
+
   test('with everything, as by FLUSHALL, is a NotInitializedError as soon as it is noticed', async () => {
     const server = await RedisServer.start()
     const limiter = open('flushed', {}, server.client())
