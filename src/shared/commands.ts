@@ -77,8 +77,13 @@ export class Commands {
   }
 
   /** Runs a script that may as well run twice. */
-  run(script: Script, keys: readonly string[], args: readonly string[]): Promise<unknown> {
-    return this.#hold(runScript(this.#port, script, keys, args))
+  run(
+    script: Script,
+    keys: readonly string[],
+    args: readonly string[],
+    late?: (answer: unknown) => void,
+  ): Promise<unknown> {
+    return this.#hold(runScript(this.#port, script, keys, args), late)
   }
 
   async #hold(answer: Promise<unknown>, late?: (answer: unknown) => void): Promise<unknown> {
