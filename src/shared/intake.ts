@@ -6,7 +6,7 @@ import { ServerClock } from '../redis/server-clock.js'
 import { Alarm } from '../waiting/alarm.js'
 import type { Commands } from './commands.js'
 import { queueKeys, WAKE } from './queue-keys.js'
-import { parseTurn, type Settlement, type Taken, type TurnReply, turnArguments } from './queue-turn.js'
+import { parseTurn, returnsOf, type Settlement, type Taken, type TurnReply, turnArguments } from './queue-turn.js'
 import { Relay } from './relay.js'
 import { Sleeper } from './sleeper.js'
 
@@ -32,7 +32,7 @@ const MOST_TAKEN = 100
 const SAFETY_MS = 20_000
 /** Without a connection to be woken on. */
 const UNWAKEABLE_MS = 1000
-/** How far a process steps back that finds others always faster, at first and at most; hardly to be noticed, should they die. */
+/** How far a process steps back that finds others always faster, at first and at most. */
 const STEP_BACK_MS = 4
 const LONGEST_STEP_BACK_MS = 16
 /** A settlement waits so long for the next question, to share its call. */
@@ -219,13 +219,12 @@ export class Intake {
     this.#rang = false
     const clock = this.#clock === undefined ? '' : String(Math.floor(this.#clock.now()))
     const mode = look ? 'look' : this.#nextAt === Number.POSITIVE_INFINITY ? 'sweep' : ''
-    const args = turnArguments(
-      clock,
-      mode,
-      settlements,
-      wants.map(({ visibilityMs }) => visibilityMs),
-    )
-    this.#call = this.#commands.run(queueTurn, this.#keys, args).then(
+    const visibilities = wants.map(({ visibilityMs }) => visibilityMs)
+    const args = turnArguments(clock, mode, settlements, visibilities)
+    const late = (reply: unknown) => {
+      for (const back of returnsOf(reply, askedAt)) this.settle(back).catch(() => {})
+    }
+    this.#call = this.#commands.run(queueTurn, this.#keys, args, late).then(
       reply => {
         this.#inTurn = false
         this.#failures = 0

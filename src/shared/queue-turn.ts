@@ -64,6 +64,12 @@ export function parseTurn(reply: unknown, look: boolean, askedAt: number): TurnR
   return { settled, nowMs, nextAt: momentOf(next), nextEndAt, taken }
 }
 
+/** What gives back everything that was taken by an answer for which nobody waits any more. */
+export function returnsOf(reply: unknown, askedAt: number): Settlement[] {
+  const { taken } = parseTurn(reply, false, askedAt)
+  return taken.map(({ receipt, until, dueAt }) => ({ what: 'return', receipt, until, detail: String(dueAt) }))
+}
+
 function momentOf(ms: number): number {
   return ms < 0 ? Number.POSITIVE_INFINITY : ms
 }
