@@ -4,6 +4,8 @@ import { Alarm } from './waiting/alarm.js'
 export interface Walker {
   /** By `performance.now()`. */
   turnAt: number
+  /** Given by the procession: who joined before comes before. */
+  order?: number
   /** Its turn has come, and it has left. */
   arrive(): void
 }
@@ -14,6 +16,7 @@ export interface Walker {
  */
 export class Procession {
   readonly #walkers: Walker[] = []
+  #joined = 0
   readonly #alarm = new Alarm(() => setImmediate(() => this.#advance()))
 
   constructor(readonly onEmpty: () => void = () => {}) {}
@@ -27,6 +30,7 @@ export class Procession {
     for (let i = this.#walkers.length - 1; i >= 0 && this.#walkers[i].turnAt > walker.turnAt; i--) {
       this.#walkers[i].turnAt = walker.turnAt
     }
+    walker.order = this.#joined++
     this.#walkers.push(walker)
     this.#setAlarm()
   }
@@ -37,9 +41,10 @@ export class Procession {
     this.#setAlarm()
   }
 
-  /** Takes back a walker that had arrived too early, before those whose turns come later. */
+  /** Takes back a walker that had arrived too early, before all who joined later. */
   rejoin(walker: Walker): void {
-    const place = this.#walkers.findIndex(({ turnAt }) => turnAt > walker.turnAt)
+    const { order = 0 } = walker
+    const place = this.#walkers.findIndex(other => (other.order ?? 0) > order)
     this.#walkers.splice(place < 0 ? this.#walkers.length : place, 0, walker)
     this.#setAlarm()
   }

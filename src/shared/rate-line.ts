@@ -165,10 +165,9 @@ export class RateLine {
     place.version++
     if (word >= 0) {
       if (waitMs <= wait.leftMs + NEWS_AGE_MS) {
-        if (this.#doubtful.delete(place)) {
-          place.turnAt = performance.now() + waitMs
-          this.#procession.rejoin(place)
-        } else this.#procession.move(place, waitMs)
+        if (!this.#doubtful.has(place)) this.#procession.move(place, waitMs)
+        // With wait 0 it goes when the server has answered for all of them, in their order.
+        else if (waitMs > 0) this.#putOff(place, waitMs)
         return
       }
       wait.reject(
@@ -187,6 +186,16 @@ export class RateLine {
     }
     wait.reject(word === NEVER ? tooMany(this.questions.subject, permits) : unset(this.questions.subject))
     this.#leave(place)
+  }
+
+  /** Its turn has not come after all: neither has that of those behind it. */
+  #putOff(place: Place, waitMs: number): void {
+    place.turnAt = performance.now() + waitMs
+    const all = [...this.#doubtful]
+    for (const each of all.slice(all.indexOf(place))) {
+      this.#doubtful.delete(each)
+      this.#procession.rejoin(each)
+    }
   }
 
   /** Its turn has come, as far as is known here: where news may have been missed, the server is asked, and nobody overtakes. */
@@ -211,7 +220,9 @@ export class RateLine {
             () => places.map(() => UNKNOWN),
           )
       for (const [i, place] of places.entries()) {
-        if (place.version !== versions[i] || !this.#doubtful.has(place)) continue
+        if (!this.#doubtful.has(place)) continue
+        // It has been heard of meanwhile: it is asked for again, and nobody overtakes it.
+        if (place.version !== versions[i]) break
         if (words[i] === UNKNOWN || words[i] === 0) this.#grant(place)
         else this.#moved(place, words[i])
       }
