@@ -14,8 +14,9 @@ interface Denial {
 
 /**
  * Denials that still hold: a key that the store refused is refused here until its `retryAfterMs` has passed, for costs not
- * smaller, without asking. (For a larger cost the wait told is then the least there can be.) Exact as long as nobody gives units back elsewhere: a refund or reset in this process drops the
- * denial, one in another process shows only when the denial ends.
+ * smaller, without asking. (For a larger cost the wait told is then the least there can be.) Exact as long as nobody gives units
+ * back elsewhere: a refund or reset in this process drops the denial, one in another process shows only when the denial ends, or at
+ * once where stores tell each other of resets.
  */
 export class DenyCache {
   readonly #denials = new Map<string, Denial>()
@@ -36,8 +37,10 @@ export class DenyCache {
     }
     let cache = caches.get(limiter)
     if (cache === undefined) {
-      cache = new DenyCache(store.clock ?? monotonicClock, maxKeys)
-      caches.set(limiter, cache)
+      const opened = new DenyCache(store.clock ?? monotonicClock, maxKeys)
+      cache = opened
+      caches.set(limiter, opened)
+      store.onReset?.(key => (key === undefined ? opened.#clear() : opened.drop(key)))
     }
     cache.maxKeys = Math.max(cache.maxKeys, maxKeys)
     return cache
@@ -77,6 +80,10 @@ export class DenyCache {
       this.#denials.delete(textOf(key))
       return
     }
+    this.#clear()
+  }
+
+  #clear(): void {
     this.#denials.clear()
     this.#records = 0
   }

@@ -45,6 +45,11 @@ export interface Store {
   /** Denies each charge for so long, whatever was spent; 0 lifts that. Without it, blocks are kept by the limiter's process. */
   block?(charges: readonly Charge[], forMs: number): Promise<void> | void
   close?(): Promise<void> | void
+  /**
+   * Calls back with the key when units were given back in another process, with undefined when such news may have been missed.
+   * Given only if it can know.
+   */
+  onReset?(listener: (key: string | undefined) => void): void
   /** If given, what is cached in process (denials) is timed by it; else by a monotonic clock. */
   readonly clock?: Clock
 }

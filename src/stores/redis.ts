@@ -11,6 +11,7 @@ import type { Booking, Charge, Store } from '../store.js'
 import { Batcher } from './redis-batcher.js'
 import { Bookings } from './redis-bookings.js'
 import { ChargeKeys } from './redis-charge-keys.js'
+import { type ResetListener, ResetNews } from './redis-reset-news.js'
 import { consumeApart, groupByTag } from './redis-slots.js'
 import { limitArguments } from './redis-wire.js'
 
@@ -21,6 +22,11 @@ export interface RedisStoreOptions {
   clock?: Clock
   /** Most decisions in one script call; integer ≥ 1, default 128. */
   maxBatch?: number
+  /**
+   * Whether processes tell each other of every refund, reset, unblock and settlement that gives back, over one more connection each,
+   * so that a denial which one of them remembers ends at once in all. Default false: it ends when its `retryAfterMs` is over.
+   */
+  shareResets?: boolean
 }
 
 /**
@@ -36,10 +42,11 @@ export class RedisStore implements Store {
   readonly #consumes: Batcher
   readonly #peeks: Batcher
   readonly #bookings: Bookings
+  readonly #resetNews: ResetNews | undefined
 
   /** `client`: an ioredis `Redis` or `Cluster`. It stays yours: this store never closes it. */
   constructor(client: RedisClient, options: RedisStoreOptions = {}) {
-    const { prefix = 'spillway', clock, maxBatch = 128 } = options
+    const { prefix = 'spillway', clock, maxBatch = 128, shareResets = false } = options
     if (typeof prefix !== 'string' || prefix === '') {
       throw new PolicyError(`RedisStore: prefix ${shown(prefix)}: expected a text that is not empty, like "spillway"`)
     }
@@ -57,6 +64,7 @@ export class RedisStore implements Store {
     this.#consumes = new Batcher(this.#port, this.#keys, maxBatch, '1', () => this.#now())
     this.#peeks = new Batcher(this.#port, this.#keys, maxBatch, '0', () => this.#now())
     this.#bookings = new Bookings(client, this.#port, this.#keys, () => this.#now())
+    if (shareResets) this.#resetNews = new ResetNews(client, this.#port, this.#keys.prefix)
   }
 
   consume(charges: readonly Charge[], cost: number): Promise<readonly Verdict[]> {
@@ -73,8 +81,9 @@ export class RedisStore implements Store {
     return consumeApart(this.#groups(charges), this.#peeks, this.#peeks, cost, () => Promise.resolve())
   }
 
-  refund(charges: readonly Charge[], cost: number): Promise<void> {
-    return this.#settle(charges, -cost)
+  async refund(charges: readonly Charge[], cost: number): Promise<void> {
+    await this.#settle(charges, -cost)
+    if (cost > 0) this.#tell(charges)
   }
 
   charge(charges: readonly Charge[], cost: number): Promise<void> {
@@ -86,6 +95,7 @@ export class RedisStore implements Store {
       const limits = limitArguments(charges.map(charge => charge.limit))
       return this.#run(reset, this.#statesAndLines(charges, tag), [this.#now(), this.#bookings.channel, ...limits])
     })
+    this.#tell(charges)
   }
 
   async book(charge: Charge, cost: number, maxWaitMs: number, moved: (waitMs: number) => void): Promise<Booking> {
@@ -104,6 +114,11 @@ export class RedisStore implements Store {
       const members = charges.map(charge => this.#keys.keyOf(charge, tag))
       return this.#run(block, [...lists, ...members], [this.#now(), String(forMs)])
     })
+    if (forMs === 0) this.#tell(charges)
+  }
+
+  onReset(listener: ResetListener): void {
+    this.#resetNews?.listen(listener)
   }
 
   async #settle(charges: readonly Charge[], units: number): Promise<void> {
@@ -113,6 +128,10 @@ export class RedisStore implements Store {
       const args = [this.#now(), String(units), this.#bookings.channel, ...limits]
       return this.#run(settle, this.#statesAndLines(charges, tag), args)
     })
+  }
+
+  #tell(charges: readonly Charge[]): void {
+    this.#resetNews?.tell(charges.map(({ key }) => key))
   }
 
   /** The keys of what was spent, then those of who waits for it. */

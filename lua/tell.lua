@@ -1,0 +1,12 @@
+--[[
+  Tells all processes of something. Writes nothing.
+
+  KEYS     none
+  ARGV[1]  channel
+  ARGV[2]  text
+
+  Returns  how many heard it on this server.
+]]
+local channel = ARGV[1]
+local text = ARGV[2]
+return redis.call('PUBLISH', channel, text)
