@@ -1,6 +1,6 @@
 import { Cluster, type ClusterOptions, type Redis } from 'ioredis'
 import { eventually } from './redis-process.js'
-import { RedisServer } from './redis-server.js'
+import { END_MS, RedisServer } from './redis-server.js'
 
 export interface RedisClusterOptions {
   /** How many nodes, each with its part of the slots; default 3. */
@@ -41,7 +41,8 @@ export class RedisCluster {
   /** A client of the cluster, disconnected when it is stopped. */
   client(options: ClusterOptions = {}): Cluster {
     const startup = this.nodes.map(({ host, port }) => ({ host, port }))
-    const client = new Cluster(startup, options)
+    const redisOptions = { disconnectTimeout: END_MS, ...options.redisOptions }
+    const client = new Cluster(startup, { ...options, redisOptions })
     client.on('error', () => {})
     this.#clients.add(client)
     return client

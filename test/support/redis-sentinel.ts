@@ -1,6 +1,6 @@
 import { Redis, type RedisOptions } from 'ioredis'
 import { eventually } from './redis-process.js'
-import { RedisServer } from './redis-server.js'
+import { END_MS, RedisServer } from './redis-server.js'
 
 export interface RedisSentinelOptions {
   /** How many sentinels watch: 1 (default) or 3. Most of them must agree before a dead primary is replaced. */
@@ -56,7 +56,7 @@ export class RedisSentinel {
   /** A client that asks the sentinels for the primary; disconnected when the group is stopped. */
   client(options: RedisOptions = {}): Redis {
     const sentinels = this.sentinels.map(({ host, port }) => ({ host, port }))
-    const client = new Redis({ sentinels, name: NAME, ...options })
+    const client = new Redis({ sentinels, name: NAME, disconnectTimeout: END_MS, ...options })
     client.on('error', () => {})
     this.#clients.add(client)
     return client

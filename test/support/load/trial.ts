@@ -7,9 +7,6 @@ export interface Outcome {
   readonly reports: readonly Report[]
   /** How long after the end of the fault each client had its answers from Redis again, ms. */
   readonly back: Readonly<Record<ClientKind, number>>
-  /** When the fault began and ended, ms since the epoch. */
-  readonly beganAt: number
-  readonly endedAt: number
 }
 
 /** Every 50 ms each of 25 keys is asked for some 60 times, by all processes together, and half of it fits. */
@@ -21,7 +18,6 @@ export function sceneAt(place: Place, change: Partial<Scene> = {}): Scene {
 export async function endure(load: Load, scene: Scene, fault: () => Promise<void>): Promise<Outcome> {
   await load.begin(scene)
   await pause(250)
-  const beganAt = epochMs()
   await fault()
   const endedAt = epochMs()
   // What is in flight now may still fail.
@@ -30,7 +26,7 @@ export async function endure(load: Load, scene: Scene, fault: () => Promise<void
   await pause(100)
   const reports = await load.end()
   if (process.env.SPILLWAY_FIGURES) process.stdout.write(`${figures(back, reports).join('\n')}\n`)
-  return { scene, reports, back, beganAt, endedAt }
+  return { scene, reports, back }
 }
 
 function figures(back: Outcome['back'], reports: readonly Report[]): string[] {
