@@ -1,47 +1,84 @@
 --[[
-  Ends a lease, or a wait for one, and offers what is free to those who wait.
+  Ends leases, or waits for them, and offers what is free to those who wait. Of one sender's requests that may come again each has a
+  key to itself, which keeps what was answered to the newest: so it acts once, however often the client sends it.
 
   KEYS[1…6]  the semaphore: see semaphore_open
-  KEYS[7]    what this sender has sent: see once
+  KEYS[7]    where what is answered is kept
   ARGV[1]    number of this request
-  ARGV[2]    the lowest that is not answered
-  ARGV[3]    now, ms; '' for the server's clock
-  ARGV[4]    permits to set where none are; -1 for none
-  ARGV[5]    lifetime in ms where nothing is held; -1: as stored
-  ARGV[6]    what the channel of every process begins with
-  ARGV[7]    id
-  ARGV[8]    what is to end: the lease of this fencing token; 'force': the lease, whoever holds it, who is told; 'wait': the place in
-             the line, or what is put by for it; 'any': lease or wait, when it is not known what was granted
+  ARGV[2]    now, ms; '' for the server's clock
+  ARGV[3]    permits to set where none are; -1 for none
+  ARGV[4]    lifetime in ms where nothing is held; -1: as stored
+  ARGV[5]    what the channel of every process begins with
+  ARGV[6…]   in turn an id, and what is to end: the lease of this fencing token; 'force': the lease, whoever holds it, who is told;
+             'wait': the place in the line, or what is put by for it; 'any': lease or wait, when it is not known what was granted
 
-  Returns { 1 } if it ended a lease, { 0 } if not, { -2 } without a semaphore.
+  Returns for each 1 if it ended a lease, 0 if not; { -2 } without a semaphore.
 ]]
--- @include once
+local number = ARGV[1]
+local clock = ARGV[2]
+local initial = tonumber(ARGV[3])
+local idle = tonumber(ARGV[4])
+local channel = ARGV[5]
+-- Longer than a client keeps trying.
+local keep = idle >= 0 and math.min(idle, 60000) or 60000
+
+-- Nearly always nobody waits and all are leases that are held. That is decided here, before the functions that the rest needs are
+-- made: making them costs more than this. What has been carried out before is not held any more.
+local call, match = redis.call, string.match
+local stored = call('HMGET', KEYS[1], 'used', 'calm', 'idle')
+local used, calm, lives = tonumber(stored[1]), tonumber(stored[2]), tonumber(stored[3])
+if used and calm and calm > 0 and (idle < 0 or idle == lives) then
+  local reply
+  if #ARGV == 7 then
+    local permits, token = match(call('HGET', KEYS[3], ARGV[6]) or '', '^(%d+) %S+ (%d+)$')
+    if token == ARGV[7] and call('ZREM', KEYS[2], ARGV[6]) == 1 then
+      call('HDEL', KEYS[3], ARGV[6])
+      used = used - permits
+      reply = { 1 }
+    end
+  else
+    local ids, seen = {}, {}
+    for i = 6, #ARGV, 2 do ids[#ids + 1] = ARGV[i] end
+    local facts, deadlines = call('HMGET', KEYS[3], unpack(ids)), call('ZMSCORE', KEYS[2], unpack(ids))
+    reply = {}
+    local sum = 0
+    for i = 1, #ids do
+      local permits, token = match(facts[i] or '', '^(%d+) %S+ (%d+)$')
+      if token ~= ARGV[5 + 2 * i] or not deadlines[i] or seen[ids[i]] then
+        reply = nil
+        break
+      end
+      seen[ids[i]] = true
+      sum = sum + permits
+      reply[i] = 1
+    end
+    if reply then
+      call('ZREM', KEYS[2], unpack(ids))
+      call('HDEL', KEYS[3], unpack(ids))
+      used = used - sum
+    end
+  end
+  if reply then
+    call('HSET', KEYS[1], 'used', used)
+    call('SET', KEYS[7], number .. ' ' .. string.rep('1', #reply), 'PX', keep)
+    if lives and used == 0 then call('PEXPIRE', KEYS[1], lives) end
+    return reply
+  end
+end
+
 -- @include semaphore_open
 -- @include semaphore_offer
 -- @include semaphore_save
-local number = tonumber(ARGV[1])
-local floor = tonumber(ARGV[2])
-local clock = ARGV[3]
-local initial = tonumber(ARGV[4])
-local idle = tonumber(ARGV[5])
-local channel = ARGV[6]
-local id = ARGV[7]
-local what = ARGV[8]
+local sent, answered = match(call('GET', KEYS[7]) or '', '^(%d+) (%d+)$')
+if sent == number then
+  local reply = {}
+  for ended in string.gmatch(answered, '%d') do reply[#reply + 1] = tonumber(ended) end
+  return reply
+end
+local s = semaphore_open(KEYS, clock, initial, idle)
+if not s then return { -2 } end
 
-local function release()
-  local s = semaphore_read(KEYS, clock, initial, idle)
-  if not s then return { -2 } end
-  if s.now < s.calm then
-    local permits, _, token = semaphore_fact(redis.call('HGET', s.facts, id))
-    if token == what and redis.call('ZREM', s.leases, id) == 1 then
-      redis.call('HDEL', s.facts, id)
-      s.used = s.used - permits
-      semaphore_put(s)
-      if s.idle and s.used == 0 then redis.call('PEXPIRE', s.config, s.idle) end
-      return { 1 }, true
-    end
-  end
-  semaphore_sweep(s)
+local function finish(id, what)
   local fact = redis.call('HGET', s.facts, id)
   local permits, party, stamp = semaphore_fact(fact)
   local ended = 0
@@ -57,8 +94,17 @@ local function release()
     s.left = true
   end
   if ended == 1 then redis.call('HDEL', s.facts, id) end
-  semaphore_offer(s, channel, '')
-  semaphore_save(s)
-  return { ended }, ended == 1
+  return ended
 end
-return once(KEYS[7], number, floor, release, idle >= 0 and idle or nil)
+
+local reply, changed = {}, false
+for i = 6, #ARGV, 2 do
+  local ended = finish(ARGV[i], ARGV[i + 1])
+  changed = changed or ended == 1
+  reply[#reply + 1] = ended
+end
+semaphore_offer(s, channel, '')
+semaphore_save(s)
+-- What changed nothing may as well be done again.
+if changed then redis.call('SET', KEYS[7], number .. ' ' .. table.concat(reply), 'PX', keep) end
+return reply

@@ -4866,8 +4866,84 @@ end`,
 
 export const semaphoreAcquire: Script = {
   name: 'semaphore_acquire',
-  sha1: '38bec7a098a384027941dd16c506d2678335e0c5',
-  source: `local function semaphore_read(keys, clock, initial, idle)
+  sha1: '6db684885ae2f4fbefd6fd16123b986d1cf7e4c0',
+  source: `local clock = ARGV[1]
+local initial = tonumber(ARGV[2])
+local idle = tonumber(ARGV[3])
+local channel = ARGV[4]
+local party = ARGV[5]
+local permits = tonumber(ARGV[6])
+local lease = tonumber(ARGV[7])
+local waits = ARGV[8] == '1'
+local first_place = ARGV[9]
+local call = redis.call
+local stored = call('HMGET', KEYS[1], 'permits', 'used', 'last', 'idle', 'calm', 'life')
+local total, used, calm = tonumber(stored[1]), tonumber(stored[2]), tonumber(stored[5])
+local wanted = (#ARGV - 9) * permits
+if
+first_place == ''
+and total
+and used
+and calm
+and wanted <= total - used
+and (initial >= -1 or total == -2 - initial)
+and (idle < 0 or idle == tonumber(stored[4]))
+then
+local time = call('TIME')
+local micros = time[1] * 1000000 + time[2]
+local now = clock == '' and math.floor(micros / 1000) or tonumber(clock)
+local last = math.max(tonumber(stored[3] or 0), micros - 1)
+local deadline = now + lease
+local reply
+if now >= calm then
+reply = nil
+elseif #ARGV == 10 then
+local token = string.format('%.0f', last + 1)
+if call('HSETNX', KEYS[3], ARGV[10], ARGV[6] .. ' ' .. party .. ' ' .. token) == 1 then
+call('ZADD', KEYS[2], deadline, ARGV[10])
+reply = { 1, token, deadline }
+end
+else
+local known = false
+for _, fact in ipairs(used > 0 and call('HMGET', KEYS[3], unpack(ARGV, 10)) or {}) do known = known or fact end
+if not known then
+local facts, deadlines, count = {}, {}, 0
+local head = ARGV[6] .. ' ' .. party .. ' '
+local deadline_text = string.format('%.0f', deadline)
+reply = {}
+for i = 10, #ARGV do
+local token = string.format('%.0f', last + i - 9)
+facts[count + 1], facts[count + 2] = ARGV[i], head .. token
+deadlines[count + 1], deadlines[count + 2] = deadline_text, ARGV[i]
+count = count + 2
+reply[#reply + 1] = 1
+reply[#reply + 1] = token
+reply[#reply + 1] = deadline
+end
+call('HSET', KEYS[3], unpack(facts))
+call('ZADD', KEYS[2], unpack(deadlines))
+end
+end
+if reply then
+local padding = clock == '' and 1000 or 5000
+local life = tonumber(stored[6] or 0)
+last = last + #ARGV - 9
+local short = life < deadline + padding
+if short then life = deadline + padding + math.ceil(lease / 4) end
+if short or deadline < calm then
+call('HSET', KEYS[1], 'used', used + wanted, 'last', last, 'life', life, 'calm', math.min(calm, deadline))
+else
+call('HSET', KEYS[1], 'used', used + wanted, 'last', last)
+end
+if short or used == 0 then
+call('PEXPIRE', KEYS[2], life - now)
+call('PEXPIRE', KEYS[3], life - now)
+if stored[4] then call('PEXPIRE', KEYS[1], life - now + stored[4]) end
+end
+return reply
+end
+end
+local function semaphore_read(keys, clock, initial, idle)
 local time = redis.call('TIME')
 local micros = time[1] * 1000000 + time[2]
 local s = {
@@ -5032,65 +5108,33 @@ local offer = tonumber(redis.call('ZRANGE', s.offers, '0', '0', 'WITHSCORES')[2]
 local first = math.min(lease or math.huge, offer or math.huge)
 return first == math.huge and -1 or math.max(0, first - s.now)
 end
-local clock = ARGV[1]
-local initial = tonumber(ARGV[2])
-local idle = tonumber(ARGV[3])
-local channel = ARGV[4]
-local id = ARGV[5]
-local party = ARGV[6]
-local permits = tonumber(ARGV[7])
-local lease = tonumber(ARGV[8])
-local waits = ARGV[9] == '1'
-local place = ARGV[10]
-local s = semaphore_read(KEYS, clock, initial, idle)
+local s = semaphore_open(KEYS, clock, initial, idle)
 if not s then return { -2 } end
-if s.now < s.calm and place == '' and permits <= s.permits - s.used then
-local token = semaphore_number(s)
-if redis.call('HSETNX', s.facts, id, permits .. ' ' .. party .. ' ' .. token) == 1 then
-local deadline = s.now + lease
-redis.call('ZADD', s.leases, deadline, id)
-if s.used == 0 or s.life < deadline + s.padding then
-local lives = lease + s.padding + math.ceil(lease / 4)
-s.life = s.now + lives
-redis.call('PEXPIRE', s.leases, lives)
-redis.call('PEXPIRE', s.facts, lives)
-if s.idle then redis.call('PEXPIRE', s.config, lives + s.idle) end
-end
-s.used = s.used + permits
-s.calm = math.min(s.calm, deadline)
-semaphore_put(s)
-return { 1, token, deadline }
-end
-end
-semaphore_sweep(s)
-local function granted(number, deadline)
-semaphore_save(s)
-return { 1, number, deadline }
-end
-local function grant()
+local function lease_of(id)
 local token = semaphore_number(s)
 redis.call('ZADD', s.leases, s.now + lease, id)
 redis.call('HSET', s.facts, id, permits .. ' ' .. party .. ' ' .. token)
-return granted(token, s.now + lease)
+return 1, token, s.now + lease
 end
-local function offered()
+local function offered(id)
 local taken = redis.call('ZREM', s.offers, id) == 1
 s.left = s.left or taken
 return taken
 end
-local pause = 0
-local function enqueue()
+local pause
+local function enqueue(id, place)
 s.crowded = true
 redis.call('ZADD', s.line, place, id)
-pause = semaphore_alive(s, party)
+pause = pause or semaphore_alive(s, party)
 redis.call('HSET', s.facts, id, permits .. ' ' .. party .. ' ' .. place)
 end
+local function ask(id, place)
 local fact = (s.used ~= 0 or s.crowded) and redis.call('HGET', s.facts, id)
 if fact then
 local deadline = tonumber(redis.call('ZSCORE', s.leases, id) or nil)
 local _, _, number = semaphore_fact(fact)
-if deadline then return granted(number, deadline) end
-if offered() then return grant() end
+if deadline then return 1, number, deadline end
+if offered(id) then return lease_of(id) end
 place = number
 end
 if permits > s.permits then
@@ -5098,26 +5142,39 @@ redis.call('ZREM', s.line, id)
 redis.call('HDEL', s.facts, id)
 s.left = true
 semaphore_offer(s, channel, id)
-semaphore_save(s)
-return { -1, s.permits }
+return -1, s.permits, 0
 end
 if waits and place ~= '' then
-enqueue()
+enqueue(id, place)
 semaphore_offer(s, channel, id)
-if offered() then return grant() end
+if offered(id) then return lease_of(id) end
 else
 semaphore_offer(s, channel, id)
 if permits <= s.permits - s.used and not (s.crowded and redis.call('EXISTS', s.line) == 1) then
 s.used = s.used + permits
-return grant()
+return lease_of(id)
 end
 if waits then
 place = semaphore_number(s)
-enqueue()
+enqueue(id, place)
 end
+end
+return 0, place, 0
+end
+local reply, refused = {}, false
+for i = 10, #ARGV do
+local outcome, what, deadline = ask(ARGV[i], i == 10 and first_place or '')
+refused = refused or outcome == 0
+reply[#reply + 1] = outcome
+reply[#reply + 1] = what
+reply[#reply + 1] = deadline
 end
 semaphore_save(s)
-return { 0, place, semaphore_next(s), pause }`,
+if refused then
+reply[#reply + 1] = semaphore_next(s)
+reply[#reply + 1] = pause or 0
+end
+return reply`,
 }
 
 export const semaphoreDelete: Script = {
@@ -5359,27 +5416,53 @@ return reply`,
 
 export const semaphoreRelease: Script = {
   name: 'semaphore_release',
-  sha1: '4fdfb0fc42cde6e0de518f7390ba51e4e35d28d9',
-  source: `local function once(sent, number, floor, act, keep)
-local newest = redis.call('LINDEX', sent, '-1')
-if newest and struct.unpack('>I7', newest) >= number then
-for _, entry in ipairs(redis.call('LRANGE', sent, '0', '-1')) do
-if struct.unpack('>I7', entry) == number then return cmsgpack.unpack(string.sub(entry, 8)) end
+  sha1: '8b534d0f562c93ec875aa5fa7820fe7731055720',
+  source: `local number = ARGV[1]
+local clock = ARGV[2]
+local initial = tonumber(ARGV[3])
+local idle = tonumber(ARGV[4])
+local channel = ARGV[5]
+local keep = idle >= 0 and math.min(idle, 60000) or 60000
+local call, match = redis.call, string.match
+local stored = call('HMGET', KEYS[1], 'used', 'calm', 'idle')
+local used, calm, lives = tonumber(stored[1]), tonumber(stored[2]), tonumber(stored[3])
+if used and calm and calm > 0 and (idle < 0 or idle == lives) then
+local reply
+if #ARGV == 7 then
+local permits, token = match(call('HGET', KEYS[3], ARGV[6]) or '', '^(%d+) %S+ (%d+)$')
+if token == ARGV[7] and call('ZREM', KEYS[2], ARGV[6]) == 1 then
+call('HDEL', KEYS[3], ARGV[6])
+used = used - permits
+reply = { 1 }
+end
+else
+local ids, seen = {}, {}
+for i = 6, #ARGV, 2 do ids[#ids + 1] = ARGV[i] end
+local facts, deadlines = call('HMGET', KEYS[3], unpack(ids)), call('ZMSCORE', KEYS[2], unpack(ids))
+reply = {}
+local sum = 0
+for i = 1, #ids do
+local permits, token = match(facts[i] or '', '^(%d+) %S+ (%d+)$')
+if token ~= ARGV[5 + 2 * i] or not deadlines[i] or seen[ids[i]] then
+reply = nil
+break
+end
+seen[ids[i]] = true
+sum = sum + permits
+reply[i] = 1
+end
+if reply then
+call('ZREM', KEYS[2], unpack(ids))
+call('HDEL', KEYS[3], unpack(ids))
+used = used - sum
 end
 end
-local reply, changed, life = act()
-if not changed then return reply end
-if newest then
-for _ = 1, 16 do
-local oldest = redis.call('LINDEX', sent, '0')
-if not oldest or struct.unpack('>I7', oldest) >= floor then break end
-redis.call('LPOP', sent)
-end
-end
-redis.call('RPUSH', sent, struct.pack('>I7', number) .. cmsgpack.pack(reply))
-life = math.min(life or keep or 60000, 60000)
-if redis.call('PTTL', sent) < life then redis.call('PEXPIRE', sent, life) end
+if reply then
+call('HSET', KEYS[1], 'used', used)
+call('SET', KEYS[7], number .. ' ' .. string.rep('1', #reply), 'PX', keep)
+if lives and used == 0 then call('PEXPIRE', KEYS[1], lives) end
 return reply
+end
 end
 local function semaphore_read(keys, clock, initial, idle)
 local time = redis.call('TIME')
@@ -5530,28 +5613,15 @@ s.life = s.now + lives
 semaphore_put(s)
 if s.idle then redis.call('PEXPIRE', s.config, lives + s.idle) end
 end
-local number = tonumber(ARGV[1])
-local floor = tonumber(ARGV[2])
-local clock = ARGV[3]
-local initial = tonumber(ARGV[4])
-local idle = tonumber(ARGV[5])
-local channel = ARGV[6]
-local id = ARGV[7]
-local what = ARGV[8]
-local function release()
-local s = semaphore_read(KEYS, clock, initial, idle)
+local sent, answered = match(call('GET', KEYS[7]) or '', '^(%d+) (%d+)$')
+if sent == number then
+local reply = {}
+for ended in string.gmatch(answered, '%d') do reply[#reply + 1] = tonumber(ended) end
+return reply
+end
+local s = semaphore_open(KEYS, clock, initial, idle)
 if not s then return { -2 } end
-if s.now < s.calm then
-local permits, _, token = semaphore_fact(redis.call('HGET', s.facts, id))
-if token == what and redis.call('ZREM', s.leases, id) == 1 then
-redis.call('HDEL', s.facts, id)
-s.used = s.used - permits
-semaphore_put(s)
-if s.idle and s.used == 0 then redis.call('PEXPIRE', s.config, s.idle) end
-return { 1 }, true
-end
-end
-semaphore_sweep(s)
+local function finish(id, what)
 local fact = redis.call('HGET', s.facts, id)
 local permits, party, stamp = semaphore_fact(fact)
 local ended = 0
@@ -5567,11 +5637,18 @@ redis.call('HDEL', s.facts, id)
 s.left = true
 end
 if ended == 1 then redis.call('HDEL', s.facts, id) end
+return ended
+end
+local reply, changed = {}, false
+for i = 6, #ARGV, 2 do
+local ended = finish(ARGV[i], ARGV[i + 1])
+changed = changed or ended == 1
+reply[#reply + 1] = ended
+end
 semaphore_offer(s, channel, '')
 semaphore_save(s)
-return { ended }, ended == 1
-end
-return once(KEYS[7], number, floor, release, idle >= 0 and idle or nil)`,
+if changed then redis.call('SET', KEYS[7], number .. ' ' .. table.concat(reply), 'PX', keep) end
+return reply`,
 }
 
 export const semaphoreRenew: Script = {
@@ -6718,6 +6795,14 @@ else
 replan(state, list, waiting_now(list, now), 1, -units, now, channel, expiry(clock, now))
 end
 end`,
+}
+
+export const tell: Script = {
+  name: 'tell',
+  sha1: 'f77b6ca5a17381d69304cfd078d92b1346e67002',
+  source: `local channel = ARGV[1]
+local text = ARGV[2]
+return redis.call('PUBLISH', channel, text)`,
 }
 
 export const unbook: Script = {

@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto'
 import type { Clock } from '../clock.js'
 import { CostError, NotInitializedError } from '../errors.js'
 import type { RedisClient } from '../redis/client.js'
@@ -12,6 +13,7 @@ import {
   semaphoreTick,
 } from '../redis/scripts.js'
 import { Commands } from './commands.js'
+import { Gathering } from './gathering.js'
 import type { Mailbox } from './mailbox.js'
 
 /** What is asked for: by whom is known. */
@@ -47,6 +49,38 @@ export interface Tick extends Omit<NotYet, 'place'> {
 /** What a release is to end: the lease of this token, the lease whoever holds it, the wait, or whichever of them there is. */
 export type Ending = bigint | 'force' | 'wait' | 'any'
 
+interface Asker<Answer> {
+  resolve(answer: Answer): void
+  reject(error: unknown): void
+}
+
+interface Acquiring extends Asker<Grant | NotYet> {
+  readonly claim: Claim
+  readonly waits: boolean
+  readonly place: string
+}
+
+interface Releasing extends Asker<boolean> {
+  readonly id: string
+  readonly what: string
+}
+
+type Ask = Acquiring | Releasing
+
+/** As many as a call takes: while the server sees to one, the next is made ready. */
+const MOST_AT_ONCE = 32
+
+function alike(last: Ask, ask: Ask): boolean {
+  if (!('claim' in last)) return !('claim' in ask)
+  return (
+    'claim' in ask &&
+    last.claim.permits === ask.claim.permits &&
+    last.claim.leaseMs === ask.claim.leaseMs &&
+    last.waits === ask.waits &&
+    ask.place === ''
+  )
+}
+
 /** One semaphore, as Redis is asked about it. Everything rejects with `StoreError` when Redis fails. */
 export class SemaphoreCommands {
   readonly keys: readonly string[]
@@ -55,6 +89,12 @@ export class SemaphoreCommands {
   readonly #initial: string
   readonly #commands: Commands
   readonly #waiting: Mailbox
+  readonly #gathering = new Gathering<Ask>(alike, MOST_AT_ONCE, asks => this.#send(asks))
+  /** Where the server keeps what it answered to releases: one key for each that is on its way, used again and again. */
+  readonly #sentKey: string
+  readonly #slots: string[] = []
+  #slot = 0
+  #number = 1
 
   constructor(
     client: RedisClient,
@@ -70,6 +110,7 @@ export class SemaphoreCommands {
     this.#initial = String(fixed ? -2 - permits : permits)
     this.#commands = new Commands(client, subject, keyBase)
     this.#waiting = mailbox
+    this.#sentKey = `${keyBase}:sent:${randomBytes(9).toString('base64url')}:`
   }
 
   readonly clock: Clock | undefined
@@ -79,19 +120,18 @@ export class SemaphoreCommands {
     return this.clock === undefined ? '' : String(Math.floor(this.clock.now()))
   }
 
-  async acquire({ id, permits, leaseMs }: Claim, waits: boolean, place: string): Promise<Grant | NotYet> {
-    const askedAt = performance.now()
-    const args = [id, this.#waiting.party, String(permits), String(leaseMs), waits ? '1' : '0', place]
-    const [outcome, first, second, third] = await this.#run(semaphoreAcquire, args)
-    if (outcome === 1) return { token: BigInt(first), expiresAt: Number(second), askedAt }
-    if (outcome === 0) return { place: String(first), nextMs: Number(second), pauseMs: Number(third) }
-    throw new CostError(`${this.subject}: permits ${permits}: there are ${first} in all, waiting would not help`)
+  /** Asked at the end of the turn, together with all that are alike. */
+  acquire(claim: Claim, waits: boolean, place: string): Promise<Grant | NotYet> {
+    return new Promise((resolve, reject) => {
+      this.#gathering.add({ claim, waits, place, resolve, reject })
+    })
   }
 
-  /** True if a lease has ended by it. */
-  async release(id: string, what: Ending): Promise<boolean> {
-    const [ended] = await this.#once(semaphoreRelease, [id, String(what)])
-    return ended === 1
+  /** True if a lease has ended by it. Asked at the end of the turn; what is held goes first, so that others may have it. */
+  release(id: string, what: Ending): Promise<boolean> {
+    return new Promise((resolve, reject) => {
+      this.#gathering.add({ id, what: String(what), resolve, reject }, typeof what === 'bigint')
+    })
   }
 
   async resume(id: string, leaseMs: number): Promise<(Grant & { readonly permits: number }) | null> {
@@ -119,15 +159,64 @@ export class SemaphoreCommands {
   }
 
   async delete(): Promise<boolean> {
+    this.#gathering.flush()
     const reply = await this.#commands.once(semaphoreDelete, this.keys, [this.#waiting.channel, this.idle])
     return (reply as number[])[0] === 1
   }
 
+  #send(asks: readonly Ask[]): void {
+    const sent =
+      'claim' in asks[0] ? this.#acquire(asks as readonly Acquiring[]) : this.#release(asks as readonly Releasing[])
+    sent.catch(error => {
+      for (const ask of asks) ask.reject(error)
+    })
+  }
+
+  async #acquire(asks: readonly Acquiring[]): Promise<void> {
+    const askedAt = performance.now()
+    const { claim, waits, place } = asks[0]
+    const { permits } = claim
+    const args = [
+      ...this.#common(),
+      this.#waiting.party,
+      String(permits),
+      String(claim.leaseMs),
+      waits ? '1' : '0',
+      place,
+    ]
+    for (const ask of asks) args.push(ask.claim.id)
+    const reply = this.#checked(await this.#commands.run(semaphoreAcquire, this.keys, args))
+    const nextMs = Number(reply[3 * asks.length])
+    const pauseMs = Number(reply[3 * asks.length + 1])
+    for (let i = 0; i < asks.length; i++) {
+      const what = reply[3 * i + 1]
+      if (reply[3 * i] === 1) asks[i].resolve({ token: BigInt(what), expiresAt: Number(reply[3 * i + 2]), askedAt })
+      else if (reply[3 * i] === 0) asks[i].resolve({ place: String(what), nextMs, pauseMs })
+      else {
+        const why = `${this.subject}: permits ${permits}: there are ${what} in all, waiting would not help`
+        asks[i].reject(new CostError(why))
+      }
+    }
+  }
+
+  async #release(asks: readonly Releasing[]): Promise<void> {
+    // Where it failed the client may send it again, at any time: nothing else may be kept there.
+    const slot = this.#slots.pop() ?? `${this.#sentKey}${this.#slot++}`
+    const args = [String(this.#number++), ...this.#common()]
+    for (const { id, what } of asks) args.push(id, what)
+    const reply = await this.#commands.run(semaphoreRelease, [...this.keys, slot], args)
+    this.#slots.push(slot)
+    const ended = this.#checked(reply)
+    for (let i = 0; i < asks.length; i++) asks[i].resolve(ended[i] === 1)
+  }
+
   async #run(script: Script, args: readonly string[]): Promise<Array<number | string>> {
+    this.#gathering.flush()
     return this.#checked(await this.#commands.run(script, this.keys, [...this.#common(), ...args]))
   }
 
   async #once(script: Script, args: readonly string[]): Promise<Array<number | string>> {
+    this.#gathering.flush()
     return this.#checked(await this.#commands.once(script, this.keys, [...this.#common(), ...args]))
   }
 

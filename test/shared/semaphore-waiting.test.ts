@@ -39,7 +39,7 @@ const inLine = (semaphore: Semaphore, count: number) =>
 async function ghost(name: string, id: string, permits = 1): Promise<void> {
   const base = `spillway:{${name}}:semaphore`
   const keys = [base, ...['leases', 'facts', 'line', 'offers', 'parties'].map(part => `${base}:${part}`)]
-  const args = ['', '-1', '-1', 'spillway!turns:', id, 'dead/0', String(permits), '30000', '1', '']
+  const args = ['', '-1', '-1', 'spillway!turns:', 'dead/0', String(permits), '30000', '1', '', id]
   await redis.client().eval(semaphoreAcquire.source, keys.length, ...keys, ...args)
 }
 
