@@ -132,7 +132,8 @@ describe('fifty who wait for ten seconds behind one who holds', () => {
     abort.abort()
     await settled
     monitor.disconnect()
-    expect(count).toBeGreaterThanOrEqual(50)
+    // Two processes give a sign of life about once a second.
+    expect(count).toBeGreaterThanOrEqual(20)
     expect(count).toBeLessThan(100)
   })
 })
