@@ -84,7 +84,7 @@ export class TcpProxy {
 
   /** Resets every connection. */
   cut(): void {
-    for (const socket of this.#sockets) socket.resetAndDestroy()
+    for (const socket of this.#sockets) reset(socket)
   }
 
   async stop(): Promise<void> {
@@ -131,4 +131,13 @@ export class TcpProxy {
       })
     }
   }
+}
+
+/**
+ * What is ending already is only closed: libuv does not reset it, and Node then takes the handle for closed, which it never is. The
+ * socket stays, and at its end the process spins for ever in waiting for it.
+ */
+function reset(socket: Socket): void {
+  if (socket.writableEnded) socket.destroy()
+  else socket.resetAndDestroy()
 }
