@@ -149,6 +149,55 @@ describe('a command that the client sends twice', () => {
   })
 })
 
+describe('permits asked for in one turn', () => {
+  test('are granted in the order of asking, in one call for all, and given back in one; sent twice they act once', async () => {
+    const name = fresh()
+    const client = redis.client()
+    const semaphore = open(name, { permits: 20 })
+    await semaphore.permits()
+    const sent: unknown[][] = []
+    const send = (args: unknown[]) => (client.evalsha as (...all: unknown[]) => Promise<unknown>).apply(client, args)
+    const recording = Object.assign(Object.create(client), {
+      evalsha: (...args: unknown[]) => {
+        sent.push(args)
+        return send(args)
+      },
+    })
+    const ours = new Semaphore(recording, name)
+    const leases = await Promise.all(Array.from({ length: 20 }, () => ours.acquire()))
+    expect(sent).toHaveLength(1)
+    expect(await semaphore.availablePermits()).toBe(0)
+    const tokens = leases.map(({ token }) => token)
+    expect(tokens).toEqual([...tokens].sort((a, b) => (a < b ? -1 : 1)))
+    expect(new Set(tokens).size).toBe(20)
+    expect(await send(sent[0])).toEqual(leases.flatMap(({ token, expiresAt }) => [1, String(token), expiresAt]))
+    expect(await semaphore.availablePermits()).toBe(0)
+    expect(await Promise.all(leases.map(lease => lease.release()))).toEqual(leases.map(() => true))
+    expect(sent).toHaveLength(2)
+    expect(await send(sent[1])).toEqual(leases.map(() => 1))
+    expect(await semaphore.availablePermits()).toBe(20)
+    expect(await semaphore.holders()).toEqual([])
+  })
+
+  test('that are not enough for all go to those who asked first; the others wait in their order', async () => {
+    const semaphore = open(fresh(), { permits: 3 })
+    await semaphore.permits()
+    const order: number[] = []
+    const all = Array.from({ length: 8 }, async (_, i) => {
+      const lease = await semaphore.acquire()
+      order.push(i)
+      return lease
+    })
+    const first = await Promise.all(all.slice(0, 3))
+    await eventually('wait', async () => (await semaphore.waiting()) === 5)
+    expect(order).toEqual([0, 1, 2])
+    for (const lease of first) await lease.release()
+    for (const waiting of all.slice(3)) await (await waiting).release()
+    expect(order).toEqual([0, 1, 2, 3, 4, 5, 6, 7])
+    expect(await semaphore.availablePermits()).toBe(3)
+  })
+})
+
 describe('leases that nobody released', () => {
   test('are counted when their time is over, many at once, each once', async () => {
     const clock = new ManualClock(1_700_000_000_000)
