@@ -43,9 +43,9 @@ export class FailurePolicy {
     this.#local ??= new MemoryStore({ clock: this.clock })
     const shares = charges.map(charge => ({ ...charge, limit: this.#shareOf(charge.limit) }))
     const verdicts = this.#local[verb](shares, cost)
-    const spending =
-      verb === 'consume' ? { key, store: this.#local, charges: shares, at: this.#local.clock.now() } : undefined
-    return decide(key, cost, verdicts, 'fallback', true, spending)
+    if (verb === 'peek') return decide(key, cost, verdicts, 'fallback', true)
+    const spender = { store: this.#local, chargesOf: () => shares }
+    return decide(key, cost, verdicts, 'fallback', true, spender, this.#local.clock.now())
   }
 
   #decideFlatly(key: LimiterKey, charges: readonly Charge[], cost: number): Decision {

@@ -1,17 +1,19 @@
 import { canBook } from './algorithms/registry.js'
 import { BookedTurns, grantOf } from './booked-turns.js'
 import { type Clock, monotonicClock } from './clock.js'
+import { checkCost } from './cost.js'
 import type { Decision, Verdict } from './decision.js'
 import { DenyCache } from './deny-cache.js'
 import { type Duration, parseOption } from './duration.js'
-import { CostError, StoreError, shown } from './errors.js'
+import { StoreError, shown } from './errors.js'
 import { FailurePolicy } from './failure.js'
 import { GuardedStore, isPromise } from './guarded-store.js'
 import { mostOf, type Policy } from './limit.js'
 import { chargesOf, type LimiterKey } from './limiter-key.js'
 import { parseLimiterOptions, type RateLimiterOptions } from './limiter-options.js'
+import { LoneLimit } from './lone-limit.js'
 import { notify, type Observer } from './observer.js'
-import { allowAnyway, decide, takeSpending } from './ruling.js'
+import { allowAnyway, decide, type Spender, takeSpending } from './ruling.js'
 import { corrections } from './settlement.js'
 import { type Booking, type Charge, DEFAULT_LIMITER, type Store } from './store.js'
 import { foreignStore } from './stores/foreign.js'
@@ -43,6 +45,8 @@ export class RateLimiter {
   readonly #clock: Clock
   readonly #observer: Observer | undefined
   readonly #shadow: boolean
+  readonly #spender: Spender
+  readonly #lone: LoneLimit | undefined
   readonly #bookedTurns = new BookedTurns()
   readonly #turns = new Turns(
     async (key, cost) => this.#decide('consume', key, cost, false),
@@ -56,9 +60,11 @@ export class RateLimiter {
     this.policy = settings.policy
     this.#store = store
     this.#memory = store instanceof MemoryStore ? store : undefined
+    this.#spender = { store, chargesOf: key => this.#charges(key) }
     this.#ownsStore = settings.store === undefined
     this.#guarded = new GuardedStore(store, settings.deadlineMs, settings.observer)
     this.#limiter = settings.name === DEFAULT_LIMITER ? undefined : settings.name
+    this.#lone = LoneLimit.of(settings.policy, this.#limiter, this.#spender)
     this.#failure = new FailurePolicy(settings.onStoreFailure, settings.localShare, store.clock)
     this.#clock = store.clock ?? monotonicClock
     this.#observer = settings.observer
@@ -76,7 +82,11 @@ export class RateLimiter {
    * integer ≥ 0) or `PolicyError` (a key that is none), before anything changes. A cost of 0 changes nothing.
    */
   consume(key: LimiterKey, cost = 1): Promise<Decision> {
-    return this.#promise('consume', key, cost)
+    try {
+      return Promise.resolve(this.consumeSoon(key, cost))
+    } catch (error) {
+      return Promise.reject(error)
+    }
   }
 
   /**
@@ -85,12 +95,17 @@ export class RateLimiter {
    * @internal For what stands in the way of every request: a promise costs as much as the decision.
    */
   consumeSoon(key: LimiterKey, cost: number): Promise<Decision> | Decision {
+    checkCost(cost)
+    if (this.#lone !== undefined && typeof key === 'string') {
+      const decision = this.#lone.consume(key, cost)
+      if (decision !== undefined) return this.#report(true, decision)
+    }
     return this.#decide('consume', key, cost)
   }
 
   /** The decision that `consume` would give, spending nothing. With cost 0: how things stand. */
-  peek(key: LimiterKey, cost = 1): Promise<Decision> {
-    return this.#promise('peek', key, cost)
+  async peek(key: LimiterKey, cost = 1): Promise<Decision> {
+    return this.#decide('peek', key, cost)
   }
 
   /**
@@ -190,14 +205,6 @@ export class RateLimiter {
     if (this.#ownsStore) await this.#store.close?.()
   }
 
-  #promise(verb: 'consume' | 'peek', key: LimiterKey, cost: number): Promise<Decision> {
-    try {
-      return Promise.resolve(this.#decide(verb, key, cost))
-    } catch (error) {
-      return Promise.reject(error)
-    }
-  }
-
   /** Decides, and tells the observer of it if `told`. */
   #decide(
     verb: 'consume' | 'peek',
@@ -231,7 +238,9 @@ export class RateLimiter {
   ): Decision {
     if (verb === 'peek') return decide(key, cost, verdicts, source)
     const at = this.#memory === undefined ? this.#clock.now() : this.#memory.decidedAt
-    return decide(key, cost, verdicts, source, false, { key, store: this.#store, charges, at })
+    // A record of keys is the caller's, who may change it before the decision is settled.
+    const spender = typeof key === 'string' ? this.#spender : { store: this.#store, chargesOf: () => charges }
+    return decide(key, cost, verdicts, source, false, spender, at)
   }
 
   async #turn(key: LimiterKey, charges: readonly Charge[], cost: number, patience: Patience): Promise<Decision> {
@@ -286,9 +295,4 @@ export class RateLimiter {
     if (told) notify(this.#observer, 'decided', given)
     return given
   }
-}
-
-function checkCost(cost: number): void {
-  if (Number.isSafeInteger(cost) && cost >= 0) return
-  throw new CostError(`cost ${shown(cost)}: expected an integer ≥ 0, like 1`)
 }

@@ -3,6 +3,12 @@ import type { Limit } from './limit.js'
 import type { LimiterKey } from './limiter-key.js'
 import type { Charge, Store } from './store.js'
 
+/** Who spends for a limiter: it knows where, and what a key is charged. */
+export interface Spender {
+  readonly store: Store
+  chargesOf(key: LimiterKey): readonly Charge[]
+}
+
 /** Where, when and of what a decision spent: what it takes to settle it later. */
 export interface Spending {
   readonly key: LimiterKey
@@ -14,7 +20,7 @@ export interface Spending {
 
 /**
  * The decision that a set of verdicts amounts to. `key` is that of all limits, or of each by its name. An allowed decision
- * carries the longest delay that any limit asks for.
+ * carries the longest delay that any limit asks for, and remembers who spent, and when, by the limiter's clock.
  */
 export function decide(
   key: LimiterKey,
@@ -22,24 +28,18 @@ export function decide(
   verdicts: readonly Verdict[],
   source: DecisionSource,
   degraded = false,
-  spending?: Spending,
+  spender?: Spender,
+  spentAt = 0,
 ): Decision {
-  return new Ruling(
-    verdicts.length === 1 ? verdicts[0] : strictest(verdicts),
-    key,
-    cost,
-    verdicts,
-    source,
-    degraded,
-    spending,
-  )
+  const strict = verdicts.length === 1 ? verdicts[0] : strictest(verdicts)
+  return new Ruling(strict, key, cost, verdicts, source, degraded, spender, spentAt)
 }
 
 /** The same decision, but that it lets pass; its verdicts still tell what would have been. */
 export function allowAnyway(decision: Decision): Decision {
   const { limit, remaining, resetAfterMs, key, cost, verdicts, source, degraded } = decision
   const permission = { limit, allowed: true, remaining, retryAfterMs: 0, resetAfterMs, delayMs: 0 }
-  return new Ruling(permission, key, cost, verdicts, source, degraded, undefined)
+  return new Ruling(permission, key, cost, verdicts, source, degraded, undefined, 0)
 }
 
 /** What the decision spent; it is told once, so that a decision is settled once. */
@@ -61,7 +61,10 @@ class Ruling implements Decision {
   declare readonly source: DecisionSource
   declare readonly degraded: boolean
   declare readonly blocked?: true
-  #spending: Spending | undefined
+  // Not an object of their own: every decision would pay for it, and few are settled.
+  #key: LimiterKey
+  #spender: Spender | undefined
+  #spentAt: number
 
   constructor(
     strict: Verdict,
@@ -70,7 +73,8 @@ class Ruling implements Decision {
     verdicts: readonly Verdict[],
     source: DecisionSource,
     degraded: boolean,
-    spending: Spending | undefined,
+    spender: Spender | undefined,
+    spentAt: number,
   ) {
     this.limit = strict.limit
     this.allowed = strict.allowed
@@ -84,14 +88,18 @@ class Ruling implements Decision {
     this.source = source
     this.degraded = degraded
     if (strict.blocked) this.blocked = true
-    if (strict.allowed) this.#spending = spending
+    this.#key = key
+    this.#spender = strict.allowed ? spender : undefined
+    this.#spentAt = spentAt
   }
 
   static takeSpending(decision: Decision): Spending | undefined {
-    if (!(#spending in decision)) return undefined
-    const spending = decision.#spending
-    decision.#spending = undefined
-    return spending
+    if (!(#spender in decision) || decision.#spender === undefined) return undefined
+    const key = decision.#key
+    const { store } = decision.#spender
+    const charges = decision.#spender.chargesOf(key)
+    decision.#spender = undefined
+    return { key, store, charges, at: decision.#spentAt }
   }
 }
 

@@ -1,69 +1,77 @@
 import type { Verdict } from '../decision.js'
 import type { Limit } from '../limit.js'
-import type { Measurement, RowAlgorithm } from './algorithm.js'
+import { rowAlgorithm } from './algorithm.js'
 
 /** A counter that starts at the key's first request and ends a window later. */
 export interface FixedWindow {
-  readonly startedAt: number
-  readonly spent: number
+  startedAt: number
+  spent: number
 }
 
 /**
  * Counts from a key's first request; when the window ends, counting starts anew at the next one. The cheapest limit; it admits up
  * to twice its quota in a span of one window, at the end of one and the start of the next, all within an instant.
  */
-export const fixedWindow: RowAlgorithm<FixedWindow> = {
-  width: 2,
-  read: (cells, at) => ({ startedAt: cells[at], spent: cells[at + 1] }),
-  write(cells, at, { startedAt, spent }) {
-    cells[at] = startedAt
-    cells[at + 1] = spent
+export const fixedWindow = rowAlgorithm<FixedWindow>(
+  {
+    width: 2,
+    read(cells, at, window) {
+      window.startedAt = cells[at]
+      window.spent = cells[at + 1]
+    },
+    write(cells, at, { startedAt, spent }) {
+      cells[at] = startedAt
+      cells[at + 1] = spent
+    },
   },
+  {
+    fresh: () => ({ startedAt: Number.NEGATIVE_INFINITY, spent: 0 }),
+    copy: ({ startedAt, spent }) => ({ startedAt, spent }),
+    isOver: (limit, { startedAt }, nowMs) => startedAt - nowMs + limit.windowMs <= 0,
 
-  measure(limit, state, nowMs, cost): Measurement<FixedWindow> {
-    const running = runningAt(limit, state, nowMs)
-    const spent = running === undefined ? 0 : running.spent
-    if (cost === 0 || spent + cost <= limit.quota) {
-      const next =
-        cost === 0 ? running : { startedAt: running === undefined ? nowMs : running.startedAt, spent: spent + cost }
-      return { verdict: verdict(limit, next, nowMs, 0), next }
-    }
-    const retryAfterMs = cost > limit.quota ? Number.POSITIVE_INFINITY : endsAfter(limit, running, nowMs)
-    return { verdict: verdict(limit, running, nowMs, retryAfterMs), next: running }
+    consume(limit, window, nowMs, cost) {
+      const leftMs = runsFor(limit, window, nowMs)
+      const spent = leftMs > 0 ? window.spent : 0
+      if (cost === 0) return verdict(limit, spent, leftMs, 0)
+      if (spent + cost > limit.quota) {
+        return verdict(limit, spent, leftMs, cost > limit.quota ? Number.POSITIVE_INFINITY : leftMs)
+      }
+      if (leftMs === 0) window.startedAt = nowMs
+      window.spent = spent + cost
+      return verdict(limit, spent + cost, leftMs > 0 ? leftMs : limit.windowMs, 0)
+    },
+
+    spend(limit, window, nowMs, cost) {
+      if (runsFor(limit, window, nowMs) > 0) {
+        window.spent += cost
+      } else {
+        window.startedAt = nowMs
+        window.spent = cost
+      }
+    },
+
+    refund(limit, window, nowMs, cost) {
+      if (runsFor(limit, window, nowMs) > 0) window.spent = Math.max(0, window.spent - cost)
+    },
   },
+)
 
-  spend(limit, state, nowMs, cost) {
-    const running = runningAt(limit, state, nowMs)
-    if (cost === 0) return running
-    return { startedAt: running?.startedAt ?? nowMs, spent: (running?.spent ?? 0) + cost }
-  },
-
-  refund(limit, state, nowMs, cost) {
-    const running = runningAt(limit, state, nowMs)
-    return running && { startedAt: running.startedAt, spent: Math.max(0, running.spent - cost) }
-  },
-}
-
-function runningAt(limit: Limit, state: FixedWindow | undefined, nowMs: number): FixedWindow | undefined {
-  if (state === undefined) return undefined
+/** For how much longer the window runs; 0 when it is over. */
+function runsFor(limit: Limit, window: FixedWindow, nowMs: number): number {
   // A start in the future means that the clock ran back: the window starts now, so that nobody waits longer than one.
-  if (state.startedAt > nowMs) return { startedAt: nowMs, spent: state.spent }
-  return endsAfter(limit, state, nowMs) > 0 ? state : undefined
+  if (window.startedAt > nowMs) window.startedAt = nowMs
+  // Subtracting the moments first keeps this exact for windows near 2⁵³.
+  const leftMs = window.startedAt - nowMs + limit.windowMs
+  return leftMs > 0 ? leftMs : 0
 }
 
-// Subtracting the moments first keeps this exact for windows near 2⁵³.
-function endsAfter(limit: Limit, window: FixedWindow | undefined, nowMs: number): number {
-  return window === undefined ? 0 : window.startedAt - nowMs + limit.windowMs
-}
-
-function verdict(limit: Limit, window: FixedWindow | undefined, nowMs: number, retryAfterMs: number): Verdict {
-  const left = limit.quota - (window === undefined ? 0 : window.spent)
+function verdict(limit: Limit, spent: number, resetAfterMs: number, retryAfterMs: number): Verdict {
   return {
     limit,
     allowed: retryAfterMs === 0,
-    remaining: Math.max(left, 0),
+    remaining: spent < limit.quota ? limit.quota - spent : 0,
     retryAfterMs,
-    resetAfterMs: endsAfter(limit, window, nowMs),
+    resetAfterMs,
     delayMs: 0,
   }
 }

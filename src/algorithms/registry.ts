@@ -23,7 +23,7 @@ export function algorithmOf(name: AlgorithmName): Algorithm<State> {
 }
 
 export function isRowAlgorithm(algorithm: Algorithm<State>): algorithm is RowAlgorithm<State> {
-  return 'width' in algorithm
+  return 'row' in algorithm
 }
 
 /** True for algorithms that can tell one who waits his turn. */

@@ -1,61 +1,72 @@
 import type { Verdict } from '../decision.js'
 import type { Limit } from '../limit.js'
-import type { RowAlgorithm } from './algorithm.js'
+import { rowAlgorithm } from './algorithm.js'
 import { ceilDiv, floorDiv } from './division.js'
 
 /** Units of the cell that began at `startedAt` (a multiple of the window) and of the one before it. */
 export interface CellPair {
-  readonly startedAt: number
-  readonly current: number
-  readonly previous: number
+  startedAt: number
+  current: number
+  previous: number
 }
 
 /**
  * Two counters: the previous cell's count weighs as much as the sliding window still overlaps it. Constant state, and an
  * estimate: it assumes that the previous cell's units came evenly.
  */
-export const slidingCounter: RowAlgorithm<CellPair> = {
-  width: 3,
-  read: (cells, at) => ({ startedAt: cells[at], current: cells[at + 1], previous: cells[at + 2] }),
-  write(cells, at, { startedAt, current, previous }) {
-    cells[at] = startedAt
-    cells[at + 1] = current
-    cells[at + 2] = previous
+export const slidingCounter = rowAlgorithm<CellPair>(
+  {
+    width: 3,
+    read(cells, at, pair) {
+      pair.startedAt = cells[at]
+      pair.current = cells[at + 1]
+      pair.previous = cells[at + 2]
+    },
+    write(cells, at, { startedAt, current, previous }) {
+      cells[at] = startedAt
+      cells[at + 1] = current
+      cells[at + 2] = previous
+    },
   },
+  {
+    fresh: () => ({ startedAt: Number.NEGATIVE_INFINITY, current: 0, previous: 0 }),
+    copy: ({ startedAt, current, previous }) => ({ startedAt, current, previous }),
 
-  measure(limit, state, nowMs, cost) {
-    const pair = pairAt(limit, state, nowMs)
-    const overlapMs = pair.startedAt - nowMs + limit.windowMs
-    const room = limit.quota - cost - pair.current
-    if (cost === 0) return { verdict: verdict(limit, pair, overlapMs, 0), next: mended(state, pair) }
-    if (cost <= limit.quota && room >= 0 && pair.previous * overlapMs <= room * limit.windowMs) {
-      const next = { ...pair, current: pair.current + cost }
-      return { verdict: verdict(limit, next, overlapMs, 0), next }
-    }
-    const retryAfterMs = retryAfter(limit, pair, overlapMs, cost)
-    return { verdict: verdict(limit, pair, overlapMs, retryAfterMs), next: mended(state, pair) }
-  },
+    consume(limit, state, nowMs, cost) {
+      const pair = pairAt(limit, state, nowMs)
+      const overlapMs = pair.startedAt - nowMs + limit.windowMs
+      const room = limit.quota - cost - pair.current
+      if (cost > 0 && cost <= limit.quota && room >= 0 && pair.previous * overlapMs <= room * limit.windowMs) {
+        become(state, pair, pair.current + cost, pair.previous)
+        return verdict(limit, state, overlapMs, 0)
+      }
+      // Mended where the clock ran back; else the cells stay as they are, for a clock that may yet run back.
+      if (state.startedAt > pair.startedAt) become(state, pair, pair.current, pair.previous)
+      return verdict(limit, pair, overlapMs, cost === 0 ? 0 : retryAfter(limit, pair, overlapMs, cost))
+    },
 
-  spend(limit, state, nowMs, cost) {
-    const pair = pairAt(limit, state, nowMs)
-    return cost === 0 ? mended(state, pair) : { ...pair, current: pair.current + cost }
-  },
+    spend(limit, state, nowMs, cost) {
+      const pair = pairAt(limit, state, nowMs)
+      become(state, pair, pair.current + cost, pair.previous)
+    },
 
-  refund(limit, state, nowMs, cost) {
-    if (state === undefined) return undefined
-    const pair = pairAt(limit, state, nowMs)
-    const fromCurrent = Math.min(cost, pair.current)
-    return {
-      startedAt: pair.startedAt,
-      current: pair.current - fromCurrent,
-      previous: Math.max(0, pair.previous - (cost - fromCurrent)),
-    }
+    refund(limit, state, nowMs, cost) {
+      const pair = pairAt(limit, state, nowMs)
+      const fromCurrent = Math.min(cost, pair.current)
+      become(state, pair, pair.current - fromCurrent, Math.max(0, pair.previous - (cost - fromCurrent)))
+    },
   },
+)
+
+function become(state: CellPair, { startedAt }: CellPair, current: number, previous: number): void {
+  state.startedAt = startedAt
+  state.current = current
+  state.previous = previous
 }
 
-function pairAt(limit: Limit, state: CellPair | undefined, nowMs: number): CellPair {
+/** The cells as they are at a time. */
+function pairAt(limit: Limit, state: Readonly<CellPair>, nowMs: number): CellPair {
   const startedAt = nowMs - (nowMs % limit.windowMs)
-  if (state === undefined) return { startedAt, current: 0, previous: 0 }
   if (state.startedAt === startedAt) return { startedAt, current: state.current, previous: state.previous }
   // A cell in the future means that the clock ran back: what it and the one before it counted is counted now, in full. More
   // than the quota would say no more, and could grow without end.
@@ -65,10 +76,6 @@ function pairAt(limit: Limit, state: CellPair | undefined, nowMs: number): CellP
   }
   if (state.startedAt === startedAt - limit.windowMs) return { startedAt, current: 0, previous: state.current }
   return { startedAt, current: 0, previous: 0 }
-}
-
-function mended(state: CellPair | undefined, pair: CellPair): CellPair | undefined {
-  return state !== undefined && state.startedAt > pair.startedAt ? pair : state
 }
 
 /**

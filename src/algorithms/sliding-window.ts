@@ -1,6 +1,6 @@
 import type { Verdict } from '../decision.js'
 import type { Limit } from '../limit.js'
-import type { Algorithm } from './algorithm.js'
+import { type Algorithm, algorithm } from './algorithm.js'
 
 /**
  * A log of what was spent and when. Entry i says that by `entries[2i]` ms a total of `entries[2i + 1]` units had been spent;
@@ -9,96 +9,135 @@ import type { Algorithm } from './algorithm.js'
  * one array, and a state that is given up leaves at most such rubbish behind.
  */
 export interface SpendLog {
-  readonly entries: number[]
-  readonly from: number
-  readonly to: number
+  entries: number[]
+  from: number
+  to: number
   /** Total before the oldest entry that counts. */
-  readonly gone: number
-  readonly newestAt: number
-  readonly total: number
+  gone: number
+  newestAt: number
+  total: number
   /** Until when entries in the future are bookings, and no sign of a clock that ran back. */
-  readonly bookedUntil: number
+  bookedUntil: number
 }
 
 /**
  * Exact: at most `quota` units in any span of one window, because every unit is free again exactly one window after it was
  * spent. State grows with the number of distinct milliseconds in which something was spent.
  */
-export const slidingWindow: Algorithm<SpendLog> = {
-  measure(limit, state, nowMs, cost) {
-    const log = logAt(limit, state, nowMs)
-    const spent = log === undefined ? 0 : log.total - log.gone
-    if (cost === 0) return { verdict: verdict(limit, log, nowMs, spent, 0), next: log }
+export const slidingWindow: Algorithm<SpendLog> = algorithm<SpendLog>({
+  // An instant that is none, so that a moment's representation is the same in all logs.
+  fresh: () => ({ entries: [], from: 0, to: 0, gone: 0, newestAt: Number.NEGATIVE_INFINITY, total: 0, bookedUntil: 0 }),
+  copy: ({ entries, from, to, gone, newestAt, total, bookedUntil }) => ({
+    entries,
+    from,
+    to,
+    gone,
+    newestAt,
+    total,
+    bookedUntil,
+  }),
+  isOver: (limit, { total, gone, newestAt }, nowMs) => total === gone || expired(limit, newestAt, nowMs),
+
+  consume(limit, log, nowMs, cost) {
+    const spent = advance(limit, log, nowMs)
+    if (cost === 0) return verdict(limit, log, nowMs, spent, 0)
     if (spent + cost <= limit.quota) {
-      return { verdict: verdictAfterSpending(limit, spent + cost), next: append(log, nowMs, cost) }
+      append(log, spent, nowMs, cost)
+      return verdict(limit, log, nowMs, spent + cost, 0)
     }
-    const retryAfterMs =
-      cost > limit.quota || log === undefined ? Number.POSITIVE_INFINITY : retryAfter(limit, log, nowMs, cost)
-    return { verdict: verdict(limit, log, nowMs, spent, retryAfterMs), next: log }
+    const retryAfterMs = cost > limit.quota ? Number.POSITIVE_INFINITY : retryAfter(limit, log, nowMs, cost)
+    return verdict(limit, log, nowMs, spent, retryAfterMs)
   },
 
-  spend(limit, state, nowMs, cost) {
-    const log = logAt(limit, state, nowMs)
-    return cost === 0 ? log : append(log, Math.max(nowMs, log?.newestAt ?? nowMs), cost)
+  spend(limit, log, nowMs, cost) {
+    const spent = advance(limit, log, nowMs)
+    append(log, spent, spent === 0 ? nowMs : Math.max(nowMs, log.newestAt), cost)
   },
 
-  book(limit, state, nowMs, cost, waitMs) {
-    return { ...append(logAt(limit, state, nowMs), nowMs + waitMs, cost), bookedUntil: nowMs + waitMs }
+  book(limit, log, nowMs, cost, waitMs) {
+    append(log, advance(limit, log, nowMs), nowMs + waitMs, cost)
+    log.bookedUntil = nowMs + waitMs
   },
 
-  refund(limit, state, nowMs, cost) {
-    const log = logAt(limit, state, nowMs)
-    if (log === undefined || cost === 0) return log
-    const total = Math.max(log.gone, log.total - cost)
+  refund(limit, log, nowMs, cost) {
+    if (advance(limit, log, nowMs) === 0) return
+    log.total = Math.max(log.gone, log.total - cost)
     // The entry that reached this total becomes the newest; what came after it is forgotten.
-    const i = firstReaching(log, total)
-    if (i === log.to) return { ...log, total }
-    return { ...log, to: i, newestAt: log.entries[2 * i], total }
+    const i = firstReaching(log, log.total)
+    if (i === log.to) return
+    log.to = i
+    log.newestAt = log.entries[2 * i]
   },
+})
+
+/**
+ * Drops what has expired and moves times in the future to now; what is still spent. A log of which nothing is left stays as it
+ * is, for a clock that may yet run back.
+ */
+function advance(limit: Limit, log: SpendLog, nowMs: number): number {
+  if (log.total === log.gone) return 0
+  if (log.newestAt > nowMs && log.newestAt > log.bookedUntil) {
+    while (log.to > log.from && log.entries[2 * log.to - 2] > nowMs) log.to--
+    // A copy, because a state that shares the entries still counts those that this one drops.
+    log.entries = log.entries.slice(0, 2 * log.to)
+    log.newestAt = nowMs
+  }
+  if (expired(limit, log.newestAt, nowMs)) return 0
+  if (log.from < log.to && expired(limit, log.entries[2 * log.from], nowMs)) drop(limit, log, nowMs)
+  return log.total - log.gone
 }
 
-/** The log without what has expired, times in the future moved to now; undefined when nothing is left. */
-function logAt(limit: Limit, state: SpendLog | undefined, nowMs: number): SpendLog | undefined {
-  if (state === undefined || state.total === state.gone) return undefined
-  let log = state
-  if (log.newestAt > nowMs && log.newestAt > log.bookedUntil) {
-    let to = log.to
-    while (to > log.from && log.entries[2 * to - 2] > nowMs) to--
-    // A copy, because the state that was given still counts the entries that this one drops.
-    log = { ...log, entries: log.entries.slice(0, 2 * to), to, newestAt: nowMs }
-  }
-  if (expired(limit, log.newestAt, nowMs)) return undefined
-  let from = log.from
-  while (from < log.to && expired(limit, log.entries[2 * from], nowMs)) from++
-  if (from === log.from) return log
-  return compact({ ...log, from, gone: log.entries[2 * from - 1] })
+function drop(limit: Limit, log: SpendLog, nowMs: number): void {
+  do log.from++
+  while (log.from < log.to && expired(limit, log.entries[2 * log.from], nowMs))
+  log.gone = log.entries[2 * log.from - 1]
+  // Copying when half is rubbish costs each entry one move in its life, and bounds the array by twice what counts.
+  if (log.from >= 32 && log.from * 2 >= log.to) keepOnly(log)
 }
 
 function expired(limit: Limit, at: number, nowMs: number): boolean {
   return nowMs - at >= limit.windowMs
 }
 
-/** Copying when half is rubbish costs each entry one move in its life, and bounds the array by twice what counts. */
-function compact(log: SpendLog): SpendLog {
-  if (log.from < 32 || log.from * 2 < log.to) return log
-  return { ...log, entries: log.entries.slice(2 * log.from, 2 * log.to), from: 0, to: log.to - log.from }
+/** Lets go the entries that do not count any more, and nobody else's. */
+function keepOnly(log: SpendLog): void {
+  log.entries = log.entries.slice(2 * log.from, 2 * log.to)
+  log.to -= log.from
+  log.from = 0
 }
 
-function append(known: SpendLog | undefined, at: number, cost: number): SpendLog {
-  if (known === undefined) return { entries: [], from: 0, to: 0, gone: 0, newestAt: at, total: cost, bookedUntil: 0 }
-  const log = known.total + cost > Number.MAX_SAFE_INTEGER ? rebased(known) : known
-  const total = Math.min(log.total + cost, Number.MAX_SAFE_INTEGER)
-  if (log.newestAt === at) return { ...log, total }
-  log.entries[2 * log.to] = log.newestAt
-  log.entries[2 * log.to + 1] = log.total
-  return { ...log, to: log.to + 1, newestAt: at, total }
+/** Spends at a time not before the newest; `spent` is what the log counted until now. */
+function append(log: SpendLog, spent: number, at: number, cost: number): void {
+  if (spent === 0) {
+    begin(log, at, cost)
+    return
+  }
+  if (log.total + cost > Number.MAX_SAFE_INTEGER) rebase(log)
+  if (log.newestAt !== at) {
+    log.entries[2 * log.to] = log.newestAt
+    log.entries[2 * log.to + 1] = log.total
+    log.to++
+    log.newestAt = at
+  }
+  log.total = Math.min(log.total + cost, Number.MAX_SAFE_INTEGER)
+}
+
+function begin(log: SpendLog, at: number, cost: number): void {
+  log.entries = []
+  log.from = 0
+  log.to = 0
+  log.gone = 0
+  log.newestAt = at
+  log.total = cost
+  log.bookedUntil = 0
 }
 
 /** The same log, its totals counted from what still counts: before they leave the exact integers, once in 2⁵³ units. */
-function rebased(log: SpendLog): SpendLog {
-  const entries = log.entries.slice(2 * log.from, 2 * log.to)
-  for (let i = 1; i < entries.length; i += 2) entries[i] -= log.gone
-  return { ...log, entries, from: 0, to: log.to - log.from, gone: 0, total: log.total - log.gone }
+function rebase(log: SpendLog): void {
+  keepOnly(log)
+  for (let i = 1; i < log.entries.length; i += 2) log.entries[i] -= log.gone
+  log.total -= log.gone
+  log.gone = 0
 }
 
 /** The first entry by which `total` had been spent; `to` stands for the newest. */
@@ -120,24 +159,13 @@ function retryAfter(limit: Limit, log: SpendLog, nowMs: number, cost: number): n
   return at - nowMs + limit.windowMs
 }
 
-function verdict(limit: Limit, log: SpendLog | undefined, nowMs: number, spent: number, retryAfterMs: number): Verdict {
+function verdict(limit: Limit, log: SpendLog, nowMs: number, spent: number, retryAfterMs: number): Verdict {
   return {
     limit,
     allowed: retryAfterMs === 0,
     remaining: spent < limit.quota ? limit.quota - spent : 0,
     retryAfterMs,
-    resetAfterMs: log === undefined ? 0 : log.newestAt - nowMs + limit.windowMs,
-    delayMs: 0,
-  }
-}
-
-function verdictAfterSpending(limit: Limit, spent: number): Verdict {
-  return {
-    limit,
-    allowed: true,
-    remaining: limit.quota - spent,
-    retryAfterMs: 0,
-    resetAfterMs: limit.windowMs,
+    resetAfterMs: spent === 0 ? 0 : log.newestAt - nowMs + limit.windowMs,
     delayMs: 0,
   }
 }

@@ -1,19 +1,24 @@
-import type { Algorithm, RowAlgorithm } from '../algorithms/algorithm.js'
+import type { Algorithm, Arithmetic, Row, RowAlgorithm } from '../algorithms/algorithm.js'
 import { algorithmOf, isRowAlgorithm, type State } from '../algorithms/registry.js'
+import type { Verdict } from '../decision.js'
 import type { AlgorithmName, Limit } from '../limit.js'
 import type { BlockList } from './memory-blocks.js'
 import type { Line } from './memory-line.js'
 
 /** A column of states by slot number. */
 interface Column {
+  /** The state, which is not to be changed. */
   read(slot: number): State
   write(slot: number, state: State): void
+  consume(slot: number, limit: Limit, nowMs: number, cost: number): Verdict
   clear(slot: number): void
 }
 
 const CHUNK_BITS = 10
 const CHUNK_ROWS = 1 << CHUNK_BITS
 const IN_CHUNK = CHUNK_ROWS - 1
+/** A limit may have but one key: its rows begin few, and double until they are a chunk. */
+const FIRST_ROWS = 8
 
 /**
  * The states of all keys under one limit. A key costs one entry of a `Map` and, for algorithms of constant state, one row in
@@ -41,7 +46,7 @@ export class MemoryTable {
     algorithm: AlgorithmName,
   ) {
     this.algorithm = algorithmOf(algorithm)
-    this.#column = isRowAlgorithm(this.algorithm) ? new RowColumn(this.algorithm) : new ObjectColumn()
+    this.#column = isRowAlgorithm(this.algorithm) ? new RowColumn(this.algorithm) : new ObjectColumn(this.algorithm)
   }
 
   get size(): number {
@@ -63,8 +68,20 @@ export class MemoryTable {
 
   write(slot: number, state: State, limit: Limit): void {
     this.#column.write(slot, state)
-    if (limit !== this.#limit) this.#noteOther(slot, limit)
-    else if (this.#otherLimits.size > 0) this.#otherLimits.delete(slot)
+    this.#note(slot, limit)
+  }
+
+  /** A state that was mended, not spent from: the limit that it was written under stays. */
+  mend(slot: number, state: State): void {
+    this.#column.write(slot, state)
+  }
+
+  /** Measures, and spends in place if it fits. */
+  consume(slot: number, limit: Limit, nowMs: number, cost: number): Verdict {
+    const verdict = this.#column.consume(slot, limit, nowMs, cost)
+    if (!verdict.allowed) this.keepFor(slot, limit)
+    else if (cost > 0) this.#note(slot, limit)
+    return verdict
   }
 
   /** Under a lower quota what a bucket owes takes longer: it is not to be forgotten before. */
@@ -88,6 +105,11 @@ export class MemoryTable {
     return true
   }
 
+  #note(slot: number, limit: Limit): void {
+    if (limit !== this.#limit) this.#noteOther(slot, limit)
+    else if (this.#otherLimits.size > 0) this.#otherLimits.delete(slot)
+  }
+
   #noteOther(slot: number, limit: Limit): void {
     if (this.#limit === undefined) this.#limit = limit
     else this.#otherLimits.set(slot, limit)
@@ -103,27 +125,61 @@ export class MemoryTable {
   }
 }
 
-/** Rows of numbers in chunks: growing copies nothing, so no call pays for a million keys. */
+/** Rows of numbers in chunks: growing copies one chunk at most, so no call pays for a million keys. */
 class RowColumn implements Column {
   readonly #chunks: Float64Array[] = []
+  readonly #row: Row<State>
+  readonly #arithmetic: Arithmetic<State>
+  /** The row in hand while it is decided on. */
+  readonly #state: State
 
-  constructor(readonly algorithm: RowAlgorithm<State>) {}
+  constructor({ row, inPlace }: RowAlgorithm<State>) {
+    this.#row = row
+    this.#arithmetic = inPlace
+    this.#state = inPlace.fresh()
+  }
 
   read(slot: number): State {
-    return this.algorithm.read(this.#chunks[slot >> CHUNK_BITS], (slot & IN_CHUNK) * this.algorithm.width)
+    const state = this.#arithmetic.fresh()
+    this.#row.read(this.#chunks[slot >> CHUNK_BITS], (slot & IN_CHUNK) * this.#row.width, state)
+    return state
   }
 
   write(slot: number, state: State): void {
-    const chunk = slot >> CHUNK_BITS
-    this.#chunks[chunk] ??= new Float64Array(CHUNK_ROWS * this.algorithm.width)
-    this.algorithm.write(this.#chunks[chunk], (slot & IN_CHUNK) * this.algorithm.width, state)
+    const at = (slot & IN_CHUNK) * this.#row.width
+    const known = this.#chunks[slot >> CHUNK_BITS]
+    this.#row.write(known !== undefined && at < known.length ? known : this.#grow(slot), at, state)
+  }
+
+  consume(slot: number, limit: Limit, nowMs: number, cost: number): Verdict {
+    const cells = this.#chunks[slot >> CHUNK_BITS]
+    const at = (slot & IN_CHUNK) * this.#row.width
+    const state = this.#state
+    this.#row.read(cells, at, state)
+    const verdict = this.#arithmetic.consume(limit, state, nowMs, cost)
+    this.#row.write(cells, at, state)
+    return verdict
   }
 
   clear(): void {}
+
+  #grow(slot: number): Float64Array {
+    const chunk = slot >> CHUNK_BITS
+    const small = this.#chunks[chunk]
+    const most = CHUNK_ROWS * this.#row.width
+    const cells = new Float64Array(
+      chunk > 0 ? most : small === undefined ? FIRST_ROWS * this.#row.width : 2 * small.length,
+    )
+    if (small !== undefined) cells.set(small)
+    this.#chunks[chunk] = cells
+    return cells
+  }
 }
 
 class ObjectColumn implements Column {
   readonly #states: Array<State | undefined> = []
+
+  constructor(readonly algorithm: Algorithm<State>) {}
 
   read(slot: number): State {
     return this.#states[slot]!
@@ -131,6 +187,10 @@ class ObjectColumn implements Column {
 
   write(slot: number, state: State): void {
     this.#states[slot] = state
+  }
+
+  consume(slot: number, limit: Limit, nowMs: number, cost: number): Verdict {
+    return this.algorithm.inPlace.consume(limit, this.#states[slot]!, nowMs, cost)
   }
 
   clear(slot: number): void {

@@ -23,7 +23,6 @@ export interface MemoryStoreOptions {
 interface Measured {
   readonly table: MemoryTable
   readonly slot: number | undefined
-  readonly state: State | undefined
   readonly verdict: Verdict
   readonly next: State | undefined
 }
@@ -60,14 +59,34 @@ export class MemoryStore implements Store {
   }
 
   consume(charges: readonly Charge[], cost: number): readonly Verdict[] {
+    if (charges.length === 1) {
+      const { key, limit, limiter } = charges[0]
+      return [this.consumeOne(key, limit, limiter, cost)]
+    }
     const nowMs = this.#now()
-    if (charges.length === 1) return [this.#consumeOne(charges[0], nowMs, cost)]
     const measured = this.#measureAll(charges, nowMs, cost)
+    const spent = cost > 0 && measured.every(({ verdict }) => verdict.allowed)
     return charges.map((charge, i) => {
       // To make room for one of its keys, another one may have been evicted since: it is remembered anew.
       const slot = measured[i].table.slotOf(charge.key)
-      return this.#commit(charge, { ...measured[i], slot })
+      return this.#commit(charge, { ...measured[i], slot }, spent)
     })
+  }
+
+  /**
+   * What `consume` does for several charges, without what only they need: most traffic comes this way.
+   *
+   * @internal For limiters of one limit.
+   */
+  consumeOne(key: string, limit: Limit, limiter: string | undefined, cost: number): Verdict {
+    const nowMs = this.#now()
+    const table = this.#table(limit, limiter)
+    if (table.blocks !== undefined) return this.#consumeUnblocked({ key, limit, limiter }, nowMs, cost)
+    const slot = table.slotOf(key)
+    if (slot !== undefined) return table.consume(slot, limit, nowMs, cost)
+    const { verdict, next } = table.algorithm.measure(limit, undefined, nowMs, cost)
+    if (next !== undefined) this.#sweeper.insert(table, key, next, limit)
+    return verdict
   }
 
   peek(charges: readonly Charge[], cost: number): readonly Verdict[] {
@@ -148,17 +167,9 @@ export class MemoryStore implements Store {
     return this.decidedAt
   }
 
-  /** What `consume` does for several charges, without what only they need: most traffic comes this way. */
-  #consumeOne(charge: Charge, nowMs: number, cost: number): Verdict {
-    const { key, limit, limiter } = charge
-    const table = this.#table(limit, limiter)
-    if (table.blocks !== undefined) return this.#commit(charge, this.#measure(charge, nowMs, cost))
-    const slot = table.slotOf(key)
-    const state = slot === undefined ? undefined : table.read(slot)
-    const { verdict, next } = table.algorithm.measure(limit, state, nowMs, cost)
-    if (next !== state && next !== undefined) this.#write(charge, table, slot, next)
-    else if (!verdict.allowed && slot !== undefined) table.keepFor(slot, limit)
-    return verdict
+  #consumeUnblocked(charge: Charge, nowMs: number, cost: number): Verdict {
+    const measured = this.#measure(charge, nowMs, cost)
+    return this.#commit(charge, measured, cost > 0 && measured.verdict.allowed)
   }
 
   #find({ key, limit, limiter }: Charge) {
@@ -171,12 +182,12 @@ export class MemoryStore implements Store {
     const { table, slot, state } = this.#find(charge)
     const measured = table.algorithm.measure(charge.limit, state, nowMs, cost)
     const blockedMs = table.blocks === undefined ? 0 : table.blocks.remainingMs(charge.key, nowMs)
-    if (blockedMs === 0) return { table, slot, state, verdict: measured.verdict, next: measured.next }
+    if (blockedMs === 0) return { table, slot, verdict: measured.verdict, next: measured.next }
     // Nothing is spent: the verdict as things stand, with the longer of the two waits.
     const { verdict, next } = measured.verdict.allowed
       ? table.algorithm.measure(charge.limit, state, nowMs, 0)
       : measured
-    return { table, slot, state, verdict: blockedVerdict(verdict, blockedMs), next }
+    return { table, slot, verdict: blockedVerdict(verdict, blockedMs), next }
   }
 
   #measureAll(charges: readonly Charge[], nowMs: number, cost: number): Measured[] {
@@ -186,9 +197,12 @@ export class MemoryStore implements Store {
     return measured.map((one, i) => (one.verdict.allowed ? this.#measure(charges[i], nowMs, 0) : one))
   }
 
-  #commit(charge: Charge, { table, slot, state, verdict, next }: Measured): Verdict {
-    if (next !== state && next !== undefined) this.#write(charge, table, slot, next)
-    else if (!verdict.allowed && slot !== undefined) table.keepFor(slot, charge.limit)
+  #commit(charge: Charge, { table, slot, verdict, next }: Measured, spent: boolean): Verdict {
+    if (spent) this.#write(charge, table, slot, next!)
+    else if (slot !== undefined) {
+      if (next !== undefined) table.mend(slot, next)
+      if (!verdict.allowed) table.keepFor(slot, charge.limit)
+    }
     return verdict
   }
 

@@ -4,7 +4,7 @@
  */
 export const FLOORS: readonly (readonly [floor: number, ...rooms: string[]])[] = [
   [0, 'clock.ts', 'errors.ts'],
-  [0, 'duration.ts', 'testing.ts'],
+  [0, 'cost.ts', 'duration.ts', 'testing.ts'],
   [1, 'limit.ts'],
   [1, 'decision.ts'],
   [2, 'algorithms/', 'waiting/'],
@@ -13,7 +13,7 @@ export const FLOORS: readonly (readonly [floor: number, ...rooms: string[]])[] =
   [4, 'stores/'],
   [5, 'breaker.ts', 'deadline.ts', 'limiter-key.ts', 'procession.ts', 'settlement.ts'],
   [5, 'guarded-store.ts', 'ruling.ts', 'turns.ts'],
-  [5, 'booked-turns.ts'],
+  [5, 'booked-turns.ts', 'lone-limit.ts'],
   [5, 'deny-cache.ts', 'failure.ts'],
   [5, 'limiter-options.ts'],
   [5, 'limiter.ts'],

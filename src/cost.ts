@@ -1,0 +1,7 @@
+import { CostError, shown } from './errors.js'
+
+/** Throws `CostError` for what is no cost. */
+export function checkCost(cost: number): void {
+  if (Number.isSafeInteger(cost) && cost >= 0) return
+  throw new CostError(`cost ${shown(cost)}: expected an integer ≥ 0, like 1`)
+}
