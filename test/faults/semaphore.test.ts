@@ -139,7 +139,7 @@ describe('fifty who wait for ten seconds behind one who holds', () => {
 })
 
 describe('nine thousand leases that expired', () => {
-  test('are cleared by the next call in less than 20 ms', async () => {
+  test('are cleared by the next call, which takes less than 20 ms of the server’s processor', async () => {
     const semaphore = open(fresh(), 9001)
     await semaphore.permits()
     const leases: Lease[] = []
@@ -150,9 +150,10 @@ describe('nine thousand leases that expired', () => {
     await semaphore.acquire()
     expect(await semaphore.availablePermits()).toBe(0)
     await sleep(leases[8999].expiresAt - leases[0].expiresAt + 3050)
-    const askedAt = performance.now()
+    // Not the clock on the wall, which also tells who else had the processor meanwhile.
+    const usedBefore = await serverMs()
     const lease = await semaphore.acquire()
-    const tookMs = performance.now() - askedAt
+    const tookMs = (await serverMs()) - usedBefore
     expect(lease.held).toBe(true)
     expect(tookMs).toBeLessThan(20)
     expect(await semaphore.availablePermits()).toBe(8999)
@@ -187,6 +188,13 @@ describe('four processes on one permit', () => {
     await Promise.all(all.map(({ child }) => child.exitCode === null && once(child, 'exit')))
   })
 })
+
+/** How long the server has computed so far. */
+async function serverMs(): Promise<number> {
+  const info = await redis.client().info('cpu')
+  const seconds = (mode: string) => Number(new RegExp(`used_cpu_${mode}:([\\d.]+)`).exec(info)?.[1])
+  return 1000 * (seconds('user') + seconds('sys'))
+}
 
 /** How late a timer of 10 ms is, at most. */
 const timerMs = 2
