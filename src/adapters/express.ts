@@ -6,6 +6,7 @@ import { isPromise } from '../http/eventual.js'
 import type { Framework } from '../http/framework.js'
 import { type Answer, Guard, type Limiters } from '../http/guard.js'
 import type { HttpOptions } from '../http/options.js'
+import { soon } from '../http/soon.js'
 import { decisionOn, leaveDecision } from './express-request.js'
 
 declare global {
@@ -28,7 +29,7 @@ export function rateLimit(options: RateLimitOptions = {}): RateLimit {
   return guard.equip((req: Request, res: Response, next: NextFunction): void => {
     const answer = guard.answer(req, res)
     if (isPromise(answer)) answer.then(answer => give(answer, req, res)).then(passed => passed && next(), next)
-    else if (give(answer, req, res)) next()
+    else if (give(answer, req, res)) soon(next)
   })
 }
 
@@ -43,7 +44,7 @@ export function concurrencyLimit(options: ConcurrencyLimitOptions): ConcurrencyL
   const middleware = (req: Request, res: Response, next: NextFunction): void => {
     const answer = gate.answer(req, res)
     if (isPromise(answer)) answer.then(answer => give(answer, req, res)).then(passed => passed && next(), next)
-    else if (give(answer, req, res)) next()
+    else if (give(answer, req, res)) soon(next)
   }
   return Object.assign(middleware, { close: () => gate.close() })
 }

@@ -6,6 +6,7 @@ import { isPromise } from '../http/eventual.js'
 import type { Framework } from '../http/framework.js'
 import { type Answer, Guard, type Limiters } from '../http/guard.js'
 import type { HttpOptions } from '../http/options.js'
+import { soon } from '../http/soon.js'
 
 /** What the middleware leaves in `ctx.state`, for `new Koa<RateLimitState>()`. */
 export interface RateLimitState {
@@ -26,7 +27,8 @@ export function rateLimit(options: RateLimitOptions = {}): RateLimit {
   const guard = new Guard(options, koa)
   return guard.equip(async (ctx: Context, next: Next): Promise<void> => {
     const answer = guard.answer(ctx, ctx)
-    await give(isPromise(answer) ? await answer : answer, ctx, next)
+    if (isPromise(answer)) await give(await answer, ctx, next)
+    else await give(answer, ctx, () => new Promise<void>(soon).then(next))
   })
 }
 

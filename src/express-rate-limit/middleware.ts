@@ -2,6 +2,7 @@ import type { NextFunction, Request, Response } from 'express'
 import { leaveDecision, leaveOnRequest } from '../adapters/express-request.js'
 import { after, type Eventual, isPromise } from '../http/eventual.js'
 import { stays } from '../http/exchange.js'
+import { soon } from '../http/soon.js'
 import { type Configuration, configurationOf, nameOf, optionsOf, skipNone } from './configuration.js'
 import type { Count, Counting } from './count.js'
 import { resetSeconds, setDraft6Headers, setDraft7Headers, setDraft8Headers, setLegacyHeaders } from './headers.js'
@@ -170,7 +171,7 @@ class Limiter {
     outcome?.settle(count.resetTime, () => count.giveBack())
     if (count.totalHits > info.limit) return this.#refuse(info, count, request, response, next)
     if (count.delayMs) return this.#delay(count, count.delayMs, response, next)
-    next()
+    return new Promise<void>(soon).then(() => next())
   }
 
   #tell(info: RateLimitInfo, { windowMs }: Count, request: Request, response: Response): Eventual<void> {

@@ -1,7 +1,9 @@
 import { createHash } from 'node:crypto'
 
 const PLAIN = /^[A-Za-z0-9_.@/~ -]+$/
+const PLAIN_CLIENT = /^[A-Za-z0-9_.@/~ :-]+$/
 const SPECIAL = /[%{}:#\p{Cc}\p{Cs}]/gu
+const SPECIAL_CLIENT = /[%{}#\p{Cc}\p{Cs}]/gu
 /** Longer keys are hashed: nobody needs to read them, and everybody would pay for them. */
 const LONGEST = 200
 
@@ -11,11 +13,23 @@ const LONGEST = 200
  * because UTF-8 has no room for it and two of them would meet.
  */
 export function keySegment(name: string): string {
-  if (name.length <= LONGEST && PLAIN.test(name)) return name
+  return segment(name, PLAIN, SPECIAL)
+}
+
+/**
+ * As `keySegment`, but with its colons, which many keys have: for the one segment of a key that stands in braces, or before a known
+ * number of segments that have none.
+ */
+export function clientSegment(name: string): string {
+  return segment(name, PLAIN_CLIENT, SPECIAL_CLIENT)
+}
+
+function segment(name: string, plain: RegExp, special: RegExp): string {
+  if (name.length <= LONGEST && plain.test(name)) return name
   if (name === '') return '%'
   // Bytes of UTF-16, so that lone surrogates count here as well.
   if (name.length > LONGEST) return `#${createHash('sha256').update(Buffer.from(name, 'utf16le')).digest('base64url')}`
-  return name.replace(SPECIAL, escapeUnit)
+  return name.replace(special, escapeUnit)
 }
 
 function escapeUnit(unit: string): string {

@@ -1,6 +1,6 @@
 import type { AlgorithmName, Limit } from '../limit.js'
 import { crc16 } from '../redis/crc16.js'
-import { keySegment } from '../redis/keys.js'
+import { clientSegment, keySegment } from '../redis/keys.js'
 import { type Charge, DEFAULT_LIMITER } from '../store.js'
 
 const SHORT_NAMES: Record<AlgorithmName, string> = {
@@ -33,7 +33,7 @@ export class ChargeKeys {
   }
 
   keyOf(charge: Charge, tag: number): string {
-    const client = keySegment(charge.key)
+    const client = clientSegment(charge.key)
     return `${this.prefix}:${this.cluster ? `{${tag}}:${client}` : `{${client}}`}${this.#suffix(charge)}`
   }
 

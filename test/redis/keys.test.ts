@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import { keySegment } from '../../src/redis/keys.js'
+import { clientSegment, keySegment } from '../../src/redis/keys.js'
 import { hostileKeys } from '../support/store-contract.js'
 
 describe('a segment of a Redis key', () => {
@@ -22,6 +22,16 @@ describe('a segment of a Redis key', () => {
     ['é😀', 'é😀'],
     ['2001:db8::1', '2001%3adb8%3a%3a1'],
   ])('writes %j as %j', (name, segment) => expect(keySegment(name)).toBe(segment))
+
+  test.each([
+    ['user:42', 'user:42'],
+    ['2001:db8::/56', '2001:db8::/56'],
+    [':{a}:', ':%7ba%7d:'],
+    ['', '%'],
+    ['%3a', '%253a'],
+  ])('that stands for a client keeps its colons: %j as %j', (name, segment) =>
+    expect(clientSegment(name)).toBe(segment),
+  )
 
   test('of a long name has a length that does not grow', () => {
     const lengths = new Set([201, 1000, 10_240, 1_000_000].map(length => keySegment('x'.repeat(length)).length))
