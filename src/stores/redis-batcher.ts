@@ -28,6 +28,8 @@ export class Batcher {
   readonly #serverClock = new ServerClock()
   #open: Batch[] = []
   #held = 0
+  /** Script calls that are not answered yet. */
+  #inFlight = 0
   #scheduled = false
 
   constructor(
@@ -84,7 +86,9 @@ export class Batcher {
     this.#open = []
     this.#held = 0
     const gathered = batches.reduce((sum, { askers }) => sum + askers.length, 0)
-    const most = Math.min(this.maxBatch, Math.max(SMALL_BATCH, Math.ceil(gathered / PARTS)))
+    // While the server has something to do already, nothing is gained.
+    const part = this.#inFlight > 0 ? this.maxBatch : Math.max(SMALL_BATCH, Math.ceil(gathered / PARTS))
+    const most = Math.min(this.maxBatch, part)
     for (const batch of batches) {
       if (state === 'ready') for (const part of batch.parts(most)) this.#send(part)
       else batch.reject(new StoreError('the Redis client is not connected'))
@@ -109,8 +113,10 @@ export class Batcher {
     const validUntil = now === '' ? this.#serverClock.in(STALE_AFTER_MS) : undefined
     const args = [now, validUntil === undefined ? '' : String(validUntil), this.spending, ...batch.arguments]
     const sentAt = performance.now()
+    this.#inFlight++
     runScript(this.port, batch.script, batch.keys, args).then(
       reply => {
+        this.#inFlight--
         // What stands between us and the server may answer anything.
         const numbers = Array.isArray(reply) ? (reply as readonly unknown[]) : []
         if (numbers.length === 0) {
@@ -127,7 +133,10 @@ export class Batcher {
         if (!again && performance.now() - sentAt < STALE_AFTER_MS / 2) this.#send(batch, true)
         else batch.reject(new StoreError('Redis got the decision too late to carry it out'))
       },
-      cause => batch.reject(new StoreError(`Redis failed to decide: ${(cause as Error).message}`, { cause })),
+      cause => {
+        this.#inFlight--
+        batch.reject(new StoreError(`Redis failed to decide: ${(cause as Error).message}`, { cause }))
+      },
     )
   }
 }
