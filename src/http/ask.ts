@@ -1,13 +1,14 @@
 import { SpillwayError, shown } from '../errors.js'
 import { type Eventual, isPromise } from './eventual.js'
-import type { Ask } from './settings.js'
 
-/** Asks the service; what it throws becomes an object at least. */
+/** Asks the service; what it throws becomes an object at least. `user` names the middleware in that error. */
 export function ask<Request, Response, Value>(
-  question: Ask<Request, Response, Value>,
+  question: (req: Request, res: Response) => Eventual<Value>,
   req: Request,
   res: Response,
+  user = 'rateLimit',
 ): Eventual<Value> {
+  const fail = (error: unknown): never => failure(error, user)
   try {
     const answer = question(req, res)
     return isPromise(answer) ? answer.then(undefined, fail) : answer
@@ -16,9 +17,9 @@ export function ask<Request, Response, Value>(
   }
 }
 
-function fail(error: unknown): never {
+function failure(error: unknown, user: string): never {
   if (typeof error === 'object' && error !== null) throw error
-  throw new SpillwayError(`rateLimit: a function of the options threw ${shown(error)}: expected an Error`, {
+  throw new SpillwayError(`${user}: a function of the options threw ${shown(error)}: expected an Error`, {
     cause: error,
   })
 }

@@ -1,6 +1,7 @@
-import { PolicyError, SpillwayError, shown } from '../errors.js'
+import { PolicyError } from '../errors.js'
+import { ask } from './ask.js'
 import { type ConcurrencyOptions, type ConcurrencySettings, parseConcurrencyOptions } from './concurrency-options.js'
-import { after, type Eventual, isPromise } from './eventual.js'
+import { after, type Eventual } from './eventual.js'
 import { onEnd } from './exchange.js'
 import type { Framework } from './framework.js'
 import type { Answer } from './guard.js'
@@ -40,7 +41,7 @@ export class ConcurrencyGate<Request, Response> implements ConcurrencyControls {
   answer(req: Request, res: Response): Eventual<Answer> {
     const { skip } = this.#settings
     if (skip === undefined) return this.#limit(req, res)
-    return after(ask(skip, req, res), skipped => (skipped ? PASSED : this.#limit(req, res)))
+    return after(ask(skip, req, res, 'concurrencyLimit'), skipped => (skipped ? PASSED : this.#limit(req, res)))
   }
 
   close(): Promise<void> {
@@ -50,7 +51,7 @@ export class ConcurrencyGate<Request, Response> implements ConcurrencyControls {
   #limit(req: Request, res: Response): Eventual<Answer> {
     const { key } = this.#settings
     if (key === undefined) return this.#enter(WHOLE_SERVICE, req, res)
-    return after(ask(key, req, res), value => {
+    return after(ask(key, req, res, 'concurrencyLimit'), value => {
       const given = checkKey(value)
       return given === undefined ? PASSED : this.#enter(`=${given}`, req, res)
     })
@@ -117,27 +118,6 @@ export class ConcurrencyGate<Request, Response> implements ConcurrencyControls {
   #queuedOf(key: string): number {
     return this.#queued.get(key) ?? 0
   }
-}
-
-/** Asks the service; what it throws becomes an object at least, since frameworks take `undefined` for no error. */
-function ask<Request, Response, Value>(
-  question: (req: Request, res: Response) => Eventual<Value>,
-  req: Request,
-  res: Response,
-): Eventual<Value> {
-  try {
-    const answer = question(req, res)
-    return isPromise(answer) ? answer.then(undefined, fail) : answer
-  } catch (error) {
-    return fail(error)
-  }
-}
-
-function fail(cause: unknown): never {
-  if (typeof cause === 'object' && cause !== null) throw cause
-  throw new SpillwayError(`concurrencyLimit: a function of the options threw ${shown(cause)}: expected an Error`, {
-    cause,
-  })
 }
 
 function checkKey(key: unknown): string | undefined {

@@ -12,8 +12,8 @@ import { VerdictReader } from './redis-wire.js'
 /** A command older than this is not carried out: a client may keep it while the server is away and send it again after. */
 const STALE_AFTER_MS = 1000
 /**
- * A batch above this is sent in parts, about four of them, as far as `maxBatch` lets: while the server decides one, the client reads
- * the answers to another.
+ * What is gathered while the server is idle is sent in about four parts, none smaller than this: while the server decides one, the
+ * client reads the answers to another.
  */
 const SMALL_BATCH = 32
 const PARTS = 4
@@ -87,8 +87,8 @@ export class Batcher {
     this.#held = 0
     const gathered = batches.reduce((sum, { askers }) => sum + askers.length, 0)
     // While the server has something to do already, nothing is gained.
-    const part = this.#inFlight > 0 ? this.maxBatch : Math.max(SMALL_BATCH, Math.ceil(gathered / PARTS))
-    const most = Math.min(this.maxBatch, part)
+    const wanted = this.#inFlight > 0 ? this.maxBatch : Math.max(SMALL_BATCH, Math.ceil(gathered / PARTS))
+    const most = Math.min(this.maxBatch, wanted)
     for (const batch of batches) {
       if (state === 'ready') for (const part of batch.parts(most)) this.#send(part)
       else batch.reject(new StoreError('the Redis client is not connected'))

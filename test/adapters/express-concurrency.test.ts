@@ -1,19 +1,24 @@
-import express, { type NextFunction, type Request, type Response } from 'express'
+import express5, { type NextFunction, type Request, type Response } from 'express'
+import express4 from 'express4'
 import { type ConcurrencyLimit, concurrencyLimit } from '../../src/adapters/express.js'
 import { describeConcurrencyLimit } from '../support/concurrency-contract.js'
 
-describeConcurrencyLimit('Express', {
-  concurrencyLimit,
-  header: (req, name) => (req as Request).get(name),
-  serve(limits, handle) {
-    const app = express()
-    for (const limit of limits) app.use(limit as ConcurrencyLimit)
-    app.use(async (req, res) => {
-      res.send(await handle(req.url))
-    })
-    app.use((_error: unknown, _req: Request, res: Response, _next: NextFunction) => {
-      res.status(500).end()
-    })
-    return app
-  },
-})
+for (const [name, express] of [
+  ['Express 4', express4],
+  ['Express 5', express5],
+] as const)
+  describeConcurrencyLimit(name, {
+    concurrencyLimit,
+    header: (req, name) => (req as Request).get(name),
+    serve(limits, handle) {
+      const app = express()
+      for (const limit of limits) app.use(limit as ConcurrencyLimit)
+      app.use((req, res, next) => {
+        handle(req.url).then(text => res.send(text), next)
+      })
+      app.use((_error: unknown, _req: Request, res: Response, _next: NextFunction) => {
+        res.status(500).end()
+      })
+      return app
+    },
+  })
