@@ -1,6 +1,7 @@
 --[[
   Decides a batch of requests under one policy, in order, each at the same instant: spends from all limits of a request or
-  from none. What the batch shares is sent once. Limits whose states are all rows are decided by consume_rows and consume_row.
+  from none. What the batch shares is sent once. Limits whose states are all rows are decided by consume_rows, one such limit
+  by the script of its algorithm.
 
   KEYS     the block list of each limit (ZSET member → blocked until, ms); then of request 1 the key of each limit, of request 2 …
   ARGV[1]  now, ms; '' for the server's clock

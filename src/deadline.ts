@@ -4,14 +4,18 @@ import { StoreError } from './errors.js'
 /** Longer delays make `setTimeout` fire at once. */
 const LONGEST_MS = 2 ** 31 - 1
 
-interface Pending {
-  readonly endsAt: number
+/** What is waited for. */
+export interface Pending {
+  /** By `performance.now()`; the deadline sets it. */
+  endsAt: number
+  /** Answered, or given up. */
   settled: boolean
-  expire(): void
+  /** The time is over, and no answer counts any more. */
+  expire(error: StoreError): void
 }
 
 /**
- * Holds promises to a deadline, measured from the moment of asking by a monotonic clock. One timer serves all: they end in the
+ * Holds answers to a deadline, measured from the moment of asking by a monotonic clock. One timer serves all: they end in the
  * order in which they were asked.
  */
 export class Deadline {
@@ -33,28 +37,39 @@ export class Deadline {
   /** What `answer` resolves or rejects with, or a `StoreError` when the time is over; a later answer changes nothing. */
   hold<T>(answer: Promise<T>): Promise<T> {
     return new Promise((resolve, reject) => {
-      const pending: Pending = {
-        endsAt: performance.now() + this.ms,
-        settled: false,
-        expire: () => reject(new StoreError(`the store did not answer within ${this.ms} ms`)),
-      }
-      this.#queue.push(pending)
-      if (this.#timer === undefined) this.#timer = this.#startTimer(this.ms)
-      else if (this.#queue.length === 1) this.#timer.ref?.()
+      const pending: Pending = { endsAt: 0, settled: false, expire: reject }
+      this.start(pending)
       answer.then(
         value => {
-          if (pending.settled) this.onLate()
-          pending.settled = true
-          this.#advance()
-          resolve(value)
+          if (this.answered(pending)) resolve(value)
         },
         error => {
-          pending.settled = true
-          this.#advance()
-          reject(error)
+          if (this.failed(pending)) reject(error)
         },
       )
     })
+  }
+
+  /** It is asked now. */
+  start(pending: Pending): void {
+    pending.endsAt = performance.now() + this.ms
+    this.#queue.push(pending)
+    if (this.#timer === undefined) this.#timer = this.#startTimer(this.ms)
+    else if (this.#queue.length === 1) this.#timer.ref?.()
+  }
+
+  /** True if the answer that has come still counts. */
+  answered(pending: Pending): boolean {
+    if (pending.settled) this.onLate()
+    return this.failed(pending)
+  }
+
+  /** True if the failure that has come still counts. */
+  failed(pending: Pending): boolean {
+    if (pending.settled) return false
+    pending.settled = true
+    this.#advance()
+    return true
   }
 
   // A process that was busy for longer than the deadline finds the timer due and the answers unread: they are read first.
@@ -68,7 +83,7 @@ export class Deadline {
     if (this.#head < this.#queue.length && this.#queue[this.#head].endsAt <= now) this.onSilence()
     for (let pending = this.#queue[this.#head]; pending !== undefined && pending.endsAt <= now; ) {
       pending.settled = true
-      pending.expire()
+      pending.expire(new StoreError(`the store did not answer within ${this.ms} ms`))
       this.#advance()
       pending = this.#queue[this.#head]
     }

@@ -2,8 +2,10 @@ import { Breaker } from './breaker.js'
 import { Deadline } from './deadline.js'
 import type { Verdict } from './decision.js'
 import { StoreError, shown } from './errors.js'
+import { type Desk, Inquiry } from './inquiry.js'
 import { notify, type Observer } from './observer.js'
 import type { Booking, Charge, Store } from './store.js'
+import { isAskable } from './stores/redis.js'
 
 type Answer<T> = Promise<T> | T
 
@@ -13,7 +15,7 @@ const REFUSED = new StoreError('the store failed too often of late and is not as
  * A store behind a deadline and a breaker: every call ends in time, with an answer or with `StoreError`. Limiters over one store
  * share its breaker.
  */
-export class GuardedStore {
+export class GuardedStore implements Desk {
   readonly #breaker: Breaker
   readonly #deadline: Deadline
 
@@ -30,22 +32,59 @@ export class GuardedStore {
     )
   }
 
-  /** A decision: the verdicts at once from a store that is synchronous, else a promise of them. */
-  decide(verb: 'consume' | 'peek', charges: readonly Charge[], cost: number): Answer<readonly Verdict[]> {
-    const breaker = this.#breaker
-    if (breaker.isOpen && breaker.passage(performance.now()) === 'refuse') return Promise.reject(REFUSED)
-    let answer: Answer<readonly Verdict[]>
+  /** A decision: the verdicts at once from a store that is synchronous, else an inquiry after them. */
+  decide(verb: 'consume' | 'peek', charges: readonly Charge[], cost: number): Inquiry | readonly Verdict[] {
+    const { store } = this
+    const probing = this.#breaker.isOpen
+    if (probing && this.#breaker.passage(performance.now()) === 'refuse') return Inquiry.refused(this, REFUSED)
+    const inquiry = new Inquiry(this, probing)
     try {
-      answer = verb === 'consume' ? this.store.consume(charges, cost) : this.store.peek(charges, cost)
+      if (isAskable(store, verb)) {
+        this.#deadline.start(inquiry)
+        store.ask(verb, charges, cost, inquiry)
+        return inquiry
+      }
+      const answer = verb === 'consume' ? store.consume(charges, cost) : store.peek(charges, cost)
+      if (!isPromise(answer)) return this.#given(checked(answer, charges.length))
+      this.#deadline.start(inquiry)
+      answer
+        .then(verdicts => checked(verdicts, charges.length))
+        .then(
+          verdicts => inquiry.resolve(verdicts, performance.now()),
+          error => inquiry.reject(error),
+        )
     } catch (error) {
-      return Promise.reject(this.#failed(error))
+      inquiry.reject(error)
     }
-    if (isPromise(answer)) return this.#hold(answer.then(verdicts => checked(verdicts, charges.length)))
-    try {
-      return this.#given(checked(answer, charges.length))
-    } catch (error) {
-      return Promise.reject(this.#failed(error))
-    }
+    return inquiry
+  }
+
+  /** As `decide`, for one who can wait for a promise. */
+  async verdicts(verb: 'consume' | 'peek', charges: readonly Charge[], cost: number): Promise<readonly Verdict[]> {
+    const answer = this.decide(verb, charges, cost)
+    return answer instanceof Inquiry ? new Promise((resolve, reject) => answer.listen(resolve, reject)) : answer
+  }
+
+  answered(inquiry: Inquiry, answeredAt: number): boolean {
+    if (!this.#deadline.answered(inquiry)) return false
+    this.#succeeded(answeredAt)
+    return true
+  }
+
+  failed(inquiry: Inquiry): boolean {
+    // A probe's refusal counts however late it is.
+    if (inquiry.isProbe) this.#breaker.hear(performance.now())
+    return this.#deadline.failed(inquiry)
+  }
+
+  failure(cause: unknown): StoreError {
+    const error =
+      cause instanceof StoreError
+        ? cause
+        : new StoreError(`the store failed: ${(cause as Error)?.message ?? shown(cause)}`, { cause })
+    notify(this.observer, 'storeFailed', error)
+    if (this.#breaker.fail(performance.now())) notify(this.observer, 'breakerOpened', error)
+    return error
   }
 
   /** A booking. One that is answered too late is given back. */
@@ -75,13 +114,13 @@ export class GuardedStore {
     try {
       answer = ask(this.store)
     } catch (error) {
-      return Promise.reject(this.#failed(error))
+      return Promise.reject(this.failure(error))
     }
     return isPromise(answer) ? this.#hold(answer) : this.#given(answer)
   }
 
   #given<T>(value: T): T {
-    if (this.#breaker.isOpen) this.#succeeded()
+    if (this.#breaker.isOpen) this.#succeeded(performance.now())
     return value
   }
 
@@ -90,27 +129,17 @@ export class GuardedStore {
     if (this.#breaker.isOpen) answer.catch(() => this.#breaker.hear(performance.now()))
     return this.#deadline.hold(answer).then(
       value => {
-        this.#succeeded()
+        this.#succeeded(performance.now())
         return value
       },
       error => {
-        throw this.#failed(error)
+        throw this.failure(error)
       },
     )
   }
 
-  #succeeded(): void {
-    if (this.#breaker.succeed(performance.now())) notify(this.observer, 'breakerClosed')
-  }
-
-  #failed(cause: unknown): StoreError {
-    const error =
-      cause instanceof StoreError
-        ? cause
-        : new StoreError(`the store failed: ${(cause as Error)?.message ?? shown(cause)}`, { cause })
-    notify(this.observer, 'storeFailed', error)
-    if (this.#breaker.fail(performance.now())) notify(this.observer, 'breakerOpened', error)
-    return error
+  #succeeded(at: number): void {
+    if (this.#breaker.succeed(at)) notify(this.observer, 'breakerClosed')
   }
 }
 

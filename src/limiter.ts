@@ -2,18 +2,19 @@ import { canBook } from './algorithms/registry.js'
 import { BookedTurns, grantOf } from './booked-turns.js'
 import { type Clock, monotonicClock } from './clock.js'
 import { checkCost } from './cost.js'
-import type { Decision, Verdict } from './decision.js'
+import { Decider } from './decider.js'
+import type { Decision } from './decision.js'
 import { DenyCache } from './deny-cache.js'
 import { type Duration, parseOption } from './duration.js'
 import { StoreError, shown } from './errors.js'
 import { FailurePolicy } from './failure.js'
-import { GuardedStore, isPromise } from './guarded-store.js'
+import { GuardedStore } from './guarded-store.js'
 import { mostOf, type Policy } from './limit.js'
 import { chargesOf, type LimiterKey } from './limiter-key.js'
 import { parseLimiterOptions, type RateLimiterOptions } from './limiter-options.js'
 import { LoneLimit } from './lone-limit.js'
 import { notify, type Observer } from './observer.js'
-import { allowAnyway, decide, type Spender, takeSpending } from './ruling.js'
+import { type Spender, takeSpending } from './ruling.js'
 import { corrections } from './settlement.js'
 import { type Booking, type Charge, DEFAULT_LIMITER, type Store } from './store.js'
 import { foreignStore } from './stores/foreign.js'
@@ -35,8 +36,6 @@ export type { RateLimiterOptions } from './limiter-options.js'
 export class RateLimiter {
   readonly policy: Policy
   readonly #store: Store
-  /** The store, if it is one that can say when it decided. */
-  readonly #memory: MemoryStore | undefined
   readonly #ownsStore: boolean
   readonly #guarded: GuardedStore
   readonly #limiter: string | undefined
@@ -45,34 +44,41 @@ export class RateLimiter {
   readonly #clock: Clock
   readonly #observer: Observer | undefined
   readonly #shadow: boolean
-  readonly #spender: Spender
   readonly #lone: LoneLimit | undefined
+  readonly #decider: Decider
   readonly #bookedTurns = new BookedTurns()
   readonly #turns = new Turns(
-    async (key, cost) => this.#decide('consume', key, cost, false),
+    async (key, cost) => this.#decider.decide('consume', key, cost, false),
     decision => this.settle(decision, 0),
   )
 
   constructor(options: RateLimiterOptions) {
     const settings = parseLimiterOptions(options)
+    const { policy, name, denyCacheKeys, observer, shadow } = settings
     const given = settings.store ?? new MemoryStore()
-    const store: Store = countsHits(given) ? foreignStore(given, settings.policy) : given
-    this.policy = settings.policy
+    const store: Store = countsHits(given) ? foreignStore(given, policy) : given
+    const spender: Spender = { store, chargesOf: key => this.#charges(key) }
+    this.policy = policy
     this.#store = store
-    this.#memory = store instanceof MemoryStore ? store : undefined
-    this.#spender = { store, chargesOf: key => this.#charges(key) }
     this.#ownsStore = settings.store === undefined
-    this.#guarded = new GuardedStore(store, settings.deadlineMs, settings.observer)
-    this.#limiter = settings.name === DEFAULT_LIMITER ? undefined : settings.name
-    this.#lone = LoneLimit.of(settings.policy, this.#limiter, this.#spender)
+    this.#guarded = new GuardedStore(store, settings.deadlineMs, observer)
+    this.#limiter = name === DEFAULT_LIMITER ? undefined : name
+    this.#lone = LoneLimit.of(policy, this.#limiter, spender)
     this.#failure = new FailurePolicy(settings.onStoreFailure, settings.localShare, store.clock)
     this.#clock = store.clock ?? monotonicClock
-    this.#observer = settings.observer
-    this.#shadow = settings.shadow
+    this.#observer = observer
+    this.#shadow = shadow
     // A memory store refuses as fast as a cache would, and is never out of date.
-    if (settings.denyCacheKeys > 0 && this.#memory === undefined) {
-      this.#denials = DenyCache.of(store, settings.name, settings.denyCacheKeys)
-    }
+    if (denyCacheKeys > 0 && !(store instanceof MemoryStore)) this.#denials = DenyCache.of(store, name, denyCacheKeys)
+    this.#decider = new Decider({
+      policy,
+      spender,
+      guarded: this.#guarded,
+      failure: this.#failure,
+      denials: this.#denials,
+      observer,
+      shadow,
+    })
   }
 
   /**
@@ -98,14 +104,15 @@ export class RateLimiter {
     checkCost(cost)
     if (this.#lone !== undefined && typeof key === 'string') {
       const decision = this.#lone.consume(key, cost)
-      if (decision !== undefined) return this.#report(true, decision)
+      if (decision !== undefined) return this.#decider.report(true, decision)
     }
-    return this.#decide('consume', key, cost)
+    return this.#decider.decide('consume', key, cost, true)
   }
 
   /** The decision that `consume` would give, spending nothing. With cost 0: how things stand. */
   async peek(key: LimiterKey, cost = 1): Promise<Decision> {
-    return this.#decide('peek', key, cost)
+    checkCost(cost)
+    return this.#decider.decide('peek', key, cost, false)
   }
 
   /**
@@ -205,51 +212,12 @@ export class RateLimiter {
     if (this.#ownsStore) await this.#store.close?.()
   }
 
-  /** Decides, and tells the observer of it if `told`. */
-  #decide(
-    verb: 'consume' | 'peek',
-    key: LimiterKey,
-    cost: number,
-    told = verb === 'consume',
-  ): Promise<Decision> | Decision {
-    checkCost(cost)
-    const charges = this.#charges(key)
-    const denial = this.#denials?.find(key, cost, this.policy)
-    if (denial !== undefined) return this.#report(told, denial)
-    const answer = this.#guarded.decide(verb, charges, cost)
-    if (!isPromise(answer)) return this.#report(told, this.#ruling(verb, key, charges, cost, answer, 'memory'))
-    return answer.then(
-      verdicts => {
-        const decision = this.#ruling(verb, key, charges, cost, verdicts, 'redis')
-        if (!decision.allowed) this.#denials?.remember(key, this.policy, decision)
-        return this.#report(told, decision)
-      },
-      () => this.#report(told, this.#failure[verb](key, charges, cost)),
-    )
-  }
-
-  #ruling(
-    verb: 'consume' | 'peek',
-    key: LimiterKey,
-    charges: readonly Charge[],
-    cost: number,
-    verdicts: readonly Verdict[],
-    source: 'memory' | 'redis',
-  ): Decision {
-    if (verb === 'peek') return decide(key, cost, verdicts, source)
-    const at = this.#memory === undefined ? this.#clock.now() : this.#memory.decidedAt
-    // A record of keys is the caller's, who may change it before the decision is settled.
-    const spender = typeof key === 'string' ? this.#spender : { store: this.#store, chargesOf: () => charges }
-    return decide(key, cost, verdicts, source, false, spender, at)
-  }
-
   async #turn(key: LimiterKey, charges: readonly Charge[], cost: number, patience: Patience): Promise<Decision> {
     const [charge] = charges
     if (charges.length > 1 || this.#store.book === undefined || !canBook(charge.limit.algorithm)) {
       return this.#turns.wait(key, cost, patience)
     }
-    const source = this.#memory === undefined ? 'redis' : 'memory'
-    const decide = (booking: Booking) => this.#ruling('consume', key, charges, cost, [grantOf(booking)], source)
+    const decide = (booking: Booking) => this.#decider.granted(key, charges, cost, grantOf(booking))
     const book = async (maxWaitMs: number, moved: (waitMs: number) => void) => {
       const booking = await this.#guarded.book(store => store.book!(charge, cost, maxWaitMs, moved))
       return { ...booking, cancel: () => this.#change(key, () => booking.cancel()) }
@@ -288,11 +256,5 @@ export class RateLimiter {
       this.#turns.wake(key)
       this.#bookedTurns.wake(key)
     }
-  }
-
-  #report(told: boolean, decision: Decision): Decision {
-    const given = this.#shadow && !decision.allowed ? allowAnyway(decision) : decision
-    if (told) notify(this.#observer, 'decided', given)
-    return given
   }
 }

@@ -24,6 +24,13 @@ export interface Charge {
   readonly limiter?: string
 }
 
+/** Who waits for the verdicts of one decision; is told one or the other, once, and throws nothing. */
+export interface Asker {
+  /** `answeredAt`: by `performance.now()`. */
+  resolve(verdicts: readonly Verdict[], answeredAt: number): void
+  reject(error: unknown): void
+}
+
 /**
  * Where state lives. Every call measures all its charges at one instant and spends from all or from none, by the store's
  * own clock.

@@ -4,16 +4,17 @@
 ]]
 -- @include window_start
 local function fixed_window(limit, now, cost, at, spent)
-  at = window_start(limit.window, now, at)
+  local quota, window = limit.quota, limit.window
+  at = window_start(window, now, at)
   if not at then spent = 0 end
   local retry = 0
-  if cost > limit.quota then
+  if cost > quota then
     retry = -1
-  elseif cost > 0 and spent + cost > limit.quota then
-    retry = at - now + limit.window
+  elseif cost > 0 and spent + cost > quota then
+    retry = at - now + window
   elseif cost > 0 then
     at = at or now
     spent = spent + cost
   end
-  return retry, math.max(0, limit.quota - spent), at and at - now + limit.window or 0, 0, at, spent, 0
+  return retry, spent < quota and quota - spent or 0, at and at - now + window or 0, 0, at, spent, 0
 end

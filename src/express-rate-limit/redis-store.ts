@@ -64,7 +64,7 @@ export class RedisStore implements Store {
   }
 
   async increment(key: string): Promise<ClientRateLimitInfo> {
-    const [verdict] = await this.#guarded.decide('consume', [this.#charge(key)], 1)
+    const [verdict] = await this.#guarded.verdicts('consume', [this.#charge(key)], 1)
     return hitsOf(verdict, Date.now())
   }
 
@@ -74,7 +74,7 @@ export class RedisStore implements Store {
   }
 
   async get(key: string): Promise<ClientRateLimitInfo | undefined> {
-    const [verdict] = await this.#guarded.decide('peek', [this.#charge(key)], 0)
+    const [verdict] = await this.#guarded.verdicts('peek', [this.#charge(key)], 0)
     return verdict.resetAfterMs > 0 ? hitsOf(verdict, Date.now()) : undefined
   }
 

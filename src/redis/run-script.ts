@@ -6,20 +6,18 @@ import type { Script } from './script.js'
  * node). A redirection that the client left to us (it was learning the cluster's new map) is followed by asking once more.
  * Neither was carried out; after any other error running again might charge twice, so it is passed on.
  */
-export async function runScript(
+export function runScript(
   port: ClientPort,
   script: Script,
   keys: readonly string[],
   args: readonly string[],
   redirected = false,
 ): Promise<unknown> {
-  try {
-    return await port.evalsha(script.sha1, keys, args)
-  } catch (error) {
+  return port.evalsha(script.sha1, keys, args).catch(error => {
     if (says(error, 'NOSCRIPT')) return port.eval(script.source, keys, args)
     if (redirected || !(says(error, 'MOVED ') || says(error, 'ASK '))) throw error
     return runScript(port, script, keys, args, true)
-  }
+  })
 }
 
 function says(error: unknown, word: string): boolean {

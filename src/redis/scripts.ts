@@ -47,7 +47,7 @@ end`,
 
 export const book: Script = {
   name: 'book',
-  sha1: '3e84e4843ae85c87a08821fcd7283550ebaf7323',
+  sha1: 'df9db1873f462ee6fba03c3fcef5d1a2f5d7c60a',
   source: `local function now_ms(given)
 if given ~= '' then return tonumber(given) end
 local time = redis.call('TIME')
@@ -142,18 +142,19 @@ if at - now + window <= 0 then return nil end
 return at
 end
 local function fixed_window(limit, now, cost, at, spent)
-at = window_start(limit.window, now, at)
+local quota, window = limit.quota, limit.window
+at = window_start(window, now, at)
 if not at then spent = 0 end
 local retry = 0
-if cost > limit.quota then
+if cost > quota then
 retry = -1
-elseif cost > 0 and spent + cost > limit.quota then
-retry = at - now + limit.window
+elseif cost > 0 and spent + cost > quota then
+retry = at - now + window
 elseif cost > 0 then
 at = at or now
 spent = spent + cost
 end
-return retry, math.max(0, limit.quota - spent), at and at - now + limit.window or 0, 0, at, spent, 0
+return retry, spent < quota and quota - spent or 0, at and at - now + window or 0, 0, at, spent, 0
 end
 local function bucket_level(limit, now, at, level)
 if not at then return 0 end
@@ -465,7 +466,7 @@ return { wait, remaining, reset, 0 }`,
 
 export const consume: Script = {
   name: 'consume',
-  sha1: '5be612f355f6403b9d1495c67d9e6df181f87ea8',
+  sha1: '7462c875ac6848e1d8c99f1c9b524182f756295d',
   source: `local function now_ms(given)
 if given ~= '' then return tonumber(given) end
 local time = redis.call('TIME')
@@ -510,18 +511,19 @@ if at - now + window <= 0 then return nil end
 return at
 end
 local function fixed_window(limit, now, cost, at, spent)
-at = window_start(limit.window, now, at)
+local quota, window = limit.quota, limit.window
+at = window_start(window, now, at)
 if not at then spent = 0 end
 local retry = 0
-if cost > limit.quota then
+if cost > quota then
 retry = -1
-elseif cost > 0 and spent + cost > limit.quota then
-retry = at - now + limit.window
+elseif cost > 0 and spent + cost > quota then
+retry = at - now + window
 elseif cost > 0 then
 at = at or now
 spent = spent + cost
 end
-return retry, math.max(0, limit.quota - spent), at and at - now + limit.window or 0, 0, at, spent, 0
+return retry, spent < quota and quota - spent or 0, at and at - now + window or 0, 0, at, spent, 0
 end
 local function bucket_level(limit, now, at, level)
 if not at then return 0 end
@@ -867,35 +869,135 @@ for _, slot in ipairs(changed_logs) do log_save(keys[slot], logs[slot], expire_a
 return out`,
 }
 
-export const consumeRow: Script = {
-  name: 'consume_row',
-  sha1: 'cc36bd35e7ae911201e812c1d87418d0e3461d8e',
-  source: `local function now_ms(given)
-if given ~= '' then return tonumber(given) end
-local time = redis.call('TIME')
-return time[1] * 1000 + math.floor(time[2] / 1000)
-end
-local function window_start(window, now, at)
+export const consumeFixedWindow: Script = {
+  name: 'consume_fixed_window',
+  sha1: '4be6a423eaa98abe02670110af730f9a253a10a3',
+  source: `local function window_start(window, now, at)
 if not at then return nil end
 if at > now then return now end
 if at - now + window <= 0 then return nil end
 return at
 end
 local function fixed_window(limit, now, cost, at, spent)
-at = window_start(limit.window, now, at)
+local quota, window = limit.quota, limit.window
+at = window_start(window, now, at)
 if not at then spent = 0 end
 local retry = 0
-if cost > limit.quota then
+if cost > quota then
 retry = -1
-elseif cost > 0 and spent + cost > limit.quota then
-retry = at - now + limit.window
+elseif cost > 0 and spent + cost > quota then
+retry = at - now + window
 elseif cost > 0 then
 at = at or now
 spent = spent + cost
 end
-return retry, math.max(0, limit.quota - spent), at and at - now + limit.window or 0, 0, at, spent, 0
+return retry, spent < quota and quota - spent or 0, at and at - now + window or 0, 0, at, spent, 0
 end
-local function bucket_level(limit, now, at, level)
+local algorithm, measure = 'fixed-window', fixed_window
+local function now_ms(given)
+if given ~= '' then return tonumber(given) end
+local time = redis.call('TIME')
+return time[1] * 1000 + math.floor(time[2] / 1000)
+end
+local call, pack, read = redis.call, struct.pack, struct.unpack
+local clock = ARGV[1]
+local now = now_ms(clock)
+local valid_until = tonumber(ARGV[2])
+local spending = ARGV[3] == '1'
+if valid_until and now > valid_until then return { now } end
+local limit = { algorithm = algorithm, quota = tonumber(ARGV[4]), window = tonumber(ARGV[5]), burst = tonumber(ARGV[6]) }
+local shaped = algorithm == 'leaky-bucket'
+local one_cost = #ARGV < 8 and tonumber(ARGV[7] or 1)
+local count = #KEYS
+local some_blocked = call('EXISTS', KEYS[1]) > 0
+local values = call('MGET', unpack(KEYS, 2))
+local missing
+for i = 2, count do
+if not values[i - 1] then
+missing = missing or {}
+missing[#missing + 1] = KEYS[i]
+end
+end
+local strange = missing and call('EXISTS', unpack(missing)) > 0
+local server_now, padding = now, 1000
+if clock ~= '' then server_now, padding = now_ms(''), 5000 end
+local texts = {}
+local writes, expire_at, written, place = {}, {}, 0, {}
+local out, size = { now }, 1
+for i = 2, count do
+local key = KEYS[i]
+local slot = place[key]
+local value = slot and writes[2 * slot] or values[i - 1]
+local failure, at
+local x, y = 0, 0
+if value then
+if #value == 24 then at, x, y = read('<ddd', value) end
+if not at or at % 1 ~= 0 or at > 9007199254740992 or at < -9007199254740992 or not (x >= 0 and y >= 0) then
+failure = 'WRONGTYPE the key holds a value that is not a limit\\'s'
+end
+elseif strange then
+local kind = call('TYPE', key).ok
+if kind ~= 'none' then failure = 'WRONGTYPE the key holds a ' .. kind end
+end
+if failure then
+size = size + 1
+out[size] = failure
+else
+local cost = one_cost or tonumber(ARGV[5 + i])
+local retry, remaining, reset, delay, next_at, next_x, next_y = measure(limit, now, cost, at, x, y)
+local until_at = some_blocked and tonumber(call('ZSCORE', KEYS[1], key) or 0) or 0
+local blocked = until_at > now
+if blocked and retry == 0 then
+local _
+_, remaining, reset, _, next_at, next_x, next_y = measure(limit, now, 0, at, x, y)
+end
+if spending and next_at and (next_x ~= x or next_at ~= at or next_y ~= y) then
+if not slot then
+written = written + 1
+slot = written
+place[key] = slot
+writes[2 * slot - 1] = key
+end
+writes[2 * slot] = pack('<ddd', next_at, next_x, next_y)
+local moment = server_now + reset + padding + 3999
+moment = moment - moment % 4000
+local text = texts[moment]
+if not text then
+text = string.format('%.0f', moment)
+texts[moment] = text
+end
+expire_at[slot] = text
+end
+if retry == 0 and not blocked then
+out[size + 1] = remaining
+out[size + 2] = reset
+size = size + 2
+if shaped then
+size = size + 1
+out[size] = delay
+end
+else
+if blocked and retry >= 0 then retry = -2 - math.max(retry, until_at - now) end
+out[size + 1] = -1 - remaining
+out[size + 2] = reset
+out[size + 3] = retry
+size = size + 3
+end
+end
+end
+if written == 1 then
+call('SET', writes[1], writes[2], 'PXAT', expire_at[1])
+elseif written > 0 then
+call('MSET', unpack(writes))
+for slot = 1, written do call('PEXPIREAT', writes[2 * slot - 1], expire_at[slot]) end
+end
+return out`,
+}
+
+export const consumeLeakyBucket: Script = {
+  name: 'consume_leaky_bucket',
+  sha1: '8af7d9f352e44ead0808d9c51c7e557e31c9dc5f',
+  source: `local function bucket_level(limit, now, at, level)
 if not at then return 0 end
 return math.max(0, level - limit.quota * math.max(0, now - at))
 end
@@ -932,52 +1034,21 @@ local left = most * limit.window - after
 local remaining = left > 0 and floor_div(left, limit.window) or 0
 return retry, remaining, after > 0 and ceil_div(after, limit.quota) or 0, delay, at, level, kept_for
 end
-local function roll_cells(limit, now, at, current, previous)
-local cell = now - math.fmod(now, limit.window)
-if not at then return cell, 0, 0 end
-if at == cell then return cell, current, previous end
-if at > cell then return cell, math.min(current + previous, math.max(limit.quota, current)), 0 end
-if at == cell - limit.window then return cell, 0, current end
-return cell, 0, 0
+local algorithm, measure = 'leaky-bucket', bucket
+local function now_ms(given)
+if given ~= '' then return tonumber(given) end
+local time = redis.call('TIME')
+return time[1] * 1000 + math.floor(time[2] / 1000)
 end
-local function sliding_counter(limit, now, cost, at, current, previous)
-local quota, window = limit.quota, limit.window
-local cell, inside, before = roll_cells(limit, now, at, current, previous)
-local overlap = cell - now + window
-local room = quota - cost - inside
-local retry = 0
-if cost > quota then
-retry = -1
-elseif cost > 0 and room < 0 then
-retry = overlap + window - floor_div((quota - cost) * window, inside)
-elseif cost > 0 and before * overlap > room * window then
-retry = overlap - floor_div(room * window, before)
-elseif cost > 0 then
-inside = inside + cost
-end
-local remaining = math.max(0, quota - inside - ceil_div(before * overlap, window))
-local reset = 0
-if inside > 0 then reset = overlap + window elseif before > 0 then reset = overlap end
-local spent = retry == 0 and cost > 0
-if spent or (at and at > cell) then return retry, remaining, reset, 0, cell, inside, before end
-return retry, remaining, reset, 0, at, current, previous
-end
-local row_measures = {
-['fixed-window'] = fixed_window,
-['sliding-counter'] = sliding_counter,
-['token-bucket'] = bucket,
-['leaky-bucket'] = bucket,
-}
 local call, pack, read = redis.call, struct.pack, struct.unpack
 local clock = ARGV[1]
 local now = now_ms(clock)
 local valid_until = tonumber(ARGV[2])
 local spending = ARGV[3] == '1'
 if valid_until and now > valid_until then return { now } end
-local limit = { algorithm = ARGV[5], quota = tonumber(ARGV[6]), window = tonumber(ARGV[7]), burst = tonumber(ARGV[8]) }
-local one_cost = #ARGV == 9 and tonumber(ARGV[9])
-local measure = row_measures[limit.algorithm]
-local shaped = limit.algorithm == 'leaky-bucket'
+local limit = { algorithm = algorithm, quota = tonumber(ARGV[4]), window = tonumber(ARGV[5]), burst = tonumber(ARGV[6]) }
+local shaped = algorithm == 'leaky-bucket'
+local one_cost = #ARGV < 8 and tonumber(ARGV[7] or 1)
 local count = #KEYS
 local some_blocked = call('EXISTS', KEYS[1]) > 0
 local values = call('MGET', unpack(KEYS, 2))
@@ -992,11 +1063,12 @@ local strange = missing and call('EXISTS', unpack(missing)) > 0
 local server_now, padding = now, 1000
 if clock ~= '' then server_now, padding = now_ms(''), 5000 end
 local texts = {}
-local writes, written, place, expire_at = {}, 0, {}, {}
+local writes, expire_at, written, place = {}, {}, 0, {}
 local out, size = { now }, 1
 for i = 2, count do
 local key = KEYS[i]
-local value = place[key] and writes[place[key]] or values[i - 1]
+local slot = place[key]
+local value = slot and writes[2 * slot] or values[i - 1]
 local failure, at
 local x, y = 0, 0
 if value then
@@ -1012,7 +1084,7 @@ if failure then
 size = size + 1
 out[size] = failure
 else
-local cost = one_cost or tonumber(ARGV[7 + i])
+local cost = one_cost or tonumber(ARGV[5 + i])
 local retry, remaining, reset, delay, next_at, next_x, next_y = measure(limit, now, cost, at, x, y)
 local until_at = some_blocked and tonumber(call('ZSCORE', KEYS[1], key) or 0) or 0
 local blocked = until_at > now
@@ -1021,21 +1093,21 @@ local _
 _, remaining, reset, _, next_at, next_x, next_y = measure(limit, now, 0, at, x, y)
 end
 if spending and next_at and (next_x ~= x or next_at ~= at or next_y ~= y) then
-local row = place[key]
-if not row then
+if not slot then
 written = written + 1
-row = 2 * written
-place[key] = row
-writes[row - 1] = key
+slot = written
+place[key] = slot
+writes[2 * slot - 1] = key
 end
-writes[row] = pack('<ddd', next_at, next_x, next_y)
-local moment = math.ceil((server_now + reset + padding) / 4000)
+writes[2 * slot] = pack('<ddd', next_at, next_x, next_y)
+local moment = server_now + reset + padding + 3999
+moment = moment - moment % 4000
 local text = texts[moment]
 if not text then
-text = string.format('%.0f', moment * 4000)
+text = string.format('%.0f', moment)
 texts[moment] = text
 end
-expire_at[row / 2] = text
+expire_at[slot] = text
 end
 if retry == 0 and not blocked then
 out[size + 1] = remaining
@@ -1054,16 +1126,18 @@ size = size + 3
 end
 end
 end
-if written > 0 then
+if written == 1 then
+call('SET', writes[1], writes[2], 'PXAT', expire_at[1])
+elseif written > 0 then
 call('MSET', unpack(writes))
-for i = 1, written do call('PEXPIREAT', writes[2 * i - 1], expire_at[i]) end
+for slot = 1, written do call('PEXPIREAT', writes[2 * slot - 1], expire_at[slot]) end
 end
 return out`,
 }
 
 export const consumeRows: Script = {
   name: 'consume_rows',
-  sha1: '8e30ae489b55a81a4917a6322738c6b0769b285e',
+  sha1: '7e74737d87ceaafe291fdf9d2b495bc5ba251eef',
   source: `local function now_ms(given)
 if given ~= '' then return tonumber(given) end
 local time = redis.call('TIME')
@@ -1076,18 +1150,19 @@ if at - now + window <= 0 then return nil end
 return at
 end
 local function fixed_window(limit, now, cost, at, spent)
-at = window_start(limit.window, now, at)
+local quota, window = limit.quota, limit.window
+at = window_start(window, now, at)
 if not at then spent = 0 end
 local retry = 0
-if cost > limit.quota then
+if cost > quota then
 retry = -1
-elseif cost > 0 and spent + cost > limit.quota then
-retry = at - now + limit.window
+elseif cost > 0 and spent + cost > quota then
+retry = at - now + window
 elseif cost > 0 then
 at = at or now
 spent = spent + cost
 end
-return retry, math.max(0, limit.quota - spent), at and at - now + limit.window or 0, 0, at, spent, 0
+return retry, spent < quota and quota - spent or 0, at and at - now + window or 0, 0, at, spent, 0
 end
 local function bucket_level(limit, now, at, level)
 if not at then return 0 end
@@ -1277,6 +1352,291 @@ end
 if written > 0 then
 call('MSET', unpack(writes))
 for i = 1, written do call('PEXPIREAT', writes[2 * i - 1], expire_at[i]) end
+end
+return out`,
+}
+
+export const consumeSlidingCounter: Script = {
+  name: 'consume_sliding_counter',
+  sha1: '9ef741109ae3c4384326f68bebd1f6abfc1d265d',
+  source: `local function roll_cells(limit, now, at, current, previous)
+local cell = now - math.fmod(now, limit.window)
+if not at then return cell, 0, 0 end
+if at == cell then return cell, current, previous end
+if at > cell then return cell, math.min(current + previous, math.max(limit.quota, current)), 0 end
+if at == cell - limit.window then return cell, 0, current end
+return cell, 0, 0
+end
+local function floor_div(a, b)
+local quotient = math.floor(a / b)
+if quotient * b > a then return quotient - 1 end
+return quotient
+end
+local function ceil_div(a, b)
+local quotient = floor_div(a, b)
+if quotient * b < a then return quotient + 1 end
+return quotient
+end
+local function sliding_counter(limit, now, cost, at, current, previous)
+local quota, window = limit.quota, limit.window
+local cell, inside, before = roll_cells(limit, now, at, current, previous)
+local overlap = cell - now + window
+local room = quota - cost - inside
+local retry = 0
+if cost > quota then
+retry = -1
+elseif cost > 0 and room < 0 then
+retry = overlap + window - floor_div((quota - cost) * window, inside)
+elseif cost > 0 and before * overlap > room * window then
+retry = overlap - floor_div(room * window, before)
+elseif cost > 0 then
+inside = inside + cost
+end
+local remaining = math.max(0, quota - inside - ceil_div(before * overlap, window))
+local reset = 0
+if inside > 0 then reset = overlap + window elseif before > 0 then reset = overlap end
+local spent = retry == 0 and cost > 0
+if spent or (at and at > cell) then return retry, remaining, reset, 0, cell, inside, before end
+return retry, remaining, reset, 0, at, current, previous
+end
+local algorithm, measure = 'sliding-counter', sliding_counter
+local function now_ms(given)
+if given ~= '' then return tonumber(given) end
+local time = redis.call('TIME')
+return time[1] * 1000 + math.floor(time[2] / 1000)
+end
+local call, pack, read = redis.call, struct.pack, struct.unpack
+local clock = ARGV[1]
+local now = now_ms(clock)
+local valid_until = tonumber(ARGV[2])
+local spending = ARGV[3] == '1'
+if valid_until and now > valid_until then return { now } end
+local limit = { algorithm = algorithm, quota = tonumber(ARGV[4]), window = tonumber(ARGV[5]), burst = tonumber(ARGV[6]) }
+local shaped = algorithm == 'leaky-bucket'
+local one_cost = #ARGV < 8 and tonumber(ARGV[7] or 1)
+local count = #KEYS
+local some_blocked = call('EXISTS', KEYS[1]) > 0
+local values = call('MGET', unpack(KEYS, 2))
+local missing
+for i = 2, count do
+if not values[i - 1] then
+missing = missing or {}
+missing[#missing + 1] = KEYS[i]
+end
+end
+local strange = missing and call('EXISTS', unpack(missing)) > 0
+local server_now, padding = now, 1000
+if clock ~= '' then server_now, padding = now_ms(''), 5000 end
+local texts = {}
+local writes, expire_at, written, place = {}, {}, 0, {}
+local out, size = { now }, 1
+for i = 2, count do
+local key = KEYS[i]
+local slot = place[key]
+local value = slot and writes[2 * slot] or values[i - 1]
+local failure, at
+local x, y = 0, 0
+if value then
+if #value == 24 then at, x, y = read('<ddd', value) end
+if not at or at % 1 ~= 0 or at > 9007199254740992 or at < -9007199254740992 or not (x >= 0 and y >= 0) then
+failure = 'WRONGTYPE the key holds a value that is not a limit\\'s'
+end
+elseif strange then
+local kind = call('TYPE', key).ok
+if kind ~= 'none' then failure = 'WRONGTYPE the key holds a ' .. kind end
+end
+if failure then
+size = size + 1
+out[size] = failure
+else
+local cost = one_cost or tonumber(ARGV[5 + i])
+local retry, remaining, reset, delay, next_at, next_x, next_y = measure(limit, now, cost, at, x, y)
+local until_at = some_blocked and tonumber(call('ZSCORE', KEYS[1], key) or 0) or 0
+local blocked = until_at > now
+if blocked and retry == 0 then
+local _
+_, remaining, reset, _, next_at, next_x, next_y = measure(limit, now, 0, at, x, y)
+end
+if spending and next_at and (next_x ~= x or next_at ~= at or next_y ~= y) then
+if not slot then
+written = written + 1
+slot = written
+place[key] = slot
+writes[2 * slot - 1] = key
+end
+writes[2 * slot] = pack('<ddd', next_at, next_x, next_y)
+local moment = server_now + reset + padding + 3999
+moment = moment - moment % 4000
+local text = texts[moment]
+if not text then
+text = string.format('%.0f', moment)
+texts[moment] = text
+end
+expire_at[slot] = text
+end
+if retry == 0 and not blocked then
+out[size + 1] = remaining
+out[size + 2] = reset
+size = size + 2
+if shaped then
+size = size + 1
+out[size] = delay
+end
+else
+if blocked and retry >= 0 then retry = -2 - math.max(retry, until_at - now) end
+out[size + 1] = -1 - remaining
+out[size + 2] = reset
+out[size + 3] = retry
+size = size + 3
+end
+end
+end
+if written == 1 then
+call('SET', writes[1], writes[2], 'PXAT', expire_at[1])
+elseif written > 0 then
+call('MSET', unpack(writes))
+for slot = 1, written do call('PEXPIREAT', writes[2 * slot - 1], expire_at[slot]) end
+end
+return out`,
+}
+
+export const consumeTokenBucket: Script = {
+  name: 'consume_token_bucket',
+  sha1: 'e4a86bd53749392237eb5a5794393c58e6f8a437',
+  source: `local function bucket_level(limit, now, at, level)
+if not at then return 0 end
+return math.max(0, level - limit.quota * math.max(0, now - at))
+end
+local function floor_div(a, b)
+local quotient = math.floor(a / b)
+if quotient * b > a then return quotient - 1 end
+return quotient
+end
+local function ceil_div(a, b)
+local quotient = floor_div(a, b)
+if quotient * b < a then return quotient + 1 end
+return quotient
+end
+local function bucket(limit, now, cost, at, level, kept_for)
+local most = limit.quota == 0 and 0 or limit.burst
+local found = limit.quota == 0 and 0 or bucket_level(limit, now, at, level)
+local after = found
+local retry, delay = 0, 0
+if at and at > now then at = now end
+if cost > 0 then
+local over = found - (most - cost) * limit.window
+if cost > most then
+retry = -1
+elseif over > 0 then
+retry = ceil_div(over, limit.quota)
+else
+after = found + cost * limit.window
+at, level, kept_for = now, after, limit.quota
+if limit.algorithm == 'leaky-bucket' then delay = ceil_div(found, limit.quota) end
+end
+end
+if limit.quota > 0 and limit.quota < kept_for then kept_for = limit.quota end
+local left = most * limit.window - after
+local remaining = left > 0 and floor_div(left, limit.window) or 0
+return retry, remaining, after > 0 and ceil_div(after, limit.quota) or 0, delay, at, level, kept_for
+end
+local algorithm, measure = 'token-bucket', bucket
+local function now_ms(given)
+if given ~= '' then return tonumber(given) end
+local time = redis.call('TIME')
+return time[1] * 1000 + math.floor(time[2] / 1000)
+end
+local call, pack, read = redis.call, struct.pack, struct.unpack
+local clock = ARGV[1]
+local now = now_ms(clock)
+local valid_until = tonumber(ARGV[2])
+local spending = ARGV[3] == '1'
+if valid_until and now > valid_until then return { now } end
+local limit = { algorithm = algorithm, quota = tonumber(ARGV[4]), window = tonumber(ARGV[5]), burst = tonumber(ARGV[6]) }
+local shaped = algorithm == 'leaky-bucket'
+local one_cost = #ARGV < 8 and tonumber(ARGV[7] or 1)
+local count = #KEYS
+local some_blocked = call('EXISTS', KEYS[1]) > 0
+local values = call('MGET', unpack(KEYS, 2))
+local missing
+for i = 2, count do
+if not values[i - 1] then
+missing = missing or {}
+missing[#missing + 1] = KEYS[i]
+end
+end
+local strange = missing and call('EXISTS', unpack(missing)) > 0
+local server_now, padding = now, 1000
+if clock ~= '' then server_now, padding = now_ms(''), 5000 end
+local texts = {}
+local writes, expire_at, written, place = {}, {}, 0, {}
+local out, size = { now }, 1
+for i = 2, count do
+local key = KEYS[i]
+local slot = place[key]
+local value = slot and writes[2 * slot] or values[i - 1]
+local failure, at
+local x, y = 0, 0
+if value then
+if #value == 24 then at, x, y = read('<ddd', value) end
+if not at or at % 1 ~= 0 or at > 9007199254740992 or at < -9007199254740992 or not (x >= 0 and y >= 0) then
+failure = 'WRONGTYPE the key holds a value that is not a limit\\'s'
+end
+elseif strange then
+local kind = call('TYPE', key).ok
+if kind ~= 'none' then failure = 'WRONGTYPE the key holds a ' .. kind end
+end
+if failure then
+size = size + 1
+out[size] = failure
+else
+local cost = one_cost or tonumber(ARGV[5 + i])
+local retry, remaining, reset, delay, next_at, next_x, next_y = measure(limit, now, cost, at, x, y)
+local until_at = some_blocked and tonumber(call('ZSCORE', KEYS[1], key) or 0) or 0
+local blocked = until_at > now
+if blocked and retry == 0 then
+local _
+_, remaining, reset, _, next_at, next_x, next_y = measure(limit, now, 0, at, x, y)
+end
+if spending and next_at and (next_x ~= x or next_at ~= at or next_y ~= y) then
+if not slot then
+written = written + 1
+slot = written
+place[key] = slot
+writes[2 * slot - 1] = key
+end
+writes[2 * slot] = pack('<ddd', next_at, next_x, next_y)
+local moment = server_now + reset + padding + 3999
+moment = moment - moment % 4000
+local text = texts[moment]
+if not text then
+text = string.format('%.0f', moment)
+texts[moment] = text
+end
+expire_at[slot] = text
+end
+if retry == 0 and not blocked then
+out[size + 1] = remaining
+out[size + 2] = reset
+size = size + 2
+if shaped then
+size = size + 1
+out[size] = delay
+end
+else
+if blocked and retry >= 0 then retry = -2 - math.max(retry, until_at - now) end
+out[size + 1] = -1 - remaining
+out[size + 2] = reset
+out[size + 3] = retry
+size = size + 3
+end
+end
+end
+if written == 1 then
+call('SET', writes[1], writes[2], 'PXAT', expire_at[1])
+elseif written > 0 then
+call('MSET', unpack(writes))
+for slot = 1, written do call('PEXPIREAT', writes[2 * slot - 1], expire_at[slot]) end
 end
 return out`,
 }
@@ -2129,7 +2489,7 @@ queue_wake_one(queue_keys())`,
 
 export const rateAcquire: Script = {
   name: 'rate_acquire',
-  sha1: '798c5a5d223f335d4ebb060dcfb3f1a67c5aeb26',
+  sha1: 'bb8a41fdb40f6d8dbd140a5ce7c69361447a5d64',
   source: `local function now_ms(given)
 if given ~= '' then return tonumber(given) end
 local time = redis.call('TIME')
@@ -2260,18 +2620,19 @@ if at - now + window <= 0 then return nil end
 return at
 end
 local function fixed_window(limit, now, cost, at, spent)
-at = window_start(limit.window, now, at)
+local quota, window = limit.quota, limit.window
+at = window_start(window, now, at)
 if not at then spent = 0 end
 local retry = 0
-if cost > limit.quota then
+if cost > quota then
 retry = -1
-elseif cost > 0 and spent + cost > limit.quota then
-retry = at - now + limit.window
+elseif cost > 0 and spent + cost > quota then
+retry = at - now + window
 elseif cost > 0 then
 at = at or now
 spent = spent + cost
 end
-return retry, math.max(0, limit.quota - spent), at and at - now + limit.window or 0, 0, at, spent, 0
+return retry, spent < quota and quota - spent or 0, at and at - now + window or 0, 0, at, spent, 0
 end
 local function bucket_level(limit, now, at, level)
 if not at then return 0 end
@@ -2617,7 +2978,7 @@ end)`,
 
 export const rateEnd: Script = {
   name: 'rate_end',
-  sha1: 'eacec329b7acd326062d37175b0703c879a39caa',
+  sha1: 'a560a379be9aedafcd78f2bb7973bc08b103c970',
   source: `local function now_ms(given)
 if given ~= '' then return tonumber(given) end
 local time = redis.call('TIME')
@@ -2762,18 +3123,19 @@ if at - now + window <= 0 then return nil end
 return at
 end
 local function fixed_window(limit, now, cost, at, spent)
-at = window_start(limit.window, now, at)
+local quota, window = limit.quota, limit.window
+at = window_start(window, now, at)
 if not at then spent = 0 end
 local retry = 0
-if cost > limit.quota then
+if cost > quota then
 retry = -1
-elseif cost > 0 and spent + cost > limit.quota then
-retry = at - now + limit.window
+elseif cost > 0 and spent + cost > quota then
+retry = at - now + window
 elseif cost > 0 then
 at = at or now
 spent = spent + cost
 end
-return retry, math.max(0, limit.quota - spent), at and at - now + limit.window or 0, 0, at, spent, 0
+return retry, spent < quota and quota - spent or 0, at and at - now + window or 0, 0, at, spent, 0
 end
 local function bucket_level(limit, now, at, level)
 if not at then return 0 end
@@ -3348,7 +3710,7 @@ return reply`,
 
 export const rateRelease: Script = {
   name: 'rate_release',
-  sha1: '081c7b141e0f6202c35536c995b3a2380e123edb',
+  sha1: '2fc56080ff833d3503131571e43cd19e8bc7c7df',
   source: `local function now_ms(given)
 if given ~= '' then return tonumber(given) end
 local time = redis.call('TIME')
@@ -3479,18 +3841,19 @@ if at - now + window <= 0 then return nil end
 return at
 end
 local function fixed_window(limit, now, cost, at, spent)
-at = window_start(limit.window, now, at)
+local quota, window = limit.quota, limit.window
+at = window_start(window, now, at)
 if not at then spent = 0 end
 local retry = 0
-if cost > limit.quota then
+if cost > quota then
 retry = -1
-elseif cost > 0 and spent + cost > limit.quota then
-retry = at - now + limit.window
+elseif cost > 0 and spent + cost > quota then
+retry = at - now + window
 elseif cost > 0 then
 at = at or now
 spent = spent + cost
 end
-return retry, math.max(0, limit.quota - spent), at and at - now + limit.window or 0, 0, at, spent, 0
+return retry, spent < quota and quota - spent or 0, at and at - now + window or 0, 0, at, spent, 0
 end
 local function bucket_level(limit, now, at, level)
 if not at then return 0 end
@@ -3862,7 +4225,7 @@ end)`,
 
 export const rateSet: Script = {
   name: 'rate_set',
-  sha1: 'c5669f51d4ecb96207ed00cf2e3ba27eb39ae36d',
+  sha1: 'e4d95c2f168a7b912bf6de6d3f81f3fb6264d65a',
   source: `local function now_ms(given)
 if given ~= '' then return tonumber(given) end
 local time = redis.call('TIME')
@@ -4007,18 +4370,19 @@ if at - now + window <= 0 then return nil end
 return at
 end
 local function fixed_window(limit, now, cost, at, spent)
-at = window_start(limit.window, now, at)
+local quota, window = limit.quota, limit.window
+at = window_start(window, now, at)
 if not at then spent = 0 end
 local retry = 0
-if cost > limit.quota then
+if cost > quota then
 retry = -1
-elseif cost > 0 and spent + cost > limit.quota then
-retry = at - now + limit.window
+elseif cost > 0 and spent + cost > quota then
+retry = at - now + window
 elseif cost > 0 then
 at = at or now
 spent = spent + cost
 end
-return retry, math.max(0, limit.quota - spent), at and at - now + limit.window or 0, 0, at, spent, 0
+return retry, spent < quota and quota - spent or 0, at and at - now + window or 0, 0, at, spent, 0
 end
 local function bucket_level(limit, now, at, level)
 if not at then return 0 end
@@ -4430,7 +4794,7 @@ end)`,
 
 export const reset: Script = {
   name: 'reset',
-  sha1: '994a5ea6e907fee493ebf4493a6dc17a028fd7dc',
+  sha1: '90a6d85cea8b46f8694348117e875530afdc5c7c',
   source: `local function now_ms(given)
 if given ~= '' then return tonumber(given) end
 local time = redis.call('TIME')
@@ -4525,18 +4889,19 @@ if at - now + window <= 0 then return nil end
 return at
 end
 local function fixed_window(limit, now, cost, at, spent)
-at = window_start(limit.window, now, at)
+local quota, window = limit.quota, limit.window
+at = window_start(window, now, at)
 if not at then spent = 0 end
 local retry = 0
-if cost > limit.quota then
+if cost > quota then
 retry = -1
-elseif cost > 0 and spent + cost > limit.quota then
-retry = at - now + limit.window
+elseif cost > 0 and spent + cost > quota then
+retry = at - now + window
 elseif cost > 0 then
 at = at or now
 spent = spent + cost
 end
-return retry, math.max(0, limit.quota - spent), at and at - now + limit.window or 0, 0, at, spent, 0
+return retry, spent < quota and quota - spent or 0, at and at - now + window or 0, 0, at, spent, 0
 end
 local function bucket_level(limit, now, at, level)
 if not at then return 0 end
@@ -6356,7 +6721,7 @@ return reply`,
 
 export const settle: Script = {
   name: 'settle',
-  sha1: '967a48e896470fbf9687211e06f627775a57a809',
+  sha1: '84ae02ab117c6b2318e3a56cb31be4a8e3cfcfc8',
   source: `local function now_ms(given)
 if given ~= '' then return tonumber(given) end
 local time = redis.call('TIME')
@@ -6451,18 +6816,19 @@ if at - now + window <= 0 then return nil end
 return at
 end
 local function fixed_window(limit, now, cost, at, spent)
-at = window_start(limit.window, now, at)
+local quota, window = limit.quota, limit.window
+at = window_start(window, now, at)
 if not at then spent = 0 end
 local retry = 0
-if cost > limit.quota then
+if cost > quota then
 retry = -1
-elseif cost > 0 and spent + cost > limit.quota then
-retry = at - now + limit.window
+elseif cost > 0 and spent + cost > quota then
+retry = at - now + window
 elseif cost > 0 then
 at = at or now
 spent = spent + cost
 end
-return retry, math.max(0, limit.quota - spent), at and at - now + limit.window or 0, 0, at, spent, 0
+return retry, spent < quota and quota - spent or 0, at and at - now + window or 0, 0, at, spent, 0
 end
 local function bucket_level(limit, now, at, level)
 if not at then return 0 end
@@ -6807,7 +7173,7 @@ return redis.call('PUBLISH', channel, text)`,
 
 export const unbook: Script = {
   name: 'unbook',
-  sha1: '69d87ed9cd4ad2ce663af571305bed14dfe8d489',
+  sha1: 'db2dc45ab63e5038dbd18520408cc041b546ef8b',
   source: `local function now_ms(given)
 if given ~= '' then return tonumber(given) end
 local time = redis.call('TIME')
@@ -6902,18 +7268,19 @@ if at - now + window <= 0 then return nil end
 return at
 end
 local function fixed_window(limit, now, cost, at, spent)
-at = window_start(limit.window, now, at)
+local quota, window = limit.quota, limit.window
+at = window_start(window, now, at)
 if not at then spent = 0 end
 local retry = 0
-if cost > limit.quota then
+if cost > quota then
 retry = -1
-elseif cost > 0 and spent + cost > limit.quota then
-retry = at - now + limit.window
+elseif cost > 0 and spent + cost > quota then
+retry = at - now + window
 elseif cost > 0 then
 at = at or now
 spent = spent + cost
 end
-return retry, math.max(0, limit.quota - spent), at and at - now + limit.window or 0, 0, at, spent, 0
+return retry, spent < quota and quota - spent or 0, at and at - now + window or 0, 0, at, spent, 0
 end
 local function bucket_level(limit, now, at, level)
 if not at then return 0 end

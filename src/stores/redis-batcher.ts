@@ -4,19 +4,14 @@ import { StoreError, shown } from '../errors.js'
 import type { ClientPort } from '../redis/client.js'
 import { runScript } from '../redis/run-script.js'
 import { ServerClock } from '../redis/server-clock.js'
-import type { Charge } from '../store.js'
+import type { Asker, Charge } from '../store.js'
 import { Batch } from './redis-batch.js'
+import { BatchKinds } from './redis-batch-kinds.js'
 import type { ChargeKeys } from './redis-charge-keys.js'
 import { VerdictReader } from './redis-wire.js'
 
 /** A command older than this is not carried out: a client may keep it while the server is away and send it again after. */
 const STALE_AFTER_MS = 1000
-/**
- * What is gathered while the server is idle is sent in about four parts, none smaller than this: while the server decides one, the
- * client reads the answers to another.
- */
-const SMALL_BATCH = 32
-const PARTS = 4
 /** Most decisions that wait for a first connection. */
 const MOST_HELD = 10_000
 
@@ -26,49 +21,47 @@ const MOST_HELD = 10_000
  */
 export class Batcher {
   readonly #serverClock = new ServerClock()
+  readonly #kinds: BatchKinds
   #open: Batch[] = []
   #held = 0
-  /** Script calls that are not answered yet. */
-  #inFlight = 0
   #scheduled = false
 
   constructor(
     readonly port: ClientPort,
-    readonly keys: ChargeKeys,
+    keys: ChargeKeys,
     readonly maxBatch: number,
     /** '1' to spend, '0' only to look. */
     readonly spending: '0' | '1',
     /** Text of the given clock's time; '' for the server's. */
     readonly now: () => string,
   ) {
+    this.#kinds = new BatchKinds(keys)
     port.onReady(() => this.flush())
   }
 
-  ask(charges: readonly Charge[], cost: number, tag: number): Promise<readonly Verdict[]> {
+  ask(charges: readonly Charge[], cost: number, tag: number, asker: Asker): void {
     const state = this.port.state()
     if (state === 'down') {
       this.port.wake()
-      return Promise.reject(new StoreError('the Redis client is not connected'))
-    }
-    if (state === 'starting' && ++this.#held > MOST_HELD) {
-      return Promise.reject(
-        new StoreError('the Redis client has not connected yet, and too many decisions wait for it'),
-      )
-    }
-    return new Promise((resolve, reject) => {
-      this.#batchFor(charges, tag).add(charges, cost, this.keys, { resolve, reject })
-    })
+      asker.reject(new StoreError('the Redis client is not connected'))
+    } else if (state === 'starting' && ++this.#held > MOST_HELD) {
+      asker.reject(new StoreError('the Redis client has not connected yet, and too many decisions wait for it'))
+    } else this.#batchFor(charges, tag).add(charges, cost, asker)
+  }
+
+  verdicts(charges: readonly Charge[], cost: number, tag: number): Promise<readonly Verdict[]> {
+    return new Promise((resolve, reject) => this.ask(charges, cost, tag, { resolve, reject }))
   }
 
   #batchFor(charges: readonly Charge[], tag: number): Batch {
-    for (const batch of this.#open) {
-      if (batch.askers.length < this.maxBatch && batch.takes(charges, tag)) return batch
-    }
+    const kind = this.#kinds.of(charges, tag)
+    if (kind.filling?.hasRoom(this.maxBatch)) return kind.filling
     if (!this.#scheduled) {
       this.#scheduled = true
       setImmediate(() => this.flush())
     }
-    const batch = Batch.for(charges, tag, this.keys)
+    const batch = new Batch(kind)
+    kind.filling = batch
     this.#open.push(batch)
     return batch
   }
@@ -85,12 +78,9 @@ export class Batcher {
     const batches = this.#open
     this.#open = []
     this.#held = 0
-    const gathered = batches.reduce((sum, { askers }) => sum + askers.length, 0)
-    // While the server has something to do already, nothing is gained.
-    const wanted = this.#inFlight > 0 ? this.maxBatch : Math.max(SMALL_BATCH, Math.ceil(gathered / PARTS))
-    const most = Math.min(this.maxBatch, wanted)
     for (const batch of batches) {
-      if (state === 'ready') for (const part of batch.parts(most)) this.#send(part)
+      batch.kind.filling = undefined
+      if (state === 'ready') this.#send(batch)
       else batch.reject(new StoreError('the Redis client is not connected'))
     }
   }
@@ -98,6 +88,7 @@ export class Batcher {
   #gaveUp(batch: Batch): boolean {
     if (performance.now() - batch.openedAt < STALE_AFTER_MS) return false
     this.#held -= batch.askers.length
+    if (batch.kind.filling === batch) batch.kind.filling = undefined
     batch.reject(new StoreError('the Redis client has not connected yet'))
     return true
   }
@@ -113,10 +104,8 @@ export class Batcher {
     const validUntil = now === '' ? this.#serverClock.in(STALE_AFTER_MS) : undefined
     const args = [now, validUntil === undefined ? '' : String(validUntil), this.spending, ...batch.arguments]
     const sentAt = performance.now()
-    this.#inFlight++
-    runScript(this.port, batch.script, batch.keys, args).then(
+    runScript(this.port, batch.kind.script, batch.keys, args).then(
       reply => {
-        this.#inFlight--
         // What stands between us and the server may answer anything.
         const numbers = Array.isArray(reply) ? (reply as readonly unknown[]) : []
         if (numbers.length === 0) {
@@ -134,7 +123,6 @@ export class Batcher {
         else batch.reject(new StoreError('Redis got the decision too late to carry it out'))
       },
       cause => {
-        this.#inFlight--
         batch.reject(new StoreError(`Redis failed to decide: ${(cause as Error).message}`, { cause }))
       },
     )
@@ -142,10 +130,11 @@ export class Batcher {
 }
 
 function answer(batch: Batch, reply: readonly unknown[]): void {
-  const reader = new VerdictReader(reply, 1, batch.limits)
+  const reader = new VerdictReader(reply, 1, batch.kind.limits)
+  const answeredAt = performance.now()
   for (const asker of batch.askers) {
     const verdicts = reader.next()
     if (verdicts instanceof StoreError) asker.reject(verdicts)
-    else asker.resolve(verdicts)
+    else asker.resolve(verdicts, answeredAt)
   }
 }

@@ -33,8 +33,14 @@ export class ChargeKeys {
   }
 
   keyOf(charge: Charge, tag: number): string {
-    const client = clientSegment(charge.key)
-    return `${this.prefix}:${this.cluster ? `{${tag}}:${client}` : `{${client}}`}${this.#suffix(charge)}`
+    return this.toKey(charge, tag)(charge.key)
+  }
+
+  /** What makes keys out of clients, for all that are charged like this one. */
+  toKey(charge: Charge, tag: number): (client: string) => string {
+    const [before, after] = this.cluster ? [`${this.prefix}:{${tag}}:`, ''] : [`${this.prefix}:{`, '}']
+    const end = `${after}${this.#suffix(charge)}`
+    return client => before + clientSegment(client) + end
   }
 
   /** The list of those who wait for the charge's turn. */

@@ -41,7 +41,7 @@ export async function consumeApart(
   try {
     for (const group of groups) {
       // After a refusal the rest is only looked at, so that the longest wait is known.
-      const answer = await (denied ? peeks : asked).ask(group.charges, cost, group.tag)
+      const answer = await (denied ? peeks : asked).verdicts(group.charges, cost, group.tag)
       group.places.forEach((place, i) => {
         verdicts[place] = answer[i]
       })
@@ -56,7 +56,7 @@ export async function consumeApart(
   await Promise.all(spent.map(group => giveBack(group.charges)))
   for (const group of groups) {
     if (!group.places.every(place => verdicts[place].allowed)) continue
-    const standing = await peeks.ask(group.charges, 0, group.tag)
+    const standing = await peeks.verdicts(group.charges, 0, group.tag)
     group.places.forEach((place, i) => {
       verdicts[place] = standing[i]
     })

@@ -1,29 +1,27 @@
 --[[
   Decides a batch under one limit whose state is a row: what consume does in general, without the detours that several limits and
   logs need. Most traffic comes this way, and an instruction here is paid for by every request: hence no function that is not
-  needed, and no array that can be spared.
+  needed, and no array that can be spared. A script that ends in it says before which `algorithm` it is for and what is to `measure`.
 
   KEYS     the block list of the limit (ZSET member → blocked until, ms); then the key of each request
   ARGV[1]  now, ms; '' for the server's clock
   ARGV[2]  until when this may be carried out, ms; '' for whenever it comes
   ARGV[3]  1 to spend, 0 only to look
-  ARGV[4]  1, then the limit: algorithm, quota, window in ms, burst
-  ARGV[9…] the cost of each request, or one for all
+  ARGV[4]  the limit: quota, window in ms, burst
+  ARGV[7…] the cost of each request, one for all, or none where all cost 1
 
   Returns what consume returns.
 ]]
 -- @include now_ms
--- @include row_measures
 local call, pack, read = redis.call, struct.pack, struct.unpack
 local clock = ARGV[1]
 local now = now_ms(clock)
 local valid_until = tonumber(ARGV[2])
 local spending = ARGV[3] == '1'
 if valid_until and now > valid_until then return { now } end
-local limit = { algorithm = ARGV[5], quota = tonumber(ARGV[6]), window = tonumber(ARGV[7]), burst = tonumber(ARGV[8]) }
-local one_cost = #ARGV == 9 and tonumber(ARGV[9])
-local measure = row_measures[limit.algorithm]
-local shaped = limit.algorithm == 'leaky-bucket'
+local limit = { algorithm = algorithm, quota = tonumber(ARGV[4]), window = tonumber(ARGV[5]), burst = tonumber(ARGV[6]) }
+local shaped = algorithm == 'leaky-bucket'
+local one_cost = #ARGV < 8 and tonumber(ARGV[7] or 1)
 local count = #KEYS
 local some_blocked = call('EXISTS', KEYS[1]) > 0
 
@@ -44,12 +42,14 @@ local server_now, padding = now, 1000
 if clock ~= '' then server_now, padding = now_ms(''), 5000 end
 local texts = {}
 
--- What is to be written: key and row in turn, and the moments at which the keys may go. Some keys stand in the batch twice.
-local writes, written, place, expire_at = {}, 0, {}, {}
+-- What is to be written: keys and rows in turn, the moments at which the keys may go, and the places of the keys, of which some
+-- stand in the batch twice.
+local writes, expire_at, written, place = {}, {}, 0, {}
 local out, size = { now }, 1
 for i = 2, count do
   local key = KEYS[i]
-  local value = place[key] and writes[place[key]] or values[i - 1]
+  local slot = place[key]
+  local value = slot and writes[2 * slot] or values[i - 1]
   local failure, at
   local x, y = 0, 0
   if value then
@@ -66,7 +66,7 @@ for i = 2, count do
     size = size + 1
     out[size] = failure
   else
-    local cost = one_cost or tonumber(ARGV[7 + i])
+    local cost = one_cost or tonumber(ARGV[5 + i])
     local retry, remaining, reset, delay, next_at, next_x, next_y = measure(limit, now, cost, at, x, y)
     local until_at = some_blocked and tonumber(call('ZSCORE', KEYS[1], key) or 0) or 0
     local blocked = until_at > now
@@ -76,21 +76,21 @@ for i = 2, count do
       _, remaining, reset, _, next_at, next_x, next_y = measure(limit, now, 0, at, x, y)
     end
     if spending and next_at and (next_x ~= x or next_at ~= at or next_y ~= y) then
-      local row = place[key]
-      if not row then
+      if not slot then
         written = written + 1
-        row = 2 * written
-        place[key] = row
-        writes[row - 1] = key
+        slot = written
+        place[key] = slot
+        writes[2 * slot - 1] = key
       end
-      writes[row] = pack('<ddd', next_at, next_x, next_y)
-      local moment = math.ceil((server_now + reset + padding) / 4000)
+      writes[2 * slot] = pack('<ddd', next_at, next_x, next_y)
+      local moment = server_now + reset + padding + 3999
+      moment = moment - moment % 4000
       local text = texts[moment]
       if not text then
-        text = string.format('%.0f', moment * 4000)
+        text = string.format('%.0f', moment)
         texts[moment] = text
       end
-      expire_at[row / 2] = text
+      expire_at[slot] = text
     end
     if retry == 0 and not blocked then
       out[size + 1] = remaining
@@ -110,9 +110,11 @@ for i = 2, count do
   end
 end
 
--- One MSET and a PEXPIREAT each cost less than as many SET with a lifetime.
-if written > 0 then
+-- One MSET and a PEXPIREAT each cost less than as many SET with a lifetime; but for one alone.
+if written == 1 then
+  call('SET', writes[1], writes[2], 'PXAT', expire_at[1])
+elseif written > 0 then
   call('MSET', unpack(writes))
-  for i = 1, written do call('PEXPIREAT', writes[2 * i - 1], expire_at[i]) end
+  for slot = 1, written do call('PEXPIREAT', writes[2 * slot - 1], expire_at[slot]) end
 end
 return out

@@ -1,0 +1,126 @@
+import { type Clock, monotonicClock } from './clock.js'
+import type { Decision, Verdict } from './decision.js'
+import type { DenyCache } from './deny-cache.js'
+import type { FailurePolicy } from './failure.js'
+import type { GuardedStore } from './guarded-store.js'
+import { Inquiry } from './inquiry.js'
+import type { Policy } from './limit.js'
+import type { LimiterKey } from './limiter-key.js'
+import { notify, type Observer } from './observer.js'
+import { allowAnyway, decide, type Spender } from './ruling.js'
+import type { Charge } from './store.js'
+import { MemoryStore } from './stores/memory.js'
+
+export type Verb = 'consume' | 'peek'
+
+export interface DeciderOptions {
+  readonly policy: Policy
+  readonly spender: Spender
+  readonly guarded: GuardedStore
+  readonly failure: FailurePolicy
+  readonly denials: DenyCache | undefined
+  readonly observer: Observer | undefined
+  readonly shadow: boolean
+}
+
+/** Makes decisions out of what a store says: after a denial that still holds, and in the store's place while it fails. */
+export class Decider {
+  readonly #policy: Policy
+  readonly #spender: Spender
+  readonly #guarded: GuardedStore
+  readonly #failure: FailurePolicy
+  readonly #denials: DenyCache | undefined
+  readonly #observer: Observer | undefined
+  readonly #shadow: boolean
+  readonly #clock: Clock
+  /** The store, if it is one that can say when it decided. */
+  readonly #memory: MemoryStore | undefined
+
+  constructor({ policy, spender, guarded, failure, denials, observer, shadow }: DeciderOptions) {
+    this.#policy = policy
+    this.#spender = spender
+    this.#guarded = guarded
+    this.#failure = failure
+    this.#denials = denials
+    this.#observer = observer
+    this.#shadow = shadow
+    this.#clock = spender.store.clock ?? monotonicClock
+    this.#memory = spender.store instanceof MemoryStore ? spender.store : undefined
+  }
+
+  /** At once where the store answers at once; throws only for a key that is none. Tells the observer if `told`. */
+  decide(verb: Verb, key: LimiterKey, cost: number, told: boolean): Promise<Decision> | Decision {
+    const charges = this.#spender.chargesOf(key)
+    const denial = this.#denials?.find(key, cost, this.#policy)
+    if (denial !== undefined) return this.report(told, denial)
+    const answer = this.#guarded.decide(verb, charges, cost)
+    if (!(answer instanceof Inquiry)) {
+      const at = this.#memory === undefined ? this.#clock.now() : this.#memory.decidedAt
+      return this.report(told, this.#ruling(verb, key, charges, cost, answer, 'memory', at))
+    }
+    return new Promise((resolve, reject) => {
+      answer.listen(
+        (verdicts, answeredAt) => {
+          try {
+            resolve(this.report(told, this.#answered(verb, key, charges, cost, verdicts, answeredAt)))
+          } catch (error) {
+            reject(error)
+          }
+        },
+        () => {
+          try {
+            resolve(this.report(told, this.#failure[verb](key, charges, cost)))
+          } catch (error) {
+            reject(error)
+          }
+        },
+      )
+    })
+  }
+
+  /** The decision that a turn which has come amounts to. */
+  granted(key: LimiterKey, charges: readonly Charge[], cost: number, verdict: Verdict): Decision {
+    const [source, at] =
+      this.#memory === undefined
+        ? (['redis', this.#clock.now()] as const)
+        : (['memory', this.#memory.decidedAt] as const)
+    return this.#ruling('consume', key, charges, cost, [verdict], source, at)
+  }
+
+  /** A decision as it is given to who asked. */
+  report(told: boolean, decision: Decision): Decision {
+    const given = this.#shadow && !decision.allowed ? allowAnyway(decision) : decision
+    if (told) notify(this.#observer, 'decided', given)
+    return given
+  }
+
+  #answered(
+    verb: Verb,
+    key: LimiterKey,
+    charges: readonly Charge[],
+    cost: number,
+    verdicts: readonly Verdict[],
+    answeredAt: number,
+  ): Decision {
+    const at = this.#clock === monotonicClock ? answeredAt : this.#clock.now()
+    const decision = this.#ruling(verb, key, charges, cost, verdicts, 'redis', at)
+    if (!decision.allowed) this.#denials?.remember(key, this.#policy, decision)
+    return decision
+  }
+
+  #ruling(
+    verb: Verb,
+    key: LimiterKey,
+    charges: readonly Charge[],
+    cost: number,
+    verdicts: readonly Verdict[],
+    source: 'memory' | 'redis',
+    at: number,
+  ): Decision {
+    if (verb === 'peek') return decide(key, cost, verdicts, source)
+    const spender = this.#spender
+    // A record of keys is the caller's, who may change it before the decision is settled.
+    const spent = typeof key === 'string' ? spender : { store: spender.store, chargesOf: () => charges }
+    return decide(key, cost, verdicts, source, false, spent, at)
+  }
+}
