@@ -9,7 +9,6 @@ import {
   consumeTokenBucket,
 } from '../redis/scripts.js'
 import type { Charge } from '../store.js'
-import type { Batch } from './redis-batch.js'
 import type { ChargeKeys } from './redis-charge-keys.js'
 import { limitArguments } from './redis-wire.js'
 
@@ -28,8 +27,6 @@ export class BatchKind {
   readonly blockLists: readonly string[]
   /** Makes the key of a limit out of a client's. */
   readonly toKeys: readonly ((client: string) => string)[]
-  /** The batch of this kind that is being gathered. (A Map of them, cleared at each turn, would keep what it held from the garbage collector.) */
-  filling: Batch | undefined
   readonly #limiter: string | undefined
   readonly #limitArguments: readonly string[]
   readonly #isLone: boolean

@@ -10,14 +10,15 @@ export class Batch {
   readonly askers: Asker[] = []
   readonly keys: string[]
   readonly #costs: number[] = []
+  #closed = false
 
   constructor(readonly kind: BatchKind) {
     this.keys = [...kind.blockLists]
   }
 
-  /** Whether it has room for one more, where a batch may hold so many. */
-  hasRoom(most: number): boolean {
-    return this.askers.length < most && this.keys.length + this.kind.limits.length <= MOST_KEYS
+  /** Whether it takes one more, where a batch may hold so many. */
+  takesMore(most: number): boolean {
+    return !this.#closed && this.askers.length < most && this.keys.length + this.kind.limits.length <= MOST_KEYS
   }
 
   add(charges: readonly Charge[], cost: number, asker: Asker): void {
@@ -30,6 +31,11 @@ export class Batch {
   /** As the script reads them, from the limits on. */
   get arguments(): string[] {
     return this.kind.arguments(this.#costs)
+  }
+
+  /** It is asked for now, or given up. */
+  close(): void {
+    this.#closed = true
   }
 
   reject(error: unknown): void {

@@ -6,6 +6,7 @@ import { runScript } from '../redis/run-script.js'
 import { ServerClock } from '../redis/server-clock.js'
 import type { Asker, Charge } from '../store.js'
 import { Batch } from './redis-batch.js'
+import type { BatchKind } from './redis-batch-kind.js'
 import { BatchKinds } from './redis-batch-kinds.js'
 import type { ChargeKeys } from './redis-charge-keys.js'
 import { VerdictReader } from './redis-wire.js'
@@ -23,6 +24,8 @@ export class Batcher {
   readonly #serverClock = new ServerClock()
   readonly #kinds: BatchKinds
   #open: Batch[] = []
+  /** The newest of each kind. Never cleared, but overwritten: a Map that is cleared keeps what it held from the garbage collector. */
+  readonly #filling = new WeakMap<BatchKind, Batch>()
   #held = 0
   #scheduled = false
 
@@ -55,13 +58,14 @@ export class Batcher {
 
   #batchFor(charges: readonly Charge[], tag: number): Batch {
     const kind = this.#kinds.of(charges, tag)
-    if (kind.filling?.hasRoom(this.maxBatch)) return kind.filling
+    const filling = this.#filling.get(kind)
+    if (filling?.takesMore(this.maxBatch)) return filling
     if (!this.#scheduled) {
       this.#scheduled = true
       setImmediate(() => this.flush())
     }
     const batch = new Batch(kind)
-    kind.filling = batch
+    this.#filling.set(kind, batch)
     this.#open.push(batch)
     return batch
   }
@@ -79,7 +83,7 @@ export class Batcher {
     this.#open = []
     this.#held = 0
     for (const batch of batches) {
-      batch.kind.filling = undefined
+      batch.close()
       if (state === 'ready') this.#send(batch)
       else batch.reject(new StoreError('the Redis client is not connected'))
     }
@@ -88,7 +92,7 @@ export class Batcher {
   #gaveUp(batch: Batch): boolean {
     if (performance.now() - batch.openedAt < STALE_AFTER_MS) return false
     this.#held -= batch.askers.length
-    if (batch.kind.filling === batch) batch.kind.filling = undefined
+    batch.close()
     batch.reject(new StoreError('the Redis client has not connected yet'))
     return true
   }
