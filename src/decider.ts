@@ -90,7 +90,7 @@ export class Decider {
   /** A decision as it is given to who asked. */
   report(told: boolean, decision: Decision): Decision {
     const given = this.#shadow && !decision.allowed ? allowAnyway(decision) : decision
-    if (told) notify(this.#observer, 'decided', given)
+    if (told && this.#observer !== undefined) notify(this.#observer, 'decided', given)
     return given
   }
 
@@ -120,7 +120,7 @@ export class Decider {
     if (verb === 'peek') return decide(key, cost, verdicts, source)
     const spender = this.#spender
     // A record of keys is the caller's, who may change it before the decision is settled.
-    const spent = typeof key === 'string' ? spender : { store: spender.store, chargesOf: () => charges }
+    const spent = typeof key === 'string' ? spender : { store: spender.store, key, chargesOf: () => charges }
     return decide(key, cost, verdicts, source, false, spent, at)
   }
 }

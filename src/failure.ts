@@ -44,7 +44,7 @@ export class FailurePolicy {
     const shares = charges.map(charge => ({ ...charge, limit: this.#shareOf(charge.limit) }))
     const verdicts = this.#local[verb](shares, cost)
     if (verb === 'peek') return decide(key, cost, verdicts, 'fallback', true)
-    const spender = { store: this.#local, chargesOf: () => shares }
+    const spender = { store: this.#local, key, chargesOf: () => shares }
     return decide(key, cost, verdicts, 'fallback', true, spender, this.#local.clock.now())
   }
 

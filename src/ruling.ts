@@ -6,6 +6,8 @@ import type { Charge, Store } from './store.js'
 /** Who spends for a limiter: it knows where, and what a key is charged. */
 export interface Spender {
   readonly store: Store
+  /** If it spends for one decision whose limits have keys of their own; else the key is the decision's. */
+  readonly key?: LimiterKey
   chargesOf(key: LimiterKey): readonly Charge[]
 }
 
@@ -62,7 +64,6 @@ class Ruling implements Decision {
   declare readonly degraded: boolean
   declare readonly blocked?: true
   // Not an object of their own: every decision would pay for it, and few are settled.
-  #key: LimiterKey
   #spender: Spender | undefined
   #spentAt: number
 
@@ -88,15 +89,13 @@ class Ruling implements Decision {
     this.source = source
     this.degraded = degraded
     if (strict.blocked) this.blocked = true
-    this.#key = key
     this.#spender = strict.allowed ? spender : undefined
     this.#spentAt = spentAt
   }
 
   static takeSpending(decision: Decision): Spending | undefined {
     if (!(#spender in decision) || decision.#spender === undefined) return undefined
-    const key = decision.#key
-    const { store } = decision.#spender
+    const { store, key = decision.key } = decision.#spender
     const charges = decision.#spender.chargesOf(key)
     decision.#spender = undefined
     return { key, store, charges, at: decision.#spentAt }
