@@ -1,6 +1,8 @@
 --[[
-  Decides a batch under one fixed-window limit. KEYS, ARGV and result are those of decide_rows.
+  Decides a batch under one fixed-window limit.
+
+  KEYS, ARGV  as of steps/decide_rows
+  Returns     what consume returns
 ]]
--- @include fixed_window
-local algorithm, measure = 'fixed-window', fixed_window
--- @include decide_rows
+local shaped = false
+-- @include steps/decide_rows with steps/fixed_window

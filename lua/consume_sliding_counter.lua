@@ -1,6 +1,11 @@
 --[[
-  Decides a batch under one sliding-counter limit. KEYS, ARGV and result are those of decide_rows.
+  Decides a batch under one sliding-counter limit.
+
+  KEYS, ARGV  as of steps/decide_rows
+  Returns     what consume returns
 ]]
--- @include sliding_counter
-local algorithm, measure = 'sliding-counter', sliding_counter
--- @include decide_rows
+-- @include roll_cells
+-- @include floor_div
+-- @include ceil_div
+local shaped = false
+-- @include steps/decide_rows with steps/sliding_counter

@@ -1,6 +1,10 @@
 --[[
-  Decides a batch under one token-bucket limit. KEYS, ARGV and result are those of decide_rows.
+  Decides a batch under one token-bucket limit.
+
+  KEYS, ARGV  as of steps/decide_rows
+  Returns     what consume returns
 ]]
--- @include bucket
-local algorithm, measure = 'token-bucket', bucket
--- @include decide_rows
+-- @include floor_div
+-- @include ceil_div
+local shaped = false
+-- @include steps/decide_rows with steps/bucket

@@ -4,8 +4,10 @@
 //   node scripts/embed-lua.mjs            writes the module
 //   node scripts/embed-lua.mjs --check    writes nothing; exit code 1 and one line when the module is stale
 //
-// A script or a fragment takes in lua/lib/NAME.lua by a line of its own: `-- @include NAME`. Each fragment is taken in once,
-// where it is first asked for, after the fragments that it asks for itself. A folder given as an argument stands for the
+// A script or a fragment takes in lua/lib/NAME.lua by a line of its own: `-- @include NAME`; a stretch of code, which is no
+// function, by `-- @include steps/NAME`. Each fragment is taken in once,
+// where it is first asked for, after the fragments that it asks for itself. `-- @include NAME with OTHER` takes in NAME with OTHER
+// where NAME says `-- @here`: a loop with another body, where a call would cost too much. A folder given as an argument stands for the
 // project's own (used by the tests).
 import { createHash } from 'node:crypto'
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
@@ -13,6 +15,7 @@ import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 const INCLUDE = /^[ \t]*--[ \t]*@include\b[ \t]*(.*)$/
+const HERE = /^[ \t]*--[ \t]*@here[ \t]*$/
 
 // In this order: long comments, line comments, long strings, quoted strings, all else. Only a string may hold what looks like
 // a comment, and only a comment may hold what looks like a string.
@@ -45,22 +48,24 @@ function compact(lua) {
  * @param {string} folder
  * @param {Set<string>} done fragments already in the source
  * @param {string[]} path the files being included, from the script down
+ * @param {string} [guest] the fragment that stands where the file says so
  * @returns {string}
  */
-function assemble(file, folder, done = new Set(), path = []) {
+function assemble(file, folder, done = new Set(), path = [], guest = undefined) {
   if (path.includes(file)) throw new Error(`lua/${file}: includes itself: ${[...path, file].join(' → ')}`)
   const full = join(folder, file)
   if (!existsSync(full)) throw new Error(`lua/${path.at(-1)}: includes lua/${file}, which does not exist`)
   const lines = readFileSync(full, 'utf8').replaceAll('\r\n', '\n').split('\n')
   const parts = lines.map((line, index) => {
-    const name = INCLUDE.exec(line)?.[1].trim()
-    if (name === undefined) return line
-    if (!/^[a-z][a-z0-9_-]*$/.test(name)) {
+    const wanted = HERE.test(line) ? guest : INCLUDE.exec(line)?.[1].trim()
+    if (wanted === undefined) return line
+    const [, name, other] = /^((?:steps\/)?[a-z][a-z0-9_-]*)(?: with (steps\/[a-z][a-z0-9_-]*))?$/.exec(wanted) ?? []
+    if (name === undefined) {
       throw new Error(`lua/${file}:${index + 1}: given ${JSON.stringify(line.trim())}, expected "-- @include name"`)
     }
-    const fragment = `lib/${name}.lua`
+    const fragment = name.startsWith('steps/') ? `${name}.lua` : `lib/${name}.lua`
     if (done.has(fragment)) return ''
-    const source = assemble(fragment, folder, done, [...path, file])
+    const source = assemble(fragment, folder, done, [...path, file], other)
     done.add(fragment)
     return source
   })

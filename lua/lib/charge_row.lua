@@ -8,7 +8,7 @@ local function charge_row(limit, now, cost, at, x, y)
     return start or now, (start and x or 0) + cost, 0
   end
   if limit.algorithm == 'sliding-counter' then
-    local cell, current, previous = roll_cells(limit, now, at, x, y)
+    local cell, current, previous = roll_cells(limit.quota, limit.window, now, at, x, y)
     return cell, current + cost, previous
   end
   -- A debt without end would leave the exact integers.

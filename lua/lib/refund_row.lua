@@ -8,7 +8,7 @@ local function refund_row(limit, now, cost, at, x, y)
     return window_start(limit.window, now, at), math.max(0, x - cost), 0
   end
   if limit.algorithm == 'sliding-counter' then
-    local cell, current, previous = roll_cells(limit, now, at, x, y)
+    local cell, current, previous = roll_cells(limit.quota, limit.window, now, at, x, y)
     local from_current = math.min(cost, current)
     return cell, current - from_current, math.max(0, previous - (cost - from_current))
   end

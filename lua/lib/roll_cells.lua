@@ -3,11 +3,11 @@
   in the future means that the clock ran back: what it and the one before it counted is counted now, in full. More than the
   quota would say no more, and could grow without end.
 ]]
-local function roll_cells(limit, now, at, current, previous)
-  local cell = now - math.fmod(now, limit.window)
+local function roll_cells(quota, window, now, at, current, previous)
+  local cell = now - math.fmod(now, window)
   if not at then return cell, 0, 0 end
   if at == cell then return cell, current, previous end
-  if at > cell then return cell, math.min(current + previous, math.max(limit.quota, current)), 0 end
-  if at == cell - limit.window then return cell, 0, current end
+  if at > cell then return cell, math.min(current + previous, math.max(quota, current)), 0 end
+  if at == cell - window then return cell, 0, current end
   return cell, 0, 0
 end

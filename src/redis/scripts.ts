@@ -47,7 +47,7 @@ end`,
 
 export const book: Script = {
   name: 'book',
-  sha1: 'df9db1873f462ee6fba03c3fcef5d1a2f5d7c60a',
+  sha1: 'bf1ea5522d1448f006a115bbd8bb746f4b7275eb',
   source: `local function now_ms(given)
 if given ~= '' then return tonumber(given) end
 local time = redis.call('TIME')
@@ -135,68 +135,78 @@ local slot = slots[i]
 redis.call('PEXPIREAT', keys[slot], expire_at[slot])
 end
 end
-local function window_start(window, now, at)
-if not at then return nil end
-if at > now then return now end
-if at - now + window <= 0 then return nil end
-return at
-end
-local function fixed_window(limit, now, cost, at, spent)
+local function fixed_window(limit, now, cost, at, x)
 local quota, window = limit.quota, limit.window
-at = window_start(window, now, at)
-if not at then spent = 0 end
-local retry = 0
+local retry, remaining, reset, delay, next_at, next_x, next_y
+next_at, next_x, next_y = at, x, 0
+retry, delay = 0, 0
+if at then
+if at > now then
+next_at = now
+elseif at - now + window <= 0 then
+next_at, next_x = nil, 0
+end
+end
 if cost > quota then
 retry = -1
-elseif cost > 0 and spent + cost > quota then
-retry = at - now + window
+elseif cost > 0 and next_x + cost > quota then
+retry = next_at - now + window
 elseif cost > 0 then
-at = at or now
-spent = spent + cost
+next_at = next_at or now
+next_x = next_x + cost
 end
-return retry, spent < quota and quota - spent or 0, at and at - now + window or 0, 0, at, spent, 0
+remaining = next_x < quota and quota - next_x or 0
+reset = next_at and next_at - now + window or 0
+return retry, remaining, reset, delay, next_at, next_x, next_y
 end
-local function bucket_level(limit, now, at, level)
-if not at then return 0 end
-return math.max(0, level - limit.quota * math.max(0, now - at))
+local function bucket(limit, now, cost, at, x, y)
+local quota, window, burst, shaped = limit.quota, limit.window, limit.burst, limit.algorithm == 'leaky-bucket'
+local retry, remaining, reset, delay, next_at, next_x, next_y
+local most, found = 0, 0
+if quota > 0 then
+most = burst
+if at then
+found = x
+if now > at then found = x - quota * (now - at) end
+if found < 0 then found = 0 end
 end
-local function bucket(limit, now, cost, at, level, kept_for)
-local most = limit.quota == 0 and 0 or limit.burst
-local found = limit.quota == 0 and 0 or bucket_level(limit, now, at, level)
+end
 local after = found
-local retry, delay = 0, 0
-if at and at > now then at = now end
+retry, delay, next_at, next_x, next_y = 0, 0, at, x, y
+if at and at > now then next_at = now end
 if cost > 0 then
-local over = found - (most - cost) * limit.window
+local over = found - (most - cost) * window
 if cost > most then
 retry = -1
 elseif over > 0 then
-retry = ceil_div(over, limit.quota)
+retry = ceil_div(over, quota)
 else
-after = found + cost * limit.window
-at, level, kept_for = now, after, limit.quota
-if limit.algorithm == 'leaky-bucket' then delay = ceil_div(found, limit.quota) end
+after = found + cost * window
+next_at, next_x, next_y = now, after, quota
+if shaped then delay = ceil_div(found, quota) end
 end
 end
-if limit.quota > 0 and limit.quota < kept_for then kept_for = limit.quota end
-local left = most * limit.window - after
-local remaining = left > 0 and floor_div(left, limit.window) or 0
-return retry, remaining, after > 0 and ceil_div(after, limit.quota) or 0, delay, at, level, kept_for
+if quota > 0 and quota < next_y then next_y = quota end
+local left = most * window - after
+remaining = left > 0 and floor_div(left, window) or 0
+reset = after > 0 and ceil_div(after, quota) or 0
+return retry, remaining, reset, delay, next_at, next_x, next_y
 end
-local function roll_cells(limit, now, at, current, previous)
-local cell = now - math.fmod(now, limit.window)
+local function roll_cells(quota, window, now, at, current, previous)
+local cell = now - math.fmod(now, window)
 if not at then return cell, 0, 0 end
 if at == cell then return cell, current, previous end
-if at > cell then return cell, math.min(current + previous, math.max(limit.quota, current)), 0 end
-if at == cell - limit.window then return cell, 0, current end
+if at > cell then return cell, math.min(current + previous, math.max(quota, current)), 0 end
+if at == cell - window then return cell, 0, current end
 return cell, 0, 0
 end
-local function sliding_counter(limit, now, cost, at, current, previous)
+local function sliding_counter(limit, now, cost, at, x, y)
 local quota, window = limit.quota, limit.window
-local cell, inside, before = roll_cells(limit, now, at, current, previous)
+local retry, remaining, reset, delay, next_at, next_x, next_y
+local cell, inside, before = roll_cells(quota, window, now, at, x, y)
 local overlap = cell - now + window
 local room = quota - cost - inside
-local retry = 0
+retry, reset, delay = 0, 0, 0
 if cost > quota then
 retry = -1
 elseif cost > 0 and room < 0 then
@@ -206,12 +216,15 @@ retry = overlap - floor_div(room * window, before)
 elseif cost > 0 then
 inside = inside + cost
 end
-local remaining = math.max(0, quota - inside - ceil_div(before * overlap, window))
-local reset = 0
+remaining = quota - inside - ceil_div(before * overlap, window)
+if remaining < 0 then remaining = 0 end
 if inside > 0 then reset = overlap + window elseif before > 0 then reset = overlap end
-local spent = retry == 0 and cost > 0
-if spent or (at and at > cell) then return retry, remaining, reset, 0, cell, inside, before end
-return retry, remaining, reset, 0, at, current, previous
+if retry == 0 and cost > 0 or at and at > cell then
+next_at, next_x, next_y = cell, inside, before
+else
+next_at, next_x, next_y = at, x, y
+end
+return retry, remaining, reset, delay, next_at, next_x, next_y
 end
 local row_measures = {
 ['fixed-window'] = fixed_window,
@@ -219,13 +232,23 @@ local row_measures = {
 ['token-bucket'] = bucket,
 ['leaky-bucket'] = bucket,
 }
+local function window_start(window, now, at)
+if not at then return nil end
+if at > now then return now end
+if at - now + window <= 0 then return nil end
+return at
+end
+local function bucket_level(limit, now, at, level)
+if not at then return 0 end
+return math.max(0, level - limit.quota * math.max(0, now - at))
+end
 local function charge_row(limit, now, cost, at, x, y)
 if limit.algorithm == 'fixed-window' then
 local start = window_start(limit.window, now, at)
 return start or now, (start and x or 0) + cost, 0
 end
 if limit.algorithm == 'sliding-counter' then
-local cell, current, previous = roll_cells(limit, now, at, x, y)
+local cell, current, previous = roll_cells(limit.quota, limit.window, now, at, x, y)
 return cell, current + cost, previous
 end
 return now, math.min(bucket_level(limit, now, at, x) + cost * limit.window, 9007199254740991), limit.quota
@@ -236,7 +259,7 @@ if limit.algorithm == 'fixed-window' then
 return window_start(limit.window, now, at), math.max(0, x - cost), 0
 end
 if limit.algorithm == 'sliding-counter' then
-local cell, current, previous = roll_cells(limit, now, at, x, y)
+local cell, current, previous = roll_cells(limit.quota, limit.window, now, at, x, y)
 local from_current = math.min(cost, current)
 return cell, current - from_current, math.max(0, previous - (cost - from_current))
 end
@@ -466,7 +489,7 @@ return { wait, remaining, reset, 0 }`,
 
 export const consume: Script = {
   name: 'consume',
-  sha1: '7462c875ac6848e1d8c99f1c9b524182f756295d',
+  sha1: '1d69917616a1d681f89756d49987f382ce0ee84b',
   source: `local function now_ms(given)
 if given ~= '' then return tonumber(given) end
 local time = redis.call('TIME')
@@ -504,30 +527,29 @@ end
 return text
 end
 end
-local function window_start(window, now, at)
-if not at then return nil end
-if at > now then return now end
-if at - now + window <= 0 then return nil end
-return at
-end
-local function fixed_window(limit, now, cost, at, spent)
+local function fixed_window(limit, now, cost, at, x)
 local quota, window = limit.quota, limit.window
-at = window_start(window, now, at)
-if not at then spent = 0 end
-local retry = 0
+local retry, remaining, reset, delay, next_at, next_x, next_y
+next_at, next_x, next_y = at, x, 0
+retry, delay = 0, 0
+if at then
+if at > now then
+next_at = now
+elseif at - now + window <= 0 then
+next_at, next_x = nil, 0
+end
+end
 if cost > quota then
 retry = -1
-elseif cost > 0 and spent + cost > quota then
-retry = at - now + window
+elseif cost > 0 and next_x + cost > quota then
+retry = next_at - now + window
 elseif cost > 0 then
-at = at or now
-spent = spent + cost
+next_at = next_at or now
+next_x = next_x + cost
 end
-return retry, spent < quota and quota - spent or 0, at and at - now + window or 0, 0, at, spent, 0
-end
-local function bucket_level(limit, now, at, level)
-if not at then return 0 end
-return math.max(0, level - limit.quota * math.max(0, now - at))
+remaining = next_x < quota and quota - next_x or 0
+reset = next_at and next_at - now + window or 0
+return retry, remaining, reset, delay, next_at, next_x, next_y
 end
 local function floor_div(a, b)
 local quotient = math.floor(a / b)
@@ -539,43 +561,54 @@ local quotient = floor_div(a, b)
 if quotient * b < a then return quotient + 1 end
 return quotient
 end
-local function bucket(limit, now, cost, at, level, kept_for)
-local most = limit.quota == 0 and 0 or limit.burst
-local found = limit.quota == 0 and 0 or bucket_level(limit, now, at, level)
+local function bucket(limit, now, cost, at, x, y)
+local quota, window, burst, shaped = limit.quota, limit.window, limit.burst, limit.algorithm == 'leaky-bucket'
+local retry, remaining, reset, delay, next_at, next_x, next_y
+local most, found = 0, 0
+if quota > 0 then
+most = burst
+if at then
+found = x
+if now > at then found = x - quota * (now - at) end
+if found < 0 then found = 0 end
+end
+end
 local after = found
-local retry, delay = 0, 0
-if at and at > now then at = now end
+retry, delay, next_at, next_x, next_y = 0, 0, at, x, y
+if at and at > now then next_at = now end
 if cost > 0 then
-local over = found - (most - cost) * limit.window
+local over = found - (most - cost) * window
 if cost > most then
 retry = -1
 elseif over > 0 then
-retry = ceil_div(over, limit.quota)
+retry = ceil_div(over, quota)
 else
-after = found + cost * limit.window
-at, level, kept_for = now, after, limit.quota
-if limit.algorithm == 'leaky-bucket' then delay = ceil_div(found, limit.quota) end
+after = found + cost * window
+next_at, next_x, next_y = now, after, quota
+if shaped then delay = ceil_div(found, quota) end
 end
 end
-if limit.quota > 0 and limit.quota < kept_for then kept_for = limit.quota end
-local left = most * limit.window - after
-local remaining = left > 0 and floor_div(left, limit.window) or 0
-return retry, remaining, after > 0 and ceil_div(after, limit.quota) or 0, delay, at, level, kept_for
+if quota > 0 and quota < next_y then next_y = quota end
+local left = most * window - after
+remaining = left > 0 and floor_div(left, window) or 0
+reset = after > 0 and ceil_div(after, quota) or 0
+return retry, remaining, reset, delay, next_at, next_x, next_y
 end
-local function roll_cells(limit, now, at, current, previous)
-local cell = now - math.fmod(now, limit.window)
+local function roll_cells(quota, window, now, at, current, previous)
+local cell = now - math.fmod(now, window)
 if not at then return cell, 0, 0 end
 if at == cell then return cell, current, previous end
-if at > cell then return cell, math.min(current + previous, math.max(limit.quota, current)), 0 end
-if at == cell - limit.window then return cell, 0, current end
+if at > cell then return cell, math.min(current + previous, math.max(quota, current)), 0 end
+if at == cell - window then return cell, 0, current end
 return cell, 0, 0
 end
-local function sliding_counter(limit, now, cost, at, current, previous)
+local function sliding_counter(limit, now, cost, at, x, y)
 local quota, window = limit.quota, limit.window
-local cell, inside, before = roll_cells(limit, now, at, current, previous)
+local retry, remaining, reset, delay, next_at, next_x, next_y
+local cell, inside, before = roll_cells(quota, window, now, at, x, y)
 local overlap = cell - now + window
 local room = quota - cost - inside
-local retry = 0
+retry, reset, delay = 0, 0, 0
 if cost > quota then
 retry = -1
 elseif cost > 0 and room < 0 then
@@ -585,12 +618,15 @@ retry = overlap - floor_div(room * window, before)
 elseif cost > 0 then
 inside = inside + cost
 end
-local remaining = math.max(0, quota - inside - ceil_div(before * overlap, window))
-local reset = 0
+remaining = quota - inside - ceil_div(before * overlap, window)
+if remaining < 0 then remaining = 0 end
 if inside > 0 then reset = overlap + window elseif before > 0 then reset = overlap end
-local spent = retry == 0 and cost > 0
-if spent or (at and at > cell) then return retry, remaining, reset, 0, cell, inside, before end
-return retry, remaining, reset, 0, at, current, previous
+if retry == 0 and cost > 0 or at and at > cell then
+next_at, next_x, next_y = cell, inside, before
+else
+next_at, next_x, next_y = at, x, y
+end
+return retry, remaining, reset, delay, next_at, next_x, next_y
 end
 local row_measures = {
 ['fixed-window'] = fixed_window,
@@ -871,29 +907,8 @@ return out`,
 
 export const consumeFixedWindow: Script = {
   name: 'consume_fixed_window',
-  sha1: '4be6a423eaa98abe02670110af730f9a253a10a3',
-  source: `local function window_start(window, now, at)
-if not at then return nil end
-if at > now then return now end
-if at - now + window <= 0 then return nil end
-return at
-end
-local function fixed_window(limit, now, cost, at, spent)
-local quota, window = limit.quota, limit.window
-at = window_start(window, now, at)
-if not at then spent = 0 end
-local retry = 0
-if cost > quota then
-retry = -1
-elseif cost > 0 and spent + cost > quota then
-retry = at - now + window
-elseif cost > 0 then
-at = at or now
-spent = spent + cost
-end
-return retry, spent < quota and quota - spent or 0, at and at - now + window or 0, 0, at, spent, 0
-end
-local algorithm, measure = 'fixed-window', fixed_window
+  sha1: '4f87921d5fc603163533bbc4b8cb72db650e30f6',
+  source: `local shaped = false
 local function now_ms(given)
 if given ~= '' then return tonumber(given) end
 local time = redis.call('TIME')
@@ -905,8 +920,7 @@ local now = now_ms(clock)
 local valid_until = tonumber(ARGV[2])
 local spending = ARGV[3] == '1'
 if valid_until and now > valid_until then return { now } end
-local limit = { algorithm = algorithm, quota = tonumber(ARGV[4]), window = tonumber(ARGV[5]), burst = tonumber(ARGV[6]) }
-local shaped = algorithm == 'leaky-bucket'
+local quota, window, burst = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
 local one_cost = #ARGV < 8 and tonumber(ARGV[7] or 1)
 local count = #KEYS
 local some_blocked = call('EXISTS', KEYS[1]) > 0
@@ -944,13 +958,32 @@ size = size + 1
 out[size] = failure
 else
 local cost = one_cost or tonumber(ARGV[5 + i])
-local retry, remaining, reset, delay, next_at, next_x, next_y = measure(limit, now, cost, at, x, y)
-local until_at = some_blocked and tonumber(call('ZSCORE', KEYS[1], key) or 0) or 0
-local blocked = until_at > now
-if blocked and retry == 0 then
-local _
-_, remaining, reset, _, next_at, next_x, next_y = measure(limit, now, 0, at, x, y)
+local blocked_until = some_blocked and tonumber(call('ZSCORE', KEYS[1], key) or 0) or 0
+local blocked = blocked_until > now
+local retry, remaining, reset, delay, next_at, next_x, next_y
+repeat
+next_at, next_x, next_y = at, x, 0
+retry, delay = 0, 0
+if at then
+if at > now then
+next_at = now
+elseif at - now + window <= 0 then
+next_at, next_x = nil, 0
 end
+end
+if cost > quota then
+retry = -1
+elseif cost > 0 and next_x + cost > quota then
+retry = next_at - now + window
+elseif cost > 0 then
+next_at = next_at or now
+next_x = next_x + cost
+end
+remaining = next_x < quota and quota - next_x or 0
+reset = next_at and next_at - now + window or 0
+local again = blocked and retry == 0 and cost > 0
+if again then cost = 0 end
+until not again
 if spending and next_at and (next_x ~= x or next_at ~= at or next_y ~= y) then
 if not slot then
 written = written + 1
@@ -977,7 +1010,7 @@ size = size + 1
 out[size] = delay
 end
 else
-if blocked and retry >= 0 then retry = -2 - math.max(retry, until_at - now) end
+if blocked and retry >= 0 then retry = -2 - math.max(retry, blocked_until - now) end
 out[size + 1] = -1 - remaining
 out[size + 2] = reset
 out[size + 3] = retry
@@ -996,12 +1029,8 @@ return out`,
 
 export const consumeLeakyBucket: Script = {
   name: 'consume_leaky_bucket',
-  sha1: '8af7d9f352e44ead0808d9c51c7e557e31c9dc5f',
-  source: `local function bucket_level(limit, now, at, level)
-if not at then return 0 end
-return math.max(0, level - limit.quota * math.max(0, now - at))
-end
-local function floor_div(a, b)
+  sha1: '665949dc1e4a9e57430961ab4577c450fbf633d3',
+  source: `local function floor_div(a, b)
 local quotient = math.floor(a / b)
 if quotient * b > a then return quotient - 1 end
 return quotient
@@ -1011,30 +1040,7 @@ local quotient = floor_div(a, b)
 if quotient * b < a then return quotient + 1 end
 return quotient
 end
-local function bucket(limit, now, cost, at, level, kept_for)
-local most = limit.quota == 0 and 0 or limit.burst
-local found = limit.quota == 0 and 0 or bucket_level(limit, now, at, level)
-local after = found
-local retry, delay = 0, 0
-if at and at > now then at = now end
-if cost > 0 then
-local over = found - (most - cost) * limit.window
-if cost > most then
-retry = -1
-elseif over > 0 then
-retry = ceil_div(over, limit.quota)
-else
-after = found + cost * limit.window
-at, level, kept_for = now, after, limit.quota
-if limit.algorithm == 'leaky-bucket' then delay = ceil_div(found, limit.quota) end
-end
-end
-if limit.quota > 0 and limit.quota < kept_for then kept_for = limit.quota end
-local left = most * limit.window - after
-local remaining = left > 0 and floor_div(left, limit.window) or 0
-return retry, remaining, after > 0 and ceil_div(after, limit.quota) or 0, delay, at, level, kept_for
-end
-local algorithm, measure = 'leaky-bucket', bucket
+local shaped = true
 local function now_ms(given)
 if given ~= '' then return tonumber(given) end
 local time = redis.call('TIME')
@@ -1046,8 +1052,7 @@ local now = now_ms(clock)
 local valid_until = tonumber(ARGV[2])
 local spending = ARGV[3] == '1'
 if valid_until and now > valid_until then return { now } end
-local limit = { algorithm = algorithm, quota = tonumber(ARGV[4]), window = tonumber(ARGV[5]), burst = tonumber(ARGV[6]) }
-local shaped = algorithm == 'leaky-bucket'
+local quota, window, burst = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
 local one_cost = #ARGV < 8 and tonumber(ARGV[7] or 1)
 local count = #KEYS
 local some_blocked = call('EXISTS', KEYS[1]) > 0
@@ -1085,13 +1090,41 @@ size = size + 1
 out[size] = failure
 else
 local cost = one_cost or tonumber(ARGV[5 + i])
-local retry, remaining, reset, delay, next_at, next_x, next_y = measure(limit, now, cost, at, x, y)
-local until_at = some_blocked and tonumber(call('ZSCORE', KEYS[1], key) or 0) or 0
-local blocked = until_at > now
-if blocked and retry == 0 then
-local _
-_, remaining, reset, _, next_at, next_x, next_y = measure(limit, now, 0, at, x, y)
+local blocked_until = some_blocked and tonumber(call('ZSCORE', KEYS[1], key) or 0) or 0
+local blocked = blocked_until > now
+local retry, remaining, reset, delay, next_at, next_x, next_y
+repeat
+local most, found = 0, 0
+if quota > 0 then
+most = burst
+if at then
+found = x
+if now > at then found = x - quota * (now - at) end
+if found < 0 then found = 0 end
 end
+end
+local after = found
+retry, delay, next_at, next_x, next_y = 0, 0, at, x, y
+if at and at > now then next_at = now end
+if cost > 0 then
+local over = found - (most - cost) * window
+if cost > most then
+retry = -1
+elseif over > 0 then
+retry = ceil_div(over, quota)
+else
+after = found + cost * window
+next_at, next_x, next_y = now, after, quota
+if shaped then delay = ceil_div(found, quota) end
+end
+end
+if quota > 0 and quota < next_y then next_y = quota end
+local left = most * window - after
+remaining = left > 0 and floor_div(left, window) or 0
+reset = after > 0 and ceil_div(after, quota) or 0
+local again = blocked and retry == 0 and cost > 0
+if again then cost = 0 end
+until not again
 if spending and next_at and (next_x ~= x or next_at ~= at or next_y ~= y) then
 if not slot then
 written = written + 1
@@ -1118,7 +1151,7 @@ size = size + 1
 out[size] = delay
 end
 else
-if blocked and retry >= 0 then retry = -2 - math.max(retry, until_at - now) end
+if blocked and retry >= 0 then retry = -2 - math.max(retry, blocked_until - now) end
 out[size + 1] = -1 - remaining
 out[size + 2] = reset
 out[size + 3] = retry
@@ -1137,36 +1170,35 @@ return out`,
 
 export const consumeRows: Script = {
   name: 'consume_rows',
-  sha1: '7e74737d87ceaafe291fdf9d2b495bc5ba251eef',
+  sha1: '0f1df7384df4092574adbe6f6b2deb3b673b48a2',
   source: `local function now_ms(given)
 if given ~= '' then return tonumber(given) end
 local time = redis.call('TIME')
 return time[1] * 1000 + math.floor(time[2] / 1000)
 end
-local function window_start(window, now, at)
-if not at then return nil end
-if at > now then return now end
-if at - now + window <= 0 then return nil end
-return at
-end
-local function fixed_window(limit, now, cost, at, spent)
+local function fixed_window(limit, now, cost, at, x)
 local quota, window = limit.quota, limit.window
-at = window_start(window, now, at)
-if not at then spent = 0 end
-local retry = 0
+local retry, remaining, reset, delay, next_at, next_x, next_y
+next_at, next_x, next_y = at, x, 0
+retry, delay = 0, 0
+if at then
+if at > now then
+next_at = now
+elseif at - now + window <= 0 then
+next_at, next_x = nil, 0
+end
+end
 if cost > quota then
 retry = -1
-elseif cost > 0 and spent + cost > quota then
-retry = at - now + window
+elseif cost > 0 and next_x + cost > quota then
+retry = next_at - now + window
 elseif cost > 0 then
-at = at or now
-spent = spent + cost
+next_at = next_at or now
+next_x = next_x + cost
 end
-return retry, spent < quota and quota - spent or 0, at and at - now + window or 0, 0, at, spent, 0
-end
-local function bucket_level(limit, now, at, level)
-if not at then return 0 end
-return math.max(0, level - limit.quota * math.max(0, now - at))
+remaining = next_x < quota and quota - next_x or 0
+reset = next_at and next_at - now + window or 0
+return retry, remaining, reset, delay, next_at, next_x, next_y
 end
 local function floor_div(a, b)
 local quotient = math.floor(a / b)
@@ -1178,43 +1210,54 @@ local quotient = floor_div(a, b)
 if quotient * b < a then return quotient + 1 end
 return quotient
 end
-local function bucket(limit, now, cost, at, level, kept_for)
-local most = limit.quota == 0 and 0 or limit.burst
-local found = limit.quota == 0 and 0 or bucket_level(limit, now, at, level)
+local function bucket(limit, now, cost, at, x, y)
+local quota, window, burst, shaped = limit.quota, limit.window, limit.burst, limit.algorithm == 'leaky-bucket'
+local retry, remaining, reset, delay, next_at, next_x, next_y
+local most, found = 0, 0
+if quota > 0 then
+most = burst
+if at then
+found = x
+if now > at then found = x - quota * (now - at) end
+if found < 0 then found = 0 end
+end
+end
 local after = found
-local retry, delay = 0, 0
-if at and at > now then at = now end
+retry, delay, next_at, next_x, next_y = 0, 0, at, x, y
+if at and at > now then next_at = now end
 if cost > 0 then
-local over = found - (most - cost) * limit.window
+local over = found - (most - cost) * window
 if cost > most then
 retry = -1
 elseif over > 0 then
-retry = ceil_div(over, limit.quota)
+retry = ceil_div(over, quota)
 else
-after = found + cost * limit.window
-at, level, kept_for = now, after, limit.quota
-if limit.algorithm == 'leaky-bucket' then delay = ceil_div(found, limit.quota) end
+after = found + cost * window
+next_at, next_x, next_y = now, after, quota
+if shaped then delay = ceil_div(found, quota) end
 end
 end
-if limit.quota > 0 and limit.quota < kept_for then kept_for = limit.quota end
-local left = most * limit.window - after
-local remaining = left > 0 and floor_div(left, limit.window) or 0
-return retry, remaining, after > 0 and ceil_div(after, limit.quota) or 0, delay, at, level, kept_for
+if quota > 0 and quota < next_y then next_y = quota end
+local left = most * window - after
+remaining = left > 0 and floor_div(left, window) or 0
+reset = after > 0 and ceil_div(after, quota) or 0
+return retry, remaining, reset, delay, next_at, next_x, next_y
 end
-local function roll_cells(limit, now, at, current, previous)
-local cell = now - math.fmod(now, limit.window)
+local function roll_cells(quota, window, now, at, current, previous)
+local cell = now - math.fmod(now, window)
 if not at then return cell, 0, 0 end
 if at == cell then return cell, current, previous end
-if at > cell then return cell, math.min(current + previous, math.max(limit.quota, current)), 0 end
-if at == cell - limit.window then return cell, 0, current end
+if at > cell then return cell, math.min(current + previous, math.max(quota, current)), 0 end
+if at == cell - window then return cell, 0, current end
 return cell, 0, 0
 end
-local function sliding_counter(limit, now, cost, at, current, previous)
+local function sliding_counter(limit, now, cost, at, x, y)
 local quota, window = limit.quota, limit.window
-local cell, inside, before = roll_cells(limit, now, at, current, previous)
+local retry, remaining, reset, delay, next_at, next_x, next_y
+local cell, inside, before = roll_cells(quota, window, now, at, x, y)
 local overlap = cell - now + window
 local room = quota - cost - inside
-local retry = 0
+retry, reset, delay = 0, 0, 0
 if cost > quota then
 retry = -1
 elseif cost > 0 and room < 0 then
@@ -1224,12 +1267,15 @@ retry = overlap - floor_div(room * window, before)
 elseif cost > 0 then
 inside = inside + cost
 end
-local remaining = math.max(0, quota - inside - ceil_div(before * overlap, window))
-local reset = 0
+remaining = quota - inside - ceil_div(before * overlap, window)
+if remaining < 0 then remaining = 0 end
 if inside > 0 then reset = overlap + window elseif before > 0 then reset = overlap end
-local spent = retry == 0 and cost > 0
-if spent or (at and at > cell) then return retry, remaining, reset, 0, cell, inside, before end
-return retry, remaining, reset, 0, at, current, previous
+if retry == 0 and cost > 0 or at and at > cell then
+next_at, next_x, next_y = cell, inside, before
+else
+next_at, next_x, next_y = at, x, y
+end
+return retry, remaining, reset, delay, next_at, next_x, next_y
 end
 local row_measures = {
 ['fixed-window'] = fixed_window,
@@ -1358,13 +1404,13 @@ return out`,
 
 export const consumeSlidingCounter: Script = {
   name: 'consume_sliding_counter',
-  sha1: '9ef741109ae3c4384326f68bebd1f6abfc1d265d',
-  source: `local function roll_cells(limit, now, at, current, previous)
-local cell = now - math.fmod(now, limit.window)
+  sha1: 'd37950680399a9b53fbf8dcbdbd8593e14a9b4d6',
+  source: `local function roll_cells(quota, window, now, at, current, previous)
+local cell = now - math.fmod(now, window)
 if not at then return cell, 0, 0 end
 if at == cell then return cell, current, previous end
-if at > cell then return cell, math.min(current + previous, math.max(limit.quota, current)), 0 end
-if at == cell - limit.window then return cell, 0, current end
+if at > cell then return cell, math.min(current + previous, math.max(quota, current)), 0 end
+if at == cell - window then return cell, 0, current end
 return cell, 0, 0
 end
 local function floor_div(a, b)
@@ -1377,29 +1423,7 @@ local quotient = floor_div(a, b)
 if quotient * b < a then return quotient + 1 end
 return quotient
 end
-local function sliding_counter(limit, now, cost, at, current, previous)
-local quota, window = limit.quota, limit.window
-local cell, inside, before = roll_cells(limit, now, at, current, previous)
-local overlap = cell - now + window
-local room = quota - cost - inside
-local retry = 0
-if cost > quota then
-retry = -1
-elseif cost > 0 and room < 0 then
-retry = overlap + window - floor_div((quota - cost) * window, inside)
-elseif cost > 0 and before * overlap > room * window then
-retry = overlap - floor_div(room * window, before)
-elseif cost > 0 then
-inside = inside + cost
-end
-local remaining = math.max(0, quota - inside - ceil_div(before * overlap, window))
-local reset = 0
-if inside > 0 then reset = overlap + window elseif before > 0 then reset = overlap end
-local spent = retry == 0 and cost > 0
-if spent or (at and at > cell) then return retry, remaining, reset, 0, cell, inside, before end
-return retry, remaining, reset, 0, at, current, previous
-end
-local algorithm, measure = 'sliding-counter', sliding_counter
+local shaped = false
 local function now_ms(given)
 if given ~= '' then return tonumber(given) end
 local time = redis.call('TIME')
@@ -1411,8 +1435,7 @@ local now = now_ms(clock)
 local valid_until = tonumber(ARGV[2])
 local spending = ARGV[3] == '1'
 if valid_until and now > valid_until then return { now } end
-local limit = { algorithm = algorithm, quota = tonumber(ARGV[4]), window = tonumber(ARGV[5]), burst = tonumber(ARGV[6]) }
-local shaped = algorithm == 'leaky-bucket'
+local quota, window, burst = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
 local one_cost = #ARGV < 8 and tonumber(ARGV[7] or 1)
 local count = #KEYS
 local some_blocked = call('EXISTS', KEYS[1]) > 0
@@ -1450,13 +1473,34 @@ size = size + 1
 out[size] = failure
 else
 local cost = one_cost or tonumber(ARGV[5 + i])
-local retry, remaining, reset, delay, next_at, next_x, next_y = measure(limit, now, cost, at, x, y)
-local until_at = some_blocked and tonumber(call('ZSCORE', KEYS[1], key) or 0) or 0
-local blocked = until_at > now
-if blocked and retry == 0 then
-local _
-_, remaining, reset, _, next_at, next_x, next_y = measure(limit, now, 0, at, x, y)
+local blocked_until = some_blocked and tonumber(call('ZSCORE', KEYS[1], key) or 0) or 0
+local blocked = blocked_until > now
+local retry, remaining, reset, delay, next_at, next_x, next_y
+repeat
+local cell, inside, before = roll_cells(quota, window, now, at, x, y)
+local overlap = cell - now + window
+local room = quota - cost - inside
+retry, reset, delay = 0, 0, 0
+if cost > quota then
+retry = -1
+elseif cost > 0 and room < 0 then
+retry = overlap + window - floor_div((quota - cost) * window, inside)
+elseif cost > 0 and before * overlap > room * window then
+retry = overlap - floor_div(room * window, before)
+elseif cost > 0 then
+inside = inside + cost
 end
+remaining = quota - inside - ceil_div(before * overlap, window)
+if remaining < 0 then remaining = 0 end
+if inside > 0 then reset = overlap + window elseif before > 0 then reset = overlap end
+if retry == 0 and cost > 0 or at and at > cell then
+next_at, next_x, next_y = cell, inside, before
+else
+next_at, next_x, next_y = at, x, y
+end
+local again = blocked and retry == 0 and cost > 0
+if again then cost = 0 end
+until not again
 if spending and next_at and (next_x ~= x or next_at ~= at or next_y ~= y) then
 if not slot then
 written = written + 1
@@ -1483,7 +1527,7 @@ size = size + 1
 out[size] = delay
 end
 else
-if blocked and retry >= 0 then retry = -2 - math.max(retry, until_at - now) end
+if blocked and retry >= 0 then retry = -2 - math.max(retry, blocked_until - now) end
 out[size + 1] = -1 - remaining
 out[size + 2] = reset
 out[size + 3] = retry
@@ -1502,12 +1546,8 @@ return out`,
 
 export const consumeTokenBucket: Script = {
   name: 'consume_token_bucket',
-  sha1: 'e4a86bd53749392237eb5a5794393c58e6f8a437',
-  source: `local function bucket_level(limit, now, at, level)
-if not at then return 0 end
-return math.max(0, level - limit.quota * math.max(0, now - at))
-end
-local function floor_div(a, b)
+  sha1: 'c3801ec1232c6ae992b7e39833792c4a358f3a56',
+  source: `local function floor_div(a, b)
 local quotient = math.floor(a / b)
 if quotient * b > a then return quotient - 1 end
 return quotient
@@ -1517,30 +1557,7 @@ local quotient = floor_div(a, b)
 if quotient * b < a then return quotient + 1 end
 return quotient
 end
-local function bucket(limit, now, cost, at, level, kept_for)
-local most = limit.quota == 0 and 0 or limit.burst
-local found = limit.quota == 0 and 0 or bucket_level(limit, now, at, level)
-local after = found
-local retry, delay = 0, 0
-if at and at > now then at = now end
-if cost > 0 then
-local over = found - (most - cost) * limit.window
-if cost > most then
-retry = -1
-elseif over > 0 then
-retry = ceil_div(over, limit.quota)
-else
-after = found + cost * limit.window
-at, level, kept_for = now, after, limit.quota
-if limit.algorithm == 'leaky-bucket' then delay = ceil_div(found, limit.quota) end
-end
-end
-if limit.quota > 0 and limit.quota < kept_for then kept_for = limit.quota end
-local left = most * limit.window - after
-local remaining = left > 0 and floor_div(left, limit.window) or 0
-return retry, remaining, after > 0 and ceil_div(after, limit.quota) or 0, delay, at, level, kept_for
-end
-local algorithm, measure = 'token-bucket', bucket
+local shaped = false
 local function now_ms(given)
 if given ~= '' then return tonumber(given) end
 local time = redis.call('TIME')
@@ -1552,8 +1569,7 @@ local now = now_ms(clock)
 local valid_until = tonumber(ARGV[2])
 local spending = ARGV[3] == '1'
 if valid_until and now > valid_until then return { now } end
-local limit = { algorithm = algorithm, quota = tonumber(ARGV[4]), window = tonumber(ARGV[5]), burst = tonumber(ARGV[6]) }
-local shaped = algorithm == 'leaky-bucket'
+local quota, window, burst = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
 local one_cost = #ARGV < 8 and tonumber(ARGV[7] or 1)
 local count = #KEYS
 local some_blocked = call('EXISTS', KEYS[1]) > 0
@@ -1591,13 +1607,41 @@ size = size + 1
 out[size] = failure
 else
 local cost = one_cost or tonumber(ARGV[5 + i])
-local retry, remaining, reset, delay, next_at, next_x, next_y = measure(limit, now, cost, at, x, y)
-local until_at = some_blocked and tonumber(call('ZSCORE', KEYS[1], key) or 0) or 0
-local blocked = until_at > now
-if blocked and retry == 0 then
-local _
-_, remaining, reset, _, next_at, next_x, next_y = measure(limit, now, 0, at, x, y)
+local blocked_until = some_blocked and tonumber(call('ZSCORE', KEYS[1], key) or 0) or 0
+local blocked = blocked_until > now
+local retry, remaining, reset, delay, next_at, next_x, next_y
+repeat
+local most, found = 0, 0
+if quota > 0 then
+most = burst
+if at then
+found = x
+if now > at then found = x - quota * (now - at) end
+if found < 0 then found = 0 end
 end
+end
+local after = found
+retry, delay, next_at, next_x, next_y = 0, 0, at, x, y
+if at and at > now then next_at = now end
+if cost > 0 then
+local over = found - (most - cost) * window
+if cost > most then
+retry = -1
+elseif over > 0 then
+retry = ceil_div(over, quota)
+else
+after = found + cost * window
+next_at, next_x, next_y = now, after, quota
+if shaped then delay = ceil_div(found, quota) end
+end
+end
+if quota > 0 and quota < next_y then next_y = quota end
+local left = most * window - after
+remaining = left > 0 and floor_div(left, window) or 0
+reset = after > 0 and ceil_div(after, quota) or 0
+local again = blocked and retry == 0 and cost > 0
+if again then cost = 0 end
+until not again
 if spending and next_at and (next_x ~= x or next_at ~= at or next_y ~= y) then
 if not slot then
 written = written + 1
@@ -1624,7 +1668,7 @@ size = size + 1
 out[size] = delay
 end
 else
-if blocked and retry >= 0 then retry = -2 - math.max(retry, until_at - now) end
+if blocked and retry >= 0 then retry = -2 - math.max(retry, blocked_until - now) end
 out[size + 1] = -1 - remaining
 out[size + 2] = reset
 out[size + 3] = retry
@@ -2489,7 +2533,7 @@ queue_wake_one(queue_keys())`,
 
 export const rateAcquire: Script = {
   name: 'rate_acquire',
-  sha1: 'bb8a41fdb40f6d8dbd140a5ce7c69361447a5d64',
+  sha1: '351b0bed1529d922a93f0fc83f69256d7182b5f3',
   source: `local function now_ms(given)
 if given ~= '' then return tonumber(given) end
 local time = redis.call('TIME')
@@ -2613,68 +2657,78 @@ local slot = slots[i]
 redis.call('PEXPIREAT', keys[slot], expire_at[slot])
 end
 end
-local function window_start(window, now, at)
-if not at then return nil end
-if at > now then return now end
-if at - now + window <= 0 then return nil end
-return at
-end
-local function fixed_window(limit, now, cost, at, spent)
+local function fixed_window(limit, now, cost, at, x)
 local quota, window = limit.quota, limit.window
-at = window_start(window, now, at)
-if not at then spent = 0 end
-local retry = 0
+local retry, remaining, reset, delay, next_at, next_x, next_y
+next_at, next_x, next_y = at, x, 0
+retry, delay = 0, 0
+if at then
+if at > now then
+next_at = now
+elseif at - now + window <= 0 then
+next_at, next_x = nil, 0
+end
+end
 if cost > quota then
 retry = -1
-elseif cost > 0 and spent + cost > quota then
-retry = at - now + window
+elseif cost > 0 and next_x + cost > quota then
+retry = next_at - now + window
 elseif cost > 0 then
-at = at or now
-spent = spent + cost
+next_at = next_at or now
+next_x = next_x + cost
 end
-return retry, spent < quota and quota - spent or 0, at and at - now + window or 0, 0, at, spent, 0
+remaining = next_x < quota and quota - next_x or 0
+reset = next_at and next_at - now + window or 0
+return retry, remaining, reset, delay, next_at, next_x, next_y
 end
-local function bucket_level(limit, now, at, level)
-if not at then return 0 end
-return math.max(0, level - limit.quota * math.max(0, now - at))
+local function bucket(limit, now, cost, at, x, y)
+local quota, window, burst, shaped = limit.quota, limit.window, limit.burst, limit.algorithm == 'leaky-bucket'
+local retry, remaining, reset, delay, next_at, next_x, next_y
+local most, found = 0, 0
+if quota > 0 then
+most = burst
+if at then
+found = x
+if now > at then found = x - quota * (now - at) end
+if found < 0 then found = 0 end
 end
-local function bucket(limit, now, cost, at, level, kept_for)
-local most = limit.quota == 0 and 0 or limit.burst
-local found = limit.quota == 0 and 0 or bucket_level(limit, now, at, level)
+end
 local after = found
-local retry, delay = 0, 0
-if at and at > now then at = now end
+retry, delay, next_at, next_x, next_y = 0, 0, at, x, y
+if at and at > now then next_at = now end
 if cost > 0 then
-local over = found - (most - cost) * limit.window
+local over = found - (most - cost) * window
 if cost > most then
 retry = -1
 elseif over > 0 then
-retry = ceil_div(over, limit.quota)
+retry = ceil_div(over, quota)
 else
-after = found + cost * limit.window
-at, level, kept_for = now, after, limit.quota
-if limit.algorithm == 'leaky-bucket' then delay = ceil_div(found, limit.quota) end
+after = found + cost * window
+next_at, next_x, next_y = now, after, quota
+if shaped then delay = ceil_div(found, quota) end
 end
 end
-if limit.quota > 0 and limit.quota < kept_for then kept_for = limit.quota end
-local left = most * limit.window - after
-local remaining = left > 0 and floor_div(left, limit.window) or 0
-return retry, remaining, after > 0 and ceil_div(after, limit.quota) or 0, delay, at, level, kept_for
+if quota > 0 and quota < next_y then next_y = quota end
+local left = most * window - after
+remaining = left > 0 and floor_div(left, window) or 0
+reset = after > 0 and ceil_div(after, quota) or 0
+return retry, remaining, reset, delay, next_at, next_x, next_y
 end
-local function roll_cells(limit, now, at, current, previous)
-local cell = now - math.fmod(now, limit.window)
+local function roll_cells(quota, window, now, at, current, previous)
+local cell = now - math.fmod(now, window)
 if not at then return cell, 0, 0 end
 if at == cell then return cell, current, previous end
-if at > cell then return cell, math.min(current + previous, math.max(limit.quota, current)), 0 end
-if at == cell - limit.window then return cell, 0, current end
+if at > cell then return cell, math.min(current + previous, math.max(quota, current)), 0 end
+if at == cell - window then return cell, 0, current end
 return cell, 0, 0
 end
-local function sliding_counter(limit, now, cost, at, current, previous)
+local function sliding_counter(limit, now, cost, at, x, y)
 local quota, window = limit.quota, limit.window
-local cell, inside, before = roll_cells(limit, now, at, current, previous)
+local retry, remaining, reset, delay, next_at, next_x, next_y
+local cell, inside, before = roll_cells(quota, window, now, at, x, y)
 local overlap = cell - now + window
 local room = quota - cost - inside
-local retry = 0
+retry, reset, delay = 0, 0, 0
 if cost > quota then
 retry = -1
 elseif cost > 0 and room < 0 then
@@ -2684,12 +2738,15 @@ retry = overlap - floor_div(room * window, before)
 elseif cost > 0 then
 inside = inside + cost
 end
-local remaining = math.max(0, quota - inside - ceil_div(before * overlap, window))
-local reset = 0
+remaining = quota - inside - ceil_div(before * overlap, window)
+if remaining < 0 then remaining = 0 end
 if inside > 0 then reset = overlap + window elseif before > 0 then reset = overlap end
-local spent = retry == 0 and cost > 0
-if spent or (at and at > cell) then return retry, remaining, reset, 0, cell, inside, before end
-return retry, remaining, reset, 0, at, current, previous
+if retry == 0 and cost > 0 or at and at > cell then
+next_at, next_x, next_y = cell, inside, before
+else
+next_at, next_x, next_y = at, x, y
+end
+return retry, remaining, reset, delay, next_at, next_x, next_y
 end
 local row_measures = {
 ['fixed-window'] = fixed_window,
@@ -2697,13 +2754,23 @@ local row_measures = {
 ['token-bucket'] = bucket,
 ['leaky-bucket'] = bucket,
 }
+local function window_start(window, now, at)
+if not at then return nil end
+if at > now then return now end
+if at - now + window <= 0 then return nil end
+return at
+end
+local function bucket_level(limit, now, at, level)
+if not at then return 0 end
+return math.max(0, level - limit.quota * math.max(0, now - at))
+end
 local function charge_row(limit, now, cost, at, x, y)
 if limit.algorithm == 'fixed-window' then
 local start = window_start(limit.window, now, at)
 return start or now, (start and x or 0) + cost, 0
 end
 if limit.algorithm == 'sliding-counter' then
-local cell, current, previous = roll_cells(limit, now, at, x, y)
+local cell, current, previous = roll_cells(limit.quota, limit.window, now, at, x, y)
 return cell, current + cost, previous
 end
 return now, math.min(bucket_level(limit, now, at, x) + cost * limit.window, 9007199254740991), limit.quota
@@ -2714,7 +2781,7 @@ if limit.algorithm == 'fixed-window' then
 return window_start(limit.window, now, at), math.max(0, x - cost), 0
 end
 if limit.algorithm == 'sliding-counter' then
-local cell, current, previous = roll_cells(limit, now, at, x, y)
+local cell, current, previous = roll_cells(limit.quota, limit.window, now, at, x, y)
 local from_current = math.min(cost, current)
 return cell, current - from_current, math.max(0, previous - (cost - from_current))
 end
@@ -2978,7 +3045,7 @@ end)`,
 
 export const rateEnd: Script = {
   name: 'rate_end',
-  sha1: 'a560a379be9aedafcd78f2bb7973bc08b103c970',
+  sha1: '82f707c834e7e13f5bb2c5205bdad7c82626ff97',
   source: `local function now_ms(given)
 if given ~= '' then return tonumber(given) end
 local time = redis.call('TIME')
@@ -3116,68 +3183,78 @@ local slot = slots[i]
 redis.call('PEXPIREAT', keys[slot], expire_at[slot])
 end
 end
-local function window_start(window, now, at)
-if not at then return nil end
-if at > now then return now end
-if at - now + window <= 0 then return nil end
-return at
-end
-local function fixed_window(limit, now, cost, at, spent)
+local function fixed_window(limit, now, cost, at, x)
 local quota, window = limit.quota, limit.window
-at = window_start(window, now, at)
-if not at then spent = 0 end
-local retry = 0
+local retry, remaining, reset, delay, next_at, next_x, next_y
+next_at, next_x, next_y = at, x, 0
+retry, delay = 0, 0
+if at then
+if at > now then
+next_at = now
+elseif at - now + window <= 0 then
+next_at, next_x = nil, 0
+end
+end
 if cost > quota then
 retry = -1
-elseif cost > 0 and spent + cost > quota then
-retry = at - now + window
+elseif cost > 0 and next_x + cost > quota then
+retry = next_at - now + window
 elseif cost > 0 then
-at = at or now
-spent = spent + cost
+next_at = next_at or now
+next_x = next_x + cost
 end
-return retry, spent < quota and quota - spent or 0, at and at - now + window or 0, 0, at, spent, 0
+remaining = next_x < quota and quota - next_x or 0
+reset = next_at and next_at - now + window or 0
+return retry, remaining, reset, delay, next_at, next_x, next_y
 end
-local function bucket_level(limit, now, at, level)
-if not at then return 0 end
-return math.max(0, level - limit.quota * math.max(0, now - at))
+local function bucket(limit, now, cost, at, x, y)
+local quota, window, burst, shaped = limit.quota, limit.window, limit.burst, limit.algorithm == 'leaky-bucket'
+local retry, remaining, reset, delay, next_at, next_x, next_y
+local most, found = 0, 0
+if quota > 0 then
+most = burst
+if at then
+found = x
+if now > at then found = x - quota * (now - at) end
+if found < 0 then found = 0 end
 end
-local function bucket(limit, now, cost, at, level, kept_for)
-local most = limit.quota == 0 and 0 or limit.burst
-local found = limit.quota == 0 and 0 or bucket_level(limit, now, at, level)
+end
 local after = found
-local retry, delay = 0, 0
-if at and at > now then at = now end
+retry, delay, next_at, next_x, next_y = 0, 0, at, x, y
+if at and at > now then next_at = now end
 if cost > 0 then
-local over = found - (most - cost) * limit.window
+local over = found - (most - cost) * window
 if cost > most then
 retry = -1
 elseif over > 0 then
-retry = ceil_div(over, limit.quota)
+retry = ceil_div(over, quota)
 else
-after = found + cost * limit.window
-at, level, kept_for = now, after, limit.quota
-if limit.algorithm == 'leaky-bucket' then delay = ceil_div(found, limit.quota) end
+after = found + cost * window
+next_at, next_x, next_y = now, after, quota
+if shaped then delay = ceil_div(found, quota) end
 end
 end
-if limit.quota > 0 and limit.quota < kept_for then kept_for = limit.quota end
-local left = most * limit.window - after
-local remaining = left > 0 and floor_div(left, limit.window) or 0
-return retry, remaining, after > 0 and ceil_div(after, limit.quota) or 0, delay, at, level, kept_for
+if quota > 0 and quota < next_y then next_y = quota end
+local left = most * window - after
+remaining = left > 0 and floor_div(left, window) or 0
+reset = after > 0 and ceil_div(after, quota) or 0
+return retry, remaining, reset, delay, next_at, next_x, next_y
 end
-local function roll_cells(limit, now, at, current, previous)
-local cell = now - math.fmod(now, limit.window)
+local function roll_cells(quota, window, now, at, current, previous)
+local cell = now - math.fmod(now, window)
 if not at then return cell, 0, 0 end
 if at == cell then return cell, current, previous end
-if at > cell then return cell, math.min(current + previous, math.max(limit.quota, current)), 0 end
-if at == cell - limit.window then return cell, 0, current end
+if at > cell then return cell, math.min(current + previous, math.max(quota, current)), 0 end
+if at == cell - window then return cell, 0, current end
 return cell, 0, 0
 end
-local function sliding_counter(limit, now, cost, at, current, previous)
+local function sliding_counter(limit, now, cost, at, x, y)
 local quota, window = limit.quota, limit.window
-local cell, inside, before = roll_cells(limit, now, at, current, previous)
+local retry, remaining, reset, delay, next_at, next_x, next_y
+local cell, inside, before = roll_cells(quota, window, now, at, x, y)
 local overlap = cell - now + window
 local room = quota - cost - inside
-local retry = 0
+retry, reset, delay = 0, 0, 0
 if cost > quota then
 retry = -1
 elseif cost > 0 and room < 0 then
@@ -3187,12 +3264,15 @@ retry = overlap - floor_div(room * window, before)
 elseif cost > 0 then
 inside = inside + cost
 end
-local remaining = math.max(0, quota - inside - ceil_div(before * overlap, window))
-local reset = 0
+remaining = quota - inside - ceil_div(before * overlap, window)
+if remaining < 0 then remaining = 0 end
 if inside > 0 then reset = overlap + window elseif before > 0 then reset = overlap end
-local spent = retry == 0 and cost > 0
-if spent or (at and at > cell) then return retry, remaining, reset, 0, cell, inside, before end
-return retry, remaining, reset, 0, at, current, previous
+if retry == 0 and cost > 0 or at and at > cell then
+next_at, next_x, next_y = cell, inside, before
+else
+next_at, next_x, next_y = at, x, y
+end
+return retry, remaining, reset, delay, next_at, next_x, next_y
 end
 local row_measures = {
 ['fixed-window'] = fixed_window,
@@ -3200,13 +3280,23 @@ local row_measures = {
 ['token-bucket'] = bucket,
 ['leaky-bucket'] = bucket,
 }
+local function window_start(window, now, at)
+if not at then return nil end
+if at > now then return now end
+if at - now + window <= 0 then return nil end
+return at
+end
+local function bucket_level(limit, now, at, level)
+if not at then return 0 end
+return math.max(0, level - limit.quota * math.max(0, now - at))
+end
 local function charge_row(limit, now, cost, at, x, y)
 if limit.algorithm == 'fixed-window' then
 local start = window_start(limit.window, now, at)
 return start or now, (start and x or 0) + cost, 0
 end
 if limit.algorithm == 'sliding-counter' then
-local cell, current, previous = roll_cells(limit, now, at, x, y)
+local cell, current, previous = roll_cells(limit.quota, limit.window, now, at, x, y)
 return cell, current + cost, previous
 end
 return now, math.min(bucket_level(limit, now, at, x) + cost * limit.window, 9007199254740991), limit.quota
@@ -3217,7 +3307,7 @@ if limit.algorithm == 'fixed-window' then
 return window_start(limit.window, now, at), math.max(0, x - cost), 0
 end
 if limit.algorithm == 'sliding-counter' then
-local cell, current, previous = roll_cells(limit, now, at, x, y)
+local cell, current, previous = roll_cells(limit.quota, limit.window, now, at, x, y)
 local from_current = math.min(cost, current)
 return cell, current - from_current, math.max(0, previous - (cost - from_current))
 end
@@ -3710,7 +3800,7 @@ return reply`,
 
 export const rateRelease: Script = {
   name: 'rate_release',
-  sha1: '2fc56080ff833d3503131571e43cd19e8bc7c7df',
+  sha1: '80fc4c6c339598171514efbdb283a9f60b5f0233',
   source: `local function now_ms(given)
 if given ~= '' then return tonumber(given) end
 local time = redis.call('TIME')
@@ -3834,68 +3924,78 @@ local slot = slots[i]
 redis.call('PEXPIREAT', keys[slot], expire_at[slot])
 end
 end
-local function window_start(window, now, at)
-if not at then return nil end
-if at > now then return now end
-if at - now + window <= 0 then return nil end
-return at
-end
-local function fixed_window(limit, now, cost, at, spent)
+local function fixed_window(limit, now, cost, at, x)
 local quota, window = limit.quota, limit.window
-at = window_start(window, now, at)
-if not at then spent = 0 end
-local retry = 0
+local retry, remaining, reset, delay, next_at, next_x, next_y
+next_at, next_x, next_y = at, x, 0
+retry, delay = 0, 0
+if at then
+if at > now then
+next_at = now
+elseif at - now + window <= 0 then
+next_at, next_x = nil, 0
+end
+end
 if cost > quota then
 retry = -1
-elseif cost > 0 and spent + cost > quota then
-retry = at - now + window
+elseif cost > 0 and next_x + cost > quota then
+retry = next_at - now + window
 elseif cost > 0 then
-at = at or now
-spent = spent + cost
+next_at = next_at or now
+next_x = next_x + cost
 end
-return retry, spent < quota and quota - spent or 0, at and at - now + window or 0, 0, at, spent, 0
+remaining = next_x < quota and quota - next_x or 0
+reset = next_at and next_at - now + window or 0
+return retry, remaining, reset, delay, next_at, next_x, next_y
 end
-local function bucket_level(limit, now, at, level)
-if not at then return 0 end
-return math.max(0, level - limit.quota * math.max(0, now - at))
+local function bucket(limit, now, cost, at, x, y)
+local quota, window, burst, shaped = limit.quota, limit.window, limit.burst, limit.algorithm == 'leaky-bucket'
+local retry, remaining, reset, delay, next_at, next_x, next_y
+local most, found = 0, 0
+if quota > 0 then
+most = burst
+if at then
+found = x
+if now > at then found = x - quota * (now - at) end
+if found < 0 then found = 0 end
 end
-local function bucket(limit, now, cost, at, level, kept_for)
-local most = limit.quota == 0 and 0 or limit.burst
-local found = limit.quota == 0 and 0 or bucket_level(limit, now, at, level)
+end
 local after = found
-local retry, delay = 0, 0
-if at and at > now then at = now end
+retry, delay, next_at, next_x, next_y = 0, 0, at, x, y
+if at and at > now then next_at = now end
 if cost > 0 then
-local over = found - (most - cost) * limit.window
+local over = found - (most - cost) * window
 if cost > most then
 retry = -1
 elseif over > 0 then
-retry = ceil_div(over, limit.quota)
+retry = ceil_div(over, quota)
 else
-after = found + cost * limit.window
-at, level, kept_for = now, after, limit.quota
-if limit.algorithm == 'leaky-bucket' then delay = ceil_div(found, limit.quota) end
+after = found + cost * window
+next_at, next_x, next_y = now, after, quota
+if shaped then delay = ceil_div(found, quota) end
 end
 end
-if limit.quota > 0 and limit.quota < kept_for then kept_for = limit.quota end
-local left = most * limit.window - after
-local remaining = left > 0 and floor_div(left, limit.window) or 0
-return retry, remaining, after > 0 and ceil_div(after, limit.quota) or 0, delay, at, level, kept_for
+if quota > 0 and quota < next_y then next_y = quota end
+local left = most * window - after
+remaining = left > 0 and floor_div(left, window) or 0
+reset = after > 0 and ceil_div(after, quota) or 0
+return retry, remaining, reset, delay, next_at, next_x, next_y
 end
-local function roll_cells(limit, now, at, current, previous)
-local cell = now - math.fmod(now, limit.window)
+local function roll_cells(quota, window, now, at, current, previous)
+local cell = now - math.fmod(now, window)
 if not at then return cell, 0, 0 end
 if at == cell then return cell, current, previous end
-if at > cell then return cell, math.min(current + previous, math.max(limit.quota, current)), 0 end
-if at == cell - limit.window then return cell, 0, current end
+if at > cell then return cell, math.min(current + previous, math.max(quota, current)), 0 end
+if at == cell - window then return cell, 0, current end
 return cell, 0, 0
 end
-local function sliding_counter(limit, now, cost, at, current, previous)
+local function sliding_counter(limit, now, cost, at, x, y)
 local quota, window = limit.quota, limit.window
-local cell, inside, before = roll_cells(limit, now, at, current, previous)
+local retry, remaining, reset, delay, next_at, next_x, next_y
+local cell, inside, before = roll_cells(quota, window, now, at, x, y)
 local overlap = cell - now + window
 local room = quota - cost - inside
-local retry = 0
+retry, reset, delay = 0, 0, 0
 if cost > quota then
 retry = -1
 elseif cost > 0 and room < 0 then
@@ -3905,12 +4005,15 @@ retry = overlap - floor_div(room * window, before)
 elseif cost > 0 then
 inside = inside + cost
 end
-local remaining = math.max(0, quota - inside - ceil_div(before * overlap, window))
-local reset = 0
+remaining = quota - inside - ceil_div(before * overlap, window)
+if remaining < 0 then remaining = 0 end
 if inside > 0 then reset = overlap + window elseif before > 0 then reset = overlap end
-local spent = retry == 0 and cost > 0
-if spent or (at and at > cell) then return retry, remaining, reset, 0, cell, inside, before end
-return retry, remaining, reset, 0, at, current, previous
+if retry == 0 and cost > 0 or at and at > cell then
+next_at, next_x, next_y = cell, inside, before
+else
+next_at, next_x, next_y = at, x, y
+end
+return retry, remaining, reset, delay, next_at, next_x, next_y
 end
 local row_measures = {
 ['fixed-window'] = fixed_window,
@@ -3918,13 +4021,23 @@ local row_measures = {
 ['token-bucket'] = bucket,
 ['leaky-bucket'] = bucket,
 }
+local function window_start(window, now, at)
+if not at then return nil end
+if at > now then return now end
+if at - now + window <= 0 then return nil end
+return at
+end
+local function bucket_level(limit, now, at, level)
+if not at then return 0 end
+return math.max(0, level - limit.quota * math.max(0, now - at))
+end
 local function charge_row(limit, now, cost, at, x, y)
 if limit.algorithm == 'fixed-window' then
 local start = window_start(limit.window, now, at)
 return start or now, (start and x or 0) + cost, 0
 end
 if limit.algorithm == 'sliding-counter' then
-local cell, current, previous = roll_cells(limit, now, at, x, y)
+local cell, current, previous = roll_cells(limit.quota, limit.window, now, at, x, y)
 return cell, current + cost, previous
 end
 return now, math.min(bucket_level(limit, now, at, x) + cost * limit.window, 9007199254740991), limit.quota
@@ -3935,7 +4048,7 @@ if limit.algorithm == 'fixed-window' then
 return window_start(limit.window, now, at), math.max(0, x - cost), 0
 end
 if limit.algorithm == 'sliding-counter' then
-local cell, current, previous = roll_cells(limit, now, at, x, y)
+local cell, current, previous = roll_cells(limit.quota, limit.window, now, at, x, y)
 local from_current = math.min(cost, current)
 return cell, current - from_current, math.max(0, previous - (cost - from_current))
 end
@@ -4225,7 +4338,7 @@ end)`,
 
 export const rateSet: Script = {
   name: 'rate_set',
-  sha1: 'e4d95c2f168a7b912bf6de6d3f81f3fb6264d65a',
+  sha1: '1cbd1ce90a5c87c931aa23e12acff5c6d91dfdc8',
   source: `local function now_ms(given)
 if given ~= '' then return tonumber(given) end
 local time = redis.call('TIME')
@@ -4363,68 +4476,78 @@ local slot = slots[i]
 redis.call('PEXPIREAT', keys[slot], expire_at[slot])
 end
 end
-local function window_start(window, now, at)
-if not at then return nil end
-if at > now then return now end
-if at - now + window <= 0 then return nil end
-return at
-end
-local function fixed_window(limit, now, cost, at, spent)
+local function fixed_window(limit, now, cost, at, x)
 local quota, window = limit.quota, limit.window
-at = window_start(window, now, at)
-if not at then spent = 0 end
-local retry = 0
+local retry, remaining, reset, delay, next_at, next_x, next_y
+next_at, next_x, next_y = at, x, 0
+retry, delay = 0, 0
+if at then
+if at > now then
+next_at = now
+elseif at - now + window <= 0 then
+next_at, next_x = nil, 0
+end
+end
 if cost > quota then
 retry = -1
-elseif cost > 0 and spent + cost > quota then
-retry = at - now + window
+elseif cost > 0 and next_x + cost > quota then
+retry = next_at - now + window
 elseif cost > 0 then
-at = at or now
-spent = spent + cost
+next_at = next_at or now
+next_x = next_x + cost
 end
-return retry, spent < quota and quota - spent or 0, at and at - now + window or 0, 0, at, spent, 0
+remaining = next_x < quota and quota - next_x or 0
+reset = next_at and next_at - now + window or 0
+return retry, remaining, reset, delay, next_at, next_x, next_y
 end
-local function bucket_level(limit, now, at, level)
-if not at then return 0 end
-return math.max(0, level - limit.quota * math.max(0, now - at))
+local function bucket(limit, now, cost, at, x, y)
+local quota, window, burst, shaped = limit.quota, limit.window, limit.burst, limit.algorithm == 'leaky-bucket'
+local retry, remaining, reset, delay, next_at, next_x, next_y
+local most, found = 0, 0
+if quota > 0 then
+most = burst
+if at then
+found = x
+if now > at then found = x - quota * (now - at) end
+if found < 0 then found = 0 end
 end
-local function bucket(limit, now, cost, at, level, kept_for)
-local most = limit.quota == 0 and 0 or limit.burst
-local found = limit.quota == 0 and 0 or bucket_level(limit, now, at, level)
+end
 local after = found
-local retry, delay = 0, 0
-if at and at > now then at = now end
+retry, delay, next_at, next_x, next_y = 0, 0, at, x, y
+if at and at > now then next_at = now end
 if cost > 0 then
-local over = found - (most - cost) * limit.window
+local over = found - (most - cost) * window
 if cost > most then
 retry = -1
 elseif over > 0 then
-retry = ceil_div(over, limit.quota)
+retry = ceil_div(over, quota)
 else
-after = found + cost * limit.window
-at, level, kept_for = now, after, limit.quota
-if limit.algorithm == 'leaky-bucket' then delay = ceil_div(found, limit.quota) end
+after = found + cost * window
+next_at, next_x, next_y = now, after, quota
+if shaped then delay = ceil_div(found, quota) end
 end
 end
-if limit.quota > 0 and limit.quota < kept_for then kept_for = limit.quota end
-local left = most * limit.window - after
-local remaining = left > 0 and floor_div(left, limit.window) or 0
-return retry, remaining, after > 0 and ceil_div(after, limit.quota) or 0, delay, at, level, kept_for
+if quota > 0 and quota < next_y then next_y = quota end
+local left = most * window - after
+remaining = left > 0 and floor_div(left, window) or 0
+reset = after > 0 and ceil_div(after, quota) or 0
+return retry, remaining, reset, delay, next_at, next_x, next_y
 end
-local function roll_cells(limit, now, at, current, previous)
-local cell = now - math.fmod(now, limit.window)
+local function roll_cells(quota, window, now, at, current, previous)
+local cell = now - math.fmod(now, window)
 if not at then return cell, 0, 0 end
 if at == cell then return cell, current, previous end
-if at > cell then return cell, math.min(current + previous, math.max(limit.quota, current)), 0 end
-if at == cell - limit.window then return cell, 0, current end
+if at > cell then return cell, math.min(current + previous, math.max(quota, current)), 0 end
+if at == cell - window then return cell, 0, current end
 return cell, 0, 0
 end
-local function sliding_counter(limit, now, cost, at, current, previous)
+local function sliding_counter(limit, now, cost, at, x, y)
 local quota, window = limit.quota, limit.window
-local cell, inside, before = roll_cells(limit, now, at, current, previous)
+local retry, remaining, reset, delay, next_at, next_x, next_y
+local cell, inside, before = roll_cells(quota, window, now, at, x, y)
 local overlap = cell - now + window
 local room = quota - cost - inside
-local retry = 0
+retry, reset, delay = 0, 0, 0
 if cost > quota then
 retry = -1
 elseif cost > 0 and room < 0 then
@@ -4434,12 +4557,15 @@ retry = overlap - floor_div(room * window, before)
 elseif cost > 0 then
 inside = inside + cost
 end
-local remaining = math.max(0, quota - inside - ceil_div(before * overlap, window))
-local reset = 0
+remaining = quota - inside - ceil_div(before * overlap, window)
+if remaining < 0 then remaining = 0 end
 if inside > 0 then reset = overlap + window elseif before > 0 then reset = overlap end
-local spent = retry == 0 and cost > 0
-if spent or (at and at > cell) then return retry, remaining, reset, 0, cell, inside, before end
-return retry, remaining, reset, 0, at, current, previous
+if retry == 0 and cost > 0 or at and at > cell then
+next_at, next_x, next_y = cell, inside, before
+else
+next_at, next_x, next_y = at, x, y
+end
+return retry, remaining, reset, delay, next_at, next_x, next_y
 end
 local row_measures = {
 ['fixed-window'] = fixed_window,
@@ -4447,13 +4573,23 @@ local row_measures = {
 ['token-bucket'] = bucket,
 ['leaky-bucket'] = bucket,
 }
+local function window_start(window, now, at)
+if not at then return nil end
+if at > now then return now end
+if at - now + window <= 0 then return nil end
+return at
+end
+local function bucket_level(limit, now, at, level)
+if not at then return 0 end
+return math.max(0, level - limit.quota * math.max(0, now - at))
+end
 local function charge_row(limit, now, cost, at, x, y)
 if limit.algorithm == 'fixed-window' then
 local start = window_start(limit.window, now, at)
 return start or now, (start and x or 0) + cost, 0
 end
 if limit.algorithm == 'sliding-counter' then
-local cell, current, previous = roll_cells(limit, now, at, x, y)
+local cell, current, previous = roll_cells(limit.quota, limit.window, now, at, x, y)
 return cell, current + cost, previous
 end
 return now, math.min(bucket_level(limit, now, at, x) + cost * limit.window, 9007199254740991), limit.quota
@@ -4464,7 +4600,7 @@ if limit.algorithm == 'fixed-window' then
 return window_start(limit.window, now, at), math.max(0, x - cost), 0
 end
 if limit.algorithm == 'sliding-counter' then
-local cell, current, previous = roll_cells(limit, now, at, x, y)
+local cell, current, previous = roll_cells(limit.quota, limit.window, now, at, x, y)
 local from_current = math.min(cost, current)
 return cell, current - from_current, math.max(0, previous - (cost - from_current))
 end
@@ -4794,7 +4930,7 @@ end)`,
 
 export const reset: Script = {
   name: 'reset',
-  sha1: '90a6d85cea8b46f8694348117e875530afdc5c7c',
+  sha1: '2e3d49b5a91ab63290803a99c632b16e32a46e4d',
   source: `local function now_ms(given)
 if given ~= '' then return tonumber(given) end
 local time = redis.call('TIME')
@@ -4882,68 +5018,78 @@ local slot = slots[i]
 redis.call('PEXPIREAT', keys[slot], expire_at[slot])
 end
 end
-local function window_start(window, now, at)
-if not at then return nil end
-if at > now then return now end
-if at - now + window <= 0 then return nil end
-return at
-end
-local function fixed_window(limit, now, cost, at, spent)
+local function fixed_window(limit, now, cost, at, x)
 local quota, window = limit.quota, limit.window
-at = window_start(window, now, at)
-if not at then spent = 0 end
-local retry = 0
+local retry, remaining, reset, delay, next_at, next_x, next_y
+next_at, next_x, next_y = at, x, 0
+retry, delay = 0, 0
+if at then
+if at > now then
+next_at = now
+elseif at - now + window <= 0 then
+next_at, next_x = nil, 0
+end
+end
 if cost > quota then
 retry = -1
-elseif cost > 0 and spent + cost > quota then
-retry = at - now + window
+elseif cost > 0 and next_x + cost > quota then
+retry = next_at - now + window
 elseif cost > 0 then
-at = at or now
-spent = spent + cost
+next_at = next_at or now
+next_x = next_x + cost
 end
-return retry, spent < quota and quota - spent or 0, at and at - now + window or 0, 0, at, spent, 0
+remaining = next_x < quota and quota - next_x or 0
+reset = next_at and next_at - now + window or 0
+return retry, remaining, reset, delay, next_at, next_x, next_y
 end
-local function bucket_level(limit, now, at, level)
-if not at then return 0 end
-return math.max(0, level - limit.quota * math.max(0, now - at))
+local function bucket(limit, now, cost, at, x, y)
+local quota, window, burst, shaped = limit.quota, limit.window, limit.burst, limit.algorithm == 'leaky-bucket'
+local retry, remaining, reset, delay, next_at, next_x, next_y
+local most, found = 0, 0
+if quota > 0 then
+most = burst
+if at then
+found = x
+if now > at then found = x - quota * (now - at) end
+if found < 0 then found = 0 end
 end
-local function bucket(limit, now, cost, at, level, kept_for)
-local most = limit.quota == 0 and 0 or limit.burst
-local found = limit.quota == 0 and 0 or bucket_level(limit, now, at, level)
+end
 local after = found
-local retry, delay = 0, 0
-if at and at > now then at = now end
+retry, delay, next_at, next_x, next_y = 0, 0, at, x, y
+if at and at > now then next_at = now end
 if cost > 0 then
-local over = found - (most - cost) * limit.window
+local over = found - (most - cost) * window
 if cost > most then
 retry = -1
 elseif over > 0 then
-retry = ceil_div(over, limit.quota)
+retry = ceil_div(over, quota)
 else
-after = found + cost * limit.window
-at, level, kept_for = now, after, limit.quota
-if limit.algorithm == 'leaky-bucket' then delay = ceil_div(found, limit.quota) end
+after = found + cost * window
+next_at, next_x, next_y = now, after, quota
+if shaped then delay = ceil_div(found, quota) end
 end
 end
-if limit.quota > 0 and limit.quota < kept_for then kept_for = limit.quota end
-local left = most * limit.window - after
-local remaining = left > 0 and floor_div(left, limit.window) or 0
-return retry, remaining, after > 0 and ceil_div(after, limit.quota) or 0, delay, at, level, kept_for
+if quota > 0 and quota < next_y then next_y = quota end
+local left = most * window - after
+remaining = left > 0 and floor_div(left, window) or 0
+reset = after > 0 and ceil_div(after, quota) or 0
+return retry, remaining, reset, delay, next_at, next_x, next_y
 end
-local function roll_cells(limit, now, at, current, previous)
-local cell = now - math.fmod(now, limit.window)
+local function roll_cells(quota, window, now, at, current, previous)
+local cell = now - math.fmod(now, window)
 if not at then return cell, 0, 0 end
 if at == cell then return cell, current, previous end
-if at > cell then return cell, math.min(current + previous, math.max(limit.quota, current)), 0 end
-if at == cell - limit.window then return cell, 0, current end
+if at > cell then return cell, math.min(current + previous, math.max(quota, current)), 0 end
+if at == cell - window then return cell, 0, current end
 return cell, 0, 0
 end
-local function sliding_counter(limit, now, cost, at, current, previous)
+local function sliding_counter(limit, now, cost, at, x, y)
 local quota, window = limit.quota, limit.window
-local cell, inside, before = roll_cells(limit, now, at, current, previous)
+local retry, remaining, reset, delay, next_at, next_x, next_y
+local cell, inside, before = roll_cells(quota, window, now, at, x, y)
 local overlap = cell - now + window
 local room = quota - cost - inside
-local retry = 0
+retry, reset, delay = 0, 0, 0
 if cost > quota then
 retry = -1
 elseif cost > 0 and room < 0 then
@@ -4953,12 +5099,15 @@ retry = overlap - floor_div(room * window, before)
 elseif cost > 0 then
 inside = inside + cost
 end
-local remaining = math.max(0, quota - inside - ceil_div(before * overlap, window))
-local reset = 0
+remaining = quota - inside - ceil_div(before * overlap, window)
+if remaining < 0 then remaining = 0 end
 if inside > 0 then reset = overlap + window elseif before > 0 then reset = overlap end
-local spent = retry == 0 and cost > 0
-if spent or (at and at > cell) then return retry, remaining, reset, 0, cell, inside, before end
-return retry, remaining, reset, 0, at, current, previous
+if retry == 0 and cost > 0 or at and at > cell then
+next_at, next_x, next_y = cell, inside, before
+else
+next_at, next_x, next_y = at, x, y
+end
+return retry, remaining, reset, delay, next_at, next_x, next_y
 end
 local row_measures = {
 ['fixed-window'] = fixed_window,
@@ -4966,13 +5115,23 @@ local row_measures = {
 ['token-bucket'] = bucket,
 ['leaky-bucket'] = bucket,
 }
+local function window_start(window, now, at)
+if not at then return nil end
+if at > now then return now end
+if at - now + window <= 0 then return nil end
+return at
+end
+local function bucket_level(limit, now, at, level)
+if not at then return 0 end
+return math.max(0, level - limit.quota * math.max(0, now - at))
+end
 local function charge_row(limit, now, cost, at, x, y)
 if limit.algorithm == 'fixed-window' then
 local start = window_start(limit.window, now, at)
 return start or now, (start and x or 0) + cost, 0
 end
 if limit.algorithm == 'sliding-counter' then
-local cell, current, previous = roll_cells(limit, now, at, x, y)
+local cell, current, previous = roll_cells(limit.quota, limit.window, now, at, x, y)
 return cell, current + cost, previous
 end
 return now, math.min(bucket_level(limit, now, at, x) + cost * limit.window, 9007199254740991), limit.quota
@@ -4983,7 +5142,7 @@ if limit.algorithm == 'fixed-window' then
 return window_start(limit.window, now, at), math.max(0, x - cost), 0
 end
 if limit.algorithm == 'sliding-counter' then
-local cell, current, previous = roll_cells(limit, now, at, x, y)
+local cell, current, previous = roll_cells(limit.quota, limit.window, now, at, x, y)
 local from_current = math.min(cost, current)
 return cell, current - from_current, math.max(0, previous - (cost - from_current))
 end
@@ -6721,7 +6880,7 @@ return reply`,
 
 export const settle: Script = {
   name: 'settle',
-  sha1: '84ae02ab117c6b2318e3a56cb31be4a8e3cfcfc8',
+  sha1: 'e1a026d612af0a8bb8325e2f065a501f82373c65',
   source: `local function now_ms(given)
 if given ~= '' then return tonumber(given) end
 local time = redis.call('TIME')
@@ -6809,68 +6968,78 @@ local slot = slots[i]
 redis.call('PEXPIREAT', keys[slot], expire_at[slot])
 end
 end
-local function window_start(window, now, at)
-if not at then return nil end
-if at > now then return now end
-if at - now + window <= 0 then return nil end
-return at
-end
-local function fixed_window(limit, now, cost, at, spent)
+local function fixed_window(limit, now, cost, at, x)
 local quota, window = limit.quota, limit.window
-at = window_start(window, now, at)
-if not at then spent = 0 end
-local retry = 0
+local retry, remaining, reset, delay, next_at, next_x, next_y
+next_at, next_x, next_y = at, x, 0
+retry, delay = 0, 0
+if at then
+if at > now then
+next_at = now
+elseif at - now + window <= 0 then
+next_at, next_x = nil, 0
+end
+end
 if cost > quota then
 retry = -1
-elseif cost > 0 and spent + cost > quota then
-retry = at - now + window
+elseif cost > 0 and next_x + cost > quota then
+retry = next_at - now + window
 elseif cost > 0 then
-at = at or now
-spent = spent + cost
+next_at = next_at or now
+next_x = next_x + cost
 end
-return retry, spent < quota and quota - spent or 0, at and at - now + window or 0, 0, at, spent, 0
+remaining = next_x < quota and quota - next_x or 0
+reset = next_at and next_at - now + window or 0
+return retry, remaining, reset, delay, next_at, next_x, next_y
 end
-local function bucket_level(limit, now, at, level)
-if not at then return 0 end
-return math.max(0, level - limit.quota * math.max(0, now - at))
+local function bucket(limit, now, cost, at, x, y)
+local quota, window, burst, shaped = limit.quota, limit.window, limit.burst, limit.algorithm == 'leaky-bucket'
+local retry, remaining, reset, delay, next_at, next_x, next_y
+local most, found = 0, 0
+if quota > 0 then
+most = burst
+if at then
+found = x
+if now > at then found = x - quota * (now - at) end
+if found < 0 then found = 0 end
 end
-local function bucket(limit, now, cost, at, level, kept_for)
-local most = limit.quota == 0 and 0 or limit.burst
-local found = limit.quota == 0 and 0 or bucket_level(limit, now, at, level)
+end
 local after = found
-local retry, delay = 0, 0
-if at and at > now then at = now end
+retry, delay, next_at, next_x, next_y = 0, 0, at, x, y
+if at and at > now then next_at = now end
 if cost > 0 then
-local over = found - (most - cost) * limit.window
+local over = found - (most - cost) * window
 if cost > most then
 retry = -1
 elseif over > 0 then
-retry = ceil_div(over, limit.quota)
+retry = ceil_div(over, quota)
 else
-after = found + cost * limit.window
-at, level, kept_for = now, after, limit.quota
-if limit.algorithm == 'leaky-bucket' then delay = ceil_div(found, limit.quota) end
+after = found + cost * window
+next_at, next_x, next_y = now, after, quota
+if shaped then delay = ceil_div(found, quota) end
 end
 end
-if limit.quota > 0 and limit.quota < kept_for then kept_for = limit.quota end
-local left = most * limit.window - after
-local remaining = left > 0 and floor_div(left, limit.window) or 0
-return retry, remaining, after > 0 and ceil_div(after, limit.quota) or 0, delay, at, level, kept_for
+if quota > 0 and quota < next_y then next_y = quota end
+local left = most * window - after
+remaining = left > 0 and floor_div(left, window) or 0
+reset = after > 0 and ceil_div(after, quota) or 0
+return retry, remaining, reset, delay, next_at, next_x, next_y
 end
-local function roll_cells(limit, now, at, current, previous)
-local cell = now - math.fmod(now, limit.window)
+local function roll_cells(quota, window, now, at, current, previous)
+local cell = now - math.fmod(now, window)
 if not at then return cell, 0, 0 end
 if at == cell then return cell, current, previous end
-if at > cell then return cell, math.min(current + previous, math.max(limit.quota, current)), 0 end
-if at == cell - limit.window then return cell, 0, current end
+if at > cell then return cell, math.min(current + previous, math.max(quota, current)), 0 end
+if at == cell - window then return cell, 0, current end
 return cell, 0, 0
 end
-local function sliding_counter(limit, now, cost, at, current, previous)
+local function sliding_counter(limit, now, cost, at, x, y)
 local quota, window = limit.quota, limit.window
-local cell, inside, before = roll_cells(limit, now, at, current, previous)
+local retry, remaining, reset, delay, next_at, next_x, next_y
+local cell, inside, before = roll_cells(quota, window, now, at, x, y)
 local overlap = cell - now + window
 local room = quota - cost - inside
-local retry = 0
+retry, reset, delay = 0, 0, 0
 if cost > quota then
 retry = -1
 elseif cost > 0 and room < 0 then
@@ -6880,12 +7049,15 @@ retry = overlap - floor_div(room * window, before)
 elseif cost > 0 then
 inside = inside + cost
 end
-local remaining = math.max(0, quota - inside - ceil_div(before * overlap, window))
-local reset = 0
+remaining = quota - inside - ceil_div(before * overlap, window)
+if remaining < 0 then remaining = 0 end
 if inside > 0 then reset = overlap + window elseif before > 0 then reset = overlap end
-local spent = retry == 0 and cost > 0
-if spent or (at and at > cell) then return retry, remaining, reset, 0, cell, inside, before end
-return retry, remaining, reset, 0, at, current, previous
+if retry == 0 and cost > 0 or at and at > cell then
+next_at, next_x, next_y = cell, inside, before
+else
+next_at, next_x, next_y = at, x, y
+end
+return retry, remaining, reset, delay, next_at, next_x, next_y
 end
 local row_measures = {
 ['fixed-window'] = fixed_window,
@@ -6893,13 +7065,23 @@ local row_measures = {
 ['token-bucket'] = bucket,
 ['leaky-bucket'] = bucket,
 }
+local function window_start(window, now, at)
+if not at then return nil end
+if at > now then return now end
+if at - now + window <= 0 then return nil end
+return at
+end
+local function bucket_level(limit, now, at, level)
+if not at then return 0 end
+return math.max(0, level - limit.quota * math.max(0, now - at))
+end
 local function charge_row(limit, now, cost, at, x, y)
 if limit.algorithm == 'fixed-window' then
 local start = window_start(limit.window, now, at)
 return start or now, (start and x or 0) + cost, 0
 end
 if limit.algorithm == 'sliding-counter' then
-local cell, current, previous = roll_cells(limit, now, at, x, y)
+local cell, current, previous = roll_cells(limit.quota, limit.window, now, at, x, y)
 return cell, current + cost, previous
 end
 return now, math.min(bucket_level(limit, now, at, x) + cost * limit.window, 9007199254740991), limit.quota
@@ -6910,7 +7092,7 @@ if limit.algorithm == 'fixed-window' then
 return window_start(limit.window, now, at), math.max(0, x - cost), 0
 end
 if limit.algorithm == 'sliding-counter' then
-local cell, current, previous = roll_cells(limit, now, at, x, y)
+local cell, current, previous = roll_cells(limit.quota, limit.window, now, at, x, y)
 local from_current = math.min(cost, current)
 return cell, current - from_current, math.max(0, previous - (cost - from_current))
 end
@@ -7173,7 +7355,7 @@ return redis.call('PUBLISH', channel, text)`,
 
 export const unbook: Script = {
   name: 'unbook',
-  sha1: 'db2dc45ab63e5038dbd18520408cc041b546ef8b',
+  sha1: 'ec8bb7fff1d98a7a7d21ad25374ca71f58fd4e9c',
   source: `local function now_ms(given)
 if given ~= '' then return tonumber(given) end
 local time = redis.call('TIME')
@@ -7261,68 +7443,78 @@ local slot = slots[i]
 redis.call('PEXPIREAT', keys[slot], expire_at[slot])
 end
 end
-local function window_start(window, now, at)
-if not at then return nil end
-if at > now then return now end
-if at - now + window <= 0 then return nil end
-return at
-end
-local function fixed_window(limit, now, cost, at, spent)
+local function fixed_window(limit, now, cost, at, x)
 local quota, window = limit.quota, limit.window
-at = window_start(window, now, at)
-if not at then spent = 0 end
-local retry = 0
+local retry, remaining, reset, delay, next_at, next_x, next_y
+next_at, next_x, next_y = at, x, 0
+retry, delay = 0, 0
+if at then
+if at > now then
+next_at = now
+elseif at - now + window <= 0 then
+next_at, next_x = nil, 0
+end
+end
 if cost > quota then
 retry = -1
-elseif cost > 0 and spent + cost > quota then
-retry = at - now + window
+elseif cost > 0 and next_x + cost > quota then
+retry = next_at - now + window
 elseif cost > 0 then
-at = at or now
-spent = spent + cost
+next_at = next_at or now
+next_x = next_x + cost
 end
-return retry, spent < quota and quota - spent or 0, at and at - now + window or 0, 0, at, spent, 0
+remaining = next_x < quota and quota - next_x or 0
+reset = next_at and next_at - now + window or 0
+return retry, remaining, reset, delay, next_at, next_x, next_y
 end
-local function bucket_level(limit, now, at, level)
-if not at then return 0 end
-return math.max(0, level - limit.quota * math.max(0, now - at))
+local function bucket(limit, now, cost, at, x, y)
+local quota, window, burst, shaped = limit.quota, limit.window, limit.burst, limit.algorithm == 'leaky-bucket'
+local retry, remaining, reset, delay, next_at, next_x, next_y
+local most, found = 0, 0
+if quota > 0 then
+most = burst
+if at then
+found = x
+if now > at then found = x - quota * (now - at) end
+if found < 0 then found = 0 end
 end
-local function bucket(limit, now, cost, at, level, kept_for)
-local most = limit.quota == 0 and 0 or limit.burst
-local found = limit.quota == 0 and 0 or bucket_level(limit, now, at, level)
+end
 local after = found
-local retry, delay = 0, 0
-if at and at > now then at = now end
+retry, delay, next_at, next_x, next_y = 0, 0, at, x, y
+if at and at > now then next_at = now end
 if cost > 0 then
-local over = found - (most - cost) * limit.window
+local over = found - (most - cost) * window
 if cost > most then
 retry = -1
 elseif over > 0 then
-retry = ceil_div(over, limit.quota)
+retry = ceil_div(over, quota)
 else
-after = found + cost * limit.window
-at, level, kept_for = now, after, limit.quota
-if limit.algorithm == 'leaky-bucket' then delay = ceil_div(found, limit.quota) end
+after = found + cost * window
+next_at, next_x, next_y = now, after, quota
+if shaped then delay = ceil_div(found, quota) end
 end
 end
-if limit.quota > 0 and limit.quota < kept_for then kept_for = limit.quota end
-local left = most * limit.window - after
-local remaining = left > 0 and floor_div(left, limit.window) or 0
-return retry, remaining, after > 0 and ceil_div(after, limit.quota) or 0, delay, at, level, kept_for
+if quota > 0 and quota < next_y then next_y = quota end
+local left = most * window - after
+remaining = left > 0 and floor_div(left, window) or 0
+reset = after > 0 and ceil_div(after, quota) or 0
+return retry, remaining, reset, delay, next_at, next_x, next_y
 end
-local function roll_cells(limit, now, at, current, previous)
-local cell = now - math.fmod(now, limit.window)
+local function roll_cells(quota, window, now, at, current, previous)
+local cell = now - math.fmod(now, window)
 if not at then return cell, 0, 0 end
 if at == cell then return cell, current, previous end
-if at > cell then return cell, math.min(current + previous, math.max(limit.quota, current)), 0 end
-if at == cell - limit.window then return cell, 0, current end
+if at > cell then return cell, math.min(current + previous, math.max(quota, current)), 0 end
+if at == cell - window then return cell, 0, current end
 return cell, 0, 0
 end
-local function sliding_counter(limit, now, cost, at, current, previous)
+local function sliding_counter(limit, now, cost, at, x, y)
 local quota, window = limit.quota, limit.window
-local cell, inside, before = roll_cells(limit, now, at, current, previous)
+local retry, remaining, reset, delay, next_at, next_x, next_y
+local cell, inside, before = roll_cells(quota, window, now, at, x, y)
 local overlap = cell - now + window
 local room = quota - cost - inside
-local retry = 0
+retry, reset, delay = 0, 0, 0
 if cost > quota then
 retry = -1
 elseif cost > 0 and room < 0 then
@@ -7332,12 +7524,15 @@ retry = overlap - floor_div(room * window, before)
 elseif cost > 0 then
 inside = inside + cost
 end
-local remaining = math.max(0, quota - inside - ceil_div(before * overlap, window))
-local reset = 0
+remaining = quota - inside - ceil_div(before * overlap, window)
+if remaining < 0 then remaining = 0 end
 if inside > 0 then reset = overlap + window elseif before > 0 then reset = overlap end
-local spent = retry == 0 and cost > 0
-if spent or (at and at > cell) then return retry, remaining, reset, 0, cell, inside, before end
-return retry, remaining, reset, 0, at, current, previous
+if retry == 0 and cost > 0 or at and at > cell then
+next_at, next_x, next_y = cell, inside, before
+else
+next_at, next_x, next_y = at, x, y
+end
+return retry, remaining, reset, delay, next_at, next_x, next_y
 end
 local row_measures = {
 ['fixed-window'] = fixed_window,
@@ -7345,13 +7540,23 @@ local row_measures = {
 ['token-bucket'] = bucket,
 ['leaky-bucket'] = bucket,
 }
+local function window_start(window, now, at)
+if not at then return nil end
+if at > now then return now end
+if at - now + window <= 0 then return nil end
+return at
+end
+local function bucket_level(limit, now, at, level)
+if not at then return 0 end
+return math.max(0, level - limit.quota * math.max(0, now - at))
+end
 local function charge_row(limit, now, cost, at, x, y)
 if limit.algorithm == 'fixed-window' then
 local start = window_start(limit.window, now, at)
 return start or now, (start and x or 0) + cost, 0
 end
 if limit.algorithm == 'sliding-counter' then
-local cell, current, previous = roll_cells(limit, now, at, x, y)
+local cell, current, previous = roll_cells(limit.quota, limit.window, now, at, x, y)
 return cell, current + cost, previous
 end
 return now, math.min(bucket_level(limit, now, at, x) + cost * limit.window, 9007199254740991), limit.quota
@@ -7362,7 +7567,7 @@ if limit.algorithm == 'fixed-window' then
 return window_start(limit.window, now, at), math.max(0, x - cost), 0
 end
 if limit.algorithm == 'sliding-counter' then
-local cell, current, previous = roll_cells(limit, now, at, x, y)
+local cell, current, previous = roll_cells(limit.quota, limit.window, now, at, x, y)
 local from_current = math.min(cost, current)
 return cell, current - from_current, math.max(0, previous - (cost - from_current))
 end

@@ -52,6 +52,18 @@ describe('embedding Lua', () => {
     )
   })
 
+  test('puts a step where another one says so', () => {
+    const { a } = embedded({
+      'a.lua': '-- @include one\n-- @include steps/each with steps/double\nreturn x\n',
+      'lib/one.lua': '-- First.\nlocal function one() return 1 end\n',
+      'steps/each.lua': '-- A loop.\nlocal x = one()\nfor i = 1, 3 do\n  -- @here\nend\n',
+      'steps/double.lua': '-- A body.\nx = 2 * x\n',
+    })
+    expect(a.source).toBe(
+      'local function one() return 1 end\nlocal x = one()\nfor i = 1, 3 do\nx = 2 * x\nend\nreturn x',
+    )
+  })
+
   test('leaves comments, indentation and blank lines out, and strings alone', () => {
     const lua = [
       '--[[ head: it\'s "here" ]]',

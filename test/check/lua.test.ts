@@ -8,6 +8,8 @@ import { filesOf, root } from './house.js'
 
 const files = filesOf('lua', '.lua')
 const fragments = files.filter(file => file.startsWith('lua/lib/'))
+const steps = files.filter(file => file.startsWith('lua/steps/'))
+const tops = files.filter(file => !fragments.includes(file) && !steps.includes(file))
 const textOf = (file: string) => readFileSync(join(root, file), 'utf8')
 const offenders = (pattern: RegExp, among = files) => among.filter(file => pattern.test(textOf(file)))
 
@@ -18,7 +20,6 @@ const topNames = (file: string) =>
 
 describe('Lua', () => {
   test('every script opens with a header that tells KEYS, ARGV and what it returns', () => {
-    const tops = files.filter(file => !fragments.includes(file))
     expect(tops.length).toBeGreaterThan(0)
     const headers = tops.map(file => [file, /^--\[\[([\s\S]*?)\]\]/.exec(textOf(file))?.[1] ?? ''])
     const lacking = headers.flatMap(([file, header]) =>
@@ -28,7 +29,7 @@ describe('Lua', () => {
   })
 
   test('every fragment opens with a comment and gives what its file is named after', () => {
-    expect(fragments.filter(file => !textOf(file).startsWith('--'))).toEqual([])
+    expect([...fragments, ...steps].filter(file => !textOf(file).startsWith('--'))).toEqual([])
     expect(fragments.filter(file => !topNames(file).includes(nameOf(file)))).toEqual([])
   })
 
@@ -39,9 +40,12 @@ describe('Lua', () => {
 
   test('every fragment is included by someone', () => {
     const included = new Set(
-      files.flatMap(file => [...textOf(file).matchAll(/-- @include (\S+)/g)].map(match => match[1])),
+      files.flatMap(file =>
+        [...textOf(file).matchAll(/-- @include (\S+)(?: with (\S+))?/g)].flatMap(match => match.slice(1)),
+      ),
     )
     expect(fragments.filter(file => !included.has(nameOf(file)))).toEqual([])
+    expect(steps.filter(file => !included.has(`steps/${nameOf(file)}`))).toEqual([])
   })
 
   test('no script searches the keys, or does what takes as long as the database is large', () => {
@@ -65,7 +69,7 @@ describe('the embedded scripts', () => {
   afterAll(() => redis.stop())
 
   test('one for each file, each accepted by Redis under the hash that we send', async () => {
-    const names = files.filter(file => !fragments.includes(file)).map(nameOf)
+    const names = tops.map(nameOf)
     const embedded: Script[] = Object.values(scripts)
     expect(embedded.map(({ name }) => name).sort()).toEqual(names.sort())
     const client = redis.client()

@@ -1,7 +1,8 @@
 --[[
   Decides a batch under one limit whose state is a row: what consume does in general, without the detours that several limits and
   logs need. Most traffic comes this way, and an instruction here is paid for by every request: hence no function that is not
-  needed, and no array that can be spared. A script that ends in it says before which `algorithm` it is for and what is to `measure`.
+  needed, and no array that can be spared. A script that ends in it says whether its limit is `shaped` (delays what it admits), and
+  gives the step that measures.
 
   KEYS     the block list of the limit (ZSET member → blocked until, ms); then the key of each request
   ARGV[1]  now, ms; '' for the server's clock
@@ -19,8 +20,7 @@ local now = now_ms(clock)
 local valid_until = tonumber(ARGV[2])
 local spending = ARGV[3] == '1'
 if valid_until and now > valid_until then return { now } end
-local limit = { algorithm = algorithm, quota = tonumber(ARGV[4]), window = tonumber(ARGV[5]), burst = tonumber(ARGV[6]) }
-local shaped = algorithm == 'leaky-bucket'
+local quota, window, burst = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
 local one_cost = #ARGV < 8 and tonumber(ARGV[7] or 1)
 local count = #KEYS
 local some_blocked = call('EXISTS', KEYS[1]) > 0
@@ -67,14 +67,15 @@ for i = 2, count do
     out[size] = failure
   else
     local cost = one_cost or tonumber(ARGV[5 + i])
-    local retry, remaining, reset, delay, next_at, next_x, next_y = measure(limit, now, cost, at, x, y)
-    local until_at = some_blocked and tonumber(call('ZSCORE', KEYS[1], key) or 0) or 0
-    local blocked = until_at > now
-    if blocked and retry == 0 then
-      -- Nothing is spent: as it stands.
-      local _
-      _, remaining, reset, _, next_at, next_x, next_y = measure(limit, now, 0, at, x, y)
-    end
+    local blocked_until = some_blocked and tonumber(call('ZSCORE', KEYS[1], key) or 0) or 0
+    local blocked = blocked_until > now
+    local retry, remaining, reset, delay, next_at, next_x, next_y
+    repeat
+      -- @here
+      -- A block spends nothing: what would be allowed is told as it stands.
+      local again = blocked and retry == 0 and cost > 0
+      if again then cost = 0 end
+    until not again
     if spending and next_at and (next_x ~= x or next_at ~= at or next_y ~= y) then
       if not slot then
         written = written + 1
@@ -101,7 +102,7 @@ for i = 2, count do
         out[size] = delay
       end
     else
-      if blocked and retry >= 0 then retry = -2 - math.max(retry, until_at - now) end
+      if blocked and retry >= 0 then retry = -2 - math.max(retry, blocked_until - now) end
       out[size + 1] = -1 - remaining
       out[size + 2] = reset
       out[size + 3] = retry

@@ -1,0 +1,38 @@
+--[[
+  token-bucket and leaky-bucket: at = when the level was true (nil: never used), x = the level: units spent and not yet regained, x
+  window, a whole number for every rate; y = the quota by which its key was given its lifetime: under a lower one what is owed takes
+  longer, so that even a refusal renews it, once. A leaky (`shaped`) bucket's admitted requests wait until what they found has drained.
+  A stretch of code, not a function, because a call would cost as much again: it reads quota, window, burst, shaped, now, cost, at, x
+  and y, uses floor_div and ceil_div, and sets retry (0 allowed, -1 never), remaining, reset, delay and the next at, x and y.
+]]
+-- Nothing drains at quota 0 and nothing is admitted: what was spent before does not matter, until the quota changes.
+local most, found = 0, 0
+if quota > 0 then
+  most = burst
+  if at then
+    found = x
+    -- Time that ran back regains nothing.
+    if now > at then found = x - quota * (now - at) end
+    if found < 0 then found = 0 end
+  end
+end
+local after = found
+retry, delay, next_at, next_x, next_y = 0, 0, at, x, y
+if at and at > now then next_at = now end
+if cost > 0 then
+  -- Nothing compared here exceeds burst x window, which the policy keeps below 2^53; a sum of both sides would.
+  local over = found - (most - cost) * window
+  if cost > most then
+    retry = -1
+  elseif over > 0 then
+    retry = ceil_div(over, quota)
+  else
+    after = found + cost * window
+    next_at, next_x, next_y = now, after, quota
+    if shaped then delay = ceil_div(found, quota) end
+  end
+end
+if quota > 0 and quota < next_y then next_y = quota end
+local left = most * window - after
+remaining = left > 0 and floor_div(left, window) or 0
+reset = after > 0 and ceil_div(after, quota) or 0
