@@ -29,6 +29,12 @@ local patience = tonumber(ARGV[3])
 local id = ARGV[4]
 local limit = read_limits(6, 1)[1]
 
+local function answer(...)
+  local out = { ... }
+  -- @include steps/spell
+  return out
+end
+
 local state = standing(limit, key, now, clock)
 if state.err then return redis.error_reply(state.err) end
 local wait, remaining, reset, _ = state.measure(cost)
@@ -36,9 +42,9 @@ local blocked = wait < 0 and 0 or math.max(0, blocked_until(block_list, key) - n
 if blocked > 0 then
   -- As it stands: what would have fitted is not spent.
   _, remaining, reset = state.measure(0)
-  return { math.max(wait, blocked), remaining, reset, blocked }
+  return answer(math.max(wait, blocked), remaining, reset, blocked)
 end
-if wait < 0 or (patience >= 0 and wait > patience) then return { wait, remaining, reset, 0 } end
+if wait < 0 or (patience >= 0 and wait > patience) then return answer(wait, remaining, reset, 0) end
 -- A list that is something else fails here, before anything is written.
 if wait > 0 then waiting_now(list, now) end
 state.book(cost, wait)
@@ -48,4 +54,4 @@ if wait > 0 then
   redis.call('PEXPIREAT', list, expiry(clock, now)(wait))
 end
 _, remaining, reset = state.measure(0)
-return { wait, remaining, reset, 0 }
+return answer(wait, remaining, reset, 0)

@@ -147,4 +147,10 @@ end
 
 save_rows(changed_rows, keys, at, x, y, expire_at)
 for _, slot in ipairs(changed_logs) do log_save(keys[slot], logs[slot], expire_at[slot]) end
+for j = 1, width do
+  if limits[j].quota > 9007199254740928 then
+    -- @include steps/spell
+    break
+  end
+end
 return out

@@ -135,4 +135,10 @@ if written > 0 then
   call('MSET', unpack(writes))
   for i = 1, written do call('PEXPIREAT', writes[2 * i - 1], expire_at[i]) end
 end
+for j = 1, width do
+  if limits[j].quota > 9007199254740928 then
+    -- @include steps/spell
+    break
+  end
+end
 return out

@@ -118,4 +118,7 @@ elseif written > 0 then
   call('MSET', unpack(writes))
   for slot = 1, written do call('PEXPIREAT', writes[2 * slot - 1], expire_at[slot]) end
 end
+if quota > 9007199254740928 then
+  -- @include steps/spell
+end
 return out

@@ -47,7 +47,7 @@ end`,
 
 export const book: Script = {
   name: 'book',
-  sha1: 'bf1ea5522d1448f006a115bbd8bb746f4b7275eb',
+  sha1: '8eab481fe572d5aa9eed7d97a2a71a6033295824',
   source: `local function now_ms(given)
 if given ~= '' then return tonumber(given) end
 local time = redis.call('TIME')
@@ -467,15 +467,23 @@ local cost = tonumber(ARGV[2])
 local patience = tonumber(ARGV[3])
 local id = ARGV[4]
 local limit = read_limits(6, 1)[1]
+local function answer(...)
+local out = { ... }
+for i = 2, #out do
+local number = out[i]
+if type(number) == 'number' and math.abs(number) > 9007199254740928 then out[i] = string.format('%.0f', number) end
+end
+return out
+end
 local state = standing(limit, key, now, clock)
 if state.err then return redis.error_reply(state.err) end
 local wait, remaining, reset, _ = state.measure(cost)
 local blocked = wait < 0 and 0 or math.max(0, blocked_until(block_list, key) - now)
 if blocked > 0 then
 _, remaining, reset = state.measure(0)
-return { math.max(wait, blocked), remaining, reset, blocked }
+return answer(math.max(wait, blocked), remaining, reset, blocked)
 end
-if wait < 0 or (patience >= 0 and wait > patience) then return { wait, remaining, reset, 0 } end
+if wait < 0 or (patience >= 0 and wait > patience) then return answer(wait, remaining, reset, 0) end
 if wait > 0 then waiting_now(list, now) end
 state.book(cost, wait)
 state.save()
@@ -484,12 +492,12 @@ redis.call('RPUSH', list, waiter_pack(now + wait, cost, id))
 redis.call('PEXPIREAT', list, expiry(clock, now)(wait))
 end
 _, remaining, reset = state.measure(0)
-return { wait, remaining, reset, 0 }`,
+return answer(wait, remaining, reset, 0)`,
 }
 
 export const consume: Script = {
   name: 'consume',
-  sha1: '1d69917616a1d681f89756d49987f382ce0ee84b',
+  sha1: 'b5035b113c920f212bdcebef5c22caacc497d41f',
   source: `local function now_ms(given)
 if given ~= '' then return tonumber(given) end
 local time = redis.call('TIME')
@@ -902,12 +910,21 @@ end
 end
 save_rows(changed_rows, keys, at, x, y, expire_at)
 for _, slot in ipairs(changed_logs) do log_save(keys[slot], logs[slot], expire_at[slot]) end
+for j = 1, width do
+if limits[j].quota > 9007199254740928 then
+for i = 2, #out do
+local number = out[i]
+if type(number) == 'number' and math.abs(number) > 9007199254740928 then out[i] = string.format('%.0f', number) end
+end
+break
+end
+end
 return out`,
 }
 
 export const consumeFixedWindow: Script = {
   name: 'consume_fixed_window',
-  sha1: '4f87921d5fc603163533bbc4b8cb72db650e30f6',
+  sha1: '8f1a083dc6bd83e0ddeedbaecd5ebad63cd3aa4c',
   source: `local shaped = false
 local function now_ms(given)
 if given ~= '' then return tonumber(given) end
@@ -1024,12 +1041,18 @@ elseif written > 0 then
 call('MSET', unpack(writes))
 for slot = 1, written do call('PEXPIREAT', writes[2 * slot - 1], expire_at[slot]) end
 end
+if quota > 9007199254740928 then
+for i = 2, #out do
+local number = out[i]
+if type(number) == 'number' and math.abs(number) > 9007199254740928 then out[i] = string.format('%.0f', number) end
+end
+end
 return out`,
 }
 
 export const consumeLeakyBucket: Script = {
   name: 'consume_leaky_bucket',
-  sha1: '665949dc1e4a9e57430961ab4577c450fbf633d3',
+  sha1: '6f696ff927fe35803c458246f7f384c749bd0542',
   source: `local function floor_div(a, b)
 local quotient = math.floor(a / b)
 if quotient * b > a then return quotient - 1 end
@@ -1165,12 +1188,18 @@ elseif written > 0 then
 call('MSET', unpack(writes))
 for slot = 1, written do call('PEXPIREAT', writes[2 * slot - 1], expire_at[slot]) end
 end
+if quota > 9007199254740928 then
+for i = 2, #out do
+local number = out[i]
+if type(number) == 'number' and math.abs(number) > 9007199254740928 then out[i] = string.format('%.0f', number) end
+end
+end
 return out`,
 }
 
 export const consumeRows: Script = {
   name: 'consume_rows',
-  sha1: '0f1df7384df4092574adbe6f6b2deb3b673b48a2',
+  sha1: 'ca59b20e886df35cc9fe1ac062797daedc59e13c',
   source: `local function now_ms(given)
 if given ~= '' then return tonumber(given) end
 local time = redis.call('TIME')
@@ -1399,12 +1428,21 @@ if written > 0 then
 call('MSET', unpack(writes))
 for i = 1, written do call('PEXPIREAT', writes[2 * i - 1], expire_at[i]) end
 end
+for j = 1, width do
+if limits[j].quota > 9007199254740928 then
+for i = 2, #out do
+local number = out[i]
+if type(number) == 'number' and math.abs(number) > 9007199254740928 then out[i] = string.format('%.0f', number) end
+end
+break
+end
+end
 return out`,
 }
 
 export const consumeSlidingCounter: Script = {
   name: 'consume_sliding_counter',
-  sha1: 'd37950680399a9b53fbf8dcbdbd8593e14a9b4d6',
+  sha1: 'bd6593ae333c9f8fef2e3dc5c99fe23626d084b0',
   source: `local function roll_cells(quota, window, now, at, current, previous)
 local cell = now - math.fmod(now, window)
 if not at then return cell, 0, 0 end
@@ -1541,12 +1579,18 @@ elseif written > 0 then
 call('MSET', unpack(writes))
 for slot = 1, written do call('PEXPIREAT', writes[2 * slot - 1], expire_at[slot]) end
 end
+if quota > 9007199254740928 then
+for i = 2, #out do
+local number = out[i]
+if type(number) == 'number' and math.abs(number) > 9007199254740928 then out[i] = string.format('%.0f', number) end
+end
+end
 return out`,
 }
 
 export const consumeTokenBucket: Script = {
   name: 'consume_token_bucket',
-  sha1: 'c3801ec1232c6ae992b7e39833792c4a358f3a56',
+  sha1: 'e16c2c06df02052207c76f1f88f06b99ddada618',
   source: `local function floor_div(a, b)
 local quotient = math.floor(a / b)
 if quotient * b > a then return quotient - 1 end
@@ -1681,6 +1725,12 @@ call('SET', writes[1], writes[2], 'PXAT', expire_at[1])
 elseif written > 0 then
 call('MSET', unpack(writes))
 for slot = 1, written do call('PEXPIREAT', writes[2 * slot - 1], expire_at[slot]) end
+end
+if quota > 9007199254740928 then
+for i = 2, #out do
+local number = out[i]
+if type(number) == 'number' and math.abs(number) > 9007199254740928 then out[i] = string.format('%.0f', number) end
+end
 end
 return out`,
 }

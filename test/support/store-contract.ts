@@ -386,6 +386,29 @@ export function describeStore(name: string, maker: StoreMaker): void {
       )
     })
 
+    describe('counts unit by unit at the edge of the exact integers', () => {
+      const most = Number.MAX_SAFE_INTEGER
+
+      test.each(['fixed-window', 'sliding-window'] as const)('%s', algorithm =>
+        onBench(async given => {
+          const limit = parseLimit({ quota: most, window: '1m', algorithm })
+          const subject = new Subject(given, 'k', limit)
+          const remaining: number[] = []
+          for (let i = 0; i < 5; i++) remaining.push((await subject.consume(1)).remaining)
+          expect(remaining).toEqual([most - 1, most - 2, most - 3, most - 4, most - 5])
+          // In one decision with others, and with another one it is refused for.
+          const charges = [
+            { key: 'k', limit },
+            { key: 'other', limit: parseLimit({ quota: 2, window: '1m', name: 'small' }) },
+          ]
+          const [allowed] = await given.store.consume(charges, 2)
+          expect(allowed.remaining).toBe(most - 7)
+          const [refused] = await given.store.consume(charges, 1)
+          expect(refused).toMatchObject({ remaining: most - 7 })
+        }),
+      )
+    })
+
     describe('decides in one turn of the event loop', () => {
       test('as many as fit, in the order in which they were asked', () =>
         onBench(async ({ store }) => {
