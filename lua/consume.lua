@@ -1,6 +1,6 @@
 --[[
   Decides a batch of requests under one policy, in order, each at the same instant: spends from all limits of a request or
-  from none. What the batch shares is sent once. Limits whose states are all rows are decided by consume_rows, one such limit
+  from none. What the batch shares is sent once. Limits whose states are all rows are decided by consume_rows, one limit alone
   by the script of its algorithm.
 
   KEYS     the block list of each limit (ZSET member → blocked until, ms); then of request 1 the key of each limit, of request 2 …

@@ -1,7 +1,7 @@
 --[[
   Decides a batch under one leaky-bucket limit.
 
-  KEYS, ARGV  as of steps/decide_rows
+  KEYS, ARGV  as of steps/open_batch
   Returns     what consume returns
 ]]
 -- @include floor_div

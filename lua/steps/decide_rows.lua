@@ -4,26 +4,13 @@
   needed, and no array that can be spared. A script that ends in it says whether its limit is `shaped` (delays what it admits), and
   gives the step that measures.
 
-  KEYS     the block list of the limit (ZSET member → blocked until, ms); then the key of each request
-  ARGV[1]  now, ms; '' for the server's clock
-  ARGV[2]  until when this may be carried out, ms; '' for whenever it comes
-  ARGV[3]  1 to spend, 0 only to look
-  ARGV[4]  the limit: quota, window in ms, burst
-  ARGV[7…] the cost of each request, one for all, or none where all cost 1
-
-  Returns what consume returns.
+  KEYS, ARGV  as of steps/open_batch
+  Returns     what consume returns
 ]]
 -- @include now_ms
-local call, pack, read = redis.call, struct.pack, struct.unpack
-local clock = ARGV[1]
-local now = now_ms(clock)
-local valid_until = tonumber(ARGV[2])
-local spending = ARGV[3] == '1'
-if valid_until and now > valid_until then return { now } end
-local quota, window, burst = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
-local one_cost = #ARGV < 8 and tonumber(ARGV[7] or 1)
+-- @include steps/open_batch
+local pack, read = struct.pack, struct.unpack
 local count = #KEYS
-local some_blocked = call('EXISTS', KEYS[1]) > 0
 
 -- MGET answers nil for a key of another type as for none at all.
 local values = call('MGET', unpack(KEYS, 2))
@@ -36,16 +23,9 @@ for i = 2, count do
 end
 local strange = missing and call('EXISTS', unpack(missing)) > 0
 
--- A key may go a little after its state is as if never used: no decision depends on expiry. A given clock may stand still while the
--- server's does not. In steps of four seconds, so that keys share texts: making one costs more than the command.
-local server_now, padding = now, 1000
-if clock ~= '' then server_now, padding = now_ms(''), 5000 end
-local texts = {}
-
 -- What is to be written: keys and rows in turn, the moments at which the keys may go, and the places of the keys, of which some
 -- stand in the batch twice.
 local writes, expire_at, written, place = {}, {}, 0, {}
-local out, size = { now }, 1
 for i = 2, count do
   local key = KEYS[i]
   local slot = place[key]
@@ -84,30 +64,10 @@ for i = 2, count do
         writes[2 * slot - 1] = key
       end
       writes[2 * slot] = pack('<ddd', next_at, next_x, next_y)
-      local moment = server_now + reset + padding + 3999
-      moment = moment - moment % 4000
-      local text = texts[moment]
-      if not text then
-        text = string.format('%.0f', moment)
-        texts[moment] = text
-      end
+      -- @include steps/lifetime
       expire_at[slot] = text
     end
-    if retry == 0 and not blocked then
-      out[size + 1] = remaining
-      out[size + 2] = reset
-      size = size + 2
-      if shaped then
-        size = size + 1
-        out[size] = delay
-      end
-    else
-      if blocked and retry >= 0 then retry = -2 - math.max(retry, blocked_until - now) end
-      out[size + 1] = -1 - remaining
-      out[size + 2] = reset
-      out[size + 3] = retry
-      size = size + 3
-    end
+    -- @include steps/tell
   end
 end
 

@@ -924,23 +924,28 @@ return out`,
 
 export const consumeFixedWindow: Script = {
   name: 'consume_fixed_window',
-  sha1: '8f1a083dc6bd83e0ddeedbaecd5ebad63cd3aa4c',
+  sha1: '4156eafd4bf0e54ba56090ac2b31df2af34b6a24',
   source: `local shaped = false
 local function now_ms(given)
 if given ~= '' then return tonumber(given) end
 local time = redis.call('TIME')
 return time[1] * 1000 + math.floor(time[2] / 1000)
 end
-local call, pack, read = redis.call, struct.pack, struct.unpack
+local call = redis.call
 local clock = ARGV[1]
 local now = now_ms(clock)
 local valid_until = tonumber(ARGV[2])
-local spending = ARGV[3] == '1'
 if valid_until and now > valid_until then return { now } end
+local spending = ARGV[3] == '1'
 local quota, window, burst = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
 local one_cost = #ARGV < 8 and tonumber(ARGV[7] or 1)
-local count = #KEYS
 local some_blocked = call('EXISTS', KEYS[1]) > 0
+local server_now, padding = now, 1000
+if clock ~= '' then server_now, padding = now_ms(''), 5000 end
+local texts = {}
+local out, size = { now }, 1
+local pack, read = struct.pack, struct.unpack
+local count = #KEYS
 local values = call('MGET', unpack(KEYS, 2))
 local missing
 for i = 2, count do
@@ -950,11 +955,7 @@ missing[#missing + 1] = KEYS[i]
 end
 end
 local strange = missing and call('EXISTS', unpack(missing)) > 0
-local server_now, padding = now, 1000
-if clock ~= '' then server_now, padding = now_ms(''), 5000 end
-local texts = {}
 local writes, expire_at, written, place = {}, {}, 0, {}
-local out, size = { now }, 1
 for i = 2, count do
 local key = KEYS[i]
 local slot = place[key]
@@ -1052,7 +1053,7 @@ return out`,
 
 export const consumeLeakyBucket: Script = {
   name: 'consume_leaky_bucket',
-  sha1: '6f696ff927fe35803c458246f7f384c749bd0542',
+  sha1: 'e246d5f1c7cf513891d99af655398d2ba13c8abf',
   source: `local function floor_div(a, b)
 local quotient = math.floor(a / b)
 if quotient * b > a then return quotient - 1 end
@@ -1069,16 +1070,21 @@ if given ~= '' then return tonumber(given) end
 local time = redis.call('TIME')
 return time[1] * 1000 + math.floor(time[2] / 1000)
 end
-local call, pack, read = redis.call, struct.pack, struct.unpack
+local call = redis.call
 local clock = ARGV[1]
 local now = now_ms(clock)
 local valid_until = tonumber(ARGV[2])
-local spending = ARGV[3] == '1'
 if valid_until and now > valid_until then return { now } end
+local spending = ARGV[3] == '1'
 local quota, window, burst = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
 local one_cost = #ARGV < 8 and tonumber(ARGV[7] or 1)
-local count = #KEYS
 local some_blocked = call('EXISTS', KEYS[1]) > 0
+local server_now, padding = now, 1000
+if clock ~= '' then server_now, padding = now_ms(''), 5000 end
+local texts = {}
+local out, size = { now }, 1
+local pack, read = struct.pack, struct.unpack
+local count = #KEYS
 local values = call('MGET', unpack(KEYS, 2))
 local missing
 for i = 2, count do
@@ -1088,11 +1094,7 @@ missing[#missing + 1] = KEYS[i]
 end
 end
 local strange = missing and call('EXISTS', unpack(missing)) > 0
-local server_now, padding = now, 1000
-if clock ~= '' then server_now, padding = now_ms(''), 5000 end
-local texts = {}
 local writes, expire_at, written, place = {}, {}, 0, {}
-local out, size = { now }, 1
 for i = 2, count do
 local key = KEYS[i]
 local slot = place[key]
@@ -1442,7 +1444,7 @@ return out`,
 
 export const consumeSlidingCounter: Script = {
   name: 'consume_sliding_counter',
-  sha1: 'bd6593ae333c9f8fef2e3dc5c99fe23626d084b0',
+  sha1: '51d72ad3494f0b3ab2a703bea37902768a6d511c',
   source: `local function roll_cells(quota, window, now, at, current, previous)
 local cell = now - math.fmod(now, window)
 if not at then return cell, 0, 0 end
@@ -1467,16 +1469,21 @@ if given ~= '' then return tonumber(given) end
 local time = redis.call('TIME')
 return time[1] * 1000 + math.floor(time[2] / 1000)
 end
-local call, pack, read = redis.call, struct.pack, struct.unpack
+local call = redis.call
 local clock = ARGV[1]
 local now = now_ms(clock)
 local valid_until = tonumber(ARGV[2])
-local spending = ARGV[3] == '1'
 if valid_until and now > valid_until then return { now } end
+local spending = ARGV[3] == '1'
 local quota, window, burst = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
 local one_cost = #ARGV < 8 and tonumber(ARGV[7] or 1)
-local count = #KEYS
 local some_blocked = call('EXISTS', KEYS[1]) > 0
+local server_now, padding = now, 1000
+if clock ~= '' then server_now, padding = now_ms(''), 5000 end
+local texts = {}
+local out, size = { now }, 1
+local pack, read = struct.pack, struct.unpack
+local count = #KEYS
 local values = call('MGET', unpack(KEYS, 2))
 local missing
 for i = 2, count do
@@ -1486,11 +1493,7 @@ missing[#missing + 1] = KEYS[i]
 end
 end
 local strange = missing and call('EXISTS', unpack(missing)) > 0
-local server_now, padding = now, 1000
-if clock ~= '' then server_now, padding = now_ms(''), 5000 end
-local texts = {}
 local writes, expire_at, written, place = {}, {}, 0, {}
-local out, size = { now }, 1
 for i = 2, count do
 local key = KEYS[i]
 local slot = place[key]
@@ -1588,9 +1591,244 @@ end
 return out`,
 }
 
+export const consumeSlidingWindow: Script = {
+  name: 'consume_sliding_window',
+  sha1: '513e94fdbdb77f5f376c934f9c2b223d9cfaf8d7',
+  source: `local function now_ms(given)
+if given ~= '' then return tonumber(given) end
+local time = redis.call('TIME')
+return time[1] * 1000 + math.floor(time[2] / 1000)
+end
+local log_formats = { [8] = '>I6I2', [9] = '>I6I3', [10] = '>I6I4', [13] = '>I6I7' }
+local function log_unpack(entry)
+return struct.unpack(log_formats[#entry], entry)
+end
+local function log_pack(at, total)
+if total < 65536 then return struct.pack('>I6I2', at, total) end
+if total < 16777216 then return struct.pack('>I6I3', at, total) end
+if total < 4294967296 then return struct.pack('>I6I4', at, total) end
+return struct.pack('>I6I7', at, total)
+end
+local function log_save(key, log, expire_at)
+if log.rubbish then redis.call('DEL', key) end
+local entry = log_pack(log.newest, log.total)
+if not log.stored then
+redis.call('RPUSH', key, log_pack(0, log.gone), entry)
+elseif log.stored == log.newest then
+redis.call('LSET', key, '-1', entry)
+else
+redis.call('RPUSH', key, entry)
+end
+redis.call('PEXPIREAT', key, expire_at)
+end
+local call = redis.call
+local clock = ARGV[1]
+local now = now_ms(clock)
+local valid_until = tonumber(ARGV[2])
+if valid_until and now > valid_until then return { now } end
+local spending = ARGV[3] == '1'
+local quota, window, burst = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
+local one_cost = #ARGV < 8 and tonumber(ARGV[7] or 1)
+local some_blocked = call('EXISTS', KEYS[1]) > 0
+local server_now, padding = now, 1000
+if clock ~= '' then server_now, padding = now_ms(''), 5000 end
+local texts = {}
+local out, size = { now }, 1
+local limit, shaped = { quota = quota, window = window }, false
+local pcall, read = redis.pcall, struct.unpack
+local log_open, log_rebase, sliding_window
+local function make_rare()
+local function log_search(key, low, high, test)
+local found_at, found_total
+while low < high do
+local middle = math.floor((low + high) / 2)
+local at, total = log_unpack(redis.call('LINDEX', key, middle))
+if test(at, total) then
+high, found_at, found_total = middle, at, total
+else
+low = middle + 1
+end
+end
+return high, found_at, found_total
+end
+local function log_open(key, window, now, writable)
+local head = redis.pcall('LRANGE', key, '0', '1')
+if head.err then return head end
+if not head[1] then return { gone = 0, total = 0, booked = 0 } end
+if not head[2] or not log_formats[#head[1]] or not log_formats[#head[2]] then
+return { err = 'WRONGTYPE the key holds a list that is not a limit\\'s' }
+end
+local booked, gone = log_unpack(head[1])
+local log = { gone = gone, booked = booked, first = 1 }
+log.oldest, log.oldest_total = log_unpack(head[2])
+local last = redis.call('LINDEX', key, '-1')
+if not log_formats[#last] then return { err = 'WRONGTYPE the key holds a list that is not a limit\\'s' } end
+log.newest, log.total = log_unpack(last)
+if log.newest > now and booked < log.newest then
+if writable then
+local length = redis.call('LLEN', key)
+local from = log_search(key, 1, length, function(at) return at > now end)
+redis.call('LTRIM', key, '0', from - 1)
+redis.call('RPUSH', key, log_pack(now, log.total))
+redis.call('LSET', key, '0', log_pack(0, gone))
+redis.call('PEXPIRE', key, window + 5000)
+if from == 1 then log.oldest, log.oldest_total = now, log.total end
+end
+log.newest = now
+end
+log.stored = log.newest
+if now - log.newest >= window then return { gone = 0, total = 0, booked = 0, rubbish = true } end
+if now - log.oldest >= window then
+local length = redis.call('LLEN', key)
+local passes = function(at) return now - at < window end
+local reach = math.min(4, length)
+local first, at, total = log_search(key, 2, reach, passes)
+if not at then first, at, total = log_search(key, reach, length, passes) end
+local _, before = log_unpack(redis.call('LINDEX', key, first - 1))
+log.gone, log.first, log.oldest, log.oldest_total = before, first, at, total
+if writable then
+redis.call('LTRIM', key, first - 1, '-1')
+if booked > now then redis.call('LSET', key, '0', log_pack(booked, before)) end
+log.first = 1
+end
+end
+return log
+end
+local function log_rebase(key, log)
+local gone = log.gone
+if log.stored then
+local entries = redis.call('LRANGE', key, '0', '-1')
+redis.call('DEL', key)
+redis.call('RPUSH', key, log_pack(log.booked, 0))
+for i = 2, #entries do
+local at, total = log_unpack(entries[i])
+redis.call('RPUSH', key, log_pack(at, total - gone))
+end
+end
+log.gone, log.total = 0, log.total - gone
+if log.oldest then log.oldest_total = log.oldest_total - gone end
+end
+local function sliding_window(limit, now, cost, key, log)
+local spent = log.total - log.gone
+local reset = log.newest and log.newest - now + limit.window or 0
+if cost == 0 then return 0, math.max(0, limit.quota - spent), reset, 0 end
+if spent + cost <= limit.quota then return 0, limit.quota - spent - cost, limit.window, 0 end
+if cost > limit.quota then return -1, math.max(0, limit.quota - spent), reset, 0 end
+local enough = log.total - (limit.quota - cost)
+local at = log.oldest
+if log.oldest_total < enough then
+local _, found = log_search(key, log.first + 1, redis.call('LLEN', key), function(_, total) return total >= enough end)
+at = found or log.newest
+end
+if at > log.booked then at = math.min(at, now) end
+return at - now + limit.window, math.max(0, limit.quota - spent), reset, 0
+end
+return log_open, log_rebase, sliding_window
+end
+local logs, changed = {}, {}
+for i = 2, #KEYS do
+local key = KEYS[i]
+local log = logs[key]
+if not log then
+local head = pcall('LRANGE', key, '0', '2')
+local second = head[2]
+if second then
+local last = head[3] and call('LINDEX', key, '-1') or second
+local head_format, second_format, last_format = log_formats[#head[1]], log_formats[#second], log_formats[#last]
+if head_format and second_format and last_format then
+local booked, gone = read(head_format, head[1])
+local oldest, oldest_total = read(second_format, second)
+local newest, total = read(last_format, last)
+if newest <= now and now - oldest < window then
+log = {
+booked = booked,
+gone = gone,
+oldest = oldest,
+oldest_total = oldest_total,
+newest = newest,
+total = total,
+stored = newest,
+first = 1,
+}
+end
+end
+elseif not head[1] and not head.err then
+log = { gone = 0, total = 0, booked = 0 }
+end
+if not log then
+if not log_open then log_open, log_rebase, sliding_window = make_rare() end
+log = log_open(key, window, now, spending)
+end
+logs[key] = log
+end
+if log.err then
+size = size + 1
+out[size] = log.err
+else
+local cost = one_cost or tonumber(ARGV[5 + i])
+local blocked_until = some_blocked and tonumber(call('ZSCORE', KEYS[1], key) or 0) or 0
+local blocked = blocked_until > now
+local total = log.total
+local retry, remaining, reset, delay = 0, quota - (total - log.gone) - cost, window, 0
+if remaining >= 0 and cost > 0 and not blocked then
+if spending then
+if total + cost > 9007199254740991 then
+if not log_open then log_open, log_rebase, sliding_window = make_rare() end
+log_rebase(key, log)
+total = log.total
+end
+total = total + cost
+log.total, log.newest = total, now
+if not log.oldest or log.oldest == now then log.oldest, log.oldest_total, log.first = now, total, log.first or 1 end
+if not log.expire_at then changed[#changed + 1] = key end
+local moment = server_now + reset + padding + 3999
+moment = moment - moment % 4000
+local text = texts[moment]
+if not text then
+text = string.format('%.0f', moment)
+texts[moment] = text
+end
+log.expire_at = text
+end
+else
+if not log_open then log_open, log_rebase, sliding_window = make_rare() end
+retry, remaining, reset = sliding_window(limit, now, cost, key, log)
+if blocked and retry == 0 then retry, remaining, reset = sliding_window(limit, now, 0, key, log) end
+end
+if retry == 0 and not blocked then
+out[size + 1] = remaining
+out[size + 2] = reset
+size = size + 2
+if shaped then
+size = size + 1
+out[size] = delay
+end
+else
+if blocked and retry >= 0 then retry = -2 - math.max(retry, blocked_until - now) end
+out[size + 1] = -1 - remaining
+out[size + 2] = reset
+out[size + 3] = retry
+size = size + 3
+end
+end
+end
+for i = 1, #changed do
+local key = changed[i]
+local log = logs[key]
+log_save(key, log, log.expire_at)
+end
+if quota > 9007199254740928 then
+for i = 2, #out do
+local number = out[i]
+if type(number) == 'number' and math.abs(number) > 9007199254740928 then out[i] = string.format('%.0f', number) end
+end
+end
+return out`,
+}
+
 export const consumeTokenBucket: Script = {
   name: 'consume_token_bucket',
-  sha1: 'e16c2c06df02052207c76f1f88f06b99ddada618',
+  sha1: '064dc88e89e87cc45473e76b66ced7ed3338363c',
   source: `local function floor_div(a, b)
 local quotient = math.floor(a / b)
 if quotient * b > a then return quotient - 1 end
@@ -1607,16 +1845,21 @@ if given ~= '' then return tonumber(given) end
 local time = redis.call('TIME')
 return time[1] * 1000 + math.floor(time[2] / 1000)
 end
-local call, pack, read = redis.call, struct.pack, struct.unpack
+local call = redis.call
 local clock = ARGV[1]
 local now = now_ms(clock)
 local valid_until = tonumber(ARGV[2])
-local spending = ARGV[3] == '1'
 if valid_until and now > valid_until then return { now } end
+local spending = ARGV[3] == '1'
 local quota, window, burst = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
 local one_cost = #ARGV < 8 and tonumber(ARGV[7] or 1)
-local count = #KEYS
 local some_blocked = call('EXISTS', KEYS[1]) > 0
+local server_now, padding = now, 1000
+if clock ~= '' then server_now, padding = now_ms(''), 5000 end
+local texts = {}
+local out, size = { now }, 1
+local pack, read = struct.pack, struct.unpack
+local count = #KEYS
 local values = call('MGET', unpack(KEYS, 2))
 local missing
 for i = 2, count do
@@ -1626,11 +1869,7 @@ missing[#missing + 1] = KEYS[i]
 end
 end
 local strange = missing and call('EXISTS', unpack(missing)) > 0
-local server_now, padding = now, 1000
-if clock ~= '' then server_now, padding = now_ms(''), 5000 end
-local texts = {}
 local writes, expire_at, written, place = {}, {}, 0, {}
-local out, size = { now }, 1
 for i = 2, count do
 local key = KEYS[i]
 local slot = place[key]

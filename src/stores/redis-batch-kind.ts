@@ -6,6 +6,7 @@ import {
   consumeLeakyBucket,
   consumeRows,
   consumeSlidingCounter,
+  consumeSlidingWindow,
   consumeTokenBucket,
 } from '../redis/scripts.js'
 import type { Charge } from '../store.js'
@@ -13,11 +14,12 @@ import type { ChargeKeys } from './redis-charge-keys.js'
 import { limitArguments } from './redis-wire.js'
 
 /** Scripts for one limit alone. */
-const LONE: Partial<Record<AlgorithmName, Script>> = {
+const LONE: Record<AlgorithmName, Script> = {
   'fixed-window': consumeFixedWindow,
   'sliding-counter': consumeSlidingCounter,
   'token-bucket': consumeTokenBucket,
   'leaky-bucket': consumeLeakyBucket,
+  'sliding-window': consumeSlidingWindow,
 }
 
 /** What decisions have in common that may share a script call: the limits, the limiter, and the tag of their keys. */
@@ -33,10 +35,9 @@ export class BatchKind {
 
   constructor(charges: readonly Charge[], tag: number, keys: ChargeKeys) {
     this.limits = charges.map(({ limit }) => limit)
-    const lone = this.limits.length === 1 ? LONE[this.limits[0].algorithm] : undefined
     const withLog = this.limits.some(({ algorithm }) => algorithm === 'sliding-window')
-    this.script = lone ?? (withLog ? consume : consumeRows)
-    this.#isLone = lone !== undefined
+    this.#isLone = this.limits.length === 1
+    this.script = this.#isLone ? LONE[this.limits[0].algorithm] : withLog ? consume : consumeRows
     this.#limiter = charges[0].limiter
     this.blockLists = charges.map(charge => keys.blockListOf(charge, tag))
     this.toKeys = charges.map(charge => keys.toKey(charge, tag))

@@ -1,0 +1,8 @@
+--[[ Gives `text`, the moment at which a key may go whose state matters for `reset` ms more. ]]
+local moment = server_now + reset + padding + 3999
+moment = moment - moment % 4000
+local text = texts[moment]
+if not text then
+  text = string.format('%.0f', moment)
+  texts[moment] = text
+end
