@@ -105,6 +105,7 @@ export class Decider {
     const at = this.#clock === monotonicClock ? answeredAt : this.#clock.now()
     const decision = this.#ruling(verb, key, charges, cost, verdicts, 'redis', at)
     if (!decision.allowed) this.#denials?.remember(key, this.#policy, decision)
+    else if (verb === 'consume') this.#denials?.renew(key, this.#policy, decision)
     return decision
   }
 

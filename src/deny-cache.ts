@@ -1,3 +1,4 @@
+import { refusedAfter } from './algorithms/refused-after.js'
 import { type Clock, monotonicClock } from './clock.js'
 import type { Decision, Verdict } from './decision.js'
 import { mostOf, type Policy } from './limit.js'
@@ -8,14 +9,18 @@ import type { Store } from './store.js'
 interface Denial {
   readonly key: LimiterKey
   readonly policy: Policy
-  readonly decision: Decision
+  /** Refused this cost, and those not smaller. */
+  readonly cost: number
+  readonly verdicts: readonly Verdict[]
+  readonly retryAfterMs: number
   readonly deniedAt: number
 }
 
 /**
  * Denials that still hold: a key that the store refused is refused here until its `retryAfterMs` has passed, for costs not
- * smaller, without asking. (For a larger cost the wait told is then the least there can be.) Exact as long as nobody gives units
- * back elsewhere: a refund or reset in this process drops the denial, one in another process shows only when the denial ends, or at
+ * smaller, without asking. (For a larger cost the wait told is then the least there can be.) When it has passed, and what is then
+ * allowed leaves too little for the same again, the key is refused here for as long as that is certain: of a client that asks for
+ * more than it may have, the store hears of what it grants. Exact as long as nobody gives units back elsewhere: a refund or reset in this process drops the denial, one in another process shows only when the denial ends, or at
  * once where stores tell each other of resets.
  */
 export class DenyCache {
@@ -51,18 +56,14 @@ export class DenyCache {
     const denial = this.#denials.get(textOf(key))
     if (denial === undefined || denial.policy !== policy) return undefined
     const elapsedMs = this.clock.now() - denial.deniedAt
-    const { decision } = denial
-    // Time that ran back would make the denial last longer than promised.
-    if (elapsedMs < 0 || elapsedMs >= decision.retryAfterMs) {
-      this.#denials.delete(textOf(key))
-      return undefined
-    }
-    if (cost < decision.cost) return undefined
-    const verdicts = decision.verdicts.map(verdict => later(verdict, Math.floor(elapsedMs), cost))
+    // What is over stays, as the sign of a key in demand.
+    if (isOver(denial, elapsedMs) || cost < denial.cost) return undefined
+    const verdicts = denial.verdicts.map(verdict => later(verdict, Math.floor(elapsedMs), cost))
     return decide(denial.key, cost, verdicts, 'deny-cache')
   }
 
-  remember(key: LimiterKey, policy: Policy, decision: Decision): void {
+  /** The store has refused. */
+  remember(key: LimiterKey, policy: Policy, { cost, verdicts, retryAfterMs }: Decision): void {
     const text = textOf(key)
     if (this.#denials.size >= this.maxKeys && !this.#denials.has(text)) {
       for (const oldest of this.#denials.keys()) {
@@ -71,7 +72,28 @@ export class DenyCache {
       }
     }
     if (typeof key !== 'string') this.#records++
-    this.#denials.set(text, { key, policy, decision, deniedAt: this.clock.now() })
+    this.#put(text, { key, policy, cost, verdicts, retryAfterMs, deniedAt: this.clock.now() })
+  }
+
+  /** The store has spent for a key: if it was refused until now, it may be known when the next is due. */
+  renew(key: LimiterKey, policy: Policy, { cost, verdicts }: Decision): void {
+    if (this.#denials.size === 0 || cost === 0) return
+    const text = textOf(key)
+    const denial = this.#denials.get(text)
+    if (denial === undefined || denial.policy !== policy) return
+    const deniedAt = this.clock.now()
+    if (!isOver(denial, deniedAt - denial.deniedAt)) return
+    const retryAfterMs = verdicts.length === 1 ? refusedAfter(verdicts[0], cost) : undefined
+    if (retryAfterMs) {
+      const refusal = { ...verdicts[0], allowed: false, retryAfterMs, delayMs: 0 }
+      this.#put(text, { key: denial.key, policy, cost, verdicts: [refusal], retryAfterMs, deniedAt })
+    } else this.#denials.delete(text)
+  }
+
+  /** As the newest: the oldest ones go first when there are too many. */
+  #put(text: string, denial: Denial): void {
+    this.#denials.delete(text)
+    this.#denials.set(text, denial)
   }
 
   /** Forgets what may no longer hold for this key. Where limits have keys of their own, that may be anything. */
@@ -90,6 +112,11 @@ export class DenyCache {
 }
 
 const CACHES = new WeakMap<Store, Map<string, DenyCache>>()
+
+/** Time that ran back would make a denial last longer than promised. */
+function isOver({ retryAfterMs }: Denial, elapsedMs: number): boolean {
+  return elapsedMs < 0 || elapsedMs >= retryAfterMs
+}
 
 /** A text for a key, so that a text and a record never meet. */
 function textOf(key: LimiterKey): string {

@@ -58,6 +58,44 @@ describe('a denial is remembered in process', () => {
     expect(await limiter.consume('k')).toMatchObject({ allowed: true, source: 'redis' })
   })
 
+  test.each(['20/1s token-bucket burst=2', '20/1s leaky-bucket burst=2', '1/50ms fixed-window'])(
+    'and when it is over, the store hears of what it grants, not of what it refuses: %s',
+    async policy => {
+      const { clock, store, limiter } = setUp({ policy })
+      for (let i = 0; i < 3; i++) await limiter.consume('k')
+      const asked = store.asked
+      let allowed = 0
+      for (let ms = 0; ms < 1000; ms++) {
+        clock.advance(1)
+        const decision = await limiter.consume('k')
+        if (decision.allowed) allowed++
+        else {
+          expect(decision.source).toBe('deny-cache')
+          const [{ retryAfterMs, resetAfterMs, remaining }] = store.memory.peek(
+            [{ key: 'k', limit: limiter.policy[0] }],
+            1,
+          )
+          expect(decision).toMatchObject({ retryAfterMs, resetAfterMs, remaining })
+        }
+      }
+      expect(allowed).toBe(20)
+      expect(store.asked - asked).toBe(20)
+    },
+  )
+
+  test('but not where the wait is no whole number of ms, nor after a look', async () => {
+    const { clock, limiter } = setUp({ policy: '7/1s token-bucket' })
+    for (let i = 0; i < 8; i++) await limiter.consume('k')
+    clock.advance(143)
+    expect((await limiter.consume('k')).allowed).toBe(true)
+    expect(await limiter.consume('k')).toMatchObject({ allowed: false, source: 'redis', retryAfterMs: 143 })
+    const window = setUp({ policy: '1/50ms fixed-window' })
+    for (let i = 0; i < 2; i++) await window.limiter.consume('k')
+    window.clock.advance(50)
+    expect((await window.limiter.peek('k')).allowed).toBe(true)
+    expect(await window.limiter.consume('k')).toMatchObject({ allowed: true, source: 'redis' })
+  })
+
   test('for its key only', async () => {
     const { limiter } = setUp()
     await limiter.consume('k', 5)
