@@ -212,6 +212,7 @@ describe('permissions', () => {
     ['+@all -zadd', 'block: ', "can't run this command"],
     ['+@all -publish', 'acquire', "can't run this command"],
     ['+@all -mget', 'consume', "can't run this command"],
+    ['+@all -set', 'consume', "can't run this command"],
   ])('%s', async (rules, deeds, reason) => {
     await admin.script('FLUSH')
     await grant('~spillway:*', '&spillway!turns:*', ...rules.split(' '))
@@ -292,6 +293,6 @@ describe('what is no Redis, or is not there', () => {
 
 /** As docs/redis.md has it. */
 const LEAST = (
-  '-@all +eval +evalsha +time +exists +type +del +unlink +pexpire +pexpireat +mget +mset +lrange +lindex +llen +ltrim +lset +rpush ' +
+  '-@all +eval +evalsha +time +exists +type +del +unlink +pexpire +pexpireat +set +mget +mset +lrange +lindex +llen +ltrim +lset +rpush ' +
   '+zscore +zadd +zrange +zrangebyscore +zrem +publish +subscribe +unsubscribe'
 ).split(' ')
