@@ -52,10 +52,14 @@ return once(KEYS[#KEYS], number, floor, function()
     redis.call('PEXPIREAT', KEYS[1], before.expires_at(before.ends_at - now))
   end
   local rate = rate_open(clock, now)
+  local sent_away = false
   rate.use(rate_plan(rate, parties, now, clock, channel, not (keep and before), function(waiter)
     if moved then return -3 end
     if not before then return -2 end
-    if waiter.cost > rate.limit.quota then return -1 end
+    if waiter.cost <= rate.limit.quota then return nil end
+    sent_away = true
+    return -1
   end))
+  if sent_away then redis.call('HINCRBY', KEYS[1], 'epoch', '1') end
   return { 1 }, true, rate.keep_alive > 0 and rate.keep_alive or nil
 end)

@@ -4089,7 +4089,7 @@ return reply`,
 
 export const rateRelease: Script = {
   name: 'rate_release',
-  sha1: '80fc4c6c339598171514efbdb283a9f60b5f0233',
+  sha1: 'fb6d989bf8acc2e722013bb5197bc86e2b2fe054',
   source: `local function now_ms(given)
 if given ~= '' then return tonumber(given) end
 local time = redis.call('TIME')
@@ -4602,22 +4602,31 @@ local now = now_ms(clock)
 local client = ARGV[4]
 local permits = tonumber(ARGV[5])
 local channel = ARGV[6]
-local id = ARGV[7]
 return once(KEYS[7], number, floor, function()
 local rate = rate_open(clock, now)
 if not rate then return { -2 } end
 local state = rate_state(rate, now, clock)
 if state.err then return redis.error_reply(state.err) end
-local waiting = waiting_now(rate.line, now)
-local first = 1
-for i, waiter in ipairs(waiting) do
-if waiter.id == id then
-first = i
-table.remove(waiting, i)
-break
+local given_up = {}
+for i = 7, #ARGV, 3 do given_up[ARGV[i]] = i end
+local staying, units, first = {}, permits, nil
+if permits > 0 then first = 1 end
+for _, waiter in ipairs(waiting_now(rate.line, now)) do
+if given_up[waiter.id] then
+given_up[waiter.id] = nil
+units = units + waiter.cost
+first = first or #staying + 1
+else
+staying[#staying + 1] = waiter
 end
 end
-replan(state, rate.line, waiting, first, permits, now, channel, rate.expires_at)
+for _, i in pairs(given_up) do
+if tonumber(ARGV[i + 2]) == rate.epoch then
+units = units + tonumber(ARGV[i + 1])
+first = 1
+end
+end
+if first then replan(state, rate.line, staying, first, units, now, channel, rate.expires_at) end
 local _, _, reset = state.measure(0)
 if rate.fleeting and reset > 0 then rate.register(client, reset) end
 rate.use(reset)
@@ -4627,7 +4636,7 @@ end)`,
 
 export const rateSet: Script = {
   name: 'rate_set',
-  sha1: '1cbd1ce90a5c87c931aa23e12acff5c6d91dfdc8',
+  sha1: 'b439aa3181d32eb8e915f74b0f01531b4a9e68f6',
   source: `local function now_ms(given)
 if given ~= '' then return tonumber(given) end
 local time = redis.call('TIME')
@@ -5208,11 +5217,15 @@ redis.call('HSET', KEYS[1], 'endsAt', whole(before.ends_at))
 redis.call('PEXPIREAT', KEYS[1], before.expires_at(before.ends_at - now))
 end
 local rate = rate_open(clock, now)
+local sent_away = false
 rate.use(rate_plan(rate, parties, now, clock, channel, not (keep and before), function(waiter)
 if moved then return -3 end
 if not before then return -2 end
-if waiter.cost > rate.limit.quota then return -1 end
+if waiter.cost <= rate.limit.quota then return nil end
+sent_away = true
+return -1
 end))
+if sent_away then redis.call('HINCRBY', KEYS[1], 'epoch', '1') end
 return { 1 }, true, rate.keep_alive > 0 and rate.keep_alive or nil
 end)`,
 }

@@ -16,12 +16,32 @@ export interface Booked {
   readonly epoch: number
 }
 
+/** What somebody has booked, and may give back. */
+export interface Booking {
+  readonly id: string
+  readonly permits: number
+  /** As it was when it was booked, or later when it was still in the line. */
+  readonly epoch: number
+}
+
 /** How the line stands at one moment. */
 export interface Standing {
   readonly rate: number
   readonly epoch: number
   /** Of those asked for, in ms, or a word. */
   readonly waits: readonly number[]
+}
+
+/** What a line asks of the server. */
+export interface RateQuestions {
+  /** What errors call the limiter, like `SharedRateLimiter "mail"`. */
+  readonly subject: string
+  /** Takes or books. `late` is told of an answer that nobody waits for any more. */
+  book(id: string, permits: number, maxWaitMs: number, late: (booked: Booked) => void): Promise<Booked>
+  /** Gives a booking back. Never rejects: nobody can be told any more. Where it fails, the turn passes unused, once. */
+  cancel(booking: Booking): Promise<void>
+  /** Undefined where no rate is set. */
+  look(ids: readonly string[]): Promise<Standing | undefined>
 }
 
 /** How it stands with the waiter that was asked for in the i-th place; its own are `permits`, and `epoch` when it booked. */

@@ -5,27 +5,28 @@ import { TurnNews } from '../redis/turn-news.js'
 import { patienceOfAsking } from '../turns.js'
 import { Alarm } from '../waiting/alarm.js'
 import { type Patience, Wait } from '../waiting/wait.js'
-import { AGAIN, type Booked, NEVER, type Standing, tooMany, UNKNOWN, UNSET, unset, wordFor } from './rate-answer.js'
+import {
+  AGAIN,
+  type Booked,
+  type Booking,
+  NEVER,
+  type RateQuestions,
+  type Standing,
+  tooMany,
+  UNKNOWN,
+  UNSET,
+  unset,
+  wordFor,
+} from './rate-answer.js'
 
 /** News is some ms old when it is heard: a turn that was promised in time is not lost to that. */
 const NEWS_AGE_MS = 50
 /** How long news may be lost without notice. */
 const CHECK_EVERY_MS = 5000
 
-export interface RateQuestions {
-  /** What errors call the limiter, like `SharedRateLimiter "mail"`. */
-  readonly subject: string
-  /** Takes or books. `late` is told of an answer that nobody waits for any more. */
-  book(id: string, permits: number, maxWaitMs: number, late: (booked: Booked) => void): Promise<Booked>
-  /** Gives a booking back. */
-  cancel(id: string, permits: number): Promise<unknown>
-  /** Undefined where no rate is set. */
-  look(ids: readonly string[]): Promise<Standing | undefined>
-}
-
-interface Place extends Walker {
-  readonly id: string
-  readonly permits: number
+interface Place extends Walker, Booking {
+  /** Of its last booking: news of one before is heard by nobody. */
+  id: string
   readonly wait: Wait<void>
   epoch: number
   /** Changes with every news of it and every booking: an answer to an older question is not believed. */
@@ -42,7 +43,7 @@ interface Place extends Walker {
  */
 export class RateLine {
   readonly #news: TurnNews
-  readonly #places = new Map<string, Place>()
+  readonly #places = new Set<Place>()
   readonly #procession = new Procession()
   /** Those whose turn has come, if what was heard is still true: in their order, until the server has been asked. */
   readonly #doubtful = new Set<Place>()
@@ -73,7 +74,6 @@ export class RateLine {
    * signal's reason, `CostError` for more than the rate, `NotInitializedError`, `StoreError`.
    */
   wait(permits: number, patience: Patience): Promise<void> {
-    const id = this.#news.open(waitMs => this.#hear(place, waitMs))
     const wait = new Wait<void>(
       patienceOfAsking(patience),
       () => {
@@ -83,7 +83,7 @@ export class RateLine {
       () => this.#giveBack(place),
     )
     const place: Place = {
-      id,
+      id: '',
       permits,
       wait,
       epoch: 0,
@@ -93,14 +93,15 @@ export class RateLine {
       turnAt: Number.POSITIVE_INFINITY,
       arrive: () => this.#arrive(place),
     }
-    this.#places.set(id, place)
+    place.id = this.#news.open(waitMs => this.#hear(place, waitMs))
+    this.#places.add(place)
     void this.#book(place, patience.timeoutMs)
     return wait.promise
   }
 
   /** Rejects everyone who waits, and gives their turns back. */
   async close(): Promise<void> {
-    const cancelled = [...this.#places.values()].map(place => {
+    const cancelled = [...this.#places].map(place => {
       place.wait.reject(new StoreError(`${this.questions.subject} was closed while this waited`))
       return this.#giveBack(place)
     })
@@ -114,8 +115,8 @@ export class RateLine {
     const maxWaitMs = Math.min(timeoutMs, Math.ceil(wait.leftMs))
     const heardAll = this.#hearsAll
     const lives = this.#lives
-    const late = ({ waitMs }: Booked) => {
-      if (waitMs >= 0 && waitMs <= maxWaitMs) this.#cancel(place)
+    const late = ({ waitMs, epoch }: Booked) => {
+      if (permits > 0 && waitMs >= 0 && waitMs <= maxWaitMs) void this.questions.cancel({ id, permits, epoch })
     }
     try {
       const booked = await this.questions.book(id, permits, maxWaitMs, late)
@@ -128,8 +129,10 @@ export class RateLine {
       else if (waitMs === UNSET) wait.reject(unset(subject))
       else if (waitMs > maxWaitMs) {
         wait.reject(new TimeoutError(`${subject}: the turn would come in ${waitMs} ms, after the timeout`))
-      } else if (waitMs === 0 && this.#procession.empty && this.#doubtful.size === 0) wait.resolve()
-      else {
+      } else if (waitMs === 0 && (permits === 0 || (this.#procession.empty && this.#doubtful.size === 0))) {
+        // Nothing is taken out of turn: in the procession it would draw up those who wait.
+        wait.resolve()
+      } else {
         place.epoch = epoch
         place.walking = true
         place.turnAt = performance.now() + waitMs
@@ -181,6 +184,10 @@ export class RateLine {
     place.walking = false
     place.early = undefined
     if (word === AGAIN) {
+      // Under a new id: what was said of the old booking may be heard only now, as where a look told it first.
+      const { id } = place
+      place.id = this.#news.open(waitMs => this.#hear(place, waitMs))
+      this.#news.close(id)
       void this.#book(place, wait.leftMs)
       return
     }
@@ -213,18 +220,19 @@ export class RateLine {
       const places = [...this.#doubtful]
       const versions = places.map(({ version }) => version)
       // What was promised stands while nobody can be asked.
-      const words = this.#hearsAll
-        ? places.map(() => UNKNOWN)
+      const answer = this.#hearsAll
+        ? undefined
         : await this.questions.look(places.map(({ id }) => id)).then(
-            standing => places.map((place, i) => wordFor(place, standing, i)),
-            () => places.map(() => UNKNOWN),
+            standing => ({ standing }),
+            () => undefined,
           )
       for (const [i, place] of places.entries()) {
         if (!this.#doubtful.has(place)) continue
         // It has been heard of meanwhile: it is asked for again, and nobody overtakes it.
         if (place.version !== versions[i]) break
-        if (words[i] === UNKNOWN || words[i] === 0) this.#grant(place)
-        else this.#moved(place, words[i])
+        const word = answer === undefined ? UNKNOWN : this.#wordFor(place, answer.standing, i)
+        if (word === UNKNOWN || word === 0) this.#grant(place)
+        else this.#moved(place, word)
       }
     }
   }
@@ -246,13 +254,13 @@ export class RateLine {
 
   async #lookNow(): Promise<void> {
     const lives = this.#lives
-    const places = [...this.#places.values()].filter(({ walking }) => walking)
+    const places = [...this.#places].filter(({ walking }) => walking)
     const versions = places.map(({ version }) => version)
     try {
       const standing = places.length > 0 ? await this.questions.look(places.map(({ id }) => id)) : undefined
       this.#sure = lives
       for (const [i, place] of places.entries()) {
-        if (place.version === versions[i]) this.#moved(place, wordFor(place, standing, i))
+        if (place.version === versions[i]) this.#moved(place, this.#wordFor(place, standing, i))
       }
     } catch {
       // The turns stay as they were last known.
@@ -260,6 +268,12 @@ export class RateLine {
     this.#looks = false
     if (this.#looksAgain) this.#look()
     this.#checkSoon()
+  }
+
+  #wordFor(place: Place, standing: Standing | undefined, i: number): number {
+    // Who is still in the line was not sent away with those who were before.
+    if (standing && standing.waits[i] >= 0) place.epoch = standing.epoch
+    return wordFor(place, standing, i)
   }
 
   #checkSoon(): void {
@@ -272,16 +286,11 @@ export class RateLine {
     this.#procession.leave(place)
     this.#leave(place)
     // Not answered yet: what the answer takes is given back then.
-    return place.walking ? this.#cancel(place) : undefined
-  }
-
-  /** Nobody can be told of a failure any more. The turn then passes unused, once. */
-  #cancel({ id, permits }: Place): Promise<unknown> {
-    return this.questions.cancel(id, permits).catch(() => {})
+    return place.walking ? this.questions.cancel(place) : undefined
   }
 
   #leave(place: Place): void {
-    this.#places.delete(place.id)
+    this.#places.delete(place)
     this.#doubtful.delete(place)
     this.#news.close(place.id)
     if (this.#places.size > 0) return

@@ -8,8 +8,9 @@ import type { Script } from '../redis/script.js'
 import { rateAcquire, rateEnd, rateLook, rateRelease, rateSet } from '../redis/scripts.js'
 import { patienceOf, type WaitOptions } from '../waiting/wait.js'
 import { Commands } from './commands.js'
+import { Gathering } from './gathering.js'
 import { keyRoot } from './key-root.js'
-import { type Booked, type Standing, unset } from './rate-answer.js'
+import { type Booked, type Booking, type Standing, unset } from './rate-answer.js'
 import { RateKeys } from './rate-keys.js'
 import { RateLine } from './rate-line.js'
 import { parseRate, type RateConfig, type RateOptions, spanOf } from './rate-options.js'
@@ -28,6 +29,13 @@ const PROCESS = randomBytes(9).toString('base64url')
 /** Clients may come while a rate is being set; that they come each time is a sign that something else is wrong. */
 const MOST_ATTEMPTS = 20
 
+/** How many bookings one call gives back. */
+const MOST_CANCELS = 500
+
+interface Cancel extends Booking {
+  readonly done: () => void
+}
+
 /**
  * One named rate in Redis, for every process: at most `rate` permits in any `interval`, by the server's clock. The rate is stored
  * there and can be changed at run time. A permit taken at t is free at t + interval. After Redisson's RRateLimiter.
@@ -42,6 +50,15 @@ export class SharedRateLimiter {
   readonly #clock: Clock | undefined
   readonly #commands: Commands
   readonly #line: RateLine
+  /** Bookings that are given back. Each call plans anew all who wait behind, so one call gives back many; it goes before any other. */
+  readonly #cancels = new Gathering<Cancel>(
+    () => true,
+    MOST_CANCELS,
+    async cancels => {
+      await this.#giveBack(0, cancels).catch(() => {})
+      for (const { done } of cancels) done()
+    },
+  )
   #closed = false
 
   /** `client` stays yours: this never closes it. Nothing is asked of Redis before the first call. */
@@ -66,7 +83,7 @@ export class SharedRateLimiter {
     this.#line = new RateLine(client, this.#channel, {
       subject: this.#subject,
       book: (id, permits, maxWaitMs, late) => this.#book(id, permits, maxWaitMs, late),
-      cancel: (id, permits) => this.#giveBack(permits, id),
+      cancel: booking => new Promise<void>(done => this.#cancels.add({ ...booking, done })),
       look: ids => this.#standing(ids),
     })
   }
@@ -131,7 +148,7 @@ export class SharedRateLimiter {
   /** Gives permits back, the newest grants first, at most what is out. Those who wait move up. */
   async release(permits: number): Promise<void> {
     checkPermits(permits, this.#subject)
-    await this.#giveBack(permits, '')
+    await this.#giveBack(permits)
   }
 
   /** How many permits are free now: 0 while somebody waits. */
@@ -175,12 +192,15 @@ export class SharedRateLimiter {
   async #book(id: string, permits: number, maxWaitMs: number, late: (booked: Booked) => void): Promise<Booked> {
     const patience = maxWaitMs === Number.POSITIVE_INFINITY ? '-1' : String(Math.floor(maxWaitMs))
     const args = [this.#now(), this.#keys.clientId, String(permits), patience, id]
+    this.#cancels.flush()
     const ask = this.#commands.once(rateAcquire, this.#keys.own, args, answer => late(booked(answer)))
     return booked(await ask)
   }
 
-  async #giveBack(permits: number, id: string): Promise<void> {
-    const args = [this.#now(), this.#keys.clientId, String(permits), this.#channel, id]
+  async #giveBack(permits: number, cancels: readonly Booking[] = []): Promise<void> {
+    const given = cancels.flatMap(({ id, permits, epoch }) => [id, String(permits), String(epoch)])
+    const args = [this.#now(), this.#keys.clientId, String(permits), this.#channel, ...given]
+    this.#cancels.flush()
     const [code] = (await this.#commands.once(rateRelease, this.#keys.own, args)) as unknown[]
     this.#commands.forgetSoon()
     if (Number(code) < 0) throw unset(this.#subject)
@@ -203,6 +223,7 @@ export class SharedRateLimiter {
     for (let attempt = 0; attempt < MOST_ATTEMPTS; attempt++) {
       const keys = [...this.#keys.own, ...[...others].flatMap(client => this.#keys.of(client))]
       const clients = [this.#keys.clientId, ...others]
+      this.#cancels.flush()
       const answer = await this.#commands.once(script, keys, [this.#now(), ...args, ...clients])
       const [first, ...rest] = answer as unknown[]
       if (typeof first === 'number') {
@@ -215,6 +236,7 @@ export class SharedRateLimiter {
   }
 
   async #look(ids: readonly string[]): Promise<readonly unknown[]> {
+    this.#cancels.flush()
     return (await this.#commands.run(rateLook, this.#keys.own, [this.#now(), ...ids])) as unknown[]
   }
 

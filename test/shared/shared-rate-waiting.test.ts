@@ -149,6 +149,17 @@ describe('those who wait', () => {
     expect(five.granted).toBe(false)
   })
 
+  test('are not drawn up by who wants no permits, and is served at once', async () => {
+    const { name, limiter } = await spent(1)
+    const waiting = [taking(limiter), taking(limiter)]
+    await inLine(name, 2)
+    await limiter.acquire(0)
+    expect(await limiter.tryAcquire(0)).toBe(true)
+    await sleep(50)
+    expect(waiting.map(({ granted }) => granted)).toEqual([false, false])
+    expect(await turns(name, START)).toEqual([60_000, 120_000])
+  })
+
   test('cost one script call each, and no more while they wait', async () => {
     const name = fresh()
     const limiter = open(name)
@@ -264,13 +275,28 @@ describe('those behind move up', () => {
     await inLine(name, 300)
     const last = taking(other())
     await inLine(name, 301)
+    const before = await scriptCalls()
     abort.abort()
     await Promise.all(many.map(({ done }) => done))
     await inLine(name, 1)
+    expect((await scriptCalls()) - before).toBe(1)
     expect(await turns(name, START)).toEqual([60_000])
     await limiter.release(1)
     await last.done
     expect(last.granted).toBe(true)
+  })
+
+  test('before anything is asked that follows the abort', async () => {
+    const { name, limiter } = await spent(1)
+    const abort = new AbortController()
+    const first = taking(limiter, 1, { signal: abort.signal })
+    await inLine(name, 1)
+    abort.abort()
+    const second = taking(limiter, 1, { timeout: '90s' })
+    await first.done
+    await inLine(name, 1)
+    expect(await turns(name, START)).toEqual([60_000])
+    expect(second.error).toBeUndefined()
   })
 
   test('when a process closes its limiter, whose waiters reject', async () => {
@@ -437,10 +463,92 @@ describe('news that is lost', () => {
     }
   })
 
+  const deafClient = () => Object.create(redis.client(), { duplicate: { value: undefined } })
+
+  test('does not let somebody who was sent away give back what others were granted', async () => {
+    const { name, clock, limiter } = await spent(5)
+    const deaf = open(name, { clock, clientId: 'a' }, deafClient())
+    const abort = new AbortController()
+    const five = taking(deaf, 5, { signal: abort.signal })
+    await inLine(name, 1)
+    await limiter.setRate({ rate: 4, interval: 60_000 })
+    expect(await limiter.tryAcquire(4)).toBe(true)
+    const before = await scriptCalls()
+    abort.abort()
+    await five.done
+    await eventually('given up', async () => (await scriptCalls()) > before)
+    expect(await limiter.availablePermits()).toBe(0)
+  })
+
+  test('does not let somebody who was sent away pass for served when the rate has risen again', async () => {
+    const { name, clock, limiter } = await spent(5)
+    const before = await channels()
+    const far = open(name, { clock, clientId: 'a' }, redis.client({ port: proxy.port }))
+    const five = taking(far, 5)
+    await inLine(name, 1)
+    await eventually('listens', async () => (await channels()).some(channel => !before.includes(channel)))
+    proxy.swallow()
+    await limiter.setRate({ rate: 4, interval: 60_000 })
+    await limiter.setRate({ rate: 5, interval: 60_000 })
+    expect(await limiter.tryAcquire(5)).toBe(true)
+    proxy.cut()
+    proxy.release()
+    await inLine(name, 1)
+    expect(await turns(name, START)).toEqual([60_000])
+    expect(five.granted).toBe(false)
+  })
+
+  test('for a while has nobody book twice who has learnt of it otherwise', async () => {
+    const { name, clock, limiter } = await spent(1)
+    const before = await channels()
+    const held: (() => void)[] = []
+    const client = redis.client()
+    let listens = () => {}
+    const listening = new Promise<void>(resolve => {
+      listens = resolve
+    })
+    // Hears late, and learns later still that it hears: then it asks, before it has heard.
+    const slow = Object.create(client, {
+      duplicate: {
+        value: (override: object) => {
+          const connection = client.duplicate(override)
+          return Object.create(connection, {
+            subscribe: { value: (...names: string[]) => connection.subscribe(...names).then(() => listening) },
+            on: {
+              value: (event: 'message', listener: (...args: string[]) => void) =>
+                connection.on(event, (...args) =>
+                  event === 'message' ? held.push(() => listener(...args)) : listener(),
+                ),
+            },
+          })
+        },
+      },
+    })
+    const far = open(name, { clock, clientId: 'a' }, slow)
+    const one = taking(far)
+    await inLine(name, 1)
+    await eventually('listens', async () => (await channels()).some(channel => !before.includes(channel)))
+    await limiter.setRate({ rate: 1, interval: 60_000, mode: 'per-client' })
+    await limiter.tryAcquire()
+    await eventually('said', async () => held.length > 0)
+    listens()
+    await inLine(name, 1, 'line:a')
+    for (const hear of held) hear()
+    await far.exists()
+    await sleep(50)
+    expect(await admin.llen(keyOf(name, 'line:a'))).toBe(1)
+    // What is said from now on is of the new booking.
+    held.length = 0
+    await limiter.release(1)
+    await eventually('said', async () => held.length > 0)
+    for (const hear of held) hear()
+    await one.done
+    expect(one.granted).toBe(true)
+  })
+
   test('where nobody can listen at all puts nobody before their turn', async () => {
     const name = fresh()
-    const client = Object.create(redis.client(), { duplicate: { value: undefined } })
-    const [deaf, other] = [open(name, {}, client), open(name)]
+    const [deaf, other] = [open(name, {}, deafClient()), open(name)]
     await other.setRate({ rate: 4, interval: 100 })
     await other.acquire(4)
     const waiting = Array.from({ length: 4 }, () => taking(deaf))
