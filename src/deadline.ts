@@ -88,7 +88,10 @@ export class Deadline {
       pending = this.#queue[this.#head]
     }
     const next = this.#queue[this.#head]
-    if (next !== undefined) this.#timer = this.#startTimer(Math.max(1, Math.ceil(next.endsAt - now)))
+    if (next === undefined) return
+    // Who was told may have asked again at once, and so started a timer.
+    clearTimeout(this.#timer)
+    this.#timer = this.#startTimer(Math.max(1, Math.ceil(next.endsAt - now)))
   }
 
   /** Lets go of what is settled: under load a deadline's worth of it would be a heap of rubbish. */

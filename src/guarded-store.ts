@@ -47,7 +47,8 @@ export class GuardedStore implements Desk {
       const answer = verb === 'consume' ? store.consume(charges, cost) : store.peek(charges, cost)
       if (!isPromise(answer)) return this.#given(checked(answer, charges.length))
       this.#deadline.start(inquiry)
-      answer
+      // Through a promise of our own: what is none may answer at once, before anyone listens.
+      Promise.resolve(answer)
         .then(verdicts => checked(verdicts, charges.length))
         .then(
           verdicts => inquiry.resolve(verdicts, performance.now()),
@@ -82,8 +83,10 @@ export class GuardedStore implements Desk {
       cause instanceof StoreError
         ? cause
         : new StoreError(`the store failed: ${(cause as Error)?.message ?? shown(cause)}`, { cause })
+    // Counted before it is told: an observer that asks again at once would never get to an open breaker.
+    const opened = this.#breaker.fail(performance.now())
     notify(this.observer, 'storeFailed', error)
-    if (this.#breaker.fail(performance.now())) notify(this.observer, 'breakerOpened', error)
+    if (opened) notify(this.observer, 'breakerOpened', error)
     return error
   }
 

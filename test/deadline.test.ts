@@ -84,6 +84,21 @@ describe('a deadline', () => {
     expect(jest.getTimerCount()).toBe(0)
   })
 
+  test('keeps at most one timer, though who is told that it is over asks again at once', async () => {
+    const deadline = new Deadline(50)
+    const ask = (again: number): void => {
+      deadline.start({ endsAt: 0, settled: false, expire: () => again > 0 && ask(again - 1) })
+    }
+    for (let i = 0; i < 10; i++) {
+      ask(2)
+      await jest.advanceTimersByTimeAsync(3)
+    }
+    await jest.advanceTimersByTimeAsync(50)
+    expect(jest.getTimerCount()).toBe(1)
+    await jest.advanceTimersByTimeAsync(200)
+    expect(jest.getTimerCount()).toBe(0)
+  })
+
   test('of more days than a timer can count does not end early, nor keep the process busy', async () => {
     const set = jest.spyOn(globalThis, 'setTimeout')
     const deadline = new Deadline(100 * 86_400_000)

@@ -227,6 +227,18 @@ describe('while the store fails', () => {
   })
 })
 
+test('a store whose promise calls back at once has answered', async () => {
+  const thenable = <T>(value: T) => ({
+    // biome-ignore lint/suspicious/noThenProperty: what libraries of old promises give
+    then: (given: (value: T) => unknown) => thenable(given(value)),
+  })
+  const store = new StubStore()
+  store.answer = charges => thenable(charges.map(({ limit }) => freshVerdict(limit))) as never
+  const limiter = new RateLimiter({ policy: '5/10s', store, onStoreFailure: 'closed' })
+  expect(await limiter.consume('k')).toMatchObject({ source: 'redis', allowed: true })
+  expect(await limiter.peek('k')).toMatchObject({ source: 'redis', allowed: true })
+})
+
 describe('a store that fails too often is not asked', () => {
   beforeEach(() => {
     jest.useFakeTimers()
@@ -274,6 +286,21 @@ describe('a store that fails too often is not asked', () => {
     expect(await asked(100)).toBe(1)
     jest.advanceTimersByTime(1000)
     expect(await asked(100)).toBe(1)
+  })
+
+  test('nor by an observer that asks it again whenever it failed', async () => {
+    const store = new StubStore()
+    store.answer = () => {
+      throw new Error('down')
+    }
+    const limiter: RateLimiter = new RateLimiter({
+      policy: '1000/10s',
+      store,
+      onStoreFailure: 'open',
+      observer: { storeFailed: () => void limiter.consume('log') },
+    })
+    expect(await limiter.consume('k')).toMatchObject({ source: 'open' })
+    expect(store.calls).toHaveLength(20)
   })
 
   test('until a probe succeeds', async () => {

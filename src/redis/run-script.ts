@@ -13,7 +13,14 @@ export function runScript(
   args: readonly string[],
   redirected = false,
 ): Promise<unknown> {
-  return port.evalsha(script.sha1, keys, args).catch(error => {
+  let reply: Promise<unknown>
+  try {
+    reply = port.evalsha(script.sha1, keys, args)
+  } catch (error) {
+    // A client that is wrapped, to watch it, may throw.
+    return Promise.reject(error)
+  }
+  return reply.catch(error => {
     if (says(error, 'NOSCRIPT')) return port.eval(script.source, keys, args)
     if (redirected || !(says(error, 'MOVED ') || says(error, 'ASK '))) throw error
     return runScript(port, script, keys, args, true)

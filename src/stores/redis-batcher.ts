@@ -76,7 +76,11 @@ export class Batcher {
     const state = this.port.state()
     if (state === 'starting') {
       this.port.wake()
-      this.#open = this.#open.filter(batch => !this.#gaveUp(batch))
+      const held = this.#open
+      // Who is told may ask again at once.
+      this.#open = []
+      const waiting = held.filter(batch => !this.#gaveUp(batch))
+      this.#open = [...waiting, ...this.#open]
       return
     }
     const batches = this.#open

@@ -94,3 +94,52 @@ test('a clock that fails is a failure of the decision, and nothing worse', async
   broken = false
   expect(await store.consume(charges, 1)).toMatchObject([{ allowed: true, remaining: 3 }])
 })
+
+test('a client that throws is a failure of the decision, and nothing worse', async () => {
+  const client = Object.assign(redis.client(), {
+    evalsha() {
+      throw new Error('watched too closely')
+    },
+  })
+  const store = new RedisStore(client)
+  await expect(store.consume(charges, 1)).rejects.toThrow('Redis failed to decide: watched too closely')
+  await expect(store.refund(charges, 1)).rejects.toThrow('Redis failed to settle: watched too closely')
+})
+
+test('who asks again at once, when told that the client took too long to connect, waits for it too', async () => {
+  const client = redis.client()
+  await client.ping()
+  let ready = () => {}
+  let status = 'connecting'
+  const starting = {
+    get status() {
+      return status
+    },
+    evalsha: client.evalsha.bind(client),
+    eval: client.eval.bind(client),
+    connect: async () => {},
+    on(_: 'ready', listener: () => void) {
+      ready = listener
+    },
+  }
+  let again: Promise<unknown> | undefined
+  const limiter: RateLimiter = new RateLimiter({
+    policy: '50/1m',
+    store: new RedisStore(starting, { maxBatch: 2, prefix: 'again' }),
+    deadline: 5000,
+    observer: {
+      storeFailed() {
+        again ??= limiter.consume('again')
+      },
+    },
+  })
+  const old = limiter.consume('old')
+  await new Promise(resolve => setTimeout(resolve, 1100))
+  // Fills the batch of the old one, and another: what was gathered too long ago is given up.
+  const rest = ['b', 'c', 'd'].map(key => limiter.consume(key))
+  expect(await old).toMatchObject({ degraded: true })
+  status = 'ready'
+  ready()
+  expect(await again).toMatchObject({ source: 'redis' })
+  expect((await Promise.all(rest)).map(({ source }) => source)).toEqual(['fallback', 'redis', 'redis'])
+})
