@@ -1,154 +1,166 @@
 --[[
-  Decides a batch of requests under one policy, in order, each at the same instant: spends from all limits of a request or
-  from none. What the batch shares is sent once. Limits whose states are all rows are decided by consume_rows, one limit alone
-  by the script of its algorithm.
+  Decides a batch of requests under a policy of several limits, in order, each at the same instant: spends from all limits of a request
+  or from none. What the batch shares is sent once. (One limit alone is decided by the script of its algorithm.)
 
-  KEYS     the block list of each limit (ZSET member → blocked until, ms); then of request 1 the key of each limit, of request 2 …
-  ARGV[1]  now, ms; '' for the server's clock
-  ARGV[2]  until when this may be carried out, ms; '' for whenever it comes
-  ARGV[3]  1 to spend, 0 only to look
-  ARGV[4]  number of limits, then for each: algorithm, quota, window in ms, burst
-  ARGV[…]  the cost of each request, or one for all
+  KEYS       the block list of each limit (ZSET member → blocked until, ms); then of request 1 the key of each limit, of request 2 …
+  ARGV[1…3]  as of steps/open_batch
+  ARGV[4]    number of limits, then for each: algorithm, quota, window in ms, burst
+  ARGV[…]    the cost of each request, or one for all
 
   Returns now, and nothing else if it came too late; then, for each request and each of its limits, numbers in a row. Allowed:
   remaining >= 0, reset in ms, and for a leaky bucket delay in ms. Denied: -1 - remaining, reset in ms, retry in ms; -1 ms means
   never, -2 - retry that the key is blocked. A request that could not be decided gives one text instead, the error.
 ]]
 -- @include now_ms
--- @include read_limits
--- @include expiry
--- @include row_measures
--- @include load_rows
--- @include save_rows
--- @include log_open
--- @include sliding_window
--- @include log_spend
+-- @include log_unpack
 -- @include log_save
--- @include blocked_until
-local clock = ARGV[1]
-local now = now_ms(clock)
-local valid_until = tonumber(ARGV[2])
-local spending = ARGV[3] == '1'
-if valid_until and now > valid_until then return { now } end
-local limits, costs_at = read_limits(5, tonumber(ARGV[4]))
+-- @include rarely
+-- @include roll_cells
+-- @include floor_div
+-- @include ceil_div
+-- @include steps/open_batch
+local width, count = tonumber(ARGV[4]), #KEYS
+-- Each limit, and how the request in hand fares with it: one table for all of that, made at once, costs less than arrays that grow.
+local limits, rows = {}, 0
+for j = 1, width do
+  local algorithm = ARGV[4 * j + 1]
+  local has_log = algorithm == 'sliding-window'
+  if not has_log then rows = rows + 1 end
+  limits[j] = {
+    algorithm = algorithm,
+    quota = tonumber(ARGV[4 * j + 2]),
+    window = tonumber(ARGV[4 * j + 3]),
+    burst = tonumber(ARGV[4 * j + 4]),
+    row = not has_log and rows,
+    at = 0,
+    x = 0,
+    y = 0,
+    next_at = 0,
+    next_x = 0,
+    next_y = 0,
+    retry = 0,
+    remaining = 0,
+    reset = 0,
+    delay = 0,
+    blocked_until = 0,
+  }
+end
+local costs_at = 4 * width + 5
 local one_cost = #ARGV == costs_at and tonumber(ARGV[costs_at])
-local width = #limits
-local some_blocked = redis.call('EXISTS', unpack(KEYS, 1, width)) > 0
+local some_blocked = call('EXISTS', unpack(KEYS, 1, width)) > 0
 
--- Every key has a slot, and a key that stands in the batch twice has one, so that it is read once and written once. State lies
--- in arrays by slot: a table for each key would cost more than all the arithmetic. Rows come first, because MGET reads them.
-local keys, slots, slot_of = {}, {}, {}
-local at, x, y, logs, errors = {}, {}, {}, {}, {}
-local function give_slots(wanted)
-  for j = 1, width do
-    if (row_measures[limits[j].algorithm] ~= nil) == wanted then
-      for i = width + j, #KEYS, width do
-        local key = KEYS[i]
-        local slot = slot_of[key]
-        if not slot then
-          slot = #keys + 1
-          keys[slot] = key
-          slot_of[key] = slot
+-- MGET answers nil for a key of another type as for none at all.
+local values, strange
+if rows > 0 then
+  local keys = KEYS
+  if rows < width then
+    keys = { unpack(KEYS, 1, width) }
+    for i = width + 1, count do
+      if limits[(i - 1) % width + 1].row then keys[#keys + 1] = KEYS[i] end
+    end
+  end
+  values = call('MGET', unpack(keys, width + 1))
+  local missing
+  for i = 1, #values do
+    if not values[i] then
+      missing = missing or {}
+      missing[#missing + 1] = keys[width + i]
+    end
+  end
+  strange = missing and call('EXISTS', unpack(missing)) > 0
+end
+
+-- What is to be written: keys and rows in turn, the moments at which these keys may go, and their places; the logs, and the keys of those
+-- that have changed. Some keys stand in the batch twice.
+local writes, expire_at, written, place = {}, {}, 0, {}
+local logs, changed = {}, {}
+for first = width, count - 1, width do
+  local request = first / width - 1
+  local asked = one_cost or tonumber(ARGV[costs_at + request])
+  local cost, allowed, failure, again = asked, true, nil, false
+  repeat
+    for j = 1, width do
+      local limit = limits[j]
+      -- Where nothing is spent, a limit that would have allowed it is told as it stands.
+      if not again or limit.retry == 0 then
+        local key = KEYS[first + j]
+        local algorithm, quota, window, burst = limit.algorithm, limit.quota, limit.window, limit.burst
+        local retry, remaining, reset, delay
+        if not limit.row then
+          local log = logs[key]
+          if not log then
+            -- @include steps/open_log
+          end
+          failure = log.err
+          if failure then break end
+          retry, remaining, reset, delay = 0, quota - (log.total - log.gone) - cost, window, 0
+          if remaining < 0 or cost == 0 then
+            retry, remaining, reset = rarely().measure(limit, now, cost, key, log)
+          end
+        else
+          local at, x, y = limit.at, limit.x, limit.y
+          if not again then
+            local slot = place[key]
+            local value = slot and writes[2 * slot] or values[request * rows + limit.row]
+            at, x, y = nil, 0, 0
+            -- @include steps/read_row
+            if failure then break end
+            limit.at, limit.x, limit.y = at, x, y
+          end
+          local next_at, next_x, next_y
+          if algorithm == 'fixed-window' then
+            -- @include steps/fixed_window
+          elseif algorithm == 'sliding-counter' then
+            -- @include steps/sliding_counter
+          else
+            local shaped = algorithm == 'leaky-bucket'
+            -- @include steps/bucket
+          end
+          limit.next_at, limit.next_x, limit.next_y = next_at, next_x, next_y
         end
-        slots[i] = slot
+        limit.retry, limit.remaining, limit.reset, limit.delay = retry, remaining, reset, delay
+        if not again then
+          local blocked_until = some_blocked and tonumber(call('ZSCORE', KEYS[j], key) or 0) or 0
+          limit.blocked_until = blocked_until
+          if retry ~= 0 or blocked_until > now then allowed = false end
+        end
       end
     end
-  end
-end
-give_slots(true)
-load_rows(keys, at, x, y, errors)
-give_slots(false)
-
--- How one request fares with each limit.
-local retry, remaining, reset, delay, next_at, next_x, next_y, until_at = {}, {}, {}, {}, {}, {}, {}, {}
-local function measure(j, slot, cost)
-  local limit = limits[j]
-  local by_row = row_measures[limit.algorithm]
-  if by_row then
-    retry[j], remaining[j], reset[j], delay[j], next_at[j], next_x[j], next_y[j] =
-      by_row(limit, now, cost, at[slot], x[slot], y[slot])
-    return
-  end
-  local log = logs[slot]
-  if not log then
-    log = log_open(keys[slot], limit.window, now, spending)
-    logs[slot], errors[slot] = log, log.err
-    if log.err then return end
-  end
-  retry[j], remaining[j], reset[j], delay[j] = sliding_window(limit, now, cost, keys[slot], log)
-end
-
-local changed_rows, changed_logs, expire_at = {}, {}, {}
-local expires_at = expiry(clock, now)
-local function commit(j, slot, cost)
-  local log = logs[slot]
-  if log then
-    if cost == 0 then return end
-    log_spend(keys[slot], log, now, cost)
-    if not expire_at[slot] then changed_logs[#changed_logs + 1] = slot end
-  else
-    local new_at = next_at[j]
-    if not new_at or (new_at == at[slot] and next_x[j] == x[slot] and next_y[j] == y[slot]) then return end
-    at[slot], x[slot], y[slot] = new_at, next_x[j], next_y[j]
-    if not expire_at[slot] then changed_rows[#changed_rows + 1] = slot end
-  end
-  expire_at[slot] = expires_at(reset[j])
-end
-
-local out = { now }
-local size = 1
-local function answer(j)
-  out[size + 2] = reset[j]
-  local wait = retry[j]
-  if wait == 0 and until_at[j] <= now then
-    out[size + 1] = remaining[j]
-    size = size + 2
-    if limits[j].algorithm == 'leaky-bucket' then
-      size = size + 1
-      out[size] = delay[j]
-    end
-    return
-  end
-  out[size + 1] = -1 - remaining[j]
-  if until_at[j] > now and wait >= 0 then wait = -2 - math.max(wait, until_at[j] - now) end
-  out[size + 3] = wait
-  size = size + 3
-end
-
-local cost = one_cost
-for first = width + 1, #KEYS, width do
-  if not one_cost then cost = tonumber(ARGV[costs_at + (first - 1) / width - 1]) end
-  local allowed = true
-  local failure
-  for j = 1, width do
-    local i = first + j - 1
-    local slot = slots[i]
-    if not errors[slot] then measure(j, slot, cost) end
-    if errors[slot] then
-      failure = errors[slot]
-      break
-    end
-    until_at[j] = some_blocked and blocked_until(KEYS[j], KEYS[i]) or 0
-    if retry[j] ~= 0 or until_at[j] > now then allowed = false end
-  end
+    again = not again and not allowed and not failure and cost > 0
+    cost = 0
+  until not again
   if failure then
     size = size + 1
     out[size] = failure
   else
+    cost = allowed and asked or 0
     for j = 1, width do
-      local slot = slots[first + j - 1]
-      -- Where nothing is spent, a limit that would have allowed it is told as it stands.
-      if not allowed and retry[j] == 0 and cost > 0 then measure(j, slot, 0) end
-      if spending then commit(j, slot, allowed and cost or 0) end
-      answer(j)
+      local limit, key = limits[j], KEYS[first + j]
+      local retry, remaining, reset, delay = limit.retry, limit.remaining, limit.reset, limit.delay
+      if spending then
+        if limit.row then
+          local slot, at, x, y = place[key], limit.at, limit.x, limit.y
+          local next_at, next_x, next_y = limit.next_at, limit.next_x, limit.next_y
+          -- @include steps/spend_row
+        elseif cost > 0 then
+          local log = logs[key]
+          -- @include steps/spend_log
+        end
+      end
+      local blocked_until = limit.blocked_until
+      local blocked, shaped = blocked_until > now, limit.algorithm == 'leaky-bucket'
+      -- @include steps/tell
     end
   end
 end
 
-save_rows(changed_rows, keys, at, x, y, expire_at)
-for _, slot in ipairs(changed_logs) do log_save(keys[slot], logs[slot], expire_at[slot]) end
+-- @include steps/write_rows
+for i = 1, #changed do
+  local key = changed[i]
+  log_save(key, logs[key], logs[key].expire_at)
+end
 for j = 1, width do
-  if limits[j].quota > 9007199254740928 then
+  if limits[j].quota > 9007199254740928 or limits[j].window > 9007199254740928 then
     -- @include steps/spell
     break
   end

@@ -1,7 +1,7 @@
 --[[
   Decides a batch under one fixed-window limit.
 
-  KEYS, ARGV  as of steps/open_batch
+  KEYS, ARGV  as of steps/open_one
   Returns     what consume returns
 ]]
 local shaped = false

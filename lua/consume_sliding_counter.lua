@@ -1,7 +1,7 @@
 --[[
   Decides a batch under one sliding-counter limit.
 
-  KEYS, ARGV  as of steps/open_batch
+  KEYS, ARGV  as of steps/open_one
   Returns     what consume returns
 ]]
 -- @include roll_cells

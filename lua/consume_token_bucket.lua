@@ -1,7 +1,7 @@
 --[[
   Decides a batch under one token-bucket limit.
 
-  KEYS, ARGV  as of steps/open_batch
+  KEYS, ARGV  as of steps/open_one
   Returns     what consume returns
 ]]
 -- @include floor_div

@@ -4,11 +4,10 @@
 //   node scripts/embed-lua.mjs            writes the module
 //   node scripts/embed-lua.mjs --check    writes nothing; exit code 1 and one line when the module is stale
 //
-// A script or a fragment takes in lua/lib/NAME.lua by a line of its own: `-- @include NAME`; a stretch of code, which is no
-// function, by `-- @include steps/NAME`. Each fragment is taken in once,
-// where it is first asked for, after the fragments that it asks for itself. `-- @include NAME with OTHER` takes in NAME with OTHER
-// where NAME says `-- @here`: a loop with another body, where a call would cost too much. A folder given as an argument stands for the
-// project's own (used by the tests).
+// A script or a fragment takes in lua/lib/NAME.lua by a line of its own, `-- @include NAME`: once, where it is first asked for, after
+// the fragments that it asks for itself. A step, which is a stretch of code and no function, is taken in wherever it is asked for, by
+// `-- @include steps/NAME`; `-- @include steps/NAME with steps/OTHER` puts OTHER where NAME says `-- @here`: a loop with another
+// body, where a call would cost too much. A folder given as an argument stands for the project's own (used by the tests).
 import { createHash } from 'node:crypto'
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -63,9 +62,10 @@ function assemble(file, folder, done = new Set(), path = [], guest = undefined) 
     if (name === undefined) {
       throw new Error(`lua/${file}:${index + 1}: given ${JSON.stringify(line.trim())}, expected "-- @include name"`)
     }
-    const fragment = name.startsWith('steps/') ? `${name}.lua` : `lib/${name}.lua`
+    if (name.startsWith('steps/')) return assemble(`${name}.lua`, folder, done, [...path, file], other)
+    const fragment = `lib/${name}.lua`
     if (done.has(fragment)) return ''
-    const source = assemble(fragment, folder, done, [...path, file], other)
+    const source = assemble(fragment, folder, done, [...path, file])
     done.add(fragment)
     return source
   })

@@ -2,7 +2,7 @@
   Opens the log of a sliding window: a list of entries, times and totals rising. The first one counts no more but tells the total
   before the second, and as its time until when entries in the future are bookings. Fields of the result:
     gone    total before the oldest entry that counts       total     total of all that was ever spent
-    first   index of the oldest entry that counts           newest    time of the newest
+    first   index of that oldest entry (nil: 1)              newest    time of the newest
     oldest, oldest_total   of the entry at `first`          stored    time of the newest as stored (nil: nothing is)
     booked  until when entries in the future are bookings
   Times in the future beyond that are moved to now, in the list too if `writable`; expired entries are then dropped. Returns

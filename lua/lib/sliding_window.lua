@@ -13,7 +13,7 @@ local function sliding_window(limit, now, cost, key, log)
   local enough = log.total - (limit.quota - cost)
   local at = log.oldest
   if log.oldest_total < enough then
-    local _, found = log_search(key, log.first + 1, redis.call('LLEN', key), function(_, total) return total >= enough end)
+    local _, found = log_search(key, (log.first or 1) + 1, redis.call('LLEN', key), function(_, total) return total >= enough end)
     at = found or log.newest
   end
   -- An entry in the future is a booking, or a sign of a clock that ran back.

@@ -3,7 +3,7 @@
   window, a whole number for every rate; y = the quota by which its key was given its lifetime: under a lower one what is owed takes
   longer, so that even a refusal renews it, once. A leaky (`shaped`) bucket's admitted requests wait until what they found has drained.
   A stretch of code, not a function, because a call would cost as much again: it reads quota, window, burst, shaped, now, cost, at, x
-  and y, uses floor_div and ceil_div, and sets retry (0 allowed, -1 never), remaining, reset, delay and the next at, x and y.
+  and y, uses ceil_div, and sets retry (0 allowed, -1 never), remaining, reset, delay and the next at, x and y.
 ]]
 -- Nothing drains at quota 0 and nothing is admitted: what was spent before does not matter, until the quota changes.
 local most, found = 0, 0
@@ -33,6 +33,17 @@ if cost > 0 then
   end
 end
 if quota > 0 and quota < next_y then next_y = quota end
+-- As floor_div and ceil_div do it, but without a call.
+remaining, reset = 0, 0
 local left = most * window - after
-remaining = left > 0 and floor_div(left, window) or 0
-reset = after > 0 and ceil_div(after, quota) or 0
+if left > 0 then
+  remaining = left / window
+  remaining = remaining - remaining % 1
+  if remaining * window > left then remaining = remaining - 1 end
+end
+if after > 0 then
+  reset = after / quota
+  reset = reset - reset % 1
+  if reset * quota > after then reset = reset - 1 end
+  if reset * quota < after then reset = reset + 1 end
+end

@@ -4,12 +4,11 @@
   needed, and no array that can be spared. A script that ends in it says whether its limit is `shaped` (delays what it admits), and
   gives the step that measures.
 
-  KEYS, ARGV  as of steps/open_batch
+  KEYS, ARGV  as of steps/open_one
   Returns     what consume returns
 ]]
 -- @include now_ms
--- @include steps/open_batch
-local pack, read = struct.pack, struct.unpack
+-- @include steps/open_one
 local count = #KEYS
 
 -- MGET answers nil for a key of another type as for none at all.
@@ -32,16 +31,7 @@ for i = 2, count do
   local value = slot and writes[2 * slot] or values[i - 1]
   local failure, at
   local x, y = 0, 0
-  if value then
-    if #value == 24 then at, x, y = read('<ddd', value) end
-    -- Whole ms since the epoch and what is not below zero: hardly any other text of this length reads as that.
-    if not at or at % 1 ~= 0 or at > 9007199254740992 or at < -9007199254740992 or not (x >= 0 and y >= 0) then
-      failure = 'WRONGTYPE the key holds a value that is not a limit\'s'
-    end
-  elseif strange then
-    local kind = call('TYPE', key).ok
-    if kind ~= 'none' then failure = 'WRONGTYPE the key holds a ' .. kind end
-  end
+  -- @include steps/read_row
   if failure then
     size = size + 1
     out[size] = failure
@@ -56,29 +46,15 @@ for i = 2, count do
       local again = blocked and retry == 0 and cost > 0
       if again then cost = 0 end
     until not again
-    if spending and next_at and (next_x ~= x or next_at ~= at or next_y ~= y) then
-      if not slot then
-        written = written + 1
-        slot = written
-        place[key] = slot
-        writes[2 * slot - 1] = key
-      end
-      writes[2 * slot] = pack('<ddd', next_at, next_x, next_y)
-      -- @include steps/lifetime
-      expire_at[slot] = text
+    if spending then
+      -- @include steps/spend_row
     end
     -- @include steps/tell
   end
 end
 
--- One MSET and a PEXPIREAT each cost less than as many SET with a lifetime; but for one alone.
-if written == 1 then
-  call('SET', writes[1], writes[2], 'PXAT', expire_at[1])
-elseif written > 0 then
-  call('MSET', unpack(writes))
-  for slot = 1, written do call('PEXPIREAT', writes[2 * slot - 1], expire_at[slot]) end
-end
-if quota > 9007199254740928 then
+-- @include steps/write_rows
+if quota > 9007199254740928 or window > 9007199254740928 then
   -- @include steps/spell
 end
 return out

@@ -1,6 +1,6 @@
 --[[
   What stands within 64 of 2^53 in `out` is spelled: some clients read numbers digit by digit, add 48 on the way, and would leave the
-  exact integers. A stretch of code, for scripts whose quota is that large.
+  exact integers. A stretch of code, for limits whose quota or window is that large.
 ]]
 for i = 2, #out do
   local number = out[i]

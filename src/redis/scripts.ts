@@ -47,7 +47,7 @@ end`,
 
 export const book: Script = {
   name: 'book',
-  sha1: '8eab481fe572d5aa9eed7d97a2a71a6033295824',
+  sha1: '084e4390a31c2e1d68148daa091930f683978689',
   source: `local function now_ms(given)
 if given ~= '' then return tonumber(given) end
 local time = redis.call('TIME')
@@ -187,9 +187,19 @@ if shaped then delay = ceil_div(found, quota) end
 end
 end
 if quota > 0 and quota < next_y then next_y = quota end
+remaining, reset = 0, 0
 local left = most * window - after
-remaining = left > 0 and floor_div(left, window) or 0
-reset = after > 0 and ceil_div(after, quota) or 0
+if left > 0 then
+remaining = left / window
+remaining = remaining - remaining % 1
+if remaining * window > left then remaining = remaining - 1 end
+end
+if after > 0 then
+reset = after / quota
+reset = reset - reset % 1
+if reset * quota > after then reset = reset - 1 end
+if reset * quota < after then reset = reset + 1 end
+end
 return retry, remaining, reset, delay, next_at, next_x, next_y
 end
 local function roll_cells(quota, window, now, at, current, previous)
@@ -388,7 +398,7 @@ if cost > limit.quota then return -1, math.max(0, limit.quota - spent), reset, 0
 local enough = log.total - (limit.quota - cost)
 local at = log.oldest
 if log.oldest_total < enough then
-local _, found = log_search(key, log.first + 1, redis.call('LLEN', key), function(_, total) return total >= enough end)
+local _, found = log_search(key, (log.first or 1) + 1, redis.call('LLEN', key), function(_, total) return total >= enough end)
 at = found or log.newest
 end
 if at > log.booked then at = math.min(at, now) end
@@ -497,190 +507,15 @@ return answer(wait, remaining, reset, 0)`,
 
 export const consume: Script = {
   name: 'consume',
-  sha1: 'b5035b113c920f212bdcebef5c22caacc497d41f',
+  sha1: '0fd0df2ead69197033dc91ae0ea959ae494d4e7f',
   source: `local function now_ms(given)
 if given ~= '' then return tonumber(given) end
 local time = redis.call('TIME')
 return time[1] * 1000 + math.floor(time[2] / 1000)
 end
-local function read_limits(first, count)
-local limits = {}
-for i = 1, count do
-limits[i] = {
-algorithm = ARGV[first],
-quota = tonumber(ARGV[first + 1]),
-window = tonumber(ARGV[first + 2]),
-burst = tonumber(ARGV[first + 3]),
-}
-first = first + 4
-end
-return limits, first
-end
-local function expiry(clock, now)
-local server_now = now
-local padding = 1000
-if clock ~= '' then
-local time = redis.call('TIME')
-server_now = time[1] * 1000 + math.floor(time[2] / 1000)
-padding = 5000
-end
-local texts = {}
-return function(reset)
-local moment = math.ceil((server_now + reset + padding) / 512) * 512
-local text = texts[moment]
-if not text then
-text = string.format('%.0f', moment)
-texts[moment] = text
-end
-return text
-end
-end
-local function fixed_window(limit, now, cost, at, x)
-local quota, window = limit.quota, limit.window
-local retry, remaining, reset, delay, next_at, next_x, next_y
-next_at, next_x, next_y = at, x, 0
-retry, delay = 0, 0
-if at then
-if at > now then
-next_at = now
-elseif at - now + window <= 0 then
-next_at, next_x = nil, 0
-end
-end
-if cost > quota then
-retry = -1
-elseif cost > 0 and next_x + cost > quota then
-retry = next_at - now + window
-elseif cost > 0 then
-next_at = next_at or now
-next_x = next_x + cost
-end
-remaining = next_x < quota and quota - next_x or 0
-reset = next_at and next_at - now + window or 0
-return retry, remaining, reset, delay, next_at, next_x, next_y
-end
-local function floor_div(a, b)
-local quotient = math.floor(a / b)
-if quotient * b > a then return quotient - 1 end
-return quotient
-end
-local function ceil_div(a, b)
-local quotient = floor_div(a, b)
-if quotient * b < a then return quotient + 1 end
-return quotient
-end
-local function bucket(limit, now, cost, at, x, y)
-local quota, window, burst, shaped = limit.quota, limit.window, limit.burst, limit.algorithm == 'leaky-bucket'
-local retry, remaining, reset, delay, next_at, next_x, next_y
-local most, found = 0, 0
-if quota > 0 then
-most = burst
-if at then
-found = x
-if now > at then found = x - quota * (now - at) end
-if found < 0 then found = 0 end
-end
-end
-local after = found
-retry, delay, next_at, next_x, next_y = 0, 0, at, x, y
-if at and at > now then next_at = now end
-if cost > 0 then
-local over = found - (most - cost) * window
-if cost > most then
-retry = -1
-elseif over > 0 then
-retry = ceil_div(over, quota)
-else
-after = found + cost * window
-next_at, next_x, next_y = now, after, quota
-if shaped then delay = ceil_div(found, quota) end
-end
-end
-if quota > 0 and quota < next_y then next_y = quota end
-local left = most * window - after
-remaining = left > 0 and floor_div(left, window) or 0
-reset = after > 0 and ceil_div(after, quota) or 0
-return retry, remaining, reset, delay, next_at, next_x, next_y
-end
-local function roll_cells(quota, window, now, at, current, previous)
-local cell = now - math.fmod(now, window)
-if not at then return cell, 0, 0 end
-if at == cell then return cell, current, previous end
-if at > cell then return cell, math.min(current + previous, math.max(quota, current)), 0 end
-if at == cell - window then return cell, 0, current end
-return cell, 0, 0
-end
-local function sliding_counter(limit, now, cost, at, x, y)
-local quota, window = limit.quota, limit.window
-local retry, remaining, reset, delay, next_at, next_x, next_y
-local cell, inside, before = roll_cells(quota, window, now, at, x, y)
-local overlap = cell - now + window
-local room = quota - cost - inside
-retry, reset, delay = 0, 0, 0
-if cost > quota then
-retry = -1
-elseif cost > 0 and room < 0 then
-retry = overlap + window - floor_div((quota - cost) * window, inside)
-elseif cost > 0 and before * overlap > room * window then
-retry = overlap - floor_div(room * window, before)
-elseif cost > 0 then
-inside = inside + cost
-end
-remaining = quota - inside - ceil_div(before * overlap, window)
-if remaining < 0 then remaining = 0 end
-if inside > 0 then reset = overlap + window elseif before > 0 then reset = overlap end
-if retry == 0 and cost > 0 or at and at > cell then
-next_at, next_x, next_y = cell, inside, before
-else
-next_at, next_x, next_y = at, x, y
-end
-return retry, remaining, reset, delay, next_at, next_x, next_y
-end
-local row_measures = {
-['fixed-window'] = fixed_window,
-['sliding-counter'] = sliding_counter,
-['token-bucket'] = bucket,
-['leaky-bucket'] = bucket,
-}
-local function load_rows(keys, at, x, y, errors)
-local count = #keys
-if count == 0 then return end
-local values = redis.call('MGET', unpack(keys))
-local missing, places = {}, {}
-for i = 1, count do
-local value = values[i]
-if not value then
-missing[#missing + 1] = keys[i]
-places[#places + 1] = i
-x[i], y[i] = 0, 0
-elseif #value ~= 24 then
-errors[i] = 'WRONGTYPE the key holds a value that is not a limit\\'s'
-else
-at[i], x[i], y[i] = struct.unpack('<ddd', value)
-if math.floor(at[i]) ~= at[i] or math.abs(at[i]) > 9007199254740992 or not (x[i] >= 0 and y[i] >= 0) then
-errors[i] = 'WRONGTYPE the key holds a value that is not a limit\\'s'
-end
-end
-end
-if #missing == 0 or redis.call('EXISTS', unpack(missing)) == 0 then return end
-for i, key in ipairs(missing) do
-local kind = redis.call('TYPE', key).ok
-if kind ~= 'none' then errors[places[i]] = 'WRONGTYPE the key holds a ' .. kind end
-end
-end
-local function save_rows(slots, keys, at, x, y, expire_at)
-if #slots == 0 then return end
-local pairs_of = {}
-for i = 1, #slots do
-local slot = slots[i]
-pairs_of[2 * i - 1] = keys[slot]
-pairs_of[2 * i] = struct.pack('<ddd', at[slot], x[slot], y[slot])
-end
-redis.call('MSET', unpack(pairs_of))
-for i = 1, #slots do
-local slot = slots[i]
-redis.call('PEXPIREAT', keys[slot], expire_at[slot])
-end
+local log_formats = { [8] = '>I6I2', [9] = '>I6I3', [10] = '>I6I4', [13] = '>I6I7' }
+local function log_unpack(entry)
+return struct.unpack(log_formats[#entry], entry)
 end
 local function log_pack(at, total)
 if total < 65536 then return struct.pack('>I6I2', at, total) end
@@ -688,10 +523,21 @@ if total < 16777216 then return struct.pack('>I6I3', at, total) end
 if total < 4294967296 then return struct.pack('>I6I4', at, total) end
 return struct.pack('>I6I7', at, total)
 end
-local log_formats = { [8] = '>I6I2', [9] = '>I6I3', [10] = '>I6I4', [13] = '>I6I7' }
-local function log_unpack(entry)
-return struct.unpack(log_formats[#entry], entry)
+local function log_save(key, log, expire_at)
+if log.rubbish then redis.call('DEL', key) end
+local entry = log_pack(log.newest, log.total)
+if not log.stored then
+redis.call('RPUSH', key, log_pack(0, log.gone), entry)
+elseif log.stored == log.newest then
+redis.call('LSET', key, '-1', entry)
+else
+redis.call('RPUSH', key, entry)
 end
+redis.call('PEXPIREAT', key, expire_at)
+end
+local rare
+local function rarely()
+if not rare then
 local function log_search(key, low, high, test)
 local found_at, found_total
 while low < high do
@@ -748,21 +594,6 @@ end
 end
 return log
 end
-local function sliding_window(limit, now, cost, key, log)
-local spent = log.total - log.gone
-local reset = log.newest and log.newest - now + limit.window or 0
-if cost == 0 then return 0, math.max(0, limit.quota - spent), reset, 0 end
-if spent + cost <= limit.quota then return 0, limit.quota - spent - cost, limit.window, 0 end
-if cost > limit.quota then return -1, math.max(0, limit.quota - spent), reset, 0 end
-local enough = log.total - (limit.quota - cost)
-local at = log.oldest
-if log.oldest_total < enough then
-local _, found = log_search(key, log.first + 1, redis.call('LLEN', key), function(_, total) return total >= enough end)
-at = found or log.newest
-end
-if at > log.booked then at = math.min(at, now) end
-return at - now + limit.window, math.max(0, limit.quota - spent), reset, 0
-end
 local function log_rebase(key, log)
 local gone = log.gone
 if log.stored then
@@ -777,459 +608,32 @@ end
 log.gone, log.total = 0, log.total - gone
 if log.oldest then log.oldest_total = log.oldest_total - gone end
 end
-local function log_spend(key, log, now, cost)
-if log.total + cost > 9007199254740991 then log_rebase(key, log) end
-log.total = log.total + cost
-log.newest = now
-if not log.oldest or log.oldest == now then log.oldest, log.oldest_total, log.first = now, log.total, log.first or 1 end
-end
-local function log_save(key, log, expire_at)
-if log.rubbish then redis.call('DEL', key) end
-local entry = log_pack(log.newest, log.total)
-if not log.stored then
-redis.call('RPUSH', key, log_pack(0, log.gone), entry)
-elseif log.stored == log.newest then
-redis.call('LSET', key, '-1', entry)
-else
-redis.call('RPUSH', key, entry)
-end
-redis.call('PEXPIREAT', key, expire_at)
-end
-local function blocked_until(list, member)
-return tonumber(redis.call('ZSCORE', list, member) or 0)
-end
-local clock = ARGV[1]
-local now = now_ms(clock)
-local valid_until = tonumber(ARGV[2])
-local spending = ARGV[3] == '1'
-if valid_until and now > valid_until then return { now } end
-local limits, costs_at = read_limits(5, tonumber(ARGV[4]))
-local one_cost = #ARGV == costs_at and tonumber(ARGV[costs_at])
-local width = #limits
-local some_blocked = redis.call('EXISTS', unpack(KEYS, 1, width)) > 0
-local keys, slots, slot_of = {}, {}, {}
-local at, x, y, logs, errors = {}, {}, {}, {}, {}
-local function give_slots(wanted)
-for j = 1, width do
-if (row_measures[limits[j].algorithm] ~= nil) == wanted then
-for i = width + j, #KEYS, width do
-local key = KEYS[i]
-local slot = slot_of[key]
-if not slot then
-slot = #keys + 1
-keys[slot] = key
-slot_of[key] = slot
-end
-slots[i] = slot
-end
-end
-end
-end
-give_slots(true)
-load_rows(keys, at, x, y, errors)
-give_slots(false)
-local retry, remaining, reset, delay, next_at, next_x, next_y, until_at = {}, {}, {}, {}, {}, {}, {}, {}
-local function measure(j, slot, cost)
-local limit = limits[j]
-local by_row = row_measures[limit.algorithm]
-if by_row then
-retry[j], remaining[j], reset[j], delay[j], next_at[j], next_x[j], next_y[j] =
-by_row(limit, now, cost, at[slot], x[slot], y[slot])
-return
-end
-local log = logs[slot]
-if not log then
-log = log_open(keys[slot], limit.window, now, spending)
-logs[slot], errors[slot] = log, log.err
-if log.err then return end
-end
-retry[j], remaining[j], reset[j], delay[j] = sliding_window(limit, now, cost, keys[slot], log)
-end
-local changed_rows, changed_logs, expire_at = {}, {}, {}
-local expires_at = expiry(clock, now)
-local function commit(j, slot, cost)
-local log = logs[slot]
-if log then
-if cost == 0 then return end
-log_spend(keys[slot], log, now, cost)
-if not expire_at[slot] then changed_logs[#changed_logs + 1] = slot end
-else
-local new_at = next_at[j]
-if not new_at or (new_at == at[slot] and next_x[j] == x[slot] and next_y[j] == y[slot]) then return end
-at[slot], x[slot], y[slot] = new_at, next_x[j], next_y[j]
-if not expire_at[slot] then changed_rows[#changed_rows + 1] = slot end
-end
-expire_at[slot] = expires_at(reset[j])
-end
-local out = { now }
-local size = 1
-local function answer(j)
-out[size + 2] = reset[j]
-local wait = retry[j]
-if wait == 0 and until_at[j] <= now then
-out[size + 1] = remaining[j]
-size = size + 2
-if limits[j].algorithm == 'leaky-bucket' then
-size = size + 1
-out[size] = delay[j]
-end
-return
-end
-out[size + 1] = -1 - remaining[j]
-if until_at[j] > now and wait >= 0 then wait = -2 - math.max(wait, until_at[j] - now) end
-out[size + 3] = wait
-size = size + 3
-end
-local cost = one_cost
-for first = width + 1, #KEYS, width do
-if not one_cost then cost = tonumber(ARGV[costs_at + (first - 1) / width - 1]) end
-local allowed = true
-local failure
-for j = 1, width do
-local i = first + j - 1
-local slot = slots[i]
-if not errors[slot] then measure(j, slot, cost) end
-if errors[slot] then
-failure = errors[slot]
-break
-end
-until_at[j] = some_blocked and blocked_until(KEYS[j], KEYS[i]) or 0
-if retry[j] ~= 0 or until_at[j] > now then allowed = false end
-end
-if failure then
-size = size + 1
-out[size] = failure
-else
-for j = 1, width do
-local slot = slots[first + j - 1]
-if not allowed and retry[j] == 0 and cost > 0 then measure(j, slot, 0) end
-if spending then commit(j, slot, allowed and cost or 0) end
-answer(j)
-end
-end
-end
-save_rows(changed_rows, keys, at, x, y, expire_at)
-for _, slot in ipairs(changed_logs) do log_save(keys[slot], logs[slot], expire_at[slot]) end
-for j = 1, width do
-if limits[j].quota > 9007199254740928 then
-for i = 2, #out do
-local number = out[i]
-if type(number) == 'number' and math.abs(number) > 9007199254740928 then out[i] = string.format('%.0f', number) end
-end
-break
-end
-end
-return out`,
-}
-
-export const consumeFixedWindow: Script = {
-  name: 'consume_fixed_window',
-  sha1: '4156eafd4bf0e54ba56090ac2b31df2af34b6a24',
-  source: `local shaped = false
-local function now_ms(given)
-if given ~= '' then return tonumber(given) end
-local time = redis.call('TIME')
-return time[1] * 1000 + math.floor(time[2] / 1000)
-end
-local call = redis.call
-local clock = ARGV[1]
-local now = now_ms(clock)
-local valid_until = tonumber(ARGV[2])
-if valid_until and now > valid_until then return { now } end
-local spending = ARGV[3] == '1'
-local quota, window, burst = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
-local one_cost = #ARGV < 8 and tonumber(ARGV[7] or 1)
-local some_blocked = call('EXISTS', KEYS[1]) > 0
-local server_now, padding = now, 1000
-if clock ~= '' then server_now, padding = now_ms(''), 5000 end
-local texts = {}
-local out, size = { now }, 1
-local pack, read = struct.pack, struct.unpack
-local count = #KEYS
-local values = call('MGET', unpack(KEYS, 2))
-local missing
-for i = 2, count do
-if not values[i - 1] then
-missing = missing or {}
-missing[#missing + 1] = KEYS[i]
-end
-end
-local strange = missing and call('EXISTS', unpack(missing)) > 0
-local writes, expire_at, written, place = {}, {}, 0, {}
-for i = 2, count do
-local key = KEYS[i]
-local slot = place[key]
-local value = slot and writes[2 * slot] or values[i - 1]
-local failure, at
-local x, y = 0, 0
-if value then
-if #value == 24 then at, x, y = read('<ddd', value) end
-if not at or at % 1 ~= 0 or at > 9007199254740992 or at < -9007199254740992 or not (x >= 0 and y >= 0) then
-failure = 'WRONGTYPE the key holds a value that is not a limit\\'s'
-end
-elseif strange then
-local kind = call('TYPE', key).ok
-if kind ~= 'none' then failure = 'WRONGTYPE the key holds a ' .. kind end
-end
-if failure then
-size = size + 1
-out[size] = failure
-else
-local cost = one_cost or tonumber(ARGV[5 + i])
-local blocked_until = some_blocked and tonumber(call('ZSCORE', KEYS[1], key) or 0) or 0
-local blocked = blocked_until > now
-local retry, remaining, reset, delay, next_at, next_x, next_y
-repeat
-next_at, next_x, next_y = at, x, 0
-retry, delay = 0, 0
-if at then
-if at > now then
-next_at = now
-elseif at - now + window <= 0 then
-next_at, next_x = nil, 0
-end
-end
-if cost > quota then
-retry = -1
-elseif cost > 0 and next_x + cost > quota then
-retry = next_at - now + window
-elseif cost > 0 then
-next_at = next_at or now
-next_x = next_x + cost
-end
-remaining = next_x < quota and quota - next_x or 0
-reset = next_at and next_at - now + window or 0
-local again = blocked and retry == 0 and cost > 0
-if again then cost = 0 end
-until not again
-if spending and next_at and (next_x ~= x or next_at ~= at or next_y ~= y) then
-if not slot then
-written = written + 1
-slot = written
-place[key] = slot
-writes[2 * slot - 1] = key
-end
-writes[2 * slot] = pack('<ddd', next_at, next_x, next_y)
-local moment = server_now + reset + padding + 3999
-moment = moment - moment % 4000
-local text = texts[moment]
-if not text then
-text = string.format('%.0f', moment)
-texts[moment] = text
-end
-expire_at[slot] = text
-end
-if retry == 0 and not blocked then
-out[size + 1] = remaining
-out[size + 2] = reset
-size = size + 2
-if shaped then
-size = size + 1
-out[size] = delay
-end
-else
-if blocked and retry >= 0 then retry = -2 - math.max(retry, blocked_until - now) end
-out[size + 1] = -1 - remaining
-out[size + 2] = reset
-out[size + 3] = retry
-size = size + 3
-end
-end
-end
-if written == 1 then
-call('SET', writes[1], writes[2], 'PXAT', expire_at[1])
-elseif written > 0 then
-call('MSET', unpack(writes))
-for slot = 1, written do call('PEXPIREAT', writes[2 * slot - 1], expire_at[slot]) end
-end
-if quota > 9007199254740928 then
-for i = 2, #out do
-local number = out[i]
-if type(number) == 'number' and math.abs(number) > 9007199254740928 then out[i] = string.format('%.0f', number) end
-end
-end
-return out`,
-}
-
-export const consumeLeakyBucket: Script = {
-  name: 'consume_leaky_bucket',
-  sha1: 'e246d5f1c7cf513891d99af655398d2ba13c8abf',
-  source: `local function floor_div(a, b)
-local quotient = math.floor(a / b)
-if quotient * b > a then return quotient - 1 end
-return quotient
-end
-local function ceil_div(a, b)
-local quotient = floor_div(a, b)
-if quotient * b < a then return quotient + 1 end
-return quotient
-end
-local shaped = true
-local function now_ms(given)
-if given ~= '' then return tonumber(given) end
-local time = redis.call('TIME')
-return time[1] * 1000 + math.floor(time[2] / 1000)
-end
-local call = redis.call
-local clock = ARGV[1]
-local now = now_ms(clock)
-local valid_until = tonumber(ARGV[2])
-if valid_until and now > valid_until then return { now } end
-local spending = ARGV[3] == '1'
-local quota, window, burst = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
-local one_cost = #ARGV < 8 and tonumber(ARGV[7] or 1)
-local some_blocked = call('EXISTS', KEYS[1]) > 0
-local server_now, padding = now, 1000
-if clock ~= '' then server_now, padding = now_ms(''), 5000 end
-local texts = {}
-local out, size = { now }, 1
-local pack, read = struct.pack, struct.unpack
-local count = #KEYS
-local values = call('MGET', unpack(KEYS, 2))
-local missing
-for i = 2, count do
-if not values[i - 1] then
-missing = missing or {}
-missing[#missing + 1] = KEYS[i]
-end
-end
-local strange = missing and call('EXISTS', unpack(missing)) > 0
-local writes, expire_at, written, place = {}, {}, 0, {}
-for i = 2, count do
-local key = KEYS[i]
-local slot = place[key]
-local value = slot and writes[2 * slot] or values[i - 1]
-local failure, at
-local x, y = 0, 0
-if value then
-if #value == 24 then at, x, y = read('<ddd', value) end
-if not at or at % 1 ~= 0 or at > 9007199254740992 or at < -9007199254740992 or not (x >= 0 and y >= 0) then
-failure = 'WRONGTYPE the key holds a value that is not a limit\\'s'
-end
-elseif strange then
-local kind = call('TYPE', key).ok
-if kind ~= 'none' then failure = 'WRONGTYPE the key holds a ' .. kind end
-end
-if failure then
-size = size + 1
-out[size] = failure
-else
-local cost = one_cost or tonumber(ARGV[5 + i])
-local blocked_until = some_blocked and tonumber(call('ZSCORE', KEYS[1], key) or 0) or 0
-local blocked = blocked_until > now
-local retry, remaining, reset, delay, next_at, next_x, next_y
-repeat
-local most, found = 0, 0
-if quota > 0 then
-most = burst
-if at then
-found = x
-if now > at then found = x - quota * (now - at) end
-if found < 0 then found = 0 end
-end
-end
-local after = found
-retry, delay, next_at, next_x, next_y = 0, 0, at, x, y
-if at and at > now then next_at = now end
-if cost > 0 then
-local over = found - (most - cost) * window
-if cost > most then
-retry = -1
-elseif over > 0 then
-retry = ceil_div(over, quota)
-else
-after = found + cost * window
-next_at, next_x, next_y = now, after, quota
-if shaped then delay = ceil_div(found, quota) end
-end
-end
-if quota > 0 and quota < next_y then next_y = quota end
-local left = most * window - after
-remaining = left > 0 and floor_div(left, window) or 0
-reset = after > 0 and ceil_div(after, quota) or 0
-local again = blocked and retry == 0 and cost > 0
-if again then cost = 0 end
-until not again
-if spending and next_at and (next_x ~= x or next_at ~= at or next_y ~= y) then
-if not slot then
-written = written + 1
-slot = written
-place[key] = slot
-writes[2 * slot - 1] = key
-end
-writes[2 * slot] = pack('<ddd', next_at, next_x, next_y)
-local moment = server_now + reset + padding + 3999
-moment = moment - moment % 4000
-local text = texts[moment]
-if not text then
-text = string.format('%.0f', moment)
-texts[moment] = text
-end
-expire_at[slot] = text
-end
-if retry == 0 and not blocked then
-out[size + 1] = remaining
-out[size + 2] = reset
-size = size + 2
-if shaped then
-size = size + 1
-out[size] = delay
-end
-else
-if blocked and retry >= 0 then retry = -2 - math.max(retry, blocked_until - now) end
-out[size + 1] = -1 - remaining
-out[size + 2] = reset
-out[size + 3] = retry
-size = size + 3
-end
-end
-end
-if written == 1 then
-call('SET', writes[1], writes[2], 'PXAT', expire_at[1])
-elseif written > 0 then
-call('MSET', unpack(writes))
-for slot = 1, written do call('PEXPIREAT', writes[2 * slot - 1], expire_at[slot]) end
-end
-if quota > 9007199254740928 then
-for i = 2, #out do
-local number = out[i]
-if type(number) == 'number' and math.abs(number) > 9007199254740928 then out[i] = string.format('%.0f', number) end
-end
-end
-return out`,
-}
-
-export const consumeRows: Script = {
-  name: 'consume_rows',
-  sha1: 'ca59b20e886df35cc9fe1ac062797daedc59e13c',
-  source: `local function now_ms(given)
-if given ~= '' then return tonumber(given) end
-local time = redis.call('TIME')
-return time[1] * 1000 + math.floor(time[2] / 1000)
-end
-local function fixed_window(limit, now, cost, at, x)
-local quota, window = limit.quota, limit.window
-local retry, remaining, reset, delay, next_at, next_x, next_y
-next_at, next_x, next_y = at, x, 0
-retry, delay = 0, 0
-if at then
-if at > now then
-next_at = now
-elseif at - now + window <= 0 then
-next_at, next_x = nil, 0
-end
-end
-if cost > quota then
-retry = -1
-elseif cost > 0 and next_x + cost > quota then
-retry = next_at - now + window
-elseif cost > 0 then
-next_at = next_at or now
-next_x = next_x + cost
-end
-remaining = next_x < quota and quota - next_x or 0
-reset = next_at and next_at - now + window or 0
-return retry, remaining, reset, delay, next_at, next_x, next_y
+local function sliding_window(limit, now, cost, key, log)
+local spent = log.total - log.gone
+local reset = log.newest and log.newest - now + limit.window or 0
+if cost == 0 then return 0, math.max(0, limit.quota - spent), reset, 0 end
+if spent + cost <= limit.quota then return 0, limit.quota - spent - cost, limit.window, 0 end
+if cost > limit.quota then return -1, math.max(0, limit.quota - spent), reset, 0 end
+local enough = log.total - (limit.quota - cost)
+local at = log.oldest
+if log.oldest_total < enough then
+local _, found = log_search(key, (log.first or 1) + 1, redis.call('LLEN', key), function(_, total) return total >= enough end)
+at = found or log.newest
+end
+if at > log.booked then at = math.min(at, now) end
+return at - now + limit.window, math.max(0, limit.quota - spent), reset, 0
+end
+rare = { open = log_open, rebase = log_rebase, measure = sliding_window }
+end
+return rare
+end
+local function roll_cells(quota, window, now, at, current, previous)
+local cell = now - math.fmod(now, window)
+if not at then return cell, 0, 0 end
+if at == cell then return cell, current, previous end
+if at > cell then return cell, math.min(current + previous, math.max(quota, current)), 0 end
+if at == cell - window then return cell, 0, current end
+return cell, 0, 0
 end
 local function floor_div(a, b)
 local quotient = math.floor(a / b)
@@ -1241,50 +645,162 @@ local quotient = floor_div(a, b)
 if quotient * b < a then return quotient + 1 end
 return quotient
 end
-local function bucket(limit, now, cost, at, x, y)
-local quota, window, burst, shaped = limit.quota, limit.window, limit.burst, limit.algorithm == 'leaky-bucket'
-local retry, remaining, reset, delay, next_at, next_x, next_y
-local most, found = 0, 0
-if quota > 0 then
-most = burst
-if at then
-found = x
-if now > at then found = x - quota * (now - at) end
-if found < 0 then found = 0 end
+local call, pack, read = redis.call, struct.pack, struct.unpack
+local clock = ARGV[1]
+local now = now_ms(clock)
+local valid_until = tonumber(ARGV[2])
+if valid_until and now > valid_until then return { now } end
+local spending = ARGV[3] == '1'
+local server_now, padding = now, 1000
+if clock ~= '' then server_now, padding = now_ms(''), 5000 end
+local texts = {}
+local out, size = { now }, 1
+local width, count = tonumber(ARGV[4]), #KEYS
+local limits, rows = {}, 0
+for j = 1, width do
+local algorithm = ARGV[4 * j + 1]
+local has_log = algorithm == 'sliding-window'
+if not has_log then rows = rows + 1 end
+limits[j] = {
+algorithm = algorithm,
+quota = tonumber(ARGV[4 * j + 2]),
+window = tonumber(ARGV[4 * j + 3]),
+burst = tonumber(ARGV[4 * j + 4]),
+row = not has_log and rows,
+at = 0,
+x = 0,
+y = 0,
+next_at = 0,
+next_x = 0,
+next_y = 0,
+retry = 0,
+remaining = 0,
+reset = 0,
+delay = 0,
+blocked_until = 0,
+}
+end
+local costs_at = 4 * width + 5
+local one_cost = #ARGV == costs_at and tonumber(ARGV[costs_at])
+local some_blocked = call('EXISTS', unpack(KEYS, 1, width)) > 0
+local values, strange
+if rows > 0 then
+local keys = KEYS
+if rows < width then
+keys = { unpack(KEYS, 1, width) }
+for i = width + 1, count do
+if limits[(i - 1) % width + 1].row then keys[#keys + 1] = KEYS[i] end
 end
 end
-local after = found
-retry, delay, next_at, next_x, next_y = 0, 0, at, x, y
-if at and at > now then next_at = now end
-if cost > 0 then
-local over = found - (most - cost) * window
-if cost > most then
-retry = -1
-elseif over > 0 then
-retry = ceil_div(over, quota)
+values = call('MGET', unpack(keys, width + 1))
+local missing
+for i = 1, #values do
+if not values[i] then
+missing = missing or {}
+missing[#missing + 1] = keys[width + i]
+end
+end
+strange = missing and call('EXISTS', unpack(missing)) > 0
+end
+local writes, expire_at, written, place = {}, {}, 0, {}
+local logs, changed = {}, {}
+for first = width, count - 1, width do
+local request = first / width - 1
+local asked = one_cost or tonumber(ARGV[costs_at + request])
+local cost, allowed, failure, again = asked, true, nil, false
+repeat
+for j = 1, width do
+local limit = limits[j]
+if not again or limit.retry == 0 then
+local key = KEYS[first + j]
+local algorithm, quota, window, burst = limit.algorithm, limit.quota, limit.window, limit.burst
+local retry, remaining, reset, delay
+if not limit.row then
+local log = logs[key]
+if not log then
+local head = redis.pcall('LRANGE', key, '0', '2')
+local second = head[2]
+if second then
+local last = head[3] and call('LINDEX', key, '-1') or second
+local head_format, second_format, last_format = log_formats[#head[1]], log_formats[#second], log_formats[#last]
+if head_format and second_format and last_format then
+local booked, gone = read(head_format, head[1])
+local oldest, oldest_total = read(second_format, second)
+local newest, total = read(last_format, last)
+if newest <= now and now - oldest < window then
+log = {
+booked = booked,
+gone = gone,
+oldest = oldest,
+oldest_total = oldest_total,
+newest = newest,
+total = total,
+stored = newest,
+expire_at = false,
+}
+end
+end
+elseif not head[1] and not head.err then
+log = {
+booked = 0,
+gone = 0,
+oldest = false,
+oldest_total = 0,
+newest = false,
+total = 0,
+stored = false,
+expire_at = false,
+}
+end
+if not log then log = rarely().open(key, window, now, spending) end
+logs[key] = log
+end
+failure = log.err
+if failure then break end
+retry, remaining, reset, delay = 0, quota - (log.total - log.gone) - cost, window, 0
+if remaining < 0 or cost == 0 then
+retry, remaining, reset = rarely().measure(limit, now, cost, key, log)
+end
 else
-after = found + cost * window
-next_at, next_x, next_y = now, after, quota
-if shaped then delay = ceil_div(found, quota) end
+local at, x, y = limit.at, limit.x, limit.y
+if not again then
+local slot = place[key]
+local value = slot and writes[2 * slot] or values[request * rows + limit.row]
+at, x, y = nil, 0, 0
+if value then
+if #value == 24 then at, x, y = read('<ddd', value) end
+if not at or at % 1 ~= 0 or at > 9007199254740992 or at < -9007199254740992 or not (x >= 0 and y >= 0) then
+failure = 'WRONGTYPE the key holds a value that is not a limit\\'s'
+end
+elseif strange then
+local kind = call('TYPE', key).ok
+if kind ~= 'none' then failure = 'WRONGTYPE the key holds a ' .. kind end
+end
+if failure then break end
+limit.at, limit.x, limit.y = at, x, y
+end
+local next_at, next_x, next_y
+if algorithm == 'fixed-window' then
+next_at, next_x, next_y = at, x, 0
+retry, delay = 0, 0
+if at then
+if at > now then
+next_at = now
+elseif at - now + window <= 0 then
+next_at, next_x = nil, 0
 end
 end
-if quota > 0 and quota < next_y then next_y = quota end
-local left = most * window - after
-remaining = left > 0 and floor_div(left, window) or 0
-reset = after > 0 and ceil_div(after, quota) or 0
-return retry, remaining, reset, delay, next_at, next_x, next_y
+if cost > quota then
+retry = -1
+elseif cost > 0 and next_x + cost > quota then
+retry = next_at - now + window
+elseif cost > 0 then
+next_at = next_at or now
+next_x = next_x + cost
 end
-local function roll_cells(quota, window, now, at, current, previous)
-local cell = now - math.fmod(now, window)
-if not at then return cell, 0, 0 end
-if at == cell then return cell, current, previous end
-if at > cell then return cell, math.min(current + previous, math.max(quota, current)), 0 end
-if at == cell - window then return cell, 0, current end
-return cell, 0, 0
-end
-local function sliding_counter(limit, now, cost, at, x, y)
-local quota, window = limit.quota, limit.window
-local retry, remaining, reset, delay, next_at, next_x, next_y
+remaining = next_x < quota and quota - next_x or 0
+reset = next_at and next_at - now + window or 0
+elseif algorithm == 'sliding-counter' then
 local cell, inside, before = roll_cells(quota, window, now, at, x, y)
 local overlap = cell - now + window
 local room = quota - cost - inside
@@ -1306,132 +822,138 @@ next_at, next_x, next_y = cell, inside, before
 else
 next_at, next_x, next_y = at, x, y
 end
-return retry, remaining, reset, delay, next_at, next_x, next_y
-end
-local row_measures = {
-['fixed-window'] = fixed_window,
-['sliding-counter'] = sliding_counter,
-['token-bucket'] = bucket,
-['leaky-bucket'] = bucket,
-}
-local call, pack, read = redis.call, struct.pack, struct.unpack
-local clock = ARGV[1]
-local now = now_ms(clock)
-local valid_until = tonumber(ARGV[2])
-local spending = ARGV[3] == '1'
-if valid_until and now > valid_until then return { now } end
-local width = tonumber(ARGV[4])
-local limits, measures, shaped = {}, {}, {}
-for j = 1, width do
-local algorithm = ARGV[4 * j + 1]
-limits[j] = {
-algorithm = algorithm,
-quota = tonumber(ARGV[4 * j + 2]),
-window = tonumber(ARGV[4 * j + 3]),
-burst = tonumber(ARGV[4 * j + 4]),
-}
-measures[j] = row_measures[algorithm]
-shaped[j] = algorithm == 'leaky-bucket'
-end
-local costs_at = 4 * width + 5
-local one_cost = #ARGV == costs_at and tonumber(ARGV[costs_at])
-local count = #KEYS
-local some_blocked = call('EXISTS', unpack(KEYS, 1, width)) > 0
-local values = call('MGET', unpack(KEYS, width + 1))
-local missing
-for i = width + 1, count do
-if not values[i - width] then
-missing = missing or {}
-missing[#missing + 1] = KEYS[i]
+else
+local shaped = algorithm == 'leaky-bucket'
+local most, found = 0, 0
+if quota > 0 then
+most = burst
+if at then
+found = x
+if now > at then found = x - quota * (now - at) end
+if found < 0 then found = 0 end
 end
 end
-local strange = missing and call('EXISTS', unpack(missing)) > 0
-local server_now, padding = now, 1000
-if clock ~= '' then server_now, padding = now_ms(''), 5000 end
-local texts = {}
-local writes, written, place, expire_at = {}, 0, {}, {}
-local out, size = { now }, 1
-local at, x, y, retry, remaining, reset, delay, next_at, next_x, next_y, until_at = {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}
-for first = width + 1, count, width do
-local cost = one_cost or tonumber(ARGV[costs_at + (first - 1) / width - 1])
-local allowed, failure = true, nil
-for j = 1, width do
-local key = KEYS[first + j - 1]
-local value = place[key] and writes[place[key]] or values[first + j - 1 - width]
-local now_at, now_x, now_y = nil, 0, 0
-if value then
-if #value == 24 then now_at, now_x, now_y = read('<ddd', value) end
-if not now_at or now_at % 1 ~= 0 or now_at > 9007199254740992 or now_at < -9007199254740992 or not (now_x >= 0 and now_y >= 0) then
-failure = 'WRONGTYPE the key holds a value that is not a limit\\'s'
-break
-end
-elseif strange then
-local kind = call('TYPE', key).ok
-if kind ~= 'none' then
-failure = 'WRONGTYPE the key holds a ' .. kind
-break
+local after = found
+retry, delay, next_at, next_x, next_y = 0, 0, at, x, y
+if at and at > now then next_at = now end
+if cost > 0 then
+local over = found - (most - cost) * window
+if cost > most then
+retry = -1
+elseif over > 0 then
+retry = ceil_div(over, quota)
+else
+after = found + cost * window
+next_at, next_x, next_y = now, after, quota
+if shaped then delay = ceil_div(found, quota) end
 end
 end
-at[j], x[j], y[j] = now_at, now_x, now_y
-retry[j], remaining[j], reset[j], delay[j], next_at[j], next_x[j], next_y[j] =
-measures[j](limits[j], now, cost, now_at, now_x, now_y)
-local until_j = some_blocked and tonumber(call('ZSCORE', KEYS[j], key) or 0) or 0
-until_at[j] = until_j
-if retry[j] ~= 0 or until_j > now then allowed = false end
+if quota > 0 and quota < next_y then next_y = quota end
+remaining, reset = 0, 0
+local left = most * window - after
+if left > 0 then
+remaining = left / window
+remaining = remaining - remaining % 1
+if remaining * window > left then remaining = remaining - 1 end
 end
+if after > 0 then
+reset = after / quota
+reset = reset - reset % 1
+if reset * quota > after then reset = reset - 1 end
+if reset * quota < after then reset = reset + 1 end
+end
+end
+limit.next_at, limit.next_x, limit.next_y = next_at, next_x, next_y
+end
+limit.retry, limit.remaining, limit.reset, limit.delay = retry, remaining, reset, delay
+if not again then
+local blocked_until = some_blocked and tonumber(call('ZSCORE', KEYS[j], key) or 0) or 0
+limit.blocked_until = blocked_until
+if retry ~= 0 or blocked_until > now then allowed = false end
+end
+end
+end
+again = not again and not allowed and not failure and cost > 0
+cost = 0
+until not again
 if failure then
 size = size + 1
 out[size] = failure
 else
+cost = allowed and asked or 0
 for j = 1, width do
-if not allowed and retry[j] == 0 and cost > 0 then
-local _
-_, remaining[j], reset[j], delay[j], next_at[j], next_x[j], next_y[j] = measures[j](limits[j], now, 0, at[j], x[j], y[j])
-end
-local new_at, new_x, new_y = next_at[j], next_x[j], next_y[j]
-if spending and new_at and (new_x ~= x[j] or new_at ~= at[j] or new_y ~= y[j]) then
-local key = KEYS[first + j - 1]
-local row = place[key]
-if not row then
+local limit, key = limits[j], KEYS[first + j]
+local retry, remaining, reset, delay = limit.retry, limit.remaining, limit.reset, limit.delay
+if spending then
+if limit.row then
+local slot, at, x, y = place[key], limit.at, limit.x, limit.y
+local next_at, next_x, next_y = limit.next_at, limit.next_x, limit.next_y
+if next_at and (next_x ~= x or next_at ~= at or next_y ~= y) then
+if not slot then
 written = written + 1
-row = 2 * written
-place[key] = row
-writes[row - 1] = key
+slot = written
+place[key] = slot
+writes[2 * slot - 1] = key
 end
-writes[row] = pack('<ddd', new_at, new_x, new_y)
-local moment = math.ceil((server_now + reset[j] + padding) / 4000)
+writes[2 * slot] = pack('<ddd', next_at, next_x, next_y)
+local moment = server_now + reset + padding + 3999
+moment = moment - moment % 4000
 local text = texts[moment]
 if not text then
-text = string.format('%.0f', moment * 4000)
+text = string.format('%.0f', moment)
 texts[moment] = text
 end
-expire_at[row / 2] = text
+expire_at[slot] = text
 end
-local wait = retry[j]
-if wait == 0 and until_at[j] <= now then
-out[size + 1] = remaining[j]
-out[size + 2] = reset[j]
+elseif cost > 0 then
+local log = logs[key]
+if log.total + cost > 9007199254740991 then rarely().rebase(key, log) end
+log.total = log.total + cost
+log.newest = now
+if not log.oldest or log.oldest == now then log.oldest, log.oldest_total = now, log.total end
+if not log.expire_at then changed[#changed + 1] = key end
+local moment = server_now + reset + padding + 3999
+moment = moment - moment % 4000
+local text = texts[moment]
+if not text then
+text = string.format('%.0f', moment)
+texts[moment] = text
+end
+log.expire_at = text
+end
+end
+local blocked_until = limit.blocked_until
+local blocked, shaped = blocked_until > now, limit.algorithm == 'leaky-bucket'
+if retry == 0 and not blocked then
+out[size + 1] = remaining
+out[size + 2] = reset
 size = size + 2
-if shaped[j] then
+if shaped then
 size = size + 1
-out[size] = delay[j]
+out[size] = delay
 end
 else
-if until_at[j] > now and wait >= 0 then wait = -2 - math.max(wait, until_at[j] - now) end
-out[size + 1] = -1 - remaining[j]
-out[size + 2] = reset[j]
-out[size + 3] = wait
+if blocked and retry >= 0 then retry = -2 - math.max(retry, blocked_until - now) end
+out[size + 1] = -1 - remaining
+out[size + 2] = reset
+out[size + 3] = retry
 size = size + 3
 end
 end
 end
 end
-if written > 0 then
+if written == 1 then
+call('SET', writes[1], writes[2], 'PXAT', expire_at[1])
+elseif written > 0 then
 call('MSET', unpack(writes))
-for i = 1, written do call('PEXPIREAT', writes[2 * i - 1], expire_at[i]) end
+for slot = 1, written do call('PEXPIREAT', writes[2 * slot - 1], expire_at[slot]) end
+end
+for i = 1, #changed do
+local key = changed[i]
+log_save(key, logs[key], logs[key].expire_at)
 end
 for j = 1, width do
-if limits[j].quota > 9007199254740928 then
+if limits[j].quota > 9007199254740928 or limits[j].window > 9007199254740928 then
 for i = 2, #out do
 local number = out[i]
 if type(number) == 'number' and math.abs(number) > 9007199254740928 then out[i] = string.format('%.0f', number) end
@@ -1442,9 +964,298 @@ end
 return out`,
 }
 
+export const consumeFixedWindow: Script = {
+  name: 'consume_fixed_window',
+  sha1: '5d681afde83989e20636dbe7c8d5b49cca2fa2c2',
+  source: `local shaped = false
+local function now_ms(given)
+if given ~= '' then return tonumber(given) end
+local time = redis.call('TIME')
+return time[1] * 1000 + math.floor(time[2] / 1000)
+end
+local call, pack, read = redis.call, struct.pack, struct.unpack
+local clock = ARGV[1]
+local now = now_ms(clock)
+local valid_until = tonumber(ARGV[2])
+if valid_until and now > valid_until then return { now } end
+local spending = ARGV[3] == '1'
+local server_now, padding = now, 1000
+if clock ~= '' then server_now, padding = now_ms(''), 5000 end
+local texts = {}
+local out, size = { now }, 1
+local quota, window, burst = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
+local one_cost = #ARGV < 8 and tonumber(ARGV[7] or 1)
+local some_blocked = call('EXISTS', KEYS[1]) > 0
+local count = #KEYS
+local values = call('MGET', unpack(KEYS, 2))
+local missing
+for i = 2, count do
+if not values[i - 1] then
+missing = missing or {}
+missing[#missing + 1] = KEYS[i]
+end
+end
+local strange = missing and call('EXISTS', unpack(missing)) > 0
+local writes, expire_at, written, place = {}, {}, 0, {}
+for i = 2, count do
+local key = KEYS[i]
+local slot = place[key]
+local value = slot and writes[2 * slot] or values[i - 1]
+local failure, at
+local x, y = 0, 0
+if value then
+if #value == 24 then at, x, y = read('<ddd', value) end
+if not at or at % 1 ~= 0 or at > 9007199254740992 or at < -9007199254740992 or not (x >= 0 and y >= 0) then
+failure = 'WRONGTYPE the key holds a value that is not a limit\\'s'
+end
+elseif strange then
+local kind = call('TYPE', key).ok
+if kind ~= 'none' then failure = 'WRONGTYPE the key holds a ' .. kind end
+end
+if failure then
+size = size + 1
+out[size] = failure
+else
+local cost = one_cost or tonumber(ARGV[5 + i])
+local blocked_until = some_blocked and tonumber(call('ZSCORE', KEYS[1], key) or 0) or 0
+local blocked = blocked_until > now
+local retry, remaining, reset, delay, next_at, next_x, next_y
+repeat
+next_at, next_x, next_y = at, x, 0
+retry, delay = 0, 0
+if at then
+if at > now then
+next_at = now
+elseif at - now + window <= 0 then
+next_at, next_x = nil, 0
+end
+end
+if cost > quota then
+retry = -1
+elseif cost > 0 and next_x + cost > quota then
+retry = next_at - now + window
+elseif cost > 0 then
+next_at = next_at or now
+next_x = next_x + cost
+end
+remaining = next_x < quota and quota - next_x or 0
+reset = next_at and next_at - now + window or 0
+local again = blocked and retry == 0 and cost > 0
+if again then cost = 0 end
+until not again
+if spending then
+if next_at and (next_x ~= x or next_at ~= at or next_y ~= y) then
+if not slot then
+written = written + 1
+slot = written
+place[key] = slot
+writes[2 * slot - 1] = key
+end
+writes[2 * slot] = pack('<ddd', next_at, next_x, next_y)
+local moment = server_now + reset + padding + 3999
+moment = moment - moment % 4000
+local text = texts[moment]
+if not text then
+text = string.format('%.0f', moment)
+texts[moment] = text
+end
+expire_at[slot] = text
+end
+end
+if retry == 0 and not blocked then
+out[size + 1] = remaining
+out[size + 2] = reset
+size = size + 2
+if shaped then
+size = size + 1
+out[size] = delay
+end
+else
+if blocked and retry >= 0 then retry = -2 - math.max(retry, blocked_until - now) end
+out[size + 1] = -1 - remaining
+out[size + 2] = reset
+out[size + 3] = retry
+size = size + 3
+end
+end
+end
+if written == 1 then
+call('SET', writes[1], writes[2], 'PXAT', expire_at[1])
+elseif written > 0 then
+call('MSET', unpack(writes))
+for slot = 1, written do call('PEXPIREAT', writes[2 * slot - 1], expire_at[slot]) end
+end
+if quota > 9007199254740928 or window > 9007199254740928 then
+for i = 2, #out do
+local number = out[i]
+if type(number) == 'number' and math.abs(number) > 9007199254740928 then out[i] = string.format('%.0f', number) end
+end
+end
+return out`,
+}
+
+export const consumeLeakyBucket: Script = {
+  name: 'consume_leaky_bucket',
+  sha1: 'e75f4e70c24335a39e5ca9b258d352684f72f3a1',
+  source: `local function floor_div(a, b)
+local quotient = math.floor(a / b)
+if quotient * b > a then return quotient - 1 end
+return quotient
+end
+local function ceil_div(a, b)
+local quotient = floor_div(a, b)
+if quotient * b < a then return quotient + 1 end
+return quotient
+end
+local shaped = true
+local function now_ms(given)
+if given ~= '' then return tonumber(given) end
+local time = redis.call('TIME')
+return time[1] * 1000 + math.floor(time[2] / 1000)
+end
+local call, pack, read = redis.call, struct.pack, struct.unpack
+local clock = ARGV[1]
+local now = now_ms(clock)
+local valid_until = tonumber(ARGV[2])
+if valid_until and now > valid_until then return { now } end
+local spending = ARGV[3] == '1'
+local server_now, padding = now, 1000
+if clock ~= '' then server_now, padding = now_ms(''), 5000 end
+local texts = {}
+local out, size = { now }, 1
+local quota, window, burst = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
+local one_cost = #ARGV < 8 and tonumber(ARGV[7] or 1)
+local some_blocked = call('EXISTS', KEYS[1]) > 0
+local count = #KEYS
+local values = call('MGET', unpack(KEYS, 2))
+local missing
+for i = 2, count do
+if not values[i - 1] then
+missing = missing or {}
+missing[#missing + 1] = KEYS[i]
+end
+end
+local strange = missing and call('EXISTS', unpack(missing)) > 0
+local writes, expire_at, written, place = {}, {}, 0, {}
+for i = 2, count do
+local key = KEYS[i]
+local slot = place[key]
+local value = slot and writes[2 * slot] or values[i - 1]
+local failure, at
+local x, y = 0, 0
+if value then
+if #value == 24 then at, x, y = read('<ddd', value) end
+if not at or at % 1 ~= 0 or at > 9007199254740992 or at < -9007199254740992 or not (x >= 0 and y >= 0) then
+failure = 'WRONGTYPE the key holds a value that is not a limit\\'s'
+end
+elseif strange then
+local kind = call('TYPE', key).ok
+if kind ~= 'none' then failure = 'WRONGTYPE the key holds a ' .. kind end
+end
+if failure then
+size = size + 1
+out[size] = failure
+else
+local cost = one_cost or tonumber(ARGV[5 + i])
+local blocked_until = some_blocked and tonumber(call('ZSCORE', KEYS[1], key) or 0) or 0
+local blocked = blocked_until > now
+local retry, remaining, reset, delay, next_at, next_x, next_y
+repeat
+local most, found = 0, 0
+if quota > 0 then
+most = burst
+if at then
+found = x
+if now > at then found = x - quota * (now - at) end
+if found < 0 then found = 0 end
+end
+end
+local after = found
+retry, delay, next_at, next_x, next_y = 0, 0, at, x, y
+if at and at > now then next_at = now end
+if cost > 0 then
+local over = found - (most - cost) * window
+if cost > most then
+retry = -1
+elseif over > 0 then
+retry = ceil_div(over, quota)
+else
+after = found + cost * window
+next_at, next_x, next_y = now, after, quota
+if shaped then delay = ceil_div(found, quota) end
+end
+end
+if quota > 0 and quota < next_y then next_y = quota end
+remaining, reset = 0, 0
+local left = most * window - after
+if left > 0 then
+remaining = left / window
+remaining = remaining - remaining % 1
+if remaining * window > left then remaining = remaining - 1 end
+end
+if after > 0 then
+reset = after / quota
+reset = reset - reset % 1
+if reset * quota > after then reset = reset - 1 end
+if reset * quota < after then reset = reset + 1 end
+end
+local again = blocked and retry == 0 and cost > 0
+if again then cost = 0 end
+until not again
+if spending then
+if next_at and (next_x ~= x or next_at ~= at or next_y ~= y) then
+if not slot then
+written = written + 1
+slot = written
+place[key] = slot
+writes[2 * slot - 1] = key
+end
+writes[2 * slot] = pack('<ddd', next_at, next_x, next_y)
+local moment = server_now + reset + padding + 3999
+moment = moment - moment % 4000
+local text = texts[moment]
+if not text then
+text = string.format('%.0f', moment)
+texts[moment] = text
+end
+expire_at[slot] = text
+end
+end
+if retry == 0 and not blocked then
+out[size + 1] = remaining
+out[size + 2] = reset
+size = size + 2
+if shaped then
+size = size + 1
+out[size] = delay
+end
+else
+if blocked and retry >= 0 then retry = -2 - math.max(retry, blocked_until - now) end
+out[size + 1] = -1 - remaining
+out[size + 2] = reset
+out[size + 3] = retry
+size = size + 3
+end
+end
+end
+if written == 1 then
+call('SET', writes[1], writes[2], 'PXAT', expire_at[1])
+elseif written > 0 then
+call('MSET', unpack(writes))
+for slot = 1, written do call('PEXPIREAT', writes[2 * slot - 1], expire_at[slot]) end
+end
+if quota > 9007199254740928 or window > 9007199254740928 then
+for i = 2, #out do
+local number = out[i]
+if type(number) == 'number' and math.abs(number) > 9007199254740928 then out[i] = string.format('%.0f', number) end
+end
+end
+return out`,
+}
+
 export const consumeSlidingCounter: Script = {
   name: 'consume_sliding_counter',
-  sha1: '51d72ad3494f0b3ab2a703bea37902768a6d511c',
+  sha1: '82c3f4cbb8a24ace32f32068f1ef0c390a06e44f',
   source: `local function roll_cells(quota, window, now, at, current, previous)
 local cell = now - math.fmod(now, window)
 if not at then return cell, 0, 0 end
@@ -1469,20 +1280,19 @@ if given ~= '' then return tonumber(given) end
 local time = redis.call('TIME')
 return time[1] * 1000 + math.floor(time[2] / 1000)
 end
-local call = redis.call
+local call, pack, read = redis.call, struct.pack, struct.unpack
 local clock = ARGV[1]
 local now = now_ms(clock)
 local valid_until = tonumber(ARGV[2])
 if valid_until and now > valid_until then return { now } end
 local spending = ARGV[3] == '1'
-local quota, window, burst = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
-local one_cost = #ARGV < 8 and tonumber(ARGV[7] or 1)
-local some_blocked = call('EXISTS', KEYS[1]) > 0
 local server_now, padding = now, 1000
 if clock ~= '' then server_now, padding = now_ms(''), 5000 end
 local texts = {}
 local out, size = { now }, 1
-local pack, read = struct.pack, struct.unpack
+local quota, window, burst = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
+local one_cost = #ARGV < 8 and tonumber(ARGV[7] or 1)
+local some_blocked = call('EXISTS', KEYS[1]) > 0
 local count = #KEYS
 local values = call('MGET', unpack(KEYS, 2))
 local missing
@@ -1542,7 +1352,8 @@ end
 local again = blocked and retry == 0 and cost > 0
 if again then cost = 0 end
 until not again
-if spending and next_at and (next_x ~= x or next_at ~= at or next_y ~= y) then
+if spending then
+if next_at and (next_x ~= x or next_at ~= at or next_y ~= y) then
 if not slot then
 written = written + 1
 slot = written
@@ -1558,6 +1369,7 @@ text = string.format('%.0f', moment)
 texts[moment] = text
 end
 expire_at[slot] = text
+end
 end
 if retry == 0 and not blocked then
 out[size + 1] = remaining
@@ -1582,7 +1394,7 @@ elseif written > 0 then
 call('MSET', unpack(writes))
 for slot = 1, written do call('PEXPIREAT', writes[2 * slot - 1], expire_at[slot]) end
 end
-if quota > 9007199254740928 then
+if quota > 9007199254740928 or window > 9007199254740928 then
 for i = 2, #out do
 local number = out[i]
 if type(number) == 'number' and math.abs(number) > 9007199254740928 then out[i] = string.format('%.0f', number) end
@@ -1593,7 +1405,7 @@ return out`,
 
 export const consumeSlidingWindow: Script = {
   name: 'consume_sliding_window',
-  sha1: '513e94fdbdb77f5f376c934f9c2b223d9cfaf8d7',
+  sha1: 'c13e994b711d3f8483ba143a0cde5247480a08c1',
   source: `local function now_ms(given)
 if given ~= '' then return tonumber(given) end
 local time = redis.call('TIME')
@@ -1621,23 +1433,9 @@ redis.call('RPUSH', key, entry)
 end
 redis.call('PEXPIREAT', key, expire_at)
 end
-local call = redis.call
-local clock = ARGV[1]
-local now = now_ms(clock)
-local valid_until = tonumber(ARGV[2])
-if valid_until and now > valid_until then return { now } end
-local spending = ARGV[3] == '1'
-local quota, window, burst = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
-local one_cost = #ARGV < 8 and tonumber(ARGV[7] or 1)
-local some_blocked = call('EXISTS', KEYS[1]) > 0
-local server_now, padding = now, 1000
-if clock ~= '' then server_now, padding = now_ms(''), 5000 end
-local texts = {}
-local out, size = { now }, 1
-local limit, shaped = { quota = quota, window = window }, false
-local pcall, read = redis.pcall, struct.unpack
-local log_open, log_rebase, sliding_window
-local function make_rare()
+local rare
+local function rarely()
+if not rare then
 local function log_search(key, low, high, test)
 local found_at, found_total
 while low < high do
@@ -1717,20 +1515,36 @@ if cost > limit.quota then return -1, math.max(0, limit.quota - spent), reset, 0
 local enough = log.total - (limit.quota - cost)
 local at = log.oldest
 if log.oldest_total < enough then
-local _, found = log_search(key, log.first + 1, redis.call('LLEN', key), function(_, total) return total >= enough end)
+local _, found = log_search(key, (log.first or 1) + 1, redis.call('LLEN', key), function(_, total) return total >= enough end)
 at = found or log.newest
 end
 if at > log.booked then at = math.min(at, now) end
 return at - now + limit.window, math.max(0, limit.quota - spent), reset, 0
 end
-return log_open, log_rebase, sliding_window
+rare = { open = log_open, rebase = log_rebase, measure = sliding_window }
 end
+return rare
+end
+local call, pack, read = redis.call, struct.pack, struct.unpack
+local clock = ARGV[1]
+local now = now_ms(clock)
+local valid_until = tonumber(ARGV[2])
+if valid_until and now > valid_until then return { now } end
+local spending = ARGV[3] == '1'
+local server_now, padding = now, 1000
+if clock ~= '' then server_now, padding = now_ms(''), 5000 end
+local texts = {}
+local out, size = { now }, 1
+local quota, window, burst = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
+local one_cost = #ARGV < 8 and tonumber(ARGV[7] or 1)
+local some_blocked = call('EXISTS', KEYS[1]) > 0
+local limit, shaped = { quota = quota, window = window }, false
 local logs, changed = {}, {}
 for i = 2, #KEYS do
 local key = KEYS[i]
 local log = logs[key]
 if not log then
-local head = pcall('LRANGE', key, '0', '2')
+local head = redis.pcall('LRANGE', key, '0', '2')
 local second = head[2]
 if second then
 local last = head[3] and call('LINDEX', key, '-1') or second
@@ -1748,17 +1562,23 @@ oldest_total = oldest_total,
 newest = newest,
 total = total,
 stored = newest,
-first = 1,
+expire_at = false,
 }
 end
 end
 elseif not head[1] and not head.err then
-log = { gone = 0, total = 0, booked = 0 }
+log = {
+booked = 0,
+gone = 0,
+oldest = false,
+oldest_total = 0,
+newest = false,
+total = 0,
+stored = false,
+expire_at = false,
+}
 end
-if not log then
-if not log_open then log_open, log_rebase, sliding_window = make_rare() end
-log = log_open(key, window, now, spending)
-end
+if not log then log = rarely().open(key, window, now, spending) end
 logs[key] = log
 end
 if log.err then
@@ -1768,18 +1588,16 @@ else
 local cost = one_cost or tonumber(ARGV[5 + i])
 local blocked_until = some_blocked and tonumber(call('ZSCORE', KEYS[1], key) or 0) or 0
 local blocked = blocked_until > now
-local total = log.total
-local retry, remaining, reset, delay = 0, quota - (total - log.gone) - cost, window, 0
-if remaining >= 0 and cost > 0 and not blocked then
-if spending then
-if total + cost > 9007199254740991 then
-if not log_open then log_open, log_rebase, sliding_window = make_rare() end
-log_rebase(key, log)
-total = log.total
-end
-total = total + cost
-log.total, log.newest = total, now
-if not log.oldest or log.oldest == now then log.oldest, log.oldest_total, log.first = now, total, log.first or 1 end
+local retry, remaining, reset, delay = 0, quota - (log.total - log.gone) - cost, window, 0
+if remaining < 0 or cost == 0 or blocked then
+local measure = rarely().measure
+retry, remaining, reset = measure(limit, now, cost, key, log)
+if blocked and retry == 0 then retry, remaining, reset = measure(limit, now, 0, key, log) end
+elseif spending then
+if log.total + cost > 9007199254740991 then rarely().rebase(key, log) end
+log.total = log.total + cost
+log.newest = now
+if not log.oldest or log.oldest == now then log.oldest, log.oldest_total = now, log.total end
 if not log.expire_at then changed[#changed + 1] = key end
 local moment = server_now + reset + padding + 3999
 moment = moment - moment % 4000
@@ -1789,11 +1607,6 @@ text = string.format('%.0f', moment)
 texts[moment] = text
 end
 log.expire_at = text
-end
-else
-if not log_open then log_open, log_rebase, sliding_window = make_rare() end
-retry, remaining, reset = sliding_window(limit, now, cost, key, log)
-if blocked and retry == 0 then retry, remaining, reset = sliding_window(limit, now, 0, key, log) end
 end
 if retry == 0 and not blocked then
 out[size + 1] = remaining
@@ -1814,10 +1627,9 @@ end
 end
 for i = 1, #changed do
 local key = changed[i]
-local log = logs[key]
-log_save(key, log, log.expire_at)
+log_save(key, logs[key], logs[key].expire_at)
 end
-if quota > 9007199254740928 then
+if quota > 9007199254740928 or window > 9007199254740928 then
 for i = 2, #out do
 local number = out[i]
 if type(number) == 'number' and math.abs(number) > 9007199254740928 then out[i] = string.format('%.0f', number) end
@@ -1828,7 +1640,7 @@ return out`,
 
 export const consumeTokenBucket: Script = {
   name: 'consume_token_bucket',
-  sha1: '064dc88e89e87cc45473e76b66ced7ed3338363c',
+  sha1: '239223940d7f542fbbe8fe72400b230cfcc8a7c2',
   source: `local function floor_div(a, b)
 local quotient = math.floor(a / b)
 if quotient * b > a then return quotient - 1 end
@@ -1845,20 +1657,19 @@ if given ~= '' then return tonumber(given) end
 local time = redis.call('TIME')
 return time[1] * 1000 + math.floor(time[2] / 1000)
 end
-local call = redis.call
+local call, pack, read = redis.call, struct.pack, struct.unpack
 local clock = ARGV[1]
 local now = now_ms(clock)
 local valid_until = tonumber(ARGV[2])
 if valid_until and now > valid_until then return { now } end
 local spending = ARGV[3] == '1'
-local quota, window, burst = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
-local one_cost = #ARGV < 8 and tonumber(ARGV[7] or 1)
-local some_blocked = call('EXISTS', KEYS[1]) > 0
 local server_now, padding = now, 1000
 if clock ~= '' then server_now, padding = now_ms(''), 5000 end
 local texts = {}
 local out, size = { now }, 1
-local pack, read = struct.pack, struct.unpack
+local quota, window, burst = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
+local one_cost = #ARGV < 8 and tonumber(ARGV[7] or 1)
+local some_blocked = call('EXISTS', KEYS[1]) > 0
 local count = #KEYS
 local values = call('MGET', unpack(KEYS, 2))
 local missing
@@ -1919,13 +1730,24 @@ if shaped then delay = ceil_div(found, quota) end
 end
 end
 if quota > 0 and quota < next_y then next_y = quota end
+remaining, reset = 0, 0
 local left = most * window - after
-remaining = left > 0 and floor_div(left, window) or 0
-reset = after > 0 and ceil_div(after, quota) or 0
+if left > 0 then
+remaining = left / window
+remaining = remaining - remaining % 1
+if remaining * window > left then remaining = remaining - 1 end
+end
+if after > 0 then
+reset = after / quota
+reset = reset - reset % 1
+if reset * quota > after then reset = reset - 1 end
+if reset * quota < after then reset = reset + 1 end
+end
 local again = blocked and retry == 0 and cost > 0
 if again then cost = 0 end
 until not again
-if spending and next_at and (next_x ~= x or next_at ~= at or next_y ~= y) then
+if spending then
+if next_at and (next_x ~= x or next_at ~= at or next_y ~= y) then
 if not slot then
 written = written + 1
 slot = written
@@ -1941,6 +1763,7 @@ text = string.format('%.0f', moment)
 texts[moment] = text
 end
 expire_at[slot] = text
+end
 end
 if retry == 0 and not blocked then
 out[size + 1] = remaining
@@ -1965,7 +1788,7 @@ elseif written > 0 then
 call('MSET', unpack(writes))
 for slot = 1, written do call('PEXPIREAT', writes[2 * slot - 1], expire_at[slot]) end
 end
-if quota > 9007199254740928 then
+if quota > 9007199254740928 or window > 9007199254740928 then
 for i = 2, #out do
 local number = out[i]
 if type(number) == 'number' and math.abs(number) > 9007199254740928 then out[i] = string.format('%.0f', number) end
@@ -2822,7 +2645,7 @@ queue_wake_one(queue_keys())`,
 
 export const rateAcquire: Script = {
   name: 'rate_acquire',
-  sha1: '351b0bed1529d922a93f0fc83f69256d7182b5f3',
+  sha1: 'e182dc7faf2e14c49946e6985fedd84354c171e4',
   source: `local function now_ms(given)
 if given ~= '' then return tonumber(given) end
 local time = redis.call('TIME')
@@ -2998,9 +2821,19 @@ if shaped then delay = ceil_div(found, quota) end
 end
 end
 if quota > 0 and quota < next_y then next_y = quota end
+remaining, reset = 0, 0
 local left = most * window - after
-remaining = left > 0 and floor_div(left, window) or 0
-reset = after > 0 and ceil_div(after, quota) or 0
+if left > 0 then
+remaining = left / window
+remaining = remaining - remaining % 1
+if remaining * window > left then remaining = remaining - 1 end
+end
+if after > 0 then
+reset = after / quota
+reset = reset - reset % 1
+if reset * quota > after then reset = reset - 1 end
+if reset * quota < after then reset = reset + 1 end
+end
 return retry, remaining, reset, delay, next_at, next_x, next_y
 end
 local function roll_cells(quota, window, now, at, current, previous)
@@ -3199,7 +3032,7 @@ if cost > limit.quota then return -1, math.max(0, limit.quota - spent), reset, 0
 local enough = log.total - (limit.quota - cost)
 local at = log.oldest
 if log.oldest_total < enough then
-local _, found = log_search(key, log.first + 1, redis.call('LLEN', key), function(_, total) return total >= enough end)
+local _, found = log_search(key, (log.first or 1) + 1, redis.call('LLEN', key), function(_, total) return total >= enough end)
 at = found or log.newest
 end
 if at > log.booked then at = math.min(at, now) end
@@ -3334,7 +3167,7 @@ end)`,
 
 export const rateEnd: Script = {
   name: 'rate_end',
-  sha1: '82f707c834e7e13f5bb2c5205bdad7c82626ff97',
+  sha1: 'c8acbe1f908244784ab56eb3559f5edc73351f44',
   source: `local function now_ms(given)
 if given ~= '' then return tonumber(given) end
 local time = redis.call('TIME')
@@ -3524,9 +3357,19 @@ if shaped then delay = ceil_div(found, quota) end
 end
 end
 if quota > 0 and quota < next_y then next_y = quota end
+remaining, reset = 0, 0
 local left = most * window - after
-remaining = left > 0 and floor_div(left, window) or 0
-reset = after > 0 and ceil_div(after, quota) or 0
+if left > 0 then
+remaining = left / window
+remaining = remaining - remaining % 1
+if remaining * window > left then remaining = remaining - 1 end
+end
+if after > 0 then
+reset = after / quota
+reset = reset - reset % 1
+if reset * quota > after then reset = reset - 1 end
+if reset * quota < after then reset = reset + 1 end
+end
 return retry, remaining, reset, delay, next_at, next_x, next_y
 end
 local function roll_cells(quota, window, now, at, current, previous)
@@ -3725,7 +3568,7 @@ if cost > limit.quota then return -1, math.max(0, limit.quota - spent), reset, 0
 local enough = log.total - (limit.quota - cost)
 local at = log.oldest
 if log.oldest_total < enough then
-local _, found = log_search(key, log.first + 1, redis.call('LLEN', key), function(_, total) return total >= enough end)
+local _, found = log_search(key, (log.first or 1) + 1, redis.call('LLEN', key), function(_, total) return total >= enough end)
 at = found or log.newest
 end
 if at > log.booked then at = math.min(at, now) end
@@ -3921,7 +3764,7 @@ end)`,
 
 export const rateLook: Script = {
   name: 'rate_look',
-  sha1: '96c2f117a1160d6b5d352554119d2e306ee3a369',
+  sha1: 'ae2778583bc4c863a45875595b5dd32f4805fe0d',
   source: `local function now_ms(given)
 if given ~= '' then return tonumber(given) end
 local time = redis.call('TIME')
@@ -4049,7 +3892,7 @@ if cost > limit.quota then return -1, math.max(0, limit.quota - spent), reset, 0
 local enough = log.total - (limit.quota - cost)
 local at = log.oldest
 if log.oldest_total < enough then
-local _, found = log_search(key, log.first + 1, redis.call('LLEN', key), function(_, total) return total >= enough end)
+local _, found = log_search(key, (log.first or 1) + 1, redis.call('LLEN', key), function(_, total) return total >= enough end)
 at = found or log.newest
 end
 if at > log.booked then at = math.min(at, now) end
@@ -4089,7 +3932,7 @@ return reply`,
 
 export const rateRelease: Script = {
   name: 'rate_release',
-  sha1: 'fb6d989bf8acc2e722013bb5197bc86e2b2fe054',
+  sha1: '674fe5fc0dc06a48d15565f219b45213f9a24578',
   source: `local function now_ms(given)
 if given ~= '' then return tonumber(given) end
 local time = redis.call('TIME')
@@ -4265,9 +4108,19 @@ if shaped then delay = ceil_div(found, quota) end
 end
 end
 if quota > 0 and quota < next_y then next_y = quota end
+remaining, reset = 0, 0
 local left = most * window - after
-remaining = left > 0 and floor_div(left, window) or 0
-reset = after > 0 and ceil_div(after, quota) or 0
+if left > 0 then
+remaining = left / window
+remaining = remaining - remaining % 1
+if remaining * window > left then remaining = remaining - 1 end
+end
+if after > 0 then
+reset = after / quota
+reset = reset - reset % 1
+if reset * quota > after then reset = reset - 1 end
+if reset * quota < after then reset = reset + 1 end
+end
 return retry, remaining, reset, delay, next_at, next_x, next_y
 end
 local function roll_cells(quota, window, now, at, current, previous)
@@ -4466,7 +4319,7 @@ if cost > limit.quota then return -1, math.max(0, limit.quota - spent), reset, 0
 local enough = log.total - (limit.quota - cost)
 local at = log.oldest
 if log.oldest_total < enough then
-local _, found = log_search(key, log.first + 1, redis.call('LLEN', key), function(_, total) return total >= enough end)
+local _, found = log_search(key, (log.first or 1) + 1, redis.call('LLEN', key), function(_, total) return total >= enough end)
 at = found or log.newest
 end
 if at > log.booked then at = math.min(at, now) end
@@ -4636,7 +4489,7 @@ end)`,
 
 export const rateSet: Script = {
   name: 'rate_set',
-  sha1: 'b439aa3181d32eb8e915f74b0f01531b4a9e68f6',
+  sha1: 'ad5c760792ff3060c13582485eeec411dccf2f86',
   source: `local function now_ms(given)
 if given ~= '' then return tonumber(given) end
 local time = redis.call('TIME')
@@ -4826,9 +4679,19 @@ if shaped then delay = ceil_div(found, quota) end
 end
 end
 if quota > 0 and quota < next_y then next_y = quota end
+remaining, reset = 0, 0
 local left = most * window - after
-remaining = left > 0 and floor_div(left, window) or 0
-reset = after > 0 and ceil_div(after, quota) or 0
+if left > 0 then
+remaining = left / window
+remaining = remaining - remaining % 1
+if remaining * window > left then remaining = remaining - 1 end
+end
+if after > 0 then
+reset = after / quota
+reset = reset - reset % 1
+if reset * quota > after then reset = reset - 1 end
+if reset * quota < after then reset = reset + 1 end
+end
 return retry, remaining, reset, delay, next_at, next_x, next_y
 end
 local function roll_cells(quota, window, now, at, current, previous)
@@ -5027,7 +4890,7 @@ if cost > limit.quota then return -1, math.max(0, limit.quota - spent), reset, 0
 local enough = log.total - (limit.quota - cost)
 local at = log.oldest
 if log.oldest_total < enough then
-local _, found = log_search(key, log.first + 1, redis.call('LLEN', key), function(_, total) return total >= enough end)
+local _, found = log_search(key, (log.first or 1) + 1, redis.call('LLEN', key), function(_, total) return total >= enough end)
 at = found or log.newest
 end
 if at > log.booked then at = math.min(at, now) end
@@ -5232,7 +5095,7 @@ end)`,
 
 export const reset: Script = {
   name: 'reset',
-  sha1: '2e3d49b5a91ab63290803a99c632b16e32a46e4d',
+  sha1: 'b12b0b02da317b4d898f5560f1b57a13194c5014',
   source: `local function now_ms(given)
 if given ~= '' then return tonumber(given) end
 local time = redis.call('TIME')
@@ -5372,9 +5235,19 @@ if shaped then delay = ceil_div(found, quota) end
 end
 end
 if quota > 0 and quota < next_y then next_y = quota end
+remaining, reset = 0, 0
 local left = most * window - after
-remaining = left > 0 and floor_div(left, window) or 0
-reset = after > 0 and ceil_div(after, quota) or 0
+if left > 0 then
+remaining = left / window
+remaining = remaining - remaining % 1
+if remaining * window > left then remaining = remaining - 1 end
+end
+if after > 0 then
+reset = after / quota
+reset = reset - reset % 1
+if reset * quota > after then reset = reset - 1 end
+if reset * quota < after then reset = reset + 1 end
+end
 return retry, remaining, reset, delay, next_at, next_x, next_y
 end
 local function roll_cells(quota, window, now, at, current, previous)
@@ -5573,7 +5446,7 @@ if cost > limit.quota then return -1, math.max(0, limit.quota - spent), reset, 0
 local enough = log.total - (limit.quota - cost)
 local at = log.oldest
 if log.oldest_total < enough then
-local _, found = log_search(key, log.first + 1, redis.call('LLEN', key), function(_, total) return total >= enough end)
+local _, found = log_search(key, (log.first or 1) + 1, redis.call('LLEN', key), function(_, total) return total >= enough end)
 at = found or log.newest
 end
 if at > log.booked then at = math.min(at, now) end
@@ -7182,7 +7055,7 @@ return reply`,
 
 export const settle: Script = {
   name: 'settle',
-  sha1: 'e1a026d612af0a8bb8325e2f065a501f82373c65',
+  sha1: 'ae2d3c055068e87b7f842f8de264e5f4755fd34b',
   source: `local function now_ms(given)
 if given ~= '' then return tonumber(given) end
 local time = redis.call('TIME')
@@ -7322,9 +7195,19 @@ if shaped then delay = ceil_div(found, quota) end
 end
 end
 if quota > 0 and quota < next_y then next_y = quota end
+remaining, reset = 0, 0
 local left = most * window - after
-remaining = left > 0 and floor_div(left, window) or 0
-reset = after > 0 and ceil_div(after, quota) or 0
+if left > 0 then
+remaining = left / window
+remaining = remaining - remaining % 1
+if remaining * window > left then remaining = remaining - 1 end
+end
+if after > 0 then
+reset = after / quota
+reset = reset - reset % 1
+if reset * quota > after then reset = reset - 1 end
+if reset * quota < after then reset = reset + 1 end
+end
 return retry, remaining, reset, delay, next_at, next_x, next_y
 end
 local function roll_cells(quota, window, now, at, current, previous)
@@ -7523,7 +7406,7 @@ if cost > limit.quota then return -1, math.max(0, limit.quota - spent), reset, 0
 local enough = log.total - (limit.quota - cost)
 local at = log.oldest
 if log.oldest_total < enough then
-local _, found = log_search(key, log.first + 1, redis.call('LLEN', key), function(_, total) return total >= enough end)
+local _, found = log_search(key, (log.first or 1) + 1, redis.call('LLEN', key), function(_, total) return total >= enough end)
 at = found or log.newest
 end
 if at > log.booked then at = math.min(at, now) end
@@ -7657,7 +7540,7 @@ return redis.call('PUBLISH', channel, text)`,
 
 export const unbook: Script = {
   name: 'unbook',
-  sha1: 'ec8bb7fff1d98a7a7d21ad25374ca71f58fd4e9c',
+  sha1: 'a6ccf11d8c4796327d335093bd26f7b1c597d030',
   source: `local function now_ms(given)
 if given ~= '' then return tonumber(given) end
 local time = redis.call('TIME')
@@ -7797,9 +7680,19 @@ if shaped then delay = ceil_div(found, quota) end
 end
 end
 if quota > 0 and quota < next_y then next_y = quota end
+remaining, reset = 0, 0
 local left = most * window - after
-remaining = left > 0 and floor_div(left, window) or 0
-reset = after > 0 and ceil_div(after, quota) or 0
+if left > 0 then
+remaining = left / window
+remaining = remaining - remaining % 1
+if remaining * window > left then remaining = remaining - 1 end
+end
+if after > 0 then
+reset = after / quota
+reset = reset - reset % 1
+if reset * quota > after then reset = reset - 1 end
+if reset * quota < after then reset = reset + 1 end
+end
 return retry, remaining, reset, delay, next_at, next_x, next_y
 end
 local function roll_cells(quota, window, now, at, current, previous)
@@ -7998,7 +7891,7 @@ if cost > limit.quota then return -1, math.max(0, limit.quota - spent), reset, 0
 local enough = log.total - (limit.quota - cost)
 local at = log.oldest
 if log.oldest_total < enough then
-local _, found = log_search(key, log.first + 1, redis.call('LLEN', key), function(_, total) return total >= enough end)
+local _, found = log_search(key, (log.first or 1) + 1, redis.call('LLEN', key), function(_, total) return total >= enough end)
 at = found or log.newest
 end
 if at > log.booked then at = math.min(at, now) end

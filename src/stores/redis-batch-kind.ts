@@ -4,7 +4,6 @@ import {
   consume,
   consumeFixedWindow,
   consumeLeakyBucket,
-  consumeRows,
   consumeSlidingCounter,
   consumeSlidingWindow,
   consumeTokenBucket,
@@ -35,9 +34,8 @@ export class BatchKind {
 
   constructor(charges: readonly Charge[], tag: number, keys: ChargeKeys) {
     this.limits = charges.map(({ limit }) => limit)
-    const withLog = this.limits.some(({ algorithm }) => algorithm === 'sliding-window')
     this.#isLone = this.limits.length === 1
-    this.script = this.#isLone ? LONE[this.limits[0].algorithm] : withLog ? consume : consumeRows
+    this.script = this.#isLone ? LONE[this.limits[0].algorithm] : consume
     this.#limiter = charges[0].limiter
     this.blockLists = charges.map(charge => keys.blockListOf(charge, tag))
     this.toKeys = charges.map(charge => keys.toKey(charge, tag))

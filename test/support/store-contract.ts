@@ -396,6 +396,8 @@ export function describeStore(name: string, maker: StoreMaker): void {
           const remaining: number[] = []
           for (let i = 0; i < 5; i++) remaining.push((await subject.consume(1)).remaining)
           expect(remaining).toEqual([most - 1, most - 2, most - 3, most - 4, most - 5])
+          const endless = new Subject(given, 'k', parseLimit({ quota: 1, window: most, algorithm }))
+          expect((await endless.consume(1)).resetAfterMs).toBe(most)
           // In one decision with others, and with another one it is refused for.
           const charges = [
             { key: 'k', limit },

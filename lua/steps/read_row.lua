@@ -1,0 +1,14 @@
+--[[
+  Reads `value`, a row of three doubles, into at, x and y, or sets `failure`: where there is none `key` may still hold something else, if
+  `strange` says so. Uses call and read.
+]]
+if value then
+  if #value == 24 then at, x, y = read('<ddd', value) end
+  -- Whole ms since the epoch and what is not below zero: hardly any other text of this length reads as that.
+  if not at or at % 1 ~= 0 or at > 9007199254740992 or at < -9007199254740992 or not (x >= 0 and y >= 0) then
+    failure = 'WRONGTYPE the key holds a value that is not a limit\'s'
+  end
+elseif strange then
+  local kind = call('TYPE', key).ok
+  if kind ~= 'none' then failure = 'WRONGTYPE the key holds a ' .. kind end
+end

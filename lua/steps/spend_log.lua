@@ -1,0 +1,12 @@
+--[[
+  Notes in `log`, that of `key`, that `cost` is spent now, and the text of the moment at which the key may go; log_save writes it at the
+  end. Reads now and what steps/lifetime reads; uses changed and rarely.
+]]
+if log.total + cost > 9007199254740991 then rarely().rebase(key, log) end
+log.total = log.total + cost
+log.newest = now
+-- The oldest entry is also the newest: it grows.
+if not log.oldest or log.oldest == now then log.oldest, log.oldest_total = now, log.total end
+if not log.expire_at then changed[#changed + 1] = key end
+-- @include steps/lifetime
+log.expire_at = text
