@@ -35,16 +35,18 @@ const limits = {
     'policy',
     'µs in scripts, alone',
     'ratio',
+    'ratio of Redis CPU',
     'µs in scripts, 64 in flight',
     'ratio',
     'round trips a decision, alone',
   ],
   rows: POLICIES.map(({ name }, i) => {
-    const { alone, together, ratioAlone, ratioTogether, roundTrips } = costs[i]
+    const { alone, together, ratioAlone, ratioCpu, ratioTogether, roundTrips } = costs[i]
     return [
       name,
       spread(alone),
       figure(ratioAlone.value),
+      figure(ratioCpu.value),
       spread(together),
       figure(ratioTogether.value),
       figure(roundTrips),

@@ -3,6 +3,7 @@ import { type Policy, parsePolicy } from '../../src/limit.js'
 import { RedisStore } from '../../src/stores/redis.js'
 import type { RedisServer } from '../../test/support/redis-server.js'
 import { type Median, median } from '../contest/median.js'
+import { readWork } from '../contest/redis-meter.js'
 
 const KEYS = 1000
 const TURNS = 9
@@ -37,10 +38,12 @@ export interface PolicyCost {
   readonly together: Median
   readonly ratioAlone: Median
   readonly ratioTogether: Median
+  /** Of the server's processor time, to read, decide and answer, one decision at a time. */
+  readonly ratioCpu: Median
   readonly roundTrips: number
 }
 
-/** What scripts take in the server, µs a decision, by its own count. Policies take turns, and a ratio compares turns that stood together. */
+/** What decisions take in the server, µs, by its own count. Policies take turns, and a ratio compares turns that stood together. */
 export async function policyCosts(server: RedisServer): Promise<PolicyCost[]> {
   const client = server.client()
   const store = new RedisStore(client)
@@ -52,6 +55,7 @@ export async function policyCosts(server: RedisServer): Promise<PolicyCost[]> {
   const alone = POLICIES.map((): number[] => [])
   const together = POLICIES.map((): number[] => [])
   const trips = POLICIES.map((): number[] => [])
+  const cpu = POLICIES.map((): number[] => [])
   for (const i of POLICIES.keys()) await inFlight(64, key => ask(i, key))
   for (let turn = 0; turn < TURNS; turn++) {
     for (const i of POLICIES.keys()) {
@@ -59,11 +63,13 @@ export async function policyCosts(server: RedisServer): Promise<PolicyCost[]> {
         [1, alone],
         [64, together],
       ] as const) {
-        const before = await scripts(client)
+        const before = await work(client)
         await inFlight(count, key => ask(i, key))
-        const after = await scripts(client)
+        const after = await work(client)
         figures[i].push((after.us - before.us) / DECISIONS)
-        if (count === 1) trips[i].push((after.calls - before.calls) / DECISIONS)
+        if (count > 1) continue
+        trips[i].push((after.calls - before.calls) / DECISIONS)
+        cpu[i].push((after.cpuUs - before.cpuUs) / DECISIONS)
       }
     }
   }
@@ -74,6 +80,7 @@ export async function policyCosts(server: RedisServer): Promise<PolicyCost[]> {
     together: median(together[i]),
     ratioAlone: ratio(alone, i),
     ratioTogether: ratio(together, i),
+    ratioCpu: ratio(cpu, i),
     roundTrips: Math.max(...trips[i]),
   }))
 }
@@ -86,9 +93,9 @@ async function inFlight(count: number, ask: (key: string) => Promise<unknown>): 
   await Promise.all(Array.from({ length: count }, asker))
 }
 
-/** Calls of scripts so far and the µs that they have taken. */
-async function scripts(client: Redis): Promise<{ calls: number; us: number }> {
-  const info = await client.info('commandstats')
-  const [, calls = '0', us = '0'] = /^cmdstat_evalsha:calls=(\d+),usec=(\d+)/m.exec(info) ?? []
-  return { calls: Number(calls), us: Number(us) }
+/** Calls of scripts so far, the µs that they have taken, and those of the processor. */
+async function work(client: Redis): Promise<{ calls: number; us: number; cpuUs: number }> {
+  const { calls, cpuUs } = await readWork(client)
+  const [, us = '0'] = /^cmdstat_evalsha:calls=\d+,usec=(\d+)/m.exec(await client.info('commandstats')) ?? []
+  return { calls: calls('evalsha'), us: Number(us), cpuUs }
 }
