@@ -20,8 +20,9 @@ interface Denial {
  * Denials that still hold: a key that the store refused is refused here until its `retryAfterMs` has passed, for costs not
  * smaller, without asking. (For a larger cost the wait told is then the least there can be.) When it has passed, and what is then
  * allowed leaves too little for the same again, the key is refused here for as long as that is certain: of a client that asks for
- * more than it may have, the store hears of what it grants. Exact as long as nobody gives units back elsewhere: a refund or reset in this process drops the denial, one in another process shows only when the denial ends, or at
- * once where stores tell each other of resets.
+ * more than it may have, the store hears of what it grants. Exact as long as nobody gives units back elsewhere: a refund or reset
+ * in this process drops the denial, one in another process shows only when the denial ends, or at once where stores tell each
+ * other of resets.
  */
 export class DenyCache {
   readonly #denials = new Map<string, Denial>()

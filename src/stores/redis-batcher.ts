@@ -47,9 +47,12 @@ export class Batcher {
     if (state === 'down') {
       this.port.wake()
       asker.reject(new StoreError('the Redis client is not connected'))
-    } else if (state === 'starting' && ++this.#held > MOST_HELD) {
+    } else if (state === 'starting' && this.#held >= MOST_HELD) {
       asker.reject(new StoreError('the Redis client has not connected yet, and too many decisions wait for it'))
-    } else this.#batchFor(charges, tag).add(charges, cost, asker)
+    } else {
+      if (state === 'starting') this.#held++
+      this.#batchFor(charges, tag).add(charges, cost, asker)
+    }
   }
 
   verdicts(charges: readonly Charge[], cost: number, tag: number): Promise<readonly Verdict[]> {
