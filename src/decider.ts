@@ -7,7 +7,7 @@ import { Inquiry } from './inquiry.js'
 import type { Policy } from './limit.js'
 import type { LimiterKey } from './limiter-key.js'
 import { notify, type Observer } from './observer.js'
-import { allowAnyway, decide, type Spender } from './ruling.js'
+import { allowAnyway, decide, type Spender, SpendingClock } from './ruling.js'
 import type { Charge } from './store.js'
 import { MemoryStore } from './stores/memory.js'
 
@@ -27,6 +27,7 @@ export interface DeciderOptions {
 export class Decider {
   readonly #policy: Policy
   readonly #spender: Spender
+  readonly #times: SpendingClock
   readonly #guarded: GuardedStore
   readonly #failure: FailurePolicy
   readonly #denials: DenyCache | undefined
@@ -39,6 +40,7 @@ export class Decider {
   constructor({ policy, spender, guarded, failure, denials, observer, shadow }: DeciderOptions) {
     this.#policy = policy
     this.#spender = spender
+    this.#times = new SpendingClock(spender)
     this.#guarded = guarded
     this.#failure = failure
     this.#denials = denials
@@ -121,7 +123,10 @@ export class Decider {
     if (verb === 'peek') return decide(key, cost, verdicts, source)
     const spender = this.#spender
     // A record of keys is the caller's, who may change it before the decision is settled.
-    const spent = typeof key === 'string' ? spender : { store: spender.store, key, chargesOf: () => charges }
-    return decide(key, cost, verdicts, source, false, spent, at)
+    const spent =
+      typeof key === 'string'
+        ? this.#times.spentAt(at)
+        : { spender: { store: spender.store, key, chargesOf: () => charges }, at }
+    return decide(key, cost, verdicts, source, false, spent)
   }
 }

@@ -45,7 +45,7 @@ export class FailurePolicy {
     const verdicts = this.#local[verb](shares, cost)
     if (verb === 'peek') return decide(key, cost, verdicts, 'fallback', true)
     const spender = { store: this.#local, key, chargesOf: () => shares }
-    return decide(key, cost, verdicts, 'fallback', true, spender, this.#local.clock.now())
+    return decide(key, cost, verdicts, 'fallback', true, { spender, at: this.#local.clock.now() })
   }
 
   #decideFlatly(key: LimiterKey, charges: readonly Charge[], cost: number): Decision {

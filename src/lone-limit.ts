@@ -1,6 +1,6 @@
 import type { Decision } from './decision.js'
 import type { Limit, Policy } from './limit.js'
-import { decide, type Spender } from './ruling.js'
+import { decide, type Spender, SpendingClock } from './ruling.js'
 import { MemoryStore } from './stores/memory.js'
 
 /**
@@ -8,12 +8,16 @@ import { MemoryStore } from './stores/memory.js'
  * without a guard, because it answers at once.
  */
 export class LoneLimit {
+  readonly #times: SpendingClock
+
   private constructor(
     readonly store: MemoryStore,
     readonly limit: Limit,
     readonly limiter: string | undefined,
-    readonly spender: Spender,
-  ) {}
+    spender: Spender,
+  ) {
+    this.#times = new SpendingClock(spender)
+  }
 
   /** Undefined for any other limiter. */
   static of(policy: Policy, limiter: string | undefined, spender: Spender): LoneLimit | undefined {
@@ -28,7 +32,7 @@ export class LoneLimit {
     if (store.consume !== OUR_CONSUME) return undefined
     try {
       const verdict = store.consumeOne(key, this.limit, this.limiter, cost)
-      return decide(key, cost, [verdict], 'memory', false, this.spender, store.decidedAt)
+      return decide(key, cost, [verdict], 'memory', false, this.#times.spentAt(store.decidedAt))
     } catch {
       return undefined
     }

@@ -11,6 +11,27 @@ export interface Spender {
   chargesOf(key: LimiterKey): readonly Charge[]
 }
 
+/** Who spent, and when. */
+export interface Spent {
+  readonly spender: Spender
+  /** By the limiter's clock, ms. */
+  readonly at: number
+}
+
+/** Gives all decisions of one instant the same `Spent`: a moment kept in each would cost a tenth of the decision. */
+export class SpendingClock {
+  #last: Spent
+
+  constructor(readonly spender: Spender) {
+    this.#last = { spender, at: 0 }
+  }
+
+  spentAt(at: number): Spent {
+    if (this.#last.at !== at) this.#last = { spender: this.spender, at }
+    return this.#last
+  }
+}
+
 /** Where, when and of what a decision spent: what it takes to settle it later. */
 export interface Spending {
   readonly key: LimiterKey
@@ -30,18 +51,17 @@ export function decide(
   verdicts: readonly Verdict[],
   source: DecisionSource,
   degraded = false,
-  spender?: Spender,
-  spentAt = 0,
+  spent?: Spent,
 ): Decision {
   const strict = verdicts.length === 1 ? verdicts[0] : strictest(verdicts)
-  return new Ruling(strict, key, cost, verdicts, source, degraded, spender, spentAt)
+  return new Ruling(strict, key, cost, verdicts, source, degraded, spent)
 }
 
 /** The same decision, but that it lets pass; its verdicts still tell what would have been. */
 export function allowAnyway(decision: Decision): Decision {
   const { limit, remaining, resetAfterMs, key, cost, verdicts, source, degraded } = decision
   const permission = { limit, allowed: true, remaining, retryAfterMs: 0, resetAfterMs, delayMs: 0 }
-  return new Ruling(permission, key, cost, verdicts, source, degraded, undefined, 0)
+  return new Ruling(permission, key, cost, verdicts, source, degraded, undefined)
 }
 
 /** What the decision spent; it is told once, so that a decision is settled once. */
@@ -64,8 +84,7 @@ class Ruling implements Decision {
   declare readonly degraded: boolean
   declare readonly blocked?: true
   // Not an object of their own: every decision would pay for it, and few are settled.
-  #spender: Spender | undefined
-  #spentAt: number
+  #spent: Spent | undefined
 
   constructor(
     strict: Verdict,
@@ -74,8 +93,7 @@ class Ruling implements Decision {
     verdicts: readonly Verdict[],
     source: DecisionSource,
     degraded: boolean,
-    spender: Spender | undefined,
-    spentAt: number,
+    spent: Spent | undefined,
   ) {
     this.limit = strict.limit
     this.allowed = strict.allowed
@@ -89,16 +107,15 @@ class Ruling implements Decision {
     this.source = source
     this.degraded = degraded
     if (strict.blocked) this.blocked = true
-    this.#spender = strict.allowed ? spender : undefined
-    this.#spentAt = spentAt
+    this.#spent = strict.allowed ? spent : undefined
   }
 
   static takeSpending(decision: Decision): Spending | undefined {
-    if (!(#spender in decision) || decision.#spender === undefined) return undefined
-    const { store, key = decision.key } = decision.#spender
-    const charges = decision.#spender.chargesOf(key)
-    decision.#spender = undefined
-    return { key, store, charges, at: decision.#spentAt }
+    if (!(#spent in decision) || decision.#spent === undefined) return undefined
+    const { spender, at } = decision.#spent
+    decision.#spent = undefined
+    const { store, key = decision.key } = spender
+    return { key, store, charges: spender.chargesOf(key), at }
   }
 }
 
