@@ -57,8 +57,7 @@ export class Decider {
     if (denial !== undefined) return this.report(told, denial)
     const answer = this.#guarded.decide(verb, charges, cost)
     if (!(answer instanceof Inquiry)) {
-      const at = this.#memory === undefined ? this.#clock.now() : this.#memory.decidedAt
-      return this.report(told, this.#ruling(verb, key, charges, cost, answer, 'memory', at))
+      return this.report(told, this.#ruling(verb, key, charges, cost, answer, 'memory', this.#decidedAt()))
     }
     return new Promise((resolve, reject) => {
       answer.listen(
@@ -82,11 +81,8 @@ export class Decider {
 
   /** The decision that a turn which has come amounts to. */
   granted(key: LimiterKey, charges: readonly Charge[], cost: number, verdict: Verdict): Decision {
-    const [source, at] =
-      this.#memory === undefined
-        ? (['redis', this.#clock.now()] as const)
-        : (['memory', this.#memory.decidedAt] as const)
-    return this.#ruling('consume', key, charges, cost, [verdict], source, at)
+    const source = this.#memory === undefined ? 'redis' : 'memory'
+    return this.#ruling('consume', key, charges, cost, [verdict], source, this.#decidedAt())
   }
 
   /** A decision as it is given to who asked. */
@@ -94,6 +90,11 @@ export class Decider {
     const given = this.#shadow && !decision.allowed ? allowAnyway(decision) : decision
     if (told && this.#observer !== undefined) notify(this.#observer, 'decided', given)
     return given
+  }
+
+  /** When the store decided, as far as it says so. */
+  #decidedAt(): number {
+    return this.#memory === undefined ? this.#clock.now() : this.#memory.decidedAt
   }
 
   #answered(

@@ -1,5 +1,5 @@
 --[[
-  Counts the totals of a log from what still counts, before they leave the exact integers: once in 2^53 units. What log_spend has
+  Counts the totals of a log from what still counts, before they leave the exact integers: once in 2^53 units. What steps/spend_log has
   noted but not yet written is kept.
 ]]
 -- @include log_pack

@@ -1,4 +1,4 @@
---[[ Writes what log_spend noted, with a lifetime: expire_at is the text of the moment at which the key may go. ]]
+--[[ Writes what steps/spend_log noted, with a lifetime: expire_at is the text of the moment at which the key may go. ]]
 -- @include log_pack
 local function log_save(key, log, expire_at)
   if log.rubbish then redis.call('DEL', key) end

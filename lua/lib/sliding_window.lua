@@ -1,6 +1,6 @@
 --[[
   Exact sliding window over a log from log_open. Returns retry (0 allowed, -1 never), remaining, reset, delay. Spends nothing:
-  see log_spend.
+  see steps/spend_log.
 ]]
 -- @include log_search
 local function sliding_window(limit, now, cost, key, log)

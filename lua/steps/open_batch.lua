@@ -5,7 +5,7 @@
   ARGV[2]  until when this may be carried out, ms; '' for whenever it comes
   ARGV[3]  1 to spend, 0 only to look
 
-  Gives call, pack and read, now and spending; server_now, padding and texts for steps/lifetime; out and its size for steps/tell. Uses now_ms.
+  Gives call, pack and read, now and spending; what open_lifetimes gives; out and its size for steps/tell. Uses now_ms.
 ]]
 local call, pack, read = redis.call, struct.pack, struct.unpack
 local clock = ARGV[1]
@@ -14,10 +14,5 @@ local valid_until = tonumber(ARGV[2])
 if valid_until and now > valid_until then return { now } end
 local spending = ARGV[3] == '1'
 
--- A key may go a little after its state is as if never used: no decision depends on expiry. A given clock may stand still while the
--- server's does not. In steps of four seconds, so that keys share texts: making one costs more than the command.
-local server_now, padding = now, 1000
-if clock ~= '' then server_now, padding = now_ms(''), 5000 end
-local texts = {}
-
+-- @include steps/open_lifetimes
 local out, size = { now }, 1

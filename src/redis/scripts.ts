@@ -3,23 +3,19 @@ import type { Script } from './script.js'
 
 export const block: Script = {
   name: 'block',
-  sha1: '2d94c37a0b2f81bc12be2d6814274fd93925df1e',
+  sha1: '2e5edd944abd05539e25b5ab1f0a25cda598859a',
   source: `local function now_ms(given)
 if given ~= '' then return tonumber(given) end
 local time = redis.call('TIME')
 return time[1] * 1000 + math.floor(time[2] / 1000)
 end
 local function expiry(clock, now)
-local server_now = now
-local padding = 1000
-if clock ~= '' then
-local time = redis.call('TIME')
-server_now = time[1] * 1000 + math.floor(time[2] / 1000)
-padding = 5000
-end
+local server_now, padding = now, 1000
+if clock ~= '' then server_now, padding = now_ms(''), 5000 end
 local texts = {}
 return function(reset)
-local moment = math.ceil((server_now + reset + padding) / 512) * 512
+local moment = server_now + reset + padding + 3999
+moment = moment - moment % 4000
 local text = texts[moment]
 if not text then
 text = string.format('%.0f', moment)
@@ -47,7 +43,7 @@ end`,
 
 export const book: Script = {
   name: 'book',
-  sha1: '084e4390a31c2e1d68148daa091930f683978689',
+  sha1: 'ba43975a6d06975c59cd78ad962e097411ba2963',
   source: `local function now_ms(given)
 if given ~= '' then return tonumber(given) end
 local time = redis.call('TIME')
@@ -67,16 +63,12 @@ end
 return limits, first
 end
 local function expiry(clock, now)
-local server_now = now
-local padding = 1000
-if clock ~= '' then
-local time = redis.call('TIME')
-server_now = time[1] * 1000 + math.floor(time[2] / 1000)
-padding = 5000
-end
+local server_now, padding = now, 1000
+if clock ~= '' then server_now, padding = now_ms(''), 5000 end
 local texts = {}
 return function(reset)
-local moment = math.ceil((server_now + reset + padding) / 512) * 512
+local moment = server_now + reset + padding + 3999
+moment = moment - moment % 4000
 local text = texts[moment]
 if not text then
 text = string.format('%.0f', moment)
@@ -2645,7 +2637,7 @@ queue_wake_one(queue_keys())`,
 
 export const rateAcquire: Script = {
   name: 'rate_acquire',
-  sha1: 'e182dc7faf2e14c49946e6985fedd84354c171e4',
+  sha1: '4542d2dadc573430323160cab50cf2a8b736d250',
   source: `local function now_ms(given)
 if given ~= '' then return tonumber(given) end
 local time = redis.call('TIME')
@@ -3039,16 +3031,12 @@ if at > log.booked then at = math.min(at, now) end
 return at - now + limit.window, math.max(0, limit.quota - spent), reset, 0
 end
 local function expiry(clock, now)
-local server_now = now
-local padding = 1000
-if clock ~= '' then
-local time = redis.call('TIME')
-server_now = time[1] * 1000 + math.floor(time[2] / 1000)
-padding = 5000
-end
+local server_now, padding = now, 1000
+if clock ~= '' then server_now, padding = now_ms(''), 5000 end
 local texts = {}
 return function(reset)
-local moment = math.ceil((server_now + reset + padding) / 512) * 512
+local moment = server_now + reset + padding + 3999
+moment = moment - moment % 4000
 local text = texts[moment]
 if not text then
 text = string.format('%.0f', moment)
@@ -3167,7 +3155,7 @@ end)`,
 
 export const rateEnd: Script = {
   name: 'rate_end',
-  sha1: 'c8acbe1f908244784ab56eb3559f5edc73351f44',
+  sha1: 'b2cba8c82e22fe828ec1382ed1a3620f3bf3f43a',
   source: `local function now_ms(given)
 if given ~= '' then return tonumber(given) end
 local time = redis.call('TIME')
@@ -3575,16 +3563,12 @@ if at > log.booked then at = math.min(at, now) end
 return at - now + limit.window, math.max(0, limit.quota - spent), reset, 0
 end
 local function expiry(clock, now)
-local server_now = now
-local padding = 1000
-if clock ~= '' then
-local time = redis.call('TIME')
-server_now = time[1] * 1000 + math.floor(time[2] / 1000)
-padding = 5000
-end
+local server_now, padding = now, 1000
+if clock ~= '' then server_now, padding = now_ms(''), 5000 end
 local texts = {}
 return function(reset)
-local moment = math.ceil((server_now + reset + padding) / 512) * 512
+local moment = server_now + reset + padding + 3999
+moment = moment - moment % 4000
 local text = texts[moment]
 if not text then
 text = string.format('%.0f', moment)
@@ -3932,7 +3916,7 @@ return reply`,
 
 export const rateRelease: Script = {
   name: 'rate_release',
-  sha1: '674fe5fc0dc06a48d15565f219b45213f9a24578',
+  sha1: '6bbe46e6626495d6a3e146b4342f994da6d0c452',
   source: `local function now_ms(given)
 if given ~= '' then return tonumber(given) end
 local time = redis.call('TIME')
@@ -4326,16 +4310,12 @@ if at > log.booked then at = math.min(at, now) end
 return at - now + limit.window, math.max(0, limit.quota - spent), reset, 0
 end
 local function expiry(clock, now)
-local server_now = now
-local padding = 1000
-if clock ~= '' then
-local time = redis.call('TIME')
-server_now = time[1] * 1000 + math.floor(time[2] / 1000)
-padding = 5000
-end
+local server_now, padding = now, 1000
+if clock ~= '' then server_now, padding = now_ms(''), 5000 end
 local texts = {}
 return function(reset)
-local moment = math.ceil((server_now + reset + padding) / 512) * 512
+local moment = server_now + reset + padding + 3999
+moment = moment - moment % 4000
 local text = texts[moment]
 if not text then
 text = string.format('%.0f', moment)
@@ -4489,7 +4469,7 @@ end)`,
 
 export const rateSet: Script = {
   name: 'rate_set',
-  sha1: 'ad5c760792ff3060c13582485eeec411dccf2f86',
+  sha1: '95b1e08269637f727e06469481709597b5e60a31',
   source: `local function now_ms(given)
 if given ~= '' then return tonumber(given) end
 local time = redis.call('TIME')
@@ -4897,16 +4877,12 @@ if at > log.booked then at = math.min(at, now) end
 return at - now + limit.window, math.max(0, limit.quota - spent), reset, 0
 end
 local function expiry(clock, now)
-local server_now = now
-local padding = 1000
-if clock ~= '' then
-local time = redis.call('TIME')
-server_now = time[1] * 1000 + math.floor(time[2] / 1000)
-padding = 5000
-end
+local server_now, padding = now, 1000
+if clock ~= '' then server_now, padding = now_ms(''), 5000 end
 local texts = {}
 return function(reset)
-local moment = math.ceil((server_now + reset + padding) / 512) * 512
+local moment = server_now + reset + padding + 3999
+moment = moment - moment % 4000
 local text = texts[moment]
 if not text then
 text = string.format('%.0f', moment)
@@ -5095,7 +5071,7 @@ end)`,
 
 export const reset: Script = {
   name: 'reset',
-  sha1: 'b12b0b02da317b4d898f5560f1b57a13194c5014',
+  sha1: 'a43ef0ab2eac9fd797e5488ae22c760e43de4306',
   source: `local function now_ms(given)
 if given ~= '' then return tonumber(given) end
 local time = redis.call('TIME')
@@ -5115,16 +5091,12 @@ end
 return limits, first
 end
 local function expiry(clock, now)
-local server_now = now
-local padding = 1000
-if clock ~= '' then
-local time = redis.call('TIME')
-server_now = time[1] * 1000 + math.floor(time[2] / 1000)
-padding = 5000
-end
+local server_now, padding = now, 1000
+if clock ~= '' then server_now, padding = now_ms(''), 5000 end
 local texts = {}
 return function(reset)
-local moment = math.ceil((server_now + reset + padding) / 512) * 512
+local moment = server_now + reset + padding + 3999
+moment = moment - moment % 4000
 local text = texts[moment]
 if not text then
 text = string.format('%.0f', moment)
@@ -7055,7 +7027,7 @@ return reply`,
 
 export const settle: Script = {
   name: 'settle',
-  sha1: 'ae2d3c055068e87b7f842f8de264e5f4755fd34b',
+  sha1: '6d9104bb588eacb50adafa43f7e97f3b992fe533',
   source: `local function now_ms(given)
 if given ~= '' then return tonumber(given) end
 local time = redis.call('TIME')
@@ -7075,16 +7047,12 @@ end
 return limits, first
 end
 local function expiry(clock, now)
-local server_now = now
-local padding = 1000
-if clock ~= '' then
-local time = redis.call('TIME')
-server_now = time[1] * 1000 + math.floor(time[2] / 1000)
-padding = 5000
-end
+local server_now, padding = now, 1000
+if clock ~= '' then server_now, padding = now_ms(''), 5000 end
 local texts = {}
 return function(reset)
-local moment = math.ceil((server_now + reset + padding) / 512) * 512
+local moment = server_now + reset + padding + 3999
+moment = moment - moment % 4000
 local text = texts[moment]
 if not text then
 text = string.format('%.0f', moment)
@@ -7540,7 +7508,7 @@ return redis.call('PUBLISH', channel, text)`,
 
 export const unbook: Script = {
   name: 'unbook',
-  sha1: 'a6ccf11d8c4796327d335093bd26f7b1c597d030',
+  sha1: '37069eb86d590bef20d96c313eb99885b2df8552',
   source: `local function now_ms(given)
 if given ~= '' then return tonumber(given) end
 local time = redis.call('TIME')
@@ -7560,16 +7528,12 @@ end
 return limits, first
 end
 local function expiry(clock, now)
-local server_now = now
-local padding = 1000
-if clock ~= '' then
-local time = redis.call('TIME')
-server_now = time[1] * 1000 + math.floor(time[2] / 1000)
-padding = 5000
-end
+local server_now, padding = now, 1000
+if clock ~= '' then server_now, padding = now_ms(''), 5000 end
 local texts = {}
 return function(reset)
-local moment = math.ceil((server_now + reset + padding) / 512) * 512
+local moment = server_now + reset + padding + 3999
+moment = moment - moment % 4000
 local text = texts[moment]
 if not text then
 text = string.format('%.0f', moment)
