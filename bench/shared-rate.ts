@@ -2,7 +2,7 @@
 //
 //   node --import tsx bench/shared-rate.ts     about a minute
 import type { Redis } from 'ioredis'
-import { SharedRateLimiter } from '../src/shared/shared-rate-limiter.js'
+import { SharedRateLimiter } from '../src/shared-rate/shared-rate-limiter.js'
 import { ManualClock } from '../src/testing.js'
 import { GrantLog, mostWithin, RateWorkers } from '../test/support/rate-workers.js'
 import { eventually } from '../test/support/redis-process.js'

@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 // Builds dist/ from src/: ES modules in dist/esm, CommonJS in dist/cjs, types in both. Does nothing when dist/ was built from
 // exactly these sources, so that `npm ci` and `npm test` need not wait; `--force` builds all the same.
-import { spawn } from 'node:child_process'
+import { spawn, spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
@@ -56,6 +56,8 @@ function replace(old, fresh) {
 }
 
 async function build() {
+  if (spawnSync(process.execPath, [join(root, 'scripts/embed-lua.mjs')], { stdio: 'inherit' }).status !== 0)
+    return false
   const stamp = join(dist, STAMP)
   const print = fingerprint()
   const fresh = existsSync(stamp) && readFileSync(stamp, 'utf8') === print

@@ -1,8 +1,7 @@
 #!/usr/bin/env node
-// Embeds lua/*.lua into src/redis/scripts.ts, so that the package needs no file at run time and knows each hash in advance.
+// Embeds the scripts of lua/ into src/redis/scripts.ts, so that the package needs no file at run time and knows each hash in advance.
 //
-//   node scripts/embed-lua.mjs            writes the module
-//   node scripts/embed-lua.mjs --check    writes nothing; exit code 1 and one line when the module is stale
+//   node scripts/embed-lua.mjs            writes the module (`npm run build` does, first of all; it is not committed)
 //
 // A script or a fragment takes in lua/lib/NAME.lua by a line of its own, `-- @include NAME`: once, where it is first asked for, after
 // the fragments that it asks for itself. A step, which is a stretch of code and no function, is taken in wherever it is asked for, by
@@ -10,7 +9,7 @@
 // body, where a call would cost too much. A folder given as an argument stands for the project's own (used by the tests).
 import { createHash } from 'node:crypto'
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
-import { dirname, join } from 'node:path'
+import { basename, dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 const INCLUDE = /^[ \t]*--[ \t]*@include\b[ \t]*(.*)$/
@@ -74,7 +73,7 @@ function assemble(file, folder, done = new Set(), path = [], guest = undefined) 
 
 /** @param {string} fileName */
 function identifierOf(fileName) {
-  const name = fileName.replace(/\.lua$/, '').replace(/[-_]+(.)/g, (_, letter) => letter.toUpperCase())
+  const name = basename(fileName, '.lua').replace(/[-_]+(.)/g, (_, letter) => letter.toUpperCase())
   if (/^[a-z][A-Za-z0-9]*$/.test(name)) return name
   throw new Error(`lua/${fileName}: expected a name of lower-case words, like consume_all.lua`)
 }
@@ -87,8 +86,9 @@ function templateLiteral(text) {
 /** @param {string} folder the folder that holds the .lua files */
 function render(folder) {
   const files = existsSync(folder)
-    ? readdirSync(folder)
-        .filter(name => name.endsWith('.lua'))
+    ? readdirSync(folder, { recursive: true, encoding: 'utf8' })
+        .map(name => name.replaceAll('\\', '/'))
+        .filter(name => name.endsWith('.lua') && !/^(lib|steps)\//.test(name))
         .sort()
     : []
   /** @type {Map<string, string>} */
@@ -100,7 +100,7 @@ function render(folder) {
     seen.set(identifier, file)
     const source = compact(assemble(file, folder))
     const sha1 = createHash('sha1').update(source).digest('hex')
-    const name = file.replace(/\.lua$/, '')
+    const name = basename(file, '.lua')
     return `export const ${identifier}: Script = {
   name: '${name}',
   sha1: '${sha1}',
@@ -118,9 +118,7 @@ const target = join(root, 'src/redis/scripts.ts')
 try {
   const text = render(join(root, 'lua'))
   const stale = !existsSync(target) || readFileSync(target, 'utf8') !== text
-  if (args.includes('--check')) {
-    if (stale) throw new Error('src/redis/scripts.ts is stale: run `npm run embed` and commit it')
-  } else if (stale) {
+  if (stale) {
     mkdirSync(dirname(target), { recursive: true })
     writeFileSync(target, text)
   }

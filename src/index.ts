@@ -1,6 +1,6 @@
-export type { Clock } from './clock.js'
-export type { Decision, DecisionSource, Verdict } from './decision.js'
-export { type Duration, parseDuration } from './duration.js'
+export type { Clock } from './core/clock.js'
+export type { Decision, DecisionSource, Verdict } from './core/decision.js'
+export { type Duration, parseDuration } from './core/duration.js'
 export {
   CostError,
   LeaseLostError,
@@ -10,8 +10,7 @@ export {
   StaleDeliveryError,
   StoreError,
   TimeoutError,
-} from './errors.js'
-export type { StoreFailure } from './failure.js'
+} from './core/errors.js'
 export {
   type AlgorithmName,
   type Limit,
@@ -19,22 +18,23 @@ export {
   type Policy,
   type PolicyInput,
   parsePolicy,
-} from './limit.js'
-export { RateLimiter, type RateLimiterOptions } from './limiter.js'
-export type { LimiterKey } from './limiter-key.js'
-export type { Observer } from './observer.js'
+} from './core/limit.js'
+export type { Observer } from './core/observer.js'
+export type { Backoff } from './delay-queue/backoff.js'
+export type { Consumer, Limiter } from './delay-queue/consumer.js'
+export type { DeadLetter } from './delay-queue/dead-letters.js'
+export { type ConsumeOptions, DelayQueue, type QueueStats, type ReceiveOptions } from './delay-queue/delay-queue.js'
+export type { Delivery } from './delay-queue/delivery.js'
+export type { Codec, DelayQueueOptions, PushOptions } from './delay-queue/options.js'
+export type { StoreFailure } from './limiter/fallback.js'
+export type { LimiterKey } from './limiter/key.js'
+export { RateLimiter, type RateLimiterOptions } from './limiter/rate-limiter.js'
 export type { RedisClient } from './redis/client.js'
-export type { Backoff } from './shared/backoff.js'
-export type { Consumer, Limiter } from './shared/consumer.js'
-export type { DeadLetter } from './shared/dead-letters.js'
-export { type ConsumeOptions, DelayQueue, type QueueStats, type ReceiveOptions } from './shared/delay-queue.js'
-export type { Codec, DelayQueueOptions, PushOptions } from './shared/delay-queue-options.js'
-export type { Delivery } from './shared/delivery.js'
-export type { Lease } from './shared/lease.js'
-export type { RateConfig, RateOptions } from './shared/rate-options.js'
-export { type AcquireOptions, type LeaseInfo, Semaphore, type SemaphoreOptions } from './shared/semaphore.js'
-export { SharedRateLimiter, type SharedRateLimiterOptions } from './shared/shared-rate-limiter.js'
-export type { Booking, Charge, Store } from './store.js'
-export { MemoryStore, type MemoryStoreOptions } from './stores/memory.js'
-export { RedisStore, type RedisStoreOptions } from './stores/redis.js'
+export type { Lease } from './semaphore/lease.js'
+export { type AcquireOptions, type LeaseInfo, Semaphore, type SemaphoreOptions } from './semaphore/semaphore.js'
+export type { RateConfig, RateOptions } from './shared-rate/options.js'
+export { SharedRateLimiter, type SharedRateLimiterOptions } from './shared-rate/shared-rate-limiter.js'
+export { MemoryStore, type MemoryStoreOptions } from './stores/memory/memory-store.js'
+export { RedisStore, type RedisStoreOptions } from './stores/redis/redis-store.js'
+export type { Booking, Charge, Store } from './stores/store.js'
 export type { WaitOptions } from './waiting/wait.js'

@@ -1,5 +1,5 @@
-import type { Clock } from './clock.js'
-import { PolicyError, shown } from './errors.js'
+import type { Clock } from './core/clock.js'
+import { PolicyError, shown } from './core/errors.js'
 
 /**
  * A clock that stands still until it is told to move: give it to a `MemoryStore` or a `RedisStore` and tests never wait.

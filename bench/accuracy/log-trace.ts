@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
-import { AccessLogLine } from '../../src/cli/access-log.js'
-import { LineCutter } from '../../src/cli/lines.js'
-import { addressKey } from '../../src/http/client-key.js'
+import { AccessLogLine } from '../../src/cli/replay/access-log.js'
+import { LineCutter } from '../../src/cli/replay/lines.js'
+import { addressKey } from '../../src/http/address/client-key.js'
 import type { Request } from './wrong-decisions.js'
 
 /** The requests of an access log by address, as the middleware would key them, in order of time. */

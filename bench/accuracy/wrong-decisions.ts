@@ -1,5 +1,5 @@
-import { type AlgorithmName, parseLimit } from '../../src/limit.js'
-import { MemoryStore } from '../../src/stores/memory.js'
+import { type AlgorithmName, parseLimit } from '../../src/core/limit.js'
+import { MemoryStore } from '../../src/stores/memory/memory-store.js'
 import { ManualClock } from '../../src/testing.js'
 
 export interface Request {

@@ -1,5 +1,5 @@
 import { algorithmOf, type State } from '../../src/algorithms/registry.js'
-import type { Limit } from '../../src/limit.js'
+import type { Limit } from '../../src/core/limit.js'
 import type { MostAllowed } from './most-allowed.js'
 
 /** One way that things may stand: the state of the limit, and what was allowed and left within the last window. */

@@ -1,4 +1,4 @@
-import { type Limit, parsePolicy } from '../../src/limit.js'
+import { type Limit, parsePolicy } from '../../src/core/limit.js'
 import type { Table } from '../contest/table.js'
 import { mostAllowed as most } from './most-allowed.js'
 

@@ -1,5 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises'
-import { DelayQueue } from '../../src/shared/delay-queue.js'
+import { DelayQueue } from '../../src/delay-queue/delay-queue.js'
 import { RedisServer } from '../../test/support/redis-server.js'
 import { readWork } from '../contest/redis-meter.js'
 

@@ -1,6 +1,6 @@
 import { IncomingMessage } from 'node:http'
 import type { Request, Response } from 'express'
-import type { Decision } from '../decision.js'
+import type { Decision } from '../core/decision.js'
 
 type Locals = Record<symbol, unknown>
 

@@ -1,12 +1,12 @@
 import type { NextFunction, Request, Response } from 'express'
-import type { Decision } from '../decision.js'
-import { type ConcurrencyControls, ConcurrencyGate } from '../http/concurrency.js'
-import type { ConcurrencyOptions } from '../http/concurrency-options.js'
-import { isPromise } from '../http/eventual.js'
+import type { Decision } from '../core/decision.js'
+import { type ConcurrencyControls, ConcurrencyGate } from '../http/concurrency/concurrency-limit.js'
+import type { ConcurrencyOptions } from '../http/concurrency/options.js'
 import type { Framework } from '../http/framework.js'
-import { type Answer, Guard, type Limiters } from '../http/guard.js'
-import type { HttpOptions } from '../http/options.js'
-import { soon } from '../http/soon.js'
+import { nextTick } from '../http/next-tick.js'
+import type { HttpOptions } from '../http/rate-limit/options.js'
+import { type Answer, Guard, type Limiters } from '../http/rate-limit/rate-limit.js'
+import { isPromise } from '../http/sync-or-async.js'
 import { decisionOn, leaveDecision } from './express-request.js'
 
 declare global {
@@ -29,7 +29,7 @@ export function rateLimit(options: RateLimitOptions = {}): RateLimit {
   return guard.equip((req: Request, res: Response, next: NextFunction): void => {
     const answer = guard.answer(req, res)
     if (isPromise(answer)) answer.then(answer => give(answer, req, res)).then(passed => passed && next(), next)
-    else if (give(answer, req, res)) soon(next)
+    else if (give(answer, req, res)) nextTick(next)
   })
 }
 
@@ -44,7 +44,7 @@ export function concurrencyLimit(options: ConcurrencyLimitOptions): ConcurrencyL
   const middleware = (req: Request, res: Response, next: NextFunction): void => {
     const answer = gate.answer(req, res)
     if (isPromise(answer)) answer.then(answer => give(answer, req, res)).then(passed => passed && next(), next)
-    else if (give(answer, req, res)) soon(next)
+    else if (give(answer, req, res)) nextTick(next)
   }
   return Object.assign(middleware, { close: () => gate.close() })
 }

@@ -1,12 +1,12 @@
 import type { Context, Next } from 'koa'
-import type { Decision } from '../decision.js'
-import { type ConcurrencyControls, ConcurrencyGate } from '../http/concurrency.js'
-import type { ConcurrencyOptions } from '../http/concurrency-options.js'
-import { isPromise } from '../http/eventual.js'
+import type { Decision } from '../core/decision.js'
+import { type ConcurrencyControls, ConcurrencyGate } from '../http/concurrency/concurrency-limit.js'
+import type { ConcurrencyOptions } from '../http/concurrency/options.js'
 import type { Framework } from '../http/framework.js'
-import { type Answer, Guard, type Limiters } from '../http/guard.js'
-import type { HttpOptions } from '../http/options.js'
-import { soon } from '../http/soon.js'
+import { nextTick } from '../http/next-tick.js'
+import type { HttpOptions } from '../http/rate-limit/options.js'
+import { type Answer, Guard, type Limiters } from '../http/rate-limit/rate-limit.js'
+import { isPromise } from '../http/sync-or-async.js'
 
 /** What the middleware leaves in `ctx.state`, for `new Koa<RateLimitState>()`. */
 export interface RateLimitState {
@@ -28,7 +28,7 @@ export function rateLimit(options: RateLimitOptions = {}): RateLimit {
   return guard.equip(async (ctx: Context, next: Next): Promise<void> => {
     const answer = guard.answer(ctx, ctx)
     if (isPromise(answer)) await give(await answer, ctx, next)
-    else await give(answer, ctx, () => new Promise<void>(soon).then(next))
+    else await give(answer, ctx, () => new Promise<void>(nextTick).then(next))
   })
 }
 

@@ -1,5 +1,5 @@
-import type { Verdict } from '../decision.js'
-import type { Limit } from '../limit.js'
+import type { Verdict } from '../core/decision.js'
+import type { Limit } from '../core/limit.js'
 
 /**
  * Arithmetic of one kind of limit, on a state that it changes: a state kept in place costs no garbage. Reads no clock.

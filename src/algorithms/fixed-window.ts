@@ -1,5 +1,5 @@
-import type { Verdict } from '../decision.js'
-import type { Limit } from '../limit.js'
+import type { Verdict } from '../core/decision.js'
+import type { Limit } from '../core/limit.js'
 import { rowAlgorithm } from './algorithm.js'
 
 /** A counter that starts at the key's first request and ends a window later. */

@@ -1,5 +1,5 @@
-import type { Verdict } from '../decision.js'
-import { mostOf } from '../limit.js'
+import type { Verdict } from '../core/decision.js'
+import { mostOf } from '../core/limit.js'
 
 /**
  * For how long the same request would be refused right after this permission, ms; 0 if it would be allowed; undefined if the verdict

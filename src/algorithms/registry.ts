@@ -1,4 +1,4 @@
-import type { AlgorithmName } from '../limit.js'
+import type { AlgorithmName } from '../core/limit.js'
 import type { Algorithm, RowAlgorithm } from './algorithm.js'
 import type { Bucket } from './bucket.js'
 import { type FixedWindow, fixedWindow } from './fixed-window.js'

@@ -1,5 +1,5 @@
 import { parseArgs } from 'node:util'
-import { SpillwayError, shown } from '../errors.js'
+import { SpillwayError, shown } from '../core/errors.js'
 
 /** Arguments that mean nothing to a command: what was given, what is expected, an example. */
 export class UsageError extends SpillwayError {

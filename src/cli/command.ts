@@ -1,4 +1,4 @@
-import { SpillwayError } from '../errors.js'
+import { SpillwayError } from '../core/errors.js'
 
 /** What a command may use of the process. */
 export type Terminal = Pick<NodeJS.Process, 'stdin' | 'stdout' | 'stderr' | 'env'>

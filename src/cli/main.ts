@@ -1,12 +1,12 @@
 #!/usr/bin/env node
 import { realpathSync } from 'node:fs'
 import { createRequire } from 'node:module'
-import { PolicyError, SpillwayError, shown } from '../errors.js'
+import { PolicyError, SpillwayError, shown } from '../core/errors.js'
 import { UsageError } from './arguments.js'
 import { type Command, EXIT, write } from './command.js'
-import { doctorCommand } from './doctor-command.js'
+import { doctorCommand } from './doctor/doctor-command.js'
 import { printable } from './printable.js'
-import { replayCommand } from './replay-command.js'
+import { replayCommand } from './replay/replay-command.js'
 
 const COMMANDS: Readonly<Record<string, Command>> = {
   replay: replayCommand,

@@ -1,6 +1,6 @@
-import { PolicyError, StoreError, shown } from '../errors.js'
+import { PolicyError, StoreError, shown } from '../core/errors.js'
 import type { RedisClient } from '../redis/client.js'
-import type { IoredisLike } from '../redis/ioredis.js'
+import type { IoredisLike } from '../redis/ioredis/port.js'
 
 /** Sends a command: `(...args) => client.call(...args)` with ioredis, `(...args) => client.sendCommand(args)` with node-redis. */
 export type SendCommand = (...args: string[]) => Promise<unknown>

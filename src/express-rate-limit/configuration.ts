@@ -1,7 +1,7 @@
 import { isIPv6 } from 'node:net'
 import type { Request, Response } from 'express'
-import { after, type Eventual } from '../http/eventual.js'
-import { callsBack, PromisedHitStore } from '../stores/hit-store.js'
+import { after, type SyncOrAsync } from '../http/sync-or-async.js'
+import { callsBack, PromisedHitStore } from '../stores/express-rate-limit/hit-store.js'
 import { ipKeyGenerator } from './ip-key.js'
 import { MemoryStore } from './memory-store.js'
 import type { Logger, Options, RateLimitOptions, Store } from './options.js'
@@ -130,7 +130,7 @@ function addressKeyOf(request: Request, response: Response, config: Configuratio
   })
 }
 
-function refuse(request: Request, response: Response, { message, statusCode }: Configuration): Eventual<void> {
+function refuse(request: Request, response: Response, { message, statusCode }: Configuration): SyncOrAsync<void> {
   response.status(statusCode)
   const body: unknown = typeof message === 'function' ? message(request, response) : message
   return after(body, body => {

@@ -1,5 +1,5 @@
 import type { Request, Response } from 'express'
-import type { Eventual } from '../http/eventual.js'
+import type { SyncOrAsync } from '../http/sync-or-async.js'
 import type { ClientRateLimitInfo } from './client-info.js'
 
 /** A request that has been counted: where its key stands, and under which limit. */
@@ -16,7 +16,7 @@ export interface Count {
 
 /** A way of counting requests. */
 export interface Counting {
-  count(key: string, request: Request, response: Response): Eventual<Count>
+  count(key: string, request: Request, response: Response): SyncOrAsync<Count>
   resetKey(key: string): Promise<void> | void
   /** Absent where the store cannot tell. */
   getKey?(key: string): Promise<ClientRateLimitInfo | undefined> | ClientRateLimitInfo | undefined

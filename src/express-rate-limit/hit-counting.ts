@@ -1,4 +1,4 @@
-import { after, type Eventual } from '../http/eventual.js'
+import { after, type SyncOrAsync } from '../http/sync-or-async.js'
 import type { IncrementResponse } from './client-info.js'
 import type { Configuration } from './configuration.js'
 import type { Count, Counting } from './count.js'
@@ -17,7 +17,7 @@ export class HitCounting implements Counting {
     this.getKey = this.#store.get?.bind(this.#store)
   }
 
-  count(key: string): Eventual<Count> {
+  count(key: string): SyncOrAsync<Count> {
     return after<IncrementResponse, Count>(
       MemoryStore.countNow(this.#store, key) ?? this.#store.increment(key),
       hits => new HitCount(hits.totalHits, hits.resetTime, this.#windowMs, this.#store, key),

@@ -1,6 +1,6 @@
-import type { Verdict } from '../decision.js'
-import type { Limit } from '../limit.js'
-import type { Charge } from '../store.js'
+import type { Verdict } from '../core/decision.js'
+import type { Limit } from '../core/limit.js'
+import type { Charge } from '../stores/store.js'
 import type { Client } from './client-info.js'
 
 /** Never reached, so that a store which only counts never refuses; few enough digits for whoever writes numbers as text. */

@@ -1,5 +1,5 @@
-import { PolicyError, shown } from '../errors.js'
-import { formatIPv6, isIPv4, maskIPv6, readIPv6 } from '../http/address.js'
+import { PolicyError, shown } from '../core/errors.js'
+import { formatIPv6, isIPv4, maskIPv6, readIPv6 } from '../http/address/address.js'
 
 const MAPPED = '::ffff:'
 

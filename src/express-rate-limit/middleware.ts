@@ -1,8 +1,8 @@
 import type { NextFunction, Request, Response } from 'express'
 import { leaveDecision, leaveOnRequest } from '../adapters/express-request.js'
-import { after, type Eventual, isPromise } from '../http/eventual.js'
 import { stays } from '../http/exchange.js'
-import { soon } from '../http/soon.js'
+import { nextTick } from '../http/next-tick.js'
+import { after, isPromise, type SyncOrAsync } from '../http/sync-or-async.js'
 import { type Configuration, configurationOf, nameOf, optionsOf, skipNone } from './configuration.js'
 import type { Count, Counting } from './count.js'
 import { resetSeconds, setDraft6Headers, setDraft7Headers, setDraft8Headers, setLegacyHeaders } from './headers.js'
@@ -81,7 +81,7 @@ class Limiter {
     this.#settles = config.skipFailedRequests || config.skipSuccessfulRequests
   }
 
-  handle(request: Request, response: Response, next: NextFunction): Eventual<void> {
+  handle(request: Request, response: Response, next: NextFunction): SyncOrAsync<void> {
     const { skip } = this.config
     const outcome = this.#settles ? new Outcome(this.config, request, response) : undefined
     if (skip === skipNone) return this.#count(outcome, request, response, next)
@@ -91,7 +91,7 @@ class Limiter {
     })
   }
 
-  #count(outcome: Outcome | undefined, request: Request, response: Response, next: NextFunction): Eventual<void> {
+  #count(outcome: Outcome | undefined, request: Request, response: Response, next: NextFunction): SyncOrAsync<void> {
     const key = this.config.keyGenerator(request, response)
     if (isPromise(key)) return key.then(key => this.#countKey(key, outcome, request, response, next))
     return this.#countKey(key, outcome, request, response, next)
@@ -103,13 +103,13 @@ class Limiter {
     request: Request,
     response: Response,
     next: NextFunction,
-  ): Eventual<void> {
+  ): SyncOrAsync<void> {
     const count = this.#ask(key, request, response)
     if (isPromise(count)) return count.then(count => this.#limit(key, count, outcome, request, response, next))
     return this.#limit(key, count, outcome, request, response, next)
   }
 
-  #ask(key: string, request: Request, response: Response): Eventual<Count | typeof FAILED> {
+  #ask(key: string, request: Request, response: Response): SyncOrAsync<Count | typeof FAILED> {
     try {
       const count = this.counting.count(key, request, response)
       return isPromise(count) ? count.then(undefined, error => this.#failed(error)) : count
@@ -132,7 +132,7 @@ class Limiter {
     request: Request,
     response: Response,
     next: NextFunction,
-  ): Eventual<void> {
+  ): SyncOrAsync<void> {
     if (count === FAILED) return void next()
     const { validations, limit } = this.config
     validations.positiveHits(count.totalHits)
@@ -150,7 +150,7 @@ class Limiter {
     request: Request,
     response: Response,
     next: NextFunction,
-  ): Eventual<void> {
+  ): SyncOrAsync<void> {
     this.config.validations.limit(limit)
     const info = infoOf(limit, count, key)
     if (this.config.requestPropertyName === 'rateLimit') leaveDecision(request, response, info)
@@ -167,14 +167,14 @@ class Limiter {
     request: Request,
     response: Response,
     next: NextFunction,
-  ): Eventual<void> {
+  ): SyncOrAsync<void> {
     outcome?.settle(count.resetTime, () => count.giveBack())
     if (count.totalHits > info.limit) return this.#refuse(info, count, request, response, next)
     if (count.delayMs) return this.#delay(count, count.delayMs, response, next)
-    return new Promise<void>(soon).then(() => next())
+    return new Promise<void>(nextTick).then(() => next())
   }
 
-  #tell(info: RateLimitInfo, { windowMs }: Count, request: Request, response: Response): Eventual<void> {
+  #tell(info: RateLimitInfo, { windowMs }: Count, request: Request, response: Response): SyncOrAsync<void> {
     const { legacyHeaders, standardHeaders, validations, identifier, ownIdentifier } = this.config
     if (response.headersSent) return
     if (legacyHeaders) setLegacyHeaders(response, info)
@@ -203,7 +203,7 @@ class Limiter {
     request: Request,
     response: Response,
     next: NextFunction,
-  ): Eventual<void> {
+  ): SyncOrAsync<void> {
     const { legacyHeaders, standardHeaders, retryAfter, handler } = this.config
     if (!legacyHeaders && !standardHeaders) return handler(request, response, next, this.options)
     const asked = typeof retryAfter === 'function' ? retryAfter(request, response) : retryAfter

@@ -1,6 +1,6 @@
 import type { NextFunction, Request, RequestHandler, Response } from 'express'
-import type { AlgorithmName, PolicyInput } from '../limit.js'
-import type { Store as SpillwayStore } from '../store.js'
+import type { AlgorithmName, PolicyInput } from '../core/limit.js'
+import type { Store as SpillwayStore } from '../stores/store.js'
 import type { EnabledValidations } from './check-name.js'
 import type { ClientRateLimitInfo, IncrementResponse, LegacyStore } from './client-info.js'
 

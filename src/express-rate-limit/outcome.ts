@@ -1,5 +1,5 @@
 import type { Request, Response } from 'express'
-import { isPromise } from '../http/eventual.js'
+import { isPromise } from '../http/sync-or-async.js'
 import type { Configuration } from './configuration.js'
 
 /**

@@ -1,10 +1,10 @@
 import type { Request, Response } from 'express'
-import type { Decision } from '../decision.js'
-import { PolicyError, StoreError } from '../errors.js'
-import { after, type Eventual } from '../http/eventual.js'
-import { type Rule, Rules } from '../http/rules.js'
-import type { LimitOptions, PolicyInput } from '../limit.js'
-import type { RateLimiter } from '../limiter.js'
+import type { Decision } from '../core/decision.js'
+import { PolicyError, StoreError } from '../core/errors.js'
+import type { LimitOptions, PolicyInput } from '../core/limit.js'
+import { type Rule, Rules } from '../http/rate-limit/rules.js'
+import { after, type SyncOrAsync } from '../http/sync-or-async.js'
+import type { RateLimiter } from '../limiter/rate-limiter.js'
 import type { ClientRateLimitInfo } from './client-info.js'
 import type { Configuration } from './configuration.js'
 import type { Count, Counting } from './count.js'
@@ -22,7 +22,7 @@ export class PolicyCounting implements Counting {
   readonly #rules: Rules
   /** The rule for all requests; undefined if they have several. */
   readonly #rule: Rule | undefined
-  readonly #policy: PolicyInput | ((request: Request, response: Response) => Eventual<PolicyInput>)
+  readonly #policy: PolicyInput | ((request: Request, response: Response) => SyncOrAsync<PolicyInput>)
   #storeError: Error | undefined
 
   /** Throws `PolicyError` for a policy that means nothing, or that the store cannot count. */
@@ -35,9 +35,9 @@ export class PolicyCounting implements Counting {
     this.#rule = typeof this.#policy === 'function' ? undefined : this.#rules.rule(this.#policy)
   }
 
-  count(key: string, request: Request, response: Response): Eventual<Count> {
+  count(key: string, request: Request, response: Response): SyncOrAsync<Count> {
     if (this.#rule !== undefined) return this.#decide(this.#rule.limiter, key)
-    const policy = this.#policy as (request: Request, response: Response) => Eventual<PolicyInput>
+    const policy = this.#policy as (request: Request, response: Response) => SyncOrAsync<PolicyInput>
     return after(policy(request, response), policy => this.#decide(this.#rules.rule(policy).limiter, key))
   }
 

@@ -1,5 +1,5 @@
 import type { ServerResponse } from 'node:http'
-import type { Decision } from '../decision.js'
+import type { Decision } from '../core/decision.js'
 
 /**
  * What the guard asks of a web framework. An adapter answers and decides nothing. Names of header fields are given in

@@ -1,6 +1,6 @@
-import type { Clock } from '../clock.js'
-import type { Decision, Verdict } from '../decision.js'
-import type { Limit, Policy } from '../limit.js'
+import type { Clock } from '../core/clock.js'
+import type { Decision, Verdict } from '../core/decision.js'
+import type { Limit, Policy } from '../core/limit.js'
 
 /**
  * How the limits are told to the client.

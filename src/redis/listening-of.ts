@@ -1,8 +1,8 @@
-import { PolicyError, shown } from '../errors.js'
+import { PolicyError, shown } from '../core/errors.js'
 import type { RedisClient } from './client.js'
-import { ioredisListening, isIoredisListener } from './ioredis-listening.js'
+import { ioredisListening, isIoredisListener } from './ioredis/listening.js'
 import type { OpenListening } from './listening.js'
-import { isNodeRedisListener, nodeRedisListening } from './node-redis-listening.js'
+import { isNodeRedisListener, nodeRedisListening } from './node-redis/listening.js'
 
 /** Whether `listeningOf` knows how. Not so for a sentinel of node-redis, which gives no connection away. */
 export function canListen(client: RedisClient): boolean {

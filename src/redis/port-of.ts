@@ -1,7 +1,7 @@
-import { PolicyError, shown } from '../errors.js'
+import { PolicyError, shown } from '../core/errors.js'
 import type { ClientPort, RedisClient } from './client.js'
-import { ioredisPort, isIoredis } from './ioredis.js'
-import { isNodeRedis, nodeRedisPort } from './node-redis.js'
+import { ioredisPort, isIoredis } from './ioredis/port.js'
+import { isNodeRedis, nodeRedisPort } from './node-redis/port.js'
 
 const PORTS = new WeakMap<RedisClient, ClientPort>()
 

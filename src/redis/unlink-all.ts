@@ -1,7 +1,7 @@
-import { StoreError } from '../errors.js'
+import { StoreError } from '../core/errors.js'
 import type { RedisClient } from './client.js'
-import { type IoredisLike, isIoredis } from './ioredis.js'
-import { isNodeRedis, type NodeRedisLike } from './node-redis.js'
+import { type IoredisLike, isIoredis } from './ioredis/port.js'
+import { isNodeRedis, type NodeRedisLike } from './node-redis/port.js'
 
 const A_STEP = 1000
 

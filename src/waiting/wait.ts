@@ -1,5 +1,5 @@
-import { type Duration, parseOption } from '../duration.js'
-import { PolicyError, shown } from '../errors.js'
+import { type Duration, parseOption } from '../core/duration.js'
+import { PolicyError, shown } from '../core/errors.js'
 import { onAbort } from './abortion.js'
 import { Alarm } from './alarm.js'
 

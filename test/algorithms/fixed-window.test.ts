@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals'
-import { parseLimit } from '../../src/limit.js'
+import { parseLimit } from '../../src/core/limit.js'
 import { forRandom, Run } from '../support/run.js'
 import { randomCost, randomPause } from '../support/scenario.js'
 import { START } from '../support/stories.js'

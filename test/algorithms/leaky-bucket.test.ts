@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals'
-import { type Limit, parseLimit } from '../../src/limit.js'
+import { type Limit, parseLimit } from '../../src/core/limit.js'
 import { forRandom, Run } from '../support/run.js'
 import { randomCost, randomLimit, randomPause } from '../support/scenario.js'
 import { START } from '../support/stories.js'

@@ -1,6 +1,6 @@
 import { describe, test } from '@jest/globals'
-import { ALGORITHM_NAMES } from '../../src/limit.js'
-import { MemoryStore } from '../../src/stores/memory.js'
+import { ALGORITHM_NAMES } from '../../src/core/limit.js'
+import { MemoryStore } from '../../src/stores/memory/memory-store.js'
 import { ManualClock } from '../../src/testing.js'
 import { PROMISES, PROPERTIES, type Property } from '../support/properties.js'
 import { forRandom } from '../support/run.js'

@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals'
 import { slidingWindow } from '../../src/algorithms/sliding-window.js'
-import { type Limit, parseLimit } from '../../src/limit.js'
+import { type Limit, parseLimit } from '../../src/core/limit.js'
 import { forRandom, Run } from '../support/run.js'
 import { randomCost, randomPause } from '../support/scenario.js'
 import { START } from '../support/stories.js'

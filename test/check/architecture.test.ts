@@ -94,14 +94,18 @@ describe('these checks', () => {
   })
 
   test('tell up, down and sideways apart', () => {
-    expect(complaint('src/limit.ts', 'src/errors.ts')).toBeUndefined()
-    expect(complaint('src/http/guard.ts', 'src/http/rules.ts')).toBeUndefined()
-    expect(complaint('src/errors.ts', 'src/limit.ts')).toBe('src/errors.ts imports upward: src/limit.ts')
-    expect(complaint('src/clock.ts', 'src/errors.ts')).toBe('src/clock.ts imports sideways: src/errors.ts')
-    expect(complaint('src/shared/semaphore.ts', 'src/http/guard.ts')).toMatch('upward')
-    expect(complaint('src/adapters/koa.ts', 'src/cli/main.ts')).toMatch('sideways')
-    expect(complaint('src/http/guard.ts', 'test/support/random.ts')).toMatch('not in src/')
-    expect(complaint('src/new-room/x.ts', 'src/errors.ts')).toMatch('no floor')
+    expect(complaint('src/limiter/key.ts', 'src/core/errors.ts')).toBeUndefined()
+    expect(complaint('src/http/exchange.ts', 'src/http/headers.ts')).toBeUndefined()
+    expect(complaint('src/core/errors.ts', 'src/limiter/key.ts')).toBe(
+      'src/core/errors.ts imports upward: src/limiter/key.ts',
+    )
+    expect(complaint('src/stores/store.ts', 'src/waiting/wait.ts')).toBe(
+      'src/stores/store.ts imports sideways: src/waiting/wait.ts',
+    )
+    expect(complaint('src/semaphore/semaphore.ts', 'src/http/headers.ts')).toMatch('upward')
+    expect(complaint('src/limiter/key.ts', 'src/semaphore/lease.ts')).toMatch('sideways')
+    expect(complaint('src/http/headers.ts', 'test/support/random.ts')).toMatch('not in src/')
+    expect(complaint('src/new-room/x.ts', 'src/core/errors.ts')).toMatch('no floor')
   })
 
   test('find a circle of any length', () => {

@@ -1,27 +1,18 @@
 /**
- * The house, from the ground up: [floor of the design, files and folders of src/]. A row imports only from rows above it in
- * this list, so files of one row do not know each other; files of one folder do. A new file or folder is given its place here.
+ * The house from the ground up: [floor, ...files and folders of src/]. A file imports from its own folder and from the rows above its
+ * own in this list, so folders of one row do not know each other. A new folder is given its row here.
  */
 export const FLOORS: readonly (readonly [floor: number, ...rooms: string[]])[] = [
-  [0, 'clock.ts', 'errors.ts'],
-  [0, 'cost.ts', 'duration.ts', 'testing.ts'],
-  [1, 'limit.ts'],
-  [1, 'decision.ts'],
-  [2, 'algorithms/', 'waiting/'],
-  [3, 'store.ts', 'redis/'],
-  [3, 'observer.ts'],
-  [4, 'stores/'],
-  [5, 'breaker.ts', 'deadline.ts', 'limiter-key.ts', 'procession.ts', 'settlement.ts'],
-  [5, 'inquiry.ts', 'ruling.ts', 'turns.ts'],
-  [5, 'guarded-store.ts'],
-  [5, 'booked-turns.ts', 'lone-limit.ts'],
-  [5, 'deny-cache.ts', 'failure.ts'],
-  [5, 'decider.ts', 'limiter-options.ts'],
-  [5, 'limiter.ts'],
-  [6, 'shared/'],
-  [6, 'http/'],
-  [7, 'adapters/', 'cli/'],
-  [7, 'express-rate-limit/'],
+  [0, 'core/'],
+  [0, 'testing.ts'],
+  [1, 'algorithms/', 'redis/'],
+  [2, 'waiting/', 'stores/'],
+  [3, 'limiter/', 'semaphore/', 'delay-queue/'],
+  [3, 'shared-rate/'],
+  [5, 'http/'],
+  [6, 'adapters/'],
+  [6, 'express-rate-limit/'],
+  [7, 'cli/'],
   [8, 'index.ts'],
 ]
 

@@ -39,10 +39,6 @@ describe('the repository', () => {
     expect(files.filter(file => hosts.some(host => textOf(file).includes(host)))).toEqual([])
   })
 
-  test('the embedded scripts are those of lua/', () => {
-    expect(run(process.execPath, 'scripts/embed-lua.mjs', '--check')).toMatchObject({ status: 0, stderr: '' })
-  })
-
   test('what is run by name may be run', () => {
     for (const file of ['.ci/run']) accessSync(join(root, file), constants.X_OK)
   })

@@ -1,7 +1,7 @@
-import { LineCutter } from '../../src/cli/lines.js'
-import { Replay, type ReplayOptions } from '../../src/cli/replay.js'
-import type { Report } from '../../src/cli/report.js'
-import { parsePolicy } from '../../src/limit.js'
+import { LineCutter } from '../../src/cli/replay/lines.js'
+import { Replay, type ReplayOptions } from '../../src/cli/replay/replay.js'
+import type { Report } from '../../src/cli/replay/report.js'
+import { parsePolicy } from '../../src/core/limit.js'
 
 export interface Replayed extends Partial<Omit<ReplayOptions, 'policies'>> {
   readonly policies?: readonly string[]

@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
-import { RateLimiter } from '../../src/limiter.js'
-import { RedisStore } from '../../src/stores/redis.js'
+import { RateLimiter } from '../../src/limiter/rate-limiter.js'
+import { RedisStore } from '../../src/stores/redis/redis-store.js'
 import { RedisServer } from '../support/redis-server.js'
 import { TcpProxy } from '../support/tcp-proxy.js'
 

@@ -3,8 +3,8 @@ import { once } from 'node:events'
 import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals'
-import type { Lease } from '../../src/shared/lease.js'
-import { Semaphore } from '../../src/shared/semaphore.js'
+import type { Lease } from '../../src/semaphore/lease.js'
+import { Semaphore } from '../../src/semaphore/semaphore.js'
 import { eventually } from '../support/redis-process.js'
 import { RedisServer } from '../support/redis-server.js'
 
@@ -29,7 +29,7 @@ function start(name: string, work: string, skewMs = 0): { child: ChildProcess; l
   const source = `
     const real = Date.now; Date.now = () => real() + ${skewMs}
     const { Redis } = await import('ioredis')
-    const { Semaphore } = await import('./src/shared/semaphore.ts')
+    const { Semaphore } = await import('./src/semaphore/semaphore.ts')
     const { setTimeout: sleep } = await import('node:timers/promises')
     const client = new Redis(${redis.port})
     const semaphore = new Semaphore(client, '${name}', { permits: 1 })

@@ -1,9 +1,9 @@
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import type { Decision, Verdict } from '../../src/decision.js'
+import type { Decision, Verdict } from '../../src/core/decision.js'
+import { type Policy, parsePolicy } from '../../src/core/limit.js'
 import { clash, type HeaderForm, headersFor, mergeHeaders } from '../../src/http/headers.js'
-import { type Policy, parsePolicy } from '../../src/limit.js'
-import { decide } from '../../src/ruling.js'
+import { decide } from '../../src/limiter/settleable-decision.js'
 import { ManualClock } from '../../src/testing.js'
 
 const clock = new ManualClock(1_700_000_000_250)

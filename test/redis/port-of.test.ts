@@ -2,9 +2,9 @@ import { describe, expect, test } from '@jest/globals'
 import { Cluster, Redis } from 'ioredis'
 import { Cluster as Cluster5, Redis as Redis5 } from 'ioredis5'
 import { createClient, createCluster } from 'redis'
-import { PolicyError } from '../../src/errors.js'
+import { PolicyError } from '../../src/core/errors.js'
 import { portOf } from '../../src/redis/port-of.js'
-import { RedisStore, type RedisStoreOptions } from '../../src/stores/redis.js'
+import { RedisStore, type RedisStoreOptions } from '../../src/stores/redis/redis-store.js'
 
 const lazy = { lazyConnect: true }
 

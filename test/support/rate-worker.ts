@@ -1,6 +1,6 @@
 // A process that acquires permits of a shared rate when it is told to, and tells when it has them. Forked by rate-workers.ts.
 import { Redis } from 'ioredis'
-import { SharedRateLimiter } from '../../src/shared/shared-rate-limiter.js'
+import { SharedRateLimiter } from '../../src/shared-rate/shared-rate-limiter.js'
 
 export interface Order {
   /** How many to acquire, one permit each. */

@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import type { State } from '../../src/algorithms/registry.js'
 import { algorithmOf } from '../../src/algorithms/registry.js'
-import type { Verdict } from '../../src/decision.js'
-import type { Limit } from '../../src/limit.js'
+import type { Verdict } from '../../src/core/decision.js'
+import type { Limit } from '../../src/core/limit.js'
 import type { Random } from './random.js'
 import { randomCost, randomPause } from './scenario.js'
 

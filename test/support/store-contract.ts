@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
-import { ALGORITHM_NAMES, type Limit, parseLimit, parsePolicy } from '../../src/limit.js'
-import type { Charge, Store } from '../../src/store.js'
+import { ALGORITHM_NAMES, type Limit, parseLimit, parsePolicy } from '../../src/core/limit.js'
+import type { Charge, Store } from '../../src/stores/store.js'
 import { ManualClock } from '../../src/testing.js'
 import { forCases } from './cases.js'
 import { FLOCK, PROMISES, PROPERTIES, type Property } from './properties.js'

@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals'
-import { PolicyError } from '../../src/errors.js'
+import { PolicyError } from '../../src/core/errors.js'
 import { Alarm } from '../../src/waiting/alarm.js'
 import { type Patience, patienceOf, Wait } from '../../src/waiting/wait.js'
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals'
 import request from 'supertest'
-import type { Store } from '../../../src/store.js'
+import type { Store } from '../../../src/stores/store.js'
 import { START, type World } from './world.js'
 
 /** What is let pass, what is refused, and what the client is told. */

@@ -1,7 +1,7 @@
 import { createServer, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { describe, expect, test } from '@jest/globals'
-import type { Decision } from '../../../src/decision.js'
+import type { Decision } from '../../../src/core/decision.js'
 import type { World } from './world.js'
 
 /** A limiter among others: what it leaves for those behind it, and what it finds of those before it. */

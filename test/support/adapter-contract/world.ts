@@ -1,9 +1,9 @@
 import type { RequestListener, ServerResponse } from 'node:http'
 import { jest } from '@jest/globals'
 import request from 'supertest'
-import type { Limiters } from '../../../src/http/guard.js'
-import type { HttpOptions } from '../../../src/http/options.js'
-import { MemoryStore } from '../../../src/stores/memory.js'
+import type { HttpOptions } from '../../../src/http/rate-limit/options.js'
+import type { Limiters } from '../../../src/http/rate-limit/rate-limit.js'
+import { MemoryStore } from '../../../src/stores/memory/memory-store.js'
 import { ManualClock } from '../../../src/testing.js'
 
 /** Options whose functions are given the framework's own objects, which only the adapter can read. */

@@ -1,8 +1,8 @@
 // One of the processes under load: asks as its parent orders, and reports. Run by load.ts.
 import { setImmediate } from 'node:timers'
-import type { Decision } from '../../../src/decision.js'
-import { RateLimiter } from '../../../src/limiter.js'
-import { RedisStore } from '../../../src/stores/redis.js'
+import type { Decision } from '../../../src/core/decision.js'
+import { RateLimiter } from '../../../src/limiter/rate-limiter.js'
+import { RedisStore } from '../../../src/stores/redis/redis-store.js'
 import { type LoadClient, makeClient } from './clients.js'
 import { type ClientKind, epochMs, type KeyTally, type Order, type Report, type Scene } from './scene.js'
 import { Starvation } from './starvation.js'

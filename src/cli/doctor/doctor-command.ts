@@ -1,0 +1,90 @@
+import { type Option, readArguments, UsageError } from '../arguments.js'
+import { type Command, EXIT, type Terminal, write } from '../command.js'
+import { requireAddress, shownAddress } from './address.js'
+import { type Diagnosis, diagnosisAsJson, diagnosisAsText, hasProblem } from './diagnosis.js'
+import { examine } from './examination.js'
+
+const ANSWER_MS = 2000
+const LONGEST_MS = 15_000
+const SILENT_MS = 1000
+const NARROWEST = 60
+const WIDEST = 140
+const CLEAR_LINE = '\r\x1b[K'
+
+const HELP = `Usage: spillway doctor --redis URL [options]
+
+Looks at a Redis and says, with the remedy, what will bite a limiter there: eviction, persistence, version, role, cluster slots,
+latency, clocks, permissions, connections that are closed, keys without a lifetime. Changes nothing: it runs every script of a
+limiter on a key of its own, which is gone within seconds.
+
+  spillway doctor --redis redis://127.0.0.1:6379
+  REDIS_URL=rediss://user:password@redis.example:6380/2 spillway doctor --json
+
+  --redis URL      redis: or rediss: (TLS), with user, password and database where there are; default: $REDIS_URL, which other
+                   users of this machine cannot see in the list of processes
+  --prefix TEXT    that of your RedisStore, default spillway
+  --json           { redis, ok, findings: [{ subject, state, text, remedy, node }], tookMs }
+  -h, --help
+
+A state is ok, warning, problem, or unseen where the user may not look. Of a cluster every primary is examined.
+Takes ${LONGEST_MS / 1000} s at most, whatever the server does.
+Exit codes: 0 no problem, 1 a problem, 2 the arguments mean nothing, 130 Ctrl-C.
+`
+
+const OPTIONS: Record<string, Option> = {
+  redis: { value: 'the URL of a Redis', example: '--redis redis://127.0.0.1:6379' },
+  prefix: { value: 'the prefix of your RedisStore', example: '--prefix spillway' },
+  json: { example: '--json' },
+  help: { example: '--help', short: 'h' },
+}
+
+export const doctorCommand: Command = {
+  summary: 'what of a Redis will bite a limiter, and the remedy',
+  help: HELP,
+
+  async run(args, terminal, interrupted) {
+    const given = readArguments(args, OPTIONS)
+    if (given.has('help')) {
+      await write(terminal.stdout, HELP)
+      return EXIT.ok
+    }
+    if (given.positionals.length > 0) {
+      // Not repeated: it may be a URL with a password in it.
+      throw new UsageError(
+        `given ${given.positionals.length} words too many, expected --redis URL, like ${OPTIONS.redis.example}`,
+      )
+    }
+    const address = requireAddress(given.values('redis')[0] ?? terminal.env.REDIS_URL)
+    const prefix = given.values('prefix')[0] ?? 'spillway'
+    if (prefix === '') throw new UsageError(`--prefix: given nothing, expected a text, like ${OPTIONS.prefix.example}`)
+
+    const startedAt = performance.now()
+    const redis = shownAddress(address)
+    const stopWaiting = tellAfterAWhile(terminal, `asking ${redis} ...`)
+    const end = AbortSignal.any([interrupted, AbortSignal.timeout(LONGEST_MS)])
+    const findings = await examine(address, prefix, { answerMs: ANSWER_MS, interrupted: end }).finally(stopWaiting)
+    const diagnosis: Diagnosis = { redis, findings, tookMs: performance.now() - startedAt }
+    const json = given.has('json')
+    await write(terminal.stdout, json ? diagnosisAsJson(diagnosis) : diagnosisAsText(diagnosis, columnsOf(terminal)))
+    if (interrupted.aborted) return EXIT.interrupted
+    return hasProblem(diagnosis) ? EXIT.fault : EXIT.ok
+  },
+}
+
+/** Says on a terminal what it waits for, if that takes long; call what is returned when it is over. */
+function tellAfterAWhile({ stderr }: Terminal, text: string): () => void {
+  let told = false
+  const timer = setTimeout(() => {
+    if (!stderr.isTTY) return
+    told = true
+    stderr.write(text)
+  }, SILENT_MS)
+  return () => {
+    clearTimeout(timer)
+    if (told) stderr.write(CLEAR_LINE)
+  }
+}
+
+function columnsOf({ stdout, env }: Terminal): number {
+  return Math.min(Math.max(stdout.columns ?? (Number(env.COLUMNS) || 100), NARROWEST), WIDEST)
+}

@@ -1,0 +1,40 @@
+import { SpillwayError } from '../../core/errors.js'
+
+/** What a `Map` can hold. Whoever has more keys runs out of memory about here anyway. */
+export const MOST_KEYS = 2 ** 24 - 1
+
+/** More different keys than can be counted. What was counted before holds. */
+export class TooManyKeysError extends SpillwayError {
+  override readonly code = 'SPILLWAY_TOO_MANY_KEYS'
+}
+
+/** Numbers the keys, so that a line that waits for its turn and a count cost a number each, and no second string. */
+export class KeyTable {
+  readonly #ids = new Map<string, number>()
+  readonly #keys: string[] = []
+
+  constructor(readonly mostKeys = MOST_KEYS) {}
+
+  get size(): number {
+    return this.#keys.length
+  }
+
+  keyOf(id: number): string {
+    return this.#keys[id]
+  }
+
+  /** Throws `TooManyKeysError` for a new key when the table is full. */
+  idOf(key: string): number {
+    const known = this.#ids.get(key)
+    if (known !== undefined) return known
+    if (this.#keys.length >= this.mostKeys) {
+      throw new TooManyKeysError(
+        `more than ${this.mostKeys} different keys: expected fewer, like those of a part of the log, or of --by ip with an --ipv6-subnet`,
+      )
+    }
+    const id = this.#keys.length
+    this.#ids.set(key, id)
+    this.#keys.push(key)
+    return id
+  }
+}

@@ -1,0 +1,102 @@
+import { monotonicClock } from '../../core/clock.js'
+import { ALGORITHM_NAMES } from '../../core/limit.js'
+import { type Command, EXIT, type Terminal, write } from '../command.js'
+import { TooManyKeysError } from './key-table.js'
+import { LineCutter } from './lines.js'
+import { LogError, type LogSource, openLog } from './log-source.js'
+import { Progress } from './progress.js'
+import { Replay } from './replay.js'
+import { EXAMPLE, readReplayArguments } from './replay-arguments.js'
+import type { Report } from './report.js'
+import { reportAsJson } from './report-json.js'
+import { reportAsText } from './report-text.js'
+
+/** Apache writes 8190 bytes each of request line, referer and agent, four bytes for one where it escapes. */
+const LONGEST_LINE_BYTES = 128 * 1024
+const NARROWEST = 60
+const WIDEST = 200
+
+const HELP = `Usage: spillway replay FILE --policy POLICY [--policy POLICY ...] [options]
+
+Sends the requests of an access log through a rate limiter, each at its own time, and tells what would have been refused,
+and to whom. Several policies are compared in one run.
+
+  ${EXAMPLE}
+  zcat -f access.log* | spillway replay - --policy '100/1m' --policy '100/1m token-bucket burst=20' --by path
+
+FILE is an access log in common or combined format (Apache, nginx, morgan), as text or gzip; - is the standard input.
+
+  --policy POLICY      '10/1m', '10/1m token-bucket burst=5', several limits in one: '10/1s;100/1m' (ms, s, m, h, d)
+                       algorithms: ${ALGORITHM_NAMES.join(', ')}
+  --by SUBJECT         ip (default): the client's address, IPv6 by subnet, as the middleware does
+                       path: without the query; method; user: the name that was logged in; agent
+                       A request that has none (no user: "-") is under no limit and counts as allowed.
+  --ipv6-subnet BITS   for --by ip: 1 to 128, default 56; false takes whole addresses
+  --top N              name N keys, default 10
+  --json               one JSON object; a list of them for several policies
+  -h, --help
+
+Times in logs are whole seconds: what falls in one second is replayed at one instant. Servers write a line when a request
+ends but with the time at which it began, so lines may be out of order: up to 1,048,576 lines are sorted as a whole, in longer
+logs each is sorted among the 524,288 lines around it. Clients are taken to come when they came: being refused would have changed that.
+
+Ctrl-C ends the reading and reports what was read so far.
+Exit codes: 0 done, 1 the log cannot be read, 2 the arguments mean nothing, 130 Ctrl-C.
+`
+
+export const replayCommand: Command = {
+  summary: 'what a policy would have refused, according to an access log',
+  help: HELP,
+
+  async run(args, terminal, interrupted) {
+    const given = readReplayArguments(args)
+    if (given === undefined) {
+      await write(terminal.stdout, HELP)
+      return EXIT.ok
+    }
+    const log = await openLog(given.file, terminal.stdin)
+    const replay = new Replay(given)
+    const fault = await readAll(log, replay, terminal, interrupted)
+    const report = replay.finish({ complete: fault === undefined && !interrupted.aborted })
+    // What was read before a fault is worth telling, and the fault comes last, where it is seen.
+    if (fault === undefined || replay.lines > 0) {
+      await write(terminal.stdout, given.json ? reportAsJson(report) : textFor(report, log.name, terminal))
+    }
+    if (fault !== undefined) throw fault
+    return interrupted.aborted ? EXIT.interrupted : EXIT.ok
+  },
+}
+
+/** Reads to the end of the log, to Ctrl-C, or to a fault, which is returned. */
+async function readAll(
+  log: LogSource,
+  replay: Replay,
+  terminal: Terminal,
+  interrupted: AbortSignal,
+): Promise<LogError | TooManyKeysError | undefined> {
+  const cutter = new LineCutter(replay, LONGEST_LINE_BYTES)
+  const progress = new Progress(terminal.stderr, log.totalBytes, monotonicClock)
+  try {
+    for await (const block of log.blocks(interrupted)) {
+      cutter.push(block)
+      progress.update(log.bytesRead, replay.lines)
+    }
+    cutter.end()
+  } catch (error) {
+    if (error instanceof LogError || error instanceof TooManyKeysError) return error
+    if (!interrupted.aborted) throw error
+  } finally {
+    progress.clear()
+  }
+  return undefined
+}
+
+function textFor(report: Report, name: string, { stdout, env }: Terminal): string {
+  const columns = stdout.columns ?? (Number(env.COLUMNS) || 80)
+  const locale = env.LC_ALL || env.LC_CTYPE || env.LANG || ''
+  return reportAsText(report, {
+    log: name,
+    columns: Math.min(Math.max(columns, NARROWEST), WIDEST),
+    unicode: process.platform === 'win32' || /utf-?8/i.test(locale),
+  })
+}

@@ -1,0 +1,52 @@
+import type { Policy } from '../../core/limit.js'
+import type { RankedKey } from './ranking.js'
+import type { Subject } from './subject.js'
+import type { TimelineRow } from './timeline.js'
+
+/** What a replay found: the log, then each policy, then all of them side by side. */
+export interface Report {
+  /** False if the reading ended before the log did. */
+  readonly complete: boolean
+  readonly by: Subject
+  readonly requests: number
+  /** Requests without a key, as those of nobody in particular by `user`: no limit applied to them. */
+  readonly withoutKey: number
+  readonly skipped: SkippedLines
+  readonly order: LineOrder
+  /** Seconds since the epoch; undefined if there was no request. */
+  readonly from: number | undefined
+  readonly to: number | undefined
+  readonly keys: number
+  readonly trials: readonly TrialResult[]
+  /** Ranked by the policy that refuses a key most. */
+  readonly top: readonly RankedKey[]
+  readonly timeline: { readonly spanSeconds: number; readonly rows: readonly TimelineRow[] }
+}
+
+export interface TrialResult {
+  readonly text: string
+  readonly policy: Policy
+  readonly denied: number
+  readonly deniedKeys: number
+  /** Ranked by this policy alone. */
+  readonly top: readonly RankedKey[]
+}
+
+/** Lines that are no request in common or combined format. */
+export interface SkippedLines {
+  readonly lines: number
+  /** Of these, too long to be held. */
+  readonly overlong: number
+  /** The first that was not, in part, as it was: not fit to be printed. */
+  readonly first: { readonly line: number; readonly text: string } | undefined
+}
+
+export interface LineOrder {
+  /** Lines that came earlier than the one before them. */
+  readonly outOfOrder: number
+  /** 'none' was needed; the log as a 'whole' was sorted; or each line within a 'window' of so many lines. */
+  readonly sorted: 'none' | 'whole' | 'window'
+  readonly windowLines: number
+  /** Lines that came too late for the window, counted at the time already reached. */
+  readonly late: number
+}

@@ -1,0 +1,49 @@
+import type { Clock } from '../../core/clock.js'
+import type { Verdict } from '../../core/decision.js'
+import type { Limit, Policy } from '../../core/limit.js'
+import { MemoryStore } from '../../stores/memory/memory-store.js'
+import { MOST_KEYS } from './key-table.js'
+
+/** One policy under trial: its own counts in its own store, fed with the same requests as its rivals. */
+export class Trial {
+  denied = 0
+  deniedKeys = 0
+  readonly #deniedById: number[] = []
+  readonly #store: MemoryStore
+  // The same ones each time: the store answers at once and keeps none.
+  readonly #charges: Array<{ key: string; limit: Limit }>
+
+  /** `text`: the policy as it was asked for. */
+  constructor(
+    readonly text: string,
+    readonly policy: Policy,
+    clock: Clock,
+  ) {
+    // Room for all keys that can be told apart: a key that was evicted would have been granted too much.
+    this.#store = new MemoryStore({ clock, maxKeys: MOST_KEYS * policy.length })
+    this.#charges = policy.map(limit => ({ key: '', limit }))
+  }
+
+  deniedOf(id: number): number {
+    return this.#deniedById[id] ?? 0
+  }
+
+  /** Whether the policy lets this request through, at the time that the clock now says. */
+  allows(key: string, id: number): boolean {
+    while (this.#deniedById.length <= id) this.#deniedById.push(0)
+    for (const charge of this.#charges) charge.key = key
+    if (allAllowed(this.#store.consume(this.#charges, 1))) return true
+    this.denied++
+    if (this.#deniedById[id]++ === 0) this.deniedKeys++
+    return false
+  }
+
+  close(): void {
+    this.#store.close()
+  }
+}
+
+function allAllowed(verdicts: readonly Verdict[]): boolean {
+  for (const verdict of verdicts) if (!verdict.allowed) return false
+  return true
+}

@@ -1,0 +1,82 @@
+import type { Clock } from '../core/clock.js'
+import type { Commands } from '../redis/commands.js'
+import { queueDead, queueRedrive } from '../redis/scripts.js'
+import type { Codec } from './options.js'
+import { parseRecord } from './record.js'
+
+/** A message that was given up: after its last attempt, or by `reject`. */
+export interface DeadLetter<T> {
+  readonly id: string
+  readonly payload: T
+  readonly attempts: number
+  readonly reason: string
+  /** Ms since the epoch, server time. */
+  readonly diedAt: number
+}
+
+/** How many one call lists or brings back. */
+const BATCH = 100
+
+/** The dead letters of a queue. */
+export class DeadLetters<T> {
+  readonly #commands: Commands
+  readonly #keys: readonly string[]
+  readonly #codec: Codec<T>
+  readonly #clock: Clock | undefined
+
+  constructor(commands: Commands, keys: readonly string[], codec: Codec<T>, clock: Clock | undefined) {
+    this.#commands = commands
+    this.#keys = keys
+    this.#codec = codec
+    this.#clock = clock
+  }
+
+  /** Oldest first. */
+  async list(limit: number): Promise<Array<DeadLetter<T>>> {
+    const letters: Array<DeadLetter<T>> = []
+    for (let from = 0; from < limit; from += BATCH) {
+      const count = Math.min(BATCH, limit - from)
+      const reply = await this.#commands.run(queueDead, this.#keys, [String(from), String(count)])
+      const rows = reply as Array<[string, string, number, string, number]>
+      for (const row of rows) letters.push(this.#letterOf(row))
+      if (rows.length < count) break
+    }
+    return letters
+  }
+
+  /** Brings back those of these ids, or all; how many came back. */
+  async redrive(ids: readonly string[] | undefined): Promise<number> {
+    let back = 0
+    if (ids !== undefined) {
+      for (let i = 0; i < ids.length; i += BATCH) back += (await this.#redrive(0, ids.slice(i, i + BATCH)))[0]
+      return back
+    }
+    // Those that stay, because their ids are queued again, are passed over from then on.
+    for (let stay = 0; ; ) {
+      const [came, looked] = await this.#redrive(stay, [])
+      back += came
+      stay += looked - came
+      if (looked < BATCH) return back
+    }
+  }
+
+  async #redrive(from: number, ids: readonly string[]): Promise<[came: number, looked: number]> {
+    const clock = this.#clock === undefined ? '' : String(Math.floor(this.#clock.now()))
+    const args = [clock, String(from), String(BATCH), ...ids]
+    return (await this.#commands.once(queueRedrive, this.#keys, args)) as [number, number]
+  }
+
+  #letterOf([id, record, attempts, reason, diedAt]: [string, string, number, string, number]): DeadLetter<T> {
+    const { payload } = parseRecord(record)
+    return { id, payload: this.#decoded(payload), attempts, reason, diedAt }
+  }
+
+  /** What cannot be decoded may well be why it died. */
+  #decoded(text: string): T {
+    try {
+      return this.#codec.decode(text)
+    } catch {
+      return text as T
+    }
+  }
+}

@@ -1,0 +1,273 @@
+import { type Duration, parseDurationOrZero } from '../core/duration.js'
+import { PolicyError, SpillwayError, shown } from '../core/errors.js'
+import type { RedisClient } from '../redis/client.js'
+import { Commands } from '../redis/commands.js'
+import { keyRoot } from '../redis/key-root.js'
+import { queueCancel, queueClear, queuePause, queueReschedule, queueStats } from '../redis/scripts.js'
+import { patienceOf } from '../waiting/wait.js'
+import { LONGEST_DELAY_MS } from './backoff.js'
+import { type Consumer, type Limiter, QueueConsumer } from './consumer.js'
+import { type DeadLetter, DeadLetters } from './dead-letters.js'
+import { type Delivery, type DeliveryContext, OpenDelivery } from './delivery.js'
+import type { Fetcher } from './fetcher.js'
+import { holdFetcher } from './fetcher-of.js'
+import { queueKeys } from './keys.js'
+import {
+  type DelayQueueOptions,
+  type DelayQueueSettings,
+  letterOf,
+  type PushOptions,
+  parseDelayQueueOptions,
+  parseVisibility,
+} from './options.js'
+import { PushBatcher } from './push-batcher.js'
+import { Receiving } from './receiving.js'
+import { parseRecord } from './record.js'
+import type { Taken } from './turn.js'
+
+export interface ConsumeOptions {
+  /** Handlers at once; integer ≥ 1, default 1. */
+  concurrency?: number
+  /** Default: the queue's. */
+  visibility?: Duration
+  /** Default true: a delivery stays ours while its handler runs. */
+  autoExtend?: boolean
+  /** Aborting it closes the consumer. */
+  signal?: AbortSignal
+  /** A `SharedRateLimiter`: one permit is acquired before each delivery is handled, so that all processes together keep its rate. */
+  limiter?: Limiter
+}
+
+export interface ReceiveOptions {
+  /** At most so many; 1 to 1000, default 1. */
+  count?: number
+  /** How long to wait for the first; default 0: not at all. */
+  wait?: Duration | 0
+  /** Default: the queue's. */
+  visibility?: Duration
+  /** Aborting it rejects with its reason. */
+  signal?: AbortSignal
+}
+
+export interface QueueStats {
+  /** Due and not delivered. */
+  readonly ready: number
+  readonly delayed: number
+  readonly unacked: number
+  readonly dead: number
+  /** When the next delayed message is due: ms since the epoch, server time. */
+  readonly nextDueAt: number | null
+}
+
+/**
+ * A durable queue of work for later: each message is stored with the moment it is due, by the server's clock, then delivered to one
+ * consumer for its visibility, and is gone once acknowledged; else it is delivered again. At least once, then: what a handler does
+ * should bear to be done twice. Those that are due come by priority, then in order of their moments, then of their push.
+ *
+ * `visibility`, `backoff` and `maxAttempts` are this object's, not the queue's: give all processes the same. Everything that asks
+ * Redis rejects with `StoreError` when it fails.
+ */
+export class DelayQueue<T = unknown> {
+  readonly #subject: string
+  readonly #settings: DelayQueueSettings<T>
+  readonly #commands: Commands
+  readonly #keys: readonly string[]
+  readonly #outbox: PushBatcher
+  readonly #dead: DeadLetters<T>
+  readonly #intake: Fetcher
+  readonly #release: () => void
+  readonly #context: DeliveryContext
+  readonly #consumers = new Set<QueueConsumer<T>>()
+  readonly #receiving = new Set<Receiving<OpenDelivery<T>>>()
+  #closed: Promise<void> | undefined
+
+  /** Checks its options: `PolicyError`. Connects nothing until it is used. */
+  constructor(client: RedisClient, name: string, options: DelayQueueOptions<T> = {}) {
+    const base = keyRoot('DelayQueue', 'queue', name, options.prefix)
+    this.#subject = `DelayQueue ${shown(name)}`
+    this.#settings = parseDelayQueueOptions(options, this.#subject)
+    const { clock, codec, maxSize, backoffMs } = this.#settings
+    this.#commands = new Commands(client, this.#subject, base, { forgets: true })
+    this.#keys = queueKeys(base)
+    this.#outbox = new PushBatcher(this.#commands, base, maxSize, clock)
+    this.#dead = new DeadLetters(this.#commands, this.#keys, codec, clock)
+    const { intake, release } = holdFetcher(client, this.#commands, base, clock)
+    this.#intake = intake
+    this.#release = release
+    this.#context = { subject: this.#subject, intake, backoffMs }
+  }
+
+  /** Stores a message. Gives its id, or null if a message of that id is delayed, ready or unacked already, or the queue is full. */
+  async push(payload: T, options: PushOptions = {}): Promise<string | null> {
+    this.#checkOpen()
+    const letter = letterOf(payload, options, this.#settings, `${this.#subject}: push`)
+    return (await this.#outbox.push(letter)) ? letter.id : null
+  }
+
+  /** As `push` for each, in this order, with as few calls as possible. Not all or none: each is accepted or not on its own. */
+  async pushMany(items: ReadonlyArray<{ payload: T; options?: PushOptions }>): Promise<Array<string | null>> {
+    this.#checkOpen()
+    const user = `${this.#subject}: pushMany`
+    const letters = items.map(({ payload, options = {} }) => letterOf(payload, options, this.#settings, user))
+    const accepted = await Promise.all(letters.map(letter => this.#outbox.push(letter)))
+    return letters.map(({ id }, i) => (accepted[i] ? id : null))
+  }
+
+  /** Takes up to `count` messages that are due, and waits up to `wait` for the first. An empty list if there is none. */
+  async receive(options: ReceiveOptions = {}): Promise<Array<Delivery<T>>> {
+    this.#checkOpen()
+    const { count = 1, wait = 0, visibility, signal } = options
+    const user = `${this.#subject}: receive`
+    if (!(Number.isInteger(count) && count >= 1 && count <= 1000)) {
+      throw new PolicyError(`${user}: count ${shown(count)}: expected an integer from 1 to 1000, like 10`)
+    }
+    const patience = patienceOf({ timeout: wait, signal }, user, 0)
+    const visibilityMs = this.#visibilityMs(visibility, user)
+    const open = (taken: Taken) => this.#open(taken, visibilityMs)
+    const giveBack = (delivery: OpenDelivery<T>) => void delivery.giveBack().catch(() => {})
+    const receiving = new Receiving(this.#intake, visibilityMs, count, patience, open, giveBack)
+    this.#receiving.add(receiving)
+    try {
+      return await receiving.deliveries()
+    } finally {
+      this.#receiving.delete(receiving)
+    }
+  }
+
+  /**
+   * Calls `handler` for each message from when it is due, until the consumer is closed. What resolves is acknowledged, unless the
+   * handler has settled it; what throws is nacked, with the backoff. Of an outage it only sees that nothing comes.
+   */
+  consume(handler: (delivery: Delivery<T>) => Promise<void>, options: ConsumeOptions = {}): Consumer {
+    this.#checkOpen()
+    const { concurrency = 1, visibility, autoExtend = true, signal, limiter } = options
+    const user = `${this.#subject}: consume`
+    if (typeof handler !== 'function') {
+      throw new PolicyError(`${user}: handler ${shown(handler)}: expected a function, like async ({ payload }) => {}`)
+    }
+    if (!(Number.isSafeInteger(concurrency) && concurrency >= 1)) {
+      throw new PolicyError(`${user}: concurrency ${shown(concurrency)}: expected an integer ≥ 1, like 10`)
+    }
+    if (typeof autoExtend !== 'boolean') {
+      throw new PolicyError(`${user}: autoExtend ${shown(autoExtend)}: expected true or false`)
+    }
+    if (limiter !== undefined && typeof limiter?.acquire !== 'function') {
+      throw new PolicyError(
+        `${user}: limiter ${shown(limiter)}: expected a SharedRateLimiter, like new SharedRateLimiter(client, "webhooks")`,
+      )
+    }
+    patienceOf({ signal }, user, 0)
+    const visibilityMs = this.#visibilityMs(visibility, user)
+    const consumer = new QueueConsumer<T>(this.#intake, {
+      handler,
+      concurrency,
+      visibilityMs,
+      autoExtend,
+      limiter,
+      open: taken => this.#open(taken, visibilityMs),
+      graceMs: (grace = '30s') => parseDurationOrZero(grace, `${user}: close: grace`),
+    })
+    this.#consumers.add(consumer)
+    const close = () => void consumer.close()
+    if (signal?.aborted) close()
+    else signal?.addEventListener('abort', close, { once: true })
+    consumer.closed.then(() => {
+      this.#consumers.delete(consumer)
+      signal?.removeEventListener('abort', close)
+    })
+    return consumer
+  }
+
+  /** Removes a message that waits to be delivered, for the first time or again. False if there is none of that id. */
+  async cancel(id: string): Promise<boolean> {
+    this.#checkOpen()
+    return (await this.#commands.once(queueCancel, this.#keys, [this.#clock(), id])) === 1
+  }
+
+  /** Makes a delayed message due in so long from now. False if none of that id is delayed: not there, due already, or delivered. */
+  async reschedule(id: string, delay: Duration | 0): Promise<boolean> {
+    this.#checkOpen()
+    const delayMs = Math.min(LONGEST_DELAY_MS, parseDurationOrZero(delay, `${this.#subject}: reschedule: delay`))
+    return (await this.#commands.run(queueReschedule, this.#keys, [this.#clock(), id, String(delayMs)])) === 1
+  }
+
+  async stats(): Promise<QueueStats> {
+    this.#checkOpen()
+    for (;;) {
+      const reply = await this.#commands.run(queueStats, this.#keys, [this.#clock()])
+      const [ready, delayed, unacked, dead, nextDueAt, unfinished] = reply as number[]
+      if (unfinished === 0) return { ready, delayed, unacked, dead, nextDueAt: nextDueAt < 0 ? null : nextDueAt }
+    }
+  }
+
+  /** Holds all deliveries, in all processes, until `resume`. What is delivered already may be settled. */
+  async pause(): Promise<void> {
+    this.#checkOpen()
+    await this.#commands.run(queuePause, this.#keys, ['1'])
+  }
+
+  async resume(): Promise<void> {
+    this.#checkOpen()
+    await this.#commands.run(queuePause, this.#keys, ['0'])
+  }
+
+  /** The dead letters, oldest first; `limit` at most, default 100. */
+  async dead({ limit = 100 }: { limit?: number } = {}): Promise<Array<DeadLetter<T>>> {
+    this.#checkOpen()
+    if (limit === Number.POSITIVE_INFINITY || (Number.isSafeInteger(limit) && limit >= 0)) return this.#dead.list(limit)
+    throw new PolicyError(`${this.#subject}: dead: limit ${shown(limit)}: expected an integer ≥ 0, like 100`)
+  }
+
+  /**
+   * Brings dead letters back, those of these ids or all: ready at once, attempts from 1, without their ttl. One whose id is queued
+   * again stays. Gives how many came back.
+   */
+  async redrive({ ids }: { ids?: readonly string[] } = {}): Promise<number> {
+    this.#checkOpen()
+    return this.#dead.redrive(ids)
+  }
+
+  /** Removes everything, dead letters too; open deliveries become stale. A pause goes on. */
+  async clear(): Promise<void> {
+    this.#checkOpen()
+    await this.#commands.run(queueClear, this.#keys, [this.#clock()])
+  }
+
+  /** Closes its consumers, with their grace of 30 s; a `receive` that waits gives what it has. The client stays open. */
+  close(): Promise<void> {
+    this.#closed ??= this.#close()
+    return this.#closed
+  }
+
+  async #close(): Promise<void> {
+    for (const receiving of this.#receiving) receiving.end()
+    await Promise.all([...this.#consumers].map(consumer => consumer.close()))
+    await this.#commands.close()
+    this.#release()
+  }
+
+  /** A delivery; undefined if its payload cannot be read, which makes it a dead letter. */
+  #open(taken: Taken, visibilityMs: number): OpenDelivery<T> | undefined {
+    const record = parseRecord(taken.record)
+    try {
+      return new OpenDelivery(this.#context, taken, record, visibilityMs, this.#settings.codec.decode(record.payload))
+    } catch (error) {
+      const unread = new OpenDelivery<unknown>(this.#context, taken, record, visibilityMs, undefined)
+      unread.reject(`payload cannot be decoded: ${(error as Error)?.message ?? error}`).catch(() => {})
+      return undefined
+    }
+  }
+
+  #visibilityMs(visibility: Duration | undefined, user: string): number {
+    return visibility === undefined ? this.#settings.visibilityMs : parseVisibility(visibility, `${user}: visibility`)
+  }
+
+  #clock(): string {
+    const { clock } = this.#settings
+    return clock === undefined ? '' : String(Math.floor(clock.now()))
+  }
+
+  #checkOpen(): void {
+    if (this.#closed) throw new SpillwayError(`${this.#subject}: closed: expected no call after close()`)
+  }
+}

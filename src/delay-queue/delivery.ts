@@ -1,0 +1,188 @@
+import { type Duration, parseDurationOrZero, parseOption } from '../core/duration.js'
+import { StaleDeliveryError } from '../core/errors.js'
+import { type BackoffMs, LONGEST_DELAY_MS } from './backoff.js'
+import type { Fetcher } from './fetcher.js'
+import { parseReceipt, type QueueRecord } from './record.js'
+import type { SettlementKind, Taken } from './turn.js'
+
+/**
+ * A message that was handed out, to be settled by `ack`, `nack` or `reject` before its visibility ends. Once it is no longer ours
+ * (settled, or its visibility has ended and another has it) these reject with `StaleDeliveryError` and change nothing. When Redis
+ * fails they reject with `StoreError`, and may be tried again.
+ */
+export interface Delivery<T> {
+  readonly id: string
+  readonly payload: T
+  readonly headers: Readonly<Record<string, string>>
+  /** 1 for the first. */
+  readonly attempt: number
+  /** When it became due: ms since the epoch, server time. Delivered again: when the last visibility had ended, or its backoff. */
+  readonly dueAt: number
+  /** Aborted with a `StaleDeliveryError` when the delivery is no longer ours, though it was not settled. */
+  readonly signal: AbortSignal
+  /** Done: the message is gone. */
+  ack(): Promise<void>
+  /** Failed: again after `delay`, by default the queue's backoff. After its last attempt it is a dead letter. */
+  nack(options?: { delay?: Duration | 0; error?: unknown }): Promise<void>
+  /** Hopeless: a dead letter at once. */
+  reject(reason?: string): Promise<void>
+  /** Ours for so long from now; default: the visibility that it was taken with. */
+  extend(visibility?: Duration): Promise<void>
+}
+
+/** What a delivery needs to know of its queue. */
+export interface DeliveryContext {
+  readonly subject: string
+  readonly intake: Fetcher
+  readonly backoffMs: BackoffMs
+}
+
+const LONGEST_TIMER_MS = 2 ** 31 - 1
+const LONGEST_REASON = 1000
+
+export class OpenDelivery<T> implements Delivery<T> {
+  readonly id: string
+  readonly attempt: number
+  readonly headers: Readonly<Record<string, string>>
+  readonly dueAt: number
+  readonly #context: DeliveryContext
+  readonly #receipt: string
+  readonly #record: QueueRecord
+  readonly #visibilityMs: number
+  #until: number
+  #untilHere: number
+  #state: 'open' | 'settling' | 'over' = 'open'
+  #abort: AbortController | undefined
+  #timer: ReturnType<typeof setTimeout> | undefined
+
+  constructor(
+    context: DeliveryContext,
+    taken: Taken,
+    record: QueueRecord,
+    visibilityMs: number,
+    readonly payload: T,
+  ) {
+    const { id, attempt } = parseReceipt(taken.receipt)
+    this.id = id
+    this.attempt = attempt
+    this.headers = record.headers
+    this.dueAt = taken.dueAt
+    this.#context = context
+    this.#receipt = taken.receipt
+    this.#record = record
+    this.#visibilityMs = visibilityMs
+    this.#until = taken.until
+    this.#untilHere = taken.untilHere
+  }
+
+  /** True until it is settled or lost. */
+  get open(): boolean {
+    return this.#state === 'open'
+  }
+
+  /** How long it is surely ours, ms. */
+  get leftMs(): number {
+    return this.#untilHere - performance.now()
+  }
+
+  get signal(): AbortSignal {
+    if (this.#abort === undefined) {
+      this.#abort = new AbortController()
+      if (this.#state === 'over') this.#abort.abort(this.#stale())
+      else this.#watch()
+    }
+    return this.#abort.signal
+  }
+
+  ack(): Promise<void> {
+    return this.#settle('ack', this.#record.hasTtl ? '1' : '0')
+  }
+
+  async nack({ delay, error }: { delay?: Duration | 0; error?: unknown } = {}): Promise<void> {
+    const { subject, intake, backoffMs } = this.#context
+    const given = delay === undefined ? undefined : parseDurationOrZero(delay, `${subject}: nack: delay`)
+    if (this.attempt >= this.#record.maxAttempts) return this.#settle('reject', reasonOf(error))
+    const delayMs = Math.min(LONGEST_DELAY_MS, given ?? backoffMs(this.attempt, error))
+    await this.#settle('nack', String(delayMs))
+    intake.expect(delayMs)
+  }
+
+  reject(reason?: string): Promise<void> {
+    return this.#settle('reject', (reason ?? 'rejected').slice(0, LONGEST_REASON))
+  }
+
+  async extend(visibility?: Duration): Promise<void> {
+    const { subject } = this.#context
+    const ms = visibility === undefined ? this.#visibilityMs : parseOption(visibility, `${subject}: extend: visibility`)
+    if (this.#state !== 'open') throw this.#stale()
+    const askedAt = performance.now()
+    const until = await this.#ask('extend', String(ms))
+    if (until === 0) {
+      this.#lose()
+      throw this.#stale()
+    }
+    this.#until = until
+    this.#untilHere = askedAt + ms
+    if (this.#abort !== undefined && this.#state === 'open') this.#watch()
+  }
+
+  /** As if it had never been taken: due when it was, or in so long, and not counted as an attempt. */
+  async giveBack(inMs?: number): Promise<void> {
+    const due = inMs === undefined ? this.dueAt : Math.ceil(this.#until - this.leftMs + inMs)
+    await this.#settle('return', String(due))
+  }
+
+  async #settle(what: SettlementKind, detail: string): Promise<void> {
+    if (this.#state !== 'open') throw this.#stale()
+    this.#state = 'settling'
+    let settled: number
+    try {
+      settled = await this.#ask(what, detail)
+    } catch (error) {
+      if (this.#state === 'settling') this.#state = 'open'
+      throw error
+    }
+    if (settled === 0) {
+      this.#lose()
+      throw this.#stale()
+    }
+    this.#state = 'over'
+    clearTimeout(this.#timer)
+  }
+
+  #ask(what: SettlementKind, detail: string): Promise<number> {
+    return this.#context.intake.settle({ what, receipt: this.#receipt, until: this.#until, detail })
+  }
+
+  #watch(): void {
+    clearTimeout(this.#timer)
+    this.#timer = setTimeout(
+      () => {
+        if (this.leftMs > 0) this.#watch()
+        else this.#lose()
+      },
+      Math.min(LONGEST_TIMER_MS, Math.max(1, Math.ceil(this.leftMs))),
+    )
+    this.#timer.unref()
+  }
+
+  #lose(): void {
+    this.#state = 'over'
+    clearTimeout(this.#timer)
+    this.#abort?.abort(this.#stale())
+  }
+
+  #stale(): StaleDeliveryError {
+    return new StaleDeliveryError(
+      `${this.#context.subject}: delivery ${this.attempt} of message ${JSON.stringify(this.id)} is no longer ours: ` +
+        'it was settled, or not settled within its visibility',
+    )
+  }
+}
+
+/** Why a message died, as its dead letter tells. */
+function reasonOf(error: unknown): string {
+  if (error === undefined) return 'nacked'
+  const text = error instanceof Error ? `${error.name}: ${error.message}` : String(error)
+  return text.slice(0, LONGEST_REASON)
+}

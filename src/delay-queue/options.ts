@@ -1,0 +1,148 @@
+import { randomBytes } from 'node:crypto'
+import type { Clock } from '../core/clock.js'
+import { type Duration, parseDurationOrZero, parseOption } from '../core/duration.js'
+import { PolicyError, shown } from '../core/errors.js'
+import { type Backoff, type BackoffMs, LONGEST_DELAY_MS, parseBackoff } from './backoff.js'
+import type { PushRequest } from './push-batcher.js'
+import { recordBody } from './record.js'
+
+export interface DelayQueueOptions<T> {
+  /** Default '30s': a message that is not acknowledged by then is delivered again. */
+  visibility?: Duration
+  /** Deliveries of a message at most, those that crashed included; then it is a dead letter. 1 to 1 000 000, default 10. */
+  maxAttempts?: number
+  /** How long a message waits after a failed delivery. Default: exponential from 1 s, max 5 m, jitter 0.2. */
+  backoff?: Backoff
+  /** Most messages that are delayed, ready or unacked; 0 refuses all. Default: no limit. */
+  maxSize?: number
+  /** Default 'spillway'. */
+  prefix?: string
+  /** Default: the server's TIME. A clock given here is for tests and simulation. */
+  clock?: Clock
+  /** Default: JSON; a payload of `undefined` is the empty text. */
+  codec?: Codec<T>
+}
+
+export interface Codec<T> {
+  encode(value: T): string
+  decode(text: string): T
+}
+
+export interface PushOptions {
+  /** Due after so long; default 0: at once. */
+  delay?: Duration | 0
+  /** Due at that moment instead, server time; a past one is due at once. */
+  at?: Date | number
+  /** Default: a random one. While a message of this id is delayed, ready or unacked, another is not accepted. */
+  id?: string
+  /** 0 to 9, default 0: among messages that are due, the higher comes first. */
+  priority?: number
+  headers?: Record<string, string>
+  /** Not delivered after so long. Default: never too late. */
+  ttl?: Duration
+  /** Default: the queue's. */
+  maxAttempts?: number
+}
+
+export interface DelayQueueSettings<T> {
+  readonly visibilityMs: number
+  readonly maxAttempts: number
+  readonly backoffMs: BackoffMs
+  readonly maxSize: number | undefined
+  readonly clock: Clock | undefined
+  readonly codec: Codec<T>
+}
+
+const MOST_ATTEMPTS = 1_000_000
+const LONGEST_ID = 512
+
+const JSON_CODEC: Codec<unknown> = {
+  encode: value => (value === undefined ? '' : JSON.stringify(value)),
+  decode: text => (text === '' ? undefined : JSON.parse(text)),
+}
+
+/** Checks the options: `PolicyError`, which begins with `user`. */
+export function parseDelayQueueOptions<T>(options: DelayQueueOptions<T>, user: string): DelayQueueSettings<T> {
+  const { visibility = '30s', maxAttempts = 10, backoff, maxSize, clock, codec } = options
+  if (maxSize !== undefined && !(Number.isSafeInteger(maxSize) && maxSize >= 0)) {
+    throw new PolicyError(`${user}: maxSize ${shown(maxSize)}: expected an integer ≥ 0, like 100_000`)
+  }
+  if (clock !== undefined && typeof clock?.now !== 'function') {
+    throw new PolicyError(`${user}: clock ${shown(clock)}: expected an object with now(), like new ManualClock()`)
+  }
+  if (codec !== undefined && !(typeof codec?.encode === 'function' && typeof codec.decode === 'function')) {
+    throw new PolicyError(
+      `${user}: codec ${shown(codec)}: expected { encode, decode }, like { encode: String, decode: Number }`,
+    )
+  }
+  return {
+    visibilityMs: parseVisibility(visibility, `${user}: visibility`),
+    maxAttempts: parseAttempts(maxAttempts, user),
+    backoffMs: parseBackoff(backoff, user),
+    maxSize,
+    clock,
+    codec: codec ?? (JSON_CODEC as Codec<T>),
+  }
+}
+
+/** A visibility in ms; `PolicyError`, which begins with `what`, for more than four hundred years. */
+export function parseVisibility(visibility: Duration, what: string): number {
+  return bounded(parseOption(visibility, what), what)
+}
+
+/** Checks what is to be pushed: `PolicyError`, which begins with `user`. */
+export function letterOf<T>(
+  payload: T,
+  options: PushOptions,
+  settings: DelayQueueSettings<T>,
+  user: string,
+): PushRequest {
+  const { delay, at, id = randomBytes(12).toString('base64url'), priority = 0, headers, ttl } = options
+  if (at !== undefined && delay !== undefined) {
+    throw new PolicyError(`${user}: given both delay and at, expected one of them, like { delay: "5s" }`)
+  }
+  if (typeof id !== 'string' || id === '' || id.length > LONGEST_ID) {
+    throw new PolicyError(`${user}: id ${shown(id)}: expected a text of 1 to ${LONGEST_ID} characters, like "order-17"`)
+  }
+  if (!(Number.isInteger(priority) && priority >= 0 && priority <= 9)) {
+    throw new PolicyError(`${user}: priority ${shown(priority)}: expected an integer from 0 to 9, like 5`)
+  }
+  checkHeaders(headers, user)
+  const text = settings.codec.encode(payload)
+  if (typeof text !== 'string') {
+    throw new PolicyError(
+      `${user}: payload ${shown(payload)} became ${shown(text)}: expected that the codec gives a text; JSON cannot say everything`,
+    )
+  }
+  const maxAttempts = parseAttempts(options.maxAttempts ?? settings.maxAttempts, user)
+  const delayMs =
+    at === undefined ? bounded(parseDurationOrZero(delay ?? 0, `${user}: delay`), `${user}: delay`) : undefined
+  const ttlMs = ttl === undefined ? undefined : parseOption(ttl, `${user}: ttl`)
+  const body = recordBody(headers, text)
+  return { id, delayMs, at: at === undefined ? 0 : momentOf(at, user), priority, ttlMs, maxAttempts, body }
+}
+
+function momentOf(at: Date | number, user: string): number {
+  const ms = Math.ceil(Number(at))
+  if ((typeof at === 'number' || at instanceof Date) && Number.isSafeInteger(ms)) return ms
+  throw new PolicyError(
+    `${user}: at ${shown(at)}: expected a Date or milliseconds since 1970, like new Date(Date.now() + 5000)`,
+  )
+}
+
+function parseAttempts(attempts: number, user: string): number {
+  if (Number.isInteger(attempts) && attempts >= 1 && attempts <= MOST_ATTEMPTS) return attempts
+  throw new PolicyError(`${user}: maxAttempts ${shown(attempts)}: expected an integer from 1 to 1 000 000, like 10`)
+}
+
+function checkHeaders(headers: unknown, user: string): void {
+  if (headers === undefined) return
+  const isObject = typeof headers === 'object' && headers !== null && !Array.isArray(headers)
+  if (isObject && Object.values(headers).every(value => typeof value === 'string')) return
+  throw new PolicyError(`${user}: headers ${shown(headers)}: expected texts by name, like { trace: "4bf92f35" }`)
+}
+
+function bounded(ms: number, what: string): number {
+  if (ms <= LONGEST_DELAY_MS) return ms
+  throw new PolicyError(`${what} ${ms}: expected no more than four hundred years, like "30d"`)
+}

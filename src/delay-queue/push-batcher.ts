@@ -1,0 +1,97 @@
+import type { Clock } from '../core/clock.js'
+import type { Commands } from '../redis/commands.js'
+import { queuePush } from '../redis/scripts.js'
+import { queueKeys } from './keys.js'
+import { maxAttemptsText } from './record.js'
+
+/** A message to be pushed. */
+export interface PushRequest {
+  readonly id: string
+  /** In ms; undefined: `at` counts. */
+  readonly delayMs: number | undefined
+  /** Moment in ms since the epoch, server time. */
+  readonly at: number
+  readonly priority: number
+  readonly ttlMs: number | undefined
+  readonly maxAttempts: number
+  /** What only the process reads. */
+  readonly body: string
+}
+
+interface Pending {
+  readonly letter: PushRequest
+  resolve(accepted: boolean): void
+  reject(error: unknown): void
+}
+
+/** Bounds of one call. */
+const MOST_LETTERS = 100
+const MOST_CHARACTERS = 1_000_000
+
+/** Pushes messages in the order in which they come: those of one turn of the event loop, and those that come meanwhile, in one call. */
+export class PushBatcher {
+  readonly #commands: Commands
+  readonly #keys: readonly string[]
+  readonly #clock: Clock | undefined
+  readonly #maxSize: number
+  #pending: Pending[] = []
+  #sending = false
+  #scheduled = false
+
+  constructor(commands: Commands, keyBase: string, maxSize: number | undefined, clock: Clock | undefined) {
+    this.#commands = commands
+    this.#keys = queueKeys(keyBase)
+    this.#maxSize = maxSize ?? -1
+    this.#clock = clock
+  }
+
+  /** False if its id is in the queue already, or the queue is full. Rejects with `StoreError`. */
+  push(letter: PushRequest): Promise<boolean> {
+    return new Promise((resolve, reject) => {
+      this.#pending.push({ letter, resolve, reject })
+      if (this.#sending || this.#scheduled) return
+      this.#scheduled = true
+      setImmediate(() => {
+        this.#scheduled = false
+        this.#send()
+      })
+    })
+  }
+
+  #send(): void {
+    const batch = this.#pending.splice(0, this.#batchSize())
+    if (batch.length === 0) return
+    this.#sending = true
+    const clock = this.#clock === undefined ? '' : String(Math.floor(this.#clock.now()))
+    const args = [clock, String(this.#maxSize)]
+    for (const { letter } of batch) {
+      const { id, delayMs, at, priority, ttlMs, maxAttempts, body } = letter
+      args.push(id, String(delayMs ?? -1), String(at), String(priority), String(ttlMs ?? -1))
+      args.push(maxAttemptsText(maxAttempts), body)
+    }
+    this.#commands.once(queuePush, this.#keys, args).then(
+      reply => {
+        this.#sent()
+        for (const [i, { resolve }] of batch.entries()) resolve((reply as number[])[i] === 1)
+      },
+      error => {
+        this.#sent()
+        for (const pending of batch) pending.reject(error)
+      },
+    )
+  }
+
+  #sent(): void {
+    this.#sending = false
+    this.#send()
+  }
+
+  #batchSize(): number {
+    let characters = 0
+    const end = this.#pending.findIndex(({ letter }, i) => {
+      characters += letter.body.length
+      return i === MOST_LETTERS || (i > 0 && characters > MOST_CHARACTERS)
+    })
+    return end < 0 ? this.#pending.length : end
+  }
+}

@@ -1,0 +1,78 @@
+import { type Patience, Wait } from '../waiting/wait.js'
+import type { Fetcher, MessageReceiver } from './fetcher.js'
+import type { Taken } from './turn.js'
+
+const NOTHING = Symbol('nothing')
+
+/** One `receive` under way: takes up to so many messages, and waits for the first if it may. */
+export class Receiving<D> implements MessageReceiver {
+  readonly #intake: Fetcher
+  readonly #count: number
+  readonly #waits: boolean
+  readonly #open: (taken: Taken) => D | undefined
+  readonly #giveBack: (delivery: D) => void
+  readonly #wait: Wait<void>
+  readonly #deliveries: D[] = []
+
+  constructor(
+    intake: Fetcher,
+    readonly visibilityMs: number,
+    count: number,
+    patience: Patience,
+    open: (taken: Taken) => D | undefined,
+    giveBack: (delivery: D) => void,
+  ) {
+    this.#intake = intake
+    this.#count = count
+    this.#waits = patience.timeoutMs > 0
+    this.#open = open
+    this.#giveBack = giveBack
+    // Not to wait means to ask once, however long the answer takes.
+    const asked = this.#waits ? patience : { ...patience, timeoutMs: Number.POSITIVE_INFINITY }
+    this.#wait = new Wait<void>(asked, () => NOTHING)
+  }
+
+  /** Rejects with the signal's reason; then everything that had come already is given back. */
+  async deliveries(): Promise<D[]> {
+    if (!this.#wait.over) {
+      this.#intake.join(this)
+      this.#intake.ask()
+    }
+    try {
+      await this.#wait.promise
+    } catch (error) {
+      if (error !== NOTHING) {
+        for (const delivery of this.#deliveries.splice(0)) this.#giveBack(delivery)
+        throw error
+      }
+    } finally {
+      this.#intake.leave(this)
+    }
+    return this.#deliveries
+  }
+
+  /** Ends it with what it has. */
+  end(): void {
+    this.#wait.resolve()
+  }
+
+  room(): number {
+    return this.#wait.over ? 0 : this.#count - this.#deliveries.length
+  }
+
+  take(taken: readonly Taken[], more: boolean): void {
+    for (const message of taken) {
+      const delivery = this.#open(message)
+      if (delivery === undefined) continue
+      if (this.#wait.over) this.#giveBack(delivery)
+      else this.#deliveries.push(delivery)
+    }
+    if (more && this.room() > 0) return
+    if (this.#deliveries.length > 0 || !this.#waits) this.#wait.resolve()
+  }
+
+  failed(error: unknown): void {
+    if (this.#deliveries.length > 0) this.#wait.resolve()
+    else this.#wait.reject(error)
+  }
+}

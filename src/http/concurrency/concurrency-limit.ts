@@ -1,0 +1,128 @@
+import { PolicyError } from '../../core/errors.js'
+import { onEnd } from '../exchange.js'
+import type { Framework } from '../framework.js'
+import { concurrencyPolicy, type Fields, mergeHeaders } from '../headers.js'
+import type { Answer } from '../rate-limit/rate-limit.js'
+import { refuseAtOnce } from '../refusal.js'
+import { ask } from '../refuse-or-fail.js'
+import { after, type SyncOrAsync } from '../sync-or-async.js'
+import { type ConcurrencyOptions, type ConcurrencySettings, parseConcurrencyOptions } from './options.js'
+import type { Place } from './places.js'
+import { RetryEstimate } from './retry-estimate.js'
+
+/** What a middleware has beside being a function. */
+export interface ConcurrencyControls {
+  /** Requests that wait are refused with an error; those inside are let finish. */
+  close(): Promise<void>
+}
+
+/** The key of all requests, where they are not told apart. A key given by a function begins otherwise. */
+const WHOLE_SERVICE = '*'
+const PASSED: Answer = Object.freeze({ decision: undefined, fields: Object.freeze({}), refusal: undefined })
+const GONE: Answer = Object.freeze({ ...PASSED, gone: true })
+
+/** Lets in so many requests of a key at once: facts in, answer out. */
+export class ConcurrencyGate<Request, Response> implements ConcurrencyControls {
+  readonly #framework: Framework<Request, Response>
+  readonly #settings: ConcurrencySettings<Request, Response>
+  readonly #policy: string
+  readonly #pace = new RetryEstimate()
+  /** How many of each key wait. */
+  readonly #queued = new Map<string, number>()
+
+  /** Checks the options: `PolicyError`. */
+  constructor(options: ConcurrencyOptions<Request, Response>, framework: Framework<Request, Response>) {
+    this.#framework = framework
+    this.#settings = parseConcurrencyOptions(options)
+    this.#policy = concurrencyPolicy(this.#settings.name, this.#settings.permits)
+  }
+
+  /** Throws or rejects if a function of the options does, or gives what it should not; then no place is taken. */
+  answer(req: Request, res: Response): SyncOrAsync<Answer> {
+    const { skip } = this.#settings
+    if (skip === undefined) return this.#limit(req, res)
+    return after(ask(skip, req, res, 'concurrencyLimit'), skipped => (skipped ? PASSED : this.#limit(req, res)))
+  }
+
+  close(): Promise<void> {
+    return this.#settings.places.close()
+  }
+
+  #limit(req: Request, res: Response): SyncOrAsync<Answer> {
+    const { key } = this.#settings
+    if (key === undefined) return this.#enter(WHOLE_SERVICE, req, res)
+    return after(ask(key, req, res, 'concurrencyLimit'), value => {
+      const given = checkKey(value)
+      return given === undefined ? PASSED : this.#enter(`=${given}`, req, res)
+    })
+  }
+
+  #enter(key: string, req: Request, res: Response): SyncOrAsync<Answer> {
+    const { places, waitMs, queue } = this.#settings
+    return after(places.enter(key), place => {
+      if (place !== null) return this.#admit(place, key, res)
+      if (waitMs === 0 || this.#queuedOf(key) >= queue) return this.#refuse(key, req, res)
+      return this.#wait(key, req, res)
+    })
+  }
+
+  async #wait(key: string, req: Request, res: Response): Promise<Answer> {
+    const { places, waitMs } = this.#settings
+    const gone = new AbortController()
+    const forget = onEnd(this.#framework.rawResponse(res), () => gone.abort(GONE))
+    this.#queued.set(key, this.#queuedOf(key) + 1)
+    let place: Place | null
+    try {
+      place = await places.wait(key, waitMs, gone.signal)
+    } catch (error) {
+      if (error === GONE) return GONE
+      throw error
+    } finally {
+      forget()
+      const left = this.#queuedOf(key) - 1
+      if (left > 0) this.#queued.set(key, left)
+      else this.#queued.delete(key)
+    }
+    return place === null ? this.#refuse(key, req, res) : this.#admit(place, key, res)
+  }
+
+  #admit(place: Place, key: string, res: Response): Answer {
+    const raw = this.#framework.rawResponse(res)
+    const enteredAt = performance.now()
+    onEnd(raw, () => {
+      place.leave()
+      this.#pace.took(key, performance.now() - enteredAt)
+    })
+    if (raw.destroyed) return GONE
+    return { ...PASSED, fields: this.#fields(res) }
+  }
+
+  #refuse(key: string, req: Request, res: Response): Answer {
+    const { permits, name, statusCode, message } = this.#settings
+    const afterMs = this.#pace.nextFreeMs(key, permits, this.#queuedOf(key))
+    const accept = this.#framework.requestHeader(req, 'accept')
+    const refusal = refuseAtOnce(
+      { name, status: statusCode, retryAfterMs: afterMs, wholeService: key === WHOLE_SERVICE },
+      accept,
+      message,
+    )
+    return { decision: undefined, fields: { ...this.#fields(res), ...refusal.fields }, refusal }
+  }
+
+  #fields(res: Response): Fields {
+    if (!this.#settings.headers) return PASSED.fields
+    const set = (field: string) => this.#framework.responseHeader(res, field)
+    return mergeHeaders({ 'RateLimit-Policy': this.#policy }, set, true)
+  }
+
+  #queuedOf(key: string): number {
+    return this.#queued.get(key) ?? 0
+  }
+}
+
+function checkKey(key: unknown): string | undefined {
+  if (key === undefined || typeof key === 'string') return key
+  throw new PolicyError(
+    `concurrencyLimit: key gave a value of type ${key === null ? 'null' : typeof key}: expected a string, like String(req.user.id), or undefined for a request that is not limited`,
+  )
+}

@@ -1,0 +1,138 @@
+import { type Duration, parseDurationOrZero, parseOption } from '../../core/duration.js'
+import { PolicyError, shown } from '../../core/errors.js'
+import { parsePolicy } from '../../core/limit.js'
+import { nearestName } from '../../core/option-names.js'
+import type { RedisClient } from '../../redis/client.js'
+import { MemoryStore } from '../../stores/memory/memory-store.js'
+import { RedisStore } from '../../stores/redis/redis-store.js'
+import type { Store } from '../../stores/store.js'
+import { bodyOf } from '../refusal.js'
+import type { SyncOrAsync } from '../sync-or-async.js'
+import type { Places } from './places.js'
+import { ProcessPlaces } from './process-places.js'
+import { SharedPlaces } from './shared-places.js'
+
+/** Options of `concurrencyLimit`. For Koa, request and response are both the context. */
+export interface ConcurrencyOptions<Request, Response> {
+  /** How many requests of a key may be inside at once. Integer ≥ 0; 0 refuses all. */
+  permits: number
+  /**
+   * Whose requests are counted together; undefined: this request is not limited. Absent: all requests are, those of the whole service;
+   * then a refusal is 503, since no client has done too much.
+   */
+  key?: (req: Request, res: Response) => SyncOrAsync<string | undefined>
+  /** A Redis client: counts over all processes. Absent: in this process. */
+  client?: RedisClient
+  /** Instead of `client`: a `RedisStore`, whose client and prefix are used, or a `MemoryStore`, which says: in this process. */
+  store?: Store
+  /** What keys begin with, with `client`. Default 'spillway'. */
+  prefix?: string
+  /** Default 'default'. Limits of one name, one Redis and one prefix count together; it also names the policy in the header. */
+  name?: string
+  /** How long a request waits for a place. Default 0: it is refused at once. */
+  wait?: Duration | 0
+  /** How many requests of a key wait in this process at most; more are refused. Default 100. */
+  queue?: number
+  /** Default '30s': how long a place stays taken, at most, after its process has died. While it lives the place is kept. */
+  lease?: Duration
+  /** Default 50 ms: when Redis has not answered by then, this process counts alone, with as many permits, for this request. */
+  deadline?: Duration
+  skip?: (req: Request, res: Response) => SyncOrAsync<boolean>
+  /** Default 429 with a key, 503 without. */
+  statusCode?: number
+  /** What a refused client is sent, text or JSON. Default: problem details if it accepts JSON by name, else one line of text. */
+  message?: unknown
+  /** Default true: `RateLimit-Policy` tells the limit. */
+  headers?: boolean
+}
+
+/** The options, checked, with their defaults. */
+export interface ConcurrencySettings<Request, Response> {
+  readonly permits: number
+  readonly key: ConcurrencyOptions<Request, Response>['key']
+  readonly skip: ConcurrencyOptions<Request, Response>['skip']
+  readonly places: Places
+  readonly name: string
+  readonly waitMs: number
+  readonly queue: number
+  readonly statusCode: number
+  readonly message: unknown
+  readonly headers: boolean
+}
+
+const OPTIONS: Record<keyof ConcurrencyOptions<never, never>, true> = {
+  permits: true,
+  key: true,
+  client: true,
+  store: true,
+  prefix: true,
+  name: true,
+  wait: true,
+  queue: true,
+  lease: true,
+  deadline: true,
+  skip: true,
+  statusCode: true,
+  message: true,
+  headers: true,
+}
+
+/** Checks the options. Throws `PolicyError`. */
+export function parseConcurrencyOptions<Request, Response>(
+  options: ConcurrencyOptions<Request, Response>,
+): ConcurrencySettings<Request, Response> {
+  if (typeof options !== 'object' || options === null || Array.isArray(options)) {
+    throw wrong(`given ${shown(options)}, expected options like { permits: 5 }`)
+  }
+  for (const option of Object.keys(options)) if (!(option in OPTIONS)) throw unknownOption(option)
+  const { permits, key, skip, name = 'default', wait = 0, queue = 100, message, headers = true } = options
+  const { statusCode = key === undefined ? 503 : 429 } = options
+  if (!(Number.isSafeInteger(permits) && permits >= 0)) {
+    throw wrong(`permits ${shown(permits)}: expected an integer ≥ 0, like 5`)
+  }
+  if (!(Number.isSafeInteger(queue) && queue >= 0)) {
+    throw wrong(`queue ${shown(queue)}: expected an integer ≥ 0, like 100`)
+  }
+  if (key !== undefined && typeof key !== 'function') {
+    throw wrong(
+      `key ${shown(key)}: expected a function, like { key: req => req.user?.id }, or none for the whole service`,
+    )
+  }
+  if (skip !== undefined && typeof skip !== 'function') {
+    throw wrong(`skip ${shown(skip)}: expected a function, like { skip: req => req.path === '/health' }`)
+  }
+  if (!(Number.isInteger(statusCode) && statusCode >= 200 && statusCode <= 599)) {
+    throw wrong(`statusCode ${shown(statusCode)}: expected an integer from 200 to 599, like 429`)
+  }
+  if (typeof headers !== 'boolean') throw wrong(`headers ${shown(headers)}: expected true or false`)
+  if (message !== undefined) bodyOf(message)
+  // The rules of names in header fields are those of limits.
+  parsePolicy({ quota: 1, window: 1, name })
+  const waitMs = parseDurationOrZero(wait, 'concurrencyLimit: wait')
+  return { permits, key, skip, places: placesOf(options, name), name, waitMs, queue, statusCode, message, headers }
+}
+
+function placesOf({ permits, client, store, prefix, lease, deadline }: ConcurrencyOptions<never, never>, name: string) {
+  const leaseMs = lease === undefined ? 30_000 : parseOption(lease, 'concurrencyLimit: lease')
+  const deadlineMs = deadline === undefined ? 50 : parseOption(deadline, 'concurrencyLimit: deadline')
+  const common = { name, permits, leaseMs, deadlineMs }
+  if (client !== undefined && store !== undefined) throw wrong('given both client and store, expected one of them')
+  if (store instanceof RedisStore) {
+    return new SharedPlaces({ ...common, client: store.client, prefix: prefix ?? store.prefix })
+  }
+  if (store !== undefined && !(store instanceof MemoryStore)) {
+    throw wrong(`store ${shown(store)}: expected a RedisStore, or a MemoryStore for this process alone`)
+  }
+  if (client === undefined) return new ProcessPlaces(permits)
+  return new SharedPlaces({ ...common, client, prefix: prefix ?? 'spillway' })
+}
+
+function unknownOption(option: string): PolicyError {
+  const names = Object.keys(OPTIONS)
+  const near = nearestName(option, names)
+  return wrong(`unknown option ${shown(option)}: ${near ? `did you mean ${near}?` : `expected ${names.join(', ')}`}`)
+}
+
+function wrong(text: string): PolicyError {
+  return new PolicyError(`concurrencyLimit: ${text}`)
+}

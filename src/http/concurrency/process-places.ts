@@ -1,0 +1,77 @@
+import { SpillwayError } from '../../core/errors.js'
+import { Wait } from '../../waiting/wait.js'
+import type { Place, Places } from './places.js'
+
+interface Room {
+  inside: number
+  /** In the order in which they came. */
+  readonly waiting: Set<Wait<Place | null>>
+}
+
+/** Places in this process. A key costs nothing when nobody of it is inside. */
+export class ProcessPlaces implements Places {
+  readonly #rooms = new Map<string, Room>()
+
+  constructor(readonly permits: number) {}
+
+  /** How many keys have somebody inside. */
+  get size(): number {
+    return this.#rooms.size
+  }
+
+  enter(key: string): Place | null {
+    const room = this.#rooms.get(key)
+    if (room === undefined) {
+      if (this.permits < 1) return null
+      const opened: Room = { inside: 1, waiting: new Set() }
+      this.#rooms.set(key, opened)
+      return this.#placeIn(key, opened)
+    }
+    // Where somebody waits no place is free: whoever leaves hands it on.
+    if (room.inside >= this.permits) return null
+    room.inside++
+    return this.#placeIn(key, room)
+  }
+
+  wait(key: string, ms: number, signal: AbortSignal): Promise<Place | null> {
+    const place = this.enter(key)
+    const room = this.#rooms.get(key)
+    const wait = new Wait<Place | null>(
+      { timeoutMs: ms, signal },
+      () => {
+        room?.waiting.delete(wait)
+        wait.resolve(null)
+      },
+      () => queueMicrotask(() => room?.waiting.delete(wait)),
+    )
+    if (wait.over) place?.leave()
+    else if (place !== null) wait.resolve(place)
+    else room?.waiting.add(wait)
+    return wait.promise
+  }
+
+  async close(): Promise<void> {
+    const closed = new SpillwayError('concurrencyLimit was closed')
+    for (const room of this.#rooms.values()) {
+      for (const wait of room.waiting) wait.reject(closed)
+      room.waiting.clear()
+    }
+  }
+
+  #placeIn(key: string, room: Room): Place {
+    let left = false
+    return {
+      leave: () => {
+        if (left) return
+        left = true
+        for (const next of room.waiting) {
+          room.waiting.delete(next)
+          if (next.over) continue
+          next.resolve(this.#placeIn(key, room))
+          return
+        }
+        if (--room.inside === 0) this.#rooms.delete(key)
+      },
+    }
+  }
+}

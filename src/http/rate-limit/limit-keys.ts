@@ -1,0 +1,42 @@
+import { PolicyError, shown } from '../../core/errors.js'
+import { type LimitOptions, type PolicyInput, parseLimit } from '../../core/limit.js'
+import type { SyncOrAsync } from '../sync-or-async.js'
+
+/** A limit of an HTTP policy, which may count by a key of its own: per address, per user, for the whole service. */
+export interface HttpLimitOptions<Request, Response> extends LimitOptions {
+  /** Who is asking, for this limit; undefined: this limit is not asked. Default: the middleware's key. */
+  key?: (req: Request, res: Response) => SyncOrAsync<string | undefined>
+}
+
+/** As `PolicyInput`, whose objects may carry a `key`. */
+export type HttpPolicyInput<Request, Response> =
+  | string
+  | HttpLimitOptions<Request, Response>
+  | ReadonlyArray<string | HttpLimitOptions<Request, Response>>
+
+/** How one limit is told who is asking. */
+export type KeyOf<Request, Response> = NonNullable<HttpLimitOptions<Request, Response>['key']>
+
+/** A policy as a limiter takes it, and the keys of those limits that have their own, by the limit's name. */
+export interface KeyedPolicy<Request, Response> {
+  readonly policy: PolicyInput
+  /** undefined: one key for all. */
+  readonly keys: ReadonlyMap<string, KeyOf<Request, Response>> | undefined
+}
+
+/** Parts the keys from the limits. Throws `PolicyError` for a key that is no function. */
+export function partKeys<Request, Response>(input: HttpPolicyInput<Request, Response>): KeyedPolicy<Request, Response> {
+  const entries = Array.isArray(input) ? input : [input]
+  const keys = new Map<string, KeyOf<Request, Response>>()
+  const limits = entries.map(entry => {
+    if (typeof entry !== 'object' || entry === null || !('key' in entry)) return entry
+    const { key, ...limit } = entry as HttpLimitOptions<Request, Response>
+    if (key === undefined) return limit
+    if (typeof key !== 'function') {
+      throw new PolicyError(`rateLimit: key ${shown(key)} of a limit: expected a function, like req => req.user?.id`)
+    }
+    keys.set(parseLimit(limit).name, key)
+    return limit
+  })
+  return { policy: Array.isArray(input) ? limits : limits[0], keys: keys.size > 0 ? keys : undefined }
+}

@@ -1,0 +1,88 @@
+import type { Duration } from '../../core/duration.js'
+import type { AlgorithmName } from '../../core/limit.js'
+import type { StoreFailure } from '../../limiter/fallback.js'
+import type { RateLimiterOptions } from '../../limiter/rate-limiter.js'
+import type { HeaderForm } from '../headers.js'
+import type { DeferOptions } from './deferral.js'
+import type { HttpPolicyInput } from './limit-keys.js'
+import type { BlockOptions } from './strikes.js'
+
+/**
+ * The options of a limiter over HTTP. Functions are called for each request, in the order skip, key, policy or limit,
+ * cost; one that throws or rejects hands its error to the framework, and nothing is spent.
+ */
+export interface HttpOptions<Request, Response> {
+  /**
+   * What is allowed, like '100/1m'. An object may carry a `key` of its own, so that limits per address, per user and for the
+   * service are one decision, all or none. Either this, or `limit` and `windowMs`. A function decides per request (plans,
+   * tiers): counts belong to a limit's name, so give the limits of all plans one name if a change of plan should keep them.
+   */
+  policy?:
+    | HttpPolicyInput<Request, Response>
+    | ((
+        req: Request,
+        res: Response,
+      ) => HttpPolicyInput<Request, Response> | Promise<HttpPolicyInput<Request, Response>>)
+  /** Units per `windowMs`; integer ≥ 0, default 5. 0 refuses everything. A function decides per request, on one count. */
+  limit?: number | ((req: Request, res: Response) => number | Promise<number>)
+  /** Another name for `limit`. */
+  max?: number | ((req: Request, res: Response) => number | Promise<number>)
+  /** Default 60 000 ms. Only with `limit`. */
+  windowMs?: Duration
+  /** Default 'sliding-window'. Only with `limit`; in a policy it is part of the text. */
+  algorithm?: AlgorithmName
+  /**
+   * Who is asking. undefined: this request is not limited. Default: the client's address as the framework gives it, IPv6
+   * masked to `ipv6Subnet`.
+   */
+  key?: (req: Request, res: Response) => string | undefined | Promise<string | undefined>
+  /** Another name for `key`. */
+  keyGenerator?: (req: Request, res: Response) => string | undefined | Promise<string | undefined>
+  /** How many bits of an IPv6 address make a client: 1 to 128, default 56; false: all, and no network is one client. */
+  ipv6Subnet?: number | false
+  /** Units that a request costs; integer ≥ 0, default 1. 0 spends nothing and is never refused. */
+  cost?: number | ((req: Request, res: Response) => number | Promise<number>)
+  /**
+   * What the request has cost after all, asked once its response is sent or its client has gone; integer ≥ 0. What was charged
+   * too much is given back, what was too little is charged, even if it does not fit. With `cost: 0` a request passes if one
+   * unit would fit, and pays here: so nobody is refused for requests that turn out to be free.
+   */
+  settle?: (req: Request, res: Response) => number | Promise<number>
+  /** A key that is denied too often is blocked: `{ after: 20, for: '1h' }`. Its refusals say so, and for how long. */
+  block?: BlockOptions
+  /**
+   * What is over the limit is done later: put into a `DelayQueue`, due when it would have been allowed, and answered 202 with an id,
+   * like `{ queue, message: req => req.body }`. If the queue is full or fails, it is refused after all; so are keys that are
+   * blocked, and requests that can never fit.
+   */
+  defer?: DeferOptions<Request, Response>
+  /** Addresses and CIDR ranges that are not limited. Where both lists have an address, the narrower range counts. */
+  allow?: readonly string[]
+  /** Addresses and CIDR ranges that are refused outright, with 403. */
+  deny?: readonly string[]
+  /** Default: a `MemoryStore` of its own. Stores made for express-rate-limit will do, for one fixed window. */
+  store?: RateLimiterOptions['store']
+  /** Default 'default'. On one store, limiters of the same name and limit share their counts: name those that should not. */
+  name?: string
+  /** true: this request is not limited. */
+  skip?: (req: Request, res: Response) => boolean | Promise<boolean>
+  /** The status of a refusal, 200 to 599; default 429. An outage under `onStoreFailure: 'closed'` is always 503. */
+  statusCode?: number
+  /**
+   * The body of a refusal: text as it is, anything else as JSON. A function is asked for each refusal; undefined means the
+   * default: problem details if the client accepts JSON by name, else one line of text.
+   */
+  message?: unknown | ((req: Request, res: Response) => unknown)
+  /** Default ['draft-8', 'legacy']; [] for none. 'draft-8' goes with neither 'draft-7' nor 'draft-6'. */
+  headers?: readonly HeaderForm[]
+  /** Default 50 ms: a store that has not answered by then has failed for this request. */
+  deadline?: Duration
+  /** Who decides while the store fails. Default 'local': this process alone. */
+  onStoreFailure?: StoreFailure
+  /** (0, 1], default 1: the part of the quota that this process grants alone while the store fails. */
+  localShare?: number
+  /** Default true (10 000 keys): refuse a key that the store denied without asking again until it may come back. */
+  denyCache?: boolean | number
+  /** Default false: decide and report, in headers too, but always let pass. */
+  shadow?: boolean
+}

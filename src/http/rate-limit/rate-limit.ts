@@ -1,0 +1,288 @@
+import { type Decision, strictest } from '../../core/decision.js'
+import { CostError, PolicyError, shown } from '../../core/errors.js'
+import type { PolicyInput } from '../../core/limit.js'
+import type { LimiterKey } from '../../limiter/key.js'
+import type { RateLimiter } from '../../limiter/rate-limiter.js'
+import { defaultKey } from '../address/default-key.js'
+import { onEnd, stays } from '../exchange.js'
+import type { Framework } from '../framework.js'
+import { type Fields, mergeHeaders } from '../headers.js'
+import { forbid, refuse } from '../refusal.js'
+import { ask } from '../refuse-or-fail.js'
+import { after, isPromise, type SyncOrAsync } from '../sync-or-async.js'
+import { Deferral } from './deferral.js'
+import { type HttpPolicyInput, type KeyOf, partKeys } from './limit-keys.js'
+import type { HttpOptions } from './options.js'
+import { type Rule, Rules } from './rules.js'
+import { type Ask, parseHttpOptions, type Settings } from './settings.js'
+import { Strikes } from './strikes.js'
+
+/** What to do with a request. */
+export interface Answer {
+  /** To be left on the request: the strictest decision on it so far. undefined: the request is not limited. */
+  readonly decision: Decision | undefined
+  /** To be set on the response. */
+  readonly fields: Fields
+  /** To be sent instead of passing the request on. */
+  readonly refusal: { readonly status: number; readonly body: string } | undefined
+  /** The client has gone while it waited its turn: there is nobody to answer. */
+  readonly gone?: true
+}
+
+/** What a middleware has beside being a function. */
+export interface Limiters {
+  /** The limiter behind the middleware, to `peek`, `refund` or `reset`. Throws `PolicyError` if the policy is a function. */
+  readonly limiter: RateLimiter
+  /** For a policy that is a function: the limiter that decides by one of its policies. Throws `PolicyError`. */
+  limiterFor(policy: PolicyInput): RateLimiter
+}
+
+const NOT_LIMITED: Answer = Object.freeze({ decision: undefined, fields: Object.freeze({}), refusal: undefined })
+
+/** A rule, and the keys of those of its limits that have their own. */
+interface KeyedRule<Request, Response> extends Rule {
+  readonly keys: ReadonlyMap<string, KeyOf<Request, Response>> | undefined
+}
+
+/** The limiter behind a middleware: facts in, answer out. It knows of a framework only what `Framework` asks. */
+export class Guard<Request, Response> implements Limiters {
+  readonly #framework: Framework<Request, Response>
+  readonly #settings: Settings<Request, Response>
+  readonly #rules: Rules
+  /** The rule for all requests; undefined if the policy is a function. */
+  readonly #rule: KeyedRule<Request, Response> | undefined
+  readonly #strikes: Strikes | undefined
+  readonly #deferral: Deferral<Request, Response> | undefined
+  readonly #defaultKey: (req: Request) => string
+
+  /** Checks the options: `PolicyError`, or `CostError` for a constant cost. */
+  constructor(options: HttpOptions<Request, Response>, framework: Framework<Request, Response>) {
+    const settings = parseHttpOptions(options)
+    this.#framework = framework
+    this.#settings = settings
+    this.#rules = new Rules(settings.limiter, settings.headers)
+    this.#rule = typeof settings.policy === 'function' ? undefined : this.#ruleOf(settings.policy)
+    this.#strikes = settings.block && new Strikes(settings.block, this.#rules.options)
+    this.#deferral = settings.defer && new Deferral(settings.defer)
+    this.#defaultKey = defaultKey(framework, settings.ipv6Subnet)
+  }
+
+  get limiter(): RateLimiter {
+    if (this.#rule) return this.#rule.limiter
+    throw new PolicyError(
+      'rateLimit: limiter: the policy is a function and each policy has its own: expected limiterFor(policy), like limiterFor("100/1m")',
+    )
+  }
+
+  limiterFor(policy: PolicyInput): RateLimiter {
+    return this.#rules.rule(policy).limiter
+  }
+
+  /** Gives a middleware its `limiter`. */
+  equip<Middleware extends object>(middleware: Middleware): Middleware & Limiters {
+    return Object.defineProperties(middleware, {
+      limiter: { get: () => this.limiter, enumerable: true },
+      limiterFor: { value: (policy: PolicyInput) => this.limiterFor(policy), enumerable: true },
+    }) as Middleware & Limiters
+  }
+
+  /**
+   * Decides one request; at once, if everything that is asked answers at once.
+   *
+   * Throws or rejects if a function of the options does, or if it gives what it should not; then nothing is spent. The
+   * reason is always an object, since frameworks take `undefined` or 'route' for something else than an error.
+   */
+  answer(req: Request, res: Response): SyncOrAsync<Answer> {
+    const { lists, skip } = this.#settings
+    if (lists !== undefined) {
+      const judged = lists.judge(this.#framework.address(req) ?? '')
+      if (judged === 'allow') return NOT_LIMITED
+      if (judged === 'deny') return this.#forbid(req)
+    }
+    if (skip === undefined) return this.#limit(req, res)
+    return after(ask(skip, req, res), skipped => (skipped ? NOT_LIMITED : this.#limit(req, res)))
+  }
+
+  #limit(req: Request, res: Response): SyncOrAsync<Answer> {
+    const { policy } = this.#settings
+    const rule = this.#rule
+    if (rule !== undefined) {
+      const key = rule.keys === undefined ? this.#keyOf(req, res) : this.#keysOf(rule, rule.keys, undefined, req, res)
+      return after(key, key => (key === undefined ? NOT_LIMITED : this.#charge(rule, key, req, res)))
+    }
+    return after(this.#keyOf(req, res), key => {
+      if (key === undefined) return NOT_LIMITED
+      return after(ask(policy as Ask<Request, Response, HttpPolicyInput<Request, Response>>, req, res), input => {
+        const rule = this.#ruleOf(input)
+        if (rule.keys === undefined) return this.#charge(rule, key, req, res)
+        return after(this.#keysOf(rule, rule.keys, key, req, res), keys =>
+          keys === undefined ? NOT_LIMITED : this.#charge(rule, keys, req, res),
+        )
+      })
+    })
+  }
+
+  #ruleOf(input: HttpPolicyInput<Request, Response>): KeyedRule<Request, Response> {
+    const { policy, keys } = partKeys(input)
+    const rule = this.#rules.rule(policy)
+    return { limiter: rule.limiter, headers: rule.headers, keys }
+  }
+
+  /** The middleware's own key. */
+  #keyOf(req: Request, res: Response): SyncOrAsync<string | undefined> {
+    const { key } = this.#settings
+    return key === undefined ? this.#defaultKey(req) : after(ask(key, req, res), checkKey)
+  }
+
+  /** A key for each limit, where some have their own; undefined if no limit has one for this request. */
+  #keysOf(
+    { limiter }: Rule,
+    keys: ReadonlyMap<string, KeyOf<Request, Response>>,
+    known: string | undefined,
+    req: Request,
+    res: Response,
+  ): SyncOrAsync<LimiterKey | undefined> {
+    const names = limiter.policy.map(limit => limit.name)
+    let common: SyncOrAsync<string | undefined> = known
+    if (known === undefined && names.some(name => !keys.has(name))) common = this.#keyOf(req, res)
+    const own = names.map(name => {
+      const keyOf = keys.get(name)
+      return keyOf === undefined ? common : after(ask(keyOf, req, res), checkKey)
+    })
+    const combined = (values: ReadonlyArray<string | undefined>) =>
+      values.every(value => value === undefined)
+        ? undefined
+        : Object.fromEntries(values.map((value, i) => [names[i], value]))
+    return own.some(isPromise) ? Promise.all(own).then(combined) : combined(own as Array<string | undefined>)
+  }
+
+  #charge(rule: Rule, key: LimiterKey, req: Request, res: Response): SyncOrAsync<Answer> {
+    const { cost } = this.#settings
+    if (typeof cost === 'number') return this.#decide(rule, key, cost, req, res)
+    return after(ask(cost, req, res), units => this.#decide(rule, key, checkCost(units), req, res))
+  }
+
+  #decide({ limiter, headers }: Rule, key: LimiterKey, cost: number, req: Request, res: Response): SyncOrAsync<Answer> {
+    // What is paid for afterwards only must fit now; else a key without units left would come in for nothing.
+    const paysLater = cost === 0 && this.#settings.settle !== undefined
+    return after(paysLater ? limiter.peek(key) : limiter.consumeSoon(key, cost), decision => {
+      if (!decision.allowed) return this.#deny(limiter, headers, decision, req, res)
+      const answer = this.#combine(decision, headers(decision), req, res)
+      if (decision.delayMs > 0) return this.#delay(limiter, key, decision, answer, paysLater, req, res)
+      this.#settleLater(limiter, key, decision, paysLater, req, res)
+      return answer
+    })
+  }
+
+  #deny(
+    limiter: RateLimiter,
+    headers: Rule['headers'],
+    denial: Decision,
+    req: Request,
+    res: Response,
+  ): SyncOrAsync<Answer> {
+    const struck = this.#strikes === undefined ? denial : this.#strikes.strike(limiter, denial)
+    return after(struck, decision => {
+      const { fields } = this.#combine(decision, headers(decision), req, res)
+      if (this.#deferral?.accepts(decision)) return this.#defer(this.#deferral, decision, fields, req, res)
+      return this.#refuse(decision, fields, req, res)
+    })
+  }
+
+  async #defer(
+    deferral: Deferral<Request, Response>,
+    decision: Decision,
+    fields: Fields,
+    req: Request,
+    res: Response,
+  ): Promise<Answer> {
+    const message = await ask((req, res) => deferral.message(req, res), req, res)
+    const accepted = await deferral.answer(message, decision, req)
+    if (accepted === undefined) return this.#refuse(decision, fields, req, res)
+    return { decision, fields: { ...fields, ...accepted.fields }, refusal: accepted }
+  }
+
+  /** Holds a request back until its turn to leave; a client that goes meanwhile gives its place back. */
+  async #delay(
+    limiter: RateLimiter,
+    key: LimiterKey,
+    decision: Decision,
+    answer: Answer,
+    paysLater: boolean,
+    req: Request,
+    res: Response,
+  ): Promise<Answer> {
+    if (await stays(this.#framework.rawResponse(res), decision.delayMs)) {
+      this.#settleLater(limiter, key, decision, paysLater, req, res)
+      return answer
+    }
+    await limiter.settle(decision, 0).catch(warnOf('giving a place back'))
+    return { ...answer, gone: true }
+  }
+
+  /** Asks what the request has cost after all, once that can be known. */
+  #settleLater(
+    limiter: RateLimiter,
+    key: LimiterKey,
+    decision: Decision,
+    paysLater: boolean,
+    req: Request,
+    res: Response,
+  ): void {
+    const { settle } = this.#settings
+    if (settle === undefined) return
+    onEnd(this.#framework.rawResponse(res), () => {
+      const settled = async () => {
+        const cost = checkCost(await ask(settle, req, res))
+        if (!paysLater) await limiter.settle(decision, cost)
+        else if (cost > 0) await limiter.charge(key, cost)
+      }
+      settled().catch(warnOf('settle'))
+    })
+  }
+
+  #forbid(req: Request): Answer {
+    const refusal = forbid(this.#framework.requestHeader(req, 'accept'))
+    return { decision: undefined, fields: refusal.fields, refusal }
+  }
+
+  /** Several limiters may have their say on one request: the stricter decision stays, and with it its header fields. */
+  #combine(decision: Decision, fields: Fields, req: Request, res: Response): Answer {
+    const before = this.#framework.decision(req, res)
+    // Other packages leave things of another kind under the same name.
+    if (before?.verdicts === undefined) return { decision, fields, refusal: undefined }
+    const strict = strictest([before, decision]) === before ? before : decision
+    const set = (name: string) => this.#framework.responseHeader(res, name)
+    return { decision: strict, fields: mergeHeaders(fields, set, strict === decision), refusal: undefined }
+  }
+
+  #refuse(decision: Decision, fields: Fields, req: Request, res: Response): SyncOrAsync<Answer> {
+    const { statusCode, message } = this.#settings
+    const own = typeof message === 'function' ? ask(message as Ask<Request, Response, unknown>, req, res) : message
+    return after(own, own => {
+      const accept = this.#framework.requestHeader(req, 'accept')
+      const refusal = refuse(decision, statusCode, accept, own)
+      return { decision, fields: { ...fields, ...refusal.fields }, refusal }
+    })
+  }
+}
+
+function checkKey(key: unknown): string | undefined {
+  if (key === undefined || typeof key === 'string') return key
+  // The value is not told: error pages show messages, and a key may be a secret.
+  const given = key === null ? 'null' : Array.isArray(key) ? 'an array' : `a value of type ${typeof key}`
+  throw new PolicyError(
+    `rateLimit: key gave ${given}: expected a string, like String(req.user.id), or undefined for a request that is not limited`,
+  )
+}
+
+function checkCost(cost: unknown): number {
+  if (Number.isSafeInteger(cost) && (cost as number) >= 0) return cost as number
+  throw new CostError(`rateLimit: cost gave ${shown(cost)}: expected an integer ≥ 0, like 1`)
+}
+
+/** The response is sent: a fault has nobody left to be told to. */
+function warnOf(what: string): (error: unknown) => void {
+  return error =>
+    process.emitWarning(`rateLimit: ${what} failed: ${(error as Error)?.message ?? error}`, { code: 'SPILLWAY_SETTLE' })
+}

@@ -1,0 +1,184 @@
+import { formatDuration, parseOption } from '../../core/duration.js'
+import { CostError, PolicyError, shown } from '../../core/errors.js'
+import type { LimitOptions } from '../../core/limit.js'
+import { nearestName } from '../../core/option-names.js'
+import type { RateLimiterOptions } from '../../limiter/rate-limiter.js'
+import { AddressLists } from '../address/address-lists.js'
+import { IPV6_SUBNET } from '../address/client-key.js'
+import { clash, HEADER_FORMS, type HeaderForm } from '../headers.js'
+import { bodyOf } from '../refusal.js'
+import type { SyncOrAsync } from '../sync-or-async.js'
+import { checkDeferOptions, type DeferOptions } from './deferral.js'
+import type { HttpPolicyInput } from './limit-keys.js'
+import type { HttpOptions } from './options.js'
+import { type BlockOptions, checkBlockOptions } from './strikes.js'
+
+/** Gives a value for one request. */
+export type Ask<Request, Response, Value> = (req: Request, res: Response) => SyncOrAsync<Value>
+
+/** The options, checked, with their defaults and without their aliases. */
+export interface Settings<Request, Response> {
+  readonly policy: HttpPolicyInput<Request, Response> | Ask<Request, Response, HttpPolicyInput<Request, Response>>
+  readonly key: Ask<Request, Response, string | undefined> | undefined
+  readonly ipv6Subnet: number | false
+  readonly cost: number | Ask<Request, Response, number>
+  readonly skip: Ask<Request, Response, boolean> | undefined
+  readonly settle: Ask<Request, Response, number> | undefined
+  readonly block: BlockOptions | undefined
+  readonly defer: DeferOptions<Request, Response> | undefined
+  readonly lists: AddressLists | undefined
+  readonly statusCode: number
+  readonly message: unknown
+  readonly headers: readonly HeaderForm[]
+  /** What the `RateLimiter` checks. */
+  readonly limiter: Omit<RateLimiterOptions, 'policy'>
+}
+
+const OPTIONS: Record<keyof HttpOptions<never, never>, true> = {
+  policy: true,
+  limit: true,
+  max: true,
+  windowMs: true,
+  algorithm: true,
+  key: true,
+  keyGenerator: true,
+  ipv6Subnet: true,
+  cost: true,
+  settle: true,
+  block: true,
+  defer: true,
+  allow: true,
+  deny: true,
+  store: true,
+  name: true,
+  skip: true,
+  statusCode: true,
+  message: true,
+  headers: true,
+  deadline: true,
+  onStoreFailure: true,
+  localShare: true,
+  denyCache: true,
+  shadow: true,
+}
+
+/** Checks the options of a middleware. Throws `PolicyError`, or `CostError` for a constant cost. */
+export function parseHttpOptions<Request, Response>(
+  options: HttpOptions<Request, Response>,
+): Settings<Request, Response> {
+  if (typeof options !== 'object' || options === null || Array.isArray(options)) {
+    throw new PolicyError(`rateLimit: given ${shown(options)}, expected options like { policy: "100/1m" }`)
+  }
+  for (const option of Object.keys(options)) if (!(option in OPTIONS)) throw unknownOption(option)
+  const {
+    ipv6Subnet = IPV6_SUBNET,
+    statusCode = 429,
+    headers = ['draft-8', 'legacy'],
+    message,
+    skip,
+    cost = 1,
+  } = options
+  const { settle, block, defer, allow = [], deny = [] } = options
+  checkFunction(settle, 'settle', 'settle: (req, res) => (res.statusCode === 401 ? 1 : 0)')
+  if (block !== undefined) checkBlockOptions(block)
+  if (defer !== undefined) checkDeferOptions(defer)
+  const lists = new AddressLists(allow, deny)
+  const { store, name, deadline, onStoreFailure, localShare, denyCache, shadow } = options
+  const key = oneOf(options, 'key', 'keyGenerator')
+  checkFunction(key, 'key', 'key: req => req.user?.id')
+  checkFunction(skip, 'skip', "skip: req => req.path === '/health'")
+  checkSubnet(ipv6Subnet)
+  checkCost(cost)
+  if (!(Number.isInteger(statusCode) && statusCode >= 200 && statusCode <= 599)) {
+    throw new PolicyError(`rateLimit: statusCode ${shown(statusCode)}: expected an integer from 200 to 599, like 429`)
+  }
+  checkHeaders(headers)
+  if (message !== undefined && typeof message !== 'function') bodyOf(message)
+  return {
+    policy: policyOf(options),
+    key,
+    ipv6Subnet,
+    cost,
+    skip,
+    settle,
+    block,
+    defer,
+    lists: lists.isEmpty ? undefined : lists,
+    statusCode,
+    message,
+    headers: [...headers],
+    limiter: { store, name, deadline, onStoreFailure, localShare, denyCache, shadow },
+  }
+}
+
+function policyOf<Request, Response>(options: HttpOptions<Request, Response>): Settings<Request, Response>['policy'] {
+  const { policy, windowMs, algorithm } = options
+  const limit = oneOf(options, 'limit', 'max')
+  if (policy !== undefined) {
+    if (limit === undefined && windowMs === undefined && algorithm === undefined) return policy
+    const other = limit !== undefined ? 'limit' : windowMs !== undefined ? 'windowMs' : 'algorithm'
+    throw new PolicyError(
+      `rateLimit: given both policy and ${other}, expected one of them: policy has all three, like "100/1m fixed-window"`,
+    )
+  }
+  const window = windowMs === undefined ? 60_000 : parseOption(windowMs, 'rateLimit: windowMs')
+  if (typeof limit !== 'function') return { quota: limit ?? 5, window, algorithm }
+  // Counts belong to the name: one that does not speak of the quota keeps them when the quota changes.
+  const name = `per-${formatDuration(window)}`
+  const limitOptions = (quota: number): LimitOptions => ({ quota, window, algorithm, name })
+  return (req, res) => {
+    const quota = limit(req, res)
+    return typeof quota === 'number' ? limitOptions(quota) : Promise.resolve(quota).then(limitOptions)
+  }
+}
+
+/** The value of an option that has two names. */
+function oneOf<Options, Name extends keyof Options & string>(
+  options: Options,
+  name: Name,
+  alias: keyof Options & string,
+): Options[Name] {
+  const value = options[name]
+  const other = options[alias] as unknown as Options[Name]
+  if (value !== undefined && other !== undefined) {
+    throw new PolicyError(`rateLimit: given both ${name} and ${alias}, which are one option: expected ${name} alone`)
+  }
+  return value ?? other
+}
+
+function unknownOption(option: string): PolicyError {
+  const names = Object.keys(OPTIONS)
+  const near = nearestName(option, names)
+  const hint = near ? `did you mean ${near}?` : `expected ${names.join(', ')}`
+  return new PolicyError(`rateLimit: unknown option ${shown(option)}: ${hint}`)
+}
+
+function checkFunction(value: unknown, name: string, example: string): void {
+  if (value === undefined || typeof value === 'function') return
+  throw new PolicyError(`rateLimit: ${name} ${shown(value)}: expected a function, like { ${example} }`)
+}
+
+function checkSubnet(bits: unknown): void {
+  if (bits === false || (Number.isInteger(bits) && (bits as number) >= 1 && (bits as number) <= 128)) return
+  throw new PolicyError(`rateLimit: ipv6Subnet ${shown(bits)}: expected an integer from 1 to 128, like 56, or false`)
+}
+
+function checkCost(cost: unknown): void {
+  if (typeof cost === 'function' || (Number.isSafeInteger(cost) && (cost as number) >= 0)) return
+  throw new CostError(`rateLimit: cost ${shown(cost)}: expected an integer ≥ 0, like 1, or a function that gives one`)
+}
+
+function checkHeaders(forms: unknown): void {
+  if (!Array.isArray(forms) || !forms.every(form => HEADER_FORMS.includes(form))) {
+    const given = Array.isArray(forms) ? `[${forms.map(shown).join(', ')}]` : shown(forms)
+    throw new PolicyError(
+      `rateLimit: headers ${given}: expected a list of ${HEADER_FORMS.join(', ')}, like ["draft-8", "legacy"], or [] for none`,
+    )
+  }
+  if (clash(forms)) {
+    throw new PolicyError(
+      `rateLimit: headers [${forms.map(shown).join(', ')}]: draft-8 gives RateLimit-Policy another form than draft-7 and draft-6 do: ` +
+        'expected one of these drafts, like ["draft-8", "legacy"]',
+    )
+  }
+}

@@ -1,0 +1,150 @@
+import type { Decision } from '../core/decision.js'
+import { PolicyError, shown } from '../core/errors.js'
+import type { Fields } from './headers.js'
+
+/** What a refused client is sent. */
+export interface Refusal {
+  readonly status: number
+  readonly fields: Fields
+  readonly body: string
+}
+
+const TYPES = 'https://iana.org/assignments/http-problem-types#'
+
+/**
+ * The answer to a denied request: `status`, or 503 when the failure policy `closed` has spoken, since then the client
+ * did nothing wrong. `Retry-After` in whole seconds, rounded up, at least 1, and left out if the request can never fit.
+ *
+ * The body is `message` if there is one (text as it is, anything else as JSON); else problem details (RFC 9457, types of
+ * draft-ietf-httpapi-ratelimit-headers) for a client whose `Accept` names JSON, and one line of text for any other.
+ * Neither tells the key.
+ */
+export function refuse(decision: Decision, status: number, accept: string | undefined, message: unknown): Refusal {
+  const fields: Fields = { 'Cache-Control': 'no-store' }
+  const seconds = retryAfterOf(decision)
+  if (seconds !== undefined) fields['Retry-After'] = `${seconds}`
+  const code = decision.source === 'closed' ? 503 : status
+  const [type, body] = message === undefined ? ownBody(decision, code, seconds, accept) : bodyOf(message)
+  fields['Content-Type'] = type
+  return { status: code, fields, body }
+}
+
+/** A refusal because too many are inside already. */
+export interface Crowd {
+  readonly name: string
+  readonly status: number
+  /** When a place is probably free. */
+  readonly retryAfterMs: number
+  /** It is no client's fault. */
+  readonly wholeService: boolean
+}
+
+/** The answer to a request for which there is no place. `Retry-After` and the body as `refuse` has them. */
+export function refuseAtOnce(crowd: Crowd, accept: string | undefined, message: unknown): Refusal {
+  const { name, status, retryAfterMs, wholeService } = crowd
+  const seconds = Math.max(1, Math.ceil(retryAfterMs / 1000))
+  const detail = `${wholeService ? 'No capacity at the moment' : 'Too many requests at once'}: ${adviceOf(seconds)}.`
+  const [kind, title] = wholeService
+    ? ['temporary-reduced-capacity', 'Request cannot be satisfied due to temporary server capacity constraints']
+    : ['quota-exceeded', 'Request cannot be satisfied as assigned quota has been exceeded']
+  const problem = { type: `${TYPES}${kind}`, title, 'violated-policies': [name], status, detail }
+  const [type, body] = message === undefined ? spoken(accept, problem, detail) : bodyOf(message)
+  return {
+    status,
+    fields: { 'Cache-Control': 'no-store', 'Retry-After': `${seconds}`, 'Content-Type': type },
+    body,
+  }
+}
+
+/** Problem details for who names JSON, else a line of text. */
+function spoken(accept: string | undefined, problem: object, detail: string): [type: string, body: string] {
+  return namesJson(accept)
+    ? ['application/problem+json', JSON.stringify(problem)]
+    : ['text/plain; charset=utf-8', `${detail}\n`]
+}
+
+/** The answer to an address on the deny list: 403, whatever it asks for. */
+export function forbid(accept: string | undefined): Refusal {
+  const detail = 'Requests from this address are not accepted.'
+  const problem = { type: 'about:blank', title: 'Forbidden', status: 403, detail }
+  const [type, body] = namesJson(accept)
+    ? ['application/problem+json', JSON.stringify(problem)]
+    : ['text/plain; charset=utf-8', `${detail}\n`]
+  return { status: 403, fields: { 'Cache-Control': 'no-store', 'Content-Type': type }, body }
+}
+
+/** The content type and the text of a body. Throws `PolicyError` for what JSON cannot say. */
+export function bodyOf(message: unknown): [type: string, body: string] {
+  if (typeof message === 'string') return ['text/plain; charset=utf-8', message]
+  const json = jsonOf(message)
+  if (json !== undefined) return ['application/json; charset=utf-8', json]
+  throw new PolicyError(
+    `message: given ${shown(message)}, which JSON cannot say: expected text or an object, like { error: "slow down" }`,
+  )
+}
+
+/** True if an `Accept` field names JSON: application/json, application/problem+json or another +json, not with q=0. */
+export function namesJson(accept: string | undefined): boolean {
+  if (!accept) return false
+  return accept.split(',').some(range => {
+    const [name, ...parameters] = range.split(';')
+    const type = name.trim().toLowerCase()
+    return (type === 'application/json' || type.endsWith('+json')) && !parameters.some(isZeroQuality)
+  })
+}
+
+function isZeroQuality(parameter: string): boolean {
+  return /^\s*q\s*=\s*0(\.0*)?\s*$/i.test(parameter)
+}
+
+function retryAfterOf({ retryAfterMs }: Decision): number | undefined {
+  return retryAfterMs === Number.POSITIVE_INFINITY ? undefined : Math.max(1, Math.ceil(retryAfterMs / 1000))
+}
+
+function ownBody(
+  decision: Decision,
+  status: number,
+  seconds: number | undefined,
+  accept: string | undefined,
+): [type: string, body: string] {
+  const detail = `${status === 503 ? 'No capacity at the moment' : 'Too many requests'}: ${adviceOf(seconds)}.`
+  if (!namesJson(accept)) return ['text/plain; charset=utf-8', `${detail}\n`]
+  return ['application/problem+json', JSON.stringify({ ...problemOf(decision), status, detail, ...momentOf(decision) })]
+}
+
+function adviceOf(seconds: number | undefined): string {
+  if (seconds === undefined) return 'this one costs more than the limit ever allows'
+  return `try again in ${seconds} ${seconds === 1 ? 'second' : 'seconds'}`
+}
+
+function problemOf(decision: Decision) {
+  if (decision.source === 'closed') {
+    return {
+      type: `${TYPES}temporary-reduced-capacity`,
+      title: 'Request cannot be satisfied due to temporary server capacity constraints',
+      // The draft defines the member, but no limit was asked, so that none is known to be exceeded.
+      'violated-policies': [],
+    }
+  }
+  const [name, title] = decision.blocked
+    ? ['abnormal-usage-detected', 'Request cannot be satisfied due to detection of abnormal request pattern']
+    : ['quota-exceeded', 'Request cannot be satisfied as assigned quota has been exceeded']
+  return {
+    type: `${TYPES}${name}`,
+    title,
+    'violated-policies': decision.verdicts.filter(({ allowed }) => !allowed).map(({ limit }) => limit.name),
+  }
+}
+
+/** The exact span, which `Retry-After` has to round. JSON has no Infinity: never is told by leaving it out. */
+function momentOf({ retryAfterMs }: Decision): { retryAfterMs?: number } {
+  return retryAfterMs === Number.POSITIVE_INFINITY ? {} : { retryAfterMs }
+}
+
+function jsonOf(message: unknown): string | undefined {
+  try {
+    return JSON.stringify(message)
+  } catch {
+    return undefined
+  }
+}

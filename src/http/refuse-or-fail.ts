@@ -1,0 +1,25 @@
+import { SpillwayError, shown } from '../core/errors.js'
+import { isPromise, type SyncOrAsync } from './sync-or-async.js'
+
+/** Asks the service; what it throws becomes an object at least. `user` names the middleware in that error. */
+export function ask<Request, Response, Value>(
+  question: (req: Request, res: Response) => SyncOrAsync<Value>,
+  req: Request,
+  res: Response,
+  user = 'rateLimit',
+): SyncOrAsync<Value> {
+  const fail = (error: unknown): never => failure(error, user)
+  try {
+    const answer = question(req, res)
+    return isPromise(answer) ? answer.then(undefined, fail) : answer
+  } catch (error) {
+    return fail(error)
+  }
+}
+
+function failure(error: unknown, user: string): never {
+  if (typeof error === 'object' && error !== null) throw error
+  throw new SpillwayError(`${user}: a function of the options threw ${shown(error)}: expected an Error`, {
+    cause: error,
+  })
+}

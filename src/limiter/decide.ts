@@ -1,0 +1,133 @@
+import { type Clock, monotonicClock } from '../core/clock.js'
+import type { Decision, Verdict } from '../core/decision.js'
+import type { Policy } from '../core/limit.js'
+import { notify, type Observer } from '../core/observer.js'
+import { MemoryStore } from '../stores/memory/memory-store.js'
+import type { Charge } from '../stores/store.js'
+import type { DenyCache } from './deny-cache.js'
+import type { FailurePolicy } from './fallback.js'
+import type { GuardedStore } from './guarded-store.js'
+import type { LimiterKey } from './key.js'
+import { PendingDecision } from './pending-decision.js'
+import { allowAnyway, decide, type Spender, SpendingClock } from './settleable-decision.js'
+
+export type Verb = 'consume' | 'peek'
+
+export interface DeciderOptions {
+  readonly policy: Policy
+  readonly spender: Spender
+  readonly guarded: GuardedStore
+  readonly failure: FailurePolicy
+  readonly denials: DenyCache | undefined
+  readonly observer: Observer | undefined
+  readonly shadow: boolean
+}
+
+/** Makes decisions out of what a store says: after a denial that still holds, and in the store's place while it fails. */
+export class Decider {
+  readonly #policy: Policy
+  readonly #spender: Spender
+  readonly #times: SpendingClock
+  readonly #guarded: GuardedStore
+  readonly #failure: FailurePolicy
+  readonly #denials: DenyCache | undefined
+  readonly #observer: Observer | undefined
+  readonly #shadow: boolean
+  readonly #clock: Clock
+  /** The store, if it is one that can say when it decided. */
+  readonly #memory: MemoryStore | undefined
+
+  constructor({ policy, spender, guarded, failure, denials, observer, shadow }: DeciderOptions) {
+    this.#policy = policy
+    this.#spender = spender
+    this.#times = new SpendingClock(spender)
+    this.#guarded = guarded
+    this.#failure = failure
+    this.#denials = denials
+    this.#observer = observer
+    this.#shadow = shadow
+    this.#clock = spender.store.clock ?? monotonicClock
+    this.#memory = spender.store instanceof MemoryStore ? spender.store : undefined
+  }
+
+  /** At once where the store answers at once; throws only for a key that is none. Tells the observer if `told`. */
+  decide(verb: Verb, key: LimiterKey, cost: number, told: boolean): Promise<Decision> | Decision {
+    const charges = this.#spender.chargesOf(key)
+    const denial = this.#denials?.find(key, cost, this.#policy)
+    if (denial !== undefined) return this.report(told, denial)
+    const answer = this.#guarded.decide(verb, charges, cost)
+    if (!(answer instanceof PendingDecision)) {
+      return this.report(told, this.#ruling(verb, key, charges, cost, answer, 'memory', this.#decidedAt()))
+    }
+    return new Promise((resolve, reject) => {
+      answer.listen(
+        (verdicts, answeredAt) => {
+          try {
+            resolve(this.report(told, this.#answered(verb, key, charges, cost, verdicts, answeredAt)))
+          } catch (error) {
+            reject(error)
+          }
+        },
+        () => {
+          try {
+            resolve(this.report(told, this.#failure[verb](key, charges, cost)))
+          } catch (error) {
+            reject(error)
+          }
+        },
+      )
+    })
+  }
+
+  /** The decision that a turn which has come amounts to. */
+  granted(key: LimiterKey, charges: readonly Charge[], cost: number, verdict: Verdict): Decision {
+    const source = this.#memory === undefined ? 'redis' : 'memory'
+    return this.#ruling('consume', key, charges, cost, [verdict], source, this.#decidedAt())
+  }
+
+  /** A decision as it is given to who asked. */
+  report(told: boolean, decision: Decision): Decision {
+    const given = this.#shadow && !decision.allowed ? allowAnyway(decision) : decision
+    if (told && this.#observer !== undefined) notify(this.#observer, 'decided', given)
+    return given
+  }
+
+  /** When the store decided, as far as it says so. */
+  #decidedAt(): number {
+    return this.#memory === undefined ? this.#clock.now() : this.#memory.decidedAt
+  }
+
+  #answered(
+    verb: Verb,
+    key: LimiterKey,
+    charges: readonly Charge[],
+    cost: number,
+    verdicts: readonly Verdict[],
+    answeredAt: number,
+  ): Decision {
+    const at = this.#clock === monotonicClock ? answeredAt : this.#clock.now()
+    const decision = this.#ruling(verb, key, charges, cost, verdicts, 'redis', at)
+    if (!decision.allowed) this.#denials?.remember(key, this.#policy, decision)
+    else if (verb === 'consume') this.#denials?.renew(key, this.#policy, decision)
+    return decision
+  }
+
+  #ruling(
+    verb: Verb,
+    key: LimiterKey,
+    charges: readonly Charge[],
+    cost: number,
+    verdicts: readonly Verdict[],
+    source: 'memory' | 'redis',
+    at: number,
+  ): Decision {
+    if (verb === 'peek') return decide(key, cost, verdicts, source)
+    const spender = this.#spender
+    // A record of keys is the caller's, who may change it before the decision is settled.
+    const spent =
+      typeof key === 'string'
+        ? this.#times.spentAt(at)
+        : { spender: { store: spender.store, key, chargesOf: () => charges }, at }
+    return decide(key, cost, verdicts, source, false, spent)
+  }
+}

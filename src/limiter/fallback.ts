@@ -1,0 +1,84 @@
+import type { Clock } from '../core/clock.js'
+import type { Decision, Verdict } from '../core/decision.js'
+import type { Limit } from '../core/limit.js'
+import { MemoryStore } from '../stores/memory/memory-store.js'
+import type { Charge } from '../stores/store.js'
+import type { LimiterKey } from './key.js'
+import { decide } from './settleable-decision.js'
+
+/**
+ * What answers when the store does not: 'local' (default) an in-process limiter with quota × localShare, kept warm by nothing
+ * but its own traffic; 'open' allows; 'closed' denies, over HTTP with 503.
+ */
+export type StoreFailure = 'local' | 'open' | 'closed'
+
+/** When to come back to a store that failed: nobody knows, so not at once and not for long. */
+const CLOSED_RETRY_MS = 1000
+
+/** The failure policy: decides in the store's place, and says so (`degraded`). */
+export class FailurePolicy {
+  readonly #shared = new WeakMap<Limit, Limit>()
+  #local: MemoryStore | undefined
+
+  constructor(
+    readonly kind: StoreFailure,
+    readonly localShare: number,
+    readonly clock: Clock | undefined,
+  ) {}
+
+  consume(key: LimiterKey, charges: readonly Charge[], cost: number): Decision {
+    return this.#decide('consume', key, charges, cost)
+  }
+
+  peek(key: LimiterKey, charges: readonly Charge[], cost: number): Decision {
+    return this.#decide('peek', key, charges, cost)
+  }
+
+  close(): void {
+    this.#local?.close()
+  }
+
+  #decide(verb: 'consume' | 'peek', key: LimiterKey, charges: readonly Charge[], cost: number): Decision {
+    if (this.kind !== 'local') return this.#decideFlatly(key, charges, cost)
+    this.#local ??= new MemoryStore({ clock: this.clock })
+    const shares = charges.map(charge => ({ ...charge, limit: this.#shareOf(charge.limit) }))
+    const verdicts = this.#local[verb](shares, cost)
+    if (verb === 'peek') return decide(key, cost, verdicts, 'fallback', true)
+    const spender = { store: this.#local, key, chargesOf: () => shares }
+    return decide(key, cost, verdicts, 'fallback', true, { spender, at: this.#local.clock.now() })
+  }
+
+  #decideFlatly(key: LimiterKey, charges: readonly Charge[], cost: number): Decision {
+    const allowed = this.kind === 'open'
+    const waitMs = allowed ? 0 : CLOSED_RETRY_MS
+    const verdicts = charges.map(
+      ({ limit }): Verdict => ({
+        limit,
+        allowed,
+        remaining: allowed ? Math.max(0, limit.quota - cost) : 0,
+        retryAfterMs: waitMs,
+        resetAfterMs: waitMs,
+        delayMs: 0,
+      }),
+    )
+    return decide(key, cost, verdicts, allowed ? 'open' : 'closed', true)
+  }
+
+  /** units × localShare, rounded down; of 1/n exactly, where the product of floats may fall just short of a whole number. */
+  #partOf(units: number): number {
+    const part = Math.floor(units * this.localShare)
+    return (part + 1) / units <= this.localShare ? part + 1 : part
+  }
+
+  /** The part of a limit that one process grants alone: rounded down, at least 1 where the whole is. */
+  #shareOf(limit: Limit): Limit {
+    if (this.localShare === 1) return limit
+    let shared = this.#shared.get(limit)
+    if (shared === undefined) {
+      const part = (units: number) => (units === 0 ? 0 : Math.max(1, this.#partOf(units)))
+      shared = Object.freeze({ ...limit, quota: part(limit.quota), burst: part(limit.burst) })
+      this.#shared.set(limit, shared)
+    }
+    return shared
+  }
+}

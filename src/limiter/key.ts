@@ -1,0 +1,42 @@
+import { PolicyError, shown } from '../core/errors.js'
+import type { Policy } from '../core/limit.js'
+import type { Charge } from '../stores/store.js'
+
+/**
+ * Who is asking: one key for all limits of a policy, or a key for each limit by its name. A limit without a key in such a record
+ * is not asked.
+ */
+export type LimiterKey = string | Readonly<Record<string, string | undefined>>
+
+/** What a key is charged under a policy. Throws `PolicyError` for what is no key. */
+export function chargesOf(policy: Policy, key: LimiterKey, limiter: string | undefined): readonly Charge[] {
+  if (typeof key !== 'string') return keyedCharges(policy, key, limiter)
+  if (policy.length === 1) return [{ key, limit: policy[0], limiter }]
+  return policy.map(limit => ({ key, limit, limiter }))
+}
+
+function keyedCharges(
+  policy: Policy,
+  key: Exclude<LimiterKey, string>,
+  limiter: string | undefined,
+): readonly Charge[] {
+  if (typeof key !== 'object' || key === null) {
+    throw new PolicyError(`key ${shown(key)}: expected a text, like "user:42", or a record of them by limit`)
+  }
+  for (const [name, value] of Object.entries(key)) {
+    if (!policy.some(limit => limit.name === name)) {
+      const names = policy.map(limit => shown(limit.name)).join(', ')
+      throw new PolicyError(`key for limit ${shown(name)}: the policy has no such limit, only ${names}`)
+    }
+    if (value !== undefined && typeof value !== 'string') {
+      throw new PolicyError(`key ${shown(value)} for limit ${shown(name)}: expected a text, like "user:42"`)
+    }
+  }
+  const charges = policy.flatMap(limit => {
+    const own = Object.hasOwn(key, limit.name) ? key[limit.name] : undefined
+    return own === undefined ? [] : [{ key: own, limit, limiter }]
+  })
+  if (charges.length === 0)
+    throw new PolicyError('key: given a record without any key, expected one for at least one limit')
+  return charges
+}

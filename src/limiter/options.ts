@@ -1,0 +1,130 @@
+import { type Duration, parseOption } from '../core/duration.js'
+import { PolicyError, shown } from '../core/errors.js'
+import { type Policy, type PolicyInput, parsePolicy } from '../core/limit.js'
+import { OBSERVER_METHODS, type Observer } from '../core/observer.js'
+import { type CallbackHitStore, countsHits, type HitStore } from '../stores/express-rate-limit/hit-store.js'
+import { DEFAULT_LIMITER, type Store } from '../stores/store.js'
+import type { StoreFailure } from './fallback.js'
+
+export interface RateLimiterOptions {
+  policy: PolicyInput
+  /**
+   * Default: a `MemoryStore` of its own. A store made for express-rate-limit counts one fixed window; on it, that is the default
+   * algorithm and the only one.
+   */
+  store?: Store | HitStore | CallbackHitStore
+  /** Default 'default'. Two limiters with the same name and limit share their counts, others never do. */
+  name?: string
+  /** Default 50 ms: a store that has not answered by then has failed for this decision. */
+  deadline?: Duration
+  /** Default 'local'. */
+  onStoreFailure?: StoreFailure
+  /**
+   * (0, 1], default 1: the part of the quota that one process grants alone while the store fails, rounded down, at least 1;
+   * 1 / processes is exact.
+   */
+  localShare?: number
+  /** Default true (10 000 keys): a key that the store denied is refused in process until its retryAfter ends. */
+  denyCache?: boolean | number
+  /** Default false: decide and report, but always allow. The verdicts tell what would have been. */
+  shadow?: boolean
+  /** What may be watched: decisions, failures of the store, the breaker. */
+  observer?: Observer
+}
+
+/** The options, checked and with their defaults. */
+export interface LimiterSettings {
+  readonly policy: Policy
+  readonly store: Store | HitStore | CallbackHitStore | undefined
+  readonly name: string
+  readonly deadlineMs: number
+  readonly onStoreFailure: StoreFailure
+  readonly localShare: number
+  readonly denyCacheKeys: number
+  readonly shadow: boolean
+  readonly observer: Observer | undefined
+}
+
+const NAMES = new Set([
+  'policy',
+  'store',
+  'name',
+  'deadline',
+  'onStoreFailure',
+  'localShare',
+  'denyCache',
+  'shadow',
+  'observer',
+])
+const FAILURES: readonly unknown[] = ['local', 'open', 'closed']
+
+/** Checks the options of a `RateLimiter`; throws `PolicyError`. */
+export function parseLimiterOptions(options: RateLimiterOptions): LimiterSettings {
+  if (typeof options !== 'object' || options === null) {
+    throw new PolicyError(`RateLimiter: given ${shown(options)}, expected options like { policy: "100/1m" }`)
+  }
+  for (const option of Object.keys(options)) {
+    if (!NAMES.has(option)) {
+      throw new PolicyError(`RateLimiter: unknown option ${shown(option)}, expected ${[...NAMES].join(', ')}`)
+    }
+  }
+  const { store, name = DEFAULT_LIMITER, deadline = 50, onStoreFailure = 'local', localShare = 1 } = options
+  if (options.policy === undefined) throw new PolicyError('RateLimiter: no policy given, expected one like "100/1m"')
+  if (store !== undefined) checkStore(store)
+  if (typeof name !== 'string' || name === '') {
+    throw new PolicyError(`RateLimiter: name ${shown(name)}: expected a text that is not empty, like "login"`)
+  }
+  if (!FAILURES.includes(onStoreFailure)) {
+    throw new PolicyError(`RateLimiter: onStoreFailure ${shown(onStoreFailure)}: expected "local", "open" or "closed"`)
+  }
+  if (!(typeof localShare === 'number' && localShare > 0 && localShare <= 1)) {
+    throw new PolicyError(
+      `RateLimiter: localShare ${shown(localShare)}: expected a number above 0 and up to 1, like 0.25 for four processes`,
+    )
+  }
+  return {
+    policy: parsePolicy(options.policy, countsHits(store) ? 'fixed-window' : undefined),
+    store,
+    name,
+    deadlineMs: parseOption(deadline, 'RateLimiter: deadline'),
+    onStoreFailure,
+    localShare,
+    denyCacheKeys: parseDenyCache(options.denyCache),
+    shadow: parseFlag(options.shadow, 'shadow'),
+    observer: parseObserver(options.observer),
+  }
+}
+
+function parseDenyCache(denyCache: boolean | number = true): number {
+  if (typeof denyCache === 'boolean') return denyCache ? 10_000 : 0
+  if (Number.isSafeInteger(denyCache) && denyCache >= 0) return denyCache
+  throw new PolicyError(
+    `RateLimiter: denyCache ${shown(denyCache)}: expected true, false or a number of keys ≥ 0, like 10_000`,
+  )
+}
+
+function parseFlag(flag: boolean | undefined, option: string): boolean {
+  if (flag === undefined || typeof flag === 'boolean') return flag ?? false
+  throw new PolicyError(`RateLimiter: ${option} ${shown(flag)}: expected true or false`)
+}
+
+function parseObserver(observer: Observer | undefined): Observer | undefined {
+  if (observer === undefined) return undefined
+  for (const method of OBSERVER_METHODS) {
+    const given = observer?.[method]
+    if (given === undefined || typeof given === 'function') continue
+    throw new PolicyError(`RateLimiter: observer.${method} ${shown(given)}: expected a function`)
+  }
+  return observer
+}
+
+function checkStore(store: Store | HitStore | CallbackHitStore): void {
+  if (countsHits(store)) return
+  for (const method of ['consume', 'peek', 'refund', 'reset'] as const) {
+    if (typeof (store as Store | null)?.[method] !== 'function') {
+      throw new PolicyError(
+        `RateLimiter: store ${shown(store)} has no ${method}(): expected a store, like new MemoryStore() or new RedisStore(client)`,
+      )
+    }
+  }
+}

@@ -1,0 +1,260 @@
+import { canBook } from '../algorithms/registry.js'
+import { type Clock, monotonicClock } from '../core/clock.js'
+import { checkCost } from '../core/cost.js'
+import type { Decision } from '../core/decision.js'
+import { type Duration, parseOption } from '../core/duration.js'
+import { StoreError, shown } from '../core/errors.js'
+import { mostOf, type Policy } from '../core/limit.js'
+import { notify, type Observer } from '../core/observer.js'
+import { foreignStore } from '../stores/express-rate-limit/foreign-store.js'
+import { countsHits } from '../stores/express-rate-limit/hit-store.js'
+import { MemoryStore } from '../stores/memory/memory-store.js'
+import { type Booking, type Charge, DEFAULT_LIMITER, type Store } from '../stores/store.js'
+import { type Patience, patienceOf, type WaitOptions } from '../waiting/wait.js'
+import { BookedTurns, grantOf } from './booked-turns.js'
+import { Decider } from './decide.js'
+import { DenyCache } from './deny-cache.js'
+import { FailurePolicy } from './fallback.js'
+import { GuardedStore } from './guarded-store.js'
+import { chargesOf, type LimiterKey } from './key.js'
+import { LoneLimit } from './lone-limit.js'
+import { parseLimiterOptions, type RateLimiterOptions } from './options.js'
+import { type Spender, takeSpending } from './settleable-decision.js'
+import { corrections } from './settlement.js'
+import { neverFits, Turns } from './turns.js'
+
+export type { RateLimiterOptions } from './options.js'
+
+/**
+ * A policy over a store. `consume` decides one request now, which is what a server wants; `acquire` waits its turn; `peek` only
+ * looks.
+ *
+ * A key is a text, or a record with a key for each limit by its name, `{ 'per-ip': '192.0.2.1', 'per-user': '42' }`; a limit
+ * without a key in it is not asked. Options are checked here: `PolicyError`. A decision never takes longer than `deadline`,
+ * whatever the store does.
+ */
+export class RateLimiter {
+  readonly policy: Policy
+  readonly #store: Store
+  readonly #ownsStore: boolean
+  readonly #guarded: GuardedStore
+  readonly #limiter: string | undefined
+  readonly #failure: FailurePolicy
+  readonly #denials: DenyCache | undefined
+  readonly #clock: Clock
+  readonly #observer: Observer | undefined
+  readonly #shadow: boolean
+  readonly #lone: LoneLimit | undefined
+  readonly #decider: Decider
+  readonly #bookedTurns = new BookedTurns()
+  readonly #turns = new Turns(
+    async (key, cost) => this.#decider.decide('consume', key, cost, false),
+    decision => this.settle(decision, 0),
+  )
+
+  constructor(options: RateLimiterOptions) {
+    const settings = parseLimiterOptions(options)
+    const { policy, name, denyCacheKeys, observer, shadow } = settings
+    const given = settings.store ?? new MemoryStore()
+    const store: Store = countsHits(given) ? foreignStore(given, policy) : given
+    const spender: Spender = { store, chargesOf: key => this.#charges(key) }
+    this.policy = policy
+    this.#store = store
+    this.#ownsStore = settings.store === undefined
+    this.#guarded = new GuardedStore(store, settings.deadlineMs, observer)
+    this.#limiter = name === DEFAULT_LIMITER ? undefined : name
+    this.#lone = LoneLimit.of(policy, this.#limiter, spender)
+    this.#failure = new FailurePolicy(settings.onStoreFailure, settings.localShare, store.clock)
+    this.#clock = store.clock ?? monotonicClock
+    this.#observer = observer
+    this.#shadow = shadow
+    // A memory store refuses as fast as a cache would, and is never out of date.
+    if (denyCacheKeys > 0 && !(store instanceof MemoryStore)) this.#denials = DenyCache.of(store, name, denyCacheKeys)
+    this.#decider = new Decider({
+      policy,
+      spender,
+      guarded: this.#guarded,
+      failure: this.#failure,
+      denials: this.#denials,
+      observer,
+      shadow,
+    })
+  }
+
+  /**
+   * Spends `cost` (default 1) if every limit allows it; a denied request spends nothing.
+   *
+   * A denial resolves; so does an outage (by the failure policy, `degraded`). Rejects only with `CostError` (anything but an
+   * integer ≥ 0) or `PolicyError` (a key that is none), before anything changes. A cost of 0 changes nothing.
+   */
+  consume(key: LimiterKey, cost = 1): Promise<Decision> {
+    try {
+      return Promise.resolve(this.consumeSoon(key, cost))
+    } catch (error) {
+      return Promise.reject(error)
+    }
+  }
+
+  /**
+   * As `consume`, but at once where the store answers at once, and throwing where `consume` rejects.
+   *
+   * @internal For what stands in the way of every request: a promise costs as much as the decision.
+   */
+  consumeSoon(key: LimiterKey, cost: number): Promise<Decision> | Decision {
+    checkCost(cost)
+    if (this.#lone !== undefined && typeof key === 'string') {
+      const decision = this.#lone.consume(key, cost)
+      if (decision !== undefined) return this.#decider.report(true, decision)
+    }
+    return this.#decider.decide('consume', key, cost, true)
+  }
+
+  /** The decision that `consume` would give, spending nothing. With cost 0: how things stand. */
+  async peek(key: LimiterKey, cost = 1): Promise<Decision> {
+    checkCost(cost)
+    return this.#decider.decide('peek', key, cost, false)
+  }
+
+  /**
+   * Waits until `cost` (default 1) can be spent, then spends it: first come, first served.
+   *
+   * Under one sliding-window, token-bucket or leaky-bucket limit this is a booking, in one line for all processes: one question
+   * to the store, one timer; `consume` does not overtake those who wait, and whoever gives up lets those behind move up. (What
+   * waits for a leaky bucket waits until it may leave; its `delayMs` is 0.) Under other policies the first in this process's
+   * line asks again each time the store has said when to.
+   *
+   * Rejects with `TimeoutError` when `timeout` is over, or at once if the turn would come after it (0: does not wait; absent:
+   * waits as long as it takes), with the signal's reason when it is aborted, and at once with `CostError` if `cost` can never
+   * fit. Then nothing is spent. While the store fails, the failure policy decides; 'closed' rejects with `StoreError`. Nobody waits
+   * in shadow.
+   *
+   * Who waits for a key that is blocked asks again when the block is over. A turn that was booked before the block stays good.
+   */
+  async acquire(key: LimiterKey, options: WaitOptions & { cost?: number } = {}): Promise<Decision> {
+    const { cost = 1 } = options
+    checkCost(cost)
+    const patience = patienceOf(options, 'acquire', Number.POSITIVE_INFINITY)
+    const charges = this.#charges(key)
+    patience.signal?.throwIfAborted()
+    if (cost === 0 || this.#shadow) return this.consume(key, cost)
+    for (const { limit } of charges) if (cost > mostOf(limit)) throw neverFits(cost, limit)
+    const decision = await this.#turn(key, charges, cost, patience)
+    notify(this.#observer, 'decided', decision)
+    return decision
+  }
+
+  /**
+   * Gives back at most what is spent, newest first; a window that runs goes on. Default 1. Rejects with `StoreError`, within
+   * the deadline, when the store fails.
+   */
+  async refund(key: LimiterKey, cost = 1): Promise<void> {
+    checkCost(cost)
+    const charges = this.#charges(key)
+    await this.#change(key, store => store.refund(charges, cost))
+  }
+
+  /**
+   * Spends `cost` (default 1) though it may not fit: what is known to be owed only afterwards. The key then waits the longer.
+   * Rejects with `CostError`, and with `StoreError`, within the deadline, when the store fails or cannot charge.
+   */
+  async charge(key: LimiterKey, cost = 1): Promise<void> {
+    checkCost(cost)
+    const charges = this.#charges(key)
+    await this.#change(key, store => {
+      if (store.charge === undefined)
+        throw new StoreError(`the store ${shown(store)} has no charge(); MemoryStore and RedisStore have`)
+      return store.charge(charges, cost)
+    })
+  }
+
+  /**
+   * Corrects what an allowed decision was charged, once its real cost is known: gives back what was too much, as far as it is
+   * still counted, or charges what was too little, even if that does not fit (the key then waits the longer).
+   *
+   * Settles a decision once; a second time, or on a denied decision, it does nothing. Rejects with `CostError`, and with
+   * `StoreError`, within the deadline, when the store fails.
+   */
+  async settle(decision: Decision, actualCost: number): Promise<void> {
+    checkCost(actualCost)
+    const spending = takeSpending(decision)
+    if (spending === undefined || actualCost === decision.cost) return
+    const { key, store, charges, at } = spending
+    for (const { units, places } of corrections(decision, actualCost, this.#clock.now() - at)) {
+      const some = charges.filter((_, place) => places.includes(place))
+      const act = (store: Store) => (units > 0 ? store.charge?.(some, units) : store.refund(some, -units))
+      if (store === this.#store) await this.#change(key, act)
+      else await act(store)
+    }
+  }
+
+  /** Forgets what the key has spent. Rejects with `StoreError`, within the deadline, when the store fails. */
+  async reset(key: LimiterKey): Promise<void> {
+    const charges = this.#charges(key)
+    await this.#change(key, store => store.reset(charges))
+  }
+
+  /**
+   * Denies the key, whatever it has spent, for so long from now: in all processes that share the store. A later block replaces
+   * an earlier one. Rejects with `StoreError`, within the deadline, when the store fails.
+   */
+  async block(key: LimiterKey, duration: Duration): Promise<void> {
+    await this.#block(key, parseOption(duration, 'block: duration'))
+  }
+
+  /** Ends a block before its time. What the key has spent stays spent. */
+  async unblock(key: LimiterKey): Promise<void> {
+    await this.#block(key, 0)
+  }
+
+  /** Closes what this limiter made for itself; a store that was given to it stays open. */
+  async close(): Promise<void> {
+    this.#failure.close()
+    if (this.#ownsStore) await this.#store.close?.()
+  }
+
+  async #turn(key: LimiterKey, charges: readonly Charge[], cost: number, patience: Patience): Promise<Decision> {
+    const [charge] = charges
+    if (charges.length > 1 || this.#store.book === undefined || !canBook(charge.limit.algorithm)) {
+      return this.#turns.wait(key, cost, patience)
+    }
+    const decide = (booking: Booking) => this.#decider.granted(key, charges, cost, grantOf(booking))
+    const book = async (maxWaitMs: number, moved: (waitMs: number) => void) => {
+      const booking = await this.#guarded.book(store => store.book!(charge, cost, maxWaitMs, moved))
+      return { ...booking, cancel: () => this.#change(key, () => booking.cancel()) }
+    }
+    const askedAt = performance.now()
+    try {
+      return await this.#bookedTurns.wait({ key, charge, cost, patience, book, decide })
+    } catch (error) {
+      if (!(error instanceof StoreError) || this.#failure.kind === 'closed') throw error
+      const timeoutMs = Math.max(0, patience.timeoutMs - (performance.now() - askedAt))
+      return this.#turns.wait(key, cost, { ...patience, timeoutMs })
+    }
+  }
+
+  #charges(key: LimiterKey): readonly Charge[] {
+    return chargesOf(this.policy, key, this.#limiter)
+  }
+
+  async #block(key: LimiterKey, forMs: number): Promise<void> {
+    const charges = this.#charges(key)
+    await this.#change(key, store => {
+      if (store.block === undefined) {
+        throw new StoreError(`the store ${shown(store)} has no block(); MemoryStore and RedisStore have`)
+      }
+      return store.block(charges, forMs)
+    })
+  }
+
+  /** A change of what a key may do: what was known of its denials is forgotten, before and after. */
+  async #change(key: LimiterKey, act: (store: Store) => Promise<void> | void): Promise<void> {
+    this.#denials?.drop(key)
+    try {
+      await this.#guarded.act(act)
+    } finally {
+      this.#denials?.drop(key)
+      this.#turns.wake(key)
+      this.#bookedTurns.wake(key)
+    }
+  }
+}

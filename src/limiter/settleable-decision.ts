@@ -1,0 +1,131 @@
+import { type Decision, type DecisionSource, strictest, type Verdict } from '../core/decision.js'
+import type { Limit } from '../core/limit.js'
+import type { Charge, Store } from '../stores/store.js'
+import type { LimiterKey } from './key.js'
+
+/** Who spends for a limiter: it knows where, and what a key is charged. */
+export interface Spender {
+  readonly store: Store
+  /** If it spends for one decision whose limits have keys of their own; else the key is the decision's. */
+  readonly key?: LimiterKey
+  chargesOf(key: LimiterKey): readonly Charge[]
+}
+
+/** Who spent, and when. */
+export interface Spent {
+  readonly spender: Spender
+  /** By the limiter's clock, ms. */
+  readonly at: number
+}
+
+/** Gives all decisions of one instant the same `Spent`: a moment kept in each would cost a tenth of the decision. */
+export class SpendingClock {
+  #last: Spent
+
+  constructor(readonly spender: Spender) {
+    this.#last = { spender, at: 0 }
+  }
+
+  spentAt(at: number): Spent {
+    if (this.#last.at !== at) this.#last = { spender: this.spender, at }
+    return this.#last
+  }
+}
+
+/** Where, when and of what a decision spent: what it takes to settle it later. */
+export interface Spending {
+  readonly key: LimiterKey
+  readonly store: Store
+  readonly charges: readonly Charge[]
+  /** By the limiter's clock, ms. */
+  readonly at: number
+}
+
+/**
+ * The decision that a set of verdicts amounts to. `key` is that of all limits, or of each by its name. An allowed decision
+ * carries the longest delay that any limit asks for, and remembers who spent, and when, by the limiter's clock.
+ */
+export function decide(
+  key: LimiterKey,
+  cost: number,
+  verdicts: readonly Verdict[],
+  source: DecisionSource,
+  degraded = false,
+  spent?: Spent,
+): Decision {
+  const strict = verdicts.length === 1 ? verdicts[0] : strictest(verdicts)
+  return new Ruling(strict, key, cost, verdicts, source, degraded, spent)
+}
+
+/** The same decision, but that it lets pass; its verdicts still tell what would have been. */
+export function allowAnyway(decision: Decision): Decision {
+  const { limit, remaining, resetAfterMs, key, cost, verdicts, source, degraded } = decision
+  const permission = { limit, allowed: true, remaining, retryAfterMs: 0, resetAfterMs, delayMs: 0 }
+  return new Ruling(permission, key, cost, verdicts, source, degraded, undefined)
+}
+
+/** What the decision spent; it is told once, so that a decision is settled once. */
+export function takeSpending(decision: Decision): Spending | undefined {
+  return Ruling.takeSpending(decision)
+}
+
+/** A decision that keeps what it spent out of sight. Its fields are only declared: to define them first would take as long again. */
+class Ruling implements Decision {
+  declare readonly limit: Limit
+  declare readonly allowed: boolean
+  declare readonly remaining: number
+  declare readonly retryAfterMs: number
+  declare readonly resetAfterMs: number
+  declare readonly delayMs: number
+  declare readonly key: string
+  declare readonly cost: number
+  declare readonly verdicts: readonly Verdict[]
+  declare readonly source: DecisionSource
+  declare readonly degraded: boolean
+  declare readonly blocked?: true
+  // Not an object of their own: every decision would pay for it, and few are settled.
+  #spent: Spent | undefined
+
+  constructor(
+    strict: Verdict,
+    key: LimiterKey,
+    cost: number,
+    verdicts: readonly Verdict[],
+    source: DecisionSource,
+    degraded: boolean,
+    spent: Spent | undefined,
+  ) {
+    this.limit = strict.limit
+    this.allowed = strict.allowed
+    this.remaining = strict.remaining
+    this.retryAfterMs = strict.retryAfterMs
+    this.resetAfterMs = strict.resetAfterMs
+    this.delayMs = strict.allowed && verdicts.length > 1 ? longestDelay(verdicts) : strict.delayMs
+    this.key = typeof key === 'string' ? key : (ownKey(key, strict.limit.name) ?? '')
+    this.cost = cost
+    this.verdicts = verdicts
+    this.source = source
+    this.degraded = degraded
+    if (strict.blocked) this.blocked = true
+    this.#spent = strict.allowed ? spent : undefined
+  }
+
+  static takeSpending(decision: Decision): Spending | undefined {
+    if (!(#spent in decision) || decision.#spent === undefined) return undefined
+    const { spender, at } = decision.#spent
+    decision.#spent = undefined
+    const { store, key = decision.key } = spender
+    return { key, store, charges: spender.chargesOf(key), at }
+  }
+}
+
+function longestDelay(verdicts: readonly Verdict[]): number {
+  let longest = 0
+  for (const { delayMs } of verdicts) if (delayMs > longest) longest = delayMs
+  return longest
+}
+
+/** A record's own key for a limit: limits may be called `constructor`, too. */
+function ownKey(key: Exclude<LimiterKey, string>, name: string): string | undefined {
+  return Object.hasOwn(key, name) ? key[name] : undefined
+}

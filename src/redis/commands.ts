@@ -1,0 +1,107 @@
+import { randomBytes } from 'node:crypto'
+import { Deadline } from '../core/deadline.js'
+import { StoreError } from '../core/errors.js'
+import type { ClientPort, RedisClient } from './client.js'
+import { portOf } from './port-of.js'
+import { runScript } from './run-script.js'
+import type { Script } from './script.js'
+import { forgetSent } from './scripts.js'
+
+/** However long a client would keep trying, nobody is left without a word for longer than this. */
+const PATIENCE = new Deadline(5000)
+
+/** Who asks again within so long need not have it forgotten in between. */
+const QUIET_MS = 20
+
+/**
+ * The scripts of one shared object, as one sender runs them. What fails rejects with `StoreError`, whose `cause` is the client's
+ * error; so does what was not answered within five seconds.
+ */
+export class Commands {
+  readonly #port: ClientPort
+  readonly #subject: string
+  readonly #sentKey: string
+  /** Numbers of what is not answered yet, in the order of asking. */
+  readonly #inFlight = new Set<number>()
+  readonly #forgets: boolean
+  #quiet: ReturnType<typeof setTimeout> | undefined
+  #next = 1
+
+  /**
+   * `subject` names the object in errors, like `Semaphore "jobs"`; `keyBase` begins its keys. What was sent is remembered in Redis
+   * for a minute; `forgets`: no longer than it may come again, so that no key is left behind.
+   */
+  constructor(client: RedisClient, subject: string, keyBase: string, { forgets = false } = {}) {
+    this.#port = portOf(client, subject)
+    this.#subject = subject
+    this.#sentKey = `${keyBase}:sent:${randomBytes(9).toString('base64url')}`
+    this.#forgets = forgets
+  }
+
+  /**
+   * Runs a script that acts once, however often the client sends it: see `once.lua`. KEYS end with the list of what was sent;
+   * ARGV begins with the number of this request and the lowest that is not answered. `late` is told of an answer that came after
+   * all, when the promise has been rejected.
+   */
+  async once(
+    script: Script,
+    keys: readonly string[],
+    args: readonly string[],
+    late?: (answer: unknown) => void,
+  ): Promise<unknown> {
+    const number = this.#next++
+    this.#inFlight.add(number)
+    const [floor] = this.#inFlight
+    const answer = runScript(this.#port, script, [...keys, this.#sentKey], [String(number), String(floor), ...args])
+    // Whoever asked may be gone by then; until then the client may send it again.
+    const settled = () => {
+      this.#inFlight.delete(number)
+      if (this.#forgets) this.forgetSoon()
+    }
+    answer.then(settled, settled)
+    return this.#hold(answer, late)
+  }
+
+  /** Forgets what was sent when nothing was asked for a while. What has been answered cannot come again. */
+  forgetSoon(): void {
+    clearTimeout(this.#quiet)
+    this.#quiet = setTimeout(() => this.#forget(), QUIET_MS)
+    this.#quiet.unref()
+  }
+
+  /** Forgets at once what was sent, if that is its way and nothing is in flight. */
+  async close(): Promise<void> {
+    if (this.#quiet === undefined) return
+    clearTimeout(this.#quiet)
+    await this.#forget()
+  }
+
+  /** Runs a script that may as well run twice. */
+  run(
+    script: Script,
+    keys: readonly string[],
+    args: readonly string[],
+    late?: (answer: unknown) => void,
+  ): Promise<unknown> {
+    return this.#hold(runScript(this.#port, script, keys, args), late)
+  }
+
+  async #hold(answer: Promise<unknown>, late?: (answer: unknown) => void): Promise<unknown> {
+    try {
+      return await PATIENCE.hold(answer)
+    } catch (cause) {
+      if (late) answer.then(late, () => {})
+      throw new StoreError(`${this.#subject}: Redis failed: ${wordsOf(cause)}`, { cause })
+    }
+  }
+
+  async #forget(): Promise<void> {
+    this.#quiet = undefined
+    if (this.#inFlight.size === 0) await this.run(forgetSent, [this.#sentKey], []).catch(() => {})
+  }
+}
+
+/** Redis adds to an error where in the script it came from, which says nothing to whoever called. */
+function wordsOf(error: unknown): string {
+  return String((error as Error)?.message).replace(/ script: [0-9a-f]{40}, on @user_script:\d+\.?$/, '')
+}

@@ -1,0 +1,88 @@
+import type { Listening, ListeningEvents, OpenListening } from '../listening.js'
+
+/** The part of an ioredis connection (5 and 6) that is used here. */
+interface IoredisConnection {
+  readonly status: string
+  /** Undefined until it connects. */
+  readonly stream?: { unref?(): unknown }
+  duplicate(override: object): IoredisConnection
+  connect(): Promise<unknown>
+  disconnect(): void
+  subscribe(...channels: string[]): Promise<unknown>
+  unsubscribe(...channels: string[]): Promise<unknown>
+  on(event: 'error' | 'end' | 'connect', listener: () => void): unknown
+  on(event: 'message', listener: (channel: string, text: string) => void): unknown
+}
+
+interface IoredisCluster {
+  readonly status: string
+  readonly isCluster: true
+  nodes(role?: 'master'): IoredisConnection[]
+}
+
+export function isIoredisListener(client: object): client is IoredisConnection | IoredisCluster {
+  return isCluster(client) || isConnection(client)
+}
+
+export function ioredisListening(client: IoredisConnection | IoredisCluster): OpenListening {
+  if (isCluster(client)) {
+    // Every node of a cluster passes on what is published on any, so one plain connection to any of them hears all.
+    return events => {
+      const nodes = client.status === 'end' ? [] : client.nodes('master')
+      return nodes.length > 0 ? open(nodes[Math.floor(Math.random() * nodes.length)], events) : undefined
+    }
+  }
+  return events => (client.status === 'end' ? undefined : open(client, events))
+}
+
+function isCluster(client: object): client is IoredisCluster {
+  const { isCluster, nodes } = client as Partial<IoredisCluster>
+  return isCluster === true && typeof nodes === 'function'
+}
+
+function isConnection(client: object): client is IoredisConnection {
+  const { duplicate, status } = client as Partial<IoredisConnection>
+  return typeof duplicate === 'function' && typeof status === 'string'
+}
+
+/** Beside a client's own options: who loses such a connection opens another, and a channel is no key. */
+const OPTIONS = {
+  lazyConnect: true,
+  retryStrategy: () => null,
+  reconnectOnError: null,
+  autoResubscribe: false,
+  autoResendUnfulfilledCommands: false,
+  enableReadyCheck: false,
+  keyPrefix: '',
+  readOnly: false,
+  monitor: false,
+}
+
+async function open(client: IoredisConnection, { onMessage, onLost }: ListeningEvents): Promise<Listening> {
+  const connection = client.duplicate(OPTIONS)
+  let over = false
+  const end = (lost: boolean) => {
+    if (over) return
+    over = true
+    // Once it has ended, closing it would only leave a timer behind.
+    if (connection.status !== 'end') connection.disconnect()
+    if (lost) onLost()
+  }
+  connection.on('error', () => {})
+  // Whoever waits keeps the process alive; who merely might hear something does not.
+  connection.on('connect', () => connection.stream?.unref?.())
+  connection.on('end', () => end(true))
+  connection.on('message', (channel, text) => {
+    if (!over) onMessage(channel, text)
+  })
+  try {
+    await connection.connect()
+  } catch {
+    end(true)
+  }
+  return {
+    subscribe: channels => connection.subscribe(...channels),
+    unsubscribe: channels => connection.unsubscribe(...channels),
+    close: () => end(false),
+  }
+}

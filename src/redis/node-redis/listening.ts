@@ -1,0 +1,84 @@
+import type { Listening, ListeningEvents, OpenListening } from '../listening.js'
+
+type Hear = (text: string, channel: string) => void
+
+/** The part of a node-redis connection (4 and later) that is used here. */
+interface NodeRedisConnection {
+  readonly isOpen: boolean
+  readonly options?: { readonly socket?: object }
+  duplicate(overrides: object): NodeRedisConnection
+  connect(): Promise<unknown>
+  /** Closes it at once; before version 5 it was `disconnect` that did. */
+  destroy?(): void
+  disconnect(): Promise<void> | void
+  unref(): void
+  subscribe(channels: readonly string[], listener: Hear): Promise<unknown>
+  unsubscribe(channels: readonly string[]): Promise<unknown>
+  on(event: 'error' | 'end', listener: () => void): unknown
+}
+
+interface NodeRedisCluster {
+  readonly isOpen: boolean
+  readonly masters: readonly unknown[]
+  nodeClient(node: unknown): Promise<NodeRedisConnection> | NodeRedisConnection
+}
+
+export function isNodeRedisListener(client: object): client is NodeRedisConnection | NodeRedisCluster {
+  return isCluster(client) || isConnection(client)
+}
+
+export function nodeRedisListening(client: NodeRedisConnection | NodeRedisCluster): OpenListening {
+  if (!isCluster(client)) return events => (client.isOpen ? open(client, events) : undefined)
+  // Every node of a cluster passes on what is published on any, so one plain connection to any of them hears all.
+  return events => {
+    const { masters } = client
+    if (!client.isOpen || masters.length === 0) return undefined
+    const node = masters[Math.floor(Math.random() * masters.length)]
+    return Promise.resolve(client.nodeClient(node)).then(connection => open(connection, events))
+  }
+}
+
+function isCluster(client: object): client is NodeRedisCluster {
+  const { isOpen, masters, nodeClient } = client as Partial<NodeRedisCluster>
+  return typeof isOpen === 'boolean' && Array.isArray(masters) && typeof nodeClient === 'function'
+}
+
+function isConnection(client: object): client is NodeRedisConnection {
+  const { isOpen, duplicate, unref, subscribe } = client as Partial<NodeRedisConnection>
+  return typeof isOpen === 'boolean' && [duplicate, unref, subscribe].every(method => typeof method === 'function')
+}
+
+async function open(client: NodeRedisConnection, { onMessage, onLost }: ListeningEvents): Promise<Listening> {
+  // Who loses such a connection opens another.
+  const connection = client.duplicate({ socket: { ...client.options?.socket, reconnectStrategy: false } })
+  let over = false
+  const end = (lost: boolean) => {
+    if (over) return
+    over = true
+    if (connection.isOpen) close(connection)
+    if (lost) onLost()
+  }
+  // Not connected again, it says so by an error; 'end' follows only where somebody closed it.
+  connection.on('error', () => end(true))
+  connection.on('end', () => end(true))
+  try {
+    await connection.connect()
+    // Whoever waits keeps the process alive; who merely might hear something does not.
+    connection.unref()
+  } catch {
+    end(true)
+  }
+  return {
+    subscribe: channels =>
+      connection.subscribe(channels, (text, channel) => {
+        if (!over) onMessage(channel, text)
+      }),
+    unsubscribe: channels => connection.unsubscribe(channels),
+    close: () => end(false),
+  }
+}
+
+function close(connection: NodeRedisConnection): void {
+  if (connection.destroy) connection.destroy()
+  else Promise.resolve(connection.disconnect()).catch(() => {})
+}

@@ -1,0 +1,55 @@
+import type { ClientPort, ClientState } from '../client.js'
+
+interface EvalOptions {
+  keys: string[]
+  arguments: string[]
+}
+
+/** The part of a node-redis client, cluster or sentinel (4 and later) that is used here. */
+export interface NodeRedisLike {
+  readonly isOpen: boolean
+  /** Absent on a cluster before version 6: its nodes connect each on its own. */
+  readonly isReady?: boolean
+  /** Only on a cluster. */
+  readonly slots?: unknown
+  sendCommand?(firstKey: string, isReadonly: boolean, args: readonly string[]): Promise<unknown>
+  evalSha(sha1: string, options: EvalOptions): Promise<unknown>
+  eval(source: string, options: EvalOptions): Promise<unknown>
+  on(event: 'ready', listener: () => void): unknown
+}
+
+export function isNodeRedis(client: object): client is NodeRedisLike {
+  const { isOpen, evalSha, eval: run, on } = client as Partial<NodeRedisLike>
+  return typeof isOpen === 'boolean' && [evalSha, run, on].every(method => typeof method === 'function')
+}
+
+export function nodeRedisPort(client: NodeRedisLike): ClientPort {
+  let wasReady = false
+  const listeners = new Set<() => void>()
+  client.on('ready', () => {
+    wasReady = true
+    for (const listener of listeners) listener()
+  })
+  const cluster = 'slots' in client
+  // A cluster of version 4 overlooks the keys of its own evalSha: it asks any node, is sent on, and learns the whole map anew, each
+  // time and out of order.
+  const send = (command: string, script: string, keys: readonly string[], args: readonly string[]) =>
+    client.sendCommand!(keys[0], false, [command, script, String(keys.length), ...keys, ...args])
+  return {
+    cluster,
+    evalsha: (sha1, keys, args) =>
+      cluster ? send('EVALSHA', sha1, keys, args) : client.evalSha(sha1, { keys: [...keys], arguments: [...args] }),
+    eval: (source, keys, args) =>
+      cluster ? send('EVAL', source, keys, args) : client.eval(source, { keys: [...keys], arguments: [...args] }),
+    state(): ClientState {
+      if (client.isReady ?? client.isOpen) {
+        wasReady = true
+        return 'ready'
+      }
+      return wasReady || client.isReady === undefined ? 'down' : 'starting'
+    },
+    // Its owner connects it, once; after that its own strategy decides when it tries again.
+    wake() {},
+    onReady: listener => listeners.add(listener),
+  }
+}

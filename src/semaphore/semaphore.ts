@@ -1,0 +1,266 @@
+import type { Clock } from '../core/clock.js'
+import { type Duration, parseOption } from '../core/duration.js'
+import { CostError, PolicyError, SpillwayError, shown, TimeoutError } from '../core/errors.js'
+import type { ClientPort, RedisClient } from '../redis/client.js'
+import { keyRoot } from '../redis/key-root.js'
+import { portOf } from '../redis/port-of.js'
+import { type Patience, patienceOf, type WaitOptions } from '../waiting/wait.js'
+import { type Grant, SemaphoreCommands } from './commands.js'
+import { HeldLease, type Lease } from './lease.js'
+import { SemaphoreLine } from './line.js'
+import { Mailbox } from './mailbox.js'
+import { Renewals } from './renewals.js'
+
+const LEASE_MS = 30_000
+
+export interface SemaphoreOptions {
+  /** Set where none are, at the first command. Integer ≥ 0. */
+  permits?: number
+  /** Default false. True: `permits` holds for all this object asks, whatever was set: for a number that stands in everyone's code. */
+  fixed?: boolean
+  /** What its keys begin with. Default 'spillway'. */
+  prefix?: string
+  /** Default: the server's TIME. A clock given here is for tests and simulation. */
+  clock?: Clock
+  /** Its keys are gone when nothing was held and nobody asked for so long. Absent: the number of permits is kept for ever. */
+  idleTtl?: Duration
+}
+
+export interface AcquireOptions extends WaitOptions {
+  /** Default 1; integer ≥ 1 and at most the semaphore's, else `CostError`. */
+  permits?: number
+  /** Default '30s'. How long the permits are ours if nothing is heard of us. */
+  lease?: Duration
+  /** Default true: the lease is extended, at a third of its length, while the process lives. */
+  renew?: boolean
+}
+
+export interface LeaseInfo {
+  readonly id: string
+  readonly permits: number
+  /** ms since the epoch, by the server's clock. */
+  readonly expiresAt: number
+}
+
+/**
+ * How many may do something at once, over all processes. Without permits set everything but `trySetPermits`, `setPermits` and `delete`
+ * rejects with `NotInitializedError`; when Redis fails, with `StoreError`.
+ */
+export class Semaphore {
+  readonly #subject: string
+  readonly #port: ClientPort
+  readonly #commands: SemaphoreCommands
+  readonly #mailbox: Mailbox
+  readonly #line: SemaphoreLine
+  readonly #renewals: Renewals
+  readonly #leases = new Set<HeldLease>()
+  #closed: SpillwayError | undefined
+
+  /** Objects of one name, one prefix and one Redis are one semaphore. Sends nothing. Throws `PolicyError`. */
+  constructor(client: RedisClient, name: string, options: SemaphoreOptions = {}) {
+    if (typeof options !== 'object' || options === null) {
+      throw new PolicyError(`Semaphore: given ${shown(options)}, expected options like { permits: 5 }`)
+    }
+    const { permits, fixed = false, prefix = 'spillway', clock, idleTtl } = options
+    const base = keyRoot('Semaphore', 'semaphore', name, prefix)
+    this.#subject = `Semaphore ${shown(name)}`
+    if (permits !== undefined) checkTotal(permits, 'Semaphore: permits')
+    if (fixed !== false && (fixed !== true || permits === undefined)) {
+      throw new PolicyError(`Semaphore: fixed ${shown(fixed)}: expected true together with permits, or false`)
+    }
+    if (clock !== undefined && typeof clock?.now !== 'function') {
+      throw new PolicyError(`Semaphore: clock ${shown(clock)}: expected an object with now(), like new ManualClock()`)
+    }
+    const idleMs = idleTtl === undefined ? undefined : parseOption(idleTtl, 'Semaphore: idleTtl')
+    this.#port = portOf(client, 'Semaphore')
+    this.#renewals = Renewals.of(this.#port)
+    this.#mailbox = new Mailbox(client, 'Semaphore', prefix, {
+      hear: text => this.#hear(text),
+      live: () => this.#line.look(),
+    })
+    this.#commands = new SemaphoreCommands(client, this.#subject, base, this.#mailbox, {
+      permits,
+      fixed,
+      idleMs,
+      clock,
+    })
+    this.#line = new SemaphoreLine(this.#commands, this.#mailbox)
+  }
+
+  /** Sets how many permits there are, if that was never set. Integer ≥ 0, else `PolicyError`. True if it did. */
+  async trySetPermits(permits: number): Promise<boolean> {
+    checkTotal(permits, 'trySetPermits')
+    return (await this.#commands.set('try', permits)).done
+  }
+
+  /**
+   * Sets how many permits there are. Integer ≥ 0, else `PolicyError`. Who holds some keeps them; nothing is granted until enough have
+   * come back. Those who wait for more than there are now reject with `CostError`.
+   */
+  async setPermits(permits: number): Promise<void> {
+    checkTotal(permits, 'setPermits')
+    await this.#commands.set('set', permits)
+  }
+
+  /** So many more, or fewer, but never below 0. Gives how many there are then. */
+  async addPermits(delta: number): Promise<number> {
+    if (!Number.isSafeInteger(delta)) {
+      throw new PolicyError(`addPermits: given ${shown(delta)}, expected an integer, like 2 or -2`)
+    }
+    return (await this.#commands.set('add', delta)).permits
+  }
+
+  /** How many there are, held or not. */
+  async permits(): Promise<number> {
+    const [permits] = await this.#commands.look('permits')
+    return Number(permits)
+  }
+
+  /** How many are free; below 0 when there are fewer than are held. What is put by for who comes next is not free. */
+  async availablePermits(): Promise<number> {
+    const [permits, used] = await this.#commands.look('permits')
+    return Number(permits) - Number(used)
+  }
+
+  /** Who holds permits, those first whose leases end first. Costs as much as there are; for people who look. */
+  async holders(): Promise<LeaseInfo[]> {
+    const [, , ...leases] = await this.#commands.look('leases')
+    const holders: LeaseInfo[] = []
+    for (let i = 0; i < leases.length; i += 3) {
+      const [id, expiresAt, permits] = leases.slice(i, i + 3)
+      holders.push({ id: String(id), permits: Number(permits), expiresAt: Number(expiresAt) })
+    }
+    return holders
+  }
+
+  /** How many wait, in all processes. */
+  async waiting(): Promise<number> {
+    const [, , waiting] = await this.#commands.look('line')
+    return Number(waiting)
+  }
+
+  /**
+   * As `acquire`, but null if permits are not free within the timeout, by default at once. It does not overtake those who wait: where
+   * somebody waits, nothing is free.
+   */
+  async tryAcquire(options: AcquireOptions = {}): Promise<Lease | null> {
+    return this.#take(options, patienceOf(options, 'tryAcquire', 0), 'tryAcquire')
+  }
+
+  /**
+   * Takes permits, all or none; waits, first come, first served across all processes, until they are free. Rejects with `TimeoutError`,
+   * with the signal's reason, or with `CostError` at once if there are not so many in all. Someone who holds permits and waits for more
+   * may wait for ever: take all at once.
+   */
+  async acquire(options: AcquireOptions = {}): Promise<Lease> {
+    const patience = patienceOf(options, 'acquire', Number.POSITIVE_INFINITY)
+    const lease = await this.#take(options, patience, 'acquire')
+    if (lease !== null) return lease
+    throw new TimeoutError(`${this.#subject}: no permits within ${patience.timeoutMs} ms`)
+  }
+
+  /**
+   * Does work while it holds permits, and gives them back however it ends. Work that must stop when the lease is lost heeds
+   * `lease.signal`.
+   */
+  async use<R>(work: (lease: Lease) => Promise<R>, options: AcquireOptions = {}): Promise<R> {
+    const lease = await this.acquire(options)
+    try {
+      return await work(lease)
+    } finally {
+      await lease[Symbol.asyncDispose]()
+    }
+  }
+
+  /**
+   * Takes over a lease by its id, in this process or another: the same permits with a new fencing token. Whoever held it has lost it.
+   * `lease` (default '30s') is its length from now on. null if it has ended.
+   */
+  async resume(id: string, options: { lease?: Duration; renew?: boolean } = {}): Promise<Lease | null> {
+    const leaseMs = leaseOf(options, 'resume')
+    this.#checkOpen()
+    const grant = await this.#commands.resume(checkId(id, 'resume'), leaseMs)
+    return grant && this.#leaseFor(id, grant.permits, grant, leaseMs, options.renew !== false)
+  }
+
+  /** Ends a lease, whoever holds it. False if there is none of that id. */
+  async forceRelease(id: string): Promise<boolean> {
+    return this.#commands.release(checkId(id, 'forceRelease'), 'force')
+  }
+
+  /** Deletes it with all that is held: leases are lost, and who waits rejects with `NotInitializedError`. False if there was none. */
+  async delete(): Promise<boolean> {
+    return this.#commands.delete()
+  }
+
+  /**
+   * Who waits here rejects. Leases are no longer extended, but hold until their deadline and can still be released. The client stays
+   * open: it is yours.
+   */
+  async close(): Promise<void> {
+    this.#closed ??= new SpillwayError(`${this.#subject} was closed`)
+    for (const lease of this.#leases) lease.detach()
+    const left = this.#line.close(this.#closed)
+    // A client that is down might never answer.
+    if (this.#port.state() === 'ready') await left
+  }
+
+  async #take(options: AcquireOptions, patience: Patience, method: string): Promise<Lease | null> {
+    const { permits = 1, renew = true } = options
+    if (!Number.isSafeInteger(permits) || permits < 1) {
+      throw new CostError(`${method}: permits ${shown(permits)}: expected an integer ≥ 1, like 1`)
+    }
+    const leaseMs = leaseOf(options, method)
+    this.#checkOpen()
+    const grant = await this.#line.take(permits, leaseMs, patience)
+    return grant && this.#leaseFor(grant.id, permits, grant, leaseMs, renew)
+  }
+
+  #leaseFor(id: string, permits: number, grant: Grant, leaseMs: number, renews: boolean): Lease {
+    this.#mailbox.hold()
+    const ended = () => {
+      this.#leases.delete(lease)
+      this.#mailbox.release()
+    }
+    const renewing = renews && this.#closed === undefined
+    const lease = new HeldLease(
+      this.#commands,
+      this.#renewals,
+      id,
+      permits,
+      grant.token,
+      leaseMs,
+      grant,
+      renewing,
+      ended,
+    )
+    this.#leases.add(lease)
+    return lease
+  }
+
+  #hear(text: string): void {
+    if (text === '?' || text === '*') this.#renewals.look(this.#commands)
+    if (text !== '?') this.#line.hear(text)
+  }
+
+  #checkOpen(): void {
+    if (this.#closed) throw this.#closed
+  }
+}
+
+function leaseOf({ lease, renew }: { lease?: Duration; renew?: boolean }, method: string): number {
+  if (renew !== undefined && typeof renew !== 'boolean') {
+    throw new PolicyError(`${method}: renew ${shown(renew)}: expected true or false`)
+  }
+  return lease === undefined ? LEASE_MS : parseOption(lease, `${method}: lease`)
+}
+
+function checkTotal(permits: unknown, what: string): void {
+  if (Number.isSafeInteger(permits) && (permits as number) >= 0) return
+  throw new PolicyError(`${what}: given ${shown(permits)}, expected an integer ≥ 0, like 5`)
+}
+
+function checkId(id: unknown, method: string): string {
+  if (typeof id === 'string' && id !== '') return id
+  throw new PolicyError(`${method}: id ${shown(id)}: expected the id of a lease, like lease.id`)
+}

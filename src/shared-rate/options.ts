@@ -1,0 +1,50 @@
+import { type Duration, parseOption } from '../core/duration.js'
+import { PolicyError, shown } from '../core/errors.js'
+
+export interface RateOptions {
+  /** Permits per interval; integer ≥ 1. */
+  rate: number
+  interval: Duration
+  /** Whether all processes are counted together, or each `clientId` apart. Default 'overall'. */
+  mode?: 'overall' | 'per-client'
+  /** How long rate and state live without use; at least `interval`. Absent: for ever. */
+  keepAlive?: Duration
+}
+
+/** A rate as it stands in Redis. */
+export interface RateConfig {
+  readonly rate: number
+  readonly intervalMs: number
+  readonly mode: 'overall' | 'per-client'
+  /** null: it never expires. */
+  readonly keepAliveMs: number | null
+}
+
+/** Checks what was given; throws `PolicyError`, in which `method` says who was called. */
+export function parseRate(options: RateOptions, method: string): RateConfig {
+  if (typeof options !== 'object' || options === null) {
+    throw new PolicyError(`${method}: rate ${shown(options)}: expected an object, like { rate: 10, interval: '1s' }`)
+  }
+  const { rate, interval, mode = 'overall', keepAlive } = options
+  if (!Number.isSafeInteger(rate) || rate < 1) {
+    throw new PolicyError(`${method}: rate ${shown(rate)}: expected an integer ≥ 1, like { rate: 10, interval: '1s' }`)
+  }
+  if (mode !== 'overall' && mode !== 'per-client') {
+    throw new PolicyError(`${method}: mode ${shown(mode)}: expected 'overall' or 'per-client'`)
+  }
+  const intervalMs = spanOf(interval, `${method}: interval`)
+  const keepAliveMs = keepAlive === undefined ? null : spanOf(keepAlive, `${method}: keepAlive`)
+  if (keepAliveMs !== null && keepAliveMs < intervalMs) {
+    throw new PolicyError(`${method}: keepAlive ${shown(keepAlive)}: expected at least the interval, ${intervalMs} ms`)
+  }
+  return { rate, intervalMs, mode, keepAliveMs }
+}
+
+/** Moments are kept in six bytes: what is longer than ten years would leave them. */
+const LONGEST_MS = 10 * 365 * 86_400_000
+
+export function spanOf(duration: Duration, what: string): number {
+  const ms = parseOption(duration, what)
+  if (ms <= LONGEST_MS) return ms
+  throw new PolicyError(`${what}: ${shown(duration)}: expected at most ten years, like '1h'`)
+}

@@ -1,0 +1,157 @@
+import { type Clock, systemClock } from '../../core/clock.js'
+import type { Verdict } from '../../core/decision.js'
+import { PolicyError, StoreError, shown } from '../../core/errors.js'
+import type { Limit, Policy } from '../../core/limit.js'
+import { keySegment } from '../../redis/keys.js'
+import { type Charge, DEFAULT_LIMITER, type Store } from '../store.js'
+import { type CallbackHitStore, callsBack, type HitStore, type Hits, PromisedHitStore } from './hit-store.js'
+
+const WRAPPERS = new WeakMap<HitStore | CallbackHitStore, ForeignStore>()
+
+/**
+ * A store of express-rate-limit as a store of ours, under a policy that such a store can count: one limit, a fixed window, the
+ * same window for all limiters on that store. Throws `PolicyError` for any other.
+ */
+export function foreignStore(store: HitStore | CallbackHitStore, policy: Policy): ForeignStore {
+  let foreign = WRAPPERS.get(store)
+  if (foreign === undefined) {
+    checkPolicy(store, policy)
+    foreign = new ForeignStore(store, policy[0])
+    WRAPPERS.set(store, foreign)
+  }
+  foreign.check(policy)
+  return foreign
+}
+
+/**
+ * Decides by hits that a store of express-rate-limit has counted. Such a store counts first, so a refused request is given back
+ * at once; requests of that moment may be refused which would have fitted, and never is one allowed that does not. A cost of n is
+ * n hits. To look at a key, a store without `get` has to count a hit and give it back.
+ */
+export class ForeignStore implements Store {
+  readonly clock: Clock = systemClock
+  readonly #store: HitStore
+  readonly #windowMs: number
+
+  constructor(store: HitStore | CallbackHitStore, limit: Limit) {
+    this.#store = callsBack(store) ? new PromisedHitStore(store) : store
+    this.#windowMs = limit.windowMs
+    this.#init(limit)
+  }
+
+  /** Throws `PolicyError` for a policy that this store cannot count. */
+  check(policy: Policy): void {
+    checkPolicy(this.#store, policy)
+    const [{ windowMs }] = policy
+    if (windowMs === this.#windowMs) return
+    throw new PolicyError(
+      `policy: the store ${shown(this.#store)} already counts in windows of ${this.#windowMs} ms, given one of ${windowMs} ms: ` +
+        'expected another instance of the store, with a prefix of its own',
+    )
+  }
+
+  async consume([charge]: readonly Charge[], cost: number): Promise<readonly Verdict[]> {
+    const { limit } = charge
+    if (cost === 0 || cost > limit.quota) return this.peek([charge], cost)
+    const key = keyOf(charge)
+    const hits = await this.#count(key, cost)
+    const resetAfterMs = this.#resetAfterMs(hits)
+    const left = limit.quota - hits.totalHits
+    if (left >= 0) return [verdictOf(limit, left, 0, resetAfterMs)]
+    // Not waited for: it changes nothing about the refusal, and a store that fails here has only kept the key out a little longer.
+    this.#giveBack(key, cost).catch(() => {})
+    return [verdictOf(limit, left + cost, resetAfterMs, resetAfterMs)]
+  }
+
+  async peek([charge]: readonly Charge[], cost: number): Promise<readonly Verdict[]> {
+    const { limit } = charge
+    const hits = await this.#look(keyOf(charge))
+    const left = limit.quota - (hits?.totalHits ?? 0)
+    const resetAfterMs = hits && hits.totalHits > 0 ? this.#resetAfterMs(hits) : 0
+    if (cost === 0 || cost <= left)
+      return [verdictOf(limit, left - cost, 0, cost > 0 ? resetAfterMs || limit.windowMs : resetAfterMs)]
+    return [verdictOf(limit, left, cost > limit.quota ? Number.POSITIVE_INFINITY : resetAfterMs, resetAfterMs)]
+  }
+
+  async refund([charge]: readonly Charge[], cost: number): Promise<void> {
+    const key = keyOf(charge)
+    // Many a store would count below 0, and then grant more than the limit.
+    const most = this.#store.get === undefined ? cost : ((await this.#store.get(key))?.totalHits ?? 0)
+    await this.#giveBack(key, Math.min(cost, most))
+  }
+
+  async charge([charge]: readonly Charge[], cost: number): Promise<void> {
+    if (cost > 0) await this.#count(keyOf(charge), cost)
+  }
+
+  async reset([charge]: readonly Charge[]): Promise<void> {
+    await this.#store.resetKey(keyOf(charge))
+  }
+
+  #init(limit: Limit): void {
+    const options = { windowMs: limit.windowMs, limit: limit.quota }
+    try {
+      Promise.resolve(this.#store.init?.(options as never)).catch(warn)
+    } catch (error) {
+      warn(error)
+    }
+  }
+
+  async #count(key: string, cost: number): Promise<Hits> {
+    const all = await Promise.all(Array.from({ length: cost }, () => this.#store.increment(key)))
+    const hits = all.reduce((most, one) => (one?.totalHits > most?.totalHits ? one : most))
+    if (Number.isSafeInteger(hits?.totalHits) && hits.totalHits >= 1) return hits
+    throw new StoreError(`the store counted ${shown(hits?.totalHits)} hits, expected an integer ≥ 1`)
+  }
+
+  async #look(key: string): Promise<Hits | undefined> {
+    if (this.#store.get !== undefined) return this.#store.get(key)
+    const { totalHits, resetTime } = await this.#count(key, 1)
+    await this.#giveBack(key, 1)
+    return { totalHits: totalHits - 1, resetTime }
+  }
+
+  async #giveBack(key: string, cost: number): Promise<void> {
+    await Promise.all(Array.from({ length: cost }, () => this.#store.decrement(key)))
+  }
+
+  /** At least 1 ms: by the store's clock the window still runs. */
+  #resetAfterMs({ resetTime }: Hits): number {
+    const atMs = resetTime === undefined ? Number.NaN : new Date(resetTime).getTime()
+    return Number.isNaN(atMs) ? this.#windowMs : Math.max(1, Math.ceil(atMs - this.clock.now()))
+  }
+}
+
+function checkPolicy(store: HitStore | CallbackHitStore, policy: Policy): void {
+  const what = `policy: the store ${shown(store)} is one of express-rate-limit`
+  if (policy.length !== 1) {
+    throw new PolicyError(
+      `${what}, which counts one window, given ${policy.length} limits: expected one, like "100/1m"`,
+    )
+  }
+  const [{ algorithm }] = policy
+  if (algorithm === 'fixed-window') return
+  throw new PolicyError(`${what}, which counts fixed windows only, given ${algorithm}: expected "100/1m fixed-window"`)
+}
+
+/** Limits and limiters that share a store do not share counts; no two of them meet in one key. */
+function keyOf({ key, limit, limiter = DEFAULT_LIMITER }: Charge): string {
+  return `${keySegment(limiter)}:${keySegment(limit.name)}:${key}`
+}
+
+function verdictOf(limit: Limit, left: number, retryAfterMs: number, resetAfterMs: number): Verdict {
+  return {
+    limit,
+    allowed: retryAfterMs === 0,
+    remaining: Math.max(0, left),
+    retryAfterMs,
+    resetAfterMs,
+    delayMs: 0,
+  }
+}
+
+/** As with express-rate-limit, nothing waits for `init`: a store that could not start fails when it is asked. */
+function warn(error: unknown): void {
+  const text = `the store's init failed: ${(error as Error)?.message ?? error}`
+  process.emitWarning(text, { type: 'SpillwayWarning', code: 'SPILLWAY_STORE_INIT' })
+}

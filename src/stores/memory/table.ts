@@ -1,0 +1,199 @@
+import type { Algorithm, Arithmetic, Row, RowAlgorithm } from '../../algorithms/algorithm.js'
+import { algorithmOf, isRowAlgorithm, type State } from '../../algorithms/registry.js'
+import type { Verdict } from '../../core/decision.js'
+import type { AlgorithmName, Limit } from '../../core/limit.js'
+import type { BlockList } from './blocks.js'
+import type { Line } from './line.js'
+
+/** A column of states by slot number. */
+interface Column {
+  /** The state, which is not to be changed. */
+  read(slot: number): State
+  write(slot: number, state: State): void
+  consume(slot: number, limit: Limit, nowMs: number, cost: number): Verdict
+  clear(slot: number): void
+}
+
+const CHUNK_BITS = 10
+const CHUNK_ROWS = 1 << CHUNK_BITS
+const IN_CHUNK = CHUNK_ROWS - 1
+/** A limit may have but one key: its rows begin few, and double until they are a chunk. */
+const FIRST_ROWS = 8
+
+/**
+ * The states of all keys under one limit. A key costs one entry of a `Map` and, for algorithms of constant state, one row in
+ * flat arrays: at a million keys that is a fraction of what an object a key would take.
+ */
+export class MemoryTable {
+  readonly algorithm: Algorithm<State>
+  readonly #slots = new Map<string, number>()
+  readonly #column: Column
+  /** By whose quota states were written: plans may share a limit's name and differ in its quota. Most tables have one. */
+  #limit: Limit | undefined
+  readonly #otherLimits = new Map<number, Limit>()
+  readonly #free: number[] = []
+  #next = 0
+  #hand: MapIterator<[string, number]> | undefined
+  /** Who waits, by key; exists from the first booking on. */
+  lines: Map<string, Line> | undefined
+  /** Exists from the first block on. */
+  blocks: BlockList | undefined
+  /** An abandoned table was empty and has left the store; whoever still knows it must look it up again. */
+  abandoned = false
+
+  constructor(
+    readonly limiter: string,
+    algorithm: AlgorithmName,
+  ) {
+    this.algorithm = algorithmOf(algorithm)
+    this.#column = isRowAlgorithm(this.algorithm) ? new RowColumn(this.algorithm) : new ObjectColumn(this.algorithm)
+  }
+
+  get size(): number {
+    return this.#slots.size
+  }
+
+  slotOf(key: string): number | undefined {
+    return this.#slots.get(key)
+  }
+
+  read(slot: number): State {
+    return this.#column.read(slot)
+  }
+
+  /** The limit that the state was last written under. */
+  limitOf(slot: number): Limit {
+    return this.#otherLimits.get(slot) ?? this.#limit!
+  }
+
+  write(slot: number, state: State, limit: Limit): void {
+    this.#column.write(slot, state)
+    this.#note(slot, limit)
+  }
+
+  /** A state that was mended, not spent from: the limit that it was written under stays. */
+  mend(slot: number, state: State): void {
+    this.#column.write(slot, state)
+  }
+
+  /** Measures, and spends in place if it fits. */
+  consume(slot: number, limit: Limit, nowMs: number, cost: number): Verdict {
+    const verdict = this.#column.consume(slot, limit, nowMs, cost)
+    if (!verdict.allowed) this.keepFor(slot, limit)
+    else if (cost > 0) this.#note(slot, limit)
+    return verdict
+  }
+
+  /** Under a lower quota what a bucket owes takes longer: it is not to be forgotten before. */
+  keepFor(slot: number, limit: Limit): void {
+    if (limit.quota > 0 && limit.quota < this.limitOf(slot).quota) this.#noteOther(slot, limit)
+  }
+
+  insert(key: string, state: State, limit: Limit): void {
+    const slot = this.#free.pop() ?? this.#next++
+    this.#slots.set(key, slot)
+    this.write(slot, state, limit)
+  }
+
+  remove(key: string): boolean {
+    const slot = this.#slots.get(key)
+    if (slot === undefined) return false
+    this.#slots.delete(key)
+    this.#column.clear(slot)
+    this.#otherLimits.delete(slot)
+    this.#free.push(slot)
+    return true
+  }
+
+  #note(slot: number, limit: Limit): void {
+    if (limit !== this.#limit) this.#noteOther(slot, limit)
+    else if (this.#otherLimits.size > 0) this.#otherLimits.delete(slot)
+  }
+
+  #noteOther(slot: number, limit: Limit): void {
+    if (this.#limit === undefined) this.#limit = limit
+    else this.#otherLimits.set(slot, limit)
+  }
+
+  /** The next entry under a hand that goes round and round; undefined at the end of each round. */
+  advance(): [key: string, slot: number] | undefined {
+    this.#hand ??= this.#slots.entries()
+    const step = this.#hand.next()
+    if (!step.done) return step.value
+    this.#hand = undefined
+    return undefined
+  }
+}
+
+/** Rows of numbers in chunks: growing copies one chunk at most, so no call pays for a million keys. */
+class RowColumn implements Column {
+  readonly #chunks: Float64Array[] = []
+  readonly #row: Row<State>
+  readonly #arithmetic: Arithmetic<State>
+  /** The row in hand while it is decided on. */
+  readonly #state: State
+
+  constructor({ row, inPlace }: RowAlgorithm<State>) {
+    this.#row = row
+    this.#arithmetic = inPlace
+    this.#state = inPlace.fresh()
+  }
+
+  read(slot: number): State {
+    const state = this.#arithmetic.fresh()
+    this.#row.read(this.#chunks[slot >> CHUNK_BITS], (slot & IN_CHUNK) * this.#row.width, state)
+    return state
+  }
+
+  write(slot: number, state: State): void {
+    const at = (slot & IN_CHUNK) * this.#row.width
+    const known = this.#chunks[slot >> CHUNK_BITS]
+    this.#row.write(known !== undefined && at < known.length ? known : this.#grow(slot), at, state)
+  }
+
+  consume(slot: number, limit: Limit, nowMs: number, cost: number): Verdict {
+    const cells = this.#chunks[slot >> CHUNK_BITS]
+    const at = (slot & IN_CHUNK) * this.#row.width
+    const state = this.#state
+    this.#row.read(cells, at, state)
+    const verdict = this.#arithmetic.consume(limit, state, nowMs, cost)
+    this.#row.write(cells, at, state)
+    return verdict
+  }
+
+  clear(): void {}
+
+  #grow(slot: number): Float64Array {
+    const chunk = slot >> CHUNK_BITS
+    const small = this.#chunks[chunk]
+    const most = CHUNK_ROWS * this.#row.width
+    const cells = new Float64Array(
+      chunk > 0 ? most : small === undefined ? FIRST_ROWS * this.#row.width : 2 * small.length,
+    )
+    if (small !== undefined) cells.set(small)
+    this.#chunks[chunk] = cells
+    return cells
+  }
+}
+
+class ObjectColumn implements Column {
+  readonly #states: Array<State | undefined> = []
+
+  constructor(readonly algorithm: Algorithm<State>) {}
+
+  read(slot: number): State {
+    return this.#states[slot]!
+  }
+
+  write(slot: number, state: State): void {
+    this.#states[slot] = state
+  }
+
+  consume(slot: number, limit: Limit, nowMs: number, cost: number): Verdict {
+    return this.algorithm.inPlace.consume(limit, this.#states[slot]!, nowMs, cost)
+  }
+
+  clear(slot: number): void {
+    this.#states[slot] = undefined
+  }
+}

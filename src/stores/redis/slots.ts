@@ -1,0 +1,65 @@
+import type { Verdict } from '../../core/decision.js'
+import type { Charge } from '../store.js'
+import type { Batcher } from './batcher.js'
+
+/** Charges that may share a script call, and where each stands in the whole decision. */
+export interface ChargeGroup {
+  readonly tag: number
+  readonly charges: Charge[]
+  readonly places: number[]
+}
+
+export function groupByTag(charges: readonly Charge[], tagOf: (charge: Charge) => number): readonly ChargeGroup[] {
+  const groups: ChargeGroup[] = []
+  charges.forEach((charge, place) => {
+    const tag = tagOf(charge)
+    let group = groups.find(group => group.tag === tag)
+    if (group === undefined) {
+      group = { tag, charges: [], places: [] }
+      groups.push(group)
+    }
+    group.charges.push(charge)
+    group.places.push(place)
+  })
+  return groups
+}
+
+/**
+ * One decision over keys of several slots, which no script call can see together: slot by slot, and what was spent is given back
+ * if a later slot refuses. Between the two, others see it as spent.
+ */
+export async function consumeApart(
+  groups: readonly ChargeGroup[],
+  asked: Batcher,
+  peeks: Batcher,
+  cost: number,
+  giveBack: (charges: readonly Charge[]) => Promise<void>,
+): Promise<readonly Verdict[]> {
+  const verdicts: Verdict[] = []
+  const spent: ChargeGroup[] = []
+  let denied = false
+  try {
+    for (const group of groups) {
+      // After a refusal the rest is only looked at, so that the longest wait is known.
+      const answer = await (denied ? peeks : asked).verdicts(group.charges, cost, group.tag)
+      group.places.forEach((place, i) => {
+        verdicts[place] = answer[i]
+      })
+      if (answer.some(verdict => !verdict.allowed)) denied = true
+      else if (!denied) spent.push(group)
+    }
+  } catch (error) {
+    await Promise.allSettled(spent.map(group => giveBack(group.charges)))
+    throw error
+  }
+  if (!denied) return verdicts
+  await Promise.all(spent.map(group => giveBack(group.charges)))
+  for (const group of groups) {
+    if (!group.places.every(place => verdicts[place].allowed)) continue
+    const standing = await peeks.verdicts(group.charges, 0, group.tag)
+    group.places.forEach((place, i) => {
+      verdicts[place] = standing[i]
+    })
+  }
+  return verdicts
+}

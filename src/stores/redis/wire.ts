@@ -1,0 +1,62 @@
+import type { Verdict } from '../../core/decision.js'
+import { StoreError } from '../../core/errors.js'
+import type { Limit } from '../../core/limit.js'
+
+/** Limits as the scripts read them: how many, then four arguments each. */
+export function limitArguments(limits: readonly Limit[]): string[] {
+  return [
+    String(limits.length),
+    ...limits.flatMap(({ algorithm, quota, windowMs, burst }) => [
+      algorithm,
+      String(quota),
+      String(windowMs),
+      String(burst),
+    ]),
+  ]
+}
+
+/** Reads the row of numbers that the consume script answers, one decision after another. */
+export class VerdictReader {
+  #at: number
+
+  constructor(
+    readonly reply: readonly unknown[],
+    first: number,
+    readonly limits: readonly Limit[],
+  ) {
+    this.#at = first
+  }
+
+  /** The verdicts of the next decision, or the error that it alone met. */
+  next(): readonly Verdict[] | StoreError {
+    const verdicts = new Array<Verdict>(this.limits.length)
+    for (let i = 0; i < verdicts.length; i++) {
+      const first = this.#number()
+      if (Number.isNaN(first)) return new StoreError(`Redis could not decide: ${String(this.reply[this.#at - 1])}`)
+      const verdict = this.#verdict(this.limits[i], first)
+      if (Number.isNaN(verdict.resetAfterMs)) return new StoreError('Redis answered less than was asked')
+      verdicts[i] = verdict
+    }
+    return verdicts
+  }
+
+  #verdict(limit: Limit, first: number): Verdict {
+    const allowed = first >= 0
+    const resetAfterMs = this.#number()
+    if (!allowed) {
+      const remaining = -1 - first
+      const retryAfterMs = this.#number()
+      if (retryAfterMs >= 0) return { limit, allowed, remaining, retryAfterMs, resetAfterMs, delayMs: 0 }
+      const denial = { limit, allowed, remaining, retryAfterMs: Number.POSITIVE_INFINITY, resetAfterMs, delayMs: 0 }
+      return retryAfterMs === -1 ? denial : { ...denial, retryAfterMs: -2 - retryAfterMs, blocked: true }
+    }
+    const delayMs = limit.algorithm === 'leaky-bucket' ? this.#number() : 0
+    return { limit, allowed, remaining: first, retryAfterMs: 0, resetAfterMs, delayMs }
+  }
+
+  // Clients can be told to answer numbers as text or as bigint.
+  #number(): number {
+    const value = this.reply[this.#at++]
+    return typeof value === 'number' ? value : Number(value ?? Number.NaN)
+  }
+}

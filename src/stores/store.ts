@@ -1,0 +1,64 @@
+import type { Clock } from '../core/clock.js'
+import type { Verdict } from '../core/decision.js'
+import type { Limit } from '../core/limit.js'
+
+/** A turn, taken by `Store.book`. */
+export interface Booking {
+  /** As it stands after spending; `allowed` only if the turn is no later than the caller was ready to wait. */
+  readonly verdict: Verdict
+  /** 0: spent at once. More than was allowed: nothing was booked. Infinity: it can never fit. */
+  readonly waitMs: number
+  /** For how much longer the key is blocked; above 0, nothing was booked: ask again then. */
+  readonly blockedMs: number
+  /** Gives the turn back, or what was spent if it has come; those behind move up. Does nothing where nothing was booked. */
+  cancel(): Promise<void> | void
+  /** The turn has come: nobody will cancel it. */
+  close(): void
+}
+
+/** What is counted: a key under a limit. */
+export interface Charge {
+  readonly key: string
+  readonly limit: Limit
+  /** The name of the limiter that asks; absent: 'default'. Limiters of different names never share their counts. */
+  readonly limiter?: string
+}
+
+/** Who waits for the verdicts of one decision; is told one or the other, once, and throws nothing. */
+export interface Asker {
+  /** `answeredAt`: by `performance.now()`. */
+  resolve(verdicts: readonly Verdict[], answeredAt: number): void
+  reject(error: unknown): void
+}
+
+/**
+ * Where state lives. Every call measures all its charges at one instant and spends from all or from none, by the store's
+ * own clock.
+ */
+export interface Store {
+  consume(charges: readonly Charge[], cost: number): Promise<readonly Verdict[]> | readonly Verdict[]
+  /** The verdicts that `consume` would give; changes nothing. */
+  peek(charges: readonly Charge[], cost: number): Promise<readonly Verdict[]> | readonly Verdict[]
+  /** Gives back at most what is spent, newest first. */
+  refund(charges: readonly Charge[], cost: number): Promise<void> | void
+  reset(charges: readonly Charge[]): Promise<void> | void
+  /** Spends though it may not fit: what a request turned out to cost beyond what was asked. Without it nothing is added. */
+  charge?(charges: readonly Charge[], cost: number): Promise<void> | void
+  /**
+   * Spends now, or books the earliest moment at which the charge fits after everyone who has booked before. Nothing is spent if
+   * that would be later than `maxWaitMs`. `moved` is told when the wait becomes another one. Only for algorithms that can book.
+   */
+  book?(charge: Charge, cost: number, maxWaitMs: number, moved: (waitMs: number) => void): Promise<Booking> | Booking
+  /** Denies each charge for so long, whatever was spent; 0 lifts that. Without it, blocks are kept by the limiter's process. */
+  block?(charges: readonly Charge[], forMs: number): Promise<void> | void
+  close?(): Promise<void> | void
+  /**
+   * Calls back with the key when units were given back in another process, with undefined when such news may have been missed.
+   * Given only if it can know.
+   */
+  onReset?(listener: (key: string | undefined) => void): void
+  /** If given, what is cached in process (denials) is timed by it; else by a monotonic clock. */
+  readonly clock?: Clock
+}
+
+export const DEFAULT_LIMITER = 'default'

@@ -1,0 +1,48 @@
+import { expect, test } from '@jest/globals'
+import fc from 'fast-check'
+import { Timeline } from '../../../src/cli/replay/timeline.js'
+
+function timelineOf(seconds: readonly number[]): Timeline {
+  const timeline = new Timeline(2)
+  for (const second of seconds) {
+    const row = timeline.rowAt(second)
+    row.requests++
+    row.denied[second % 2]++
+  }
+  return timeline
+}
+
+test('a minute with few requests is told by the second', () => {
+  expect(timelineOf([60, 60, 63]).summary(30)).toEqual({
+    spanSeconds: 1,
+    rows: [
+      { at: 60, requests: 2, denied: [2, 0] },
+      { at: 63, requests: 1, denied: [0, 1] },
+    ],
+  })
+})
+
+test('nothing is lost, rows are whole spans in order, and never more than asked for', () => {
+  const moments = fc.array(fc.integer({ min: 31_536_000, max: 7_258_118_399 }), { maxLength: 3000, size: 'max' })
+  fc.assert(
+    fc.property(moments, fc.integer({ min: 0, max: 6 }), (seconds, squeeze) => {
+      const sorted = seconds.map(second => Math.floor(second / 10 ** squeeze)).sort((a, b) => a - b)
+      const { rows, spanSeconds } = timelineOf(sorted).summary(30)
+      expect(rows.length).toBeLessThanOrEqual(30)
+      const recounted = new Map<number, number>()
+      for (const second of sorted) {
+        const at = second - (second % spanSeconds)
+        recounted.set(at, (recounted.get(at) ?? 0) + 1)
+      }
+      expect(rows.map(({ at, requests }) => [at, requests])).toEqual([...recounted])
+      expect(rows.reduce((sum, { denied }) => sum + denied[0] + denied[1], 0)).toBe(sorted.length)
+    }),
+    // Shrinking thousands of moments would take minutes and tell no more.
+    { numRuns: 50, endOnFailure: true },
+  )
+})
+
+test('one line from another year costs no detail', () => {
+  const { rows, spanSeconds } = timelineOf([40_000_000, 1_431_856_800, 1_431_856_801, 1_431_856_802]).summary(30)
+  expect([rows.length, spanSeconds]).toEqual([4, 1])
+})

@@ -1,0 +1,58 @@
+import { describe, expect, test } from '@jest/globals'
+import { PolicyError } from '../../src/core/errors.js'
+import { parseBackoff } from '../../src/delay-queue/backoff.js'
+import { HandlerTime } from '../../src/delay-queue/handler-time.js'
+
+const delays = (backoff: Parameters<typeof parseBackoff>[0], attempts: readonly number[]) => {
+  const backoffMs = parseBackoff(backoff, 'DelayQueue "x"')
+  return attempts.map(attempt => backoffMs(attempt, undefined))
+}
+
+describe('a backoff', () => {
+  test('is the same each time, or doubles up to its maximum, however many attempts there were', () => {
+    expect(delays({ type: 'fixed', delay: '2s' }, [1, 2, 50])).toEqual([2000, 2000, 2000])
+    expect(delays({ type: 'exponential', delay: 100, max: '1s' }, [1, 2, 3, 4, 5, 5000])).toEqual([
+      100, 200, 400, 800, 1000, 1000,
+    ])
+    expect(delays({ type: 'exponential', delay: 100 }, [5000])[0]).toBeLessThan(Number.MAX_SAFE_INTEGER)
+  })
+
+  test('by default doubles from a second up to five minutes, a fifth more or less', () => {
+    for (let i = 0; i < 100; i++) {
+      const [first, late] = delays(undefined, [1, 30])
+      expect(first).toBeGreaterThanOrEqual(800)
+      expect(first).toBeLessThanOrEqual(1200)
+      expect(late).toBeGreaterThanOrEqual(240_000)
+      expect(late).toBeLessThanOrEqual(360_000)
+    }
+  })
+
+  test('may be a function of the attempt and the error, which gives milliseconds', () => {
+    const backoffMs = parseBackoff((attempt, error) => (error === 'soon' ? 1.4 : attempt * 10), 'x')
+    expect([backoffMs(3, undefined), backoffMs(3, 'soon')]).toEqual([30, 1])
+    expect(() => parseBackoff(() => -1, 'x')(1, undefined)).toThrow(PolicyError)
+    expect(() => parseBackoff(() => Number.NaN, 'x')(1, undefined)).toThrow('backoff gave NaN')
+  })
+})
+
+describe('the pace of a handler', () => {
+  test('lets a quick one take messages ahead, a slow or unknown one none', () => {
+    const pace = new HandlerTime()
+    expect(pace.ahead).toBe(0)
+    pace.took(0.05)
+    expect(pace.ahead).toBe(8)
+    for (let i = 0; i < 50; i++) pace.took(0.9)
+    expect(pace.ahead).toBe(2)
+    for (let i = 0; i < 50; i++) pace.took(5)
+    expect(pace.ahead).toBe(0)
+  })
+
+  test('that has disappointed must show itself again', () => {
+    const pace = new HandlerTime()
+    pace.took(0.1)
+    pace.disappoint()
+    expect(pace.ahead).toBe(0)
+    for (let i = 0; i < 30; i++) pace.took(0.1)
+    expect(pace.ahead).toBe(8)
+  })
+})

@@ -1,0 +1,163 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { createClient } from 'redis'
+import { createClient as createClient4 } from 'redis4'
+import { DelayQueue } from '../../src/delay-queue/delay-queue.js'
+import { runChild } from '../support/child.js'
+import { RedisCluster } from '../support/redis-cluster.js'
+import { eventually } from '../support/redis-process.js'
+import { RedisServer } from '../support/redis-server.js'
+
+let redis: RedisServer
+beforeAll(async () => {
+  redis = await RedisServer.start({ args: ['--appendonly', 'yes', '--appendfsync', 'always'] })
+})
+afterAll(() => redis.stop())
+
+/** A process that keeps going while it is not killed: its client tries again soon. */
+const preamble = `
+  import { Redis } from 'ioredis'
+  import { DelayQueue } from './src/delay-queue/delay-queue.ts'
+  const client = new Redis(process.env.REDIS_URL)
+  const queue = new DelayQueue(client, 'killed', { visibility: '1s', backoff: () => 0, maxAttempts: 1000 })
+`
+const producer = `${preamble}
+  for (let i = 0; i < 700; i++) {
+    const ids = await queue.pushMany([0, 1, 2].map(payload => ({ payload, options: { delay: 1 + (i * 31) % 300 } })))
+    await client.rpush('accepted', ...ids)
+  }
+  process.exit(0)
+`
+const consumer = `${preamble}
+  queue.consume(async ({ id, attempt }) => {
+    await client.rpush('done', [id, attempt, process.pid, process.env.KILLED].join(' '))
+  }, { concurrency: 5 })
+`
+
+describe('a queue whose processes are killed at any moment', () => {
+  test('completes everything it has accepted, and repeats only what a process left behind that was killed', async () => {
+    const client = redis.client()
+    const env = { REDIS_URL: redis.url }
+    const lives = (source: string, spans: readonly number[]) =>
+      spans.reduce<Promise<unknown>>(
+        (before, timeoutMs) => before.then(() => runChild(source, { env: { ...env, KILLED: 'killed' }, timeoutMs })),
+        Promise.resolve(),
+      )
+    const producers = Promise.all([lives(producer, [900, 20_000]), lives(producer, [1300, 20_000])])
+    await Promise.all([producers, lives(consumer, [900, 1100, 800]), lives(consumer, [1200, 950])])
+    const queue = new DelayQueue(client, 'killed', { visibility: '1s' })
+    const survivor = queue.consume(async ({ id, attempt }) => {
+      await client.rpush('done', `${id} ${attempt} here survived`)
+    })
+    await eventually('everything is done', async () => {
+      const { ready, delayed, unacked } = await queue.stats()
+      return ready + delayed + unacked === 0
+    })
+    await survivor.close()
+    await queue.close()
+    const accepted = await client.lrange('accepted', 0, -1)
+    const done = (await client.lrange('done', 0, -1)).map(line => line.split(' '))
+    expect(accepted.length).toBeGreaterThanOrEqual(4200)
+    const byId = new Map<string, string[][]>()
+    for (const entry of done) byId.set(entry[0], [...(byId.get(entry[0]) ?? []), entry])
+    expect(accepted.filter(id => !byId.has(id))).toEqual([])
+    // All but the last who had it were killed over it.
+    const innocent = [...byId.values()]
+      .flatMap(entries => entries.slice(0, -1))
+      .filter(([, , , fate]) => fate !== 'killed')
+    expect(innocent).toEqual([])
+    await client.del('accepted', 'done')
+  }, 40_000)
+})
+
+describe('a consumer', () => {
+  const counting = (queue: DelayQueue<unknown>) => {
+    const got: unknown[] = []
+    const consumer = queue.consume(async ({ payload }) => {
+      got.push(payload)
+    })
+    return { got, consumer }
+  }
+
+  test('delivers once what was due after Redis was killed and started again with its append-only file', async () => {
+    const queue = new DelayQueue(redis.client({ maxRetriesPerRequest: null }), 'restarted')
+    const { got, consumer } = counting(queue)
+    await queue.push('soon', { delay: 700 })
+    await redis.restart()
+    await eventually('it is delivered', async () => got.length > 0, 4000)
+    await sleep(200)
+    expect(got).toEqual(['soon'])
+    await consumer.close()
+    await queue.close()
+  })
+
+  test('goes on after every connection was killed while it slept', async () => {
+    const queue = new DelayQueue(redis.client(), 'disconnected')
+    const { got, consumer } = counting(queue)
+    await sleep(200)
+    const admin = redis.client()
+    await admin.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes')
+    const killedAt = performance.now()
+    await queue.push('after')
+    await eventually('it is delivered', async () => got.length > 0, 4000)
+    expect(performance.now() - killedAt).toBeLessThan(5000)
+    // The connection to be woken on is there again, too.
+    await sleep(300)
+    await new DelayQueue(admin, 'disconnected').push('again')
+    await eventually('it is woken', async () => got.length === 2, 4000)
+    await consumer.close()
+    await queue.close()
+  })
+
+  test('is on time though the wake-up key is deleted all the time', async () => {
+    const client = redis.client()
+    const queue = new DelayQueue(client, 'deleted')
+    const { got, consumer } = counting(queue)
+    await queue.push('x', { delay: 1000 })
+    const due = performance.now() + 1000
+    while (performance.now() < due - 50) {
+      await client.del('spillway:{deleted}:queue:wake')
+      await sleep(5)
+    }
+    await eventually('it is delivered', async () => got.length > 0, 4000)
+    expect(performance.now()).toBeLessThan(due + 200)
+    await consumer.close()
+    await queue.close()
+  })
+})
+
+describe('a queue', () => {
+  const roundTrip = async (queue: DelayQueue<string>) => {
+    const got: string[] = []
+    const consumer = queue.consume(async ({ payload }) => {
+      got.push(payload)
+    })
+    await sleep(150)
+    await queue.push('later', { delay: 60 })
+    await queue.push('at once')
+    await eventually('both are delivered', async () => got.length === 2, 4000)
+    expect(got).toEqual(['at once', 'later'])
+    await consumer.close()
+    expect(await queue.stats()).toEqual({ ready: 0, delayed: 0, unacked: 0, dead: 0, nextDueAt: null })
+    await queue.close()
+  }
+
+  test('works with a client of node-redis, old or new, and wakes its consumers', async () => {
+    for (const create of [createClient, createClient4] as Array<typeof createClient>) {
+      const client = create({ url: redis.url })
+      client.on('error', () => {})
+      await client.connect()
+      await roundTrip(new DelayQueue(client, 'node-redis'))
+      await client.disconnect()
+    }
+  })
+
+  test('lies in one slot of a cluster', async () => {
+    const cluster = await RedisCluster.start()
+    try {
+      for (let i = 0; i < 3; i++) await roundTrip(new DelayQueue(cluster.client(), `clustered-${i}`))
+    } finally {
+      await cluster.stop()
+    }
+  }, 20_000)
+})

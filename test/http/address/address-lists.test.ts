@@ -1,0 +1,36 @@
+import { describe, expect, test } from '@jest/globals'
+import { AddressLists } from '../../../src/http/address/address-lists.js'
+
+describe('two lists', () => {
+  const lists = new AddressLists(
+    ['192.0.2.0/24', '10.1.1.1', '203.0.113.9', '2001:db8::/32'],
+    ['192.0.2.66', '10.0.0.0/8', '203.0.113.9', '::/0'],
+  )
+
+  test.each([
+    ['192.0.2.7', 'allow'],
+    ['192.0.2.66', 'deny'],
+    ['10.1.1.1', 'allow'],
+    ['10.1.1.2', 'deny'],
+    ['2001:db8::1', 'allow'],
+    ['2001:db9::1', 'deny'],
+  ])('%s is judged by the narrower range: %s', (address, judgement) => {
+    expect(lists.judge(address)).toBe(judgement)
+  })
+
+  test('of two equal ranges the denial counts', () => {
+    expect(lists.judge('203.0.113.9')).toBe('deny')
+  })
+
+  test('say nothing of an address on neither, and of what is no address', () => {
+    const few = new AddressLists(['192.0.2.7'], ['10.0.0.0/8'])
+    expect(few.judge('198.51.100.1')).toBeUndefined()
+    expect(lists.judge('')).toBeUndefined()
+    expect([few.isEmpty, new AddressLists([], []).isEmpty]).toEqual([false, true])
+  })
+
+  test('are told apart when one of them is wrong', () => {
+    expect(() => new AddressLists(['nobody'], [])).toThrow('rateLimit: allow: "nobody"')
+    expect(() => new AddressLists([], ['nobody'])).toThrow('rateLimit: deny: "nobody"')
+  })
+})

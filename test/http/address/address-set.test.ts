@@ -1,0 +1,131 @@
+import { describe, expect, test } from '@jest/globals'
+import { PolicyError } from '../../../src/core/errors.js'
+import { AddressSet } from '../../../src/http/address/address-set.js'
+import { randomFrom } from '../../support/random.js'
+
+const setOf = (...entries: string[]) => new AddressSet(entries, 'deny')
+
+/** An address as a number of 128 bits, IPv4 mapped into it. */
+type Bits = bigint
+const IPV4 = 0xffffn << 32n
+const ipv4Text = (bits: Bits) => [24n, 16n, 8n, 0n].map(shift => (bits >> shift) & 255n).join('.')
+const ipv6Text = (bits: Bits) =>
+  Array.from({ length: 8 }, (_, i) => ((bits >> BigInt(112 - 16 * i)) & 0xffffn).toString(16)).join(':')
+
+describe('a set of addresses', () => {
+  // [entry, address, how many bits of it the entry names; -1: not in it]
+  test.each<[string, string, number]>([
+    ['192.0.2.7', '192.0.2.7', 128],
+    ['192.0.2.7', '192.0.2.8', -1],
+    ['192.0.2.7', '::ffff:192.0.2.7', 128],
+    ['192.0.2.7', '::ffff:c000:207', 128],
+    ['::ffff:192.0.2.7', '192.0.2.7', 128],
+    ['10.0.0.0/8', '10.255.255.255', 104],
+    ['10.0.0.0/8', '11.0.0.0', -1],
+    ['10.20.30.40/8', '10.1.1.1', 104],
+    ['192.0.2.0/25', '192.0.2.127', 121],
+    ['192.0.2.0/25', '192.0.2.128', -1],
+    ['0.0.0.0/0', '203.0.113.9', 96],
+    ['0.0.0.0/0', '2001:db8::1', -1],
+    ['::ffff:10.0.0.0/104', '10.1.2.3', 104],
+    ['2001:db8::/32', '2001:0DB8:ffff::1', 32],
+    ['2001:db8::/32', '2001:db9::1', -1],
+    ['2001:db8::1', '2001:db8:0:0:0:0:0:1', 128],
+    ['2001:db8::1/128', '2001:db8::2', -1],
+    ['2001:db8:8000::/33', '2001:db8:7fff::1', -1],
+    ['fe80::/10', 'fe80::1%eth0', 10],
+    ['::/0', '2001:db8::1', 0],
+    ['::/0', '192.0.2.7', 0],
+    ['::1', '127.0.0.1', -1],
+  ])('%s and %s: %p', (entry, address, bits) => {
+    expect(setOf(entry).match(address)).toBe(bits)
+  })
+
+  test('gives the narrowest range that holds an address, in whatever order they were named', () => {
+    const ranges = ['10.0.0.0/8', '10.1.0.0/16', '10.1.1.1', '::/0']
+    for (const set of [setOf(...ranges), setOf(...[...ranges].reverse())]) {
+      expect(set.match('10.1.1.1')).toBe(128)
+      expect(set.match('10.1.1.2')).toBe(112)
+      expect(set.match('10.2.1.2')).toBe(104)
+      expect(set.match('::2')).toBe(0)
+    }
+  })
+
+  test('holds nothing that is no address', () => {
+    const set = setOf('0.0.0.0/0', '::/0')
+    for (const text of ['', 'localhost', '10.0.0', '10.0.0.01', '10.0.0.0/8', ':::', '1.2.3.4.5']) {
+      expect([text, set.match(text)]).toEqual([text, -1])
+    }
+    expect(setOf().match('10.0.0.1')).toBe(-1)
+  })
+
+  test('says what comparing with each range says', () => {
+    const random = randomFrom('ranges')
+    // Few values for each part, so that ranges nest and meet.
+    const part = (bits: number) =>
+      BigInt(random.pick([0, 1, 2 ** bits - 1, 2 ** (bits - 1), random.integer(0, 2 ** bits - 1)]))
+    const anyIPv4 = () => IPV4 | (part(8) << 24n) | (part(8) << 16n) | (part(8) << 8n) | part(8)
+    const anyIPv6 = () => (0x20010db8n << 96n) | (part(16) << 80n) | (part(16) << 64n) | part(16)
+    for (let i = 0; i < 500; i++) {
+      const ranges = Array.from({ length: random.integer(0, 12) }, () => {
+        if (random.integer(0, 1) === 0)
+          return { text: ipv4Text, of: anyIPv4(), bits: random.integer(96, 128), offset: 96 }
+        return { text: ipv6Text, of: anyIPv6(), bits: random.integer(0, 128), offset: 0 }
+      })
+      const set = setOf(...ranges.map(({ text, of, bits, offset }) => `${text(of)}/${bits - offset}`))
+      for (let j = 0; j < 20; j++) {
+        const ipv4 = random.integer(0, 1) === 0
+        const near = ranges.length > 0 && random.integer(0, 1) === 0 ? random.pick(ranges).of : undefined
+        const address = near ?? (ipv4 ? anyIPv4() : anyIPv6())
+        const holding = ranges.filter(({ of, bits }) => (of ^ address) >> BigInt(128 - bits) === 0n)
+        const expected = Math.max(-1, ...holding.map(({ bits }) => bits))
+        const text = address >> 32n === 0xffffn ? ipv4Text(address) : ipv6Text(address)
+        expect([text, set.match(text)]).toEqual([text, expected])
+      }
+    }
+  })
+
+  test('takes as long to look into with 100 000 entries as with 10', () => {
+    const few = setOf(...Array.from({ length: 10 }, (_, i) => `10.0.0.${i}`))
+    const many = setOf(...Array.from({ length: 100_000 }, (_, i) => ipv4Text(0x0a000000n + BigInt(i))))
+    const fastestMs = (set: AddressSet) =>
+      Math.min(
+        ...Array.from({ length: 7 }, () => {
+          const startedAt = performance.now()
+          for (let i = 0; i < 2000; i++) set.match(`11.${i & 255}.0.1`)
+          return performance.now() - startedAt
+        }),
+      )
+    fastestMs(few)
+    // To compare with each of them would take ten thousand times as long.
+    expect(fastestMs(many)).toBeLessThan(100 * fastestMs(few))
+    expect(many.match('10.1.134.159')).toBe(128)
+    expect(many.match('10.1.134.160')).toBe(-1)
+  })
+
+  test.each<[unknown, string]>([
+    ['10.0.0.0/33', '"10.0.0.0/33"'],
+    ['2001:db8::/129', '"2001:db8::/129"'],
+    ['10.0.0.0/', '"10.0.0.0/"'],
+    ['10.0.0.0/-1', '"10.0.0.0/-1"'],
+    ['10.0.0.0/8/8', '"10.0.0.0/8/8"'],
+    ['10.0.0.0/8.0', '"10.0.0.0/8.0"'],
+    ['10.0.0.*', '"10.0.0.*"'],
+    ['example.com', '"example.com"'],
+    ['', '""'],
+    [42, '42'],
+    [null, 'null'],
+  ])('%p is refused with what is expected', (entry, shown) => {
+    const attempt = () => setOf(entry as string)
+    expect(attempt).toThrow(PolicyError)
+    expect(attempt).toThrow(
+      `rateLimit: deny: ${shown}: expected an address or a CIDR range, like "192.0.2.7", "10.0.0.0/8" or "2001:db8::/32"`,
+    )
+  })
+
+  test.each(['10.0.0.0/8', new Set(['10.0.0.0/8']), null])('a list that is none is refused', entries => {
+    const attempt = () => new AddressSet(entries as unknown as string[], 'allow')
+    expect(attempt).toThrow(PolicyError)
+    expect(attempt).toThrow(/^rateLimit: allow .*: expected a list, like \["10\.0\.0\.0\/8", "2001:db8::\/32"\]$/)
+  })
+})

@@ -1,0 +1,60 @@
+import { describe, expect, test } from '@jest/globals'
+import { ProcessPlaces } from '../../../src/http/concurrency/process-places.js'
+
+const never = new AbortController().signal
+
+describe('places in this process', () => {
+  test('are as many as there are permits, for each key apart', () => {
+    const places = new ProcessPlaces(2)
+    const [a, b] = [places.enter('x'), places.enter('x')]
+    expect(places.enter('x')).toBeNull()
+    expect(places.enter('y')).not.toBeNull()
+    a?.leave()
+    a?.leave()
+    expect(places.enter('x')).not.toBeNull()
+    expect(places.enter('x')).toBeNull()
+    b?.leave()
+  })
+
+  test('are handed on in the order of asking, and nobody overtakes who waits', async () => {
+    const places = new ProcessPlaces(1)
+    let inside = places.enter('x')
+    const order: number[] = []
+    const waiting = [0, 1, 2].map(async i => {
+      inside = await places.wait('x', 1000, never)
+      order.push(i)
+    })
+    for (let i = 0; i < 3; i++) {
+      inside?.leave()
+      expect(places.enter('x')).toBeNull()
+      await waiting[i]
+    }
+    expect(order).toEqual([0, 1, 2])
+    inside?.leave()
+    expect(places.size).toBe(0)
+  })
+
+  test('are not given to who has gone or whose time is over', async () => {
+    const places = new ProcessPlaces(1)
+    const inside = places.enter('x')
+    const gone = new AbortController()
+    const first = places.wait('x', 1000, gone.signal)
+    const second = places.wait('x', 5, never)
+    const third = places.wait('x', 1000, never)
+    gone.abort('gone')
+    await expect(first).rejects.toBe('gone')
+    expect(await second).toBeNull()
+    inside?.leave()
+    const place = await third
+    expect(place).not.toBeNull()
+    place?.leave()
+    await expect(places.wait('x', 5, AbortSignal.abort('before'))).rejects.toBe('before')
+    expect(places.size).toBe(0)
+  })
+
+  test('with no permits are never given, and waiting ends with the time', async () => {
+    const places = new ProcessPlaces(0)
+    expect(places.enter('x')).toBeNull()
+    expect(await places.wait('x', 5, never)).toBeNull()
+  })
+})

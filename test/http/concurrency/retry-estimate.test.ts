@@ -1,0 +1,19 @@
+import { expect, test } from '@jest/globals'
+import { RetryEstimate } from '../../../src/http/concurrency/retry-estimate.js'
+
+test('a place is expected as soon as one of those inside ends, and later behind others', () => {
+  const pace = new RetryEstimate()
+  expect(pace.nextFreeMs('x', 1, 0)).toBe(1000)
+  pace.took('x', 6000)
+  expect(pace.nextFreeMs('x', 1, 0)).toBe(6000)
+  expect(pace.nextFreeMs('x', 3, 0)).toBe(2000)
+  expect(pace.nextFreeMs('x', 3, 2)).toBe(6000)
+  expect(pace.nextFreeMs('y', 1, 0)).toBe(1000)
+})
+
+test('what requests took long ago is forgotten', () => {
+  const pace = new RetryEstimate()
+  pace.took('x', 10_000)
+  for (let i = 0; i < 60; i++) pace.took('x', 100)
+  expect(pace.nextFreeMs('x', 1, 0)).toBeCloseTo(100, 0)
+})

@@ -1,0 +1,44 @@
+import { describe, expect, test } from '@jest/globals'
+import { PolicyError } from '../../../src/core/errors.js'
+import { type HttpPolicyInput, partKeys } from '../../../src/http/rate-limit/limit-keys.js'
+
+type Input = HttpPolicyInput<{ user: string }, unknown>
+const user = (req: { user: string }) => req.user
+
+describe('a policy whose limits may have keys of their own', () => {
+  test('without any is taken as it is', () => {
+    for (const input of ['10/1s', '10/1s; 5/1m', { quota: 5, window: '1m' }, ['10/1s', { quota: 5, window: '1m' }]]) {
+      expect(partKeys(input as Input)).toEqual({ policy: input, keys: undefined })
+    }
+  })
+
+  test('is parted into a policy without keys and the keys by the names of the limits', () => {
+    const { policy, keys } = partKeys<{ user: string }, unknown>([
+      '10/1s',
+      { quota: 1000, window: '1h', key: user },
+      { quota: 50_000, window: '1h', name: 'service', key: () => 'all' },
+    ])
+    expect(policy).toEqual(['10/1s', { quota: 1000, window: '1h' }, { quota: 50_000, window: '1h', name: 'service' }])
+    expect([...keys!.keys()]).toEqual(['1000-per-1h', 'service'])
+    expect(keys!.get('1000-per-1h')!({ user: 'ann' }, undefined)).toBe('ann')
+  })
+
+  test('may be one limit with a key', () => {
+    const { policy, keys } = partKeys<{ user: string }, unknown>({ quota: 5, window: '1m', key: user })
+    expect(policy).toEqual({ quota: 5, window: '1m' })
+    expect([...keys!.keys()]).toEqual(['5-per-1m'])
+  })
+
+  test('a key that is undefined is none', () => {
+    expect(partKeys({ quota: 5, window: '1m', key: undefined })).toEqual({
+      policy: { quota: 5, window: '1m' },
+      keys: undefined,
+    })
+  })
+
+  test.each(['ip', 5, null, {}])('a key that is no function (%p) is refused with what is expected', key => {
+    const attempt = () => partKeys({ quota: 5, window: '1m', key } as unknown as Input)
+    expect(attempt).toThrow(PolicyError)
+    expect(attempt).toThrow(/^rateLimit: key .* of a limit: expected a function, like req => req\.user\?\.id$/)
+  })
+})

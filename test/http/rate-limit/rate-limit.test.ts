@@ -1,0 +1,128 @@
+import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals'
+import type { Decision } from '../../../src/core/decision.js'
+import type { Framework } from '../../../src/http/framework.js'
+import type { HttpOptions } from '../../../src/http/rate-limit/options.js'
+import { Guard } from '../../../src/http/rate-limit/rate-limit.js'
+import { MemoryStore } from '../../../src/stores/memory/memory-store.js'
+import { ManualClock } from '../../../src/testing.js'
+
+interface Request {
+  address?: string
+  headers?: Record<string, string>
+  gone?: boolean
+  decision?: Decision
+}
+type Response = Record<string, string>
+
+const plain: Framework<Request, Response> = {
+  name: 'Plain',
+  address: req => req.address,
+  trustsProxy: () => false,
+  trustProxy: 'trust = true',
+  isGone: req => req.gone ?? false,
+  requestHeader: (req, name) => req.headers?.[name],
+  responseHeader: (res, name) => res[name],
+  rawResponse: () => {
+    throw new Error('nobody should ask for the response here')
+  },
+  decision: req => req.decision,
+}
+
+function guard(options: HttpOptions<Request, Response>) {
+  return new Guard({ store: new MemoryStore({ clock: new ManualClock() }), ...options }, plain)
+}
+
+let warnings: jest.SpiedFunction<typeof process.emitWarning>
+beforeEach(() => {
+  warnings = jest.spyOn(process, 'emitWarning').mockImplementation(() => {})
+})
+afterEach(() => warnings.mockRestore())
+
+test('a request that is not limited is passed on with nothing to set', async () => {
+  for (const options of [{ skip: () => true }, { key: () => undefined }]) {
+    expect(await guard(options).answer({}, {})).toEqual({ decision: undefined, fields: {}, refusal: undefined })
+  }
+})
+
+test('an answer is a decision, fields to set, and perhaps a refusal', async () => {
+  const limiter = guard({ policy: '1/1m', headers: ['draft-7'] })
+  const passed = await limiter.answer({ address: '203.0.113.7' }, {})
+  expect(passed).toMatchObject({
+    decision: { allowed: true, key: '203.0.113.7' },
+    fields: { 'RateLimit-Policy': '1;w=60', RateLimit: 'limit=1, remaining=0, reset=60' },
+    refusal: undefined,
+  })
+  const refused = await limiter.answer({ address: '203.0.113.7' }, {})
+  expect(refused).toMatchObject({
+    decision: { allowed: false, retryAfterMs: 60_000 },
+    fields: { RateLimit: 'limit=1, remaining=0, reset=60', 'Retry-After': '60', 'Cache-Control': 'no-store' },
+    refusal: { status: 429, body: 'Too many requests: try again in 60 seconds.\n' },
+  })
+})
+
+test('functions are asked in their order, and no further than needed', async () => {
+  const asked: string[] = []
+  const note = <Value>(name: string, value: Value) => {
+    return () => {
+      asked.push(name)
+      return value
+    }
+  }
+  await guard({
+    skip: note('skip', false),
+    key: note('key', 'a'),
+    policy: note('policy', '1/1m'),
+    cost: note('cost', 1),
+  }).answer({}, {})
+  expect(asked.splice(0)).toEqual(['skip', 'key', 'policy', 'cost'])
+  await guard({
+    skip: note('skip', false),
+    key: note('key', undefined),
+    limit: note('limit', 1),
+    cost: note('cost', 1),
+  }).answer({}, {})
+  expect(asked.splice(0)).toEqual(['skip', 'key'])
+})
+
+test('what another package left in place of a decision is not taken for one', async () => {
+  const limiter = guard({ policy: '9/1m' })
+  const foreign = { limit: 5, used: 5, remaining: 0, resetTime: new Date() } as unknown as Decision
+  const { decision, fields } = await limiter.answer(
+    { address: '203.0.113.7', decision: foreign },
+    { RateLimit: 'limit=5' },
+  )
+  expect(decision?.remaining).toBe(8)
+  expect(fields.RateLimit).toBe('"9-per-1m";r=8;t=60')
+})
+
+describe('without an address', () => {
+  test('requests share one count, and the service is told once', async () => {
+    const limiter = guard({ policy: '1/1m' })
+    expect((await limiter.answer({}, {})).refusal).toBeUndefined()
+    expect((await limiter.answer({ address: '' }, {})).refusal?.status).toBe(429)
+    expect(warnings).toHaveBeenCalledTimes(1)
+    expect(warnings).toHaveBeenCalledWith(expect.stringContaining('trust = true'), {
+      type: 'SpillwayWarning',
+      code: 'SPILLWAY_NO_ADDRESS',
+    })
+  })
+
+  test('a client that hung up is counted too, which is nothing to warn of', async () => {
+    const limiter = guard({ policy: '1/1m' })
+    expect((await limiter.answer({ gone: true }, {})).decision?.key).toBe('unknown')
+    expect((await limiter.answer({ gone: true }, {})).refusal?.status).toBe(429)
+    expect(warnings).not.toHaveBeenCalled()
+  })
+})
+
+test('options are checked at once, also while the policy is a function', () => {
+  for (const wrong of [
+    { deadline: 0 },
+    { localShare: 2 },
+    { onStoreFailure: 'maybe' as 'open' },
+    { store: {} as MemoryStore },
+  ]) {
+    expect(() => guard({ policy: () => '1/1m', ...wrong })).toThrow(/expected/)
+    expect(() => guard({ policy: '1/1m', ...wrong })).toThrow(/expected/)
+  }
+})

@@ -1,0 +1,145 @@
+import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals'
+import type { Redis } from 'ioredis'
+import { PolicyError } from '../../../src/core/errors.js'
+import { type BlockOptions, checkBlockOptions, Strikes } from '../../../src/http/rate-limit/strikes.js'
+import { RateLimiter, type RateLimiterOptions } from '../../../src/limiter/rate-limiter.js'
+import { MemoryStore } from '../../../src/stores/memory/memory-store.js'
+import { RedisStore } from '../../../src/stores/redis/redis-store.js'
+import type { Store } from '../../../src/stores/store.js'
+import { ManualClock } from '../../../src/testing.js'
+import { RedisServer } from '../../support/redis-server.js'
+import { START } from '../../support/stories.js'
+import { StubStore } from '../../support/stub-store.js'
+
+let redis: RedisServer
+let client: Redis
+let prefixes = 0
+beforeAll(async () => {
+  redis = await RedisServer.start()
+  client = redis.client()
+})
+afterAll(() => redis.stop())
+
+/** A limiter whose denials are counted. */
+function struck(block: BlockOptions, options: RateLimiterOptions) {
+  const limiter = new RateLimiter({ deadline: '5s', ...options })
+  const strikes = new Strikes(block, { deadline: '5s', ...options })
+  const ask = async (key: string | Record<string, string> = 'k', cost = 1) => {
+    const decision = await limiter.consume(key, cost)
+    return decision.allowed ? decision : strikes.strike(limiter, decision)
+  }
+  return { limiter, ask }
+}
+
+describe.each<[string, (clock: ManualClock) => Store]>([
+  ['memory', clock => new MemoryStore({ clock })],
+  ['Redis', clock => new RedisStore(client, { clock, prefix: `strikes ${prefixes++}` })],
+])('a key that is denied too often, on %s,', (_, makeStore) => {
+  let store: Store
+  afterEach(() => store.close?.())
+  const setUp = (block: BlockOptions, policy = '1/1m') => {
+    const clock = new ManualClock(START)
+    store = makeStore(clock)
+    return { clock, ...struck(block, { policy, store }) }
+  }
+
+  test('is blocked from the denial on that is one too many, until the block is over', async () => {
+    const { clock, ask } = setUp({ after: 3, for: '1h' })
+    await ask()
+    clock.advance(10_000)
+    expect(await ask()).toMatchObject({ allowed: false, retryAfterMs: 50_000 })
+    expect((await ask()).blocked).toBeUndefined()
+    expect(await ask()).toMatchObject({ allowed: false, blocked: true, retryAfterMs: 3_600_000 })
+    clock.advance(3_599_999)
+    expect(await ask()).toMatchObject({ allowed: false, blocked: true, retryAfterMs: 1 })
+    clock.advance(1)
+    expect(await ask()).toMatchObject({ allowed: true })
+  })
+
+  test('blocks no other key', async () => {
+    const { ask } = setUp({ after: 1, for: '1h' })
+    await ask()
+    expect(await ask()).toMatchObject({ blocked: true })
+    expect(await ask('other')).toMatchObject({ allowed: true })
+  })
+
+  test('is given a new count when the window has passed since its first denial', async () => {
+    const { clock, ask } = setUp({ after: 2, for: '1h', window: '10s' })
+    await ask()
+    await ask()
+    clock.advance(10_000)
+    expect((await ask()).blocked).toBeUndefined()
+    clock.advance(9999)
+    expect((await ask()).blocked).toBe(true)
+  })
+
+  test('after its block needs as many denials again', async () => {
+    const { clock, ask } = setUp({ after: 2, for: '2m' })
+    for (let i = 0; i < 3; i++) await ask()
+    clock.advance(120_000)
+    await ask()
+    expect((await ask()).blocked).toBeUndefined()
+    expect((await ask()).blocked).toBe(true)
+  })
+
+  test('is not counted while it is blocked, and the block is not made longer', async () => {
+    const { clock, ask } = setUp({ after: 1, for: '1h' })
+    await ask()
+    await ask()
+    clock.advance(1000)
+    for (let i = 0; i < 5; i++) expect((await ask()).retryAfterMs).toBe(3_599_000)
+  })
+
+  test('is not counted for what can never fit', async () => {
+    const { ask } = setUp({ after: 1, for: '1h' })
+    const decision = await ask('k', 2)
+    expect([decision.retryAfterMs, decision.blocked]).toEqual([Number.POSITIVE_INFINITY, undefined])
+    expect(await ask()).toMatchObject({ allowed: true })
+  })
+
+  test('is blocked under the limit that denied it, whatever its other keys are', async () => {
+    const { ask } = setUp({ after: 1, for: '1h' }, '1/1m name=ip; 9/1h name=user')
+    await ask({ ip: 'a', user: 'u' })
+    expect(await ask({ ip: 'a', user: 'v' })).toMatchObject({ blocked: true, key: 'a', limit: { name: 'ip' } })
+    expect(await ask({ ip: 'b', user: 'u' })).toMatchObject({ allowed: true })
+  })
+})
+
+test('while the store fails nobody is counted', async () => {
+  const store = new StubStore()
+  const { limiter, ask } = struck({ after: 1, for: '1h' }, { policy: '1/1m', store, onStoreFailure: 'closed' })
+  store.answer = async () => {
+    throw new Error('down')
+  }
+  for (let i = 0; i < 3; i++) expect(await ask()).toMatchObject({ allowed: false, degraded: true, source: 'closed' })
+  expect(store.calls.filter(call => call.startsWith('block'))).toEqual([])
+  await limiter.close()
+})
+
+test('a block that the store does not take leaves the denial as it was', async () => {
+  const store = new StubStore()
+  const { ask } = struck({ after: 1, for: '1h' }, { policy: '1/1m', store, denyCache: false })
+  store.deny(500)
+  store.act = async () => {
+    throw new Error('down')
+  }
+  const decision = await ask()
+  expect([decision.allowed, decision.retryAfterMs, decision.blocked]).toEqual([false, 500, undefined])
+  expect(store.calls.filter(call => call.startsWith('block'))).toHaveLength(1)
+})
+
+test.each<[unknown, string]>([
+  [null, 'block null'],
+  ['1h', 'block "1h"'],
+  [{ for: '1h' }, 'block: after undefined'],
+  [{ after: 0, for: '1h' }, 'block: after 0'],
+  [{ after: 1.5, for: '1h' }, 'block: after 1.5'],
+  [{ after: 3, for: '1h', windowMs: 5 }, 'block: unknown option "windowMs"'],
+  [{ after: 3 }, 'rateLimit: block: for: duration undefined'],
+  [{ after: 3, for: 0 }, 'rateLimit: block: for: duration 0'],
+  [{ after: 3, for: '1h', window: 'x' }, 'rateLimit: block: window: duration "x"'],
+])('block %p is refused with what is expected', (block, message) => {
+  const attempt = () => checkBlockOptions(block as BlockOptions)
+  expect(attempt).toThrow(PolicyError)
+  expect(attempt).toThrow(message)
+})

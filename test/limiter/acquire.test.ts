@@ -1,0 +1,286 @@
+import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals'
+import type { Redis } from 'ioredis'
+import { CostError, TimeoutError } from '../../src/core/errors.js'
+import { RateLimiter, type RateLimiterOptions } from '../../src/limiter/rate-limiter.js'
+import { MemoryStore } from '../../src/stores/memory/memory-store.js'
+import { RedisStore } from '../../src/stores/redis/redis-store.js'
+import type { Store } from '../../src/stores/store.js'
+import { ManualClock } from '../../src/testing.js'
+import { eventually } from '../support/redis-process.js'
+import { RedisServer } from '../support/redis-server.js'
+import { START } from '../support/stories.js'
+
+let redis: RedisServer
+let client: Redis
+let prefixes = 0
+beforeAll(async () => {
+  redis = await RedisServer.start()
+  client = redis.client()
+})
+afterAll(() => redis.stop())
+
+const stores: Store[] = []
+afterEach(() => {
+  for (const store of stores.splice(0)) store.close?.()
+})
+
+interface Place {
+  readonly name: string
+  /** A store, and what makes another one over the same state. */
+  make(clock?: ManualClock): { store: Store; again(): Store }
+  readonly shared: boolean
+}
+
+const MEMORY: Place = {
+  name: 'memory',
+  shared: false,
+  make(clock) {
+    const store = new MemoryStore({ clock })
+    return { store, again: () => store }
+  },
+}
+const REDIS: Place = {
+  name: 'Redis',
+  shared: true,
+  make(clock) {
+    const prefix = `acquire-${prefixes++}-`
+    const again = () => new RedisStore(redis.client(), { clock, prefix })
+    return { store: new RedisStore(client, { clock, prefix }), again }
+  },
+}
+
+/** Who asked for the key `k`, and what became of it. */
+interface Asked {
+  /** 'granted', or the code of the error. */
+  readonly end: Promise<string>
+}
+
+/** Notes who is served, in what order. */
+class Served {
+  constructor(
+    readonly limiter: RateLimiter,
+    readonly order: string[] = [],
+  ) {}
+
+  /** Asks; resolves when the wait has begun or is over already. */
+  async ask(name: string, cost = 1): Promise<Asked> {
+    const end = this.limiter.acquire('k', { cost }).then(
+      () => {
+        this.order.push(name)
+        return 'granted'
+      },
+      error => String(error?.code ?? error),
+    )
+    // On one connection a later question is answered later.
+    await this.limiter.peek('k', 0)
+    return { end }
+  }
+}
+
+const ends = (all: readonly Asked[]) => Promise.all(all.map(({ end }) => end))
+
+describe.each([MEMORY, REDIS])('acquire on $name', ({ make, shared }) => {
+  const setUp = (policy: string, options: Partial<RateLimiterOptions> = {}, clock?: ManualClock) => {
+    const { store, again } = make(clock)
+    stores.push(store)
+    const limiter = (over = store) => new RateLimiter({ policy, store: over, deadline: '5s', ...options })
+    return { store, limiter: limiter(), another: () => limiter(again()) }
+  }
+  const left = async (limiter: RateLimiter, key = 'k') => (await limiter.peek(key, 0)).remaining
+
+  describe.each([
+    ['sliding-window', '2/100ms'],
+    ['token-bucket', '2/100ms token-bucket burst=2'],
+    ['leaky-bucket', '2/100ms leaky-bucket burst=2'],
+  ])('books under %s', (algorithm, policy) => {
+    test('grants in the order asked, and no more than the policy allows', async () => {
+      const { limiter } = setUp(policy)
+      const order: number[] = []
+      const grantedAt: number[] = []
+      const startedAt = performance.now()
+      await Promise.all(
+        Array.from({ length: 12 }, async (_, i) => {
+          const decision = await limiter.acquire('k')
+          expect(decision).toMatchObject({ allowed: true, retryAfterMs: 0, delayMs: 0, cost: 1, degraded: false })
+          order.push(i)
+          grantedAt.push(performance.now())
+        }),
+      )
+      expect(order).toEqual(Array.from({ length: 12 }, (_, i) => i))
+      // A bucket regains one each 50 ms; a leaky bucket lets only one leave at once.
+      const waitsMs = algorithm === 'leaky-bucket' ? 550 : 500
+      expect(grantedAt[11] - startedAt).toBeGreaterThanOrEqual(waitsMs - 2)
+    })
+
+    test('what is asked later, for less, does not overtake', async () => {
+      const { limiter } = setUp(policy)
+      const served = new Served(limiter)
+      const whole = [await served.ask('two', 2), await served.ask('two more', 2), await served.ask('one', 1)]
+      expect(await limiter.consume('k', 1)).toMatchObject({ allowed: false })
+      expect(await ends(whole)).toEqual(['granted', 'granted', 'granted'])
+      expect(served.order).toEqual(['two', 'two more', 'one'])
+    })
+
+    test('a timeout of 0 takes what there is and waits for nothing', async () => {
+      const { limiter } = setUp(policy.replace('100ms', '10s'))
+      expect(await limiter.acquire('k', { timeout: 0 })).toMatchObject({ allowed: true })
+      if (algorithm !== 'leaky-bucket') await limiter.acquire('k', { timeout: 0 })
+      const startedAt = performance.now()
+      await expect(limiter.acquire('k', { timeout: 0 })).rejects.toThrow(TimeoutError)
+      expect(performance.now() - startedAt).toBeLessThan(2000)
+    })
+
+    test('a turn that would come too late is refused at once, with what it would take, and spends nothing', async () => {
+      const { limiter } = setUp(policy.replace('100ms', '1h'), {}, new ManualClock(START))
+      await limiter.consume('k', 2)
+      const standing = await limiter.peek('k', 0)
+      await expect(limiter.acquire('k', { timeout: '1m' })).rejects.toThrow(
+        /the turn would come in \d+ ms, which is after the timeout/,
+      )
+      expect(await limiter.peek('k', 0)).toEqual(standing)
+    })
+
+    test('a cost that never fits is an error at once, and spends nothing', async () => {
+      const { limiter } = setUp(policy)
+      await expect(limiter.acquire('k', { cost: 3 })).rejects.toThrow(CostError)
+      await expect(limiter.acquire('k', { cost: -1 })).rejects.toThrow(CostError)
+      expect(await left(limiter)).toBe(2)
+    })
+
+    test('an abort ends the wait with its reason, spends nothing, and lets those behind move up', async () => {
+      const { limiter } = setUp(policy.replace('100ms', '1h'), {}, new ManualClock(START))
+      const served = new Served(limiter)
+      await limiter.consume('k', 1)
+      const control = new AbortController()
+      const first = limiter.acquire('k', { cost: 2, signal: control.signal })
+      await limiter.peek('k', 0)
+      // As many as there is room for without the first.
+      const second = await served.ask('second')
+      const reason = new Error('the client has gone')
+      const startedAt = performance.now()
+      control.abort(reason)
+      await expect(first).rejects.toBe(reason)
+      if (algorithm === 'leaky-bucket') {
+        // It still waits for the one before it to leave, half an hour, but not for the two that have gone.
+        await eventually('the place is free', async () => (await limiter.peek('k', 0)).resetAfterMs === 3_600_000)
+        expect(served.order).toEqual([])
+        await limiter.reset('k')
+      }
+      expect(await second.end).toBe('granted')
+      expect(performance.now() - startedAt).toBeLessThan(5000)
+    })
+
+    test('a signal that was aborted before asks nothing', async () => {
+      const { limiter } = setUp(policy)
+      const reason = new Error('too late')
+      await expect(limiter.acquire('k', { signal: AbortSignal.abort(reason) })).rejects.toBe(reason)
+      expect(await left(limiter)).toBe(2)
+    })
+
+    test('a refund and a reset let those who wait move up', async () => {
+      const { limiter } = setUp(policy.replace('100ms', '1h'), {}, new ManualClock(START))
+      const served = new Served(limiter)
+      await limiter.consume('k', 1)
+      if (algorithm !== 'leaky-bucket') await limiter.consume('k', 1)
+      const waiting = [await served.ask('a'), await served.ask('b')]
+      await limiter.refund('k', 1)
+      expect(await waiting[0].end).toBe('granted')
+      expect(served.order).toEqual(['a'])
+      await limiter.reset('k')
+      expect(await waiting[1].end).toBe('granted')
+      expect(served.order).toEqual(['a', 'b'])
+    })
+
+    test('a settled decision lets those who wait move up', async () => {
+      const { limiter } = setUp(policy.replace('100ms', '1h'), {}, new ManualClock(START))
+      const served = new Served(limiter)
+      const decision = await limiter.consume('k', 2)
+      const waiting = await served.ask('a')
+      await limiter.settle(decision, 0)
+      expect(await waiting.end).toBe('granted')
+    })
+
+    test('what was acquired can be settled', async () => {
+      const { limiter } = setUp(policy.replace('100ms', '1h'), {}, new ManualClock(START))
+      const decision = await limiter.acquire('k', { cost: 2 })
+      expect(await left(limiter)).toBe(0)
+      await limiter.settle(decision, 0)
+      expect(await left(limiter)).toBe(2)
+    })
+
+    test('a key that is blocked is not booked: who waits asks again when the block is over, in the order asked', async () => {
+      const { limiter } = setUp(policy.replace('100ms', '1h'))
+      await limiter.block('k', '400ms')
+      const startedAt = performance.now()
+      await expect(limiter.acquire('k', { timeout: 100 })).rejects.toThrow(TimeoutError)
+      await expect(limiter.acquire('k', { timeout: 0 })).rejects.toThrow(TimeoutError)
+      const served = new Served(limiter)
+      const waiting = [await served.ask('a'), await served.ask('b')]
+      expect(await limiter.peek('k', 0)).toMatchObject({ remaining: 2 })
+      if (algorithm !== 'leaky-bucket') expect(await ends(waiting)).toEqual(['granted', 'granted'])
+      else expect(await waiting[0].end).toBe('granted')
+      expect(performance.now() - startedAt).toBeGreaterThanOrEqual(399)
+      expect(served.order).toEqual(['a', 'b'].slice(0, served.order.length))
+      await limiter.reset('k')
+      await ends(waiting)
+      expect(served.order).toEqual(['a', 'b'])
+    })
+
+    test('an unblocked key is served at once', async () => {
+      const { limiter } = setUp(policy)
+      await limiter.block('k', '1h')
+      const waiting = await new Served(limiter).ask('a')
+      await limiter.unblock('k')
+      expect(await waiting.end).toBe('granted')
+    })
+
+    test('who gives up while a block lasts is forgotten', async () => {
+      const { limiter } = setUp(policy)
+      await limiter.block('k', '1h')
+      const control = new AbortController()
+      const waiting = limiter.acquire('k', { signal: control.signal })
+      await limiter.peek('k', 0)
+      control.abort(new Error('enough'))
+      await expect(waiting).rejects.toThrow('enough')
+      await limiter.unblock('k')
+      expect(await left(limiter)).toBe(2)
+    })
+
+    if (!shared) return
+
+    test('is one line for all processes: in the order asked over two connections', async () => {
+      const paced =
+        { 'sliding-window': '1/60ms', 'token-bucket': '1/60ms token-bucket burst=1' }[algorithm] ??
+        '1/60ms leaky-bucket burst=9'
+      const { limiter, another } = setUp(paced)
+      const one = new Served(limiter)
+      const two = new Served(another(), one.order)
+      const names = ['a', 'b', 'c', 'd', 'e', 'f', 'g']
+      const asked: Asked[] = []
+      for (const [i, name] of names.entries()) asked.push(await (i % 2 === 0 ? one : two).ask(name))
+      await ends(asked)
+      expect(one.order).toEqual(names)
+    })
+
+    test('an abort on one connection lets those on another move up', async () => {
+      const { limiter, another } = setUp(policy.replace('100ms', '1h'), {}, new ManualClock(START))
+      const other = another()
+      await limiter.consume('k', 2)
+      const control = new AbortController()
+      const first = limiter.acquire('k', { cost: 2, signal: control.signal })
+      await limiter.peek('k', 0)
+      const second = await new Served(other).ask('second', 2)
+      await listening(2)
+      control.abort(new Error('gone'))
+      await expect(first).rejects.toThrow('gone')
+      await limiter.reset('k')
+      expect(await second.end).toBe('granted')
+    })
+  })
+})
+
+/** Resolves when so many connections of the newest prefix hear of their turns. */
+async function listening(count: number): Promise<void> {
+  const channels = async () => (await client.pubsub('CHANNELS', `*acquire-${prefixes - 1}-*turns*`)) as string[]
+  await eventually(`${count} listen`, async () => (await channels()).length === count)
+}

@@ -1,0 +1,271 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { createInterface } from 'node:readline'
+import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals'
+import type { Redis } from 'ioredis'
+import { StoreError } from '../../src/core/errors.js'
+import { RateLimiter, type RateLimiterOptions } from '../../src/limiter/rate-limiter.js'
+import { RedisStore } from '../../src/stores/redis/redis-store.js'
+import { eventually } from '../support/redis-process.js'
+import { RedisServer } from '../support/redis-server.js'
+
+let redis: RedisServer
+let client: Redis
+beforeAll(async () => {
+  redis = await RedisServer.start()
+  client = redis.client()
+})
+afterAll(() => redis.stop())
+afterEach(() => client.flushall())
+
+const BOOKING = ['2/1s', '2/1s token-bucket', '2/1s leaky-bucket burst=2'] as const
+
+const limiterOf = (policy: string, options: Partial<RateLimiterOptions> = {}, over: Redis = client) =>
+  new RateLimiter({ policy, store: new RedisStore(over), deadline: '5s', denyCache: false, ...options })
+
+/** How often Redis was asked to run a script. */
+async function scriptCalls(): Promise<number> {
+  const info = await client.info('commandstats')
+  return [...info.matchAll(/^cmdstat_eval(?:sha)?:calls=(\d+)/gm)].reduce((sum, [, calls]) => sum + Number(calls), 0)
+}
+
+/** The channels on which somebody hears of turns, some of them from before: they are heard a while longer. */
+const ears = async () => (await client.pubsub('CHANNELS', '*!turns*')) as string[]
+
+/** Waits and gives up. */
+async function withdrawn(limiter: RateLimiter, key: string): Promise<void> {
+  await limiter.acquire(key)
+  const control = new AbortController()
+  const waiting = limiter.acquire(key, { signal: control.signal })
+  await limiter.peek(key, 0)
+  control.abort(new Error('withdrawn'))
+  await waiting
+}
+
+describe('who waits for a booked turn', () => {
+  test('is no herd: 30 on 20/1s ask once each, in order, and one who gives up frees its place', async () => {
+    const limiter = limiterOf('20/1s token-bucket burst=1')
+    // The server learns the scripts.
+    await limiterOf('1/1s').acquire('other', { timeout: 0 })
+    await expect(withdrawn(limiterOf('1/1h'), 'another')).rejects.toThrow('withdrawn')
+    await limiter.peek('k', 0)
+    const before = await scriptCalls()
+    const control = new AbortController()
+    const order: number[] = []
+    const startedAt = performance.now()
+    const waiting = Array.from({ length: 31 }, async (_, i) => {
+      try {
+        await limiter.acquire('k', i === 15 ? { signal: control.signal } : {})
+        order.push(i)
+      } catch (error) {
+        expect([i, error]).toEqual([15, control.signal.reason])
+      }
+    })
+    await limiter.peek('k', 0)
+    control.abort(new Error('no more'))
+    await Promise.all(waiting)
+    const tookMs = performance.now() - startedAt
+    expect(order).toEqual(Array.from({ length: 31 }, (_, i) => i).filter(i => i !== 15))
+    // One question each, one cancellation, one peek.
+    expect((await scriptCalls()) - before).toBe(33)
+    expect(tookMs).toBeGreaterThanOrEqual(29 * 50 - 1)
+    // Had its place stayed taken, the last one would have come 50 ms later; that is seen where time is counted, in Redis.
+    expect((await limiter.peek('k', 0)).resetAfterMs).toBeLessThanOrEqual(50)
+  })
+
+  test('keeps its turn though the server goes away meanwhile', async () => {
+    const own = await RedisServer.start()
+    try {
+      const limiter = limiterOf('1/300ms', {}, own.client())
+      await limiter.acquire('k')
+      const waiting = limiter.acquire('k')
+      await limiter.peek('k', 0)
+      await own.kill()
+      expect(await waiting).toMatchObject({ allowed: true, source: 'redis', degraded: false })
+    } finally {
+      await own.stop()
+    }
+  })
+
+  test('moves up at once when what it waits for is given back by another connection', async () => {
+    const limiter = limiterOf('1/1h')
+    const decision = await limiter.consume('k')
+    const before = await ears()
+    const waiting = limiter.acquire('k')
+    await eventually('it listens', async () => (await ears()).some(ear => !before.includes(ear)))
+    await limiterOf('1/1h', {}, redis.client()).refund('k')
+    expect(await waiting).toMatchObject({ allowed: true, remaining: 0 })
+    // What has been given back already is not given back again to the loss of those who came after.
+    expect(decision.allowed).toBe(true)
+    expect(await limiter.consume('k')).toMatchObject({ allowed: false })
+  })
+
+  test('waits no longer than was promised when the news of its moving up are lost', async () => {
+    const listener = redis.client()
+    const limiter = limiterOf('1/400ms', {}, listener)
+    await limiter.consume('k')
+    const startedAt = performance.now()
+    const before = await ears()
+    const waiting = limiter.acquire('k')
+    await eventually('it listens', async () => (await ears()).some(ear => !before.includes(ear)))
+    await client.call('CLIENT', 'KILL', 'TYPE', 'pubsub')
+    await limiterOf('1/400ms').refund('k')
+    await waiting
+    expect(performance.now() - startedAt).toBeLessThan(5000)
+  })
+
+  test.each(BOOKING)('leaves no key without a lifetime (%s)', async policy => {
+    const limiter = limiterOf(policy)
+    const control = new AbortController()
+    const waiting = Array.from({ length: 6 }, (_, i) =>
+      limiter.acquire('k', i > 2 ? { signal: control.signal } : {}).catch(() => {}),
+    )
+    const endless = async () => {
+      const keys = await client.keys('*')
+      expect(keys.length).toBeGreaterThan(0)
+      const lives = await Promise.all(keys.map(async key => [key, await client.pttl(key)] as const))
+      return lives.filter(([, ms]) => ms === -1 || ms > 10_000)
+    }
+    await limiter.peek('k', 0)
+    expect(await endless()).toEqual([])
+    control.abort()
+    await limiter.peek('k', 0)
+    expect(await endless()).toEqual([])
+    await limiter.reset('k')
+    await Promise.all(waiting)
+  })
+})
+
+describe('a booking', () => {
+  test.each(BOOKING)('that the store answers late is given back (%s)', async policy => {
+    // In an hour nothing comes back by itself.
+    const limiter = limiterOf(policy.replace('1s', '1h'), { deadline: 50, onStoreFailure: 'closed' })
+    await limiter.consume('k')
+    expect((await limiter.peek('k', 0)).remaining).toBe(1)
+    redis.pause()
+    await expect(limiter.acquire('k')).rejects.toThrow(StoreError)
+    redis.unpause()
+    // The question is carried out before this one, which comes by the same connection.
+    const patient = limiterOf(policy.replace('1s', '1h'))
+    await eventually('it is given back', async () => (await patient.peek('k', 0)).remaining === 1)
+  })
+
+  test('that the store refused, late, gives nothing back', async () => {
+    const limiter = limiterOf('1/1h', { deadline: 50, onStoreFailure: 'closed' })
+    await limiter.consume('k')
+    redis.pause()
+    const refused = expect(limiter.acquire('k', { timeout: '1m' })).rejects.toThrow(StoreError)
+    await refused
+    redis.unpause()
+    const patient = limiterOf('1/1h')
+    // Asked over the same connection, after whatever would have been given back.
+    await patient.peek('k', 0)
+    await patient.peek('k', 0)
+    expect((await patient.peek('k', 0)).remaining).toBe(0)
+  })
+
+  test('of a key that holds something else fails, by the failure policy, and others do not', async () => {
+    const limiter = limiterOf('2/1s', { onStoreFailure: 'closed' })
+    await limiter.acquire('k')
+    const [name] = await client.keys('*')
+    await client.set(name, 'something else')
+    await expect(limiter.acquire('k')).rejects.toThrow(/WRONGTYPE/)
+    expect(await limiter.acquire('other')).toMatchObject({ allowed: true, degraded: false })
+    expect(await client.get(name)).toBe('something else')
+    expect(await limiterOf('2/1s', { onStoreFailure: 'local' }).acquire('k')).toMatchObject({ source: 'fallback' })
+  })
+
+  test('whose list of waiters holds something else fails too', async () => {
+    const limiter = limiterOf('1/1h', { onStoreFailure: 'closed' })
+    await limiter.acquire('k')
+    const [name] = await client.keys('*')
+    await client.set(`${name}:line`, 'something else')
+    const standing = await limiter.peek('k', 0)
+    await expect(limiter.acquire('k')).rejects.toThrow(/WRONGTYPE/)
+    expect((await limiter.peek('k', 0)).resetAfterMs).toBeLessThanOrEqual(standing.resetAfterMs)
+  })
+})
+
+describe('acquire while no server answers', () => {
+  const nobody = (onStoreFailure: RateLimiterOptions['onStoreFailure'], policy = '2/200ms') =>
+    limiterOf(policy, { onStoreFailure, deadline: 50 }, redis.track(client.duplicate({ port: 1, lazyConnect: true })))
+
+  test('local waits in this process, in the order asked', async () => {
+    const limiter = nobody('local')
+    const order: number[] = []
+    const startedAt = performance.now()
+    await Promise.all(
+      Array.from({ length: 5 }, async (_, i) => {
+        expect(await limiter.acquire('k')).toMatchObject({ allowed: true, source: 'fallback', degraded: true })
+        order.push(i)
+      }),
+    )
+    expect(order).toEqual([0, 1, 2, 3, 4])
+    expect(performance.now() - startedAt).toBeGreaterThanOrEqual(399)
+    await expect(limiter.acquire('k', { cost: 2, timeout: 0 })).rejects.toMatchObject({ code: 'SPILLWAY_TIMEOUT' })
+  })
+
+  test('open lets pass, closed rejects with StoreError, both within the deadline', async () => {
+    const startedAt = performance.now()
+    const open = nobody('open')
+    for (let i = 0; i < 5; i++) expect(await open.acquire('k')).toMatchObject({ allowed: true, source: 'open' })
+    for (const policy of ['1/1h', '1/1h fixed-window']) {
+      await expect(nobody('closed', policy).acquire('k')).rejects.toThrow(StoreError)
+    }
+    expect(performance.now() - startedAt).toBeLessThan(7 * 50 + 2000)
+  })
+})
+
+/** A process that acquires so often, one after the other, and prints the number of each grant. */
+class Acquirer {
+  readonly child: ChildProcess
+  readonly lines: string[] = []
+
+  constructor(count: number, policy: string) {
+    const source = `
+      import { Redis } from 'ioredis'
+      import { RateLimiter, RedisStore } from './src/index.ts'
+      const client = new Redis('${redis.url}')
+      const limiter = new RateLimiter({ policy: '${policy}', store: new RedisStore(client), deadline: '10s' })
+      await limiter.peek('k', 0)
+      console.log('ready')
+      process.stdin.once('data', async () => {
+        await Promise.all(Array.from({ length: ${count} }, (_, i) => limiter.acquire('k').then(() => console.log('granted ' + i))))
+        process.exit()
+      })`
+    this.child = spawn(process.execPath, ['--import', 'tsx', '--input-type=module', '-e', source], {
+      env: { ...process.env, NODE_OPTIONS: '' },
+      stdio: ['pipe', 'pipe', 'inherit'],
+    })
+    createInterface({ input: this.child.stdout! }).on('line', line => this.lines.push(line))
+  }
+
+  has(line: string): Promise<void> {
+    return eventually(`the process prints ${line}`, async () => this.lines.includes(line))
+  }
+}
+
+test('two processes stand in one line, and one that is killed while it waits holds nobody up for longer than its turns', async () => {
+  const policy = '20/1s token-bucket burst=1'
+  const [one, two] = [new Acquirer(10, policy), new Acquirer(10, policy)]
+  try {
+    await Promise.all([one.has('ready'), two.has('ready')])
+    const line = async () => {
+      const [name] = await client.keys('*:line')
+      return name === undefined ? 0 : client.llen(name)
+    }
+    one.child.stdin!.write('go\n')
+    await one.has('granted 0')
+    two.child.stdin!.write('go\n')
+    await one.has('granted 2')
+    one.child.kill('SIGKILL')
+    await two.has('granted 9')
+    expect(two.lines).toEqual(['ready', ...Array.from({ length: 10 }, (_, i) => `granted ${i}`)])
+    // 20 turns of 50 ms were booked in all, its unused ones too; nothing is owed beyond them.
+    const limiter = limiterOf(policy)
+    expect((await limiter.peek('k', 0)).resetAfterMs).toBeLessThanOrEqual(50)
+    expect(await limiter.acquire('k')).toMatchObject({ allowed: true, source: 'redis' })
+    expect(await line()).toBeLessThanOrEqual(1)
+  } finally {
+    for (const { child } of [one, two]) child.kill('SIGKILL')
+  }
+}, 30_000)

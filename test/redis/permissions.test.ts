@@ -1,0 +1,105 @@
+import { readFileSync } from 'node:fs'
+import { afterAll, beforeAll, expect, test } from '@jest/globals'
+import type { Redis } from 'ioredis'
+import { DelayQueue } from '../../src/delay-queue/delay-queue.js'
+import { Semaphore } from '../../src/semaphore/semaphore.js'
+import { SharedRateLimiter } from '../../src/shared-rate/shared-rate-limiter.js'
+import { RedisServer } from '../support/redis-server.js'
+
+const page = readFileSync('docs/redis.md', 'utf8')
+const least = /ACL SETUSER app ([\s\S]*?)```/.exec(page)?.[1].trim().split(/\s+/) ?? []
+const more = (name: string) => new RegExp(`^ *${name} +(\\+.*)$`, 'm').exec(page)?.[1].split(' ') ?? []
+
+let redis: RedisServer
+beforeAll(async () => {
+  redis = await RedisServer.start()
+})
+afterAll(() => redis.stop())
+
+/** What the page allows to each, and a life of each: everything that it can be asked, at least once. */
+const LIVES: Record<string, (client: Redis) => Promise<void>> = {
+  async SharedRateLimiter(client) {
+    const limiter = new SharedRateLimiter(client, 'a')
+    for (const mode of ['overall', 'per-client'] as const) {
+      await limiter.setRate({ rate: 2, interval: '50ms', mode, keepAlive: '1m' })
+      await limiter.acquire(2)
+      await Promise.all([limiter.acquire(), limiter.acquire(2)])
+      await limiter.release(1)
+      await limiter.setRate({ rate: 3, interval: '50ms', mode }, { keepState: true })
+      expect(await limiter.availablePermits()).toBeGreaterThanOrEqual(0)
+      expect(await limiter.expire('1m')).toBe(true)
+      expect(await limiter.delete()).toBe(true)
+    }
+    await limiter.close()
+  },
+
+  async Semaphore(client) {
+    const semaphore = new Semaphore(client, 'a', { permits: 1, idleTtl: '1m' })
+    const lease = await semaphore.acquire({ lease: 30 })
+    const waiting = semaphore.acquire({ timeout: '5s' })
+    expect(await lease.renew()).toBe(true)
+    await lease.release()
+    const next = await waiting
+    expect(await semaphore.holders()).toHaveLength(1)
+    const taken = await semaphore.resume(next.id)
+    await semaphore.setPermits(2)
+    await semaphore.addPermits(1)
+    expect(await semaphore.waiting()).toBe(0)
+    expect(await semaphore.forceRelease(taken?.id ?? '')).toBe(true)
+    const forgotten = await semaphore.acquire({ lease: 20, renew: false })
+    await new Promise(resolve => setTimeout(resolve, 40))
+    expect(await semaphore.availablePermits()).toBe(3)
+    expect(await forgotten.release()).toBe(false)
+    expect(await semaphore.delete()).toBe(true)
+    await semaphore.close()
+  },
+
+  async DelayQueue(client) {
+    const queue = new DelayQueue<number>(client, 'a', {
+      maxAttempts: 2,
+      maxSize: 10,
+      backoff: { type: 'fixed', delay: 20 },
+    })
+    const done: number[] = []
+    const consumer = queue.consume(async ({ payload }) => {
+      if (payload === 0) throw new Error('never')
+      done.push(payload)
+    })
+    await queue.pushMany([
+      { payload: 0 },
+      { payload: 1 },
+      { payload: 2, options: { delay: 40, ttl: '1m', priority: 3 } },
+    ])
+    const later = await queue.push(3, { delay: '1h' })
+    expect(await queue.reschedule(later ?? '', 60)).toBe(true)
+    for (let i = 0; i < 200 && (done.length < 3 || (await queue.stats()).dead === 0); i++) {
+      await new Promise(resolve => setTimeout(resolve, 10))
+    }
+    expect(done.sort()).toEqual([1, 2, 3])
+    await consumer.close()
+    expect(await queue.dead()).toHaveLength(1)
+    expect(await queue.redrive()).toBe(1)
+    const [delivery] = await queue.receive({ wait: '1s' })
+    await delivery.extend()
+    await delivery.reject('no')
+    await queue.pause()
+    await queue.resume()
+    expect(await queue.cancel((await queue.push(4, { delay: '1h' })) ?? '')).toBe(true)
+    await queue.clear()
+    await queue.close()
+  },
+}
+
+test.each(Object.keys(LIVES))('the permissions that the page tells are enough for a %s', async name => {
+  const rules = more(name)
+  expect(rules.length).toBeGreaterThan(3)
+  const admin = redis.client()
+  await admin.call('ACL', 'SETUSER', name, 'reset', ...least, ...rules)
+  const client = redis.client({ username: name, password: 'password', enableReadyCheck: false })
+  await LIVES[name](client)
+  const log = (await admin.call('ACL', 'LOG')) as unknown[][]
+  // Clients introduce themselves, and take no for an answer.
+  expect(
+    log.map(entry => entry[entry.indexOf('object') + 1]).filter(what => !String(what).startsWith('client')),
+  ).toEqual([])
+})

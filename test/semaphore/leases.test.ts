@@ -1,0 +1,250 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { createClient } from 'redis'
+import { semaphoreRelease, semaphoreRenew } from '../../src/redis/scripts.js'
+import type { Lease } from '../../src/semaphore/lease.js'
+import { Semaphore, type SemaphoreOptions } from '../../src/semaphore/semaphore.js'
+import { ManualClock } from '../../src/testing.js'
+import { runChild } from '../support/child.js'
+import { RedisCluster } from '../support/redis-cluster.js'
+import { eventually } from '../support/redis-process.js'
+import { RedisServer } from '../support/redis-server.js'
+import { TcpProxy } from '../support/tcp-proxy.js'
+
+let redis: RedisServer
+beforeAll(async () => {
+  redis = await RedisServer.start()
+})
+afterAll(() => redis.stop())
+
+let names = 0
+const fresh = () => `leases-${names++}`
+const open = (name: string, options: SemaphoreOptions = {}) => new Semaphore(redis.client(), name, options)
+
+/** Every command that clients send while `work` runs; not those of scripts. */
+async function commandsDuring(work: () => Promise<void>): Promise<string[][]> {
+  const monitor = await redis.client().monitor()
+  const seen: string[][] = []
+  monitor.on('monitor', (_time: string, args: string[], source: string) => {
+    if (source !== 'lua') seen.push(args)
+  })
+  await work()
+  await redis.client().echo('end of the list')
+  await eventually('all seen', async () => seen.some(args => args[1] === 'end of the list'))
+  monitor.disconnect()
+  return seen
+}
+const callsOf = (commands: string[][], sha1: string) => commands.filter(args => args[1] === sha1).length
+
+describe('renewal', () => {
+  test('keeps a lease for as long as its process lives', async () => {
+    const semaphore = open(fresh(), { permits: 1 })
+    const lease = await semaphore.acquire({ lease: 150 })
+    const until = performance.now() + 700
+    let most = 0
+    while (performance.now() < until) {
+      most = Math.max(most, await semaphore.availablePermits())
+      await sleep(10)
+    }
+    expect([most, lease.held]).toEqual([0, true])
+    expect(lease.signal.aborted).toBe(false)
+    expect(await lease.release()).toBe(true)
+  })
+
+  test('is not done for who said so, nor after detach', async () => {
+    const semaphore = open(fresh(), { permits: 2 })
+    const [never, detached] = [
+      await semaphore.acquire({ lease: 150, renew: false }),
+      await semaphore.acquire({ lease: 150 }),
+    ]
+    detached.detach()
+    await eventually('free', async () => (await semaphore.availablePermits()) === 2)
+    expect([never.held, detached.held]).toEqual([false, false])
+    expect([never.signal.aborted, detached.signal.aborted]).toEqual([true, true])
+  })
+
+  test('of all leases of a client, whatever semaphore they are of, is one call for all that are due', async () => {
+    const client = redis.client()
+    const semaphores = [0, 1, 2].map(() => new Semaphore(client, fresh(), { permits: 10 }))
+    const leases: Lease[] = []
+    const commands = await commandsDuring(async () => {
+      const all = semaphores.flatMap(semaphore => Array.from({ length: 10 }, () => semaphore.acquire({ lease: 600 })))
+      leases.push(...(await Promise.all(all)))
+      await sleep(500)
+    })
+    expect(leases.every(lease => lease.held)).toBe(true)
+    // Due after 200 ms and after 400 ms.
+    expect(callsOf(commands, semaphoreRenew.sha1)).toBe(2)
+    await Promise.all(leases.map(lease => lease.release()))
+  })
+
+  test('that fails is tried again until the deadline', async () => {
+    const proxy = await TcpProxy.start(redis.port)
+    const client = redis.client({ port: proxy.port, maxRetriesPerRequest: 0, retryStrategy: () => 20 })
+    const semaphore = new Semaphore(client, fresh(), { permits: 1 })
+    const lease = await semaphore.acquire({ lease: 600 })
+    const cutting = setInterval(() => proxy.cut(), 5)
+    await sleep(350)
+    clearInterval(cutting)
+    await sleep(600)
+    expect(lease.held).toBe(true)
+    proxy.swallow()
+    await eventually('lost', async () => lease.signal.aborted)
+    expect(lease.held).toBe(false)
+    client.disconnect()
+    await proxy.stop()
+  })
+
+  test('goes on by the clock that is given', async () => {
+    const clock = new ManualClock(1_700_000_000_000)
+    const semaphore = open(fresh(), { permits: 1, clock })
+    const lease = await semaphore.acquire({ lease: 90 })
+    const first = lease.expiresAt
+    clock.advance(60)
+    await eventually('extended', async () => lease.expiresAt === first + 60)
+    clock.advance(90)
+    await eventually('lost', async () => lease.signal.aborted)
+  })
+
+  test('does not keep a process alive, and nothing is left open after close', async () => {
+    const child = await runChild(
+      `import { Redis } from 'ioredis'
+       import { Semaphore } from './src/semaphore/semaphore.ts'
+       const client = new Redis(${redis.port})
+       const semaphore = new Semaphore(client, '${fresh()}', { permits: 1 })
+       const lease = await semaphore.acquire()
+       await semaphore.acquire({ timeout: 20 }).catch(() => {})
+       await semaphore.close()
+       await client.quit()
+       console.log(lease.held)`,
+      { timeoutMs: 10_000 },
+    )
+    expect(child).toMatchObject({ code: 0, stdout: 'true\n', stderr: '' })
+  }, 15_000)
+})
+
+describe('a command that the client sends twice', () => {
+  test('acts once: acquire takes no second permit, release says again that it released', async () => {
+    const name = fresh()
+    const keys = [`spillway:{${name}}:semaphore`]
+    for (const part of ['leases', 'facts', 'line', 'offers', 'parties']) keys.push(`${keys[0]}:${part}`)
+    const semaphore = open(name, { permits: 2 })
+    expect(await semaphore.availablePermits()).toBe(2)
+    const client = redis.client()
+    const sent: unknown[][] = []
+    const recording = Object.assign(Object.create(client), {
+      evalsha: (...args: unknown[]) => {
+        sent.push(args)
+        return (client.evalsha as (...all: unknown[]) => Promise<unknown>).apply(client, args)
+      },
+    })
+    const lease = await new Semaphore(recording, name).acquire()
+    const again = (i: number) => (client.evalsha as (...all: unknown[]) => Promise<unknown>).apply(client, sent[i])
+    expect(await again(0)).toEqual([1, String(lease.token), lease.expiresAt])
+    expect(await semaphore.availablePermits()).toBe(1)
+    expect(await lease.release()).toBe(true)
+    const release = sent.findIndex(([sha1]) => sha1 === semaphoreRelease.sha1)
+    expect(await again(release)).toEqual([1])
+    expect(await semaphore.availablePermits()).toBe(2)
+  })
+})
+
+describe('permits asked for in one turn', () => {
+  test('are granted in the order of asking, in one call for all, and given back in one; sent twice they act once', async () => {
+    const name = fresh()
+    const client = redis.client()
+    const semaphore = open(name, { permits: 20 })
+    await semaphore.permits()
+    const sent: unknown[][] = []
+    const send = (args: unknown[]) => (client.evalsha as (...all: unknown[]) => Promise<unknown>).apply(client, args)
+    const recording = Object.assign(Object.create(client), {
+      evalsha: (...args: unknown[]) => {
+        sent.push(args)
+        return send(args)
+      },
+    })
+    const ours = new Semaphore(recording, name)
+    const leases = await Promise.all(Array.from({ length: 20 }, () => ours.acquire()))
+    expect(sent).toHaveLength(1)
+    expect(await semaphore.availablePermits()).toBe(0)
+    const tokens = leases.map(({ token }) => token)
+    expect(tokens).toEqual([...tokens].sort((a, b) => (a < b ? -1 : 1)))
+    expect(new Set(tokens).size).toBe(20)
+    expect(await send(sent[0])).toEqual(leases.flatMap(({ token, expiresAt }) => [1, String(token), expiresAt]))
+    expect(await semaphore.availablePermits()).toBe(0)
+    expect(await Promise.all(leases.map(lease => lease.release()))).toEqual(leases.map(() => true))
+    expect(sent).toHaveLength(2)
+    expect(await send(sent[1])).toEqual(leases.map(() => 1))
+    expect(await semaphore.availablePermits()).toBe(20)
+    expect(await semaphore.holders()).toEqual([])
+  })
+
+  test('that are not enough for all go to those who asked first; the others wait in their order', async () => {
+    const semaphore = open(fresh(), { permits: 3 })
+    await semaphore.permits()
+    const order: number[] = []
+    const all = Array.from({ length: 8 }, async (_, i) => {
+      const lease = await semaphore.acquire()
+      order.push(i)
+      return lease
+    })
+    const first = await Promise.all(all.slice(0, 3))
+    await eventually('wait', async () => (await semaphore.waiting()) === 5)
+    expect(order).toEqual([0, 1, 2])
+    for (const lease of first) await lease.release()
+    for (const waiting of all.slice(3)) await (await waiting).release()
+    expect(order).toEqual([0, 1, 2, 3, 4, 5, 6, 7])
+    expect(await semaphore.availablePermits()).toBe(3)
+  })
+})
+
+describe('leases that nobody released', () => {
+  test('are counted when their time is over, many at once, each once', async () => {
+    const clock = new ManualClock(1_700_000_000_000)
+    const semaphore = open(fresh(), { permits: 2500, clock })
+    const options = { lease: 1000, renew: false }
+    await Promise.all(Array.from({ length: 2400 }, () => semaphore.acquire(options)))
+    clock.advance(500)
+    await Promise.all(Array.from({ length: 100 }, () => semaphore.acquire(options)))
+    expect(await semaphore.tryAcquire()).toBeNull()
+    clock.advance(500)
+    expect(await semaphore.availablePermits()).toBe(2400)
+    clock.advance(500)
+    expect(await semaphore.availablePermits()).toBe(2500)
+  })
+})
+
+describe('other clients', () => {
+  test('of node-redis hold, wait and are handed over to as well', async () => {
+    const client = createClient({ url: redis.url })
+    await client.connect()
+    const name = fresh()
+    const theirs = new Semaphore(client, name, { permits: 1 })
+    const held = await theirs.acquire({ lease: 300 })
+    const next = open(name).acquire()
+    await eventually('waits', async () => (await theirs.waiting()) === 1)
+    await sleep(400)
+    expect(held.held).toBe(true)
+    const last = theirs.acquire()
+    await eventually('wait', async () => (await theirs.waiting()) === 2)
+    await held.release()
+    await (await next).release()
+    expect((await last).held).toBe(true)
+    await (await last).release()
+    client.destroy()
+  })
+
+  test('of a cluster as well, several semaphores on different nodes', async () => {
+    const cluster = await RedisCluster.start()
+    const [here, there] = [cluster.client(), cluster.client()]
+    for (const name of ['a', 'b', 'c', 'd']) {
+      const held = await new Semaphore(here, name, { permits: 1 }).acquire({ lease: 300 })
+      const next = new Semaphore(there, name).acquire()
+      await sleep(400)
+      expect(held.held).toBe(true)
+      await held.release()
+      expect((await next).held).toBe(true)
+    }
+    await cluster.stop()
+  }, 30_000)
+})

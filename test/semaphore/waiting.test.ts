@@ -1,0 +1,325 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { CostError, NotInitializedError, SpillwayError } from '../../src/core/errors.js'
+import { semaphoreAcquire } from '../../src/redis/scripts.js'
+import type { Lease } from '../../src/semaphore/lease.js'
+import { type AcquireOptions, Semaphore, type SemaphoreOptions } from '../../src/semaphore/semaphore.js'
+import { eventually } from '../support/redis-process.js'
+import { RedisServer } from '../support/redis-server.js'
+
+let redis: RedisServer
+beforeAll(async () => {
+  redis = await RedisServer.start()
+})
+afterAll(() => redis.stop())
+
+let names = 0
+const fresh = () => `waiting-${names++}`
+/** Each on a connection of its own, as if in a process of its own. */
+const open = (name: string, options: SemaphoreOptions = {}) => new Semaphore(redis.client(), name, options)
+
+/** Acquires, and keeps what came of it. */
+function taking(semaphore: Semaphore, options?: AcquireOptions) {
+  const state: { lease?: Lease; error?: unknown } = {}
+  const done = semaphore.acquire(options).then(
+    lease => {
+      state.lease = lease
+    },
+    error => {
+      state.error = error
+    },
+  )
+  return { state, done }
+}
+
+const inLine = (semaphore: Semaphore, count: number) =>
+  eventually(`${count} wait`, async () => (await semaphore.waiting()) === count)
+
+/** A waiter of a process that has died since. */
+async function ghost(name: string, id: string, permits = 1): Promise<void> {
+  const base = `spillway:{${name}}:semaphore`
+  const keys = [base, ...['leases', 'facts', 'line', 'offers', 'parties'].map(part => `${base}:${part}`)]
+  const args = ['', '-1', '-1', 'spillway!turns:', 'dead/0', String(permits), '30000', '1', '', id]
+  await redis.client().eval(semaphoreAcquire.source, keys.length, ...keys, ...args)
+}
+
+describe('those who wait', () => {
+  test('are served in the order in which they came, over all processes', async () => {
+    const name = fresh()
+    const holder = open(name, { permits: 1 })
+    const first = await holder.acquire()
+    const processes = [open(name), open(name), open(name)]
+    const order: number[] = []
+    const all: Promise<void>[] = []
+    for (let i = 0; i < 9; i++) {
+      const waiting = processes[i % 3].use(async () => void order.push(i))
+      all.push(waiting)
+      await inLine(holder, i + 1)
+    }
+    await first.release()
+    await Promise.all(all)
+    expect(order).toEqual([0, 1, 2, 3, 4, 5, 6, 7, 8])
+    expect(await holder.availablePermits()).toBe(1)
+  })
+
+  test('for several permits get all or none, and are not starved by those who want fewer', async () => {
+    const name = fresh()
+    const a = open(name, { permits: 3 })
+    const held = [await a.acquire(), await a.acquire(), await a.acquire()]
+    const three = taking(open(name), { permits: 3 })
+    await inLine(a, 1)
+    const one = taking(open(name))
+    await inLine(a, 2)
+    await held[0].release()
+    await held[1].release()
+    expect(await a.tryAcquire()).toBeNull()
+    expect([three.state, one.state]).toEqual([{}, {}])
+    await held[2].release()
+    await three.done
+    expect(one.state).toEqual({})
+    await three.state.lease?.release()
+    await one.done
+    expect(one.state.lease?.held).toBe(true)
+  })
+
+  test('are not overtaken by tryAcquire, though permits are free', async () => {
+    const name = fresh()
+    const a = open(name, { permits: 2 })
+    const held = await a.acquire()
+    const two = taking(open(name), { permits: 2 })
+    await inLine(a, 1)
+    expect(await a.availablePermits()).toBe(1)
+    expect(await a.tryAcquire()).toBeNull()
+    await held.release()
+    await two.done
+    await two.state.lease?.release()
+    expect(await a.tryAcquire()).not.toBeNull()
+  })
+
+  test('are served when permits are added', async () => {
+    const name = fresh()
+    const a = open(name, { permits: 1 })
+    await a.acquire()
+    const waiting = [taking(open(name)), taking(open(name))]
+    await inLine(a, 2)
+    await a.addPermits(2)
+    await Promise.all(waiting.map(({ done }) => done))
+    expect(await a.holders()).toHaveLength(3)
+  })
+
+  test('for more than there are after a shrinking reject with CostError; the others come next', async () => {
+    const name = fresh()
+    const a = open(name, { permits: 4 })
+    const held = await a.acquire({ permits: 4 })
+    const [three, one] = [taking(open(name), { permits: 3 }), taking(open(name))]
+    await inLine(a, 2)
+    await a.setPermits(2)
+    await three.done
+    expect(three.state.error).toBeInstanceOf(CostError)
+    expect(one.state).toEqual({})
+    await held.release()
+    await one.done
+    expect(one.state.lease?.held).toBe(true)
+  })
+
+  test('come next when a lease ends by itself', async () => {
+    const name = fresh()
+    const a = open(name, { permits: 1 })
+    const held = await a.acquire({ lease: 150, renew: false })
+    const next = taking(open(name))
+    await next.done
+    expect(next.state.lease!.expiresAt - 30_000).toBeGreaterThanOrEqual(held.expiresAt)
+    expect(held.held).toBe(false)
+    expect(held.signal.aborted).toBe(true)
+  })
+
+  test('reject with the reason of their signal, and leave the line', async () => {
+    const name = fresh()
+    const a = open(name, { permits: 1 })
+    const held = await a.acquire()
+    const abort = new AbortController()
+    const reason = new Error('enough')
+    const first = taking(open(name), { signal: abort.signal })
+    await inLine(a, 1)
+    const second = taking(open(name))
+    await inLine(a, 2)
+    abort.abort(reason)
+    await first.done
+    expect(first.state.error).toBe(reason)
+    await inLine(a, 1)
+    await held.release()
+    await second.done
+    expect(second.state.lease?.held).toBe(true)
+    await expect(a.acquire({ signal: AbortSignal.abort(reason) })).rejects.toBe(reason)
+  })
+
+  test('are sent away by close, and leave the line', async () => {
+    const name = fresh()
+    const a = open(name, { permits: 1 })
+    const held = await a.acquire()
+    const b = open(name)
+    const waiting = taking(b)
+    await inLine(a, 1)
+    await b.close()
+    await waiting.done
+    expect(waiting.state.error).toBeInstanceOf(SpillwayError)
+    expect(await a.waiting()).toBe(0)
+    await expect(b.acquire()).rejects.toThrow(/was closed/)
+    expect(await held.release()).toBe(true)
+  })
+
+  test('for what is deleted reject with NotInitializedError, or go on where the number is known', async () => {
+    const name = fresh()
+    const a = open(name, { permits: 1 })
+    await a.acquire()
+    const [lost, knows] = [taking(open(name)), taking(open(name, { permits: 1 }))]
+    await inLine(a, 2)
+    await a.delete()
+    await knows.done
+    expect(knows.state.lease?.held).toBe(true)
+    await knows.state.lease?.release()
+    await lost.done
+    // Whichever asked again first: after the one that knows there were permits again.
+    if (lost.state.error) expect(lost.state.error).toBeInstanceOf(NotInitializedError)
+    else expect(lost.state.lease?.held).toBe(true)
+  })
+})
+
+describe('who has died in the line', () => {
+  test('is passed over within a second when its turn comes, with all others of its process', async () => {
+    const name = fresh()
+    const a = open(name, { permits: 1 })
+    const held = await a.acquire()
+    for (let i = 0; i < 20; i++) await ghost(name, `ghost-${i}`)
+    const alive = taking(open(name))
+    await inLine(a, 21)
+    await held.release()
+    const releasedAt = performance.now()
+    await alive.done
+    expect(alive.state.lease?.held).toBe(true)
+    // The ghosts were heard of less than 2.5 s ago, so that one of them was offered the permit: for 500 ms.
+    expect(performance.now() - releasedAt).toBeGreaterThan(400)
+    expect(await a.waiting()).toBe(0)
+  })
+
+  test('is no hindrance at all when nothing was heard of it for long', async () => {
+    const name = fresh()
+    const a = open(name, { permits: 1 })
+    const held = await a.acquire()
+    await ghost(name, 'ghost')
+    await redis.client().zadd(`spillway:{${name}}:semaphore:parties`, 'XX', 1, 'dead/0')
+    expect(await a.waiting()).toBe(0)
+    await held.release()
+    expect(await a.tryAcquire()).not.toBeNull()
+  })
+})
+
+describe('news that is lost', () => {
+  test('because every listening connection was killed delays those who wait, but no more than that', async () => {
+    const name = fresh()
+    const a = open(name, { permits: 1 })
+    let held = await a.acquire()
+    for (let i = 0; i < 3; i++) {
+      const waiting = taking(open(name))
+      await inLine(a, 1)
+      await Promise.all([redis.client().call('CLIENT', 'KILL', 'TYPE', 'pubsub'), held.release()])
+      await waiting.done
+      held = waiting.state.lease as Lease
+      expect(held.held).toBe(true)
+    }
+  })
+
+  test('because the client gives no connection to listen on is asked for', async () => {
+    const name = fresh()
+    const a = open(name, { permits: 1 })
+    const held = await a.acquire()
+    const client = Object.create(redis.client(), { duplicate: { value: undefined } })
+    const deaf = taking(new Semaphore(client, name))
+    await inLine(a, 1)
+    await held.release()
+    await deaf.done
+    expect(deaf.state.lease?.held).toBe(true)
+  })
+
+  test('with the whole line, as by FLUSHALL, is no end: those who wait make it again', async () => {
+    const server = await RedisServer.start()
+    const a = new Semaphore(server.client(), 'jobs', { permits: 1 })
+    await a.acquire()
+    const order: number[] = []
+    const waiters = [0, 1, 2].map(i =>
+      new Semaphore(server.client(), 'jobs', { permits: 1 }).use(async () => {
+        order.push(i)
+        await sleep(5)
+      }),
+    )
+    await eventually('wait', async () => (await a.waiting()) === 3)
+    await server.client().flushall()
+    await Promise.all(waiters)
+    expect(order).toHaveLength(3)
+    await server.stop()
+  })
+
+  test('with the server, restarted empty, is asked for again', async () => {
+    const server = await RedisServer.start()
+    const a = new Semaphore(server.client(), 'jobs', { permits: 1 })
+    const held = await a.acquire({ lease: 500 })
+    const next = taking(new Semaphore(server.client(), 'jobs', { permits: 1 }))
+    await eventually('waits', async () => (await a.waiting()) === 1)
+    await server.restart()
+    await next.done
+    expect(next.state.lease?.held).toBe(true)
+    await eventually('lost', async () => held.signal.aborted)
+    await server.stop()
+  })
+})
+
+describe('an abort at the moment of the hand-over', () => {
+  test('leaks nothing, a thousand times', async () => {
+    const name = fresh()
+    const a = open(name, { permits: 3 })
+    await a.permits()
+    const lanes = Array.from({ length: 10 }, async (_, lane) => {
+      const b = open(name)
+      for (let i = 0; i < 100; i++) {
+        const abort = new AbortController()
+        const waiting = taking(b, { signal: abort.signal })
+        const moment = (lane * 37 + i * 17) % 40
+        if (moment < 10) await Promise.resolve()
+        else await sleep(moment / 20)
+        abort.abort()
+        await waiting.done
+        await waiting.state.lease?.release()
+      }
+      await b.permits()
+    })
+    await Promise.all(lanes)
+    expect(await a.availablePermits()).toBe(3)
+    expect(await a.holders()).toEqual([])
+    expect(await a.waiting()).toBe(0)
+  }, 20_000)
+})
+
+describe('many who take turns', () => {
+  test('are never more at once than there are permits, and all are served', async () => {
+    const name = fresh()
+    let inside = 0
+    let most = 0
+    let done = 0
+    const processes = Array.from({ length: 6 }, () => open(name, { permits: 2 }))
+    await Promise.all(
+      processes.map(async semaphore => {
+        for (let i = 0; i < 25; i++) {
+          await semaphore.use(async () => {
+            most = Math.max(most, ++inside)
+            await sleep(1)
+            inside--
+            done++
+          })
+        }
+      }),
+    )
+    expect(most).toBe(2)
+    expect(done).toBe(150)
+    expect(await processes[0].availablePermits()).toBe(2)
+  }, 20_000)
+})

@@ -1,0 +1,76 @@
+import { afterEach, beforeEach, describe, expect, test } from '@jest/globals'
+import { SharedRateLimiter } from '../../src/shared-rate/shared-rate-limiter.js'
+import { GrantLog, mostWithin, RateWorkers } from '../support/rate-workers.js'
+import { eventually } from '../support/redis-process.js'
+import { RedisServer } from '../support/redis-server.js'
+
+let redis: RedisServer
+let workers: RateWorkers | undefined
+beforeEach(async () => {
+  redis = await RedisServer.start()
+})
+afterEach(async () => {
+  workers?.stop()
+  await redis.stop()
+})
+
+describe('several processes that share a rate', () => {
+  test('get all of it and no more, whenever and however many they ask', async () => {
+    const limiter = new SharedRateLimiter(redis.client(), 'provider')
+    await limiter.setRate({ rate: 18, interval: 1000 })
+    const four = await RateWorkers.start(4, redis.url, 'provider')
+    workers = four
+    const log = new GrantLog(redis.client(), 'provider', 50)
+    const answers = await Promise.all([0, 1, 2, 3].map(worker => four.acquire(worker, 18)))
+    const granted = await log.stop(72)
+    expect(mostWithin(1000, granted)).toBe(18)
+    // Whoever waits is granted in the very millisecond in which a permit is free.
+    for (let i = 18; i < 72; i++) expect(granted[i] - granted[i - 18]).toBe(1000)
+    // Nobody goes before its permit is granted, or before who asked earlier.
+    const resolved = answers.flatMap(({ at }) => at)
+    for (const { asked } of answers) expect(asked).toEqual([...asked].sort((a, b) => a - b))
+    resolved.sort((a, b) => a - b)
+    for (let i = 0; i < 72; i++) expect(resolved[i]).toBeGreaterThanOrEqual(granted[i])
+  }, 20_000)
+
+  test('are served in the order in which they asked', async () => {
+    const redisClient = redis.client()
+    const limiter = new SharedRateLimiter(redisClient, 'order')
+    await limiter.setRate({ rate: 1, interval: 250 })
+    const three = await RateWorkers.start(3, redis.url, 'order')
+    workers = three
+    await limiter.acquire()
+    const resolved: ReturnType<RateWorkers['acquire']>[] = []
+    for (const [i, worker] of [2, 0, 1].entries()) {
+      resolved.push(three.acquire(worker, 1))
+      await eventually('waits', async () => (await redisClient.llen('spillway:{order}:rate:line')) === i + 1)
+    }
+    const line = await redisClient.lrangeBuffer('spillway:{order}:rate:line', 0, -1)
+    const turns = line.map(packed => packed.readUIntBE(0, 6))
+    expect(turns.slice(1).map((turn, i) => turn - turns[i])).toEqual([250, 250])
+    const times = (await Promise.all(resolved)).map(({ at }) => at[0])
+    for (const [i, at] of times.entries()) expect(at).toBeGreaterThanOrEqual(turns[i])
+    expect(times).toEqual([...times].sort((a, b) => a - b))
+  }, 20_000)
+
+  test('one that is killed while it waits costs those behind it its own permits, once', async () => {
+    const client = redis.client()
+    const limiter = new SharedRateLimiter(client, 'killed')
+    await limiter.setRate({ rate: 1, interval: 400 })
+    const one = await RateWorkers.start(1, redis.url, 'killed')
+    workers = one
+    const log = new GrantLog(redis.client(), 'killed', 50)
+    await limiter.acquire()
+    one.processes[0].send({ count: 1, lanes: 1 })
+    const inLine = (count: number) =>
+      eventually('waits', async () => (await client.llen('spillway:{killed}:rate:line')) === count)
+    await inLine(1)
+    const behind = limiter.acquire()
+    await inLine(2)
+    one.stop()
+    await behind
+    await limiter.acquire()
+    const granted = await log.stop(4)
+    expect(granted.map(at => at - granted[0])).toEqual([0, 400, 800, 1200])
+  }, 20_000)
+})

@@ -1,0 +1,790 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
+import type { Redis } from 'ioredis'
+import { CostError, NotInitializedError, StoreError, TimeoutError } from '../../src/core/errors.js'
+import type { RateOptions } from '../../src/shared-rate/options.js'
+import { SharedRateLimiter, type SharedRateLimiterOptions } from '../../src/shared-rate/shared-rate-limiter.js'
+import { ManualClock } from '../../src/testing.js'
+import type { WaitOptions } from '../../src/waiting/wait.js'
+import { eventually } from '../support/redis-process.js'
+import { RedisServer } from '../support/redis-server.js'
+import { TcpProxy } from '../support/tcp-proxy.js'
+
+const START = 1_700_000_000_000
+/** What must happen at once, beside turns that are a minute off. */
+const SOON_MS = 300
+
+let redis: RedisServer
+let admin: Redis
+const opened = new Set<SharedRateLimiter>()
+const unhandled: unknown[] = []
+const note = (error: unknown) => unhandled.push(error)
+
+beforeAll(async () => {
+  redis = await RedisServer.start()
+  admin = redis.client()
+})
+afterAll(() => redis.stop())
+beforeEach(() => {
+  process.on('unhandledRejection', note)
+})
+afterEach(async () => {
+  await Promise.all([...opened].map(limiter => limiter.close()))
+  opened.clear()
+  process.off('unhandledRejection', note)
+  expect(unhandled.splice(0)).toEqual([])
+})
+
+let names = 0
+const fresh = () => `line-${names++}`
+/** Each on a connection of its own, as if in a process of its own. */
+function open(
+  name: string,
+  options: SharedRateLimiterOptions = {},
+  client: object = redis.client(),
+): SharedRateLimiter {
+  const limiter = new SharedRateLimiter(client, name, options)
+  opened.add(limiter)
+  return limiter
+}
+
+const keyOf = (name: string, part: string) => `spillway:{${name}}:rate:${part}`
+const inLine = (name: string, count: number, part = 'line') =>
+  eventually(`${count} wait`, async () => (await admin.llen(keyOf(name, part))) === count)
+
+/** The turns of those who still wait, in ms from `since`. */
+async function turns(name: string, since: number): Promise<number[]> {
+  const line = await admin.lrangeBuffer(keyOf(name, 'line'), 0, -1)
+  return line.map(packed => packed.readUIntBE(0, 6) - since).filter(ms => ms > 0)
+}
+
+async function scriptCalls(): Promise<number> {
+  const stats = await admin.info('commandstats')
+  return ['evalsha', 'eval'].reduce((sum, name) => {
+    const calls = new RegExp(`cmdstat_${name}:calls=(\\d+)`).exec(stats)?.[1]
+    return sum + Number(calls ?? 0)
+  }, 0)
+}
+
+interface Waiting {
+  readonly done: Promise<void>
+  granted: boolean
+  error: unknown
+  /** By `performance.now()`. */
+  endedAt: number
+}
+
+/** Acquires, and keeps what came of it. */
+function taking(limiter: SharedRateLimiter, permits = 1, options?: WaitOptions): Waiting {
+  const state: { granted: boolean; error: unknown; endedAt: number } = { granted: false, error: undefined, endedAt: 0 }
+  const done = limiter.acquire(permits, options).then(
+    () => {
+      state.granted = true
+      state.endedAt = performance.now()
+    },
+    error => {
+      state.error = error
+      state.endedAt = performance.now()
+    },
+  )
+  return Object.assign(state, { done })
+}
+
+/** A rate that is spent: whoever comes waits a minute. The clock stands still, so that nothing but news ends a wait soon. */
+async function spent(rate: number, options: Partial<RateOptions> = {}) {
+  const name = fresh()
+  const clock = new ManualClock(START)
+  const limiter = open(name, { clock, clientId: 'a' })
+  await limiter.setRate({ rate, interval: 60_000, ...options })
+  await limiter.tryAcquire(rate)
+  return { name, clock, limiter, other: (clientId = 'a') => open(name, { clock, clientId }) }
+}
+
+describe('those who wait', () => {
+  test('are served in the order in which they came, over all connections', async () => {
+    const name = fresh()
+    const limiters = [open(name), open(name), open(name)]
+    await limiters[0].setRate({ rate: 1, interval: 25 })
+    await limiters[0].acquire()
+    const order: number[] = []
+    const all: Promise<unknown>[] = []
+    const before = await scriptCalls()
+    for (let i = 0; i < 12; i++) {
+      const asked = limiters[i % 3].acquire()
+      all.push(asked.then(() => order.push(i)))
+      await eventually('asked', async () => (await scriptCalls()) >= before + i + 1)
+    }
+    await Promise.all(all)
+    expect(order).toEqual([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11])
+  })
+
+  test('are served in the order in which they asked, in one process, a thousand at once', async () => {
+    const limiter = open(fresh())
+    await limiter.setRate({ rate: 100, interval: 25 })
+    const order: number[] = []
+    await Promise.all(
+      Array.from({ length: 1000 }, async (_, i) => {
+        await limiter.acquire()
+        order.push(i)
+      }),
+    )
+    expect(order).toEqual(Array.from({ length: 1000 }, (_, i) => i))
+  })
+
+  test('for many permits are not starved by those who want few, and tryAcquire overtakes nobody', async () => {
+    const { name, clock, limiter, other } = await spent(5)
+    await limiter.release(2)
+    const five = taking(other(), 5)
+    await inLine(name, 1)
+    expect(await limiter.tryAcquire()).toBe(false)
+    expect(await limiter.availablePermits()).toBe(0)
+    const one = taking(other())
+    await inLine(name, 2)
+    expect(await turns(name, START)).toEqual([60_000, 120_000])
+    clock.advance(60_000)
+    expect(await limiter.tryAcquire()).toBe(false)
+    await limiter.release(1)
+    await one.done
+    expect(one.granted).toBe(true)
+    expect(five.granted).toBe(false)
+  })
+
+  test('are not drawn up by who wants no permits, and is served at once', async () => {
+    const { name, limiter } = await spent(1)
+    const waiting = [taking(limiter), taking(limiter)]
+    await inLine(name, 2)
+    await limiter.acquire(0)
+    expect(await limiter.tryAcquire(0)).toBe(true)
+    await sleep(50)
+    expect(waiting.map(({ granted }) => granted)).toEqual([false, false])
+    expect(await turns(name, START)).toEqual([60_000, 120_000])
+  })
+
+  test('cost one script call each, and no more while they wait', async () => {
+    const name = fresh()
+    const limiter = open(name)
+    await limiter.setRate({ rate: 1, interval: 100 })
+    await limiter.acquire()
+    // The first wait of a process begins to listen for news.
+    await limiter.acquire()
+    const before = await scriptCalls()
+    await Promise.all([limiter.acquire(), limiter.acquire(), limiter.acquire()])
+    expect((await scriptCalls()) - before).toBe(3)
+  })
+
+  test('are never told to go before their time', async () => {
+    const limiter = open(fresh())
+    await limiter.setRate({ rate: 2, interval: 50 })
+    const grantedAt: number[] = []
+    await Promise.all(
+      Array.from({ length: 11 }, async () => {
+        await limiter.acquire()
+        grantedAt.push(performance.now())
+      }),
+    )
+    // Five intervals lie between the first two and the last: of the server, in whole ms.
+    expect(grantedAt[10] - grantedAt[0]).toBeGreaterThan(5 * 50 - 25)
+  })
+})
+
+describe('a timeout', () => {
+  test('that ends before the turn is known at once, and takes nothing', async () => {
+    const { name, limiter } = await spent(1)
+    const askedAt = performance.now()
+    expect(await limiter.tryAcquire(1, { timeout: '59s' })).toBe(false)
+    await expect(limiter.acquire(1, { timeout: '59s' })).rejects.toThrow(TimeoutError)
+    await expect(limiter.acquire(1, { timeout: 0 })).rejects.toThrow(/the turn would come in 60000 ms/)
+    expect(performance.now() - askedAt).toBeLessThan(5000)
+    expect(await admin.exists(keyOf(name, 'line'))).toBe(0)
+  })
+
+  test('that ends after the turn makes sure of it', async () => {
+    const limiter = open(fresh())
+    await limiter.setRate({ rate: 1, interval: 100 })
+    const answers = await Promise.all([0, 150, 150, 250].map(timeout => limiter.tryAcquire(1, { timeout })))
+    expect(answers).toEqual([true, true, false, true])
+  })
+
+  test('at or below 0 does not wait', async () => {
+    const { limiter } = await spent(1)
+    expect(await limiter.tryAcquire(1, { timeout: -5 })).toBe(false)
+    await limiter.release(1)
+    expect(await limiter.tryAcquire(1, { timeout: 0 })).toBe(true)
+  })
+})
+
+describe('those behind move up', () => {
+  test('at once when a signal is aborted, which rejects with its reason and spends nothing', async () => {
+    const { name, clock, limiter, other } = await spent(2)
+    const abort = new AbortController()
+    const reason = new Error('enough')
+    const two = taking(limiter, 2, { signal: abort.signal })
+    await inLine(name, 1)
+    const behind = taking(other(), 1)
+    await inLine(name, 2)
+    expect(await turns(name, START)).toEqual([60_000, 120_000])
+    clock.advance(59_990)
+    const abortedAt = performance.now()
+    abort.abort(reason)
+    await two.done
+    expect(two.error).toBe(reason)
+    expect(two.endedAt - abortedAt).toBeLessThan(20)
+    await behind.done
+    expect(behind.endedAt - abortedAt).toBeLessThan(SOON_MS)
+    clock.advance(10)
+    expect(await limiter.availablePermits()).toBe(1)
+  })
+
+  test('at once when permits are released', async () => {
+    const { name, limiter, other } = await spent(3)
+    const waiting = [taking(other(), 1)]
+    await inLine(name, 1)
+    waiting.push(taking(other(), 2))
+    await inLine(name, 2)
+    const releasedAt = performance.now()
+    await limiter.release(1)
+    await waiting[0].done
+    expect(waiting[0].endedAt - releasedAt).toBeLessThan(SOON_MS)
+    expect(waiting[1].granted).toBe(false)
+    await limiter.release(3)
+    await waiting[1].done
+  })
+
+  test('at once when the rate is raised, as far as it goes', async () => {
+    const { name, limiter, other } = await spent(1)
+    const waiting: Waiting[] = []
+    for (const count of [1, 2, 3]) {
+      waiting.push(taking(other()))
+      await inLine(name, count)
+    }
+    const setAt = performance.now()
+    await limiter.setRate({ rate: 3, interval: 60_000 }, { keepState: true })
+    await Promise.all(waiting.slice(0, 2).map(({ done }) => done))
+    expect(waiting[1].endedAt - setAt).toBeLessThan(SOON_MS)
+    expect(waiting[2].granted).toBe(false)
+    expect(await turns(name, START)).toEqual([60_000])
+    await limiter.setRate({ rate: 3, interval: 60_000 })
+    await waiting[2].done
+    expect(await limiter.availablePermits()).toBe(2)
+  })
+
+  test('when hundreds are aborted at once, and nothing is left of those', async () => {
+    const { name, limiter, other } = await spent(1)
+    const abort = new AbortController()
+    const many = Array.from({ length: 300 }, () => taking(limiter, 1, { signal: abort.signal }))
+    await inLine(name, 300)
+    const last = taking(other())
+    await inLine(name, 301)
+    const before = await scriptCalls()
+    abort.abort()
+    await Promise.all(many.map(({ done }) => done))
+    await inLine(name, 1)
+    expect((await scriptCalls()) - before).toBe(1)
+    expect(await turns(name, START)).toEqual([60_000])
+    await limiter.release(1)
+    await last.done
+    expect(last.granted).toBe(true)
+  })
+
+  test('before anything is asked that follows the abort', async () => {
+    const { name, limiter } = await spent(1)
+    const abort = new AbortController()
+    const first = taking(limiter, 1, { signal: abort.signal })
+    await inLine(name, 1)
+    abort.abort()
+    const second = taking(limiter, 1, { timeout: '90s' })
+    await first.done
+    await inLine(name, 1)
+    expect(await turns(name, START)).toEqual([60_000])
+    expect(second.error).toBeUndefined()
+  })
+
+  test('when a process closes its limiter, whose waiters reject', async () => {
+    const { name, limiter, other } = await spent(1)
+    const closing = other()
+    const lost = [taking(closing), taking(closing)]
+    await inLine(name, 2)
+    const behind = taking(other())
+    await inLine(name, 3)
+    await closing.close()
+    expect(lost.map(({ error }) => error)).toEqual([expect.any(StoreError), expect.any(StoreError)])
+    expect(await turns(name, START)).toEqual([60_000])
+    await limiter.release(1)
+    await behind.done
+    expect(behind.granted).toBe(true)
+  })
+})
+
+describe('a rate that falls while somebody waits', () => {
+  test('puts turns off, and never admits more than it', async () => {
+    const name = fresh()
+    const [a, b] = [open(name), open(name)]
+    await a.setRate({ rate: 4, interval: 100 })
+    await a.acquire(4)
+    const waiting = Array.from({ length: 4 }, (_, i) => taking(i % 2 ? a : b))
+    await inLine(name, 4)
+    await a.setRate({ rate: 1, interval: 100 }, { keepState: true })
+    await Promise.all(waiting.map(({ done }) => done))
+    const ends = waiting.map(({ endedAt }) => endedAt).sort((x, y) => x - y)
+    expect(ends[3] - ends[0]).toBeGreaterThan(3 * 100 - 25)
+  })
+
+  test('sends away with CostError who wants more than it, and the others move up', async () => {
+    const { name, limiter, other } = await spent(5)
+    const five = taking(other(), 5)
+    await inLine(name, 1)
+    const two = taking(other(), 2)
+    await inLine(name, 2)
+    await limiter.setRate({ rate: 4, interval: 60_000 }, { keepState: true })
+    await five.done
+    expect(five.error).toBeInstanceOf(CostError)
+    expect(await turns(name, START)).toEqual([60_000])
+    await limiter.setRate({ rate: 2, interval: 60_000 })
+    await two.done
+    expect(two.granted).toBe(true)
+  })
+
+  test('sends away with TimeoutError whose turn would now come after the timeout', async () => {
+    const { name, limiter, other } = await spent(1)
+    const patient = taking(other())
+    await inLine(name, 1)
+    const hasty = taking(other(), 1, { timeout: '150s' })
+    await inLine(name, 2)
+    await limiter.setRate({ rate: 1, interval: 100_000 }, { keepState: true })
+    await hasty.done
+    expect(hasty.error).toBeInstanceOf(TimeoutError)
+    await inLine(name, 1)
+    expect(patient.error).toBeUndefined()
+  })
+
+  test('to another mode has everybody ask again', async () => {
+    const { name, limiter, other } = await spent(1)
+    const waiting = [taking(other('a')), taking(other('b'))]
+    await inLine(name, 2)
+    await limiter.setRate({ rate: 1, interval: 60_000, mode: 'per-client' })
+    await Promise.all(waiting.map(({ done }) => done))
+    expect(waiting.map(({ granted }) => granted)).toEqual([true, true])
+    expect([await other('a').tryAcquire(), await other('b').tryAcquire(), await other('c').tryAcquire()]).toEqual([
+      false,
+      false,
+      true,
+    ])
+  })
+})
+
+describe('the end of a limiter', () => {
+  test('by delete rejects with NotInitializedError who waits, of every client', async () => {
+    const { name, limiter, other } = await spent(1, { mode: 'per-client' })
+    const b = other('b')
+    await b.tryAcquire()
+    const waiting = [taking(other('a')), taking(b), taking(b)]
+    await inLine(name, 1, 'line:a')
+    await inLine(name, 2, 'line:b')
+    const deletedAt = performance.now()
+    expect(await limiter.delete()).toBe(true)
+    await Promise.all(waiting.map(({ done }) => done))
+    for (const { error, endedAt } of waiting) {
+      expect(error).toBeInstanceOf(NotInitializedError)
+      expect(endedAt - deletedAt).toBeLessThan(SOON_MS)
+    }
+    expect(await admin.keys(keyOf(name, 'l*'))).toEqual([])
+  })
+
+  test('by expire rejects those whose turn would come after it, and the others keep theirs', async () => {
+    const { name, clock, limiter, other } = await spent(1)
+    const waiting = [taking(other())]
+    await inLine(name, 1)
+    waiting.push(taking(other()))
+    await inLine(name, 2)
+    await limiter.expire('90s')
+    await waiting[1].done
+    expect(waiting[1].error).toBeInstanceOf(NotInitializedError)
+    expect(await turns(name, START)).toEqual([60_000])
+    await expect(limiter.acquire()).rejects.toThrow(NotInitializedError)
+    clock.advance(59_990)
+    await limiter.setRate({ rate: 1, interval: 60_000 }, { keepState: true })
+    await waiting[0].done
+    expect(waiting[0].granted).toBe(true)
+  })
+})
+
+describe('news that is lost', () => {
+  let proxy: TcpProxy
+  beforeAll(async () => {
+    proxy = await TcpProxy.start(redis.port)
+  })
+  afterAll(() => proxy.stop())
+  const channels = async () => (await admin.pubsub('CHANNELS')) as string[]
+  const deafen = () => admin.call('CLIENT', 'KILL', 'TYPE', 'pubsub')
+
+  test('because every listening connection is killed is asked for', async () => {
+    for (let i = 0; i < 3; i++) {
+      const { name, limiter, other } = await spent(1)
+      const waiting = [taking(other()), taking(other())]
+      await inLine(name, 2)
+      await deafen()
+      const setAt = performance.now()
+      await limiter.setRate({ rate: 3, interval: 60_000 }, { keepState: true })
+      await Promise.all(waiting.map(({ done }) => done))
+      expect(waiting[1].endedAt - setAt).toBeLessThan(1000)
+    }
+  })
+
+  test('of a delete, of a rate too small, and of another mode reaches everybody all the same', async () => {
+    const ends: readonly (readonly [(limiter: SharedRateLimiter) => Promise<unknown>, unknown])[] = [
+      [limiter => limiter.delete(), expect.any(NotInitializedError)],
+      [limiter => limiter.expire(1000), expect.any(NotInitializedError)],
+      [limiter => limiter.setRate({ rate: 1, interval: 60_000 }, { keepState: true }), expect.any(CostError)],
+      [limiter => limiter.setRate({ rate: 2, interval: 60_000, mode: 'per-client' }), undefined],
+      [
+        async limiter => {
+          await limiter.delete()
+          await limiter.setRate({ rate: 2, interval: 60_000 })
+        },
+        undefined,
+      ],
+    ]
+    for (const [end, error] of ends) {
+      const { name, clock, limiter } = await spent(2)
+      const before = await channels()
+      const b = open(name, { clock, clientId: 'a' }, redis.client({ port: proxy.port }))
+      const waiting = taking(b, 2)
+      await inLine(name, 1)
+      // Let it listen before it hears nothing.
+      await eventually('listens', async () => (await channels()).some(channel => !before.includes(channel)))
+      proxy.swallow()
+      await end(limiter)
+      proxy.cut()
+      proxy.release()
+      await waiting.done
+      expect(waiting.error).toEqual(error)
+      expect(waiting.granted).toBe(error === undefined)
+      if (waiting.granted) expect(await b.availablePermits()).toBe(0)
+    }
+  })
+
+  const deafClient = () => Object.create(redis.client(), { duplicate: { value: undefined } })
+
+  test('does not let somebody who was sent away give back what others were granted', async () => {
+    const { name, clock, limiter } = await spent(5)
+    const deaf = open(name, { clock, clientId: 'a' }, deafClient())
+    const abort = new AbortController()
+    const five = taking(deaf, 5, { signal: abort.signal })
+    await inLine(name, 1)
+    await limiter.setRate({ rate: 4, interval: 60_000 })
+    expect(await limiter.tryAcquire(4)).toBe(true)
+    const before = await scriptCalls()
+    abort.abort()
+    await five.done
+    await eventually('given up', async () => (await scriptCalls()) > before)
+    expect(await limiter.availablePermits()).toBe(0)
+  })
+
+  test('does not let somebody who was sent away pass for served when the rate has risen again', async () => {
+    const { name, clock, limiter } = await spent(5)
+    const before = await channels()
+    const far = open(name, { clock, clientId: 'a' }, redis.client({ port: proxy.port }))
+    const five = taking(far, 5)
+    await inLine(name, 1)
+    await eventually('listens', async () => (await channels()).some(channel => !before.includes(channel)))
+    proxy.swallow()
+    await limiter.setRate({ rate: 4, interval: 60_000 })
+    await limiter.setRate({ rate: 5, interval: 60_000 })
+    expect(await limiter.tryAcquire(5)).toBe(true)
+    proxy.cut()
+    proxy.release()
+    await inLine(name, 1)
+    expect(await turns(name, START)).toEqual([60_000])
+    expect(five.granted).toBe(false)
+  })
+
+  test('for a while has nobody book twice who has learnt of it otherwise', async () => {
+    const { name, clock, limiter } = await spent(1)
+    const before = await channels()
+    const held: (() => void)[] = []
+    const client = redis.client()
+    let listens = () => {}
+    const listening = new Promise<void>(resolve => {
+      listens = resolve
+    })
+    // Hears late, and learns later still that it hears: then it asks, before it has heard.
+    const slow = Object.create(client, {
+      duplicate: {
+        value: (override: object) => {
+          const connection = client.duplicate(override)
+          return Object.create(connection, {
+            subscribe: { value: (...names: string[]) => connection.subscribe(...names).then(() => listening) },
+            on: {
+              value: (event: 'message', listener: (...args: string[]) => void) =>
+                connection.on(event, (...args) =>
+                  event === 'message' ? held.push(() => listener(...args)) : listener(),
+                ),
+            },
+          })
+        },
+      },
+    })
+    const far = open(name, { clock, clientId: 'a' }, slow)
+    const one = taking(far)
+    await inLine(name, 1)
+    await eventually('listens', async () => (await channels()).some(channel => !before.includes(channel)))
+    await limiter.setRate({ rate: 1, interval: 60_000, mode: 'per-client' })
+    await limiter.tryAcquire()
+    await eventually('said', async () => held.length > 0)
+    listens()
+    await inLine(name, 1, 'line:a')
+    for (const hear of held) hear()
+    await far.exists()
+    await sleep(50)
+    expect(await admin.llen(keyOf(name, 'line:a'))).toBe(1)
+    // What is said from now on is of the new booking.
+    held.length = 0
+    await limiter.release(1)
+    await eventually('said', async () => held.length > 0)
+    for (const hear of held) hear()
+    await one.done
+    expect(one.granted).toBe(true)
+  })
+
+  test('where nobody can listen at all puts nobody before their turn', async () => {
+    const name = fresh()
+    const [deaf, other] = [open(name, {}, deafClient()), open(name)]
+    await other.setRate({ rate: 4, interval: 100 })
+    await other.acquire(4)
+    const waiting = Array.from({ length: 4 }, () => taking(deaf))
+    await inLine(name, 4)
+    await other.setRate({ rate: 1, interval: 100 }, { keepState: true })
+    await Promise.all(waiting.map(({ done }) => done))
+    const ends = waiting.map(({ endedAt }) => endedAt)
+    expect(ends).toEqual([...ends].sort((x, y) => x - y))
+    expect(ends[3] - ends[0]).toBeGreaterThan(3 * 100 - 25)
+  })
+
+  test('with the line itself leaves every turn as it was promised', async () => {
+    const name = fresh()
+    const [a, b] = [open(name), open(name)]
+    await a.setRate({ rate: 1, interval: 150 })
+    await a.acquire()
+    const waiting = [taking(a), taking(b)]
+    await inLine(name, 2)
+    await admin.del(keyOf(name, 'line'))
+    expect(await b.tryAcquire()).toBe(false)
+    await Promise.all(waiting.map(({ done }) => done))
+    expect(waiting.map(({ granted }) => granted)).toEqual([true, true])
+  })
+
+  test('and then the line too sends nobody off before their turn', async () => {
+    const { name, limiter, other } = await spent(1)
+    const waiting = [taking(other())]
+    await inLine(name, 1)
+    await admin.del(keyOf(name, 'line'))
+    waiting.push(taking(other()))
+    await inLine(name, 1)
+    const before = await scriptCalls()
+    await deafen()
+    // Both ask how they stand as soon as they hear again.
+    await eventually('asked', async () => (await scriptCalls()) >= before + 2)
+    await sleep(50)
+    expect(waiting.map(({ granted, error }) => [granted, error])).toEqual([
+      [false, undefined],
+      [false, undefined],
+    ])
+    expect(await turns(name, START)).toEqual([120_000])
+    await limiter.setRate({ rate: 3, interval: 60_000 }, { keepState: true })
+    await waiting[1].done
+    expect(waiting[1].granted).toBe(true)
+  })
+
+  test('with everything, as by FLUSHALL, is a NotInitializedError as soon as it is noticed', async () => {
+    const server = await RedisServer.start()
+    const limiter = open('flushed', {}, server.client())
+    await limiter.setRate({ rate: 1, interval: 60_000 })
+    await limiter.acquire()
+    const waiting = taking(limiter)
+    await eventually('waits', async () => (await server.client().llen(keyOf('flushed', 'line'))) === 1)
+    await server.restart()
+    await waiting.done
+    expect(waiting.error).toBeInstanceOf(NotInitializedError)
+    await limiter.close()
+    opened.delete(limiter)
+    await server.stop()
+  })
+})
+
+describe('a storm of acquires, aborts, releases, rates and lost connections', () => {
+  test('ends with every permit accounted for', async () => {
+    const name = fresh()
+    const limiters = Array.from({ length: 6 }, () => open(name))
+    let [rate, out, granted, seed] = [5, 0, 0, 1]
+    // No interval ends meanwhile: what is out stays out until it is given back.
+    const set = () => limiters[0].setRate({ rate, interval: '1h' }, { keepState: true })
+    const random = (below: number) => {
+      seed = (seed * 48_271) % 2_147_483_647
+      return seed % below
+    }
+    await set()
+    const waiting: Promise<void>[] = []
+    const aborts: AbortController[] = []
+    for (let i = 0; i < 600; i++) {
+      const limiter = limiters[random(6)]
+      const permits = 1 + random(3)
+      const abort = new AbortController()
+      aborts.push(abort)
+      waiting.push(
+        limiter.acquire(permits, { signal: abort.signal }).then(
+          () => {
+            out += permits
+            granted++
+          },
+          error => expect(error).toBe(abort.signal.reason),
+        ),
+      )
+      const what = random(60)
+      if (what < 25) aborts[random(aborts.length)].abort()
+      if (what === 30) void admin.call('CLIENT', 'KILL', 'TYPE', 'pubsub')
+      if (what > 50) {
+        rate = Math.max(5, rate + random(20) - 8)
+        await set()
+      }
+      if (what > 40 && what < 45 && out > 0) {
+        const back = 1 + random(Math.min(out, 10))
+        out -= back
+        await limiters[random(6)].release(back)
+      }
+      if (what % 10 === 0) await sleep(random(4))
+    }
+    await sleep(300)
+    for (const abort of aborts) abort.abort()
+    await Promise.all(waiting)
+    // Raised above all that is out, what is not available is what was granted.
+    rate = 10_000
+    await eventually('all is given back that was not granted', async () => {
+      await set()
+      return (await limiters[0].availablePermits()) === rate - out
+    })
+    expect(await admin.exists(keyOf(name, 'line'))).toBe(0)
+    expect(granted).toBeGreaterThan(100)
+  })
+})
+
+describe('a reply that is lost', () => {
+  let proxy: TcpProxy
+  beforeAll(async () => {
+    proxy = await TcpProxy.start(redis.port)
+  })
+  afterAll(() => proxy.stop())
+
+  /** Cuts the connection when the request has been carried out and before it is answered; the client sends it again. */
+  async function cutAfter(carriedOut: () => Promise<boolean>, call: () => Promise<unknown>): Promise<unknown> {
+    proxy.delayMs = () => 60_000
+    const result = call()
+    result.catch(() => {})
+    await eventually('carried out', carriedOut)
+    proxy.delayMs = () => 0
+    proxy.cut()
+    return result
+  }
+
+  test('counts once: of a grant, of a booking, of a release and of a rate', async () => {
+    const name = fresh()
+    const client = redis.client({ port: proxy.port })
+    const [far, near] = [open(name, {}, client), open(name)]
+    await far.exists()
+    const available = async (count: number) => (await near.availablePermits()) === count
+    const rate = { rate: 5, interval: '10m' } as const
+    expect(
+      await cutAfter(
+        () => near.exists(),
+        () => far.trySetRate(rate),
+      ),
+    ).toBe(true)
+    expect(
+      await cutAfter(
+        () => available(3),
+        () => far.tryAcquire(2),
+      ),
+    ).toBe(true)
+    expect(await available(3)).toBe(true)
+    await near.tryAcquire(3)
+    await cutAfter(
+      () => available(2),
+      () => far.release(2),
+    )
+    expect(await available(2)).toBe(true)
+    await near.tryAcquire(2)
+    const waiting = cutAfter(
+      async () => (await admin.llen(keyOf(name, 'line'))) === 1,
+      () => far.acquire(4),
+    )
+    await inLine(name, 1)
+    await sleep(300)
+    expect(await admin.llen(keyOf(name, 'line'))).toBe(1)
+    await near.release(4)
+    await waiting
+    expect(await available(0)).toBe(true)
+    await near.setRate(rate)
+    expect(await available(5)).toBe(true)
+  })
+
+  test('though another request of the same sender followed it', async () => {
+    const name = fresh()
+    const [far, near] = [open(name, {}, redis.client({ port: proxy.port })), open(name)]
+    await near.setRate({ rate: 50, interval: '10m' })
+    await far.exists()
+    const all = () => Promise.all(Array.from({ length: 30 }, () => far.tryAcquire()))
+    expect(await cutAfter(async () => (await near.availablePermits()) === 20, all)).toEqual(new Array(30).fill(true))
+    expect(await near.availablePermits()).toBe(20)
+  })
+})
+
+describe('a Redis that hangs', () => {
+  test('is a StoreError within about five seconds, or the timeout; what it grants late is given back', async () => {
+    const server = await RedisServer.start()
+    const limiter = open('hung', {}, server.client())
+    await limiter.setRate({ rate: 10, interval: '1m' })
+    await limiter.tryAcquire(1)
+    server.pause()
+    const askedAt = performance.now()
+    const short = limiter.tryAcquire(2, { timeout: 200 }).then(answer => [answer, performance.now() - askedAt])
+    const abort = new AbortController()
+    const aborted = taking(limiter, 1, { signal: abort.signal })
+    const calls = [taking(limiter, 3), taking(limiter, 1, { timeout: '1h' })]
+    const others = Promise.allSettled([
+      limiter.tryAcquire(1),
+      limiter.getConfig(),
+      limiter.expire('1h'),
+      limiter.exists(),
+    ])
+    const [answer, afterMs] = await short
+    expect(answer).toBe(false)
+    expect(afterMs).toBeLessThan(1000)
+    abort.abort()
+    await aborted.done
+    await Promise.all(calls.map(({ done }) => done))
+    for (const { error, endedAt } of calls) {
+      expect(error).toBeInstanceOf(StoreError)
+      expect(endedAt - askedAt).toBeLessThan(6500)
+    }
+    for (const result of await others)
+      expect(result).toMatchObject({ status: 'rejected', reason: expect.any(StoreError) })
+    server.unpause()
+    await eventually('what came late is given back', async () => (await limiter.availablePermits()) === 9)
+    expect(await server.client().exists(keyOf('hung', 'line'))).toBe(0)
+    await limiter.close()
+    opened.delete(limiter)
+    await server.stop()
+  }, 30_000)
+
+  test('that is dead is a StoreError with the words of the client', async () => {
+    const server = await RedisServer.start()
+    const limiter = open('dead', {}, server.client({ maxRetriesPerRequest: 1, retryStrategy: () => 10 }))
+    await limiter.setRate({ rate: 1, interval: '1m' })
+    await server.kill()
+    const error = await limiter.acquire().catch(error => error)
+    expect(error).toBeInstanceOf(StoreError)
+    expect(error.cause).toBeInstanceOf(Error)
+    await limiter.close()
+    opened.delete(limiter)
+    await server.stop()
+  })
+})

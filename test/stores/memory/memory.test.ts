@@ -1,0 +1,330 @@
+import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals'
+import { PolicyError } from '../../../src/core/errors.js'
+import { ALGORITHM_NAMES, type AlgorithmName, parseLimit } from '../../../src/core/limit.js'
+import { MemoryStore, type MemoryStoreOptions } from '../../../src/stores/memory/memory-store.js'
+import { ManualClock } from '../../../src/testing.js'
+import { jsonFromChild, runChild } from '../../support/child.js'
+import { randomFrom } from '../../support/random.js'
+import { START } from '../../support/stories.js'
+
+const limitOf = (quota: number, window: number | string, algorithm: AlgorithmName = 'fixed-window', name?: string) =>
+  parseLimit({ quota, window, algorithm, name })
+
+describe('MemoryStore', () => {
+  const stores: MemoryStore[] = []
+  const make = (options?: MemoryStoreOptions) => {
+    const store = new MemoryStore(options)
+    stores.push(store)
+    return store
+  }
+  afterEach(() => {
+    for (const store of stores.splice(0)) store.close()
+    jest.useRealTimers()
+  })
+
+  test.each<[string, unknown, string]>([
+    [
+      'a clock that is none',
+      { clock: {} },
+      'MemoryStore: clock an object {  }: expected an object with now(), like new ManualClock()',
+    ],
+    ['a clock that is null', { clock: null }, 'MemoryStore: clock null: expected an object with now()'],
+    ['no keys', { maxKeys: 0 }, 'MemoryStore: maxKeys 0: expected an integer ≥ 1, like 1_000_000'],
+    ['half a key', { maxKeys: 1.5 }, 'MemoryStore: maxKeys 1.5: expected an integer ≥ 1'],
+    [
+      'keys without end',
+      { maxKeys: Number.POSITIVE_INFINITY },
+      'MemoryStore: maxKeys Infinity: expected an integer ≥ 1',
+    ],
+    ['keys in text', { maxKeys: '100' }, 'MemoryStore: maxKeys "100": expected an integer ≥ 1'],
+  ])('refuses %s', (_, options, message) => {
+    const attempt = () => make(options as MemoryStoreOptions)
+    expect(attempt).toThrow(PolicyError)
+    expect(attempt).toThrow(message)
+  })
+
+  test('answers at once, not by a promise', () => {
+    const store = make()
+    const charges = [{ key: 'k', limit: limitOf(1, '1m') }]
+    expect(store.consume(charges, 1)[0].allowed).toBe(true)
+    expect(store.peek(charges, 1)[0].allowed).toBe(false)
+    expect(store.refund(charges, 1)).toBeUndefined()
+    expect(store.reset(charges)).toBeUndefined()
+  })
+
+  test('goes by the time of the system unless it is given a clock, also while that is faked', () => {
+    jest.useFakeTimers({ now: START })
+    const store = make()
+    const charges = [{ key: 'k', limit: limitOf(1, '1m') }]
+    store.consume(charges, 1)
+    jest.setSystemTime(START + 59_000)
+    expect(store.peek(charges, 1)[0].retryAfterMs).toBe(1000)
+    jest.setSystemTime(START + 60_000)
+    expect(store.peek(charges, 1)[0].allowed).toBe(true)
+  })
+
+  describe('size', () => {
+    test('counts each key once under each limit', () => {
+      const store = make()
+      const limits = [limitOf(5, '1m'), limitOf(5, '1h')]
+      const charges = (key: string) => limits.map(limit => ({ key, limit }))
+      store.consume(charges('a'), 1)
+      store.consume(charges('a'), 1)
+      store.consume(charges('b').slice(1), 1)
+      expect(store.size).toBe(3)
+      store.reset(charges('a'))
+      expect(store.size).toBe(1)
+      store.reset(charges('a'))
+      expect(store.size).toBe(1)
+    })
+
+    test('does not grow by looks, refusals, refunds and costs of nothing', () => {
+      const store = make()
+      for (const algorithm of ALGORITHM_NAMES) {
+        const charges = [{ key: 'k', limit: limitOf(5, '1m', algorithm) }]
+        store.peek(charges, 1)
+        store.consume(charges, 0)
+        store.consume(charges, 6)
+        store.refund(charges, 1)
+        store.reset(charges)
+      }
+      expect(store.size).toBe(0)
+    })
+
+    test('is 0 after close, and the store starts anew if it is used again', () => {
+      const store = make()
+      const charges = [{ key: 'k', limit: limitOf(1, '1m') }]
+      store.consume(charges, 1)
+      store.close()
+      expect(store.size).toBe(0)
+      expect(store.consume(charges, 1)[0].allowed).toBe(true)
+      expect(store.consume(charges, 1)[0].allowed).toBe(false)
+      expect(store.size).toBe(1)
+      store.close()
+      store.close()
+      expect(store.size).toBe(0)
+    })
+  })
+
+  describe('with maxKeys', () => {
+    test('never holds more, whatever the traffic', () => {
+      const random = randomFrom('maxKeys')
+      const clock = new ManualClock(START)
+      const store = make({ clock, maxKeys: 50 })
+      const limits = ALGORITHM_NAMES.map(algorithm => limitOf(3, 1000, algorithm))
+      let most = 0
+      for (let i = 0; i < 5000; i++) {
+        clock.advance(random.integer(0, 20))
+        const key = `${random.integer(0, 200)}`
+        const some = limits.filter(() => random.integer(0, 2) === 0)
+        if (some.length > 0)
+          store.consume(
+            some.map(limit => ({ key, limit })),
+            random.integer(0, 3),
+          )
+        most = Math.max(most, store.size)
+      }
+      expect(most).toBe(50)
+    })
+
+    test.each(ALGORITHM_NAMES)('never evicts a key that is denied now (%s)', algorithm => {
+      const clock = new ManualClock(START)
+      const store = make({ clock, maxKeys: 100 })
+      const limit = limitOf(2, '1h', algorithm)
+      const ask = (key: string, cost: number) => store.consume([{ key, limit }], cost)[0]
+      for (let i = 0; i < 50; i++) ask(`denied ${i}`, 2)
+      for (let i = 0; i < 5000; i++) {
+        clock.advance(1)
+        ask(`passer-by ${i}`, 1)
+      }
+      expect(store.size).toBe(100)
+      for (let i = 0; i < 50; i++) expect(ask(`denied ${i}`, 1).allowed).toBe(false)
+    })
+
+    test('judges a new key without remembering it, when all that it holds are denied', () => {
+      const clock = new ManualClock(START)
+      const store = make({ clock, maxKeys: 30 })
+      const limit = limitOf(1, '1h')
+      const ask = (key: string) => store.consume([{ key, limit }], 1)[0].allowed
+      for (let i = 0; i < 30; i++) ask(`denied ${i}`)
+      expect([ask('new'), ask('new')]).toEqual([true, true])
+      expect(store.size).toBe(30)
+      for (let i = 0; i < 30; i++) expect(ask(`denied ${i}`)).toBe(false)
+      clock.advance(3_600_000)
+      expect([ask('new'), ask('new')]).toEqual([true, false])
+    })
+
+    test('evicts the key that is soonest as if never used', () => {
+      const clock = new ManualClock(START)
+      const store = make({ clock, maxKeys: 8 })
+      const limit = limitOf(5, '1h')
+      const left = (key: string) => store.peek([{ key, limit }], 0)[0].remaining
+      for (const key of ['c', 'a', 'd', 'b', 'e', 'f', 'g', 'h']) {
+        store.consume([{ key, limit }], 1)
+        clock.advance(1000)
+      }
+      store.consume([{ key: 'new', limit }], 1)
+      expect(['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h', 'new'].map(left)).toEqual([4, 4, 5, 4, 4, 4, 4, 4, 4])
+    })
+
+    test('makes room for one key of a decision without forgetting another of it', () => {
+      const clock = new ManualClock(START)
+      const store = make({ clock, maxKeys: 3 })
+      const [first, second] = [limitOf(9, '1m', 'fixed-window', 'first'), limitOf(9, '1m', 'fixed-window', 'second')]
+      store.consume([{ key: 'a', limit: second }], 4)
+      clock.advance(1)
+      store.consume([{ key: 'b', limit: second }], 1)
+      store.consume([{ key: 'c', limit: second }], 1)
+      const verdicts = store.consume(
+        [first, second].map(limit => ({ key: 'a', limit })),
+        1,
+      )
+      expect(verdicts.map(({ remaining }) => remaining)).toEqual([8, 4])
+      expect(store.peek([{ key: 'a', limit: second }], 0)[0].remaining).toBe(4)
+      expect(store.size).toBe(3)
+    })
+
+    test('of one still counts', () => {
+      const store = make({ maxKeys: 1 })
+      const limit = limitOf(2, '1h')
+      expect([1, 2, 3].map(() => store.consume([{ key: 'k', limit }], 1)[0].allowed)).toEqual([true, true, false])
+    })
+  })
+
+  describe('sweeps', () => {
+    test.each(ALGORITHM_NAMES)('what has expired, a few keys at a time as others come (%s)', algorithm => {
+      const clock = new ManualClock(START)
+      const store = make({ clock })
+      const limit = limitOf(5, '1m', algorithm)
+      for (let i = 0; i < 1000; i++) store.consume([{ key: `old ${i}`, limit }], 1)
+      clock.advance(200_000)
+      for (let i = 0; i < 1100; i++) store.consume([{ key: `new ${i}`, limit }], 1)
+      expect(store.size).toBe(1100)
+    })
+
+    test('what has expired, though no traffic comes, and then rests', () => {
+      jest.useFakeTimers({ now: START })
+      const store = make()
+      const limits = ALGORITHM_NAMES.map(algorithm => limitOf(5, '1m', algorithm))
+      for (let i = 0; i < 100; i++)
+        store.consume(
+          limits.map(limit => ({ key: `${i}`, limit })),
+          5,
+        )
+      jest.advanceTimersByTime(30_000)
+      expect(store.size).toBe(500)
+      jest.advanceTimersByTime(150_000)
+      expect(store.size).toBe(0)
+      expect(jest.getTimerCount()).toBe(0)
+      const [verdict] = store.consume([{ key: '1', limit: limits[0] }], 5)
+      expect(verdict).toMatchObject({ allowed: true, remaining: 0 })
+      expect(store.consume([{ key: '1', limit: limits[0] }], 1)[0].allowed).toBe(false)
+      expect(jest.getTimerCount()).toBe(1)
+    })
+
+    test('nothing that a clock which steps back by less than a second could still ask for', () => {
+      const clock = new ManualClock(START)
+      const store = make({ clock })
+      for (const algorithm of ALGORITHM_NAMES) {
+        clock.set(START)
+        const limit = limitOf(1, 1000, algorithm)
+        store.consume([{ key: 'k', limit }], 1)
+        clock.advance(algorithm === 'sliding-counter' ? 2000 : 1000)
+        for (let i = 0; i < 100; i++) store.consume([{ key: `other ${i}`, limit }], 1)
+        clock.advance(-900)
+        expect([algorithm, store.peek([{ key: 'k', limit }], 1)[0].allowed]).toEqual([algorithm, false])
+      }
+    })
+
+    test('by a timer that ends with close', () => {
+      jest.useFakeTimers({ now: START })
+      const store = make()
+      store.consume([{ key: 'k', limit: limitOf(1, '1m') }], 1)
+      expect(jest.getTimerCount()).toBe(1)
+      store.close()
+      expect(jest.getTimerCount()).toBe(0)
+    })
+
+    test('by a timer that keeps no process alive', async () => {
+      const { code, signal } = await runChild(
+        `import { MemoryStore } from './src/stores/memory/memory-store.ts'
+         import { parseLimit } from './src/core/limit.ts'
+         new MemoryStore().consume([{ key: 'k', limit: parseLimit({ quota: 1, window: '1d' }) }], 1)`,
+        { timeoutMs: 10_000 },
+      )
+      expect([code, signal]).toEqual([0, null])
+    })
+
+    describe('for no longer than a moment', () => {
+      beforeEach(() => {
+        jest.useFakeTimers({ now: START, doNotFake: ['performance'] })
+      })
+      /** The longest of so many calls; the best of five rounds, because other processes take their moments too. */
+      const longest = (times: number, work: (i: number) => unknown) => {
+        const rounds = Array.from({ length: 5 }, (_, round) => {
+          let most = 0
+          for (let i = 0; i < times; i++) {
+            const before = performance.now()
+            work(round * times + i)
+            most = Math.max(most, performance.now() - before)
+          }
+          return most
+        })
+        return Math.min(...rounds)
+      }
+
+      test('when 200 000 keys expire at once', () => {
+        const store = make()
+        const limit = limitOf(5, '1m')
+        for (let i = 0; i < 200_000; i++) store.consume([{ key: `old ${i}`, limit }], 1)
+        jest.setSystemTime(START + 100_000)
+        expect(longest(400, i => store.consume([{ key: `new ${i}`, limit }], 1))).toBeLessThan(20)
+        expect(longest(4, () => jest.advanceTimersByTime(1000))).toBeLessThan(20)
+        expect(store.size).toBeLessThan(200_000)
+      })
+    })
+  })
+
+  test('does not slow down when a limiter is named by its default name and by none in turn', () => {
+    const store = make()
+    const limit = limitOf(5, '1m')
+    const charges = [
+      [{ key: 'k', limit }],
+      [{ key: 'k', limit, limiter: 'default' }],
+      [{ key: 'k', limit, limiter: 'x' }],
+    ]
+    const before = performance.now()
+    for (let i = 0; i < 20_000; i++) store.peek(charges[i % 3], 1)
+    expect(performance.now() - before).toBeLessThan(1000)
+  })
+
+  test('takes limits that are parsed anew for every request', () => {
+    const store = make()
+    const ask = () => store.consume([{ key: 'k', limit: limitOf(5000, '1m') }], 1)[0].remaining
+    for (let i = 1; i <= 5000; i++) expect(ask()).toBe(5000 - i)
+    expect(store.size).toBe(1)
+  })
+
+  test('takes at most 110 bytes a key at a million keys, where state is constant', async () => {
+    const figures: [AlgorithmName, number][] = await jsonFromChild(
+      `import { MemoryStore } from './src/stores/memory/memory-store.ts'
+       import { ManualClock } from './src/testing.ts'
+       import { parseLimit } from './src/core/limit.ts'
+       const held = () => { gc(); gc(); const { heapUsed, arrayBuffers } = process.memoryUsage(); return heapUsed + arrayBuffers }
+       const figures = []
+       for (const algorithm of ['fixed-window', 'token-bucket', 'sliding-counter']) {
+         const store = new MemoryStore({ clock: new ManualClock(${START}) })
+         const limit = parseLimit({ quota: 10, window: '1h', algorithm })
+         const before = held()
+         for (let i = 0; i < 1_000_000; i++) store.consume([{ key: 'user:' + i, limit }], 1)
+         figures.push([algorithm, Math.round((held() - before) / store.size)])
+         store.close()
+       }
+       console.log(JSON.stringify(figures))`,
+      { flags: ['--expose-gc'], timeoutMs: 60_000 },
+    )
+    console.log(`bytes a key at a million keys: ${figures.map(figure => figure.join(' ')).join(', ')}`)
+    expect(figures).toHaveLength(3)
+    for (const [, bytes] of figures) expect(bytes).toBeLessThanOrEqual(110)
+  }, 60_000)
+})

@@ -1,0 +1,145 @@
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { StoreError } from '../../../src/core/errors.js'
+import { parsePolicy } from '../../../src/core/limit.js'
+import { RateLimiter } from '../../../src/limiter/rate-limiter.js'
+import { RedisStore } from '../../../src/stores/redis/redis-store.js'
+import type { Charge } from '../../../src/stores/store.js'
+import { RedisServer } from '../../support/redis-server.js'
+
+let redis: RedisServer
+beforeAll(async () => {
+  redis = await RedisServer.start()
+})
+afterAll(() => redis.stop())
+
+const charges: readonly Charge[] = [{ key: 'k', limit: parsePolicy('5/1m')[0] }]
+
+/** A client of a real server whose answers to scripts are changed on their way. */
+function answering(reply: unknown) {
+  return Object.assign(redis.client(), { evalsha: async () => reply, eval: async () => reply })
+}
+
+test('six limits of five kinds are one script call', async () => {
+  const client = redis.client()
+  const calls = async () => Number(/^cmdstat_evalsha:calls=(\d+)/m.exec(await client.info('commandstats'))?.[1] ?? 0)
+  const policy = parsePolicy(
+    '9/1s token-bucket; 20/1m fixed-window; 50/10m sliding-counter; 100/1h; 500/1d; 900/30d leaky-bucket',
+  )
+  const store = new RedisStore(client, { prefix: 'six' })
+  const six = (key: string) => policy.map(limit => ({ key, limit }))
+  await store.consume(six('to learn the script'), 1)
+  const before = await calls()
+  expect(await store.consume(six('k'), 1)).toHaveLength(6)
+  expect((await calls()) - before).toBe(1)
+  await Promise.all(Array.from({ length: 32 }, (_, i) => store.consume(six(`k ${i}`), 1)))
+  expect((await calls()) - before).toBe(2)
+})
+
+test('what is asked in one turn of the event loop is one call, or as few as maxBatch lets', async () => {
+  const client = redis.client()
+  const calls = async () => Number(/^cmdstat_evalsha:calls=(\d+)/m.exec(await client.info('commandstats'))?.[1] ?? 0)
+  const store = new RedisStore(client, { prefix: 'turns', maxBatch: 50 })
+  await store.consume(charges, 1)
+  for (const [decisions, expected] of [
+    [1, 1],
+    [50, 1],
+    [51, 2],
+    [400, 8],
+  ]) {
+    const before = await calls()
+    const keys = Array.from({ length: decisions }, (_, i) => String(i % 7))
+    const remaining = await Promise.all(
+      keys.map(async key => (await store.peek([{ key, limit: charges[0].limit }], 1))[0].remaining),
+    )
+    expect(remaining).toEqual(keys.map(() => 4))
+    expect((await calls()) - before).toBe(expected)
+  }
+})
+
+describe('what no server of ours would say is a failure of the decision, and nothing worse', () => {
+  // A rejection that nobody hears would end this process, and with it the test.
+  test.each([[null], [undefined], ['OK'], [7], [[]], [{}]])('%p', async reply => {
+    const store = new RedisStore(answering(reply))
+    await expect(store.consume(charges, 1)).rejects.toThrow(StoreError)
+    await expect(store.peek(charges, 1)).rejects.toThrow(/^Redis answered .*, expected a list of numbers/)
+    await new Promise(resolve => setImmediate(resolve))
+  })
+
+  test.each([[[1]], [[1, null]], [[1, 'x', 'y']]])('%p', async reply => {
+    const store = new RedisStore(answering(reply))
+    await expect(store.consume(charges, 1)).rejects.toThrow(StoreError)
+  })
+
+  test.each([[null], [7], [[]]])('and of a booking: %p', async reply => {
+    const store = new RedisStore(answering(reply))
+    await expect(store.book(charges[0], 1, 1000, () => {})).rejects.toThrow(StoreError)
+  })
+})
+
+test('a clock that fails is a failure of the decision, and nothing worse', async () => {
+  let broken = false
+  const clock = {
+    now() {
+      if (broken) throw new Error('no time')
+      return 1_700_000_000_000
+    },
+  }
+  const store = new RedisStore(redis.client(), { clock, prefix: 'clock' })
+  expect(await store.consume(charges, 1)).toMatchObject([{ allowed: true, remaining: 4 }])
+  broken = true
+  await expect(store.consume(charges, 1)).rejects.toThrow('the clock failed: no time')
+  await expect(store.refund(charges, 1)).rejects.toThrow('no time')
+  const limiter = new RateLimiter({ policy: '5/1m', store, onStoreFailure: 'open' })
+  expect(await limiter.consume('k')).toMatchObject({ allowed: true, source: 'open' })
+  broken = false
+  expect(await store.consume(charges, 1)).toMatchObject([{ allowed: true, remaining: 3 }])
+})
+
+test('a client that throws is a failure of the decision, and nothing worse', async () => {
+  const client = Object.assign(redis.client(), {
+    evalsha() {
+      throw new Error('watched too closely')
+    },
+  })
+  const store = new RedisStore(client)
+  await expect(store.consume(charges, 1)).rejects.toThrow('Redis failed to decide: watched too closely')
+  await expect(store.refund(charges, 1)).rejects.toThrow('Redis failed to settle: watched too closely')
+})
+
+test('who asks again at once, when told that the client took too long to connect, waits for it too', async () => {
+  const client = redis.client()
+  await client.ping()
+  let ready = () => {}
+  let status = 'connecting'
+  const starting = {
+    get status() {
+      return status
+    },
+    evalsha: client.evalsha.bind(client),
+    eval: client.eval.bind(client),
+    connect: async () => {},
+    on(_: 'ready', listener: () => void) {
+      ready = listener
+    },
+  }
+  let again: Promise<unknown> | undefined
+  const limiter: RateLimiter = new RateLimiter({
+    policy: '50/1m',
+    store: new RedisStore(starting, { maxBatch: 2, prefix: 'again' }),
+    deadline: 5000,
+    observer: {
+      storeFailed() {
+        again ??= limiter.consume('again')
+      },
+    },
+  })
+  const old = limiter.consume('old')
+  await new Promise(resolve => setTimeout(resolve, 1100))
+  // Fills the batch of the old one, and another: what was gathered too long ago is given up.
+  const rest = ['b', 'c', 'd'].map(key => limiter.consume(key))
+  expect(await old).toMatchObject({ degraded: true })
+  status = 'ready'
+  ready()
+  expect(await again).toMatchObject({ source: 'redis' })
+  expect((await Promise.all(rest)).map(({ source }) => source)).toEqual(['fallback', 'redis', 'redis'])
+})

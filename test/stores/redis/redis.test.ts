@@ -1,0 +1,447 @@
+import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals'
+import type { Redis } from 'ioredis'
+import { Redis as Redis5 } from 'ioredis5'
+import { StoreError } from '../../../src/core/errors.js'
+import { ALGORITHM_NAMES, type AlgorithmName, parseLimit, parsePolicy } from '../../../src/core/limit.js'
+import { RedisStore } from '../../../src/stores/redis/redis-store.js'
+import type { Charge } from '../../../src/stores/store.js'
+import { ManualClock } from '../../../src/testing.js'
+import { jsonFromChild } from '../../support/child.js'
+import { randomFrom } from '../../support/random.js'
+import { eventually } from '../../support/redis-process.js'
+import { RedisServer } from '../../support/redis-server.js'
+import { START } from '../../support/stories.js'
+
+let redis: RedisServer
+let client: Redis
+beforeAll(async () => {
+  redis = await RedisServer.start()
+  client = redis.client()
+})
+afterAll(() => redis.stop())
+afterEach(() => client.flushall())
+
+const limitOf = (quota: number, window: number | string, algorithm: AlgorithmName = 'sliding-window') =>
+  parseLimit({ quota, window, algorithm, name: `${algorithm} ${quota}` })
+const charge = (key: string, limit = limitOf(5, '1m')): Charge[] => [{ key, limit }]
+const passed = (ms: number) => new Promise(resolve => setTimeout(resolve, ms))
+
+/** Every key with the ms that it has yet to live; below 0 if it has no lifetime. */
+async function lifetimes(): Promise<Map<string, number>> {
+  const keys = await client.keys('*')
+  return new Map(await Promise.all(keys.map(async key => [key, await client.pttl(key)] as const)))
+}
+
+describe('every key in Redis has a lifetime', () => {
+  test('whatever was written, from the moment it was written, and none is there once it is over', async () => {
+    const random = randomFrom('lifetimes')
+    const store = new RedisStore(client)
+    const policies = ALGORITHM_NAMES.flatMap(algorithm => [limitOf(3, 40, algorithm), limitOf(10, 150, algorithm)])
+    let most = 0
+    for (let i = 0; i < 400; i++) {
+      const key = `${random.integer(0, 5)}`
+      const charges = policies.filter(() => random.integer(0, 4) === 0).map(limit => ({ key, limit }))
+      if (charges.length === 0) continue
+      const cost = random.integer(0, 3)
+      const act = [
+        () => store.consume(charges, cost),
+        () => store.consume(charges, cost),
+        () => store.consume(charges, cost),
+        () => store.peek(charges, cost),
+        () => store.refund(charges, cost),
+        () => store.charge(charges, cost),
+        () => store.reset(charges),
+        () => store.block(charges, random.integer(0, 60)),
+      ]
+      await random.pick(act)()
+      const alive = await lifetimes()
+      most = Math.max(most, alive.size)
+      // -2 says that the key went between the two questions.
+      const endless = [...alive].filter(([, ms]) => ms === -1 || ms > 150 * 10 + 5000)
+      expect([i, endless]).toEqual([i, []])
+    }
+    expect(most).toBeGreaterThan(20)
+    await eventually('all keys have gone', async () => (await client.dbsize()) === 0, 6000)
+  }, 30_000)
+
+  test('that is a little longer than its state matters, and never shorter', async () => {
+    const store = new RedisStore(client)
+    for (const algorithm of ALGORITHM_NAMES) {
+      const [{ resetAfterMs }] = await store.consume(charge('k', limitOf(3, '1m', algorithm)), 2)
+      const [ms] = (await lifetimes()).values()
+      expect(ms).toBeGreaterThan(resetAfterMs + 900)
+      expect(ms).toBeLessThanOrEqual(resetAfterMs + 5000)
+      await client.flushall()
+    }
+  })
+
+  describe.each(ALGORITHM_NAMES)('and one that lost it (%s)', algorithm => {
+    const charges = charge('k', limitOf(5, '1m', algorithm))
+
+    test.each<[string, (store: RedisStore) => Promise<unknown>]>([
+      ['is spent', store => store.consume(charges, 1)],
+      ['is given back', store => store.refund(charges, 1)],
+      ['is charged', store => store.charge(charges, 3)],
+    ])('regains one when something %s', async (_, write) => {
+      const store = new RedisStore(client)
+      await store.consume(charges, 3)
+      const [key] = await client.keys('*')
+      await client.persist(key)
+      await store.peek(charges, 1)
+      await write(store)
+      expect(await client.pttl(key)).toBeGreaterThan(0)
+    })
+  })
+
+  test('of a state that goes by a given clock too', async () => {
+    const clock = new ManualClock(START)
+    const store = new RedisStore(client, { clock })
+    for (const algorithm of ALGORITHM_NAMES) {
+      const charges = charge('k', limitOf(5, '1m', algorithm))
+      await store.consume(charges, 5)
+      clock.advance(-5000)
+      await store.consume(charges, 1)
+    }
+    const alive = await lifetimes()
+    expect(alive.size).toBe(ALGORITHM_NAMES.length)
+    for (const ms of alive.values()) expect(ms > 0 && ms <= 120_000 + 10_000).toBe(true)
+  })
+})
+
+describe('on Redis, by the time of the server', () => {
+  test.each(ALGORITHM_NAMES)('%s: denied, and allowed after the wait that it told', async algorithm => {
+    const store = new RedisStore(client)
+    const charges = charge('k', limitOf(3, 120, algorithm))
+    for (let round = 0; round < 3; round++) {
+      let verdict = (await store.consume(charges, 2))[0]
+      while (verdict.allowed) verdict = (await store.consume(charges, 2))[0]
+      const toldAt = performance.now()
+      expect(verdict.retryAfterMs).toBeGreaterThan(0)
+      expect(verdict.retryAfterMs).toBeLessThanOrEqual(240)
+      // A timer may fire a fraction of a ms early.
+      while (performance.now() - toldAt < verdict.retryAfterMs)
+        await passed(verdict.retryAfterMs - performance.now() + toldAt)
+      expect((await store.consume(charges, 2))[0].allowed).toBe(true)
+    }
+  })
+
+  test('the clocks of the clients do not count', async () => {
+    const source = (offsetMs: number) => `
+      const { now } = Date
+      Date.now = () => now() + ${offsetMs}
+      const { Redis } = await import('ioredis')
+      const { RedisStore } = await import('./src/stores/redis/redis-store.ts')
+      const { parseLimit } = await import('./src/core/limit.ts')
+      const client = new Redis(process.env.REDIS_URL)
+      const store = new RedisStore(client)
+      const [verdict] = await store.consume([{ key: 'k', limit: parseLimit({ quota: 2, window: '1h' }) }], 1)
+      console.log(JSON.stringify(verdict.remaining))
+      await client.quit()`
+    const env = { REDIS_URL: redis.url }
+    expect(await jsonFromChild(source(0), { env })).toBe(1)
+    expect(await jsonFromChild(source(86_400_000), { env })).toBe(0)
+  })
+
+  test('four processes that fire 200 requests each at quota 100 admit exactly 100', async () => {
+    const source = `
+      import { Redis } from 'ioredis'
+      import { RedisStore } from './src/stores/redis/redis-store.ts'
+      import { parseLimit } from './src/core/limit.ts'
+      const client = new Redis(process.env.REDIS_URL)
+      const store = new RedisStore(client)
+      const fire = async algorithm => {
+        const charges = [{ key: 'k', limit: parseLimit({ quota: 100, window: '10m', algorithm }) }]
+        let admitted = 0
+        const one = async () => { if ((await store.consume(charges, 1))[0].allowed) admitted++ }
+        for (let i = 0; i < 40; i++) await Promise.all([one(), one(), one(), one(), one()])
+        return admitted
+      }
+      // All begin together: when the last of the four has come.
+      await client.incr('ready')
+      while (Number(await client.get('ready')) < 4) await new Promise(resolve => setTimeout(resolve, 2))
+      console.log(JSON.stringify(await Promise.all(['sliding-window', 'fixed-window'].map(fire))))
+      await client.quit()`
+    const children = Array.from({ length: 4 }, () =>
+      jsonFromChild<[number, number]>(source, { env: { REDIS_URL: redis.url } }),
+    )
+    const admitted = await Promise.all(children)
+    expect(admitted.reduce((sum, [sliding]) => sum + sliding, 0)).toBe(100)
+    expect(admitted.reduce((sum, [, fixed]) => sum + fixed, 0)).toBe(100)
+    expect(admitted.filter(([sliding]) => sliding > 0).length).toBeGreaterThan(1)
+  }, 30_000)
+})
+
+describe('a server that forgets its scripts', () => {
+  test('between any two calls changes nothing', async () => {
+    const store = new RedisStore(client)
+    const charges = charge('k')
+    await client.script('FLUSH')
+    expect((await store.consume(charges, 3))[0].remaining).toBe(2)
+    await client.script('FLUSH')
+    expect((await store.peek(charges, 0))[0].remaining).toBe(2)
+    await client.script('FLUSH')
+    await store.refund(charges, 1)
+    await client.script('FLUSH')
+    await store.charge(charges, 2)
+    expect((await store.peek(charges, 0))[0].remaining).toBe(1)
+    await client.script('FLUSH')
+    await store.block(charges, 1000)
+    expect((await store.peek(charges, 1))[0].blocked).toBe(true)
+    await client.script('FLUSH')
+    await store.reset(charges)
+    expect((await store.peek(charges, 0))[0].remaining).toBe(5)
+  })
+
+  test('while hundreds of decisions are under way neither loses nor doubles one', async () => {
+    const store = new RedisStore(client)
+    const charges = charge('k', limitOf(1000, '1m'))
+    const answers: Promise<unknown>[] = []
+    for (let i = 0; i < 30; i++) {
+      for (let j = 0; j < 10; j++) answers.push(store.consume(charges, 1))
+      if (i % 3 === 0) void client.script('FLUSH')
+      await new Promise(resolve => setImmediate(resolve))
+    }
+    await Promise.all(answers)
+    expect((await store.peek(charges, 0))[0].remaining).toBe(700)
+  })
+})
+
+describe('a key that holds something else', () => {
+  const foreign: readonly [string, (key: string) => Promise<unknown>][] = [
+    ['a text', key => client.set(key, 'x')],
+    ['a text as long as a state', key => client.set(key, 'abcdefghijklmnopqrstuvwx')],
+    ['an empty text', key => client.set(key, '')],
+    ['a number', key => client.set(key, 5)],
+    ['a list', key => client.rpush(key, 'a', 'b', 'c')],
+    ['a list of one', key => client.rpush(key, '12345678')],
+    ['a list that begins like a log', key => client.rpush(key, '12345678', '12345678', 'end')],
+    ['a hash', key => client.hset(key, 'a', 'b')],
+    ['a set', key => client.sadd(key, 'a')],
+    ['a sorted set', key => client.zadd(key, 1, 'a')],
+    ['a stream', key => client.xadd(key, '*', 'a', 'b')],
+  ]
+
+  describe.each(ALGORITHM_NAMES)('under %s', algorithm => {
+    const limit = limitOf(5, '1m', algorithm)
+
+    test.each(foreign)('%s, fails its own decisions, and no others; it stays as it is', async (_, write) => {
+      const store = new RedisStore(client)
+      await store.consume(charge('bad', limit), 1)
+      const [key] = await client.keys('*')
+      await client.del(key)
+      await write(key)
+      const before = await client.dump(key)
+      const keys = ['a', 'bad', 'b', 'bad', 'c', 'a']
+      const spent = await Promise.allSettled(keys.map(key => store.consume(charge(key, limit), 1)))
+      expect(
+        spent.map(result => (result.status === 'fulfilled' ? result.value[0].remaining : result.reason.name)),
+      ).toEqual([4, 'StoreError', 4, 'StoreError', 4, 3])
+      const seen = await Promise.allSettled(keys.map(key => store.peek(charge(key, limit), 1)))
+      expect(seen.map(({ status }) => status)).toEqual(spent.map(({ status }) => status))
+      await expect(store.refund(charge('bad', limit), 1)).rejects.toThrow(StoreError)
+      await expect(store.charge(charge('bad', limit), 1)).rejects.toThrow(StoreError)
+      expect(await client.dump(key)).toEqual(before)
+      expect(await client.pttl(key)).toBe(-1)
+    })
+
+    test('is forgotten by a reset, and counts again', async () => {
+      const store = new RedisStore(client)
+      await store.consume(charge('bad', limit), 1)
+      const [key] = await client.keys('*')
+      await client.del(key)
+      await client.hset(key, 'a', 'b')
+      await store.reset(charge('bad', limit))
+      expect((await store.consume(charge('bad', limit), 1))[0].remaining).toBe(4)
+    })
+  })
+
+  test('fails the whole decision that it belongs to: the other limits spend nothing', async () => {
+    const policy = parsePolicy('5/1m name=a; 6/1m token-bucket name=b; 7/1m name=c')
+    const store = new RedisStore(client)
+    await store.consume([{ key: 'k', limit: policy[1] }], 1)
+    const [key] = await client.keys('*')
+    await client.set(key, 'x')
+    const charges = policy.map(limit => ({ key: 'k', limit }))
+    await expect(store.consume(charges, 1)).rejects.toThrow('Redis could not decide: WRONGTYPE')
+    expect((await store.peek(charges.slice(0, 1), 0))[0].remaining).toBe(5)
+    expect((await store.peek(charges.slice(2), 0))[0].remaining).toBe(7)
+    expect(await client.get(key)).toBe('x')
+  })
+})
+
+describe('what is put into Redis', () => {
+  test('begins with the prefix, whatever that is, and stores of other prefixes never meet', async () => {
+    const prefixes = ['spillway', 'a', 'a:b', 'a:', ':a', '{a}', '{', '}', ' ', '%', '\0', 'x'.repeat(300), '*']
+    const stores = prefixes.map(prefix => new RedisStore(client, { prefix }))
+    for (const store of stores) expect((await store.consume(charge('k'), 5))[0].allowed).toBe(true)
+    for (const store of stores) expect((await store.consume(charge('k'), 1))[0].allowed).toBe(false)
+    const keys = await client.keys('*')
+    expect(keys).toHaveLength(prefixes.length)
+    expect(new Set(keys.map(key => key.split(':{k}')[0])).size).toBe(prefixes.length)
+    expect(keys).toContain('spillway:{k}:default:sliding-window 5:sw60000')
+  })
+
+  test("never has a client's name outside its place in the key", async () => {
+    const store = new RedisStore(client)
+    await store.consume([{ key: '}:evil:{', limit: limitOf(5, '1m'), limiter: '{x}' }], 1)
+    expect(await client.keys('*')).toEqual(['spillway:{%7d:evil:%7b}:%7bx%7d:sliding-window 5:sw60000'])
+  })
+
+  test('of a long key is short', async () => {
+    const store = new RedisStore(client)
+    await store.consume(charge('k'.repeat(10_240)), 1)
+    const [key] = await client.keys('*')
+    expect(key.length).toBeLessThan(120)
+  })
+
+  test('of a sliding window: at most 12 bytes a permit at 10 000 permits in distinct ms, and 1 KB in one ms', async () => {
+    const clock = new ManualClock(START)
+    const store = new RedisStore(client, { clock })
+    const usage = async (key: string) =>
+      Number(await client.call('MEMORY', 'USAGE', (await client.keys(`*{${key}}*`))[0], 'SAMPLES', '0'))
+    const limit = limitOf(10_000, '1h')
+    for (let i = 0; i < 10_000; i++) {
+      clock.advance(1)
+      const answer = store.consume(charge('distinct', limit), 1)
+      await (i % 100 === 99 ? answer : new Promise(resolve => setImmediate(resolve)))
+    }
+    expect((await store.peek(charge('distinct', limit), 1))[0].allowed).toBe(false)
+    await Promise.all(Array.from({ length: 10_000 }, () => store.consume(charge('one', limit), 1)))
+    expect((await store.peek(charge('one', limit), 1))[0].allowed).toBe(false)
+    const [distinct, one] = [(await usage('distinct')) / 10_000, await usage('one')]
+    console.log(`sliding window in Redis: ${distinct.toFixed(2)} bytes a permit in distinct ms; ${one} bytes in one ms`)
+    expect(distinct).toBeLessThanOrEqual(12)
+    expect(one).toBeLessThanOrEqual(1024)
+  })
+
+  test('is not moved by looks and refusals', async () => {
+    const clock = new ManualClock(START)
+    const store = new RedisStore(client, { clock })
+    for (const algorithm of ALGORITHM_NAMES) {
+      const charges = charge(algorithm, limitOf(3, '1m', algorithm))
+      await store.consume(charges, 2)
+      const [key] = await client.keys(`*{${algorithm}}*`)
+      const before = await client.dump(key)
+      await client.pexpire(key, 1_000_000)
+      clock.advance(100)
+      await store.peek(charges, 1)
+      await store.consume(charges, 2)
+      await store.consume(charges, 0)
+      await store.consume(charges, 9)
+      expect([algorithm, await client.dump(key)]).toEqual([algorithm, before])
+      expect(await client.pttl(key)).toBeGreaterThan(900_000)
+    }
+    await store.peek(charge('never used'), 1)
+    await store.consume(charge('never used'), 9)
+    await store.refund(charge('never used'), 1)
+    expect(await client.keys('*never used*')).toEqual([])
+  })
+})
+
+describe('no call is long', () => {
+  /** µs that the server spent in the scripts of `work`. */
+  async function scriptUs(work: () => Promise<unknown>): Promise<number> {
+    await client.config('RESETSTAT')
+    await work()
+    const line = (await client.info('commandstats')).split('\r\n').find(line => line.startsWith('cmdstat_evalsha:'))
+    return Number(/usec=(\d+)/.exec(line ?? '')?.[1])
+  }
+
+  test('when 100 000 entries of a log expire at once, or half of them', async () => {
+    const limit = limitOf(1_000_000, '1h')
+    const clocks = Array.from({ length: 250 }, () => new ManualClock())
+    const stores = clocks.map(clock => new RedisStore(client, { clock }))
+    for (let at = 0; at < 100_000; at += clocks.length) {
+      clocks.forEach((clock, i) => {
+        clock.set(START + at + i)
+      })
+      await Promise.all(stores.map(store => store.consume(charge('k', limit), 1)))
+    }
+    const [key] = await client.keys('*')
+    expect(await client.llen(key)).toBe(100_001)
+    const [clock] = clocks
+    const consumeAt = (at: number) => {
+      clock.set(START + at)
+      return scriptUs(() => stores[0].consume(charge('k', limit), 1))
+    }
+    clock.set(START + 3_649_999)
+    const lookUs = await scriptUs(() => stores[0].peek(charge('k', limit), 1))
+    const halfUs = await consumeAt(3_649_999)
+    expect(await client.llen(key)).toBe(50_001 + 1)
+    const allUs = await consumeAt(3_649_999 + 3_600_000)
+    expect(await client.llen(key)).toBe(2)
+    console.log(`of 100 000 entries expire half: ${halfUs} µs (peek ${lookUs} µs), the rest: ${allUs} µs`)
+    expect(Math.max(lookUs, halfUs, allUs)).toBeLessThan(10_000)
+  }, 30_000)
+
+  test('when 100 000 units come back at once', async () => {
+    const clock = new ManualClock(START)
+    const store = new RedisStore(client, { clock })
+    const limit = limitOf(1_000_000, '1h')
+    for (let i = 0; i < 20_000; i++) {
+      clock.advance(1)
+      const answer = store.consume(charge('k', limit), 5)
+      await (i % 100 === 99 ? answer : new Promise(resolve => setImmediate(resolve)))
+    }
+    expect(await scriptUs(() => store.refund(charge('k', limit), 99_999))).toBeLessThan(10_000)
+    expect((await store.peek(charge('k', limit), 0))[0].remaining).toBe(999_999)
+  }, 30_000)
+})
+
+describe('with clients of all kinds', () => {
+  test('ioredis 5 and 6 share what they count', async () => {
+    const old = redis.track(new Redis5({ host: redis.host, port: redis.port }))
+    const [store, other] = [new RedisStore(client), new RedisStore(old)]
+    for (const limit of parsePolicy(
+      ALGORITHM_NAMES.map(algorithm => ({ quota: 6, window: '1m', algorithm, name: algorithm })),
+    )) {
+      expect((await store.consume([{ key: 'k', limit }], 2))[0].remaining).toBe(4)
+      expect((await other.consume([{ key: 'k', limit }], 3))[0].remaining).toBe(1)
+      expect((await store.consume([{ key: 'k', limit }], 2))[0].allowed).toBe(false)
+    }
+  })
+
+  test.each<[string, object]>([
+    ['that answers numbers as texts', { stringNumbers: true }],
+    ['that gathers commands itself', { enableAutoPipelining: true }],
+    ['with a key prefix', { keyPrefix: 'app:{x}:' }],
+    ['without an offline queue', { enableOfflineQueue: false }],
+    ['of another database', { db: 3 }],
+  ])('ioredis %s decides as any other', async (_, options) => {
+    const store = new RedisStore(redis.client(options))
+    const clock = new ManualClock(START)
+    const timed = new RedisStore(redis.client(options), { clock, prefix: 'timed' })
+    const limits = parsePolicy('3/1m; 4/1h leaky-bucket; 5/1d sliding-counter')
+    const charges = limits.map(limit => ({ key: 'k', limit }))
+    expect((await store.consume(charges, 2)).map(({ remaining }) => remaining)).toEqual([1, 2, 3])
+    await timed.consume(charges, 2)
+    const verdicts = await timed.consume(charges, 1)
+    expect(verdicts.map(({ remaining, resetAfterMs, delayMs }) => [remaining, resetAfterMs, delayMs])).toEqual([
+      [0, 60_000, 0],
+      [1, 2_700_000, 1_800_000],
+      [2, 172_800_000, 0],
+    ])
+    expect((await store.consume(charges, 2)).map(({ allowed }) => allowed)).toEqual([false, true, true])
+  })
+
+  test('a prefix of the client comes before that of the store', async () => {
+    await new RedisStore(redis.client({ keyPrefix: 'app:' })).consume(charge('k'), 1)
+    expect(await client.keys('*')).toEqual(['app:spillway:{k}:default:sliding-window 5:sw60000'])
+  })
+})
+
+test('calls that are not awaited are carried out in the order in which they were made', async () => {
+  const store = new RedisStore(client)
+  const done = [
+    store.consume(charge('k'), 3),
+    store.refund(charge('k'), 2),
+    store.peek(charge('k'), 0),
+    store.reset(charge('k')),
+    store.consume(charge('k'), 1),
+    store.peek(charge('k'), 0),
+  ] as const
+  await Promise.all(done)
+  expect((await done[0])[0].remaining).toBe(2)
+  expect((await done[2])[0].remaining).toBe(4)
+  expect((await done[5])[0].remaining).toBe(4)
+})
