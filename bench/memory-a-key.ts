@@ -124,8 +124,8 @@ async function measurePermits(client: Redis): Promise<[Table, Claim[]]> {
 
 async function bytesOfLog(client: Redis, msApart: number): Promise<number> {
   // Imported now, because before the build there is nothing to import.
-  const { RateLimiter, RedisStore } = await import('../dist/esm/index.js')
-  const { ManualClock } = await import('../dist/esm/testing.js')
+  const { RateLimiter, RedisStore } = await import('../dist/index.mjs')
+  const { ManualClock } = await import('../dist/testing.mjs')
   await client.flushall()
   const clock = new ManualClock(Date.now())
   const policy = { quota: PERMITS, window: '10m', algorithm: 'sliding-window' } as const

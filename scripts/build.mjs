@@ -1,41 +1,49 @@
 #!/usr/bin/env node
-// Builds dist/ from src/: ES modules in dist/esm, CommonJS in dist/cjs, types in both. Does nothing when dist/ was built from
-// exactly these sources, so that `npm ci` and `npm test` need not wait; `--force` builds all the same.
-import { spawn, spawnSync } from 'node:child_process'
+// Builds dist/ from src/ and lua/: one CommonJS bundle with a chunk for what several entry points share, a thin ES module in front of
+// each entry point, and bundled types. So a process has one copy of the package, whichever way it is loaded. Does nothing when dist/
+// was built from exactly these sources, so that `npm ci` and `npm test` need not wait; `--force` builds all the same.
+import { spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { dirname, join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { rolldown } from 'rolldown'
+import { dts } from 'rolldown-plugin-dts'
+import ts from 'typescript'
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..')
 const dist = join(root, 'dist')
 const require = createRequire(import.meta.url)
 
+/** Entry points: the name that users import after `spillway/` → the source. */
+const ENTRIES = {
+  index: 'src/index.ts',
+  express: 'src/adapters/express.ts',
+  koa: 'src/adapters/koa.ts',
+  'express-rate-limit': 'src/express-rate-limit/index.ts',
+  testing: 'src/testing.ts',
+}
+/** Entry points whose `require` gives the default export itself, with all names as its properties, as the package that they replace. */
+const CALLABLE = new Set(['express-rate-limit'])
+const COMMAND = { cli: 'src/cli/main.ts' }
+
 // Not in the tarball: see "files" in package.json.
 const STAMP = '.built-from'
 
-/** What a build depends on: the sources, their settings, the compiler and this script. */
+/** @param {string[]} args */
+const succeeds = args => spawnSync(process.execPath, args, { cwd: root, stdio: 'inherit' }).status === 0
+
+/** What a build depends on: the sources, their settings, the tools and this script. */
 function fingerprint() {
-  const settings = ['tsconfig.json', 'tsconfig.build.json', 'tsconfig.cjs.json', 'package.json', 'scripts/build.mjs']
+  const settings = ['tsconfig.json', 'tsconfig.build.json', 'package.json', 'package-lock.json', 'scripts/build.mjs']
   const sources = readdirSync(join(root, 'src'), { recursive: true, withFileTypes: true })
     .filter(entry => entry.isFile())
     .map(entry => relative(root, join(entry.parentPath, entry.name)))
     .sort()
-  const hash = createHash('sha256').update(require('typescript/package.json').version)
+  const hash = createHash('sha256')
   for (const file of [...settings, ...sources]) hash.update(`\0${file}\0`).update(readFileSync(join(root, file)))
   return hash.digest('hex')
-}
-
-/**
- * @param {string} project
- * @param {string} outDir
- * @returns {Promise<boolean>} false when the compiler complained, which it has then printed
- */
-function compile(project, outDir) {
-  const args = [require.resolve('typescript/bin/tsc'), '-p', project, '--outDir', outDir]
-  const tsc = spawn(process.execPath, args, { cwd: root, stdio: 'inherit' })
-  return new Promise(resolve => tsc.once('exit', code => resolve(code === 0)))
 }
 
 /**
@@ -55,9 +63,89 @@ function replace(old, fresh) {
   }
 }
 
+/**
+ * @param {Record<string, string>} input
+ * @param {import('rolldown').RolldownPluginOption[]} plugins
+ */
+function bundle(input, plugins = []) {
+  const { peerDependencies } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
+  const external = [/^node:/, ...Object.keys(peerDependencies).map(name => new RegExp(`^${name}(/|$)`))]
+  return rolldown({ input, cwd: root, platform: 'node', external, plugins })
+}
+
+/** The file that holds the names of an entry point; for one that is called, its own file holds the function. @param {string} name */
+const moduleOf = name => (CALLABLE.has(name) ? `${name}-names` : name)
+const inputs = Object.fromEntries(Object.entries(ENTRIES).map(([name, file]) => [moduleOf(name), file]))
+
+/** @param {string} folder */
+async function writeScripts(folder) {
+  const bundled = await bundle({ ...inputs, ...COMMAND })
+  const chunkFileNames = 'chunks/[name].js'
+  await bundled.write({ dir: folder, format: 'cjs', exports: 'named', comments: false, chunkFileNames })
+  chmodSync(join(folder, 'cli.js'), 0o755)
+  for (const name of Object.keys(ENTRIES)) {
+    const names = Object.keys(require(join(folder, `${moduleOf(name)}.js`))).filter(name => name !== 'default')
+    if (CALLABLE.has(name)) names.push(`${nameOfDefault(folder, name)} as default`)
+    // Named one by one: Node and bundlers agree on what `export { a } from` a CommonJS module means, not on its default.
+    writeFileSync(join(folder, `${name}.mjs`), `export { ${names.join(', ')} } from './${moduleOf(name)}.js'\n`)
+    if (CALLABLE.has(name)) writeFileSync(join(folder, `${name}.js`), callable(`./${moduleOf(name)}.js`))
+  }
+}
+
+/** The name under which an entry point also exports its default. @param {string} folder @param {string} name */
+function nameOfDefault(folder, name) {
+  const { default: main, ...names } = require(join(folder, `${moduleOf(name)}.js`))
+  const [found] = Object.entries(names).find(([, value]) => value === main) ?? []
+  if (found === undefined)
+    throw new Error(`${ENTRIES[/** @type {keyof typeof ENTRIES} */ (name)]}: its default export needs a name too`)
+  return found
+}
+
+/** A module whose `require` gives the default export of another one, with all its names. @param {string} names */
+function callable(names) {
+  return `'use strict'
+const names = require('${names}')
+const entry = (...args) => names.default(...args)
+module.exports = Object.assign(entry, names)
+for (const name in names) if (names[name] === names.default) entry[name] = entry
+`
+}
+
+/** @param {string} folder */
+async function writeTypes(folder) {
+  const bundled = await bundle(inputs, [dts({ emitDtsOnly: true, tsconfig: 'tsconfig.build.json', cwd: root })])
+  await bundled.write({ dir: folder, format: 'es', chunkFileNames: 'chunks/[name].js' })
+  for (const name of Object.keys(ENTRIES)) {
+    const face = [`export * from './${moduleOf(name)}.js'`]
+    if (CALLABLE.has(name)) {
+      face.push(`export { ${nameOfDefault(folder, name)} as default } from './${moduleOf(name)}.js'`)
+      writeFileSync(join(folder, `${name}.d.ts`), callableTypes(folder, moduleOf(name)))
+    }
+    writeFileSync(join(folder, `${name}.d.mts`), `${face.join('\n')}\n`)
+  }
+}
+
+/**
+ * The types of `callable`: TypeScript has no other way into what `export =` gives than a namespace that names everything.
+ * @param {string} folder @param {string} module
+ */
+function callableTypes(folder, module) {
+  const file = join(folder, `${module}.d.ts`)
+  const program = ts.createProgram([file], { module: ts.ModuleKind.Node16, skipLibCheck: true, types: [] })
+  const checker = program.getTypeChecker()
+  const symbol = checker.getSymbolAtLocation(/** @type {ts.SourceFile} */ (program.getSourceFile(file)))
+  const names = checker.getExportsOfModule(/** @type {ts.Symbol} */ (symbol)).map(({ name }) => name)
+  return `import * as names from './${module}.js'
+declare function entry(...args: Parameters<typeof names.default>): ReturnType<typeof names.default>
+declare namespace entry {
+${names.map(name => (name === 'default' ? '  export { entry as default }' : `  export import ${name} = names.${name}`)).join('\n')}
+}
+export = entry
+`
+}
+
 async function build() {
-  if (spawnSync(process.execPath, [join(root, 'scripts/embed-lua.mjs')], { stdio: 'inherit' }).status !== 0)
-    return false
+  if (!succeeds(['--import', 'tsx', 'scripts/embed-lua.ts'])) return false
   const stamp = join(dist, STAMP)
   const print = fingerprint()
   const fresh = existsSync(stamp) && readFileSync(stamp, 'utf8') === print
@@ -67,14 +155,10 @@ async function build() {
   const fresher = `${dist}.${process.pid}`
   try {
     mkdirSync(fresher)
-    const halves = await Promise.all([
-      compile('tsconfig.build.json', join(fresher, 'esm')),
-      compile('tsconfig.cjs.json', join(fresher, 'cjs')),
-    ])
-    if (halves.includes(false)) return false
-    writeFileSync(join(fresher, 'cjs/package.json'), '{ "type": "commonjs" }\n')
+    writeFileSync(join(fresher, 'package.json'), '{ "type": "commonjs" }\n')
+    await writeScripts(fresher)
+    await writeTypes(fresher)
     writeFileSync(join(fresher, STAMP), print)
-    chmodSync(join(fresher, 'esm/cli/main.js'), 0o755)
     replace(dist, fresher)
     return true
   } finally {
@@ -83,6 +167,6 @@ async function build() {
 }
 
 if (!(await build())) {
-  console.error('build: the compiler found errors (above); dist/ is as it was')
+  console.error('build: failed (see above); dist/ is as it was')
   process.exitCode = 1
 }

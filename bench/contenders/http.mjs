@@ -11,13 +11,13 @@ const window = { limit: quota, windowMs: WINDOW_MS }
 /** @type {Record<string, () => Promise<unknown>>} */
 const middlewares = {
   async 'express spillway'() {
-    const { rateLimit } = await import('../../dist/esm/adapters/express.js')
+    const { rateLimit } = await import('../../dist/express.mjs')
     return rateLimit({ ...window, algorithm: 'fixed-window', store: await ourStore() })
   },
 
   /** Headers of the same forms as the native one has by default, so that only the way there differs. */
   async 'express drop-in'() {
-    const { rateLimit, RedisStore } = await import('../../dist/esm/express-rate-limit/index.js')
+    const { rateLimit, RedisStore } = await import('../../dist/express-rate-limit.mjs')
     const store = client ? new RedisStore({ client }) : undefined
     return rateLimit({ ...window, standardHeaders: 'draft-8', legacyHeaders: true, store })
   },
@@ -32,7 +32,7 @@ const middlewares = {
   },
 
   async 'koa spillway'() {
-    const { rateLimit } = await import('../../dist/esm/adapters/koa.js')
+    const { rateLimit } = await import('../../dist/koa.mjs')
     return rateLimit({ ...window, algorithm: 'fixed-window', store: await ourStore() })
   },
 
@@ -45,7 +45,7 @@ const middlewares = {
 
 async function ourStore() {
   if (!client) return undefined
-  const { RedisStore } = await import('../../dist/esm/index.js')
+  const { RedisStore } = await import('../../dist/index.mjs')
   return new RedisStore(client)
 }
 

@@ -3,7 +3,7 @@ import { createRequire } from 'node:module'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { MemoryStore as PeerStore } from 'express-rate-limit'
 import { RateLimiterMemory } from 'rate-limiter-flexible'
-import { RateLimiter } from '../../dist/esm/index.js'
+import { RateLimiter } from '../../dist/index.mjs'
 import { answer, setup } from './answering.mjs'
 import { WINDOW_MS } from './traffic.mjs'
 

@@ -1,7 +1,7 @@
 // Contenders in one process. Each has the loop that its user would write, so that the JIT meets what it meets in a service.
 import { MemoryStore as PeerStore } from 'express-rate-limit'
 import { RateLimiterMemory } from 'rate-limiter-flexible'
-import { MemoryStore, parsePolicy, RateLimiter } from '../../dist/esm/index.js'
+import { MemoryStore, parsePolicy, RateLimiter } from '../../dist/index.mjs'
 import { answer, setup } from './answering.mjs'
 import { policyOf } from './policy.mjs'
 import { clients, PLENTY, WINDOW_MS } from './traffic.mjs'

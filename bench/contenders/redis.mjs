@@ -2,7 +2,7 @@
 import { Redis } from 'ioredis'
 import { RedisStore as PeerStore } from 'rate-limit-redis'
 import { RateLimiterRedis } from 'rate-limiter-flexible'
-import { RateLimiter, RedisStore } from '../../dist/esm/index.js'
+import { RateLimiter, RedisStore } from '../../dist/index.mjs'
 import { answer, setup } from './answering.mjs'
 import { policyOf } from './policy.mjs'
 import { clients, PLENTY, WINDOW_MS } from './traffic.mjs'

@@ -1,7 +1,7 @@
 // Clients that ask for a hundred times their quota, on Redis. Each sends its requests evenly, one after another.
 import { Redis } from 'ioredis'
 import { RateLimiterRedis } from 'rate-limiter-flexible'
-import { RateLimiter, RedisStore } from '../../dist/esm/index.js'
+import { RateLimiter, RedisStore } from '../../dist/index.mjs'
 import { answer, setup } from './answering.mjs'
 
 const QUOTA = 100

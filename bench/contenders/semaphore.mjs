@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Redis } from 'ioredis'
 import { Semaphore as PeerSemaphore } from 'redis-semaphore'
-import { Semaphore } from '../../dist/esm/index.js'
+import { Semaphore } from '../../dist/index.mjs'
 import { answer, setup } from './answering.mjs'
 
 const { contender, port, permits, name } = setup

@@ -1,6 +1,35 @@
+import { createHash } from 'node:crypto'
+import { assembleLua, type LuaTexts } from './assemble-lua.js'
+
 /** A script as it is sent to Redis, with the hash that the server knows it by. */
 export interface Script {
   readonly name: string
   readonly sha1: string
   readonly source: string
+}
+
+/** A script that is put together from the texts of lua/ when it is first used: most processes use few of them. */
+export class LuaScript implements Script {
+  readonly name: string
+  readonly #texts: LuaTexts
+  readonly #file: string
+  #source: string | undefined
+  #sha1: string | undefined
+
+  /** `file`: the name of its text, like 'limiter/consume'. */
+  constructor(file: string, texts: LuaTexts) {
+    this.name = file.slice(file.lastIndexOf('/') + 1)
+    this.#texts = texts
+    this.#file = file
+  }
+
+  get source(): string {
+    this.#source ??= assembleLua(this.#file, this.#texts)
+    return this.#source
+  }
+
+  get sha1(): string {
+    this.#sha1 ??= createHash('sha1').update(this.source).digest('hex')
+    return this.#sha1
+  }
 }

@@ -4,6 +4,7 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals'
+import { LuaScript, type Script } from '../../src/redis/script.js'
 import { root } from './house.js'
 
 describe('embedding Lua', () => {
@@ -14,7 +15,10 @@ describe('embedding Lua', () => {
   afterEach(() => rmSync(folder, { recursive: true }))
 
   const run = (...args: string[]): SpawnSyncReturns<string> =>
-    spawnSync(process.execPath, [join(root, 'scripts/embed-lua.mjs'), ...args], { encoding: 'utf8' })
+    spawnSync(process.execPath, ['--import', 'tsx', join(root, 'scripts/embed-lua.ts'), ...args], {
+      encoding: 'utf8',
+      cwd: root,
+    })
 
   const write = (files: Record<string, string>) => {
     for (const [name, text] of Object.entries(files)) {
@@ -24,21 +28,21 @@ describe('embedding Lua', () => {
   }
 
   /** The module as it would be loaded: identifier → script. */
-  const embedded = (files: Record<string, string>): Record<string, { name: string; sha1: string; source: string }> => {
+  const embedded = (files: Record<string, string>): Record<string, Script> => {
     write(files)
     const { status, stderr } = run(folder)
     expect([status, stderr]).toEqual([0, ''])
     const module = readFileSync(join(folder, 'src/redis/scripts.ts'), 'utf8')
-    const code = module.replace(/^import .*$/m, '').replace(/export const (\w+): Script =/g, 'exports.$1 =')
+    const code = module.replace(/^import .*$/m, '').replace(/export const (\w+) =/g, 'exports.$1 =')
     const exports = {}
-    new Function('exports', code)(exports)
+    new Function('exports', 'LuaScript', code)(exports, LuaScript)
     return exports
   }
 
   test('gives each script its name, its source and the SHA-1 of the source', () => {
     const { consumeAll } = embedded({ 'consume_all.lua': '--[[ head ]]\nreturn 1\n' })
     const sha1 = createHash('sha1').update('return 1').digest('hex')
-    expect(consumeAll).toEqual({ name: 'consume_all', sha1, source: 'return 1' })
+    expect([consumeAll.name, consumeAll.sha1, consumeAll.source]).toEqual(['consume_all', sha1, 'return 1'])
   })
 
   test('puts each fragment in once, after those that it needs itself', () => {
@@ -92,10 +96,10 @@ describe('embedding Lua', () => {
 
   test('says in one line which file includes what does not exist, or itself', () => {
     write({ 'a.lua': '-- @include gone\n' })
-    expect(run(folder).stderr).toBe('embed-lua: lua/a.lua: includes lua/lib/gone.lua, which does not exist\n')
+    expect(run(folder).stderr).toBe('embed-lua: lua/a.lua includes lua/lib/gone.lua, which does not exist\n')
     write({ 'lib/gone.lua': '-- @include here\n', 'lib/here.lua': '-- @include gone\n' })
     const { status, stderr } = run(folder)
     expect([status, stderr.match(/\n/g)]).toEqual([1, ['\n']])
-    expect(stderr).toContain('a.lua → lib/gone.lua → lib/here.lua → lib/gone.lua')
+    expect(stderr).toContain('a → lib/gone → lib/here → lib/gone')
   })
 })

@@ -3,7 +3,7 @@ import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, syml
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
-import { filesOf, root } from './house.js'
+import { root } from './house.js'
 
 /** Runs a command to its end and gives what it printed; throws with what it printed when it failed. */
 function run(cwd: string, program: string, ...args: string[]): string {
@@ -84,13 +84,17 @@ const ANSWERS = [true, false, true, 'function', 'function', true, 1]
 describe('the package as users get it', () => {
   let home: string
   let packed: string[]
+  let unpackedSize: number
   const installed = (file: string) => join(home, 'node_modules/spillway', file)
 
   beforeAll(() => {
     run(root, process.execPath, 'scripts/build.mjs')
     home = mkdtempSync(join(tmpdir(), 'spillway-package-'))
     const pack = run(root, 'npm', 'pack', '--ignore-scripts', '--json', '--pack-destination', home)
-    const [{ filename, files }] = JSON.parse(pack) as [{ filename: string; files: { path: string }[] }]
+    const [{ filename, files, ...sizes }] = JSON.parse(pack) as [
+      { filename: string; unpackedSize: number; files: { path: string }[] },
+    ]
+    unpackedSize = sizes.unpackedSize
     packed = files.map(({ path }) => path)
     writeFileSync(join(home, 'package.json'), '{ "private": true }')
     run(home, 'npm', 'install', '--offline', '--no-audit', '--no-fund', join(home, filename))
@@ -105,27 +109,42 @@ describe('the package as users get it', () => {
       'README.md',
       'package.json',
     ])
-    const modules = filesOf('src', '.ts').map(file => file.replace(/^src\/|\.ts$/g, ''))
-    const expected = (half: string, names: string[]) =>
-      names.flatMap(name => [`dist/${half}/${name}.d.ts`, `dist/${half}/${name}.js`])
-    const required = modules.filter(name => !name.startsWith('cli/'))
-    const callable = filesOf('src', '.cts').flatMap(file => {
-      const name = file.replace(/^src\/|\.cts$/g, '')
-      return [`dist/cjs/${name}.cjs`, `dist/cjs/${name}.d.cts`]
-    })
-    expect(packed.filter(path => path.startsWith('dist/')).sort()).toEqual(
-      [...expected('esm', modules), ...expected('cjs', required), ...callable, 'dist/cjs/package.json'].sort(),
-    )
+    const built = packed.filter(path => path.startsWith('dist/') && !path.startsWith('dist/chunks/'))
+    const names = ['express', 'express-rate-limit', 'index', 'koa', 'testing']
+    const faces = names.flatMap(name => ['d.mts', 'd.ts', 'js', 'mjs'].map(kind => `dist/${name}.${kind}`))
+    const others = [
+      'dist/cli.js',
+      'dist/package.json',
+      ...['d.ts', 'js'].map(kind => `dist/express-rate-limit-names.${kind}`),
+    ]
+    expect(built.sort()).toEqual([...faces, ...others].sort())
+  })
+
+  test('unpacks to at most 700 kB', () => {
+    expect(unpackedSize).toBeLessThanOrEqual(700_000)
   })
 
   test('brings no other package along', () => {
     expect(readdirSync(join(home, 'node_modules')).filter(name => !name.startsWith('.'))).toEqual(['spillway'])
   })
 
-  test('carries the scripts for Redis inside', () => {
-    for (const half of ['esm', 'cjs']) {
-      expect(readFileSync(installed(`dist/${half}/redis/scripts.js`), 'utf8')).toContain("redis.call('TIME')")
-    }
+  test('is one implementation: what is imported and what is required are the same', () => {
+    const program = `
+      import { createRequire } from 'node:module'
+      import * as imported from 'spillway'
+      import { rateLimit } from 'spillway/express'
+      import dropIn from 'spillway/express-rate-limit'
+      const require = createRequire(import.meta.url)
+      const required = require('spillway')
+      const names = Object.keys(required)
+      console.log(JSON.stringify([
+        names.length > 10 && names.every(name => required[name] === imported[name]),
+        require('spillway/express').rateLimit === rateLimit,
+        require('spillway/express-rate-limit').MemoryStore === (await import('spillway/express-rate-limit')).MemoryStore,
+        typeof dropIn({ limit: 1, store: new required.MemoryStore() }),
+      ]))`
+    writeFileSync(join(home, 'one.mjs'), program)
+    expect(JSON.parse(run(home, process.execPath, 'one.mjs'))).toEqual([true, true, true, 'function'])
   })
 
   test('loads and limits by import', () => {
