@@ -2,7 +2,7 @@ import type { NextFunction, Request, Response } from 'express'
 import type { Decision } from '../core/decision.js'
 import { type ConcurrencyControls, ConcurrencyGate } from '../http/concurrency/concurrency-limit.js'
 import type { ConcurrencyOptions } from '../http/concurrency/options.js'
-import type { Framework } from '../http/framework.js'
+import type { Framework, Trust } from '../http/framework.js'
 import { nextTick } from '../http/next-tick.js'
 import type { HttpOptions } from '../http/rate-limit/options.js'
 import { type Answer, Guard, type Limiters } from '../http/rate-limit/rate-limit.js'
@@ -52,13 +52,20 @@ export function concurrencyLimit(options: ConcurrencyLimitOptions): ConcurrencyL
 const express: Framework<Request, Response> = {
   name: 'Express',
   address: req => req.ip,
-  trustsProxy: req => Boolean(req.app.get('trust proxy')),
-  trustProxy: "app.set('trust proxy', 1) (1: the number of proxies)",
+  peer: req => req.socket.remoteAddress,
+  trust: trustOf,
+  trustsAnybody: "Express takes the leftmost address of X-Forwarded-For (app.set('trust proxy', true))",
   isGone: req => req.socket.destroyed,
   requestHeader: (req, name) => req.headers[name] as string | undefined,
   responseHeader: (res, name) => res.getHeader(name)?.toString(),
   rawResponse: res => res,
   decision: decisionOn,
+}
+
+function trustOf(req: Request): Trust {
+  const setting: unknown = req.app.get('trust proxy')
+  if (setting === true) return 'anybody'
+  return setting ? 'some' : 'nobody'
 }
 
 /** True if the request is to be passed on. */

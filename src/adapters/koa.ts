@@ -2,7 +2,7 @@ import type { Context, Next } from 'koa'
 import type { Decision } from '../core/decision.js'
 import { type ConcurrencyControls, ConcurrencyGate } from '../http/concurrency/concurrency-limit.js'
 import type { ConcurrencyOptions } from '../http/concurrency/options.js'
-import type { Framework } from '../http/framework.js'
+import type { Framework, Trust } from '../http/framework.js'
 import { nextTick } from '../http/next-tick.js'
 import type { HttpOptions } from '../http/rate-limit/options.js'
 import { type Answer, Guard, type Limiters } from '../http/rate-limit/rate-limit.js'
@@ -62,11 +62,17 @@ async function give({ decision, fields, refusal, gone }: Answer, ctx: Context, n
 const koa: Framework<Context, Context> = {
   name: 'Koa',
   address: ctx => ctx.ip,
-  trustsProxy: ctx => ctx.app.proxy,
-  trustProxy: 'app.proxy = true (and app.maxIpsCount to the number of proxies)',
+  peer: ctx => ctx.req.socket.remoteAddress,
+  trust: trustOf,
+  trustsAnybody: 'Koa takes the leftmost address of X-Forwarded-For (app.proxy = true without app.maxIpsCount)',
   isGone: ctx => ctx.req.socket.destroyed,
   requestHeader: (ctx, name) => ctx.req.headers[name] as string | undefined,
   responseHeader: (ctx, name) => ctx.res.getHeader(name)?.toString(),
   rawResponse: ctx => ctx.res,
   decision: ctx => ctx.state.rateLimit,
+}
+
+function trustOf({ app }: Context): Trust {
+  if (!app.proxy) return 'nobody'
+  return app.maxIpsCount > 0 ? 'some' : 'anybody'
 }

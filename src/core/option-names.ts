@@ -1,23 +1,59 @@
-/** The name that was most likely meant: the one that differs in nothing but case, in up to two letters, or in length. */
-export function nearestName(given: string, names: readonly string[]): string | undefined {
+import { PolicyError, shown } from './errors.js'
+
+/** The names of the options of a type: the compiler checks that none is missing and none too many. */
+export type OptionNames<Options> = Readonly<Record<keyof Options & string, true>>
+
+const STORE_PREFIX = 'what keys begin with is an option of the store, like new RedisStore(client, { prefix: "app" })'
+
+/**
+ * Throws `PolicyError` for options that are no object and for an option that has another name than those, with the name that
+ * was most likely meant.
+ *
+ * `owner` begins the message, like 'RedisStore' or 'acquire'; `example` ends it, like '{ prefix: "app" }'.
+ */
+export function checkOptions(
+  owner: string,
+  options: unknown,
+  names: Readonly<Record<string, true>>,
+  example: string,
+): void {
+  if (typeof options !== 'object' || options === null || Array.isArray(options)) {
+    throw new PolicyError(`${owner}: given ${shown(options)}, expected options like ${example}`)
+  }
+  for (const option of Object.keys(options)) {
+    if (!Object.hasOwn(names, option)) {
+      throw new PolicyError(`${owner}: unknown option ${shown(option)}: ${hintFor(option, Object.keys(names))}`)
+    }
+  }
+}
+
+function hintFor(option: string, names: readonly string[]): string {
+  if (/prefix$/i.test(option)) return names.includes('prefix') ? 'did you mean prefix?' : STORE_PREFIX
+  const name = similarName(option, names)
+  if (name !== undefined) return `did you mean ${name}?`
+  return names.length > 0 ? `expected ${names.join(', ')}` : 'expected none'
+}
+
+/** The name that was most likely meant: one that differs in case alone, in up to two letters, or in length. */
+export function similarName(given: string, names: readonly string[]): string | undefined {
   const text = given.toLowerCase()
-  let near: string | undefined
+  let similar: string | undefined
   let least = 3
   for (const name of names) {
     const distance = editDistance(text, name.toLowerCase())
     if (distance < least && distance < name.length) {
-      near = name
+      similar = name
       least = distance
     }
   }
-  return near ?? names.find(name => text.length > 2 && contains(text, name.toLowerCase()))
+  return similar ?? names.find(name => text.length > 2 && contains(text, name.toLowerCase()))
 }
 
 function contains(a: string, b: string): boolean {
   return a.includes(b) || b.includes(a)
 }
 
-/** How many letters must be put in, left out or changed (Levenshtein). */
+/** How many letters must be inserted, removed or changed (Levenshtein). */
 function editDistance(a: string, b: string): number {
   let row = Array.from({ length: b.length + 1 }, (_, j) => j)
   for (let i = 1; i <= a.length; i++) {

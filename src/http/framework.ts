@@ -1,6 +1,9 @@
 import type { ServerResponse } from 'node:http'
 import type { Decision } from '../core/decision.js'
 
+/** 'anybody': a client that says what its address is is believed. */
+export type Trust = 'nobody' | 'some' | 'anybody'
+
 /**
  * What the guard asks of a web framework. An adapter answers and decides nothing. Names of header fields are given in
  * lower case.
@@ -9,10 +12,12 @@ export interface Framework<Request, Response> {
   readonly name: string
   /** The client's address, with what the proxies say that the framework trusts; undefined or '' if there is none. */
   address(req: Request): string | undefined
-  /** True if the framework believes what a proxy says of the client. */
-  trustsProxy(req: Request): boolean
-  /** How it is told to, in a line of code. */
-  readonly trustProxy: string
+  /** The address of the connection, whatever proxies say; undefined or '' if there is none. */
+  peer(req: Request): string | undefined
+  /** Whom the framework believes what they say of the client's address. */
+  trust(req: Request): Trust
+  /** A clause for people: the setting by which the framework trusts anybody. */
+  readonly trustsAnybody: string
   /** True if the connection has ended. */
   isGone(req: Request): boolean
   requestHeader(req: Request, name: string): string | undefined

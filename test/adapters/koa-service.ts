@@ -14,7 +14,7 @@ export function koaAdapter(KoaVersion: new () => Koa): Adapter {
     },
     serve({ limiters, trustProxy, before, handle }) {
       const app = new KoaVersion()
-      if (trustProxy) app.proxy = true
+      if (trustProxy) Object.assign(app, { proxy: true, maxIpsCount: 1 })
       app.use(async (ctx, next) => {
         try {
           before?.(ctx.res)

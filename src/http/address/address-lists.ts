@@ -1,3 +1,4 @@
+import { readAddress } from './address.js'
 import { AddressSet } from './address-set.js'
 
 /** Who is never limited, and who is never let in. */
@@ -8,13 +9,18 @@ export class AddressLists {
 
   /** Throws `PolicyError` for what is no address. */
   constructor(allow: readonly string[], deny: readonly string[]) {
-    this.#allow = new AddressSet(allow, 'allow')
-    this.#deny = new AddressSet(deny, 'deny')
-    this.isEmpty = allow.length === 0 && deny.length === 0
+    this.#allow = new AddressSet(allow, 'rateLimit: allow')
+    this.#deny = new AddressSet(deny, 'rateLimit: deny')
+    this.isEmpty = this.#allow.isEmpty && this.#deny.isEmpty
   }
 
-  /** Where both lists have the address the narrower range counts; of two equal ones, the denial. */
-  judge(address: string): 'allow' | 'deny' | undefined {
+  /**
+   * Where both lists have the address the narrower range counts; of two equal ones, the denial. 'unreadable': the text is no
+   * address, and there is a deny list that might have held it.
+   */
+  judge(text: string): 'allow' | 'deny' | 'unreadable' | undefined {
+    const address = readAddress(text)
+    if (address === undefined) return this.#deny.isEmpty ? undefined : 'unreadable'
     const allowed = this.#allow.match(address)
     const denied = this.#deny.match(address)
     if (denied >= 0 && denied >= allowed) return 'deny'

@@ -1,72 +1,68 @@
 import { PolicyError, shown } from '../../core/errors.js'
-import { carriedIPv4, type Groups, isIPv4, maskIPv6, readIPv6 } from './address.js'
+import { type Address, routerOf6to4 } from './address.js'
+import { networkOf, readRange } from './address-range.js'
+import { maskIPv4 } from './ipv4.js'
 
-/** An IPv4 address counts as the last 32 of 128 bits, so that prefixes of both kinds compare. */
+/** An IPv4 range counts as the last 32 of 128 bits, so that lengths of both kinds compare. */
 const IPV4_OFFSET = 96
+/** In a 6to4 address the IPv4 address stands behind 16 bits. */
+const OFFSET_6TO4 = 16
+
+/** Lengths of prefixes, the longest first, each with the networks of that length. */
+type Networks<Network> = ReadonlyArray<readonly [length: number, networks: ReadonlySet<Network>]>
 
 /**
  * Addresses and CIDR ranges, '192.0.2.7', '10.0.0.0/8', '2001:db8::/32'. To look an address up takes one step for each
- * distinct prefix length in the set, 129 at most, however many entries it has. Notation does not matter: an IPv4 address in IPv6
- * clothing is that IPv4 address.
+ * distinct prefix length in the set, however many entries it has.
+ *
+ * Notation does not matter: an IPv4 address that is carried by an IPv6 one (mapped, compatible, NAT64) is that IPv4 address. A
+ * 6to4 address is held by entries for it and by entries for the IPv4 address of its router.
  */
 export class AddressSet {
-  /** Prefix lengths, longest first, each with the networks of that length. */
-  readonly #networks: Array<readonly [bits: number, networks: Set<string>]>
+  readonly #ipv4: Networks<number>
+  readonly #ipv6: Networks<string>
+  readonly isEmpty: boolean
 
-  /** `option` names the list in a `PolicyError`. */
+  /** `option` names the list in a `PolicyError`, like 'rateLimit: deny'. */
   constructor(entries: readonly string[], option: string) {
     if (!Array.isArray(entries)) {
-      throw new PolicyError(
-        `rateLimit: ${option} ${shown(entries)}: expected a list, like ["10.0.0.0/8", "2001:db8::/32"]`,
-      )
+      throw new PolicyError(`${option} ${shown(entries)}: expected a list, like ["10.0.0.0/8", "2001:db8::/32"]`)
     }
-    const byBits = new Map<number, Set<string>>()
+    const ipv4 = new Map<number, Set<number>>()
+    const ipv6 = new Map<number, Set<string>>()
     for (const entry of entries) {
-      const { groups, bits } = readRange(entry, option)
-      const networks = byBits.get(bits) ?? new Set()
-      byBits.set(bits, networks.add(networkOf(groups, bits)))
+      const range = readRange(entry, option)
+      if (range.kind === 'ipv4') add(ipv4, range.length, range.network)
+      else add(ipv6, range.length, range.network)
     }
-    this.#networks = [...byBits].sort(([a], [b]) => b - a)
+    this.#ipv4 = longestFirst(ipv4)
+    this.#ipv6 = longestFirst(ipv6)
+    this.isEmpty = entries.length === 0
   }
 
-  /** How many bits of the address the narrowest range that holds it names (IPv4: 96 to 128); -1 if none does. */
-  match(address: string): number {
-    if (this.#networks.length === 0) return -1
-    const groups = readAddress(address)
-    if (groups === undefined) return -1
-    for (const [bits, networks] of this.#networks) if (networks.has(networkOf(groups, bits))) return bits
+  /** How many bits of the address the narrowest range that holds it names, 0 to 128 (IPv4: from 96); -1 if none does. */
+  match({ ipv4, ipv6 }: Address): number {
+    const own = ipv4 === undefined ? -1 : this.#matchIPv4(ipv4, IPV4_OFFSET)
+    if (ipv6 === undefined) return own
+    const router = routerOf6to4(ipv6)
+    const routed = router === undefined ? -1 : this.#matchIPv4(router, OFFSET_6TO4)
+    for (const [length, networks] of this.#ipv6) {
+      if (networks.has(networkOf(ipv6, length))) return Math.max(own, routed, length)
+    }
+    return Math.max(own, routed)
+  }
+
+  #matchIPv4(bits: number, offset: number): number {
+    for (const [length, networks] of this.#ipv4) if (networks.has(maskIPv4(bits, length))) return offset + length
     return -1
   }
 }
 
-function networkOf(groups: Groups, bits: number): string {
-  return maskIPv6(groups, bits).join(':')
+function add<Network>(byLength: Map<number, Set<Network>>, length: number, network: Network): void {
+  const networks = byLength.get(length) ?? new Set()
+  byLength.set(length, networks.add(network))
 }
 
-/** An address as eight groups, IPv4 as ::ffff:a.b.c.d. */
-function readAddress(text: string): Groups | undefined {
-  if (isIPv4(text)) return readIPv6(`::ffff:${text}`)
-  const zone = text.indexOf('%')
-  const groups = readIPv6(zone > 0 ? text.slice(0, zone) : text)
-  const carried = groups && carriedIPv4(groups)
-  return carried === undefined ? groups : readIPv6(`::ffff:${carried}`)
-}
-
-function readRange(entry: unknown, option: string): { groups: Groups; bits: number } {
-  if (typeof entry !== 'string') throw notARange(entry, option)
-  const slash = entry.indexOf('/')
-  const address = slash < 0 ? entry : entry.slice(0, slash)
-  const length = slash < 0 ? undefined : entry.slice(slash + 1)
-  const offset = isIPv4(address) ? IPV4_OFFSET : 0
-  const bits = length === undefined ? 128 : /^\d{1,3}$/.test(length) ? Number(length) + offset : Number.NaN
-  // A range of IPv6 that is wider than the IPv4 part of it must stay one.
-  const groups = bits >= IPV4_OFFSET ? readAddress(address) : readIPv6(address)
-  if (groups === undefined || !(bits <= 128)) throw notARange(entry, option)
-  return { groups, bits }
-}
-
-function notARange(entry: unknown, option: string): PolicyError {
-  return new PolicyError(
-    `rateLimit: ${option}: ${shown(entry)}: expected an address or a CIDR range, like "192.0.2.7", "10.0.0.0/8" or "2001:db8::/32"`,
-  )
+function longestFirst<Network>(byLength: Map<number, Set<Network>>): Networks<Network> {
+  return [...byLength].sort(([a], [b]) => b - a)
 }

@@ -1,4 +1,5 @@
 import { PolicyError } from '../../core/errors.js'
+import { Client } from '../address/client.js'
 import { onEnd } from '../exchange.js'
 import type { Framework } from '../framework.js'
 import { concurrencyPolicy, type Fields, mergeHeaders } from '../headers.js'
@@ -26,6 +27,7 @@ export class ConcurrencyGate<Request, Response> implements ConcurrencyControls {
   readonly #framework: Framework<Request, Response>
   readonly #settings: ConcurrencySettings<Request, Response>
   readonly #policy: string
+  readonly #client: Client<Request> | undefined
   readonly #pace = new RetryEstimate()
   /** How many of each key wait. */
   readonly #queued = new Map<string, number>()
@@ -34,6 +36,7 @@ export class ConcurrencyGate<Request, Response> implements ConcurrencyControls {
   constructor(options: ConcurrencyOptions<Request, Response>, framework: Framework<Request, Response>) {
     this.#framework = framework
     this.#settings = parseConcurrencyOptions(options)
+    this.#client = this.#settings.client && new Client(framework, this.#settings.client)
     this.#policy = concurrencyPolicy(this.#settings.name, this.#settings.permits)
   }
 
@@ -50,7 +53,9 @@ export class ConcurrencyGate<Request, Response> implements ConcurrencyControls {
 
   #limit(req: Request, res: Response): SyncOrAsync<Answer> {
     const { key } = this.#settings
-    if (key === undefined) return this.#enter(WHOLE_SERVICE, req, res)
+    if (key === undefined) {
+      return this.#enter(this.#client === undefined ? WHOLE_SERVICE : `=${this.#client.key(req)}`, req, res)
+    }
     return after(ask(key, req, res, 'concurrencyLimit'), value => {
       const given = checkKey(value)
       return given === undefined ? PASSED : this.#enter(`=${given}`, req, res)

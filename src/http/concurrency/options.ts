@@ -1,11 +1,14 @@
 import { type Duration, parseDurationOrZero, parseOption } from '../../core/duration.js'
 import { PolicyError, shown } from '../../core/errors.js'
 import { parsePolicy } from '../../core/limit.js'
-import { nearestName } from '../../core/option-names.js'
+import { checkOptions, type OptionNames } from '../../core/option-names.js'
 import type { RedisClient } from '../../redis/client.js'
 import { MemoryStore } from '../../stores/memory/memory-store.js'
 import { RedisStore } from '../../stores/redis/redis-store.js'
 import type { Store } from '../../stores/store.js'
+import type { ClientSettings } from '../address/client.js'
+import { IPV6_SUBNET } from '../address/client-key.js'
+import { Proxies, type ProxyOptions } from '../address/proxies.js'
 import { bodyOf } from '../refusal.js'
 import type { SyncOrAsync } from '../sync-or-async.js'
 import type { Places } from './places.js'
@@ -13,12 +16,12 @@ import { ProcessPlaces } from './process-places.js'
 import { SharedPlaces } from './shared-places.js'
 
 /** Options of `concurrencyLimit`. For Koa, request and response are both the context. */
-export interface ConcurrencyOptions<Request, Response> {
+export interface ConcurrencyOptions<Request, Response> extends ProxyOptions {
   /** How many requests of a key may be inside at once. Integer ≥ 0; 0 refuses all. */
   permits: number
   /**
-   * Whose requests are counted together; undefined: this request is not limited. Absent: all requests are, those of the whole service;
-   * then a refusal is 503, since no client has done too much.
+   * Whose requests are counted together; undefined: this request is not limited. Absent: those of each client's address if `proxies`
+   * is given, else those of the whole service; then a refusal is 503, since no client has done too much.
    */
   key?: (req: Request, res: Response) => SyncOrAsync<string | undefined>
   /** A Redis client: counts over all processes. Absent: in this process. */
@@ -38,7 +41,7 @@ export interface ConcurrencyOptions<Request, Response> {
   /** Default 50 ms: when Redis has not answered by then, this process counts alone, with as many permits, for this request. */
   deadline?: Duration
   skip?: (req: Request, res: Response) => SyncOrAsync<boolean>
-  /** Default 429 with a key, 503 without. */
+  /** Default 429 with `key` or `proxies`, 503 without. */
   statusCode?: number
   /** What a refused client is sent, text or JSON. Default: problem details if it accepts JSON by name, else one line of text. */
   message?: unknown
@@ -50,6 +53,8 @@ export interface ConcurrencyOptions<Request, Response> {
 export interface ConcurrencySettings<Request, Response> {
   readonly permits: number
   readonly key: ConcurrencyOptions<Request, Response>['key']
+  /** How to tell clients apart by address; undefined if requests are not counted so. */
+  readonly client: ClientSettings | undefined
   readonly skip: ConcurrencyOptions<Request, Response>['skip']
   readonly places: Places
   readonly name: string
@@ -60,9 +65,11 @@ export interface ConcurrencySettings<Request, Response> {
   readonly headers: boolean
 }
 
-const OPTIONS: Record<keyof ConcurrencyOptions<never, never>, true> = {
+const OPTIONS: OptionNames<ConcurrencyOptions<never, never>> = {
   permits: true,
   key: true,
+  proxies: true,
+  addressHeader: true,
   client: true,
   store: true,
   prefix: true,
@@ -81,12 +88,11 @@ const OPTIONS: Record<keyof ConcurrencyOptions<never, never>, true> = {
 export function parseConcurrencyOptions<Request, Response>(
   options: ConcurrencyOptions<Request, Response>,
 ): ConcurrencySettings<Request, Response> {
-  if (typeof options !== 'object' || options === null || Array.isArray(options)) {
-    throw wrong(`given ${shown(options)}, expected options like { permits: 5 }`)
-  }
-  for (const option of Object.keys(options)) if (!(option in OPTIONS)) throw unknownOption(option)
+  checkOptions('concurrencyLimit', options, OPTIONS, '{ permits: 5 }')
   const { permits, key, skip, name = 'default', wait = 0, queue = 100, message, headers = true } = options
-  const { statusCode = key === undefined ? 503 : 429 } = options
+  const proxies = Proxies.of(options, 'concurrencyLimit')
+  const countsAddresses = key === undefined && proxies !== undefined
+  const { statusCode = key === undefined && !countsAddresses ? 503 : 429 } = options
   if (!(Number.isSafeInteger(permits) && permits >= 0)) {
     throw wrong(`permits ${shown(permits)}: expected an integer ≥ 0, like 5`)
   }
@@ -109,7 +115,20 @@ export function parseConcurrencyOptions<Request, Response>(
   // The rules of names in header fields are those of limits.
   parsePolicy({ quota: 1, window: 1, name })
   const waitMs = parseDurationOrZero(wait, 'concurrencyLimit: wait')
-  return { permits, key, skip, places: placesOf(options, name), name, waitMs, queue, statusCode, message, headers }
+  const client = countsAddresses ? { owner: 'concurrencyLimit', proxies, ipv6Subnet: IPV6_SUBNET } : undefined
+  return {
+    permits,
+    key,
+    client,
+    skip,
+    places: placesOf(options, name),
+    name,
+    waitMs,
+    queue,
+    statusCode,
+    message,
+    headers,
+  }
 }
 
 function placesOf({ permits, client, store, prefix, lease, deadline }: ConcurrencyOptions<never, never>, name: string) {
@@ -125,12 +144,6 @@ function placesOf({ permits, client, store, prefix, lease, deadline }: Concurren
   }
   if (client === undefined) return new ProcessPlaces(permits)
   return new SharedPlaces({ ...common, client, prefix: prefix ?? 'spillway' })
-}
-
-function unknownOption(option: string): PolicyError {
-  const names = Object.keys(OPTIONS)
-  const near = nearestName(option, names)
-  return wrong(`unknown option ${shown(option)}: ${near ? `did you mean ${near}?` : `expected ${names.join(', ')}`}`)
 }
 
 function wrong(text: string): PolicyError {

@@ -2,6 +2,7 @@ import type { Duration } from '../../core/duration.js'
 import type { AlgorithmName } from '../../core/limit.js'
 import type { StoreFailure } from '../../limiter/fallback.js'
 import type { RateLimiterOptions } from '../../limiter/rate-limiter.js'
+import type { ProxyOptions } from '../address/proxies.js'
 import type { HeaderForm } from '../headers.js'
 import type { DeferOptions } from './deferral.js'
 import type { HttpPolicyInput } from './limit-keys.js'
@@ -11,7 +12,7 @@ import type { BlockOptions } from './strikes.js'
  * The options of a limiter over HTTP. Functions are called for each request, in the order skip, key, policy or limit,
  * cost; one that throws or rejects hands its error to the framework, and nothing is spent.
  */
-export interface HttpOptions<Request, Response> {
+export interface HttpOptions<Request, Response> extends ProxyOptions {
   /**
    * What is allowed, like '100/1m'. An object may carry a `key` of its own, so that limits per address, per user and for the
    * service are one decision, all or none. Either this, or `limit` and `windowMs`. A function decides per request (plans,
@@ -32,8 +33,8 @@ export interface HttpOptions<Request, Response> {
   /** Default 'sliding-window'. Only with `limit`; in a policy it is part of the text. */
   algorithm?: AlgorithmName
   /**
-   * Who is asking. undefined: this request is not limited. Default: the client's address as the framework gives it, IPv6
-   * masked to `ipv6Subnet`.
+   * Who is asking. undefined: this request is not limited. Default: the client's address, IPv6 masked to `ipv6Subnet`; behind proxies
+   * say which ones (`proxies`), because any client can send X-Forwarded-For.
    */
   key?: (req: Request, res: Response) => string | undefined | Promise<string | undefined>
   /** Another name for `key`. */

@@ -3,7 +3,7 @@ import { CostError, PolicyError, shown } from '../../core/errors.js'
 import type { PolicyInput } from '../../core/limit.js'
 import type { LimiterKey } from '../../limiter/key.js'
 import type { RateLimiter } from '../../limiter/rate-limiter.js'
-import { defaultKey } from '../address/default-key.js'
+import { Client } from '../address/client.js'
 import { onEnd, stays } from '../exchange.js'
 import type { Framework } from '../framework.js'
 import { type Fields, mergeHeaders } from '../headers.js'
@@ -53,7 +53,7 @@ export class Guard<Request, Response> implements Limiters {
   readonly #rule: KeyedRule<Request, Response> | undefined
   readonly #strikes: Strikes | undefined
   readonly #deferral: Deferral<Request, Response> | undefined
-  readonly #defaultKey: (req: Request) => string
+  readonly #client: Client<Request>
 
   /** Checks the options: `PolicyError`, or `CostError` for a constant cost. */
   constructor(options: HttpOptions<Request, Response>, framework: Framework<Request, Response>) {
@@ -64,7 +64,7 @@ export class Guard<Request, Response> implements Limiters {
     this.#rule = typeof settings.policy === 'function' ? undefined : this.#ruleOf(settings.policy)
     this.#strikes = settings.block && new Strikes(settings.block, this.#rules.options)
     this.#deferral = settings.defer && new Deferral(settings.defer)
-    this.#defaultKey = defaultKey(framework, settings.ipv6Subnet)
+    this.#client = new Client(framework, settings.client)
   }
 
   get limiter(): RateLimiter {
@@ -95,7 +95,7 @@ export class Guard<Request, Response> implements Limiters {
   answer(req: Request, res: Response): SyncOrAsync<Answer> {
     const { lists, skip } = this.#settings
     if (lists !== undefined) {
-      const judged = lists.judge(this.#framework.address(req) ?? '')
+      const judged = this.#client.judge(req, lists)
       if (judged === 'allow') return NOT_LIMITED
       if (judged === 'deny') return this.#forbid(req)
     }
@@ -131,7 +131,7 @@ export class Guard<Request, Response> implements Limiters {
   /** The middleware's own key. */
   #keyOf(req: Request, res: Response): SyncOrAsync<string | undefined> {
     const { key } = this.#settings
-    return key === undefined ? this.#defaultKey(req) : after(ask(key, req, res), checkKey)
+    return key === undefined ? this.#client.key(req) : after(ask(key, req, res), checkKey)
   }
 
   /** A key for each limit, where some have their own; undefined if no limit has one for this request. */

@@ -1,10 +1,12 @@
 import { formatDuration, parseOption } from '../../core/duration.js'
 import { CostError, PolicyError, shown } from '../../core/errors.js'
 import type { LimitOptions } from '../../core/limit.js'
-import { nearestName } from '../../core/option-names.js'
+import { checkOptions, type OptionNames } from '../../core/option-names.js'
 import type { RateLimiterOptions } from '../../limiter/rate-limiter.js'
 import { AddressLists } from '../address/address-lists.js'
+import type { ClientSettings } from '../address/client.js'
 import { IPV6_SUBNET } from '../address/client-key.js'
+import { Proxies } from '../address/proxies.js'
 import { clash, HEADER_FORMS, type HeaderForm } from '../headers.js'
 import { bodyOf } from '../refusal.js'
 import type { SyncOrAsync } from '../sync-or-async.js'
@@ -20,7 +22,7 @@ export type Ask<Request, Response, Value> = (req: Request, res: Response) => Syn
 export interface Settings<Request, Response> {
   readonly policy: HttpPolicyInput<Request, Response> | Ask<Request, Response, HttpPolicyInput<Request, Response>>
   readonly key: Ask<Request, Response, string | undefined> | undefined
-  readonly ipv6Subnet: number | false
+  readonly client: ClientSettings
   readonly cost: number | Ask<Request, Response, number>
   readonly skip: Ask<Request, Response, boolean> | undefined
   readonly settle: Ask<Request, Response, number> | undefined
@@ -34,7 +36,7 @@ export interface Settings<Request, Response> {
   readonly limiter: Omit<RateLimiterOptions, 'policy'>
 }
 
-const OPTIONS: Record<keyof HttpOptions<never, never>, true> = {
+const OPTIONS: OptionNames<HttpOptions<never, never>> = {
   policy: true,
   limit: true,
   max: true,
@@ -43,6 +45,8 @@ const OPTIONS: Record<keyof HttpOptions<never, never>, true> = {
   key: true,
   keyGenerator: true,
   ipv6Subnet: true,
+  proxies: true,
+  addressHeader: true,
   cost: true,
   settle: true,
   block: true,
@@ -66,10 +70,7 @@ const OPTIONS: Record<keyof HttpOptions<never, never>, true> = {
 export function parseHttpOptions<Request, Response>(
   options: HttpOptions<Request, Response>,
 ): Settings<Request, Response> {
-  if (typeof options !== 'object' || options === null || Array.isArray(options)) {
-    throw new PolicyError(`rateLimit: given ${shown(options)}, expected options like { policy: "100/1m" }`)
-  }
-  for (const option of Object.keys(options)) if (!(option in OPTIONS)) throw unknownOption(option)
+  checkOptions('rateLimit', options, OPTIONS, '{ policy: "100/1m" }')
   const {
     ipv6Subnet = IPV6_SUBNET,
     statusCode = 429,
@@ -97,7 +98,7 @@ export function parseHttpOptions<Request, Response>(
   return {
     policy: policyOf(options),
     key,
-    ipv6Subnet,
+    client: { owner: 'rateLimit', proxies: Proxies.of(options, 'rateLimit'), ipv6Subnet },
     cost,
     skip,
     settle,
@@ -144,13 +145,6 @@ function oneOf<Options, Name extends keyof Options & string>(
     throw new PolicyError(`rateLimit: given both ${name} and ${alias}, which are one option: expected ${name} alone`)
   }
   return value ?? other
-}
-
-function unknownOption(option: string): PolicyError {
-  const names = Object.keys(OPTIONS)
-  const near = nearestName(option, names)
-  const hint = near ? `did you mean ${near}?` : `expected ${names.join(', ')}`
-  return new PolicyError(`rateLimit: unknown option ${shown(option)}: ${hint}`)
 }
 
 function checkFunction(value: unknown, name: string, example: string): void {

@@ -22,10 +22,11 @@ describe('two lists', () => {
     expect(lists.judge('203.0.113.9')).toBe('deny')
   })
 
-  test('say nothing of an address on neither, and of what is no address', () => {
+  test('say nothing of an address on neither; a deny list says of what is no address that it cannot read it', () => {
     const few = new AddressLists(['192.0.2.7'], ['10.0.0.0/8'])
     expect(few.judge('198.51.100.1')).toBeUndefined()
-    expect(lists.judge('')).toBeUndefined()
+    expect(lists.judge('')).toBe('unreadable')
+    expect(new AddressLists(['10.0.0.0/8'], []).judge('')).toBeUndefined()
     expect([few.isEmpty, new AddressLists([], []).isEmpty]).toEqual([false, true])
   })
 

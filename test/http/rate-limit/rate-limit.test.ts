@@ -17,8 +17,9 @@ type Response = Record<string, string>
 const plain: Framework<Request, Response> = {
   name: 'Plain',
   address: req => req.address,
-  trustsProxy: () => false,
-  trustProxy: 'trust = true',
+  peer: req => req.address,
+  trust: () => 'nobody',
+  trustsAnybody: 'Plain trusts anybody (trust = true)',
   isGone: req => req.gone ?? false,
   requestHeader: (req, name) => req.headers?.[name],
   responseHeader: (res, name) => res[name],
@@ -101,7 +102,7 @@ describe('without an address', () => {
     expect((await limiter.answer({}, {})).refusal).toBeUndefined()
     expect((await limiter.answer({ address: '' }, {})).refusal?.status).toBe(429)
     expect(warnings).toHaveBeenCalledTimes(1)
-    expect(warnings).toHaveBeenCalledWith(expect.stringContaining('trust = true'), {
+    expect(warnings).toHaveBeenCalledWith(expect.stringContaining('rateLimit({ proxies: 1 })'), {
       type: 'SpillwayWarning',
       code: 'SPILLWAY_NO_ADDRESS',
     })

@@ -1,7 +1,8 @@
 import { isIPv4 as isIPv4ForNode, isIPv6 } from 'node:net'
 import { expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import { formatIPv6, isIPv4, readIPv6 } from '../../../src/http/address/address.js'
+import { isIPv4 } from '../../../src/http/address/ipv4.js'
+import { formatIPv6, readIPv6 } from '../../../src/http/address/ipv6.js'
 
 test('what Node takes for an IPv6 address is one, and nothing else is', () => {
   const piece = fc.constantFrom('0', '1', 'ab', 'FFFF', '12345', 'g', ':', ':', ':', ':', '::', '1.2.3.4', '1.2', '.')

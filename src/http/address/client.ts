@@ -1,0 +1,132 @@
+import { shown } from '../../core/errors.js'
+import type { Framework } from '../framework.js'
+import type { AddressLists } from './address-lists.js'
+import { addressKey } from './client-key.js'
+import type { HeaderFault, Proxies } from './proxies.js'
+
+/** The one key of all requests whose sender has no address. */
+const NO_ADDRESS = 'unknown'
+
+/** How a middleware tells the client's address. */
+export interface ClientSettings {
+  /** Begins the warnings, like 'rateLimit'. */
+  readonly owner: string
+  readonly proxies: Proxies | undefined
+  readonly ipv6Subnet: number | false
+}
+
+/**
+ * Tells whose request it is by its address: for lists of addresses, and as the key if the service gives none. The address comes
+ * from the trusted `proxies` if they are given, else from the framework.
+ *
+ * A request without an address (a Unix socket, a client that hung up at once) is counted with all others of its kind: not
+ * limited, it would be a way around the limit. What makes strangers share one count, or lets a client choose its own, is warned
+ * of once. Each warning names only settings that no client can get around.
+ */
+export class Client<Request> {
+  readonly #framework: Framework<Request, never>
+  readonly #settings: ClientSettings
+  readonly #warned = new Set<string>()
+
+  constructor(framework: Framework<Request, never>, settings: ClientSettings) {
+    this.#framework = framework
+    this.#settings = settings
+  }
+
+  /** The client's address as it is written; undefined or '' if there is none. */
+  address(req: Request): string | undefined {
+    const { proxies } = this.#settings
+    if (proxies === undefined) return this.#framework.address(req)
+    const field = this.#framework.requestHeader(req, proxies.header)
+    return proxies.clientOf(this.#framework.peer(req), field, fault => this.#warnOfField(fault, proxies.header))
+  }
+
+  /** The address as a key. */
+  key(req: Request): string {
+    if (this.#settings.proxies === undefined && !this.#warned.has('SPILLWAY_PROXY')) this.#checkTrust(req)
+    const address = this.address(req)
+    if (address) return addressKey(address, this.#settings.ipv6Subnet)
+    this.#warnOfNoAddress(req)
+    return NO_ADDRESS
+  }
+
+  /** What the lists say of the client. */
+  judge(req: Request, lists: AddressLists): 'allow' | 'deny' | undefined {
+    const address = this.address(req)
+    const judged = lists.judge(address ?? '')
+    if (judged !== 'unreadable') return judged
+    if (address) this.#warnOfUnreadable(address)
+    else this.#warnOfNoAddress(req)
+    return undefined
+  }
+
+  /** Warns of a setting of the framework that lets clients choose their address, or that makes all of them share the proxy's. */
+  #checkTrust(req: Request): void {
+    const { name, trustsAnybody } = this.#framework
+    const trust = this.#framework.trust(req)
+    if (trust === 'anybody') {
+      this.#warn(
+        'SPILLWAY_PROXY',
+        `${trustsAnybody}, so a client that sends X-Forwarded-For chooses its own address, and gets past every limit and ` +
+          `list. Say how many proxies stand in front of the service, like ${this.#example}`,
+      )
+    } else if (trust === 'nobody' && isForwarded(this.#framework, req)) {
+      this.#warn(
+        'SPILLWAY_PROXY',
+        `a request came with X-Forwarded-For or Forwarded, but ${name} trusts no proxy, so the request counts for the address ` +
+          'of its connection. Any client can send these fields: they do not prove that there is a proxy. If proxies ' +
+          `stand in front of the service, say how many, like ${this.#example}; else all clients behind them share one ` +
+          'count. If clients connect to the service directly, say { proxies: 0 }',
+      )
+    }
+  }
+
+  #warnOfField(fault: HeaderFault, header: string): void {
+    const [what, cause] =
+      fault === 'too few'
+        ? ['holds fewer addresses than there are proxies', 'came past a proxy']
+        : ['has an entry that is no address', 'came through a proxy that does not write addresses']
+    this.#warn(
+      'SPILLWAY_PROXY_HEADER',
+      `the field ${header} of a request ${what}: the request counts for the nearest address that a trusted proxy vouches for. ` +
+        `Either the request ${cause}, or the option proxies does not describe what stands in front of the service`,
+      fault,
+    )
+  }
+
+  #warnOfUnreadable(address: string): void {
+    this.#warn(
+      'SPILLWAY_ADDRESS',
+      `the deny list cannot judge the address ${shown(address)}, which is none: such requests are not refused by the list. ` +
+        `If a proxy writes it, name the proxies and the header field that holds addresses, like ${this.#example}`,
+    )
+  }
+
+  #warnOfNoAddress(req: Request): void {
+    // A client that hangs up at once leaves no address either, and is no fault of the settings.
+    if (this.#framework.isGone(req)) return
+    this.#warn(
+      'SPILLWAY_NO_ADDRESS',
+      'a request came without an address, as over a Unix socket: all such requests share one count, and no list holds them. ' +
+        `If a proxy connects so, say how many there are, like ${this.#example}; else give a key, like ` +
+        `${this.#settings.owner}({ key: … })`,
+    )
+  }
+
+  get #example(): string {
+    return `${this.#settings.owner}({ proxies: 1 })`
+  }
+
+  #warn(code: string, text: string, kind = code): void {
+    if (this.#warned.has(kind)) return
+    this.#warned.add(kind)
+    process.emitWarning(`${this.#settings.owner}: ${text}`, { type: 'SpillwayWarning', code })
+  }
+}
+
+function isForwarded<Request>(framework: Framework<Request, never>, req: Request): boolean {
+  return (
+    framework.requestHeader(req, 'x-forwarded-for') !== undefined ||
+    framework.requestHeader(req, 'forwarded') !== undefined
+  )
+}

@@ -1,0 +1,65 @@
+/** Gives the entries of a header field from the right, where the nearest proxy writes. '' for an entry that names no address. */
+export type Entries = (field: string) => Iterable<string>
+
+/** How the entries of a field are read. Fields other than these two hold one address. */
+export function entriesOf(header: string): Entries {
+  if (header === 'x-forwarded-for') return listed
+  return header === 'forwarded' ? forwarded : single
+}
+
+/** `client, proxy1, proxy2` */
+function* listed(field: string): Generator<string> {
+  for (let end = field.length; end >= 0; ) {
+    const comma = end === 0 ? -1 : field.lastIndexOf(',', end - 1)
+    yield field.slice(comma + 1, end).trim()
+    end = comma
+  }
+}
+
+/** `for=192.0.2.43, for="[2001:db8::17]:4711";proto=https` (RFC 7239) */
+function* forwarded(field: string): Generator<string> {
+  for (let end = field.length; end >= 0; ) {
+    const comma = lastUnquoted(field, ',', end)
+    yield nodeOf(field.slice(comma + 1, end))
+    end = comma
+  }
+}
+
+function* single(field: string): Generator<string> {
+  yield field.trim()
+}
+
+const FOR = /^\s*for=(?:"((?:[^"\\]|\\.)*)"|([^"\s]*))\s*$/i
+
+/** What one element of `Forwarded` says in `for`; '' if it says nothing, or more than one thing. */
+function nodeOf(element: string): string {
+  let node = ''
+  for (let end = element.length; end >= 0; ) {
+    const semicolon = lastUnquoted(element, ';', end)
+    const match = FOR.exec(element.slice(semicolon + 1, end))
+    end = semicolon
+    if (match === null) continue
+    if (node !== '') return ''
+    node = match[1]?.replace(/\\(.)/g, '$1') ?? match[2]
+  }
+  return node
+}
+
+/**
+ * Where the character stands last before `end`, outside of quotes; -1 if nowhere. Read from the right, because what stands on
+ * the left is of the client's making: a quote that it leaves open must not swallow what the proxies have written.
+ */
+function lastUnquoted(text: string, character: string, end: number): number {
+  let quoted = false
+  for (let i = end - 1; i >= 0; i--) {
+    if (text[i] === '"' && !isEscaped(text, i)) quoted = !quoted
+    else if (!quoted && text[i] === character) return i
+  }
+  return -1
+}
+
+function isEscaped(text: string, at: number): boolean {
+  let backslashes = 0
+  while (text[at - 1 - backslashes] === '\\') backslashes++
+  return backslashes % 2 === 1
+}

@@ -1,0 +1,100 @@
+import { PolicyError, shown } from '../../core/errors.js'
+import { readAddress } from './address.js'
+import { AddressSet } from './address-set.js'
+import { type Entries, entriesOf } from './forwarded.js'
+
+/** Options of every middleware that tells clients apart by their addresses. */
+export interface ProxyOptions {
+  /**
+   * Which proxies stand in front of the service: how many (0: none, clients connect to it directly), or their addresses and CIDR
+   * ranges, like ['10.0.0.0/8']. The client's address is then read from `addressHeader` from the right, where the proxies write,
+   * whatever the framework's own setting is. Absent: the framework says what the client's address is.
+   */
+  proxies?: number | readonly string[]
+  /**
+   * The header field that holds the client's address, in any case. Default 'x-forwarded-for', which like 'forwarded' is a list to
+   * which each proxy appends. Any other ('cf-connecting-ip') holds one address. Only with `proxies`.
+   */
+  addressHeader?: string
+}
+
+/** Why a request's header field did not give what `proxies` promises. */
+export type HeaderFault = 'too few' | 'no address'
+
+const TOKEN = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/
+
+/** The proxies that a service trusts, and the header field in which they tell the client's address. */
+export class Proxies {
+  /** In lower case. */
+  readonly header: string
+  readonly #entries: Entries
+  readonly #isList: boolean
+  /** How many there are, or which ones. */
+  readonly #trusted: number | AddressSet
+
+  /** `owner` begins the messages, like 'rateLimit'. */
+  private constructor(proxies: number | readonly string[], header: string, owner: string) {
+    this.header = header
+    this.#entries = entriesOf(header)
+    this.#isList = header === 'x-forwarded-for' || header === 'forwarded'
+    this.#trusted = typeof proxies === 'number' ? proxies : new AddressSet(proxies, `${owner}: proxies`)
+  }
+
+  /** undefined if the framework is to say who the client is. Throws `PolicyError`. */
+  static of({ proxies, addressHeader }: ProxyOptions, owner: string): Proxies | undefined {
+    if (addressHeader !== undefined && !(typeof addressHeader === 'string' && TOKEN.test(addressHeader))) {
+      throw new PolicyError(
+        `${owner}: addressHeader ${shown(addressHeader)}: expected the name of a header field, like "x-forwarded-for"`,
+      )
+    }
+    if (proxies === undefined) {
+      if (addressHeader === undefined) return undefined
+      throw new PolicyError(
+        `${owner}: given addressHeader without proxies: any client can send that field, expected whom to believe, like { proxies: 1 }`,
+      )
+    }
+    const isCount = Number.isSafeInteger(proxies) && (proxies as number) >= 0
+    if (!isCount && !Array.isArray(proxies)) {
+      throw new PolicyError(
+        `${owner}: proxies ${shown(proxies)}: expected how many stand in front of the service, like 1, or their addresses, like ["10.0.0.0/8"]`,
+      )
+    }
+    return new Proxies(proxies, addressHeader?.toLowerCase() ?? 'x-forwarded-for', owner)
+  }
+
+  /**
+   * The client's address as it is written, by the address of the peer and what it sent in `header`; undefined if there is none.
+   * `report` is told once if the field does not hold what it should.
+   *
+   * With a number, the address that the outermost proxy has seen; the peer's if the field holds fewer. With a list, and if the
+   * peer is in it, the first from the right that is not; the leftmost if all are. An entry that is no address ends the reading.
+   */
+  clientOf(
+    peer: string | undefined,
+    field: string | undefined,
+    report: (fault: HeaderFault) => void,
+  ): string | undefined {
+    const trusted = this.#trusted
+    if (trusted === 0) return peer
+    if (typeof trusted !== 'number' && !isIn(trusted, peer)) return peer
+    let client = peer
+    let read = 0
+    for (const entry of field ? this.#entries(field) : []) {
+      if (readAddress(entry) === undefined) {
+        report('no address')
+        return client
+      }
+      client = entry
+      read++
+      if (!this.#isList || (typeof trusted === 'number' ? read === trusted : !isIn(trusted, entry))) return client
+    }
+    if (typeof trusted !== 'number') return client
+    report('too few')
+    return peer
+  }
+}
+
+function isIn(set: AddressSet, text: string | undefined): boolean {
+  const address = text === undefined ? undefined : readAddress(text)
+  return address !== undefined && set.match(address) >= 0
+}

@@ -1,0 +1,198 @@
+import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals'
+import { AddressLists } from '../../../src/http/address/address-lists.js'
+import { Client } from '../../../src/http/address/client.js'
+import { Proxies, type ProxyOptions } from '../../../src/http/address/proxies.js'
+import type { Framework, Trust } from '../../../src/http/framework.js'
+import { ADDRESSES, ALLOW, CHAINS, type Chain, DENY, FIELDS, KEYS, type Name, RUBBISH, WRITTEN } from './corpus.js'
+
+interface Request {
+  peer?: string
+  address?: string
+  headers?: Record<string, string | undefined>
+  gone?: boolean
+}
+
+const frameworkOf = (trust: Trust): Framework<Request, never> => ({
+  name: 'Plain',
+  address: req => req.address,
+  peer: req => req.peer,
+  trust: () => trust,
+  trustsAnybody: 'Plain believes everybody',
+  isGone: req => req.gone ?? false,
+  requestHeader: (req, name) => req.headers?.[name],
+  responseHeader: () => undefined,
+  rawResponse: () => {
+    throw new Error('the response is not needed here')
+  },
+  decision: () => undefined,
+})
+
+const clientOf = (options: ProxyOptions, trust: Trust = 'nobody') =>
+  new Client(frameworkOf(trust), { owner: 'rateLimit', proxies: Proxies.of(options, 'rateLimit'), ipv6Subnet: 56 })
+
+let warnings: jest.SpiedFunction<typeof process.emitWarning>
+beforeEach(() => {
+  warnings = jest.spyOn(process, 'emitWarning').mockImplementation(() => {})
+})
+afterEach(() => warnings.mockRestore())
+const codes = () => warnings.mock.calls.map(([, options]) => (options as { code: string }).code)
+
+const describeChain = ({ proxies, names }: Chain) => `${JSON.stringify(proxies)}: ${names?.join(', ') ?? 'no field'}`
+
+describe.each(FIELDS)('the client in $header', ({ header, write }) => {
+  const lists = new AddressLists(ALLOW, DENY)
+  const requestOf = (names: readonly Name[] | undefined, client: string): Request => ({
+    peer: '127.0.0.1',
+    headers: { [header]: names && write(names.map(name => (name === 'client' ? client : WRITTEN[name]))) },
+  })
+
+  test.each(CHAINS.map(chain => [describeChain(chain), chain] as const))('proxies %s', (_, chain) => {
+    for (const [written, key, verdict] of ADDRESSES) {
+      warnings.mockClear()
+      const client = clientOf({ proxies: chain.proxies, addressHeader: header })
+      const req = requestOf(chain.names, written)
+      const isClient = chain.counts === 'client'
+      expect([written, client.key(req)]).toEqual([written, isClient ? key : KEYS[chain.counts]])
+      const judged = client.judge(req, lists) ?? 'neither'
+      expect([written, judged]).toEqual([written, isClient ? verdict : 'neither'])
+      client.key(req)
+      expect([written, codes()]).toEqual([written, chain.warns ? ['SPILLWAY_PROXY_HEADER'] : []])
+    }
+  })
+
+  test.each(CHAINS.map(chain => [describeChain(chain), chain] as const))(
+    'proxies %s, where the client’s address is none',
+    (_, chain) => {
+      for (const written of RUBBISH) {
+        warnings.mockClear()
+        const client = clientOf({ proxies: chain.proxies, addressHeader: header })
+        const req = requestOf(chain.names, written)
+        expect([written, client.key(req)]).toEqual([written, KEYS[chain.countsIfUnreadable]])
+        client.key(req)
+        expect([written, codes()]).toEqual([written, chain.warnsIfUnreadable ? ['SPILLWAY_PROXY_HEADER'] : []])
+      }
+    },
+  )
+})
+
+describe('Forwarded', () => {
+  // [field, key with one proxy, why]
+  test.each([
+    ['for=203.0.113.9', '203.0.113.9', 'a token'],
+    ['for=203.0.113.9;proto=http;by=10.0.0.1', '203.0.113.9', 'among others'],
+    ['proto=http; FOR=203.0.113.9 ;by=10.0.0.1', '203.0.113.9', 'in any case, with space'],
+    ['for="[2001:db8::1]:4711"', '2001:db8::/56', 'IPv6 with a port'],
+    ['for="203.0.113.9:_port"', '203.0.113.9', 'a port that is hidden'],
+    ['for="203\\.0.113.9"', '203.0.113.9', 'with an escape'],
+    ['for=", for=203.0.113.9', '203.0.113.9', 'a quote that the client left open'],
+    ['for="\\", for=203.0.113.9', '203.0.113.9', 'a quote that the client left open, escaped'],
+    ['for=198.51.100.66", for=203.0.113.9', '203.0.113.9', 'a quote that the client only closes'],
+    ['for="a,b", for="203.0.113.9";host="a,b;for=198.51.100.66"', '203.0.113.9', 'commas and semicolons in quotes'],
+    ['for=198.51.100.66, proto=http', '127.0.0.1', 'no for in the last element'],
+    ['for=198.51.100.66, for=203.0.113.9;for=203.0.113.8', '127.0.0.1', 'two of them in the last element'],
+    ['for=198.51.100.66, for="203.0.113.9', '127.0.0.1', 'a quote left open in the last element'],
+    ['xfor=203.0.113.9', '127.0.0.1', 'another name'],
+  ])('%s is %s: %s', (forwarded, key) => {
+    const client = clientOf({ proxies: 1, addressHeader: 'Forwarded' })
+    expect(client.key({ peer: '127.0.0.1', headers: { forwarded } })).toBe(key)
+  })
+})
+
+describe('a header of the platform', () => {
+  const key = (proxies: number | string[], value: string | undefined) =>
+    clientOf({ proxies, addressHeader: 'CF-Connecting-IP' }).key({
+      peer: '127.0.0.1',
+      headers: { 'cf-connecting-ip': value, 'x-forwarded-for': '198.51.100.66' },
+    })
+
+  test.each(ADDRESSES)('holds one address, %s, whatever the number of proxies is', (written, expected) => {
+    for (const proxies of [1, 2, 7, ['127.0.0.1']]) expect(key(proxies, ` ${written}`)).toBe(expected)
+    for (const proxies of [0, [], ['10.0.0.0/8']]) expect(key(proxies, written)).toBe('127.0.0.1')
+    expect(warnings).not.toHaveBeenCalled()
+  })
+
+  test('that holds several, something else or nothing gives the peer, with a warning', () => {
+    for (const value of ['203.0.113.9, 203.0.113.8', 'unknown', undefined]) {
+      warnings.mockClear()
+      expect(key(2, value)).toBe('127.0.0.1')
+      expect(codes()).toEqual(['SPILLWAY_PROXY_HEADER'])
+    }
+  })
+})
+
+describe('warnings', () => {
+  const forwarded: Request = { address: '203.0.113.9', headers: { 'x-forwarded-for': '198.51.100.66' } }
+
+  test('of a framework that trusts anybody come once, with or without the header field', () => {
+    for (const req of [forwarded, { address: '203.0.113.9' }]) {
+      warnings.mockClear()
+      const client = clientOf({}, 'anybody')
+      client.key(req)
+      client.key(req)
+      expect(codes()).toEqual(['SPILLWAY_PROXY'])
+      expect(String(warnings.mock.calls[0][0])).toMatch(/Plain believes everybody.*rateLimit\(\{ proxies: 1 \}\)/)
+    }
+  })
+
+  test('of the framework’s setting do not come when proxies are given, or when some are trusted', () => {
+    for (const client of [
+      clientOf({ proxies: 0 }, 'anybody'),
+      clientOf({ proxies: 0 }, 'nobody'),
+      clientOf({}, 'some'),
+    ]) {
+      client.key({ ...forwarded, peer: '203.0.113.9' })
+    }
+    expect(warnings).not.toHaveBeenCalled()
+  })
+
+  test('of an address that a deny list cannot read come once, and not for an allow list', () => {
+    const client = clientOf({}, 'some')
+    for (const address of ['unknown', 'x'.repeat(1000)]) {
+      expect(client.judge({ address }, new AddressLists(['10.0.0.0/8'], []))).toBeUndefined()
+      expect(warnings).not.toHaveBeenCalled()
+    }
+    for (const address of ['unknown', 'x'.repeat(1000)]) {
+      expect(client.judge({ address }, new AddressLists([], ['10.0.0.0/8']))).toBeUndefined()
+    }
+    expect(codes()).toEqual(['SPILLWAY_ADDRESS'])
+    expect(String(warnings.mock.calls[0][0])).toContain('cannot judge the address "unknown"')
+  })
+
+  test('of a request without an address come once, unless its client has gone', () => {
+    const client = clientOf({}, 'some')
+    expect(client.key({ gone: true })).toBe('unknown')
+    expect(client.judge({ gone: true }, new AddressLists([], ['10.0.0.0/8']))).toBeUndefined()
+    expect(warnings).not.toHaveBeenCalled()
+    client.judge({}, new AddressLists([], ['10.0.0.0/8']))
+    expect(client.key({})).toBe('unknown')
+    expect(codes()).toEqual(['SPILLWAY_NO_ADDRESS'])
+  })
+
+  test('a proxy that connects over a Unix socket is one of a number of proxies', () => {
+    expect(clientOf({ proxies: 1 }).key(forwarded)).toBe('198.51.100.66')
+    expect(warnings).not.toHaveBeenCalled()
+  })
+})
+
+describe('options that mean nothing', () => {
+  test.each<[unknown, string]>([
+    [
+      { proxies: -1 },
+      'rateLimit: proxies -1: expected how many stand in front of the service, like 1, or their addresses',
+    ],
+    [{ proxies: 1.5 }, 'rateLimit: proxies 1.5'],
+    [{ proxies: Number.NaN }, 'rateLimit: proxies NaN'],
+    [{ proxies: Number.POSITIVE_INFINITY }, 'rateLimit: proxies Infinity'],
+    [{ proxies: true }, 'rateLimit: proxies true'],
+    [{ proxies: '10.0.0.0/8' }, 'rateLimit: proxies "10.0.0.0/8"'],
+    [{ proxies: null }, 'rateLimit: proxies null'],
+    [{ proxies: ['loopback'] }, 'rateLimit: proxies: "loopback": expected an address or a CIDR range'],
+    [{ proxies: ['10.0.0.1:80'] }, 'rateLimit: proxies: "10.0.0.1:80": expected an address or a CIDR range'],
+    [{ proxies: 1, addressHeader: '' }, 'rateLimit: addressHeader "": expected the name of a header field'],
+    [{ proxies: 1, addressHeader: 'x forwarded' }, 'rateLimit: addressHeader "x forwarded"'],
+    [{ proxies: 1, addressHeader: 7 }, 'rateLimit: addressHeader 7'],
+    [{ addressHeader: 'cf-connecting-ip' }, 'rateLimit: given addressHeader without proxies'],
+  ])('%j', (options, message) => {
+    expect(() => Proxies.of(options as ProxyOptions, 'rateLimit')).toThrow(message)
+  })
+})
