@@ -1,0 +1,214 @@
+/* A client: one process in one line. It has one member, one ask in flight, and gathers changes meanwhile. */
+
+byte state[NP];            /* RUNS, STOPPED (its event loop is blocked), CRASHED, CLOSING, CLOSED_NOW */
+bit gen_[NP];              /* generation of its member: 0 or 1, in turn */
+bit opened[NP];            /* an ask of this member was answered */
+bit inFlight[NP];          /* an ask is sent and not answered */
+bit tried[NP];             /* it was sent in this tick */
+bit heard[NP];             /* news came while an ask was in flight */
+byte timer[NP];            /* ticks until the next ask */
+
+byte waiting;              /* waiters that wait, by the client's belief */
+byte asked;                /* waiters that have come at all */
+byte told;                 /* waiters whose ticket the client knows */
+byte wasLate;              /* waiters with a late grant in a row */
+byte toJoin, toLeave, toLate, toReturn;        /* gathered for the next ask */
+byte aJoin, aTicket, aLeave, aLate, aReturn;   /* content of the ask in flight */
+#ifdef SEMAPHORE
+byte toEnd, aEnd;          /* leases to end */
+byte hold[NW];             /* ticks that the client may still use its lease */
+#else
+#define toEnd 0
+#define aEnd 0
+#endif
+#if CLOSES
+bit aBye[NP];              /* the ask in flight is the last one */
+#define BYE(p) aBye[p]
+#else
+#define BYE(p) 0
+#endif
+#if LOSSES
+byte stampRead[NP];        /* stamp of the last answer that was read */
+#endif
+#ifdef COUNT_BEGUN
+byte begunOf[BEGUN_CELLS]; /* for the property late_grants_bounded: what began in the last interval */
+byte begunLeft[BEGUN_CELLS];
+#endif
+
+/* ---- the network: at most one ask and one answer of a client under way, plus one stray of all ---- */
+bit askUnderWay[NP];
+byte answer[NP];           /* NOTHING, CARRIED_OUT or UNKNOWN */
+byte answerNext[NP];       /* ticks until the timer, counted from the sending of the ask */
+byte answerAge[NP];        /* age of its grants, counted from the sending of the ask */
+byte answerGranted, answerRefused;
+#if LOSSES
+byte answerStamp[NP];
+#endif
+bit news[NP];
+
+hidden byte g_, w_, kind_, grants_, refusals_, next_, age_;
+
+#define GATHERED(p) ((toJoin | toLeave | toLate | toReturn | toEnd) & OWN(p))
+#define WAITS(p) (waiting & OWN(p))
+#define TO_SEND(p) (!inFlight[p] && (state[p] == CLOSING || GATHERED(p) || (WAITS(p) && (heard[p] || timer[p] == 0))))
+#define ALIVE(p) (state[p] == RUNS || state[p] == CLOSING)
+#define TO_REPEAT(p) (inFlight[p] && !tried[p] && !askUnderWay[p] && !answer[p])
+
+/* ---- sending ---- */
+inline sendAsk(p) {
+  aJoin = (aJoin & ~OWN(p)) | (toJoin & OWN(p));
+  aTicket = (aTicket & ~OWN(p)) | (BRINGS_TICKET(toJoin & told) & OWN(p));
+  aLeave = (aLeave & ~OWN(p)) | (toLeave & OWN(p));
+  aLate = (aLate & ~OWN(p)) | (toLate & OWN(p));
+  aReturn = (aReturn & ~OWN(p)) | (toReturn & OWN(p));
+  toJoin = toJoin & ~OWN(p); toLeave = toLeave & ~OWN(p); toLate = toLate & ~OWN(p); toReturn = toReturn & ~OWN(p);
+#ifdef SEMAPHORE
+  aEnd = (aEnd & ~OWN(p)) | (toEnd & OWN(p)); toEnd = toEnd & ~OWN(p);
+#endif
+#if CLOSES
+  aBye[p] = (state[p] == CLOSING -> 1 : 0);
+#endif
+  heard[p] = 0; timer[p] = 0;
+  numberRises(p);
+  inFlight[p] = 1; tried[p] = 1; askUnderWay[p] = 1
+}
+
+inline forgetAsk(p) {
+  aJoin = aJoin & ~OWN(p); aTicket = aTicket & ~OWN(p); aLeave = aLeave & ~OWN(p); aLate = aLate & ~OWN(p); aReturn = aReturn & ~OWN(p);
+#ifdef SEMAPHORE
+  aEnd = aEnd & ~OWN(p);
+#endif
+  inFlight[p] = 0; tried[p] = 0
+}
+
+/* ---- reading an answer ---- */
+inline begin(w) {
+  printf("  waiter %d begins\n", w);
+  assert(!(begun & BIT(w)));                     /* begun_once */
+#ifndef GRANTS_UNCHECKED
+  assert(spent & BIT(w) || losses > 0);          /* begun_with_grant */
+#endif
+  begun = begun | BIT(w); spent = spent & ~BIT(w);
+  waiting = waiting & ~BIT(w); wasLate = wasLate & ~BIT(w);
+#ifdef COUNT_BEGUN
+  c = 0;
+  do :: c < BEGUN_CELLS && begunLeft[c] > 0 -> c++ :: else -> break od;
+  assert(c < BEGUN_CELLS);
+  begunOf[c] = w; begunLeft[c] = INTERVAL;
+  c = 0; sum = 0;
+  do :: c < BEGUN_CELLS -> if :: begunLeft[c] > 0 -> sum = sum + COST(begunOf[c]) :: else fi; c++ :: else -> break od;
+  assert(sum <= 2 * quota);                      /* late_grants_bounded */
+#endif
+}
+
+/* a: age of the grants since the sending of the copy that was answered */
+inline read(p, kind, grants, refusals, nextAsk, a) {
+  if
+  :: kind == UNKNOWN ->
+    /* A new member, which joins everybody who still waits. What the refused ask carried is gathered again. */
+    ON_UNKNOWN(p);
+    toJoin = toJoin | (waiting & OWN(p) & ~(toLate | aLate));
+    toLate = toLate | (aLate & OWN(p) & waiting);
+    toReturn = toReturn | (aReturn & OWN(p)) | (aLate & OWN(p) & ~waiting);
+    toLeave = toLeave & ~OWN(p);
+#ifdef SEMAPHORE
+    toEnd = toEnd | (aEnd & OWN(p));
+#endif
+    forgetAsk(p);
+    newGeneration(p);
+    if :: state[p] == CLOSING && !GATHERED(p) -> closed(p) :: else fi
+  :: else ->
+    opened[p] = 1;
+    told = told | (aJoin & OWN(p));
+    forgetAsk(p);
+    w_ = 0;
+    do
+    :: w_ < NW ->
+      if
+      :: (grants) & BIT(w_) ->
+        if
+        :: !(waiting & BIT(w_)) ->
+          /* It left meanwhile: give the grant back. */
+          RETURNS_UNUSED(w_);
+          toLeave = toLeave & ~BIT(w_)
+        :: else -> take(w_, a)
+        fi
+      :: (refusals) & BIT(w_) -> waiting = waiting & ~BIT(w_); toLeave = toLeave & ~BIT(w_)
+      :: else
+      fi;
+      w_++
+    :: else -> break
+    od;
+    if :: WAITS(p) -> timer[p] = nextAsk :: else -> timer[p] = 0; heard[p] = 0 fi;
+    if :: BYE(p) -> closed(p) :: else fi
+  fi
+}
+
+#ifdef SEMAPHORE
+/* The lease counts from the sending of the ask; if it has ended, the waiter asks anew. */
+inline take(w, a) {
+  if
+  :: LEASE_AGE(a) < LEASE ->
+    begin(w); hold[w] = LEASE - LEASE_AGE(a);
+    c = 0; sum = 0;
+    do :: c < NW -> if :: hold[c] > 0 -> sum = sum + COST(c) :: else fi; c++ :: else -> break od;
+    assert(sum <= quota * (1 + losses))          /* permits_kept */
+  :: else -> printf("  waiter %d: its grant is late\n", w); toLate = toLate | BIT(w)
+  fi
+}
+#else
+/* Begins if the grant is fresh, or late for the second time in a row; else reports it and waits on. */
+inline take(w, a) {
+  if
+  :: (a) <= FRESH || wasLate & BIT(w) || LATE_IS_USED -> begin(w)
+  :: else -> printf("  waiter %d: its grant is late\n", w); toLate = toLate | BIT(w); wasLate = wasLate | BIT(w)
+  fi
+}
+#endif
+
+/* ---- abort, and timeout, which is the same: the waiter leaves ---- */
+inline abort(w) {
+  waiting = waiting & ~BIT(w); wasLate = wasLate & ~BIT(w);
+  if
+  :: toJoin & BIT(w) -> toJoin = toJoin & ~BIT(w)
+  :: toLate & BIT(w) -> toLate = toLate & ~BIT(w); toReturn = toReturn | BIT(w)
+  :: else -> ON_ABORT(w)
+  fi;
+  if :: !WAITS(OWNER(w)) -> heard[OWNER(w)] = 0; timer[OWNER(w)] = 0 :: else fi
+}
+
+/* ---- close(): everybody leaves, and the last ask says bye ---- */
+inline closed(p) {
+  state[p] = CLOSED_NOW; toLeave = toLeave & ~OWN(p);
+#if CLOSES
+  aBye[p] = 0;
+#endif
+#ifndef SPENT_UNCHECKED
+  assert(losses > 0 || !(spent & OWN(p)));       /* nothing_spent_after_close */
+#endif
+  assert(losses > 0 || (askBy[MEMBER(p, 0)] == ABSENT && askBy[MEMBER(p, 1)] == ABSENT)) /* left_after_close */
+}
+
+/* ---- numbers: only differences are kept, so that they stay small ---- */
+inline numberRises(p) {
+  if :: behind[MEMBER(p, gen_[p])] < 3 -> behind[MEMBER(p, gen_[p])]++ :: else fi;
+#if LOSSES
+  if :: savedBehind[MEMBER(p, gen_[p])] < 3 -> savedBehind[MEMBER(p, gen_[p])]++ :: else fi;
+#endif
+#if STRAYS
+  if :: stray != NOTHING && strayOf == p && strayGen == gen_[p] && strayBehind < 3 -> strayBehind++ :: else fi
+#endif
+}
+
+/* The next member of this process. Two generations take turns; what is left of the one before the last is forgotten. */
+inline newGeneration(p) {
+  opened[p] = 0; gen_[p] = 1 - gen_[p]; g_ = gen_[p];
+  record[MEMBER(p, g_)] = NO_RECORD; behind[MEMBER(p, g_)] = 0; hasWaiters[MEMBER(p, g_)] = 0; askBy[MEMBER(p, g_)] = ABSENT;
+  inLine[g_] = inLine[g_] & ~OWN(p); kept[g_] = kept[g_] & ~OWN(p); keptRefused[g_] = keptRefused[g_] & ~OWN(p); keptAge[MEMBER(p, g_)] = 0;
+#if LOSSES
+  stamp[MEMBER(p, g_)] = 0; stampRead[p] = 0; forgetSaved(p, g_);
+#endif
+#if STRAYS
+  if :: stray != NOTHING && strayOf == p && strayGen == g_ -> clearStray() :: else fi
+#endif
+}

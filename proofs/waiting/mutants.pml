@@ -1,0 +1,128 @@
+/* Each mutant takes one rule out of the protocol. The checker must find a schedule that breaks a property then. */
+#ifdef MUTANT_NO_NUMBERS
+#define SAME_NUMBER(x) (0)
+#define NEXT_NUMBER(x) (record[mine] == OPEN)
+#else
+#define SAME_NUMBER(x) (x)
+#define NEXT_NUMBER(x) (x)
+#endif
+#ifdef MUTANT_EVICTED_LOSES_NUMBER
+#define FORGET_EVICTED(m) record[m] = NO_RECORD; behind[m] = 0; hasWaiters[m] = 0; keptAge[m] = 0
+#else
+#define FORGET_EVICTED(m) skip
+#endif
+#ifdef MUTANT_NEW_TICKET
+#define BRINGS_TICKET(x) 0
+#else
+#define BRINGS_TICKET(x) (x)
+#endif
+#ifdef MUTANT_NOTHING_RESERVED
+#define RESERVE(w) skip
+#else
+#define RESERVE(w) reserve(w)
+#endif
+#ifdef MUTANT_LATE_IS_USED
+#define LATE_IS_USED 1
+#else
+#define LATE_IS_USED 0
+#endif
+#ifdef MUTANT_AGE_HIDDEN
+#define TOLD_AGE(a) 0
+#else
+#define TOLD_AGE(a) (a)
+#endif
+#ifdef MUTANT_OLDEST_GIVEN_BACK
+#define GIVE_BACK(own, oldest) (oldest)
+#else
+#define GIVE_BACK(own, oldest) (own)
+#endif
+#ifdef MUTANT_FITTING_NOT_NOTIFIED
+#define NOTIFY_FIT(m) skip
+#else
+#define NOTIFY_FIT(m) notify(m, 0)
+#endif
+#ifdef MUTANT_NO_WATCH
+#define WATCH(m) skip
+#else
+#define WATCH(m) watch(m)
+#endif
+#ifdef MUTANT_NO_OWN_TURN
+#define OWN_TIMER(t) CHECK
+#else
+#define OWN_TIMER(t) (t)
+#endif
+#ifdef MUTANT_NOBODY_EVICTED
+#define EVICTABLE(m) 0
+#else
+#define EVICTABLE(m) (askBy[m] == 0)
+#endif
+#ifdef MUTANT_ONE_LIMIT_UNCHECKED
+#define LIMIT_CHECKED(l) ((l) == 0)
+#else
+#define LIMIT_CHECKED(l) 1
+#endif
+#ifdef MUTANT_ABORT_FORGOTTEN
+#define ON_ABORT(w) if :: aJoin & BIT(w) -> skip :: else -> toLeave = toLeave | BIT(w) fi
+#else
+#define ON_ABORT(w) toLeave = toLeave | BIT(w)
+#endif
+#ifdef MUTANT_ABSENT_IS_GRANTED
+#define ON_UNKNOWN(p) w_ = 0; do :: w_ < NW -> if :: waiting & OWN(p) & BIT(w_) -> begin(w_) :: else fi; w_++ :: else -> break od
+#else
+#define ON_UNKNOWN(p) skip
+#endif
+#ifdef MUTANT_REPLACED_STAYS_OPEN
+#define CLOSE_REPLACED(m) skip
+#else
+#define CLOSE_REPLACED(m) record[m] = CLOSED; behind[m] = 3
+#endif
+#ifdef MUTANT_BYE_FORGETS
+#define BYE_CLOSES(m) record[m] = NO_RECORD
+#else
+#define BYE_CLOSES(m) record[m] = CLOSED
+#endif
+#ifdef MUTANT_NO_STAMP
+#define SAME_STAMP(m, st) 1
+#elif LOSSES
+#define SAME_STAMP(m, st) (stamp[m] == (st))
+#else
+#define SAME_STAMP(m, st) 1
+#endif
+#if LOSSES
+#define MARK_STAMP(m) stamp[m] = losses
+#define STAMP(m) stamp[m]
+#else
+#define MARK_STAMP(m) skip
+#define STAMP(m) 0
+#endif
+#ifdef MUTANT_CHANGE_NOT_TOLD
+#define TELL_CHANGE 0
+#else
+#define TELL_CHANGE 1
+#endif
+#ifdef MUTANT_NO_CHECK
+#define NO_NEXT NEVER
+#else
+#define NO_NEXT CHECK
+#endif
+#ifdef MUTANT_LEASE_FROM_ANSWER
+#define LEASE_AGE(a) 0
+#else
+#define LEASE_AGE(a) (a)
+#endif
+#ifdef MUTANT_UNREAD_FORGOTTEN
+#define RETURNS_UNUSED(w) skip
+#else
+#define RETURNS_UNUSED(w) toReturn = toReturn | BIT(w)
+#endif
+#ifdef MUTANT_NEWCOMERS_OVERTAKE
+#define LINE_EMPTY 1
+#else
+#define LINE_EMPTY ((inLine[0] | inLine[1]) == 0)
+#endif
+#define CLOSED_BITS ((state[0] == CLOSED_NOW -> OWN0 : 0) | (state[1] == CLOSED_NOW -> OWN1 : 0) | CLOSED_BITS_2)
+#if NP > 2
+#define CLOSED_BITS_2 (state[2] == CLOSED_NOW -> OWN2 : 0)
+#else
+#define CLOSED_BITS_2 0
+#endif

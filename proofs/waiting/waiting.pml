@@ -1,0 +1,296 @@
+/*
+ * The waiting line: parameters, and the processes of the model. A configuration (rate.pml, semaphore.pml, ...) defines what differs, includes
+ * this file, and adds its ltl blocks. README.md explains all words.
+ */
+#ifndef NP
+#define NP 2               /* processes */
+#endif
+#ifndef NW
+#define NW 4               /* waiters */
+#endif
+/* Whose waiters, as bits: waiter w belongs to process w % NP. */
+#if NP == 2
+#define OWN2 0
+#if NW == 2
+#define OWN0 1
+#define OWN1 2
+#elif NW == 3
+#define OWN0 5
+#define OWN1 2
+#elif NW == 4
+#define OWN0 5
+#define OWN1 10
+#elif NW == 5
+#define OWN0 21
+#define OWN1 10
+#endif
+#else
+#if NW == 2
+#define OWN0 1
+#define OWN1 2
+#define OWN2 0
+#elif NW == 3
+#define OWN0 1
+#define OWN1 2
+#define OWN2 4
+#elif NW == 4
+#define OWN0 9
+#define OWN1 2
+#define OWN2 4
+#elif NW == 5
+#define OWN0 9
+#define OWN1 18
+#define OWN2 4
+#endif
+#endif
+#define NM (2 * NP)        /* members: two generations of each process */
+#define MEMBER(p, g) (2 * (p) + (g))
+#ifndef NL
+#define NL 1               /* limits */
+#endif
+#ifndef INTERVAL
+#define INTERVAL 3         /* ticks of the window */
+#endif
+#ifndef CHECK
+#define CHECK 7            /* ticks of the safety check */
+#endif
+#ifndef GRACE
+#define GRACE 2            /* ticks that a member may be late */
+#endif
+#ifndef LEASE
+#define LEASE 4            /* ticks of a lease */
+#endif
+#ifndef QUOTA
+#define QUOTA 1            /* units an interval, or permits */
+#endif
+#ifndef CELLS
+#define CELLS 2
+#endif
+#ifndef TRUE_CELLS
+#define TRUE_CELLS CELLS
+#endif
+/* Somebody waits in a process that is alive and not stopped. */
+#define SOMEBODY_WAITS ((state[0] == RUNS && (waiting & OWN0)) || (state[1] == RUNS && (waiting & OWN1)) || (state[NP - 1] == RUNS && (waiting & OWN2)))
+#define FRESH 1            /* a grant of at most this age is used */
+#ifdef SEMAPHORE
+#define AGE_MAX LEASE
+#else
+#define AGE_MAX (FRESH + 1)
+#endif
+#define ABSENT 60
+#define NEVER 40           /* a timer that never comes; only a mutant sets it */
+#define NOBODY 99
+#define BEGUN_CELLS 4
+
+#define BIT(w) (1 << (w))
+#define OWN(p) ((p) == 0 -> OWN0 : ((p) == 1 -> OWN1 : OWN2))
+#define OWNER(w) ((OWN0 & BIT(w)) -> 0 : ((OWN1 & BIT(w)) -> 1 : 2))
+#ifndef COST_2
+#define COST_2 0           /* the waiters of cost 2; all others cost 1 */
+#endif
+#define COST(w) (1 + ((COST_2 >> (w)) & 1))
+#ifndef USES
+#define USES(w, l) 1
+#endif
+#ifndef LINE
+#define LINE(p) 0
+#endif
+
+/* Faults: how many at most in one run. */
+#ifndef LOST
+#define LOST 0             /* asks or answers lost */
+#endif
+#ifndef STRAYS
+#define STRAYS 0           /* asks or answers late, or asks doubled: they arrive whenever they like, or never */
+#endif
+#ifndef PAUSES
+#define PAUSES 0
+#endif
+#ifndef CRASHES
+#define CRASHES 0
+#endif
+#ifndef ABORTS
+#define ABORTS 0           /* aborts or timeouts */
+#endif
+#ifndef CHANGES
+#define CHANGES 0          /* changes of the quota between 1 and 2 */
+#endif
+#ifndef LOSSES
+#define LOSSES 0           /* losses of the server's newest writes */
+#endif
+#ifndef CLOSES
+#define CLOSES 0
+#endif
+
+#define NOTHING 0
+#define CARRIED_OUT 1
+#define UNKNOWN 2
+#define AN_ASK 1
+#define AN_ANSWER 2
+#define NO_RECORD 0
+#define OPEN 1
+#define CLOSED 2
+#define RUNS 0
+#define STOPPED 1
+#define CRASHED 2
+#define CLOSING 3
+#define CLOSED_NOW 4
+
+#include "mutants.pml"
+#include "server.pml"
+#include "client.pml"
+#include "network.pml"
+
+/* A process without waiters, leases and asks has nothing that a fault could break. */
+#ifdef SEMAPHORE
+#define WORTH_STOPPING(p) (asked & OWN(p))
+#else
+#define WORTH_STOPPING(p) (WAITS(p) || inFlight[p] || GATHERED(p))
+#endif
+
+#define ARRIVES(w) \
+  :: d_step { state[p] == RUNS && (OWN(p) & BIT(w)) && !(asked & BIT(w)) && (asked & OWN(p) & (BIT(w) - 1)) == (OWN(p) & (BIT(w) - 1)) -> \
+       printf("process %d: waiter %d comes\n", p, w); asked = asked | BIT(w); waiting = waiting | BIT(w); toJoin = toJoin | BIT(w) }
+#define ABORTED(w) \
+  :: d_step { state[p] == RUNS && (OWN(p) & waiting & BIT(w)) && abortsLeft > 0 -> printf("process %d: waiter %d aborts\n", p, w); abortsLeft--; abort(w); skip }
+#define RELEASES(w) \
+  :: d_step { state[p] == RUNS && (OWN(p) & BIT(w)) && hold[w] > 0 -> printf("process %d: waiter %d releases\n", p, w); hold[w] = 0; toEnd = toEnd | BIT(w) }
+
+active [NP] proctype Client() {
+  byte p = _pid;
+end:
+  do
+  :: d_step { ALIVE(p) && answer[p] ->
+#if LOSSES
+       if :: answer[p] == CARRIED_OUT -> stampRead[p] = answerStamp[p] :: else fi;
+#endif
+       kind_ = answer[p]; grants_ = answerGranted & OWN(p); refusals_ = answerRefused & OWN(p); next_ = answerNext[p]; age_ = answerAge[p];
+       printf("process %d: reads its answer: kind %d, grants %d, refusals %d, next %d, age %d\n", p, kind_, grants_, refusals_, next_, age_);
+       takeAnswer(p); read(p, kind_, grants_, refusals_, next_, age_); skip }
+  :: d_step { ALIVE(p) && news[p] -> printf("process %d: hears news\n", p); news[p] = 0; if :: WAITS(p) -> heard[p] = 1 :: else fi }
+#ifdef NEWS_UNHEARD
+  :: d_step { news[p] -> printf("process %d: news lost\n", p); news[p] = 0 }
+#endif
+  :: d_step { ALIVE(p) && TO_SEND(p) -> sendAsk(p); printf("process %d: asks as member %d: joins %d, leaves %d, late %d, returns %d\n", p, MEMBER(p, gen_[p]), aJoin & OWN(p), aLeave & OWN(p), aLate & OWN(p), aReturn & OWN(p)); skip }
+  :: d_step { ALIVE(p) && TO_REPEAT(p) -> printf("process %d: sends its ask again\n", p); askUnderWay[p] = 1; tried[p] = 1 }
+  ARRIVES(0)
+  ARRIVES(1)
+  ARRIVES(2)
+#if NW > 3
+  ARRIVES(3)
+#endif
+#if NW > 4
+  ARRIVES(4)
+#endif
+#if ABORTS
+  ABORTED(0)
+  ABORTED(1)
+  ABORTED(2)
+#if NW > 3
+  ABORTED(3)
+#endif
+#if NW > 4
+  ABORTED(4)
+#endif
+#endif
+#ifdef SEMAPHORE
+  RELEASES(0)
+  RELEASES(1)
+  RELEASES(2)
+#if NW > 3
+  RELEASES(3)
+#endif
+#if NW > 4
+  RELEASES(4)
+#endif
+#endif
+#if PAUSES
+  :: d_step { state[p] == RUNS && pausesLeft > 0 && WORTH_STOPPING(p) -> pausesLeft--; printf("process %d: stops\n", p); state[p] = STOPPED }
+  :: d_step { state[p] == STOPPED -> printf("process %d: goes on\n", p); state[p] = RUNS }
+#endif
+#if CRASHES
+  :: d_step { state[p] == RUNS && crashesLeft > 0 && WORTH_STOPPING(p) -> crashesLeft--; printf("process %d: crashes\n", p); crash(p); skip }
+#endif
+#if CLOSES
+  :: d_step { state[p] == RUNS && closesLeft > 0 && WORTH_STOPPING(p) -> closesLeft--; printf("process %d: closes\n", p); close(p); skip }
+#endif
+  od
+}
+
+
+#define DELIVERS(q) \
+  :: d_step { askUnderWay[q] -> askUnderWay[q] = 0; printf("server: reads the ask of process %d\n", q); \
+       serve(q, gen_[q], !opened[q], 0, aJoin & OWN(q), aTicket & OWN(q), aLeave & OWN(q), aLate & OWN(q), aReturn & OWN(q), aEnd & OWN(q), BYE(q), STAMP_READ(q)); \
+       putAnswer(q); \
+       if :: state[q] == CRASHED -> forgetAsk(q) :: else fi } \
+  LOSES(q) \
+  DELAYS(q)
+#if LOST
+#define LOSES(q) \
+  :: d_step { askUnderWay[q] && lostLeft > 0 && state[q] != CRASHED -> lostLeft--; printf("network: loses the ask of process %d\n", q); askUnderWay[q] = 0 } \
+  :: d_step { answer[q] && lostLeft > 0 -> lostLeft--; printf("network: loses the answer to process %d\n", q); takeAnswer(q) }
+#else
+#define LOSES(q)
+#endif
+#if STRAYS
+#define DELAYS(q) \
+  :: d_step { askUnderWay[q] && straysLeft > 0 && stray == NOTHING -> copyAsk(q); printf("network: keeps a second copy of the ask of process %d\n", q) } \
+  :: d_step { askUnderWay[q] && straysLeft > 0 && stray == NOTHING -> copyAsk(q); askUnderWay[q] = 0; printf("network: delays the ask of process %d\n", q); if :: state[q] == CRASHED -> forgetAsk(q) :: else fi } \
+  :: d_step { answer[q] && straysLeft > 0 && stray == NOTHING -> \
+       printf("network: delays the answer to process %d\n", q); stray = AN_ANSWER; strayOf = q; strayGen = gen_[q]; strayBehind = 0; strayKind = answer[q]; strayNext = answerNext[q]; strayAge = answerAge[q]; \
+       strayGranted = answerGranted & OWN(q); strayRefused = answerRefused & OWN(q); strayStamp = STAMP(MEMBER(q, gen_[q])); straysLeft--; takeAnswer(q) }
+#else
+#define DELAYS(q)
+#endif
+
+active proctype Network() {
+  byte p;
+end:
+  do
+  DELIVERS(0)
+  DELIVERS(1)
+#if NP > 2
+  DELIVERS(2)
+#endif
+#if STRAYS
+  :: d_step { stray == AN_ASK -> printf("server: reads the stray ask of process %d\n", strayOf);
+       serve(strayOf, strayGen, strayFirst, strayBehind, strayJoin, strayTicket, strayLeave, strayLate, strayReturn, strayEnd, strayBye, strayStamp);
+       if
+       :: (state[strayOf] == RUNS || state[strayOf] == STOPPED || state[strayOf] == CLOSING) && strayGen == gen_[strayOf] && strayBehind == 0 && inFlight[strayOf] ->
+         stray = AN_ANSWER; strayKind = reply; strayGranted = granted; strayRefused = refused;
+         strayNext = (next > strayAge -> next - strayAge : 0); strayAge = (age + strayAge > AGE_MAX -> AGE_MAX : age + strayAge);
+         strayStamp = STAMP(MEMBER(strayOf, strayGen));
+         strayFirst = 0; strayJoin = 0; strayTicket = 0; strayLeave = 0; strayLate = 0; strayReturn = 0; strayEnd = 0; strayBye = 0
+       :: else -> clearStray()
+       fi }
+  :: d_step { stray == AN_ANSWER && ALIVE(strayOf) -> printf("network: the late answer reaches process %d\n", strayOf);
+       if
+       :: strayGen == gen_[strayOf] && strayBehind == 0 && inFlight[strayOf] && !answer[strayOf] && !askUnderWay[strayOf] ->
+         p = strayOf;
+         answer[p] = strayKind; answerNext[p] = strayNext; answerAge[p] = strayAge;
+         answerGranted = (answerGranted & ~OWN(p)) | strayGranted; answerRefused = (answerRefused & ~OWN(p)) | strayRefused;
+#if LOSSES
+         answerStamp[p] = strayStamp;
+#endif
+         p = 0
+       :: else
+       fi;
+       clearStray() }
+  :: d_step { stray != NOTHING -> printf("network: the stray message never arrives\n"); clearStray() }
+#endif
+#if LOSSES
+  :: d_step { !saved && lossesLeft > 0 -> printf("server: a snapshot is taken\n"); save(); skip }
+  :: d_step { saved && lossesLeft > 0 -> printf("server: all writes since the snapshot are lost\n"); restore(); skip }
+#endif
+#if CHANGES
+  :: d_step { changesLeft > 0 -> changesLeft--; quota = 3 - quota; printf("server: the quota is now %d\n", quota); granted = 0; refused = 0;
+       walk(NOBODY, 0);
+       c = 0;
+       do :: c < NM -> if :: askBy[c] != ABSENT && TELL_CHANGE -> publish(c / 2) :: else fi; c++ :: else -> break od; skip }
+#endif
+#ifdef NEWCOMERS
+  :: d_step { !cameNow -> cameNow = 1; newcomer(); skip }
+#endif
+  :: d_step { ALL_QUIET -> printf("---- one tick ----\n"); tick(); skip }
+  od
+}

@@ -1,0 +1,166 @@
+#!/usr/bin/env node
+// Checks every model in proofs/*/ with SPIN. Each folder holds a checks.json: the configurations that must hold, and the mutants that must not.
+// Prints the states explored for each and stops with exit code 1 at the first counterexample, mutant that survives, or incomplete search.
+//
+//   npm run prove                      everything
+//   npm run prove -- waiting           one folder
+//   npm run prove -- waiting/rate      the configurations and mutants whose name starts so
+import { execFile, spawnSync } from 'node:child_process'
+import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { availableParallelism, tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
+
+/**
+ * @typedef {{ name: string, model: string, check: 'safety' | 'liveness', defines?: Record<string, string | number> }} Configuration
+ * @typedef {Configuration & { breaks: string }} Mutant the name of the property that must fail
+ * @typedef {{ configurations: Configuration[], mutants: Mutant[] }} Checks
+ * @typedef {{ folder: string, check: Configuration | Mutant, mutant: boolean }} Job
+ */
+
+const proofs = resolve(import.meta.dirname, '../proofs')
+const MEMORY_MB = 3500
+const MOST_STEPS = 2_000_000
+
+/** @param {string} program */
+const has = program => spawnSync(program, ['--version'], { stdio: 'ignore' }).error === undefined
+
+/** Installs SPIN and a C compiler where this machine lets us; else says how. */
+function requirePrograms() {
+  const missing = () => ['spin', 'gcc'].filter(program => !has(program))
+  if (missing().length === 0) return true
+  const root = process.getuid?.() === 0 ? [] : ['sudo', '-n']
+  const apt = [...root, 'env', 'DEBIAN_FRONTEND=noninteractive', 'apt-get']
+  for (const args of [['update'], ['install', '-y', '--no-install-recommends', 'spin', 'gcc', 'libc6-dev']]) {
+    if (!has('apt-get')) break
+    console.log(`The proofs need ${missing().join(' and ')}: running ${[...apt, ...args].join(' ')}`)
+    const [program, ...rest] = [...apt, ...args]
+    const { status, stdout, stderr } = spawnSync(program, rest, { stdio: ['ignore', 'pipe', 'pipe'], encoding: 'utf8' })
+    if (status !== 0) console.error(`${stdout ?? ''}${stderr ?? ''}`.trimEnd())
+  }
+  if (missing().length === 0) return true
+  console.error(`The proofs need ${missing().join(' and ')} on PATH: install them, like \`apt-get install spin gcc\`.`)
+  return false
+}
+
+/**
+ * @param {string} program @param {string[]} args @param {string} cwd
+ * @returns {Promise<{ code: number, text: string }>}
+ */
+const run = (program, args, cwd) =>
+  new Promise(done => {
+    execFile(program, args, { cwd, encoding: 'utf8', maxBuffer: 2 ** 28 }, (error, stdout, stderr) => {
+      done({ code: error ? (typeof error.code === 'number' ? error.code : 1) : 0, text: `${stdout}${stderr}` })
+    })
+  })
+
+/** Explores all states of one configuration. */
+async function explore(/** @type {Job} */ job, /** @type {string} */ cwd) {
+  cpSync(join(proofs, job.folder), cwd, { recursive: true })
+  const { model, defines = {}, check } = job.check
+  const macros = Object.entries(defines).map(([name, value]) => `-D${name}=${value}`)
+  const safety = check === 'safety'
+
+  const generated = await run('spin', [...macros, '-a', model], cwd)
+  if (generated.code !== 0 || !existsSync(join(cwd, 'pan.c')))
+    return { failure: `spin refuses the model:\n${generated.text}` }
+  const forCheck = safety ? ['-DSAFETY', '-DNOCLAIM'] : []
+  const options = [job.mutant ? '-O1' : '-O2', '-w', `-DMEMLIM=${MEMORY_MB}`, '-DVECTORSZ=2048', ...forCheck]
+  const compiled = await run('gcc', [...options, '-o', 'pan', 'pan.c'], cwd)
+  if (compiled.code !== 0) return { failure: `gcc refuses what spin made:\n${compiled.text}` }
+  // Mutants are found early, so they get little optimisation and a small table.
+  const table = job.mutant ? '-w20' : '-w23'
+  const { text } = await run('./pan', [...(safety ? [] : ['-a']), `-m${MOST_STEPS}`, table], cwd)
+
+  const states = Number(/(\d+) states, stored/.exec(text)?.[1] ?? 0)
+  const errors = Number(/errors: (\d+)/.exec(text)?.[1] ?? -1)
+  const incomplete =
+    /max search depth too small|out of memory|Search not completed|VECTORSZ|hash conflicts exceeded/i.exec(text)
+  if (errors > 0) return { states, ...(await counterexample(cwd, model, macros, text)) }
+  if (errors < 0 || incomplete) return { failure: `the search is not complete:\n${text}` }
+  return { states }
+}
+
+/** Replays the schedule that SPIN found, and names the property by the comment that stands beside its assertion. */
+async function counterexample(/** @type {string} */ cwd, model, macros, text) {
+  const replay = await run('spin', [...macros, '-k', `${model}.trail`, '-t', '-T', model], cwd)
+  const [told = ''] = replay.text.split(/^(?:spin: trail ends|#processes)/m)
+  const story = told.split('\n').filter(line => !/^(ltl |starting claim|Never claim)/.test(line.trim()))
+  const place = /spin: ([\w.]+):(\d+), Error: assertion violated/.exec(replay.text)
+  const cycle = /acceptance cycle/.test(text)
+  const line = place ? readFileSync(join(cwd, place[1]), 'utf8').split('\n')[Number(place[2]) - 1] : ''
+  const claim = /ltl (\w+) *{/.exec(readFileSync(join(cwd, model), 'utf8'))?.[1]
+  const violated = cycle ? claim : (/\/\* (\w+) \*\//.exec(line)?.[1] ?? /pan:1: (.*) \(at depth/.exec(text)?.[1])
+  return { violated, kind: cycle ? 'ltl' : 'assertion', story: story.join('\n').trimEnd(), replay: macros }
+}
+
+/** @returns {Job[]} */
+function readJobs(/** @type {string | undefined} */ wanted) {
+  const folders = readdirSync(proofs).filter(folder => existsSync(join(proofs, folder, 'checks.json')))
+  const jobs = folders.flatMap(folder => {
+    /** @type {Checks} */
+    const { configurations, mutants } = JSON.parse(readFileSync(join(proofs, folder, 'checks.json'), 'utf8'))
+    return [
+      ...configurations.map(check => ({ folder, check, mutant: false })),
+      ...mutants.map(check => ({ folder, check, mutant: true })),
+    ]
+  })
+  return jobs.filter(
+    ({ folder, check }) => !wanted || folder === wanted || `${folder}/${check.name}`.startsWith(wanted),
+  )
+}
+
+/** Runs one job, prints its line, and tells whether it went as it must. */
+async function judge(/** @type {Job} */ job) {
+  const cwd = mkdtempSync(join(tmpdir(), 'spillway-proof-'))
+  try {
+    const startedAt = performance.now()
+    const { states, failure, violated, kind, story, replay } = await explore(job, cwd)
+    const took = `${((performance.now() - startedAt) / 1000).toFixed(1)} s`
+    const title = `${job.folder}/${job.check.name}`
+    if (failure) return fail(`${title}: ${failure}`)
+    if (!job.mutant && violated) {
+      return fail(
+        `${title}: COUNTEREXAMPLE, it breaks ${violated}\n${story}\n` +
+          `To see every step: in proofs/${job.folder} run spin ${replay.join(' ')} -a ${job.check.model}, compile pan.c, run ./pan, then spin ${replay.join(' ')} -t -p ${job.check.model}`,
+      )
+    }
+    if (!job.mutant) return pass(`${title}: holds, ${states} states, ${job.check.check}, ${took}`)
+    if (!violated) return fail(`mutant ${title}: SURVIVES, ${states} states; it must break ${job.check.breaks}`)
+    if (violated !== job.check.breaks) {
+      return fail(`mutant ${title}: breaks ${violated}, but it must break ${job.check.breaks}\n${story}`)
+    }
+    return pass(`mutant ${title}: caught (${kind} ${violated} violated), ${states} states, ${took}`)
+  } finally {
+    rmSync(cwd, { recursive: true, force: true })
+  }
+}
+
+const pass = (/** @type {string} */ line) => {
+  console.log(line)
+  return true
+}
+const fail = (/** @type {string} */ line) => {
+  console.error(line)
+  return false
+}
+
+async function main() {
+  if (!requirePrograms()) return false
+  const jobs = readJobs(process.argv[2])
+  if (jobs.length === 0) return fail(`no configuration or mutant is called ${process.argv[2] ?? 'anything'} in proofs/`)
+  const startedAt = performance.now()
+  const counted = { configurations: 0, mutants: 0 }
+  let failed = false
+  const lane = async () => {
+    for (let job = jobs.shift(); job && !failed; job = jobs.shift()) {
+      if (!(await judge(job))) failed = true
+      counted[job.mutant ? 'mutants' : 'configurations']++
+    }
+  }
+  await Promise.all(Array.from({ length: Math.min(4, availableParallelism()) }, lane))
+  if (failed) return false
+  const seconds = ((performance.now() - startedAt) / 1000).toFixed(0)
+  return pass(`${counted.configurations} configurations hold, ${counted.mutants} mutants are caught, in ${seconds} s`)
+}
+
+process.exitCode = (await main()) ? 0 : 1
