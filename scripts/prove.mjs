@@ -12,9 +12,11 @@ import { join, resolve } from 'node:path'
 
 /**
  * @typedef {{ name: string, model: string, check: 'safety' | 'liveness', defines?: Record<string, string | number> }} Configuration
- * @typedef {Configuration & { breaks: string }} Mutant the name of the property that must fail
+ * @typedef {Configuration & { breaks: string }} Mutant `breaks` names the property that must fail
  * @typedef {{ configurations: Configuration[], mutants: Mutant[] }} Checks
- * @typedef {{ folder: string, check: Configuration | Mutant, mutant: boolean }} Job
+ * @typedef {{ folder: string, check: Configuration & { breaks?: string }, mutant: boolean }} Job
+ * @typedef {{ violated: string, kind: 'ltl' | 'assertion', story: string, macros: string[] }} Counterexample
+ * @typedef {{ states?: number, failure?: string, counterexample?: Counterexample }} Outcome
  */
 
 const proofs = resolve(import.meta.dirname, '../proofs')
@@ -53,8 +55,13 @@ const run = (program, args, cwd) =>
     })
   })
 
-/** Explores all states of one configuration. */
-async function explore(/** @type {Job} */ job, /** @type {string} */ cwd) {
+/**
+ * Explores all states of one configuration.
+ *
+ * @param {Job} job @param {string} cwd
+ * @returns {Promise<Outcome>}
+ */
+async function explore(job, cwd) {
   cpSync(join(proofs, job.folder), cwd, { recursive: true })
   const { model, defines = {}, check } = job.check
   const macros = Object.entries(defines).map(([name, value]) => `-D${name}=${value}`)
@@ -75,22 +82,39 @@ async function explore(/** @type {Job} */ job, /** @type {string} */ cwd) {
   const errors = Number(/errors: (\d+)/.exec(text)?.[1] ?? -1)
   const incomplete =
     /max search depth too small|out of memory|Search not completed|VECTORSZ|hash conflicts exceeded/i.exec(text)
-  if (errors > 0) return { states, ...(await counterexample(cwd, model, macros, text)) }
+  if (errors > 0) return { states, counterexample: await readCounterexample(cwd, model, macros, text) }
   if (errors < 0 || incomplete) return { failure: `the search is not complete:\n${text}` }
   return { states }
 }
 
-/** Replays the schedule that SPIN found, and names the property by the comment that stands beside its assertion. */
-async function counterexample(/** @type {string} */ cwd, model, macros, text) {
+/**
+ * Replays the schedule that SPIN found, and names the property by the comment that stands beside its assertion.
+ *
+ * @param {string} cwd @param {string} model @param {string[]} macros @param {string} output what the checker printed
+ * @returns {Promise<Counterexample>}
+ */
+async function readCounterexample(cwd, model, macros, output) {
   const replay = await run('spin', [...macros, '-k', `${model}.trail`, '-t', '-T', model], cwd)
   const [told = ''] = replay.text.split(/^(?:spin: trail ends|#processes)/m)
   const story = told.split('\n').filter(line => !/^(ltl |starting claim|Never claim)/.test(line.trim()))
-  const place = /spin: ([\w.]+):(\d+), Error: assertion violated/.exec(replay.text)
-  const cycle = /acceptance cycle/.test(text)
-  const line = place ? readFileSync(join(cwd, place[1]), 'utf8').split('\n')[Number(place[2]) - 1] : ''
-  const claim = /ltl (\w+) *{/.exec(readFileSync(join(cwd, model), 'utf8'))?.[1]
-  const violated = cycle ? claim : (/\/\* (\w+) \*\//.exec(line)?.[1] ?? /pan:1: (.*) \(at depth/.exec(text)?.[1])
-  return { violated, kind: cycle ? 'ltl' : 'assertion', story: story.join('\n').trimEnd(), replay: macros }
+  return { ...violation(cwd, model, output, replay.text), story: story.join('\n').trimEnd(), macros }
+}
+
+/**
+ * @param {string} cwd @param {string} model @param {string} output @param {string} replay
+ * @returns {Pick<Counterexample, 'violated' | 'kind'>}
+ */
+function violation(cwd, model, output, replay) {
+  if (/acceptance cycle/.test(output)) {
+    const claim = /^ltl (\w+)/m.exec(readFileSync(join(cwd, model), 'utf8'))?.[1]
+    return { kind: 'ltl', violated: claim ?? 'a formula without a name' }
+  }
+  const [, file, lineNumber] = /spin: ([\w.]+):(\d+), Error: assertion violated/.exec(replay) ?? []
+  const line = file ? readFileSync(join(cwd, file), 'utf8').split('\n')[Number(lineNumber) - 1] : ''
+  return {
+    kind: 'assertion',
+    violated: /\/\* (\w+) \*\//.exec(line)?.[1] ?? /pan:1: .*/.exec(output)?.[0] ?? 'unknown',
+  }
 }
 
 /** @returns {Job[]} */
@@ -114,26 +138,27 @@ async function judge(/** @type {Job} */ job) {
   const cwd = mkdtempSync(join(tmpdir(), 'spillway-proof-'))
   try {
     const startedAt = performance.now()
-    const { states, failure, violated, kind, story, replay } = await explore(job, cwd)
+    const { states, failure, counterexample } = await explore(job, cwd)
     const took = `${((performance.now() - startedAt) / 1000).toFixed(1)} s`
     const title = `${job.folder}/${job.check.name}`
     if (failure) return fail(`${title}: ${failure}`)
-    if (!job.mutant && violated) {
-      return fail(
-        `${title}: COUNTEREXAMPLE, it breaks ${violated}\n${story}\n` +
-          `To see every step: in proofs/${job.folder} run spin ${replay.join(' ')} -a ${job.check.model}, compile pan.c, run ./pan, then spin ${replay.join(' ')} -t -p ${job.check.model}`,
-      )
+    if (!job.mutant && !counterexample) return pass(`${title}: holds, ${states} states, ${job.check.check}, ${took}`)
+    if (!job.mutant && counterexample) return fail(`${title}: COUNTEREXAMPLE, ${told(job, counterexample)}`)
+    if (!counterexample) return fail(`mutant ${title}: SURVIVES, ${states} states; it must break ${job.check.breaks}`)
+    const { kind, violated } = counterexample
+    if (violated === job.check.breaks) {
+      return pass(`mutant ${title}: caught (${kind} ${violated} violated), ${states} states, ${took}`)
     }
-    if (!job.mutant) return pass(`${title}: holds, ${states} states, ${job.check.check}, ${took}`)
-    if (!violated) return fail(`mutant ${title}: SURVIVES, ${states} states; it must break ${job.check.breaks}`)
-    if (violated !== job.check.breaks) {
-      return fail(`mutant ${title}: breaks ${violated}, but it must break ${job.check.breaks}\n${story}`)
-    }
-    return pass(`mutant ${title}: caught (${kind} ${violated} violated), ${states} states, ${took}`)
+    return fail(`mutant ${title}: must break ${job.check.breaks}, but ${told(job, counterexample)}`)
   } finally {
     rmSync(cwd, { recursive: true, force: true })
   }
 }
+
+/** @param {Job} job @param {Counterexample} counterexample */
+const told = (job, { violated, story, macros }) =>
+  `it breaks ${violated}:\n${story}\nTo see every step, read "Reading a counterexample" in proofs/waiting/README.md; ` +
+  `here: proofs/${job.folder}, ${job.check.model}, ${macros.join(' ')}`
 
 const pass = (/** @type {string} */ line) => {
   console.log(line)
