@@ -3,6 +3,7 @@ import { PolicyError, SpillwayError, shown } from '../core/errors.js'
 import type { RedisClient } from '../redis/client.js'
 import { Commands } from '../redis/commands.js'
 import { keyRoot } from '../redis/key-root.js'
+import { portOf } from '../redis/port-of.js'
 import { queueCancel, queueClear, queuePause, queueReschedule, queueStats } from '../redis/scripts.js'
 import { patienceOf } from '../waiting/wait.js'
 import { LONGEST_DELAY_MS } from './backoff.js'
@@ -21,8 +22,10 @@ import {
   parseVisibility,
 } from './options.js'
 import { PushBatcher } from './push-batcher.js'
+import { QueueSchedules } from './queue-schedules.js'
 import { Receiving } from './receiving.js'
 import { parseRecord } from './record.js'
+import { SCHEDULES, type ScheduleStore } from './schedule-store.js'
 import type { Taken } from './turn.js'
 
 export interface ConsumeOptions {
@@ -80,6 +83,8 @@ export class DelayQueue<T = unknown> {
   readonly #consumers = new Set<QueueConsumer<T>>()
   readonly #receiving = new Set<Receiving<OpenDelivery<T>>>()
   #closed: Promise<void> | undefined
+  /** @internal Where `defer` keeps the schedules of its messages. */
+  readonly [SCHEDULES]: ScheduleStore
 
   /** Checks its options: `PolicyError`. Connects nothing until it is used. */
   constructor(client: RedisClient, name: string, options: DelayQueueOptions<T> = {}) {
@@ -91,6 +96,7 @@ export class DelayQueue<T = unknown> {
     this.#keys = queueKeys(base)
     this.#outbox = new PushBatcher(this.#commands, base, maxSize, clock)
     this.#dead = new DeadLetters(this.#commands, this.#keys, codec, clock)
+    this[SCHEDULES] = new QueueSchedules(portOf(client, this.#subject), this.#commands, base, clock)
     const { intake, release } = holdFetcher(client, this.#commands, base, clock)
     this.#intake = intake
     this.#release = release

@@ -1,7 +1,7 @@
 import { canBook } from '../algorithms/registry.js'
 import { type Clock, monotonicClock } from '../core/clock.js'
 import { checkCost } from '../core/cost.js'
-import type { Decision } from '../core/decision.js'
+import type { Decision, Verdict } from '../core/decision.js'
 import { type Duration, parseOption } from '../core/duration.js'
 import { StoreError, shown } from '../core/errors.js'
 import { mostOf, type Policy } from '../core/limit.js'
@@ -230,6 +230,22 @@ export class RateLimiter {
       const timeoutMs = Math.max(0, patience.timeoutMs - (performance.now() - askedAt))
       return this.#turns.wait(key, cost, { ...patience, timeoutMs })
     }
+  }
+
+  /** @internal What a key is charged. */
+  chargesOf(key: LimiterKey): readonly Charge[] {
+    return this.#charges(key)
+  }
+
+  /**
+   * What the store says of each cost, spending nothing: one list of verdicts a cost. Neither a remembered denial nor the failure policy
+   * answers in its place: rejects with `StoreError`.
+   *
+   * @internal For deferred requests.
+   */
+  standing(key: LimiterKey, costs: readonly number[]): Promise<Array<readonly Verdict[]>> {
+    const charges = this.#charges(key)
+    return Promise.all(costs.map(cost => this.#guarded.verdicts('peek', charges, cost)))
   }
 
   #charges(key: LimiterKey): readonly Charge[] {

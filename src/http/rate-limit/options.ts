@@ -3,8 +3,8 @@ import type { AlgorithmName } from '../../core/limit.js'
 import type { StoreFailure } from '../../limiter/fallback.js'
 import type { RateLimiterOptions } from '../../limiter/rate-limiter.js'
 import type { ProxyOptions } from '../address/proxies.js'
+import type { DeferOptions } from '../deferral/deferral.js'
 import type { HeaderForm } from '../headers.js'
-import type { DeferOptions } from './deferral.js'
 import type { HttpPolicyInput } from './limit-keys.js'
 import type { BlockOptions } from './strikes.js'
 
@@ -52,9 +52,10 @@ export interface HttpOptions<Request, Response> extends ProxyOptions {
   /** A key that is denied too often is blocked: `{ after: 20, for: '1h' }`. Its refusals say so, and for how long. */
   block?: BlockOptions
   /**
-   * What is over the limit is done later: put into a `DelayQueue`, due when it would have been allowed, and answered 202 with an id,
-   * like `{ queue, message: req => req.body }`. If the queue is full or fails, it is refused after all; so are keys that are
-   * blocked, and requests that can never fit.
+   * Puts requests over the limit into a queue instead of refusing them, and answers 202 with an id, like
+   * `{ queue, message: req => req.body }`. Each message is due when the policy allows it behind those of its key that wait; while they
+   * wait, fresh requests of the key wait behind them. A request is refused all the same if its key is blocked, if it can never fit,
+   * if `maxPerKey` (default 100) messages of its key wait, and if the queue is full or fails.
    */
   defer?: DeferOptions<Request, Response>
   /** Addresses and CIDR ranges that are not limited. Where both lists have an address, the narrower range counts. */

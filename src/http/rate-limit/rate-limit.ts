@@ -4,13 +4,13 @@ import type { PolicyInput } from '../../core/limit.js'
 import type { LimiterKey } from '../../limiter/key.js'
 import type { RateLimiter } from '../../limiter/rate-limiter.js'
 import { Client } from '../address/client.js'
+import { Deferral } from '../deferral/deferral.js'
 import { onEnd, stays } from '../exchange.js'
 import type { Framework } from '../framework.js'
 import { type Fields, mergeHeaders } from '../headers.js'
 import { forbid, refuse } from '../refusal.js'
 import { ask } from '../refuse-or-fail.js'
 import { after, isPromise, type SyncOrAsync } from '../sync-or-async.js'
-import { Deferral } from './deferral.js'
 import { type HttpPolicyInput, type KeyOf, partKeys } from './limit-keys.js'
 import type { HttpOptions } from './options.js'
 import { type Rule, Rules } from './rules.js'
@@ -63,8 +63,8 @@ export class Guard<Request, Response> implements Limiters {
     this.#rules = new Rules(settings.limiter, settings.headers)
     this.#rule = typeof settings.policy === 'function' ? undefined : this.#ruleOf(settings.policy)
     this.#strikes = settings.block && new Strikes(settings.block, this.#rules.options)
-    this.#deferral = settings.defer && new Deferral(settings.defer)
     this.#client = new Client(framework, settings.client)
+    this.#deferral = settings.defer && new Deferral(settings.defer, this.#rules.clock)
   }
 
   get limiter(): RateLimiter {
@@ -162,62 +162,72 @@ export class Guard<Request, Response> implements Limiters {
     return after(ask(cost, req, res), units => this.#decide(rule, key, checkCost(units), req, res))
   }
 
-  #decide({ limiter, headers }: Rule, key: LimiterKey, cost: number, req: Request, res: Response): SyncOrAsync<Answer> {
+  #decide(rule: Rule, key: LimiterKey, cost: number, req: Request, res: Response): SyncOrAsync<Answer> {
+    const { limiter } = rule
     // What is paid for afterwards only must fit now; else a key without units left would come in for nothing.
     const paysLater = cost === 0 && this.#settings.settle !== undefined
     return after(paysLater ? limiter.peek(key) : limiter.consumeSoon(key, cost), decision => {
-      if (!decision.allowed) return this.#deny(limiter, headers, decision, req, res)
-      const answer = this.#combine(decision, headers(decision), req, res)
-      if (decision.delayMs > 0) return this.#delay(limiter, key, decision, answer, paysLater, req, res)
-      this.#settleLater(limiter, key, decision, paysLater, req, res)
-      return answer
+      if (!decision.allowed) return this.#deny(rule, key, decision, req, res)
+      const { delayMs } = decision
+      const deferral = decision.cost > 0 ? this.#deferral : undefined
+      if (deferral === undefined) return this.#pass(rule, key, decision, delayMs, paysLater, req, res)
+      return after(deferral.admit(limiter, key, decision), waitMs => {
+        if (waitMs !== undefined) {
+          return this.#pass(rule, key, decision, Math.max(delayMs, waitMs), paysLater, req, res)
+        }
+        // The limiter has charged it, but messages of its key come first.
+        const givenBack = paysLater ? undefined : limiter.settle(decision, 0).catch(warnOf('giving a place back'))
+        return after(givenBack, () => this.#defer(deferral, rule, key, decision, req, res))
+      })
     })
   }
 
-  #deny(
-    limiter: RateLimiter,
-    headers: Rule['headers'],
-    denial: Decision,
+  /** Lets a request go on, after `delayMs` if it has to wait; a client that goes meanwhile gives its place back. */
+  #pass(
+    { limiter, headers }: Rule,
+    key: LimiterKey,
+    decision: Decision,
+    delayMs: number,
+    paysLater: boolean,
     req: Request,
     res: Response,
   ): SyncOrAsync<Answer> {
-    const struck = this.#strikes === undefined ? denial : this.#strikes.strike(limiter, denial)
-    return after(struck, decision => {
-      const { fields } = this.#combine(decision, headers(decision), req, res)
-      if (this.#deferral?.accepts(decision)) return this.#defer(this.#deferral, decision, fields, req, res)
-      return this.#refuse(decision, fields, req, res)
+    const answer = this.#combine(decision, headers(decision), req, res)
+    if (delayMs === 0) {
+      this.#settleLater(limiter, key, decision, paysLater, req, res)
+      return answer
+    }
+    return stays(this.#framework.rawResponse(res), delayMs).then(async stayed => {
+      if (stayed) return this.#pass({ limiter, headers }, key, decision, 0, paysLater, req, res)
+      await limiter.settle(decision, 0).catch(warnOf('giving a place back'))
+      return { ...answer, gone: true }
     })
   }
 
+  #deny(rule: Rule, key: LimiterKey, denial: Decision, req: Request, res: Response): SyncOrAsync<Answer> {
+    const struck = this.#strikes === undefined ? denial : this.#strikes.strike(rule.limiter, denial)
+    return after(struck, decision => {
+      if (this.#deferral?.accepts(decision)) {
+        return this.#defer(this.#deferral, rule, key, decision, req, res)
+      }
+      return this.#refuse(rule.headers, decision, req, res)
+    })
+  }
+
+  /** Puts a request into the queue: one that was denied, or one that stands behind messages of its key. */
   async #defer(
     deferral: Deferral<Request, Response>,
-    decision: Decision,
-    fields: Fields,
+    { limiter, headers }: Rule,
+    key: LimiterKey,
+    asked: Decision,
     req: Request,
     res: Response,
   ): Promise<Answer> {
     const message = await ask((req, res) => deferral.message(req, res), req, res)
-    const accepted = await deferral.answer(message, decision, req)
-    if (accepted === undefined) return this.#refuse(decision, fields, req, res)
+    const { decision, accepted } = await deferral.answer(message, limiter, key, asked, req)
+    if (accepted === undefined) return this.#refuse(headers, decision, req, res)
+    const { fields } = this.#combine(decision, headers(decision), req, res)
     return { decision, fields: { ...fields, ...accepted.fields }, refusal: accepted }
-  }
-
-  /** Holds a request back until its turn to leave; a client that goes meanwhile gives its place back. */
-  async #delay(
-    limiter: RateLimiter,
-    key: LimiterKey,
-    decision: Decision,
-    answer: Answer,
-    paysLater: boolean,
-    req: Request,
-    res: Response,
-  ): Promise<Answer> {
-    if (await stays(this.#framework.rawResponse(res), decision.delayMs)) {
-      this.#settleLater(limiter, key, decision, paysLater, req, res)
-      return answer
-    }
-    await limiter.settle(decision, 0).catch(warnOf('giving a place back'))
-    return { ...answer, gone: true }
   }
 
   /** Asks what the request has cost after all, once that can be known. */
@@ -256,8 +266,9 @@ export class Guard<Request, Response> implements Limiters {
     return { decision: strict, fields: mergeHeaders(fields, set, strict === decision), refusal: undefined }
   }
 
-  #refuse(decision: Decision, fields: Fields, req: Request, res: Response): SyncOrAsync<Answer> {
+  #refuse(headers: Rule['headers'], decision: Decision, req: Request, res: Response): SyncOrAsync<Answer> {
     const { statusCode, message } = this.#settings
+    const { fields } = this.#combine(decision, headers(decision), req, res)
     const own = typeof message === 'function' ? ask(message as Ask<Request, Response, unknown>, req, res) : message
     return after(own, own => {
       const accept = this.#framework.requestHeader(req, 'accept')

@@ -1,4 +1,4 @@
-import { systemClock } from '../../core/clock.js'
+import { type Clock, systemClock } from '../../core/clock.js'
 import type { Decision } from '../../core/decision.js'
 import type { PolicyInput } from '../../core/limit.js'
 import { parseLimiterOptions } from '../../limiter/options.js'
@@ -30,6 +30,12 @@ export class Rules {
     this.#forms = forms
   }
 
+  /** The clock that the limits are counted by, as far as the store tells. */
+  get clock(): Clock {
+    const { store } = this.options
+    return (countsHits(store) ? undefined : store?.clock) ?? systemClock
+  }
+
   /** The rule for a policy, made when it is first met. Throws `PolicyError`. */
   rule(policy: PolicyInput): Rule {
     const text = typeof policy === 'string' ? policy : JSON.stringify(policy)
@@ -38,9 +44,7 @@ export class Rules {
 
   #add(text: string, policy: PolicyInput): Rule {
     const limiter = new RateLimiter({ ...this.options, policy })
-    const { store } = this.options
-    const clock = (countsHits(store) ? undefined : store?.clock) ?? systemClock
-    const rule = { limiter, headers: headersFor(this.#forms, limiter.policy, clock) }
+    const rule = { limiter, headers: headersFor(this.#forms, limiter.policy, this.clock) }
     // The oldest goes first. Counts are in the store, so that a policy that returns finds them again.
     if (this.#rules.size >= MOST_RULES) this.#rules.delete(this.#rules.keys().next().value as string)
     this.#rules.set(text, rule)

@@ -61,6 +61,62 @@ export function deferringContract(world: World): void {
       }
     })
 
+    test('leaves at the rate of the policy: each is due when the policy allows it behind those ahead', async () => {
+      const queue = queueOf(99)
+      const app = serve(limited({ policy: '3/1m', defer: { queue, message: () => 'x' } }))
+      expect(await statuses(app, 2)).toEqual([200, 200])
+      world.clock.advance(10_000)
+      expect(await statuses(app, 1)).toEqual([200])
+      world.clock.advance(10_000)
+      expect(await statuses(app, 7)).toEqual(new Array(7).fill(202))
+      expect(queue.pushed.map(({ delay }) => delay)).toEqual([40, 40, 50, 100, 100, 110, 160].map(s => s * 1000))
+    })
+
+    test('is deferred behind the messages of its key that wait, though the limit would allow it', async () => {
+      const queue = queueOf(99)
+      const app = serve(limited({ policy: '1/1m', defer: { queue, message: () => 'x' } }))
+      expect(await statuses(app, 3)).toEqual([200, 202, 202])
+      world.clock.advance(90_000)
+      // One message left at 60 s, the other leaves at 120 s.
+      expect(await statuses(app, 1)).toEqual([202])
+      expect(queue.pushed.map(({ delay }) => delay)).toEqual([60_000, 120_000, 90_000])
+      world.clock.advance(90_000)
+      expect(await statuses(app, 1)).toEqual([202])
+      world.clock.advance(120_000)
+      expect(await statuses(app, 2)).toEqual([200, 202])
+      expect(queue.pushed.slice(3).map(({ delay }) => delay)).toEqual([60_000, 60_000])
+      expect(await statuses(app, 1, { 'x-user': 'nobody waits for this one' })).toEqual([202])
+    })
+
+    test('is refused as usual while as many messages of its key wait as may', async () => {
+      const queue = queueOf(999)
+      const defer = { queue, message: () => 'x', maxPerKey: 2 }
+      const app = serve(limited({ policy: '1/1m', key: user, defer }))
+      const ann = { 'x-user': 'ann' }
+      expect(await statuses(app, 4, ann)).toEqual([200, 202, 202, 429])
+      const refused = await get(app, ann)
+      expect([refused.status, refused.headers['retry-after']]).toEqual([429, '180'])
+      expect(await statuses(app, 2, { 'x-user': 'bob' })).toEqual([200, 202])
+      world.clock.advance(60_000)
+      expect(await statuses(app, 2, ann)).toEqual([202, 429])
+    })
+
+    test('is refused as usual with a hundred waiting, if nothing else is said', async () => {
+      const app = serve(limited({ policy: '1/1m', defer: { queue: queueOf(999), message: () => 'x' } }))
+      const all = await statuses(app, 102)
+      expect(all.filter(status => status === 202)).toHaveLength(100)
+      expect(all.at(-1)).toBe(429)
+    })
+
+    test('keeps no turn for a message that the queue did not accept', async () => {
+      const queue = queueOf(1)
+      const app = serve(limited({ policy: '1/1m', defer: { queue, message: () => 'x' } }))
+      expect(await statuses(app, 4)).toEqual([200, 202, 429, 429])
+      queue.pushed.length = 0
+      expect(await statuses(app, 1)).toEqual([202])
+      expect(queue.pushed).toEqual([{ payload: 'x', delay: 120_000 }])
+    })
+
     test('is not done later while its key is blocked', async () => {
       const defer = { queue: queueOf(9), message: () => 'x' }
       const app = serve(limited({ policy: '1/1m', block: { after: 2, for: '1h' }, defer }))
@@ -86,6 +142,10 @@ export function deferringContract(world: World): void {
         { queue: queueOf(1), message: () => 1, delay: 5 },
       ]) {
         expect(() => limited({ policy: '1/1m', defer } as Options)).toThrow('expected { queue, message }')
+      }
+      for (const maxPerKey of [0, 1.5, -1, '5', Number.POSITIVE_INFINITY]) {
+        const defer = { queue: queueOf(1), message: () => 1, maxPerKey } as Options['defer']
+        expect(() => limited({ policy: '1/1m', defer })).toThrow('expected an integer ≥ 1, like 100')
       }
     })
   })

@@ -1,0 +1,54 @@
+import { randomBytes } from 'node:crypto'
+
+/** A value that is there, or will be. */
+type Eventual<Value> = Value | Promise<Value>
+
+/** What the schedules of some limits look like at one moment. */
+export interface ScheduleReading {
+  readonly nowMs: number
+  /** For each name: its text, which begins with a token; '' where there is none. */
+  readonly texts: readonly string[]
+}
+
+export interface ScheduleWriting extends ScheduleReading {
+  /** False: somebody else has changed one of them meanwhile, and nothing was written. */
+  readonly written: boolean
+}
+
+export interface ScheduleText {
+  /** The token of the text that was read. */
+  readonly expected: string
+  readonly text: string
+  /** In ms. */
+  readonly lifetimeMs: number
+}
+
+/** Keeps the schedules of deferred messages. Several processes may change one: whoever writes names the token that it has read. */
+export interface ScheduleStore {
+  /** False while there is no use in asking, because its server is known not to be connected. */
+  readonly available: boolean
+  look(names: readonly string[]): Eventual<ScheduleReading>
+  /** As `look`, and gives those that do not exist a token, so that others see that one is being made. */
+  open(names: readonly string[]): Eventual<ScheduleReading>
+  /** Replaces all of them, or none. */
+  write(names: readonly string[], texts: readonly ScheduleText[]): Eventual<ScheduleWriting>
+}
+
+/** Under this name a queue gives the store that it keeps schedules in. */
+export const SCHEDULES = Symbol.for('spillway.schedules')
+
+const TOKEN_LENGTH = 12
+
+export function newToken(): string {
+  return randomBytes(9).toString('base64url')
+}
+
+/** The token of a text; '' of none. */
+export function tokenOf(text: string): string {
+  return text.slice(0, TOKEN_LENGTH)
+}
+
+/** What follows the token; '' for a schedule that was only opened. */
+export function bodyOf(text: string): string {
+  return text.slice(TOKEN_LENGTH)
+}

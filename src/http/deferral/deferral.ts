@@ -1,0 +1,162 @@
+import type { Clock } from '../../core/clock.js'
+import { Deadline } from '../../core/deadline.js'
+import type { Decision } from '../../core/decision.js'
+import { type Duration, parseOption } from '../../core/duration.js'
+import { PolicyError, shown } from '../../core/errors.js'
+import { SCHEDULES, type ScheduleStore } from '../../delay-queue/schedule-store.js'
+import type { LimiterKey } from '../../limiter/key.js'
+import type { RateLimiter } from '../../limiter/rate-limiter.js'
+import { decide } from '../../limiter/settleable-decision.js'
+import type { Refusal } from '../refusal.js'
+import type { SyncOrAsync } from '../sync-or-async.js'
+import { Departures, type Reservation } from './departures.js'
+import { ProcessSchedules } from './process-schedules.js'
+
+/** Where the messages of deferred requests are put: a `DelayQueue`, or an object with the same `push`. */
+export interface DeferQueue {
+  /** `delay` is in ms. Gives the id, or null if the queue does not accept the message. */
+  push(payload: unknown, options: { delay: number }): Promise<string | null>
+}
+
+/** A queue that keeps the schedules of its deferred messages beside them, and takes the moment at which one is due. */
+interface SchedulingQueue {
+  readonly [SCHEDULES]: ScheduleStore
+  push(payload: unknown, options: { at: number }): Promise<string | null>
+}
+
+/** Requests over the limit are put into a queue instead of being refused. */
+export interface DeferOptions<Request, Response> {
+  /**
+   * A `DelayQueue`, whose consumers do the work. Messages leave at the policy's own rate; with a `DelayQueue` that holds for all
+   * processes together, with another queue for each process on its own. If it is full, fails or is late, the request is refused.
+   */
+  queue: DeferQueue
+  /** Builds the message that a consumer gets. */
+  message: (req: Request, res: Response) => unknown
+  /** Where the client may ask how its request went, by the id of the message. Default: no Location; the id is in the body, as JSON. */
+  location?: (id: string, req: Request) => string
+  /** How long the queue may take to accept a message; default '1s'. A message accepted later is done although its request was refused. */
+  timeout?: Duration
+  /** How many messages of one key may wait until they are due; integer ≥ 1, default 100. Further requests of the key are refused. */
+  maxPerKey?: number
+}
+
+const OPTIONS = ['queue', 'message', 'location', 'timeout', 'maxPerKey']
+
+export function checkDeferOptions(defer: DeferOptions<never, never>): void {
+  if (typeof defer !== 'object' || defer === null) throw mistake(`defer ${shown(defer)}`)
+  for (const name of Object.keys(defer)) {
+    if (!OPTIONS.includes(name)) throw mistake(`defer: unknown option ${shown(name)}`)
+  }
+  const { queue, message, location, timeout, maxPerKey } = defer
+  if (typeof queue?.push !== 'function') throw mistake(`defer: queue ${shown(queue)}`)
+  if (typeof message !== 'function') throw mistake(`defer: message ${shown(message)}`)
+  if (location !== undefined && typeof location !== 'function') throw mistake(`defer: location ${shown(location)}`)
+  if (timeout !== undefined) parseOption(timeout, 'rateLimit: defer: timeout')
+  if (maxPerKey !== undefined && !(Number.isSafeInteger(maxPerKey) && maxPerKey >= 1)) {
+    throw new PolicyError(`rateLimit: defer: maxPerKey ${shown(maxPerKey)}: expected an integer ≥ 1, like 100`)
+  }
+}
+
+function mistake(what: string): PolicyError {
+  return new PolicyError(
+    `rateLimit: ${what}: expected { queue, message }, and perhaps location, timeout and maxPerKey, like ` +
+      '{ queue: new DelayQueue(client, "webhooks"), message: req => req.body }',
+  )
+}
+
+/** What became of a request that was to be deferred. */
+export interface Deferred {
+  /** A denial that tells when the request is done, or would be. */
+  readonly decision: Decision
+  /** The answer 202; undefined if the request is refused after all. */
+  readonly accepted: Refusal | undefined
+}
+
+/** Puts requests over the limit into a queue. */
+export class Deferral<Request, Response> {
+  readonly #options: DeferOptions<Request, Response>
+  readonly #deadline: Deadline
+  readonly #departures: Departures
+
+  /** `clock` is the one that the limits are counted by; a queue with schedules of its own has its own clock. */
+  constructor(options: DeferOptions<Request, Response>, clock: Clock) {
+    const { queue, timeout = '1s', maxPerKey = 100 } = options
+    this.#options = options
+    this.#deadline = new Deadline(parseOption(timeout, 'rateLimit: defer: timeout'))
+    const schedules = keepsSchedules(queue) ? queue[SCHEDULES] : new ProcessSchedules(clock)
+    this.#departures = new Departures(schedules, maxPerKey)
+  }
+
+  /** Whether a denied request may be deferred: not if it can never fit, if its key is blocked, or if the store's outage denied it. */
+  accepts({ retryAfterMs, blocked, source }: Decision): boolean {
+    return retryAfterMs < Number.POSITIVE_INFINITY && !blocked && source !== 'closed'
+  }
+
+  message(req: Request, res: Response): SyncOrAsync<unknown> {
+    return this.#options.message(req, res)
+  }
+
+  /**
+   * For a request that the limiter has allowed and charged: how many ms it has to wait (leaky bucket); undefined if messages of its key wait,
+   * so that it has to be deferred behind them. If the schedules do not answer in time, the limiter's permission stands.
+   */
+  admit(limiter: RateLimiter, key: LimiterKey, decision: Decision): SyncOrAsync<number | undefined> {
+    const admission = this.#departures.admit(limiter, key, decision)
+    if (!(admission instanceof Promise)) return admission
+    return this.#deadline.hold(admission).catch(() => 0)
+  }
+
+  /** Queues the message of a request, due when the policy allows it behind all that wait. */
+  async answer(
+    message: unknown,
+    limiter: RateLimiter,
+    key: LimiterKey,
+    decision: Decision,
+    req: Request,
+  ): Promise<Deferred> {
+    let reservation: Reservation | undefined
+    const queued = async () => {
+      reservation = await this.#departures.reserve(limiter, key, decision)
+      return this.#push(message, reservation)
+    }
+    const id = await this.#deadline.hold(queued()).catch(() => null)
+    const denial = denialOf(key, decision, reservation?.waitMs)
+    return { decision: denial, accepted: id === null ? undefined : this.#accepted(id, req) }
+  }
+
+  async #push(message: unknown, { dueAt, waitMs, release }: Reservation): Promise<string | null> {
+    if (dueAt === undefined) return null
+    const { queue } = this.#options
+    const id = keepsSchedules(queue)
+      ? await queue.push(message, { at: dueAt })
+      : await queue.push(message, { delay: waitMs })
+    // After an error the message may be in the queue all the same, so that its reservation stays.
+    if (id === null) await release()
+    return id
+  }
+
+  #accepted(id: string, req: Request): Refusal {
+    const { location } = this.#options
+    const fields = { 'Cache-Control': 'no-store', 'Content-Type': 'application/json; charset=utf-8' }
+    const body = JSON.stringify({ id })
+    return { status: 202, fields: location ? { ...fields, Location: location(id, req) } : fields, body }
+  }
+}
+
+function keepsSchedules(queue: object): queue is SchedulingQueue {
+  return SCHEDULES in queue
+}
+
+/** The denial of a request that waits behind others: until its own turn, whatever the limiter alone has said. */
+function denialOf(key: LimiterKey, decision: Decision, waitMs: number | undefined): Decision {
+  const { allowed, limit, cost, source, degraded } = decision
+  if (waitMs === undefined && !allowed) return decision
+  const verdicts = decision.verdicts.map(verdict => {
+    if (allowed ? verdict.limit !== limit : verdict.allowed) return verdict
+    const retryAfterMs = Math.max(1, waitMs ?? verdict.resetAfterMs)
+    const resetAfterMs = Math.max(verdict.resetAfterMs, retryAfterMs)
+    return { limit: verdict.limit, allowed: false, remaining: 0, retryAfterMs, resetAfterMs, delayMs: 0 }
+  })
+  return decide(key, cost, verdicts, source, degraded)
+}

@@ -1,0 +1,234 @@
+import type { Decision, Verdict } from '../../core/decision.js'
+import { StoreError } from '../../core/errors.js'
+import {
+  bodyOf,
+  newToken,
+  type ScheduleReading,
+  type ScheduleStore,
+  type ScheduleWriting,
+  tokenOf,
+} from '../../delay-queue/schedule-store.js'
+import type { LimiterKey } from '../../limiter/key.js'
+import type { RateLimiter } from '../../limiter/rate-limiter.js'
+import { keySegment } from '../../redis/keys.js'
+import { type Charge, DEFAULT_LIMITER } from '../../stores/store.js'
+import { after, type SyncOrAsync } from '../sync-or-async.js'
+import { KeyedLock } from './keyed-lock.js'
+import { type Departure, earliestFit, LimitSchedule, type StoredSchedule } from './limit-schedule.js'
+import { type Retry, stateOf } from './store-states.js'
+
+/** What became of a request that asked to be done later. */
+export interface Reservation {
+  /** When the message is due, by the clock of the schedules; undefined if no more may wait for its key. */
+  readonly dueAt: number | undefined
+  /** In how many ms the request would be done; Infinity if never. */
+  readonly waitMs: number
+  /** Takes the reservation back: its message was not queued. */
+  release(): Promise<void>
+}
+
+/** The schedules of one request's limits, as they stand. */
+interface Standing {
+  readonly nowMs: number
+  readonly schedules: readonly LimitSchedule[]
+  /** Those that are known only from what the store has counted until now. */
+  readonly derived: ReadonlySet<LimitSchedule>
+}
+
+/** After so many conflicts with other processes a request gives up. */
+const MOST_TRIES = 50
+/** Finer than this, what the store has counted in a sliding window is not looked at. */
+const MOST_RETRIES = 200
+
+/**
+ * When deferred messages leave. While messages wait, fresh requests of the same key wait behind them, so that both together keep the
+ * policy: a schedule counts both, from the first message that is deferred until its limit is as if never used. (The store counts only
+ * fresh requests.)
+ */
+export class Departures {
+  readonly #store: ScheduleStore
+  readonly #maxPerKey: number
+  readonly #lock = new KeyedLock()
+
+  constructor(store: ScheduleStore, maxPerKey: number) {
+    this.#store = store
+    this.#maxPerKey = maxPerKey
+  }
+
+  /**
+   * For a request that the store has allowed, and charged: how many ms it has to wait (leaky bucket), or undefined if deferred messages
+   * come first. At once while nothing is deferred and the schedules are in this process.
+   */
+  admit(limiter: RateLimiter, key: LimiterKey, decision: Decision): SyncOrAsync<number | undefined> {
+    if (!this.#store.available) return 0
+    const charges = limiter.chargesOf(key)
+    const names = charges.map(nameOf)
+    return after(this.#store.look(names), ({ texts }) => {
+      if (texts.every(text => text === '')) return 0
+      return this.#lock.hold(names, () => this.#admit(limiter, key, decision, charges, names))
+    })
+  }
+
+  /** A place behind all messages that wait for the key. Rejects with `StoreError` if the schedules cannot be kept. */
+  async reserve(limiter: RateLimiter, key: LimiterKey, decision: Decision): Promise<Reservation> {
+    const charges = limiter.chargesOf(key)
+    const names = charges.map(nameOf)
+    // Those ahead will fill it: who comes now need not be asked about.
+    if (this.#lock.waiting(names) >= this.#maxPerKey) return refused(decision.retryAfterMs)
+    // As long as an allowed request takes until it stands in line: this one does not overtake those that were asked before.
+    await this.#store.look(names)
+    return this.#lock.hold(names, async () => {
+      let reading: ScheduleReading = await this.#store.open(names)
+      for (let tries = 0; tries < MOST_TRIES; tries++) {
+        const standing = await this.#standing(limiter, key, decision, charges, reading)
+        const { nowMs, schedules, derived } = standing
+        const known = schedules.every(schedule => !derived.has(schedule))
+        const storeMs = known && !decision.allowed ? decision.retryAfterMs : 0
+        const { at, delayMs } = earliestFit(schedules, decision.cost, Math.max(nowMs + storeMs, lastOf(schedules)))
+        const waitMs = at + delayMs - nowMs
+        const full = schedules.some(schedule => schedule.waiting >= this.#maxPerKey)
+        if (full || waitMs === Number.POSITIVE_INFINITY) return refused(waitMs)
+        const departure = { at, dueAt: at + delayMs, cost: decision.cost }
+        for (const schedule of schedules) schedule.add(departure)
+        const writing = await this.#write(names, reading, standing)
+        if (writing.written) {
+          return { dueAt: departure.dueAt, waitMs, release: () => this.#release(charges, names, departure) }
+        }
+        reading = writing
+      }
+      throw new StoreError('defer: other processes kept changing the schedule of this key')
+    })
+  }
+
+  async #admit(
+    limiter: RateLimiter,
+    key: LimiterKey,
+    decision: Decision,
+    charges: readonly Charge[],
+    names: readonly string[],
+  ): Promise<number | undefined> {
+    let reading: ScheduleReading = await this.#store.open(names)
+    for (let tries = 0; tries < MOST_TRIES; tries++) {
+      const standing = await this.#standing(limiter, key, decision, charges, reading)
+      const { nowMs, schedules, derived } = standing
+      if (lastOf(schedules) > nowMs) return undefined
+      // What is derived from the store's count holds this request already.
+      const others = schedules.filter(schedule => !derived.has(schedule))
+      const { at, delayMs } = others.length > 0 ? earliestFit(others, decision.cost, nowMs) : { at: nowMs, delayMs: 0 }
+      if (at > nowMs) return undefined
+      for (const schedule of others) schedule.admit(nowMs, decision.cost)
+      const writing = await this.#write(names, reading, standing)
+      if (writing.written) return delayMs
+      reading = writing
+    }
+    return undefined
+  }
+
+  async #release(charges: readonly Charge[], names: readonly string[], departure: Departure): Promise<void> {
+    await this.#lock.hold(names, async () => {
+      let reading: ScheduleReading = await this.#store.look(names)
+      for (let tries = 0; tries < MOST_TRIES; tries++) {
+        if (reading.texts.some(text => bodyOf(text) === '')) return
+        const schedules = charges.map(({ limit }, i) => parse(limit, reading.texts[i], reading.nowMs))
+        for (const schedule of schedules) schedule.remove(departure)
+        const writing = await this.#write(names, reading, { nowMs: reading.nowMs, schedules, derived: new Set() })
+        if (writing.written) return
+        reading = writing
+      }
+    })
+  }
+
+  #write(
+    names: readonly string[],
+    reading: ScheduleReading,
+    { schedules, nowMs }: Standing,
+  ): SyncOrAsync<ScheduleWriting> {
+    const token = newToken()
+    return this.#store.write(
+      names,
+      schedules.map((schedule, i) => ({
+        expected: tokenOf(reading.texts[i]),
+        text: token + JSON.stringify(schedule),
+        lifetimeMs: Math.max(1, schedule.lifetimeMs(nowMs)) + 1000,
+      })),
+    )
+  }
+
+  async #standing(
+    limiter: RateLimiter,
+    key: LimiterKey,
+    decision: Decision,
+    charges: readonly Charge[],
+    { nowMs, texts }: ScheduleReading,
+  ): Promise<Standing> {
+    const missing = texts.some(text => bodyOf(text) === '')
+    const states = missing ? await this.#storeStates(limiter, key, decision, nowMs) : []
+    const derived = new Set<LimitSchedule>()
+    const schedules = charges.map(({ limit }, i) => {
+      if (bodyOf(texts[i]) !== '') return parse(limit, texts[i], nowMs)
+      const schedule = new LimitSchedule(limit, states[i], [], nowMs)
+      derived.add(schedule)
+      return schedule
+    })
+    return { nowMs, schedules, derived }
+  }
+
+  /** What the store has counted until now, for each limit. */
+  async #storeStates(limiter: RateLimiter, key: LimiterKey, decision: Decision, nowMs: number) {
+    const { cost, verdicts, degraded } = decision
+    const asFarAsKnown = () =>
+      verdicts.map(verdict => stateOf(verdict, [{ cost, afterMs: verdict.retryAfterMs }], nowMs))
+    if (degraded) return asFarAsKnown()
+    try {
+      const [stands, first] = await limiter.standing(key, [0, cost])
+      const retries = await this.#retries(limiter, key, cost, stands, first)
+      return stands.map((verdict, i) => stateOf(verdict, retries[i], nowMs))
+    } catch (error) {
+      if (error instanceof StoreError) return asFarAsKnown()
+      throw error
+    }
+  }
+
+  /** When one message, two messages, three messages … of this cost would fit, where that is not all at one moment. */
+  async #retries(
+    limiter: RateLimiter,
+    key: LimiterKey,
+    cost: number,
+    stands: readonly Verdict[],
+    first: readonly Verdict[],
+  ): Promise<Retry[][]> {
+    const most = Math.max(
+      ...stands.map(({ limit, resetAfterMs }, i) => {
+        const flat = limit.algorithm !== 'sliding-window' || first[i].retryAfterMs === resetAfterMs
+        return flat ? 1 : Math.floor(limit.quota / cost)
+      }),
+    )
+    const costs = Array.from({ length: Math.min(most, this.#maxPerKey, MOST_RETRIES) }, (_, i) => (i + 1) * cost)
+    const further = await limiter.standing(key, costs.slice(1))
+    return stands.map((_, i) =>
+      [first, ...further].flatMap((verdicts, k) => {
+        const { allowed, retryAfterMs } = verdicts[i]
+        if (allowed || retryAfterMs === Number.POSITIVE_INFINITY) return []
+        return [{ cost: costs[k], afterMs: retryAfterMs }]
+      }),
+    )
+  }
+}
+
+function refused(waitMs: number): Reservation {
+  return { dueAt: undefined, waitMs, release: async () => {} }
+}
+
+/** The moment behind which a request of this key stands. Where limits have keys of their own, others that share one of them do not hold it up. */
+function lastOf(schedules: readonly LimitSchedule[]): number {
+  return Math.min(...schedules.map(schedule => schedule.lastAt))
+}
+
+function parse(limit: Charge['limit'], text: string, nowMs: number): LimitSchedule {
+  return LimitSchedule.parse(limit, JSON.parse(bodyOf(text)) as StoredSchedule, nowMs)
+}
+
+/** A change of quota keeps the schedule; a change of algorithm or window, whose state would mean something else, does not. */
+function nameOf({ key, limit, limiter = DEFAULT_LIMITER }: Charge): string {
+  return [limiter, limit.name, limit.algorithm, String(limit.windowMs), key].map(keySegment).join(':')
+}
