@@ -27,7 +27,7 @@ export { type ConsumeOptions, DelayQueue, type QueueStats, type ReceiveOptions }
 export type { Delivery } from './delay-queue/delivery.js'
 export type { Codec, DelayQueueOptions, PushOptions } from './delay-queue/options.js'
 export type { StoreFailure } from './limiter/fallback.js'
-export type { LimiterKey } from './limiter/key.js'
+export type { KeyInput, LimiterKey } from './limiter/key.js'
 export { RateLimiter, type RateLimiterOptions } from './limiter/rate-limiter.js'
 export type { RedisClient } from './redis/client.js'
 export type { Lease } from './semaphore/lease.js'

@@ -1,5 +1,6 @@
 import { type Duration, parseDurationOrZero } from '../core/duration.js'
 import { PolicyError, SpillwayError, shown } from '../core/errors.js'
+import { checkOptions, type OptionNames } from '../core/option-names.js'
 import type { RedisClient } from '../redis/client.js'
 import { Commands } from '../redis/commands.js'
 import { keyRoot } from '../redis/key-root.js'
@@ -52,6 +53,15 @@ export interface ReceiveOptions {
   signal?: AbortSignal
 }
 
+const RECEIVE_OPTIONS: OptionNames<ReceiveOptions> = { count: true, wait: true, visibility: true, signal: true }
+const CONSUME_OPTIONS: OptionNames<ConsumeOptions> = {
+  concurrency: true,
+  visibility: true,
+  autoExtend: true,
+  signal: true,
+  limiter: true,
+}
+
 export interface QueueStats {
   /** Due and not delivered. */
   readonly ready: number
@@ -88,7 +98,7 @@ export class DelayQueue<T = unknown> {
 
   /** Checks its options: `PolicyError`. Connects nothing until it is used. */
   constructor(client: RedisClient, name: string, options: DelayQueueOptions<T> = {}) {
-    const base = keyRoot('DelayQueue', 'queue', name, options.prefix)
+    const base = keyRoot('DelayQueue', 'queue', name, options?.prefix)
     this.#subject = `DelayQueue ${shown(name)}`
     this.#settings = parseDelayQueueOptions(options, this.#subject)
     const { clock, codec, maxSize, backoffMs } = this.#settings
@@ -122,8 +132,9 @@ export class DelayQueue<T = unknown> {
   /** Takes up to `count` messages that are due, and waits up to `wait` for the first. An empty list if there is none. */
   async receive(options: ReceiveOptions = {}): Promise<Array<Delivery<T>>> {
     this.#checkOpen()
-    const { count = 1, wait = 0, visibility, signal } = options
     const user = `${this.#subject}: receive`
+    checkOptions(user, options, RECEIVE_OPTIONS, "{ count: 10, wait: '5s' }")
+    const { count = 1, wait = 0, visibility, signal } = options
     if (!(Number.isInteger(count) && count >= 1 && count <= 1000)) {
       throw new PolicyError(`${user}: count ${shown(count)}: expected an integer from 1 to 1000, like 10`)
     }
@@ -146,8 +157,9 @@ export class DelayQueue<T = unknown> {
    */
   consume(handler: (delivery: Delivery<T>) => Promise<void>, options: ConsumeOptions = {}): Consumer {
     this.#checkOpen()
-    const { concurrency = 1, visibility, autoExtend = true, signal, limiter } = options
     const user = `${this.#subject}: consume`
+    checkOptions(user, options, CONSUME_OPTIONS, '{ concurrency: 10 }')
+    const { concurrency = 1, visibility, autoExtend = true, signal, limiter } = options
     if (typeof handler !== 'function') {
       throw new PolicyError(`${user}: handler ${shown(handler)}: expected a function, like async ({ payload }) => {}`)
     }
@@ -218,8 +230,10 @@ export class DelayQueue<T = unknown> {
   }
 
   /** The dead letters, oldest first; `limit` at most, default 100. */
-  async dead({ limit = 100 }: { limit?: number } = {}): Promise<Array<DeadLetter<T>>> {
+  async dead(options: { limit?: number } = {}): Promise<Array<DeadLetter<T>>> {
     this.#checkOpen()
+    checkOptions(`${this.#subject}: dead`, options, { limit: true }, '{ limit: 100 }')
+    const { limit = 100 } = options
     if (limit === Number.POSITIVE_INFINITY || (Number.isSafeInteger(limit) && limit >= 0)) return this.#dead.list(limit)
     throw new PolicyError(`${this.#subject}: dead: limit ${shown(limit)}: expected an integer ≥ 0, like 100`)
   }
@@ -228,9 +242,10 @@ export class DelayQueue<T = unknown> {
    * Brings dead letters back, those of these ids or all: ready at once, attempts from 1, without their ttl. One whose id is queued
    * again stays. Gives how many came back.
    */
-  async redrive({ ids }: { ids?: readonly string[] } = {}): Promise<number> {
+  async redrive(options: { ids?: readonly string[] } = {}): Promise<number> {
     this.#checkOpen()
-    return this.#dead.redrive(ids)
+    checkOptions(`${this.#subject}: redrive`, options, { ids: true }, '{ ids: ["order-17"] }')
+    return this.#dead.redrive(options.ids)
   }
 
   /** Removes everything, dead letters too; open deliveries become stale. A pause goes on. */

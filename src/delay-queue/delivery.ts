@@ -1,5 +1,6 @@
 import { type Duration, parseDurationOrZero, parseOption } from '../core/duration.js'
 import { StaleDeliveryError } from '../core/errors.js'
+import { checkOptions } from '../core/option-names.js'
 import { type BackoffMs, LONGEST_DELAY_MS } from './backoff.js'
 import type { Fetcher } from './fetcher.js'
 import { parseReceipt, type QueueRecord } from './record.js'
@@ -98,8 +99,10 @@ export class OpenDelivery<T> implements Delivery<T> {
     return this.#settle('ack', this.#record.hasTtl ? '1' : '0')
   }
 
-  async nack({ delay, error }: { delay?: Duration | 0; error?: unknown } = {}): Promise<void> {
+  async nack(options: { delay?: Duration | 0; error?: unknown } = {}): Promise<void> {
     const { subject, intake, backoffMs } = this.#context
+    checkOptions(`${subject}: nack`, options, { delay: true, error: true }, "{ delay: '5s' }")
+    const { delay, error } = options
     const given = delay === undefined ? undefined : parseDurationOrZero(delay, `${subject}: nack: delay`)
     if (this.attempt >= this.#record.maxAttempts) return this.#settle('reject', reasonOf(error))
     const delayMs = Math.min(LONGEST_DELAY_MS, given ?? backoffMs(this.attempt, error))

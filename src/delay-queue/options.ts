@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto'
 import type { Clock } from '../core/clock.js'
 import { type Duration, parseDurationOrZero, parseOption } from '../core/duration.js'
 import { PolicyError, shown } from '../core/errors.js'
+import { checkOptions, type OptionNames } from '../core/option-names.js'
 import { type Backoff, type BackoffMs, LONGEST_DELAY_MS, parseBackoff } from './backoff.js'
 import type { PushRequest } from './push-batcher.js'
 import { recordBody } from './record.js'
@@ -44,6 +45,25 @@ export interface PushOptions {
   maxAttempts?: number
 }
 
+const QUEUE_OPTIONS: OptionNames<DelayQueueOptions<unknown>> = {
+  visibility: true,
+  maxAttempts: true,
+  backoff: true,
+  maxSize: true,
+  prefix: true,
+  clock: true,
+  codec: true,
+}
+const PUSH_OPTIONS: OptionNames<PushOptions> = {
+  delay: true,
+  at: true,
+  id: true,
+  priority: true,
+  headers: true,
+  ttl: true,
+  maxAttempts: true,
+}
+
 export interface DelayQueueSettings<T> {
   readonly visibilityMs: number
   readonly maxAttempts: number
@@ -63,6 +83,7 @@ const JSON_CODEC: Codec<unknown> = {
 
 /** Checks the options: `PolicyError`, which begins with `user`. */
 export function parseDelayQueueOptions<T>(options: DelayQueueOptions<T>, user: string): DelayQueueSettings<T> {
+  checkOptions(user, options, QUEUE_OPTIONS, "{ visibility: '30s' }")
   const { visibility = '30s', maxAttempts = 10, backoff, maxSize, clock, codec } = options
   if (maxSize !== undefined && !(Number.isSafeInteger(maxSize) && maxSize >= 0)) {
     throw new PolicyError(`${user}: maxSize ${shown(maxSize)}: expected an integer ≥ 0, like 100_000`)
@@ -97,6 +118,7 @@ export function letterOf<T>(
   settings: DelayQueueSettings<T>,
   user: string,
 ): PushRequest {
+  checkOptions(user, options, PUSH_OPTIONS, "{ delay: '5s' }")
   const { delay, at, id = randomBytes(12).toString('base64url'), priority = 0, headers, ttl } = options
   if (at !== undefined && delay !== undefined) {
     throw new PolicyError(`${user}: given both delay and at, expected one of them, like { delay: "5s" }`)

@@ -4,9 +4,29 @@ import type { Charge } from '../stores/store.js'
 
 /**
  * Who is asking: one key for all limits of a policy, or a key for each limit by its name. A limit without a key in such a record
- * is not asked.
+ * is not asked. A number stands for its text; NaN and ±Infinity are no keys.
  */
+export type KeyInput = string | number | Readonly<Record<string, string | number | undefined>>
+
+/** A `KeyInput` whose numbers have become texts. */
 export type LimiterKey = string | Readonly<Record<string, string | undefined>>
+
+/** A key without numbers. Throws `PolicyError` for NaN and ±Infinity, which would make strangers share one count. */
+export function limiterKey(key: KeyInput): LimiterKey {
+  if (typeof key === 'string') return key
+  if (typeof key === 'number') return numberText(key)
+  if (typeof key !== 'object' || key === null) return key
+  const entries = Object.entries(key)
+  if (entries.every(([, value]) => typeof value !== 'number')) return key as LimiterKey
+  return Object.fromEntries(
+    entries.map(([name, value]) => [name, typeof value === 'number' ? numberText(value) : value]),
+  )
+}
+
+function numberText(key: number): string {
+  if (Number.isFinite(key)) return String(key)
+  throw new PolicyError(`key ${key}: expected a text or a finite number, like 42`)
+}
 
 /** What a key is charged under a policy. Throws `PolicyError` for what is no key. */
 export function chargesOf(policy: Policy, key: LimiterKey, limiter: string | undefined): readonly Charge[] {

@@ -2,6 +2,7 @@ import { type Duration, parseOption } from '../core/duration.js'
 import { PolicyError, shown } from '../core/errors.js'
 import { type Policy, type PolicyInput, parsePolicy } from '../core/limit.js'
 import { OBSERVER_METHODS, type Observer } from '../core/observer.js'
+import { checkOptions, type OptionNames } from '../core/option-names.js'
 import { type CallbackHitStore, countsHits, type HitStore } from '../stores/express-rate-limit/hit-store.js'
 import { DEFAULT_LIMITER, type Store } from '../stores/store.js'
 import type { StoreFailure } from './fallback.js'
@@ -45,29 +46,22 @@ export interface LimiterSettings {
   readonly observer: Observer | undefined
 }
 
-const NAMES = new Set([
-  'policy',
-  'store',
-  'name',
-  'deadline',
-  'onStoreFailure',
-  'localShare',
-  'denyCache',
-  'shadow',
-  'observer',
-])
+const NAMES: OptionNames<RateLimiterOptions> = {
+  policy: true,
+  store: true,
+  name: true,
+  deadline: true,
+  onStoreFailure: true,
+  localShare: true,
+  denyCache: true,
+  shadow: true,
+  observer: true,
+}
 const FAILURES: readonly unknown[] = ['local', 'open', 'closed']
 
 /** Checks the options of a `RateLimiter`; throws `PolicyError`. */
 export function parseLimiterOptions(options: RateLimiterOptions): LimiterSettings {
-  if (typeof options !== 'object' || options === null) {
-    throw new PolicyError(`RateLimiter: given ${shown(options)}, expected options like { policy: "100/1m" }`)
-  }
-  for (const option of Object.keys(options)) {
-    if (!NAMES.has(option)) {
-      throw new PolicyError(`RateLimiter: unknown option ${shown(option)}, expected ${[...NAMES].join(', ')}`)
-    }
-  }
+  checkOptions('RateLimiter', options, NAMES, '{ policy: "100/1m" }')
   const { store, name = DEFAULT_LIMITER, deadline = 50, onStoreFailure = 'local', localShare = 1 } = options
   if (options.policy === undefined) throw new PolicyError('RateLimiter: no policy given, expected one like "100/1m"')
   if (store !== undefined) checkStore(store)

@@ -6,22 +6,25 @@ import { type Duration, parseOption } from '../core/duration.js'
 import { StoreError, shown } from '../core/errors.js'
 import { mostOf, type Policy } from '../core/limit.js'
 import { notify, type Observer } from '../core/observer.js'
+import type { OptionNames } from '../core/option-names.js'
 import { foreignStore } from '../stores/express-rate-limit/foreign-store.js'
 import { countsHits } from '../stores/express-rate-limit/hit-store.js'
 import { MemoryStore } from '../stores/memory/memory-store.js'
 import { type Booking, type Charge, DEFAULT_LIMITER, type Store } from '../stores/store.js'
-import { type Patience, patienceOf, type WaitOptions } from '../waiting/wait.js'
+import { type Patience, patienceOf, WAIT_OPTIONS, type WaitOptions } from '../waiting/wait.js'
 import { BookedTurns, grantOf } from './booked-turns.js'
 import { Decider } from './decide.js'
 import { DenyCache } from './deny-cache.js'
 import { FailurePolicy } from './fallback.js'
 import { GuardedStore } from './guarded-store.js'
-import { chargesOf, type LimiterKey } from './key.js'
+import { chargesOf, type KeyInput, type LimiterKey, limiterKey } from './key.js'
 import { LoneLimit } from './lone-limit.js'
 import { parseLimiterOptions, type RateLimiterOptions } from './options.js'
 import { type Spender, takeSpending } from './settleable-decision.js'
 import { corrections } from './settlement.js'
 import { neverFits, Turns } from './turns.js'
+
+const ACQUIRE_OPTIONS: OptionNames<WaitOptions & { cost?: number }> = { ...WAIT_OPTIONS, cost: true }
 
 export type { RateLimiterOptions } from './options.js'
 
@@ -29,8 +32,8 @@ export type { RateLimiterOptions } from './options.js'
  * A policy over a store. `consume` decides one request now, which is what a server wants; `acquire` waits its turn; `peek` only
  * looks.
  *
- * A key is a text, or a record with a key for each limit by its name, `{ 'per-ip': '192.0.2.1', 'per-user': '42' }`; a limit
- * without a key in it is not asked. Options are checked here: `PolicyError`. A decision never takes longer than `deadline`,
+ * A key is a text or a number, which stands for its text, or a record with a key for each limit by its name,
+ * `{ 'per-ip': '192.0.2.1', 'per-user': 42 }`; a limit without a key in it is not asked. Options are checked here: `PolicyError`. A decision never takes longer than `deadline`,
  * whatever the store does.
  */
 export class RateLimiter {
@@ -87,7 +90,7 @@ export class RateLimiter {
    * A denial resolves; so does an outage (by the failure policy, `degraded`). Rejects only with `CostError` (anything but an
    * integer ≥ 0) or `PolicyError` (a key that is none), before anything changes. A cost of 0 changes nothing.
    */
-  consume(key: LimiterKey, cost = 1): Promise<Decision> {
+  consume(key: KeyInput, cost = 1): Promise<Decision> {
     try {
       return Promise.resolve(this.consumeSoon(key, cost))
     } catch (error) {
@@ -100,8 +103,9 @@ export class RateLimiter {
    *
    * @internal For what stands in the way of every request: a promise costs as much as the decision.
    */
-  consumeSoon(key: LimiterKey, cost: number): Promise<Decision> | Decision {
+  consumeSoon(given: KeyInput, cost: number): Promise<Decision> | Decision {
     checkCost(cost)
+    const key = limiterKey(given)
     if (this.#lone !== undefined && typeof key === 'string') {
       const decision = this.#lone.consume(key, cost)
       if (decision !== undefined) return this.#decider.report(true, decision)
@@ -110,9 +114,9 @@ export class RateLimiter {
   }
 
   /** The decision that `consume` would give, spending nothing. With cost 0: how things stand. */
-  async peek(key: LimiterKey, cost = 1): Promise<Decision> {
+  async peek(key: KeyInput, cost = 1): Promise<Decision> {
     checkCost(cost)
-    return this.#decider.decide('peek', key, cost, false)
+    return this.#decider.decide('peek', limiterKey(key), cost, false)
   }
 
   /**
@@ -130,10 +134,11 @@ export class RateLimiter {
    *
    * Who waits for a key that is blocked asks again when the block is over. A turn that was booked before the block stays good.
    */
-  async acquire(key: LimiterKey, options: WaitOptions & { cost?: number } = {}): Promise<Decision> {
+  async acquire(given: KeyInput, options: WaitOptions & { cost?: number } = {}): Promise<Decision> {
+    const key = limiterKey(given)
+    const patience = patienceOf(options, 'acquire', Number.POSITIVE_INFINITY, ACQUIRE_OPTIONS)
     const { cost = 1 } = options
     checkCost(cost)
-    const patience = patienceOf(options, 'acquire', Number.POSITIVE_INFINITY)
     const charges = this.#charges(key)
     patience.signal?.throwIfAborted()
     if (cost === 0 || this.#shadow) return this.consume(key, cost)
@@ -147,8 +152,9 @@ export class RateLimiter {
    * Gives back at most what is spent, newest first; a window that runs goes on. Default 1. Rejects with `StoreError`, within
    * the deadline, when the store fails.
    */
-  async refund(key: LimiterKey, cost = 1): Promise<void> {
+  async refund(given: KeyInput, cost = 1): Promise<void> {
     checkCost(cost)
+    const key = limiterKey(given)
     const charges = this.#charges(key)
     await this.#change(key, store => store.refund(charges, cost))
   }
@@ -157,8 +163,9 @@ export class RateLimiter {
    * Spends `cost` (default 1) though it may not fit: what is known to be owed only afterwards. The key then waits the longer.
    * Rejects with `CostError`, and with `StoreError`, within the deadline, when the store fails or cannot charge.
    */
-  async charge(key: LimiterKey, cost = 1): Promise<void> {
+  async charge(given: KeyInput, cost = 1): Promise<void> {
     checkCost(cost)
+    const key = limiterKey(given)
     const charges = this.#charges(key)
     await this.#change(key, store => {
       if (store.charge === undefined)
@@ -188,7 +195,8 @@ export class RateLimiter {
   }
 
   /** Forgets what the key has spent. Rejects with `StoreError`, within the deadline, when the store fails. */
-  async reset(key: LimiterKey): Promise<void> {
+  async reset(given: KeyInput): Promise<void> {
+    const key = limiterKey(given)
     const charges = this.#charges(key)
     await this.#change(key, store => store.reset(charges))
   }
@@ -197,13 +205,13 @@ export class RateLimiter {
    * Denies the key, whatever it has spent, for so long from now: in all processes that share the store. A later block replaces
    * an earlier one. Rejects with `StoreError`, within the deadline, when the store fails.
    */
-  async block(key: LimiterKey, duration: Duration): Promise<void> {
-    await this.#block(key, parseOption(duration, 'block: duration'))
+  async block(key: KeyInput, duration: Duration): Promise<void> {
+    await this.#block(limiterKey(key), parseOption(duration, 'block: duration'))
   }
 
   /** Ends a block before its time. What the key has spent stays spent. */
-  async unblock(key: LimiterKey): Promise<void> {
-    await this.#block(key, 0)
+  async unblock(key: KeyInput): Promise<void> {
+    await this.#block(limiterKey(key), 0)
   }
 
   /** Closes what this limiter made for itself; a store that was given to it stays open. */

@@ -1,10 +1,11 @@
 import type { Clock } from '../core/clock.js'
 import { type Duration, parseOption } from '../core/duration.js'
 import { CostError, PolicyError, SpillwayError, shown, TimeoutError } from '../core/errors.js'
+import { checkOptions, type OptionNames } from '../core/option-names.js'
 import type { ClientPort, RedisClient } from '../redis/client.js'
 import { keyRoot } from '../redis/key-root.js'
 import { portOf } from '../redis/port-of.js'
-import { type Patience, patienceOf, type WaitOptions } from '../waiting/wait.js'
+import { type Patience, patienceOf, WAIT_OPTIONS, type WaitOptions } from '../waiting/wait.js'
 import { type Grant, SemaphoreCommands } from './commands.js'
 import { HeldLease, type Lease } from './lease.js'
 import { SemaphoreLine } from './line.js'
@@ -35,6 +36,16 @@ export interface AcquireOptions extends WaitOptions {
   renew?: boolean
 }
 
+const SEMAPHORE_OPTIONS: OptionNames<SemaphoreOptions> = {
+  permits: true,
+  fixed: true,
+  prefix: true,
+  clock: true,
+  idleTtl: true,
+}
+const RESUME_OPTIONS = { lease: true, renew: true } as const
+const ACQUIRE_OPTIONS: OptionNames<AcquireOptions> = { ...WAIT_OPTIONS, ...RESUME_OPTIONS, permits: true }
+
 export interface LeaseInfo {
   readonly id: string
   readonly permits: number
@@ -58,9 +69,7 @@ export class Semaphore {
 
   /** Objects of one name, one prefix and one Redis are one semaphore. Sends nothing. Throws `PolicyError`. */
   constructor(client: RedisClient, name: string, options: SemaphoreOptions = {}) {
-    if (typeof options !== 'object' || options === null) {
-      throw new PolicyError(`Semaphore: given ${shown(options)}, expected options like { permits: 5 }`)
-    }
+    checkOptions('Semaphore', options, SEMAPHORE_OPTIONS, '{ permits: 5 }')
     const { permits, fixed = false, prefix = 'spillway', clock, idleTtl } = options
     const base = keyRoot('Semaphore', 'semaphore', name, prefix)
     this.#subject = `Semaphore ${shown(name)}`
@@ -144,7 +153,7 @@ export class Semaphore {
    * somebody waits, nothing is free.
    */
   async tryAcquire(options: AcquireOptions = {}): Promise<Lease | null> {
-    return this.#take(options, patienceOf(options, 'tryAcquire', 0), 'tryAcquire')
+    return this.#take(options, patienceOf(options, 'tryAcquire', 0, ACQUIRE_OPTIONS), 'tryAcquire')
   }
 
   /**
@@ -153,7 +162,7 @@ export class Semaphore {
    * may wait for ever: take all at once.
    */
   async acquire(options: AcquireOptions = {}): Promise<Lease> {
-    const patience = patienceOf(options, 'acquire', Number.POSITIVE_INFINITY)
+    const patience = patienceOf(options, 'acquire', Number.POSITIVE_INFINITY, ACQUIRE_OPTIONS)
     const lease = await this.#take(options, patience, 'acquire')
     if (lease !== null) return lease
     throw new TimeoutError(`${this.#subject}: no permits within ${patience.timeoutMs} ms`)
@@ -177,6 +186,7 @@ export class Semaphore {
    * `lease` (default '30s') is its length from now on. null if it has ended.
    */
   async resume(id: string, options: { lease?: Duration; renew?: boolean } = {}): Promise<Lease | null> {
+    checkOptions('resume', options, RESUME_OPTIONS, "{ lease: '30s' }")
     const leaseMs = leaseOf(options, 'resume')
     this.#checkOpen()
     const grant = await this.#commands.resume(checkId(id, 'resume'), leaseMs)

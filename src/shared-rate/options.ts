@@ -1,5 +1,6 @@
 import { type Duration, parseOption } from '../core/duration.js'
 import { PolicyError, shown } from '../core/errors.js'
+import { checkOptions, type OptionNames } from '../core/option-names.js'
 
 export interface RateOptions {
   /** Permits per interval; integer ≥ 1. */
@@ -10,6 +11,8 @@ export interface RateOptions {
   /** How long rate and state live without use; at least `interval`. Absent: for ever. */
   keepAlive?: Duration
 }
+
+const RATE_OPTIONS: OptionNames<RateOptions> = { rate: true, interval: true, mode: true, keepAlive: true }
 
 /** A rate as it stands in Redis. */
 export interface RateConfig {
@@ -25,6 +28,7 @@ export function parseRate(options: RateOptions, method: string): RateConfig {
   if (typeof options !== 'object' || options === null) {
     throw new PolicyError(`${method}: rate ${shown(options)}: expected an object, like { rate: 10, interval: '1s' }`)
   }
+  checkOptions(method, options, RATE_OPTIONS, "{ rate: 10, interval: '1s' }")
   const { rate, interval, mode = 'overall', keepAlive } = options
   if (!Number.isSafeInteger(rate) || rate < 1) {
     throw new PolicyError(`${method}: rate ${shown(rate)}: expected an integer ≥ 1, like { rate: 10, interval: '1s' }`)

@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto'
 import type { Clock } from '../core/clock.js'
 import type { Duration } from '../core/duration.js'
 import { CostError, PolicyError, StoreError, shown, TimeoutError } from '../core/errors.js'
+import { checkOptions, type OptionNames } from '../core/option-names.js'
 import type { RedisClient } from '../redis/client.js'
 import { Commands } from '../redis/commands.js'
 import { keyRoot } from '../redis/key-root.js'
@@ -23,6 +24,9 @@ export interface SharedRateLimiterOptions {
   /** Who counts apart in the mode 'per-client'. Default: one for each process. */
   clientId?: string
 }
+
+const OPTIONS: OptionNames<SharedRateLimiterOptions> = { prefix: true, clock: true, clientId: true }
+const SET_OPTIONS = { keepState: true } as const
 
 const PROCESS = randomBytes(9).toString('base64url')
 
@@ -63,6 +67,7 @@ export class SharedRateLimiter {
 
   /** `client` stays yours: this never closes it. Nothing is asked of Redis before the first call. */
   constructor(client: RedisClient, name: string, options: SharedRateLimiterOptions = {}) {
+    checkOptions('SharedRateLimiter', options, OPTIONS, '{ prefix: "app" }')
     const { prefix = 'spillway', clock, clientId = PROCESS } = options
     const base = keyRoot('SharedRateLimiter', 'rate', name, prefix)
     this.#subject = `SharedRateLimiter ${shown(name)}`
@@ -99,11 +104,13 @@ export class SharedRateLimiter {
    * those who wait are planned anew; one that wants more than the new rate rejects with `CostError`. An end set by `expire` stays.
    */
   async setRate(rate: RateOptions, options: { keepState?: boolean } = {}): Promise<void> {
+    checkOptions('setRate', options, SET_OPTIONS, '{ keepState: true }')
     await this.#set('always', options.keepState === true, rate, 'setRate')
   }
 
   /** As `setRate`, if a rate is set; else false, and nothing is written. */
-  updateRate(rate: RateOptions, options: { keepState?: boolean } = {}): Promise<boolean> {
+  async updateRate(rate: RateOptions, options: { keepState?: boolean } = {}): Promise<boolean> {
+    checkOptions('updateRate', options, SET_OPTIONS, '{ keepState: true }')
     return this.#set('present', options.keepState === true, rate, 'updateRate')
   }
 

@@ -1,5 +1,6 @@
 import { type Duration, parseOption } from '../core/duration.js'
 import { PolicyError, shown } from '../core/errors.js'
+import { checkOptions, type OptionNames } from '../core/option-names.js'
 import { onAbort } from './abortion.js'
 import { Alarm } from './alarm.js'
 
@@ -10,6 +11,8 @@ export interface WaitOptions {
   signal?: AbortSignal
 }
 
+export const WAIT_OPTIONS: OptionNames<WaitOptions> = { timeout: true, signal: true }
+
 /** What a caller is ready to bear, checked. */
 export interface Patience {
   /** 0: not to wait; Infinity: for ever. */
@@ -18,10 +21,16 @@ export interface Patience {
 }
 
 /**
- * Checks `timeout` and `signal`; throws `PolicyError`, in which `method` says who was called. `absentMs` stands for a timeout
- * that is not given. A timeout below 0 is taken as 0.
+ * Checks `timeout` and `signal`, and that there is no option but those of `names`; throws `PolicyError`, in which `method` says
+ * who was called. `absentMs` stands for a timeout that is not given. A timeout below 0 is taken as 0.
  */
-export function patienceOf(options: WaitOptions | undefined, method: string, absentMs: number): Patience {
+export function patienceOf(
+  options: WaitOptions | undefined,
+  method: string,
+  absentMs: number,
+  names: Readonly<Record<string, true>> = WAIT_OPTIONS,
+): Patience {
+  if (options !== undefined) checkOptions(method, options, names, "{ timeout: '5s' }")
   const { timeout, signal } = options ?? {}
   if (signal !== undefined && !(typeof signal === 'object' && typeof signal?.addEventListener === 'function')) {
     throw new PolicyError(`${method}: signal ${shown(signal)}: expected an AbortSignal, like AbortSignal.timeout(500)`)

@@ -1,7 +1,8 @@
 import { describe, expect, test } from '@jest/globals'
 import { PolicyError } from '../../src/core/errors.js'
 import { parsePolicy } from '../../src/core/limit.js'
-import { chargesOf, type LimiterKey } from '../../src/limiter/key.js'
+import { chargesOf, type LimiterKey, limiterKey } from '../../src/limiter/key.js'
+import { RateLimiter } from '../../src/limiter/rate-limiter.js'
 
 const policy = parsePolicy('10/1s name=ip; 1000/1h name=user; 50000/1h name=all')
 const charges = (key: LimiterKey, under = policy) =>
@@ -51,5 +52,36 @@ describe('what a key is charged', () => {
     const attempt = () => chargesOf(policy, key as LimiterKey, undefined)
     expect(attempt).toThrow(PolicyError)
     expect(attempt).toThrow(message)
+  })
+})
+
+describe('a key that is given', () => {
+  test('as a number is its text, in a record too', () => {
+    expect([42, 0, -0, -1.5, 1e21].map(limiterKey)).toEqual(['42', '0', '0', '-1.5', '1e+21'])
+    expect(limiterKey({ ip: 'a', user: 7, all: undefined })).toEqual({ ip: 'a', user: '7', all: undefined })
+    expect(limiterKey('42')).toBe('42')
+  })
+
+  test.each([Number.NaN, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY])('as %p is refused', key => {
+    for (const given of [key, { ip: key }]) {
+      expect(() => limiterKey(given)).toThrow(PolicyError)
+      expect(() => limiterKey(given)).toThrow(`key ${key}: expected a text or a finite number, like 42`)
+    }
+  })
+
+  test('as a number counts with its text in every method of a limiter', async () => {
+    const limiter = new RateLimiter({ policy: '3/1m' })
+    expect((await limiter.consume(42)).key).toBe('42')
+    expect((await limiter.acquire(42)).remaining).toBe(1)
+    expect((await limiter.peek('42', 0)).remaining).toBe(1)
+    await limiter.charge(42)
+    await limiter.refund(42, 2)
+    expect((await limiter.peek(42, 0)).remaining).toBe(2)
+    await limiter.block(42, '1h')
+    expect((await limiter.consume('42')).blocked).toBe(true)
+    await limiter.unblock(42)
+    await limiter.reset(42)
+    expect((await limiter.peek('42', 0)).remaining).toBe(3)
+    await expect(limiter.consume(Number.NaN)).rejects.toThrow(PolicyError)
   })
 })

@@ -36,7 +36,7 @@ describe('a RateLimiter refuses, when it is built,', () => {
     [
       'an unknown option',
       { policy, keyPrefix: 'x' },
-      'RateLimiter: unknown option "keyPrefix", expected policy, store, name, ',
+      'RateLimiter: unknown option "keyPrefix": what keys begin with is an option of the store, like new RedisStore(',
     ],
     [
       'a store that is none',
@@ -156,14 +156,14 @@ describe('a RateLimiter', () => {
       for (const key of [
         undefined,
         null,
-        42,
+        Number.NaN,
         Symbol('k'),
         () => 'k',
         1n,
         {},
         [],
         ['k'],
-        { '1-per-1s': 5 },
+        { '1-per-1s': true },
         { other: 'k' },
       ]) {
         const answer = limiter[verb](key as string)

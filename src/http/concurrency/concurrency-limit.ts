@@ -1,7 +1,7 @@
-import { PolicyError } from '../../core/errors.js'
 import { Client } from '../address/client.js'
 import { onEnd } from '../exchange.js'
 import type { Framework } from '../framework.js'
+import { keyText } from '../given-key.js'
 import { concurrencyPolicy, type Fields, mergeHeaders } from '../headers.js'
 import type { Answer } from '../rate-limit/rate-limit.js'
 import { refuseAtOnce } from '../refusal.js'
@@ -57,7 +57,7 @@ export class ConcurrencyGate<Request, Response> implements ConcurrencyControls {
       return this.#enter(this.#client === undefined ? WHOLE_SERVICE : `=${this.#client.key(req)}`, req, res)
     }
     return after(ask(key, req, res, 'concurrencyLimit'), value => {
-      const given = checkKey(value)
+      const given = keyText(value, 'concurrencyLimit')
       return given === undefined ? PASSED : this.#enter(`=${given}`, req, res)
     })
   }
@@ -123,11 +123,4 @@ export class ConcurrencyGate<Request, Response> implements ConcurrencyControls {
   #queuedOf(key: string): number {
     return this.#queued.get(key) ?? 0
   }
-}
-
-function checkKey(key: unknown): string | undefined {
-  if (key === undefined || typeof key === 'string') return key
-  throw new PolicyError(
-    `concurrencyLimit: key gave a value of type ${key === null ? 'null' : typeof key}: expected a string, like String(req.user.id), or undefined for a request that is not limited`,
-  )
 }

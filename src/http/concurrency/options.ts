@@ -9,6 +9,7 @@ import type { Store } from '../../stores/store.js'
 import type { ClientSettings } from '../address/client.js'
 import { IPV6_SUBNET } from '../address/client-key.js'
 import { Proxies, type ProxyOptions } from '../address/proxies.js'
+import type { GivenKey } from '../given-key.js'
 import { bodyOf } from '../refusal.js'
 import type { SyncOrAsync } from '../sync-or-async.js'
 import type { Places } from './places.js'
@@ -23,7 +24,7 @@ export interface ConcurrencyOptions<Request, Response> extends ProxyOptions {
    * Whose requests are counted together; undefined: this request is not limited. Absent: those of each client's address if `proxies`
    * is given, else those of the whole service; then a refusal is 503, since no client has done too much.
    */
-  key?: (req: Request, res: Response) => SyncOrAsync<string | undefined>
+  key?: (req: Request, res: Response) => SyncOrAsync<GivenKey>
   /** A Redis client: counts over all processes. Absent: in this process. */
   client?: RedisClient
   /** Instead of `client`: a `RedisStore`, whose client and prefix are used, or a `MemoryStore`, which says: in this process. */

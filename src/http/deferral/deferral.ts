@@ -3,6 +3,7 @@ import { Deadline } from '../../core/deadline.js'
 import type { Decision } from '../../core/decision.js'
 import { type Duration, parseOption } from '../../core/duration.js'
 import { PolicyError, shown } from '../../core/errors.js'
+import { checkOptions, type OptionNames } from '../../core/option-names.js'
 import { SCHEDULES, type ScheduleStore } from '../../delay-queue/schedule-store.js'
 import type { LimiterKey } from '../../limiter/key.js'
 import type { RateLimiter } from '../../limiter/rate-limiter.js'
@@ -41,13 +42,17 @@ export interface DeferOptions<Request, Response> {
   maxPerKey?: number
 }
 
-const OPTIONS = ['queue', 'message', 'location', 'timeout', 'maxPerKey']
+const OPTIONS: OptionNames<DeferOptions<never, never>> = {
+  queue: true,
+  message: true,
+  location: true,
+  timeout: true,
+  maxPerKey: true,
+}
 
 export function checkDeferOptions(defer: DeferOptions<never, never>): void {
   if (typeof defer !== 'object' || defer === null) throw mistake(`defer ${shown(defer)}`)
-  for (const name of Object.keys(defer)) {
-    if (!OPTIONS.includes(name)) throw mistake(`defer: unknown option ${shown(name)}`)
-  }
+  checkOptions('rateLimit: defer', defer, OPTIONS, '{ queue, message: req => req.body }')
   const { queue, message, location, timeout, maxPerKey } = defer
   if (typeof queue?.push !== 'function') throw mistake(`defer: queue ${shown(queue)}`)
   if (typeof message !== 'function') throw mistake(`defer: message ${shown(message)}`)

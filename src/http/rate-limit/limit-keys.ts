@@ -1,11 +1,12 @@
 import { PolicyError, shown } from '../../core/errors.js'
 import { type LimitOptions, type PolicyInput, parseLimit } from '../../core/limit.js'
+import type { GivenKey } from '../given-key.js'
 import type { SyncOrAsync } from '../sync-or-async.js'
 
 /** A limit of an HTTP policy, which may count by a key of its own: per address, per user, for the whole service. */
 export interface HttpLimitOptions<Request, Response> extends LimitOptions {
   /** Who is asking, for this limit; undefined: this limit is not asked. Default: the middleware's key. */
-  key?: (req: Request, res: Response) => SyncOrAsync<string | undefined>
+  key?: (req: Request, res: Response) => SyncOrAsync<GivenKey>
 }
 
 /** As `PolicyInput`, whose objects may carry a `key`. */

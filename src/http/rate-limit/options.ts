@@ -4,6 +4,7 @@ import type { StoreFailure } from '../../limiter/fallback.js'
 import type { RateLimiterOptions } from '../../limiter/rate-limiter.js'
 import type { ProxyOptions } from '../address/proxies.js'
 import type { DeferOptions } from '../deferral/deferral.js'
+import type { GivenKey } from '../given-key.js'
 import type { HeaderForm } from '../headers.js'
 import type { HttpPolicyInput } from './limit-keys.js'
 import type { BlockOptions } from './strikes.js'
@@ -33,12 +34,12 @@ export interface HttpOptions<Request, Response> extends ProxyOptions {
   /** Default 'sliding-window'. Only with `limit`; in a policy it is part of the text. */
   algorithm?: AlgorithmName
   /**
-   * Who is asking. undefined: this request is not limited. Default: the client's address, IPv6 masked to `ipv6Subnet`; behind proxies
+   * Who is asking: a text, or a number, which stands for its text. undefined: this request is not limited. Default: the client's address, IPv6 masked to `ipv6Subnet`; behind proxies
    * say which ones (`proxies`), because any client can send X-Forwarded-For.
    */
-  key?: (req: Request, res: Response) => string | undefined | Promise<string | undefined>
+  key?: (req: Request, res: Response) => GivenKey | Promise<GivenKey>
   /** Another name for `key`. */
-  keyGenerator?: (req: Request, res: Response) => string | undefined | Promise<string | undefined>
+  keyGenerator?: (req: Request, res: Response) => GivenKey | Promise<GivenKey>
   /** How many bits of an IPv6 address make a client: 1 to 128, default 56; false: all, and no network is one client. */
   ipv6Subnet?: number | false
   /** Units that a request costs; integer ≥ 0, default 1. 0 spends nothing and is never refused. */

@@ -7,6 +7,7 @@ import { Client } from '../address/client.js'
 import { Deferral } from '../deferral/deferral.js'
 import { onEnd, stays } from '../exchange.js'
 import type { Framework } from '../framework.js'
+import { keyText } from '../given-key.js'
 import { type Fields, mergeHeaders } from '../headers.js'
 import { forbid, refuse } from '../refusal.js'
 import { ask } from '../refuse-or-fail.js'
@@ -37,6 +38,7 @@ export interface Limiters {
   limiterFor(policy: PolicyInput): RateLimiter
 }
 
+const asKey = (key: unknown) => keyText(key, 'rateLimit')
 const NOT_LIMITED: Answer = Object.freeze({ decision: undefined, fields: Object.freeze({}), refusal: undefined })
 
 /** A rule, and the keys of those of its limits that have their own. */
@@ -131,7 +133,7 @@ export class Guard<Request, Response> implements Limiters {
   /** The middleware's own key. */
   #keyOf(req: Request, res: Response): SyncOrAsync<string | undefined> {
     const { key } = this.#settings
-    return key === undefined ? this.#client.key(req) : after(ask(key, req, res), checkKey)
+    return key === undefined ? this.#client.key(req) : after(ask(key, req, res), asKey)
   }
 
   /** A key for each limit, where some have their own; undefined if no limit has one for this request. */
@@ -147,7 +149,7 @@ export class Guard<Request, Response> implements Limiters {
     if (known === undefined && names.some(name => !keys.has(name))) common = this.#keyOf(req, res)
     const own = names.map(name => {
       const keyOf = keys.get(name)
-      return keyOf === undefined ? common : after(ask(keyOf, req, res), checkKey)
+      return keyOf === undefined ? common : after(ask(keyOf, req, res), asKey)
     })
     const combined = (values: ReadonlyArray<string | undefined>) =>
       values.every(value => value === undefined)
@@ -159,7 +161,7 @@ export class Guard<Request, Response> implements Limiters {
   #charge(rule: Rule, key: LimiterKey, req: Request, res: Response): SyncOrAsync<Answer> {
     const { cost } = this.#settings
     if (typeof cost === 'number') return this.#decide(rule, key, cost, req, res)
-    return after(ask(cost, req, res), units => this.#decide(rule, key, checkCost(units), req, res))
+    return after(ask(cost, req, res), units => this.#decide(rule, key, checkCost(units, 'cost'), req, res))
   }
 
   #decide(rule: Rule, key: LimiterKey, cost: number, req: Request, res: Response): SyncOrAsync<Answer> {
@@ -243,7 +245,7 @@ export class Guard<Request, Response> implements Limiters {
     if (settle === undefined) return
     onEnd(this.#framework.rawResponse(res), () => {
       const settled = async () => {
-        const cost = checkCost(await ask(settle, req, res))
+        const cost = checkCost(await ask(settle, req, res), 'settle')
         if (!paysLater) await limiter.settle(decision, cost)
         else if (cost > 0) await limiter.charge(key, cost)
       }
@@ -278,18 +280,9 @@ export class Guard<Request, Response> implements Limiters {
   }
 }
 
-function checkKey(key: unknown): string | undefined {
-  if (key === undefined || typeof key === 'string') return key
-  // The value is not told: error pages show messages, and a key may be a secret.
-  const given = key === null ? 'null' : Array.isArray(key) ? 'an array' : `a value of type ${typeof key}`
-  throw new PolicyError(
-    `rateLimit: key gave ${given}: expected a string, like String(req.user.id), or undefined for a request that is not limited`,
-  )
-}
-
-function checkCost(cost: unknown): number {
+function checkCost(cost: unknown, option: 'cost' | 'settle'): number {
   if (Number.isSafeInteger(cost) && (cost as number) >= 0) return cost as number
-  throw new CostError(`rateLimit: cost gave ${shown(cost)}: expected an integer ≥ 0, like 1`)
+  throw new CostError(`rateLimit: ${option} gave ${shown(cost)}: expected an integer ≥ 0, like 1`)
 }
 
 /** The response is sent: a fault has nobody left to be told to. */

@@ -8,6 +8,7 @@ import type { ClientSettings } from '../address/client.js'
 import { IPV6_SUBNET } from '../address/client-key.js'
 import { Proxies } from '../address/proxies.js'
 import { checkDeferOptions, type DeferOptions } from '../deferral/deferral.js'
+import type { GivenKey } from '../given-key.js'
 import { clash, HEADER_FORMS, type HeaderForm } from '../headers.js'
 import { bodyOf } from '../refusal.js'
 import type { SyncOrAsync } from '../sync-or-async.js'
@@ -21,7 +22,7 @@ export type Ask<Request, Response, Value> = (req: Request, res: Response) => Syn
 /** The options, checked, with their defaults and without their aliases. */
 export interface Settings<Request, Response> {
   readonly policy: HttpPolicyInput<Request, Response> | Ask<Request, Response, HttpPolicyInput<Request, Response>>
-  readonly key: Ask<Request, Response, string | undefined> | undefined
+  readonly key: Ask<Request, Response, GivenKey> | undefined
   readonly client: ClientSettings
   readonly cost: number | Ask<Request, Response, number>
   readonly skip: Ask<Request, Response, boolean> | undefined

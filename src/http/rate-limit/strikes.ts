@@ -1,6 +1,7 @@
 import type { Decision } from '../../core/decision.js'
 import { type Duration, parseOption } from '../../core/duration.js'
 import { PolicyError, StoreError, shown } from '../../core/errors.js'
+import { checkOptions, type OptionNames } from '../../core/option-names.js'
 import { RateLimiter, type RateLimiterOptions } from '../../limiter/rate-limiter.js'
 import { countsHits } from '../../stores/express-rate-limit/hit-store.js'
 
@@ -14,11 +15,11 @@ export interface BlockOptions {
   window?: Duration
 }
 
+const BLOCK_OPTIONS: OptionNames<BlockOptions> = { after: true, for: true, window: true }
+
 export function checkBlockOptions(block: BlockOptions): void {
   if (typeof block !== 'object' || block === null) throw mistake(`block ${shown(block)}`)
-  for (const name of Object.keys(block)) {
-    if (!['after', 'for', 'window'].includes(name)) throw mistake(`block: unknown option ${shown(name)}`)
-  }
+  checkOptions('rateLimit: block', block, BLOCK_OPTIONS, '{ after: 20, for: "1h" }')
   if (!(Number.isSafeInteger(block.after) && block.after >= 1)) throw mistake(`block: after ${shown(block.after)}`)
   parseOption(block.for, 'rateLimit: block: for')
   if (block.window !== undefined) parseOption(block.window, 'rateLimit: block: window')

@@ -3,6 +3,7 @@ import { type Clock, systemClock } from '../../core/clock.js'
 import { blockedVerdict, type Verdict } from '../../core/decision.js'
 import { PolicyError, shown } from '../../core/errors.js'
 import type { Limit } from '../../core/limit.js'
+import { checkOptions, type OptionNames } from '../../core/option-names.js'
 import { type Booking, type Charge, DEFAULT_LIMITER, type Store } from '../store.js'
 import { BlockList } from './blocks.js'
 import { Line, turnAfterMs, type Waiter } from './line.js'
@@ -18,6 +19,8 @@ export interface MemoryStoreOptions {
    */
   maxKeys?: number
 }
+
+const OPTIONS: OptionNames<MemoryStoreOptions> = { clock: true, maxKeys: true }
 
 /** What one charge amounts to, before anything is written. */
 interface Measured {
@@ -42,6 +45,7 @@ export class MemoryStore implements Store {
   #lastLimit: Limit | undefined
 
   constructor(options: MemoryStoreOptions = {}) {
+    checkOptions('MemoryStore', options, OPTIONS, '{ maxKeys: 100_000 }')
     const { clock = systemClock, maxKeys = 1_000_000 } = options
     if (typeof clock?.now !== 'function') {
       throw new PolicyError(`MemoryStore: clock ${shown(clock)}: expected an object with now(), like new ManualClock()`)

@@ -1,6 +1,7 @@
 import type { Clock } from '../../core/clock.js'
 import type { Verdict } from '../../core/decision.js'
 import { PolicyError, StoreError, shown } from '../../core/errors.js'
+import { checkOptions, type OptionNames } from '../../core/option-names.js'
 import type { ClientPort, RedisClient } from '../../redis/client.js'
 import { keySegment } from '../../redis/keys.js'
 import { portOf } from '../../redis/port-of.js'
@@ -29,6 +30,8 @@ export interface RedisStoreOptions {
   shareResets?: boolean
 }
 
+const OPTIONS: OptionNames<RedisStoreOptions> = { prefix: true, clock: true, maxBatch: true, shareResets: true }
+
 /**
  * State in Redis, shared by all processes that use the same server, prefix and limiter name. The server decides, by its own
  * clock, in one script call; decisions of one turn of the event loop share that call.
@@ -46,6 +49,7 @@ export class RedisStore implements Store {
 
   /** `client`: an ioredis `Redis` or `Cluster`. It stays yours: this store never closes it. */
   constructor(client: RedisClient, options: RedisStoreOptions = {}) {
+    checkOptions('RedisStore', options, OPTIONS, '{ prefix: "app" }')
     const { prefix = 'spillway', clock, maxBatch = 128, shareResets = false } = options
     if (typeof prefix !== 'string' || prefix === '') {
       throw new PolicyError(`RedisStore: prefix ${shown(prefix)}: expected a text that is not empty, like "spillway"`)

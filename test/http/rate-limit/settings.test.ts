@@ -14,6 +14,11 @@ const wrong: Array<[unknown, RegExp]> = [
   [{ statuscode: 420 }, /did you mean statusCode\?$/],
   [{ window: 1000 }, /did you mean windowMs\?$/],
   [{ standardHeaders: true }, /did you mean headers\?$/],
+  [
+    { keyPrefix: 'app' },
+    /unknown option "keyPrefix": what keys begin with is an option of the store, like new RedisStore\(/,
+  ],
+  [{ prefix: 'app' }, /unknown option "prefix": what keys begin with is an option of the store/],
   [{ onLimitReached: () => {} }, /unknown option "onLimitReached": (did you mean limit\?|expected policy, )/],
   [{ redis: {} }, /unknown option "redis": expected policy, limit, max, windowMs/],
   [{ policy: '1/1m', limit: 5 }, /given both policy and limit, expected one of them: .* like "100\/1m fixed-window"/],

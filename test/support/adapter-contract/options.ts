@@ -136,7 +136,7 @@ export function optionsContract(world: World): void {
     })
 
     test.each([
-      ['number', 4242],
+      ['boolean', true],
       ['null', null],
       ['array', ['a']],
       ['object', { id: 4242 }],
@@ -146,6 +146,25 @@ export function optionsContract(world: World): void {
       expect(body.message).not.toContain('4242')
       expect([world.handled, world.store.size]).toEqual([0, 0])
     })
+
+    test('key may give a number, which stands for its text', async () => {
+      const { limiter, app } = (() => {
+        const limiter = limited({ policy: '1/1m', key: () => 4242 })
+        return { limiter: limiter.limiter, app: serve(limiter) }
+      })()
+      expect((await get(app)).body.key).toBe('4242')
+      expect((await limiter.peek('4242')).allowed).toBe(false)
+      expect((await limiter.peek(4242)).allowed).toBe(false)
+    })
+
+    test.each([Number.NaN, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY])(
+      'key that gives %p is an error, because strangers would share one count',
+      async value => {
+        const { status, body } = await get(serve(limited({ key: () => value })))
+        expect([status, body.code]).toEqual([500, 'SPILLWAY_POLICY'])
+        expect(body.message).toContain(`key gave ${value}: expected a text or a finite number`)
+      },
+    )
 
     test('skip lets pass without counting', async () => {
       const app = serve(limited({ policy: '1/1m', skip: async req => user(req) === 'monitor' }))

@@ -143,7 +143,7 @@ export function whoContract(world: World): void {
       const app = serve(limited({ policy, key: () => 'everyone' }), { trustProxy: true })
       expect(await statuses(app, 1, { 'x-forwarded-for': '192.0.2.1' })).toEqual([200])
       expect(left((await get(app, { 'x-forwarded-for': '192.0.2.2' })).headers)).toEqual({ address: 0, service: 4 })
-      const wrong = serve(limited({ policy: [{ quota: 1, window: '1m', key: () => 7 as never }] }))
+      const wrong = serve(limited({ policy: [{ quota: 1, window: '1m', key: () => true as never }] }))
       expect((await get(wrong)).body).toMatchObject({ code: 'SPILLWAY_POLICY' })
     })
 

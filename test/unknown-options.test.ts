@@ -1,0 +1,211 @@
+import { afterAll, describe, expect, test } from '@jest/globals'
+import { Redis } from 'ioredis'
+import { concurrencyLimit, rateLimit } from '../src/adapters/express.js'
+import { PolicyError } from '../src/core/errors.js'
+import { DelayQueue, MemoryStore, RateLimiter, RedisStore, Semaphore, SharedRateLimiter } from '../src/index.js'
+
+// Connects to nothing: wrong options are refused before anything is sent.
+const client = new Redis({ lazyConnect: true })
+afterAll(() => client.disconnect())
+
+const queue = new DelayQueue(client, 'q')
+const rate = new SharedRateLimiter(client, 'r')
+const semaphore = new Semaphore(client, 's', { permits: 1 })
+const limiter = new RateLimiter({ policy: '1/1m' })
+const handler = async () => {}
+
+/** Calls that take options, each with one option misspelt, and the message that tells what was meant. */
+const calls: Array<[what: string, call: (options: never) => unknown, misspelt: object, message: string]> = [
+  [
+    'RedisStore',
+    options => new RedisStore(client, options),
+    { prefx: 'a' },
+    'RedisStore: unknown option "prefx": did you mean prefix?',
+  ],
+  [
+    'RedisStore with keyPrefix',
+    options => new RedisStore(client, options),
+    { keyPrefix: 'a' },
+    'RedisStore: unknown option "keyPrefix": did you mean prefix?',
+  ],
+  [
+    'MemoryStore',
+    options => new MemoryStore(options),
+    { maxkeys: 5 },
+    'MemoryStore: unknown option "maxkeys": did you mean maxKeys?',
+  ],
+  [
+    'RateLimiter',
+    options => new RateLimiter(options),
+    { polcy: '1/1m' },
+    'RateLimiter: unknown option "polcy": did you mean policy?',
+  ],
+  [
+    'RateLimiter with keyPrefix',
+    options => new RateLimiter(options),
+    { keyPrefix: 'a' },
+    'RateLimiter: unknown option "keyPrefix": what keys begin with is an option of the store',
+  ],
+  [
+    'RateLimiter.acquire',
+    options => limiter.acquire('k', options),
+    { timeuot: 5 },
+    'acquire: unknown option "timeuot": did you mean timeout?',
+  ],
+  [
+    'Semaphore',
+    options => new Semaphore(client, 's', options),
+    { permit: 5 },
+    'Semaphore: unknown option "permit": did you mean permits?',
+  ],
+  [
+    'Semaphore.acquire',
+    options => semaphore.acquire(options),
+    { leese: 5 },
+    'acquire: unknown option "leese": did you mean lease?',
+  ],
+  [
+    'Semaphore.tryAcquire',
+    options => semaphore.tryAcquire(options),
+    { timeOut: 5 },
+    'tryAcquire: unknown option "timeOut": did you mean timeout?',
+  ],
+  [
+    'Semaphore.use',
+    options => semaphore.use(handler, options),
+    { renews: true },
+    'acquire: unknown option "renews": did you mean renew?',
+  ],
+  [
+    'Semaphore.resume',
+    options => semaphore.resume('id', options),
+    { timeout: 5 },
+    'resume: unknown option "timeout": expected lease, renew',
+  ],
+  [
+    'SharedRateLimiter',
+    options => new SharedRateLimiter(client, 'r', options),
+    { clientID: 'a' },
+    'SharedRateLimiter: unknown option "clientID": did you mean clientId?',
+  ],
+  [
+    'SharedRateLimiter.acquire',
+    options => rate.acquire(1, options),
+    { cost: 5 },
+    'acquire: unknown option "cost": expected timeout, signal',
+  ],
+  [
+    'SharedRateLimiter.tryAcquire',
+    options => rate.tryAcquire(1, options),
+    { timout: 5 },
+    'tryAcquire: unknown option "timout": did you mean timeout?',
+  ],
+  [
+    'SharedRateLimiter.trySetRate',
+    options => rate.trySetRate(options),
+    { rate: 1, interval: '1s', keepalive: '1m' },
+    'unknown option "keepalive": did you mean keepAlive?',
+  ],
+  [
+    'SharedRateLimiter.setRate',
+    options => rate.setRate({ rate: 1, interval: '1s' }, options),
+    { keepstate: true },
+    'setRate: unknown option "keepstate": did you mean keepState?',
+  ],
+  [
+    'SharedRateLimiter.updateRate',
+    options => rate.updateRate({ rate: 1, interval: '1s' }, options),
+    { keep: true },
+    'updateRate: unknown option "keep": did you mean keepState?',
+  ],
+  [
+    'DelayQueue',
+    options => new DelayQueue(client, 'q', options),
+    { maxAttempt: 5 },
+    'unknown option "maxAttempt": did you mean maxAttempts?',
+  ],
+  [
+    'DelayQueue’s backoff',
+    options => new DelayQueue(client, 'q', options),
+    { backoff: { type: 'fixed', delay: 5, jiter: 1 } },
+    'backoff: unknown option "jiter": did you mean jitter?',
+  ],
+  [
+    'DelayQueue.push',
+    options => queue.push(1, options),
+    { dealy: 5 },
+    'push: unknown option "dealy": did you mean delay?',
+  ],
+  [
+    'DelayQueue.pushMany',
+    options => queue.pushMany([{ payload: 1, options }]),
+    { prio: 5 },
+    'pushMany: unknown option "prio": did you mean priority?',
+  ],
+  [
+    'DelayQueue.receive',
+    options => queue.receive(options),
+    { timeout: 5 },
+    'receive: unknown option "timeout": expected count, wait, visibility, signal',
+  ],
+  [
+    'DelayQueue.consume',
+    options => queue.consume(handler, options),
+    { concurency: 5 },
+    'consume: unknown option "concurency": did you mean concurrency?',
+  ],
+  [
+    'DelayQueue.dead',
+    options => queue.dead(options),
+    { limits: 5 },
+    'dead: unknown option "limits": did you mean limit?',
+  ],
+  [
+    'DelayQueue.redrive',
+    options => queue.redrive(options),
+    { id: 'a' },
+    'redrive: unknown option "id": did you mean ids?',
+  ],
+  [
+    'rateLimit',
+    options => rateLimit(options),
+    { addressHeaders: 'forwarded' },
+    'rateLimit: unknown option "addressHeaders": did you mean addressHeader?',
+  ],
+  [
+    'rateLimit’s block',
+    options => rateLimit(options),
+    { block: { after: 1, for: '1h', windows: '1m' } },
+    'rateLimit: block: unknown option "windows": did you mean window?',
+  ],
+  [
+    'rateLimit’s defer',
+    options => rateLimit(options),
+    { defer: { queue, message: handler, timeuot: 1 } },
+    'rateLimit: defer: unknown option "timeuot": did you mean timeout?',
+  ],
+  [
+    'concurrencyLimit',
+    options => concurrencyLimit(options),
+    { permits: 1, keyPrefix: 'a' },
+    'concurrencyLimit: unknown option "keyPrefix": did you mean prefix?',
+  ],
+]
+
+describe('a misspelt option is refused with the name that was meant', () => {
+  test.each(calls)('%s', async (_what, call, misspelt, message) => {
+    // What throws and what rejects are the same here.
+    const attempt = async () => call(misspelt as never)
+    await expect(attempt()).rejects.toThrow(PolicyError)
+    await expect(attempt()).rejects.toThrow(message)
+  })
+
+  test.each(calls.filter(([what]) => !what.includes('’')))(
+    '%s: what are no options is refused, too',
+    async (_what, call) => {
+      for (const given of [5, 'a', null, []]) {
+        await expect((async () => call(given as never))()).rejects.toThrow(PolicyError)
+      }
+    },
+  )
+})
