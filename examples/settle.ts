@@ -1,6 +1,6 @@
 // A cost that is known only afterwards: the tokens that a language model uses for an answer. Each user may use 1000 tokens in two
 // seconds; a token comes back every two milliseconds. A request is charged an estimate of 300 at first, so that many at once cannot
-// slip through, and settled when its answer is sent: what was too much is given back, what was too little is charged, and the user
+// slip through, and settled when its handler answers: what was too much is given back, what was too little is charged, and the user
 // then waits the longer.
 //
 //   node --import tsx examples/settle.ts
@@ -37,7 +37,7 @@ async function ask(tokens: number, note: string): Promise<number> {
   })
   const atFirst = response.headers.get('x-ratelimit-remaining')
   const problem = response.ok ? undefined : ((await response.json()) as { retryAfterMs: number })
-  // The answer is settled when it has been sent, which is about now.
+  // The request is settled when its handler has answered, which is about now.
   await sleep(20)
   const { remaining } = await chat.limiter.peek('ada', 0)
   console.log(

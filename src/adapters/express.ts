@@ -4,9 +4,12 @@ import { type ConcurrencyControls, ConcurrencyGate } from '../http/concurrency/c
 import type { ConcurrencyOptions } from '../http/concurrency/options.js'
 import type { Framework, Trust } from '../http/framework.js'
 import { nextTick } from '../http/next-tick.js'
+import { watchResponse } from '../http/node-response.js'
 import type { HttpOptions } from '../http/rate-limit/options.js'
 import { type Answer, Guard, type Limiters } from '../http/rate-limit/rate-limit.js'
-import { isPromise } from '../http/sync-or-async.js'
+import type { Body } from '../http/refusal.js'
+import { type Reply, send } from '../http/reply.js'
+import { after, isPromise, type SyncOrAsync } from '../http/sync-or-async.js'
 import { decisionOn, leaveDecision } from './express-request.js'
 
 declare global {
@@ -26,11 +29,7 @@ export interface RateLimit extends Limiters {
 /** Middleware for Express 4 and 5. Checks its options: `PolicyError`, or `CostError` for a constant cost. */
 export function rateLimit(options: RateLimitOptions = {}): RateLimit {
   const guard = new Guard(options, express)
-  return guard.equip((req: Request, res: Response, next: NextFunction): void => {
-    const answer = guard.answer(req, res)
-    if (isPromise(answer)) answer.then(answer => give(answer, req, res)).then(passed => passed && next(), next)
-    else if (give(answer, req, res)) nextTick(next)
-  })
+  return guard.equip(middlewareOf((req, res) => guard.answer(req, res)))
 }
 
 export type ConcurrencyLimitOptions = ConcurrencyOptions<Request, Response>
@@ -41,12 +40,10 @@ export interface ConcurrencyLimit extends ConcurrencyControls {
 /** Middleware for Express 4 and 5: how many requests may be inside at once. Checks its options: `PolicyError`. */
 export function concurrencyLimit(options: ConcurrencyLimitOptions): ConcurrencyLimit {
   const gate = new ConcurrencyGate(options, express)
-  const middleware = (req: Request, res: Response, next: NextFunction): void => {
-    const answer = gate.answer(req, res)
-    if (isPromise(answer)) answer.then(answer => give(answer, req, res)).then(passed => passed && next(), next)
-    else if (give(answer, req, res)) nextTick(next)
-  }
-  return Object.assign(middleware, { close: () => gate.close() })
+  return Object.assign(
+    middlewareOf((req, res) => gate.answer(req, res)),
+    { close: () => gate.close() },
+  )
 }
 
 const express: Framework<Request, Response> = {
@@ -58,7 +55,7 @@ const express: Framework<Request, Response> = {
   isGone: req => req.socket.destroyed,
   requestHeader: (req, name) => req.headers[name] as string | undefined,
   responseHeader: (res, name) => res.getHeader(name)?.toString(),
-  rawResponse: res => res,
+  watch: res => watchResponse(res),
   decision: decisionOn,
 }
 
@@ -68,16 +65,59 @@ function trustOf(req: Request): Trust {
   return setting ? 'some' : 'nobody'
 }
 
+function middlewareOf(answerOf: (req: Request, res: Response) => SyncOrAsync<Answer>) {
+  return (req: Request, res: Response, next: NextFunction): void => {
+    const answer = answerOf(req, res)
+    const passed = isPromise(answer) ? answer.then(answer => give(answer, req, res)) : give(answer, req, res)
+    if (!isPromise(passed)) {
+      if (passed) nextTick(() => pass(req, next))
+      return
+    }
+    passed.then(
+      passed => {
+        if (passed) pass(req, next)
+      },
+      error => pass(req, next, error),
+    )
+  }
+}
+
 /** True if the request is to be passed on. */
-function give({ decision, fields, refusal, gone }: Answer, req: Request, res: Response): boolean {
+function give({ decision, fields, refusal, gone }: Answer, req: Request, res: Response): SyncOrAsync<boolean> {
   if (gone) return false
   if (decision) leaveDecision(req, res, decision)
-  if (!res.headersSent) {
-    for (const name in fields) res.setHeader(name, fields[name])
-    if (refusal) {
-      res.statusCode = refusal.status
-      res.end(refusal.body)
-    }
+  if (!res.headersSent) for (const name in fields) res.setHeader(name, fields[name])
+  if (refusal === undefined) return true
+  return res.headersSent ? false : after(refuse(refusal, res), () => false)
+}
+
+function refuse(reply: Reply, res: Response): SyncOrAsync<void> {
+  const { statusCode } = res
+  res.statusCode = reply.status
+  const write = ({ type, text }: Body) => {
+    if (res.headersSent) return
+    res.setHeader('Content-Type', type)
+    res.end(text)
   }
-  return refusal === undefined
+  // Express answers an error with the status of the response, if that is one of an error.
+  const undo = () => {
+    if (res.headersSent) return
+    res.statusCode = statusCode
+    res.removeHeader('Retry-After')
+  }
+  return send(reply, write, undo)
+}
+
+/**
+ * Calls `next`. A callback that is given to the limiter by hand may throw: Express catches that only in the turn in which it calls a
+ * middleware, so a later error is handed to it, by the `next` that it leaves on each request.
+ */
+function pass(req: Request, next: NextFunction, error?: unknown): void {
+  try {
+    if (error === undefined) next()
+    else next(error)
+  } catch (thrown) {
+    if (typeof req.next === 'function') req.next(thrown)
+    else process.emitWarning(`rateLimit: next threw ${thrown}`, { type: 'SpillwayWarning', code: 'SPILLWAY_NEXT' })
+  }
 }

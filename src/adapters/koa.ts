@@ -6,7 +6,10 @@ import type { Framework, Trust } from '../http/framework.js'
 import { nextTick } from '../http/next-tick.js'
 import type { HttpOptions } from '../http/rate-limit/options.js'
 import { type Answer, Guard, type Limiters } from '../http/rate-limit/rate-limit.js'
+import type { Body } from '../http/refusal.js'
+import { type Reply, send } from '../http/reply.js'
 import { isPromise } from '../http/sync-or-async.js'
+import { watchContext } from './koa-response.js'
 
 /** What the middleware leaves in `ctx.state`, for `new Koa<RateLimitState>()`. */
 export interface RateLimitState {
@@ -52,11 +55,23 @@ async function give({ decision, fields, refusal, gone }: Answer, ctx: Context, n
   if (decision) ctx.state.rateLimit = decision
   // What ctx.set would do, without the lists that it makes first.
   if (!ctx.headerSent) for (const name in fields) ctx.res.setHeader(name, fields[name])
-  if (!refusal) await next()
-  else if (!ctx.headerSent) {
-    ctx.status = refusal.status
-    ctx.body = refusal.body
+  if (refusal === undefined) await next()
+  else if (!ctx.headerSent) await refuse(refusal, ctx)
+}
+
+async function refuse(reply: Reply, ctx: Context): Promise<void> {
+  const { status } = ctx
+  ctx.status = reply.status
+  const write = ({ type, text }: Body) => {
+    ctx.res.setHeader('Content-Type', type)
+    ctx.body = text
   }
+  const undo = () => {
+    if (ctx.headerSent) return
+    ctx.status = status
+    ctx.res.removeHeader('Retry-After')
+  }
+  await send(reply, write, undo)
 }
 
 const koa: Framework<Context, Context> = {
@@ -68,7 +83,7 @@ const koa: Framework<Context, Context> = {
   isGone: ctx => ctx.req.socket.destroyed,
   requestHeader: (ctx, name) => ctx.req.headers[name] as string | undefined,
   responseHeader: (ctx, name) => ctx.res.getHeader(name)?.toString(),
-  rawResponse: ctx => ctx.res,
+  watch: watchContext,
   decision: ctx => ctx.state.rateLimit,
 }
 

@@ -1,7 +1,7 @@
 import type { NextFunction, Request, Response } from 'express'
 import { leaveDecision, leaveOnRequest } from '../adapters/express-request.js'
-import { stays } from '../http/exchange.js'
 import { nextTick } from '../http/next-tick.js'
+import { watchResponse } from '../http/node-response.js'
 import { after, isPromise, type SyncOrAsync } from '../http/sync-or-async.js'
 import { type Configuration, configurationOf, nameOf, optionsOf, skipNone } from './configuration.js'
 import type { Count, Counting } from './count.js'
@@ -217,7 +217,7 @@ class Limiter {
 
   /** Under a leaky bucket: holds the request back until its turn; a client that goes meanwhile gives its place back. */
   async #delay(count: Count, delayMs: number, response: Response, next: NextFunction): Promise<void> {
-    if (await stays(response, delayMs)) next()
+    if (await watchResponse(response).stays(delayMs)) next()
     else await count.giveBack()
   }
 }

@@ -1,5 +1,5 @@
-import type { ServerResponse } from 'node:http'
 import type { Decision } from '../core/decision.js'
+import type { ResponseWatch } from './response-watch.js'
 
 /** 'anybody': a client that says what its address is is believed. */
 export type Trust = 'nobody' | 'some' | 'anybody'
@@ -23,8 +23,8 @@ export interface Framework<Request, Response> {
   requestHeader(req: Request, name: string): string | undefined
   /** A field that has been set on the response so far. */
   responseHeader(res: Response, name: string): string | undefined
-  /** Node's own response, which tells when it has been sent and when the client has gone. */
-  rawResponse(res: Response): ServerResponse
+  /** Tells when the handler has ended the response; the same watch for all who ask about one response. */
+  watch(res: Response): ResponseWatch
   /** The decision that an earlier limiter left on this request. */
   decision(req: Request, res: Response): Decision | undefined
 }

@@ -2,31 +2,34 @@ import type { Decision } from '../core/decision.js'
 import { PolicyError, shown } from '../core/errors.js'
 import type { Fields } from './headers.js'
 
-/** What a refused client is sent. */
+/** A body and its content type. */
+export interface Body {
+  readonly type: string
+  readonly text: string
+}
+
+/** What a refused client is sent. The content type is not among the fields, since it belongs to the body. */
 export interface Refusal {
   readonly status: number
   readonly fields: Fields
-  readonly body: string
+  readonly body: Body
 }
 
 const TYPES = 'https://iana.org/assignments/http-problem-types#'
 
 /**
- * The answer to a denied request: `status`, or 503 when the failure policy `closed` has spoken, since then the client
+ * The answer to a denied request: `status`, or 503 when the failure policy `closed` has decided, since then the client
  * did nothing wrong. `Retry-After` in whole seconds, rounded up, at least 1, and left out if the request can never fit.
  *
- * The body is `message` if there is one (text as it is, anything else as JSON); else problem details (RFC 9457, types of
- * draft-ietf-httpapi-ratelimit-headers) for a client whose `Accept` names JSON, and one line of text for any other.
- * Neither tells the key.
+ * The body is problem details (RFC 9457, types of draft-ietf-httpapi-ratelimit-headers) for a client whose `Accept` names
+ * JSON, and one line of text for any other. Neither tells the key.
  */
-export function refuse(decision: Decision, status: number, accept: string | undefined, message: unknown): Refusal {
+export function refuse(decision: Decision, status: number, accept: string | undefined): Refusal {
   const fields: Fields = { 'Cache-Control': 'no-store' }
   const seconds = retryAfterOf(decision)
   if (seconds !== undefined) fields['Retry-After'] = `${seconds}`
   const code = decision.source === 'closed' ? 503 : status
-  const [type, body] = message === undefined ? ownBody(decision, code, seconds, accept) : bodyOf(message)
-  fields['Content-Type'] = type
-  return { status: code, fields, body }
+  return { status: code, fields, body: ownBody(decision, code, seconds, accept) }
 }
 
 /** A refusal because too many are inside already. */
@@ -40,7 +43,7 @@ export interface Crowd {
 }
 
 /** The answer to a request for which there is no place. `Retry-After` and the body as `refuse` has them. */
-export function refuseAtOnce(crowd: Crowd, accept: string | undefined, message: unknown): Refusal {
+export function refuseAtOnce(crowd: Crowd, accept: string | undefined): Refusal {
   const { name, status, retryAfterMs, wholeService } = crowd
   const seconds = Math.max(1, Math.ceil(retryAfterMs / 1000))
   const detail = `${wholeService ? 'No capacity at the moment' : 'Too many requests at once'}: ${adviceOf(seconds)}.`
@@ -48,36 +51,29 @@ export function refuseAtOnce(crowd: Crowd, accept: string | undefined, message: 
     ? ['temporary-reduced-capacity', 'Request cannot be satisfied due to temporary server capacity constraints']
     : ['quota-exceeded', 'Request cannot be satisfied as assigned quota has been exceeded']
   const problem = { type: `${TYPES}${kind}`, title, 'violated-policies': [name], status, detail }
-  const [type, body] = message === undefined ? spoken(accept, problem, detail) : bodyOf(message)
-  return {
-    status,
-    fields: { 'Cache-Control': 'no-store', 'Retry-After': `${seconds}`, 'Content-Type': type },
-    body,
-  }
+  const fields = { 'Cache-Control': 'no-store', 'Retry-After': `${seconds}` }
+  return { status, fields, body: explain(accept, problem, detail) }
 }
 
-/** Problem details for who names JSON, else a line of text. */
-function spoken(accept: string | undefined, problem: object, detail: string): [type: string, body: string] {
+/** Problem details for a client that names JSON, else a line of text. */
+function explain(accept: string | undefined, problem: object, detail: string): Body {
   return namesJson(accept)
-    ? ['application/problem+json', JSON.stringify(problem)]
-    : ['text/plain; charset=utf-8', `${detail}\n`]
+    ? { type: 'application/problem+json', text: JSON.stringify(problem) }
+    : { type: 'text/plain; charset=utf-8', text: `${detail}\n` }
 }
 
 /** The answer to an address on the deny list: 403, whatever it asks for. */
 export function forbid(accept: string | undefined): Refusal {
   const detail = 'Requests from this address are not accepted.'
   const problem = { type: 'about:blank', title: 'Forbidden', status: 403, detail }
-  const [type, body] = namesJson(accept)
-    ? ['application/problem+json', JSON.stringify(problem)]
-    : ['text/plain; charset=utf-8', `${detail}\n`]
-  return { status: 403, fields: { 'Cache-Control': 'no-store', 'Content-Type': type }, body }
+  return { status: 403, fields: { 'Cache-Control': 'no-store' }, body: explain(accept, problem, detail) }
 }
 
-/** The content type and the text of a body. Throws `PolicyError` for what JSON cannot say. */
-export function bodyOf(message: unknown): [type: string, body: string] {
-  if (typeof message === 'string') return ['text/plain; charset=utf-8', message]
+/** The body that a service words itself: text as it is, anything else as JSON. Throws `PolicyError` for what JSON cannot say. */
+export function bodyOf(message: unknown): Body {
+  if (typeof message === 'string') return { type: 'text/plain; charset=utf-8', text: message }
   const json = jsonOf(message)
-  if (json !== undefined) return ['application/json; charset=utf-8', json]
+  if (json !== undefined) return { type: 'application/json; charset=utf-8', text: json }
   throw new PolicyError(
     `message: given ${shown(message)}, which JSON cannot say: expected text or an object, like { error: "slow down" }`,
   )
@@ -101,15 +97,9 @@ function retryAfterOf({ retryAfterMs }: Decision): number | undefined {
   return retryAfterMs === Number.POSITIVE_INFINITY ? undefined : Math.max(1, Math.ceil(retryAfterMs / 1000))
 }
 
-function ownBody(
-  decision: Decision,
-  status: number,
-  seconds: number | undefined,
-  accept: string | undefined,
-): [type: string, body: string] {
+function ownBody(decision: Decision, status: number, seconds: number | undefined, accept: string | undefined): Body {
   const detail = `${status === 503 ? 'No capacity at the moment' : 'Too many requests'}: ${adviceOf(seconds)}.`
-  if (!namesJson(accept)) return ['text/plain; charset=utf-8', `${detail}\n`]
-  return ['application/problem+json', JSON.stringify({ ...problemOf(decision), status, detail, ...momentOf(decision) })]
+  return explain(accept, { ...problemOf(decision), status, detail, ...momentOf(decision) }, detail)
 }
 
 function adviceOf(seconds: number | undefined): string {

@@ -10,11 +10,13 @@ for (const [name, express] of [
   describeConcurrencyLimit(name, {
     concurrencyLimit,
     header: (req, name) => (req as Request).get(name),
+    told: res => [(res as Response).statusCode, (res as Response).get('retry-after')],
+    answer: (res, text) => (res as Response).send(text),
     serve(limits, handle) {
       const app = express()
       for (const limit of limits) app.use(limit as ConcurrencyLimit)
       app.use((req, res, next) => {
-        handle(req.url).then(text => res.send(text), next)
+        handle(req.url).then(body => (typeof body === 'string' ? res.send(body) : body.pipe(res)), next)
       })
       app.use((_error: unknown, _req: Request, res: Response, _next: NextFunction) => {
         res.status(500).end()

@@ -9,6 +9,9 @@ export function expressAdapter(express: () => Express): Adapter {
     header: (req, name) => (req as Request).get(name),
     status: res => (res as Response).statusCode,
     setStatus: (res, status) => (res as Response).status(status),
+    responseHeader: (res, name) => (res as Response).get(name),
+    decision: req => (req as Request).rateLimit,
+    answer: (res, text) => (res as Response).send(text),
     serve({ limiters, trustProxy, before, handle }) {
       const app = express()
       if (trustProxy) app.set('trust proxy', 1)

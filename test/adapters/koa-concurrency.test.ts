@@ -10,6 +10,10 @@ for (const [name, Koa] of [
   describeConcurrencyLimit(name, {
     concurrencyLimit,
     header: (ctx, name) => (ctx as Context).get(name) || undefined,
+    told: ctx => [(ctx as Context).status, (ctx as Context).response.get('retry-after')],
+    answer(ctx, text) {
+      ;(ctx as Context).body = text
+    },
     serve(limits, handle) {
       const app = new Koa()
       app.silent = true

@@ -12,6 +12,11 @@ export function koaAdapter(KoaVersion: new () => Koa): Adapter {
     setStatus(ctx, status) {
       ;(ctx as Context).status = status
     },
+    responseHeader: (ctx, name) => (ctx as Context).response.get(name) || undefined,
+    decision: ctx => (ctx as Context).state.rateLimit,
+    answer(ctx, text) {
+      ;(ctx as Context).body = text
+    },
     serve({ limiters, trustProxy, before, handle }) {
       const app = new KoaVersion()
       if (trustProxy) Object.assign(app, { proxy: true, maxIpsCount: 1 })

@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals'
 import type { Verdict } from '../../src/core/decision.js'
 import { parsePolicy } from '../../src/core/limit.js'
-import { namesJson, refuse } from '../../src/http/refusal.js'
+import { bodyOf, namesJson, refuse } from '../../src/http/refusal.js'
 import { decide } from '../../src/limiter/settleable-decision.js'
 
 const JSON_ONLY = 'application/json'
@@ -30,24 +30,25 @@ test.each([
   [86_400_000, '86400'],
   [never, undefined],
 ])('to wait %d ms is Retry-After: %s', (retryAfterMs, seconds) => {
-  expect(refuse(denied(retryAfterMs), 429, undefined, undefined).fields['Retry-After']).toBe(seconds)
+  expect(refuse(denied(retryAfterMs), 429, undefined).fields['Retry-After']).toBe(seconds)
 })
 
 test('a client that does not ask for JSON gets one line of text', () => {
-  expect(refuse(denied(1500), 429, '*/*', undefined)).toEqual({
+  expect(refuse(denied(1500), 429, '*/*')).toEqual({
     status: 429,
-    fields: { 'Cache-Control': 'no-store', 'Retry-After': '2', 'Content-Type': 'text/plain; charset=utf-8' },
-    body: 'Too many requests: try again in 2 seconds.\n',
+    fields: { 'Cache-Control': 'no-store', 'Retry-After': '2' },
+    body: { type: 'text/plain; charset=utf-8', text: 'Too many requests: try again in 2 seconds.\n' },
   })
 })
 
 test('a client that asks for JSON gets problem details, with the limits that refused', () => {
-  const { body, ...rest } = refuse(denied(1500), 429, JSON_ONLY, undefined)
+  const { body, ...rest } = refuse(denied(1500), 429, JSON_ONLY)
   expect(rest).toEqual({
     status: 429,
-    fields: { 'Cache-Control': 'no-store', 'Retry-After': '2', 'Content-Type': 'application/problem+json' },
+    fields: { 'Cache-Control': 'no-store', 'Retry-After': '2' },
   })
-  expect(JSON.parse(body)).toEqual({
+  expect(body.type).toBe('application/problem+json')
+  expect(JSON.parse(body.text)).toEqual({
     type: 'https://iana.org/assignments/http-problem-types#quota-exceeded',
     title: 'Request cannot be satisfied as assigned quota has been exceeded',
     status: 429,
@@ -58,17 +59,17 @@ test('a client that asks for JSON gets problem details, with the limits that ref
 })
 
 test('a request that can never fit is told so, with no time to come back', () => {
-  expect(refuse(denied(never), 429, undefined, undefined).body).toBe(
+  expect(refuse(denied(never), 429, undefined).body.text).toBe(
     'Too many requests: this one costs more than the limit ever allows.\n',
   )
-  expect(JSON.parse(refuse(denied(never), 429, JSON_ONLY, undefined).body)).not.toHaveProperty('retryAfterMs')
+  expect(JSON.parse(refuse(denied(never), 429, JSON_ONLY).body.text)).not.toHaveProperty('retryAfterMs')
 })
 
 test('an outage is not the fault of the client: 503, whatever the status of a refusal', () => {
-  const { body, ...rest } = refuse(denied(1000, 'closed'), 420, JSON_ONLY, undefined)
+  const { body, ...rest } = refuse(denied(1000, 'closed'), 420, JSON_ONLY)
   expect(rest.status).toBe(503)
   expect(rest.fields['Retry-After']).toBe('1')
-  expect(JSON.parse(body)).toEqual({
+  expect(JSON.parse(body.text)).toEqual({
     type: 'https://iana.org/assignments/http-problem-types#temporary-reduced-capacity',
     title: 'Request cannot be satisfied due to temporary server capacity constraints',
     status: 503,
@@ -79,8 +80,8 @@ test('an outage is not the fault of the client: 503, whatever the status of a re
 })
 
 test('the status of a refusal can be chosen', () => {
-  const { status, body } = refuse(denied(1000), 420, JSON_ONLY, undefined)
-  expect([status, JSON.parse(body).status]).toEqual([420, 420])
+  const { status, body } = refuse(denied(1000), 420, JSON_ONLY)
+  expect([status, JSON.parse(body.text).status]).toEqual([420, 420])
 })
 
 describe('a message of the service', () => {
@@ -92,15 +93,14 @@ describe('a message of the service', () => {
     [null, 'application/json; charset=utf-8', 'null'],
     [42, 'application/json; charset=utf-8', '42'],
   ])('%j is sent as %s', (message, type, body) => {
-    const refusal = refuse(denied(1000), 429, JSON_ONLY, message)
-    expect([refusal.fields['Content-Type'], refusal.body]).toEqual([type, body])
+    expect(bodyOf(message)).toEqual({ type, text: body })
   })
 
   test('that JSON cannot say is an error', () => {
     const circular: { self?: unknown } = {}
     circular.self = circular
     for (const message of [circular, 1n, Symbol('x')]) {
-      expect(() => refuse(denied(1000), 429, undefined, message)).toThrow(/^message: given .* JSON cannot say/)
+      expect(() => bodyOf(message)).toThrow(/^message: given .* JSON cannot say/)
     }
   })
 })

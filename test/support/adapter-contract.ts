@@ -3,7 +3,9 @@ import { afterwardsContract } from './adapter-contract/afterwards.js'
 import { answersContract } from './adapter-contract/answers.js'
 import { chainsContract } from './adapter-contract/chains.js'
 import { deferringContract } from './adapter-contract/deferring.js'
+import { earlyEndsContract } from './adapter-contract/early-ends.js'
 import { optionsContract } from './adapter-contract/options.js'
+import { refusalsContract } from './adapter-contract/refusals.js'
 import { whoContract } from './adapter-contract/who.js'
 import { type Adapter, World } from './adapter-contract/world.js'
 
@@ -19,6 +21,8 @@ export function adapterContract(name: string, adapter: Adapter): void {
     optionsContract(world)
     whoContract(world)
     afterwardsContract(world)
+    earlyEndsContract(world)
+    refusalsContract(world)
     chainsContract(world)
     deferringContract(world)
   })

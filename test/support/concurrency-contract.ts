@@ -1,12 +1,15 @@
 import { once } from 'node:events'
+import { createReadStream } from 'node:fs'
 import { type ClientRequest, createServer, type RequestListener, request, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import type { Readable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals'
 import type { ConcurrencyControls } from '../../src/http/concurrency/concurrency-limit.js'
 import type { ConcurrencyOptions } from '../../src/http/concurrency/options.js'
 import { MemoryStore } from '../../src/stores/memory/memory-store.js'
 import { RedisStore } from '../../src/stores/redis/redis-store.js'
+import { type RawClient, rawClient } from './raw-client.js'
 import { eventually } from './redis-process.js'
 import { RedisServer } from './redis-server.js'
 
@@ -15,9 +18,13 @@ type Options = ConcurrencyOptions<unknown, unknown>
 /** What the tests of a framework provide. */
 export interface ConcurrencyAdapter {
   concurrencyLimit(options: Options): ConcurrencyControls
-  /** A service that passes each request through the limits and then to `handle`, whose text it answers; errors are 500. */
-  serve(limits: readonly ConcurrencyControls[], handle: (url: string) => Promise<string>): RequestListener
+  /** A service that passes each request through the limits and then to `handle`, whose text or stream it answers; errors are 500. */
+  serve(limits: readonly ConcurrencyControls[], handle: (url: string) => Promise<string | Readable>): RequestListener
   header(req: unknown, name: string): string | undefined
+  /** Status and Retry-After of a response as it stands. */
+  told(res: unknown): [status: number, retryAfter: string | undefined]
+  /** Answers with a text, as a handler of the framework does. */
+  answer(res: unknown, text: string): void
 }
 
 interface Reply {
@@ -30,6 +37,8 @@ interface Reply {
 class Service {
   inside = 0
   most = 0
+  /** How many requests have been handled. */
+  done = 0
   readonly #letGo: Array<(error?: Error) => void> = []
   #server!: Server
 
@@ -37,12 +46,14 @@ class Service {
     const listener = adapter.serve(limits, async url => {
       this.most = Math.max(this.most, ++this.inside)
       try {
-        if (url !== '/quick')
+        if (!['/quick', '/large', '/endless'].includes(url))
           await new Promise<void>((go, fail) => this.#letGo.push(error => (error ? fail(error) : go())))
       } finally {
         this.inside--
+        this.done++
       }
-      return 'done'
+      if (url === '/endless') return createReadStream('/dev/zero')
+      return url === '/large' ? 'x'.repeat(5_000_000) : 'done'
     })
     this.#server = createServer(listener).listen(0, '127.0.0.1')
     await once(this.#server, 'listening')
@@ -68,6 +79,18 @@ class Service {
     reply.catch(() => {})
     sent.end()
     return { sent, reply }
+  }
+
+  connect(options?: { reads?: boolean }): Promise<RawClient> {
+    return rawClient((this.#server.address() as AddressInfo).port, options)
+  }
+
+  /** All clients go away, and the server has noticed. */
+  async dropClients(): Promise<void> {
+    this.#server.closeAllConnections()
+    await eventually('no connection', async () => {
+      return (await new Promise<number>(done => this.#server.getConnections((_, count) => done(count)))) === 0
+    })
   }
 
   async holds(count: number): Promise<void> {
@@ -149,13 +172,67 @@ export function describeConcurrencyLimit(name: string, adapter: ConcurrencyAdapt
       expect((await first.reply).status).toBe(200)
     })
 
-    test('frees the place when the client goes away before it is answered', async () => {
-      const service = await serve(limited(options({ permits: 1, key: user })))
-      const first = service.ask({ 'x-user': 'ada' })
-      await service.holds(1)
-      first.sent.destroy()
-      await eventually('free', async () => (await service.ask({ 'x-user': 'ada' }, '/quick').reply).status === 200)
+    test('keeps the place of a client that has gone until the handler has ended the response', async () => {
+      const service = await serve(limited(options({ permits: 2, key: user })))
+      const ada = { 'x-user': 'ada' }
+      for (const _ of [1, 2]) service.ask(ada)
+      await service.holds(2)
+      await service.dropClients()
+      for (let i = 0; i < 50; i++) expect((await service.ask(ada).reply).status).toBe(429)
+      expect([service.inside, service.most]).toEqual([2, 2])
+      service.finish()
+      await eventually('free', async () => (await service.ask(ada, '/quick').reply).status === 200)
       expect(service.inside).toBe(1)
+    })
+
+    test('gives the place of a client that has gone up after abandonAfter, though the handler is still at work', async () => {
+      const service = await serve(limited(options({ permits: 1, key: user, abandonAfter: '200ms' })))
+      service.ask({ 'x-user': 'ada' })
+      await service.holds(1)
+      await service.dropClients()
+      const leftAt = performance.now()
+      await eventually('free', async () => (await service.ask({ 'x-user': 'ada' }, '/quick').reply).status === 200)
+      expect(performance.now() - leftAt).toBeGreaterThan(150)
+      expect(service.inside).toBe(1)
+    })
+
+    test('requests of one write that is dropped leave every place free', async () => {
+      const service = await serve(limited(options({ permits: 5, key: () => 'reports' })))
+      const client = await service.connect()
+      client.send('/slow', '/report', '/report', '/report', '/report')
+      await service.holds(5)
+      await service.dropClients()
+      for (let i = 0; i < 5; i++) service.finish()
+      await eventually('five free', async () => {
+        const replies = await Promise.all(Array.from({ length: 5 }, () => service.ask({}, '/quick').reply))
+        return replies.every(({ status }) => status === 200)
+      })
+    })
+
+    test('a response that waits behind a slow one, or that is not read, holds no place', async () => {
+      const service = await serve(limited(options({ permits: 2, key: () => 'all' })))
+      const reader = await service.connect({ reads: false })
+      reader.send('/large')
+      await eventually('answered, but not read', async () => service.done === 1)
+      const client = await service.connect()
+      client.send('/slow', '/large')
+      await eventually('answered behind a slow one', async () => service.done === 2)
+      const other = service.ask()
+      await service.holds(2)
+      expect((await service.ask().reply).status).toBe(429)
+      service.finish()
+      service.finish()
+      expect((await other.reply).status).toBe(200)
+    })
+
+    test('a stream that is cut off by the end of its client frees the place', async () => {
+      const service = await serve(limited(options({ permits: 1, key: () => 'all' })))
+      const client = await service.connect({ reads: false })
+      client.send('/endless')
+      await eventually('it streams', async () => service.done === 1)
+      await eventually('it is refused', async () => (await service.ask({}, '/quick').reply).status === 429)
+      client.leave()
+      await eventually('free', async () => (await service.ask({}, '/quick').reply).status === 200)
     })
 
     test('frees the place when the work fails', async () => {
@@ -312,6 +389,8 @@ export function describeConcurrencyLimit(name: string, adapter: ConcurrencyAdapt
       expect(make({ permits: 1, store: {} })).toThrow('concurrencyLimit: store')
       expect(make({ permits: 1, name: 'ü' })).toThrow()
       expect(make({ permits: 1, statusCode: 42 })).toThrow('concurrencyLimit: statusCode 42')
+      expect(make({ permits: 1, handler: 'busy' })).toThrow('concurrencyLimit: handler "busy": expected a function')
+      expect(make({ permits: 1, abandonAfter: 0 })).toThrow('concurrencyLimit: abandonAfter')
     })
 
     test('that are functions may fail: the error reaches the service, and no place is taken', async () => {
@@ -324,6 +403,33 @@ export function describeConcurrencyLimit(name: string, adapter: ConcurrencyAdapt
       expect((await service.ask().reply).status).toBe(500)
       broken = false
       expect((await service.ask({}, '/quick').reply).status).toBe(200)
+    })
+
+    test('handler and message may be functions, called with status and Retry-After set', async () => {
+      const seen: unknown[] = []
+      const note = (res: unknown) => seen.push(adapter.told(res))
+      const handler = (_: unknown, res: unknown) => {
+        note(res)
+        adapter.answer(res, 'busy')
+      }
+      const message = (_: unknown, res: unknown) => {
+        note(res)
+        return { busy: true }
+      }
+      for (const [own, body] of [
+        [{ handler }, 'busy'],
+        [{ message }, '{"busy":true}'],
+      ] as const) {
+        const service = await serve(limited({ permits: 0, ...own }))
+        const refused = await service.ask().reply
+        expect([refused.status, refused.body, refused.headers['retry-after']]).toEqual([503, body, '1'])
+      }
+      expect(seen).toEqual([
+        [503, '1'],
+        [503, '1'],
+      ])
+      const broken = await serve(limited({ permits: 0, handler: () => Promise.reject(new Error('broken')) }))
+      expect((await broken.ask().reply).status).toBe(500)
     })
 
     test('skip, message, statusCode and headers have their say', async () => {

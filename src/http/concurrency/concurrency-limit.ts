@@ -1,11 +1,11 @@
 import { Client } from '../address/client.js'
-import { onEnd } from '../exchange.js'
 import type { Framework } from '../framework.js'
 import { keyText } from '../given-key.js'
 import { concurrencyPolicy, type Fields, mergeHeaders } from '../headers.js'
 import type { Answer } from '../rate-limit/rate-limit.js'
 import { refuseAtOnce } from '../refusal.js'
 import { ask } from '../refuse-or-fail.js'
+import { wordedReply } from '../reply.js'
 import { after, type SyncOrAsync } from '../sync-or-async.js'
 import { type ConcurrencyOptions, type ConcurrencySettings, parseConcurrencyOptions } from './options.js'
 import type { Place } from './places.js'
@@ -28,7 +28,7 @@ export class ConcurrencyGate<Request, Response> implements ConcurrencyControls {
   readonly #settings: ConcurrencySettings<Request, Response>
   readonly #policy: string
   readonly #client: Client<Request> | undefined
-  readonly #pace = new RetryEstimate()
+  readonly #estimate = new RetryEstimate()
   /** How many of each key wait. */
   readonly #queued = new Map<string, number>()
 
@@ -73,15 +73,17 @@ export class ConcurrencyGate<Request, Response> implements ConcurrencyControls {
 
   async #wait(key: string, req: Request, res: Response): Promise<Answer> {
     const { places, waitMs } = this.#settings
+    const watch = this.#framework.watch(res)
     const gone = new AbortController()
-    const forget = onEnd(this.#framework.rawResponse(res), () => gone.abort(GONE))
+    const forget = watch.onEnd({ withinMs: 0 }, () => gone.abort(GONE))
     this.#queued.set(key, this.#queuedOf(key) + 1)
     let place: Place | null
     try {
       place = await places.wait(key, waitMs, gone.signal)
     } catch (error) {
-      if (error === GONE) return GONE
-      throw error
+      if (error !== GONE) throw error
+      watch.end()
+      return GONE
     } finally {
       forget()
       const left = this.#queuedOf(key) - 1
@@ -92,26 +94,31 @@ export class ConcurrencyGate<Request, Response> implements ConcurrencyControls {
   }
 
   #admit(place: Place, key: string, res: Response): Answer {
-    const raw = this.#framework.rawResponse(res)
-    const enteredAt = performance.now()
-    onEnd(raw, () => {
+    const watch = this.#framework.watch(res)
+    if (watch.gone || watch.ended) {
       place.leave()
-      this.#pace.took(key, performance.now() - enteredAt)
+      // No handler will run: places and units that other limits hold for this request are free as well.
+      watch.end()
+      return GONE
+    }
+    const enteredAt = performance.now()
+    watch.onEnd({ withinMs: this.#settings.abandonAfterMs, orDetached: true }, ({ ended }) => {
+      place.leave()
+      if (ended) this.#estimate.took(key, performance.now() - enteredAt)
     })
-    if (raw.destroyed) return GONE
     return { ...PASSED, fields: this.#fields(res) }
   }
 
   #refuse(key: string, req: Request, res: Response): Answer {
-    const { permits, name, statusCode, message } = this.#settings
-    const afterMs = this.#pace.nextFreeMs(key, permits, this.#queuedOf(key))
+    const { permits, name, statusCode, message, handler } = this.#settings
+    const afterMs = this.#estimate.nextFreeMs(key, permits, this.#queuedOf(key))
     const accept = this.#framework.requestHeader(req, 'accept')
     const refusal = refuseAtOnce(
       { name, status: statusCode, retryAfterMs: afterMs, wholeService: key === WHOLE_SERVICE },
       accept,
-      message,
     )
-    return { decision: undefined, fields: { ...this.#fields(res), ...refusal.fields }, refusal }
+    const reply = wordedReply(refusal, { handler, message }, 'concurrencyLimit', req, res)
+    return { decision: undefined, fields: { ...this.#fields(res), ...refusal.fields }, refusal: reply }
   }
 
   #fields(res: Response): Fields {

@@ -44,8 +44,21 @@ export interface ConcurrencyOptions<Request, Response> extends ProxyOptions {
   skip?: (req: Request, res: Response) => SyncOrAsync<boolean>
   /** Default 429 with `key` or `proxies`, 503 without. */
   statusCode?: number
-  /** What a refused client is sent, text or JSON. Default: problem details if it accepts JSON by name, else one line of text. */
-  message?: unknown
+  /**
+   * The body of a refusal: text as it is, anything else as JSON. A function is asked for each refusal, when status and header
+   * fields are set. Default, also for undefined: problem details if the client accepts JSON by name, else one line of text.
+   */
+  message?: string | object | ((req: Request, res: Response) => unknown)
+  /**
+   * Writes the refusal in place of the default body: ends the response (Express), or sets `ctx.body` (Koa). Called when status and
+   * header fields are set. What it throws goes to the framework's error handling.
+   */
+  handler?: (req: Request, res: Response) => unknown
+  /**
+   * Default '30s': how long a place stays taken after the client has gone while the handler is still at work. It is free earlier when
+   * the handler ends the response, or when a stream that was piped into it is detached.
+   */
+  abandonAfter?: Duration
   /** Default true: `RateLimit-Policy` tells the limit. */
   headers?: boolean
 }
@@ -63,6 +76,8 @@ export interface ConcurrencySettings<Request, Response> {
   readonly queue: number
   readonly statusCode: number
   readonly message: unknown
+  readonly handler: ConcurrencyOptions<Request, Response>['handler']
+  readonly abandonAfterMs: number
   readonly headers: boolean
 }
 
@@ -82,6 +97,8 @@ const OPTIONS: OptionNames<ConcurrencyOptions<never, never>> = {
   skip: true,
   statusCode: true,
   message: true,
+  handler: true,
+  abandonAfter: true,
   headers: true,
 }
 
@@ -90,7 +107,7 @@ export function parseConcurrencyOptions<Request, Response>(
   options: ConcurrencyOptions<Request, Response>,
 ): ConcurrencySettings<Request, Response> {
   checkOptions('concurrencyLimit', options, OPTIONS, '{ permits: 5 }')
-  const { permits, key, skip, name = 'default', wait = 0, queue = 100, message, headers = true } = options
+  const { permits, key, skip, name = 'default', wait = 0, queue = 100, message, handler, headers = true } = options
   const proxies = Proxies.of(options, 'concurrencyLimit')
   const countsAddresses = key === undefined && proxies !== undefined
   const { statusCode = key === undefined && !countsAddresses ? 503 : 429 } = options
@@ -112,10 +129,14 @@ export function parseConcurrencyOptions<Request, Response>(
     throw wrong(`statusCode ${shown(statusCode)}: expected an integer from 200 to 599, like 429`)
   }
   if (typeof headers !== 'boolean') throw wrong(`headers ${shown(headers)}: expected true or false`)
-  if (message !== undefined) bodyOf(message)
+  if (message !== undefined && typeof message !== 'function') bodyOf(message)
+  if (handler !== undefined && typeof handler !== 'function') {
+    throw wrong(`handler ${shown(handler)}: expected a function, like { handler: (req, res) => res.render("busy") }`)
+  }
   // The rules of names in header fields are those of limits.
   parsePolicy({ quota: 1, window: 1, name })
   const waitMs = parseDurationOrZero(wait, 'concurrencyLimit: wait')
+  const abandonAfterMs = parseOption(options.abandonAfter ?? '30s', 'concurrencyLimit: abandonAfter')
   const client = countsAddresses ? { owner: 'concurrencyLimit', proxies, ipv6Subnet: IPV6_SUBNET } : undefined
   return {
     permits,
@@ -128,6 +149,8 @@ export function parseConcurrencyOptions<Request, Response>(
     queue,
     statusCode,
     message,
+    handler,
+    abandonAfterMs,
     headers,
   }
 }

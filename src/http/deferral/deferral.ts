@@ -8,7 +8,7 @@ import { SCHEDULES, type ScheduleStore } from '../../delay-queue/schedule-store.
 import type { LimiterKey } from '../../limiter/key.js'
 import type { RateLimiter } from '../../limiter/rate-limiter.js'
 import { decide } from '../../limiter/settleable-decision.js'
-import type { Refusal } from '../refusal.js'
+import { bodyOf, type Refusal } from '../refusal.js'
 import type { SyncOrAsync } from '../sync-or-async.js'
 import { Departures, type Reservation } from './departures.js'
 import { ProcessSchedules } from './process-schedules.js'
@@ -143,8 +143,8 @@ export class Deferral<Request, Response> {
 
   #accepted(id: string, req: Request): Refusal {
     const { location } = this.#options
-    const fields = { 'Cache-Control': 'no-store', 'Content-Type': 'application/json; charset=utf-8' }
-    const body = JSON.stringify({ id })
+    const fields = { 'Cache-Control': 'no-store' }
+    const body = bodyOf({ id })
     return { status: 202, fields: location ? { ...fields, Location: location(id, req) } : fields, body }
   }
 }

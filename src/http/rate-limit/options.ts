@@ -1,3 +1,4 @@
+import type { Decision } from '../../core/decision.js'
 import type { Duration } from '../../core/duration.js'
 import type { AlgorithmName } from '../../core/limit.js'
 import type { StoreFailure } from '../../limiter/fallback.js'
@@ -6,6 +7,7 @@ import type { ProxyOptions } from '../address/proxies.js'
 import type { DeferOptions } from '../deferral/deferral.js'
 import type { GivenKey } from '../given-key.js'
 import type { HeaderForm } from '../headers.js'
+import type { ResponseEnd } from '../response-watch.js'
 import type { HttpPolicyInput } from './limit-keys.js'
 import type { BlockOptions } from './strikes.js'
 
@@ -45,11 +47,15 @@ export interface HttpOptions<Request, Response> extends ProxyOptions {
   /** Units that a request costs; integer ≥ 0, default 1. 0 spends nothing and is never refused. */
   cost?: number | ((req: Request, res: Response) => number | Promise<number>)
   /**
-   * What the request has cost after all, asked once its response is sent or its client has gone; integer ≥ 0. What was charged
-   * too much is given back, what was too little is charged, even if it does not fit. With `cost: 0` a request passes if one
-   * unit would fit, and pays here: so nobody is refused for requests that turn out to be free.
+   * What the request has cost after all; integer ≥ 0. Units charged too much are given back, units charged too little are
+   * charged, even if they do not fit. With `cost: 0` a request passes if one unit would fit, and pays here: so nobody is refused
+   * for requests that turn out to be free.
+   *
+   * Asked once, in the turn in which the handler ends the response, also when the client has gone by then (`end.completed` is
+   * false). If the handler has not ended it 30 s after the client went away, it is asked then (`end.ended` is false), and at
+   * least 1 is charged whatever it answers.
    */
-  settle?: (req: Request, res: Response) => number | Promise<number>
+  settle?: (req: Request, res: Response, end: ResponseEnd) => number | Promise<number>
   /** A key that is denied too often is blocked: `{ after: 20, for: '1h' }`. Its refusals say so, and for how long. */
   block?: BlockOptions
   /**
@@ -72,10 +78,17 @@ export interface HttpOptions<Request, Response> extends ProxyOptions {
   /** The status of a refusal, 200 to 599; default 429. An outage under `onStoreFailure: 'closed'` is always 503. */
   statusCode?: number
   /**
-   * The body of a refusal: text as it is, anything else as JSON. A function is asked for each refusal; undefined means the
-   * default: problem details if the client accepts JSON by name, else one line of text.
+   * The body of a refusal: text as it is, anything else as JSON. A function is asked for each refusal, when status and header
+   * fields are set and the decision is on the request; undefined means the default: problem details if the client accepts JSON
+   * by name, else one line of text.
    */
-  message?: unknown | ((req: Request, res: Response) => unknown)
+  message?: string | object | ((req: Request, res: Response, decision: Decision) => unknown)
+  /**
+   * Writes the refusal in place of the default body: ends the response (Express), or sets `ctx.body` (Koa). Called when status and
+   * header fields are set and the decision is on the request. What it throws goes to the framework's error handling. Not called
+   * for an address on the deny list. With it, `message` is not asked.
+   */
+  handler?: (req: Request, res: Response, decision: Decision) => unknown
   /** Default ['draft-8', 'legacy']; [] for none. 'draft-8' goes with neither 'draft-7' nor 'draft-6'. */
   headers?: readonly HeaderForm[]
   /** Default 50 ms: a store that has not answered by then has failed for this request. */

@@ -5,17 +5,18 @@ import type { LimiterKey } from '../../limiter/key.js'
 import type { RateLimiter } from '../../limiter/rate-limiter.js'
 import { Client } from '../address/client.js'
 import { Deferral } from '../deferral/deferral.js'
-import { onEnd, stays } from '../exchange.js'
 import type { Framework } from '../framework.js'
 import { keyText } from '../given-key.js'
 import { type Fields, mergeHeaders } from '../headers.js'
 import { forbid, refuse } from '../refusal.js'
 import { ask } from '../refuse-or-fail.js'
+import { plainReply, type Reply, wordedReply } from '../reply.js'
 import { after, isPromise, type SyncOrAsync } from '../sync-or-async.js'
 import { type HttpPolicyInput, type KeyOf, partKeys } from './limit-keys.js'
 import type { HttpOptions } from './options.js'
 import { type Rule, Rules } from './rules.js'
 import { type Ask, parseHttpOptions, type Settings } from './settings.js'
+import { type Admission, giveBack, Settling } from './settling.js'
 import { Strikes } from './strikes.js'
 
 /** What to do with a request. */
@@ -24,8 +25,8 @@ export interface Answer {
   readonly decision: Decision | undefined
   /** To be set on the response. */
   readonly fields: Fields
-  /** To be sent instead of passing the request on. */
-  readonly refusal: { readonly status: number; readonly body: string } | undefined
+  /** To be sent instead of passing the request on, once decision, fields and status are set. */
+  readonly refusal: Reply | undefined
   /** The client has gone while it waited its turn: there is nobody to answer. */
   readonly gone?: true
 }
@@ -56,6 +57,7 @@ export class Guard<Request, Response> implements Limiters {
   readonly #strikes: Strikes | undefined
   readonly #deferral: Deferral<Request, Response> | undefined
   readonly #client: Client<Request>
+  readonly #settling: Settling<Request, Response> | undefined
 
   /** Checks the options: `PolicyError`, or `CostError` for a constant cost. */
   constructor(options: HttpOptions<Request, Response>, framework: Framework<Request, Response>) {
@@ -67,6 +69,7 @@ export class Guard<Request, Response> implements Limiters {
     this.#strikes = settings.block && new Strikes(settings.block, this.#rules.options)
     this.#client = new Client(framework, settings.client)
     this.#deferral = settings.defer && new Deferral(settings.defer, this.#rules.clock)
+    this.#settling = settings.settle && new Settling(settings.settle, framework)
   }
 
   get limiter(): RateLimiter {
@@ -161,7 +164,7 @@ export class Guard<Request, Response> implements Limiters {
   #charge(rule: Rule, key: LimiterKey, req: Request, res: Response): SyncOrAsync<Answer> {
     const { cost } = this.#settings
     if (typeof cost === 'number') return this.#decide(rule, key, cost, req, res)
-    return after(ask(cost, req, res), units => this.#decide(rule, key, checkCost(units, 'cost'), req, res))
+    return after(ask(cost, req, res), units => this.#decide(rule, key, checkCost(units), req, res))
   }
 
   #decide(rule: Rule, key: LimiterKey, cost: number, req: Request, res: Response): SyncOrAsync<Answer> {
@@ -170,38 +173,33 @@ export class Guard<Request, Response> implements Limiters {
     const paysLater = cost === 0 && this.#settings.settle !== undefined
     return after(paysLater ? limiter.peek(key) : limiter.consumeSoon(key, cost), decision => {
       if (!decision.allowed) return this.#deny(rule, key, decision, req, res)
+      const admission = { limiter, key, decision, paysLater }
       const { delayMs } = decision
       const deferral = decision.cost > 0 ? this.#deferral : undefined
-      if (deferral === undefined) return this.#pass(rule, key, decision, delayMs, paysLater, req, res)
+      if (deferral === undefined) return this.#pass(rule, admission, delayMs, req, res)
       return after(deferral.admit(limiter, key, decision), waitMs => {
-        if (waitMs !== undefined) {
-          return this.#pass(rule, key, decision, Math.max(delayMs, waitMs), paysLater, req, res)
-        }
+        if (waitMs !== undefined) return this.#pass(rule, admission, Math.max(delayMs, waitMs), req, res)
         // The limiter has charged it, but messages of its key come first.
-        const givenBack = paysLater ? undefined : limiter.settle(decision, 0).catch(warnOf('giving a place back'))
+        const givenBack = paysLater ? undefined : giveBack(admission)
         return after(givenBack, () => this.#defer(deferral, rule, key, decision, req, res))
       })
     })
   }
 
-  /** Lets a request go on, after `delayMs` if it has to wait; a client that goes meanwhile gives its place back. */
-  #pass(
-    { limiter, headers }: Rule,
-    key: LimiterKey,
-    decision: Decision,
-    delayMs: number,
-    paysLater: boolean,
-    req: Request,
-    res: Response,
-  ): SyncOrAsync<Answer> {
-    const answer = this.#combine(decision, headers(decision), req, res)
+  /** Lets a request go on, after `delayMs` if it has to wait. A client that goes away meanwhile gets its units back. */
+  #pass(rule: Rule, admission: Admission, delayMs: number, req: Request, res: Response): SyncOrAsync<Answer> {
+    const { decision } = admission
+    const answer = this.#combine(decision, rule.headers(decision), req, res)
     if (delayMs === 0) {
-      this.#settleLater(limiter, key, decision, paysLater, req, res)
+      this.#settling?.follow(admission, req, res)
       return answer
     }
-    return stays(this.#framework.rawResponse(res), delayMs).then(async stayed => {
-      if (stayed) return this.#pass({ limiter, headers }, key, decision, 0, paysLater, req, res)
-      await limiter.settle(decision, 0).catch(warnOf('giving a place back'))
+    const watch = this.#framework.watch(res)
+    return watch.stays(delayMs).then(async stayed => {
+      if (stayed) return this.#pass(rule, admission, 0, req, res)
+      // No handler will run: places and units that other limits hold for this request are free as well.
+      watch.end()
+      await giveBack(admission)
       return { ...answer, gone: true }
     })
   }
@@ -229,33 +227,12 @@ export class Guard<Request, Response> implements Limiters {
     const { decision, accepted } = await deferral.answer(message, limiter, key, asked, req)
     if (accepted === undefined) return this.#refuse(headers, decision, req, res)
     const { fields } = this.#combine(decision, headers(decision), req, res)
-    return { decision, fields: { ...fields, ...accepted.fields }, refusal: accepted }
-  }
-
-  /** Asks what the request has cost after all, once that can be known. */
-  #settleLater(
-    limiter: RateLimiter,
-    key: LimiterKey,
-    decision: Decision,
-    paysLater: boolean,
-    req: Request,
-    res: Response,
-  ): void {
-    const { settle } = this.#settings
-    if (settle === undefined) return
-    onEnd(this.#framework.rawResponse(res), () => {
-      const settled = async () => {
-        const cost = checkCost(await ask(settle, req, res), 'settle')
-        if (!paysLater) await limiter.settle(decision, cost)
-        else if (cost > 0) await limiter.charge(key, cost)
-      }
-      settled().catch(warnOf('settle'))
-    })
+    return { decision, fields: { ...fields, ...accepted.fields }, refusal: plainReply(accepted) }
   }
 
   #forbid(req: Request): Answer {
     const refusal = forbid(this.#framework.requestHeader(req, 'accept'))
-    return { decision: undefined, fields: refusal.fields, refusal }
+    return { decision: undefined, fields: refusal.fields, refusal: plainReply(refusal) }
   }
 
   /** Several limiters may have their say on one request: the stricter decision stays, and with it its header fields. */
@@ -268,25 +245,17 @@ export class Guard<Request, Response> implements Limiters {
     return { decision: strict, fields: mergeHeaders(fields, set, strict === decision), refusal: undefined }
   }
 
-  #refuse(headers: Rule['headers'], decision: Decision, req: Request, res: Response): SyncOrAsync<Answer> {
-    const { statusCode, message } = this.#settings
+  #refuse(headers: Rule['headers'], decision: Decision, req: Request, res: Response): Answer {
+    const { statusCode, message, handler } = this.#settings
     const { fields } = this.#combine(decision, headers(decision), req, res)
-    const own = typeof message === 'function' ? ask(message as Ask<Request, Response, unknown>, req, res) : message
-    return after(own, own => {
-      const accept = this.#framework.requestHeader(req, 'accept')
-      const refusal = refuse(decision, statusCode, accept, own)
-      return { decision, fields: { ...fields, ...refusal.fields }, refusal }
-    })
+    const accept = this.#framework.requestHeader(req, 'accept')
+    const refusal = refuse(decision, statusCode, accept)
+    const reply = wordedReply(refusal, { handler, message }, 'rateLimit', req, res, decision)
+    return { decision, fields: { ...fields, ...refusal.fields }, refusal: reply }
   }
 }
 
-function checkCost(cost: unknown, option: 'cost' | 'settle'): number {
+function checkCost(cost: unknown): number {
   if (Number.isSafeInteger(cost) && (cost as number) >= 0) return cost as number
-  throw new CostError(`rateLimit: ${option} gave ${shown(cost)}: expected an integer ≥ 0, like 1`)
-}
-
-/** The response is sent: a fault has nobody left to be told to. */
-function warnOf(what: string): (error: unknown) => void {
-  return error =>
-    process.emitWarning(`rateLimit: ${what} failed: ${(error as Error)?.message ?? error}`, { code: 'SPILLWAY_SETTLE' })
+  throw new CostError(`rateLimit: cost gave ${shown(cost)}: expected an integer ≥ 0, like 1`)
 }

@@ -14,6 +14,7 @@ import { bodyOf } from '../refusal.js'
 import type { SyncOrAsync } from '../sync-or-async.js'
 import type { HttpPolicyInput } from './limit-keys.js'
 import type { HttpOptions } from './options.js'
+import type { Settle } from './settling.js'
 import { type BlockOptions, checkBlockOptions } from './strikes.js'
 
 /** Gives a value for one request. */
@@ -26,12 +27,13 @@ export interface Settings<Request, Response> {
   readonly client: ClientSettings
   readonly cost: number | Ask<Request, Response, number>
   readonly skip: Ask<Request, Response, boolean> | undefined
-  readonly settle: Ask<Request, Response, number> | undefined
+  readonly settle: Settle<Request, Response> | undefined
   readonly block: BlockOptions | undefined
   readonly defer: DeferOptions<Request, Response> | undefined
   readonly lists: AddressLists | undefined
   readonly statusCode: number
   readonly message: unknown
+  readonly handler: HttpOptions<Request, Response>['handler']
   readonly headers: readonly HeaderForm[]
   /** What the `RateLimiter` checks. */
   readonly limiter: Omit<RateLimiterOptions, 'policy'>
@@ -59,6 +61,7 @@ const OPTIONS: OptionNames<HttpOptions<never, never>> = {
   skip: true,
   statusCode: true,
   message: true,
+  handler: true,
   headers: true,
   deadline: true,
   onStoreFailure: true,
@@ -77,6 +80,7 @@ export function parseHttpOptions<Request, Response>(
     statusCode = 429,
     headers = ['draft-8', 'legacy'],
     message,
+    handler,
     skip,
     cost = 1,
   } = options
@@ -96,6 +100,7 @@ export function parseHttpOptions<Request, Response>(
   }
   checkHeaders(headers)
   if (message !== undefined && typeof message !== 'function') bodyOf(message)
+  checkFunction(handler, 'handler', 'handler: (req, res, decision) => res.render("busy", { decision })')
   return {
     policy: policyOf(options),
     key,
@@ -108,6 +113,7 @@ export function parseHttpOptions<Request, Response>(
     lists: lists.isEmpty ? undefined : lists,
     statusCode,
     message,
+    handler,
     headers: [...headers],
     limiter: { store, name, deadline, onStoreFailure, localShare, denyCache, shadow },
   }

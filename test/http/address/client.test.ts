@@ -21,7 +21,7 @@ const frameworkOf = (trust: Trust): Framework<Request, never> => ({
   isGone: req => req.gone ?? false,
   requestHeader: (req, name) => req.headers?.[name],
   responseHeader: () => undefined,
-  rawResponse: () => {
+  watch: () => {
     throw new Error('the response is not needed here')
   },
   decision: () => undefined,

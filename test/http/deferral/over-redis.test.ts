@@ -1,10 +1,9 @@
-import { IncomingMessage, ServerResponse } from 'node:http'
-import { Socket } from 'node:net'
 import { afterAll, beforeAll, expect, test } from '@jest/globals'
 import type { Redis } from 'ioredis'
 import { DelayQueue } from '../../../src/delay-queue/delay-queue.js'
 import type { HttpOptions } from '../../../src/http/rate-limit/options.js'
 import { Guard } from '../../../src/http/rate-limit/rate-limit.js'
+import { ResponseWatch } from '../../../src/http/response-watch.js'
 import { RedisStore } from '../../../src/stores/redis/redis-store.js'
 import { ManualClock } from '../../../src/testing.js'
 import { RedisServer } from '../../support/redis-server.js'
@@ -52,7 +51,7 @@ function setUp(
       requestHeader: () => undefined,
       responseHeader: () => undefined,
       // What a leaky bucket admits waits for its turn as long as its client is there.
-      rawResponse: () => new ServerResponse(new IncomingMessage(new Socket())),
+      watch: () => new ResponseWatch(() => ({ gone: false, watch() {}, unwatch() {} })),
       decision: () => undefined,
     })
   })

@@ -23,7 +23,7 @@ const plain: Framework<Request, Response> = {
   isGone: req => req.gone ?? false,
   requestHeader: (req, name) => req.headers?.[name],
   responseHeader: (res, name) => res[name],
-  rawResponse: () => {
+  watch: () => {
     throw new Error('nobody should ask for the response here')
   },
   decision: req => req.decision,
@@ -57,8 +57,9 @@ test('an answer is a decision, fields to set, and perhaps a refusal', async () =
   expect(refused).toMatchObject({
     decision: { allowed: false, retryAfterMs: 60_000 },
     fields: { RateLimit: 'limit=1, remaining=0, reset=60', 'Retry-After': '60', 'Cache-Control': 'no-store' },
-    refusal: { status: 429, body: 'Too many requests: try again in 60 seconds.\n' },
+    refusal: { status: 429 },
   })
+  expect(await refused.refusal?.body()).toMatchObject({ text: 'Too many requests: try again in 60 seconds.\n' })
 })
 
 test('functions are asked in their order, and no further than needed', async () => {

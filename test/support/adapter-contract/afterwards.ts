@@ -96,18 +96,6 @@ export function afterwardsContract(world: World): void {
       expect(asked).toBe(0)
     })
 
-    test('is asked when the client leaves before the answer', async () => {
-      const door = gate()
-      const limiter = limiterOf({ cost: 5, settle: () => 1 })
-      const visit = await open(serve(limiter, { handle: door.handle }))
-      const visitor = visit()
-      await door.arrived(1)
-      expect((await limiter.limiter.peek('k', 0)).remaining).toBe(5)
-      visitor.leave()
-      await eventually('it is settled', async () => (await limiter.limiter.peek('k', 0)).remaining === 9)
-      door.open()
-    })
-
     test.each([
       [
         'fails',

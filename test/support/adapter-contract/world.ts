@@ -1,6 +1,7 @@
 import type { RequestListener, ServerResponse } from 'node:http'
 import { jest } from '@jest/globals'
 import request from 'supertest'
+import type { Decision } from '../../../src/core/decision.js'
 import type { HttpOptions } from '../../../src/http/rate-limit/options.js'
 import type { Limiters } from '../../../src/http/rate-limit/rate-limit.js'
 import { MemoryStore } from '../../../src/stores/memory/memory-store.js'
@@ -29,6 +30,11 @@ export interface Adapter {
   /** The status of a response as it stands. */
   status(res: unknown): number
   setStatus(res: unknown, status: number): void
+  responseHeader(res: unknown, name: string): string | undefined
+  /** The decision that is on the request. */
+  decision(req: unknown): Decision | undefined
+  /** Answers with a text, as a handler of the framework does. */
+  answer(res: unknown, text: string): void
 }
 
 export const START = 1_700_000_000_000

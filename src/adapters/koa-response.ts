@@ -1,0 +1,48 @@
+import type { Context } from 'koa'
+import { watchResponse } from '../http/node-response.js'
+import type { ResponseWatch } from '../http/response-watch.js'
+
+/**
+ * The watch of a context's response. Once the client has gone, Koa 2 does not end a response, and neither Koa 2 nor Koa 3 answers an
+ * error: then the outcome of an aborted request would be hidden from `settle`, and its place would stay taken.
+ */
+export function watchContext(ctx: Context): ResponseWatch {
+  return watchResponse(ctx.res, watch => {
+    endOnReturn(ctx)
+    answerErrors(ctx, watch)
+  })
+}
+
+/** Koa reads `ctx.respond` when all middleware has returned. Ends a response without a client, as Koa 3 does by itself. */
+function endOnReturn(ctx: Context): void {
+  let { respond } = ctx
+  Object.defineProperty(ctx, 'respond', {
+    configurable: true,
+    enumerable: true,
+    get() {
+      if (respond !== false && !ctx.writable) ctx.res.end()
+      return respond
+    },
+    set(value: boolean | undefined) {
+      respond = value
+    },
+  })
+}
+
+/** Koa calls `ctx.onerror` when the middleware has failed. */
+function answerErrors(ctx: Context, watch: ResponseWatch): void {
+  const { onerror } = ctx
+  ctx.onerror = error => {
+    // Koa also calls it when the response is finished, without an error, and when the connection fails under a handler at work.
+    if (error === null || error === undefined || isOfConnection(error, ctx)) return onerror.call(ctx, error)
+    // Koa sets the status and ends the response only if it believes that there is a client.
+    if (!ctx.headerSent && !ctx.writable) Object.defineProperty(ctx, 'writable', { configurable: true, value: true })
+    onerror.call(ctx, error)
+    watch.end()
+  }
+}
+
+function isOfConnection(error: Error, { req, res }: Context): boolean {
+  const { stream } = res as { stream?: { errored?: Error | null } }
+  return error === req.socket?.errored || error === stream?.errored
+}

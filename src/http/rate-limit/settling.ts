@@ -1,0 +1,79 @@
+import type { Decision } from '../../core/decision.js'
+import { CostError, shown } from '../../core/errors.js'
+import type { LimiterKey } from '../../limiter/key.js'
+import type { RateLimiter } from '../../limiter/rate-limiter.js'
+import type { Framework } from '../framework.js'
+import { ask } from '../refuse-or-fail.js'
+import type { ResponseEnd } from '../response-watch.js'
+import { after, isPromise, type SyncOrAsync } from '../sync-or-async.js'
+
+/** Gives what a request has cost, once its response has been ended. */
+export type Settle<Request, Response> = (req: Request, res: Response, end: ResponseEnd) => SyncOrAsync<number>
+
+/** What a request was charged when it was let in. */
+export interface Admission {
+  readonly limiter: RateLimiter
+  readonly key: LimiterKey
+  readonly decision: Decision
+  /** True if it was let in for nothing and pays at its end only. */
+  readonly paysLater: boolean
+}
+
+/** How long a handler may take to end the response after its client has gone. */
+const WITHIN_MS = 30_000
+
+/** Charges requests what they have cost after all: asks the option `settle` once for each, when its handler has ended the response. */
+export class Settling<Request, Response> {
+  readonly #settle: Settle<Request, Response>
+  readonly #framework: Framework<Request, Response>
+
+  constructor(settle: Settle<Request, Response>, framework: Framework<Request, Response>) {
+    this.#settle = settle
+    this.#framework = framework
+  }
+
+  /** Settles the request at its end. */
+  follow(admission: Admission, req: Request, res: Response): void {
+    this.#framework.watch(res).onEnd({ withinMs: WITHIN_MS }, end => this.#settleNow(admission, req, res, end))
+  }
+
+  #settleNow(admission: Admission, req: Request, res: Response, end: ResponseEnd): void {
+    const fail = (error: unknown) => {
+      warnOfFailure('settle', error)
+      // The first charge stands; but a handler that is never seen to end is not free.
+      if (!end.ended) charge(admission, leastOf(admission.paysLater ? 0 : admission.decision.cost, end))
+    }
+    try {
+      const cost = ask((req: Request, res: Response) => this.#settle(req, res, end), req, res)
+      const charged = after(cost, cost => charge(admission, leastOf(checkCost(cost), end)))
+      if (isPromise(charged)) charged.then(undefined, fail)
+    } catch (error) {
+      fail(error)
+    }
+  }
+}
+
+/** What a request is charged whose status may mean nothing: at least 1, or a client could hide what it did by going away. */
+function leastOf(cost: number, { ended }: ResponseEnd): number {
+  return ended ? cost : Math.max(cost, 1)
+}
+
+function charge({ limiter, key, decision, paysLater }: Admission, cost: number): void {
+  const charged = paysLater ? (cost > 0 ? limiter.charge(key, cost) : undefined) : limiter.settle(decision, cost)
+  charged?.catch(error => warnOfFailure('settle', error))
+}
+
+/** Gives back what a request was charged that nobody will handle. */
+export async function giveBack({ limiter, decision }: Admission): Promise<void> {
+  await limiter.settle(decision, 0).catch(error => warnOfFailure('giving a place back', error))
+}
+
+function checkCost(cost: unknown): number {
+  if (Number.isSafeInteger(cost) && (cost as number) >= 0) return cost as number
+  throw new CostError(`rateLimit: settle gave ${shown(cost)}: expected an integer ≥ 0, like 1`)
+}
+
+/** The response has been ended, so that an error cannot be answered any more. */
+function warnOfFailure(what: string, error: unknown): void {
+  process.emitWarning(`rateLimit: ${what} failed: ${(error as Error)?.message ?? error}`, { code: 'SPILLWAY_SETTLE' })
+}

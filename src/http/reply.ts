@@ -1,0 +1,64 @@
+import { type Body, bodyOf, type Refusal } from './refusal.js'
+import { ask } from './refuse-or-fail.js'
+import { after, isPromise, type SyncOrAsync } from './sync-or-async.js'
+
+/** What is sent instead of passing a request on. */
+export interface Reply {
+  readonly status: number
+  /**
+   * The body. To be asked for once the status and all fields are set and the decision is on the request; undefined if the service's
+   * own handler has answered. Throws or rejects if a function of the options does.
+   */
+  body(): SyncOrAsync<Body | undefined>
+}
+
+/** How a service words its refusals. Its functions are given `Facts` beside request and response. */
+export interface Wording<Request, Response, Facts extends readonly unknown[]> {
+  readonly handler: ((req: Request, res: Response, ...facts: Facts) => unknown) | undefined
+  /** A body, or a function that gives one. */
+  readonly message: unknown
+}
+
+/** The reply that a refusal describes, in the words of this package. */
+export function plainReply({ status, body }: Refusal): Reply {
+  return { status, body: () => body }
+}
+
+/** The same in the words of the service, if it has any. `user` names the middleware in errors. */
+export function wordedReply<Request, Response, Facts extends readonly unknown[]>(
+  refusal: Refusal,
+  { handler, message }: Wording<Request, Response, Facts>,
+  user: string,
+  req: Request,
+  res: Response,
+  ...facts: Facts
+): Reply {
+  const { status } = refusal
+  if (handler !== undefined) {
+    const handle = () => handler(req, res, ...facts)
+    return { status, body: () => after(ask(handle, req, res, user), () => undefined) }
+  }
+  if (typeof message === 'function') {
+    const word = (): unknown => message(req, res, ...facts)
+    const bodyFrom = (own: unknown) => (own === undefined ? refusal.body : bodyOf(own))
+    return { status, body: () => after(ask(word, req, res, user), bodyFrom) }
+  }
+  return message === undefined ? plainReply(refusal) : { status, body: () => bodyOf(message) }
+}
+
+/** Asks for the body and writes it. If that fails, undoes what has been set and hands the error on. */
+export function send(reply: Reply, write: (body: Body) => void, undo: () => void): SyncOrAsync<void> {
+  const fail = (error: unknown): never => {
+    undo()
+    throw error
+  }
+  const writeIfAny = (body: Body | undefined) => {
+    if (body !== undefined) write(body)
+  }
+  try {
+    const body = reply.body()
+    return isPromise(body) ? body.then(writeIfAny).then(undefined, fail) : writeIfAny(body)
+  } catch (error) {
+    return fail(error)
+  }
+}

@@ -1,0 +1,140 @@
+/** How the response ended. */
+export interface ResponseEnd {
+  /** False: the client had gone before the handler ended the response. */
+  readonly completed: boolean
+  /** False: the handler had not ended the response when its time was over; `res.statusCode` may mean nothing. */
+  readonly ended: boolean
+}
+
+export interface EndOptions {
+  /** How long after the client went away the listener waits for the handler, ms. 0: it does not; Infinity: without bound. */
+  readonly withinMs: number
+  /** Default false. true: once the client has gone, a stream that is detached from the response ends it as well. */
+  readonly orDetached?: boolean
+}
+
+/** Longer delays make `setTimeout` fire at once. */
+const LONGEST_MS = 2 ** 31 - 1
+const EXPIRED: ResponseEnd = Object.freeze({ completed: false, ended: false })
+
+/** The connection that a response is written to. */
+export interface Client {
+  /** True if the client has gone: what is written now does not reach it. */
+  readonly gone: boolean
+  /** Reports to the watch from now on. */
+  watch(): void
+  /** Reports no more: leaves no listener. */
+  unwatch(): void
+}
+
+interface Waiting {
+  readonly listener: (end: ResponseEnd) => void
+  readonly withinMs: number
+  readonly orDetached: boolean
+  timer: NodeJS.Timeout | undefined
+}
+
+/**
+ * Tells when the handler has ended a response, and bounds how long that may take after the client has gone.
+ *
+ * It knows no kind of response: a `Client` reports the end (`end`), the loss of the client (`leave`) and streams that were
+ * detached (`detach`), while somebody listens. Timers keep no process alive; none is left when all listeners have been called.
+ */
+export class ResponseWatch {
+  readonly #client: Client
+  readonly #waiting = new Set<Waiting>()
+  #end: ResponseEnd | undefined
+  #gone = false
+
+  constructor(clientOf: (watch: ResponseWatch) => Client) {
+    this.#client = clientOf(this)
+  }
+
+  /** True if the client has gone: what is written now does not reach it. */
+  get gone(): boolean {
+    return this.#gone || this.#client.gone
+  }
+
+  /** True if the handler has ended the response. */
+  get ended(): boolean {
+    return this.#end !== undefined
+  }
+
+  /**
+   * Calls the listener once: in the turn in which the handler ends the response, or `withinMs` after the client went away;
+   * at once if that has happened already. The returned function takes the listener back.
+   */
+  onEnd({ withinMs, orDetached = false }: EndOptions, listener: (end: ResponseEnd) => void): () => void {
+    if (this.#end !== undefined) {
+      listener(this.#end)
+      return () => {}
+    }
+    const waiting: Waiting = { listener, withinMs, orDetached, timer: undefined }
+    if (this.#waiting.size === 0) this.#client.watch()
+    this.#waiting.add(waiting)
+    if (this.gone) {
+      this.leave()
+      this.#bound(waiting)
+    }
+    return () => this.#forget(waiting)
+  }
+
+  /** Resolves after `ms`: true, or false as soon as the client has gone or the response has been ended. */
+  stays(ms: number): Promise<boolean> {
+    return new Promise(resolve => {
+      const timer = setTimeout(
+        () => {
+          forget()
+          resolve(true)
+        },
+        Math.min(ms, LONGEST_MS),
+      )
+      const forget = this.onEnd({ withinMs: 0 }, () => {
+        clearTimeout(timer)
+        resolve(false)
+      })
+    })
+  }
+
+  /** The handler has ended the response, or no handler will. Only the first call counts. */
+  end(completed = !this.gone): void {
+    if (this.#end !== undefined) return
+    this.#end = { completed, ended: true }
+    for (const waiting of [...this.#waiting]) this.#call(waiting, this.#end)
+  }
+
+  /** The client has gone. */
+  leave(): void {
+    if (this.#gone || this.#end !== undefined) return
+    this.#gone = true
+    for (const waiting of [...this.#waiting]) this.#bound(waiting)
+  }
+
+  /** A stream that was piped into the response no longer is. Means nothing while the client is there: another may follow. */
+  detach(): void {
+    if (!this.gone || this.#end !== undefined) return
+    this.leave()
+    for (const waiting of [...this.#waiting]) if (waiting.orDetached) this.#call(waiting, EXPIRED)
+  }
+
+  #bound(waiting: Waiting): void {
+    if (waiting.timer !== undefined || !this.#waiting.has(waiting)) return
+    if (waiting.withinMs <= 0) this.#call(waiting, EXPIRED)
+    else if (waiting.withinMs < Number.POSITIVE_INFINITY) {
+      waiting.timer = setTimeout(() => this.#call(waiting, EXPIRED), Math.min(waiting.withinMs, LONGEST_MS))
+      waiting.timer.unref()
+    }
+  }
+
+  #call(waiting: Waiting, end: ResponseEnd): void {
+    if (this.#forget(waiting)) waiting.listener(end)
+  }
+
+  /** False if it had been called or taken back before. */
+  #forget(waiting: Waiting): boolean {
+    clearTimeout(waiting.timer)
+    const known = this.#waiting.delete(waiting)
+    if (known && this.#waiting.size === 0) this.#client.unwatch()
+    return known
+  }
+}

@@ -1,0 +1,153 @@
+import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals'
+import { type ResponseEnd, ResponseWatch } from '../../src/http/response-watch.js'
+
+/** A client that the test moves by hand, and how often it is being listened to. */
+class HandClient {
+  gone = false
+  listeners = 0
+  watch() {
+    this.listeners++
+  }
+  unwatch() {
+    this.listeners--
+  }
+}
+
+let client: HandClient
+let watch: ResponseWatch
+let heard: ResponseEnd[]
+const hear = (end: ResponseEnd) => void heard.push(end)
+const leave = () => {
+  client.gone = true
+  watch.leave()
+}
+
+beforeEach(() => {
+  jest.useFakeTimers()
+  client = new HandClient()
+  watch = new ResponseWatch(() => client)
+  heard = []
+})
+afterEach(() => {
+  jest.useRealTimers()
+})
+
+const left = () => [client.listeners, jest.getTimerCount()]
+
+test('the end is told once, in the turn in which it comes, and leaves nothing behind', () => {
+  watch.onEnd({ withinMs: 30_000 }, hear)
+  expect(left()).toEqual([1, 0])
+  watch.end()
+  expect(heard).toEqual([{ completed: true, ended: true }])
+  watch.end()
+  leave()
+  jest.runAllTimers()
+  expect([heard.length, ...left()]).toEqual([1, 0, 0])
+})
+
+test('an end after the client has gone is told as such', () => {
+  watch.onEnd({ withinMs: 30_000 }, hear)
+  leave()
+  expect([heard, ...left()]).toEqual([[], 1, 1])
+  jest.advanceTimersByTime(29_999)
+  watch.end()
+  expect([heard, ...left()]).toEqual([[{ completed: false, ended: true }], 0, 0])
+})
+
+test('an end that does not come is told as missing, so long after the client went away', () => {
+  watch.onEnd({ withinMs: 30_000 }, hear)
+  jest.advanceTimersByTime(100_000)
+  leave()
+  jest.advanceTimersByTime(29_999)
+  expect(heard).toEqual([])
+  jest.advanceTimersByTime(1)
+  expect([heard, ...left()]).toEqual([[{ completed: false, ended: false }], 0, 0])
+  watch.end()
+  expect(heard.length).toBe(1)
+})
+
+test('a listener that does not wait hears at once that the client has gone', () => {
+  watch.onEnd({ withinMs: 0 }, hear)
+  leave()
+  watch.onEnd({ withinMs: 0 }, hear)
+  expect([heard.length, ...left()]).toEqual([2, 0, 0])
+})
+
+test('a listener that waits for ever has no timer', () => {
+  watch.onEnd({ withinMs: Number.POSITIVE_INFINITY }, hear)
+  leave()
+  expect(left()).toEqual([1, 0])
+  watch.end()
+  expect(heard).toEqual([{ completed: false, ended: true }])
+})
+
+test('a wait longer than a timer can hold does not end at once', () => {
+  watch.onEnd({ withinMs: 2 ** 40 }, hear)
+  leave()
+  jest.advanceTimersByTime(1000)
+  expect(heard).toEqual([])
+})
+
+test('a client that has gone before anybody listened is noticed, and the time counts from then', () => {
+  client.gone = true
+  watch.onEnd({ withinMs: 10 }, hear)
+  expect(watch.gone).toBe(true)
+  jest.advanceTimersByTime(10)
+  expect([heard, ...left()]).toEqual([[{ completed: false, ended: false }], 0, 0])
+})
+
+test('a listener that is taken back hears nothing', () => {
+  const forget = watch.onEnd({ withinMs: 10 }, hear)
+  leave()
+  forget()
+  jest.runAllTimers()
+  watch.end()
+  expect([heard, ...left()]).toEqual([[], 0, 0])
+})
+
+test('who listens after the end hears it at once', () => {
+  watch.end()
+  watch.onEnd({ withinMs: 10 }, hear)
+  expect([heard, ...left()]).toEqual([[{ completed: true, ended: true }], 0, 0])
+})
+
+describe('a stream that is detached', () => {
+  test('ends the response for whoever asks for that, once the client has gone', () => {
+    watch.onEnd({ withinMs: 10, orDetached: true }, hear)
+    watch.detach()
+    expect(heard).toEqual([])
+    leave()
+    expect(heard).toEqual([])
+    watch.detach()
+    expect([heard, ...left()]).toEqual([[{ completed: false, ended: false }], 0, 0])
+  })
+
+  test('means nothing to others', () => {
+    watch.onEnd({ withinMs: 10 }, hear)
+    leave()
+    watch.detach()
+    expect(heard).toEqual([])
+  })
+})
+
+describe('a client', () => {
+  test('that stays is waited for so long', async () => {
+    const staying = watch.stays(50)
+    jest.advanceTimersByTime(50)
+    expect([await staying, ...left()]).toEqual([true, 0, 0])
+  })
+
+  test('that goes, or is answered meanwhile, is not waited for', async () => {
+    const staying = watch.stays(3_600_000)
+    leave()
+    expect([await staying, ...left()]).toEqual([false, 0, 0])
+    watch.end()
+    expect(await watch.stays(3_600_000)).toBe(false)
+  })
+
+  test('that waits longer than a timer can hold is not answered at once', () => {
+    void watch.stays(2 ** 40).then(() => heard.push({ completed: true, ended: true }))
+    jest.advanceTimersByTime(1000)
+    expect([heard, ...left()]).toEqual([[], 1, 1])
+  })
+})

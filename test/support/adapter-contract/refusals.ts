@@ -1,0 +1,86 @@
+import { describe, expect, test } from '@jest/globals'
+import type { Decision } from '../../../src/core/decision.js'
+import type { World } from './world.js'
+
+/** How a service words its refusals. */
+export function refusalsContract(world: World): void {
+  const { adapter, limited, serve, get } = world
+
+  describe('a message that is a function', () => {
+    test('is asked with the decision, when it is on the request and the header fields are set', async () => {
+      const seen: unknown[] = []
+      const message = (req: unknown, res: unknown, decision: Decision) => {
+        seen.push(adapter.decision(req), adapter.status(res), adapter.responseHeader(res, 'retry-after'))
+        seen.push(adapter.responseHeader(res, 'ratelimit'), decision.retryAfterMs)
+        return { wait: decision.retryAfterMs }
+      }
+      const app = serve(limited({ policy: '1/1m', message }))
+      expect([(await get(app)).status, seen]).toEqual([200, []])
+      const { status, body, headers } = await get(app)
+      expect([status, body, headers['content-type']]).toEqual([
+        429,
+        { wait: 60_000 },
+        'application/json; charset=utf-8',
+      ])
+      expect(seen.slice(1)).toEqual([429, '60', '"1-per-1m";r=0;t=60', 60_000])
+      expect(seen[0]).toMatchObject({ allowed: false, retryAfterMs: 60_000 })
+    })
+  })
+
+  describe('a handler', () => {
+    const busy = (calls: unknown[]) => (req: unknown, res: unknown, decision: Decision) => {
+      calls.push([adapter.decision(req) === decision, adapter.status(res), adapter.responseHeader(res, 'retry-after')])
+      return adapter.answer(res, `wait ${decision.retryAfterMs} ms`)
+    }
+
+    test('writes the refusal, with status, header fields and decision in place', async () => {
+      const calls: unknown[] = []
+      const app = serve(limited({ policy: '1/1m', handler: busy(calls), message: () => 'not asked' }))
+      expect([(await get(app)).status, calls]).toEqual([200, []])
+      const { status, text, headers } = await get(app)
+      expect([status, text, headers['retry-after'], headers['cache-control']]).toEqual([
+        429,
+        'wait 60000 ms',
+        '60',
+        'no-store',
+      ])
+      expect(calls).toEqual([[true, 429, '60']])
+      expect(world.handled).toBe(1)
+    })
+
+    test('may take its time', async () => {
+      const handler = async (_: unknown, res: unknown) => {
+        await new Promise(resolve => setImmediate(resolve))
+        adapter.answer(res, 'later')
+      }
+      const { status, text } = await get(serve(limited({ policy: '0/1m', handler, statusCode: 420 })))
+      expect([status, text]).toEqual([420, 'later'])
+    })
+
+    test.each([
+      [
+        'throws',
+        () => {
+          throw new Error('boom')
+        },
+      ],
+      ['rejects', () => Promise.reject(new Error('boom'))],
+    ] as const)(
+      'that %s is an error for the service, without the status and the wait of a refusal',
+      async (_, handler) => {
+        const { status, body, headers } = await get(serve(limited({ policy: '0/1m', handler })))
+        expect([status, body.message, headers['retry-after']]).toEqual([500, 'boom', undefined])
+      },
+    )
+
+    test('is not called for an address on the deny list', async () => {
+      const calls: unknown[] = []
+      const { status } = await get(serve(limited({ deny: ['127.0.0.0/8'], handler: busy(calls) })))
+      expect([status, calls]).toEqual([403, []])
+    })
+
+    test('that is no function is refused when the middleware is made', () => {
+      expect(() => limited({ handler: 'busy' as never })).toThrow(/^rateLimit: handler "busy": expected a function/)
+    })
+  })
+}
