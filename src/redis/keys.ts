@@ -1,11 +1,9 @@
-import { createHash } from 'node:crypto'
+import { hashOf, LONGEST_KEY } from '../core/short-key.js'
 
 const PLAIN = /^[A-Za-z0-9_.@/~ -]+$/
 const PLAIN_CLIENT = /^[A-Za-z0-9_.@/~ :-]+$/
 const SPECIAL = /[%{}:#\p{Cc}\p{Cs}]/gu
 const SPECIAL_CLIENT = /[%{}#\p{Cc}\p{Cs}]/gu
-/** Longer keys are hashed: nobody needs to read them, and everybody would pay for them. */
-const LONGEST = 200
 
 /**
  * A name as one segment of a Redis key. No two names give the same segment, and none holds a brace or a colon: braces would
@@ -25,10 +23,9 @@ export function clientSegment(name: string): string {
 }
 
 function segment(name: string, plain: RegExp, special: RegExp): string {
-  if (name.length <= LONGEST && plain.test(name)) return name
+  if (name.length <= LONGEST_KEY && plain.test(name)) return name
   if (name === '') return '%'
-  // Bytes of UTF-16, so that lone surrogates count here as well.
-  if (name.length > LONGEST) return `#${createHash('sha256').update(Buffer.from(name, 'utf16le')).digest('base64url')}`
+  if (name.length > LONGEST_KEY) return hashOf(name)
   return name.replace(special, escapeUnit)
 }
 

@@ -1,31 +1,50 @@
-const LOOKS_PER_BLOCK = 4
+import { ownCopy, shortKey } from '../../core/short-key.js'
 
-/** Who is blocked until when, under one limit. Those who are free again are let go a few at a time, as others come. */
+/** Until when keys are blocked under one limit. Long keys are kept by their hash. */
 export class BlockList {
   readonly #until = new Map<string, number>()
   #hand: MapIterator<[string, number]> | undefined
 
-  block(key: string, untilAt: number, nowMs: number): void {
-    this.#sweep(nowMs)
-    this.#until.set(key, untilAt)
+  get size(): number {
+    return this.#until.size
   }
 
-  unblock(key: string): void {
-    this.#until.delete(key)
+  /** Blocks a key, in place of an earlier block. */
+  block(key: string, untilAt: number): void {
+    this.#until.set(ownCopy(shortKey(key)), untilAt)
   }
 
-  /** For how much longer; 0 if it is not blocked. */
+  has(key: string): boolean {
+    return this.#until.has(shortKey(key))
+  }
+
+  /** True if the key was blocked. */
+  unblock(key: string): boolean {
+    return this.#until.delete(shortKey(key))
+  }
+
+  /** For how much longer the key is blocked, in ms; 0 if it is not. */
   remainingMs(key: string, nowMs: number): number {
-    const untilAt = this.#until.get(key)
+    return this.remainingMsOf(shortKey(key), nowMs)
+  }
+
+  /** As `remainingMs`, for a key as it is kept. */
+  remainingMsOf(kept: string, nowMs: number): number {
+    const untilAt = this.#until.get(kept)
     return untilAt === undefined ? 0 : Math.max(0, untilAt - nowMs)
   }
 
-  #sweep(nowMs: number): void {
-    for (let i = 0; i < LOOKS_PER_BLOCK; i++) {
-      this.#hand ??= this.#until.entries()
-      const step = this.#hand.next()
-      if (step.done) this.#hand = undefined
-      else if (step.value[1] <= nowMs) this.#until.delete(step.value[0])
-    }
+  /** Removes a key as it is kept. */
+  remove(kept: string): void {
+    this.#until.delete(kept)
+  }
+
+  /** The next key as it is kept, in turn, and until when it is blocked; undefined at the end of each round. */
+  advance(): [kept: string, untilAt: number] | undefined {
+    this.#hand ??= this.#until.entries()
+    const step = this.#hand.next()
+    if (!step.done) return step.value
+    this.#hand = undefined
+    return undefined
   }
 }

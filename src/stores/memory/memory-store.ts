@@ -5,7 +5,6 @@ import { PolicyError, shown } from '../../core/errors.js'
 import type { Limit } from '../../core/limit.js'
 import { checkOptions, type OptionNames } from '../../core/option-names.js'
 import { type Booking, type Charge, DEFAULT_LIMITER, type Store } from '../store.js'
-import { BlockList } from './blocks.js'
 import { Line, turnAfterMs, type Waiter } from './line.js'
 import { Sweeper } from './sweeper.js'
 import { MemoryTable } from './table.js'
@@ -14,8 +13,9 @@ export interface MemoryStoreOptions {
   /** Default: the system's time. */
   clock?: Clock
   /**
-   * Most keys held, counted once per limit; integer ≥ 1, default 1 000 000. When full, keys nearest to being as if never
-   * used go first; a key that is denied now is never evicted. If all are denied, a new key is judged but not remembered.
+   * Most keys and blocks held, each counted once per limit; integer ≥ 1, default 1 000 000. When full, keys that are soonest as if
+   * never used go first. A key that is denied now goes only when all are, the one whose denial ends soonest first. To find it, at
+   * most 512 keys are looked at. A key longer than 200 characters is kept by its hash, so that memory is bounded in bytes as well.
    */
   maxKeys?: number
 }
@@ -57,7 +57,7 @@ export class MemoryStore implements Store {
     this.#sweeper = new Sweeper(this.#tables, maxKeys, () => this.#now())
   }
 
-  /** Keys held, counted once per limit. */
+  /** Keys and blocks held, each counted once per limit. */
   get size(): number {
     return this.#sweeper.size
   }
@@ -117,9 +117,8 @@ export class MemoryStore implements Store {
     const nowMs = this.#now()
     for (const { key, limit, limiter } of charges) {
       const table = this.#table(limit, limiter)
-      table.blocks ??= new BlockList()
-      if (forMs > 0) table.blocks.block(key, nowMs + forMs, nowMs)
-      else table.blocks.unblock(key)
+      if (forMs > 0) this.#sweeper.block(table, key, nowMs + forMs)
+      else this.#sweeper.unblock(table, key)
     }
   }
 

@@ -1,14 +1,14 @@
 import type { State } from '../../algorithms/registry.js'
 import type { Limit } from '../../core/limit.js'
+import { shortKey } from '../../core/short-key.js'
+import { BlockList } from './blocks.js'
+import { Eviction } from './eviction.js'
 import type { MemoryTable } from './table.js'
 
 /** An expired key is kept a little longer, so that a clock that steps back a little still finds what was spent. */
 const PADDING_MS = 1000
 /** What one insertion looks at: more than one, so that the hand overtakes the rubbish. */
 const STEPS_PER_INSERTION = 2
-/** How many keys are compared to find one to evict, and how far to look for one that may be evicted at all. */
-const EVICTION_SAMPLE = 8
-const EVICTION_REACH = 512
 const SWEEP_EVERY_MS = 1000
 const SWEEP_BUDGET_MS = 1
 const STEPS_BETWEEN_LOOKS = 8
@@ -31,14 +31,28 @@ export class Sweeper {
   insert(table: MemoryTable, key: string, state: State, limit: Limit): void {
     const nowMs = this.now()
     for (let i = 0; i < STEPS_PER_INSERTION; i++) this.#step(table, nowMs)
-    if (this.#size >= this.maxKeys && !this.#makeRoom(nowMs)) return
+    this.#addOne(nowMs)
     table.insert(key, state, limit)
-    this.#size++
-    this.#timer ??= this.#startTimer()
   }
 
+  /** Blocks count as keys do: they are kept until they end, and go when there are too many. */
+  block(table: MemoryTable, key: string, untilAt: number): void {
+    if (!table.blocks?.has(key)) {
+      const nowMs = this.now()
+      for (let i = 0; i < STEPS_PER_INSERTION; i++) this.#stepBlocks(table, nowMs)
+      this.#addOne(nowMs)
+    }
+    table.blocks ??= new BlockList()
+    table.blocks.block(key, untilAt)
+  }
+
+  unblock(table: MemoryTable, key: string): void {
+    if (table.blocks?.unblock(key)) this.#size--
+  }
+
+  /** Forgets what a key has spent. */
   remove(table: MemoryTable, key: string): void {
-    if (table.remove(key)) this.#size--
+    this.#removeKept(table, shortKey(key))
   }
 
   close(): void {
@@ -54,9 +68,41 @@ export class Sweeper {
     const entry = table.advance()
     if (entry === undefined) return false
     if (this.#isOver(table, entry[1], nowMs) && this.#isOver(table, entry[1], nowMs - PADDING_MS)) {
-      this.remove(table, entry[0])
+      this.#removeKept(table, entry[0])
     }
     return true
+  }
+
+  /** Looks at one block and removes it if it is over; false at the end of a round. */
+  #stepBlocks({ blocks }: MemoryTable, nowMs: number): boolean {
+    const entry = blocks?.advance()
+    if (entry === undefined) return false
+    if (entry[1] <= nowMs) {
+      blocks?.remove(entry[0])
+      this.#size--
+    }
+    return true
+  }
+
+  #removeKept(table: MemoryTable, kept: string): void {
+    if (table.remove(kept)) this.#size--
+  }
+
+  /** Makes room for one more if there is none. */
+  #addOne(nowMs: number): void {
+    if (this.#size >= this.maxKeys) this.#evict(nowMs)
+    this.#size++
+    this.#timer ??= this.#startTimer()
+  }
+
+  #evict(nowMs: number): void {
+    const { victim } = new Eviction(this.tables.values(), nowMs)
+    if (victim === undefined) return
+    if (!victim.isBlock) this.#removeKept(victim.table, victim.kept)
+    else {
+      victim.table.blocks?.remove(victim.kept)
+      this.#size--
+    }
   }
 
   // Asked of now first: a long log is copied to look at it from before its end.
@@ -66,33 +112,6 @@ export class Sweeper {
 
   #resetAfterMs(table: MemoryTable, slot: number, nowMs: number): number {
     return table.algorithm.measure(table.limitOf(slot), table.read(slot), nowMs, 0).verdict.resetAfterMs
-  }
-
-  /** Evicts, of a few keys that are not denied now, the one that is soonest as if never used. */
-  #makeRoom(nowMs: number): boolean {
-    const table = this.#largestTable()
-    let victim: string | undefined
-    let soonest = Number.POSITIVE_INFINITY
-    let seen = 0
-    for (let reach = 0; reach < EVICTION_REACH && seen < EVICTION_SAMPLE; reach++) {
-      const entry = table.advance()
-      if (entry === undefined) continue
-      if (!table.algorithm.measure(table.limitOf(entry[1]), table.read(entry[1]), nowMs, 1).verdict.allowed) continue
-      seen++
-      const resetAfterMs = this.#resetAfterMs(table, entry[1], nowMs)
-      if (resetAfterMs >= soonest) continue
-      soonest = resetAfterMs
-      victim = entry[0]
-    }
-    if (victim === undefined) return false
-    this.remove(table, victim)
-    return true
-  }
-
-  #largestTable(): MemoryTable {
-    let largest: MemoryTable | undefined
-    for (const table of this.tables.values()) if (largest === undefined || table.size > largest.size) largest = table
-    return largest!
   }
 
   // Unreferenced: rubbish is no reason for a process to stay.
@@ -108,6 +127,8 @@ export class Sweeper {
     const until = performance.now() + SWEEP_BUDGET_MS
     for (const [identity, table] of this.tables) {
       while (this.#sweepSome(table, nowMs)) if (performance.now() > until) break
+      while (this.#sweepSomeBlocks(table, nowMs)) if (performance.now() > until) break
+      if (table.blocks?.size === 0) table.blocks = undefined
       if (table.size === 0 && table.blocks === undefined) {
         table.abandoned = true
         this.tables.delete(identity)
@@ -119,6 +140,11 @@ export class Sweeper {
 
   #sweepSome(table: MemoryTable, nowMs: number): boolean {
     for (let i = 0; i < STEPS_BETWEEN_LOOKS; i++) if (!this.#step(table, nowMs)) return false
+    return true
+  }
+
+  #sweepSomeBlocks(table: MemoryTable, nowMs: number): boolean {
+    for (let i = 0; i < STEPS_BETWEEN_LOOKS; i++) if (!this.#stepBlocks(table, nowMs)) return false
     return true
   }
 }

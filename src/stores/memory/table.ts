@@ -2,6 +2,7 @@ import type { Algorithm, Arithmetic, Row, RowAlgorithm } from '../../algorithms/
 import { algorithmOf, isRowAlgorithm, type State } from '../../algorithms/registry.js'
 import type { Verdict } from '../../core/decision.js'
 import type { AlgorithmName, Limit } from '../../core/limit.js'
+import { ownCopy, shortKey } from '../../core/short-key.js'
 import type { BlockList } from './blocks.js'
 import type { Line } from './line.js'
 
@@ -22,7 +23,7 @@ const FIRST_ROWS = 8
 
 /**
  * The states of all keys under one limit. A key costs one entry of a `Map` and, for algorithms of constant state, one row in
- * flat arrays: at a million keys that is a fraction of what an object a key would take.
+ * flat arrays: at a million keys that is a fraction of what an object a key would take. Long keys are kept by their hash.
  */
 export class MemoryTable {
   readonly algorithm: Algorithm<State>
@@ -54,7 +55,7 @@ export class MemoryTable {
   }
 
   slotOf(key: string): number | undefined {
-    return this.#slots.get(key)
+    return this.#slots.get(shortKey(key))
   }
 
   read(slot: number): State {
@@ -91,14 +92,15 @@ export class MemoryTable {
 
   insert(key: string, state: State, limit: Limit): void {
     const slot = this.#free.pop() ?? this.#next++
-    this.#slots.set(key, slot)
+    this.#slots.set(ownCopy(shortKey(key)), slot)
     this.write(slot, state, limit)
   }
 
-  remove(key: string): boolean {
-    const slot = this.#slots.get(key)
+  /** Removes a key as it is kept; false if it is not there. */
+  remove(kept: string): boolean {
+    const slot = this.#slots.get(kept)
     if (slot === undefined) return false
-    this.#slots.delete(key)
+    this.#slots.delete(kept)
     this.#column.clear(slot)
     this.#otherLimits.delete(slot)
     this.#free.push(slot)
@@ -115,8 +117,8 @@ export class MemoryTable {
     else this.#otherLimits.set(slot, limit)
   }
 
-  /** The next entry under a hand that goes round and round; undefined at the end of each round. */
-  advance(): [key: string, slot: number] | undefined {
+  /** The next key as it is kept, in turn, and its slot; undefined at the end of each round. */
+  advance(): [kept: string, slot: number] | undefined {
     this.#hand ??= this.#slots.entries()
     const step = this.#hand.next()
     if (!step.done) return step.value

@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals'
 import { PolicyError } from '../../../src/core/errors.js'
 import { ALGORITHM_NAMES, type AlgorithmName, parseLimit } from '../../../src/core/limit.js'
+import { hashOf } from '../../../src/core/short-key.js'
 import { MemoryStore, type MemoryStoreOptions } from '../../../src/stores/memory/memory-store.js'
 import { ManualClock } from '../../../src/testing.js'
 import { jsonFromChild, runChild } from '../../support/child.js'
@@ -141,17 +142,65 @@ describe('MemoryStore', () => {
       for (let i = 0; i < 50; i++) expect(ask(`denied ${i}`, 1).allowed).toBe(false)
     })
 
-    test('judges a new key without remembering it, when all that it holds are denied', () => {
+    test('evicts the key whose denial ends soonest, when all that it holds are denied', () => {
       const clock = new ManualClock(START)
       const store = make({ clock, maxKeys: 30 })
       const limit = limitOf(1, '1h')
       const ask = (key: string) => store.consume([{ key, limit }], 1)[0].allowed
-      for (let i = 0; i < 30; i++) ask(`denied ${i}`)
-      expect([ask('new'), ask('new')]).toEqual([true, true])
-      expect(store.size).toBe(30)
-      for (let i = 0; i < 30; i++) expect(ask(`denied ${i}`)).toBe(false)
-      clock.advance(3_600_000)
-      expect([ask('new'), ask('new')]).toEqual([true, false])
+      const isDenied = (key: string) => !store.peek([{ key, limit }], 1)[0].allowed
+      for (let i = 0; i < 30; i++) {
+        ask(`denied ${(i * 7) % 30}`)
+        clock.advance(1)
+      }
+      for (let i = 0; i < 10; i++) {
+        expect([ask(`new ${i}`), ask(`new ${i}`)]).toEqual([true, false])
+        clock.advance(1)
+        const left = Array.from({ length: 30 }, (_, j) => j).filter(j => isDenied(`denied ${(j * 7) % 30}`))
+        expect(left).toEqual(Array.from({ length: 29 - i }, (_, j) => j + i + 1))
+        expect(store.size).toBe(30)
+      }
+    })
+
+    test('evicts a key that is not denied, in whichever limit, before any that is', () => {
+      const clock = new ManualClock(START)
+      const store = make({ clock, maxKeys: 40 })
+      const [strict, lax] = [limitOf(1, '1h', 'fixed-window', 'strict'), limitOf(9, '1d', 'fixed-window', 'lax')]
+      for (let i = 0; i < 36; i++) store.consume([{ key: `denied ${i}`, limit: strict }], 1)
+      for (let i = 0; i < 4; i++) store.consume([{ key: `free ${i}`, limit: lax }], 1)
+      for (let i = 0; i < 4; i++) store.consume([{ key: `new ${i}`, limit: strict }], 1)
+      const denied = Array.from({ length: 36 }, (_, i) => store.peek([{ key: `denied ${i}`, limit: strict }], 1)[0])
+      expect(denied.every(({ allowed }) => !allowed)).toBe(true)
+      expect(store.peek([{ key: 'free 0', limit: lax }], 0)[0].remaining).toBe(9)
+    })
+
+    test('counts blocks, keeps those that end last, and forgets those that are over', () => {
+      const clock = new ManualClock(START)
+      const store = make({ clock, maxKeys: 20 })
+      const limit = limitOf(5, '1m')
+      const isBlocked = (key: string) => store.peek([{ key, limit }], 1)[0].blocked === true
+      for (let i = 0; i < 1000; i++) store.block([{ key: `k ${i}`, limit }], 3_600_000 + i)
+      expect(store.size).toBe(20)
+      const blocked = Array.from({ length: 1000 }, (_, i) => i).filter(i => isBlocked(`k ${i}`))
+      expect(blocked).toEqual(Array.from({ length: 20 }, (_, i) => 980 + i))
+      // A key that is not denied goes before any block.
+      for (let i = 0; i < 100; i++) store.consume([{ key: `passer-by ${i}`, limit }], 1)
+      expect([store.size, isBlocked('k 980'), isBlocked('k 981')]).toEqual([20, false, true])
+      store.block([{ key: 'k 981', limit }], 7_200_000)
+      store.block([{ key: 'k 982', limit }], 0)
+      expect(store.size).toBe(19)
+      clock.advance(3_601_000)
+      store.block([{ key: 'another', limit }], 1000)
+      for (let i = 0; i < 20; i++) store.block([{ key: `next ${i}`, limit }], 1000)
+      expect([store.size <= 20, isBlocked('k 981')]).toEqual([true, true])
+    })
+
+    test('that are blocked are swept when their blocks are over, though no traffic comes', () => {
+      jest.useFakeTimers({ now: START })
+      const store = make()
+      for (let i = 0; i < 100; i++) store.block([{ key: `${i}`, limit: limitOf(5, '1m') }], 5000)
+      expect(store.size).toBe(100)
+      jest.advanceTimersByTime(10_000)
+      expect([store.size, jest.getTimerCount()]).toEqual([0, 0])
     })
 
     test('evicts the key that is soonest as if never used', () => {
@@ -188,6 +237,66 @@ describe('MemoryStore', () => {
       const store = make({ maxKeys: 1 })
       const limit = limitOf(2, '1h')
       expect([1, 2, 3].map(() => store.consume([{ key: 'k', limit }], 1)[0].allowed)).toEqual([true, true, false])
+    })
+  })
+
+  describe('a long key', () => {
+    const long = (text: string) => `${text} ${'x'.repeat(15_000)}`
+
+    test('is counted as itself by every method', () => {
+      const store = make({ clock: new ManualClock(START) })
+      const limit = limitOf(3, '1m')
+      const charge = (text: string) => [{ key: long(text), limit }]
+      const left = (text: string) => store.peek(charge(text), 0)[0].remaining
+      expect(store.consume(charge('a'), 2)[0].remaining).toBe(1)
+      expect(
+        store.consume([...charge('a'), { key: long('b'), limit: limitOf(9, '1m', 'fixed-window') }], 1)[0].remaining,
+      ).toBe(0)
+      expect([left('a'), left('b')]).toEqual([0, 3])
+      store.refund(charge('a'), 1)
+      store.charge(charge('b'), 1)
+      expect([left('a'), left('b')]).toEqual([1, 2])
+      store.block(charge('b'), 60_000)
+      expect(store.consume(charge('b'), 1)[0].blocked).toBe(true)
+      store.block(charge('b'), 0)
+      store.reset(charge('a'))
+      expect([left('a'), store.size]).toEqual([3, 2])
+    })
+
+    test('meets no other key, not even one that is written as its hash', () => {
+      const store = make({ clock: new ManualClock(START) })
+      const limit = limitOf(1, '1m')
+      const keys = [long('a'), hashOf(long('a')), hashOf(hashOf(long('a'))), '#', '']
+      for (const key of keys)
+        expect([key.slice(0, 50), store.consume([{ key, limit }], 1)[0].allowed]).toEqual([key.slice(0, 50), true])
+      expect(store.size).toBe(keys.length)
+    })
+
+    test('costs no more than a short one, nor does a key that is a part of a long text', async () => {
+      const { stdout, code } = await runChild(
+        `import { MemoryStore } from './src/stores/memory/memory-store.ts'
+         import { parseLimit } from './src/core/limit.ts'
+         const limit = parseLimit({ quota: 5, window: '1h', algorithm: 'fixed-window' })
+         const held = () => { gc(); gc(); return process.memoryUsage().heapUsed }
+         const bytes = keyOf => {
+           const store = new MemoryStore()
+           const before = held()
+           for (let i = 0; i < 5000; i++) {
+             store.consume([{ key: keyOf(i), limit }], 1)
+             store.block([{ key: keyOf(i), limit }], 3_600_000)
+           }
+           const after = held()
+           if (store.size !== 10_000) throw new Error('not all are kept')
+           return (after - before) / 5000
+         }
+         const field = i => Buffer.from(\`198.51.100.\${i % 200}, \${'9'.repeat(15_000)}\${i}, 203.0.113.\${100 + (i % 100)}:\${10_000 + i}\`).toString()
+         bytes(i => 'short ' + i)
+         console.log(JSON.stringify([bytes(i => field(i)), bytes(i => field(i).slice(-19))]))`,
+        { flags: ['--expose-gc'], timeoutMs: 60_000 },
+      )
+      expect(code).toBe(0)
+      // 15 kB each, were the texts kept.
+      for (const bytes of JSON.parse(stdout)) expect(bytes).toBeLessThan(1000)
     })
   })
 

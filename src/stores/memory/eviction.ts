@@ -1,0 +1,98 @@
+import type { MemoryTable } from './table.js'
+
+/** How many keys that are not denied are compared, and how many keys are looked at to find them. */
+const SAMPLE = 8
+const REACH = 512
+
+/** What is to be removed to make room: what a key has spent, or its block. The key as it is kept. */
+export interface Victim {
+  readonly table: MemoryTable
+  readonly kept: string
+  readonly isBlock: boolean
+}
+
+/**
+ * What is to go when a store is full: of a few keys that are not denied now, the one that is soonest as if never used. If all are
+ * denied, the one whose denial ends soonest. At most 512 keys are looked at, so that no call pays for the size of the store.
+ */
+export class Eviction {
+  #looksLeft = REACH
+  #seen = 0
+  #idle: Victim | undefined
+  #idleMs = Number.POSITIVE_INFINITY
+  #denied: Victim | undefined
+  #deniedMs = Number.POSITIVE_INFINITY
+
+  constructor(
+    tables: Iterable<MemoryTable>,
+    readonly nowMs: number,
+  ) {
+    for (const table of largestFirst([...tables])) {
+      this.#lookAtStates(table)
+      this.#lookAtBlocks(table)
+    }
+  }
+
+  /** undefined only if the store is empty. */
+  get victim(): Victim | undefined {
+    return this.#idle ?? this.#denied
+  }
+
+  #lookAtStates(table: MemoryTable): void {
+    for (let left = table.size; left > 0 && this.#goesOn; left--) {
+      const entry = table.advance() ?? table.advance()
+      if (entry === undefined) return
+      const [kept, slot] = entry
+      const limit = table.limitOf(slot)
+      const state = table.read(slot)
+      const { allowed, retryAfterMs } = table.algorithm.measure(limit, state, this.nowMs, 1).verdict
+      const blockedMs = table.blocks?.remainingMsOf(kept, this.nowMs) ?? 0
+      const victim = { table, kept, isBlock: false }
+      if (!allowed || blockedMs > 0) this.#offerDenied(victim, Math.max(allowed ? 0 : retryAfterMs, blockedMs))
+      else this.#offerIdle(victim, table.algorithm.measure(limit, state, this.nowMs, 0).verdict.resetAfterMs)
+      this.#looksLeft--
+    }
+  }
+
+  #lookAtBlocks(table: MemoryTable): void {
+    const { blocks } = table
+    for (let left = blocks?.size ?? 0; left > 0 && this.#goesOn; left--) {
+      const entry = blocks?.advance() ?? blocks?.advance()
+      if (entry === undefined) return
+      const [kept, untilAt] = entry
+      const victim = { table, kept, isBlock: true }
+      if (untilAt > this.nowMs) this.#offerDenied(victim, untilAt - this.nowMs)
+      else this.#offerIdle(victim, 0)
+      this.#looksLeft--
+    }
+  }
+
+  get #goesOn(): boolean {
+    return this.#looksLeft > 0 && this.#seen < SAMPLE
+  }
+
+  #offerIdle(victim: Victim, resetAfterMs: number): void {
+    this.#seen++
+    if (this.#idle !== undefined && resetAfterMs >= this.#idleMs) return
+    this.#idle = victim
+    this.#idleMs = resetAfterMs
+  }
+
+  #offerDenied(victim: Victim, endsAfterMs: number): void {
+    if (this.#denied !== undefined && endsAfterMs >= this.#deniedMs) return
+    this.#denied = victim
+    this.#deniedMs = endsAfterMs
+  }
+}
+
+/** The largest table first, because it most likely holds what may go; the others as they come. */
+function largestFirst(tables: MemoryTable[]): MemoryTable[] {
+  let largest = 0
+  for (let i = 1; i < tables.length; i++) if (entriesOf(tables[i]) > entriesOf(tables[largest])) largest = i
+  ;[tables[0], tables[largest]] = [tables[largest], tables[0]]
+  return tables
+}
+
+function entriesOf(table: MemoryTable): number {
+  return table.size + (table.blocks?.size ?? 0)
+}
