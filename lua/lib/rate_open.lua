@@ -1,19 +1,21 @@
 --[[
   Opens a shared rate. The keys of every script of it begin with: 1 config (HASH), 2 clients (ZSET of client → when its state is as
-  if never used), 3 log and 4 line of all processes together, 5 log and 6 line of this client. Returns nil where no rate is set,
-  else an object with
+  if never used), 3 log and 4 to 6 line of all clients together, 7 log and 8 to 10 line of this client; the three keys of a line are those
+  of line_open. Returns nil where no rate is set, else an object with
     limit       a sliding window: rate permits in any interval
-    log, line   the keys that count for this client: what was granted, and who waits
+    log         the key of what was granted, and
+    party       the keys that count for this client: log, line, asks, meta
     fleeting    true if each client counts apart
     keep_alive  how long the limiter lives unused, ms; -1 for ever
     ends_at     when the whole limiter ends (nil: it does not)
-    epoch       changes whenever those who waited were sent away: who is not in the line is one of them, or its turn has come
+    life        for how long a request is remembered that may come again, ms
     expires_at(reset)        the text of the moment at which a key may go that is as if never used in `reset` ms
     register(client, reset)  notes that a client has state of its own for `reset` ms more
-    use(reset)  notes a use, after which the state is as if never used in `reset` ms; gives for how long the use must be remembered
+    use(reset)  notes a use, after which the state is as if never used in `reset` ms
 ]]
+-- @include rate_party
 local function rate_open(clock, now)
-  local config = redis.call('HMGET', KEYS[1], 'rate', 'interval', 'mode', 'keepAlive', 'endsAt', 'idleAt', 'epoch')
+  local config = redis.call('HMGET', KEYS[1], 'rate', 'interval', 'mode', 'keepAlive', 'endsAt', 'idleAt')
   local rate, interval = tonumber(config[1]), tonumber(config[2])
   local keep_alive, ends_at, idle_at = tonumber(config[4]), tonumber(config[5]), tonumber(config[6])
   if not rate or not interval then return nil end
@@ -35,12 +37,12 @@ local function rate_open(clock, now)
   end
   return {
     limit = { algorithm = 'sliding-window', quota = rate, window = interval, burst = rate },
-    log = fleeting and KEYS[5] or KEYS[3],
-    line = fleeting and KEYS[6] or KEYS[4],
+    log = fleeting and KEYS[7] or KEYS[3],
+    party = rate_party(fleeting and 7 or 3),
     fleeting = fleeting,
     keep_alive = keep_alive or -1,
     ends_at = ends_at,
-    epoch = tonumber(config[7]) or 0,
+    life = math.max(1, math.min(interval + padding, keep_alive or 60000, ends_at and ends_at - now or 60000, 60000)),
     expires_at = expires_at,
     register = function(client, reset)
       redis.call('ZADD', KEYS[2], now + reset, client)
@@ -51,14 +53,12 @@ local function rate_open(clock, now)
     end,
     use = function(reset)
       if keep_alive then
-        -- Turns that were promised are kept, however far off.
         local idle = now + math.max(keep_alive, reset)
         if fleeting then idle = math.max(idle, idle_at or 0) end
         if ends_at then idle = math.min(idle, ends_at) end
         redis.call('HSET', KEYS[1], 'idleAt', string.format('%.0f', idle))
         redis.call('PEXPIREAT', KEYS[1], text(idle + slack))
       end
-      return math.min(reset + padding, keep_alive or 60000)
     end,
   }
 end

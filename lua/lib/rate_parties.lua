@@ -1,14 +1,14 @@
 --[[
-  The logs and lines of a shared rate, as a list of { log, line, client }, the first of which is that of all processes together. The
-  clients are named in ARGV from `first` on, their keys begin at KEYS[5]. Or nil and the clients whose keys were not given: the caller
-  must come again with theirs too.
+  Those who count apart under a shared rate, as a list of rate_party, the first of which is all clients together. The clients are named in
+  ARGV from `first` on, their keys begin at KEYS[7]. Or nil and the clients whose keys were not given: the caller must come again with
+  theirs too.
 ]]
+-- @include rate_party
 local function rate_parties(first)
-  local parties, known = { { log = KEYS[3], line = KEYS[4] } }, {}
+  local parties, known = { rate_party(3) }, {}
   for i = first, #ARGV do
-    local at = 5 + (i - first) * 2
     known[ARGV[i]] = true
-    parties[#parties + 1] = { log = KEYS[at], line = KEYS[at + 1], client = ARGV[i] }
+    parties[#parties + 1] = rate_party(7 + (i - first) * 4, ARGV[i])
   end
   local strangers = {}
   for _, client in ipairs(redis.call('ZRANGE', KEYS[2], '0', '-1')) do

@@ -1,58 +1,47 @@
 --[[
-  Gives permits back, the newest grants first, and what was booked by waiters who give up. Lets those who wait move up.
+  Gives permits back, the oldest grants that still count first. Those who wait are told what is free for them.
 
-  KEYS[1..6]  see rate_open
-  KEYS[7]     what the sender has sent: see once
-  ARGV[1]     number of the request; ARGV[2] the lowest that is not answered
-  ARGV[3]     now, ms; '' for the server's clock
-  ARGV[4]     client
-  ARGV[5]     permits given back
-  ARGV[6]     what the channel of every process begins with
-  ARGV[7..]   of each waiter who gives up: its id, "process/number", its permits, and the epoch of its booking (see rate_open)
+  KEYS[1..10]  see rate_open
+  KEYS[11]     what the sender has sent: see once
+  ARGV[1]      number of the request; ARGV[2] the lowest that is not answered
+  ARGV[3]      now, ms; '' for the server's clock
+  ARGV[4]      client
+  ARGV[5]      permits given back
+  ARGV[6]      what the channel of every process begins with
 
   Returns 1, or -2 where no rate is set.
 ]]
 -- @include now_ms
 -- @include once
 -- @include rate_open
--- @include rate_state
--- @include waiting_now
--- @include replan
+-- @include rate_capacity
+-- @include log_release
+-- @include line_open
+-- @include line_walk
+-- @include line_save
 local number, floor = tonumber(ARGV[1]), tonumber(ARGV[2])
 local clock = ARGV[3]
-local now = now_ms(clock)
 local client = ARGV[4]
 local permits = tonumber(ARGV[5])
 local channel = ARGV[6]
+local now = now_ms(clock)
 
-return once(KEYS[7], number, floor, function()
+return once(KEYS[11], number, floor, function()
   local rate = rate_open(clock, now)
   if not rate then return { -2 } end
-  local state = rate_state(rate, now, clock)
-  if state.err then return redis.error_reply(state.err) end
-  local given_up = {}
-  for i = 7, #ARGV, 3 do given_up[ARGV[i]] = i end
-  local staying, units, first = {}, permits, nil
-  if permits > 0 then first = 1 end
-  for _, waiter in ipairs(waiting_now(rate.line, now)) do
-    if given_up[waiter.id] then
-      given_up[waiter.id] = nil
-      units = units + waiter.cost
-      first = first or #staying + 1
-    else
-      staying[#staying + 1] = waiter
-    end
+  local party, window = rate.party, rate.limit.window
+  local line = line_open(party.line, party.asks, party.meta, channel)
+  local log = log_open(rate.log, window, now, true)
+  local err = line.err or log.err
+  if err then return redis.error_reply(err) end
+  log_release(rate.log, log, permits, rate.expires_at(window))
+  local capacity = rate_capacity(rate, now)
+  if line.units > 0 then
+    line_walk(line, nil, capacity, { next = 0 })
+    line_save(line)
   end
-  -- Who is not in the line was granted meanwhile; or it was sent away, which gave back what it had booked.
-  for _, i in pairs(given_up) do
-    if tonumber(ARGV[i + 2]) == rate.epoch then
-      units = units + tonumber(ARGV[i + 1])
-      first = 1
-    end
-  end
-  if first then replan(state, rate.line, staying, first, units, now, channel, rate.expires_at) end
-  local _, _, reset = state.measure(0)
+  local reset = capacity.reset()
   if rate.fleeting and reset > 0 then rate.register(client, reset) end
-  rate.use(reset)
-  return { 1 }, true
+  rate.use(math.max(reset, line.units > 0 and 60000 or 0))
+  return { 1 }, true, rate.life
 end)

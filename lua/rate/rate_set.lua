@@ -1,19 +1,19 @@
 --[[
-  Sets a rate, and plans those who wait anew under it.
+  Sets a rate. Those who wait are told, and granted by it from now on.
 
-  KEYS[1..6]  see rate_open
-  KEYS[7..]   log and line of each further client that is known to have state
-  KEYS[last]  what the sender has sent: see once
-  ARGV[1]     number of the request; ARGV[2] the lowest that is not answered
-  ARGV[3]     now, ms; '' for the server's clock
-  ARGV[4]     when: 'absent', 'present' or 'always'
-  ARGV[5]     1 to keep what was granted, 0 to forget it
-  ARGV[6]     rate
-  ARGV[7]     interval, ms
-  ARGV[8]     mode: 'overall' or 'per-client'
-  ARGV[9]     how long the limiter lives unused, ms; -1 for ever
-  ARGV[10]    what the channel of every process begins with
-  ARGV[11..]  the clients whose keys are given: this one, then the further ones in their order
+  KEYS[1..10]  see rate_open
+  KEYS[11..]   log and line of each further client that is known to have state, four keys each
+  KEYS[last]   what the sender has sent: see once
+  ARGV[1]      number of the request; ARGV[2] the lowest that is not answered
+  ARGV[3]      now, ms; '' for the server's clock
+  ARGV[4]      when: 'absent', 'present' or 'always'
+  ARGV[5]      1 to keep what was granted, 0 to forget it
+  ARGV[6]      rate
+  ARGV[7]      interval, ms
+  ARGV[8]      mode: 'overall' or 'per-client'
+  ARGV[9]      how long the limiter lives unused, ms; -1 for ever
+  ARGV[10]     what the channel of every process begins with
+  ARGV[11..]   the clients whose keys are given: this one, then the further ones in their order
 
   Returns 1, or 0 if it was not set because of `when`. Or the clients whose keys were not given, and nothing was done.
 ]]
@@ -21,45 +21,60 @@
 -- @include once
 -- @include rate_open
 -- @include rate_parties
--- @include rate_plan
+-- @include rate_line
+-- @include rate_capacity
+-- @include line_walk
+-- @include line_tell_all
+-- @include line_save
 local number, floor = tonumber(ARGV[1]), tonumber(ARGV[2])
 local clock = ARGV[3]
-local now = now_ms(clock)
 local when = ARGV[4]
 local keep = ARGV[5] == '1'
 local rate_given, interval_given, mode_given, keep_alive_given = ARGV[6], ARGV[7], ARGV[8], ARGV[9]
 local channel = ARGV[10]
-
-local function whole(value) return string.format('%.0f', value) end
+local now = now_ms(clock)
 
 return once(KEYS[#KEYS], number, floor, function()
   local before = rate_open(clock, now)
   if (when == 'absent' and before) or (when == 'present' and not before) then return { 0 } end
   local parties, strangers = rate_parties(11)
   if not parties then return strangers end
-  -- What counted apart will count together, or the other way round: who waits asks again.
-  local moved = before and before.fleeting ~= (mode_given == 'per-client')
-  local epoch = before and before.epoch
-  if moved or not before then
-    local time = redis.call('TIME')
-    epoch = time[1] * 1000000 + time[2]
-  end
   redis.call('DEL', KEYS[1])
-  redis.call('HSET', KEYS[1], 'rate', rate_given, 'interval', interval_given, 'mode', mode_given, 'epoch', whole(epoch))
+  redis.call('HSET', KEYS[1], 'rate', rate_given, 'interval', interval_given, 'mode', mode_given)
   if keep_alive_given ~= '-1' then redis.call('HSET', KEYS[1], 'keepAlive', keep_alive_given) end
   if before and before.ends_at then
-    redis.call('HSET', KEYS[1], 'endsAt', whole(before.ends_at))
+    redis.call('HSET', KEYS[1], 'endsAt', string.format('%.0f', before.ends_at))
     redis.call('PEXPIREAT', KEYS[1], before.expires_at(before.ends_at - now))
   end
   local rate = rate_open(clock, now)
-  local sent_away = false
-  rate.use(rate_plan(rate, parties, now, clock, channel, not (keep and before), function(waiter)
-    if moved then return -3 end
-    if not before then return -2 end
-    if waiter.cost <= rate.limit.quota then return nil end
-    sent_away = true
-    return -1
-  end))
-  if sent_away then redis.call('HINCRBY', KEYS[1], 'epoch', '1') end
+  local latest = 0
+  for _, party in ipairs(parties) do
+    local kind = redis.call('TYPE', party.log).ok
+    if not (keep and before) or (kind ~= 'list' and kind ~= 'none') then redis.call('DEL', party.log) end
+    rate.log, rate.party = party.log, party
+    local reset = 0
+    local line = rate_line(party, channel)
+    if line or redis.call('EXISTS', party.log) > 0 then
+      local capacity = rate_capacity(rate, now)
+      if capacity.err then
+        redis.call('DEL', party.log)
+        capacity = rate_capacity(rate, now)
+      end
+      reset = capacity.reset()
+      if reset > 0 then redis.call('PEXPIREAT', party.log, rate.expires_at(reset)) end
+      if line then
+        line_tell_all(line)
+        -- What counted apart will count together, or the other way round: whoever waits joins another line. Without a rate nobody waits.
+        if not before or before.fleeting ~= rate.fleeting then line.units = 0 end
+        if line.units > 0 then line_walk(line, nil, capacity, { next = 0 }) end
+        line_save(line)
+        if line.units > 0 then reset = math.max(reset, 60000) end
+      end
+      if rate.fleeting and party.client and reset > 0 then rate.register(party.client, reset) end
+    end
+    latest = math.max(latest, reset)
+  end
+  redis.call('PEXPIREAT', KEYS[2], rate.expires_at(math.max(latest, rate.limit.window)))
+  rate.use(latest)
   return { 1 }, true, rate.keep_alive > 0 and rate.keep_alive or nil
 end)

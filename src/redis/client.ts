@@ -17,6 +17,6 @@ export interface ClientPort {
   state(): ClientState
   /** Connects a client that is lazy, or that waits long before it tries again. */
   wake(): void
-  /** Calls back whenever the client becomes ready. */
-  onReady(listener: () => void): void
+  /** Calls back whenever the client becomes ready; the returned function takes that back. */
+  onReady(listener: () => void): () => void
 }

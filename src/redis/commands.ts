@@ -3,6 +3,7 @@ import { Deadline } from '../core/deadline.js'
 import { StoreError } from '../core/errors.js'
 import type { ClientPort, RedisClient } from './client.js'
 import { portOf } from './port-of.js'
+import { replyWords } from './reply-words.js'
 import { runScript } from './run-script.js'
 import type { Script } from './script.js'
 import { forgetSent } from './scripts.js'
@@ -91,7 +92,7 @@ export class Commands {
       return await PATIENCE.hold(answer)
     } catch (cause) {
       if (late) answer.then(late, () => {})
-      throw new StoreError(`${this.#subject}: Redis failed: ${wordsOf(cause)}`, { cause })
+      throw new StoreError(`${this.#subject}: Redis failed: ${replyWords(cause)}`, { cause })
     }
   }
 
@@ -99,9 +100,4 @@ export class Commands {
     this.#quiet = undefined
     if (this.#inFlight.size === 0) await this.run(forgetSent, [this.#sentKey], []).catch(() => {})
   }
-}
-
-/** Redis adds to an error where in the script it came from, which says nothing to whoever called. */
-function wordsOf(error: unknown): string {
-  return String((error as Error)?.message).replace(/ script: [0-9a-f]{40}, on @user_script:\d+\.?$/, '')
 }

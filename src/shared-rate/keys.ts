@@ -8,12 +8,20 @@ export class RateKeys {
     readonly base: string,
     readonly clientId: string,
   ) {
-    this.own = [base, `${base}:clients`, `${base}:log`, `${base}:line`, ...this.of(clientId)]
+    this.own = [base, `${base}:clients`, ...this.#party(''), ...this.of(clientId)]
   }
 
   /** The log and the line of one client. */
   of(clientId: string): string[] {
-    const client = keySegment(clientId)
-    return [`${this.base}:log:${client}`, `${this.base}:line:${client}`]
+    return this.#party(`:${keySegment(clientId)}`)
+  }
+
+  /** The record of a member of a line. */
+  record(member: string): string {
+    return `${this.base}:sent:${member}`
+  }
+
+  #party(end: string): string[] {
+    return ['log', 'line', 'asks', 'meta'].map(kind => `${this.base}:${kind}${end}`)
   }
 }

@@ -2,7 +2,7 @@ import { type Duration, parseOption } from '../core/duration.js'
 import { PolicyError, shown } from '../core/errors.js'
 import { checkOptions, type OptionNames } from '../core/option-names.js'
 import { onAbort } from './abortion.js'
-import { Alarm } from './alarm.js'
+import { type Ringing, realTiming, type Timing } from './timing.js'
 
 export interface WaitOptions {
   /** How long to wait at most. Absent: as long as it takes. 0: not at all. */
@@ -53,8 +53,9 @@ function timeoutOf(timeout: Duration, method: string): number {
 export class Wait<T> {
   readonly promise: Promise<T>
   readonly #patience: Patience
-  readonly #alarm = new Alarm(() => this.#ring())
-  readonly #startedAt = performance.now()
+  readonly #timing: Timing
+  readonly #alarm: Ringing
+  readonly #startedAt: number
   #settle: { resolve(value: T): void; reject(error: unknown): void } | undefined
   #forgetSignal: (() => void) | undefined
   #turn: { readonly at: number; readonly value: T } | undefined
@@ -66,8 +67,11 @@ export class Wait<T> {
    * Waits from now on. `timedOut` gives what it rejects with at the end of the timeout; `aborted` is called when the signal has
    * ended it, after which the promise is rejected already. A signal that was aborted before ends it at once.
    */
-  constructor(patience: Patience, timedOut: () => unknown, aborted?: () => void) {
+  constructor(patience: Patience, timedOut: () => unknown, aborted?: () => void, timing: Timing = realTiming) {
     this.#patience = patience
+    this.#timing = timing
+    this.#alarm = timing.alarm(() => this.#ring())
+    this.#startedAt = timing.now()
     this.#onTimeout = timedOut
     this.#onAbort = aborted
     this.#endsAt = this.#startedAt + patience.timeoutMs
@@ -87,7 +91,7 @@ export class Wait<T> {
 
   /** What is left of the timeout now, in ms; 0 when it is over, Infinity without one. */
   get leftMs(): number {
-    return Math.max(0, this.#startedAt + this.#patience.timeoutMs - performance.now())
+    return Math.max(0, this.#startedAt + this.#patience.timeoutMs - this.#timing.now())
   }
 
   resolve(value: T): void {
@@ -106,7 +110,7 @@ export class Wait<T> {
     if (this.over) return
     this.#turn = { at, value }
     this.#endsAt = Number.POSITIVE_INFINITY
-    if (at <= performance.now()) this.#ring()
+    if (at <= this.#timing.now()) this.#ring()
     else this.#setAlarm()
   }
 
@@ -120,10 +124,10 @@ export class Wait<T> {
       return
     }
     // News that has arrived while this process was busy is heard first: it may have put the turn off.
-    setImmediate(() => {
+    this.#timing.nextTurn(() => {
       const turn = this.#turn
       if (this.over || turn === undefined) return
-      if (performance.now() < turn.at) this.#setAlarm()
+      if (this.#timing.now() < turn.at) this.#setAlarm()
       else this.resolve(turn.value)
     })
   }

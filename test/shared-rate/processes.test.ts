@@ -24,8 +24,8 @@ describe('several processes that share a rate', () => {
     const answers = await Promise.all([0, 1, 2, 3].map(worker => four.acquire(worker, 18)))
     const granted = await log.stop(72)
     expect(mostWithin(1000, granted)).toBe(18)
-    // Whoever waits is granted in the very millisecond in which a permit is free.
-    for (let i = 18; i < 72; i++) expect(granted[i] - granted[i - 18]).toBe(1000)
+    // Whoever waits is granted within a few milliseconds of the moment at which a permit is free.
+    for (let i = 18; i < 72; i++) expect(granted[i] - granted[i - 18]).toBeLessThanOrEqual(1005)
     // Nobody goes before its permit is granted, or before who asked earlier.
     const resolved = answers.flatMap(({ at }) => at)
     for (const { asked } of answers) expect(asked).toEqual([...asked].sort((a, b) => a - b))
@@ -43,17 +43,15 @@ describe('several processes that share a rate', () => {
     const resolved: ReturnType<RateWorkers['acquire']>[] = []
     for (const [i, worker] of [2, 0, 1].entries()) {
       resolved.push(three.acquire(worker, 1))
-      await eventually('waits', async () => (await redisClient.llen('spillway:{order}:rate:line')) === i + 1)
+      await eventually('waits', async () => (await redisClient.zcard('spillway:{order}:rate:line')) === i + 1)
     }
-    const line = await redisClient.lrangeBuffer('spillway:{order}:rate:line', 0, -1)
-    const turns = line.map(packed => packed.readUIntBE(0, 6))
-    expect(turns.slice(1).map((turn, i) => turn - turns[i])).toEqual([250, 250])
     const times = (await Promise.all(resolved)).map(({ at }) => at[0])
-    for (const [i, at] of times.entries()) expect(at).toBeGreaterThanOrEqual(turns[i])
     expect(times).toEqual([...times].sort((a, b) => a - b))
+    // By the clock of the machine, which is the server's too; whole milliseconds on both sides.
+    for (const [i, at] of times.entries()) if (i > 0) expect(at - times[i - 1]).toBeGreaterThanOrEqual(245)
   }, 20_000)
 
-  test('one that is killed while it waits costs those behind it its own permits, once', async () => {
+  test('one that is killed while it waits delays those behind it by at most a second, once, and takes nothing', async () => {
     const client = redis.client()
     const limiter = new SharedRateLimiter(client, 'killed')
     await limiter.setRate({ rate: 1, interval: 400 })
@@ -63,14 +61,16 @@ describe('several processes that share a rate', () => {
     await limiter.acquire()
     one.processes[0].send({ count: 1, lanes: 1 })
     const inLine = (count: number) =>
-      eventually('waits', async () => (await client.llen('spillway:{killed}:rate:line')) === count)
+      eventually('waits', async () => (await client.zcard('spillway:{killed}:rate:line')) === count)
     await inLine(1)
     const behind = limiter.acquire()
     await inLine(2)
     one.stop()
     await behind
     await limiter.acquire()
-    const granted = await log.stop(4)
-    expect(granted.map(at => at - granted[0])).toEqual([0, 400, 800, 1200])
+    const granted = await log.stop(3)
+    expect(granted[1] - granted[0]).toBeGreaterThanOrEqual(400)
+    expect(granted[1] - granted[0]).toBeLessThanOrEqual(400 + 1000)
+    expect(granted[2] - granted[1]).toBeLessThanOrEqual(405)
   }, 20_000)
 })

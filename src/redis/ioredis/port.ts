@@ -42,7 +42,10 @@ export function ioredisPort(client: IoredisLike): ClientPort {
       } else if (client.status !== 'wait') return
       client.connect().catch(() => {})
     },
-    onReady: listener => listeners.add(listener),
+    onReady(listener) {
+      listeners.add(listener)
+      return () => listeners.delete(listener)
+    },
   }
 }
 

@@ -50,6 +50,9 @@ export function nodeRedisPort(client: NodeRedisLike): ClientPort {
     },
     // Its owner connects it, once; after that its own strategy decides when it tries again.
     wake() {},
-    onReady: listener => listeners.add(listener),
+    onReady(listener) {
+      listeners.add(listener)
+      return () => listeners.delete(listener)
+    },
   }
 }

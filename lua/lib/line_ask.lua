@@ -1,0 +1,155 @@
+--[[
+  Carries out an ask of a member of a line: its changes, then a walk. ARGV from `first` on:
+
+    member, number of the ask, stamp of the last answer that the member has read ('' for the first ask)
+    the member that it replaces ('' for none), and the first of its waiters in the line, as "number cost own" ('' for none)
+    then four for each change:
+      j  "number cost own"  ticket that it brings, or ''   ms that it waits at most, or -1   joins the line
+      l  "number cost own"  ''                             ''                                leaves the line
+      r  "number cost own"  ''                             moment of the grant, ms           gives a grant back that nobody wants
+      g  "number cost own"  ticket                         moment of the grant, ms           gives a grant back and joins again
+      any other letter: the user's own, see below
+
+  `record` is the member's key, a HASH: n (number of its last ask; -1: the member is closed), stamp (the last answer's), c (its waiters), reply
+  (that answer). `replaced` is the key of the member that it replaces. A record lives for `life` ms, or for a minute while it has waiters.
+
+  `capacity` is the object that line_walk describes, and also has
+    now                           the moment of grants, ms
+    most, late                    what the answer tells of the capacity: units, and the age in ms at which a grant is late
+    check                         ms until the next ask at the latest; at most LINE_CHECK_MS
+    give_back(cost, own, at)      gives back what was granted at that moment
+    change(letter, a, b, c)       optional: carries out a change of the user's own, and gives the number for it
+
+  An ask that comes again is answered as it was, and does nothing. Returns { 0 } to a member that is not known: it opens another one. Else
+  1, stamp, moment of the grants in ms, age of the answer in ms, ms until the next ask, waiters of the member in the line, ticket of the
+  first waiter that joined without one, most and late, for how many ms the member is known without asking, and three lists: granted,
+  refused, and the numbers for the user's own changes. Granted and refused: see line_walk; a wait in ms: longer than the waiter waits.
+]]
+-- @include line_ticket
+-- @include line_walk
+-- @include line_save
+local LINE_CHECK_MS = 5000
+
+-- When the member asks again at the latest, if its first waiter is not the one at which the walk stopped.
+local function line_own_turn(line, capacity, first)
+  local rank = first ~= '' and redis.call('ZRANK', line.key, first)
+  if not rank then return 1000 end
+  local cost, own = string.match(first, '^%S+ %d+ (%d+) ?(.*)$')
+  -- A walk tells the member at its turn. This is for members ahead that die, which may cost one second.
+  return math.max(1000, capacity.when(rank * tonumber(cost), tonumber(cost), own))
+end
+
+local function line_change(line, member, capacity, answer, joins, i)
+  local letter, tail, ticket, third = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]
+  if letter ~= 'j' and letter ~= 'l' and letter ~= 'r' and letter ~= 'g' then
+    answer.changes[#answer.changes + 1] = capacity.change(letter, tail, ticket, third)
+    return
+  end
+  local id = member .. ' ' .. tail
+  local number, cost, own = string.match(tail, '^(%d+) (%d+) ?(.*)$')
+  cost = tonumber(cost)
+  if letter == 'l' then
+    local removed = redis.call('ZREM', line.key, id)
+    line.units = math.max(0, line.units - removed * cost)
+    answer.waiting = answer.waiting - removed
+    return
+  end
+  if letter ~= 'j' then capacity.give_back(cost, own, tonumber(third)) end
+  if letter == 'r' then return end
+  local given = tonumber(ticket)
+  if given then
+    line.last = math.max(line.last, given)
+  else
+    given = line_ticket(line)
+    answer.ticket = answer.ticket or given
+    local most = tonumber(third)
+    local wait = capacity.when(line.units, cost, own)
+    if wait < 0 or (most >= 0 and wait > most) or (most == 0 and line.units > 0) then
+      answer.refused[#answer.refused + 1] = tonumber(number)
+      answer.refused[#answer.refused + 1] = wait < 0 and wait or math.max(1, wait)
+      return
+    end
+    if line.units == 0 and wait == 0 then
+      answer.granted[#answer.granted + 1] = tonumber(number)
+      capacity.grant(cost, own, answer.granted)
+      return
+    end
+  end
+  joins[#joins + 1] = string.format('%.0f', given)
+  joins[#joins + 1] = id
+  line.units = line.units + cost
+  answer.waiting = answer.waiting + 1
+end
+
+local function line_ask(line, record, replaced, first, capacity, life)
+  local member, number, stamp = ARGV[first], tonumber(ARGV[first + 1]), ARGV[first + 2]
+  local replaces, own_first = ARGV[first + 3], ARGV[first + 4]
+  local now = line.now
+  local stored = redis.call('HMGET', record, 'n', 'stamp', 'c', 'reply')
+  local last, waiting = tonumber(stored[1]), tonumber(stored[3]) or 0
+  if last == number then
+    local reply = cmsgpack.unpack(stored[4])
+    local by = tonumber(redis.call('ZSCORE', line.asks, member) or nil)
+    reply[4] = math.max(0, math.floor((line.micros - tonumber(stored[2])) / 1000))
+    reply[5] = by and math.max(0, by - now) or reply[5]
+    return reply
+  end
+  if number == 1 then
+    if last then return { 0 } end
+  elseif last ~= number - 1 or stored[2] ~= stamp then
+    return { 0 }
+  end
+  if waiting > 0 and not (line.stored and redis.call('ZSCORE', line.asks, member)) then return { 0 } end
+  if number == 1 and replaces ~= '' then
+    -- An ask of the replaced member that is still on its way finds it closed.
+    redis.call('ZREM', line.asks, replaces)
+    redis.call('DEL', replaced)
+    redis.call('HSET', replaced, 'n', '-1')
+    redis.call('PEXPIRE', replaced, LINE_LIFE_MS)
+  end
+
+  local answer = {
+    granted = {},
+    refused = {},
+    changes = {},
+    waiting = waiting,
+    next = math.min(capacity.check or LINE_CHECK_MS, LINE_CHECK_MS),
+  }
+  -- Waiters of members that have gone are dropped before newcomers are measured behind them.
+  if line.units > 0 then
+    local head = redis.call('ZRANGE', line.key, '0', '0')[1]
+    local by = head and redis.call('ZSCORE', line.asks, string.match(head, '^%S+'))
+    if not head and waiting > 0 then return { 0 } end
+    if not by or now > by + LINE_GRACE_MS then line_walk(line, member, capacity, answer) end
+  end
+  local joins = {}
+  for i = first + 5, #ARGV, 4 do line_change(line, member, capacity, answer, joins, i) end
+  if #joins > 0 then
+    -- What is left of a line whose other keys were lost would be misread.
+    if not line.stored then redis.call('DEL', line.key, line.asks) end
+    line.stored = true
+    redis.call('ZADD', line.key, unpack(joins))
+    if own_first == '' then own_first = string.sub(joins[2], #member + 2) end
+  end
+  if line.units > 0 then line_walk(line, member, capacity, answer) end
+  if answer.waiting > 0 then
+    if not answer.stopped and answer.next > 0 then
+      answer.next = math.min(answer.next, line_own_turn(line, capacity, own_first == '' and '' or member .. ' ' .. own_first))
+    end
+    redis.call('ZADD', line.asks, string.format('%.0f', now + answer.next), member)
+  elseif waiting > 0 then
+    redis.call('ZREM', line.asks, member)
+  end
+  life = answer.waiting > 0 and LINE_LIFE_MS or life
+  local stamped = line_ticket(line)
+  local reply = {
+    1, stamped, capacity.now, 0, answer.next, answer.waiting, answer.ticket or 0, capacity.most, capacity.late, life,
+    answer.granted, answer.refused, answer.changes,
+  }
+  redis.call(
+    'HSET', record, 'n', number, 'stamp', string.format('%.0f', stamped), 'c', answer.waiting, 'reply', cmsgpack.pack(reply)
+  )
+  redis.call('PEXPIRE', record, life)
+  line_save(line)
+  return reply
+end

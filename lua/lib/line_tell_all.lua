@@ -1,0 +1,9 @@
+--[[ Tells the members of a line to ask, at most 200 of them: what fits has changed for more waiters than a walk meets. ]]
+local function line_tell_all(line)
+  if line.units == 0 then return end
+  for _, member in ipairs(redis.call('ZRANGE', line.asks, '0', '199')) do
+    local process, number = string.match(member, '^(.*)/(.*)$')
+    local channel = line.channel .. process
+    redis.call('PUBLISH', channel, number)
+  end
+end

@@ -1,0 +1,18 @@
+--[[
+  Takes at most `cost` units back out of a log that log_open opened for writing, oldest first. Giving newer units back would let more than
+  the quota into one window. expire_at is the text of the moment at which the key may go.
+]]
+-- @include log_pack
+-- @include log_search
+local function log_release(key, log, cost, expire_at)
+  if not log.newest or cost == 0 then return end
+  local gone = math.min(log.total, log.gone + cost)
+  if gone == log.total then
+    redis.call('DEL', key)
+    return
+  end
+  local index = log_search(key, 1, redis.call('LLEN', key), function(_, total) return total > gone end)
+  redis.call('LTRIM', key, index - 1, '-1')
+  redis.call('LSET', key, '0', log_pack(0, gone))
+  redis.call('PEXPIREAT', key, expire_at)
+end

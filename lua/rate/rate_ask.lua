@@ -1,0 +1,35 @@
+--[[
+  An ask of the waiting line of a shared rate: takes permits at once where they are free, joins and leaves the line, collects grants.
+
+  KEYS[1..10]  see rate_open
+  KEYS[11]     record of the member; KEYS[12] of the member that it replaces, or the same
+  ARGV[1]      now, ms; '' for the server's clock
+  ARGV[2]      client
+  ARGV[3]      what the channel of every process begins with
+  ARGV[4..]    the ask: see line_ask
+
+  Returns what line_ask returns, or { -2 } where no rate is set. Refused with -1: more than the rate; with -2: the rate ends before.
+]]
+-- @include now_ms
+-- @include rate_open
+-- @include rate_capacity
+-- @include line_open
+-- @include line_ask
+local clock = ARGV[1]
+local client = ARGV[2]
+local channel = ARGV[3]
+local now = now_ms(clock)
+
+local rate = rate_open(clock, now)
+if not rate then return { -2 } end
+local party = rate.party
+local line = line_open(party.line, party.asks, party.meta, channel)
+if line.err then return redis.error_reply(line.err) end
+local capacity = rate_capacity(rate, now)
+if capacity.err then return redis.error_reply(capacity.err) end
+local reply = line_ask(line, KEYS[11], KEYS[12], 4, capacity, rate.life)
+-- Somebody who waits uses the limiter, and asks again within seconds.
+local reset = math.max(capacity.reset(), line.units > 0 and 60000 or 0)
+if rate.fleeting and (capacity.granted or line.units > 0) then rate.register(client, reset) end
+rate.use(reset)
+return reply

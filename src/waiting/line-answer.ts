@@ -1,0 +1,74 @@
+import { shown } from '../core/errors.js'
+
+/** What the server says to an ask: see line_ask.lua. */
+export interface LineAnswer {
+  /** The member is not known: another one is to be opened. */
+  readonly unknown: boolean
+  /** Below 0: a word of the user's script, and nothing was done. */
+  readonly word: number
+  readonly stamp: string
+  /** The moment of its grants, by the server's clock, ms. */
+  readonly at: number
+  /** How long ago it was first given. */
+  readonly ageMs: number
+  readonly nextMs: number
+  /** How many of the member's waiters are in the line. */
+  readonly waiting: number
+  /** Of the first waiter that joined without a ticket. */
+  readonly ticket: number
+  /** Capacity: a waiter that wants more can never be granted. */
+  readonly most: number
+  /** A grant that is older than this is late; −1: the user decides. */
+  readonly lateMs: number
+  /** For how long the member is known if it does not ask. */
+  readonly lifeMs: number
+  readonly granted: readonly Granted[]
+  readonly refused: readonly Refused[]
+  /** The answers to the user's own changes, in their order. */
+  readonly changes: readonly number[]
+}
+
+export interface Granted {
+  readonly number: number
+  /** What the user's script tells of it. */
+  readonly facts: readonly unknown[]
+}
+
+export interface Refused {
+  readonly number: number
+  /** How long it would wait, ms; below 0: for ever. */
+  readonly waitMs: number
+}
+
+/** Reads a reply in which each grant has `width` facts. Throws `TypeError` for anything else. */
+export function lineAnswer(reply: unknown, width: number): LineAnswer {
+  const parts: readonly unknown[] = Array.isArray(reply) ? reply : []
+  const numbers = parts.slice(0, 10).map(Number)
+  const [status = Number.NaN, , at, ageMs, nextMs, waiting, ticket, most, lateMs, lifeMs] = numbers
+  const lists = parts.slice(10, 13)
+  const whole = status < 1 || (parts.length === 13 && lists.every(Array.isArray))
+  if (numbers.some(Number.isNaN) || Number.isNaN(status) || !whole) {
+    throw new TypeError(`Redis answered ${shown(reply)}, expected what a waiting line answers`)
+  }
+  const [granted = [], refused = [], changes = []] = lists as (readonly unknown[])[]
+  return {
+    unknown: status === 0,
+    word: status,
+    stamp: String(parts[1]),
+    at,
+    ageMs,
+    nextMs,
+    waiting,
+    ticket,
+    most,
+    lateMs,
+    lifeMs,
+    granted: groups(granted, width + 1).map(([number, ...facts]) => ({ number: Number(number), facts })),
+    refused: groups(refused, 2).map(([number, waitMs]) => ({ number: Number(number), waitMs: Number(waitMs) })),
+    changes: changes.map(Number),
+  }
+}
+
+function groups(list: readonly unknown[], size: number): (readonly unknown[])[] {
+  return Array.from({ length: Math.floor(list.length / size) }, (_, i) => list.slice(i * size, (i + 1) * size))
+}

@@ -1,0 +1,98 @@
+import { type LineWaiter, tailOf } from './line-waiter.js'
+
+/** Bounds an ask: so many changes take the server about 2 ms. */
+const MOST_CHANGES = 500
+
+/** A grant that nobody wants any more. */
+export interface Return {
+  readonly tail: string
+  readonly grantedAt: number
+}
+
+/** A change that only the user of the line understands, like the end of a lease. */
+export interface OwnChange {
+  readonly letter: string
+  readonly words: readonly [string, string, string]
+  answered(number: number): void
+  failed(error: unknown): void
+}
+
+/** Changes that one ask carries. */
+export interface LineChangeSet<Grant> {
+  readonly leaves: readonly LineWaiter<Grant>[]
+  readonly returns: readonly Return[]
+  readonly lates: readonly LineWaiter<Grant>[]
+  readonly own: readonly OwnChange[]
+  readonly joins: readonly LineWaiter<Grant>[]
+}
+
+/** The changes of a member since its last ask. */
+export class LineChanges<Grant> {
+  readonly leaves = new Set<LineWaiter<Grant>>()
+  readonly lates = new Set<LineWaiter<Grant>>()
+  readonly joins = new Set<LineWaiter<Grant>>()
+  returns: Return[] = []
+  own: OwnChange[] = []
+
+  get isEmpty(): boolean {
+    return this.size === 0
+  }
+
+  get size(): number {
+    return this.leaves.size + this.lates.size + this.joins.size + this.returns.length + this.own.length
+  }
+
+  /** True if nobody waits for any of them: they may gather for a moment. */
+  get canGather(): boolean {
+    return this.lates.size + this.joins.size + this.own.length === 0 && this.size < MOST_CHANGES
+  }
+
+  /** Takes out as many as one ask may carry, in the order in which they are carried out. */
+  take(): LineChangeSet<Grant> {
+    let room = MOST_CHANGES
+    const first = <T>(from: Iterable<T>): T[] => {
+      const taken: T[] = []
+      for (const one of from) {
+        if (taken.length >= room) break
+        taken.push(one)
+      }
+      room -= taken.length
+      return taken
+    }
+    const leaves = first(this.leaves)
+    const returns = first(this.returns)
+    const lates = first(this.lates)
+    const own = first(this.own)
+    const joins = first(this.joins)
+    for (const waiter of leaves) this.leaves.delete(waiter)
+    for (const waiter of lates) this.lates.delete(waiter)
+    for (const waiter of joins) this.joins.delete(waiter)
+    this.returns = this.returns.slice(returns.length)
+    this.own = this.own.slice(own.length)
+    return { leaves, returns, lates, own, joins }
+  }
+
+  /** Puts returns and own changes of an ask back that was not carried out. */
+  putBack({ returns, own }: LineChangeSet<Grant>): void {
+    this.returns = [...returns, ...this.returns]
+    this.own = [...own, ...this.own]
+  }
+}
+
+/** The changes as line_ask.lua reads them, four words each. `maxWaitMs` tells how long a waiter waits at most. */
+export function changeWords<Grant>(
+  { leaves, returns, lates, own, joins }: LineChangeSet<Grant>,
+  maxWaitMs: (waiter: LineWaiter<Grant>) => number,
+): string[] {
+  const words: string[] = []
+  for (const waiter of leaves) words.push('l', tailOf(waiter), '', '')
+  for (const { tail, grantedAt } of returns) words.push('r', tail, '', String(grantedAt))
+  for (const waiter of lates) words.push('g', tailOf(waiter), String(waiter.ticket), String(waiter.grantedAt))
+  for (const { letter, words: given } of own) words.push(letter, ...given)
+  for (const waiter of joins) {
+    const mostMs = maxWaitMs(waiter)
+    const ms = mostMs === Number.POSITIVE_INFINITY ? '-1' : String(Math.floor(mostMs))
+    words.push('j', tailOf(waiter), waiter.ticket === undefined ? '' : String(waiter.ticket), ms)
+  }
+  return words
+}

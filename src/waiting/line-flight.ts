@@ -1,0 +1,84 @@
+import type { LineChangeSet } from './line-changes.js'
+import type { LineMember } from './line-member.js'
+import type { LineAsk, LineUser } from './line-user.js'
+import type { Ringing, Timing } from './timing.js'
+
+const FIRST_RETRY_MS = 50
+const LONGEST_RETRY_MS = 1000
+/** For so long the server remembers what a member has asked; no later may the same ask come again. */
+const REMEMBERED_MS = 50_000
+
+interface FlightEnd {
+  /** `sentAt` belongs to the copy of the ask that was answered. */
+  answered(reply: unknown, sentAt: number): void
+  /** Asking again would not help. */
+  fault(error: unknown): void
+  /** It was never answered, and must not be sent again. */
+  givenUp(): void
+}
+
+/** The one ask of a member that is on its way. It is sent again, as it is, until it is answered. */
+export class LineFlight<Grant> {
+  readonly firstSentAt: number
+  /** Why it has not been answered yet, as far as is known. */
+  cause: unknown
+  readonly #retry: Ringing
+  #retryMs = FIRST_RETRY_MS
+  #over = false
+
+  constructor(
+    readonly member: LineMember,
+    readonly number: number,
+    readonly changes: LineChangeSet<Grant>,
+    readonly ask: LineAsk,
+    readonly user: LineUser<Grant>,
+    readonly timing: Timing,
+    readonly end: FlightEnd,
+  ) {
+    this.firstSentAt = timing.now()
+    this.#retry = timing.alarm(() => this.send(), false)
+    this.send()
+  }
+
+  /** Sends a copy now. */
+  send(): void {
+    if (this.#over) return
+    const sentAt = this.timing.now()
+    if (sentAt - this.firstSentAt > REMEMBERED_MS) {
+      this.#finish()
+      this.end.givenUp()
+      return
+    }
+    // An answer that is lost is asked for again in a second. So is a client that is not ready: it may never say that it is.
+    this.#retry.set(sentAt + LONGEST_RETRY_MS)
+    if (!this.user.ready()) {
+      this.cause ??= new Error('the Redis client is not connected')
+      return
+    }
+    this.user.send(this.ask).then(
+      reply => {
+        if (this.#over) return
+        this.#finish()
+        this.end.answered(reply, sentAt)
+      },
+      error => this.#failed(error),
+    )
+  }
+
+  #failed(error: unknown): void {
+    if (this.#over) return
+    if (this.user.isFault(error)) {
+      this.#finish()
+      this.end.fault(error)
+      return
+    }
+    this.cause = error
+    this.#retry.set(this.timing.now() + this.#retryMs)
+    this.#retryMs = Math.min(LONGEST_RETRY_MS, this.#retryMs * 2)
+  }
+
+  #finish(): void {
+    this.#over = true
+    this.#retry.clear()
+  }
+}

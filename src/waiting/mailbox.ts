@@ -1,0 +1,94 @@
+import { randomBytes } from 'node:crypto'
+import type { RedisClient } from '../redis/client.js'
+import { keySegment } from '../redis/keys.js'
+import { canListen } from '../redis/listening-of.js'
+import { Subscriber, type Subscription } from '../redis/subscriber.js'
+
+let boxes = 0
+
+export interface MailboxListener {
+  /** Something has changed: time to ask. `text` is what follows the number of this object. */
+  hear(text: string): void
+  /** Everything is heard from now on; messages before may have been missed. */
+  live(): void
+}
+
+/** Where the server tells one object of this process to ask. It listens while it is held, as often as it is held. */
+export class Mailbox {
+  /** Names the object to the scripts: "process/number". */
+  readonly address: string
+  /** What the channels of all processes begin with. */
+  readonly channel: string
+  /** False where the client gives no connection to listen on. */
+  readonly canHear: boolean
+  readonly #number = String(boxes++)
+  readonly #office: Office
+  readonly #listener: MailboxListener
+  #holds = 0
+
+  /** `user` names the class that was given the client. */
+  constructor(client: RedisClient, user: string, prefix: string, listener: MailboxListener) {
+    this.channel = channelOf(prefix)
+    this.canHear = canListen(client)
+    this.#office = officeOf(client, user, this.channel)
+    this.address = `${this.#office.process}/${this.#number}`
+    this.#listener = listener
+  }
+
+  hold(): void {
+    if (this.#holds++ === 0) this.#office.listeners.set(this.#number, this.#listener)
+    this.#office.subscription?.hold()
+  }
+
+  release(): void {
+    if (--this.#holds === 0) this.#office.listeners.delete(this.#number)
+    this.#office.subscription?.release()
+  }
+}
+
+/** What the channels of all processes begin with, under a prefix of keys. */
+export function channelOf(prefix: string): string {
+  return `${keySegment(prefix)}!turns:`
+}
+
+/** One channel for each client, however many objects listen. A message begins with the number of the object that is meant. */
+interface Office {
+  /** What the scripts take for the name of the process. */
+  readonly process: string
+  /** Undefined where the client gives no connection to listen on. */
+  readonly subscription: Subscription | undefined
+  /** By number; only of objects that listen, so that objects used once leave nothing behind. */
+  readonly listeners: Map<string, MailboxListener>
+}
+
+const OFFICES = new WeakMap<RedisClient, Map<string, Office>>()
+
+function officeOf(client: RedisClient, user: string, channel: string): Office {
+  let offices = OFFICES.get(client)
+  if (offices === undefined) {
+    offices = new Map()
+    OFFICES.set(client, offices)
+  }
+  let office = offices.get(channel)
+  if (office === undefined) {
+    office = newOffice(client, user, channel)
+    offices.set(channel, office)
+  }
+  return office
+}
+
+function newOffice(client: RedisClient, user: string, channel: string): Office {
+  const process = randomBytes(9).toString('base64url')
+  const listeners: Office['listeners'] = new Map()
+  if (!canListen(client)) return { process, subscription: undefined, listeners }
+  const subscription = Subscriber.of(client, user).subscription(`${channel}${process}`, {
+    hear: text => {
+      const [number = ''] = /^\d+/.exec(text) ?? []
+      listeners.get(number)?.hear(text.slice(number.length))
+    },
+    live: () => {
+      for (const listener of [...listeners.values()]) listener.live()
+    },
+  })
+  return { process, subscription, listeners }
+}
