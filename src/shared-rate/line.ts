@@ -78,6 +78,11 @@ export class RateLine implements LineUser<void> {
     this.#line.flush()
   }
 
+  /** The rate has ended, or will: nothing of this process is remembered longer than it. */
+  forget(): void {
+    this.#line.forget()
+  }
+
   /** Rejects all who wait; resolves when they have left the line. */
   close(): Promise<void> {
     return this.#line.close(new StoreError(`${this.options.subject} was closed while this waited`))

@@ -181,8 +181,10 @@ export class SharedRateLimiter {
     return this.#withAllClients(rateSet, [], [when, keep ? '1' : '0', ...config, this.#line.channel])
   }
 
-  #end(leftMs: number): Promise<boolean> {
-    return this.#withAllClients(rateEnd, [this.#line.record], [String(leftMs), this.#line.channel])
+  async #end(leftMs: number): Promise<boolean> {
+    const ended = await this.#withAllClients(rateEnd, [this.#line.record], [String(leftMs), this.#line.channel])
+    this.#line.forget()
+    return ended
   }
 
   /** Runs a script on the state of all clients, whose names are learnt from its own answers. */

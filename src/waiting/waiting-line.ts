@@ -56,6 +56,11 @@ export class WaitingLine<Grant> {
     return this.#member.id
   }
 
+  /** The line has been deleted with all that it remembers. */
+  forget(): void {
+    if (this.isIdle) this.#member = new LineMember(this.#user.address)
+  }
+
   /** How many wait. */
   get size(): number {
     return this.#waiters.size
