@@ -1,6 +1,5 @@
-import type { LineChangeSet } from './line-changes.js'
-import type { LineMember } from './line-member.js'
-import type { LineAsk, LineUser } from './line-user.js'
+import type { NumberedAsk } from './line-membership.js'
+import type { LineUser } from './line-user.js'
 import type { Ringing, Timing } from './timing.js'
 
 const FIRST_RETRY_MS = 50
@@ -27,10 +26,7 @@ export class LineFlight<Grant> {
   #over = false
 
   constructor(
-    readonly member: LineMember,
-    readonly number: number,
-    readonly changes: LineChangeSet<Grant>,
-    readonly ask: LineAsk,
+    readonly carried: NumberedAsk<Grant>,
     readonly user: LineUser<Grant>,
     readonly timing: Timing,
     readonly end: FlightEnd,
@@ -55,7 +51,7 @@ export class LineFlight<Grant> {
       this.cause ??= new Error('the Redis client is not connected')
       return
     }
-    this.user.send(this.ask).then(
+    this.user.send(this.carried.ask).then(
       reply => {
         if (this.#over) return
         this.#finish()
