@@ -19,7 +19,7 @@ export {
   type PolicyInput,
   parsePolicy,
 } from './core/limit.js'
-export type { Observer } from './core/observer.js'
+export { type Observer, observers } from './core/observer.js'
 export type { Backoff } from './delay-queue/backoff.js'
 export type { Consumer, Limiter } from './delay-queue/consumer.js'
 export type { DeadLetter } from './delay-queue/dead-letters.js'

@@ -20,6 +20,8 @@ export interface DeciderOptions {
   readonly failure: FailurePolicy
   readonly denials: DenyCache | undefined
   readonly observer: Observer | undefined
+  /** The limiter's name, for its observer. */
+  readonly name: string
   readonly shadow: boolean
 }
 
@@ -32,12 +34,13 @@ export class Decider {
   readonly #failure: FailurePolicy
   readonly #denials: DenyCache | undefined
   readonly #observer: Observer | undefined
+  readonly #name: string
   readonly #shadow: boolean
   readonly #clock: Clock
   /** The store, if it is one that can say when it decided. */
   readonly #memory: MemoryStore | undefined
 
-  constructor({ policy, spender, guarded, failure, denials, observer, shadow }: DeciderOptions) {
+  constructor({ policy, spender, guarded, failure, denials, observer, name, shadow }: DeciderOptions) {
     this.#policy = policy
     this.#spender = spender
     this.#times = new SpendingClock(spender)
@@ -45,6 +48,7 @@ export class Decider {
     this.#failure = failure
     this.#denials = denials
     this.#observer = observer
+    this.#name = name
     this.#shadow = shadow
     this.#clock = spender.store.clock ?? monotonicClock
     this.#memory = spender.store instanceof MemoryStore ? spender.store : undefined
@@ -88,7 +92,7 @@ export class Decider {
   /** A decision as it is given to who asked. */
   report(told: boolean, decision: Decision): Decision {
     const given = this.#shadow && !decision.allowed ? allowAnyway(decision) : decision
-    if (told && this.#observer !== undefined) notify(this.#observer, 'decided', given)
+    if (told && this.#observer !== undefined) notify(this.#observer, 'decided', given, this.#name)
     return given
   }
 

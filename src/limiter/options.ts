@@ -1,7 +1,7 @@
 import { type Duration, parseOption } from '../core/duration.js'
 import { PolicyError, shown } from '../core/errors.js'
 import { type Policy, type PolicyInput, parsePolicy } from '../core/limit.js'
-import { OBSERVER_METHODS, type Observer } from '../core/observer.js'
+import { type Observer, parseObserver } from '../core/observer.js'
 import { checkOptions, type OptionNames } from '../core/option-names.js'
 import { type CallbackHitStore, countsHits, type HitStore } from '../stores/express-rate-limit/hit-store.js'
 import { DEFAULT_LIMITER, type Store } from '../stores/store.js'
@@ -29,7 +29,10 @@ export interface RateLimiterOptions {
   denyCache?: boolean | number
   /** Default false: decide and report, but always allow. The verdicts tell what would have been. */
   shadow?: boolean
-  /** What may be watched: decisions, failures of the store, the breaker. */
+  /**
+   * Is told of decisions, failures of the store and its breaker. Without one, an outage of the store is told by process warnings
+   * (SPILLWAY_STORE).
+   */
   observer?: Observer
 }
 
@@ -85,7 +88,7 @@ export function parseLimiterOptions(options: RateLimiterOptions): LimiterSetting
     localShare,
     denyCacheKeys: parseDenyCache(options.denyCache),
     shadow: parseFlag(options.shadow, 'shadow'),
-    observer: parseObserver(options.observer),
+    observer: parseObserver(options.observer, 'RateLimiter'),
   }
 }
 
@@ -100,16 +103,6 @@ function parseDenyCache(denyCache: boolean | number = true): number {
 function parseFlag(flag: boolean | undefined, option: string): boolean {
   if (flag === undefined || typeof flag === 'boolean') return flag ?? false
   throw new PolicyError(`RateLimiter: ${option} ${shown(flag)}: expected true or false`)
-}
-
-function parseObserver(observer: Observer | undefined): Observer | undefined {
-  if (observer === undefined) return undefined
-  for (const method of OBSERVER_METHODS) {
-    const given = observer?.[method]
-    if (given === undefined || typeof given === 'function') continue
-    throw new PolicyError(`RateLimiter: observer.${method} ${shown(given)}: expected a function`)
-  }
-  return observer
 }
 
 function checkStore(store: Store | HitStore | CallbackHitStore): void {

@@ -22,6 +22,7 @@ import { LoneLimit } from './lone-limit.js'
 import { parseLimiterOptions, type RateLimiterOptions } from './options.js'
 import { type Spender, takeSpending } from './settleable-decision.js'
 import { corrections } from './settlement.js'
+import { storeObserver } from './store-observer.js'
 import { neverFits, Turns } from './turns.js'
 
 const ACQUIRE_OPTIONS: OptionNames<WaitOptions & { cost?: number }> = { ...WAIT_OPTIONS, cost: true }
@@ -57,9 +58,10 @@ export class RateLimiter {
 
   constructor(options: RateLimiterOptions) {
     const settings = parseLimiterOptions(options)
-    const { policy, name, denyCacheKeys, observer, shadow } = settings
+    const { policy, name, denyCacheKeys, shadow } = settings
     const given = settings.store ?? new MemoryStore()
     const store: Store = countsHits(given) ? foreignStore(given, policy) : given
+    const observer = settings.observer ?? storeObserver(store, settings.onStoreFailure)
     const spender: Spender = { store, chargesOf: key => this.#charges(key) }
     this.policy = policy
     this.#store = store
@@ -80,6 +82,7 @@ export class RateLimiter {
       failure: this.#failure,
       denials: this.#denials,
       observer,
+      name,
       shadow,
     })
   }
@@ -144,7 +147,7 @@ export class RateLimiter {
     if (cost === 0 || this.#shadow) return this.consume(key, cost)
     for (const { limit } of charges) if (cost > mostOf(limit)) throw neverFits(cost, limit)
     const decision = await this.#turn(key, charges, cost, patience)
-    notify(this.#observer, 'decided', decision)
+    notify(this.#observer, 'decided', decision, this.#limiter ?? DEFAULT_LIMITER)
     return decision
   }
 

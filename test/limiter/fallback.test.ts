@@ -212,7 +212,7 @@ describe('while the store fails', () => {
        for (const way of ways) {
          const store = { consume: way, peek: way, refund: way, reset: way, charge: way, block: way }
          for (const onStoreFailure of ['local', 'open', 'closed']) {
-           const limiter = new RateLimiter({ policy: '5/1s', store, onStoreFailure, deadline: 20 })
+           const limiter = new RateLimiter({ policy: '5/1s', store, onStoreFailure, deadline: 20, observer: {} })
            const decision = await limiter.consume('k')
            await limiter.peek('k')
            await Promise.allSettled([limiter.refund('k'), limiter.reset('k'), limiter.block('k', 5), limiter.settle(decision, 0)])

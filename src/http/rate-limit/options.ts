@@ -1,6 +1,7 @@
 import type { Decision } from '../../core/decision.js'
 import type { Duration } from '../../core/duration.js'
 import type { AlgorithmName } from '../../core/limit.js'
+import type { Observer } from '../../core/observer.js'
 import type { StoreFailure } from '../../limiter/fallback.js'
 import type { RateLimiterOptions } from '../../limiter/rate-limiter.js'
 import type { ProxyOptions } from '../address/proxies.js'
@@ -99,6 +100,11 @@ export interface HttpOptions<Request, Response> extends ProxyOptions {
   localShare?: number
   /** Default true (10 000 keys): refuse a key that the store denied without asking again until it may come back. */
   denyCache?: boolean | number
+  /**
+   * Is told of decisions and of the store, for metrics and logs. Without one, an outage of the store is told by process warnings
+   * (SPILLWAY_STORE): when three decisions in a row did not come from the store, and when it answers again.
+   */
+  observer?: Observer
   /** Default false: decide and report, in headers too, but always let pass. */
   shadow?: boolean
 }

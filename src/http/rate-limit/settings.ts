@@ -68,6 +68,7 @@ const OPTIONS: OptionNames<HttpOptions<never, never>> = {
   localShare: true,
   denyCache: true,
   shadow: true,
+  observer: true,
 }
 
 /** Checks the options of a middleware. Throws `PolicyError`, or `CostError` for a constant cost. */
@@ -89,7 +90,7 @@ export function parseHttpOptions<Request, Response>(
   if (block !== undefined) checkBlockOptions(block)
   if (defer !== undefined) checkDeferOptions(defer)
   const lists = new AddressLists(allow, deny)
-  const { store, name, deadline, onStoreFailure, localShare, denyCache, shadow } = options
+  const { store, name, deadline, onStoreFailure, localShare, denyCache, shadow, observer } = options
   const key = oneOf(options, 'key', 'keyGenerator')
   checkFunction(key, 'key', 'key: req => req.user?.id')
   checkFunction(skip, 'skip', "skip: req => req.path === '/health'")
@@ -115,7 +116,7 @@ export function parseHttpOptions<Request, Response>(
     message,
     handler,
     headers: [...headers],
-    limiter: { store, name, deadline, onStoreFailure, localShare, denyCache, shadow },
+    limiter: { store, name, deadline, onStoreFailure, localShare, denyCache, shadow, observer },
   }
 }
 

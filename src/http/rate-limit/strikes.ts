@@ -4,6 +4,7 @@ import { PolicyError, StoreError, shown } from '../../core/errors.js'
 import { checkOptions, type OptionNames } from '../../core/option-names.js'
 import { RateLimiter, type RateLimiterOptions } from '../../limiter/rate-limiter.js'
 import { countsHits } from '../../stores/express-rate-limit/hit-store.js'
+import type { SyncOrAsync } from '../sync-or-async.js'
 
 /** When a key that keeps coming is refused for longer. */
 export interface BlockOptions {
@@ -31,34 +32,79 @@ function mistake(what: string): PolicyError {
   )
 }
 
-/** Counts denials of each key, in the limiter's own store, and blocks a key that has too many. */
+/** What this process knows of the denials of one key. */
+interface Tally {
+  /** How many more the store's count takes before the key is blocked, as it was last told. */
+  left: number
+  /** Denials that are not counted in the store yet. */
+  pending: number
+  /** When the count in the store ends, and when it was last told; by `performance.now()`. */
+  endsAt: number
+  toldAt: number
+}
+
+/** Denials that the deny cache gives are counted in the store this often at most, unless they may be the last before a block. */
+const TELL_EVERY_MS = 100
+/** Beyond so many keys the one whose count was told longest ago is forgotten, with what is not counted of it yet. */
+const MOST_TALLIES = 10_000
+
+/**
+ * Counts denials of each key, in the limiter's own store, and blocks a key that has too many. Denials that cost the store nothing, because the deny
+ * cache gives them, are counted several at a time: as many as can not be the last before a block.
+ */
 export class Strikes {
   readonly #block: BlockOptions
   readonly #options: Omit<RateLimiterOptions, 'policy'>
   /** By window: limits of one policy may differ in it. */
   readonly #counters = new Map<Duration, RateLimiter>()
+  /** The one told longest ago first. */
+  readonly #tallies = new Map<string, Tally>()
 
   constructor(block: BlockOptions, options: Omit<RateLimiterOptions, 'policy'>) {
     checkBlockOptions(block)
     this.#block = block
-    // A store of express-rate-limit counts one window, which is taken: then this process counts the denials, as it keeps the blocks.
+    // A store made for express-rate-limit has one count for each key, which the limiter needs: then denials are counted in the process.
     const store = countsHits(options.store) ? undefined : options.store
     this.#options = {
       ...options,
       store,
       name: `strikes of ${options.name ?? 'default'}`,
       shadow: false,
-      observer: undefined,
+      // The limiter itself tells of its store.
+      observer: {},
     }
   }
 
-  /** One more denial. The decision to answer with: the same, or that of a key that has just been blocked. */
-  async strike(limiter: RateLimiter, decision: Decision): Promise<Decision> {
-    const { limit, key, cost } = decision
-    // Nobody has counted while the store fails, and who can never fit need not be kept away.
+  /** Counts one more denial. The decision to answer with: the same, or that of a key that has just been blocked. */
+  strike(limiter: RateLimiter, decision: Decision): SyncOrAsync<Decision> {
+    const { limit, key, source } = decision
+    // During an outage there is no count, and a request that can never fit says nothing of its client.
     if (decision.blocked || decision.degraded || decision.retryAfterMs === Number.POSITIVE_INFINITY) return decision
-    const count = await this.#counter(limit.windowMs).consume(JSON.stringify([limit.name, key]))
-    if (count.degraded || (count.allowed && count.remaining > 0)) return decision
+    const name = JSON.stringify([limit.name, key])
+    const nowMs = performance.now()
+    const tally = this.#tallies.get(name)
+    if (tally === undefined || tally.endsAt <= nowMs) return this.#count(limiter, decision, name, 1)
+    tally.pending++
+    if (source === 'deny-cache' && tally.pending < tally.left && nowMs - tally.toldAt < TELL_EVERY_MS) return decision
+    return this.#count(limiter, decision, name, tally.pending)
+  }
+
+  /** Counts denials in the store, and blocks the key if they are too many. */
+  async #count(limiter: RateLimiter, decision: Decision, name: string, denials: number): Promise<Decision> {
+    const { limit, key, cost } = decision
+    const toldAt = performance.now()
+    const tally = this.#tallies.get(name)
+    if (tally !== undefined) {
+      tally.pending = 0
+      tally.toldAt = toldAt
+    }
+    const count = await this.#counter(limit.windowMs).consume(name, Math.min(denials, this.#block.after))
+    if (count.degraded) return decision
+    if (count.allowed && count.remaining > 0) {
+      this.#note(name, { left: count.remaining, pending: 0, endsAt: toldAt + count.resetAfterMs, toldAt })
+      return decision
+    }
+    this.#tallies.delete(name)
     const own = { [limit.name]: key }
     try {
       await limiter.block(own, this.#block.for)
@@ -68,6 +114,14 @@ export class Strikes {
       throw error
     }
     return limiter.peek(own, cost)
+  }
+
+  #note(name: string, tally: Tally): void {
+    // Denials that came while the store was told are not counted yet.
+    tally.pending += this.#tallies.get(name)?.pending ?? 0
+    this.#tallies.delete(name)
+    this.#tallies.set(name, tally)
+    if (this.#tallies.size > MOST_TALLIES) this.#tallies.delete(this.#tallies.keys().next().value as string)
   }
 
   #counter(limitWindowMs: number): RateLimiter {

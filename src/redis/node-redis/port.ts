@@ -23,6 +23,8 @@ export function isNodeRedis(client: object): client is NodeRedisLike {
   return typeof isOpen === 'boolean' && [evalSha, run, on].every(method => typeof method === 'function')
 }
 
+const NEVER_CONNECTED = 'the node-redis client was never connected: call await client.connect()'
+
 export function nodeRedisPort(client: NodeRedisLike): ClientPort {
   let wasReady = false
   const listeners = new Set<() => void>()
@@ -35,12 +37,15 @@ export function nodeRedisPort(client: NodeRedisLike): ClientPort {
   // time and out of order.
   const send = (command: string, script: string, keys: readonly string[], args: readonly string[]) =>
     client.sendCommand!(keys[0], false, [command, script, String(keys.length), ...keys, ...args])
+  const unlessConnected = () => (client.isOpen || wasReady ? undefined : Promise.reject(new Error(NEVER_CONNECTED)))
   return {
     cluster,
     evalsha: (sha1, keys, args) =>
-      cluster ? send('EVALSHA', sha1, keys, args) : client.evalSha(sha1, { keys: [...keys], arguments: [...args] }),
+      unlessConnected() ??
+      (cluster ? send('EVALSHA', sha1, keys, args) : client.evalSha(sha1, { keys: [...keys], arguments: [...args] })),
     eval: (source, keys, args) =>
-      cluster ? send('EVAL', source, keys, args) : client.eval(source, { keys: [...keys], arguments: [...args] }),
+      unlessConnected() ??
+      (cluster ? send('EVAL', source, keys, args) : client.eval(source, { keys: [...keys], arguments: [...args] })),
     state(): ClientState {
       if (client.isReady ?? client.isOpen) {
         wasReady = true

@@ -105,6 +105,38 @@ describe.each<[string, (clock: ManualClock) => Store]>([
   })
 })
 
+test('refusals that the deny cache gives are counted without asking Redis for each', async () => {
+  const store = new RedisStore(client, { prefix: `strikes ${prefixes++}` })
+  const { ask } = struck({ after: 200, for: '1h' }, { policy: '10/1h', store })
+  const calls = async () => Number(/cmdstat_evalsha:calls=(\d+)/.exec(await client.info('commandstats'))?.[1] ?? 0)
+  await ask()
+  const before = await calls()
+  let blockedAt = 0
+  for (let i = 2; i <= 300; i++) if ((await ask()).blocked && blockedAt === 0) blockedAt = i
+  // Ten pass, and the 200th denial blocks.
+  expect(blockedAt).toBe(210)
+  expect(await calls()).toBeLessThanOrEqual(before + 30)
+})
+
+test('denials in several processes at once block the key together', async () => {
+  const prefix = `strikes ${prefixes++}`
+  const processes = [0, 1, 2, 3].map(() => {
+    const store = new RedisStore(redis.client(), { prefix })
+    return struck({ after: 40, for: '1h' }, { policy: '1/1h', store })
+  })
+  await processes[0].ask()
+  let denied = 0
+  for (;;) {
+    const decisions = await Promise.all(processes.map(({ ask }) => ask()))
+    if (decisions.some(({ blocked }) => blocked)) break
+    denied += decisions.length
+    await new Promise(resolve => setTimeout(resolve, 10))
+  }
+  // Each process tells of its denials after 100 ms at the latest: about ten of each.
+  expect(denied).toBeGreaterThanOrEqual(36)
+  expect(denied).toBeLessThanOrEqual(40 + 4 * 12)
+})
+
 test('while the store fails nobody is counted', async () => {
   const store = new StubStore()
   const { limiter, ask } = struck({ after: 1, for: '1h' }, { policy: '1/1m', store, onStoreFailure: 'closed' })

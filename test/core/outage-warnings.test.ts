@@ -1,0 +1,61 @@
+import { afterEach, beforeEach, expect, jest, test } from '@jest/globals'
+import { OutageWarnings } from '../../src/core/outage-warnings.js'
+
+let texts: string[]
+let now: number
+let warnings: jest.SpiedFunction<typeof process.emitWarning>
+const error = new Error('no route')
+beforeEach(() => {
+  texts = []
+  now = 5000
+  warnings = jest.spyOn(process, 'emitWarning').mockImplementation((text, options) => {
+    expect(options).toMatchObject({ code: 'SPILLWAY_STORE' })
+    texts.push(String(text))
+  })
+})
+afterEach(() => warnings.mockRestore())
+
+const outage = () =>
+  new OutageWarnings(
+    () => 'the store X',
+    () => now,
+  )
+
+test('the third failure in a row is told, once, and so is the first answer after it', () => {
+  const told = outage()
+  for (let i = 0; i < 2; i++) told.failed('all pass', error)
+  told.answered()
+  for (let i = 0; i < 2; i++) told.failed('all pass', error)
+  expect(texts).toEqual([])
+  for (let i = 0; i < 9; i++) told.failed('all pass', error)
+  now += 12_340
+  for (let i = 0; i < 9; i++) told.answered()
+  expect(texts).toEqual([
+    'the store X does not answer (no route): until it does, all pass',
+    'the store X answers again, 12.3 s after it was found to fail',
+  ])
+})
+
+test('a breaker that opens is told at once, and not again for the failures behind it', () => {
+  const told = outage()
+  told.failed('all pass', error)
+  told.breakerOpened('all pass', error)
+  for (let i = 0; i < 9; i++) told.failed('all pass', error)
+  expect(texts).toHaveLength(1)
+})
+
+test('a store that comes and goes is told of once a minute; an outage that goes on then is told late', () => {
+  const told = outage()
+  for (let round = 0; round < 100; round++) {
+    for (let i = 0; i < 5; i++) told.failed('all pass', error)
+    told.answered()
+    now += 500
+  }
+  expect(texts).toHaveLength(2)
+  for (let i = 0; i < 5; i++) told.failed('all pass', error)
+  now += 10_000
+  told.failed('all pass', error)
+  expect(texts).toHaveLength(3)
+  told.answered()
+  expect(texts).toHaveLength(4)
+})

@@ -1,0 +1,101 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, jest, test } from '@jest/globals'
+import { createClient } from 'redis'
+import { DelayQueue } from '../../src/delay-queue/delay-queue.js'
+import { RateLimiter } from '../../src/limiter/rate-limiter.js'
+import { RedisStore } from '../../src/stores/redis/redis-store.js'
+import { RedisServer } from '../support/redis-server.js'
+import { StubStore } from '../support/stub-store.js'
+
+let texts: string[]
+let warnings: jest.SpiedFunction<typeof process.emitWarning>
+beforeEach(() => {
+  texts = []
+  warnings = jest.spyOn(process, 'emitWarning').mockImplementation((text, options) => {
+    if ((options as { code?: string }).code === 'SPILLWAY_STORE') texts.push(String(text))
+  })
+})
+afterEach(() => warnings.mockRestore())
+
+const fail = async () => {
+  throw new Error('down')
+}
+
+describe('a limiter without an observer', () => {
+  test.each([
+    ['local', 'each process counts alone'],
+    ['open', 'every request is allowed'],
+    ['closed', 'every request is denied'],
+  ] as const)('warns of an outage, and says what answers meanwhile: %s', async (onStoreFailure, meanwhile) => {
+    const store = new StubStore()
+    const limiter = new RateLimiter({ policy: '100/1m', store, onStoreFailure })
+    const allow = store.answer
+    store.answer = fail
+    for (let i = 0; i < 2; i++) await limiter.consume('k')
+    expect(texts).toEqual([])
+    for (let i = 0; i < 40; i++) await limiter.consume('k')
+    expect(texts).toEqual([expect.stringMatching(/^the store StubStore does not answer \(the store failed: down\)/)])
+    expect(texts[0]).toContain(`until it does, ${meanwhile} (onStoreFailure: '${onStoreFailure}')`)
+    store.answer = allow
+    await new Promise(resolve => setTimeout(resolve, 250))
+    await limiter.consume('k')
+    expect(texts.slice(1)).toEqual([expect.stringMatching(/^the store StubStore answers again, 0\.\d s after/)])
+    await limiter.close()
+  })
+
+  test('warns together with the other limiters of its store', async () => {
+    const store = new StubStore()
+    store.answer = fail
+    const limiters = ['a', 'b', 'c'].map(name => new RateLimiter({ policy: '100/1m', store, name }))
+    for (let i = 0; i < 30; i++) for (const limiter of limiters) await limiter.consume('k')
+    expect(texts).toHaveLength(1)
+  })
+})
+
+test('an observer is told instead, with the name of the limiter', async () => {
+  const store = new StubStore()
+  store.answer = fail
+  const told: string[] = []
+  const observer = {
+    decided: ({ degraded }: { degraded: boolean }, limiter: string) => told.push(`${limiter} ${degraded}`),
+    storeFailed: () => told.push('failed'),
+  }
+  const limiter = new RateLimiter({ policy: '100/1m', store, name: 'api', observer })
+  for (let i = 0; i < 4; i++) await limiter.consume('k')
+  expect(told).toEqual(['failed', 'api true', 'failed', 'api true', 'failed', 'api true', 'failed', 'api true'])
+  expect(texts).toEqual([])
+})
+
+describe('over Redis', () => {
+  let redis: RedisServer
+  beforeAll(async () => {
+    redis = await RedisServer.start()
+  })
+  afterAll(() => redis.stop())
+
+  test('the server is named, without the password, and its return is told', async () => {
+    const client = redis.client({ username: 'default', password: 'secret' })
+    const limiter = new RateLimiter({
+      policy: '100/1m',
+      store: new RedisStore(client),
+      deadline: 30,
+    })
+    await redis.kill()
+    while (texts.length === 0) await limiter.consume('k')
+    expect(texts[0]).toContain(`RedisStore at 127.0.0.1:${redis.port} does not answer`)
+    await redis.restart()
+    while (texts.length === 1) {
+      await limiter.consume('k')
+      await new Promise(resolve => setTimeout(resolve, 20))
+    }
+    expect(texts[1]).toContain(`RedisStore at 127.0.0.1:${redis.port} answers again`)
+    expect(texts.join()).not.toContain('secret')
+  })
+
+  test('a node-redis client that was never connected is told apart, with the remedy', async () => {
+    const client = createClient({ url: redis.url })
+    const limiter = new RateLimiter({ policy: '100/1m', store: new RedisStore(client), deadline: 10 })
+    for (let i = 0; i < 3; i++) await limiter.consume('k')
+    expect(texts).toEqual([expect.stringContaining('call await client.connect()')])
+    await expect(new DelayQueue(client, 'q').push(1)).rejects.toThrow('call await client.connect()')
+  })
+})
