@@ -45,8 +45,11 @@ byte answerGranted, answerRefused;
 byte answerStamp[NP];
 #endif
 bit news[NP];
+#if CHANGES
+byte answerQuota[NP];      /* an answer tells the quota */
+#endif
 
-hidden byte g_, w_, kind_, grants_, refusals_, next_, age_;
+hidden byte g_, w_, kind_, grants_, refusals_, next_, age_, quotaTold_;
 
 #define GATHERED(p) ((toJoin | toLeave | toLate | toReturn | toEnd) & OWN(p))
 #define WAITS(p) (waiting & OWN(p))
@@ -56,6 +59,7 @@ hidden byte g_, w_, kind_, grants_, refusals_, next_, age_;
 
 /* ---- sending ---- */
 inline sendAsk(p) {
+  if :: WAITS(p) && timer[p] == 0 && !heard[p] && !GATHERED(p) -> ON_TIMER(p) :: else fi;
   aJoin = (aJoin & ~OWN(p)) | (toJoin & OWN(p));
   aTicket = (aTicket & ~OWN(p)) | (BRINGS_TICKET(toJoin & told) & OWN(p));
   aLeave = (aLeave & ~OWN(p)) | (toLeave & OWN(p));
@@ -84,7 +88,7 @@ inline forgetAsk(p) {
 /* ---- reading an answer ---- */
 inline begin(w) {
   printf("  waiter %d begins\n", w);
-  assert(!(begun & BIT(w)));                     /* begun_once */
+  assert(!(begun & BIT(w)) && (waiting & BIT(w))); /* begun_once */
 #ifndef GRANTS_UNCHECKED
   assert(spent & BIT(w) || losses > 0);          /* begun_with_grant */
 #endif
@@ -127,7 +131,7 @@ inline read(p, kind, grants, refusals, nextAsk, a) {
       if
       :: (grants) & BIT(w_) ->
         if
-        :: !(waiting & BIT(w_)) ->
+        :: !STILL_WAITS(w_) ->
           /* It left meanwhile: give the grant back. */
           RETURNS_UNUSED(w_);
           toLeave = toLeave & ~BIT(w_)
@@ -139,6 +143,14 @@ inline read(p, kind, grants, refusals, nextAsk, a) {
       w_++
     :: else -> break
     od;
+#if CHANGES
+    /* Who can never fit is rejected, and leaves. */
+    w_ = 0;
+    do
+    :: w_ < NW -> if :: waiting & OWN(p) & BIT(w_) && COST(w_) > quotaTold_ -> printf("  waiter %d can never fit\n", w_); abort(w_) :: else fi; w_++
+    :: else -> break
+    od;
+#endif
     if :: WAITS(p) -> timer[p] = nextAsk :: else -> timer[p] = 0; heard[p] = 0 fi;
     if :: BYE(p) -> closed(p) :: else fi
   fi

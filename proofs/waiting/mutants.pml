@@ -51,6 +51,11 @@
 #else
 #define OWN_TIMER(t) (t)
 #endif
+#ifdef MUTANT_OWN_TURN_BEFORE_STOP
+#define OWN_AFTER_STOP skip
+#else
+#define OWN_AFTER_STOP t = (stoppedFor > t -> stoppedFor : t)
+#endif
 #ifdef MUTANT_NOBODY_EVICTED
 #define EVICTABLE(m) 0
 #else
@@ -120,9 +125,40 @@
 #else
 #define LINE_EMPTY ((inLine[0] | inLine[1]) == 0)
 #endif
-#define CLOSED_BITS ((state[0] == CLOSED_NOW -> OWN0 : 0) | (state[1] == CLOSED_NOW -> OWN1 : 0) | CLOSED_BITS_2)
-#if NP > 2
-#define CLOSED_BITS_2 (state[2] == CLOSED_NOW -> OWN2 : 0)
+#if defined(MUTANT_NEWCOMERS_BLIND) || defined(MUTANT_NEWCOMERS_OVERTAKE)
+#define NEWCOMER_SEES_LINE ahead[0] = 0
 #else
-#define CLOSED_BITS_2 0
+#define NEWCOMER_SEES_LINE skip
+#endif
+#ifdef MUTANT_ESTIMATE_ROUNDED_UP
+#define ROUNDED(t) (((t) + INTERVAL - 1) / INTERVAL * INTERVAL)
+#else
+#define ROUNDED(t) (t)
+#endif
+#ifdef MUTANT_PROMISE_TOO_LONG
+#define TOLD(t) ((t) + 1)
+#else
+#define TOLD(t) (t)
+#endif
+#ifdef MUTANT_PUSHED
+#define GRANT_OTHER(m, w) spend(w); pushed = pushed | BIT(w); inLine[(m) % 2] = inLine[(m) % 2] & ~BIT(w); publish((m) / 2)
+#define TAKE_PUSHED(p) w_ = 0; do :: w_ < NW -> if :: pushed & waiting & OWN(p) & BIT(w_) -> begin(w_) :: else fi; w_++ :: else -> break od; pushed = pushed & ~OWN(p)
+#else
+#define GRANT_OTHER(m, w) RESERVE(w); NOTIFY_FIT(m); WATCH(m)
+#define TAKE_PUSHED(p) skip
+#endif
+#ifdef MUTANT_BEGINS_AT_TIMER
+#define ON_TIMER(p) w_ = 0; do :: w_ < NW -> if :: waiting & told & OWN(p) & BIT(w_) -> begin(w_); break :: else fi; w_++ :: else -> break od
+#else
+#define ON_TIMER(p) skip
+#endif
+#ifdef MUTANT_USES_EVERY_GRANT
+#define STILL_WAITS(w) 1
+#else
+#define STILL_WAITS(w) (waiting & BIT(w))
+#endif
+#ifdef MUTANT_CLOSE_DOES_NOT_ASK
+#define CLOSES_AT_ONCE(p) 1
+#else
+#define CLOSES_AT_ONCE(p) (!opened[p] && !inFlight[p] && !GATHERED(p))
 #endif

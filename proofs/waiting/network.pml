@@ -37,6 +37,7 @@ byte savedUnitOf[CELLS], savedUnitLeft[CELLS];
 #endif
 #ifdef NEWCOMERS
 bit cameNow;               /* a newcomer came in this tick */
+byte promise = NEVER;      /* ticks until the moment that a refused newcomer was told; NEVER: nobody was told */
 #endif
 #ifdef IDLE_AT_MOST
 byte idle;                 /* ticks for which capacity has been unused while somebody alive could use it */
@@ -64,6 +65,9 @@ inline putAnswer(p) {
   if
   :: state[p] == RUNS || state[p] == STOPPED || state[p] == CLOSING ->
     answer[p] = reply; answerNext[p] = next; answerAge[p] = age;
+#if CHANGES
+    answerQuota[p] = quota;
+#endif
     answerGranted = (answerGranted & ~OWN(p)) | granted; answerRefused = (answerRefused & ~OWN(p)) | refused;
 #if LOSSES
     answerStamp[p] = stamp[MEMBER(p, gen_[p])];
@@ -74,6 +78,9 @@ inline putAnswer(p) {
 
 inline takeAnswer(p) {
   answer[p] = NOTHING; answerNext[p] = 0; answerAge[p] = 0;
+#if CHANGES
+  answerQuota[p] = 0;
+#endif
   answerGranted = answerGranted & ~OWN(p); answerRefused = answerRefused & ~OWN(p);
 #if LOSSES
   answerStamp[p] = 0;
@@ -101,7 +108,7 @@ inline close(p) {
   :: else -> break
   od;
   heard[p] = 0; timer[p] = 0; news[p] = 0;
-  if :: !opened[p] && !inFlight[p] && !GATHERED(p) -> closed(p) :: else fi
+  if :: CLOSES_AT_ONCE(p) -> closed(p) :: else fi
 }
 
 #if LOSSES
@@ -191,6 +198,15 @@ inline tick() {
 #ifdef IDLE_AT_MOST
   measureIdle();
   assert(idle <= IDLE_AT_MOST);                  /* capacity_used */
+#if CHANGES
+  /* Nobody who can never fit still waits. */
+  c = 0;
+  do
+  :: c < NW -> assert(!(waiting & BIT(c) && state[OWNER(c)] == RUNS && COST(c) > quota)); /* never_fitting_told */
+    c++
+  :: else -> break
+  od;
+#endif
 #endif
   c = 0;
   do
@@ -237,10 +253,66 @@ inline tick() {
   if :: stray == AN_ASK -> UP(strayAge, AGE_MAX) :: stray == AN_ANSWER -> UP(strayAge, AGE_MAX); DOWN(strayNext) :: else fi;
 #endif
 #ifdef NEWCOMERS
-  cameNow = 0;
+  cameNow = 0; DOWN(promise);
+#endif
+#ifdef ESTIMATES
+  c = 0;
+  do :: c < NW -> DOWN(estimate[c]); c++ :: else -> break od;
 #endif
 }
 
+
+#ifdef NEWCOMERS
+#ifdef KEEP_PROMISE
+/* The promise holds if nobody else asks: nothing is under way, and no other waiter comes. */
+#define NEWCOMER_MAY_COME ALL_QUIET
+#define PROMISE(t) promise = (promise == NEVER -> (t) : promise); asked = ALL_ASKED
+#else
+#define NEWCOMER_MAY_COME 1
+#define PROMISE(t) skip
+#endif
+/* consume, tryAcquire: a request that does not wait. It belongs to nobody in the line; the log knows it as waiter NEWCOMER. */
+inline newcomer() {
+  ahead[0] = 0; ahead[1] = 0; v = NEWCOMER; granted = 0; refused = 0;
+  unitsInLine();
+  NEWCOMER_SEES_LINE;
+  whenOne(0, ahead[0] + 1);
+  if
+  :: LINE_EMPTY && t == 0 ->
+    assert(!((inLine[0] | inLine[1]) & waiting)); /* newcomers_wait */
+    printf("a newcomer is admitted\n");
+    record_spend(NEWCOMER);
+    assert(promise == 0 || promise == NEVER);    /* refused_until_promise */
+    promise = NEVER
+  :: else ->
+    printf("a newcomer is refused for %d ticks\n", t);
+    assert(promise != 0);                        /* admitted_at_promise */
+    PROMISE(TOLD(t));
+    headHasPassed();
+    if :: found -> walk(NOBODY, 0) :: else fi
+  fi
+}
+
+/* found: the askBy of the head's member has passed */
+inline headHasPassed() {
+  found = 0; r = 0; stop = 0;
+  do
+  :: r < known && !stop ->
+    gen = 0;
+    do
+    :: gen < 2 && !stop ->
+      if
+      :: inLine[gen] & BIT(order[r]) -> stop = 1; s = MEMBER(OWNER(order[r]), gen); found = (askBy[s] == ABSENT || askBy[s] <= GRACE + 1)
+      :: else
+      fi;
+      gen++
+    :: else -> break
+    od;
+    r++
+  :: else -> break
+  od
+}
+#endif
 
 #ifdef IDLE_AT_MOST
 /* Does the first waiter in the line whose process runs fit now? */

@@ -80,6 +80,7 @@
 #define ABSENT 60
 #define NEVER 40           /* a timer that never comes; only a mutant sets it */
 #define NOBODY 99
+#define NEWCOMER NW        /* stands in the log for requests that do not wait */
 #define BEGUN_CELLS 4
 
 #define BIT(w) (1 << (w))
@@ -165,9 +166,12 @@ end:
        if :: answer[p] == CARRIED_OUT -> stampRead[p] = answerStamp[p] :: else fi;
 #endif
        kind_ = answer[p]; grants_ = answerGranted & OWN(p); refusals_ = answerRefused & OWN(p); next_ = answerNext[p]; age_ = answerAge[p];
+#if CHANGES
+       quotaTold_ = answerQuota[p];
+#endif
        printf("process %d: reads its answer: kind %d, grants %d, refusals %d, next %d, age %d\n", p, kind_, grants_, refusals_, next_, age_);
        takeAnswer(p); read(p, kind_, grants_, refusals_, next_, age_); skip }
-  :: d_step { ALIVE(p) && news[p] -> printf("process %d: hears news\n", p); news[p] = 0; if :: WAITS(p) -> heard[p] = 1 :: else fi }
+  :: d_step { ALIVE(p) && news[p] -> printf("process %d: hears news\n", p); news[p] = 0; TAKE_PUSHED(p); if :: WAITS(p) -> heard[p] = 1 :: else fi }
 #ifdef NEWS_UNHEARD
   :: d_step { news[p] -> printf("process %d: news lost\n", p); news[p] = 0 }
 #endif
@@ -289,7 +293,7 @@ end:
        do :: c < NM -> if :: askBy[c] != ABSENT && TELL_CHANGE -> publish(c / 2) :: else fi; c++ :: else -> break od; skip }
 #endif
 #ifdef NEWCOMERS
-  :: d_step { !cameNow -> cameNow = 1; newcomer(); skip }
+  :: d_step { NEWCOMER_MAY_COME && !cameNow -> cameNow = 1; newcomer(); skip }
 #endif
   :: d_step { ALL_QUIET -> printf("---- one tick ----\n"); tick(); skip }
   od
