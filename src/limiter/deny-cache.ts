@@ -2,12 +2,12 @@ import { refusedAfter } from '../algorithms/refused-after.js'
 import { type Clock, monotonicClock } from '../core/clock.js'
 import type { Decision, Verdict } from '../core/decision.js'
 import { mostOf, type Policy } from '../core/limit.js'
+import { ownCopy, shortKey } from '../core/short-key.js'
 import type { Store } from '../stores/store.js'
 import type { LimiterKey } from './key.js'
 import { decide } from './settleable-decision.js'
 
 interface Denial {
-  readonly key: LimiterKey
   readonly policy: Policy
   /** Refused this cost, and those not smaller. */
   readonly cost: number
@@ -60,7 +60,7 @@ export class DenyCache {
     // What is over stays, as the sign of a key in demand.
     if (isOver(denial, elapsedMs) || cost < denial.cost) return undefined
     const verdicts = denial.verdicts.map(verdict => later(verdict, Math.floor(elapsedMs), cost))
-    return decide(denial.key, cost, verdicts, 'deny-cache')
+    return decide(key, cost, verdicts, 'deny-cache')
   }
 
   /** The store has refused. */
@@ -73,7 +73,7 @@ export class DenyCache {
       }
     }
     if (typeof key !== 'string') this.#records++
-    this.#put(text, { key, policy, cost, verdicts, retryAfterMs, deniedAt: this.clock.now() })
+    this.#put(text, { policy, cost, verdicts, retryAfterMs, deniedAt: this.clock.now() })
   }
 
   /** The store has spent for a key: if it was refused until now, it may be known when the next is due. */
@@ -87,14 +87,14 @@ export class DenyCache {
     const retryAfterMs = verdicts.length === 1 ? refusedAfter(verdicts[0], cost) : undefined
     if (retryAfterMs) {
       const refusal = { ...verdicts[0], allowed: false, retryAfterMs, delayMs: 0 }
-      this.#put(text, { key: denial.key, policy, cost, verdicts: [refusal], retryAfterMs, deniedAt })
+      this.#put(text, { policy, cost, verdicts: [refusal], retryAfterMs, deniedAt })
     } else this.#denials.delete(text)
   }
 
   /** As the newest: the oldest ones go first when there are too many. */
   #put(text: string, denial: Denial): void {
     this.#denials.delete(text)
-    this.#denials.set(text, denial)
+    this.#denials.set(ownCopy(text), denial)
   }
 
   /** Forgets what may no longer hold for this key. Where limits have keys of their own, that may be anything. */
@@ -119,9 +119,9 @@ function isOver({ retryAfterMs }: Denial, elapsedMs: number): boolean {
   return elapsedMs < 0 || elapsedMs >= retryAfterMs
 }
 
-/** A text for a key, so that a text and a record never meet. */
+/** The text by which a key is kept, short however long the key is. The colon is there so that a text and a record never meet. */
 function textOf(key: LimiterKey): string {
-  return typeof key === 'string' ? `:${key}` : JSON.stringify(key)
+  return shortKey(typeof key === 'string' ? `:${key}` : JSON.stringify(key))
 }
 
 /** The verdict after some time without change; a cost that can never fit is impossible. */

@@ -3,6 +3,7 @@ import { RateLimiter, type RateLimiterOptions } from '../../src/limiter/rate-lim
 import { MemoryStore } from '../../src/stores/memory/memory-store.js'
 import type { Store } from '../../src/stores/store.js'
 import { ManualClock } from '../../src/testing.js'
+import { runChild } from '../support/child.js'
 import { START } from '../support/stories.js'
 
 /** A memory store behind a promise, as a store elsewhere would be, that counts how often it is asked. */
@@ -280,5 +281,50 @@ describe('a denial is remembered in process', () => {
     await limiter.consume('k')
     store.consume = () => Promise.reject(new Error('down'))
     expect(await limiter.consume('k')).toMatchObject({ allowed: false, source: 'deny-cache', degraded: false })
+  })
+})
+
+describe('a denial of a long key', () => {
+  test('is remembered for that key and tells it', async () => {
+    const { store, limiter } = setUp()
+    const [key, other] = ['a', 'b'].map(text => text + 'x'.repeat(15_000))
+    await limiter.consume(key, 5)
+    await limiter.consume(key)
+    const { asked } = store
+    expect(await limiter.consume(key)).toMatchObject({ key, allowed: false, source: 'deny-cache' })
+    expect(store.asked).toBe(asked)
+    expect((await limiter.consume(other)).allowed).toBe(true)
+    await limiter.reset(key)
+    expect((await limiter.consume(key)).allowed).toBe(true)
+  })
+
+  test('takes no more memory than one of a short key', async () => {
+    const { stdout, stderr, code } = await runChild(
+      `import { MemoryStore, RateLimiter } from './src/index.ts'
+       const memory = new MemoryStore()
+       const store = {
+         consume: async (...args) => memory.consume(...args),
+         peek: async (...args) => memory.peek(...args),
+         refund: async () => {},
+         reset: async () => {},
+       }
+       const limiter = new RateLimiter({ policy: '1/1h', store })
+       const held = () => { gc(); gc(); return process.memoryUsage().heapUsed }
+       const deny = async (from, to) => {
+         for (let i = from; i < to; i++) {
+           const key = Buffer.from(\`\${i} \${'x'.repeat(15_000)}\`).toString()
+           await limiter.consume(key)
+           const { allowed } = await limiter.consume(key)
+           if (allowed) throw new Error('not denied')
+         }
+       }
+       await deny(0, 100)
+       const before = held()
+       await deny(100, 3100)
+       console.log(Math.round((held() - before) / 3000))`,
+      { flags: ['--expose-gc'], timeoutMs: 60_000 },
+    )
+    expect([stderr, code]).toEqual(['', 0])
+    expect(Number(stdout)).toBeLessThan(2000)
   })
 })

@@ -1,3 +1,4 @@
+import { ownCopy, shortKey } from '../../core/short-key.js'
 import { Client } from '../address/client.js'
 import type { Framework } from '../framework.js'
 import { keyText } from '../given-key.js'
@@ -54,11 +55,11 @@ export class ConcurrencyGate<Request, Response> implements ConcurrencyControls {
   #limit(req: Request, res: Response): SyncOrAsync<Answer> {
     const { key } = this.#settings
     if (key === undefined) {
-      return this.#enter(this.#client === undefined ? WHOLE_SERVICE : `=${this.#client.key(req)}`, req, res)
+      return this.#enter(this.#client === undefined ? WHOLE_SERVICE : placeKey(this.#client.key(req)), req, res)
     }
     return after(ask(key, req, res, 'concurrencyLimit'), value => {
       const given = keyText(value, 'concurrencyLimit')
-      return given === undefined ? PASSED : this.#enter(`=${given}`, req, res)
+      return given === undefined ? PASSED : this.#enter(placeKey(given), req, res)
     })
   }
 
@@ -130,4 +131,9 @@ export class ConcurrencyGate<Request, Response> implements ConcurrencyControls {
   #queuedOf(key: string): number {
     return this.#queued.get(key) ?? 0
   }
+}
+
+/** A key as the places are counted by it: long ones by their hash, so that memory is bounded in bytes. */
+function placeKey(key: string): string {
+  return `=${ownCopy(shortKey(key))}`
 }

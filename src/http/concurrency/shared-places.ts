@@ -37,8 +37,10 @@ export class SharedPlaces implements Places {
   readonly #alone: ProcessPlaces
   readonly #breaker = new CircuitBreaker()
   readonly #deadline: Deadline
-  /** The least recently used first. */
+  /** Rooms with users. */
   readonly #rooms = new Map<string, Room>()
+  /** Rooms without users, the least recently used first. Apart from the others, so that one long request does not keep all of them. */
+  readonly #idle = new Map<string, Room>()
 
   constructor(options: SharedPlacesOptions) {
     this.#options = options
@@ -64,11 +66,11 @@ export class SharedPlaces implements Places {
     try {
       const lease = await this.#deadline.hold(asked)
       this.#breaker.succeed(performance.now())
-      if (lease !== null) return this.#placeOf(lease, room)
-      this.#leave(room)
+      if (lease !== null) return this.#placeOf(lease, key, room)
+      this.#leave(key, room)
       return null
     } catch (error) {
-      this.#leave(room)
+      this.#leave(key, room)
       if (!(error instanceof StoreError)) throw error
       this.#breaker.fail(performance.now())
       // What is granted too late nobody will use.
@@ -81,9 +83,10 @@ export class SharedPlaces implements Places {
     const startedAt = performance.now()
     const room = this.#join(key)
     try {
-      return this.#placeOf(await room.semaphore.acquire({ lease: this.#options.leaseMs, timeout: ms, signal }), room)
+      const lease = await room.semaphore.acquire({ lease: this.#options.leaseMs, timeout: ms, signal })
+      return this.#placeOf(lease, key, room)
     } catch (error) {
-      this.#leave(room)
+      this.#leave(key, room)
       if (error instanceof TimeoutError) return null
       if (!(error instanceof StoreError)) throw error
       this.#breaker.fail(performance.now())
@@ -92,31 +95,30 @@ export class SharedPlaces implements Places {
   }
 
   async close(): Promise<void> {
-    await Promise.all([this.#alone.close(), ...[...this.#rooms.values()].map(({ semaphore }) => semaphore.close())])
+    const rooms = [...this.#rooms.values(), ...this.#idle.values()]
+    await Promise.all([this.#alone.close(), ...rooms.map(({ semaphore }) => semaphore.close())])
   }
 
   #join(key: string): Room {
-    const room = this.#rooms.get(key) ?? { semaphore: this.#semaphoreOf(key), users: 0 }
+    const room = this.#rooms.get(key) ?? this.#idle.get(key) ?? { semaphore: this.#semaphoreOf(key), users: 0 }
     room.users++
-    this.#rooms.delete(key)
+    this.#idle.delete(key)
     this.#rooms.set(key, room)
-    if (this.#rooms.size > MOST_IDLE) this.#dropOldest()
     return room
   }
 
-  #dropOldest(): void {
-    const [key, room] = this.#rooms.entries().next().value as [string, Room]
-    if (room.users === 0) this.#rooms.delete(key)
-  }
-
-  #leave(room: Room): void {
+  #leave(key: string, room: Room): void {
     room.users--
+    if (room.users > 0) return
+    this.#rooms.delete(key)
+    this.#idle.set(key, room)
+    if (this.#idle.size > MOST_IDLE) this.#idle.delete(this.#idle.keys().next().value as string)
   }
 
-  #placeOf(lease: Lease, room: Room): Place {
+  #placeOf(lease: Lease, key: string, room: Room): Place {
     return {
       leave: () => {
-        this.#leave(room)
+        this.#leave(key, room)
         // If that fails the lease ends at its deadline.
         lease.release().catch(() => {})
       },

@@ -1,0 +1,37 @@
+import { afterAll, beforeAll, expect, test } from '@jest/globals'
+import { runChild } from '../../support/child.js'
+import { RedisServer } from '../../support/redis-server.js'
+
+let server: RedisServer
+beforeAll(async () => {
+  server = await RedisServer.start()
+})
+afterAll(() => server.stop())
+
+test('one long request does not keep the places of all keys that come after it in memory', async () => {
+  const { stdout, stderr, code } = await runChild(
+    `import { Redis } from 'ioredis'
+     import { SharedPlaces } from './src/http/concurrency/shared-places.ts'
+     const client = new Redis(${server.port})
+     const places = new SharedPlaces({ client, prefix: 'p', name: 'n', permits: 2, leaseMs: 30_000, deadlineMs: 10_000 })
+     const held = () => { gc(); gc(); return process.memoryUsage().heapUsed }
+     const visit = async (from, to) => {
+       for (let i = from; i < to; i += 100) {
+         await Promise.all(Array.from({ length: 100 }, async (_, j) => (await places.enter(\`=\${i + j}\`)).leave()))
+       }
+       await client.ping()
+     }
+     const long = await places.enter('=long')
+     await visit(0, 2000)
+     const before = held()
+     await visit(2000, 8000)
+     console.log(Math.round((held() - before) / 6000))
+     long.leave()
+     await places.close()
+     client.disconnect()`,
+    { flags: ['--expose-gc'], timeoutMs: 60_000 },
+  )
+  expect([stderr, code]).toEqual(['', 0])
+  // A semaphore takes about 3 kB.
+  expect(Number(stdout)).toBeLessThan(500)
+})
