@@ -4,13 +4,15 @@
   KEYS     the block list of each limit: ZSET member → blocked until, ms; then, for each, the member: the state's key
   ARGV[1]  now, ms; '' for the server's clock
   ARGV[2]  for how long, ms; 0 to unblock
+  ARGV[…]  last: until when this may be carried out, ms
 
-  Returns nothing.
+  Returns now, and nothing else, if it came too late; else nothing.
 ]]
 -- @include now_ms
 -- @include expiry
 local clock = ARGV[1]
 local now = now_ms(clock)
+-- @include steps/in_time
 local duration = tonumber(ARGV[2])
 
 for i = 1, #KEYS / 2 do

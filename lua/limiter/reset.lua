@@ -5,8 +5,9 @@
   ARGV[1]  now, ms; '' for the server's clock
   ARGV[2]  what the channel of every process begins with
   ARGV[3]  number of limits, then for each: algorithm, quota, window in ms, burst
+  ARGV[…]  last: until when this may be carried out, ms
 
-  Returns nothing.
+  Returns now, and nothing else, if it came too late; else nothing.
 ]]
 -- @include now_ms
 -- @include read_limits
@@ -16,6 +17,7 @@
 -- @include replan
 local clock = ARGV[1]
 local now = now_ms(clock)
+-- @include steps/in_time
 local channel = ARGV[2]
 local count = tonumber(ARGV[3])
 local limits = read_limits(4, count)

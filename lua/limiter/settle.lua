@@ -7,8 +7,10 @@
   ARGV[2]  units to charge each limit; negative to give back
   ARGV[3]  what the channel of every process begins with
   ARGV[4]  number of limits, then for each: algorithm, quota, window in ms, burst
+  ARGV[…]  last: until when this may be carried out, ms
 
-  Returns nothing; an error of the first key that holds something else, before anything changed.
+  Returns now, and nothing else, if it came too late; else nothing; an error of the first key that holds something else, before
+  anything changed.
 ]]
 -- @include now_ms
 -- @include read_limits
@@ -18,6 +20,7 @@
 -- @include replan
 local clock = ARGV[1]
 local now = now_ms(clock)
+-- @include steps/in_time
 local units = tonumber(ARGV[2])
 local channel = ARGV[3]
 local count = tonumber(ARGV[4])

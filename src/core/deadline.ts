@@ -4,7 +4,7 @@ import { StoreError } from './errors.js'
 /** Longer delays make `setTimeout` fire at once. */
 const LONGEST_MS = 2 ** 31 - 1
 
-/** What is waited for. */
+/** A call that waits for its answer. */
 export interface Pending {
   /** By `performance.now()`; the deadline sets it. */
   endsAt: number
@@ -12,15 +12,25 @@ export interface Pending {
   settled: boolean
   /** The time is over, and no answer counts any more. */
   expire(error: StoreError): void
+  /** Its answer came after the deadline. */
+  late?(): void
+}
+
+/** Told of a call that was not answered in time. */
+export interface PendingOutcome {
+  /** The deadline has passed without an answer. */
+  silent?(): void
+  /** The answer came after the deadline. */
+  late?(): void
 }
 
 /**
- * Holds answers to a deadline, measured from the moment of asking by a monotonic clock. One timer serves all: they end in the
+ * Holds calls to a deadline, measured from the moment of asking by a monotonic clock. One timer serves all, because they end in the
  * order in which they were asked.
  */
 export class Deadline {
   #queue: Pending[] = []
-  /** What stands before it in the queue is settled. */
+  /** Everything before this place in the queue is settled. */
   #head = 0
   #timer: ReturnType<typeof setTimeout> | undefined
 
@@ -35,9 +45,17 @@ export class Deadline {
   ) {}
 
   /** What `answer` resolves or rejects with, or a `StoreError` when the time is over; a later answer changes nothing. */
-  hold<T>(answer: Promise<T>): Promise<T> {
+  hold<T>(answer: Promise<T>, outcome?: PendingOutcome): Promise<T> {
     return new Promise((resolve, reject) => {
-      const pending: Pending = { endsAt: 0, settled: false, expire: reject }
+      const pending: Pending = {
+        endsAt: 0,
+        settled: false,
+        expire: error => {
+          outcome?.silent?.()
+          reject(error)
+        },
+        late: outcome?.late,
+      }
       this.start(pending)
       answer.then(
         value => {
@@ -50,7 +68,7 @@ export class Deadline {
     })
   }
 
-  /** It is asked now. */
+  /** Starts the deadline of a call that is made now. */
   start(pending: Pending): void {
     pending.endsAt = performance.now() + this.ms
     this.#queue.push(pending)
@@ -60,7 +78,10 @@ export class Deadline {
 
   /** True if the answer that has come still counts. */
   answered(pending: Pending): boolean {
-    if (pending.settled) this.onLate()
+    if (pending.settled) {
+      this.onLate()
+      pending.late?.()
+    }
     return this.failed(pending)
   }
 
@@ -72,7 +93,7 @@ export class Deadline {
     return true
   }
 
-  // A process that was busy for longer than the deadline finds the timer due and the answers unread: they are read first.
+  // A process that was busy for longer than the deadline finds the timer due and answers unread: it reads them first.
   #startTimer(ms: number): ReturnType<typeof setTimeout> {
     return setTimeout(() => setImmediate(() => this.#expire()), Math.min(ms, LONGEST_MS))
   }
@@ -89,17 +110,17 @@ export class Deadline {
     }
     const next = this.#queue[this.#head]
     if (next === undefined) return
-    // Who was told may have asked again at once, and so started a timer.
+    // A caller that was rejected may have asked again at once, which started a timer.
     clearTimeout(this.#timer)
     this.#timer = this.#startTimer(Math.max(1, Math.ceil(next.endsAt - now)))
   }
 
-  /** Lets go of what is settled: under load a deadline's worth of it would be a heap of rubbish. */
+  /** Forgets settled calls: under load those of a whole deadline would fill the heap. */
   #advance(): void {
     while (this.#head < this.#queue.length && this.#queue[this.#head].settled) this.#head++
     if (this.#head === this.#queue.length) {
       this.#queue.length = 0
-      // The timer stays for the next question, but nobody waits for it now: it keeps no process alive.
+      // The timer stays for the next call, but keeps no process alive meanwhile.
       this.#timer?.unref?.()
     } else if (this.#head < 1024 || this.#head * 2 < this.#queue.length) return
     else this.#queue.splice(0, this.#head)

@@ -25,8 +25,8 @@ export function commandClient(sendCommand?: SendCommand, sendCommandCluster?: Se
   const client: IoredisLike & Record<'scan' | 'unlink', unknown> = {
     status: 'ready',
     isCluster: sendCommand === undefined,
-    evalsha: (sha1, count, ...rest) => ask(rest[0], ['EVALSHA', sha1, String(count), ...rest]),
-    eval: (source, count, ...rest) => ask(rest[0], ['EVAL', source, String(count), ...rest]),
+    evalsha: (sha1, count, ...rest) => ask(String(rest[0]), ['EVALSHA', sha1, String(count), ...rest.map(String)]),
+    eval: (source, count, ...rest) => ask(String(rest[0]), ['EVAL', source, String(count), ...rest.map(String)]),
     connect: async () => {},
     on: () => {},
     scan: (...args: unknown[]) => ask(undefined, ['SCAN', ...args.map(String)]),

@@ -70,7 +70,7 @@ export class RedisStore implements Store {
 
   /** Gives one hit back: never below 0, and a key that is not counted stays so. */
   async decrement(key: string): Promise<void> {
-    await this.#guarded.act(store => store.refund([this.#charge(key)], 1))
+    await this.#guarded.act([this.#charge(key)], (store, charges, endsAt) => store.refund(charges, 1, endsAt))
   }
 
   async get(key: string): Promise<ClientRateLimitInfo | undefined> {
@@ -79,7 +79,7 @@ export class RedisStore implements Store {
   }
 
   async resetKey(key: string): Promise<void> {
-    await this.#guarded.act(store => store.reset([this.#charge(key)]))
+    await this.#guarded.act([this.#charge(key)], (store, charges, endsAt) => store.reset(charges, endsAt))
   }
 
   /** Forgets all keys of this prefix: a walk through the server, which takes as long as the database is large. */

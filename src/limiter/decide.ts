@@ -59,6 +59,7 @@ export class Decider {
     const charges = this.#spender.chargesOf(key)
     const denial = this.#denials?.find(key, cost, this.#policy)
     if (denial !== undefined) return this.report(told, denial)
+    const epoch = this.#denials?.epoch ?? 0
     const answer = this.#guarded.decide(verb, charges, cost)
     if (!(answer instanceof PendingDecision)) {
       return this.report(told, this.#ruling(verb, key, charges, cost, answer, 'memory', this.#decidedAt()))
@@ -67,7 +68,7 @@ export class Decider {
       answer.listen(
         (verdicts, answeredAt) => {
           try {
-            resolve(this.report(told, this.#answered(verb, key, charges, cost, verdicts, answeredAt)))
+            resolve(this.report(told, this.#answered(verb, key, charges, cost, verdicts, answeredAt, epoch)))
           } catch (error) {
             reject(error)
           }
@@ -108,11 +109,12 @@ export class Decider {
     cost: number,
     verdicts: readonly Verdict[],
     answeredAt: number,
+    epoch: number,
   ): Decision {
     const at = this.#clock === monotonicClock ? answeredAt : this.#clock.now()
     const decision = this.#ruling(verb, key, charges, cost, verdicts, 'redis', at)
-    if (!decision.allowed) this.#denials?.remember(key, this.#policy, decision)
-    else if (verb === 'consume') this.#denials?.renew(key, this.#policy, decision)
+    if (!decision.allowed) this.#denials?.remember(key, this.#policy, decision, epoch)
+    else if (verb === 'consume') this.#denials?.renew(key, this.#policy, decision, epoch)
     return decision
   }
 

@@ -20,19 +20,28 @@ interface Denial {
  * Denials that still hold: a key that the store refused is refused here until its `retryAfterMs` has passed, for costs not
  * smaller, without asking. (For a larger cost the wait told is then the least there can be.) When it has passed, and what is then
  * allowed leaves too little for the same again, the key is refused here for as long as that is certain: of a client that asks for
- * more than it may have, the store hears of what it grants. Exact as long as nobody gives units back elsewhere: a refund or reset
- * in this process drops the denial, one in another process shows only when the denial ends, or at once where stores tell each
- * other of resets.
+ * more than it may have, the store hears of what it grants. A refund or reset in this process drops the denial; one in another
+ * process does where the store hears of it (`Store.onReset`), else the denial lasts until it ends.
  */
 export class DenyCache {
   readonly #denials = new Map<string, Denial>()
+  /** Of some keys: the epoch in which they were last dropped, at a place that the key's hash gives. */
+  readonly #droppedIn = new Float64Array(DROP_PLACES)
+  #allDroppedIn = 0
+  #epoch = 0
+  /** How many limiters use it. */
+  #users = 0
   /** How many of them were of keys by limit, of which a change elsewhere may concern any. */
   #records = 0
 
   private constructor(
+    readonly store: Store,
     readonly clock: Clock,
     private maxKeys: number,
   ) {}
+
+  // The store does not keep its listeners alive.
+  readonly #onReset = (key: string | undefined) => (key === undefined ? this.#clear() : this.drop(key))
 
   /** The one cache of a store and a limiter's name: all limiters that share counts share what is known of them. */
   static of(store: Store, limiter: string, maxKeys: number): DenyCache {
@@ -43,13 +52,24 @@ export class DenyCache {
     }
     let cache = caches.get(limiter)
     if (cache === undefined) {
-      const opened = new DenyCache(store.clock ?? monotonicClock, maxKeys)
-      cache = opened
-      caches.set(limiter, opened)
-      store.onReset?.(key => (key === undefined ? opened.#clear() : opened.drop(key)))
+      cache = new DenyCache(store, store.clock ?? monotonicClock, maxKeys)
+      caches.set(limiter, cache)
+      store.onReset?.(cache.#onReset)
     }
     cache.maxKeys = Math.max(cache.maxKeys, maxKeys)
+    cache.#users++
     return cache
+  }
+
+  /** A limiter is closed. After the last one the store need not listen to resets. */
+  leave(): void {
+    this.#users--
+    if (this.#users === 0) this.store.hearResets?.(0)
+  }
+
+  /** Grows with every change. An answer is only remembered if the key was not changed since this was asked for. */
+  get epoch(): number {
+    return this.#epoch
   }
 
   /** The denial that still holds for this key, cost and policy, as it stands now. */
@@ -59,12 +79,14 @@ export class DenyCache {
     const elapsedMs = this.clock.now() - denial.deniedAt
     // What is over stays, as the sign of a key in demand.
     if (isOver(denial, elapsedMs) || cost < denial.cost) return undefined
+    this.store.hearResets?.(denial.retryAfterMs - elapsedMs)
     const verdicts = denial.verdicts.map(verdict => later(verdict, Math.floor(elapsedMs), cost))
     return decide(key, cost, verdicts, 'deny-cache')
   }
 
-  /** The store has refused. */
-  remember(key: LimiterKey, policy: Policy, { cost, verdicts, retryAfterMs }: Decision): void {
+  /** The store has refused a decision that was asked for in `epoch`. */
+  remember(key: LimiterKey, policy: Policy, { cost, verdicts, retryAfterMs }: Decision, epoch: number): void {
+    if (this.#wasDroppedSince(epoch, key)) return
     const text = textOf(key)
     if (this.#denials.size >= this.maxKeys && !this.#denials.has(text)) {
       for (const oldest of this.#denials.keys()) {
@@ -74,11 +96,12 @@ export class DenyCache {
     }
     if (typeof key !== 'string') this.#records++
     this.#put(text, { policy, cost, verdicts, retryAfterMs, deniedAt: this.clock.now() })
+    this.store.hearResets?.(retryAfterMs)
   }
 
-  /** The store has spent for a key: if it was refused until now, it may be known when the next is due. */
-  renew(key: LimiterKey, policy: Policy, { cost, verdicts }: Decision): void {
-    if (this.#denials.size === 0 || cost === 0) return
+  /** The store has spent for a key, as was asked for in `epoch`: if the key was refused before, it may be known when the next unit is due. */
+  renew(key: LimiterKey, policy: Policy, { cost, verdicts }: Decision, epoch: number): void {
+    if (this.#denials.size === 0 || cost === 0 || this.#wasDroppedSince(epoch, key)) return
     const text = textOf(key)
     const denial = this.#denials.get(text)
     if (denial === undefined || denial.policy !== policy) return
@@ -99,17 +122,37 @@ export class DenyCache {
 
   /** Forgets what may no longer hold for this key. Where limits have keys of their own, that may be anything. */
   drop(key: LimiterKey): void {
-    if (typeof key === 'string' && this.#records === 0) {
-      this.#denials.delete(textOf(key))
+    if (typeof key !== 'string' || this.#records > 0) {
+      this.#clear()
       return
     }
-    this.#clear()
+    this.#denials.delete(textOf(key))
+    this.#droppedIn[placeOf(key)] = ++this.#epoch
   }
 
   #clear(): void {
     this.#denials.clear()
     this.#records = 0
+    this.#allDroppedIn = ++this.#epoch
   }
+
+  /** Some keys share a place: then an answer is forgotten which could have been remembered. */
+  #wasDroppedSince(epoch: number, key: LimiterKey): boolean {
+    if (this.#epoch === epoch) return false
+    if (this.#allDroppedIn > epoch) return true
+    if (typeof key === 'string') return this.#droppedIn[placeOf(key)] > epoch
+    return true
+  }
+}
+
+const DROP_PLACES = 1024
+
+/** FNV-1a of the key's first 64 characters. */
+function placeOf(key: string): number {
+  let hash = 0x811c9dc5
+  const length = Math.min(key.length, 64)
+  for (let i = 0; i < length; i++) hash = Math.imul(hash ^ key.charCodeAt(i), 0x01000193)
+  return (hash >>> 0) % DROP_PLACES
 }
 
 const CACHES = new WeakMap<Store, Map<string, DenyCache>>()

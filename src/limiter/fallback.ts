@@ -1,8 +1,7 @@
-import type { Clock } from '../core/clock.js'
 import type { Decision, Verdict } from '../core/decision.js'
 import type { Limit } from '../core/limit.js'
 import { MemoryStore } from '../stores/memory/memory-store.js'
-import type { Charge } from '../stores/store.js'
+import type { Charge, Store } from '../stores/store.js'
 import type { LimiterKey } from './key.js'
 import { decide } from './settleable-decision.js'
 
@@ -15,15 +14,30 @@ export type StoreFailure = 'local' | 'open' | 'closed'
 /** When to come back to a store that failed: nobody knows, so not at once and not for long. */
 const CLOSED_RETRY_MS = 1000
 
+const LOCAL = new WeakMap<Store, MemoryStore>()
+
+/**
+ * What decides locally in a store's place. It is shared by all limiters over the store, as the store is, so that limiters of one name
+ * and limit have one quota between them in an outage, too.
+ */
+function localOf(store: Store): MemoryStore {
+  let local = LOCAL.get(store)
+  if (local === undefined) {
+    local = new MemoryStore({ clock: store.clock })
+    LOCAL.set(store, local)
+  }
+  return local
+}
+
 /** The failure policy: decides in the store's place, and says so (`degraded`). */
 export class FailurePolicy {
   readonly #shared = new WeakMap<Limit, Limit>()
-  #local: MemoryStore | undefined
 
+  /** `store`: in whose place it decides. */
   constructor(
     readonly kind: StoreFailure,
     readonly localShare: number,
-    readonly clock: Clock | undefined,
+    readonly store: Store,
   ) {}
 
   consume(key: LimiterKey, charges: readonly Charge[], cost: number): Decision {
@@ -34,18 +48,14 @@ export class FailurePolicy {
     return this.#decide('peek', key, charges, cost)
   }
 
-  close(): void {
-    this.#local?.close()
-  }
-
   #decide(verb: 'consume' | 'peek', key: LimiterKey, charges: readonly Charge[], cost: number): Decision {
     if (this.kind !== 'local') return this.#decideFlatly(key, charges, cost)
-    this.#local ??= new MemoryStore({ clock: this.clock })
+    const local = localOf(this.store)
     const shares = charges.map(charge => ({ ...charge, limit: this.#shareOf(charge.limit) }))
-    const verdicts = this.#local[verb](shares, cost)
+    const verdicts = local[verb](shares, cost)
     if (verb === 'peek') return decide(key, cost, verdicts, 'fallback', true)
-    const spender = { store: this.#local, key, chargesOf: () => shares }
-    return decide(key, cost, verdicts, 'fallback', true, { spender, at: this.#local.clock.now() })
+    const spender = { store: local, key, chargesOf: () => shares }
+    return decide(key, cost, verdicts, 'fallback', true, { spender, at: local.clock.now() })
   }
 
   #decideFlatly(key: LimiterKey, charges: readonly Charge[], cost: number): Decision {

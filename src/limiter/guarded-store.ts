@@ -1,22 +1,20 @@
-import { Deadline } from '../core/deadline.js'
+import { Deadline, type PendingOutcome } from '../core/deadline.js'
 import type { Verdict } from '../core/decision.js'
 import { StoreError, shown } from '../core/errors.js'
 import { notify, type Observer } from '../core/observer.js'
 import { isAskable } from '../stores/redis/redis-store.js'
 import type { Booking, Charge, Store } from '../stores/store.js'
-import { CircuitBreaker } from './circuit-breaker.js'
+import type { CircuitBreaker } from './circuit-breaker.js'
+import { CircuitBreakers } from './circuit-breakers.js'
 import { type DecisionWatch, PendingDecision } from './pending-decision.js'
 
 type Answer<T> = Promise<T> | T
 
 const REFUSED = new StoreError('the store failed too often of late and is not asked')
 
-/**
- * A store behind a deadline and a breaker: every call ends in time, with an answer or with `StoreError`. Limiters over one store
- * share its breaker.
- */
+/** A store behind a deadline and circuit breakers: every call ends in time, with an answer or with `StoreError`. */
 export class GuardedStore implements DecisionWatch {
-  readonly #breaker: CircuitBreaker
+  readonly #breakers: CircuitBreakers
   readonly #deadline: Deadline
 
   constructor(
@@ -24,78 +22,84 @@ export class GuardedStore implements DecisionWatch {
     deadlineMs: number,
     readonly observer: Observer | undefined,
   ) {
-    this.#breaker = breakerOf(store)
-    this.#deadline = new Deadline(
-      deadlineMs,
-      () => this.#breaker.stir(),
-      () => this.#breaker.silence(),
-    )
+    this.#breakers = CircuitBreakers.of(store, deadlineMs)
+    this.#deadline = new Deadline(deadlineMs)
   }
 
-  /** A decision: the verdicts at once from a store that is synchronous, else an inquiry after them. */
+  /** A decision: the verdicts at once from a store that is synchronous, else a pending decision. */
   decide(verb: 'consume' | 'peek', charges: readonly Charge[], cost: number): PendingDecision | readonly Verdict[] {
     const { store } = this
-    const probing = this.#breaker.isOpen
-    if (probing && this.#breaker.passage(performance.now()) === 'refuse') return PendingDecision.refused(this, REFUSED)
-    const inquiry = new PendingDecision(this, probing)
+    const breaker = this.#breakers.ofCharge(charges[0])
+    const isProbe = breaker.isOpen
+    if (isClosedTo(breaker) || (charges.length > 1 && this.#isClosedToRest(charges, breaker))) {
+      return PendingDecision.refused(this, breaker, REFUSED)
+    }
+    const pending = new PendingDecision(this, breaker, isProbe)
     try {
       if (isAskable(store, verb)) {
-        this.#deadline.start(inquiry)
-        store.ask(verb, charges, cost, inquiry)
-        return inquiry
+        this.#deadline.start(pending)
+        store.ask(verb, charges, cost, pending)
+        return pending
       }
       const answer = verb === 'consume' ? store.consume(charges, cost) : store.peek(charges, cost)
-      if (!isPromise(answer)) return this.#given(checked(answer, charges.length))
-      this.#deadline.start(inquiry)
-      // Through a promise of our own: what is none may answer at once, before anyone listens.
+      if (!isPromise(answer)) return this.#given(checked(answer, charges.length), breaker)
+      this.#deadline.start(pending)
+      // Through a promise of our own: a thenable may answer at once, before anyone listens.
       Promise.resolve(answer)
         .then(verdicts => checked(verdicts, charges.length))
         .then(
-          verdicts => inquiry.resolve(verdicts, performance.now()),
-          error => inquiry.reject(error),
+          verdicts => pending.resolve(verdicts, performance.now()),
+          error => pending.reject(error),
         )
     } catch (error) {
-      inquiry.reject(error)
+      pending.reject(error)
     }
-    return inquiry
+    return pending
   }
 
-  /** As `decide`, for one who can wait for a promise. */
+  /** As `decide`, but always a promise. */
   async verdicts(verb: 'consume' | 'peek', charges: readonly Charge[], cost: number): Promise<readonly Verdict[]> {
     const answer = this.decide(verb, charges, cost)
     return answer instanceof PendingDecision ? new Promise((resolve, reject) => answer.listen(resolve, reject)) : answer
   }
 
-  answered(inquiry: PendingDecision, answeredAt: number): boolean {
-    if (!this.#deadline.answered(inquiry)) return false
-    this.#succeeded(answeredAt)
+  answered(pending: PendingDecision, answeredAt: number): boolean {
+    if (!this.#deadline.answered(pending)) return false
+    this.#succeeded(pending.breaker, answeredAt)
     return true
   }
 
-  failed(inquiry: PendingDecision): boolean {
-    // A probe's refusal counts however late it is.
-    if (inquiry.isProbe) this.#breaker.hear(performance.now())
-    return this.#deadline.failed(inquiry)
+  failed(pending: PendingDecision): boolean {
+    // The refusal of a probe counts however late it is.
+    if (pending.isProbe) pending.breaker.hear(performance.now())
+    return this.#deadline.failed(pending)
   }
 
-  failure(cause: unknown): StoreError {
+  next(pending: PendingDecision, server: string): void {
+    const breaker = this.#breakers.of(server)
+    if (breaker === pending.breaker) return
+    this.#succeeded(pending.breaker, performance.now())
+    pending.breaker = breaker
+    pending.isProbe = breaker.isOpen
+  }
+
+  failure(cause: unknown, breaker: CircuitBreaker): StoreError {
     const error =
       cause instanceof StoreError
         ? cause
         : new StoreError(`the store failed: ${(cause as Error)?.message ?? shown(cause)}`, { cause })
-    // Counted before it is told: an observer that asks again at once would never get to an open breaker.
-    const opened = this.#breaker.fail(performance.now())
+    // Counted before the observer is told: an observer that asks again at once must meet an open breaker.
+    const opened = breaker.fail(performance.now())
     notify(this.observer, 'storeFailed', error)
     if (opened) notify(this.observer, 'breakerOpened', error)
     return error
   }
 
   /** A booking. One that is answered too late is given back. */
-  async book(ask: (store: Store) => Answer<Booking>): Promise<Booking> {
-    if (this.#breaker.isOpen && this.#breaker.passage(performance.now()) === 'refuse') throw REFUSED
+  async book(charge: Charge, ask: (store: Store) => Answer<Booking>): Promise<Booking> {
     let answer: Answer<Booking> | undefined
     try {
-      return await this.#watch(store => {
+      return await this.#watch(this.#breakers.ofCharge(charge), store => {
         answer = ask(store)
         return answer
       })
@@ -107,62 +111,71 @@ export class GuardedStore implements DecisionWatch {
     }
   }
 
-  /** Anything else: asked even of a store that fails, because nobody can answer in its place. */
-  async act(ask: (store: Store) => Answer<void>): Promise<void> {
-    await this.#watch(ask)
+  /** A change of what was spent. The charges of each server are changed apart; `endsAt` is for the store. */
+  async act(
+    charges: readonly Charge[],
+    change: (store: Store, charges: readonly Charge[], endsAt: number) => Answer<void>,
+  ): Promise<void> {
+    const endsAt = performance.now() + this.#deadline.ms
+    const parts = [...this.#breakers.parts(charges)]
+    await Promise.all(parts.map(([breaker, part]) => this.#watch(breaker, store => change(store, part, endsAt))))
   }
 
-  #watch<T>(ask: (store: Store) => Answer<T>): Answer<T> {
+  #isClosedToRest(charges: readonly Charge[], first: CircuitBreaker): boolean {
+    if (this.store.serverOf === undefined) return false
+    for (const breaker of this.#breakers.parts(charges).keys()) {
+      if (breaker !== first && isClosedTo(breaker)) return true
+    }
+    return false
+  }
+
+  async #watch<T>(breaker: CircuitBreaker, ask: (store: Store) => Answer<T>): Promise<T> {
+    const isProbe = breaker.isOpen
+    if (isClosedTo(breaker)) throw REFUSED
     let answer: Answer<T>
     try {
       answer = ask(this.store)
     } catch (error) {
-      return Promise.reject(this.failure(error))
+      throw this.failure(error, breaker)
     }
-    return isPromise(answer) ? this.#hold(answer) : this.#given(answer)
+    if (!isPromise(answer)) return this.#given(answer, breaker)
+    // The refusal of a probe counts however late it is.
+    if (isProbe) answer.catch(() => breaker.hear(performance.now()))
+    const outcome: PendingOutcome = {
+      silent: () => {
+        if (isProbe) breaker.silence()
+      },
+      late: () => breaker.stir(),
+    }
+    try {
+      const value = await this.#deadline.hold(answer, outcome)
+      this.#succeeded(breaker, performance.now())
+      return value
+    } catch (error) {
+      throw this.failure(error, breaker)
+    }
   }
 
-  #given<T>(value: T): T {
-    if (this.#breaker.isOpen) this.#succeeded(performance.now())
+  #given<T>(value: T, breaker: CircuitBreaker): T {
+    if (breaker.isOpen) this.#succeeded(breaker, performance.now())
     return value
   }
 
-  #hold<T>(answer: Promise<T>): Promise<T> {
-    // A probe's refusal counts however late it is.
-    if (this.#breaker.isOpen) answer.catch(() => this.#breaker.hear(performance.now()))
-    return this.#deadline.hold(answer).then(
-      value => {
-        this.#succeeded(performance.now())
-        return value
-      },
-      error => {
-        throw this.failure(error)
-      },
-    )
-  }
-
-  #succeeded(at: number): void {
-    if (this.#breaker.succeed(at)) notify(this.observer, 'breakerClosed')
+  #succeeded(breaker: CircuitBreaker, at: number): void {
+    if (breaker.succeed(at)) notify(this.observer, 'breakerClosed')
   }
 }
 
-/** Stores are written by others, too: what is no answer has to count as a failure here, not as a fault of the limiter. */
+function isClosedTo(breaker: CircuitBreaker): boolean {
+  return breaker.isOpen && breaker.passage(performance.now()) === 'refuse'
+}
+
+/** Stores are written by others, too: a wrong answer counts as a failure of the store, not of the limiter. */
 function checked(verdicts: readonly Verdict[], count: number): readonly Verdict[] {
   let valid = Array.isArray(verdicts) && verdicts.length === count
   for (let i = 0; valid && i < count; i++) valid = typeof verdicts[i]?.allowed === 'boolean'
   if (valid) return verdicts
   throw new StoreError(`the store answered ${shown(verdicts)}, expected a verdict for each of ${count} charges`)
-}
-
-const BREAKERS = new WeakMap<Store, CircuitBreaker>()
-
-function breakerOf(store: Store): CircuitBreaker {
-  let breaker = BREAKERS.get(store)
-  if (breaker === undefined) {
-    breaker = new CircuitBreaker()
-    BREAKERS.set(store, breaker)
-  }
-  return breaker
 }
 
 export function isPromise<T>(value: Answer<T>): value is Promise<T> {

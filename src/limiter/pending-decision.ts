@@ -2,20 +2,23 @@ import type { Pending } from '../core/deadline.js'
 import type { Verdict } from '../core/decision.js'
 import type { StoreError } from '../core/errors.js'
 import type { Asker } from '../stores/store.js'
+import type { CircuitBreaker } from './circuit-breaker.js'
 
-/** Who watches over inquiries: holds them to a deadline, and counts how they end. */
+/** Holds pending decisions to a deadline, and counts how they end. */
 export interface DecisionWatch {
   /** True if this answer still counts. */
-  answered(inquiry: PendingDecision, answeredAt: number): boolean
+  answered(pending: PendingDecision, answeredAt: number): boolean
   /** True if this failure still counts. */
-  failed(inquiry: PendingDecision): boolean
+  failed(pending: PendingDecision): boolean
   /** Counts a failure, and puts it into words. */
-  failure(cause: unknown): StoreError
+  failure(cause: unknown, breaker: CircuitBreaker): StoreError
+  /** The breaker of another server, which is asked next; the one before has answered. */
+  next(pending: PendingDecision, server: string): void
 }
 
 /**
- * A question to a store that answers later: what a promise would be, without its price. Under load the promises of a decision cost
- * more than all else that a client does for it.
+ * A decision that a store gives later: what a promise would be, without its price. Under load the promises of a decision cost more
+ * than all else that a client does for it.
  */
 export class PendingDecision implements Asker, Pending {
   endsAt = 0
@@ -25,17 +28,19 @@ export class PendingDecision implements Asker, Pending {
   #failure: StoreError | undefined
 
   constructor(
-    readonly desk: DecisionWatch,
-    /** Whether a breaker was open when it was asked. */
-    readonly isProbe: boolean,
+    readonly watch: DecisionWatch,
+    /** Of the server that is asked now. */
+    public breaker: CircuitBreaker,
+    /** Whether this breaker was open when the server was asked. */
+    public isProbe: boolean,
   ) {}
 
-  /** One that nobody was asked. */
-  static refused(desk: DecisionWatch, failure: StoreError): PendingDecision {
-    const inquiry = new PendingDecision(desk, false)
-    inquiry.settled = true
-    inquiry.#failure = failure
-    return inquiry
+  /** One that is refused without asking a server. */
+  static refused(watch: DecisionWatch, breaker: CircuitBreaker, failure: StoreError): PendingDecision {
+    const pending = new PendingDecision(watch, breaker, false)
+    pending.settled = true
+    pending.#failure = failure
+    return pending
   }
 
   /** Tells the end, once: at once if it has failed already. `answeredAt` is by `performance.now()`. */
@@ -48,16 +53,29 @@ export class PendingDecision implements Asker, Pending {
     this.#failed = failed
   }
 
+  asks(server: string): void {
+    if (!this.settled) this.watch.next(this, server)
+  }
+
   resolve(verdicts: readonly Verdict[], answeredAt: number): void {
-    if (this.desk.answered(this, answeredAt)) this.#given?.(verdicts, answeredAt)
+    if (this.watch.answered(this, answeredAt)) this.#given?.(verdicts, answeredAt)
   }
 
   reject(cause: unknown): void {
-    if (this.desk.failed(this)) this.expire(cause)
+    if (this.watch.failed(this)) this.#fail(cause)
   }
 
-  expire(cause: unknown): void {
-    this.#failure = this.desk.failure(cause)
+  expire(error: StoreError): void {
+    if (this.isProbe) this.breaker.silence()
+    this.#fail(error)
+  }
+
+  late(): void {
+    this.breaker.stir()
+  }
+
+  #fail(cause: unknown): void {
+    this.#failure = this.watch.failure(cause, this.breaker)
     this.#failed?.(this.#failure)
   }
 }

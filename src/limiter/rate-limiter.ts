@@ -69,7 +69,7 @@ export class RateLimiter {
     this.#guarded = new GuardedStore(store, settings.deadlineMs, observer)
     this.#limiter = name === DEFAULT_LIMITER ? undefined : name
     this.#lone = LoneLimit.of(policy, this.#limiter, spender)
-    this.#failure = new FailurePolicy(settings.onStoreFailure, settings.localShare, store.clock)
+    this.#failure = new FailurePolicy(settings.onStoreFailure, settings.localShare, store)
     this.#clock = store.clock ?? monotonicClock
     this.#observer = observer
     this.#shadow = shadow
@@ -159,7 +159,7 @@ export class RateLimiter {
     checkCost(cost)
     const key = limiterKey(given)
     const charges = this.#charges(key)
-    await this.#change(key, store => store.refund(charges, cost))
+    await this.#change(key, charges, (store, part, endsAt) => store.refund(part, cost, endsAt))
   }
 
   /**
@@ -170,11 +170,8 @@ export class RateLimiter {
     checkCost(cost)
     const key = limiterKey(given)
     const charges = this.#charges(key)
-    await this.#change(key, store => {
-      if (store.charge === undefined)
-        throw new StoreError(`the store ${shown(store)} has no charge(); MemoryStore and RedisStore have`)
-      return store.charge(charges, cost)
-    })
+    this.#checkStoreHas('charge')
+    await this.#change(key, charges, (store, part, endsAt) => store.charge?.(part, cost, endsAt))
   }
 
   /**
@@ -191,9 +188,10 @@ export class RateLimiter {
     const { key, store, charges, at } = spending
     for (const { units, places } of corrections(decision, actualCost, this.#clock.now() - at)) {
       const some = charges.filter((_, place) => places.includes(place))
-      const act = (store: Store) => (units > 0 ? store.charge?.(some, units) : store.refund(some, -units))
-      if (store === this.#store) await this.#change(key, act)
-      else await act(store)
+      const change = (store: Store, part: readonly Charge[], endsAt?: number) =>
+        units > 0 ? store.charge?.(part, units, endsAt) : store.refund(part, -units, endsAt)
+      if (store === this.#store) await this.#change(key, some, change)
+      else await change(store, some)
     }
   }
 
@@ -201,7 +199,7 @@ export class RateLimiter {
   async reset(given: KeyInput): Promise<void> {
     const key = limiterKey(given)
     const charges = this.#charges(key)
-    await this.#change(key, store => store.reset(charges))
+    await this.#change(key, charges, (store, part, endsAt) => store.reset(part, endsAt))
   }
 
   /**
@@ -219,7 +217,7 @@ export class RateLimiter {
 
   /** Closes what this limiter made for itself; a store that was given to it stays open. */
   async close(): Promise<void> {
-    this.#failure.close()
+    this.#denials?.leave()
     if (this.#ownsStore) await this.#store.close?.()
   }
 
@@ -230,8 +228,8 @@ export class RateLimiter {
     }
     const decide = (booking: Booking) => this.#decider.granted(key, charges, cost, grantOf(booking))
     const book = async (maxWaitMs: number, moved: (waitMs: number) => void) => {
-      const booking = await this.#guarded.book(store => store.book!(charge, cost, maxWaitMs, moved))
-      return { ...booking, cancel: () => this.#change(key, () => booking.cancel()) }
+      const booking = await this.#guarded.book(charge, store => store.book!(charge, cost, maxWaitMs, moved))
+      return { ...booking, cancel: () => this.#change(key, charges, () => booking.cancel()) }
     }
     const askedAt = performance.now()
     try {
@@ -265,19 +263,28 @@ export class RateLimiter {
 
   async #block(key: LimiterKey, forMs: number): Promise<void> {
     const charges = this.#charges(key)
-    await this.#change(key, store => {
-      if (store.block === undefined) {
-        throw new StoreError(`the store ${shown(store)} has no block(); MemoryStore and RedisStore have`)
-      }
-      return store.block(charges, forMs)
-    })
+    this.#checkStoreHas('block')
+    await this.#change(key, charges, (store, part, endsAt) => store.block?.(part, forMs, endsAt))
   }
 
-  /** A change of what a key may do: what was known of its denials is forgotten, before and after. */
-  async #change(key: LimiterKey, act: (store: Store) => Promise<void> | void): Promise<void> {
+  /** Before the store is asked: what a store cannot do is no failure of it. */
+  #checkStoreHas(method: 'charge' | 'block'): void {
+    if (this.#store[method] !== undefined) return
+    throw new StoreError(`the store ${shown(this.#store)} has no ${method}(); MemoryStore and RedisStore have`)
+  }
+
+  /**
+   * Changes what a key may do. Its remembered denial is forgotten before, so that nobody is refused by it meanwhile, and after, when
+   * an answer may have been remembered that is older than the change.
+   */
+  async #change(
+    key: LimiterKey,
+    charges: readonly Charge[],
+    change: (store: Store, charges: readonly Charge[], endsAt: number) => Promise<void> | void,
+  ): Promise<void> {
     this.#denials?.drop(key)
     try {
-      await this.#guarded.act(act)
+      await this.#guarded.act(charges, change)
     } finally {
       this.#denials?.drop(key)
       this.#turns.wake(key)

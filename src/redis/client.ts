@@ -8,15 +8,24 @@ export type RedisClient = object
  */
 export type ClientState = 'ready' | 'starting' | 'down'
 
+/** An argument of a script. A client that sends a command again reads a buffer again. */
+export type ScriptArgument = string | Buffer
+
 /** What this package asks of a client: to run a script, and to say whether it can. */
 export interface ClientPort {
   /** True where a script's keys must all lie in one slot. */
   readonly cluster: boolean
-  evalsha(sha1: string, keys: readonly string[], args: readonly string[]): Promise<unknown>
-  eval(source: string, keys: readonly string[], args: readonly string[]): Promise<unknown>
+  /** True if the client may send a command again whose connection was lost before the answer. */
+  readonly sendsAgain: boolean
+  evalsha(sha1: string, keys: readonly string[], args: readonly ScriptArgument[]): Promise<unknown>
+  eval(source: string, keys: readonly string[], args: readonly ScriptArgument[]): Promise<unknown>
   state(): ClientState
   /** Connects a client that is lazy, or that waits long before it tries again. */
   wake(): void
   /** Calls back whenever the client becomes ready; the returned function takes that back. */
   onReady(listener: () => void): () => void
+  /** Calls back whenever a connection was lost, before anything is sent again. */
+  onLost(listener: () => void): void
+  /** Names the server that has a slot of a cluster, as far as the client knows; '' where there is one server, or none is known. */
+  serverOf(slot: number): string
 }

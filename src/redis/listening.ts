@@ -2,6 +2,8 @@
 export interface Listening {
   subscribe(channels: readonly string[]): Promise<unknown>
   unsubscribe(channels: readonly string[]): Promise<unknown>
+  /** Resolves when the server answers. */
+  ping(): Promise<unknown>
   close(): void
 }
 

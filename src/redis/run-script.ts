@@ -1,4 +1,4 @@
-import type { ClientPort } from './client.js'
+import type { ClientPort, ScriptArgument } from './client.js'
 import type { Script } from './script.js'
 
 /**
@@ -10,7 +10,7 @@ export function runScript(
   port: ClientPort,
   script: Script,
   keys: readonly string[],
-  args: readonly string[],
+  args: readonly ScriptArgument[],
   redirected = false,
 ): Promise<unknown> {
   let reply: Promise<unknown>

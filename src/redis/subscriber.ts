@@ -4,6 +4,9 @@ import { listeningOf } from './listening-of.js'
 
 /** How long a channel is still heard after the last one let it go: who waits again soon need not subscribe again. */
 const LINGER_MS = 10_000
+/** A connection that was silent for so long is asked whether it still answers, if somebody checks it; and so long it has to answer. */
+const SILENT_MS = 2000
+const PONG_MS = 2500
 const FIRST_RETRY_MS = 50
 const LONGEST_RETRY_MS = 1000
 
@@ -12,6 +15,8 @@ export interface ChannelListener {
   hear(text: string): void
   /** From now on everything is heard: for the first time, or again after a loss. What was said before may have been missed. */
   live(): void
+  /** The server does not allow it to listen. It is not tried again before somebody holds the channel anew. */
+  refused?(error: Error): void
 }
 
 /**
@@ -23,6 +28,8 @@ export interface Subscription {
   readonly live: boolean
   hold(): void
   release(): void
+  /** Something is at stake now that news would change: a connection that has gone silent is found within 5 s, and replaced. */
+  check(): void
   /** Hears nothing any more. What is held must be released first. */
   close(): void
 }
@@ -54,6 +61,8 @@ export class Subscriber {
   #failures = 0
   #retry: ReturnType<typeof setTimeout> | undefined
   #sweep: ReturnType<typeof setTimeout> | undefined
+  #heardAt = 0
+  #pinging = false
 
   private constructor(open: OpenListening) {
     this.#open = open
@@ -79,6 +88,7 @@ export class Subscriber {
       },
       hold: () => this.#hold(channel, listener),
       release: () => this.#release(channel),
+      check: () => this.#check(),
       close: () => this.#channels.get(channel)?.listeners.delete(listener),
     }
   }
@@ -106,6 +116,7 @@ export class Subscriber {
     if (this.#listening || this.#opening || this.#retry) return
     const events = {
       onMessage: (name: string, text: string) => {
+        this.#heardAt = performance.now()
         for (const listener of [...(this.#channels.get(name)?.listeners ?? [])]) listener.hear(text)
       },
       onLost: () => {
@@ -137,16 +148,61 @@ export class Subscriber {
       () => {
         if (this.#listening !== listening) return
         this.#failures = 0
+        this.#heardAt = performance.now()
         for (const channel of channels) {
           if (this.#channels.get(channel.name) !== channel) continue
           channel.live = true
           for (const listener of [...channel.listeners]) listener.live()
         }
       },
-      () => {
+      error => {
         if (this.#listening !== listening) return
+        if (isRefusal(error)) {
+          this.#subscribeApart(listening, channels, error)
+          return
+        }
         listening.close()
         this.#lost()
+      },
+    )
+  }
+
+  /** A user may be allowed to hear some channels and not others; one that is refused is let go. */
+  #subscribeApart(listening: Listening, channels: readonly Channel[], error: Error): void {
+    if (channels.length > 1) {
+      for (const channel of channels) this.#subscribe(listening, [channel])
+      return
+    }
+    const [channel] = channels
+    if (this.#channels.get(channel.name) === channel) this.#channels.delete(channel.name)
+    for (const listener of [...channel.listeners]) listener.refused?.(error)
+    if (this.#channels.size === 0) this.#dropIdle(0)
+  }
+
+  #check(): void {
+    const listening = this.#listening
+    if (listening === undefined || this.#pinging || performance.now() - this.#heardAt < SILENT_MS) return
+    this.#pinging = true
+    const lost = () => {
+      if (this.#listening !== listening) return
+      listening.close()
+      this.#lost()
+    }
+    const timer = setTimeout(() => {
+      this.#pinging = false
+      lost()
+    }, PONG_MS)
+    timer.unref()
+    listening.ping().then(
+      () => {
+        clearTimeout(timer)
+        this.#pinging = false
+        this.#heardAt = performance.now()
+      },
+      () => {
+        clearTimeout(timer)
+        this.#pinging = false
+        lost()
       },
     )
   }
@@ -197,4 +253,8 @@ export class Subscriber {
     }
     return next
   }
+}
+
+function isRefusal(error: unknown): error is Error {
+  return error instanceof Error && error.message.startsWith('NOPERM')
 }

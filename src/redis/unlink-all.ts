@@ -9,8 +9,7 @@ const A_STEP = 1000
 type Step = (cursor: string) => Promise<{ cursor: string; keys: readonly string[] }>
 
 interface IoredisKeys extends IoredisLike {
-  readonly options?: { readonly keyPrefix?: string }
-  nodes?(role: 'master'): IoredisKeys[]
+  nodes?(role?: 'all' | 'master'): IoredisKeys[]
   scan(cursor: string, match: 'MATCH', pattern: string, count: 'COUNT', step: number): Promise<[string, string[]]>
   unlink(key: string): Promise<unknown>
 }

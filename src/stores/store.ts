@@ -26,6 +26,10 @@ export interface Charge {
 
 /** Who waits for the verdicts of one decision; is told one or the other, once, and throws nothing. */
 export interface Asker {
+  /** By `performance.now()`: later the decision is of no use, and is not carried out. Absent: a second after it was asked. */
+  readonly endsAt?: number
+  /** A server is asked that may fail while others do not: see `Store.serverOf`. */
+  asks?(server: string): void
   /** `answeredAt`: by `performance.now()`. */
   resolve(verdicts: readonly Verdict[], answeredAt: number): void
   reject(error: unknown): void
@@ -33,30 +37,34 @@ export interface Asker {
 
 /**
  * Where state lives. Every call measures all its charges at one instant and spends from all or from none, by the store's
- * own clock.
+ * own clock. `endsAt`, by `performance.now()`, is the moment after which a change is of no use any more; absent: as long as it takes.
  */
 export interface Store {
   consume(charges: readonly Charge[], cost: number): Promise<readonly Verdict[]> | readonly Verdict[]
   /** The verdicts that `consume` would give; changes nothing. */
   peek(charges: readonly Charge[], cost: number): Promise<readonly Verdict[]> | readonly Verdict[]
   /** Gives back at most what is spent, newest first. */
-  refund(charges: readonly Charge[], cost: number): Promise<void> | void
-  reset(charges: readonly Charge[]): Promise<void> | void
+  refund(charges: readonly Charge[], cost: number, endsAt?: number): Promise<void> | void
+  reset(charges: readonly Charge[], endsAt?: number): Promise<void> | void
   /** Spends though it may not fit: what a request turned out to cost beyond what was asked. Without it nothing is added. */
-  charge?(charges: readonly Charge[], cost: number): Promise<void> | void
+  charge?(charges: readonly Charge[], cost: number, endsAt?: number): Promise<void> | void
   /**
    * Spends now, or books the earliest moment at which the charge fits after everyone who has booked before. Nothing is spent if
    * that would be later than `maxWaitMs`. `moved` is told when the wait becomes another one. Only for algorithms that can book.
    */
   book?(charge: Charge, cost: number, maxWaitMs: number, moved: (waitMs: number) => void): Promise<Booking> | Booking
   /** Denies each charge for so long, whatever was spent; 0 lifts that. Without it, blocks are kept by the limiter's process. */
-  block?(charges: readonly Charge[], forMs: number): Promise<void> | void
+  block?(charges: readonly Charge[], forMs: number, endsAt?: number): Promise<void> | void
   close?(): Promise<void> | void
   /**
-   * Calls back with the key when units were given back in another process, with undefined when such news may have been missed.
-   * Given only if it can know.
+   * Calls back with the key when its denials may have ended by a change anywhere, with undefined when such news may have been missed.
+   * The listener is not kept alive by the store. Given only if the store can know.
    */
   onReset?(listener: (key: string | undefined) => void): void
+  /** Such news matters for `forMs` more, because denials are remembered; 0: it does not matter any more. */
+  hearResets?(forMs: number): void
+  /** Names the server that keeps the charge, where a store has several that can fail one without the others. */
+  serverOf?(charge: Charge): string
   /** If given, what is cached in process (denials) is timed by it; else by a monotonic clock. */
   readonly clock?: Clock
 }

@@ -4,6 +4,8 @@ import { type AddressInfo, connect, createServer, type Server, type Socket } fro
 class Lane {
   #queue: Buffer[] = []
   #lastDue = 0
+  /** This connection alone is a hole. */
+  isHole = false
 
   constructor(
     readonly from: Socket,
@@ -33,7 +35,7 @@ class Lane {
   }
 
   #pass(): void {
-    if (this.proxy.isHole) return
+    if (this.proxy.isHole || this.isHole) return
     const piece = this.#queue.shift()
     if (piece) this.#give(piece)
   }
@@ -74,6 +76,11 @@ export class TcpProxy {
   /** From now on nothing passes, and nobody is told: connections stay open, new ones are accepted and hear nothing. */
   swallow(): void {
     this.isHole = true
+  }
+
+  /** Nothing more passes over the connection that was opened last; others, and new ones, are as they should be. */
+  swallowNewest(): void {
+    for (const lane of [...this.#lanes].slice(-2)) lane.isHole = true
   }
 
   /** What was swallowed comes out on the other side after all, as TCP sends again what a network lost. */

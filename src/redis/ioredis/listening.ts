@@ -10,6 +10,7 @@ interface IoredisConnection {
   disconnect(): void
   subscribe(...channels: string[]): Promise<unknown>
   unsubscribe(...channels: string[]): Promise<unknown>
+  ping(): Promise<unknown>
   on(event: 'error' | 'end' | 'connect', listener: () => void): unknown
   on(event: 'message', listener: (channel: string, text: string) => void): unknown
 }
@@ -83,6 +84,7 @@ async function open(client: IoredisConnection, { onMessage, onLost }: ListeningE
   return {
     subscribe: channels => connection.subscribe(...channels),
     unsubscribe: channels => connection.unsubscribe(...channels),
+    ping: () => connection.ping(),
     close: () => end(false),
   }
 }

@@ -1,4 +1,4 @@
-import type { ClientPort, ClientState } from '../client.js'
+import type { ClientPort, ClientState, ScriptArgument } from '../client.js'
 
 /** The part of an ioredis `Redis` or `Cluster` (5 and 6) that is used here. */
 export interface IoredisLike {
@@ -6,10 +6,18 @@ export interface IoredisLike {
   /** While it waits to try again; gone when its owner has closed it, whatever `status` says. */
   reconnectTimeout?: ReturnType<typeof setTimeout> | null
   readonly isCluster?: boolean
-  evalsha(sha1: string, keyCount: number, ...keysAndArgs: string[]): Promise<unknown>
-  eval(source: string, keyCount: number, ...keysAndArgs: string[]): Promise<unknown>
+  readonly options?: { readonly autoResendUnfulfilledCommands?: boolean; readonly keyPrefix?: string }
+  /** Only on a cluster: of each slot the names of its nodes, the primary first. */
+  readonly slots?: readonly (readonly string[] | undefined)[]
+  nodes?(role?: 'all'): IoredisNode[]
+  evalsha(sha1: string, keyCount: number, ...keysAndArgs: ScriptArgument[]): Promise<unknown>
+  eval(source: string, keyCount: number, ...keysAndArgs: ScriptArgument[]): Promise<unknown>
   connect(): Promise<unknown>
-  on(event: 'ready', listener: () => void): unknown
+  on(event: 'ready' | 'close' | '+node', listener: (node?: IoredisNode) => void): unknown
+}
+
+interface IoredisNode {
+  on(event: 'close', listener: () => void): unknown
 }
 
 export function isIoredis(client: object): client is IoredisLike {
@@ -19,13 +27,27 @@ export function isIoredis(client: object): client is IoredisLike {
 
 export function ioredisPort(client: IoredisLike): ClientPort {
   let wasReady = client.status === 'ready'
-  const listeners = new Set<() => void>()
+  const ready = new Set<() => void>()
+  const lost = new Set<() => void>()
+  const onClose = () => {
+    for (const listener of lost) listener()
+  }
   client.on('ready', () => {
     wasReady = true
-    for (const listener of listeners) listener()
+    for (const listener of ready) listener()
   })
+  client.on('close', onClose)
+  const isCluster = client.isCluster === true
+  // What only looks like a cluster, to pass commands on, has no nodes to watch.
+  const hasNodes = isCluster && client.options !== undefined
+  if (hasNodes) {
+    // A cluster sends again itself what one of its nodes has lost.
+    client.on('+node', node => node?.on('close', onClose))
+    for (const node of client.nodes?.('all') ?? []) node.on('close', onClose)
+  }
   return {
-    cluster: client.isCluster === true,
+    cluster: isCluster,
+    sendsAgain: hasNodes || client.options?.autoResendUnfulfilledCommands === true,
     evalsha: (sha1, keys, args) => client.evalsha(sha1, keys.length, ...keys, ...args),
     eval: (source, keys, args) => client.eval(source, keys.length, ...keys, ...args),
     state(): ClientState {
@@ -43,9 +65,11 @@ export function ioredisPort(client: IoredisLike): ClientPort {
       client.connect().catch(() => {})
     },
     onReady(listener) {
-      listeners.add(listener)
-      return () => listeners.delete(listener)
+      ready.add(listener)
+      return () => ready.delete(listener)
     },
+    onLost: listener => lost.add(listener),
+    serverOf: slot => client.slots?.[slot]?.[0] ?? '',
   }
 }
 

@@ -14,6 +14,7 @@ interface NodeRedisConnection {
   unref(): void
   subscribe(channels: readonly string[], listener: Hear): Promise<unknown>
   unsubscribe(channels: readonly string[]): Promise<unknown>
+  ping(): Promise<unknown>
   on(event: 'error' | 'end', listener: () => void): unknown
 }
 
@@ -74,6 +75,7 @@ async function open(client: NodeRedisConnection, { onMessage, onLost }: Listenin
         if (!over) onMessage(channel, text)
       }),
     unsubscribe: channels => connection.unsubscribe(channels),
+    ping: () => connection.ping(),
     close: () => end(false),
   }
 }

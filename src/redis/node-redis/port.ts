@@ -1,8 +1,8 @@
-import type { ClientPort, ClientState } from '../client.js'
+import type { ClientPort, ClientState, ScriptArgument } from '../client.js'
 
 interface EvalOptions {
   keys: string[]
-  arguments: string[]
+  arguments: ScriptArgument[]
 }
 
 /** The part of a node-redis client, cluster or sentinel (4 and later) that is used here. */
@@ -10,12 +10,14 @@ export interface NodeRedisLike {
   readonly isOpen: boolean
   /** Absent on a cluster before version 6: its nodes connect each on its own. */
   readonly isReady?: boolean
-  /** Only on a cluster. */
-  readonly slots?: unknown
-  sendCommand?(firstKey: string, isReadonly: boolean, args: readonly string[]): Promise<unknown>
+  /** Only on a cluster: who has each slot. */
+  readonly slots?: readonly ({ readonly master?: { readonly address?: string } } | undefined)[]
+  /** Only on a sentinel. */
+  getSentinelNode?: unknown
+  sendCommand?(firstKey: string, isReadonly: boolean, args: readonly ScriptArgument[]): Promise<unknown>
   evalSha(sha1: string, options: EvalOptions): Promise<unknown>
   eval(source: string, options: EvalOptions): Promise<unknown>
-  on(event: 'ready', listener: () => void): unknown
+  on(event: 'ready' | 'client-error', listener: () => void): unknown
 }
 
 export function isNodeRedis(client: object): client is NodeRedisLike {
@@ -27,19 +29,25 @@ const NEVER_CONNECTED = 'the node-redis client was never connected: call await c
 
 export function nodeRedisPort(client: NodeRedisLike): ClientPort {
   let wasReady = false
-  const listeners = new Set<() => void>()
+  const ready = new Set<() => void>()
+  const lost = new Set<() => void>()
   client.on('ready', () => {
     wasReady = true
-    for (const listener of listeners) listener()
+    for (const listener of ready) listener()
+  })
+  // Of a sentinel alone, which asks the next primary what it had asked the lost one.
+  client.on('client-error', () => {
+    for (const listener of lost) listener()
   })
   const cluster = 'slots' in client
   // A cluster of version 4 overlooks the keys of its own evalSha: it asks any node, is sent on, and learns the whole map anew, each
   // time and out of order.
-  const send = (command: string, script: string, keys: readonly string[], args: readonly string[]) =>
+  const send = (command: string, script: string, keys: readonly string[], args: readonly ScriptArgument[]) =>
     client.sendCommand!(keys[0], false, [command, script, String(keys.length), ...keys, ...args])
   const unlessConnected = () => (client.isOpen || wasReady ? undefined : Promise.reject(new Error(NEVER_CONNECTED)))
   return {
     cluster,
+    sendsAgain: 'getSentinelNode' in client,
     evalsha: (sha1, keys, args) =>
       unlessConnected() ??
       (cluster ? send('EVALSHA', sha1, keys, args) : client.evalSha(sha1, { keys: [...keys], arguments: [...args] })),
@@ -56,8 +64,10 @@ export function nodeRedisPort(client: NodeRedisLike): ClientPort {
     // Its owner connects it, once; after that its own strategy decides when it tries again.
     wake() {},
     onReady(listener) {
-      listeners.add(listener)
-      return () => listeners.delete(listener)
+      ready.add(listener)
+      return () => ready.delete(listener)
     },
+    onLost: listener => lost.add(listener),
+    serverOf: slot => client.slots?.[slot]?.master?.address ?? '',
   }
 }

@@ -21,13 +21,28 @@ const LONE: Record<AlgorithmName, Script> = {
   'sliding-window': consumeSlidingWindow,
 }
 
+/** About what the server does in 1 ms, on an old core. */
+const BATCH_WORK = 256
+/** What a decision under one limit takes, about 4 µs a unit, whether it is allowed or not. */
+const WORK: Record<AlgorithmName, number> = {
+  'fixed-window': 1,
+  'sliding-counter': 1,
+  'token-bucket': 1,
+  'leaky-bucket': 1,
+  'sliding-window': 2,
+}
+
 /** What decisions have in common that may share a script call: the limits, the limiter, and the tag of their keys. */
 export class BatchKind {
   readonly limits: readonly Limit[]
   readonly script: Script
+  /** Most decisions in one call, so that it does not keep the server from others for longer than about 1 ms. */
+  readonly most: number
   readonly blockLists: readonly string[]
   /** Makes the key of a limit out of a client's. */
   readonly toKeys: readonly ((client: string) => string)[]
+  /** Who decides now: see `ClientPort.serverOf`. */
+  readonly server: () => string
   readonly #limiter: string | undefined
   readonly #limitArguments: readonly string[]
   readonly #isLone: boolean
@@ -36,7 +51,10 @@ export class BatchKind {
     this.limits = charges.map(({ limit }) => limit)
     this.#isLone = this.limits.length === 1
     this.script = this.#isLone ? LONE[this.limits[0].algorithm] : consume
+    const work = this.limits.reduce((sum, { algorithm }) => sum + WORK[algorithm], 0)
+    this.most = Math.max(1, Math.floor(BATCH_WORK / work))
     this.#limiter = charges[0].limiter
+    this.server = () => keys.serverOf(tag)
     this.blockLists = charges.map(charge => keys.blockListOf(charge, tag))
     this.toKeys = charges.map(charge => keys.toKey(charge, tag))
     const [count, ...each] = limitArguments(this.limits)

@@ -3,12 +3,16 @@ import type { BatchKind } from './batch-kind.js'
 
 /** A script can hand no more than 8000 arguments to a command, and MSET takes two for a key. */
 const MOST_KEYS = 3500
+/** The script refuses the whole batch 50 ms after the first deadline in it, so no deadline may be further off than that. */
+const LONGEST_SPREAD_MS = 50
 
 /** Decisions that share a script call. */
 export class Batch {
-  readonly openedAt = performance.now()
   readonly askers: Asker[] = []
   readonly keys: string[]
+  /** The first and the last deadline in it, by `performance.now()`. */
+  firstEndsAt = Number.POSITIVE_INFINITY
+  lastEndsAt = Number.NEGATIVE_INFINITY
   readonly #costs: number[] = []
   #closed = false
 
@@ -16,16 +20,21 @@ export class Batch {
     this.keys = [...kind.blockLists]
   }
 
-  /** Whether it takes one more, where a batch may hold so many. */
-  takesMore(most: number): boolean {
-    return !this.#closed && this.askers.length < most && this.keys.length + this.kind.limits.length <= MOST_KEYS
+  /** Whether it takes one more decision, of this deadline, where a batch may hold `most` and no more work than the server does in 1 ms. */
+  takesMore(most: number, endsAt: number): boolean {
+    if (this.#closed || this.askers.length >= most || this.askers.length >= this.kind.most) return false
+    if (this.keys.length + this.kind.limits.length > MOST_KEYS) return false
+    if (endsAt - this.firstEndsAt > LONGEST_SPREAD_MS) return false
+    return this.lastEndsAt - endsAt <= LONGEST_SPREAD_MS
   }
 
-  add(charges: readonly Charge[], cost: number, asker: Asker): void {
+  add(charges: readonly Charge[], cost: number, endsAt: number, asker: Asker): void {
     const { toKeys } = this.kind
     for (let i = 0; i < charges.length; i++) this.keys.push(toKeys[i](charges[i].key))
     this.#costs.push(cost)
     this.askers.push(asker)
+    if (endsAt < this.firstEndsAt) this.firstEndsAt = endsAt
+    if (endsAt > this.lastEndsAt) this.lastEndsAt = endsAt
   }
 
   /** As the script reads them, from the limits on. */

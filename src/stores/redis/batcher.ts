@@ -2,8 +2,7 @@ import { setImmediate } from 'node:timers'
 import type { Verdict } from '../../core/decision.js'
 import { StoreError, shown } from '../../core/errors.js'
 import type { ClientPort } from '../../redis/client.js'
-import { runScript } from '../../redis/run-script.js'
-import { ServerClock } from '../../redis/server-clock.js'
+import { TimelyScripts } from '../../redis/timely-scripts.js'
 import type { Asker, Charge } from '../store.js'
 import { Batch } from './batch.js'
 import type { BatchKind } from './batch-kind.js'
@@ -11,17 +10,17 @@ import { BatchKinds } from './batch-kinds.js'
 import type { ChargeKeys } from './charge-keys.js'
 import { VerdictReader } from './wire.js'
 
-/** A command older than this is not carried out: a client may keep it while the server is away and send it again after. */
-const STALE_AFTER_MS = 1000
+/** How long a decision may take that was asked without a deadline. */
+export const UNSPOKEN_DEADLINE_MS = 1000
 /** Most decisions that wait for a first connection. */
 const MOST_HELD = 10_000
 
 /**
  * Gathers the decisions of one turn of the event loop that stand under the same limits, and asks for them in one script call.
- * Asks only a client that is ready; for a first connection it waits a little, and rejects what waited too long.
+ * Asks only a client that is ready; for a first connection it waits, and rejects decisions whose deadline has passed.
  */
 export class Batcher {
-  readonly #serverClock = new ServerClock()
+  readonly #scripts: TimelyScripts
   readonly #kinds: BatchKinds
   #open: Batch[] = []
   /** The newest of each kind. Never cleared, but overwritten: a Map that is cleared keeps what it held from the garbage collector. */
@@ -38,6 +37,7 @@ export class Batcher {
     /** Text of the given clock's time; '' for the server's. */
     readonly now: () => string,
   ) {
+    this.#scripts = TimelyScripts.of(port)
     this.#kinds = new BatchKinds(keys)
     port.onReady(() => this.flush())
   }
@@ -51,18 +51,19 @@ export class Batcher {
       asker.reject(new StoreError('the Redis client has not connected yet, and too many decisions wait for it'))
     } else {
       if (state === 'starting') this.#held++
-      this.#batchFor(charges, tag).add(charges, cost, asker)
+      const endsAt = asker.endsAt ?? performance.now() + UNSPOKEN_DEADLINE_MS
+      this.#batchFor(charges, tag, endsAt).add(charges, cost, endsAt, asker)
     }
   }
 
-  verdicts(charges: readonly Charge[], cost: number, tag: number): Promise<readonly Verdict[]> {
-    return new Promise((resolve, reject) => this.ask(charges, cost, tag, { resolve, reject }))
+  verdicts(charges: readonly Charge[], cost: number, tag: number, endsAt?: number): Promise<readonly Verdict[]> {
+    return new Promise((resolve, reject) => this.ask(charges, cost, tag, { endsAt, resolve, reject }))
   }
 
-  #batchFor(charges: readonly Charge[], tag: number): Batch {
+  #batchFor(charges: readonly Charge[], tag: number, endsAt: number): Batch {
     const kind = this.#kinds.of(charges, tag)
     const filling = this.#filling.get(kind)
-    if (filling?.takesMore(this.maxBatch)) return filling
+    if (filling?.takesMore(this.maxBatch, endsAt)) return filling
     if (!this.#scheduled) {
       this.#scheduled = true
       setImmediate(() => this.flush())
@@ -80,7 +81,7 @@ export class Batcher {
     if (state === 'starting') {
       this.port.wake()
       const held = this.#open
-      // Who is told may ask again at once.
+      // A rejected caller may ask again at once.
       this.#open = []
       const waiting = held.filter(batch => !this.#gaveUp(batch))
       this.#open = [...waiting, ...this.#open]
@@ -97,14 +98,15 @@ export class Batcher {
   }
 
   #gaveUp(batch: Batch): boolean {
-    if (performance.now() - batch.openedAt < STALE_AFTER_MS) return false
+    if (performance.now() < batch.lastEndsAt) return false
     this.#held -= batch.askers.length
     batch.close()
     batch.reject(new StoreError('the Redis client has not connected yet'))
     return true
   }
 
-  #send(batch: Batch, again = false): void {
+  #send(batch: Batch): void {
+    const { kind, keys } = batch
     let now: string
     try {
       now = this.now()
@@ -112,35 +114,36 @@ export class Batcher {
       batch.reject(new StoreError(`the clock failed: ${(cause as Error)?.message ?? shown(cause)}`, { cause }))
       return
     }
-    const validUntil = now === '' ? this.#serverClock.in(STALE_AFTER_MS) : undefined
-    const args = [now, validUntil === undefined ? '' : String(validUntil), this.spending, ...batch.arguments]
-    const sentAt = performance.now()
-    runScript(this.port, batch.kind.script, batch.keys, args).then(
-      reply => {
-        // What stands between us and the server may answer anything.
-        const numbers = Array.isArray(reply) ? (reply as readonly unknown[]) : []
-        if (numbers.length === 0) {
-          batch.reject(new StoreError(`Redis answered ${shown(reply)}, expected a list of numbers`))
-          return
-        }
-        if (numbers.length > 1) {
-          if (now === '') this.#serverClock.learn(Number(numbers[0]))
-          answer(batch, numbers)
-          return
-        }
-        // Too old, says the server. If it is not, then the server's clock was set forward: learn it anew and ask again.
-        this.#serverClock.forget()
-        if (!again && performance.now() - sentAt < STALE_AFTER_MS / 2) this.#send(batch, true)
-        else batch.reject(new StoreError('Redis got the decision too late to carry it out'))
-      },
-      cause => {
-        batch.reject(new StoreError(`Redis failed to decide: ${(cause as Error).message}`, { cause }))
-      },
-    )
+    const rest = batch.arguments
+    const looking = this.spending === '0'
+    this.#scripts
+      .run({
+        script: kind.script,
+        keys,
+        args: until => [now, until, this.spending, ...rest],
+        // To look spends nothing, however late.
+        endsAt: looking ? Number.POSITIVE_INFINITY : batch.firstEndsAt,
+        server: kind.server(),
+        byServerClock: now === '',
+      })
+      .then(
+        reply => answer(batch, reply),
+        cause => batch.reject(failure(cause)),
+      )
   }
 }
 
-function answer(batch: Batch, reply: readonly unknown[]): void {
+function failure(cause: unknown): StoreError {
+  if (cause instanceof StoreError) return cause
+  return new StoreError(`Redis failed to decide: ${(cause as Error).message}`, { cause })
+}
+
+/** Whatever stands between this process and the server may answer anything. */
+function answer(batch: Batch, reply: unknown): void {
+  if (!Array.isArray(reply) || reply.length < 2) {
+    batch.reject(new StoreError(`Redis answered ${shown(reply)}, expected a list of numbers`))
+    return
+  }
   const reader = new VerdictReader(reply, 1, batch.kind.limits)
   const answeredAt = performance.now()
   for (const asker of batch.askers) {

@@ -1,6 +1,8 @@
 import type { AlgorithmName, Limit } from '../../core/limit.js'
+import type { ClientPort } from '../../redis/client.js'
 import { crc16 } from '../../redis/crc16.js'
 import { clientSegment, keySegment } from '../../redis/keys.js'
+import { evenTags, slotOf } from '../../redis/slot-tags.js'
 import { type Charge, DEFAULT_LIMITER } from '../store.js'
 
 const SHORT_NAMES: Record<AlgorithmName, string> = {
@@ -11,9 +13,6 @@ const SHORT_NAMES: Record<AlgorithmName, string> = {
   'leaky-bucket': 'lb',
 }
 
-/** On a cluster, clients are spread over so many hash tags: enough to use all nodes, few enough that batches form. */
-const TAGS = 256
-
 /**
  * The Redis keys of charges. On one server `prefix:{client}:limiter:limit:kind`; on a cluster `prefix:{tag}:client:…`, where
  * the tag is one of a fixed number, because a script call may only touch keys of one slot. A change of quota keeps the key and
@@ -22,14 +21,27 @@ const TAGS = 256
 export class ChargeKeys {
   readonly #suffixes = new WeakMap<Limit, Map<string | undefined, string>>()
 
+  readonly #tags: readonly string[]
+  readonly #slots: readonly number[]
+
+  /** `tags`: how many hash tags the clients of a cluster are spread over. */
   constructor(
     readonly prefix: string,
-    readonly cluster: boolean,
-  ) {}
+    readonly port: ClientPort,
+    tags: number,
+  ) {
+    this.#tags = port.cluster ? evenTags(tags) : ['']
+    this.#slots = this.#tags.map(slotOf)
+  }
 
-  /** Charges of equal tag may share a script call. */
+  /** The number of its hash tag. Charges of equal tag may share a script call. */
   tagOf(charge: Charge): number {
-    return this.cluster ? crc16(charge.key) % TAGS : 0
+    return this.port.cluster ? crc16(charge.key) % this.#tags.length : 0
+  }
+
+  /** Which server keeps what has this tag: see `ClientPort.serverOf`. */
+  serverOf(tag: number): string {
+    return this.port.cluster ? this.port.serverOf(this.#slots[tag]) : ''
   }
 
   keyOf(charge: Charge, tag: number): string {
@@ -38,7 +50,7 @@ export class ChargeKeys {
 
   /** What makes keys out of clients, for all that are charged like this one. */
   toKey(charge: Charge, tag: number): (client: string) => string {
-    const [before, after] = this.cluster ? [`${this.prefix}:{${tag}}:`, ''] : [`${this.prefix}:{`, '}']
+    const [before, after] = this.port.cluster ? [`${this.prefix}:{${this.#tags[tag]}}:`, ''] : [`${this.prefix}:{`, '}']
     const end = `${after}${this.#suffix(charge)}`
     return client => before + clientSegment(client) + end
   }
@@ -50,7 +62,7 @@ export class ChargeKeys {
 
   /** The list of those who are blocked under the charge's limit. */
   blockListOf(charge: Charge, tag: number): string {
-    return `${this.prefix}:${this.cluster ? `{${tag}}` : ''}!blocked${this.#suffix(charge)}`
+    return `${this.prefix}:${this.port.cluster ? `{${this.#tags[tag]}}` : ''}!blocked${this.#suffix(charge)}`
   }
 
   #suffix({ limit, limiter }: Charge): string {

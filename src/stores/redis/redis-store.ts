@@ -1,36 +1,23 @@
 import type { Clock } from '../../core/clock.js'
 import type { Verdict } from '../../core/decision.js'
-import { PolicyError, StoreError, shown } from '../../core/errors.js'
-import { checkOptions, type OptionNames } from '../../core/option-names.js'
+import { PolicyError, StoreError } from '../../core/errors.js'
 import type { ClientPort, RedisClient } from '../../redis/client.js'
 import { keySegment } from '../../redis/keys.js'
+import { canListen } from '../../redis/listening-of.js'
 import { portOf } from '../../redis/port-of.js'
-import { runScript } from '../../redis/run-script.js'
 import type { Script } from '../../redis/script.js'
 import { block, reset, settle } from '../../redis/scripts.js'
+import { TimelyScripts } from '../../redis/timely-scripts.js'
 import type { Asker, Booking, Charge, Store } from '../store.js'
-import { Batcher } from './batcher.js'
+import { Batcher, UNSPOKEN_DEADLINE_MS } from './batcher.js'
 import { Bookings } from './bookings.js'
 import { ChargeKeys } from './charge-keys.js'
-import { ResetChannel, type ResetListener } from './reset-listener.js'
+import { parseRedisStoreOptions, type RedisStoreOptions } from './options.js'
+import { ResetChannel, type ResetListener } from './reset-channel.js'
 import { consumeApart, groupByTag } from './slots.js'
 import { limitArguments } from './wire.js'
 
-export interface RedisStoreOptions {
-  /** What every key begins with; default 'spillway'. */
-  prefix?: string
-  /** Default: the server's TIME. A clock given here is for tests and simulation. */
-  clock?: Clock
-  /** Most decisions in one script call; integer ≥ 1, default 128. */
-  maxBatch?: number
-  /**
-   * Whether processes tell each other of every refund, reset, unblock and settlement that gives back, over one more connection each,
-   * so that a denial which one of them remembers ends at once in all. Default false: it ends when its `retryAfterMs` is over.
-   */
-  shareResets?: boolean
-}
-
-const OPTIONS: OptionNames<RedisStoreOptions> = { prefix: true, clock: true, maxBatch: true, shareResets: true }
+export type { RedisStoreOptions } from './options.js'
 
 /**
  * State in Redis, shared by all processes that use the same server, prefix and limiter name. The server decides, by its own
@@ -45,30 +32,34 @@ export class RedisStore implements Store {
   readonly #consumes: Batcher
   readonly #peeks: Batcher
   readonly #bookings: Bookings
-  readonly #resetNews: ResetChannel | undefined
+  readonly #scripts: TimelyScripts
+  readonly #resets: ResetChannel
+  readonly #sharesResets: boolean
 
-  /** `client`: an ioredis `Redis` or `Cluster`. It stays yours: this store never closes it. */
+  /** `client`: an ioredis `Redis` or `Cluster`, or a client, cluster or sentinel of node-redis. It stays yours: this store never closes it. */
   constructor(client: RedisClient, options: RedisStoreOptions = {}) {
-    checkOptions('RedisStore', options, OPTIONS, '{ prefix: "app" }')
-    const { prefix = 'spillway', clock, maxBatch = 128, shareResets = false } = options
-    if (typeof prefix !== 'string' || prefix === '') {
-      throw new PolicyError(`RedisStore: prefix ${shown(prefix)}: expected a text that is not empty, like "spillway"`)
-    }
-    if (clock !== undefined && typeof clock?.now !== 'function') {
-      throw new PolicyError(`RedisStore: clock ${shown(clock)}: expected an object with now(), like new ManualClock()`)
-    }
-    if (!(Number.isSafeInteger(maxBatch) && maxBatch >= 1)) {
-      throw new PolicyError(`RedisStore: maxBatch ${shown(maxBatch)}: expected an integer ≥ 1, like 128`)
-    }
+    const { prefix, clock, maxBatch, tags, shareResets } = parseRedisStoreOptions(options)
     this.clock = clock
     this.client = client
     this.prefix = prefix
     this.#port = portOf(client, 'RedisStore')
-    this.#keys = new ChargeKeys(keySegment(prefix), this.#port.cluster)
+    if (shareResets === true && !canListen(client)) {
+      throw new PolicyError(
+        'RedisStore: shareResets true: this client gives no connection to listen on, expected false',
+      )
+    }
+    this.#sharesResets = shareResets ?? canListen(client)
+    this.#keys = new ChargeKeys(keySegment(prefix), this.#port, tags)
+    this.#scripts = TimelyScripts.of(this.#port)
     this.#consumes = new Batcher(this.#port, this.#keys, maxBatch, '1', () => this.#now())
     this.#peeks = new Batcher(this.#port, this.#keys, maxBatch, '0', () => this.#now())
     this.#bookings = new Bookings(client, this.#port, this.#keys, () => this.#now())
-    if (shareResets) this.#resetNews = new ResetChannel(client, this.#port, this.#keys.prefix)
+    this.#resets = ResetChannel.of(client, this.#port, this.#keys.prefix)
+  }
+
+  /** The node of a cluster that has the charge's slot, as far as the client knows. */
+  serverOf(charge: Charge): string {
+    return this.#keys.serverOf(this.#keys.tagOf(charge))
   }
 
   consume(charges: readonly Charge[], cost: number): Promise<readonly Verdict[]> {
@@ -92,27 +83,29 @@ export class RedisStore implements Store {
       return
     }
     const giveBack = (charges: readonly Charge[]) => (spending ? this.refund(charges, cost) : Promise.resolve())
-    consumeApart(this.#groups(charges), asked, this.#peeks, cost, giveBack).then(
+    const asks = (tag: number) => asker.asks?.(this.#keys.serverOf(tag))
+    consumeApart(this.#groups(charges), asked, this.#peeks, cost, asker.endsAt, asks, giveBack).then(
       verdicts => asker.resolve(verdicts, performance.now()),
       error => asker.reject(error),
     )
   }
 
-  async refund(charges: readonly Charge[], cost: number): Promise<void> {
-    await this.#settle(charges, -cost)
-    if (cost > 0) this.#tell(charges)
+  async refund(charges: readonly Charge[], cost: number, endsAt?: number): Promise<void> {
+    await this.#settle(charges, -cost, endsAt)
+    if (cost > 0) this.#tell(charges, true)
   }
 
-  charge(charges: readonly Charge[], cost: number): Promise<void> {
-    return this.#settle(charges, cost)
+  charge(charges: readonly Charge[], cost: number, endsAt?: number): Promise<void> {
+    return this.#settle(charges, cost, endsAt)
   }
 
-  async reset(charges: readonly Charge[]): Promise<void> {
+  async reset(charges: readonly Charge[], endsAt?: number): Promise<void> {
     await this.#each(charges, (charges, tag) => {
       const limits = limitArguments(charges.map(charge => charge.limit))
-      return this.#run(reset, this.#statesAndLines(charges, tag), [this.#now(), this.#bookings.channel, ...limits])
+      const args = [this.#now(), this.#bookings.channel, ...limits]
+      return this.#run(reset, tag, this.#statesAndLines(charges, tag), args, endsAt)
     })
-    this.#tell(charges)
+    this.#tell(charges, false)
   }
 
   async book(charge: Charge, cost: number, maxWaitMs: number, moved: (waitMs: number) => void): Promise<Booking> {
@@ -124,31 +117,43 @@ export class RedisStore implements Store {
     }
   }
 
-  async block(charges: readonly Charge[], forMs: number): Promise<void> {
+  async block(charges: readonly Charge[], forMs: number, endsAt?: number): Promise<void> {
     await this.#each(charges, (charges, tag) => {
       const lists = charges.map(charge => this.#keys.blockListOf(charge, tag))
       // Keys, so that a prefix of the client stands before them here as where they are looked up.
       const members = charges.map(charge => this.#keys.keyOf(charge, tag))
-      return this.#run(block, [...lists, ...members], [this.#now(), String(forMs)])
+      return this.#run(block, tag, [...lists, ...members], [this.#now(), String(forMs)], endsAt)
     })
-    if (forMs === 0) this.#tell(charges)
+    // A block may be shorter than the one before.
+    this.#tell(charges, false)
   }
 
   onReset(listener: ResetListener): void {
-    this.#resetNews?.listen(listener)
+    this.#resets.listen(listener)
   }
 
-  async #settle(charges: readonly Charge[], units: number): Promise<void> {
+  hearResets(forMs: number): void {
+    if (this.#sharesResets) this.#resets.hearFor(forMs)
+  }
+
+  /** Tells other processes what they have not been told yet, and stops listening to them. The client stays open. */
+  async close(): Promise<void> {
+    this.#resets.flush()
+    this.#resets.hearFor(0)
+  }
+
+  async #settle(charges: readonly Charge[], units: number, endsAt?: number): Promise<void> {
     if (units === 0) return
     await this.#each(charges, (charges, tag) => {
       const limits = limitArguments(charges.map(charge => charge.limit))
       const args = [this.#now(), String(units), this.#bookings.channel, ...limits]
-      return this.#run(settle, this.#statesAndLines(charges, tag), args)
+      return this.#run(settle, tag, this.#statesAndLines(charges, tag), args, endsAt)
     })
   }
 
-  #tell(charges: readonly Charge[]): void {
-    this.#resetNews?.tell(charges.map(({ key }) => key))
+  #tell(charges: readonly Charge[], gathered: boolean): void {
+    const keys = charges.map(({ key }) => key)
+    this.#resets.tell(keys, { toOthers: this.#sharesResets, gathered })
   }
 
   /** The keys of what was spent, then those of who waits for it. */
@@ -168,13 +173,26 @@ export class RedisStore implements Store {
     await Promise.all(this.#groups(charges).map(group => act(group.charges, group.tag)))
   }
 
-  async #run(script: Script, keys: readonly string[], args: readonly string[]): Promise<void> {
+  async #run(
+    script: Script,
+    tag: number,
+    keys: readonly string[],
+    args: readonly string[],
+    endsAt = performance.now() + UNSPOKEN_DEADLINE_MS,
+  ): Promise<void> {
     if (this.#port.state() === 'down') throw new StoreError('the Redis client is not connected')
     // What was asked before is carried out before.
     this.#consumes.flush()
     this.#peeks.flush()
     try {
-      await runScript(this.#port, script, keys, args)
+      await this.#scripts.run({
+        script,
+        keys,
+        args: until => [...args, until],
+        endsAt,
+        server: this.#keys.serverOf(tag),
+        byServerClock: this.clock === undefined,
+      })
     } catch (cause) {
       throw new StoreError(`Redis failed to ${script.name}: ${(cause as Error).message}`, { cause })
     }

@@ -26,13 +26,15 @@ export function groupByTag(charges: readonly Charge[], tagOf: (charge: Charge) =
 
 /**
  * One decision over keys of several slots, which no script call can see together: slot by slot, and what was spent is given back
- * if a later slot refuses. Between the two, others see it as spent.
+ * if a later slot refuses. Between the two, others see it as spent. `asks` is told of each tag before it is asked.
  */
 export async function consumeApart(
   groups: readonly ChargeGroup[],
   asked: Batcher,
   peeks: Batcher,
   cost: number,
+  endsAt: number | undefined,
+  asks: (tag: number) => void,
   giveBack: (charges: readonly Charge[]) => Promise<void>,
 ): Promise<readonly Verdict[]> {
   const verdicts: Verdict[] = []
@@ -40,8 +42,9 @@ export async function consumeApart(
   let denied = false
   try {
     for (const group of groups) {
+      asks(group.tag)
       // After a refusal the rest is only looked at, so that the longest wait is known.
-      const answer = await (denied ? peeks : asked).verdicts(group.charges, cost, group.tag)
+      const answer = await (denied ? peeks : asked).verdicts(group.charges, cost, group.tag, endsAt)
       group.places.forEach((place, i) => {
         verdicts[place] = answer[i]
       })
@@ -56,7 +59,7 @@ export async function consumeApart(
   await Promise.all(spent.map(group => giveBack(group.charges)))
   for (const group of groups) {
     if (!group.places.every(place => verdicts[place].allowed)) continue
-    const standing = await peeks.verdicts(group.charges, 0, group.tag)
+    const standing = await peeks.verdicts(group.charges, 0, group.tag, endsAt)
     group.places.forEach((place, i) => {
       verdicts[place] = standing[i]
     })

@@ -106,40 +106,86 @@ test('a client that throws is a failure of the decision, and nothing worse', asy
   await expect(store.refund(charges, 1)).rejects.toThrow('Redis failed to settle: watched too closely')
 })
 
-test('who asks again at once, when told that the client took too long to connect, waits for it too', async () => {
-  const client = redis.client()
-  await client.ping()
-  let ready = () => {}
-  let status = 'connecting'
-  const starting = {
-    get status() {
-      return status
-    },
-    evalsha: client.evalsha.bind(client),
-    eval: client.eval.bind(client),
-    connect: async () => {},
-    on(_: 'ready', listener: () => void) {
-      ready = listener
-    },
-  }
-  let again: Promise<unknown> | undefined
-  const limiter: RateLimiter = new RateLimiter({
-    policy: '50/1m',
-    store: new RedisStore(starting, { maxBatch: 2, prefix: 'again' }),
-    deadline: 5000,
-    observer: {
-      storeFailed() {
-        again ??= limiter.consume('again')
+describe('while the client seeks its first connection', () => {
+  /** A client of the server that is ready when it is told to be. */
+  async function starting() {
+    const client = redis.client()
+    await client.ping()
+    const ready = new Set<() => void>()
+    let status = 'connecting'
+    return {
+      get status() {
+        return status
       },
-    },
+      evalsha: client.evalsha.bind(client),
+      eval: client.eval.bind(client),
+      connect: async () => {},
+      on(event: string, listener: () => void) {
+        if (event === 'ready') ready.add(listener)
+      },
+      start() {
+        status = 'ready'
+        for (const listener of ready) listener()
+      },
+    }
+  }
+
+  test('decisions wait as long as their deadline lets them; one that is over is not carried out', async () => {
+    const client = await starting()
+    const store = new RedisStore(client, { prefix: 'held' })
+    const limiters = [100, 5000].map(deadline => new RateLimiter({ policy: '50/1m', store, deadline }))
+    const decisions = limiters.map(limiter => limiter.consume('k'))
+    expect(await decisions[0]).toMatchObject({ degraded: true })
+    await new Promise(resolve => setTimeout(resolve, 1100))
+    client.start()
+    expect(await decisions[1]).toMatchObject({ source: 'redis', remaining: 49 })
+    expect(await limiters[1].peek('k', 0)).toMatchObject({ source: 'redis', remaining: 49 })
   })
-  const old = limiter.consume('old')
-  await new Promise(resolve => setTimeout(resolve, 1100))
-  // Fills the batch of the old one, and another: what was gathered too long ago is given up.
-  const rest = ['b', 'c', 'd'].map(key => limiter.consume(key))
-  expect(await old).toMatchObject({ degraded: true })
-  status = 'ready'
-  ready()
-  expect(await again).toMatchObject({ source: 'redis' })
-  expect((await Promise.all(rest)).map(({ source }) => source)).toEqual(['fallback', 'redis', 'redis'])
+
+  test('a caller that asks again at once, when its deadline has passed, waits for the connection too', async () => {
+    const client = await starting()
+    const store = new RedisStore(client, { maxBatch: 2, prefix: 'again' })
+    let again: Promise<unknown> | undefined
+    const patient = new RateLimiter({ policy: '50/1m', store, deadline: 5000 })
+    const limiter = new RateLimiter({
+      policy: '50/1m',
+      store,
+      deadline: 100,
+      observer: {
+        storeFailed() {
+          again ??= patient.consume('again')
+        },
+      },
+    })
+    expect(await limiter.consume('old')).toMatchObject({ degraded: true })
+    const rest = ['b', 'c', 'd'].map(key => patient.consume(key))
+    client.start()
+    expect(await again).toMatchObject({ source: 'redis' })
+    expect((await Promise.all(rest)).map(({ source }) => source)).toEqual(['redis', 'redis', 'redis'])
+  })
+})
+
+test('a call holds about a millisecond of work: fewer decisions of many limits than of one', async () => {
+  const client = redis.client()
+  const calls = async () => Number(/^cmdstat_evalsha:calls=(\d+)/m.exec(await client.info('commandstats'))?.[1] ?? 0)
+  const store = new RedisStore(client, { prefix: 'work' })
+  const six = (algorithm: string) => parsePolicy([1, 2, 3, 4, 5, 6].map(hours => `9/${hours}h ${algorithm}`).join(';'))
+  for (const [policy, atLeast] of [
+    [parsePolicy('9/1h fixed-window'), 1],
+    [parsePolicy('9/1h'), 1],
+    [six('token-bucket'), 3],
+    [six('sliding-window'), 6],
+  ] as const) {
+    const consume = (key: string) =>
+      store.consume(
+        policy.map(limit => ({ key, limit })),
+        1,
+      )
+    await consume('to learn the script')
+    const before = await calls()
+    await Promise.all(Array.from({ length: 128 }, (_, i) => consume(`k ${i}`)))
+    const made = (await calls()) - before
+    expect(made).toBeGreaterThanOrEqual(atLeast)
+    expect(made).toBeLessThanOrEqual(atLeast + 1)
+  }
 })

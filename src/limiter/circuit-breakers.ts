@@ -1,0 +1,55 @@
+import type { Charge, Store } from '../stores/store.js'
+import { CircuitBreaker } from './circuit-breaker.js'
+
+/**
+ * The circuit breakers of a store under one deadline: one for each of its servers, so that a server that hangs degrades neither the
+ * others nor limiters that wait longer for it. Limiters over one store with one deadline share them.
+ */
+export class CircuitBreakers {
+  readonly #byServer = new Map<string, CircuitBreaker>()
+
+  private constructor(readonly store: Store) {}
+
+  static of(store: Store, deadlineMs: number): CircuitBreakers {
+    let byDeadline = BREAKERS.get(store)
+    if (byDeadline === undefined) {
+      byDeadline = new Map()
+      BREAKERS.set(store, byDeadline)
+    }
+    let breakers = byDeadline.get(deadlineMs)
+    if (breakers === undefined) {
+      breakers = new CircuitBreakers(store)
+      byDeadline.set(deadlineMs, breakers)
+    }
+    return breakers
+  }
+
+  of(server: string): CircuitBreaker {
+    let breaker = this.#byServer.get(server)
+    if (breaker === undefined) {
+      breaker = new CircuitBreaker()
+      this.#byServer.set(server, breaker)
+    }
+    return breaker
+  }
+
+  ofCharge(charge: Charge): CircuitBreaker {
+    return this.of(this.store.serverOf?.(charge) ?? '')
+  }
+
+  /** The charges that each breaker stands for. */
+  parts(charges: readonly Charge[]): ReadonlyMap<CircuitBreaker, readonly Charge[]> {
+    const [first] = charges
+    if (charges.length === 1 || this.store.serverOf === undefined) return new Map([[this.ofCharge(first), charges]])
+    const parts = new Map<CircuitBreaker, Charge[]>()
+    for (const charge of charges) {
+      const breaker = this.ofCharge(charge)
+      const part = parts.get(breaker)
+      if (part === undefined) parts.set(breaker, [charge])
+      else part.push(charge)
+    }
+    return parts
+  }
+}
+
+const BREAKERS = new WeakMap<Store, Map<number, CircuitBreakers>>()

@@ -1,0 +1,43 @@
+import { crc16, nextCrc16 } from './crc16.js'
+
+const SLOTS = 16_384
+const DIGIT_ZERO = 48
+
+const TAGS = new Map<number, readonly string[]>()
+
+/**
+ * So many hash tags, short numbers, whose slots are evenly spaced. When the slots of a cluster are split evenly, in runs, any two nodes
+ * get equally many tags or one differs by one: always for a power of two, else up to about a hundred nodes. The search takes about
+ * 10 ms the first time.
+ */
+export function evenTags(count: number): readonly string[] {
+  let tags = TAGS.get(count)
+  if (tags === undefined) {
+    tags = findTags(count)
+    TAGS.set(count, tags)
+  }
+  return tags
+}
+
+function findTags(count: number): string[] {
+  const places = new Map<number, number>()
+  // In the middle of each part, so that a boundary between nodes that is rounded by a slot moves no tag.
+  for (let i = 0; i < count; i++) places.set(Math.floor(((i + 0.5) * SLOTS) / count), i)
+  const tags = new Array<string>(count)
+  const sums: number[] = []
+  for (let number = 0; places.size > 0; number++) {
+    const start = number < 10 ? 0 : sums[Math.floor(number / 10)]
+    sums.push(nextCrc16(start, DIGIT_ZERO + (number % 10)))
+    const slot = sums[number] % SLOTS
+    const place = places.get(slot)
+    if (place === undefined) continue
+    tags[place] = String(number)
+    places.delete(slot)
+  }
+  return tags
+}
+
+/** The slot of keys that have this hash tag. */
+export function slotOf(tag: string): number {
+  return crc16(tag) % SLOTS
+}

@@ -1,0 +1,220 @@
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import type { Redis } from 'ioredis'
+import { createSentinel } from 'redis'
+import { PolicyError } from '../../../src/core/errors.js'
+import { RateLimiter } from '../../../src/limiter/rate-limiter.js'
+import { RedisStore, type RedisStoreOptions } from '../../../src/stores/redis/redis-store.js'
+import { jsonFromChild } from '../../support/child.js'
+import { eventually } from '../../support/redis-process.js'
+import { RedisServer } from '../../support/redis-server.js'
+import { TcpProxy } from '../../support/tcp-proxy.js'
+
+let redis: RedisServer
+let admin: Redis
+beforeAll(async () => {
+  redis = await RedisServer.start()
+  admin = redis.client()
+})
+afterAll(() => redis.stop())
+
+function limiterOver(client: object, options: RedisStoreOptions): RateLimiter {
+  return new RateLimiter({ policy: '2/1h', store: new RedisStore(client, options), deadline: '5s' })
+}
+
+/** Limiters of two processes, as far as Redis can tell. */
+function twins(prefix: string, shareResets?: boolean): [RateLimiter, RateLimiter] {
+  const make = () => limiterOver(redis.client(), { prefix, shareResets })
+  return [make(), make()]
+}
+
+const listeners = async (prefix: string) => ((await admin.pubsub('NUMSUB', `${prefix}!resets`)) as [string, number])[1]
+
+/** Has a limiter remember a denial of the key, while it listens to others. */
+async function denied(limiter: RateLimiter, prefix: string, key: string, cost = 1): Promise<void> {
+  const before = await listeners(prefix)
+  expect((await limiter.consume(key, cost)).allowed).toBe(false)
+  await eventually('it listens', async () => (await listeners(prefix)) > before)
+  // What it had learnt before it listened is asked again.
+  await eventually('it remembers', async () => (await limiter.consume(key, cost)).source === 'deny-cache')
+}
+
+describe('a denial that this process remembers', () => {
+  const CHANGES: Record<string, (limiter: RateLimiter) => Promise<void>> = {
+    'a refund': limiter => limiter.refund('k'),
+    'a reset': limiter => limiter.reset('k'),
+  }
+  test.each(Object.keys(CHANGES))('ends at %s in another process', async name => {
+    const [one, other] = twins(name)
+    await one.consume('k', 2)
+    await denied(other, name, 'k')
+    await CHANGES[name](one)
+    await eventually('it is allowed', async () => (await other.consume('k')).allowed, 1000)
+  })
+
+  test('ends at an unblock in another process', async () => {
+    const [one, other] = twins('unblock')
+    await one.block('k', '1h')
+    await denied(other, 'unblock', 'k')
+    await one.unblock('k')
+    await eventually('it is allowed', async () => (await other.consume('k')).allowed, 1000)
+  })
+
+  test('is as short as a block that another process has shortened', async () => {
+    const [one, other] = twins('shortened')
+    await one.block('k', '1h')
+    await denied(other, 'shortened', 'k')
+    await one.block('k', 300)
+    await eventually('it knows', async () => (await other.peek('k')).retryAfterMs <= 300, 1000)
+    await eventually('it is allowed', async () => (await other.consume('k')).allowed, 1000)
+  })
+
+  test('of a decision that is settled lower, too; keys of any kind', async () => {
+    const key = 'käse {1}:"2"\u0000'
+    const [one, other] = twins('settled')
+    const decision = await one.consume(key, 2)
+    await denied(other, 'settled', key)
+    await one.settle(decision, 0)
+    await eventually('it is allowed', async () => (await other.consume(key, 2)).allowed, 1000)
+  })
+
+  test('ends at many refunds of a moment, which are told together', async () => {
+    const [one, other] = twins('together')
+    const keys = Array.from({ length: 2000 }, (_, i) => `k${i}`)
+    await one.consume('k1999', 2)
+    await denied(other, 'together', 'k1999')
+    const told = async () => Number(/cmdstat_publish:calls=(\d+)/.exec(await admin.info('commandstats'))?.[1] ?? 0)
+    const before = await told()
+    await Promise.all(keys.map(key => one.refund(key)))
+    await eventually('it is allowed', async () => (await other.consume('k1999')).allowed, 1000)
+    expect((await told()) - before).toBeLessThan(200)
+  })
+
+  test('is asked again after news may have been missed', async () => {
+    const [one, other] = twins('missed')
+    await one.consume('k', 2)
+    await denied(other, 'missed', 'k')
+    await admin.call('CLIENT', 'KILL', 'TYPE', 'pubsub')
+    await eventually('Redis is asked', async () => (await other.consume('k')).source === 'redis')
+  })
+
+  test('stays where processes do not tell each other: nobody listens', async () => {
+    const [one, other] = twins('alone', false)
+    await one.consume('k', 2)
+    expect((await other.consume('k')).source).toBe('redis')
+    expect((await other.consume('k')).source).toBe('deny-cache')
+    await one.reset('k')
+    expect(await admin.pubsub('CHANNELS', 'alone*')).toEqual([])
+    expect((await other.consume('k')).source).toBe('deny-cache')
+  })
+
+  test.each([true, false])(
+    'ends at once at a reset by another store on the same client (shareResets: %p)',
+    async shareResets => {
+      const client = redis.client()
+      const prefix = `one client ${shareResets}`
+      const [one, other] = [limiterOver(client, { prefix, shareResets }), limiterOver(client, { prefix, shareResets })]
+      await one.consume('k', 2)
+      expect((await other.consume('k')).allowed).toBe(false)
+      await one.reset('k')
+      expect((await other.consume('k')).allowed).toBe(true)
+    },
+  )
+})
+
+test.each([
+  'not JSON',
+  '',
+  '7',
+  'null',
+  '"k"',
+  '["k"]',
+  '{}',
+  '{"from":1,"keys":["k"]}',
+  '{"from":"x","keys":7}',
+  '{"from":"x","keys":[7]}',
+  '{"from":"x"}',
+])('a message that is none is ignored: %s', async text => {
+  const prefix = `message ${Buffer.from(text).toString('hex')}`
+  const [one, other] = twins(prefix)
+  await one.consume('k', 2)
+  await denied(other, prefix, 'k')
+  await admin.publish(`${prefix}!resets`, text)
+  await admin.publish(`${prefix}!resets`, JSON.stringify({ from: 'x', keys: ['another'] }))
+  expect(await other.consume('k')).toMatchObject({ allowed: false, source: 'deny-cache' })
+})
+
+test('a connection that has gone silent is replaced within 5 s while a denial is remembered', async () => {
+  const proxy = await TcpProxy.start(redis.port)
+  const client = redis.client({ port: proxy.port })
+  const other = limiterOver(client, { prefix: 'silent' })
+  const one = limiterOver(redis.client(), { prefix: 'silent' })
+  await one.consume('k', 2)
+  await denied(other, 'silent', 'k')
+  // It listens by the newest one.
+  proxy.swallowNewest()
+  const silentAt = performance.now()
+  await one.reset('k')
+  await eventually('it is allowed', async () => (await other.peek('k')).allowed, 8000)
+  expect(performance.now() - silentAt).toBeLessThan(6000)
+  await proxy.stop()
+}, 20_000)
+
+test('an idle process sends nothing, and after the last denial nobody listens', async () => {
+  const other = new RateLimiter({
+    policy: '2/500ms',
+    store: new RedisStore(redis.client(), { prefix: 'idle' }),
+    deadline: '5s',
+  })
+  await other.consume('k', 2)
+  await denied(other, 'idle', 'k')
+  const commands = async () => Number(/total_commands_processed:(\d+)/.exec(await admin.info('stats'))?.[1])
+  await new Promise(resolve => setTimeout(resolve, 600))
+  const before = await commands()
+  await new Promise(resolve => setTimeout(resolve, 3000))
+  // The question itself is one.
+  expect((await commands()) - before).toBe(1)
+  await eventually('nobody listens', async () => (await listeners('idle')) === 0, 12_000)
+}, 25_000)
+
+test('a process that is not allowed to listen or to tell is told so once, and decides as before', async () => {
+  await admin.call('ACL', 'SETUSER', 'deaf', 'reset', 'on', '>password', '~*', '+@all', 'resetchannels')
+  const warnings = await jsonFromChild<string[]>(
+    `const { Redis } = await import('ioredis')
+     const { RedisStore } = await import('./src/stores/redis/redis-store.ts')
+     const { RateLimiter } = await import('./src/limiter/rate-limiter.ts')
+     const warnings = []
+     process.on('warning', warning => warnings.push(warning.code))
+     const client = new Redis(process.env.REDIS_URL, { username: 'deaf', password: 'password' })
+     const limiter = new RateLimiter({ policy: '2/1h', store: new RedisStore(client, { prefix: 'deaf' }), deadline: '5s' })
+     await limiter.consume('k', 2)
+     for (let i = 0; i < 3; i++) {
+       await limiter.consume('k')
+       await limiter.reset('other')
+       await new Promise(resolve => setTimeout(resolve, 100))
+     }
+     console.log(JSON.stringify(warnings.filter(code => code === 'SPILLWAY_STORE')))
+     await client.quit()`,
+    { env: { REDIS_URL: redis.url } },
+  )
+  expect(warnings).toEqual(['SPILLWAY_STORE'])
+  const subscribed = /cmdstat_subscribe:calls=\d+,.*rejected_calls=(\d+)/.exec(await admin.info('commandstats'))
+  expect(Number(subscribed?.[1])).toBeLessThanOrEqual(1)
+})
+
+test('options that mean nothing are refused when the store is built', () => {
+  const client = redis.client()
+  for (const options of [
+    { tags: 0 },
+    { tags: 1025 },
+    { tags: 1.5 },
+    { tags: '64' },
+    { shareResets: 'yes' },
+    { sharedResets: true },
+    null,
+  ]) {
+    expect(() => new RedisStore(client, options as never)).toThrow(PolicyError)
+  }
+  const sentinel = createSentinel({ name: 'none', sentinelRootNodes: [{ host: '127.0.0.1', port: 1 }] })
+  expect(() => new RedisStore(sentinel, { shareResets: true })).toThrow(PolicyError)
+  expect(() => new RedisStore(sentinel)).not.toThrow()
+})
