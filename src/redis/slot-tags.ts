@@ -7,7 +7,7 @@ const TAGS = new Map<number, readonly string[]>()
 
 /**
  * So many hash tags, short numbers, whose slots are evenly spaced. When the slots of a cluster are split evenly, in runs, any two nodes
- * get equally many tags or one differs by one: always for a power of two, else up to about a hundred nodes. The search takes about
+ * get equally many tags or one differs by one: for every number of nodes if `count` is a power of two, else up to 25 nodes. The search takes about
  * 10 ms the first time.
  */
 export function evenTags(count: number): readonly string[] {

@@ -352,11 +352,15 @@ describe('a store that fails too often is not asked', () => {
     expect(store.calls).toEqual([])
   })
 
-  test('but for changes, which nobody can make in its place', async () => {
+  test('for changes either', async () => {
     const { limiter, asked, down, store } = setUp()
     down()
     await asked(30)
     store.calls.length = 0
+    await expect(limiter.refund('k')).rejects.toThrow('is not asked')
+    await expect(limiter.reset('k')).rejects.toThrow('is not asked')
+    expect(store.calls).toEqual([])
+    jest.advanceTimersByTime(200)
     await limiter.refund('k')
     await limiter.reset('k')
     expect(store.calls).toEqual(['refund k@1000-per-10s 1', 'reset k@1000-per-10s'])

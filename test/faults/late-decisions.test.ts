@@ -1,0 +1,162 @@
+import { setTimeout as pause } from 'node:timers/promises'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, jest, test } from '@jest/globals'
+import type { Redis } from 'ioredis'
+import { RateLimiter } from '../../src/limiter/rate-limiter.js'
+import { RedisStore } from '../../src/stores/redis/redis-store.js'
+import { RedisCluster } from '../support/redis-cluster.js'
+import { eventually } from '../support/redis-process.js'
+import { RedisServer } from '../support/redis-server.js'
+import { TcpProxy } from '../support/tcp-proxy.js'
+
+jest.setTimeout(30_000)
+
+const limiterOver = (client: object, deadline: number | string) =>
+  new RateLimiter({ policy: '5/1h', store: new RedisStore(client), deadline, denyCache: false })
+/** How many units of the key are spent, says a client that nothing happens to. */
+const spent = async (client: object, key: string) => 5 - (await limiterOver(client, '5s').peek(key, 0)).remaining
+
+let redis: RedisServer
+let proxy: TcpProxy
+beforeAll(async () => {
+  redis = await RedisServer.start()
+})
+afterAll(() => redis.stop())
+beforeEach(async () => {
+  await redis.client().flushall()
+  proxy = await TcpProxy.start(redis.port)
+})
+afterEach(() => proxy.stop())
+
+describe('a decision that was given up is not carried out', () => {
+  test('by a server that stood still (SIGSTOP), though it had not answered anything before', async () => {
+    const client = redis.client()
+    await client.ping()
+    const limiter = limiterOver(client, 50)
+    redis.pause()
+    const decisions = await Promise.all([limiter.consume('k'), limiter.consume('k', 2)])
+    expect(decisions.map(({ degraded }) => degraded)).toEqual([true, true])
+    await pause(150)
+    redis.unpause()
+    await client.ping()
+    expect(await spent(redis.client(), 'k')).toBe(0)
+  })
+
+  test('by a server that stood still for a little longer than the deadline and 50 ms', async () => {
+    const client = redis.client()
+    const limiter = limiterOver(client, 50)
+    await eventually('it is decided by Redis', async () => !(await limiter.consume('other')).degraded)
+    redis.pause()
+    expect(await limiter.consume('k')).toMatchObject({ degraded: true })
+    await pause(60)
+    redis.unpause()
+    await client.ping()
+    expect(await spent(redis.client(), 'k')).toBe(0)
+  })
+
+  test('when the client gets its first connection at last', async () => {
+    proxy.swallow()
+    const client = redis.client({ port: proxy.port })
+    const limiter = limiterOver(client, 50)
+    expect(await limiter.consume('k')).toMatchObject({ degraded: true })
+    await pause(150)
+    proxy.release()
+    await client.ping()
+    expect(await spent(redis.client(), 'k')).toBe(0)
+  })
+
+  test('when the clock of the next server is behind', async () => {
+    const client = redis.client({ port: proxy.port })
+    const limiter = limiterOver(client, 50)
+    await eventually('it is decided by Redis', async () => !(await limiter.consume('other')).degraded)
+    // What was learnt of one server's clock is not used for the next.
+    proxy.cut()
+    await eventually('it is connected again', async () => (await client.ping()) === 'PONG')
+    redis.pause()
+    expect(await limiter.consume('k')).toMatchObject({ degraded: true })
+    await pause(100)
+    redis.unpause()
+    await client.ping()
+    expect(await spent(redis.client(), 'k')).toBe(0)
+  })
+})
+
+test('an answer that comes within the deadline counts, also after more than a second', async () => {
+  const limiter = limiterOver(redis.client(), '4s')
+  await limiter.consume('other')
+  redis.pause()
+  const decision = limiter.consume('k')
+  setTimeout(() => redis.unpause(), 1500)
+  expect(await decision).toMatchObject({ source: 'redis', degraded: false, remaining: 4 })
+})
+
+describe('what the client sends again, because the connection broke before the answer, is carried out once', () => {
+  test.each<[string, number, (limiter: RateLimiter) => Promise<unknown>]>([
+    ['a decision', 3, limiter => limiter.consume('k')],
+    ['a refund', 1, limiter => limiter.refund('k')],
+  ])('%s', async (_, expected, act) => {
+    const client = redis.client({ port: proxy.port })
+    const limiter = limiterOver(client, '5s')
+    await limiter.consume('k', 2)
+    // The server learns the script.
+    await limiter.refund('other')
+    proxy.delayMs = () => 10_000
+    const done = act(limiter).catch(() => {})
+    await eventually('it is carried out', async () => (await spent(redis.client(), 'k')) === expected)
+    proxy.delayMs = () => 0
+    proxy.cut()
+    await done
+    expect(await spent(redis.client(), 'k')).toBe(expected)
+  })
+
+  test('thousands of decisions, over a connection that is cut again and again: no key is charged twice', async () => {
+    const client = redis.client({ port: proxy.port })
+    const limiter = limiterOver(client, '2s')
+    await limiter.consume('first')
+    const keys: string[] = []
+    let cuts = 0
+    const asking = Array.from({ length: 20 }, async (_, place) => {
+      for (let i = 0; cuts < 15; i++) {
+        const key = `${place}.${i}`
+        keys.push(key)
+        await limiter.consume(key)
+      }
+    })
+    while (cuts < 15) {
+      await pause(60)
+      proxy.cut()
+      cuts++
+    }
+    await Promise.all(asking)
+    const witness = redis.client()
+    const counts = await Promise.all(keys.map(key => spent(witness, key)))
+    expect(counts.length).toBeGreaterThan(1000)
+    expect(counts.filter(count => count > 1)).toEqual([])
+  })
+
+  test('on a cluster, which asks the next connection of its own accord', async () => {
+    const cluster = await RedisCluster.start()
+    try {
+      const client = cluster.client()
+      const limiter = limiterOver(client, '5s')
+      await limiter.consume('k')
+      const [key] = await keysOf(cluster)
+      const owner = await cluster.ownerOf(await cluster.slotOf(key))
+      owner.pause()
+      const done = limiter.consume('k')
+      await pause(50)
+      const node = client.nodes('master').find(({ options }) => options.port === owner.port) as Redis
+      ;(node as unknown as { stream: { destroy(): void } }).stream.destroy()
+      await pause(300)
+      owner.unpause()
+      await done
+      expect(await spent(client, 'k')).toBe(2)
+    } finally {
+      await cluster.stop()
+    }
+  })
+})
+
+async function keysOf(cluster: RedisCluster): Promise<string[]> {
+  const keys = await Promise.all(cluster.nodes.map(node => node.client().keys('*')))
+  return keys.flat()
+}

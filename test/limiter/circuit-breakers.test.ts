@@ -1,0 +1,170 @@
+import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals'
+import { StoreError } from '../../src/core/errors.js'
+import { RateLimiter, type RateLimiterOptions } from '../../src/limiter/rate-limiter.js'
+import type { Charge } from '../../src/stores/store.js'
+import { StubStore } from '../support/stub-store.js'
+import { freshVerdict } from '../support/verdicts.js'
+
+beforeEach(() => {
+  jest.useFakeTimers()
+})
+afterEach(() => {
+  jest.useRealTimers()
+})
+
+const later = <T>(ms: number, value: T) => new Promise<T>(resolve => setTimeout(() => resolve(value), ms))
+
+/** A store of two servers, "a" and "b", that keep the keys of this first letter; those in `hung` never answer. */
+class TwoServers extends StubStore {
+  readonly hung = new Set<string>()
+
+  serverOf({ key }: Charge): string {
+    return key[0]
+  }
+
+  override consume(charges: readonly Charge[], cost: number) {
+    const answer = super.consume(charges, cost)
+    return charges.some(charge => this.hung.has(this.serverOf(charge))) ? new Promise<never>(() => {}) : answer
+  }
+
+  override refund(charges: readonly Charge[], cost: number) {
+    const answer = super.refund(charges, cost)
+    return charges.some(charge => this.hung.has(this.serverOf(charge))) ? new Promise<never>(() => {}) : answer
+  }
+}
+
+function over(store: StubStore, options: Partial<RateLimiterOptions> = {}) {
+  return new RateLimiter({ policy: '1000/10s', store, onStoreFailure: 'open', denyCache: false, ...options })
+}
+
+/** Asks for keys at the same time until their deadline is over; how they were decided. */
+async function ask(limiter: RateLimiter, ...keys: string[]): Promise<string[]> {
+  const decisions = keys.map(key => limiter.consume(key))
+  await jest.advanceTimersByTimeAsync(50)
+  return (await Promise.all(decisions)).map(({ source }) => source)
+}
+
+describe('each server of a store has a breaker of its own', () => {
+  test('one of three that hangs is not asked after 20 decisions, though most decisions succeed', async () => {
+    const store = new TwoServers()
+    const limiter = over(store)
+    store.hung.add('a')
+    for (let i = 0; i < 20; i++) expect(await ask(limiter, 'a', 'b', 'c')).toEqual(['open', 'redis', 'redis'])
+    store.calls.length = 0
+    expect(await ask(limiter, 'b', 'c')).toEqual(['redis', 'redis'])
+    // Within the first probe's 200 ms, without waiting for the deadline.
+    expect((await limiter.consume('a')).source).toBe('open')
+    expect(store.calls).toEqual(['consume b@1000-per-10s 1', 'consume c@1000-per-10s 1'])
+  })
+
+  test('a decision of keys on two servers is refused while one of them is not asked', async () => {
+    const store = new TwoServers()
+    const limiter = over(store, { policy: '1000/10s name=x; 1000/10s name=y' })
+    store.hung.add('b')
+    const both = { x: 'a', y: 'b' }
+    for (let i = 0; i < 20; i++) {
+      const decision = limiter.consume({ x: 'b' })
+      await jest.advanceTimersByTimeAsync(50)
+      expect((await decision).source).toBe('open')
+    }
+    store.calls.length = 0
+    expect((await limiter.consume(both)).source).toBe('open')
+    expect(store.calls).toEqual([])
+    expect((await limiter.consume({ x: 'a' })).source).toBe('redis')
+  })
+
+  test('a change of keys on two servers fails for the one that hangs, and is made on the other', async () => {
+    const store = new TwoServers()
+    const limiter = over(store, { policy: '1000/10s name=x; 1000/10s name=y' })
+    store.hung.add('b')
+    for (let i = 0; i < 40; i++) {
+      const failed = limiter.refund({ x: 'a', y: 'b' }).catch(error => error)
+      await jest.advanceTimersByTimeAsync(50)
+      expect(await failed).toBeInstanceOf(StoreError)
+    }
+    // Of the last second or so, one probe at most.
+    expect(store.calls.filter(call => call.startsWith('refund a'))).toHaveLength(40)
+    expect(store.calls.filter(call => call.startsWith('refund b')).length).toBeLessThan(30)
+    expect((await limiter.consume({ x: 'a' })).source).toBe('redis')
+  })
+})
+
+describe('each deadline has a breaker of its own', () => {
+  test('a limiter of 10 ms does not degrade one of 500 ms over the same store', async () => {
+    const store = new StubStore()
+    store.answer = charges =>
+      later(
+        300,
+        charges.map(({ limit }) => freshVerdict(limit)),
+      )
+    const [hasty, patient] = [over(store, { deadline: 10 }), over(store, { deadline: 500 })]
+    for (let i = 0; i < 5; i++) expect(await ask(hasty, 'a', 'b', 'c', 'd', 'e')).toEqual(Array(5).fill('open'))
+    const decisions = [patient.consume('a'), patient.consume('b')]
+    await jest.advanceTimersByTimeAsync(300)
+    expect((await Promise.all(decisions)).map(({ source }) => source)).toEqual(['redis', 'redis'])
+  })
+})
+
+describe('changes are bounded like decisions', () => {
+  test.each(['refund', 'reset', 'block', 'charge'] as const)(
+    '%s is not asked of a store that has failed 20 times, but for a probe',
+    async verb => {
+      const store = new StubStore()
+      store.act = () => new Promise<never>(() => {})
+      const limiter = over(store)
+      const change = () => (verb === 'block' ? limiter.block('k', '1m') : limiter[verb]('k'))
+      for (let i = 0; i < 20; i++) {
+        const failed = change().catch(error => error)
+        await jest.advanceTimersByTimeAsync(50)
+        expect(await failed).toBeInstanceOf(StoreError)
+      }
+      expect(store.calls).toHaveLength(20)
+      for (let i = 0; i < 1000; i++) await expect(change()).rejects.toThrow(StoreError)
+      expect(store.calls.length).toBeLessThanOrEqual(21)
+      // A decision is not asked either, and one that succeeds lets changes through again.
+      expect((await limiter.consume('k')).source).toBe('open')
+      store.act = async () => {}
+      await jest.advanceTimersByTimeAsync(10_000)
+      expect((await limiter.consume('k')).source).toBe('redis')
+      await change()
+    },
+  )
+
+  test('what a store cannot do is no failure of it', async () => {
+    const store = Object.assign(new StubStore(), { block: undefined, charge: undefined })
+    const limiter = over(store)
+    for (let i = 0; i < 30; i++) {
+      await expect(limiter.block('k', '1m')).rejects.toThrow('has no block()')
+      await expect(limiter.charge('k')).rejects.toThrow('has no charge()')
+    }
+    expect((await limiter.consume('k')).source).toBe('redis')
+  })
+})
+
+describe('limiters over one store', () => {
+  const failing = () => {
+    const store = new StubStore()
+    store.answer = () => Promise.reject(new Error('down'))
+    return store
+  }
+  const granted = async (limiters: readonly RateLimiter[]) => {
+    let allowed = 0
+    for (let i = 0; i < 20; i++) for (const limiter of limiters) if ((await limiter.consume('k')).allowed) allowed++
+    return allowed
+  }
+
+  test('of one name and limit have one quota between them in an outage', async () => {
+    const store = failing()
+    const limiters = Array.from({ length: 5 }, () => over(store, { policy: '10/1h', onStoreFailure: 'local' }))
+    expect(await granted(limiters)).toBe(10)
+    // That one of them is closed changes nothing for the others.
+    await limiters[0].close()
+    expect(await granted(limiters.slice(1))).toBe(0)
+  })
+
+  test('of other names or limits have quotas of their own', async () => {
+    const store = failing()
+    const limiter = (name: string, policy: string) => over(store, { name, policy, onStoreFailure: 'local' })
+    expect(await granted([limiter('x', '10/1h'), limiter('y', '10/1h'), limiter('x', '7/2h')])).toBe(27)
+  })
+})
