@@ -215,7 +215,7 @@ describe('permissions', () => {
     ['+@all -set', 'consume', "can't run this command"],
   ])('%s', async (rules, deeds, reason) => {
     await admin.script('FLUSH')
-    await grant('~spillway:*', '&spillway!turns:*', ...rules.split(' '))
+    await grant('~spillway:*', '&spillway!turns:*', '&spillway!resets', ...rules.split(' '))
     const { text, remedy } = await expectOne('scripts', 'problem', reason, url())
     expect(text).toContain(deeds)
     expect(remedy).toContain('The least that works')
@@ -229,7 +229,7 @@ describe('permissions', () => {
   })
 
   test('the least that works is enough; what it does not let us see is said to be unseen', async () => {
-    await grant('~spillway:*', '&spillway!turns:*', ...LEAST)
+    await grant('~spillway:*', '&spillway!turns:*', '&spillway!resets', ...LEAST)
     const findings = await look(url())
     expect(findings.filter(({ state }) => state === 'warning' || state === 'problem')).toEqual([])
     expect(of(findings, 'scripts')).toMatchObject([{ state: 'ok' }])
@@ -238,7 +238,7 @@ describe('permissions', () => {
   })
 
   test('the command never prints the password', async () => {
-    await grant('~spillway:*', '&spillway!turns:*', ...LEAST)
+    await grant('~spillway:*', '&spillway!turns:*', '&spillway!resets', ...LEAST)
     for (const args of [[], ['--json']]) {
       const { stdout, stderr, exitCode } = await spawnSpillway(['doctor', '--redis', url(), ...args])
       expect(exitCode).toBe(0)

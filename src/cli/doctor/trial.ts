@@ -52,18 +52,22 @@ export async function scriptFinding(connection: Connection, prefix: string, clus
   return problem(SCRIPTS, parts.join('; '), remedyFor(parts.join()))
 }
 
-/** Whether the channel may be heard on which those who wait in `acquire` are told that they move up. */
+/** Whether the channels may be heard on which processes are told that waiters in `acquire` move up, and of resets. */
 export async function channelFinding(address: Address, prefix: string, patience: Patience): Promise<Finding> {
-  const channels = `${keySegment(prefix)}!turns:`
+  const [turns, resets] = [`${keySegment(prefix)}!turns:`, `${keySegment(prefix)}!resets`]
   const listener = await Connection.open(address, patience)
   try {
-    const reply = await listener.ask('SUBSCRIBE', `${channels}doctor`)
-    if (!(reply instanceof ReplyError)) return ok('channels', 'may be heard')
-    return warning(
-      'channels',
-      `${reply.message}: who waits in acquire keeps the turn first booked, though others give up`,
-      `allow subscribe and unsubscribe, and the channels: &${channels}*`,
-    )
+    const refusals: string[] = []
+    for (const [channel, lost] of [
+      [`${turns}doctor`, 'waiters in acquire keep the turn first booked, though others give up'],
+      [resets, 'a denial that a process remembers outlasts a reset made by another'],
+    ]) {
+      const reply = await listener.ask('SUBSCRIBE', channel)
+      if (reply instanceof ReplyError) refusals.push(`${reply.message}: ${lost}`)
+    }
+    if (refusals.length === 0) return ok('channels', 'may be heard')
+    const remedy = `allow publish, subscribe and unsubscribe, and the channels: &${turns}* &${resets}`
+    return warning('channels', refusals.join('; '), remedy)
   } finally {
     listener.close()
   }
