@@ -7,7 +7,6 @@ import { RedisStore, type RedisStoreOptions } from '../../../src/stores/redis/re
 import { jsonFromChild } from '../../support/child.js'
 import { eventually } from '../../support/redis-process.js'
 import { RedisServer } from '../../support/redis-server.js'
-import { TcpProxy } from '../../support/tcp-proxy.js'
 
 let redis: RedisServer
 let admin: Redis
@@ -142,39 +141,6 @@ test.each([
   await admin.publish(`${prefix}!resets`, JSON.stringify({ from: 'x', keys: ['another'] }))
   expect(await other.consume('k')).toMatchObject({ allowed: false, source: 'deny-cache' })
 })
-
-test('a connection that has gone silent is replaced within 5 s while a denial is remembered', async () => {
-  const proxy = await TcpProxy.start(redis.port)
-  const client = redis.client({ port: proxy.port })
-  const other = limiterOver(client, { prefix: 'silent' })
-  const one = limiterOver(redis.client(), { prefix: 'silent' })
-  await one.consume('k', 2)
-  await denied(other, 'silent', 'k')
-  // It listens by the newest one.
-  proxy.swallowNewest()
-  const silentAt = performance.now()
-  await one.reset('k')
-  await eventually('it is allowed', async () => (await other.peek('k')).allowed, 8000)
-  expect(performance.now() - silentAt).toBeLessThan(6000)
-  await proxy.stop()
-}, 20_000)
-
-test('an idle process sends nothing, and after the last denial nobody listens', async () => {
-  const other = new RateLimiter({
-    policy: '2/500ms',
-    store: new RedisStore(redis.client(), { prefix: 'idle' }),
-    deadline: '5s',
-  })
-  await other.consume('k', 2)
-  await denied(other, 'idle', 'k')
-  const commands = async () => Number(/total_commands_processed:(\d+)/.exec(await admin.info('stats'))?.[1])
-  await new Promise(resolve => setTimeout(resolve, 600))
-  const before = await commands()
-  await new Promise(resolve => setTimeout(resolve, 3000))
-  // The question itself is one.
-  expect((await commands()) - before).toBe(1)
-  await eventually('nobody listens', async () => (await listeners('idle')) === 0, 12_000)
-}, 25_000)
 
 test('a process that is not allowed to listen or to tell is told so once, and decides as before', async () => {
   await admin.call('ACL', 'SETUSER', 'deaf', 'reset', 'on', '>password', '~*', '+@all', 'resetchannels')
