@@ -9,7 +9,8 @@
   ttls      ZSET id → end of its ttl, ms; only for messages that have one
   dead      ZSET id → moment of its death, ms
   graves    HASH id → packed: deliveries, reason, record
-  wake      ZSET with at most one member: whoever sleeps on it shall ask again
+  wake      ZSET that sleeping processes block on: who pops 'first' asks at once, who pops 'second' a little later
+  called    STRING: processes were woken, and none has asked since
   cleared   STRING: the queue was cleared while deliveries were open
 
   A member is the sequence number of the message (20 digits, which grow from push to push), its deliveries so far (7 digits), its
@@ -25,6 +26,7 @@ local function queue_keys()
     dead = KEYS[6],
     graves = KEYS[7],
     wake = KEYS[8],
-    cleared = KEYS[9],
+    called = KEYS[9],
+    cleared = KEYS[10],
   }
 end

@@ -1,12 +1,18 @@
 --[[
-  What a script needs of a record: sequence number (20 digits), priority (1), end of the ttl in ms or 0 (15), attempts at most (7).
-  After these comes what only the process reads.
+  What a script reads of a record: version (1 character), sequence number (20 digits), priority (1), end of the ttl in ms or 0 (15), most
+  attempts (7). After these comes what only the process reads. A record of another version has none of them that means anything here: it
+  is delivered once more, so that the next fetch makes a dead letter of it.
 ]]
-local function queue_record(record)
+local QUEUE_VERSION = '1'
+local function queue_readable(text)
+  return string.sub(text, 1, 1) == QUEUE_VERSION
+end
+local function queue_record(text)
+  if not queue_readable(text) then return { seq = '', priority = 0, ttl = 0, max = math.huge } end
   return {
-    seq = string.sub(record, 1, 20),
-    priority = tonumber(string.sub(record, 21, 21)),
-    ttl = tonumber(string.sub(record, 22, 36)),
-    max = tonumber(string.sub(record, 37, 43)),
+    seq = string.sub(text, 2, 21),
+    priority = tonumber(string.sub(text, 22, 22)),
+    ttl = tonumber(string.sub(text, 23, 37)),
+    max = tonumber(string.sub(text, 38, 44)),
   }
 end

@@ -1,12 +1,12 @@
 --[[
   Removes a message that waits from a delay queue.
 
-  KEYS[1..9]  the queue: see queue_keys
-  KEYS[10]    what this sender has sent: see once
-  ARGV[1]     number of this request
-  ARGV[2]     lowest number that is not answered
-  ARGV[3]     now, ms; '' for the server's clock
-  ARGV[4]     id
+  KEYS[1..10]  the queue: see queue_keys
+  KEYS[11]     what this sender has sent: see once
+  ARGV[1]      number of this request
+  ARGV[2]      lowest number that is not answered
+  ARGV[3]      now, ms; '' for the server's clock
+  ARGV[4]      id
 
   Returns 1; 0 if no such message waits
 ]]
@@ -15,7 +15,7 @@
 -- @include queue_keys
 -- @include queue_drop
 local keys = queue_keys()
-local sent = KEYS[10]
+local sent = KEYS[11]
 local number = tonumber(ARGV[1])
 local floor = tonumber(ARGV[2])
 local clock = ARGV[3]

@@ -1,9 +1,9 @@
 --[[
   Lists dead letters, oldest first.
 
-  KEYS[1..9]  the queue: see queue_keys
-  ARGV[1]     how many to pass over
-  ARGV[2]     how many to list
+  KEYS[1..10]  the queue: see queue_keys
+  ARGV[1]      how many to pass over
+  ARGV[2]      how many to list
 
   Returns for each: id, record, deliveries, reason, moment of its death in ms
 ]]

@@ -1,18 +1,30 @@
 --[[
   Holds the deliveries of a delay queue, or lets them go on. A pause is a member before all others, so that to see it costs nothing.
 
-  KEYS[1..9]  the queue: see queue_keys
-  ARGV[1]     1 to hold, 0 to go on
+  KEYS[1..10]  the queue: see queue_keys
+  KEYS[11]     what this sender has sent: see once
+  ARGV[1]      number of this request
+  ARGV[2]      lowest number that is not answered
+  ARGV[3]      1 to hold, 0 to go on
 
-  Returns nothing
+  Returns 1 if processes were woken, else 0
 ]]
+-- @include once
 -- @include queue_keys
--- @include queue_wake_one
+-- @include queue_wake
 local keys = queue_keys()
-local hold = ARGV[1] == '1'
+local sent = KEYS[11]
+local number = tonumber(ARGV[1])
+local floor = tonumber(ARGV[2])
+local hold = ARGV[3] == '1'
 
-if hold then
-  redis.call('ZADD', keys.delayed, '-1', 'paused')
-elseif redis.call('ZREM', keys.delayed, 'paused') == 1 then
-  queue_wake_one(keys)
-end
+-- It counts as a change even where it changes nothing: sent again later, it must not undo what others have done in between.
+return once(sent, number, floor, function()
+  if hold then
+    redis.call('ZADD', keys.delayed, '-1', 'paused')
+    return { 0 }, true
+  end
+  if redis.call('ZREM', keys.delayed, 'paused') == 0 then return { 0 }, true end
+  queue_wake(keys)
+  return { 1 }, true
+end)

@@ -1,25 +1,25 @@
 --[[
-  Puts messages into a delay queue, and wakes a sleeper if one of them is due before all that wait.
+  Puts messages into a delay queue, and wakes processes that sleep if one of the messages is due before all that wait.
 
-  KEYS[1..9]  the queue: see queue_keys
-  KEYS[10]    what this sender has sent: see once
-  ARGV[1]     number of this request
-  ARGV[2]     lowest number that is not answered
-  ARGV[3]     now, ms; '' for the server's clock
-  ARGV[4]     most messages that the queue holds; -1 without limit
-  ARGV[5…]    for each message: id, delay in ms (-1: due at a moment), moment in ms, priority, ttl in ms (-1: none), attempts at most
-              (7 digits), what only the process reads
+  KEYS[1..10]  the queue: see queue_keys
+  KEYS[11]     what this sender has sent: see once
+  ARGV[1]      number of this request
+  ARGV[2]      lowest number that is not answered
+  ARGV[3]      now, ms; '' for the server's clock
+  ARGV[4]      most messages that the queue holds; -1 without limit
+  ARGV[5…]     for each message: id, delay in ms (-1: due at a moment), moment in ms, priority, ttl in ms (-1: none), most attempts
+               (7 digits), what only the process reads
 
-  Returns for each message 1, or 0 if its id is in the queue already or the queue is full
+  Returns for each message 1, or 0 if its id is in the queue already or the queue is full; then 1 if processes were woken, else 0
 ]]
 -- @include once
 -- @include queue_keys
 -- @include queue_score
 -- @include queue_drop
 -- @include queue_purge
--- @include queue_wake_one
+-- @include queue_wake
 local keys = queue_keys()
-local sent = KEYS[10]
+local sent = KEYS[11]
 local number = tonumber(ARGV[1])
 local floor = tonumber(ARGV[2])
 local clock = ARGV[3]
@@ -55,7 +55,7 @@ local function push()
     local text = known[i]
     if text and not seen[id] then
       local ttl = queue_record(text).ttl
-      -- What has outlived its ttl is not in the queue any more, though nobody has swept it out.
+      -- A message that has outlived its ttl is no longer in the queue, though no purge has removed it yet.
       if ttl > 0 and ttl <= now and redis.call('HEXISTS', keys.messages, id) == 0 then text = false end
       if text and ttl > 0 and ttl <= now and queue_drop(keys, id, text) then
         text = false
@@ -72,11 +72,12 @@ local function push()
       local due = delay >= 0 and now + delay or math.max(now, tonumber(ARGV[at + 2]))
       local priority = tonumber(ARGV[at + 3])
       local ttl = tonumber(ARGV[at + 4])
-      -- Beyond fifteen digits there is no telling from for ever.
+      -- The record has fifteen digits for this moment; a later one is as good as never.
       local gone = ttl >= 0 and math.min(now + ttl, 999999999999999) or 0
       local seq = string.format('%s%04d', stamp, i)
       records[#records + 1] = id
-      records[#records + 1] = string.format('%s%d%015.0f%s', seq, priority, gone, ARGV[at + 5]) .. ARGV[at + 6]
+      records[#records + 1] = string.format('%s%s%d%015.0f%s', QUEUE_VERSION, seq, priority, gone, ARGV[at + 5])
+        .. ARGV[at + 6]
       places[#places + 1] = queue_score(priority, due)
       places[#places + 1] = seq .. '0000000' .. id
       if gone > 0 then
@@ -86,9 +87,10 @@ local function push()
       if not first[priority] or due < first[priority] then first[priority] = due end
     end
   end
+  reply[count + 1] = 0
   if #records == 0 then return reply, false end
 
-  -- Sleepers know the first that waits, and learn of later ones when they ask for that.
+  -- Processes that sleep know the first message that waits, and learn of later ones when they fetch that one.
   local news = false
   for priority, due in pairs(first) do
     local score = queue_score(priority, due)
@@ -98,7 +100,10 @@ local function push()
   redis.call('HSET', keys.messages, unpack(records))
   redis.call('ZADD', keys.delayed, unpack(places))
   if #ttls > 0 then redis.call('ZADD', keys.ttls, unpack(ttls)) end
-  if news then queue_wake_one(keys) end
+  if news then
+    queue_wake(keys)
+    reply[count + 1] = 1
+  end
   return reply, true
 end
 

@@ -1,25 +1,25 @@
 --[[
-  Brings dead letters back: ready at once, their attempts counted from 1, without their ttl. One whose id is in the queue again stays
-  where it is.
+  Brings dead letters back: ready at once, their attempts counted from 1, without their ttl. One whose id is in the queue again, or whose
+  record has another version, stays where it is.
 
-  KEYS[1..9]  the queue: see queue_keys
-  KEYS[10]    what this sender has sent: see once
-  ARGV[1]     number of this request
-  ARGV[2]     lowest number that is not answered
-  ARGV[3]     now, ms; '' for the server's clock
-  ARGV[4]     how many of the oldest to pass over, when no ids are given
-  ARGV[5]     how many to bring back, when no ids are given
-  ARGV[6…]    ids
+  KEYS[1..10]  the queue: see queue_keys
+  KEYS[11]     what this sender has sent: see once
+  ARGV[1]      number of this request
+  ARGV[2]      lowest number that is not answered
+  ARGV[3]      now, ms; '' for the server's clock
+  ARGV[4]      how many of the oldest to pass over, when no ids are given
+  ARGV[5]      how many to bring back, when no ids are given
+  ARGV[6…]     ids
 
-  Returns how many came back, and how many were looked at
+  Returns how many came back, how many were looked at, and 1 if processes were woken, else 0
 ]]
 -- @include once
 -- @include queue_keys
 -- @include queue_score
 -- @include queue_record
--- @include queue_wake_one
+-- @include queue_wake
 local keys = queue_keys()
-local sent = KEYS[10]
+local sent = KEYS[11]
 local number = tonumber(ARGV[1])
 local floor = tonumber(ARGV[2])
 local clock = ARGV[3]
@@ -37,18 +37,18 @@ return once(sent, number, floor, function()
   local back = 0
   for i, id in ipairs(ids) do
     local grave = redis.call('HGET', keys.graves, id)
-    if grave and redis.call('HEXISTS', keys.messages, id) == 0 then
-      local text = cmsgpack.unpack(grave)[3]
+    local text = grave and cmsgpack.unpack(grave)[3]
+    if grave and queue_readable(text) and redis.call('HEXISTS', keys.messages, id) == 0 then
       local seq = string.format('%s%06d%04d', time[1], tonumber(time[2]), i)
-      local rest = string.sub(text, 37)
+      local rest = string.sub(text, 38)
       local record = queue_record(text)
-      redis.call('HSET', keys.messages, id, string.format('%s%d%015d', seq, record.priority, 0) .. rest)
+      redis.call('HSET', keys.messages, id, string.format('%s%s%d%015d', QUEUE_VERSION, seq, record.priority, 0) .. rest)
       redis.call('ZADD', keys.delayed, queue_score(record.priority, now), seq .. '0000000' .. id)
       redis.call('HDEL', keys.graves, id)
       redis.call('ZREM', keys.dead, id)
       back = back + 1
     end
   end
-  if back > 0 then queue_wake_one(keys) end
-  return { back, #ids }, back > 0
+  if back > 0 then queue_wake(keys) end
+  return { back, #ids, back > 0 and 1 or 0 }, back > 0
 end)

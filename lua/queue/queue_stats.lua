@@ -1,8 +1,8 @@
 --[[
   Counts the messages of a delay queue.
 
-  KEYS[1..9]  the queue: see queue_keys
-  ARGV[1]     now, ms; '' for the server's clock
+  KEYS[1..10]  the queue: see queue_keys
+  ARGV[1]      now, ms; '' for the server's clock
 
   Returns ready, delayed, unacked, dead, due moment of the next that is delayed (-1: none), and 1 if more had to be swept out than one
   call may: then ask again

@@ -1,18 +1,23 @@
 --[[
   One turn of a process at a delay queue: settles deliveries, then takes messages that are due.
 
-  KEYS[1..9]  the queue: see queue_keys
-  ARGV[1]     now, ms; '' for the server's clock
-  ARGV[2]     'look' for messages whose visibility has ended; 'sweep' if these may be the last messages; else ''
-  ARGV[3]     number of settlements; then for each: what ('ack', 'nack', 'return', 'reject', 'extend'), receipt, end of its visibility
-              as the process knows it (ms), and, by kind: 1 if it has a ttl; delay in ms; due moment in ms; reason; visibility in ms
-  then        for each message that is wanted, how long it is to be visible to nobody else, ms
+  KEYS[1..10]  the queue: see queue_keys
+  KEYS[11]     the last fetch of this process: see queue_fetch
+  ARGV[1]      now, ms; '' for the server's clock
+  ARGV[2]      'look' for messages whose visibility has ended; 'watch' to look, if the process then watches over what is due next, so
+               that nobody else need be woken; 'sweep' if these may be the last messages; else ''
+  ARGV[3]      number of this fetch; 0 if the turn only settles. A number that was carried out before is answered with the same messages,
+               a lower one with none
+  ARGV[4]      number of settlements; then for each: what ('ack', 'nack', 'return', 'reject', 'extend'), receipt, end of its visibility
+               as the process knows it (ms), and, by kind: 1 if it has a ttl; delay in ms; due moment in ms; reason; visibility in ms
+  then         for each message that is wanted, how long it is to be visible to nobody else, ms
 
   Returns  for each settlement 0 if the delivery is stale, else 1, or for extend the new end of its visibility
            now, ms
            moment of the next message: when it is due, together with those within 3 ms after it; -1 if there is none
            moment of the next end of a visibility; -1 if there is none, or if not asked to look
            for each message: receipt, due moment, end of its visibility, record
+           1 if processes were woken, else 0
 ]]
 -- @include now_ms
 -- @include queue_keys
@@ -20,24 +25,33 @@
 -- @include queue_record
 -- @include queue_bury
 -- @include queue_expire
--- @include queue_wake_one
+-- @include queue_fetch
+-- @include queue_wake
 local keys = queue_keys()
+local last_fetch = KEYS[11]
 local clock = ARGV[1]
-local look = ARGV[2] == 'look'
+local watch = ARGV[2] == 'watch'
+local look = watch or ARGV[2] == 'look'
 local sweep = ARGV[2] == 'sweep'
-local settlements = tonumber(ARGV[3])
+local number = tonumber(ARGV[3])
+local settlements = tonumber(ARGV[4])
 
 -- Messages due so close together are fetched together.
 local TOGETHER = 3
 -- How many of those not due yet are looked at for that.
 local AHEAD = 8
--- Sleepers look for ended visibilities as often as this anyway.
+-- Processes that sleep look for ended visibilities as often as this anyway.
 local SAFETY = 20000
 
 local now = now_ms(clock)
+local woken = 0
+local function wake()
+  queue_wake(keys)
+  woken = 1
+end
 
--- Before the end of its visibility nobody but the holder takes a delivery away, unless the queue is cleared: so it was this very
--- request, which has been sent before.
+-- Before the end of its visibility nobody but the holder takes a delivery away, unless the queue is cleared. So a receipt that is
+-- missing was settled by this very request, which has been sent before.
 local function settled_before()
   return redis.call('EXISTS', keys.cleared) == 0 and 1 or 0
 end
@@ -45,7 +59,7 @@ end
 local settled = {}
 local acks = {}
 for i = 1, settlements do
-  local at = 4 + (i - 1) * 4
+  local at = 5 + (i - 1) * 4
   local what, member, visible, detail = ARGV[at], ARGV[at + 1], tonumber(ARGV[at + 2]), ARGV[at + 3]
   local id = string.sub(member, 28)
   if now >= visible then
@@ -76,9 +90,9 @@ for i = 1, settlements do
       end
       local priority = queue_record(text).priority
       redis.call('ZADD', keys.delayed, queue_score(priority, due), member)
-      -- Sleepers know the first that waits; whoever puts this one back may have no room for it, or go.
+      -- Processes that sleep know the first message that waits. This process may have no room for it, or end.
       local first = redis.call('ZRANGE', keys.delayed, queue_score(priority, 0), '+inf', 'BYSCORE', 'LIMIT', '0', '1')
-      if first[1] == member then queue_wake_one(keys) end
+      if first[1] == member then wake() end
       if attempt == '0000000' then
         redis.call('HDEL', keys.tries, id)
       else
@@ -99,7 +113,7 @@ if #acks > 0 then
     local id = string.sub(ack.member, 28)
     local text = not all and redis.call('HGET', keys.messages, id)
     -- The id may be another message's by now.
-    if all or (text and string.sub(text, 1, 20) == string.sub(ack.member, 1, 20)) then
+    if all or (text and queue_record(text).seq == string.sub(ack.member, 1, 20)) then
       settled[ack.i] = 1
       ids[#ids + 1] = id
       if ack.has_ttl then mortal[#mortal + 1] = id end
@@ -111,25 +125,45 @@ if #acks > 0 then
   if #ids > 0 then redis.call('HDEL', keys.messages, unpack(ids)) end
   if #again > 0 then redis.call('HDEL', keys.tries, unpack(again)) end
   if #mortal > 0 then redis.call('ZREM', keys.ttls, unpack(mortal)) end
-  -- Nobody need be woken for nothing.
-  if sweep and redis.call('HLEN', keys.messages) == 0 then redis.call('DEL', keys.wake) end
+  -- Nobody need be woken for an empty queue.
+  if sweep and redis.call('HLEN', keys.messages) == 0 then redis.call('DEL', keys.wake, keys.called) end
 end
 
 local next_end = -1
 if look then
+  -- This process learns now what all of them were woken for.
+  if watch then redis.call('DEL', keys.wake, keys.called) end
   queue_expire(keys, now, 100)
   local row = redis.call('ZRANGE', keys.unacked, '0', '0', 'WITHSCORES')
   if row[2] then next_end = tonumber(row[2]) end
 end
 
-local wants = 3 + settlements * 4
-local wanted = #ARGV - wants
-if wanted == 0 and not look then return { settled, now, -1, next_end, {} } end
+if number == 0 then return { settled, now, -1, next_end, {}, woken } end
 
+local kept = redis.call('GET', last_fetch)
+if queue_fetch.number(kept) > number then return { settled, now, -1, next_end, {}, woken } end
+if queue_fetch.number(kept) == number then
+  local before, taken = queue_fetch.taken(kept), {}
+  for i = 1, #before, 3 do
+    local receipt, visible = before[i], now + before[i + 2]
+    -- Its visibility may have ended, or it was settled.
+    local text = redis.call('ZSCORE', keys.unacked, receipt) and redis.call('HGET', keys.messages, string.sub(receipt, 28))
+    if text then
+      redis.call('ZADD', keys.unacked, visible, receipt)
+      taken[#taken + 1] = receipt
+      taken[#taken + 1] = before[i + 1]
+      taken[#taken + 1] = visible
+      taken[#taken + 1] = text
+    end
+  end
+  return { settled, now, now, next_end, taken, woken }
+end
+
+local wants = 4 + settlements * 4
+local wanted = #ARGV - wants
 local members, ids, dues = {}, {}, {}
 local first, last
-local paused = false
-local from = '-inf'
+local from = wanted > 0 and '-inf'
 while from do
   local most = wanted - #members + AHEAD
   local rows = redis.call('ZRANGE', keys.delayed, from, '+inf', 'BYSCORE', 'LIMIT', '0', most, 'WITHSCORES')
@@ -137,10 +171,8 @@ while from do
   local other = nil
   for i = 1, #rows, 2 do
     local score = tonumber(rows[i + 1])
-    if score < 0 then
-      paused = true
-      break
-    end
+    -- The queue is paused.
+    if score < 0 then break end
     local band = math.floor(score / QUEUE_BAND)
     local due = score - band * QUEUE_BAND
     if other and band ~= other then break end
@@ -168,29 +200,39 @@ while from do
   end
 end
 
-if look and not paused and not last then redis.call('DEL', keys.wake) end
-if #members == 0 then return { settled, now, last or -1, next_end, {} } end
-
-local texts = redis.call('HMGET', keys.messages, unpack(ids))
-redis.call('ZREM', keys.delayed, unpack(members))
-local taken, places, lost = {}, {}, {}
+local keep, taken, places, lost = {}, {}, {}, {}
 local shortest = math.huge
-for i, member in ipairs(members) do
-  local text = texts[i]
-  local ttl = text and tonumber(string.sub(text, 22, 36))
-  if text and (ttl == 0 or ttl > now) then
+if #members > 0 then
+  local texts = redis.call('HMGET', keys.messages, unpack(ids))
+  redis.call('ZREM', keys.delayed, unpack(members))
+  for i, member in ipairs(members) do
+    local text = texts[i]
     local attempt = tonumber(string.sub(member, 21, 27)) + 1
-    local receipt = string.format('%s%07d', string.sub(member, 1, 20), attempt) .. ids[i]
-    local visibility = tonumber(ARGV[wants + #taken / 4 + 1])
-    if visibility < shortest then shortest = visibility end
-    places[#places + 1] = now + visibility
-    places[#places + 1] = receipt
-    taken[#taken + 1] = receipt
-    taken[#taken + 1] = dues[i]
-    taken[#taken + 1] = now + visibility
-    taken[#taken + 1] = text
-  else
-    lost[#lost + 1] = ids[i]
+    if text and not queue_readable(text) then
+      local found = string.format('%q', string.sub(text, 1, 1))
+      local reason = string.format('record of version %s cannot be read: expected version "%s"', found, QUEUE_VERSION)
+      queue_bury(keys, now, ids[i], text, attempt, reason)
+      -- There may be others in its place.
+      last = now
+    else
+      local ttl = text and tonumber(string.sub(text, 23, 37))
+      if text and (ttl == 0 or ttl > now) then
+        local receipt = string.format('%s%07d', string.sub(member, 1, 20), attempt) .. ids[i]
+        local visibility = tonumber(ARGV[wants + #taken / 4 + 1])
+        if visibility < shortest then shortest = visibility end
+        places[#places + 1] = now + visibility
+        places[#places + 1] = receipt
+        keep[#keep + 1] = receipt
+        keep[#keep + 1] = dues[i]
+        keep[#keep + 1] = visibility
+        taken[#taken + 1] = receipt
+        taken[#taken + 1] = dues[i]
+        taken[#taken + 1] = now + visibility
+        taken[#taken + 1] = text
+      else
+        lost[#lost + 1] = ids[i]
+      end
+    end
   end
 end
 if #lost > 0 then
@@ -202,10 +244,12 @@ if #lost > 0 then
 end
 if #places > 0 then
   if shortest < SAFETY then
-    -- Sleepers know the first visibility that ends, and learn of later ones when it does.
+    -- Processes that sleep know the first visibility that ends, and learn of later ones when it does.
     local row = redis.call('ZRANGE', keys.unacked, '0', '0', 'WITHSCORES')
-    if not row[2] or tonumber(row[2]) > now + shortest then queue_wake_one(keys) end
+    if not row[2] or tonumber(row[2]) > now + shortest then wake() end
   end
   redis.call('ZADD', keys.unacked, unpack(places))
 end
-return { settled, now, last or -1, next_end, taken }
+-- Kept even if it took nothing: this request may arrive once more, when nobody reads its answer.
+queue_fetch.keep(last_fetch, number, keep)
+return { settled, now, last or -1, next_end, taken, woken }

@@ -2,8 +2,9 @@ import type { Duration } from '../core/duration.js'
 import { StaleDeliveryError } from '../core/errors.js'
 import { Alarm } from '../waiting/alarm.js'
 import type { Delivery, OpenDelivery } from './delivery.js'
-import type { Fetcher, MessageReceiver } from './fetcher.js'
+import type { Fetcher } from './fetcher.js'
 import { HandlerTime } from './handler-time.js'
+import type { MessageReceiver } from './receivers.js'
 import type { Taken } from './turn.js'
 
 /** Runs a handler for each delivery of a queue. It keeps the process alive until it is closed. */
@@ -41,7 +42,8 @@ const LONGEST_RETRY_MS = 1000
 
 export class QueueConsumer<T> implements Consumer, MessageReceiver {
   readonly visibilityMs: number
-  readonly #intake: Fetcher
+  readonly stays = true
+  readonly #fetcher: Fetcher
   readonly #settings: ConsumerSettings<T>
   readonly #held = new Set<OpenDelivery<T>>()
   /** Of these, what was taken ahead of the handlers. */
@@ -57,14 +59,14 @@ export class QueueConsumer<T> implements Consumer, MessageReceiver {
   readonly closed: Promise<void>
   #hasClosed = () => {}
 
-  constructor(intake: Fetcher, settings: ConsumerSettings<T>) {
-    this.#intake = intake
+  constructor(fetcher: Fetcher, settings: ConsumerSettings<T>) {
+    this.#fetcher = fetcher
     this.#settings = settings
     this.visibilityMs = settings.visibilityMs
     this.closed = new Promise(resolve => {
       this.#hasClosed = resolve
     })
-    intake.join(this)
+    fetcher.join(this)
   }
 
   get running(): number {
@@ -88,7 +90,7 @@ export class QueueConsumer<T> implements Consumer, MessageReceiver {
     if (this.#held.size > 0) this.#startExtending()
   }
 
-  /** The intake asks again by itself. */
+  /** The fetcher asks again by itself. */
   failed(): void {}
 
   close({ grace }: { grace?: Duration | 0 } = {}): Promise<void> {
@@ -102,7 +104,7 @@ export class QueueConsumer<T> implements Consumer, MessageReceiver {
   }
 
   async #close(graceMs: number): Promise<void> {
-    this.#intake.leave(this)
+    this.#fetcher.leave(this)
     this.#closing.abort()
     this.#giveAheadBack()
     // What is settled shall be told to Redis, so that even no grace at all is a moment.
@@ -111,7 +113,8 @@ export class QueueConsumer<T> implements Consumer, MessageReceiver {
     alarm.set(performance.now() + graceMs)
     const finish = async () => {
       // What is being fetched now is given back when it comes, and waited for as well.
-      await this.#intake.quiet()
+      await this.#fetcher.quiet()
+      await this.#fetcher.handOver()
       await Promise.allSettled([...this.#endings])
       this.#hasClosed()
     }
@@ -186,7 +189,7 @@ export class QueueConsumer<T> implements Consumer, MessageReceiver {
     const settled = delivery.open ? this.#insist(delivery, settle) : undefined
     const next = this.#held.size - this.#ahead.length < this.#settings.concurrency ? this.#ahead.shift() : undefined
     if (next !== undefined) this.#serve(next)
-    if (!this.#closed) this.#intake.offer()
+    if (!this.#closed) this.#fetcher.offer()
     await settled
   }
 

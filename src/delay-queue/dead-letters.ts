@@ -24,7 +24,14 @@ export class DeadLetters<T> {
   readonly #codec: Codec<T>
   readonly #clock: Clock | undefined
 
-  constructor(commands: Commands, keys: readonly string[], codec: Codec<T>, clock: Clock | undefined) {
+  /** `woke` is called when dead letters that came back have woken processes that sleep. */
+  constructor(
+    commands: Commands,
+    keys: readonly string[],
+    codec: Codec<T>,
+    clock: Clock | undefined,
+    readonly woke: () => void,
+  ) {
     this.#commands = commands
     this.#keys = keys
     this.#codec = codec
@@ -63,17 +70,20 @@ export class DeadLetters<T> {
   async #redrive(from: number, ids: readonly string[]): Promise<[came: number, looked: number]> {
     const clock = this.#clock === undefined ? '' : String(Math.floor(this.#clock.now()))
     const args = [clock, String(from), String(BATCH), ...ids]
-    return (await this.#commands.once(queueRedrive, this.#keys, args)) as [number, number]
+    const [came, looked, woken] = (await this.#commands.once(queueRedrive, this.#keys, args)) as number[]
+    if (woken === 1) this.woke()
+    return [came, looked]
   }
 
   #letterOf([id, record, attempts, reason, diedAt]: [string, string, number, string, number]): DeadLetter<T> {
-    const { payload } = parseRecord(record)
-    return { id, payload: this.#decoded(payload), attempts, reason, diedAt }
+    return { id, payload: this.#payloadOf(record), attempts, reason, diedAt }
   }
 
-  /** What cannot be decoded may well be why it died. */
-  #decoded(text: string): T {
+  /** The text itself where it cannot be read, which may well be why the message died. */
+  #payloadOf(record: string): T {
+    let text = record
     try {
+      text = parseRecord(record).payload
       return this.#codec.decode(text)
     } catch {
       return text as T

@@ -17,15 +17,16 @@ import { queueKeys } from './keys.js'
 import {
   type DelayQueueOptions,
   type DelayQueueSettings,
-  letterOf,
   type PushOptions,
   parseDelayQueueOptions,
   parseVisibility,
+  pushRequestOf,
 } from './options.js'
 import { PushBatcher } from './push-batcher.js'
 import { QueueSchedules } from './queue-schedules.js'
+import { textOf } from './reason.js'
 import { Receiving } from './receiving.js'
-import { parseRecord } from './record.js'
+import { NO_RECORD, parseRecord } from './record.js'
 import { SCHEDULES, type ScheduleStore } from './schedule-store.js'
 import type { Taken } from './turn.js'
 
@@ -85,10 +86,10 @@ export class DelayQueue<T = unknown> {
   readonly #settings: DelayQueueSettings<T>
   readonly #commands: Commands
   readonly #keys: readonly string[]
-  readonly #outbox: PushBatcher
+  readonly #pushes: PushBatcher
   readonly #dead: DeadLetters<T>
-  readonly #intake: Fetcher
-  readonly #release: () => void
+  readonly #fetcher: Fetcher
+  readonly #release: () => Promise<void>
   readonly #context: DeliveryContext
   readonly #consumers = new Set<QueueConsumer<T>>()
   readonly #receiving = new Set<Receiving<OpenDelivery<T>>>()
@@ -104,29 +105,29 @@ export class DelayQueue<T = unknown> {
     const { clock, codec, maxSize, backoffMs } = this.#settings
     this.#commands = new Commands(client, this.#subject, base, { forgets: true })
     this.#keys = queueKeys(base)
-    this.#outbox = new PushBatcher(this.#commands, base, maxSize, clock)
-    this.#dead = new DeadLetters(this.#commands, this.#keys, codec, clock)
+    this.#pushes = new PushBatcher(this.#commands, base, maxSize, clock, () => this.#fetcher.woke())
+    this.#dead = new DeadLetters(this.#commands, this.#keys, codec, clock, () => this.#fetcher.woke())
     this[SCHEDULES] = new QueueSchedules(portOf(client, this.#subject), this.#commands, base, clock)
-    const { intake, release } = holdFetcher(client, this.#commands, base, clock)
-    this.#intake = intake
+    const { fetcher, release } = holdFetcher(client, this.#commands, base, clock)
+    this.#fetcher = fetcher
     this.#release = release
-    this.#context = { subject: this.#subject, intake, backoffMs }
+    this.#context = { subject: this.#subject, fetcher, backoffMs }
   }
 
   /** Stores a message. Gives its id, or null if a message of that id is delayed, ready or unacked already, or the queue is full. */
   async push(payload: T, options: PushOptions = {}): Promise<string | null> {
     this.#checkOpen()
-    const letter = letterOf(payload, options, this.#settings, `${this.#subject}: push`)
-    return (await this.#outbox.push(letter)) ? letter.id : null
+    const request = pushRequestOf(payload, options, this.#settings, `${this.#subject}: push`)
+    return (await this.#pushes.push(request)) ? request.id : null
   }
 
   /** As `push` for each, in this order, with as few calls as possible. Not all or none: each is accepted or not on its own. */
   async pushMany(items: ReadonlyArray<{ payload: T; options?: PushOptions }>): Promise<Array<string | null>> {
     this.#checkOpen()
     const user = `${this.#subject}: pushMany`
-    const letters = items.map(({ payload, options = {} }) => letterOf(payload, options, this.#settings, user))
-    const accepted = await Promise.all(letters.map(letter => this.#outbox.push(letter)))
-    return letters.map(({ id }, i) => (accepted[i] ? id : null))
+    const requests = items.map(({ payload, options = {} }) => pushRequestOf(payload, options, this.#settings, user))
+    const accepted = await Promise.all(requests.map(request => this.#pushes.push(request)))
+    return requests.map(({ id }, i) => (accepted[i] ? id : null))
   }
 
   /** Takes up to `count` messages that are due, and waits up to `wait` for the first. An empty list if there is none. */
@@ -142,7 +143,7 @@ export class DelayQueue<T = unknown> {
     const visibilityMs = this.#visibilityMs(visibility, user)
     const open = (taken: Taken) => this.#open(taken, visibilityMs)
     const giveBack = (delivery: OpenDelivery<T>) => void delivery.giveBack().catch(() => {})
-    const receiving = new Receiving(this.#intake, visibilityMs, count, patience, open, giveBack)
+    const receiving = new Receiving(this.#fetcher, visibilityMs, count, patience, open, giveBack)
     this.#receiving.add(receiving)
     try {
       return await receiving.deliveries()
@@ -176,7 +177,7 @@ export class DelayQueue<T = unknown> {
     }
     patienceOf({ signal }, user, 0)
     const visibilityMs = this.#visibilityMs(visibility, user)
-    const consumer = new QueueConsumer<T>(this.#intake, {
+    const consumer = new QueueConsumer<T>(this.#fetcher, {
       handler,
       concurrency,
       visibilityMs,
@@ -206,7 +207,10 @@ export class DelayQueue<T = unknown> {
   async reschedule(id: string, delay: Duration | 0): Promise<boolean> {
     this.#checkOpen()
     const delayMs = Math.min(LONGEST_DELAY_MS, parseDurationOrZero(delay, `${this.#subject}: reschedule: delay`))
-    return (await this.#commands.run(queueReschedule, this.#keys, [this.#clock(), id, String(delayMs)])) === 1
+    const reply = await this.#commands.once(queueReschedule, this.#keys, [this.#clock(), id, String(delayMs)])
+    const [changed, woken] = reply as number[]
+    if (woken === 1) this.#fetcher.woke()
+    return changed === 1
   }
 
   async stats(): Promise<QueueStats> {
@@ -221,12 +225,13 @@ export class DelayQueue<T = unknown> {
   /** Holds all deliveries, in all processes, until `resume`. What is delivered already may be settled. */
   async pause(): Promise<void> {
     this.#checkOpen()
-    await this.#commands.run(queuePause, this.#keys, ['1'])
+    await this.#commands.once(queuePause, this.#keys, ['1'])
   }
 
   async resume(): Promise<void> {
     this.#checkOpen()
-    await this.#commands.run(queuePause, this.#keys, ['0'])
+    const reply = await this.#commands.once(queuePause, this.#keys, ['0'])
+    if ((reply as number[])[0] === 1) this.#fetcher.woke()
   }
 
   /** The dead letters, oldest first; `limit` at most, default 100. */
@@ -251,7 +256,7 @@ export class DelayQueue<T = unknown> {
   /** Removes everything, dead letters too; open deliveries become stale. A pause goes on. */
   async clear(): Promise<void> {
     this.#checkOpen()
-    await this.#commands.run(queueClear, this.#keys, [this.#clock()])
+    await this.#commands.once(queueClear, this.#keys, [this.#clock()])
   }
 
   /** Closes its consumers, with their grace of 30 s; a `receive` that waits gives what it has. The client stays open. */
@@ -263,18 +268,19 @@ export class DelayQueue<T = unknown> {
   async #close(): Promise<void> {
     for (const receiving of this.#receiving) receiving.end()
     await Promise.all([...this.#consumers].map(consumer => consumer.close()))
-    await this.#commands.close()
-    this.#release()
+    await Promise.all([this.#release(), this.#commands.close()])
   }
 
-  /** A delivery; undefined if its payload cannot be read, which makes it a dead letter. */
+  /** A delivery; undefined if the message cannot be read, which makes it a dead letter. */
   #open(taken: Taken, visibilityMs: number): OpenDelivery<T> | undefined {
-    const record = parseRecord(taken.record)
+    let what = 'record cannot be read'
     try {
+      const record = parseRecord(taken.record)
+      what = 'payload cannot be decoded'
       return new OpenDelivery(this.#context, taken, record, visibilityMs, this.#settings.codec.decode(record.payload))
     } catch (error) {
-      const unread = new OpenDelivery<unknown>(this.#context, taken, record, visibilityMs, undefined)
-      unread.reject(`payload cannot be decoded: ${(error as Error)?.message ?? error}`).catch(() => {})
+      const unread = new OpenDelivery<undefined>(this.#context, taken, NO_RECORD, visibilityMs, undefined)
+      unread.reject(`${what}: ${textOf(error)}`).catch(() => {})
       return undefined
     }
   }

@@ -3,6 +3,7 @@ import { StaleDeliveryError } from '../core/errors.js'
 import { checkOptions } from '../core/option-names.js'
 import { type BackoffMs, LONGEST_DELAY_MS } from './backoff.js'
 import type { Fetcher } from './fetcher.js'
+import { reasonOf, textOf } from './reason.js'
 import { parseReceipt, type QueueRecord } from './record.js'
 import type { SettlementKind, Taken } from './turn.js'
 
@@ -34,12 +35,11 @@ export interface Delivery<T> {
 /** What a delivery needs to know of its queue. */
 export interface DeliveryContext {
   readonly subject: string
-  readonly intake: Fetcher
+  readonly fetcher: Fetcher
   readonly backoffMs: BackoffMs
 }
 
 const LONGEST_TIMER_MS = 2 ** 31 - 1
-const LONGEST_REASON = 1000
 
 export class OpenDelivery<T> implements Delivery<T> {
   readonly id: string
@@ -100,18 +100,19 @@ export class OpenDelivery<T> implements Delivery<T> {
   }
 
   async nack(options: { delay?: Duration | 0; error?: unknown } = {}): Promise<void> {
-    const { subject, intake, backoffMs } = this.#context
+    const { subject, fetcher, backoffMs } = this.#context
     checkOptions(`${subject}: nack`, options, { delay: true, error: true }, "{ delay: '5s' }")
     const { delay, error } = options
     const given = delay === undefined ? undefined : parseDurationOrZero(delay, `${subject}: nack: delay`)
-    if (this.attempt >= this.#record.maxAttempts) return this.#settle('reject', reasonOf(error))
+    if (this.attempt >= this.#record.maxAttempts)
+      return this.#settle('reject', reasonOf(error === undefined ? 'nacked' : textOf(error)))
     const delayMs = Math.min(LONGEST_DELAY_MS, given ?? backoffMs(this.attempt, error))
     await this.#settle('nack', String(delayMs))
-    intake.expect(delayMs)
+    fetcher.expect(delayMs)
   }
 
   reject(reason?: string): Promise<void> {
-    return this.#settle('reject', (reason ?? 'rejected').slice(0, LONGEST_REASON))
+    return this.#settle('reject', reasonOf(reason ?? 'rejected'))
   }
 
   async extend(visibility?: Duration): Promise<void> {
@@ -154,7 +155,7 @@ export class OpenDelivery<T> implements Delivery<T> {
   }
 
   #ask(what: SettlementKind, detail: string): Promise<number> {
-    return this.#context.intake.settle({ what, receipt: this.#receipt, until: this.#until, detail })
+    return this.#context.fetcher.settle({ what, receipt: this.#receipt, until: this.#until, detail })
   }
 
   #watch(): void {
@@ -181,11 +182,4 @@ export class OpenDelivery<T> implements Delivery<T> {
         'it was settled, or not settled within its visibility',
     )
   }
-}
-
-/** Why a message died, as its dead letter tells. */
-function reasonOf(error: unknown): string {
-  if (error === undefined) return 'nacked'
-  const text = error instanceof Error ? `${error.name}: ${error.message}` : String(error)
-  return text.slice(0, LONGEST_REASON)
 }

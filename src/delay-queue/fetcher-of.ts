@@ -4,41 +4,41 @@ import type { Commands } from '../redis/commands.js'
 import { Fetcher } from './fetcher.js'
 
 interface Held {
-  readonly intake: Fetcher
+  readonly fetcher: Fetcher
   holders: number
 }
 
-const INTAKES = new WeakMap<RedisClient, Map<string, Held>>()
+const FETCHERS = new WeakMap<RedisClient, Map<string, Held>>()
 
 /**
- * The intake of a queue: one for each client of this process, however many objects use it, so that they share one connection to be
- * woken on. `release` ends it with its last holder.
+ * The fetcher of a queue: one for each client of this process, however many objects use it, so that they share one connection to be
+ * woken on. `release` closes it with its last holder.
  */
 export function holdFetcher(
   client: RedisClient,
   commands: Commands,
   keyBase: string,
   clock: Clock | undefined,
-): { intake: Fetcher; release: () => void } {
-  let intakes = INTAKES.get(client)
-  if (intakes === undefined) {
-    intakes = new Map()
-    INTAKES.set(client, intakes)
+): { fetcher: Fetcher; release: () => Promise<void> } {
+  let fetchers = FETCHERS.get(client)
+  if (fetchers === undefined) {
+    fetchers = new Map()
+    FETCHERS.set(client, fetchers)
   }
-  let held = intakes.get(keyBase)
+  let held = fetchers.get(keyBase)
   if (held === undefined) {
-    held = { intake: new Fetcher(client, commands, keyBase, clock), holders: 0 }
-    intakes.set(keyBase, held)
+    held = { fetcher: new Fetcher(client, commands, keyBase, clock), holders: 0 }
+    fetchers.set(keyBase, held)
   }
   const mine = held
-  const all = intakes
+  const all = fetchers
   mine.holders++
   return {
-    intake: mine.intake,
-    release: () => {
+    fetcher: mine.fetcher,
+    async release() {
       if (--mine.holders > 0) return
-      mine.intake.close()
       all.delete(keyBase)
+      await mine.fetcher.close()
     },
   }
 }

@@ -1,24 +1,25 @@
+import { randomBytes } from 'node:crypto'
 import type { Clock } from '../core/clock.js'
 import { blockingOf } from '../redis/blocking-of.js'
 import type { RedisClient } from '../redis/client.js'
 import type { Commands } from '../redis/commands.js'
-import { queueTurn, queueWake } from '../redis/scripts.js'
-import { ServerClock } from '../redis/server-clock.js'
+import { forgetSent, queueTurn, queueWakeMore } from '../redis/scripts.js'
 import { Alarm } from '../waiting/alarm.js'
+import { FetchSchedule } from './fetch-schedule.js'
 import { queueKeys, WAKE } from './keys.js'
 import { OverflowWaker } from './overflow-waker.js'
-import { parseTurn, returnsOf, type Settlement, type Taken, type TurnReply, turnArguments } from './turn.js'
-import { WakeupListener } from './wakeup-listener.js'
-
-/** Somebody of this process who takes messages. */
-export interface MessageReceiver {
-  readonly visibilityMs: number
-  /** How many it can take now. */
-  room(): number
-  /** What it got of a turn in which it had room, perhaps nothing; `more` if others are due already. */
-  take(taken: readonly Taken[], more: boolean): void
-  failed(error: unknown): void
-}
+import { type MessageReceiver, Receivers } from './receivers.js'
+import {
+  parseTurn,
+  returnOf,
+  type Settlement,
+  type Taken,
+  type TurnReply,
+  type TurnRequest,
+  turnArguments,
+} from './turn.js'
+import { WakeupCheck } from './wakeup-check.js'
+import { type Wakeup, WakeupListener } from './wakeup-listener.js'
 
 interface PendingSettlement extends Settlement {
   resolve(settled: number): void
@@ -28,83 +29,86 @@ interface PendingSettlement extends Settlement {
 /** Bounds of one call. */
 const MOST_SETTLEMENTS = 100
 const MOST_TAKEN = 100
-/** What nobody told is found after so long: a wake-up that was lost, the deliveries of a process that died. */
-const SAFETY_MS = 20_000
-/** Without a connection to be woken on. */
-const UNWAKEABLE_MS = 1000
-/** How far a process steps back that finds others always faster, at first and at most. */
-const STEP_BACK_MS = 4
-const LONGEST_STEP_BACK_MS = 16
-/** A settlement waits so long for the next question, to share its call. */
-const SHARE_MS = 3
 const FIRST_RETRY_MS = 50
 const LONGEST_RETRY_MS = 1000
+/** A `receive` that follows another within this time finds the fetcher as it was. */
+const LINGER_MS = 20
+/** So long Redis keeps the last fetch, to answer it again. */
+const KEPT_MS = 60_000
 
 /**
  * The one place where this process takes messages from a queue, for all who want some: one script call at a time, which settles
- * what has been done and takes what is due. In between it sleeps: until the next message is due, by a timer of its own, because a
- * server ends a block only at its next tick; or until it is woken.
+ * deliveries and takes what is due. In between it waits: for the timer of the next message, because a server ends a block only at its
+ * next tick, or to be woken by another process.
  */
 export class Fetcher {
   readonly #commands: Commands
   readonly #keys: readonly string[]
+  readonly #fetchKey: string
   readonly #clock: Clock | undefined
-  readonly #sleeper: WakeupListener
-  readonly #relay: OverflowWaker
-  readonly #serverClock = new ServerClock()
+  readonly #listener: WakeupListener
+  readonly #overflow: OverflowWaker
+  readonly #check: WakeupCheck
+  readonly #schedule = new FetchSchedule()
   readonly #alarm = new Alarm(() => this.#ring())
-  readonly #takers = new Set<MessageReceiver>()
+  readonly #receivers = new Receivers()
   #settlements: PendingSettlement[] = []
-  /** True when there may be something to take that we have not asked for. */
+  /** True when there may be something to take that was not asked for. */
   #asking = true
   #looking = true
-  /** True when something is known to be due. */
+  /** True when a message is known to be due. */
   #overdue = false
+  #rang = false
+  /** True if others may rely on this process to watch over the next message. */
+  #watching = false
   #inTurn = false
   #call: Promise<unknown> = Promise.resolve()
   #scheduled = false
   #closed = false
   #failures = 0
-  /** Moments of `performance.now()`. */
-  #nextAt = Number.POSITIVE_INFINITY
-  #nextEndAt = Number.POSITIVE_INFINITY
-  #lookedAt = Number.NEGATIVE_INFINITY
-  #stepBackMs = 0
-  #rang = false
+  /** Of the next fetch. A fetch whose answer was not read is sent again under its number, and gets the same messages. */
+  #number = 1
+  /** Since when there is such a fetch, by `performance.now()`. */
+  #unreadSince: number | undefined
+  #retry: ReturnType<typeof setTimeout> | undefined
+  #linger: ReturnType<typeof setTimeout> | undefined
 
   constructor(client: RedisClient, commands: Commands, keyBase: string, clock: Clock | undefined) {
     this.#commands = commands
     this.#keys = queueKeys(keyBase)
+    this.#fetchKey = `${keyBase}:fetch:${randomBytes(9).toString('base64url')}`
     this.#clock = clock
-    this.#sleeper = new WakeupListener(blockingOf(client), this.#keys[WAKE], () => this.#woken())
-    this.#relay = new OverflowWaker(
-      () => this.#overdue && !this.#closed && !this.#hasRoom(),
-      () => {
-        this.#nextAt = Number.POSITIVE_INFINITY
-        this.#setAlarm()
-        commands.run(queueWake, this.#keys, []).catch(() => {})
-      },
+    this.#listener = new WakeupListener(blockingOf(client), this.#keys[WAKE], wakeup => this.#woken(wakeup))
+    this.#check = new WakeupCheck(count => this.#wake(count))
+    this.#overflow = new OverflowWaker(
+      () => this.#overdue && !this.#closed && !this.#receivers.hasRoom(),
+      () => this.#passOn().catch(() => {}),
     )
   }
 
-  join(taker: MessageReceiver): void {
-    this.#takers.add(taker)
+  join(receiver: MessageReceiver): void {
+    clearTimeout(this.#linger)
+    this.#receivers.add(receiver)
     this.offer()
   }
 
-  leave(taker: MessageReceiver): void {
-    this.#takers.delete(taker)
-    // What was to go with the next question goes alone.
+  leave(receiver: MessageReceiver): void {
+    this.#receivers.delete(receiver)
+    // Settlements that were to share a call with the next fetch go alone.
     if (this.#settlements.length > 0) this.#nextTick()
-    if (this.#takers.size > 0) return
+    if (this.#receivers.size > 0) return
     this.#alarm.clear()
-    this.#sleeper.rest()
+    this.#listener.rest()
     this.#asking = true
+    if (this.#unreadSince !== undefined) this.#retryUnread(FIRST_RETRY_MS)
+    clearTimeout(this.#linger)
+    this.#linger = setTimeout(() => void this.handOver(), LINGER_MS)
+    this.#linger.unref()
   }
 
   /** There is room again. Asks, unless it is known that nothing is due. */
   offer(): void {
-    if (!this.#sleeper.asleep || this.#takers.size === 0) this.#asking = true
+    if (!this.#listener.listening || this.#receivers.size === 0) this.#asking = true
     this.#nextTick()
   }
 
@@ -122,28 +126,65 @@ export class Fetcher {
     })
   }
 
-  /** A message will be due in so long that nobody is woken for. */
+  /** A message becomes due in so long, and nobody is woken for it. */
   expect(delayMs: number): void {
-    const at = performance.now() + delayMs
-    if (at >= this.#nextAt) return
-    this.#nextAt = at
-    this.#setAlarm()
+    if (this.#schedule.expect(delayMs)) this.#setAlarm()
   }
 
-  /** When the call that is under way has been answered. */
+  /** A command of this process has woken others: checks in a moment that somebody came. */
+  woke(): void {
+    if (!this.#closed) this.#check.start()
+  }
+
+  /** Resolves when the call that is under way has been answered. */
   quiet(): Promise<unknown> {
     return this.#call
   }
 
-  close(): void {
+  async close(): Promise<void> {
     this.#closed = true
     this.#alarm.clear()
-    this.#sleeper.close()
+    this.#check.stop()
+    this.#listener.close()
+    clearTimeout(this.#retry)
+    clearTimeout(this.#linger)
+    await this.#call
+    // What an answer brought that nobody read is given back, if Redis answers now.
+    if (this.#unreadSince !== undefined) this.#turn()
+    await this.#call
+    if (this.#settlements.length > 0) this.#turn()
+    await this.#call
+    await this.handOver()
   }
 
-  /** At the end of this turn of the event loop, so that what it brings shares a call. */
+  /** If nobody receives any more, lets others watch over the messages that are due next, and has the last fetch forgotten. Never rejects. */
+  async handOver(): Promise<void> {
+    if (this.#receivers.size > 0 || this.#unreadSince !== undefined) return
+    const handsOver = this.#watching && (this.#schedule.knowsNext || this.#overdue)
+    const forgets = this.#number > 1 && !this.#inTurn
+    this.#watching = false
+    await Promise.allSettled([
+      handsOver && this.#passOn(),
+      forgets && this.#commands.run(forgetSent, [this.#fetchKey], []),
+    ])
+  }
+
+  /** Wakes others for what this process does not take. */
+  async #passOn(): Promise<void> {
+    this.#schedule.handOver()
+    this.#overdue = false
+    this.#setAlarm()
+    if (await this.#wake(0)) this.woke()
+  }
+
+  /** 0: wakes others; else wakes so many if nobody has come since. True if any were woken. */
+  async #wake(more: number): Promise<boolean> {
+    return (await this.#commands.run(queueWakeMore, this.#keys, [String(more)])) === 1
+  }
+
+  /** At the end of this turn of the event loop, so that everything it brings shares a call. */
   #nextTick(): void {
-    if (this.#scheduled || this.#inTurn || this.#mayWait()) return
+    if (this.#scheduled || this.#inTurn || this.#mayShare()) return
     this.#scheduled = true
     setImmediate(() => {
       this.#scheduled = false
@@ -151,148 +192,140 @@ export class Fetcher {
     })
   }
 
-  /** What is settled now can go with the question that is asked in a moment. */
-  #mayWait(): boolean {
-    const at = this.#nextAt + this.#stepBackMs
+  /** True if settlements can go with a fetch that is sent in a moment. */
+  #mayShare(): boolean {
     return (
       !this.#asking &&
-      at - performance.now() < SHARE_MS &&
+      this.#schedule.dueWithShare &&
       this.#settlements.length < MOST_SETTLEMENTS &&
-      this.#hasRoom()
+      this.#receivers.hasRoom()
     )
   }
 
   #ring(): void {
-    this.#rang = performance.now() >= this.#nextAt
+    const { due, ended, second } = this.#schedule.ring()
+    this.#rang = due
     this.#asking = true
-    if (this.#rang) {
+    if (ended || second) this.#looking = true
+    if (due || ended || second) {
       this.#overdue = true
-      // Until it is asked, which may have to wait for room.
-      this.#nextAt = Number.POSITIVE_INFINITY
-      if (!this.#hasRoom()) this.#relay.nextTick()
+      if (!this.#receivers.hasRoom()) this.#overflow.ifSaturated()
     }
     this.#turn()
   }
 
-  #woken(): void {
-    this.#asking = this.#looking = true
+  #woken(wakeup: Wakeup): void {
     if (this.#closed) return
-    if (this.#hasRoom()) this.#turn()
-    else this.#relay.now()
-  }
-
-  #hasRoom(): boolean {
-    for (const taker of this.#takers) if (taker.room() > 0) return true
-    return false
-  }
-
-  /** Who takes, once for each message; in turn, so that one with much room leaves some to the others. */
-  #wants(): MessageReceiver[] {
-    if (!this.#asking) return []
-    const wants: MessageReceiver[] = []
-    let open = [...this.#takers].map(taker => ({ taker, room: taker.room() })).filter(({ room }) => room > 0)
-    while (open.length > 0 && wants.length < MOST_TAKEN) {
-      for (const each of open) {
-        if (wants.length >= MOST_TAKEN) break
-        wants.push(each.taker)
-        each.room--
-      }
-      open = open.filter(({ room }) => room > 0)
+    this.#watching = true
+    if (!this.#receivers.hasRoom()) {
+      this.#asking = this.#looking = true
+      this.#overflow.now()
+    } else if (wakeup === 'second') {
+      this.#schedule.askAsSecond()
+      this.#setAlarm()
+    } else {
+      this.#asking = this.#looking = true
+      this.#turn()
     }
-    return wants
   }
 
   #turn(): void {
     if (this.#inTurn) return
     const settlements = this.#settlements.splice(0, MOST_SETTLEMENTS)
-    const wants = this.#wants()
-    if (settlements.length === 0 && wants.length === 0) {
+    const wants = this.#asking ? this.#receivers.wants(MOST_TAKEN) : []
+    // Without a receiver, a fetch whose answer was not read is asked again only to give its messages back.
+    const fetches = wants.length > 0 || (this.#unreadSince !== undefined && this.#receivers.size === 0)
+    if (settlements.length === 0 && !fetches) {
       this.#setAlarm()
       return
     }
     this.#inTurn = true
     const askedAt = performance.now()
-    const overdue = askedAt >= this.#nextEndAt || askedAt - this.#lookedAt >= SAFETY_MS
-    const look = wants.length > 0 && (this.#looking || overdue)
-    if (wants.length > 0) this.#asking = this.#looking = false
+    const mode = this.#mode(wants.length > 0, askedAt)
     const rang = this.#rang
-    this.#rang = false
-    const clock = this.#clock === undefined ? '' : String(Math.floor(this.#clock.now()))
-    const mode = look ? 'look' : this.#nextAt === Number.POSITIVE_INFINITY ? 'sweep' : ''
-    const visibilities = wants.map(({ visibilityMs }) => visibilityMs)
-    const args = turnArguments(clock, mode, settlements, visibilities)
-    const late = (reply: unknown) => {
-      for (const back of returnsOf(reply, askedAt)) this.settle(back).catch(() => {})
+    if (wants.length > 0) this.#asking = this.#looking = this.#rang = false
+    if (mode === 'watch') {
+      this.#schedule.looks()
+      this.#watching = true
     }
-    this.#call = this.#commands.run(queueTurn, this.#keys, args, late).then(
+    const clock = this.#clock === undefined ? '' : String(Math.floor(this.#clock.now()))
+    const number = fetches ? this.#number : 0
+    const visibilities = wants.map(({ visibilityMs }) => visibilityMs)
+    const args = turnArguments({ clock, mode, number, settlements, visibilities })
+    this.#call = this.#commands.run(queueTurn, [...this.#keys, this.#fetchKey], args).then(
       reply => {
         this.#inTurn = false
         this.#failures = 0
-        const turn = parseTurn(reply, look, askedAt)
+        const turn = parseTurn(reply, mode, askedAt)
+        if (mode === 'watch') this.#check.stop()
+        if (turn.woken) this.woke()
         for (const [i, settlement] of settlements.entries()) settlement.resolve(turn.settled[i])
-        if (wants.length > 0) this.#taken(turn, wants, askedAt, rang)
+        if (fetches) this.#fetched(turn, wants, askedAt, rang)
         this.#after()
       },
       error => {
         this.#inTurn = false
         for (const settlement of settlements) settlement.reject(error)
-        if (wants.length > 0) {
-          this.#asking = this.#looking = true
-          for (const taker of new Set(wants)) taker.failed(error)
-          // Not before: a client that fails at once would be asked without end.
-          const ms = Math.min(LONGEST_RETRY_MS, FIRST_RETRY_MS * 2 ** this.#failures++)
-          if (this.#takers.size > 0) this.#alarm.set(performance.now() + ms)
-        }
+        if (fetches) this.#unfetched(wants, error)
         if (this.#settlements.length > 0) this.#nextTick()
       },
     )
   }
 
-  #taken(turn: TurnReply, wants: readonly MessageReceiver[], askedAt: number, rang: boolean): void {
-    const { nowMs, nextAt, nextEndAt, taken } = turn
-    const more = nextAt <= nowMs
-    this.#learn(turn, askedAt)
-    if (nextEndAt !== undefined) this.#lookedAt = askedAt
-    for (const { untilHere } of taken) this.#nextEndAt = Math.min(this.#nextEndAt, untilHere)
-    if (taken.length === 0) {
-      if (rang) this.#stepBackMs = Math.min(LONGEST_STEP_BACK_MS, this.#stepBackMs * 2 || STEP_BACK_MS)
-    } else if (taken.some(({ dueAt }) => nowMs - dueAt >= this.#stepBackMs)) {
-      // It was left to us.
-      this.#stepBackMs = 0
-    }
-    this.#overdue = more
-    if (more) this.#asking = true
-    const shares = new Map<MessageReceiver, Taken[]>(wants.map(taker => [taker, []]))
-    for (const [i, message] of taken.entries()) shares.get(wants[i])?.push(message)
-    for (const [taker, share] of shares) taker.take(share, more)
-    // Whoever sleeps may help; unless we can go on at once ourselves.
-    if (more && !this.#hasRoom()) this.#relay.nextTick()
+  #mode(wants: boolean, askedAt: number): TurnRequest['mode'] {
+    if (wants && (this.#looking || this.#schedule.overdueLook(askedAt)))
+      return this.#receivers.stay() ? 'watch' : 'look'
+    return this.#schedule.knowsNext ? '' : 'sweep'
   }
 
-  #learn({ nowMs, nextAt, nextEndAt }: TurnReply, askedAt: number): void {
-    const now = performance.now()
-    this.#serverClock.learn(nowMs)
-    // What is yet to come by the server's clock cannot be past by ours: the server's clock has been set back.
-    if (nextAt > nowMs && (this.#serverClock.momentOf(nextAt) as number) <= askedAt) {
-      this.#serverClock.forget()
-      this.#serverClock.learn(nowMs)
+  #fetched(turn: TurnReply, wants: readonly MessageReceiver[], askedAt: number, rang: boolean): void {
+    this.#number++
+    this.#unreadSince = undefined
+    const more = turn.nextAt <= turn.nowMs
+    this.#schedule.learn(turn, askedAt, rang)
+    this.#overdue = more
+    if (more) this.#asking = true
+    const shares = new Map<MessageReceiver, Taken[]>(wants.map(receiver => [receiver, []]))
+    for (const [i, message] of turn.taken.entries()) {
+      const share = shares.get(wants[i])
+      if (share) share.push(message)
+      else this.settle(returnOf(message)).catch(() => {})
     }
-    const here = (at: number) => (at === Number.POSITIVE_INFINITY ? at : (this.#serverClock.momentOf(at) ?? now))
-    this.#nextAt = here(nextAt)
-    if (nextEndAt !== undefined) this.#nextEndAt = here(nextEndAt)
+    for (const [receiver, share] of shares) receiver.take(share, more)
+    // Processes that sleep may help, unless this one can go on at once.
+    if (more && !this.#receivers.hasRoom()) this.#overflow.ifSaturated()
+  }
+
+  #unfetched(wants: readonly MessageReceiver[], error: unknown): void {
+    this.#unreadSince ??= performance.now()
+    this.#asking = this.#looking = true
+    for (const receiver of new Set(wants)) receiver.failed(error)
+    // Not at once: a client that fails at once would be asked without end.
+    const ms = Math.min(LONGEST_RETRY_MS, FIRST_RETRY_MS * 2 ** this.#failures++)
+    if (this.#receivers.size > 0) this.#alarm.set(performance.now() + ms)
+    else this.#retryUnread(ms)
+  }
+
+  #retryUnread(ms: number): void {
+    if (this.#closed) return
+    clearTimeout(this.#retry)
+    this.#retry = setTimeout(() => {
+      if (this.#unreadSince === undefined || this.#receivers.size > 0) return
+      if (performance.now() - this.#unreadSince > KEPT_MS) this.#unreadSince = undefined
+      else this.#turn()
+    }, ms)
+    this.#retry.unref()
   }
 
   #after(): void {
-    if (this.#settlements.length > 0 || (this.#asking && this.#hasRoom())) this.#nextTick()
+    if (this.#settlements.length > 0 || (this.#asking && this.#receivers.hasRoom())) this.#nextTick()
     if (!this.#scheduled) this.#setAlarm()
   }
 
   #setAlarm(): void {
-    if (this.#takers.size === 0 || this.#closed) return
-    // Who cannot take anything must not take a wake-up away from those who can.
-    if (this.#hasRoom()) this.#sleeper.sleep()
-    const safetyMs = this.#sleeper.able ? SAFETY_MS : UNWAKEABLE_MS
-    const safetyAt = performance.now() + safetyMs
-    this.#alarm.set(Math.min(this.#nextAt + this.#stepBackMs, this.#nextEndAt, safetyAt))
+    if (this.#receivers.size === 0 || this.#closed) return
+    // A process that cannot take anything must not take a wake-up away from those that can.
+    if (this.#receivers.hasRoom()) this.#listener.listen()
+    this.#alarm.set(this.#schedule.at(this.#listener.able))
   }
 }

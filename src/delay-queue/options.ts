@@ -112,7 +112,7 @@ export function parseVisibility(visibility: Duration, what: string): number {
 }
 
 /** Checks what is to be pushed: `PolicyError`, which begins with `user`. */
-export function letterOf<T>(
+export function pushRequestOf<T>(
   payload: T,
   options: PushOptions,
   settings: DelayQueueSettings<T>,

@@ -1,16 +1,16 @@
-/** A process that is saturated for so long wakes others. */
-const PATIENCE_MS = 2
-/** As long as it stays so, so often. */
-const EVERY_MS = 50
+/** A process that stays saturated for this long wakes others. */
+const SATURATED_MS = 2
+/** While saturated, wake others at most once per interval. */
+const INTERVAL_MS = 50
 
-/** Hands on what a process cannot take itself: somebody else is woken for it. */
+/** Wakes other processes for messages that this one has no room for. */
 export class OverflowWaker {
   readonly #saturated: () => boolean
   readonly #wake: () => void
   #timer: ReturnType<typeof setTimeout> | undefined
   #wokenAt = Number.NEGATIVE_INFINITY
 
-  /** `saturated`: there is something to take and no room for it. */
+  /** `saturated`: messages are due and this process has no room for them. */
   constructor(saturated: () => boolean, wake: () => void) {
     this.#saturated = saturated
     this.#wake = wake
@@ -21,10 +21,10 @@ export class OverflowWaker {
     this.#wake()
   }
 
-  /** Unless there is room again in a moment. */
-  nextTick(): void {
+  /** Wakes others if this process is still saturated in a moment. */
+  ifSaturated(): void {
     if (this.#timer !== undefined) return
-    const ms = Math.max(PATIENCE_MS, this.#wokenAt + EVERY_MS - performance.now())
+    const ms = Math.max(SATURATED_MS, this.#wokenAt + INTERVAL_MS - performance.now())
     this.#timer = setTimeout(() => {
       this.#timer = undefined
       if (this.#saturated()) this.now()

@@ -38,7 +38,14 @@ export class PushBatcher {
   #sending = false
   #scheduled = false
 
-  constructor(commands: Commands, keyBase: string, maxSize: number | undefined, clock: Clock | undefined) {
+  /** `woke` is called when a push has woken processes that sleep. */
+  constructor(
+    commands: Commands,
+    keyBase: string,
+    maxSize: number | undefined,
+    clock: Clock | undefined,
+    readonly woke: () => void,
+  ) {
     this.#commands = commands
     this.#keys = queueKeys(keyBase)
     this.#maxSize = maxSize ?? -1
@@ -72,7 +79,9 @@ export class PushBatcher {
     this.#commands.once(queuePush, this.#keys, args).then(
       reply => {
         this.#sent()
-        for (const [i, { resolve }] of batch.entries()) resolve((reply as number[])[i] === 1)
+        const accepted = reply as number[]
+        if (accepted[batch.length] === 1) this.woke()
+        for (const [i, { resolve }] of batch.entries()) resolve(accepted[i] === 1)
       },
       error => {
         this.#sent()

@@ -1,42 +1,43 @@
 import { type Patience, Wait } from '../waiting/wait.js'
-import type { Fetcher, MessageReceiver } from './fetcher.js'
+import type { Fetcher } from './fetcher.js'
+import type { MessageReceiver } from './receivers.js'
 import type { Taken } from './turn.js'
 
 const NOTHING = Symbol('nothing')
 
 /** One `receive` under way: takes up to so many messages, and waits for the first if it may. */
 export class Receiving<D> implements MessageReceiver {
-  readonly #intake: Fetcher
+  readonly #fetcher: Fetcher
+  readonly stays: boolean
   readonly #count: number
-  readonly #waits: boolean
   readonly #open: (taken: Taken) => D | undefined
   readonly #giveBack: (delivery: D) => void
   readonly #wait: Wait<void>
   readonly #deliveries: D[] = []
 
   constructor(
-    intake: Fetcher,
+    fetcher: Fetcher,
     readonly visibilityMs: number,
     count: number,
     patience: Patience,
     open: (taken: Taken) => D | undefined,
     giveBack: (delivery: D) => void,
   ) {
-    this.#intake = intake
+    this.#fetcher = fetcher
     this.#count = count
-    this.#waits = patience.timeoutMs > 0
+    this.stays = patience.timeoutMs > 0
     this.#open = open
     this.#giveBack = giveBack
     // Not to wait means to ask once, however long the answer takes.
-    const asked = this.#waits ? patience : { ...patience, timeoutMs: Number.POSITIVE_INFINITY }
+    const asked = this.stays ? patience : { ...patience, timeoutMs: Number.POSITIVE_INFINITY }
     this.#wait = new Wait<void>(asked, () => NOTHING)
   }
 
   /** Rejects with the signal's reason; then everything that had come already is given back. */
   async deliveries(): Promise<D[]> {
     if (!this.#wait.over) {
-      this.#intake.join(this)
-      this.#intake.ask()
+      this.#fetcher.join(this)
+      this.#fetcher.ask()
     }
     try {
       await this.#wait.promise
@@ -46,7 +47,7 @@ export class Receiving<D> implements MessageReceiver {
         throw error
       }
     } finally {
-      this.#intake.leave(this)
+      this.#fetcher.leave(this)
     }
     return this.#deliveries
   }
@@ -68,7 +69,7 @@ export class Receiving<D> implements MessageReceiver {
       else this.#deliveries.push(delivery)
     }
     if (more && this.room() > 0) return
-    if (this.#deliveries.length > 0 || !this.#waits) this.#wait.resolve()
+    if (this.#deliveries.length > 0 || !this.stays) this.#wait.resolve()
   }
 
   failed(error: unknown): void {

@@ -1,4 +1,4 @@
-/** A message as it lies in Redis: see lua/lib/queue_record.lua for its head. */
+/** A message as Redis stores it: see lua/lib/queue_record.lua for its head. */
 export interface QueueRecord {
   readonly hasTtl: boolean
   readonly maxAttempts: number
@@ -6,7 +6,8 @@ export interface QueueRecord {
   readonly payload: string
 }
 
-const HEAD = { ttl: 21, max: 36, end: 43 }
+const VERSION = '1'
+const HEAD = { ttl: 22, max: 37, end: 44 }
 const NO_HEADERS: Readonly<Record<string, string>> = Object.freeze({})
 
 /** The part of the head that the process writes; a script adds the rest. */
@@ -19,8 +20,10 @@ export function recordBody(headers: Readonly<Record<string, string>> | undefined
   return `${headers === undefined ? '' : JSON.stringify(headers)}\n${payload}`
 }
 
+/** Throws for a text that is no record of this version. */
 export function parseRecord(text: string): QueueRecord {
   const line = text.indexOf('\n', HEAD.end)
+  if (text[0] !== VERSION || line < 0) throw new TypeError(`${JSON.stringify(text.slice(0, HEAD.end))} is no record`)
   const headers = text.slice(HEAD.end, line)
   return {
     hasTtl: Number(text.slice(HEAD.ttl, HEAD.max)) > 0,
@@ -29,6 +32,9 @@ export function parseRecord(text: string): QueueRecord {
     payload: text.slice(line + 1),
   }
 }
+
+/** Stands for a record that cannot be read, so that its delivery can be rejected. */
+export const NO_RECORD: QueueRecord = { hasTtl: true, maxAttempts: 1, headers: NO_HEADERS, payload: '' }
 
 /** What a receipt tells: see lua/lib/queue_keys.lua. */
 export function parseReceipt(receipt: string): { id: string; attempt: number } {

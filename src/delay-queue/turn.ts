@@ -26,48 +26,73 @@ export interface TurnReply {
   readonly nowMs: number
   /** When to ask again, server time; Infinity if nothing waits. */
   readonly nextAt: number
-  /** When the next visibility ends; Infinity if none does, undefined if it was not asked. */
+  /** When the next visibility ends, server time; Infinity if none does, undefined if the turn did not look. */
   readonly nextEndAt: number | undefined
   readonly taken: readonly Taken[]
+  /** True if the turn woke other processes. */
+  readonly woken: boolean
+}
+
+/** A turn to be sent. */
+export interface TurnRequest {
+  /** In ms since the epoch; '' for the server's clock. */
+  readonly clock: string
+  /**
+   * 'look': for ended visibilities, too. 'watch': so, and this process stays, so that nobody else need be woken. 'sweep': the messages that
+   * are acknowledged may be the last ones.
+   */
+  readonly mode: 'look' | 'watch' | 'sweep' | ''
+  /** Number of the fetch; 0 if the turn only settles. */
+  readonly number: number
+  readonly settlements: readonly Settlement[]
+  /** For each message that is wanted, its visibility in ms. */
+  readonly visibilities: readonly number[]
 }
 
 /** ARGV of queue_turn.lua. */
-export function turnArguments(
-  clock: string,
-  mode: 'look' | 'sweep' | '',
-  settlements: readonly Settlement[],
-  visibilities: readonly number[],
-): string[] {
-  const args = [clock, mode, String(settlements.length)]
+export function turnArguments({ clock, mode, number, settlements, visibilities }: TurnRequest): string[] {
+  const args = [clock, mode, String(number), String(settlements.length)]
   for (const { what, receipt, until, detail } of settlements) args.push(what, receipt, String(until), detail)
   for (const visibilityMs of visibilities) args.push(String(visibilityMs))
   return args
 }
 
-/** What queue_turn.lua replied to a question asked at `askedAt` of `performance.now()`. */
-export function parseTurn(reply: unknown, look: boolean, askedAt: number): TurnReply {
-  const [settled, nowMs, next, nextEnd, rows] = reply as [number[], number, number, number, Array<string | number>]
+/** The reply of queue_turn.lua to a turn sent at `askedAt` of `performance.now()`. */
+export function parseTurn(reply: unknown, mode: TurnRequest['mode'], askedAt: number): TurnReply {
+  const [settled, nowMs, next, nextEnd, rows, woken] = reply as [
+    number[],
+    number,
+    number,
+    number,
+    Array<string | number>,
+    number,
+  ]
   const taken: Taken[] = []
   for (let i = 0; i < rows.length; i += 4) {
     const until = Number(rows[i + 2])
-    // The server read its clock after we asked.
-    const untilHere = askedAt + until - nowMs
     taken.push({
       receipt: rows[i] as string,
       dueAt: Number(rows[i + 1]),
       until,
-      untilHere,
+      // The server read its clock after the turn was sent.
+      untilHere: askedAt + until - nowMs,
       record: rows[i + 3] as string,
     })
   }
-  const nextEndAt = look ? momentOf(nextEnd) : undefined
-  return { settled, nowMs, nextAt: momentOf(next), nextEndAt, taken }
+  const looked = mode === 'look' || mode === 'watch'
+  return {
+    settled,
+    nowMs,
+    nextAt: momentOf(next),
+    nextEndAt: looked ? momentOf(nextEnd) : undefined,
+    taken,
+    woken: woken === 1,
+  }
 }
 
-/** What gives back everything that was taken by an answer for which nobody waits any more. */
-export function returnsOf(reply: unknown, askedAt: number): Settlement[] {
-  const { taken } = parseTurn(reply, false, askedAt)
-  return taken.map(({ receipt, until, dueAt }) => ({ what: 'return', receipt, until, detail: String(dueAt) }))
+/** Gives back a message that nobody in this process takes: as if it had never been delivered. */
+export function returnOf({ receipt, until, dueAt }: Taken): Settlement {
+  return { what: 'return', receipt, until, detail: String(dueAt) }
 }
 
 function momentOf(ms: number): number {

@@ -1,57 +1,60 @@
 import type { Blocking, OpenBlocking } from '../redis/blocking.js'
 
-/** How long one block lasts at most. */
-const BLOCK_S = 20
-/** A server ends a block late by its own tick; a connection that says nothing for longer is dead, whatever TCP thinks. */
-const WATCHDOG_MS = BLOCK_S * 1000 + 2000
+/** How long one block lasts. It ends so that a connection that has gone silent is noticed. */
+const BLOCK_S = 3.5
+/** A connection that answers neither a block nor a connect for so long is replaced, whatever TCP says. */
+const SILENCE_MS = 4500
 const FIRST_RETRY_MS = 50
 const LONGEST_RETRY_MS = 1000
-/** Who waits again soon need not connect again. */
+/** A process that waits again within this time uses its connection again. */
 const LINGER_MS = 1000
 
+/** Which of the two processes that are woken this one is: the second asks only in case the first is stopped or busy. */
+export type Wakeup = 'first' | 'second'
+
 /**
- * Sleeps on the wake-up key of a queue, on a connection of its own, and calls when it is woken, or when it may have slept through:
- * a connection lost is opened again. It does not keep the process alive, and never fails: an outage is silence, then a call.
+ * Waits for wake-ups on a key of the queue, on a connection of its own. A lost or silent connection is replaced, and then counts as a
+ * wake-up, because one may have been missed. It does not keep the process alive, and never fails.
  */
 export class WakeupListener {
   readonly #open: OpenBlocking | undefined
   readonly #key: string
-  readonly #woken: () => void
+  readonly #woken: (wakeup: Wakeup) => void
   #connection: Blocking | undefined
   #wanted = false
+  #connecting = false
   #blocked = false
-  #opening = false
   #closed = false
   #failures = 0
   #retry: ReturnType<typeof setTimeout> | undefined
   #linger: ReturnType<typeof setTimeout> | undefined
 
-  constructor(open: OpenBlocking | undefined, key: string, woken: () => void) {
+  constructor(open: OpenBlocking | undefined, key: string, woken: (wakeup: Wakeup) => void) {
     this.#open = open
     this.#key = key
     this.#woken = woken
   }
 
-  /** False where there is no connection to sleep on: then nobody is woken. */
+  /** False where the client gives no connection to block on: then this process is never woken. */
   get able(): boolean {
     return this.#open !== undefined
   }
 
-  /** True while nothing is missed. */
-  get asleep(): boolean {
+  /** True while no wake-up can be missed. */
+  get listening(): boolean {
     return this.#blocked
   }
 
-  sleep(): void {
+  listen(): void {
     if (this.#closed) return
     this.#wanted = true
     clearTimeout(this.#linger)
     this.#linger = undefined
     if (this.#connection === undefined) this.#connect()
-    else if (!this.#blocked) this.#block(this.#connection)
+    else if (!this.#connecting && !this.#blocked) this.#block(this.#connection)
   }
 
-  /** Nobody waits any more; the block that is under way is left to end by itself. */
+  /** Nobody waits any more. A block that is under way ends by itself. */
   rest(): void {
     this.#wanted = false
     if (this.#linger !== undefined || this.#closed) return
@@ -73,54 +76,49 @@ export class WakeupListener {
   #drop(): void {
     const connection = this.#connection
     this.#connection = undefined
-    this.#blocked = false
+    this.#connecting = this.#blocked = false
     connection?.close()
   }
 
   #connect(): void {
-    if (this.#opening || this.#retry !== undefined) return
-    const opened = this.#open?.()
-    if (opened === undefined) {
+    if (this.#retry !== undefined) return
+    const connection = this.#open?.(this.#key)
+    if (connection === undefined) {
       if (this.#open !== undefined) this.#retryLater()
       return
     }
-    this.#opening = true
-    opened.then(
-      connection => {
-        this.#opening = false
-        if (!this.#wanted) return connection.close()
-        this.#connection = connection
+    this.#connection = connection
+    this.#connecting = true
+    within(connection, connection.connect()).then(
+      () => {
+        if (this.#connection !== connection) return
+        this.#connecting = false
+        if (!this.#wanted) return
         this.#failures = 0
         this.#block(connection)
-        // What was said before may have been missed.
-        this.#woken()
+        this.#woken('first')
       },
-      () => {
-        this.#opening = false
-        this.#retryLater()
-      },
+      () => this.#lost(connection),
     )
   }
 
   #block(connection: Blocking): void {
     this.#blocked = true
-    const watchdog = setTimeout(() => connection.close(), WATCHDOG_MS)
-    watchdog.unref()
-    connection.pop(this.#key, BLOCK_S).then(
-      woken => {
-        clearTimeout(watchdog)
+    within(connection, connection.pop(this.#key, BLOCK_S)).then(
+      member => {
         if (this.#connection !== connection) return
         this.#blocked = false
-        if (woken) this.#woken()
+        if (member !== undefined) this.#woken(member === 'second' ? 'second' : 'first')
         else if (this.#wanted) this.#block(connection)
       },
-      () => {
-        clearTimeout(watchdog)
-        if (this.#connection !== connection) return
-        this.#drop()
-        this.#retryLater()
-      },
+      () => this.#lost(connection),
     )
+  }
+
+  #lost(connection: Blocking): void {
+    if (this.#connection !== connection) return
+    this.#drop()
+    this.#retryLater()
   }
 
   #retryLater(): void {
@@ -132,4 +130,16 @@ export class WakeupListener {
     }, ms)
     this.#retry.unref()
   }
+}
+
+/** Closes the connection when it has been silent for too long. Not every client then rejects what was asked. */
+function within<T>(connection: Blocking, answer: Promise<T>): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(() => {
+      connection.close()
+      reject(new Error('the connection is silent'))
+    }, SILENCE_MS)
+    timer.unref()
+    answer.then(resolve, reject).finally(() => clearTimeout(timer))
+  })
 }

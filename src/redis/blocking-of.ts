@@ -4,8 +4,7 @@ import { ioredisBlocking, isIoredisBlocker } from './ioredis/blocking.js'
 import { isNodeRedisBlocker, nodeRedisBlocking } from './node-redis/blocking.js'
 
 /**
- * How to block beside this client, on a connection of its own; undefined if it gives none away, as a sentinel of node-redis does
- * not.
+ * How to open blocking connections beside this client; undefined if the client cannot be duplicated, like a sentinel of node-redis.
  */
 export function blockingOf(client: RedisClient): OpenBlocking | undefined {
   if (isIoredisBlocker(client)) return ioredisBlocking(client)

@@ -1,9 +1,15 @@
-/** One connection that only waits for a member of a sorted set. It is lost once, and then replaced by another. */
+/** One connection that only blocks on a sorted set. Once lost it is not opened again: make another. */
 export interface Blocking {
-  /** Takes the first member as soon as there is one; false when there has been none for so long. Rejects when it is lost. */
-  pop(key: string, seconds: number): Promise<boolean>
+  /** Connects. Rejects when that fails, or when `close` is called first. */
+  connect(): Promise<void>
+  /**
+   * Removes the member with the lowest score as soon as there is one. Resolves to its name, or to undefined after `seconds` without one.
+   * Rejects when the connection is lost.
+   */
+  pop(key: string, seconds: number): Promise<string | undefined>
+  /** Closes it at once, also while it connects. */
   close(): void
 }
 
-/** How to open such a connection beside a client; undefined while the client is closed. It does not keep the process alive. */
-export type OpenBlocking = () => Promise<Blocking> | undefined
+/** Makes a connection that blocks on `key`; undefined while the client is closed. It does not keep the process alive. */
+export type OpenBlocking = (key: string) => Blocking | undefined

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals'
 import { StaleDeliveryError } from '../../src/core/errors.js'
 import { DelayQueue } from '../../src/delay-queue/delay-queue.js'
 import type { Delivery } from '../../src/delay-queue/delivery.js'
@@ -396,6 +396,24 @@ describe('what a quick consumer has taken ahead', () => {
     end()
     await Promise.all([mine.close(), others.close()])
     await Promise.all([first.close(), second.close()])
+  })
+})
+
+describe('a handler that outlives its visibility', () => {
+  test('makes no timers by the hundred while it runs', async () => {
+    const queue = open({ visibility: 50 })
+    let end = () => {}
+    const consumer = queue.consume(() => new Promise<void>(resolve => (end = resolve)), { autoExtend: false })
+    await queue.push('long')
+    await eventually('it runs', async () => consumer.running === 1)
+    const timers = jest.spyOn(globalThis, 'setTimeout')
+    await sleep(500)
+    const made = timers.mock.calls.length
+    timers.mockRestore()
+    expect(made).toBeLessThan(20)
+    end()
+    await consumer.close()
+    await queue.close()
   })
 })
 

@@ -7,7 +7,7 @@ interface IoredisBlocker {
   duplicate(...override: unknown[]): IoredisBlocker
   connect(): Promise<unknown>
   disconnect(): void
-  bzpopmin(key: string, seconds: number): Promise<unknown>
+  bzpopmin(key: string, seconds: number): Promise<[key: string, member: string, score: string] | null>
   on(event: 'error' | 'end' | 'connect' | '+node', listener: (node?: IoredisNode) => void): unknown
   nodes?(): IoredisNode[]
   /** Undefined until it connects. */
@@ -23,7 +23,7 @@ export function isIoredisBlocker(client: object): client is IoredisBlocker {
   return typeof status === 'string' && [duplicate, bzpopmin].every(method => typeof method === 'function')
 }
 
-/** Beside a client's own options: who loses such a connection opens another, and a block may well last longer than a command. */
+/** Instead of the client's own options: a lost connection is replaced, not reconnected, and a block may last longer than a command. */
 const OPTIONS = {
   lazyConnect: true,
   retryStrategy: () => null,
@@ -47,28 +47,30 @@ const CLUSTER_OPTIONS = {
 export function ioredisBlocking(client: IoredisBlocker): OpenBlocking {
   return () => {
     if (client.status === 'end') return undefined
-    return open(client.isCluster === true ? client.duplicate([], CLUSTER_OPTIONS) : client.duplicate(OPTIONS))
+    return make(client.isCluster === true ? client.duplicate([], CLUSTER_OPTIONS) : client.duplicate(OPTIONS))
   }
 }
 
-async function open(connection: IoredisBlocker): Promise<Blocking> {
+function make(connection: IoredisBlocker): Blocking {
   const close = () => {
-    // Once it has ended, closing it would only leave a timer behind.
+    // Disconnecting a connection that has ended would only leave a timer behind.
     if (connection.status !== 'end') connection.disconnect()
   }
   connection.on('error', () => {})
-  // Whoever waits keeps the process alive by a timer of its own.
+  // A timer of the caller keeps the process alive, not this socket.
   const release = (node: IoredisNode) => node.on('connect', () => node.stream?.unref?.())
   if (connection.isCluster) connection.on('+node', node => node && release(node))
   else release(connection)
-  try {
-    await connection.connect()
-  } catch (error) {
-    close()
-    throw error
-  }
   return {
-    pop: async (key, seconds) => (await connection.bzpopmin(key, seconds)) != null,
+    async connect() {
+      try {
+        await connection.connect()
+      } catch (error) {
+        close()
+        throw error
+      }
+    },
+    pop: async (key, seconds) => (await connection.bzpopmin(key, seconds))?.[1],
     close,
   }
 }

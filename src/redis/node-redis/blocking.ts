@@ -1,58 +1,81 @@
 import type { Blocking, OpenBlocking } from '../blocking.js'
+import { slotOf } from '../slot.js'
 
-/** The part of a node-redis client or cluster (4 and later) that is used here. */
+/** The part of a node-redis client (4 and later) that is used here. */
 interface NodeRedisBlocker {
   readonly isOpen: boolean
-  /** Only on a cluster. */
-  readonly slots?: unknown
   readonly options?: { readonly socket?: object }
-  duplicate(overrides?: object): NodeRedisBlocker
+  duplicate(overrides: object): NodeRedisBlocker
   connect(): Promise<unknown>
   /** Closes it at once; before version 5 it was `disconnect` that did. */
   destroy?(): void
   disconnect?(): Promise<void> | void
   unref?(): void
-  sendCommand(...args: unknown[]): Promise<unknown>
+  sendCommand(command: readonly string[]): Promise<unknown>
   on(event: 'error' | 'end', listener: () => void): unknown
 }
 
-export function isNodeRedisBlocker(client: object): client is NodeRedisBlocker {
+/** The part of a node-redis cluster (4 and later) that is used here. */
+interface NodeRedisCluster {
+  readonly isOpen: boolean
+  readonly slots: ReadonlyArray<{ readonly master: unknown } | undefined>
+  nodeClient(node: unknown): Promise<NodeRedisBlocker> | NodeRedisBlocker
+}
+
+export function isNodeRedisBlocker(client: object): client is NodeRedisBlocker | NodeRedisCluster {
+  if (isCluster(client)) return true
   const { isOpen, duplicate, sendCommand } = client as Partial<NodeRedisBlocker>
   return typeof isOpen === 'boolean' && [duplicate, sendCommand].every(method => typeof method === 'function')
 }
 
-export function nodeRedisBlocking(client: NodeRedisBlocker): OpenBlocking {
-  const cluster = 'slots' in client
-  return () => {
+function isCluster(client: object): client is NodeRedisCluster {
+  const { isOpen, slots, nodeClient } = client as Partial<NodeRedisCluster>
+  return typeof isOpen === 'boolean' && Array.isArray(slots) && typeof nodeClient === 'function'
+}
+
+export function nodeRedisBlocking(client: NodeRedisBlocker | NodeRedisCluster): OpenBlocking {
+  return key => {
     if (!client.isOpen) return undefined
-    // Who loses such a connection opens another.
-    const alone = { socket: { ...client.options?.socket, reconnectStrategy: false }, commandOptions: undefined }
-    return open(client.duplicate(cluster ? undefined : alone), cluster)
+    if (!isCluster(client)) return make(() => client)
+    const shard = client.slots[slotOf(key)]
+    return shard && make(() => client.nodeClient(shard.master))
   }
 }
 
-async function open(connection: NodeRedisBlocker, cluster: boolean): Promise<Blocking> {
+function make(nodeOf: () => Promise<NodeRedisBlocker> | NodeRedisBlocker): Blocking {
   let over = false
+  let connection: NodeRedisBlocker | undefined
   const close = () => {
     if (over) return
     over = true
-    if (!connection.isOpen) return
+    if (!connection?.isOpen) return
     if (connection.destroy) connection.destroy()
     else Promise.resolve(connection.disconnect?.()).catch(() => {})
   }
-  connection.on('error', cluster ? () => {} : close)
-  try {
-    await connection.connect()
-    // Whoever waits keeps the process alive by a timer of its own.
-    connection.unref?.()
-  } catch (error) {
-    close()
-    throw error
-  }
   return {
+    async connect() {
+      const node = await nodeOf()
+      if (over) throw new Error('closed while it was connecting')
+      connection = node.duplicate({
+        // A lost connection is replaced, not reconnected.
+        socket: { ...node.options?.socket, reconnectStrategy: false, socketTimeout: undefined },
+        // A block may last longer than a command, and a PING behind it would wait as long.
+        commandOptions: undefined,
+        pingInterval: undefined,
+      })
+      connection.on('error', close)
+      try {
+        await connection.connect()
+        // A timer of the caller keeps the process alive, not this socket.
+        connection.unref?.()
+      } catch (error) {
+        close()
+        throw error
+      }
+    },
     async pop(key, seconds) {
-      const command = ['BZPOPMIN', key, String(seconds)]
-      return (await (cluster ? connection.sendCommand(key, false, command) : connection.sendCommand(command))) != null
+      const reply = await connection?.sendCommand(['BZPOPMIN', key, String(seconds)])
+      return (reply as [key: string, member: string, score: unknown] | null | undefined)?.[1]
     },
     close,
   }

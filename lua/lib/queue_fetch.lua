@@ -1,0 +1,14 @@
+--[[
+  The last fetch of one process, kept for a minute: its number and what it took, as { receipt, due moment, visibility in ms } one after
+  another. A fetch that is sent again (the client lost its connection, or gave up waiting) is answered with the same messages.
+]]
+local queue_fetch = {}
+function queue_fetch.number(kept)
+  return kept and struct.unpack('>I7', kept) or 0
+end
+function queue_fetch.taken(kept)
+  return cmsgpack.unpack(string.sub(kept, 8))
+end
+function queue_fetch.keep(key, number, taken)
+  redis.call('SET', key, struct.pack('>I7', number) .. cmsgpack.pack(taken), 'PX', '60000')
+end

@@ -1,0 +1,24 @@
+--[[
+  Wakes processes for messages that the caller cannot take; or checks that somebody came after the last wake-up, and wakes more if not.
+
+  KEYS[1..10]  the queue: see queue_keys
+  ARGV[1]      0 to wake; else how many to wake at once if nobody came, 64 at most
+
+  Returns 1 if processes were woken. 0 if somebody came, or nobody sleeps: then whoever goes to sleep next is woken by what is there
+]]
+-- @include queue_keys
+-- @include queue_wake
+local keys = queue_keys()
+local more = math.min(64, tonumber(ARGV[1]))
+
+if more > 0 then
+  if redis.call('EXISTS', keys.called) == 0 or redis.call('EXISTS', keys.wake) == 1 then return 0 end
+  local members = {}
+  for i = 1, more do
+    members[2 * i - 1] = '0'
+    members[2 * i] = string.format('%d', i)
+  end
+  redis.call('ZADD', keys.wake, unpack(members))
+end
+queue_wake(keys)
+return 1

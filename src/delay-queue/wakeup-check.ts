@@ -1,0 +1,37 @@
+/** A process that was woken has come by then, and so has the second one that is woken in case the first is stopped. */
+const CHECK_MS = 200
+const FIRST_MORE = 4
+
+/**
+ * Checks, after this process has woken others, that one of them came; if not, wakes more: 4, then 8, and so on, until one comes or none
+ * sleeps. It does not keep the process alive.
+ */
+export class WakeupCheck {
+  readonly #wakeMore: (count: number) => Promise<boolean>
+  #timer: ReturnType<typeof setTimeout> | undefined
+
+  /** `wakeMore` resolves to true if nobody had come and more processes were woken. */
+  constructor(wakeMore: (count: number) => Promise<boolean>) {
+    this.#wakeMore = wakeMore
+  }
+
+  /** Processes were woken just now. */
+  start(): void {
+    if (this.#timer === undefined) this.#arm(FIRST_MORE)
+  }
+
+  /** Somebody has come, or the queue is closed. */
+  stop(): void {
+    clearTimeout(this.#timer)
+    this.#timer = undefined
+  }
+
+  #arm(more: number): void {
+    this.#timer = setTimeout(async () => {
+      this.#timer = undefined
+      const woken = await this.#wakeMore(more).catch(() => false)
+      if (woken && this.#timer === undefined) this.#arm(more * 2)
+    }, CHECK_MS)
+    this.#timer.unref()
+  }
+}
