@@ -109,7 +109,10 @@ describe('beside processes that are stopped, an idle consumer', () => {
     const idle = await idleConsumer(name)
     const pusher = new DelayQueue<number>(redis.client(), name)
     await pusher.pushMany(ten(() => 600))
-    await eventually('two others know', async () => (await redis.client().exists(`spillway:{${name}}:queue:called`)) === 0)
+    await eventually(
+      'two others know',
+      async () => (await redis.client().exists(`spillway:{${name}}:queue:called`)) === 0,
+    )
     await new Promise(resolve => setTimeout(resolve, 150))
     await Promise.all([first.close(), second.close()])
     await eventually('all are delivered', async () => idle.lateMs.length === 10, 3000)
