@@ -1,6 +1,7 @@
 import type { Duration } from '../core/duration.js'
 import { StaleDeliveryError } from '../core/errors.js'
 import { Alarm } from '../waiting/alarm.js'
+import type { ConsumeSettings } from './consume-options.js'
 import type { Delivery, OpenDelivery } from './delivery.js'
 import type { Fetcher } from './fetcher.js'
 import { HandlerTime } from './handler-time.js'
@@ -18,17 +19,8 @@ export interface Consumer extends AsyncDisposable {
   close(options?: { grace?: Duration | 0 }): Promise<void>
 }
 
-/** What gives leave to begin one delivery: a `SharedRateLimiter`, or anything of its shape. */
-export interface Limiter {
-  acquire(permits?: number, options?: { signal?: AbortSignal }): Promise<unknown>
-}
-
-export interface ConsumerSettings<T> {
+export interface ConsumerSettings<T> extends ConsumeSettings {
   readonly handler: (delivery: Delivery<T>) => Promise<void>
-  readonly concurrency: number
-  readonly visibilityMs: number
-  readonly autoExtend: boolean
-  readonly limiter: Limiter | undefined
   readonly open: (taken: Taken) => OpenDelivery<T> | undefined
   readonly graceMs: (grace: Duration | 0 | undefined) => number
 }

@@ -1,14 +1,14 @@
 import { type Duration, parseDurationOrZero } from '../core/duration.js'
 import { PolicyError, SpillwayError, shown } from '../core/errors.js'
-import { checkOptions, type OptionNames } from '../core/option-names.js'
+import { checkOptions } from '../core/option-names.js'
 import type { RedisClient } from '../redis/client.js'
 import { Commands } from '../redis/commands.js'
 import { keyRoot } from '../redis/key-root.js'
 import { portOf } from '../redis/port-of.js'
 import { queueCancel, queueClear, queuePause, queueReschedule, queueStats } from '../redis/scripts.js'
-import { patienceOf } from '../waiting/wait.js'
 import { LONGEST_DELAY_MS } from './backoff.js'
-import { type Consumer, type Limiter, QueueConsumer } from './consumer.js'
+import { type ConsumeOptions, parseConsumeOptions } from './consume-options.js'
+import { type Consumer, QueueConsumer } from './consumer.js'
 import { type DeadLetter, DeadLetters } from './dead-letters.js'
 import { type Delivery, type DeliveryContext, OpenDelivery } from './delivery.js'
 import type { Fetcher } from './fetcher.js'
@@ -19,49 +19,16 @@ import {
   type DelayQueueSettings,
   type PushOptions,
   parseDelayQueueOptions,
-  parseVisibility,
   pushRequestOf,
 } from './options.js'
 import { PushBatcher } from './push-batcher.js'
 import { QueueSchedules } from './queue-schedules.js'
 import { textOf } from './reason.js'
+import { parseReceiveOptions, type ReceiveOptions } from './receive-options.js'
 import { Receiving } from './receiving.js'
 import { NO_RECORD, parseRecord } from './record.js'
 import { SCHEDULES, type ScheduleStore } from './schedule-store.js'
 import type { Taken } from './turn.js'
-
-export interface ConsumeOptions {
-  /** Handlers at once; integer ≥ 1, default 1. */
-  concurrency?: number
-  /** Default: the queue's. */
-  visibility?: Duration
-  /** Default true: a delivery stays ours while its handler runs. */
-  autoExtend?: boolean
-  /** Aborting it closes the consumer. */
-  signal?: AbortSignal
-  /** A `SharedRateLimiter`: one permit is acquired before each delivery is handled, so that all processes together keep its rate. */
-  limiter?: Limiter
-}
-
-export interface ReceiveOptions {
-  /** At most so many; 1 to 1000, default 1. */
-  count?: number
-  /** How long to wait for the first; default 0: not at all. */
-  wait?: Duration | 0
-  /** Default: the queue's. */
-  visibility?: Duration
-  /** Aborting it rejects with its reason. */
-  signal?: AbortSignal
-}
-
-const RECEIVE_OPTIONS: OptionNames<ReceiveOptions> = { count: true, wait: true, visibility: true, signal: true }
-const CONSUME_OPTIONS: OptionNames<ConsumeOptions> = {
-  concurrency: true,
-  visibility: true,
-  autoExtend: true,
-  signal: true,
-  limiter: true,
-}
 
 export interface QueueStats {
   /** Due and not delivered. */
@@ -134,13 +101,7 @@ export class DelayQueue<T = unknown> {
   async receive(options: ReceiveOptions = {}): Promise<Array<Delivery<T>>> {
     this.#checkOpen()
     const user = `${this.#subject}: receive`
-    checkOptions(user, options, RECEIVE_OPTIONS, "{ count: 10, wait: '5s' }")
-    const { count = 1, wait = 0, visibility, signal } = options
-    if (!(Number.isInteger(count) && count >= 1 && count <= 1000)) {
-      throw new PolicyError(`${user}: count ${shown(count)}: expected an integer from 1 to 1000, like 10`)
-    }
-    const patience = patienceOf({ timeout: wait, signal }, user, 0)
-    const visibilityMs = this.#visibilityMs(visibility, user)
+    const { count, patience, visibilityMs } = parseReceiveOptions(options, this.#settings.visibilityMs, user)
     const open = (taken: Taken) => this.#open(taken, visibilityMs)
     const giveBack = (delivery: OpenDelivery<T>) => void delivery.giveBack().catch(() => {})
     const receiving = new Receiving(this.#fetcher, visibilityMs, count, patience, open, giveBack)
@@ -159,35 +120,16 @@ export class DelayQueue<T = unknown> {
   consume(handler: (delivery: Delivery<T>) => Promise<void>, options: ConsumeOptions = {}): Consumer {
     this.#checkOpen()
     const user = `${this.#subject}: consume`
-    checkOptions(user, options, CONSUME_OPTIONS, '{ concurrency: 10 }')
-    const { concurrency = 1, visibility, autoExtend = true, signal, limiter } = options
-    if (typeof handler !== 'function') {
-      throw new PolicyError(`${user}: handler ${shown(handler)}: expected a function, like async ({ payload }) => {}`)
-    }
-    if (!(Number.isSafeInteger(concurrency) && concurrency >= 1)) {
-      throw new PolicyError(`${user}: concurrency ${shown(concurrency)}: expected an integer ≥ 1, like 10`)
-    }
-    if (typeof autoExtend !== 'boolean') {
-      throw new PolicyError(`${user}: autoExtend ${shown(autoExtend)}: expected true or false`)
-    }
-    if (limiter !== undefined && typeof limiter?.acquire !== 'function') {
-      throw new PolicyError(
-        `${user}: limiter ${shown(limiter)}: expected a SharedRateLimiter, like new SharedRateLimiter(client, "webhooks")`,
-      )
-    }
-    patienceOf({ signal }, user, 0)
-    const visibilityMs = this.#visibilityMs(visibility, user)
+    const settings = parseConsumeOptions(handler, options, this.#settings.visibilityMs, user)
     const consumer = new QueueConsumer<T>(this.#fetcher, {
+      ...settings,
       handler,
-      concurrency,
-      visibilityMs,
-      autoExtend,
-      limiter,
-      open: taken => this.#open(taken, visibilityMs),
+      open: taken => this.#open(taken, settings.visibilityMs),
       graceMs: (grace = '30s') => parseDurationOrZero(grace, `${user}: close: grace`),
     })
     this.#consumers.add(consumer)
     const close = () => void consumer.close()
+    const { signal } = settings
     if (signal?.aborted) close()
     else signal?.addEventListener('abort', close, { once: true })
     consumer.closed.then(() => {
@@ -283,10 +225,6 @@ export class DelayQueue<T = unknown> {
       unread.reject(`${what}: ${textOf(error)}`).catch(() => {})
       return undefined
     }
-  }
-
-  #visibilityMs(visibility: Duration | undefined, user: string): number {
-    return visibility === undefined ? this.#settings.visibilityMs : parseVisibility(visibility, `${user}: visibility`)
   }
 
   #clock(): string {

@@ -3,12 +3,14 @@ import type { Clock } from '../core/clock.js'
 import { blockingOf } from '../redis/blocking-of.js'
 import type { RedisClient } from '../redis/client.js'
 import type { Commands } from '../redis/commands.js'
-import { forgetSent, queueTurn, queueWakeMore } from '../redis/scripts.js'
+import { forgetSent, queueTurn } from '../redis/scripts.js'
 import { Alarm } from '../waiting/alarm.js'
+import { FetchNumber } from './fetch-number.js'
 import { FetchSchedule } from './fetch-schedule.js'
 import { queueKeys, WAKE } from './keys.js'
-import { OverflowWaker } from './overflow-waker.js'
+import { PeerWaker } from './peer-waker.js'
 import { type MessageReceiver, Receivers } from './receivers.js'
+import { SettlementQueue } from './settlement-queue.js'
 import {
   parseTurn,
   returnOf,
@@ -18,23 +20,14 @@ import {
   type TurnRequest,
   turnArguments,
 } from './turn.js'
-import { WakeupCheck } from './wakeup-check.js'
 import { type Wakeup, WakeupListener } from './wakeup-listener.js'
 
-interface PendingSettlement extends Settlement {
-  resolve(settled: number): void
-  reject(error: unknown): void
-}
-
-/** Bounds of one call. */
-const MOST_SETTLEMENTS = 100
+/** Bound of one call. */
 const MOST_TAKEN = 100
 const FIRST_RETRY_MS = 50
 const LONGEST_RETRY_MS = 1000
 /** A `receive` that follows another within this time finds the fetcher as it was. */
 const LINGER_MS = 20
-/** So long Redis keeps the last fetch, to answer it again. */
-const KEPT_MS = 60_000
 
 /**
  * The one place where this process takes messages from a queue, for all who want some: one script call at a time, which settles
@@ -47,12 +40,12 @@ export class Fetcher {
   readonly #fetchKey: string
   readonly #clock: Clock | undefined
   readonly #listener: WakeupListener
-  readonly #overflow: OverflowWaker
-  readonly #check: WakeupCheck
+  readonly #peers: PeerWaker
+  readonly #number = new FetchNumber()
   readonly #schedule = new FetchSchedule()
   readonly #alarm = new Alarm(() => this.#ring())
   readonly #receivers = new Receivers()
-  #settlements: PendingSettlement[] = []
+  readonly #settlements = new SettlementQueue()
   /** True when there may be something to take that was not asked for. */
   #asking = true
   #looking = true
@@ -66,10 +59,6 @@ export class Fetcher {
   #scheduled = false
   #closed = false
   #failures = 0
-  /** Of the next fetch. A fetch whose answer was not read is sent again under its number, and gets the same messages. */
-  #number = 1
-  /** Since when there is such a fetch, by `performance.now()`. */
-  #unreadSince: number | undefined
   #retry: ReturnType<typeof setTimeout> | undefined
   #linger: ReturnType<typeof setTimeout> | undefined
 
@@ -79,9 +68,10 @@ export class Fetcher {
     this.#fetchKey = `${keyBase}:fetch:${randomBytes(9).toString('base64url')}`
     this.#clock = clock
     this.#listener = new WakeupListener(blockingOf(client), this.#keys[WAKE], wakeup => this.#woken(wakeup))
-    this.#check = new WakeupCheck(count => this.#wake(count))
-    this.#overflow = new OverflowWaker(
-      () => this.#overdue && !this.#closed && !this.#receivers.hasRoom(),
+    this.#peers = new PeerWaker(
+      commands,
+      this.#keys,
+      () => this.#overdue && !this.#receivers.hasRoom(),
       () => this.#passOn().catch(() => {}),
     )
   }
@@ -95,12 +85,12 @@ export class Fetcher {
   leave(receiver: MessageReceiver): void {
     this.#receivers.delete(receiver)
     // Settlements that were to share a call with the next fetch go alone.
-    if (this.#settlements.length > 0) this.#nextTick()
+    if (!this.#settlements.empty) this.#nextTick()
     if (this.#receivers.size > 0) return
     this.#alarm.clear()
     this.#listener.rest()
     this.#asking = true
-    if (this.#unreadSince !== undefined) this.#retryUnread(FIRST_RETRY_MS)
+    if (this.#number.unread) this.#retryUnread(FIRST_RETRY_MS)
     clearTimeout(this.#linger)
     this.#linger = setTimeout(() => void this.handOver(), LINGER_MS)
     this.#linger.unref()
@@ -120,10 +110,9 @@ export class Fetcher {
 
   /** Settles a delivery: 0 if it is stale, else 1, or for `extend` the new end of its visibility. Rejects with `StoreError`. */
   settle(settlement: Settlement): Promise<number> {
-    return new Promise((resolve, reject) => {
-      this.#settlements.push({ ...settlement, resolve, reject })
-      this.#nextTick()
-    })
+    const settled = this.#settlements.add(settlement)
+    this.#nextTick()
+    return settled
   }
 
   /** A message becomes due in so long, and nobody is woken for it. */
@@ -133,7 +122,7 @@ export class Fetcher {
 
   /** A command of this process has woken others: checks in a moment that somebody came. */
   woke(): void {
-    if (!this.#closed) this.#check.start()
+    this.#peers.woke()
   }
 
   /** Resolves when the call that is under way has been answered. */
@@ -144,24 +133,24 @@ export class Fetcher {
   async close(): Promise<void> {
     this.#closed = true
     this.#alarm.clear()
-    this.#check.stop()
+    this.#peers.close()
     this.#listener.close()
     clearTimeout(this.#retry)
     clearTimeout(this.#linger)
     await this.#call
     // What an answer brought that nobody read is given back, if Redis answers now.
-    if (this.#unreadSince !== undefined) this.#turn()
+    if (this.#number.unread) this.#turn()
     await this.#call
-    if (this.#settlements.length > 0) this.#turn()
+    if (!this.#settlements.empty) this.#turn()
     await this.#call
     await this.handOver()
   }
 
   /** If nobody receives any more, lets others watch over the messages that are due next, and has the last fetch forgotten. Never rejects. */
   async handOver(): Promise<void> {
-    if (this.#receivers.size > 0 || this.#unreadSince !== undefined) return
+    if (this.#receivers.size > 0 || this.#number.unread) return
     const handsOver = this.#watching && (this.#schedule.knowsNext || this.#overdue)
-    const forgets = this.#number > 1 && !this.#inTurn
+    const forgets = this.#number.used && !this.#inTurn
     this.#watching = false
     await Promise.allSettled([
       handsOver && this.#passOn(),
@@ -174,12 +163,7 @@ export class Fetcher {
     this.#schedule.handOver()
     this.#overdue = false
     this.#setAlarm()
-    if (await this.#wake(0)) this.woke()
-  }
-
-  /** 0: wakes others; else wakes so many if nobody has come since. True if any were woken. */
-  async #wake(more: number): Promise<boolean> {
-    return (await this.#commands.run(queueWakeMore, this.#keys, [String(more)])) === 1
+    await this.#peers.wake()
   }
 
   /** At the end of this turn of the event loop, so that everything it brings shares a call. */
@@ -194,12 +178,7 @@ export class Fetcher {
 
   /** True if settlements can go with a fetch that is sent in a moment. */
   #mayShare(): boolean {
-    return (
-      !this.#asking &&
-      this.#schedule.dueWithShare &&
-      this.#settlements.length < MOST_SETTLEMENTS &&
-      this.#receivers.hasRoom()
-    )
+    return !this.#asking && this.#schedule.dueWithShare && !this.#settlements.full && this.#receivers.hasRoom()
   }
 
   #ring(): void {
@@ -209,7 +188,7 @@ export class Fetcher {
     if (ended || second) this.#looking = true
     if (due || ended || second) {
       this.#overdue = true
-      if (!this.#receivers.hasRoom()) this.#overflow.ifSaturated()
+      if (!this.#receivers.hasRoom()) this.#peers.passOnIfSaturated()
     }
     this.#turn()
   }
@@ -219,7 +198,7 @@ export class Fetcher {
     this.#watching = true
     if (!this.#receivers.hasRoom()) {
       this.#asking = this.#looking = true
-      this.#overflow.now()
+      this.#peers.passOn()
     } else if (wakeup === 'second') {
       this.#schedule.askAsSecond()
       this.#setAlarm()
@@ -231,10 +210,10 @@ export class Fetcher {
 
   #turn(): void {
     if (this.#inTurn) return
-    const settlements = this.#settlements.splice(0, MOST_SETTLEMENTS)
+    const settlements = this.#settlements.take()
     const wants = this.#asking ? this.#receivers.wants(MOST_TAKEN) : []
     // Without a receiver, a fetch whose answer was not read is asked again only to give its messages back.
-    const fetches = wants.length > 0 || (this.#unreadSince !== undefined && this.#receivers.size === 0)
+    const fetches = wants.length > 0 || (this.#number.unread && this.#receivers.size === 0)
     if (settlements.length === 0 && !fetches) {
       this.#setAlarm()
       return
@@ -249,7 +228,7 @@ export class Fetcher {
       this.#watching = true
     }
     const clock = this.#clock === undefined ? '' : String(Math.floor(this.#clock.now()))
-    const number = fetches ? this.#number : 0
+    const number = fetches ? this.#number.value : 0
     const visibilities = wants.map(({ visibilityMs }) => visibilityMs)
     const args = turnArguments({ clock, mode, number, settlements, visibilities })
     this.#call = this.#commands.run(queueTurn, [...this.#keys, this.#fetchKey], args).then(
@@ -257,8 +236,8 @@ export class Fetcher {
         this.#inTurn = false
         this.#failures = 0
         const turn = parseTurn(reply, mode, askedAt)
-        if (mode === 'watch') this.#check.stop()
-        if (turn.woken) this.woke()
+        if (mode === 'watch') this.#peers.came()
+        if (turn.woken) this.#peers.woke()
         for (const [i, settlement] of settlements.entries()) settlement.resolve(turn.settled[i])
         if (fetches) this.#fetched(turn, wants, askedAt, rang)
         this.#after()
@@ -267,7 +246,7 @@ export class Fetcher {
         this.#inTurn = false
         for (const settlement of settlements) settlement.reject(error)
         if (fetches) this.#unfetched(wants, error)
-        if (this.#settlements.length > 0) this.#nextTick()
+        if (!this.#settlements.empty) this.#nextTick()
       },
     )
   }
@@ -279,8 +258,7 @@ export class Fetcher {
   }
 
   #fetched(turn: TurnReply, wants: readonly MessageReceiver[], askedAt: number, rang: boolean): void {
-    this.#number++
-    this.#unreadSince = undefined
+    this.#number.answered()
     const more = turn.nextAt <= turn.nowMs
     this.#schedule.learn(turn, askedAt, rang)
     this.#overdue = more
@@ -293,11 +271,11 @@ export class Fetcher {
     }
     for (const [receiver, share] of shares) receiver.take(share, more)
     // Processes that sleep may help, unless this one can go on at once.
-    if (more && !this.#receivers.hasRoom()) this.#overflow.ifSaturated()
+    if (more && !this.#receivers.hasRoom()) this.#peers.passOnIfSaturated()
   }
 
   #unfetched(wants: readonly MessageReceiver[], error: unknown): void {
-    this.#unreadSince ??= performance.now()
+    this.#number.failed()
     this.#asking = this.#looking = true
     for (const receiver of new Set(wants)) receiver.failed(error)
     // Not at once: a client that fails at once would be asked without end.
@@ -310,15 +288,13 @@ export class Fetcher {
     if (this.#closed) return
     clearTimeout(this.#retry)
     this.#retry = setTimeout(() => {
-      if (this.#unreadSince === undefined || this.#receivers.size > 0) return
-      if (performance.now() - this.#unreadSince > KEPT_MS) this.#unreadSince = undefined
-      else this.#turn()
+      if (this.#number.unread && this.#receivers.size === 0) this.#turn()
     }, ms)
     this.#retry.unref()
   }
 
   #after(): void {
-    if (this.#settlements.length > 0 || (this.#asking && this.#receivers.hasRoom())) this.#nextTick()
+    if (!this.#settlements.empty || (this.#asking && this.#receivers.hasRoom())) this.#nextTick()
     if (!this.#scheduled) this.#setAlarm()
   }
 

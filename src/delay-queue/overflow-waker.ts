@@ -31,4 +31,8 @@ export class OverflowWaker {
     }, ms)
     this.#timer.unref()
   }
+
+  close(): void {
+    clearTimeout(this.#timer)
+  }
 }

@@ -9,6 +9,7 @@ const FIRST_MORE = 4
 export class WakeupCheck {
   readonly #wakeMore: (count: number) => Promise<boolean>
   #timer: ReturnType<typeof setTimeout> | undefined
+  #closed = false
 
   /** `wakeMore` resolves to true if nobody had come and more processes were woken. */
   constructor(wakeMore: (count: number) => Promise<boolean>) {
@@ -17,20 +18,25 @@ export class WakeupCheck {
 
   /** Processes were woken just now. */
   start(): void {
-    if (this.#timer === undefined) this.#arm(FIRST_MORE)
+    if (this.#timer === undefined && !this.#closed) this.#arm(FIRST_MORE)
   }
 
-  /** Somebody has come, or the queue is closed. */
+  /** Somebody has come. */
   stop(): void {
     clearTimeout(this.#timer)
     this.#timer = undefined
+  }
+
+  close(): void {
+    this.#closed = true
+    this.stop()
   }
 
   #arm(more: number): void {
     this.#timer = setTimeout(async () => {
       this.#timer = undefined
       const woken = await this.#wakeMore(more).catch(() => false)
-      if (woken && this.#timer === undefined) this.#arm(more * 2)
+      if (woken && this.#timer === undefined && !this.#closed) this.#arm(more * 2)
     }, CHECK_MS)
     this.#timer.unref()
   }

@@ -1,0 +1,72 @@
+import type { Duration } from '../core/duration.js'
+import { PolicyError, shown } from '../core/errors.js'
+import { checkOptions, type OptionNames } from '../core/option-names.js'
+import { patienceOf } from '../waiting/wait.js'
+import { parseVisibility } from './options.js'
+
+export interface ConsumeOptions {
+  /** Most handlers that run at once: integer from 1, default 1. */
+  concurrency?: number
+  /** How long a delivery is this consumer's before it has to be extended. Default: the queue's. More than 0, at most 400 years. */
+  visibility?: Duration
+  /** Default true: the visibility is extended while the handler runs. False: what takes longer is delivered again meanwhile. */
+  autoExtend?: boolean
+  /** Aborting it closes the consumer, with the grace of 30 s. */
+  signal?: AbortSignal
+  /** A `SharedRateLimiter`: one permit is acquired before each delivery is handled, so that all processes together keep its rate. */
+  limiter?: Limiter
+}
+
+/** What allows a delivery to be handled: a `SharedRateLimiter`, or anything of its shape. */
+export interface Limiter {
+  acquire(permits?: number, options?: { signal?: AbortSignal }): Promise<unknown>
+}
+
+export interface ConsumeSettings {
+  readonly concurrency: number
+  readonly visibilityMs: number
+  readonly autoExtend: boolean
+  readonly signal: AbortSignal | undefined
+  readonly limiter: Limiter | undefined
+}
+
+const NAMES: OptionNames<ConsumeOptions> = {
+  concurrency: true,
+  visibility: true,
+  autoExtend: true,
+  signal: true,
+  limiter: true,
+}
+
+/** Checks handler and options: `PolicyError`, which begins with `user`. `visibilityMs`: the queue's. */
+export function parseConsumeOptions(
+  handler: unknown,
+  options: ConsumeOptions,
+  visibilityMs: number,
+  user: string,
+): ConsumeSettings {
+  checkOptions(user, options, NAMES, '{ concurrency: 10 }')
+  const { concurrency = 1, visibility, autoExtend = true, signal, limiter } = options
+  if (typeof handler !== 'function') {
+    throw new PolicyError(`${user}: handler ${shown(handler)}: expected a function, like async ({ payload }) => {}`)
+  }
+  if (!(Number.isSafeInteger(concurrency) && concurrency >= 1)) {
+    throw new PolicyError(`${user}: concurrency ${shown(concurrency)}: expected an integer ≥ 1, like 10`)
+  }
+  if (typeof autoExtend !== 'boolean') {
+    throw new PolicyError(`${user}: autoExtend ${shown(autoExtend)}: expected true or false`)
+  }
+  if (limiter !== undefined && typeof limiter?.acquire !== 'function') {
+    throw new PolicyError(
+      `${user}: limiter ${shown(limiter)}: expected a SharedRateLimiter, like new SharedRateLimiter(client, "webhooks")`,
+    )
+  }
+  patienceOf({ signal }, user, 0)
+  return {
+    concurrency,
+    visibilityMs: visibility === undefined ? visibilityMs : parseVisibility(visibility, `${user}: visibility`),
+    autoExtend,
+    signal,
+    limiter,
+  }
+}

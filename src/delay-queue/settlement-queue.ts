@@ -1,0 +1,34 @@
+import type { Settlement } from './turn.js'
+
+/** Bound of one call. */
+const MOST = 100
+
+export interface PendingSettlement extends Settlement {
+  resolve(settled: number): void
+  reject(error: unknown): void
+}
+
+/** Settlements that wait to be sent, in order. */
+export class SettlementQueue {
+  #pending: PendingSettlement[] = []
+
+  get empty(): boolean {
+    return this.#pending.length === 0
+  }
+
+  /** True if they fill a call. */
+  get full(): boolean {
+    return this.#pending.length >= MOST
+  }
+
+  add(settlement: Settlement): Promise<number> {
+    return new Promise((resolve, reject) => {
+      this.#pending.push({ ...settlement, resolve, reject })
+    })
+  }
+
+  /** Those for the next call. */
+  take(): PendingSettlement[] {
+    return this.#pending.splice(0, MOST)
+  }
+}
