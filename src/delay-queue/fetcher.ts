@@ -68,12 +68,8 @@ export class Fetcher {
     this.#fetchKey = `${keyBase}:fetch:${randomBytes(9).toString('base64url')}`
     this.#clock = clock
     this.#listener = new WakeupListener(blockingOf(client), this.#keys[WAKE], wakeup => this.#woken(wakeup))
-    this.#peers = new PeerWaker(
-      commands,
-      this.#keys,
-      () => this.#overdue && !this.#receivers.hasRoom(),
-      () => this.#passOn().catch(() => {}),
-    )
+    const saturated = () => this.#overdue && !this.#receivers.hasRoom()
+    this.#peers = new PeerWaker(commands, this.#keys, saturated, () => this.#passOn().catch(() => {}))
   }
 
   join(receiver: MessageReceiver): void {
@@ -110,9 +106,8 @@ export class Fetcher {
 
   /** Settles a delivery: 0 if it is stale, else 1, or for `extend` the new end of its visibility. Rejects with `StoreError`. */
   settle(settlement: Settlement): Promise<number> {
-    const settled = this.#settlements.add(settlement)
     this.#nextTick()
-    return settled
+    return this.#settlements.add(settlement)
   }
 
   /** A message becomes due in so long, and nobody is woken for it. */
@@ -120,7 +115,7 @@ export class Fetcher {
     if (this.#schedule.expect(delayMs)) this.#setAlarm()
   }
 
-  /** A command of this process has woken others: checks in a moment that somebody came. */
+  /** A command of this process has woken others. */
   woke(): void {
     this.#peers.woke()
   }
@@ -138,11 +133,11 @@ export class Fetcher {
     clearTimeout(this.#retry)
     clearTimeout(this.#linger)
     await this.#call
-    // What an answer brought that nobody read is given back, if Redis answers now.
-    if (this.#number.unread) this.#turn()
-    await this.#call
-    if (!this.#settlements.empty) this.#turn()
-    await this.#call
+    // One turn reads again what nobody has read, the next gives it back. If Redis does not answer, its visibility ends.
+    for (let turns = 0; turns < 2; turns++) {
+      if (this.#number.unread || !this.#settlements.empty) this.#turn()
+      await this.#call
+    }
     await this.handOver()
   }
 
@@ -214,10 +209,7 @@ export class Fetcher {
     const wants = this.#asking ? this.#receivers.wants(MOST_TAKEN) : []
     // Without a receiver, a fetch whose answer was not read is asked again only to give its messages back.
     const fetches = wants.length > 0 || (this.#number.unread && this.#receivers.size === 0)
-    if (settlements.length === 0 && !fetches) {
-      this.#setAlarm()
-      return
-    }
+    if (settlements.length === 0 && !fetches) return this.#setAlarm()
     this.#inTurn = true
     const askedAt = performance.now()
     const mode = this.#mode(wants.length > 0, askedAt)
@@ -227,10 +219,13 @@ export class Fetcher {
       this.#schedule.looks()
       this.#watching = true
     }
-    const clock = this.#clock === undefined ? '' : String(Math.floor(this.#clock.now()))
-    const number = fetches ? this.#number.value : 0
-    const visibilities = wants.map(({ visibilityMs }) => visibilityMs)
-    const args = turnArguments({ clock, mode, number, settlements, visibilities })
+    const args = turnArguments({
+      clock: this.#clock === undefined ? '' : String(Math.floor(this.#clock.now())),
+      mode,
+      number: fetches ? this.#number.value : 0,
+      settlements,
+      visibilities: wants.map(({ visibilityMs }) => visibilityMs),
+    })
     this.#call = this.#commands.run(queueTurn, [...this.#keys, this.#fetchKey], args).then(
       reply => {
         this.#inTurn = false
@@ -281,11 +276,10 @@ export class Fetcher {
     // Not at once: a client that fails at once would be asked without end.
     const ms = Math.min(LONGEST_RETRY_MS, FIRST_RETRY_MS * 2 ** this.#failures++)
     if (this.#receivers.size > 0) this.#alarm.set(performance.now() + ms)
-    else this.#retryUnread(ms)
+    else if (!this.#closed) this.#retryUnread(ms)
   }
 
   #retryUnread(ms: number): void {
-    if (this.#closed) return
     clearTimeout(this.#retry)
     this.#retry = setTimeout(() => {
       if (this.#number.unread && this.#receivers.size === 0) this.#turn()
