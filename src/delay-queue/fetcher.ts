@@ -24,6 +24,7 @@ import { type Wakeup, WakeupListener } from './wakeup-listener.js'
 
 /** Bound of one call. */
 const MOST_TAKEN = 100
+/** Not at once, because a client that fails at once would be asked without end. */
 const FIRST_RETRY_MS = 50
 const LONGEST_RETRY_MS = 1000
 /** A `receive` that follows another within this time finds the fetcher as it was. */
@@ -98,7 +99,7 @@ export class Fetcher {
     this.#nextTick()
   }
 
-  /** Asks even if nothing is known to be due. */
+  /** Asks, whatever is known. */
   ask(): void {
     this.#asking = this.#looking = true
     this.#nextTick()
@@ -209,8 +210,11 @@ export class Fetcher {
     const wants = this.#asking ? this.#receivers.wants(MOST_TAKEN) : []
     // Without a receiver, a fetch whose answer was not read is asked again only to give its messages back.
     const fetches = wants.length > 0 || (this.#number.unread && this.#receivers.size === 0)
-    if (settlements.length === 0 && !fetches) return this.#setAlarm()
-    this.#inTurn = true
+    this.#inTurn = settlements.length > 0 || fetches
+    if (!this.#inTurn) {
+      this.#setAlarm()
+      return
+    }
     const askedAt = performance.now()
     const mode = this.#mode(wants.length > 0, askedAt)
     const rang = this.#rang
@@ -273,7 +277,6 @@ export class Fetcher {
     this.#number.failed()
     this.#asking = this.#looking = true
     for (const receiver of new Set(wants)) receiver.failed(error)
-    // Not at once: a client that fails at once would be asked without end.
     const ms = Math.min(LONGEST_RETRY_MS, FIRST_RETRY_MS * 2 ** this.#failures++)
     if (this.#receivers.size > 0) this.#alarm.set(performance.now() + ms)
     else if (!this.#closed) this.#retryUnread(ms)
