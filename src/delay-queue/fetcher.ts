@@ -10,6 +10,7 @@ import { FetchSchedule } from './fetch-schedule.js'
 import { queueKeys, WAKE } from './keys.js'
 import { PeerWaker } from './peer-waker.js'
 import { type MessageReceiver, Receivers } from './receivers.js'
+import { RetryDelay } from './retry-delay.js'
 import { SettlementQueue } from './settlement-queue.js'
 import {
   parseTurn,
@@ -24,9 +25,6 @@ import { type Wakeup, WakeupListener } from './wakeup-listener.js'
 
 /** Bound of one call. */
 const MOST_TAKEN = 100
-/** Not at once, because a client that fails at once would be asked without end. */
-const FIRST_RETRY_MS = 50
-const LONGEST_RETRY_MS = 1000
 /** A `receive` that follows another within this time finds the fetcher as it was. */
 const LINGER_MS = 20
 
@@ -59,7 +57,7 @@ export class Fetcher {
   #call: Promise<unknown> = Promise.resolve()
   #scheduled = false
   #closed = false
-  #failures = 0
+  readonly #retryDelay = new RetryDelay()
   #retry: ReturnType<typeof setTimeout> | undefined
   #linger: ReturnType<typeof setTimeout> | undefined
 
@@ -87,7 +85,7 @@ export class Fetcher {
     this.#alarm.clear()
     this.#listener.rest()
     this.#asking = true
-    if (this.#number.unread) this.#retryUnread(FIRST_RETRY_MS)
+    if (this.#number.unread) this.#retryUnread(this.#retryDelay.next())
     clearTimeout(this.#linger)
     this.#linger = setTimeout(() => void this.handOver(), LINGER_MS)
     this.#linger.unref()
@@ -233,7 +231,7 @@ export class Fetcher {
     this.#call = this.#commands.run(queueTurn, [...this.#keys, this.#fetchKey], args).then(
       reply => {
         this.#inTurn = false
-        this.#failures = 0
+        this.#retryDelay.reset()
         const turn = parseTurn(reply, mode, askedAt)
         if (mode === 'watch') this.#peers.came()
         if (turn.woken) this.#peers.woke()
@@ -277,7 +275,7 @@ export class Fetcher {
     this.#number.failed()
     this.#asking = this.#looking = true
     for (const receiver of new Set(wants)) receiver.failed(error)
-    const ms = Math.min(LONGEST_RETRY_MS, FIRST_RETRY_MS * 2 ** this.#failures++)
+    const ms = this.#retryDelay.next()
     if (this.#receivers.size > 0) this.#alarm.set(performance.now() + ms)
     else if (!this.#closed) this.#retryUnread(ms)
   }

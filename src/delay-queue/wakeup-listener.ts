@@ -1,11 +1,10 @@
 import type { Blocking, OpenBlocking } from '../redis/blocking.js'
+import { RetryDelay } from './retry-delay.js'
 
 /** How long one block lasts. It ends so that a connection that has gone silent is noticed. */
 const BLOCK_S = 3.5
 /** A connection that answers neither a block nor a connect for so long is replaced, whatever TCP says. */
 const SILENCE_MS = 4500
-const FIRST_RETRY_MS = 50
-const LONGEST_RETRY_MS = 1000
 /** A process that waits again within this time uses its connection again. */
 const LINGER_MS = 1000
 
@@ -25,7 +24,7 @@ export class WakeupListener {
   #connecting = false
   #blocked = false
   #closed = false
-  #failures = 0
+  readonly #retryDelay = new RetryDelay()
   #retry: ReturnType<typeof setTimeout> | undefined
   #linger: ReturnType<typeof setTimeout> | undefined
 
@@ -94,7 +93,7 @@ export class WakeupListener {
         if (this.#connection !== connection) return
         this.#connecting = false
         if (!this.#wanted) return
-        this.#failures = 0
+        this.#retryDelay.reset()
         this.#block(connection)
         this.#woken('first')
       },
@@ -123,11 +122,10 @@ export class WakeupListener {
 
   #retryLater(): void {
     if (this.#closed || !this.#wanted || this.#retry !== undefined) return
-    const ms = Math.min(LONGEST_RETRY_MS, FIRST_RETRY_MS * 2 ** this.#failures++)
     this.#retry = setTimeout(() => {
       this.#retry = undefined
       if (this.#wanted) this.#connect()
-    }, ms)
+    }, this.#retryDelay.next())
     this.#retry.unref()
   }
 }
