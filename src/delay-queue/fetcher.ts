@@ -29,9 +29,8 @@ const MOST_TAKEN = 100
 const LINGER_MS = 20
 
 /**
- * The one place where this process takes messages from a queue, for all who want some: one script call at a time, which settles
- * deliveries and takes what is due. In between it waits: for the timer of the next message, because a server ends a block only at its
- * next tick, or to be woken by another process.
+ * The one place where this process takes messages from a queue: one script call at a time, which settles deliveries and takes what is
+ * due. In between it waits for the timer of the next message, because a server ends a block late, or to be woken by another process.
  */
 export class Fetcher {
   readonly #commands: Commands
@@ -97,7 +96,6 @@ export class Fetcher {
     this.#nextTick()
   }
 
-  /** Asks, whatever is known. */
   ask(): void {
     this.#asking = this.#looking = true
     this.#nextTick()
@@ -206,7 +204,7 @@ export class Fetcher {
     if (this.#inTurn) return
     const settlements = this.#settlements.take()
     const wants = this.#asking ? this.#receivers.wants(MOST_TAKEN) : []
-    // Without a receiver, a fetch whose answer was not read is asked again only to give its messages back.
+    // Without a receiver, a fetch that was not read is asked again only to give its messages back.
     const fetches = wants.length > 0 || (this.#number.unread && this.#receivers.size === 0)
     this.#inTurn = settlements.length > 0 || fetches
     if (!this.#inTurn) {
