@@ -1,25 +1,20 @@
 import { IncomingMessage } from 'node:http'
-import type { Request, Response } from 'express'
+import type { Request } from 'express'
 import type { Decision } from '../core/decision.js'
 
-type Locals = Record<symbol, unknown>
-
 const NAME = 'rateLimit'
-/** Where values lie in `res.locals`, by the name of the property. */
-const PLACES = new Map<string, symbol>()
-const DECISION = placeOf(NAME)
-/** The prototypes of requests that have the property `rateLimit` from us, as their own or from further up. */
+/** The prototypes of requests on which `rateLimit` is our accessor, directly or inherited. */
 const EXTENDED = new WeakSet<object>()
 
 /** Leaves a decision on a request, as `req.rateLimit`; or what the drop-in for express-rate-limit leaves there in its place. */
-export function leaveDecision(req: Request, res: Response, decision: object): void {
-  if (isExtended(req) && res.locals) (res.locals as Locals)[DECISION] = decision
+export function leaveDecision(req: Request, decision: object): void {
+  if (isExtended(req) && req.rawHeaders) Kept.setValue(req.rawHeaders, NAME, decision)
   else leaveOnRequest(req, NAME, decision)
 }
 
 /** The decision that was left on a request, or what others have put in its place. */
-export function decisionOn(req: Request, res: Response): Decision | undefined {
-  return isExtended(req) && res.locals ? ((res.locals as Locals)[DECISION] as Decision | undefined) : req.rateLimit
+export function decisionOn(req: Request): Decision | undefined {
+  return isExtended(req) && req.rawHeaders ? (Kept.decision(req.rawHeaders) as Decision | undefined) : req.rateLimit
 }
 
 /** Leaves a value on a request, as a property of that name. */
@@ -28,9 +23,48 @@ export function leaveOnRequest(req: Request, name: string, value: unknown): void
   ;(req as unknown as Record<string, unknown>)[name] = value
 }
 
+/** Constructs the object that it is given, so that a class derived from it can add private fields to an object that exists. */
+function existing(holder: object): object {
+  return holder
+}
+
+/**
+ * What is left on a request lies in private fields of `req.rawHeaders`, an array that each request has for itself and that nobody
+ * replaces, as services do with `res.locals`. Private fields are seen by nobody who prints, copies or compares the array.
+ *
+ * It is the cheapest place as well. Express changes the prototype of each request and response; V8 adds a property to such an object
+ * so slowly that it would be the dearest part of the whole decision, and a WeakMap costs twice as much as this.
+ */
+class Kept extends (existing as unknown as new (holder: object) => object) {
+  #decision: unknown
+  #others: Map<string, unknown> | undefined
+
+  static decision(holder: object): unknown {
+    return #decision in holder ? holder.#decision : undefined
+  }
+
+  static value(holder: object, name: string): unknown {
+    if (name === NAME) return Kept.decision(holder)
+    return #others in holder ? holder.#others?.get(name) : undefined
+  }
+
+  static setValue(holder: object, name: string, value: unknown): void {
+    const kept = Kept.#on(holder)
+    if (name === NAME) kept.#decision = value
+    else {
+      kept.#others ??= new Map()
+      kept.#others.set(name, value)
+    }
+  }
+
+  static #on(holder: object): Kept {
+    return #decision in holder ? holder : (new Kept(holder) as Kept)
+  }
+}
+
 let lastPrototype: object | null = null
 
-/** Whether the property of this very kind of requests is ours. To ask the request itself takes longer. */
+/** Whether requests of this kind have our accessor. Looking at the request itself takes longer than at its prototype. */
 function isExtended(req: Request): boolean {
   const prototype = Object.getPrototypeOf(req)
   if (prototype === lastPrototype) return prototype !== null
@@ -40,45 +74,30 @@ function isExtended(req: Request): boolean {
 }
 
 /**
- * Gives all requests of an Express app a property, at its own place for extensions: its `request` prototype. The values lie in
- * `res.locals`, which every response of Express has for such things.
- *
- * Express changes the prototype of each request, and to such an object V8 adds a property so slowly that it would be the
- * dearest part of the whole decision; a WeakMap keeps the garbage collector as busy. A request that is not of Express (a
- * test's, say) just gets the property.
+ * Gives all requests of an Express app a property, at its own place for extensions: its `request` prototype. A request that is not
+ * of Express (a test's, say) just gets the property.
  */
 function extend(req: Request, name: string): void {
   const prototype = Object.getPrototypeOf(req)
   let shared: object | null = prototype
   while (shared && Object.getPrototypeOf(shared) !== IncomingMessage.prototype) shared = Object.getPrototypeOf(shared)
-  if (!shared || !req.res?.locals) return
+  if (!shared || !req.rawHeaders) return
   if (!(name in shared)) define(shared, name)
   // A mounted app has a prototype of its own above the shared one.
   if (name === NAME && EXTENDED.has(shared)) EXTENDED.add(prototype)
 }
 
 function define(shared: object, name: string): void {
-  const place = placeOf(name)
   Object.defineProperty(shared, name, {
     configurable: true,
     enumerable: true,
     get(this: Request) {
-      return (this.res?.locals as Locals | undefined)?.[place]
+      return this.rawHeaders ? Kept.value(this.rawHeaders, name) : undefined
     },
     set(this: Request, value: unknown) {
-      const locals = this.res?.locals as Locals | undefined
-      if (locals) locals[place] = value
+      if (this.rawHeaders) Kept.setValue(this.rawHeaders, name, value)
       else Object.defineProperty(this, name, { value, writable: true, enumerable: true, configurable: true })
     },
   })
   if (name === NAME) EXTENDED.add(shared)
-}
-
-function placeOf(name: string): symbol {
-  let place = PLACES.get(name)
-  if (place === undefined) {
-    place = Symbol(name)
-    PLACES.set(name, place)
-  }
-  return place
 }

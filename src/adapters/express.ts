@@ -85,7 +85,7 @@ function middlewareOf(answerOf: (req: Request, res: Response) => SyncOrAsync<Ans
 /** True if the request is to be passed on. */
 function give({ decision, fields, refusal, gone }: Answer, req: Request, res: Response): SyncOrAsync<boolean> {
   if (gone) return false
-  if (decision) leaveDecision(req, res, decision)
+  if (decision) leaveDecision(req, decision)
   if (!res.headersSent) for (const name in fields) res.setHeader(name, fields[name])
   if (refusal === undefined) return true
   return res.headersSent ? false : after(refuse(refusal, res), () => false)

@@ -153,7 +153,7 @@ class Limiter {
   ): SyncOrAsync<void> {
     this.config.validations.limit(limit)
     const info = infoOf(limit, count, key)
-    if (this.config.requestPropertyName === 'rateLimit') leaveDecision(request, response, info)
+    if (this.config.requestPropertyName === 'rateLimit') leaveDecision(request, info)
     else leaveOnRequest(request, this.config.requestPropertyName, info)
     const told = this.#tell(info, count, request, response)
     if (isPromise(told)) return told.then(() => this.#conclude(info, count, outcome, request, response, next))

@@ -1,5 +1,6 @@
+import { inspect } from 'node:util'
 import { expect, test } from '@jest/globals'
-import express, { type Express, type Request, type Response } from 'express'
+import express, { type Express, type Request } from 'express'
 import express4 from 'express4'
 import request from 'supertest'
 import { rateLimit } from '../../src/adapters/express.js'
@@ -21,6 +22,36 @@ test.each<[string, () => Express]>([
   expect((await request(app).get('/')).body).toEqual({ left: 'not limited' })
 })
 
+test.each<[string, () => Express]>([
+  ['Express 4', express4],
+  ['Express 5', express],
+])('%s: the stricter decision survives that a service replaces res.locals', async (_name, create) => {
+  const app = create().use(rateLimit({ name: 'strict', policy: '3/1m' }))
+  app.use((_req, res, next) => {
+    res.locals = { of: 'the service' }
+    next()
+  })
+  app.use(rateLimit({ name: 'loose', policy: '100/1m' }))
+  app.use((req, res) => {
+    res.json({ left: req.rateLimit?.remaining, locals: res.locals })
+  })
+  const { body, headers } = await request(app).get('/')
+  expect(body).toMatchObject({ left: 2, locals: { of: 'the service' } })
+  expect(headers['x-ratelimit-limit']).toBe('3')
+})
+
+test('what is left on a request is not seen in its raw header fields', async () => {
+  const app = express().use(rateLimit({ policy: '9/1m' }))
+  let rawHeaders: unknown
+  app.use((req, res) => {
+    rawHeaders = req.rawHeaders
+    res.json(req.rateLimit)
+  })
+  expect((await request(app).get('/').set('host', 'test')).body.remaining).toBe(8)
+  expect(Reflect.ownKeys(rawHeaders as object)).toEqual(Reflect.ownKeys([...(rawHeaders as string[])]))
+  expect(inspect(rawHeaders)).not.toContain('remaining')
+})
+
 test('a service may put something else in its place', async () => {
   const app = express().use(rateLimit({ policy: '9/1m' }))
   app.use((req, res) => {
@@ -32,7 +63,7 @@ test('a service may put something else in its place', async () => {
 
 test('a request that is none of Express gets a property of its own, and nothing else changes', () => {
   for (const req of [{}, Object.create(null), Object.create({ ip: '203.0.113.7' })] as Request[]) {
-    leaveDecision(req, {} as Response, decision)
+    leaveDecision(req, decision)
     expect(Object.keys(req)).toEqual(['rateLimit'])
     expect(req.rateLimit).toBe(decision)
   }
