@@ -3,7 +3,7 @@ import type { Duration } from '../../core/duration.js'
 import type { AlgorithmName } from '../../core/limit.js'
 import type { Observer } from '../../core/observer.js'
 import type { StoreFailure } from '../../limiter/fallback.js'
-import type { RateLimiterOptions } from '../../limiter/rate-limiter.js'
+import type { RateLimiter, RateLimiterOptions } from '../../limiter/rate-limiter.js'
 import type { ProxyOptions } from '../address/proxies.js'
 import type { DeferOptions } from '../deferral/deferral.js'
 import type { GivenKey } from '../given-key.js'
@@ -107,4 +107,9 @@ export interface HttpOptions<Request, Response> extends ProxyOptions {
   observer?: Observer
   /** Default false: decide and report, in headers too, but always let pass. */
   shadow?: boolean
+  /**
+   * A limiter made elsewhere, instead of policy, limit, max, windowMs, algorithm, store, name, deadline, onStoreFailure, localShare,
+   * denyCache, shadow and observer: any of them beside it is a `PolicyError`. All other options remain.
+   */
+  limiter?: RateLimiter
 }

@@ -12,6 +12,7 @@ import { forbid, refuse } from '../refusal.js'
 import { ask } from '../refuse-or-fail.js'
 import { plainReply, type Reply, wordedReply } from '../reply.js'
 import { after, isPromise, type SyncOrAsync } from '../sync-or-async.js'
+import { DoubleCharge } from './double-charge.js'
 import { type HttpPolicyInput, type KeyOf, partKeys } from './limit-keys.js'
 import type { HttpOptions } from './options.js'
 import { type Rule, Rules } from './rules.js'
@@ -58,14 +59,18 @@ export class Guard<Request, Response> implements Limiters {
   readonly #deferral: Deferral<Request, Response> | undefined
   readonly #client: Client<Request>
   readonly #settling: Settling<Request, Response> | undefined
+  readonly #doubleCharge: DoubleCharge
 
   /** Checks the options: `PolicyError`, or `CostError` for a constant cost. */
   constructor(options: HttpOptions<Request, Response>, framework: Framework<Request, Response>) {
     const settings = parseHttpOptions(options)
     this.#framework = framework
     this.#settings = settings
-    this.#rules = new Rules(settings.limiter, settings.headers)
-    this.#rule = typeof settings.policy === 'function' ? undefined : this.#ruleOf(settings.policy)
+    const { given, policy } = settings
+    this.#rules = new Rules(given?.options ?? settings.limiter, settings.headers)
+    if (given !== undefined) this.#rule = { ...this.#rules.ruleOf(given), keys: undefined }
+    else this.#rule = typeof policy === 'function' ? undefined : this.#ruleOf(policy)
+    this.#doubleCharge = new DoubleCharge(given !== undefined)
     this.#strikes = settings.block && new Strikes(settings.block, this.#rules.options)
     this.#client = new Client(framework, settings.client)
     this.#deferral = settings.defer && new Deferral(settings.defer, this.#rules.clock)
@@ -80,6 +85,11 @@ export class Guard<Request, Response> implements Limiters {
   }
 
   limiterFor(policy: PolicyInput): RateLimiter {
+    if (this.#settings.given !== undefined) {
+      throw new PolicyError(
+        'rateLimit: limiterFor: the limiter was given as an option, and has one policy: expected limiter',
+      )
+    }
     return this.#rules.rule(policy).limiter
   }
 
@@ -240,6 +250,7 @@ export class Guard<Request, Response> implements Limiters {
     const before = this.#framework.decision(req, res)
     // Other packages leave things of another kind under the same name.
     if (before?.verdicts === undefined) return { decision, fields, refusal: undefined }
+    this.#doubleCharge.check(req as object, before, decision)
     const strict = strictest([before, decision]) === before ? before : decision
     const set = (name: string) => this.#framework.responseHeader(res, name)
     return { decision: strict, fields: mergeHeaders(fields, set, strict === decision), refusal: undefined }

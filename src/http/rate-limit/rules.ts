@@ -6,6 +6,7 @@ import { RateLimiter, type RateLimiterOptions } from '../../limiter/rate-limiter
 import { countsHits } from '../../stores/express-rate-limit/hit-store.js'
 import { MemoryStore } from '../../stores/memory/memory-store.js'
 import { type Fields, type HeaderForm, headersFor } from '../headers.js'
+import { ownLimits } from './double-charge.js'
 
 /** A policy: who decides by it, and what to tell the client of a decision. */
 export interface Rule {
@@ -42,9 +43,14 @@ export class Rules {
     return this.#rules.get(text) ?? this.#add(text, policy)
   }
 
+  /** The rule of a limiter that counts on the store of these rules. */
+  ruleOf(limiter: RateLimiter): Rule {
+    ownLimits(limiter)
+    return { limiter, headers: headersFor(this.#forms, limiter.policy, this.clock) }
+  }
+
   #add(text: string, policy: PolicyInput): Rule {
-    const limiter = new RateLimiter({ ...this.options, policy })
-    const rule = { limiter, headers: headersFor(this.#forms, limiter.policy, this.clock) }
+    const rule = this.ruleOf(new RateLimiter({ ...this.options, policy }))
     // The oldest goes first. Counts are in the store, so that a policy that returns finds them again.
     if (this.#rules.size >= MOST_RULES) this.#rules.delete(this.#rules.keys().next().value as string)
     this.#rules.set(text, rule)

@@ -2,7 +2,7 @@ import { formatDuration, parseOption } from '../../core/duration.js'
 import { CostError, PolicyError, shown } from '../../core/errors.js'
 import type { LimitOptions } from '../../core/limit.js'
 import { checkOptions, type OptionNames } from '../../core/option-names.js'
-import type { RateLimiterOptions } from '../../limiter/rate-limiter.js'
+import { RateLimiter, type RateLimiterOptions } from '../../limiter/rate-limiter.js'
 import { AddressLists } from '../address/address-lists.js'
 import type { ClientSettings } from '../address/client.js'
 import { IPV6_SUBNET } from '../address/client-key.js'
@@ -35,6 +35,8 @@ export interface Settings<Request, Response> {
   readonly message: unknown
   readonly handler: HttpOptions<Request, Response>['handler']
   readonly headers: readonly HeaderForm[]
+  /** A limiter that was made elsewhere; the policy and the options below are then without meaning. */
+  readonly given: RateLimiter | undefined
   /** What the `RateLimiter` checks. */
   readonly limiter: Omit<RateLimiterOptions, 'policy'>
 }
@@ -69,6 +71,7 @@ const OPTIONS: OptionNames<HttpOptions<never, never>> = {
   denyCache: true,
   shadow: true,
   observer: true,
+  limiter: true,
 }
 
 /** Checks the options of a middleware. Throws `PolicyError`, or `CostError` for a constant cost. */
@@ -104,6 +107,7 @@ export function parseHttpOptions<Request, Response>(
   checkFunction(handler, 'handler', 'handler: (req, res, decision) => res.render("busy", { decision })')
   return {
     policy: policyOf(options),
+    given: givenLimiter(options),
     key,
     client: { owner: 'rateLimit', proxies: Proxies.of(options, 'rateLimit'), ipv6Subnet },
     cost,
@@ -118,6 +122,38 @@ export function parseHttpOptions<Request, Response>(
     headers: [...headers],
     limiter: { store, name, deadline, onStoreFailure, localShare, denyCache, shadow, observer },
   }
+}
+
+/** What a limiter that was made elsewhere has settled already. */
+const SETTLED_BY_LIMITER = [
+  'policy',
+  'limit',
+  'max',
+  'windowMs',
+  'algorithm',
+  'store',
+  'name',
+  'deadline',
+  'onStoreFailure',
+  'localShare',
+  'denyCache',
+  'shadow',
+  'observer',
+] as const
+
+function givenLimiter<Request, Response>(options: HttpOptions<Request, Response>): RateLimiter | undefined {
+  const { limiter } = options
+  if (limiter === undefined) return undefined
+  if (!(limiter instanceof RateLimiter)) {
+    throw new PolicyError(
+      `rateLimit: limiter ${shown(limiter)}: expected a RateLimiter, like new RateLimiter({ policy: "100/1m" })`,
+    )
+  }
+  const other = SETTLED_BY_LIMITER.find(name => options[name] !== undefined)
+  if (other === undefined) return limiter
+  throw new PolicyError(
+    `rateLimit: given both limiter and ${other}: expected ${other} where the limiter is made, like new RateLimiter({ policy: "100/1m" })`,
+  )
 }
 
 function policyOf<Request, Response>(options: HttpOptions<Request, Response>): Settings<Request, Response>['policy'] {

@@ -1,0 +1,67 @@
+import type { Decision } from '../../core/decision.js'
+import type { Limit } from '../../core/limit.js'
+import type { RateLimiter } from '../../limiter/rate-limiter.js'
+import { RedisStore } from '../../stores/redis/redis-store.js'
+
+/** The limiter that counts by a limit. Each limiter parses its own limits, so a limit belongs to one. */
+const OWNERS = new WeakMap<Limit, RateLimiter>()
+/** The decisions made on a request so far, for requests that pass more than one limiter. */
+const DECISIONS = new WeakMap<object, Decision[]>()
+
+/** Remembers that a limiter counts over HTTP, so that its decisions can be compared with those of others. */
+export function ownLimits(limiter: RateLimiter): void {
+  for (const limit of limiter.policy) OWNERS.set(limit, limiter)
+}
+
+/** Warns, once for a middleware, of a request that is charged twice for the same thing. Both charges count. */
+export class DoubleCharge {
+  /** `sharesLimiter`: other middleware may use the same limiter, with keys of its own. */
+  readonly #sharesLimiter: boolean
+  #warned = false
+
+  constructor(sharesLimiter: boolean) {
+    this.#sharesLimiter = sharesLimiter
+  }
+
+  /** Compares a decision with those made before on the request, of which `before` was left on it. */
+  check(request: object, before: Decision, decision: Decision): void {
+    const earlier = DECISIONS.get(request) ?? [before]
+    DECISIONS.set(request, earlier)
+    // A request that has waited for its turn comes here a second time.
+    if (earlier.includes(decision)) return
+    if (!this.#warned) for (const other of earlier) this.#compare(other, decision)
+    earlier.push(decision)
+  }
+
+  #compare(earlier: Decision, decision: Decision): void {
+    for (const { limit } of decision.verdicts) {
+      if (!earlier.verdicts.some(other => this.#isDouble(other.limit, earlier.key, limit, decision.key))) continue
+      this.#warned = true
+      process.emitWarning(
+        `rateLimit: a request was charged twice for the limit "${limit.name}": the same middleware is passed twice, or two limiters ` +
+          'count the same key under one name. Mount it once, or give one of them a name of its own, like rateLimit({ name: "uploads" })',
+        { type: 'SpillwayWarning', code: 'SPILLWAY_DOUBLE' },
+      )
+      return
+    }
+  }
+
+  #isDouble(earlier: Limit, earlierKey: string, limit: Limit, key: string): boolean {
+    if (earlier === limit) return !this.#sharesLimiter || earlierKey === key
+    return earlierKey === key && sameCount(earlier, limit)
+  }
+}
+
+/** Whether two limits of different limiters count in the same place. */
+function sameCount(a: Limit, b: Limit): boolean {
+  const [owner, other] = [OWNERS.get(a), OWNERS.get(b)]
+  if (owner === undefined || other === undefined) return false
+  if (a.name !== b.name || a.algorithm !== b.algorithm || a.windowMs !== b.windowMs) return false
+  const [one, two] = [owner.options, other.options]
+  return one.name === two.name && sameStore(one.store, two.store)
+}
+
+function sameStore(a: unknown, b: unknown): boolean {
+  if (a === b) return true
+  return a instanceof RedisStore && b instanceof RedisStore && a.client === b.client && a.prefix === b.prefix
+}

@@ -1,0 +1,121 @@
+import { describe, expect, test } from '@jest/globals'
+import { RateLimiter } from '../../../src/limiter/rate-limiter.js'
+import type { World } from './world.js'
+
+/** A limiter in more than one place. */
+export function sharingContract(world: World): void {
+  const { limited, serve, get, statuses, user } = world
+  const doubles = () =>
+    world.warnings.mock.calls.filter(([, options]) => (options as { code?: string })?.code === 'SPILLWAY_DOUBLE')
+
+  describe('a limiter that was made elsewhere', () => {
+    const made = (options = {}) => new RateLimiter({ policy: '3/1m', store: world.store, ...options })
+
+    test('decides over HTTP with its own count', async () => {
+      const limiter = made({ name: 'logins' })
+      const middleware = world.adapter.rateLimit({ limiter, key: user })
+      expect(middleware.limiter).toBe(limiter)
+      await limiter.consume('ann')
+      const app = serve(middleware)
+      expect(await statuses(app, 3, { 'x-user': 'ann' })).toEqual([200, 200, 429])
+      expect((await get(app, { 'x-user': 'bob' })).headers.ratelimit).toBe('"3-per-1m";r=2;t=60')
+      expect((await limiter.peek('bob', 0)).remaining).toBe(2)
+      expect(() => middleware.limiterFor('1/1m')).toThrow(/^rateLimit: limiterFor: .* expected limiter/)
+    })
+
+    test('takes all options that are not its own', async () => {
+      const limiter = made({ name: 'paid' })
+      const settle = () => 3
+      const app = serve(
+        world.adapter.rateLimit({ limiter, key: user, cost: 0, settle, message: 'Enough', headers: [] }),
+      )
+      expect(await statuses(app, 2, { 'x-user': 'ann' })).toEqual([200, 429])
+      const refused = await get(app, { 'x-user': 'ann' })
+      expect([refused.text, refused.headers.ratelimit]).toEqual(['Enough', undefined])
+      const blocking = serve(world.adapter.rateLimit({ limiter, key: user, block: { after: 1, for: '1h' } }))
+      expect((await get(blocking, { 'x-user': 'ann' })).headers['retry-after']).toBe('3600')
+    })
+
+    test.each(
+      Object.entries({
+        policy: '1/1m',
+        limit: 1,
+        max: 1,
+        windowMs: 1000,
+        algorithm: 'fixed-window',
+        store: {},
+        name: 'x',
+        deadline: 50,
+        onStoreFailure: 'open',
+        localShare: 1,
+        denyCache: true,
+        shadow: true,
+        observer: {},
+      }),
+    )('does not go with %s', (name, value) => {
+      expect(() => world.adapter.rateLimit({ limiter: made(), [name]: value })).toThrow(
+        `rateLimit: given both limiter and ${name}: expected ${name} where the limiter is made`,
+      )
+    })
+
+    test('is a RateLimiter and nothing else', () => {
+      const wrong = { consume() {} } as unknown as RateLimiter
+      expect(() => world.adapter.rateLimit({ limiter: wrong })).toThrow(
+        /^rateLimit: limiter .*: expected a RateLimiter/,
+      )
+    })
+  })
+
+  describe('a request that is charged twice', () => {
+    test('by the same middleware counts twice, which is warned of once', async () => {
+      const limiter = limited({ policy: '10/1m' })
+      const app = serve([limiter, limiter])
+      expect(doubles()).toEqual([])
+      expect((await get(app)).headers['x-ratelimit-remaining']).toBe('8')
+      await statuses(app, 3)
+      expect(doubles()).toHaveLength(1)
+      expect(doubles()[0][0]).toContain('"10-per-1m"')
+    })
+
+    test('by two limiters of one name for the same key is warned of, also with another one between', async () => {
+      const app = serve([
+        limited({ policy: '10/1m', key: user }),
+        limited({ policy: '3/1h', name: 'other', key: user }),
+        limited({ policy: '10/1m', key: user }),
+      ])
+      const { headers } = await get(app, { 'x-user': 'ann' })
+      expect(headers['ratelimit-policy']).toContain('"3-per-1h"')
+      await get(app, { 'x-user': 'ann' })
+      expect(doubles()).toHaveLength(1)
+    })
+
+    test('by two limits of one policy in two middlewares is warned of, although each pays only afterwards', async () => {
+      const settle = () => 1
+      const later = () => limited({ policy: '10/1m;100/1h', key: user, cost: 0, settle })
+      const limiter = later()
+      await get(serve([limiter, later()]), { 'x-user': 'ann' })
+      expect(doubles()).toHaveLength(1)
+      expect((await limiter.limiter.peek('ann', 0)).remaining).toBe(8)
+    })
+
+    test.each([
+      ['another key', { key: () => 'other' }],
+      ['another name', { name: 'other' }],
+      ['another limit', { policy: '11/1m' }],
+    ])('with %s is charged for two things, which is as it should be', async (_, own) => {
+      const app = serve([limited({ policy: '10/1m', key: user }), limited({ policy: '10/1m', key: user, ...own })])
+      await statuses(app, 2, { 'x-user': 'ann' })
+      expect(doubles()).toEqual([])
+    })
+
+    test('by one limiter under two keys is charged for two things', async () => {
+      const limiter = new RateLimiter({ policy: '10/1m', store: world.store })
+      const app = serve([
+        world.adapter.rateLimit({ limiter, key: user }),
+        world.adapter.rateLimit({ limiter, key: () => 'everybody' }),
+      ])
+      await get(app, { 'x-user': 'ann' })
+      expect(doubles()).toEqual([])
+    })
+  })
+}
