@@ -39,12 +39,8 @@ export type { RateLimiterOptions } from './options.js'
  */
 export class RateLimiter {
   readonly policy: Policy
-  /**
-   * What it was built with, and its store and name: for limiters beside it on the same store.
-   *
-   * @internal
-   */
-  readonly options: Omit<RateLimiterOptions, 'policy'>
+  /** @internal What another limiter needs to count beside this one. */
+  readonly options: RateLimiterOptions
   readonly #store: Store
   readonly #ownsStore: boolean
   readonly #guarded: GuardedStore
@@ -69,9 +65,8 @@ export class RateLimiter {
     const store: Store = countsHits(given) ? foreignStore(given, policy) : given
     const observer = settings.observer ?? storeObserver(store, settings.onStoreFailure)
     const spender: Spender = { store, chargesOf: key => this.#charges(key) }
-    const { policy: _, ...others } = options
     this.policy = policy
-    this.options = { ...others, store: given, name }
+    this.options = { ...options, store: given, name }
     this.#store = store
     this.#ownsStore = settings.store === undefined
     this.#guarded = new GuardedStore(store, settings.deadlineMs, observer)
