@@ -1,5 +1,6 @@
 import { parseArgs } from 'node:util'
-import { SpillwayError, shown } from '../core/errors.js'
+import { SpillwayError } from '../core/errors.js'
+import { shownGiven } from './given.js'
 
 /** Arguments that mean nothing to a command: what was given, what is expected, an example. */
 export class UsageError extends SpillwayError {
@@ -57,7 +58,7 @@ function readValue(token: { rawName: string; value?: string; inlineValue?: boole
   const { rawName, value, inlineValue } = token
   if (option.value === undefined) {
     if (value === undefined) return ''
-    throw new UsageError(`${rawName}: given ${shown(value)}, expected no value, like ${option.example}`)
+    throw new UsageError(`${rawName}: given ${shownGiven(value)}, expected no value, like ${option.example}`)
   }
   // `--policy --json`: the value was forgotten. One that begins with a dash can be given as `--policy=-x`.
   if (value === undefined || (!inlineValue && /^-\D/.test(value))) {
@@ -71,6 +72,6 @@ function unknownOption(name: string, options: Readonly<Record<string, Option>>):
     .map(option => `--${option}`)
     .join(', ')
   return new UsageError(
-    `unknown option ${shown(name)}, expected one of ${known}, like ${Object.values(options)[0].example}`,
+    `unknown option ${shownGiven(name)}, expected one of ${known}, like ${Object.values(options)[0].example}`,
   )
 }

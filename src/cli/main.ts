@@ -1,10 +1,11 @@
 #!/usr/bin/env node
 import { realpathSync } from 'node:fs'
 import { createRequire } from 'node:module'
-import { PolicyError, SpillwayError, shown } from '../core/errors.js'
+import { PolicyError, SpillwayError } from '../core/errors.js'
 import { UsageError } from './arguments.js'
 import { type Command, EXIT, write } from './command.js'
 import { doctorCommand } from './doctor/doctor-command.js'
+import { shownGiven } from './given.js'
 import { printable } from './printable.js'
 import { replayCommand } from './replay/replay-command.js'
 
@@ -28,7 +29,7 @@ async function main(args: readonly string[]): Promise<number> {
   if (name === '--version') return print(`${version()}\n`)
   const command = name !== undefined && Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined
   if (command) return run(name, command, rest)
-  const given = name === undefined ? 'given no command' : `unknown command ${shown(name)}`
+  const given = name === undefined ? 'given no command' : `unknown command ${shownGiven(name)}`
   return complain(
     'spillway',
     `${given}, expected ${Object.keys(COMMANDS).join(', ')}, --help or --version, like: spillway --help`,

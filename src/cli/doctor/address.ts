@@ -1,4 +1,5 @@
 import { UsageError } from '../arguments.js'
+import type { Certificates } from './certificates.js'
 
 const EXAMPLE = '--redis redis://127.0.0.1:6379'
 const EXPECTED =
@@ -12,6 +13,7 @@ export interface Address {
   readonly db: number
   readonly username: string | undefined
   readonly password: string | undefined
+  readonly certificates: Certificates
 }
 
 /**
@@ -22,7 +24,7 @@ export function readAddress(text: string): Address {
   if (url === undefined || (url.protocol !== 'redis:' && url.protocol !== 'rediss:') || url.hostname === '') {
     throw new UsageError(`--redis: given something else, ${EXPECTED}`)
   }
-  const path = decodeURIComponent(url.pathname.replace(/^\//, ''))
+  const path = decoded(url.pathname.replace(/^\//, ''))
   const db = path === '' ? 0 : /^\d{1,6}$/.test(path) ? Number(path) : Number.NaN
   if (Number.isNaN(db)) throw new UsageError(`--redis: what follows the last / is no number of a database, ${EXPECTED}`)
   return {
@@ -32,6 +34,7 @@ export function readAddress(text: string): Address {
     db,
     username: url.username === '' ? undefined : decoded(url.username),
     password: url.password === '' ? undefined : decoded(url.password),
+    certificates: {},
   }
 }
 
@@ -42,9 +45,10 @@ export function requireAddress(text: string | undefined): Address {
   return readAddress(text)
 }
 
-/** The URL for people: without the password. */
-export function shownAddress({ host, port, tls, db, username }: Address): string {
-  const who = username === undefined ? '' : `${encodeURIComponent(username)}@`
+/** The URL for people: without the password. What stands alone before the @ may be one, too. */
+export function shownAddress({ host, port, tls, db, username, password }: Address): string {
+  const name = password === undefined ? '***' : encodeURIComponent(username ?? '')
+  const who = username === undefined ? '' : `${name}@`
   return `${tls ? 'rediss' : 'redis'}://${who}${hostAndPort(host, port)}${db === 0 ? '' : `/${db}`}`
 }
 

@@ -106,10 +106,10 @@ export class Connection {
   }
 }
 
-function dial({ host, port, tls }: Address, { answerMs, interrupted }: Patience): Promise<Socket> {
+function dial({ host, port, tls, certificates }: Address, { answerMs, interrupted }: Patience): Promise<Socket> {
   return new Promise((resolve, reject) => {
     const socket = tls
-      ? connectTls({ host, port, servername: isIP(host) ? undefined : host })
+      ? connectTls({ host, port, servername: isIP(host) ? undefined : host, ...certificates })
       : connectTcp({ host, port, noDelay: true })
     const end = (error: Error) => {
       done()

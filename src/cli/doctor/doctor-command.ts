@@ -1,6 +1,7 @@
 import { type Option, readArguments, UsageError } from '../arguments.js'
 import { type Command, EXIT, type Terminal, write } from '../command.js'
 import { requireAddress, shownAddress } from './address.js'
+import { CERTIFICATE_OPTIONS, readCertificates } from './certificates.js'
 import { type Diagnosis, diagnosisAsJson, diagnosisAsText, hasProblem } from './diagnosis.js'
 import { examine } from './examination.js'
 
@@ -22,6 +23,9 @@ limiter on a key of its own, which is gone within seconds.
 
   --redis URL      redis: or rediss: (TLS), with user, password and database where there are; default: $REDIS_URL, which other
                    users of this machine cannot see in the list of processes
+  --cacert FILE    certificates (PEM) to trust in place of those that Node trusts; with rediss:
+  --cert FILE, --key FILE
+                   the client's certificate and its private key (PEM), where the server asks for one
   --prefix TEXT    that of your RedisStore, default spillway
   --json           { redis, ok, findings: [{ subject, state, text, remedy, node }], tookMs }
   -h, --help
@@ -33,6 +37,7 @@ Exit codes: 0 no problem, 1 a problem, 2 the arguments mean nothing, 130 Ctrl-C.
 
 const OPTIONS: Record<string, Option> = {
   redis: { value: 'the URL of a Redis', example: '--redis redis://127.0.0.1:6379' },
+  ...CERTIFICATE_OPTIONS,
   prefix: { value: 'the prefix of your RedisStore', example: '--prefix spillway' },
   json: { example: '--json' },
   help: { example: '--help', short: 'h' },
@@ -54,7 +59,8 @@ export const doctorCommand: Command = {
         `given ${given.positionals.length} words too many, expected --redis URL, like ${OPTIONS.redis.example}`,
       )
     }
-    const address = requireAddress(given.values('redis')[0] ?? terminal.env.REDIS_URL)
+    const server = requireAddress(given.values('redis')[0] ?? terminal.env.REDIS_URL)
+    const address = { ...server, certificates: readCertificates(given, server.tls) }
     const prefix = given.values('prefix')[0] ?? 'spillway'
     if (prefix === '') throw new UsageError(`--prefix: given nothing, expected a text, like ${OPTIONS.prefix.example}`)
 

@@ -16,7 +16,7 @@ const NOT_NOW: Readonly<Record<string, string>> = {
   LOADING: 'it reads its data from disk: wait',
   BUSY: 'a script runs for too long and holds everybody up: SCRIPT KILL ends it',
   MASTERDOWN: 'it has lost its primary: see why, or promote it',
-  NOAUTH: 'give the password in the URL: redis://user:password@host',
+  NOAUTH: 'give the password in the URL: redis://user:password@host, or redis://:password@host without a name',
   WRONGPASS: 'see to the name and the password in the URL; special characters are written as in URLs (%2F for /)',
   NOPERM: 'allow the user what docs/redis.md lists under "The least that works"',
 }

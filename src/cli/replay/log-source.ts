@@ -1,7 +1,8 @@
 import { open } from 'node:fs/promises'
 import { addAbortSignal, pipeline, type Readable } from 'node:stream'
 import { createGunzip } from 'node:zlib'
-import { SpillwayError, shown } from '../../core/errors.js'
+import { SpillwayError } from '../../core/errors.js'
+import { shownGiven } from '../given.js'
 
 const BLOCK_BYTES = 256 * 1024
 const LONGEST_MAGIC = 6
@@ -66,7 +67,7 @@ export class LogSource {
     const foreign = FOREIGN.find(({ magic }) => startsWith(head, magic))
     if (foreign) {
       throw new LogError(
-        `${shown(this.name)} is compressed with ${foreign.name}: expected text or gzip, like: ${foreign.command} FILE | spillway replay -`,
+        `${shownGiven(this.name)} is compressed with ${foreign.name}: expected text or gzip, like: ${foreign.command} FILE | spillway replay -`,
       )
     }
     const all = joined(head, stored)
@@ -77,7 +78,7 @@ export class LogSource {
 
   #faultOf(error: unknown): LogError {
     if (error instanceof LogError) return error
-    return new LogError(`cannot read ${shown(this.name)} to its end: ${reasonOf(error)}`, { cause: error })
+    return new LogError(`cannot read ${shownGiven(this.name)} to its end: ${reasonOf(error)}`, { cause: error })
   }
 }
 
@@ -98,7 +99,7 @@ export async function openLog(path: string, standardInput: Readable): Promise<Lo
     )
   } catch (error) {
     throw new LogError(
-      `cannot read ${shown(path)}: ${reasonOf(error)}; expected an access log, like /var/log/nginx/access.log, or - for standard input`,
+      `cannot read ${shownGiven(path)}: ${reasonOf(error)}; expected an access log, like /var/log/nginx/access.log, or - for standard input`,
       { cause: error },
     )
   }

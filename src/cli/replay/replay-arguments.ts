@@ -1,7 +1,7 @@
-import { shown } from '../../core/errors.js'
 import { parsePolicy } from '../../core/limit.js'
 import { IPV6_SUBNET } from '../../http/address/client-key.js'
 import { type Option, readArguments, UsageError } from '../arguments.js'
+import { shownGiven } from '../given.js'
 import type { ReplayOptions } from './replay.js'
 import { SUBJECTS, type Subject } from './subject.js'
 
@@ -67,5 +67,5 @@ function subnetOf(text = `${IPV6_SUBNET}`): number | false {
 
 function wrong(option: string, given: string): UsageError {
   const { value, example } = OPTIONS[option]
-  return new UsageError(`--${option}: given ${shown(given)}, expected ${value}, like ${example}`)
+  return new UsageError(`--${option}: given ${shownGiven(given)}, expected ${value}, like ${example}`)
 }

@@ -31,6 +31,8 @@ FILE is an access log in common or combined format (Apache, nginx, morgan), as t
   --by SUBJECT         ip (default): the client's address, IPv6 by subnet, as the middleware does
                        path: without the query; method; user: the name that was logged in; agent
                        A request that has none (no user: "-") is under no limit and counts as allowed.
+                       Longer than 200 characters, it is counted by its hash and shown by its first 160 characters:
+                       memory is bounded by the number of different keys (about 1 kB each), not by their length.
   --ipv6-subnet BITS   for --by ip: 1 to 128, default 56; false takes whole addresses
   --top N              name N keys, default 10
   --json               one JSON object; a list of them for several policies

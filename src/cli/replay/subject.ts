@@ -1,3 +1,4 @@
+import { hashOf, LONGEST_KEY, ownCopy } from '../../core/short-key.js'
 import { addressKey } from '../../http/address/client-key.js'
 import type { AccessLogLine } from './access-log.js'
 
@@ -9,8 +10,26 @@ export const SUBJECTS: readonly Subject[] = ['ip', 'path', 'method', 'user', 'ag
 /** The key that a line counts for; undefined where it has none, which no limit then applies to. */
 export type KeyOfLine = (line: AccessLogLine) => string | undefined
 
-/** Addresses become keys exactly as in the middleware. */
+/** So much of a long key is kept to be shown. With the hash behind it, it is longer than any key that is kept whole. */
+const SHOWN_CHARACTERS = 160
+
+/**
+ * Addresses become keys exactly as in the middleware. Of a key longer than 200 characters the first 160 and a hash of the whole are
+ * kept, so that a log of many long paths takes no more memory than one of short ones.
+ */
 export function keyOfLine(subject: Subject, ipv6Subnet: number | false): KeyOfLine {
+  const keyOf = wholeKeyOf(subject, ipv6Subnet)
+  return line => {
+    const key = keyOf(line)
+    return key === undefined || key.length <= LONGEST_KEY ? key : shortened(key)
+  }
+}
+
+function shortened(key: string): string {
+  return `${ownCopy(key.slice(0, SHOWN_CHARACTERS))}...${hashOf(key)}`
+}
+
+function wholeKeyOf(subject: Subject, ipv6Subnet: number | false): KeyOfLine {
   switch (subject) {
     case 'ip':
       return line => {

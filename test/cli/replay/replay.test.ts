@@ -5,6 +5,7 @@ import fc from 'fast-check'
 import { TooManyKeysError } from '../../../src/cli/replay/key-table.js'
 import { reportAsJson } from '../../../src/cli/replay/report-json.js'
 import { reportAsText } from '../../../src/cli/replay/report-text.js'
+import { runChild } from '../../support/child.js'
 import { logLine, TEN_O_CLOCK } from '../log-line.js'
 import { replayed } from '../replayed.js'
 
@@ -175,5 +176,36 @@ describe('hostile lines', () => {
       }),
       { numRuns: 50 },
     )
+  })
+})
+
+describe('a long path', () => {
+  const lineOf = (path: string, at = TEN_O_CLOCK) => logLine({ request: `GET ${path} HTTP/1.1`, at })
+
+  test('is counted as itself, and named by its beginning and a hash', () => {
+    const common = `/${'a'.repeat(1500)}`
+    const log = [0, 1, 2, 3].flatMap(() => [lineOf(`${common}/1`), lineOf(`${common}/2`), lineOf('/short')])
+    const { keys, trials } = replayed(log, { by: 'path', policies: ['3/1m'] })
+    expect([keys, trials[0].denied, trials[0].deniedKeys]).toEqual([3, 3, 3])
+    const names = trials[0].top.map(({ key }) => key)
+    expect(names).toContain('/short')
+    const long = names.filter(name => name !== '/short')
+    for (const name of long) expect(name).toMatch(/^\/a{159}\.\.\.#[\w-]{43}$/)
+    expect(new Set(long).size).toBe(2)
+  })
+
+  test('costs no more memory than a short one: 300 MB of distinct paths fit into 64 MB', async () => {
+    const { stdout, stderr, code } = await runChild(
+      `import { Replay } from './src/cli/replay/replay.ts'
+       import { parsePolicy } from './src/core/limit.ts'
+       const replay = new Replay({ by: 'path', ipv6Subnet: 56, top: 1, policies: [{ text: '1/1m', policy: parsePolicy('1/1m') }] })
+       for (let i = 0; i < 3000; i++) {
+         const line = Buffer.from(\`192.0.2.1 - - [17/May/2015:10:00:00 +0000] "GET /\${i}\${'x'.repeat(100_000)} HTTP/1.1" 200 5\`)
+         replay.line(line, 0, line.length)
+       }
+       console.log(replay.finish().keys)`,
+      { flags: ['--max-old-space-size=64'], timeoutMs: 60_000 },
+    )
+    expect({ stdout, stderr, code }).toEqual({ stdout: '3000\n', stderr: '', code: 0 })
   })
 })
