@@ -21,12 +21,6 @@ byte hold[NW];             /* ticks that the client may still use its lease */
 #define toEnd 0
 #define aEnd 0
 #endif
-#if CLOSES
-bit aBye[NP];              /* the ask in flight is the last one */
-#define BYE(p) aBye[p]
-#else
-#define BYE(p) 0
-#endif
 #if LOSSES
 byte stampRead[NP];        /* stamp of the last answer that was read */
 #endif
@@ -53,7 +47,7 @@ hidden byte g_, w_, kind_, grants_, refusals_, next_, age_, quotaTold_;
 
 #define GATHERED(p) ((toJoin | toLeave | toLate | toReturn | toEnd) & OWN(p))
 #define WAITS(p) (waiting & OWN(p))
-#define TO_SEND(p) (!inFlight[p] && (state[p] == CLOSING || GATHERED(p) || (WAITS(p) && (heard[p] || timer[p] == 0))))
+#define TO_SEND(p) (!inFlight[p] && (GATHERED(p) || (WAITS(p) && (heard[p] || timer[p] == 0))))
 #define ALIVE(p) (state[p] == RUNS || state[p] == CLOSING)
 #define TO_REPEAT(p) (inFlight[p] && !tried[p] && !askUnderWay[p] && !answer[p])
 
@@ -68,9 +62,6 @@ inline sendAsk(p) {
   toJoin = toJoin & ~OWN(p); toLeave = toLeave & ~OWN(p); toLate = toLate & ~OWN(p); toReturn = toReturn & ~OWN(p);
 #ifdef SEMAPHORE
   aEnd = (aEnd & ~OWN(p)) | (toEnd & OWN(p)); toEnd = toEnd & ~OWN(p);
-#endif
-#if CLOSES
-  aBye[p] = (state[p] == CLOSING -> 1 : 0);
 #endif
   heard[p] = 0; timer[p] = 0;
   numberRises(p);
@@ -152,7 +143,7 @@ inline read(p, kind, grants, refusals, nextAsk, a) {
     od;
 #endif
     if :: WAITS(p) -> timer[p] = nextAsk :: else -> timer[p] = 0; heard[p] = 0 fi;
-    if :: BYE(p) -> closed(p) :: else fi
+    if :: state[p] == CLOSING && !GATHERED(p) -> closed(p) :: else fi
   fi
 }
 
@@ -189,12 +180,9 @@ inline abort(w) {
   if :: !WAITS(OWNER(w)) -> heard[OWNER(w)] = 0; timer[OWNER(w)] = 0 :: else fi
 }
 
-/* ---- close(): everybody leaves, and the last ask says bye ---- */
+/* ---- close(): everybody leaves, and asks go on until nothing is left to tell ---- */
 inline closed(p) {
   state[p] = CLOSED_NOW; toLeave = toLeave & ~OWN(p);
-#if CLOSES
-  aBye[p] = 0;
-#endif
 #ifndef SPENT_UNCHECKED
   assert(losses > 0 || !(spent & OWN(p)));       /* nothing_spent_after_close */
 #endif

@@ -81,10 +81,15 @@
 #else
 #define CLOSE_REPLACED(m) record[m] = CLOSED; behind[m] = 3
 #endif
-#ifdef MUTANT_BYE_FORGETS
-#define BYE_CLOSES(m) record[m] = NO_RECORD
+#ifdef MUTANT_RECORD_GOES_WITH_WAITERS
+#define FORGET_WITHOUT_WAITERS(m) if :: !hasWaiters[m] -> record[m] = NO_RECORD :: else fi
 #else
-#define BYE_CLOSES(m) record[m] = CLOSED
+#define FORGET_WITHOUT_WAITERS(m) skip
+#endif
+#ifdef MUTANT_WALK_BEFORE_LEAVES
+#define LEAVES_FIRST(statement) skip
+#else
+#define LEAVES_FIRST(statement) statement
 #endif
 #ifdef MUTANT_NO_STAMP
 #define SAME_STAMP(m, st) 1
@@ -144,7 +149,7 @@
 #define GRANT_OTHER(m, w) spend(w); pushed = pushed | BIT(w); inLine[(m) % 2] = inLine[(m) % 2] & ~BIT(w); publish((m) / 2)
 #define TAKE_PUSHED(p) w_ = 0; do :: w_ < NW -> if :: pushed & waiting & OWN(p) & BIT(w_) -> begin(w_) :: else fi; w_++ :: else -> break od; pushed = pushed & ~OWN(p)
 #else
-#define GRANT_OTHER(m, w) RESERVE(w); NOTIFY_FIT(m); WATCH(m)
+#define GRANT_OTHER(m, w) RESERVE(w); WATCH(m); NOTIFY_FIT(m)
 #define TAKE_PUSHED(p) skip
 #endif
 #ifdef MUTANT_BEGINS_AT_TIMER
@@ -160,5 +165,5 @@
 #ifdef MUTANT_CLOSE_DOES_NOT_ASK
 #define CLOSES_AT_ONCE(p) 1
 #else
-#define CLOSES_AT_ONCE(p) (!opened[p] && !inFlight[p] && !GATHERED(p))
+#define CLOSES_AT_ONCE(p) 0
 #endif

@@ -7,7 +7,7 @@ byte lostLeft = LOST;
 byte straysLeft = STRAYS;  /* a late ask, a late answer, or a second copy of an ask */
 byte stray;                /* NOTHING, AN_ASK or AN_ANSWER */
 byte strayOf; bit strayGen; byte strayBehind; bit strayFirst;
-byte strayJoin, strayTicket, strayLeave, strayLate, strayReturn, strayEnd, strayKind, strayNext, strayAge, strayGranted, strayRefused, strayStamp; bit strayBye;
+byte strayJoin, strayTicket, strayLeave, strayLate, strayReturn, strayEnd, strayKind, strayNext, strayAge, strayGranted, strayRefused, strayStamp;
 #endif
 #if PAUSES
 byte pausesLeft = PAUSES;
@@ -52,12 +52,12 @@ byte idle;                 /* ticks for which capacity has been unused while som
 #if STRAYS
 inline clearStray() {
   stray = NOTHING; strayOf = 0; strayGen = 0; strayBehind = 0; strayFirst = 0; strayJoin = 0; strayTicket = 0; strayLeave = 0; strayLate = 0;
-  strayReturn = 0; strayEnd = 0; strayKind = 0; strayNext = 0; strayAge = 0; strayGranted = 0; strayRefused = 0; strayStamp = 0; strayBye = 0
+  strayReturn = 0; strayEnd = 0; strayKind = 0; strayNext = 0; strayAge = 0; strayGranted = 0; strayRefused = 0; strayStamp = 0
 }
 inline copyAsk(p) {
   stray = AN_ASK; strayOf = p; strayGen = gen_[p]; strayBehind = 0; strayFirst = !opened[p];
   strayJoin = aJoin & OWN(p); strayTicket = aTicket & OWN(p); strayLeave = aLeave & OWN(p); strayLate = aLate & OWN(p); strayReturn = aReturn & OWN(p);
-  strayEnd = aEnd & OWN(p); strayAge = 0; strayStamp = STAMP_READ(p); strayBye = BYE(p); straysLeft--
+  strayEnd = aEnd & OWN(p); strayAge = 0; strayStamp = STAMP_READ(p); straysLeft--
 }
 #endif
 
@@ -108,7 +108,7 @@ inline close(p) {
   :: else -> break
   od;
   heard[p] = 0; timer[p] = 0; news[p] = 0;
-  if :: CLOSES_AT_ONCE(p) -> closed(p) :: else fi
+  if :: CLOSES_AT_ONCE(p) || (!inFlight[p] && !GATHERED(p)) -> closed(p) :: else fi
 }
 
 #if LOSSES
@@ -291,26 +291,6 @@ inline newcomer() {
     headHasPassed();
     if :: found -> walk(NOBODY, 0) :: else fi
   fi
-}
-
-/* found: the askBy of the head's member has passed */
-inline headHasPassed() {
-  found = 0; r = 0; stop = 0;
-  do
-  :: r < known && !stop ->
-    gen = 0;
-    do
-    :: gen < 2 && !stop ->
-      if
-      :: inLine[gen] & BIT(order[r]) -> stop = 1; s = MEMBER(OWNER(order[r]), gen); found = (askBy[s] == ABSENT || askBy[s] <= GRACE + 1)
-      :: else
-      fi;
-      gen++
-    :: else -> break
-    od;
-    r++
-  :: else -> break
-  od
 }
 #endif
 

@@ -26,7 +26,7 @@ byte losses;               /* how often the server lost its newest writes */
 /* ---- scratch: not part of the state ---- */
 hidden byte r, v, gen, s, t, need, sum, k, c, x, y, z, mine, firstEnd;
 hidden byte ahead[2];
-hidden byte next, stoppedFor;
+hidden byte next, atFirst, stoppedFor;
 hidden byte stop, found, changed;
 hidden byte reply, granted, refused, age;
 
@@ -83,7 +83,7 @@ inline walk(asker, l) {
           :: COST(v) > quota ->
             if
             :: s == asker -> refused = refused | BIT(v); inLine[gen] = inLine[gen] & ~BIT(v)
-            :: else -> notify(s, 0); WATCH(s)
+            :: else -> WATCH(s); notify(s, 0)
             fi
           :: else ->
             when(v);
@@ -95,7 +95,7 @@ inline walk(asker, l) {
             :: t > 0 ->
               if
               :: s == asker -> next = (OWN_TIMER(t) < next -> OWN_TIMER(t) : next)
-              :: else -> notify(s, t); WATCH(s)
+              :: else -> WATCH(s); notify(s, t)
               fi;
               stop = 1; stoppedFor = t
             fi
@@ -140,9 +140,29 @@ inline walk(asker, l) {
 /* Watches a member ahead whose askBy has come: ask again when it may be evicted. */
 inline watch(m) { if :: askBy[m] <= GRACE + 1 && askBy[m] < next -> next = askBy[m] :: else fi }
 
+/* found: the askBy of the head's member has passed */
+inline headHasPassed() {
+  found = 0; r = 0; stop = 0;
+  do
+  :: r < known && !stop ->
+    gen = 0;
+    do
+    :: gen < 2 && !stop ->
+      if
+      :: inLine[gen] & BIT(order[r]) -> stop = 1; s = MEMBER(OWNER(order[r]), gen); found = (askBy[s] == ABSENT || askBy[s] <= GRACE + 1)
+      :: else
+      fi;
+      gen++
+    :: else -> break
+    od;
+    r++
+  :: else -> break
+  od
+}
+
 /* ---- ask ---- */
 /* Sets reply (CARRIED_OUT or UNKNOWN), granted, refused, next, age. late: how many numbers this ask is behind the client's last. */
-inline serve(p, g, first, late, joins, withTicket, leaves, lates, returns, ends, bye, st) {
+inline serve(p, g, first, late, joins, withTicket, leaves, lates, returns, ends, st) {
   mine = MEMBER(p, g); granted = 0; refused = 0; next = 0; age = 0; reply = UNKNOWN; changed = 0;
   if
   :: SAME_NUMBER(record[mine] != NO_RECORD && behind[mine] == late && late < 3) ->
@@ -164,7 +184,13 @@ inline serve(p, g, first, late, joins, withTicket, leaves, lates, returns, ends,
       assert(state[p] != CLOSED_NOW || losses > 0); /* no_ask_after_close */
 #endif
       assert(g == gen_[p] || record[MEMBER(p, 1 - g)] != OPEN); /* replaced_stays_out */
+      LEAVES_FIRST(inLine[g] = inLine[g] & ~(leaves));
+      /* Waiters of members that have gone are dropped before a newcomer is measured behind them. */
+      next = CHECK;
+      headHasPassed();
+      if :: found -> walk(mine, LINE(p)) :: else fi;
       inLine[g] = inLine[g] & ~(leaves);
+      atFirst = next;
       v = 0;
       do
       :: v < NW ->
@@ -178,13 +204,15 @@ inline serve(p, g, first, late, joins, withTicket, leaves, lates, returns, ends,
       od;
       inLine[g] = inLine[g] | (joins) | (lates);
       walk(mine, LINE(p));
+      next = (atFirst < next -> atFirst : next);
+      assert(!(granted & (leaves)));               /* leaving_not_granted */
       hasWaiters[mine] = (inLine[g] & OWN(p) -> 1 : 0);
       askBy[mine] = (hasWaiters[mine] -> next + GRACE + 1 : ABSENT);
       kept[g] = (kept[g] & ~OWN(p)) | granted;
       keptRefused[g] = (keptRefused[g] & ~OWN(p)) | refused;
       keptAge[mine] = 0;
       MARK_STAMP(mine);
-      if :: bye -> BYE_CLOSES(mine) :: else fi
+      FORGET_WITHOUT_WAITERS(mine)
     :: else
     fi
   fi

@@ -224,7 +224,7 @@ end:
 
 #define DELIVERS(q) \
   :: d_step { askUnderWay[q] -> askUnderWay[q] = 0; printf("server: reads the ask of process %d\n", q); \
-       serve(q, gen_[q], !opened[q], 0, aJoin & OWN(q), aTicket & OWN(q), aLeave & OWN(q), aLate & OWN(q), aReturn & OWN(q), aEnd & OWN(q), BYE(q), STAMP_READ(q)); \
+       serve(q, gen_[q], !opened[q], 0, aJoin & OWN(q), aTicket & OWN(q), aLeave & OWN(q), aLate & OWN(q), aReturn & OWN(q), aEnd & OWN(q), STAMP_READ(q)); \
        putAnswer(q); \
        if :: state[q] == CRASHED -> forgetAsk(q) :: else fi } \
   LOSES(q) \
@@ -258,13 +258,13 @@ end:
 #endif
 #if STRAYS
   :: d_step { stray == AN_ASK -> printf("server: reads the stray ask of process %d\n", strayOf);
-       serve(strayOf, strayGen, strayFirst, strayBehind, strayJoin, strayTicket, strayLeave, strayLate, strayReturn, strayEnd, strayBye, strayStamp);
+       serve(strayOf, strayGen, strayFirst, strayBehind, strayJoin, strayTicket, strayLeave, strayLate, strayReturn, strayEnd, strayStamp);
        if
        :: (state[strayOf] == RUNS || state[strayOf] == STOPPED || state[strayOf] == CLOSING) && strayGen == gen_[strayOf] && strayBehind == 0 && inFlight[strayOf] ->
          stray = AN_ANSWER; strayKind = reply; strayGranted = granted; strayRefused = refused;
          strayNext = (next > strayAge -> next - strayAge : 0); strayAge = (age + strayAge > AGE_MAX -> AGE_MAX : age + strayAge);
          strayStamp = STAMP(MEMBER(strayOf, strayGen));
-         strayFirst = 0; strayJoin = 0; strayTicket = 0; strayLeave = 0; strayLate = 0; strayReturn = 0; strayEnd = 0; strayBye = 0
+         strayFirst = 0; strayJoin = 0; strayTicket = 0; strayLeave = 0; strayLate = 0; strayReturn = 0; strayEnd = 0
        :: else -> clearStray()
        fi }
   :: d_step { stray == AN_ANSWER && ALIVE(strayOf) -> printf("network: the late answer reaches process %d\n", strayOf);
