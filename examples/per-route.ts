@@ -18,7 +18,7 @@ app.post('/login', login, (_req, res) => {
   res.send('welcome\n')
 })
 
-// What is dear costs more of the same quota.
+// Requests that cost more spend more of the same quota.
 const reports = rateLimit({ name: 'reports', policy: '10/1m', cost: req => (req.query.full === undefined ? 1 : 5) })
 app.get('/report', reports, (req, res) => {
   res.send(`a report, ${req.rateLimit?.remaining} units left\n`)

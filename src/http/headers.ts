@@ -11,7 +11,7 @@ import type { Limit, Policy } from '../core/limit.js'
  * - `draft-6`: `RateLimit-Limit`, `RateLimit-Remaining`, `RateLimit-Reset` (seconds) and `RateLimit-Policy`.
  * - `legacy`: `X-RateLimit-Limit`, `X-RateLimit-Remaining`, `X-RateLimit-Reset` (seconds since the epoch).
  *
- * All but the first speak of the strictest limit only, as the drafts demand of them.
+ * All but the first speak of the strictest limit only, as the drafts demand of them. No form tells of more units left than the quota.
  */
 export type HeaderForm = 'draft-8' | 'draft-7' | 'draft-6' | 'legacy'
 
@@ -86,7 +86,7 @@ function draft8(policy: Policy): Write {
     for (let i = 0; i < verdicts.length; i++) {
       const verdict = verdicts[i]
       if (i > 0) text += ', '
-      text += `${itemOf(verdict.limit)}${integer(verdict.remaining)};t=${secondsOf(verdict)}`
+      text += `${itemOf(verdict.limit)}${remainingOf(verdict)};t=${secondsOf(verdict)}`
     }
     fields.RateLimit = text
   }
@@ -97,8 +97,8 @@ function draft7(policy: Policy): Write {
   return (fields, decision) => {
     fields['RateLimit-Policy'] = policyText
     if (!isCounted(decision)) return
-    const { limit, remaining } = decision
-    fields.RateLimit = `limit=${integer(limit.quota)}, remaining=${integer(remaining)}, reset=${secondsOf(decision)}`
+    const limit = integer(decision.limit.quota)
+    fields.RateLimit = `limit=${limit}, remaining=${remainingOf(decision)}, reset=${secondsOf(decision)}`
   }
 }
 
@@ -108,7 +108,7 @@ function draft6(policy: Policy): Write {
     fields['RateLimit-Policy'] = policyText
     if (!isCounted(decision)) return
     fields['RateLimit-Limit'] = `${integer(decision.limit.quota)}`
-    fields['RateLimit-Remaining'] = `${integer(decision.remaining)}`
+    fields['RateLimit-Remaining'] = `${remainingOf(decision)}`
     fields['RateLimit-Reset'] = `${secondsOf(decision)}`
   }
 }
@@ -117,7 +117,7 @@ function legacy(_policy: Policy, clock: Clock): Write {
   return (fields, decision) => {
     if (!isCounted(decision)) return
     fields['X-RateLimit-Limit'] = `${decision.limit.quota}`
-    fields['X-RateLimit-Remaining'] = `${decision.remaining}`
+    fields['X-RateLimit-Remaining'] = `${Math.min(decision.remaining, decision.limit.quota)}`
     fields['X-RateLimit-Reset'] = `${Math.ceil((clock.now() + waitOf(decision)) / 1000)}`
   }
 }
@@ -136,6 +136,13 @@ function waitOf({ allowed, retryAfterMs, resetAfterMs, limit }: Verdict): number
   if (retryAfterMs !== Number.POSITIVE_INFINITY) return retryAfterMs
   // A quota of 0 is never used, hence never restored: 0 seconds would ask a waiting client to come back at once.
   return resetAfterMs || limit.windowMs
+}
+
+/**
+ * The units left, at most the quota: a bucket may hold a burst above it, and clients take more left than the quota for an error.
+ */
+function remainingOf({ remaining, limit }: Verdict): number {
+  return integer(Math.min(remaining, limit.quota))
 }
 
 function secondsOf(verdict: Verdict): number {

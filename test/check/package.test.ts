@@ -29,7 +29,7 @@ const USE = {
     }
     export const quota: number = parsePolicy('1/1s')[0].quota
     // @ts-expect-error: typed, not any
-    limiter.consume(1)
+    limiter.consume(1n)
   `,
   express: `
     import express from 'express'

@@ -214,3 +214,29 @@ function namesIn(list: string): Array<[name: string, parameters: string]> {
   }
   return items
 }
+
+describe('a burst above the quota', () => {
+  const policy = '10/1m token-bucket burst=100'
+
+  test.each([
+    [100, 10],
+    [11, 10],
+    [10, 10],
+    [9, 9],
+    [0, 0],
+  ])('with %p units left tells %p, never more than the quota', (remaining, told) => {
+    expect(fields('draft-8', policy, [remaining, 1000])).toEqual({
+      'RateLimit-Policy': '"10-per-1m";q=10;w=60',
+      RateLimit: `"10-per-1m";r=${told};t=1`,
+    })
+    expect(fields('draft-7', policy, [remaining, 1000]).RateLimit).toBe(`limit=10, remaining=${told}, reset=1`)
+    expect(fields('draft-6', policy, [remaining, 1000])).toMatchObject({
+      'RateLimit-Limit': '10',
+      'RateLimit-Remaining': `${told}`,
+    })
+    expect(fields('legacy', policy, [remaining, 1000])).toMatchObject({
+      'X-RateLimit-Limit': '10',
+      'X-RateLimit-Remaining': `${told}`,
+    })
+  })
+})

@@ -68,7 +68,10 @@ export interface HttpOptions<Request, Response> extends ProxyOptions {
   defer?: DeferOptions<Request, Response>
   /** Addresses and CIDR ranges that are not limited. Where both lists have an address, the narrower range counts. */
   allow?: readonly string[]
-  /** Addresses and CIDR ranges that are refused outright, with 403. */
+  /**
+   * Addresses and CIDR ranges that are refused outright, with 403. What is no address passes the list, with one process warning
+   * (SPILLWAY_ADDRESS).
+   */
   deny?: readonly string[]
   /** Default: a `MemoryStore` of its own. Stores made for express-rate-limit will do, for one fixed window. */
   store?: RateLimiterOptions['store']
