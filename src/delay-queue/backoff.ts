@@ -1,11 +1,17 @@
 import { type Duration, parseOption } from '../core/duration.js'
 import { PolicyError, shown } from '../core/errors.js'
 import { checkOptions } from '../core/option-names.js'
+import { textOf } from './reason.js'
 
 /**
- * How long a message waits after a failed delivery. `delay` after the first; 'exponential' doubles it with each further one, up to
- * `max` (default: no bound). `jitter` 0.2 makes it delay × (0.8 to 1.2), so that what failed together does not return together;
- * 0 to 1, default 0. A function is given the number of the delivery that failed, from 1, and the error; it gives ms ≥ 0.
+ * How long a message waits after a failed delivery, as whole ms or a `Duration`.
+ *
+ * - 'fixed': `delay` each time. 'exponential': `delay` after the first, twice as long after each further one, at most `max` (default: no
+ *   bound). More than 400 years counts as 400 years.
+ * - `jitter`: 0.2 makes it delay × (0.8 to 1.2), so that messages that failed together do not return together. 0 to 1, default 0.
+ * - A function is given the number of the delivery that failed, from 1, and the error. It returns ms ≥ 0, rounded; 0: at once; Infinity: 400
+ *   years. If it throws or returns anything else, the default backoff counts, and a process warning (`SPILLWAY_BACKOFF`) tells it, at most
+ *   one a minute.
  */
 export type Backoff =
   | { type: 'fixed' | 'exponential'; delay: Duration; max?: Duration; jitter?: number }
@@ -14,7 +20,7 @@ export type Backoff =
 /** In whole ms, 0 at least. */
 export type BackoffMs = (attempt: number, error: unknown) => number
 
-/** Four hundred years: longer is as good as never, and more than a queue can count. */
+/** 400 years: longer is as good as never, and more than a queue can count. */
 export const LONGEST_DELAY_MS = 400 * 366 * 86_400_000
 
 const NAMES = { type: true, delay: true, max: true, jitter: true } as const
@@ -22,7 +28,7 @@ const DEFAULT: Backoff = { type: 'exponential', delay: '1s', max: '5m', jitter: 
 
 /** Checks a backoff: `PolicyError`, which begins with `user`. Default: exponential from 1 s, max 5 m, jitter 0.2. */
 export function parseBackoff(backoff: Backoff = DEFAULT, user: string): BackoffMs {
-  if (typeof backoff === 'function') return (attempt, error) => given(backoff(attempt, error), user)
+  if (typeof backoff === 'function') return guarded(backoff, user)
   const { type, delay, max, jitter = 0 } = backoff ?? {}
   if (type !== 'fixed' && type !== 'exponential') {
     throw new PolicyError(
@@ -41,7 +47,26 @@ export function parseBackoff(backoff: Backoff = DEFAULT, user: string): BackoffM
   }
 }
 
-function given(ms: number, user: string): number {
-  if (typeof ms === 'number' && ms >= 0) return Math.min(LONGEST_DELAY_MS, Math.round(ms))
-  throw new PolicyError(`${user}: backoff gave ${shown(ms)}: expected milliseconds ≥ 0, like 1000`)
+const WARN_EVERY_MS = 60_000
+
+/** The function that was given, or the default backoff and a warning where it throws or returns no ms. */
+function guarded(backoff: (attempt: number, error: unknown) => number, user: string): BackoffMs {
+  const otherwise = parseBackoff(DEFAULT, user)
+  let warnedAt = Number.NEGATIVE_INFINITY
+  return (attempt, error) => {
+    let fault: string
+    try {
+      const ms: unknown = backoff(attempt, error)
+      if (typeof ms === 'number' && ms >= 0) return Math.min(LONGEST_DELAY_MS, Math.round(ms))
+      fault = `gave ${shown(ms)}: expected milliseconds ≥ 0, like 1000`
+    } catch (thrown) {
+      fault = `threw ${textOf(thrown)}`
+    }
+    if (performance.now() - warnedAt >= WARN_EVERY_MS) {
+      warnedAt = performance.now()
+      const text = `${user}: backoff ${fault}; the default backoff counts instead`
+      process.emitWarning(text, { type: 'SpillwayWarning', code: 'SPILLWAY_BACKOFF' })
+    }
+    return otherwise(attempt, error)
+  }
 }

@@ -1,5 +1,4 @@
-import { describe, expect, test } from '@jest/globals'
-import { PolicyError } from '../../src/core/errors.js'
+import { describe, expect, jest, test } from '@jest/globals'
 import { parseBackoff } from '../../src/delay-queue/backoff.js'
 import { HandlerTime } from '../../src/delay-queue/handler-time.js'
 
@@ -30,8 +29,38 @@ describe('a backoff', () => {
   test('may be a function of the attempt and the error, which gives milliseconds', () => {
     const backoffMs = parseBackoff((attempt, error) => (error === 'soon' ? 1.4 : attempt * 10), 'x')
     expect([backoffMs(3, undefined), backoffMs(3, 'soon')]).toEqual([30, 1])
-    expect(() => parseBackoff(() => -1, 'x')(1, undefined)).toThrow(PolicyError)
-    expect(() => parseBackoff(() => Number.NaN, 'x')(1, undefined)).toThrow('backoff gave NaN')
+  })
+
+  const FAULTY: ReadonlyArray<readonly [what: string, backoff: () => number, warning: RegExp]> = [
+    [
+      'throws',
+      () => {
+        throw new Error('no such table')
+      },
+      /DelayQueue "x": backoff threw Error: no such table/,
+    ],
+    [
+      'throws nothing that has a text',
+      () => {
+        throw Object.create(null)
+      },
+      /backoff threw an error without a text/,
+    ],
+    ['gives NaN', () => Number.NaN, /backoff gave NaN: expected milliseconds ≥ 0/],
+    ['gives less than 0', () => -1, /backoff gave -1/],
+    ['gives a promise', (async () => 5) as never, /backoff gave .*: expected milliseconds/],
+  ]
+  test.each(FAULTY)('that %s counts as the default, and is told once a minute', (_, backoff, warning) => {
+    const told = jest.spyOn(process, 'emitWarning').mockImplementation(() => {})
+    const backoffMs = parseBackoff(backoff, 'DelayQueue "x"')
+    for (const ms of [backoffMs(1, undefined), backoffMs(1, undefined)]) {
+      expect(ms).toBeGreaterThanOrEqual(800)
+      expect(ms).toBeLessThanOrEqual(1200)
+    }
+    expect(told.mock.calls).toEqual([
+      [expect.stringMatching(warning), { type: 'SpillwayWarning', code: 'SPILLWAY_BACKOFF' }],
+    ])
+    told.mockRestore()
   })
 })
 

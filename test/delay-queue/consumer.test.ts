@@ -399,6 +399,27 @@ describe('what a quick consumer has taken ahead', () => {
   })
 })
 
+test('a message whose handler and backoff both throw comes again after the default backoff', async () => {
+  const warned = jest.spyOn(process, 'emitWarning').mockImplementation(() => {})
+  const queue = open({
+    visibility: '1h',
+    backoff: () => {
+      throw new Error('no backoff')
+    },
+  })
+  const consumer = queue.consume(async () => {
+    throw new Error('no luck')
+  })
+  await queue.push('x')
+  await eventually('it waits for its second attempt', async () => (await queue.stats()).delayed === 1)
+  const { nextDueAt } = await queue.stats()
+  expect((nextDueAt as number) - Date.now()).toBeLessThanOrEqual(1200)
+  expect(warned).toHaveBeenCalledTimes(1)
+  warned.mockRestore()
+  await consumer.close()
+  await queue.close()
+})
+
 describe('a handler that outlives its visibility', () => {
   test('makes no timers by the hundred while it runs', async () => {
     const queue = open({ visibility: 50 })
