@@ -4,9 +4,10 @@ import { type ClientRequest, createServer, type RequestListener, request, type S
 import type { AddressInfo } from 'node:net'
 import type { Readable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals'
+import { afterAll, afterEach, beforeAll, describe, expect, jest, test } from '@jest/globals'
 import type { ConcurrencyControls } from '../../src/http/concurrency/concurrency-limit.js'
 import type { ConcurrencyOptions } from '../../src/http/concurrency/options.js'
+import { Semaphore } from '../../src/semaphore/semaphore.js'
 import { MemoryStore } from '../../src/stores/memory/memory-store.js'
 import { RedisStore } from '../../src/stores/redis/redis-store.js'
 import { type RawClient, rawClient } from './raw-client.js'
@@ -104,6 +105,19 @@ class Service {
   }
 }
 
+/** How many requests wait over this Redis. */
+async function waitingIn(server: RedisServer): Promise<number> {
+  const client = server.client()
+  const names = (await client.keys('*:semaphore*')).map(key => /\{(.+)\}/.exec(key)?.[1] ?? '')
+  const counts = [...new Set(names)].map(name => {
+    const semaphore = new Semaphore(client, decodeURIComponent(name))
+    return semaphore.waiting().finally(() => semaphore.close())
+  })
+  const all = await Promise.all(counts)
+  client.disconnect()
+  return all.reduce((sum, count) => sum + count, 0)
+}
+
 /** What `concurrencyLimit` promises, whatever the framework, in one process and over Redis. */
 export function describeConcurrencyLimit(name: string, adapter: ConcurrencyAdapter): void {
   let redis: RedisServer
@@ -135,6 +149,14 @@ export function describeConcurrencyLimit(name: string, adapter: ConcurrencyAdapt
       where === 'over Redis'
         ? { client: redis.client(), name: `${name}-${names++}`, deadline: '5s', ...own }
         : { store: new MemoryStore(), ...own }
+
+    test('with no permits refuses every request at once with its usual status, also with wait', async () => {
+      for (const own of [{}, { key: user }, { key: user, wait: '20s' }, { wait: '20s' }]) {
+        const service = await serve(limited(options({ permits: 0, ...own })))
+        const { status, headers } = await service.ask({ 'x-user': 'ada' }).reply
+        expect([status, headers['retry-after']]).toEqual(['key' in own ? 429 : 503, '1'])
+      }
+    })
 
     test('lets in so many requests of a key at once and refuses more with 429', async () => {
       const service = await serve(limited(options({ permits: 2, key: user, name: 'reports' })))
@@ -373,6 +395,80 @@ export function describeConcurrencyLimit(name: string, adapter: ConcurrencyAdapt
         service.finish()
         expect((await first.reply).status).toBe(200)
       }
+      await server.stop()
+    })
+
+    test('with wait too, a Redis that hangs, or is gone, is not waited for: requests wait in the line of their process', async () => {
+      for (const fault of ['pause', 'kill'] as const) {
+        const server = await RedisServer.start()
+        const client = server.client()
+        const service = await serve(limited({ permits: 1, client, deadline: 30, wait: '20s' }))
+        expect((await service.ask({}, '/quick').reply).status).toBe(200)
+        await server[fault]()
+        const startedAt = performance.now()
+        const all = [service.ask(), service.ask(), service.ask()]
+        let done = 0
+        for (const { reply } of all) reply.then(() => done++)
+        for (let i = 1; i <= all.length; i++) {
+          await service.holds(1)
+          service.finish()
+          await eventually('the next', async () => done === i)
+        }
+        expect((await Promise.all(all.map(({ reply }) => reply))).map(({ status }) => status)).toEqual([200, 200, 200])
+        expect(performance.now() - startedAt).toBeLessThan(2000)
+        expect(service.most).toBe(1)
+        await server.stop()
+      }
+    })
+
+    test('a request that waits already when Redis hangs goes on in the line of its process', async () => {
+      for (const fault of ['pause', 'kill'] as const) {
+        const server = await RedisServer.start()
+        const client = server.client()
+        const service = await serve(limited({ permits: 1, client, deadline: 30, wait: '20s' }))
+        const inside = service.ask()
+        await service.holds(1)
+        const waits = [service.ask(), service.ask()]
+        await eventually('both wait in Redis', async () => (await waitingIn(server)) === 2)
+        await server[fault]()
+        const startedAt = performance.now()
+        for (const one of [inside, ...waits]) {
+          await service.holds(1)
+          service.finish()
+          expect((await one.reply).status).toBe(200)
+        }
+        expect(performance.now() - startedAt).toBeLessThan(3000)
+        expect(service.most).toBe(1)
+        await server.stop()
+      }
+    })
+
+    test('an outage is told: to the observer, else by a process warning', async () => {
+      const server = await RedisServer.start()
+      const client = server.client()
+      await client.ping()
+      const failures: Error[] = []
+      const observer = { storeFailed: (error: Error) => failures.push(error) }
+      const told = await serve(limited({ permits: 5, client, deadline: 20, observer, name: 'told' }))
+      const warned = await serve(limited({ permits: 5, client, deadline: 20, name: 'warned' }))
+      const warnings: string[] = []
+      const spy = jest.spyOn(process, 'emitWarning').mockImplementation(text => {
+        warnings.push(String(text))
+      })
+      server.pause()
+      for (let i = 0; i < 5; i++) await told.ask({}, '/quick').reply
+      expect(failures.length).toBe(5)
+      expect(warnings).toEqual([])
+      for (let i = 0; i < 5; i++) await warned.ask({}, '/quick').reply
+      expect(warnings).toHaveLength(1)
+      expect(warnings[0]).toMatch(/^Redis at 127\.0\.0\.1:\d+ does not answer .*: until it does, each process lets in/)
+      server.unpause()
+      await eventually('the end of the outage', async () => {
+        await warned.ask({}, '/quick').reply
+        return warnings.length === 2
+      })
+      expect(warnings[1]).toContain('answers again')
+      spy.mockRestore()
       await server.stop()
     })
   })

@@ -64,7 +64,8 @@ export class ConcurrencyGate<Request, Response> implements ConcurrencyControls {
   }
 
   #enter(key: string, req: Request, res: Response): SyncOrAsync<Answer> {
-    const { places, waitMs, queue } = this.#settings
+    const { permits, places, waitMs, queue } = this.#settings
+    if (permits === 0) return this.#refuse(key, req, res)
     return after(places.enter(key), place => {
       if (place !== null) return this.#admit(place, key, res)
       if (waitMs === 0 || this.#queuedOf(key) >= queue) return this.#refuse(key, req, res)

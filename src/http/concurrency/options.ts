@@ -1,6 +1,7 @@
 import { type Duration, parseDurationOrZero, parseOption } from '../../core/duration.js'
 import { PolicyError, shown } from '../../core/errors.js'
 import { parsePolicy } from '../../core/limit.js'
+import { type Observer, parseObserver } from '../../core/observer.js'
 import { checkOptions, type OptionNames } from '../../core/option-names.js'
 import type { RedisClient } from '../../redis/client.js'
 import { MemoryStore } from '../../stores/memory/memory-store.js'
@@ -59,6 +60,8 @@ export interface ConcurrencyOptions<Request, Response> extends ProxyOptions {
    * the handler ends the response, or when a stream that was piped into it is detached.
    */
   abandonAfter?: Duration
+  /** Is told when Redis fails and when it answers again. Without one that is told by process warnings (SPILLWAY_STORE). */
+  observer?: Observer
   /** Default true: `RateLimit-Policy` tells the limit. */
   headers?: boolean
 }
@@ -99,6 +102,7 @@ const OPTIONS: OptionNames<ConcurrencyOptions<never, never>> = {
   message: true,
   handler: true,
   abandonAfter: true,
+  observer: true,
   headers: true,
 }
 
@@ -155,10 +159,12 @@ export function parseConcurrencyOptions<Request, Response>(
   }
 }
 
-function placesOf({ permits, client, store, prefix, lease, deadline }: ConcurrencyOptions<never, never>, name: string) {
+function placesOf(options: ConcurrencyOptions<never, never>, name: string): Places {
+  const { permits, client, store, prefix, lease, deadline } = options
   const leaseMs = lease === undefined ? 30_000 : parseOption(lease, 'concurrencyLimit: lease')
   const deadlineMs = deadline === undefined ? 50 : parseOption(deadline, 'concurrencyLimit: deadline')
-  const common = { name, permits, leaseMs, deadlineMs }
+  const observer = parseObserver(options.observer, 'concurrencyLimit')
+  const common = { name, permits, leaseMs, deadlineMs, observer }
   if (client !== undefined && store !== undefined) throw wrong('given both client and store, expected one of them')
   if (store instanceof RedisStore) {
     return new SharedPlaces({ ...common, client: store.client, prefix: prefix ?? store.prefix })

@@ -20,15 +20,18 @@ export class ProcessPlaces implements Places {
   }
 
   enter(key: string): Place | null {
-    const room = this.#rooms.get(key)
-    if (room === undefined) {
-      if (this.permits < 1) return null
-      const opened: Room = { inside: 1, waiting: new Set() }
-      this.#rooms.set(key, opened)
-      return this.#placeIn(key, opened)
-    }
+    const inside = this.#rooms.get(key)?.inside ?? 0
     // Where somebody waits no place is free: whoever leaves hands it on.
-    if (room.inside >= this.permits) return null
+    return inside < this.permits ? this.occupy(key) : null
+  }
+
+  /** A place for a request that was let in elsewhere, whether or not one is free here. */
+  occupy(key: string): Place {
+    let room = this.#rooms.get(key)
+    if (room === undefined) {
+      room = { inside: 0, waiting: new Set() }
+      this.#rooms.set(key, room)
+    }
     room.inside++
     return this.#placeIn(key, room)
   }
@@ -64,14 +67,21 @@ export class ProcessPlaces implements Places {
       leave: () => {
         if (left) return
         left = true
-        for (const next of room.waiting) {
-          room.waiting.delete(next)
-          if (next.over) continue
-          next.resolve(this.#placeIn(key, room))
-          return
-        }
-        if (--room.inside === 0) this.#rooms.delete(key)
+        room.inside--
+        // More may be inside than there are permits, if they were let in elsewhere.
+        if (room.inside < this.permits) this.#handOn(key, room)
+        if (room.inside === 0) this.#rooms.delete(key)
       },
+    }
+  }
+
+  #handOn(key: string, room: Room): void {
+    for (const next of room.waiting) {
+      room.waiting.delete(next)
+      if (next.over) continue
+      room.inside++
+      next.resolve(this.#placeIn(key, room))
+      return
     }
   }
 }

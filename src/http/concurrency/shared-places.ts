@@ -1,17 +1,18 @@
-import { Deadline } from '../../core/deadline.js'
 import { StoreError, TimeoutError } from '../../core/errors.js'
-import { CircuitBreaker } from '../../limiter/circuit-breaker.js'
-import type { ClientPort, RedisClient } from '../../redis/client.js'
+import type { Observer } from '../../core/observer.js'
+import type { RedisClient } from '../../redis/client.js'
 import { keySegment } from '../../redis/keys.js'
-import { portOf } from '../../redis/port-of.js'
 import type { Lease } from '../../semaphore/lease.js'
 import { Semaphore } from '../../semaphore/semaphore.js'
 import type { Place, Places } from './places.js'
 import { ProcessPlaces } from './process-places.js'
+import { RedisHealth } from './redis-health.js'
 
 /** Semaphores of keys that nobody is inside of, kept because their requests come again. */
 const MOST_IDLE = 1000
 const IDLE_TTL = '10s'
+/** While requests wait over Redis, how often Redis is asked whether it is there. */
+const CHECK_EVERY_MS = 1000
 
 export interface SharedPlacesOptions {
   readonly client: RedisClient
@@ -20,6 +21,7 @@ export interface SharedPlacesOptions {
   readonly permits: number
   readonly leaseMs: number
   readonly deadlineMs: number
+  readonly observer: Observer | undefined
 }
 
 interface Room {
@@ -27,76 +29,120 @@ interface Room {
   users: number
 }
 
+/** Why a request stops waiting over Redis. */
+const OUTAGE = Symbol('outage')
+
 /**
  * Places over all processes: leases of one semaphore a key. When Redis does not answer within the deadline this process counts alone,
- * with as many permits: each process may then let in so many.
+ * with as many permits: new requests at once, and those that wait over Redis go on in this process's own line.
+ *
+ * Every place of this process is counted in `#alone` as well, so that a process that counts alone lets in no more than `permits`.
  */
 export class SharedPlaces implements Places {
   readonly #options: SharedPlacesOptions
-  readonly #port: ClientPort
   readonly #alone: ProcessPlaces
-  readonly #breaker = new CircuitBreaker()
-  readonly #deadline: Deadline
+  readonly #health: RedisHealth
   /** Rooms with users. */
   readonly #rooms = new Map<string, Room>()
   /** Rooms without users, the least recently used first. Apart from the others, so that one long request does not keep all of them. */
   readonly #idle = new Map<string, Room>()
+  /** What ends the waiting over Redis of each request, and where it waits. */
+  readonly #waiting = new Map<AbortController, Room>()
+  #timer: ReturnType<typeof setInterval> | undefined
+  #checking = false
 
   constructor(options: SharedPlacesOptions) {
     this.#options = options
-    this.#port = portOf(options.client, 'concurrencyLimit')
     this.#alone = new ProcessPlaces(options.permits)
-    this.#deadline = new Deadline(
-      options.deadlineMs,
-      () => this.#breaker.stir(),
-      () => this.#breaker.silence(),
-    )
+    this.#health = new RedisHealth(options.client, options.deadlineMs, options.observer)
     // Checks the options that are a semaphore's.
     this.#semaphoreOf('')
   }
 
   async enter(key: string): Promise<Place | null> {
-    const now = performance.now()
-    if (this.#port.state() === 'down' || (this.#breaker.isOpen && this.#breaker.passage(now) === 'refuse')) {
-      this.#port.wake()
-      return this.#alone.enter(key)
-    }
+    if (!this.#health.mayAsk()) return this.#alone.enter(key)
     const room = this.#join(key)
     const asked = room.semaphore.tryAcquire({ lease: this.#options.leaseMs })
     try {
-      const lease = await this.#deadline.hold(asked)
-      this.#breaker.succeed(performance.now())
+      const lease = await this.#health.hold(asked)
       if (lease !== null) return this.#placeOf(lease, key, room)
       this.#leave(key, room)
       return null
     } catch (error) {
       this.#leave(key, room)
       if (!(error instanceof StoreError)) throw error
-      this.#breaker.fail(performance.now())
-      // What is granted too late nobody will use.
+      // A lease that is granted too late serves nobody.
       asked.then(lease => lease?.release()).catch(() => {})
+      this.#check()
       return this.#alone.enter(key)
     }
   }
 
   async wait(key: string, ms: number, signal: AbortSignal): Promise<Place | null> {
+    if (this.#health.failing) return this.#alone.wait(key, ms, signal)
     const startedAt = performance.now()
     const room = this.#join(key)
+    const ending = new AbortController()
+    const end = () => ending.abort(signal.reason)
+    if (signal.aborted) end()
+    signal.addEventListener('abort', end, { once: true })
+    this.#watch(ending, room)
     try {
-      const lease = await room.semaphore.acquire({ lease: this.#options.leaseMs, timeout: ms, signal })
+      const { leaseMs } = this.#options
+      const lease = await room.semaphore.acquire({ lease: leaseMs, timeout: ms, signal: ending.signal })
       return this.#placeOf(lease, key, room)
     } catch (error) {
       this.#leave(key, room)
       if (error instanceof TimeoutError) return null
-      if (!(error instanceof StoreError)) throw error
-      this.#breaker.fail(performance.now())
+      if (error !== OUTAGE && !(error instanceof StoreError)) throw error
       return this.#alone.wait(key, Math.max(0, startedAt + ms - performance.now()), signal)
+    } finally {
+      signal.removeEventListener('abort', end)
+      this.#unwatch(ending)
     }
   }
 
   async close(): Promise<void> {
     const rooms = [...this.#rooms.values(), ...this.#idle.values()]
     await Promise.all([this.#alone.close(), ...rooms.map(({ semaphore }) => semaphore.close())])
+  }
+
+  #watch(ending: AbortController, room: Room): void {
+    this.#waiting.set(ending, room)
+    this.#timer ??= setInterval(() => this.#check(), CHECK_EVERY_MS)
+    this.#timer.unref()
+  }
+
+  #unwatch(ending: AbortController): void {
+    this.#waiting.delete(ending)
+    if (this.#waiting.size > 0) return
+    clearInterval(this.#timer)
+    this.#timer = undefined
+  }
+
+  /** Asks whether Redis is there, if requests wait over it; if it fails twice, they go on in this process's own line. */
+  async #check(): Promise<void> {
+    if (this.#checking || this.#waiting.size === 0) return
+    this.#checking = true
+    try {
+      if ((await this.#answers()) || (await this.#answers())) return
+      for (const ending of this.#waiting.keys()) ending.abort(OUTAGE)
+    } finally {
+      this.#checking = false
+    }
+  }
+
+  async #answers(): Promise<boolean> {
+    const [room] = this.#waiting.values()
+    if (room === undefined) return true
+    if (!this.#health.mayAsk()) return false
+    try {
+      await this.#health.hold(room.semaphore.availablePermits())
+      return true
+    } catch (error) {
+      // Whatever else it says, Redis has answered.
+      return !(error instanceof StoreError)
+    }
   }
 
   #join(key: string): Room {
@@ -116,11 +162,13 @@ export class SharedPlaces implements Places {
   }
 
   #placeOf(lease: Lease, key: string, room: Room): Place {
+    const here = this.#alone.occupy(key)
     return {
       leave: () => {
         this.#leave(key, room)
-        // If that fails the lease ends at its deadline.
-        lease.release().catch(() => {})
+        here.leave()
+        // If that fails the lease ends by itself; and perhaps Redis is gone.
+        this.#health.hold(lease.release()).catch(() => this.#check())
       },
     }
   }

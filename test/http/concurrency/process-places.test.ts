@@ -58,3 +58,20 @@ describe('places in this process', () => {
     expect(await places.wait('x', 5, never)).toBeNull()
   })
 })
+
+test('a request that was let in elsewhere counts here, and hands its place on only when there is room', async () => {
+  const places = new ProcessPlaces(1)
+  const elsewhere = [places.occupy('k'), places.occupy('k')]
+  expect(places.enter('k')).toBeNull()
+  const waits = places.wait('k', 5000, new AbortController().signal)
+  let place: unknown
+  waits.then(given => (place = given))
+  elsewhere[0].leave()
+  await undefined
+  expect(place).toBeUndefined()
+  elsewhere[1].leave()
+  const given = await waits
+  expect(given).not.toBeNull()
+  given?.leave()
+  expect(places.size).toBe(0)
+})

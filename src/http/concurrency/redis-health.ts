@@ -1,0 +1,67 @@
+import { Deadline } from '../../core/deadline.js'
+import { StoreError } from '../../core/errors.js'
+import { notify, type Observer } from '../../core/observer.js'
+import { OutageWarnings } from '../../core/outage-warnings.js'
+import { CircuitBreaker } from '../../limiter/circuit-breaker.js'
+import type { ClientPort, RedisClient } from '../../redis/client.js'
+import { clientName } from '../../redis/client-name.js'
+import { portOf } from '../../redis/port-of.js'
+
+const MEANWHILE = 'each process lets in as many requests as there are permits (concurrencyLimit)'
+
+/** Whether Redis answers one limit within its deadline. An outage is told to the observer, or by process warnings without one. */
+export class RedisHealth {
+  readonly #port: ClientPort
+  readonly #breaker = new CircuitBreaker()
+  readonly #deadline: Deadline
+  readonly #observer: Observer | undefined
+  readonly #warnings: OutageWarnings | undefined
+  #failing = false
+
+  constructor(client: RedisClient, deadlineMs: number, observer: Observer | undefined) {
+    this.#port = portOf(client, 'concurrencyLimit')
+    this.#observer = observer
+    this.#warnings = observer === undefined ? new OutageWarnings(() => `Redis at ${clientName(client)}`) : undefined
+    this.#deadline = new Deadline(
+      deadlineMs,
+      () => this.#breaker.stir(),
+      () => this.#breaker.silence(),
+    )
+  }
+
+  /** True if there is no connection, or if the last command was not answered in time. */
+  get failing(): boolean {
+    return this.#failing || this.#port.state() === 'down'
+  }
+
+  /** Whether a command may be sent now: during an outage only a probe now and then. */
+  mayAsk(): boolean {
+    const down = this.#port.state() === 'down'
+    if (!down && !(this.#breaker.isOpen && this.#breaker.passage(performance.now()) === 'refuse')) return true
+    this.#port.wake()
+    this.#warnings?.failed(MEANWHILE, down ? new StoreError('the Redis client is not connected') : undefined)
+    return false
+  }
+
+  /** What a command resolves or rejects with; `StoreError` if Redis fails or does not answer within the deadline. */
+  async hold<Answer>(answer: Promise<Answer>): Promise<Answer> {
+    try {
+      const value = await this.#deadline.hold(answer)
+      this.#failing = false
+      if (this.#breaker.succeed(performance.now())) notify(this.#observer, 'breakerClosed')
+      this.#warnings?.answered()
+      return value
+    } catch (error) {
+      if (error instanceof StoreError) this.#failed(error)
+      throw error
+    }
+  }
+
+  #failed(error: StoreError): void {
+    this.#failing = true
+    const opened = this.#breaker.fail(performance.now())
+    notify(this.#observer, 'storeFailed', error)
+    if (opened) notify(this.#observer, 'breakerOpened', error)
+    this.#warnings?.failed(MEANWHILE, error)
+  }
+}
