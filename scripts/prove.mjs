@@ -71,10 +71,11 @@ async function explore(job, cwd) {
   if (generated.code !== 0 || !existsSync(join(cwd, 'pan.c')))
     return { failure: `spin refuses the model:\n${generated.text}` }
   const forCheck = safety ? ['-DSAFETY', '-DNOCLAIM'] : []
-  const options = [job.mutant ? '-O1' : '-O2', '-w', `-DMEMLIM=${MEMORY_MB}`, '-DVECTORSZ=2048', ...forCheck]
+  // Compiling costs more than most searches, so little is optimised.
+  const options = [job.mutant ? '-O0' : '-O1', '-w', `-DMEMLIM=${MEMORY_MB}`, '-DVECTORSZ=2048', ...forCheck]
   const compiled = await run('gcc', [...options, '-o', 'pan', 'pan.c'], cwd)
   if (compiled.code !== 0) return { failure: `gcc refuses what spin made:\n${compiled.text}` }
-  // Mutants are found early, so they get little optimisation and a small table.
+  // Mutants are found early, so a small table is enough.
   const table = job.mutant ? '-w20' : '-w23'
   const { text } = await run('./pan', [...(safety ? [] : ['-a']), `-m${MOST_STEPS}`, table], cwd)
 
