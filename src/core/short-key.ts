@@ -25,5 +25,6 @@ const SHORTEST_SLICE = 13
  * length of the whole field.
  */
 export function ownCopy(text: string): string {
-  return text.length < SHORTEST_SLICE ? text : Buffer.from(text, 'utf16le').toString('utf16le')
+  // V8 joins into a new text; it gives a concatenation by + a reference to both parts. A Buffer would take twice as long.
+  return text.length < SHORTEST_SLICE ? text : [text.slice(0, 1), text.slice(1)].join('')
 }
