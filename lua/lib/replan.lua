@@ -1,13 +1,15 @@
 --[[
   Plans anew those who wait from `first` on, in their order: what they had booked and `extra` units more are given back, then each
-  books again. Writes the list and the state, and tells those who have moved their new waits.
+  books again. Between the two, change() does to the state what else has happened. Writes the list and the state, and tells those who
+  have moved their new waits.
 ]]
 -- @include waiter_pack
 -- @include tell_waiters
-local function replan(state, list, waiting, first, extra, now, channel, expires_at)
+local function replan(state, list, waiting, first, extra, now, channel, expires_at, change)
   local units = extra
   for i = first, #waiting do units = units + waiting[i].cost end
-  state.refund(units)
+  if units > 0 then state.refund(units) end
+  if change then change() end
   redis.call('LTRIM', list, '0', first - 2)
   if first == 1 then redis.call('DEL', list) end
   for i = first, #waiting do

@@ -5,6 +5,8 @@
     book(cost, wait)    spends in `wait` ms, as just measured
     charge(cost)        spends though it may not fit
     refund(cost)        gives back, newest first
+    refund_oldest(cost) gives back: a log its oldest, a row its newest
+    row()               at, x and y of a row, which become(at, x, y) changes
     save()              writes; nothing is written before, but for a log, which is always up to date
   expires_at may be given where keys have lifetimes of another kind than `expiry` gives them.
 ]]
@@ -16,6 +18,7 @@
 -- @include refund_row
 -- @include log_open
 -- @include log_refund
+-- @include log_refund_oldest
 -- @include log_book
 -- @include sliding_window
 -- @include expiry
@@ -27,8 +30,16 @@ local function standing(limit, key, now, clock, expires_at)
     load_rows({ key }, at, x, y, errors)
     -- A bucket books by owing: its level rises now, and those who come later find it so.
     local function charge(cost) at[1], x[1], y[1] = charge_row(limit, now, cost, at[1], x[1], y[1]) end
+    local function refund(cost)
+      local new_at, new_x, new_y = refund_row(limit, now, cost, at[1], x[1], y[1])
+      if new_at then at[1], x[1], y[1] = new_at, new_x, new_y end
+    end
     return {
       err = errors[1],
+      refund = refund,
+      refund_oldest = refund,
+      row = function() return at[1], x[1], y[1] end,
+      become = function(new_at, new_x, new_y) at[1], x[1], y[1] = new_at, new_x, new_y end,
       measure = function(cost)
         local retry, remaining, reset, delay = measure_row(limit, now, cost, at[1], x[1], y[1])
         if retry > 0 and limit.algorithm == 'leaky-bucket' then
@@ -38,10 +49,6 @@ local function standing(limit, key, now, clock, expires_at)
       end,
       book = charge,
       charge = charge,
-      refund = function(cost)
-        local new_at, new_x, new_y = refund_row(limit, now, cost, at[1], x[1], y[1])
-        if new_at then at[1], x[1], y[1] = new_at, new_x, new_y end
-      end,
       save = function()
         if not at[1] then return end
         local _, _, reset = measure_row(limit, now, 0, at[1], x[1], y[1])
@@ -61,6 +68,10 @@ local function standing(limit, key, now, clock, expires_at)
     refund = function(cost)
       if not log.newest then return end
       log_refund(key, log, cost, expires_at(math.max(0, log.newest - now) + limit.window))
+      log = log_open(key, limit.window, now, true)
+    end,
+    refund_oldest = function(cost)
+      log_refund_oldest(key, log, cost)
       log = log_open(key, limit.window, now, true)
     end,
     save = function() end,

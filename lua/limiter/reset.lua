@@ -1,7 +1,7 @@
 --[[
   Forgets what keys have spent; those who wait book anew.
 
-  KEYS     the state of each limit; then, for each, who waits: list of turn, cost, id
+  KEYS     the state of each limit; then, for each, who waits: list of turn, cost, id; then, for each, its note
   ARGV[1]  now, ms; '' for the server's clock
   ARGV[2]  what the channel of every process begins with
   ARGV[3]  number of limits, then for each: algorithm, quota, window in ms, burst
@@ -15,6 +15,8 @@
 -- @include standing
 -- @include waiting_now
 -- @include replan
+-- @include row_settlements
+-- @include note_save
 local clock = ARGV[1]
 local now = now_ms(clock)
 -- @include steps/in_time
@@ -24,7 +26,11 @@ local limits = read_limits(4, count)
 
 for i = 1, count do
   local key, list = KEYS[i], KEYS[count + i]
-  redis.call('UNLINK', key)
+  local settlement = row_settlements[limits[i].algorithm]
+  if redis.call('UNLINK', key) == 1 and settlement and settlement.notes_resets then
+    -- What is charged in the same ms is taken to come after it.
+    note_save(KEYS[2 * count + i], { cut_at = now - 1, left = 0, gaps = {} }, limits[i], expiry(clock, now))
+  end
   local waiting = waiting_now(list, now)
   if #waiting > 0 then
     replan(standing(limits[i], key, now, clock), list, waiting, 1, 0, now, channel, expiry(clock, now))

@@ -1,6 +1,35 @@
 import type { Verdict } from '../core/decision.js'
 import type { Limit } from '../core/limit.js'
 
+/** What a decision knows of the units that it spent under one limit. */
+export interface Receipt {
+  /** When they were charged, in whole ms by the clock of the store that charged them. */
+  readonly chargedAt: number
+  /** Of the verdict that allowed them. */
+  readonly remaining: number
+  readonly resetAfterMs: number
+}
+
+/**
+ * What a key's state alone does not tell about earlier charges, once units were refunded or settled. Without it an earlier
+ * decision could give back what others have spent since.
+ */
+export interface SettlementNote {
+  /** The last refund or reset, ms; −Infinity: none. */
+  cutAt: number
+  /** How much of what was charged until `cutAt` is left to be given back, in the unit of the state. */
+  left: number
+  /** Token bucket: units × ms that were given back out of the middle. See `token-bucket.ts`. */
+  readonly gaps: Gap[]
+}
+
+/** `size` was given back; those charged from `from` to `to` have regained theirs so much earlier. */
+export interface Gap {
+  readonly from: number
+  readonly to: number
+  readonly size: number
+}
+
 /**
  * Arithmetic of one kind of limit, on a state that it changes: a state kept in place costs no garbage. Reads no clock.
  *
@@ -22,8 +51,31 @@ export interface Arithmetic<State> {
    * Absent where a future spending cannot be told from a clock that ran back.
    */
   book?(limit: Limit, state: State, nowMs: number, cost: number, waitMs: number): void
-  /** Gives back at most what is spent, newest first. */
-  refund(limit: Limit, state: State, nowMs: number, cost: number): void
+  /** Whether a settlement has to know of a reset, because what is charged after it cannot be told from what was charged before. */
+  readonly notesResets?: true
+  /** Takes bookings, the newest units, out again. Present where there is `book`. */
+  unbook?(limit: Limit, state: State, nowMs: number, cost: number): void
+  /**
+   * Gives back at most what is spent: a log its oldest units, a counter or bucket its newest. Writes down in `note` what a later
+   * `giveBack` has to know.
+   */
+  refund(limit: Limit, state: State, nowMs: number, cost: number, note: SettlementNote): void
+  /**
+   * Gives back at most `units` of what one decision spent, at the moment it was charged, so far as they still count. Keeps the
+   * invariant: whenever `consume` allows, what was charged in the window that ends now and was not given back, this decision
+   * included, is at most what the limit allows. Does nothing in doubt: too little given back keeps the invariant, too much does not.
+   */
+  giveBack(limit: Limit, state: State, nowMs: number, units: number, receipt: Receipt, note: SettlementNote): void
+}
+
+/** The note of a key that was reset: nothing that was charged before is left. */
+export function resetNote(nowMs: number): SettlementNote {
+  // What is charged in the same ms is taken to come after it.
+  return { cutAt: nowMs - 1, left: 0, gaps: [] }
+}
+
+export function newNote(): SettlementNote {
+  return { cutAt: Number.NEGATIVE_INFINITY, left: 0, gaps: [] }
 }
 
 /**
@@ -42,7 +94,8 @@ export interface Algorithm<State> {
   measure(limit: Limit, state: State | undefined, nowMs: number, cost: number): Measurement<State>
   spend(limit: Limit, state: State | undefined, nowMs: number, cost: number): State | undefined
   book?(limit: Limit, state: State | undefined, nowMs: number, cost: number, waitMs: number): State
-  refund(limit: Limit, state: State | undefined, nowMs: number, cost: number): State | undefined
+  unbook?(limit: Limit, state: State | undefined, nowMs: number, cost: number): State | undefined
+  refund(limit: Limit, state: State | undefined, nowMs: number, cost: number, note?: SettlementNote): State | undefined
 }
 
 /** How a state that is a fixed count of numbers is laid out, so that a million keys fit in a few flat arrays. */
@@ -86,11 +139,20 @@ export function algorithm<State>(inPlace: Arithmetic<State>): Algorithm<State> {
         return next
       }),
 
-    refund(limit, state, nowMs, cost) {
+    unbook:
+      inPlace.unbook &&
+      ((limit, state, nowMs, cost) => {
+        if (state === undefined || inPlace.isOver?.(limit, state, nowMs)) return undefined
+        const next = own(state)
+        inPlace.unbook!(limit, next, nowMs, cost)
+        return next
+      }),
+
+    refund(limit, state, nowMs, cost, note = newNote()) {
       if (state === undefined || inPlace.isOver?.(limit, state, nowMs)) return undefined
       if (cost === 0) return state
       const next = own(state)
-      inPlace.refund(limit, next, nowMs, cost)
+      inPlace.refund(limit, next, nowMs, cost, note)
       return next
     },
   }

@@ -1,6 +1,6 @@
 import type { Verdict } from '../core/decision.js'
 import { type Limit, mostOf } from '../core/limit.js'
-import { type RowAlgorithm, rowAlgorithm } from './algorithm.js'
+import { type Arithmetic, type RowAlgorithm, rowAlgorithm, type SettlementNote } from './algorithm.js'
 import { ceilDiv, floorDiv } from './division.js'
 
 /**
@@ -15,7 +15,10 @@ export interface Bucket {
 }
 
 /** Builds a bucket algorithm; `delayOf` says how long an admitted request waits, given the level that it found. */
-export function bucket(delayOf: (limit: Limit, level: number) => number): RowAlgorithm<Bucket> {
+export function bucket(
+  delayOf: (limit: Limit, level: number) => number,
+  giveBack: Arithmetic<Bucket>['giveBack'],
+): RowAlgorithm<Bucket> {
   const spend = (limit: Limit, bucket: Bucket, nowMs: number, cost: number): void => {
     // A debt without end would leave the exact integers; nobody lives to see 2⁵³ regained.
     bucket.level = Math.min(levelAt(limit, bucket, nowMs) + cost * limit.windowMs, Number.MAX_SAFE_INTEGER)
@@ -57,15 +60,35 @@ export function bucket(delayOf: (limit: Limit, level: number) => number): RowAlg
       // By owing: the level rises now, and those who come later find it so.
       book: spend,
 
-      refund(limit, bucket, nowMs, cost) {
+      unbook(limit, bucket, nowMs, cost) {
         bucket.level = Math.max(0, levelAt(limit, bucket, nowMs) - cost * limit.windowMs)
         bucket.at = nowMs
       },
+
+      // The units that were spent last. What is left of those before them goes on draining.
+      refund(limit, bucket, nowMs, cost, note) {
+        bucket.level = Math.max(0, levelAt(limit, bucket, nowMs) - cost * limit.windowMs)
+        bucket.at = nowMs
+        note.left = Math.min(bucket.level, leftOfCut(limit, note, nowMs))
+        note.cutAt = nowMs
+      },
+
+      notesResets: true,
+      giveBack,
     },
   )
 }
 
-function levelAt(limit: Limit, bucket: Bucket, nowMs: number): number {
+/** How much of what was charged before the last refund or reset can still be given back, in units × ms. */
+export function leftOfCut(limit: Limit, note: SettlementNote, nowMs: number): number {
+  const { quota, burst, windowMs } = limit
+  if (note.cutAt === Number.NEGATIVE_INFINITY) return Number.POSITIVE_INFINITY
+  // A bucket that had time to fill has regained whatever was charged before.
+  if (quota * (nowMs - note.cutAt) >= burst * windowMs) return Number.POSITIVE_INFINITY
+  return Math.max(0, note.left - quota * Math.max(0, nowMs - note.cutAt))
+}
+
+export function levelAt(limit: Limit, bucket: Bucket, nowMs: number): number {
   const elapsedMs = nowMs - bucket.at
   if (elapsedMs <= 0) return bucket.level
   const level = bucket.level - limit.quota * elapsedMs

@@ -1,8 +1,25 @@
-import { bucket } from './bucket.js'
+import { mostOf } from '../core/limit.js'
+import { bucket, leftOfCut, levelAt } from './bucket.js'
 import { ceilDiv } from './division.js'
 
 /**
  * Shapes instead of refusing: an admitted request waits `delayMs`, until all that were admitted before it have left
  * window/quota apart. `burst` places in all, the one that leaves at once included; when they are taken it refuses.
+ *
+ * A settlement gives a place back only if it is the last one. One in the middle cannot be taken by who comes next, who would
+ * leave together with the last.
  */
-export const leakyBucket = bucket((limit, level) => ceilDiv(level, limit.quota))
+export const leakyBucket = bucket(
+  (limit, level) => ceilDiv(level, limit.quota),
+  (limit, state, nowMs, units, { chargedAt, remaining }, note) => {
+    const level = levelAt(limit, state, nowMs)
+    if (level === 0 || chargedAt > nowMs || chargedAt < note.cutAt) return
+    // Each unit raises the level by a whole window, so that the whole units of the verdict tell whether anybody came after.
+    const levelThen = (mostOf(limit) - remaining) * limit.windowMs
+    if (level + limit.quota * (nowMs - chargedAt) > levelThen) return
+    const beforeCut = chargedAt === note.cutAt
+    const back = Math.min(units * limit.windowMs, level, beforeCut ? leftOfCut(limit, note, nowMs) : level)
+    state.level -= back
+    if (beforeCut) note.left -= back
+  },
+)

@@ -50,13 +50,39 @@ export const slidingCounter = rowAlgorithm<CellPair>(
       become(state, pair, pair.current + cost, pair.previous)
     },
 
-    refund(limit, state, nowMs, cost) {
+    refund(limit, state, nowMs, cost, note) {
       const pair = pairAt(limit, state, nowMs)
       const fromCurrent = Math.min(cost, pair.current)
       become(state, pair, pair.current - fromCurrent, Math.max(0, pair.previous - (cost - fromCurrent)))
+      const sameCell = cellOf(limit, note.cutAt) === state.startedAt
+      note.left = sameCell ? Math.min(note.left, state.current) : state.current
+      note.cutAt = nowMs
+    },
+
+    notesResets: true,
+    // Out of the cell of the charge: any units of one cell weigh the same at any time.
+    giveBack(limit, state, nowMs, units, { chargedAt }, note) {
+      const cell = cellOf(limit, chargedAt)
+      const nowCell = cellOf(limit, nowMs)
+      // The clock stepped back: what the cell counted may be counted in an earlier one by now.
+      if (cell > nowCell && state.startedAt <= nowCell) return
+      if (nowCell - cell > limit.windowMs) return
+      const isCurrent = cell === state.startedAt
+      if (!isCurrent && cell !== state.startedAt - limit.windowMs) return
+      const beforeCut = chargedAt <= note.cutAt && cell === cellOf(limit, note.cutAt)
+      const counted = isCurrent ? state.current : state.previous
+      const back = Math.min(units, counted, beforeCut ? note.left : Number.POSITIVE_INFINITY)
+      if (isCurrent) state.current -= back
+      else state.previous -= back
+      if (beforeCut) note.left -= back
     },
   },
 )
+
+/** The start of the cell of a moment. */
+function cellOf({ windowMs }: Limit, atMs: number): number {
+  return Number.isFinite(atMs) ? atMs - (atMs % windowMs) : atMs
+}
 
 function become(state: CellPair, { startedAt }: CellPair, current: number, previous: number): void {
   state.startedAt = startedAt
@@ -66,7 +92,7 @@ function become(state: CellPair, { startedAt }: CellPair, current: number, previ
 
 /** The cells as they are at a time. */
 function pairAt(limit: Limit, state: Readonly<CellPair>, nowMs: number): CellPair {
-  const startedAt = nowMs - (nowMs % limit.windowMs)
+  const startedAt = cellOf(limit, nowMs)
   if (state.startedAt === startedAt) return { startedAt, current: state.current, previous: state.previous }
   // A cell in the future means that the clock ran back: what it and the one before it counted is counted now, in full. More
   // than the quota would say no more, and could grow without end.

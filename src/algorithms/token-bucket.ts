@@ -1,8 +1,55 @@
-import { bucket } from './bucket.js'
+import { type Limit, mostOf } from '../core/limit.js'
+import type { Gap, Receipt, SettlementNote } from './algorithm.js'
+import { bucket, leftOfCut, levelAt } from './bucket.js'
+
+/** More gaps than these are joined, which counts them for more decisions than need be. */
+const MOST_GAPS = 32
 
 /**
  * Refills `quota` per window evenly and holds `burst`: what was saved can be spent at one instant. Nothing is counted twice
  * at a boundary, because there is none. The arithmetic is that of the generic cell rate algorithm (GCRA, ITU-T I.371), kept
  * in whole unit × ms.
+ *
+ * A settlement gives back what the bucket has not yet regained by itself: units are regained in the order in which they were
+ * charged. After its decision nobody was charged: everything that is left. Else the level just after the decision, less what was
+ * regained since, less what was given back from before the decision's place, because its own units were regained so much earlier.
  */
-export const tokenBucket = bucket(() => 0)
+export const tokenBucket = bucket(
+  () => 0,
+  (limit, state, nowMs, units, receipt, note) => {
+    const { chargedAt } = receipt
+    const isNewest = chargedAt === state.at
+    // The clock stepped back to before the decision.
+    if (chargedAt > nowMs && !isNewest) return
+    let back = Math.min(units * limit.windowMs, levelAt(limit, state, nowMs))
+    if (!isNewest) {
+      let left = levelThen(limit, receipt) - limit.quota * (nowMs - chargedAt)
+      for (const { from, to, size } of note.gaps) if (from <= chargedAt && chargedAt <= to) left -= size
+      if (chargedAt <= note.cutAt) left = Math.min(left, leftOfCut(limit, note, nowMs))
+      back = Math.min(back, left)
+    }
+    if (back <= 0) return
+    state.level -= back
+    if (chargedAt <= note.cutAt) note.left -= back
+    addGap(limit, note, { from: chargedAt, to: Math.max(chargedAt, state.at), size: back }, nowMs)
+  },
+)
+
+/** The level just after the decision: the least that its verdict allows, which rounds to whole units and whole ms. */
+function levelThen(limit: Limit, { remaining, resetAfterMs }: Receipt): number {
+  return Math.max((resetAfterMs - 1) * limit.quota, (mostOf(limit) - remaining - 1) * limit.windowMs) + 1
+}
+
+function addGap(limit: Limit, { gaps }: SettlementNote, gap: Gap, nowMs: number): void {
+  // A decision of so long ago has nothing left to give back, and what was given back before does not matter to it.
+  const fillMs = (mostOf(limit) * limit.windowMs) / limit.quota
+  const kept = gaps.filter(({ to }) => nowMs - to < fillMs)
+  kept.push(gap)
+  if (kept.length > MOST_GAPS) {
+    const [first, second] = kept.splice(0, 2)
+    const from = Math.min(first.from, second.from)
+    const to = Math.max(first.to, second.to)
+    kept.unshift({ from, to, size: Math.min(first.size + second.size, Number.MAX_SAFE_INTEGER) })
+  }
+  gaps.splice(0, gaps.length, ...kept)
+}

@@ -38,10 +38,10 @@ export class CircuitBreakers {
   }
 
   /** The charges that each breaker stands for. */
-  parts(charges: readonly Charge[]): ReadonlyMap<CircuitBreaker, readonly Charge[]> {
+  parts<C extends Charge>(charges: readonly C[]): ReadonlyMap<CircuitBreaker, readonly C[]> {
     const [first] = charges
     if (charges.length === 1 || this.store.serverOf === undefined) return new Map([[this.ofCharge(first), charges]])
-    const parts = new Map<CircuitBreaker, Charge[]>()
+    const parts = new Map<CircuitBreaker, C[]>()
     for (const charge of charges) {
       const breaker = this.ofCharge(charge)
       const part = parts.get(breaker)

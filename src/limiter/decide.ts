@@ -3,7 +3,8 @@ import type { Decision, Verdict } from '../core/decision.js'
 import type { Policy } from '../core/limit.js'
 import { notify, type Observer } from '../core/observer.js'
 import { MemoryStore } from '../stores/memory/memory-store.js'
-import type { Charge } from '../stores/store.js'
+import { isAskable } from '../stores/redis/redis-store.js'
+import type { Charge, ChargedAt } from '../stores/store.js'
 import type { DenyCache } from './deny-cache.js'
 import type { FailurePolicy } from './fallback.js'
 import type { GuardedStore } from './guarded-store.js'
@@ -60,15 +61,20 @@ export class Decider {
     const denial = this.#denials?.find(key, cost, this.#policy)
     if (denial !== undefined) return this.report(told, denial)
     const epoch = this.#denials?.epoch ?? 0
+    // A store that does not tell when it decides may have done so as soon as it was asked.
+    const askedAt = this.#memory !== undefined || isAskable(this.#spender.store, verb) ? undefined : this.#clock.now()
     const answer = this.#guarded.decide(verb, charges, cost)
     if (!(answer instanceof PendingDecision)) {
-      return this.report(told, this.#ruling(verb, key, charges, cost, answer, 'memory', this.#decidedAt()))
+      return this.report(
+        told,
+        this.#ruling(verb, key, charges, cost, answer, 'memory', this.#memory?.decidedAt, askedAt),
+      )
     }
     return new Promise((resolve, reject) => {
       answer.listen(
-        (verdicts, answeredAt) => {
+        (verdicts, _, chargedAt) => {
           try {
-            resolve(this.report(told, this.#answered(verb, key, charges, cost, verdicts, answeredAt, epoch)))
+            resolve(this.report(told, this.#answered(verb, key, charges, cost, verdicts, chargedAt, askedAt, epoch)))
           } catch (error) {
             reject(error)
           }
@@ -87,7 +93,7 @@ export class Decider {
   /** The decision that a turn which has come amounts to. */
   granted(key: LimiterKey, charges: readonly Charge[], cost: number, verdict: Verdict): Decision {
     const source = this.#memory === undefined ? 'redis' : 'memory'
-    return this.#ruling('consume', key, charges, cost, [verdict], source, this.#decidedAt())
+    return this.#ruling('consume', key, charges, cost, [verdict], source, undefined, this.#clock.now())
   }
 
   /** A decision as it is given to who asked. */
@@ -97,22 +103,17 @@ export class Decider {
     return given
   }
 
-  /** When the store decided, as far as it says so. */
-  #decidedAt(): number {
-    return this.#memory === undefined ? this.#clock.now() : this.#memory.decidedAt
-  }
-
   #answered(
     verb: Verb,
     key: LimiterKey,
     charges: readonly Charge[],
     cost: number,
     verdicts: readonly Verdict[],
-    answeredAt: number,
+    chargedAt: ChargedAt | undefined,
+    askedAt: number | undefined,
     epoch: number,
   ): Decision {
-    const at = this.#clock === monotonicClock ? answeredAt : this.#clock.now()
-    const decision = this.#ruling(verb, key, charges, cost, verdicts, 'redis', at)
+    const decision = this.#ruling(verb, key, charges, cost, verdicts, 'redis', chargedAt, askedAt)
     if (!decision.allowed) this.#denials?.remember(key, this.#policy, decision, epoch)
     else if (verb === 'consume') this.#denials?.renew(key, this.#policy, decision, epoch)
     return decision
@@ -125,15 +126,20 @@ export class Decider {
     cost: number,
     verdicts: readonly Verdict[],
     source: 'memory' | 'redis',
-    at: number,
+    chargedAt: ChargedAt | undefined,
+    askedAt: number | undefined,
   ): Decision {
     if (verb === 'peek') return decide(key, cost, verdicts, source)
     const spender = this.#spender
     // A record of keys is the caller's, who may change it before the decision is settled.
     const spent =
-      typeof key === 'string'
-        ? this.#times.spentAt(at)
-        : { spender: { store: spender.store, key, chargesOf: () => charges }, at }
+      typeof key === 'string' && chargedAt !== undefined
+        ? this.#times.spentAt(chargedAt)
+        : {
+            spender: { store: spender.store, key, chargesOf: () => charges },
+            chargedAt,
+            askedAt: askedAt ?? this.#clock.now(),
+          }
     return decide(key, cost, verdicts, source, false, spent)
   }
 }

@@ -1,7 +1,7 @@
 import { refusedAfter } from '../algorithms/refused-after.js'
 import { type Clock, monotonicClock } from '../core/clock.js'
 import type { Decision, Verdict } from '../core/decision.js'
-import { mostOf, type Policy } from '../core/limit.js'
+import type { Policy } from '../core/limit.js'
 import { ownCopy, shortKey } from '../core/short-key.js'
 import type { Store } from '../stores/store.js'
 import type { LimiterKey } from './key.js'
@@ -14,11 +14,16 @@ interface Denial {
   readonly verdicts: readonly Verdict[]
   readonly retryAfterMs: number
   readonly deniedAt: number
+  /** What the store said of larger costs since. */
+  readonly larger: readonly Denial[]
 }
+
+/** So many larger costs of a key are remembered beside the smallest. */
+const MOST_LARGER = 4
 
 /**
  * Denials that still hold: a key that the store refused is refused here until its `retryAfterMs` has passed, for costs not
- * smaller, without asking. (For a larger cost the wait told is then the least there can be.) When it has passed, and what is then
+ * smaller, without asking: for larger ones where what the store said tells when they fit. When it has passed, and what is then
  * allowed leaves too little for the same again, the key is refused here for as long as that is certain: of a client that asks for
  * more than it may have, the store hears of what it grants. A refund or reset in this process drops the denial; one in another
  * process does where the store hears of it (`Store.onReset`), else the denial lasts until it ends.
@@ -76,18 +81,30 @@ export class DenyCache {
   find(key: LimiterKey, cost: number, policy: Policy): Decision | undefined {
     const denial = this.#denials.get(textOf(key))
     if (denial === undefined || denial.policy !== policy) return undefined
-    const elapsedMs = this.clock.now() - denial.deniedAt
+    const now = this.clock.now()
+    const elapsedMs = now - denial.deniedAt
     // What is over stays, as the sign of a key in demand.
     if (isOver(denial, elapsedMs) || cost < denial.cost) return undefined
     this.store.hearResets?.(denial.retryAfterMs - elapsedMs)
-    const verdicts = denial.verdicts.map(verdict => later(verdict, Math.floor(elapsedMs), cost))
-    return decide(key, cost, verdicts, 'deny-cache')
+    for (const one of [denial, ...denial.larger]) {
+      const verdicts = verdictsOf(one, now - one.deniedAt, cost)
+      if (verdicts !== undefined) return decide(key, cost, verdicts, 'deny-cache')
+    }
+    return undefined
   }
 
   /** The store has refused a decision that was asked for in `epoch`. */
   remember(key: LimiterKey, policy: Policy, { cost, verdicts, retryAfterMs }: Decision, epoch: number): void {
     if (this.#wasDroppedSince(epoch, key)) return
     const text = textOf(key)
+    const deniedAt = this.clock.now()
+    const denial: Denial = { policy, cost, verdicts, retryAfterMs, deniedAt, larger: [] }
+    const known = this.#denials.get(text)
+    if (known?.policy === policy && known.cost < cost && !isOver(known, deniedAt - known.deniedAt)) {
+      const others = known.larger.filter(one => one.cost !== cost)
+      this.#put(text, { ...known, larger: [...others.slice(1 - MOST_LARGER), denial] })
+      return
+    }
     if (this.#denials.size >= this.maxKeys && !this.#denials.has(text)) {
       for (const oldest of this.#denials.keys()) {
         this.#denials.delete(oldest)
@@ -95,7 +112,7 @@ export class DenyCache {
       }
     }
     if (typeof key !== 'string') this.#records++
-    this.#put(text, { policy, cost, verdicts, retryAfterMs, deniedAt: this.clock.now() })
+    this.#put(text, denial)
     this.store.hearResets?.(retryAfterMs)
   }
 
@@ -110,7 +127,7 @@ export class DenyCache {
     const retryAfterMs = verdicts.length === 1 ? refusedAfter(verdicts[0], cost) : undefined
     if (retryAfterMs) {
       const refusal = { ...verdicts[0], allowed: false, retryAfterMs, delayMs: 0 }
-      this.#put(text, { policy, cost, verdicts: [refusal], retryAfterMs, deniedAt })
+      this.#put(text, { policy, cost, verdicts: [refusal], retryAfterMs, deniedAt, larger: [] })
     } else this.#denials.delete(text)
   }
 
@@ -167,10 +184,20 @@ function textOf(key: LimiterKey): string {
   return shortKey(typeof key === 'string' ? `:${key}` : JSON.stringify(key))
 }
 
-/** The verdict after some time without change; a cost that can never fit is impossible. */
-function later(verdict: Verdict, elapsedMs: number, cost: number): Verdict {
-  const never = cost > mostOf(verdict.limit)
-  const retryAfterMs = never ? Number.POSITIVE_INFINITY : Math.max(0, verdict.retryAfterMs - elapsedMs)
+/** The verdicts on a cost after some time without change; undefined if what the store said does not tell them. */
+function verdictsOf(denial: Denial, elapsedMs: number, cost: number): Verdict[] | undefined {
+  if (isOver(denial, elapsedMs) || cost < denial.cost) return undefined
+  const verdicts: Verdict[] = []
+  for (const verdict of denial.verdicts) {
+    const waitMs = cost === denial.cost ? verdict.retryAfterMs : refusedAfter(verdict, cost)
+    if (waitMs === undefined) return undefined
+    verdicts.push(later(verdict, Math.max(waitMs, verdict.retryAfterMs), Math.floor(elapsedMs)))
+  }
+  return verdicts
+}
+
+function later(verdict: Verdict, waitMs: number, elapsedMs: number): Verdict {
+  const retryAfterMs = Math.max(0, waitMs - elapsedMs)
   return {
     ...verdict,
     allowed: retryAfterMs === 0,

@@ -55,7 +55,7 @@ export class FailurePolicy {
     const verdicts = local[verb](shares, cost)
     if (verb === 'peek') return decide(key, cost, verdicts, 'fallback', true)
     const spender = { store: local, key, chargesOf: () => shares }
-    return decide(key, cost, verdicts, 'fallback', true, { spender, at: local.clock.now() })
+    return decide(key, cost, verdicts, 'fallback', true, { spender, chargedAt: local.decidedAt })
   }
 
   #decideFlatly(key: LimiterKey, charges: readonly Charge[], cost: number): Decision {

@@ -112,9 +112,9 @@ export class GuardedStore implements DecisionWatch {
   }
 
   /** A change of what was spent. The charges of each server are changed apart; `endsAt` is for the store. */
-  async act(
-    charges: readonly Charge[],
-    change: (store: Store, charges: readonly Charge[], endsAt: number) => Answer<void>,
+  async act<C extends Charge>(
+    charges: readonly C[],
+    change: (store: Store, charges: readonly C[], endsAt: number) => Answer<void>,
   ): Promise<void> {
     const endsAt = performance.now() + this.#deadline.ms
     const parts = [...this.#breakers.parts(charges)]

@@ -1,8 +1,10 @@
 import type { Pending } from '../core/deadline.js'
 import type { Verdict } from '../core/decision.js'
 import type { StoreError } from '../core/errors.js'
-import type { Asker } from '../stores/store.js'
+import type { Asker, ChargedAt } from '../stores/store.js'
 import type { CircuitBreaker } from './circuit-breaker.js'
+
+type Answered = Asker['resolve']
 
 /** Holds pending decisions to a deadline, and counts how they end. */
 export interface DecisionWatch {
@@ -23,7 +25,7 @@ export interface DecisionWatch {
 export class PendingDecision implements Asker, Pending {
   endsAt = 0
   settled = false
-  #given: ((verdicts: readonly Verdict[], answeredAt: number) => void) | undefined
+  #given: Answered | undefined
   #failed: ((error: StoreError) => void) | undefined
   #failure: StoreError | undefined
 
@@ -43,8 +45,8 @@ export class PendingDecision implements Asker, Pending {
     return pending
   }
 
-  /** Tells the end, once: at once if it has failed already. `answeredAt` is by `performance.now()`. */
-  listen(given: (verdicts: readonly Verdict[], answeredAt: number) => void, failed: (error: StoreError) => void): void {
+  /** Tells the end, once: at once if it has failed already. */
+  listen(given: Answered, failed: (error: StoreError) => void): void {
     if (this.#failure !== undefined) {
       failed(this.#failure)
       return
@@ -57,8 +59,8 @@ export class PendingDecision implements Asker, Pending {
     if (!this.settled) this.watch.next(this, server)
   }
 
-  resolve(verdicts: readonly Verdict[], answeredAt: number): void {
-    if (this.watch.answered(this, answeredAt)) this.#given?.(verdicts, answeredAt)
+  resolve(verdicts: readonly Verdict[], answeredAt: number, chargedAt?: ChargedAt): void {
+    if (this.watch.answered(this, answeredAt)) this.#given?.(verdicts, answeredAt, chargedAt)
   }
 
   reject(cause: unknown): void {

@@ -21,7 +21,7 @@ import { chargesOf, type KeyInput, type LimiterKey, limiterKey } from './key.js'
 import { LoneLimit } from './lone-limit.js'
 import { parseLimiterOptions, type RateLimiterOptions } from './options.js'
 import { type Spender, takeSpending } from './settleable-decision.js'
-import { corrections } from './settlement.js'
+import { settlement } from './settlement.js'
 import { storeObserver } from './store-observer.js'
 import { neverFits, Turns } from './turns.js'
 
@@ -155,8 +155,8 @@ export class RateLimiter {
   }
 
   /**
-   * Gives back at most what is spent, newest first; a window that runs goes on. Default 1. Rejects with `StoreError`, within
-   * the deadline, when the store fails.
+   * Gives back at most what is spent: of a sliding window the oldest units, of a counter or bucket the newest; a window that runs goes
+   * on. Default 1. Rejects with `StoreError`, within the deadline, when the store fails.
    */
   async refund(given: KeyInput, cost = 1): Promise<void> {
     checkCost(cost)
@@ -181,6 +181,11 @@ export class RateLimiter {
    * Corrects what an allowed decision was charged, once its real cost is known: gives back what was too much, as far as it is
    * still counted, or charges what was too little, even if that does not fit (the key then waits the longer).
    *
+   * Gives back the decision's own units, at the time when they were charged, by the clock of the store that decided; nothing if they
+   * have expired. So whenever `consume` allows, the units in the window that ends now, charged and not given back, this decision's
+   * included, are at most the quota. Where several decisions were charged at one instant, or the key was refunded or reset since, at
+   * most what is still counted of that instant.
+   *
    * Settles a decision once; a second time, or on a denied decision, it does nothing. Rejects with `CostError`, and with
    * `StoreError`, within the deadline, when the store fails.
    */
@@ -188,13 +193,10 @@ export class RateLimiter {
     checkCost(actualCost)
     const spending = takeSpending(decision)
     if (spending === undefined || actualCost === decision.cost) return
-    const { key, store, charges, at } = spending
-    for (const { units, places } of corrections(decision, actualCost, this.#clock.now() - at)) {
-      const some = charges.filter((_, place) => places.includes(place))
-      const change = (store: Store, part: readonly Charge[], endsAt?: number) =>
-        units > 0 ? store.charge?.(part, units, endsAt) : store.refund(part, -units, endsAt)
-      if (store === this.#store) await this.#change(key, some, change)
-      else await change(store, some)
+    const { key, store } = spending
+    for (const { receipts, change } of settlement(spending, decision, actualCost, this.#clock)) {
+      if (store === this.#store) await this.#change(key, receipts, change)
+      else await change(store, receipts)
     }
   }
 
@@ -280,10 +282,10 @@ export class RateLimiter {
    * Changes what a key may do. Its remembered denial is forgotten before, so that nobody is refused by it meanwhile, and after, when
    * an answer may have been remembered that is older than the change.
    */
-  async #change(
+  async #change<C extends Charge>(
     key: LimiterKey,
-    charges: readonly Charge[],
-    change: (store: Store, charges: readonly Charge[], endsAt: number) => Promise<void> | void,
+    charges: readonly C[],
+    change: (store: Store, charges: readonly C[], endsAt: number) => Promise<void> | void,
   ): Promise<void> {
     this.#denials?.drop(key)
     try {

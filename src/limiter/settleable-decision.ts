@@ -1,6 +1,6 @@
 import { type Decision, type DecisionSource, strictest, type Verdict } from '../core/decision.js'
 import type { Limit } from '../core/limit.js'
-import type { Charge, Store } from '../stores/store.js'
+import type { Charge, ChargedAt, Store } from '../stores/store.js'
 import type { LimiterKey } from './key.js'
 
 /** Who spends for a limiter: it knows where, and what a key is charged. */
@@ -14,8 +14,10 @@ export interface Spender {
 /** Who spent, and when. */
 export interface Spent {
   readonly spender: Spender
-  /** By the limiter's clock, ms. */
-  readonly at: number
+  /** By the clock of the store that decided, if it tells. */
+  readonly chargedAt?: ChargedAt
+  /** Else when it was asked, by the limiter's clock, ms. */
+  readonly askedAt?: number
 }
 
 /** Gives all decisions of one instant the same `Spent`: a moment kept in each would cost a tenth of the decision. */
@@ -23,11 +25,11 @@ export class SpendingClock {
   #last: Spent
 
   constructor(readonly spender: Spender) {
-    this.#last = { spender, at: 0 }
+    this.#last = { spender, chargedAt: 0 }
   }
 
-  spentAt(at: number): Spent {
-    if (this.#last.at !== at) this.#last = { spender: this.spender, at }
+  spentAt(chargedAt: ChargedAt): Spent {
+    if (this.#last.chargedAt !== chargedAt) this.#last = { spender: this.spender, chargedAt }
     return this.#last
   }
 }
@@ -37,8 +39,9 @@ export interface Spending {
   readonly key: LimiterKey
   readonly store: Store
   readonly charges: readonly Charge[]
-  /** By the limiter's clock, ms. */
-  readonly at: number
+  /** As of `Spent`. */
+  readonly chargedAt?: ChargedAt
+  readonly askedAt?: number
 }
 
 /**
@@ -112,10 +115,10 @@ class Ruling implements Decision {
 
   static takeSpending(decision: Decision): Spending | undefined {
     if (!(#spent in decision) || decision.#spent === undefined) return undefined
-    const { spender, at } = decision.#spent
+    const { spender, chargedAt, askedAt } = decision.#spent
     decision.#spent = undefined
     const { store, key = decision.key } = spender
-    return { key, store, charges: spender.chargesOf(key), at }
+    return { key, store, charges: spender.chargesOf(key), chargedAt, askedAt }
   }
 }
 

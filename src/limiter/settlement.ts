@@ -1,28 +1,46 @@
+import type { Clock } from '../core/clock.js'
 import type { Decision, Verdict } from '../core/decision.js'
+import { type ChargeReceipt, receiptsOf, type Store } from '../stores/store.js'
+import type { Spending } from './settleable-decision.js'
 
-/** Units to charge the limits at some places of a decision; negative to give back. */
+/** A call to make to the store that decided. */
+export interface SettlementCall {
+  readonly receipts: readonly ChargeReceipt[]
+  readonly change: (store: Store, receipts: readonly ChargeReceipt[], endsAt?: number) => Promise<void> | void
+}
+
+/** Units to give back to the limits at some places of a decision. */
 export interface Correction {
   readonly units: number
   readonly places: readonly number[]
 }
 
-/** What makes a decision that was made `elapsedMs` ago have cost `actualCost`. */
-export function corrections(decision: Decision, actualCost: number, elapsedMs: number): Correction[] {
+/** What makes a decision have cost `actualCost`. */
+export function settlement(spending: Spending, decision: Decision, actualCost: number, clock: Clock): SettlementCall[] {
+  const { chargedAt, askedAt = 0 } = spending
   const units = actualCost - decision.cost
-  const everywhere = decision.verdicts.map((_, place) => place)
-  if (units > 0) return [{ units, places: everywhere }]
-  const byUnits = new Map<number, number[]>()
-  for (const place of everywhere) {
-    const back = Math.min(-units, stillCounted(decision.verdicts[place], decision.cost, elapsedMs))
-    if (back > 0) byUnits.set(back, [...(byUnits.get(back) ?? []), place])
+  const receipts = receiptsOf(spending.charges, decision.verdicts, chargedAt ?? askedAt)
+  if (units > 0) return [{ receipts, change: (store, part, endsAt) => store.charge?.(part, units, endsAt) }]
+  if (chargedAt !== undefined && spending.store.giveBack !== undefined) {
+    return [{ receipts, change: (store, part, endsAt) => store.giveBack?.(part, -units, endsAt) }]
   }
-  return [...byUnits].map(([back, places]) => ({ units: -back, places }))
+  return refunds(decision, -units, clock.now() - askedAt).map(({ units, places }) => ({
+    receipts: receipts.filter((_, place) => places.includes(place)),
+    change: (store, part, endsAt) => store.refund(part, units, endsAt),
+  }))
 }
 
-/**
- * How many of the units that a decision spent one of its limits still counts: what may at most be given back. More would hand
- * out units that others have spent since.
- */
+/** For a store that cannot give back a decision's own units: what it may refund of a decision that was asked so long ago. */
+export function refunds(decision: Decision, units: number, elapsedMs: number): Correction[] {
+  const byUnits = new Map<number, number[]>()
+  decision.verdicts.forEach((verdict, place) => {
+    const back = Math.min(units, stillCounted(verdict, decision.cost, elapsedMs))
+    if (back > 0) byUnits.set(back, [...(byUnits.get(back) ?? []), place])
+  })
+  return [...byUnits].map(([units, places]) => ({ units, places }))
+}
+
+/** How many of the units that a decision spent one of its limits still counts: more would be units that others have spent since. */
 function stillCounted(verdict: Verdict, cost: number, elapsedMs: number): number {
   const { limit, resetAfterMs } = verdict
   const leftMs = resetAfterMs - elapsedMs

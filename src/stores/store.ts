@@ -1,3 +1,4 @@
+import type { Receipt } from '../algorithms/algorithm.js'
 import type { Clock } from '../core/clock.js'
 import type { Verdict } from '../core/decision.js'
 import type { Limit } from '../core/limit.js'
@@ -24,14 +25,36 @@ export interface Charge {
   readonly limiter?: string
 }
 
+/** What one decision spent under one limit, and when. */
+export interface ChargeReceipt extends Charge, Receipt {}
+
+/**
+ * When a decision's units were charged, in ms by the clock of the store that decided: one moment for all its limits, or one for
+ * each, where servers of a cluster decided one after another.
+ */
+export type ChargedAt = number | readonly number[]
+
+export function receiptsOf(
+  charges: readonly Charge[],
+  verdicts: readonly Verdict[],
+  chargedAt: ChargedAt,
+): ChargeReceipt[] {
+  return charges.map((charge, i) => ({
+    ...charge,
+    chargedAt: typeof chargedAt === 'number' ? chargedAt : chargedAt[i],
+    remaining: verdicts[i].remaining,
+    resetAfterMs: verdicts[i].resetAfterMs,
+  }))
+}
+
 /** Who waits for the verdicts of one decision; is told one or the other, once, and throws nothing. */
 export interface Asker {
   /** By `performance.now()`: later the decision is of no use, and is not carried out. Absent: a second after it was asked. */
   readonly endsAt?: number
   /** A server is asked that may fail while others do not: see `Store.serverOf`. */
   asks?(server: string): void
-  /** `answeredAt`: by `performance.now()`. */
-  resolve(verdicts: readonly Verdict[], answeredAt: number): void
+  /** `answeredAt`: by `performance.now()`. `chargedAt`: if the store tells when it decided. */
+  resolve(verdicts: readonly Verdict[], answeredAt: number, chargedAt?: ChargedAt): void
   reject(error: unknown): void
 }
 
@@ -43,8 +66,13 @@ export interface Store {
   consume(charges: readonly Charge[], cost: number): Promise<readonly Verdict[]> | readonly Verdict[]
   /** The verdicts that `consume` would give; changes nothing. */
   peek(charges: readonly Charge[], cost: number): Promise<readonly Verdict[]> | readonly Verdict[]
-  /** Gives back at most what is spent, newest first. */
+  /** Gives back at most what is spent: a sliding window its oldest units, counters and buckets their newest. */
   refund(charges: readonly Charge[], cost: number, endsAt?: number): Promise<void> | void
+  /**
+   * Gives back at most `units` of what a decision spent under each of these limits, at the time when it was charged, so far as they
+   * still count. Without it a settlement refunds.
+   */
+  giveBack?(receipts: readonly ChargeReceipt[], units: number, endsAt?: number): Promise<void> | void
   reset(charges: readonly Charge[], endsAt?: number): Promise<void> | void
   /** Spends though it may not fit: what a request turned out to cost beyond what was asked. Without it nothing is added. */
   charge?(charges: readonly Charge[], cost: number, endsAt?: number): Promise<void> | void

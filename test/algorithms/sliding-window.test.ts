@@ -37,7 +37,7 @@ class Oracle {
 
   refund(now: number, cost: number): void {
     this.at(now)
-    this.units.length = Math.max(0, this.units.length - cost)
+    this.units.splice(0, cost)
   }
 }
 

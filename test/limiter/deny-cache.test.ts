@@ -112,6 +112,27 @@ describe('a denial is remembered in process', () => {
     expect(await limiter.consume('k', 2)).toMatchObject({ allowed: true, source: 'redis' })
   })
 
+  test.each(['sliding-window', 'sliding-counter', 'fixed-window', 'token-bucket', 'leaky-bucket'])(
+    'for larger costs with the time at which they fit, asked of the store where it is not known (%s)',
+    async algorithm => {
+      const { clock, limiter, another } = setUp({ policy: `10/10s ${algorithm}` })
+      const asked = another({ denyCache: false })
+      await limiter.consume('k', 5)
+      clock.advance(3000)
+      await limiter.consume('k', (await limiter.peek('k', 0)).remaining)
+      clock.advance(3)
+      expect(await limiter.consume('k', 1)).toMatchObject({ allowed: false, source: 'redis' })
+      for (const cost of [10, 6, 2, 1, 6]) {
+        const { allowed, retryAfterMs } = await limiter.consume('k', cost)
+        expect(allowed).toBe(false)
+        expect([cost, retryAfterMs]).toEqual([cost, (await asked.peek('k', cost)).retryAfterMs])
+      }
+      expect(await limiter.consume('k', 1)).toMatchObject({ source: 'deny-cache' })
+      expect(await limiter.consume('k', 10)).toMatchObject({ source: 'deny-cache' })
+      expect(await limiter.consume('k', 6)).toMatchObject({ source: 'deny-cache' })
+    },
+  )
+
   test('but a question with cost 0 is asked of the store', async () => {
     const { limiter } = setUp()
     await limiter.consume('k', 5)

@@ -5,7 +5,7 @@ import { StoreError } from '../../src/core/errors.js'
 import { ALGORITHM_NAMES, type AlgorithmName, parsePolicy } from '../../src/core/limit.js'
 import { RateLimiter, type RateLimiterOptions } from '../../src/limiter/rate-limiter.js'
 import { decide } from '../../src/limiter/settleable-decision.js'
-import { corrections } from '../../src/limiter/settlement.js'
+import { refunds } from '../../src/limiter/settlement.js'
 import { MemoryStore } from '../../src/stores/memory/memory-store.js'
 import { RedisStore } from '../../src/stores/redis/redis-store.js'
 import type { Store } from '../../src/stores/store.js'
@@ -23,7 +23,7 @@ beforeAll(async () => {
 })
 afterAll(() => redis.stop())
 
-describe('what corrects a decision', () => {
+describe('what a store without giveBack() is asked to refund', () => {
   const decision = (policy: string, cost: number, resetAfterMs: number): Decision => {
     const verdicts = parsePolicy(policy).map(
       (limit): Verdict => ({ limit, allowed: true, remaining: 0, retryAfterMs: 0, resetAfterMs, delayMs: 0 }),
@@ -31,35 +31,26 @@ describe('what corrects a decision', () => {
     return decide('k', cost, verdicts, 'memory')
   }
 
-  test('charges every limit what it cost more, however late', () => {
-    expect(corrections(decision('9/1s; 9/1m', 2, 1000), 5, 10_000)).toEqual([{ units: 3, places: [0, 1] }])
-  })
-
-  test('gives back what it cost less, until it is not counted any more', () => {
+  test('what it cost less, until it is not counted any more', () => {
     const made = decision('9/1s', 5, 1000)
-    expect(corrections(made, 1, 0)).toEqual([{ units: -4, places: [0] }])
-    expect(corrections(made, 1, 999)).toEqual([{ units: -4, places: [0] }])
-    expect(corrections(made, 1, 1000)).toEqual([])
+    expect(refunds(made, 4, 0)).toEqual([{ units: 4, places: [0] }])
+    expect(refunds(made, 4, 999)).toEqual([{ units: 4, places: [0] }])
+    expect(refunds(made, 4, 1000)).toEqual([])
   })
 
-  test('gives back to a bucket no more than it can still owe', () => {
+  test('to a bucket no more than it can still owe', () => {
     // Ten a second: 500 ms before the bucket is full it owes five at most.
     const made = decision('10/1s token-bucket', 8, 1000)
-    expect(corrections(made, 0, 100)).toEqual([{ units: -8, places: [0] }])
-    expect(corrections(made, 0, 500)).toEqual([{ units: -5, places: [0] }])
-    expect(corrections(made, 0, 901)).toEqual([])
+    expect(refunds(made, 8, 100)).toEqual([{ units: 8, places: [0] }])
+    expect(refunds(made, 8, 500)).toEqual([{ units: 5, places: [0] }])
+    expect(refunds(made, 8, 901)).toEqual([])
   })
 
-  test('gives each limit back its own', () => {
-    const made = decision('10/1s token-bucket; 9/1s', 8, 1000)
-    expect(corrections(made, 0, 500)).toEqual([
-      { units: -5, places: [0] },
-      { units: -8, places: [1] },
+  test('each limit its own', () => {
+    expect(refunds(decision('10/1s token-bucket; 9/1s', 8, 1000), 8, 500)).toEqual([
+      { units: 5, places: [0] },
+      { units: 8, places: [1] },
     ])
-  })
-
-  test('is nothing where it cost what was charged', () => {
-    expect(corrections(decision('9/1s', 5, 1000), 5, 0)).toEqual([])
   })
 })
 

@@ -48,18 +48,18 @@ export class Line {
     this.#waiters.splice(place, 1)
   }
 
-  /** Plans those from a place on anew: gives back what they have booked and `extra` units, then books each again. */
+  /** Plans those from a place on anew: takes out what they have booked, changes the state, then books each again. */
   replan(
     algorithm: Algorithm<State>,
     limit: Limit,
     state: State | undefined,
     nowMs: number,
     from: number,
-    extra: number,
+    change: (state: State | undefined) => State | undefined,
   ): State | undefined {
     const behind = this.#waiters.slice(from)
-    const units = behind.reduce((sum, { cost }) => sum + cost, extra)
-    let next = units === 0 ? state : algorithm.refund(limit, state, nowMs, units)
+    const units = behind.reduce((sum, { cost }) => sum + cost, 0)
+    let next = change(units === 0 ? state : algorithm.unbook!(limit, state, nowMs, units))
     for (const waiter of behind) {
       const plannedMs = turnAfterMs(algorithm.measure(waiter.limit, next, nowMs, waiter.cost).verdict, waiter.cost)
       // A limit that has since become too small for it: as it was.

@@ -1,11 +1,14 @@
+import { resetNote } from '../../algorithms/algorithm.js'
 import type { State } from '../../algorithms/registry.js'
 import { type Clock, systemClock } from '../../core/clock.js'
 import { blockedVerdict, type Verdict } from '../../core/decision.js'
 import { PolicyError, shown } from '../../core/errors.js'
 import type { Limit } from '../../core/limit.js'
 import { checkOptions, type OptionNames } from '../../core/option-names.js'
-import { type Booking, type Charge, DEFAULT_LIMITER, type Store } from '../store.js'
+import { ClockSteps } from '../clock-steps.js'
+import { type Booking, type Charge, type ChargeReceipt, DEFAULT_LIMITER, type Store } from '../store.js'
 import { Line, turnAfterMs, type Waiter } from './line.js'
+import { SettlementNotes } from './notes.js'
 import { Sweeper } from './sweeper.js'
 import { MemoryTable } from './table.js'
 
@@ -39,6 +42,7 @@ export class MemoryStore implements Store {
   /** When it was last asked, by its clock: reading the clock takes longer than deciding does. */
   decidedAt = 0
   readonly #sweeper: Sweeper
+  readonly #steps = new ClockSteps()
   readonly #tables = new Map<string, MemoryTable>()
   readonly #known = new WeakMap<Limit, MemoryTable[]>()
   #last: MemoryTable | undefined
@@ -54,7 +58,7 @@ export class MemoryStore implements Store {
       throw new PolicyError(`MemoryStore: maxKeys ${shown(maxKeys)}: expected an integer ≥ 1, like 1_000_000`)
     }
     this.clock = clock
-    this.#sweeper = new Sweeper(this.#tables, maxKeys, () => this.#now())
+    this.#sweeper = new Sweeper(this.#tables, maxKeys, () => Math.floor(this.clock.now()))
   }
 
   /** Keys and blocks held, each counted once per limit. */
@@ -100,7 +104,35 @@ export class MemoryStore implements Store {
   refund(charges: readonly Charge[], cost: number): void {
     if (cost === 0) return
     const nowMs = this.#now()
-    for (const charge of charges) this.#replan(charge, nowMs, 0, cost)
+    for (const charge of charges) {
+      const { key, limit } = charge
+      const table = this.#table(limit, charge.limiter)
+      const notes = notesOf(table)
+      const note = notes.of(key, nowMs)
+      this.#replan(charge, nowMs, 0, state => table.algorithm.refund(limit, state, nowMs, cost, note))
+      notes.keep(key, note, limit, nowMs)
+    }
+  }
+
+  giveBack(receipts: readonly ChargeReceipt[], units: number): void {
+    if (units === 0) return
+    const nowMs = this.#now()
+    for (const receipt of receipts) {
+      const { key, limit, chargedAt } = receipt
+      if (this.#steps.isDoubtful(chargedAt, nowMs)) continue
+      const { table, slot, state } = this.#find(receipt)
+      if (slot === undefined || state === undefined) continue
+      const notes = notesOf(table)
+      const note = notes.of(key, nowMs)
+      // In place: a log may be long.
+      const giveBack = (state: State | undefined) => {
+        if (state !== undefined) table.algorithm.inPlace.giveBack(limit, state, nowMs, units, receipt, note)
+        return state
+      }
+      if (table.lines?.has(key)) this.#replan(receipt, nowMs, 0, giveBack)
+      else table.mend(slot, giveBack(state)!)
+      notes.keep(key, note, limit, nowMs)
+    }
   }
 
   charge(charges: readonly Charge[], cost: number): void {
@@ -125,8 +157,12 @@ export class MemoryStore implements Store {
   reset(charges: readonly Charge[]): void {
     const nowMs = this.#now()
     for (const charge of charges) {
-      this.#sweeper.remove(this.#table(charge.limit, charge.limiter), charge.key)
-      this.#replan(charge, nowMs, 0, 0)
+      const { key, limit, limiter } = charge
+      const table = this.#table(limit, limiter)
+      const isUsed = table.slotOf(key) !== undefined
+      this.#sweeper.remove(table, key)
+      if (isUsed && table.algorithm.inPlace.notesResets) notesOf(table).keep(key, resetNote(nowMs), limit, nowMs)
+      this.#replan(charge, nowMs, 0, state => state)
     }
   }
 
@@ -166,8 +202,10 @@ export class MemoryStore implements Store {
   }
 
   #now(): number {
-    this.decidedAt = Math.floor(this.clock.now())
-    return this.decidedAt
+    const nowMs = Math.floor(this.clock.now())
+    this.#steps.note(nowMs)
+    this.decidedAt = nowMs
+    return nowMs
   }
 
   #consumeUnblocked(charge: Charge, nowMs: number, cost: number): Verdict {
@@ -219,19 +257,18 @@ export class MemoryStore implements Store {
     line.prune(nowMs)
     const place = line.placeOf(waiter)
     if (place >= 0) line.remove(place)
-    this.#replan(charge, nowMs, Math.max(0, place), waiter.cost)
+    const { algorithm } = this.#table(charge.limit, charge.limiter)
+    this.#replan(charge, nowMs, Math.max(0, place), state =>
+      algorithm.unbook?.(charge.limit, state, nowMs, waiter.cost),
+    )
   }
 
-  /** Gives units back and lets those who wait from a place on move up. */
-  #replan(charge: Charge, nowMs: number, from: number, units: number): void {
+  /** Changes what is spent, and lets those who wait from a place on move up. */
+  #replan(charge: Charge, nowMs: number, from: number, change: (state: State | undefined) => State | undefined): void {
     const { table, slot, state } = this.#find(charge)
     const line = table.lines?.get(charge.key)
     line?.prune(nowMs)
-    const next = line
-      ? line.replan(table.algorithm, charge.limit, state, nowMs, from, units)
-      : units > 0
-        ? table.algorithm.refund(charge.limit, state, nowMs, units)
-        : undefined
+    const next = line ? line.replan(table.algorithm, charge.limit, state, nowMs, from, change) : change(state)
     if (next !== undefined) this.#write(charge, table, slot, next)
     if (line?.isEmpty) table.lines?.delete(charge.key)
   }
@@ -274,4 +311,9 @@ export class MemoryStore implements Store {
     this.#known.set(limit, [...known, table])
     return table
   }
+}
+
+function notesOf(table: MemoryTable): SettlementNotes {
+  table.notes ??= new SettlementNotes()
+  return table.notes
 }

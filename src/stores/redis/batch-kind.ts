@@ -47,7 +47,11 @@ export class BatchKind {
   readonly #limitArguments: readonly string[]
   readonly #isLone: boolean
 
-  constructor(charges: readonly Charge[], tag: number, keys: ChargeKeys) {
+  constructor(
+    charges: readonly Charge[],
+    readonly tag: number,
+    keys: ChargeKeys,
+  ) {
     this.limits = charges.map(({ limit }) => limit)
     this.#isLone = this.limits.length === 1
     this.script = this.#isLone ? LONE[this.limits[0].algorithm] : consume

@@ -10,6 +10,12 @@ import { BatchKinds } from './batch-kinds.js'
 import type { ChargeKeys } from './charge-keys.js'
 import { VerdictReader } from './wire.js'
 
+export interface DecidedVerdicts {
+  readonly verdicts: readonly Verdict[]
+  /** By the server's clock, ms. */
+  readonly decidedAt: number
+}
+
 /** How long a decision may take that was asked without a deadline. */
 export const UNSPOKEN_DEADLINE_MS = 1000
 /** Most decisions that wait for a first connection. */
@@ -36,6 +42,8 @@ export class Batcher {
     readonly spending: '0' | '1',
     /** Text of the given clock's time; '' for the server's. */
     readonly now: () => string,
+    /** Told of each moment at which a batch of this tag was decided. */
+    readonly decided: (tag: number, nowMs: number) => void,
   ) {
     this.#scripts = TimelyScripts.of(port)
     this.#kinds = new BatchKinds(keys)
@@ -56,8 +64,14 @@ export class Batcher {
     }
   }
 
-  verdicts(charges: readonly Charge[], cost: number, tag: number, endsAt?: number): Promise<readonly Verdict[]> {
-    return new Promise((resolve, reject) => this.ask(charges, cost, tag, { endsAt, resolve, reject }))
+  verdicts(charges: readonly Charge[], cost: number, tag: number, endsAt?: number): Promise<DecidedVerdicts> {
+    return new Promise((resolve, reject) =>
+      this.ask(charges, cost, tag, {
+        endsAt,
+        resolve: (verdicts, _, decidedAt) => resolve({ verdicts, decidedAt: decidedAt as number }),
+        reject,
+      }),
+    )
   }
 
   #batchFor(charges: readonly Charge[], tag: number, endsAt: number): Batch {
@@ -127,7 +141,10 @@ export class Batcher {
         byServerClock: now === '',
       })
       .then(
-        reply => answer(batch, reply),
+        reply => {
+          const decidedAt = answer(batch, reply)
+          if (decidedAt !== undefined) this.decided(kind.tag, decidedAt)
+        },
         cause => batch.reject(failure(cause)),
       )
   }
@@ -138,17 +155,19 @@ function failure(cause: unknown): StoreError {
   return new StoreError(`Redis failed to decide: ${(cause as Error).message}`, { cause })
 }
 
-/** Whatever stands between this process and the server may answer anything. */
-function answer(batch: Batch, reply: unknown): void {
+/** Returns when the server decided. Whatever stands between this process and the server may answer anything. */
+function answer(batch: Batch, reply: unknown): number | undefined {
   if (!Array.isArray(reply) || reply.length < 2) {
     batch.reject(new StoreError(`Redis answered ${shown(reply)}, expected a list of numbers`))
-    return
+    return undefined
   }
   const reader = new VerdictReader(reply, 1, batch.kind.limits)
   const answeredAt = performance.now()
+  const decidedAt = Number(reply[0])
   for (const asker of batch.askers) {
     const verdicts = reader.next()
     if (verdicts instanceof StoreError) asker.reject(verdicts)
-    else asker.resolve(verdicts, answeredAt)
+    else asker.resolve(verdicts, answeredAt, decidedAt)
   }
+  return decidedAt
 }

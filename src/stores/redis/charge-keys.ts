@@ -60,6 +60,11 @@ export class ChargeKeys {
     return `${this.keyOf(charge, tag)}:line`
   }
 
+  /** What settlements have to know of the charge's key, beside what it has spent. */
+  noteOf(charge: Charge, tag: number): string {
+    return `${this.keyOf(charge, tag)}:settled`
+  }
+
   /** The list of those who are blocked under the charge's limit. */
   blockListOf(charge: Charge, tag: number): string {
     return `${this.prefix}:${this.port.cluster ? `{${this.#tags[tag]}}` : ''}!blocked${this.#suffix(charge)}`

@@ -6,16 +6,17 @@ import { keySegment } from '../../redis/keys.js'
 import { canListen } from '../../redis/listening-of.js'
 import { portOf } from '../../redis/port-of.js'
 import type { Script } from '../../redis/script.js'
-import { block, reset, settle } from '../../redis/scripts.js'
+import { block, charge, refund, reset, settle } from '../../redis/scripts.js'
 import { TimelyScripts } from '../../redis/timely-scripts.js'
-import type { Asker, Booking, Charge, Store } from '../store.js'
+import { ClockSteps } from '../clock-steps.js'
+import type { Asker, Booking, Charge, ChargeReceipt, Store } from '../store.js'
 import { Batcher, UNSPOKEN_DEADLINE_MS } from './batcher.js'
 import { Bookings } from './bookings.js'
 import { ChargeKeys } from './charge-keys.js'
 import { parseRedisStoreOptions, type RedisStoreOptions } from './options.js'
 import { ResetChannel, type ResetListener } from './reset-channel.js'
 import { consumeApart, groupByTag } from './slots.js'
-import { limitArguments } from './wire.js'
+import { limitArguments, receiptArguments } from './wire.js'
 
 export type { RedisStoreOptions } from './options.js'
 
@@ -33,6 +34,8 @@ export class RedisStore implements Store {
   readonly #peeks: Batcher
   readonly #bookings: Bookings
   readonly #scripts: TimelyScripts
+  /** By tag: on a cluster each may lie on another server. */
+  readonly #steps = new Map<number, ClockSteps>()
   readonly #resets: ResetChannel
   readonly #sharesResets: boolean
 
@@ -51,8 +54,12 @@ export class RedisStore implements Store {
     this.#sharesResets = shareResets ?? canListen(client)
     this.#keys = new ChargeKeys(keySegment(prefix), this.#port, tags)
     this.#scripts = TimelyScripts.of(this.#port)
-    this.#consumes = new Batcher(this.#port, this.#keys, maxBatch, '1', () => this.#now())
-    this.#peeks = new Batcher(this.#port, this.#keys, maxBatch, '0', () => this.#now())
+    // A given clock is noted where it is read.
+    const decided = (tag: number, nowMs: number) => {
+      if (clock === undefined) this.#stepsOf(tag).note(nowMs)
+    }
+    this.#consumes = new Batcher(this.#port, this.#keys, maxBatch, '1', () => this.#now(), decided)
+    this.#peeks = new Batcher(this.#port, this.#keys, maxBatch, '0', () => this.#now(), decided)
     this.#bookings = new Bookings(client, this.#port, this.#keys, () => this.#now())
     this.#resets = ResetChannel.of(client, this.#port, this.#keys.prefix)
   }
@@ -82,28 +89,51 @@ export class RedisStore implements Store {
       asked.ask(charges, cost, this.#keys.tagOf(charges[0]), asker)
       return
     }
-    const giveBack = (charges: readonly Charge[]) => (spending ? this.refund(charges, cost) : Promise.resolve())
+    const giveBack = async (receipts: readonly ChargeReceipt[]) => {
+      if (spending) await this.giveBack(receipts, cost)
+    }
     const asks = (tag: number) => asker.asks?.(this.#keys.serverOf(tag))
     consumeApart(this.#groups(charges), asked, this.#peeks, cost, asker.endsAt, asks, giveBack).then(
-      verdicts => asker.resolve(verdicts, performance.now()),
+      ({ verdicts, chargedAt }) => asker.resolve(verdicts, performance.now(), chargedAt),
       error => asker.reject(error),
     )
   }
 
   async refund(charges: readonly Charge[], cost: number, endsAt?: number): Promise<void> {
-    await this.#settle(charges, -cost, endsAt)
-    if (cost > 0) this.#tell(charges, true)
+    if (cost === 0) return
+    await this.#each(charges, (charges, tag) => {
+      const args = [this.#now(), String(cost), this.#bookings.channel, ...limitArguments(limitsOf(charges))]
+      return this.#run(refund, tag, this.#statesLinesNotes(charges, tag), args, endsAt)
+    })
+    this.#tell(charges, true)
   }
 
-  charge(charges: readonly Charge[], cost: number, endsAt?: number): Promise<void> {
-    return this.#settle(charges, cost, endsAt)
+  async giveBack(receipts: readonly ChargeReceipt[], units: number, endsAt?: number): Promise<void> {
+    if (units === 0) return
+    await this.#each(receipts, (receipts, tag) => {
+      const now = this.#now()
+      const { from, until } = this.#stepsOf(tag)
+      const twice = from <= until ? [String(from), String(until)] : ['', '']
+      const limits = limitArguments(limitsOf(receipts))
+      const args = [now, String(units), ...twice, this.#bookings.channel, ...limits, ...receiptArguments(receipts)]
+      return this.#run(settle, tag, this.#statesLinesNotes(receipts, tag), args, endsAt)
+    })
+    this.#tell(receipts, true)
+  }
+
+  async charge(charges: readonly Charge[], cost: number, endsAt?: number): Promise<void> {
+    if (cost === 0) return
+    await this.#each(charges, (charges, tag) => {
+      const states = charges.map(charge => this.#keys.keyOf(charge, tag))
+      const args = [this.#now(), String(cost), ...limitArguments(limitsOf(charges))]
+      return this.#run(charge, tag, states, args, endsAt)
+    })
   }
 
   async reset(charges: readonly Charge[], endsAt?: number): Promise<void> {
     await this.#each(charges, (charges, tag) => {
-      const limits = limitArguments(charges.map(charge => charge.limit))
-      const args = [this.#now(), this.#bookings.channel, ...limits]
-      return this.#run(reset, tag, this.#statesAndLines(charges, tag), args, endsAt)
+      const args = [this.#now(), this.#bookings.channel, ...limitArguments(limitsOf(charges))]
+      return this.#run(reset, tag, this.#statesLinesNotes(charges, tag), args, endsAt)
     })
     this.#tell(charges, false)
   }
@@ -142,35 +172,45 @@ export class RedisStore implements Store {
     this.#resets.hearFor(0)
   }
 
-  async #settle(charges: readonly Charge[], units: number, endsAt?: number): Promise<void> {
-    if (units === 0) return
-    await this.#each(charges, (charges, tag) => {
-      const limits = limitArguments(charges.map(charge => charge.limit))
-      const args = [this.#now(), String(units), this.#bookings.channel, ...limits]
-      return this.#run(settle, tag, this.#statesAndLines(charges, tag), args, endsAt)
-    })
-  }
-
   #tell(charges: readonly Charge[], gathered: boolean): void {
     const keys = charges.map(({ key }) => key)
     this.#resets.tell(keys, { toOthers: this.#sharesResets, gathered })
   }
 
-  /** The keys of what was spent, then those of who waits for it. */
-  #statesAndLines(charges: readonly Charge[], tag: number): string[] {
+  /** The keys of what was spent, then those of who waits for it, then those of what settlements have to know. */
+  #statesLinesNotes(charges: readonly Charge[], tag: number): string[] {
     const states = charges.map(charge => this.#keys.keyOf(charge, tag))
-    return [...states, ...charges.map(charge => this.#keys.lineOf(charge, tag))]
+    const lines = charges.map(charge => this.#keys.lineOf(charge, tag))
+    return [...states, ...lines, ...charges.map(charge => this.#keys.noteOf(charge, tag))]
+  }
+
+  #stepsOf(tag: number): ClockSteps {
+    const server = this.clock === undefined ? tag : 0
+    let steps = this.#steps.get(server)
+    if (steps === undefined) {
+      steps = new ClockSteps()
+      this.#steps.set(server, steps)
+    }
+    return steps
   }
 
   #groups(charges: readonly Charge[]) {
     return groupByTag(charges, charge => this.#keys.tagOf(charge))
   }
 
-  async #each(
-    charges: readonly Charge[],
-    act: (charges: readonly Charge[], tag: number) => Promise<void>,
+  async #each<C extends Charge>(
+    charges: readonly C[],
+    act: (charges: readonly C[], tag: number) => Promise<void>,
   ): Promise<void> {
-    await Promise.all(this.#groups(charges).map(group => act(group.charges, group.tag)))
+    const groups = this.#groups(charges)
+    await Promise.all(
+      groups.map(({ places, tag }) =>
+        act(
+          places.map(place => charges[place]),
+          tag,
+        ),
+      ),
+    )
   }
 
   async #run(
@@ -200,8 +240,15 @@ export class RedisStore implements Store {
 
   /** '' asks the script to take the server's time. */
   #now(): string {
-    return this.clock === undefined ? '' : String(Math.floor(this.clock.now()))
+    if (this.clock === undefined) return ''
+    const nowMs = Math.floor(this.clock.now())
+    this.#stepsOf(0).note(nowMs)
+    return String(nowMs)
   }
+}
+
+function limitsOf(charges: readonly Charge[]) {
+  return charges.map(({ limit }) => limit)
 }
 
 const { consume, peek } = RedisStore.prototype

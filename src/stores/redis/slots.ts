@@ -1,5 +1,5 @@
 import type { Verdict } from '../../core/decision.js'
-import type { Charge } from '../store.js'
+import { type Charge, type ChargeReceipt, receiptsOf } from '../store.js'
 import type { Batcher } from './batcher.js'
 
 /** Charges that may share a script call, and where each stands in the whole decision. */
@@ -24,6 +24,12 @@ export function groupByTag(charges: readonly Charge[], tagOf: (charge: Charge) =
   return groups
 }
 
+export interface DecidedApart {
+  readonly verdicts: readonly Verdict[]
+  /** By the clock of each limit's server, ms. */
+  readonly chargedAt: readonly number[]
+}
+
 /**
  * One decision over keys of several slots, which no script call can see together: slot by slot, and what was spent is given back
  * if a later slot refuses. Between the two, others see it as spent. `asks` is told of each tag before it is asked.
@@ -35,34 +41,37 @@ export async function consumeApart(
   cost: number,
   endsAt: number | undefined,
   asks: (tag: number) => void,
-  giveBack: (charges: readonly Charge[]) => Promise<void>,
-): Promise<readonly Verdict[]> {
+  giveBack: (receipts: readonly ChargeReceipt[]) => Promise<void>,
+): Promise<DecidedApart> {
   const verdicts: Verdict[] = []
-  const spent: ChargeGroup[] = []
+  const chargedAt: number[] = []
+  const spent: ChargeReceipt[] = []
   let denied = false
   try {
     for (const group of groups) {
       asks(group.tag)
       // After a refusal the rest is only looked at, so that the longest wait is known.
-      const answer = await (denied ? peeks : asked).verdicts(group.charges, cost, group.tag, endsAt)
+      const decided = await (denied ? peeks : asked).verdicts(group.charges, cost, group.tag, endsAt)
+      const { verdicts: answer, decidedAt } = decided
       group.places.forEach((place, i) => {
         verdicts[place] = answer[i]
+        chargedAt[place] = decidedAt
       })
       if (answer.some(verdict => !verdict.allowed)) denied = true
-      else if (!denied) spent.push(group)
+      else if (!denied) spent.push(...receiptsOf(group.charges, answer, decidedAt))
     }
   } catch (error) {
-    await Promise.allSettled(spent.map(group => giveBack(group.charges)))
+    await giveBack(spent).catch(() => {})
     throw error
   }
-  if (!denied) return verdicts
-  await Promise.all(spent.map(group => giveBack(group.charges)))
+  if (!denied) return { verdicts, chargedAt }
+  await giveBack(spent)
   for (const group of groups) {
     if (!group.places.every(place => verdicts[place].allowed)) continue
-    const standing = await peeks.verdicts(group.charges, 0, group.tag, endsAt)
+    const { verdicts: standing } = await peeks.verdicts(group.charges, 0, group.tag, endsAt)
     group.places.forEach((place, i) => {
       verdicts[place] = standing[i]
     })
   }
-  return verdicts
+  return { verdicts, chargedAt }
 }

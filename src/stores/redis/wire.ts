@@ -1,6 +1,7 @@
 import type { Verdict } from '../../core/decision.js'
 import { StoreError } from '../../core/errors.js'
 import type { Limit } from '../../core/limit.js'
+import type { ChargeReceipt } from '../store.js'
 
 /** Limits as the scripts read them: how many, then four arguments each. */
 export function limitArguments(limits: readonly Limit[]): string[] {
@@ -13,6 +14,15 @@ export function limitArguments(limits: readonly Limit[]): string[] {
       String(burst),
     ]),
   ]
+}
+
+/** What a decision spent under each limit, as the scripts read it: three arguments each. */
+export function receiptArguments(receipts: readonly ChargeReceipt[]): string[] {
+  return receipts.flatMap(({ chargedAt, remaining, resetAfterMs }) => [
+    String(chargedAt),
+    String(remaining),
+    String(resetAfterMs),
+  ])
 }
 
 /** Reads the row of numbers that the consume script answers, one decision after another. */

@@ -1,0 +1,31 @@
+--[[
+  Charges units whether they fit or not.
+
+  KEYS     the state of each limit
+  ARGV[1]  now, ms; '' for the server's clock
+  ARGV[2]  units to charge each limit
+  ARGV[3]  number of limits, then for each: algorithm, quota, window in ms, burst
+  ARGV[…]  last: until when this may be carried out, ms
+
+  Returns now, and nothing else, if it came too late; else nothing; an error of the first key that holds something else, before
+  anything changed.
+]]
+-- @include now_ms
+-- @include read_limits
+-- @include standing
+local clock = ARGV[1]
+local now = now_ms(clock)
+-- @include steps/in_time
+local units = tonumber(ARGV[2])
+local count = tonumber(ARGV[3])
+local limits = read_limits(4, count)
+
+local states = {}
+for i = 1, count do
+  states[i] = standing(limits[i], KEYS[i], now, clock)
+  if states[i].err then return redis.error_reply(states[i].err) end
+end
+for i = 1, count do
+  states[i].charge(units)
+  states[i].save()
+end

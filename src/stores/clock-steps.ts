@@ -1,0 +1,24 @@
+/**
+ * The moments that a store's clock has shown twice, because it stepped back. Of a charge at such a moment it is not known on which
+ * pass it was made: to settle it by its moment could give back what others have spent.
+ */
+export class ClockSteps {
+  /** The first and the last of these moments, ms. */
+  from = Number.POSITIVE_INFINITY
+  until = Number.NEGATIVE_INFINITY
+  #last = Number.NEGATIVE_INFINITY
+
+  /** The clock shows this now. */
+  note(nowMs: number): void {
+    if (nowMs < this.#last) {
+      this.from = Math.min(this.from, nowMs)
+      this.until = Math.max(this.until, this.#last)
+    }
+    this.#last = nowMs
+  }
+
+  /** Whether a charge at this moment may be of another pass. One in the future is not: the clock has not been there again. */
+  isDoubtful(chargedAt: number, nowMs: number): boolean {
+    return chargedAt >= this.from && chargedAt <= this.until && chargedAt <= nowMs
+  }
+}

@@ -1,0 +1,44 @@
+import { newNote, type SettlementNote } from '../../algorithms/algorithm.js'
+import type { Limit } from '../../core/limit.js'
+import { ownCopy, shortKey } from '../../core/short-key.js'
+
+/** What one addition looks at: more than one, so that old notes go faster than new ones come. */
+const STEPS_PER_ADDITION = 2
+const MOST_NOTES = 100_000
+
+interface Kept {
+  readonly note: SettlementNote
+  readonly until: number
+}
+
+/**
+ * What settlements have to know of keys of one table, beside their state. A note outlives the key's state, because it tells of a
+ * reset too; it goes when no decision that it concerns can give anything back.
+ */
+export class SettlementNotes {
+  readonly #kept = new Map<string, Kept>()
+
+  /** The key's note, or a new one: to be kept if it is written to. */
+  of(key: string, nowMs: number): SettlementNote {
+    const kept = this.#kept.get(shortKey(key))
+    return kept === undefined || kept.until <= nowMs ? newNote() : kept.note
+  }
+
+  keep(key: string, note: SettlementNote, limit: Limit, nowMs: number): void {
+    if (note.cutAt === Number.NEGATIVE_INFINITY && note.gaps.length === 0) return
+    const text = ownCopy(shortKey(key))
+    this.#kept.delete(text)
+    this.#kept.set(text, { note, until: nowMs + lastsMs(limit) })
+    let steps = STEPS_PER_ADDITION
+    for (const [oldest, { until }] of this.#kept) {
+      if (steps-- === 0 || (until > nowMs && this.#kept.size <= MOST_NOTES)) return
+      this.#kept.delete(oldest)
+    }
+  }
+}
+
+/** For how long a decision can have anything to give back. */
+function lastsMs(limit: Limit): number {
+  const fillMs = limit.quota > 0 ? (limit.burst * limit.windowMs) / limit.quota : 0
+  return Math.max(2 * limit.windowMs, Math.ceil(fillMs))
+}
