@@ -1,10 +1,10 @@
 --[[
-  Takes at most `cost` units out of a log that log_open opened for writing, oldest first. The key keeps its lifetime, which is that of
-  the newest.
+  Takes at most `cost` units out of a log that log_open opened for writing, oldest first. expire_at is the text of the moment at which
+  the key may go.
 ]]
 -- @include log_pack
 -- @include log_search
-local function log_refund_oldest(key, log, cost)
+local function log_refund_oldest(key, log, cost, expire_at)
   if not log.newest or cost == 0 then return end
   local gone = math.min(log.total, log.gone + cost)
   if gone == log.total then
@@ -14,4 +14,5 @@ local function log_refund_oldest(key, log, cost)
   local index = log_search(key, 1, redis.call('LLEN', key), function(_, total) return total > gone end)
   redis.call('LTRIM', key, index - 1, '-1')
   redis.call('LSET', key, '0', log_pack(log.booked, gone))
+  redis.call('PEXPIREAT', key, expire_at)
 end

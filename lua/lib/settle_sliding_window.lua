@@ -7,7 +7,7 @@
 -- @include log_unpack
 -- @include log_search
 -- @include log_refund_oldest
-local function settle_sliding_window(limit, now, units, receipt, key, log)
+local function settle_sliding_window(limit, now, units, receipt, key, log, expires_at)
   local charged_at = receipt.charged_at
   if not log.newest or now - charged_at >= limit.window then return end
   local length = redis.call('LLEN', key)
@@ -19,7 +19,7 @@ local function settle_sliding_window(limit, now, units, receipt, key, log)
   local back = math.min(units, counted)
   local whole = back == counted
   if math.min(earlier, later) > 1000 then
-    log_refund_oldest(key, log, back)
+    log_refund_oldest(key, log, back, expires_at(math.max(0, log.newest - now) + limit.window))
     return
   end
   if whole and length == 2 then

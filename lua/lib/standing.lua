@@ -71,7 +71,8 @@ local function standing(limit, key, now, clock, expires_at)
       log = log_open(key, limit.window, now, true)
     end,
     refund_oldest = function(cost)
-      log_refund_oldest(key, log, cost)
+      if not log.newest then return end
+      log_refund_oldest(key, log, cost, expires_at(math.max(0, log.newest - now) + limit.window))
       log = log_open(key, limit.window, now, true)
     end,
     save = function() end,

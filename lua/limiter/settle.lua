@@ -66,7 +66,7 @@ for i = 1, count do
         end
       end)
     else
-      settle_sliding_window(limit, now, units, receipt, key, logs[i])
+      settle_sliding_window(limit, now, units, receipt, key, logs[i], expires_at)
       if #waiting > 0 then replan(standing(limit, key, now, clock), list, waiting, 1, 0, now, channel, expires_at) end
     end
   end

@@ -1,29 +1,16 @@
 import { resetNote } from '../../algorithms/algorithm.js'
 import type { State } from '../../algorithms/registry.js'
-import { type Clock, systemClock } from '../../core/clock.js'
+import type { Clock } from '../../core/clock.js'
 import { blockedVerdict, type Verdict } from '../../core/decision.js'
-import { PolicyError, shown } from '../../core/errors.js'
 import type { Limit } from '../../core/limit.js'
-import { checkOptions, type OptionNames } from '../../core/option-names.js'
 import { ClockSteps } from '../clock-steps.js'
 import { type Booking, type Charge, type ChargeReceipt, DEFAULT_LIMITER, type Store } from '../store.js'
 import { Line, turnAfterMs, type Waiter } from './line.js'
-import { SettlementNotes } from './notes.js'
+import { type MemoryStoreOptions, parseMemoryStoreOptions } from './options.js'
 import { Sweeper } from './sweeper.js'
 import { MemoryTable } from './table.js'
 
-export interface MemoryStoreOptions {
-  /** Default: the system's time. */
-  clock?: Clock
-  /**
-   * Most keys and blocks held, each counted once per limit; integer ≥ 1, default 1 000 000. When full, keys that are soonest as if
-   * never used go first. A key that is denied now goes only when all are, the one whose denial ends soonest first. To find it, at
-   * most 512 keys are looked at. A key longer than 200 characters is kept by its hash, so that memory is bounded in bytes as well.
-   */
-  maxKeys?: number
-}
-
-const OPTIONS: OptionNames<MemoryStoreOptions> = { clock: true, maxKeys: true }
+export type { MemoryStoreOptions } from './options.js'
 
 /** What one charge amounts to, before anything is written. */
 interface Measured {
@@ -49,14 +36,7 @@ export class MemoryStore implements Store {
   #lastLimit: Limit | undefined
 
   constructor(options: MemoryStoreOptions = {}) {
-    checkOptions('MemoryStore', options, OPTIONS, '{ maxKeys: 100_000 }')
-    const { clock = systemClock, maxKeys = 1_000_000 } = options
-    if (typeof clock?.now !== 'function') {
-      throw new PolicyError(`MemoryStore: clock ${shown(clock)}: expected an object with now(), like new ManualClock()`)
-    }
-    if (!(Number.isSafeInteger(maxKeys) && maxKeys >= 1)) {
-      throw new PolicyError(`MemoryStore: maxKeys ${shown(maxKeys)}: expected an integer ≥ 1, like 1_000_000`)
-    }
+    const { clock, maxKeys } = parseMemoryStoreOptions(options)
     this.clock = clock
     this.#sweeper = new Sweeper(this.#tables, maxKeys, () => Math.floor(this.clock.now()))
   }
@@ -107,7 +87,7 @@ export class MemoryStore implements Store {
     for (const charge of charges) {
       const { key, limit } = charge
       const table = this.#table(limit, charge.limiter)
-      const notes = notesOf(table)
+      const { notes } = table
       const note = notes.of(key, nowMs)
       this.#replan(charge, nowMs, 0, state => table.algorithm.refund(limit, state, nowMs, cost, note))
       notes.keep(key, note, limit, nowMs)
@@ -122,7 +102,7 @@ export class MemoryStore implements Store {
       if (this.#steps.isDoubtful(chargedAt, nowMs)) continue
       const { table, slot, state } = this.#find(receipt)
       if (slot === undefined || state === undefined) continue
-      const notes = notesOf(table)
+      const { notes } = table
       const note = notes.of(key, nowMs)
       // In place: a log may be long.
       const giveBack = (state: State | undefined) => {
@@ -161,7 +141,7 @@ export class MemoryStore implements Store {
       const table = this.#table(limit, limiter)
       const isUsed = table.slotOf(key) !== undefined
       this.#sweeper.remove(table, key)
-      if (isUsed && table.algorithm.inPlace.notesResets) notesOf(table).keep(key, resetNote(nowMs), limit, nowMs)
+      if (isUsed && table.algorithm.inPlace.notesResets) table.notes.keep(key, resetNote(nowMs), limit, nowMs)
       this.#replan(charge, nowMs, 0, state => state)
     }
   }
@@ -311,9 +291,4 @@ export class MemoryStore implements Store {
     this.#known.set(limit, [...known, table])
     return table
   }
-}
-
-function notesOf(table: MemoryTable): SettlementNotes {
-  table.notes ??= new SettlementNotes()
-  return table.notes
 }

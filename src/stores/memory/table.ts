@@ -5,7 +5,7 @@ import type { AlgorithmName, Limit } from '../../core/limit.js'
 import { ownCopy, shortKey } from '../../core/short-key.js'
 import type { BlockList } from './blocks.js'
 import type { Line } from './line.js'
-import type { SettlementNotes } from './notes.js'
+import { SettlementNotes } from './notes.js'
 
 /** A column of states by slot number. */
 interface Column {
@@ -40,8 +40,7 @@ export class MemoryTable {
   lines: Map<string, Line> | undefined
   /** Exists from the first block on. */
   blocks: BlockList | undefined
-  /** Exists from the first refund, reset or settlement on. */
-  notes: SettlementNotes | undefined
+  #notes: SettlementNotes | undefined
   /** An abandoned table was empty and has left the store; whoever still knows it must look it up again. */
   abandoned = false
 
@@ -51,6 +50,12 @@ export class MemoryTable {
   ) {
     this.algorithm = algorithmOf(algorithm)
     this.#column = isRowAlgorithm(this.algorithm) ? new RowColumn(this.algorithm) : new ObjectColumn(this.algorithm)
+  }
+
+  /** What settlements have to know of keys. */
+  get notes(): SettlementNotes {
+    this.#notes ??= new SettlementNotes()
+    return this.#notes
   }
 
   get size(): number {

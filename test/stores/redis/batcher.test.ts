@@ -103,7 +103,7 @@ test('a client that throws is a failure of the decision, and nothing worse', asy
   })
   const store = new RedisStore(client)
   await expect(store.consume(charges, 1)).rejects.toThrow('Redis failed to decide: watched too closely')
-  await expect(store.refund(charges, 1)).rejects.toThrow('Redis failed to settle: watched too closely')
+  await expect(store.refund(charges, 1)).rejects.toThrow('Redis failed to refund: watched too closely')
 })
 
 describe('while the client seeks its first connection', () => {
