@@ -5,6 +5,7 @@ import { type Duration, parseOption } from '../../core/duration.js'
 import { PolicyError, shown } from '../../core/errors.js'
 import { checkOptions, type OptionNames } from '../../core/option-names.js'
 import { SCHEDULES, type ScheduleStore } from '../../delay-queue/schedule-store.js'
+import { CircuitBreaker } from '../../limiter/circuit-breaker.js'
 import type { LimiterKey } from '../../limiter/key.js'
 import type { RateLimiter } from '../../limiter/rate-limiter.js'
 import { decide } from '../../limiter/settleable-decision.js'
@@ -82,13 +83,24 @@ export interface Deferred {
 export class Deferral<Request, Response> {
   readonly #options: DeferOptions<Request, Response>
   readonly #deadline: Deadline
+  /** For the schedules of a request that the limiter has allowed. */
+  readonly #admission: Deadline
+  readonly #breaker = new CircuitBreaker()
   readonly #departures: Departures
 
-  /** `clock` is the one that the limits are counted by; a queue with schedules of its own has its own clock. */
-  constructor(options: DeferOptions<Request, Response>, clock: Clock) {
+  /**
+   * `clock` is the one that the limits are counted by; a queue with schedules of its own has its own clock. `deadline` is that of a
+   * decision.
+   */
+  constructor(options: DeferOptions<Request, Response>, clock: Clock, deadline: Duration = 50) {
     const { queue, timeout = '1s', maxPerKey = 100 } = options
     this.#options = options
     this.#deadline = new Deadline(parseOption(timeout, 'rateLimit: defer: timeout'))
+    this.#admission = new Deadline(
+      parseOption(deadline, 'rateLimit: deadline'),
+      () => this.#breaker.stir(),
+      () => this.#breaker.silence(),
+    )
     const schedules = keepsSchedules(queue) ? queue[SCHEDULES] : new ProcessSchedules(clock)
     this.#departures = new Departures(schedules, maxPerKey)
   }
@@ -104,12 +116,23 @@ export class Deferral<Request, Response> {
 
   /**
    * For a request that the limiter has allowed and charged: how many ms it has to wait (leaky bucket); undefined if messages of its key wait,
-   * so that it has to be deferred behind them. If the schedules do not answer in time, the limiter's permission stands.
+   * so that it has to be deferred behind them. During an outage of the store or the schedules the limiter's permission stands.
    */
   admit(limiter: RateLimiter, key: LimiterKey, decision: Decision): SyncOrAsync<number | undefined> {
+    const open = this.#breaker.isOpen && this.#breaker.passage(performance.now()) === 'refuse'
+    if (decision.degraded || open) return 0
     const admission = this.#departures.admit(limiter, key, decision)
     if (!(admission instanceof Promise)) return admission
-    return this.#deadline.hold(admission).catch(() => 0)
+    return this.#admission.hold(admission).then(
+      delayMs => {
+        this.#breaker.succeed(performance.now())
+        return delayMs
+      },
+      () => {
+        this.#breaker.fail(performance.now())
+        return 0
+      },
+    )
   }
 
   /** Queues the message of a request, due when the policy allows it behind all that wait. */

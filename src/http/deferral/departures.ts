@@ -37,6 +37,8 @@ interface Standing {
 
 /** After so many conflicts with other processes a request gives up. */
 const MOST_TRIES = 50
+/** So many requests of one key may wait in this process for its schedule; more are refused. */
+const MOST_IN_LINE = 1000
 /** Finer than this, what the store has counted in a sliding window is not looked at. */
 const MOST_RETRIES = 200
 
@@ -73,8 +75,7 @@ export class Departures {
   async reserve(limiter: RateLimiter, key: LimiterKey, decision: Decision): Promise<Reservation> {
     const charges = limiter.chargesOf(key)
     const names = charges.map(nameOf)
-    // Those ahead will fill it: who comes now need not be asked about.
-    if (this.#lock.waiting(names) >= this.#maxPerKey) return refused(decision.retryAfterMs)
+    if (this.#lock.waiting(names) >= MOST_IN_LINE) return refused(decision.retryAfterMs)
     // As long as an allowed request takes until it stands in line: this one does not overtake those that were asked before.
     await this.#store.look(names)
     return this.#lock.hold(names, async () => {

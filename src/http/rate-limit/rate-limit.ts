@@ -73,7 +73,7 @@ export class Guard<Request, Response> implements Limiters {
     this.#doubleCharge = new DoubleCharge(given !== undefined)
     this.#strikes = settings.block && new Strikes(settings.block, this.#rules.options)
     this.#client = new Client(framework, settings.client)
-    this.#deferral = settings.defer && new Deferral(settings.defer, this.#rules.clock)
+    this.#deferral = settings.defer && new Deferral(settings.defer, this.#rules.clock, this.#rules.options.deadline)
     this.#settling = settings.settle && new Settling(settings.settle, framework)
   }
 
