@@ -2,6 +2,7 @@ import type { Decision } from '../../core/decision.js'
 import { type Duration, parseOption } from '../../core/duration.js'
 import { PolicyError, StoreError, shown } from '../../core/errors.js'
 import { checkOptions, type OptionNames } from '../../core/option-names.js'
+import { shortKey } from '../../core/short-key.js'
 import { RateLimiter, type RateLimiterOptions } from '../../limiter/rate-limiter.js'
 import { countsHits } from '../../stores/express-rate-limit/hit-store.js'
 import type { SyncOrAsync } from '../sync-or-async.js'
@@ -80,7 +81,7 @@ export class Strikes {
     const { limit, key, source } = decision
     // During an outage there is no count, and a request that can never fit says nothing of its client.
     if (decision.blocked || decision.degraded || decision.retryAfterMs === Number.POSITIVE_INFINITY) return decision
-    const name = JSON.stringify([limit.name, key])
+    const name = shortKey(JSON.stringify([limit.name, key]))
     const nowMs = performance.now()
     const tally = this.#tallies.get(name)
     if (tally === undefined || tally.endsAt <= nowMs) return this.#count(limiter, decision, name, 1)

@@ -137,6 +137,22 @@ test('denials in several processes at once block the key together', async () => 
   expect(denied).toBeLessThanOrEqual(40 + 4 * 12)
 })
 
+test('denials of a long key are counted under a short name, so that none of it is kept', async () => {
+  const store = new MemoryStore({ clock: new ManualClock(START) })
+  const counted: string[] = []
+  const consume = store.consumeOne.bind(store)
+  store.consumeOne = (key, limit, limiter, cost) => {
+    if (limiter?.startsWith('strikes')) counted.push(key)
+    return consume(key, limit, limiter, cost)
+  }
+  const { ask } = struck({ after: 3, for: '1h' }, { policy: '1/1m', store })
+  const long = 'x'.repeat(15_000)
+  for (let i = 0; i < 4; i++) await ask(long)
+  expect([...new Set(counted)]).toEqual([expect.stringMatching(/^#[\w-]{43}$/)])
+  expect((await ask(long)).blocked).toBe(true)
+  expect((await ask(`${long}!`)).allowed).toBe(true)
+})
+
 test('while the store fails nobody is counted', async () => {
   const store = new StubStore()
   const { limiter, ask } = struck({ after: 1, for: '1h' }, { policy: '1/1m', store, onStoreFailure: 'closed' })
