@@ -162,10 +162,13 @@ async function blockingIds(servers: readonly RedisServer[], admins: readonly Red
   return ids.sort()
 }
 
+/** How a service notices a dead connection: the client pings, and closes what stays silent. A block is silent for longer. */
+const PINGING = { pingInterval: 1000, socket: { socketTimeout: 3000 }, commandOptions: { timeout: 2000 } }
+
 describe('with a pingInterval the blocking connection stays', () => {
   test('of node-redis 4, 5 and 6', async () => {
     const clients = [createClient, createClient4, createClient5].map(create =>
-      (create as typeof createClient)({ url: redis.url, pingInterval: 500 }).on('error', () => {}),
+      (create as typeof createClient)({ url: redis.url, ...PINGING }).on('error', () => {}),
     )
     for (const client of clients) await client.connect()
     const queues = clients.map(client => new DelayQueue(client, 'pinged'))
@@ -183,7 +186,7 @@ describe('with a pingInterval the blocking connection stays', () => {
 
   test('of a cluster of node-redis', async () => {
     const cluster = await RedisCluster.start()
-    const client = createCluster({ rootNodes: [{ url: cluster.nodes[0].url }], defaults: { pingInterval: 500 } })
+    const client = createCluster({ rootNodes: [{ url: cluster.nodes[0].url }], defaults: PINGING })
     client.on('error', () => {})
     await client.connect()
     const queue = new DelayQueue(client, 'pinged')
