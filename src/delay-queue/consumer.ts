@@ -6,6 +6,7 @@ import type { Delivery, OpenDelivery } from './delivery.js'
 import type { Fetcher } from './fetcher.js'
 import { HandlerTime } from './handler-time.js'
 import type { MessageReceiver } from './receivers.js'
+import { RetryDelay } from './retry-delay.js'
 import type { Taken } from './turn.js'
 
 /** Runs a handler for each delivery of a queue. It keeps the process alive until it is closed. */
@@ -13,8 +14,9 @@ export interface Consumer extends AsyncDisposable {
   /** How many handlers run now. */
   readonly running: number
   /**
-   * Takes nothing more, puts back what was taken and not begun, and waits for the handlers that run, for `grace` at most (default
-   * '30s'; 0: not at all). What is not settled then comes again when its visibility ends.
+   * Takes no more messages, puts back those that no handler has begun, and waits for the handlers that run, at most `grace` (default '30s';
+   * 0: not at all). A message that is not settled by then is delivered again when its visibility ends. Never rejects for Redis; a grace that
+   * means nothing throws `PolicyError`.
    */
   close(options?: { grace?: Duration | 0 }): Promise<void>
 }
@@ -25,12 +27,10 @@ export interface ConsumerSettings<T> extends ConsumeSettings {
   readonly graceMs: (grace: Duration | 0 | undefined) => number
 }
 
-/** A limiter that fails is asked again after so long; its delivery waits in the queue meanwhile. */
+/** When the limiter fails, the delivery goes back to the queue for this long. */
 const LIMITER_RETRY_MS = 1000
-/** What was taken ahead and could not be begun for so long is put back, for others. */
+/** Deliveries taken ahead that no handler has begun after this time are put back, for other processes. */
 const AHEAD_AT_MOST_MS = 5
-const FIRST_RETRY_MS = 50
-const LONGEST_RETRY_MS = 1000
 
 export class QueueConsumer<T> implements Consumer, MessageReceiver {
   readonly visibilityMs: number
@@ -38,11 +38,11 @@ export class QueueConsumer<T> implements Consumer, MessageReceiver {
   readonly #fetcher: Fetcher
   readonly #settings: ConsumerSettings<T>
   readonly #held = new Set<OpenDelivery<T>>()
-  /** Of these, what was taken ahead of the handlers. */
+  /** Those of them that were taken ahead of the handlers. */
   #ahead: Array<OpenDelivery<T>> = []
-  readonly #pace = new HandlerTime()
+  readonly #handlerTime = new HandlerTime()
   #aheadTimer: ReturnType<typeof setTimeout> | undefined
-  /** What is still on its way to Redis. */
+  /** Handlers that run, and settlements that Redis has not answered. */
   readonly #endings = new Set<Promise<void>>()
   readonly #closing = new AbortController()
   #running = 0
@@ -67,7 +67,7 @@ export class QueueConsumer<T> implements Consumer, MessageReceiver {
 
   room(): number {
     const { concurrency, limiter } = this.#settings
-    return this.#closed ? 0 : concurrency + (limiter === undefined ? this.#pace.ahead : 0) - this.#held.size
+    return this.#closed ? 0 : concurrency + (limiter === undefined ? this.#handlerTime.ahead : 0) - this.#held.size
   }
 
   take(taken: readonly Taken[]): void {
@@ -99,12 +99,12 @@ export class QueueConsumer<T> implements Consumer, MessageReceiver {
     this.#fetcher.leave(this)
     this.#closing.abort()
     this.#giveAheadBack()
-    // What is settled shall be told to Redis, so that even no grace at all is a moment.
+    // Settlements of this tick are sent even without any grace.
     await undefined
     const alarm = new Alarm(() => this.#hasClosed())
     alarm.set(performance.now() + graceMs)
     const finish = async () => {
-      // What is being fetched now is given back when it comes, and waited for as well.
+      // Messages of a fetch that is under way are given back when they come.
       await this.#fetcher.quiet()
       await this.#fetcher.handOver()
       await Promise.allSettled([...this.#endings])
@@ -131,7 +131,7 @@ export class QueueConsumer<T> implements Consumer, MessageReceiver {
       } catch {
         return this.#end(delivery, () => delivery.giveBack(this.#closed ? undefined : LIMITER_RETRY_MS))
       }
-      // It may have been lost while it waited, with the connection to Redis: somebody else has it by now.
+      // Its visibility may have ended while it waited, if it could not be extended: then another process has it.
       if (!delivery.open || delivery.leftMs <= 0) return this.#end(delivery, async () => {})
     }
     if (this.#closed) return this.#end(delivery, () => delivery.giveBack())
@@ -149,16 +149,16 @@ export class QueueConsumer<T> implements Consumer, MessageReceiver {
 
   #ran(begunAt: number): void {
     this.#running--
-    this.#pace.took(performance.now() - begunAt)
+    this.#handlerTime.took(performance.now() - begunAt)
   }
 
   #watchAhead(): void {
     clearTimeout(this.#aheadTimer)
     this.#aheadTimer = setTimeout(() => {
-      // A turn of the event loop may have lasted that long without any fault of the handlers: they go first.
+      // The event loop itself may have been busy for so long. The handlers go first.
       setImmediate(() => {
         if (this.#ahead.length === 0) return
-        this.#pace.disappoint()
+        this.#handlerTime.disappoint()
         this.#giveAheadBack()
       })
     }, AHEAD_AT_MOST_MS)
@@ -185,12 +185,13 @@ export class QueueConsumer<T> implements Consumer, MessageReceiver {
     await settled
   }
 
-  /** What has been done is told as long as Redis still thinks the delivery ours. */
+  /** Tries again for as long as the delivery is still this process's. */
   async #insist(delivery: OpenDelivery<T>, settle: () => Promise<void>): Promise<void> {
-    for (let ms = FIRST_RETRY_MS; ; ms = Math.min(LONGEST_RETRY_MS, ms * 2)) {
+    for (const delay = new RetryDelay(); ; ) {
       try {
         return await settle()
       } catch (error) {
+        const ms = delay.next()
         if (error instanceof StaleDeliveryError || delivery.leftMs <= ms) return
         await new Promise(resolve => setTimeout(resolve, ms))
       }
@@ -202,7 +203,7 @@ export class QueueConsumer<T> implements Consumer, MessageReceiver {
     const everyMs = Math.max(1, Math.min(2 ** 31 - 1, Math.floor(this.visibilityMs / 3)))
     this.#extending = setInterval(() => {
       for (const delivery of this.#held) {
-        // What fails now is tried again, two times at least before it is too late.
+        // An extension that fails is tried again at least twice before the visibility ends.
         if (delivery.open && delivery.leftMs < this.visibilityMs - everyMs / 2) delivery.extend().catch(() => {})
       }
     }, everyMs)

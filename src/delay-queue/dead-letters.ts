@@ -4,17 +4,19 @@ import { queueDead, queueRedrive } from '../redis/scripts.js'
 import type { Codec } from './options.js'
 import { parseRecord } from './record.js'
 
-/** A message that was given up: after its last attempt, or by `reject`. */
+/** A message that was given up: after its last attempt, by `reject`, or because it could not be read. */
 export interface DeadLetter<T> {
   readonly id: string
+  /** The text that Redis holds, where it cannot be read or decoded. */
   readonly payload: T
   readonly attempts: number
+  /** At most 1000 characters. */
   readonly reason: string
   /** Ms since the epoch, server time. */
   readonly diedAt: number
 }
 
-/** How many one call lists or brings back. */
+/** Bound of one call. */
 const BATCH = 100
 
 /** The dead letters of a queue. */
@@ -51,14 +53,14 @@ export class DeadLetters<T> {
     return letters
   }
 
-  /** Brings back those of these ids, or all; how many came back. */
+  /** Brings back the letters of these ids, or all. Resolves to how many came back. */
   async redrive(ids: readonly string[] | undefined): Promise<number> {
     let back = 0
     if (ids !== undefined) {
       for (let i = 0; i < ids.length; i += BATCH) back += (await this.#redrive(0, ids.slice(i, i + BATCH)))[0]
       return back
     }
-    // Those that stay, because their ids are queued again, are passed over from then on.
+    // Letters that stay are passed over from then on.
     for (let stay = 0; ; ) {
       const [came, looked] = await this.#redrive(stay, [])
       back += came

@@ -41,12 +41,12 @@ export interface QueueStats {
 }
 
 /**
- * A durable queue of work for later: each message is stored with the moment it is due, by the server's clock, then delivered to one
- * consumer for its visibility, and is gone once acknowledged; else it is delivered again. At least once, then: what a handler does
- * should bear to be done twice. Those that are due come by priority, then in order of their moments, then of their push.
+ * A durable queue of work for later. A message is stored with the moment it is due, by the server's clock. Then it is delivered to one
+ * consumer for its visibility, and is gone once it is acknowledged; else it is delivered again. So a message is delivered at least once, and
+ * a handler must bear to run twice. Messages that are due come by priority, then by due moment, then by push.
  *
- * `visibility`, `backoff` and `maxAttempts` are this object's, not the queue's: give all processes the same. Everything that asks
- * Redis rejects with `StoreError` when it fails.
+ * `visibility`, `backoff` and `maxAttempts` belong to this object, not to the queue in Redis: give them to all processes alike. Every method
+ * that asks Redis rejects with `StoreError` when Redis fails or has not answered within 5 s, and with `SpillwayError` after `close`.
  */
 export class DelayQueue<T = unknown> {
   readonly #subject: string
@@ -64,7 +64,7 @@ export class DelayQueue<T = unknown> {
   /** @internal Where `defer` keeps the schedules of its messages. */
   readonly [SCHEDULES]: ScheduleStore
 
-  /** Checks its options: `PolicyError`. Connects nothing until it is used. */
+  /** Opens no connection before it is used. Throws `PolicyError` for a name, client or options that mean nothing. */
   constructor(client: RedisClient, name: string, options: DelayQueueOptions<T> = {}) {
     const base = keyRoot('DelayQueue', 'queue', name, options?.prefix)
     this.#subject = `DelayQueue ${shown(name)}`
@@ -81,14 +81,17 @@ export class DelayQueue<T = unknown> {
     this.#context = { subject: this.#subject, fetcher, backoffMs }
   }
 
-  /** Stores a message. Gives its id, or null if a message of that id is delayed, ready or unacked already, or the queue is full. */
+  /**
+   * Stores a message. Resolves to its id, or to null if a message of that id is delayed, ready or unacked already, or the queue is full.
+   * Rejects with `PolicyError` for options that mean nothing, or a payload that the codec cannot encode.
+   */
   async push(payload: T, options: PushOptions = {}): Promise<string | null> {
     this.#checkOpen()
     const request = pushRequestOf(payload, options, this.#settings, `${this.#subject}: push`)
     return (await this.#pushes.push(request)) ? request.id : null
   }
 
-  /** As `push` for each, in this order, with as few calls as possible. Not all or none: each is accepted or not on its own. */
+  /** `push` for each, in this order, 100 in a call. Each is accepted or not on its own. */
   async pushMany(items: ReadonlyArray<{ payload: T; options?: PushOptions }>): Promise<Array<string | null>> {
     this.#checkOpen()
     const user = `${this.#subject}: pushMany`
@@ -97,7 +100,7 @@ export class DelayQueue<T = unknown> {
     return requests.map(({ id }, i) => (accepted[i] ? id : null))
   }
 
-  /** Takes up to `count` messages that are due, and waits up to `wait` for the first. An empty list if there is none. */
+  /** Takes up to `count` messages that are due, and waits up to `wait` for the first. Resolves to an empty list if there is none. */
   async receive(options: ReceiveOptions = {}): Promise<Array<Delivery<T>>> {
     this.#checkOpen()
     const user = `${this.#subject}: receive`
@@ -114,8 +117,9 @@ export class DelayQueue<T = unknown> {
   }
 
   /**
-   * Calls `handler` for each message from when it is due, until the consumer is closed. What resolves is acknowledged, unless the
-   * handler has settled it; what throws is nacked, with the backoff. Of an outage it only sees that nothing comes.
+   * Calls `handler` for each message when it is due, until the consumer is closed. If the handler resolves, the message is acknowledged; if it
+   * throws, the message is nacked with the backoff; in both cases only if the handler has not settled it. During an outage no message comes.
+   * Throws `PolicyError` for a handler or options that mean nothing.
    */
   consume(handler: (delivery: Delivery<T>) => Promise<void>, options: ConsumeOptions = {}): Consumer {
     this.#checkOpen()
@@ -139,13 +143,13 @@ export class DelayQueue<T = unknown> {
     return consumer
   }
 
-  /** Removes a message that waits to be delivered, for the first time or again. False if there is none of that id. */
+  /** Removes a message that waits to be delivered, for the first time or again. False if no message of that id waits. */
   async cancel(id: string): Promise<boolean> {
     this.#checkOpen()
     return (await this.#commands.once(queueCancel, this.#keys, [this.#clock(), id])) === 1
   }
 
-  /** Makes a delayed message due in so long from now. False if none of that id is delayed: not there, due already, or delivered. */
+  /** Makes a delayed message due in `delay` from now. False if no message of that id is delayed: unknown, due already, or delivered. */
   async reschedule(id: string, delay: Duration | 0): Promise<boolean> {
     this.#checkOpen()
     const delayMs = Math.min(LONGEST_DELAY_MS, parseDurationOrZero(delay, `${this.#subject}: reschedule: delay`))
@@ -164,7 +168,7 @@ export class DelayQueue<T = unknown> {
     }
   }
 
-  /** Holds all deliveries, in all processes, until `resume`. What is delivered already may be settled. */
+  /** Holds all deliveries, in all processes, until `resume`. Open deliveries may still be settled. */
   async pause(): Promise<void> {
     this.#checkOpen()
     await this.#commands.once(queuePause, this.#keys, ['1'])
@@ -176,7 +180,7 @@ export class DelayQueue<T = unknown> {
     if ((reply as number[])[0] === 1) this.#fetcher.woke()
   }
 
-  /** The dead letters, oldest first; `limit` at most, default 100. */
+  /** The dead letters, oldest first. `limit`: integer from 0, or Infinity for all; default 100. */
   async dead(options: { limit?: number } = {}): Promise<Array<DeadLetter<T>>> {
     this.#checkOpen()
     checkOptions(`${this.#subject}: dead`, options, { limit: true }, '{ limit: 100 }')
@@ -186,8 +190,8 @@ export class DelayQueue<T = unknown> {
   }
 
   /**
-   * Brings dead letters back, those of these ids or all: ready at once, attempts from 1, without their ttl. One whose id is queued
-   * again stays. Gives how many came back.
+   * Brings dead letters back, those of these ids or all: ready at once, attempts from 1, without their ttl. A letter stays if its id is in the
+   * queue again, or if its record has another version. Resolves to how many came back.
    */
   async redrive(options: { ids?: readonly string[] } = {}): Promise<number> {
     this.#checkOpen()
@@ -195,13 +199,13 @@ export class DelayQueue<T = unknown> {
     return this.#dead.redrive(options.ids)
   }
 
-  /** Removes everything, dead letters too; open deliveries become stale. A pause goes on. */
+  /** Removes all messages, dead letters too. Open deliveries become stale; a pause goes on. */
   async clear(): Promise<void> {
     this.#checkOpen()
     await this.#commands.once(queueClear, this.#keys, [this.#clock()])
   }
 
-  /** Closes its consumers, with their grace of 30 s; a `receive` that waits gives what it has. The client stays open. */
+  /** Closes its consumers, with their grace of 30 s; a `receive` that waits resolves to what it has. The client stays open. */
   close(): Promise<void> {
     this.#closed ??= this.#close()
     return this.#closed

@@ -8,31 +8,37 @@ import { parseReceipt, type QueueRecord } from './record.js'
 import type { SettlementKind, Taken } from './turn.js'
 
 /**
- * A message that was handed out, to be settled by `ack`, `nack` or `reject` before its visibility ends. Once it is no longer ours
- * (settled, or its visibility has ended and another has it) these reject with `StaleDeliveryError` and change nothing. When Redis
- * fails they reject with `StoreError`, and may be tried again.
+ * A message that was delivered to this process, to be settled by `ack`, `nack` or `reject` before its visibility ends. Once it is settled, or
+ * its visibility has ended, or the queue was cleared, these reject with `StaleDeliveryError` and change nothing. When Redis fails they
+ * reject with `StoreError`, after 5 s at the latest, and may be called again.
  */
 export interface Delivery<T> {
   readonly id: string
   readonly payload: T
   readonly headers: Readonly<Record<string, string>>
-  /** 1 for the first. */
+  /**
+   * Number of this delivery, 1 for the first. A delivery that never reached a process that lives, because the connection was lost, does not
+   * count.
+   */
   readonly attempt: number
-  /** When it became due: ms since the epoch, server time. Delivered again: when the last visibility had ended, or its backoff. */
+  /** When it became due: ms since the epoch, server time. Of a later attempt: when the last visibility, or the backoff, had ended. */
   readonly dueAt: number
-  /** Aborted with a `StaleDeliveryError` when the delivery is no longer ours, though it was not settled. */
+  /** Aborted with a `StaleDeliveryError` when the visibility has ended and the delivery was not settled. */
   readonly signal: AbortSignal
   /** Done: the message is gone. */
   ack(): Promise<void>
-  /** Failed: again after `delay`, by default the queue's backoff. After its last attempt it is a dead letter. */
+  /**
+   * Failed: delivered again after `delay` (0: at once; more than 400 years counts as 400), by default the queue's backoff. After the last
+   * attempt it is a dead letter instead, and `error` its reason.
+   */
   nack(options?: { delay?: Duration | 0; error?: unknown }): Promise<void>
-  /** Hopeless: a dead letter at once. */
+  /** Hopeless: a dead letter at once. The reason is kept up to 1000 characters; default 'rejected'. */
   reject(reason?: string): Promise<void>
-  /** Ours for so long from now; default: the visibility that it was taken with. */
+  /** Makes it this process's for `visibility` from now, more than 0; default: the visibility that it was delivered with. */
   extend(visibility?: Duration): Promise<void>
 }
 
-/** What a delivery needs to know of its queue. */
+/** The parts of a queue that its deliveries use. */
 export interface DeliveryContext {
   readonly subject: string
   readonly fetcher: Fetcher
@@ -81,7 +87,7 @@ export class OpenDelivery<T> implements Delivery<T> {
     return this.#state === 'open'
   }
 
-  /** How long it is surely ours, ms. */
+  /** How long it is certainly this process's, ms. */
   get leftMs(): number {
     return this.#untilHere - performance.now()
   }
@@ -130,7 +136,7 @@ export class OpenDelivery<T> implements Delivery<T> {
     if (this.#abort !== undefined && this.#state === 'open') this.#watch()
   }
 
-  /** As if it had never been taken: due when it was, or in so long, and not counted as an attempt. */
+  /** Puts it back as if it had never been delivered: due when it was, or in `inMs`; not counted as an attempt. */
   async giveBack(inMs?: number): Promise<void> {
     const due = inMs === undefined ? this.dueAt : Math.ceil(this.#until - this.leftMs + inMs)
     await this.#settle('return', String(due))

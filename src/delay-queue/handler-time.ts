@@ -1,23 +1,23 @@
-/** What lies ready for a handler shall begin within so long, by what the handler has needed lately. */
+/** A message taken ahead must begin within this time, judged by how long the handler has taken lately. */
 const AHEAD_MS = 2
-/** So many deliveries ahead at most. */
+/** Most deliveries ahead. */
 const MOST_AHEAD = 8
-/** The weight of the latest. */
+/** Weight of the latest duration in the mean. */
 const WEIGHT = 0.2
 
 /**
- * How quick a handler is. Of messages that are due, a quick one may be given some ahead, so that a call to Redis brings more than one;
- * a slow one nothing, because somebody else may be idle.
+ * How long a handler takes. A quick handler may be given some messages ahead, so that one call to Redis brings several; a slow one none,
+ * because another process may be idle.
  */
 export class HandlerTime {
   #meanMs = Number.POSITIVE_INFINITY
 
-  /** One handler has ended, after so long. */
+  /** One handler has ended, after `ms`. */
   took(ms: number): void {
     this.#meanMs = this.#meanMs === Number.POSITIVE_INFINITY ? ms : this.#meanMs + (ms - this.#meanMs) * WEIGHT
   }
 
-  /** It was not as quick as it had been: nothing ahead until it has shown that it is again. */
+  /** It was slower than expected: no messages ahead until it has been quick again for a while. */
   disappoint(): void {
     this.#meanMs = Math.max(this.#meanMs, AHEAD_MS * 10)
   }

@@ -8,19 +8,19 @@ import type { PushRequest } from './push-batcher.js'
 import { recordBody } from './record.js'
 
 export interface DelayQueueOptions<T> {
-  /** Default '30s': a message that is not acknowledged by then is delivered again. */
+  /** How long a delivery is one consumer's: a message not settled by then is delivered again. Default '30s'; more than 0, at most 400 years. */
   visibility?: Duration
-  /** Deliveries of a message at most, those that crashed included; then it is a dead letter. 1 to 1 000 000, default 10. */
+  /** Most deliveries of a message, crashes included; then it is a dead letter. Integer from 1 to 1 000 000, default 10. */
   maxAttempts?: number
   /** How long a message waits after a failed delivery. Default: exponential from 1 s, max 5 m, jitter 0.2. */
   backoff?: Backoff
-  /** Most messages that are delayed, ready or unacked; 0 refuses all. Default: no limit. */
+  /** Most messages that are delayed, ready or unacked together. Integer from 0 (refuses all); default: no limit. */
   maxSize?: number
-  /** Default 'spillway'. */
+  /** What the keys in Redis begin with. Default 'spillway'. */
   prefix?: string
   /** Default: the server's TIME. A clock given here is for tests and simulation. */
   clock?: Clock
-  /** Default: JSON; a payload of `undefined` is the empty text. */
+  /** Default: JSON; a payload of `undefined` is the empty text. A payload that `decode` throws for becomes a dead letter. */
   codec?: Codec<T>
 }
 
@@ -30,16 +30,16 @@ export interface Codec<T> {
 }
 
 export interface PushOptions {
-  /** Due after so long; default 0: at once. */
+  /** Due after this time; default 0: at once. At most 400 years. Not together with `at`. */
   delay?: Duration | 0
-  /** Due at that moment instead, server time; a past one is due at once. */
+  /** Due at this moment, ms since the epoch by the server's clock; a past moment: at once. */
   at?: Date | number
-  /** Default: a random one. While a message of this id is delayed, ready or unacked, another is not accepted. */
+  /** 1 to 512 characters; default: a random one. While a message of this id is delayed, ready or unacked, no other is accepted. */
   id?: string
-  /** 0 to 9, default 0: among messages that are due, the higher comes first. */
+  /** Integer from 0 to 9, default 0. Among messages that are due, the highest comes first. */
   priority?: number
   headers?: Record<string, string>
-  /** Not delivered after so long. Default: never too late. */
+  /** Not delivered later than this after the push; more than 0. Default: no bound. */
   ttl?: Duration
   /** Default: the queue's. */
   maxAttempts?: number
@@ -166,5 +166,5 @@ function checkHeaders(headers: unknown, user: string): void {
 
 function bounded(ms: number, what: string): number {
   if (ms <= LONGEST_DELAY_MS) return ms
-  throw new PolicyError(`${what} ${ms}: expected no more than four hundred years, like "30d"`)
+  throw new PolicyError(`${what} ${ms}: expected no more than 400 years, like "30d"`)
 }

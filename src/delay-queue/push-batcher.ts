@@ -14,7 +14,7 @@ export interface PushRequest {
   readonly priority: number
   readonly ttlMs: number | undefined
   readonly maxAttempts: number
-  /** What only the process reads. */
+  /** Headers and payload, which scripts do not read. */
   readonly body: string
 }
 
@@ -28,7 +28,7 @@ interface Pending {
 const MOST_LETTERS = 100
 const MOST_CHARACTERS = 1_000_000
 
-/** Pushes messages in the order in which they come: those of one turn of the event loop, and those that come meanwhile, in one call. */
+/** Sends messages in order, in one call those of one turn of the event loop and those that come while a call is under way. */
 export class PushBatcher {
   readonly #commands: Commands
   readonly #keys: readonly string[]

@@ -5,7 +5,7 @@ import type { Taken } from './turn.js'
 
 const NOTHING = Symbol('nothing')
 
-/** One `receive` under way: takes up to so many messages, and waits for the first if it may. */
+/** One `receive` that is under way. */
 export class Receiving<D> implements MessageReceiver {
   readonly #fetcher: Fetcher
   readonly stays: boolean
@@ -28,12 +28,12 @@ export class Receiving<D> implements MessageReceiver {
     this.stays = patience.timeoutMs > 0
     this.#open = open
     this.#giveBack = giveBack
-    // Not to wait means to ask once, however long the answer takes.
+    // Without `wait` it asks once, and waits for the answer as long as it takes.
     const asked = this.stays ? patience : { ...patience, timeoutMs: Number.POSITIVE_INFINITY }
     this.#wait = new Wait<void>(asked, () => NOTHING)
   }
 
-  /** Rejects with the signal's reason; then everything that had come already is given back. */
+  /** Rejects with the signal's reason; then the messages taken by then go back. */
   async deliveries(): Promise<D[]> {
     if (!this.#wait.over) {
       this.#fetcher.join(this)

@@ -4,7 +4,7 @@ export type SettlementKind = 'ack' | 'nack' | 'return' | 'reject' | 'extend'
 export interface Settlement {
   readonly what: SettlementKind
   readonly receipt: string
-  /** The end of its visibility as far as we know, server time. */
+  /** The end of its visibility as far as this process knows, server time. */
   readonly until: number
   /** By kind: '1' if it has a ttl; delay in ms; due moment; reason; visibility in ms. */
   readonly detail: string
