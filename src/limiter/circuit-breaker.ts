@@ -2,7 +2,7 @@ const SPAN_MS = 10_000
 const BUCKETS = 10
 const ENOUGH = 20
 const PROBE_EVERY_MS = 200
-/** Between probes that nobody answers. Each stays in the client's memory until its connection ends. */
+/** Longest interval between probes that get no answer: each of them stays in the client's memory until its connection ends. */
 const LONGEST_PROBE_MS = 5000
 
 /** What the breaker lets a decision do: ask the store, ask it as a probe, or not at all. */
@@ -10,8 +10,8 @@ export type Passage = 'ask' | 'probe' | 'refuse'
 
 /**
  * Stops asking a store that fails: when at least half of at least 20 decisions of the last 10 s failed. From then on one
- * decision every 200 ms goes through as a probe, and the first that succeeds lets all through again. Where probes meet silence
- * they become rarer, up to one in 5 s: whoever is silent answers the earlier ones first when it returns, and that stirs. (After
+ * decision every 200 ms goes through as a probe, and the first that succeeds lets all through again. Probes that get no answer
+ * become rarer, up to one in 5 s: a store that returns answers the earlier probes first, which allows the next one at once. (After
  * the circuit breaker of M. Nygard, Release It!, 2007.)
  */
 export class CircuitBreaker {
@@ -56,19 +56,19 @@ export class CircuitBreaker {
     return true
   }
 
-  /** An answer came too late, but it came: the store is worth a probe now. */
+  /** An answer came after its deadline: the store is probed at once. */
   stir(): void {
     this.#probeEveryMs = PROBE_EVERY_MS
     this.#nextProbeAt = 0
   }
 
-  /** The store, or its client, has at least said no: it need not be asked so rarely. */
+  /** The store or its client refused a probe: it is not silent, so probes go back to one in 200 ms. */
   hear(now: number): void {
     this.#probeEveryMs = PROBE_EVERY_MS
     this.#nextProbeAt = Math.min(this.#nextProbeAt, now + PROBE_EVERY_MS)
   }
 
-  /** A deadline passed without an answer. */
+  /** The deadline of a probe passed without an answer: the next probe comes later. */
   silence(): void {
     if (this.#open) this.#probeEveryMs = Math.min(this.#probeEveryMs * 2, LONGEST_PROBE_MS)
   }

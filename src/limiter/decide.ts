@@ -67,7 +67,7 @@ export class Decider {
     if (!(answer instanceof PendingDecision)) {
       return this.report(
         told,
-        this.#ruling(verb, key, charges, cost, answer, 'memory', this.#memory?.decidedAt, askedAt),
+        this.#settleable(verb, key, charges, cost, answer, 'memory', this.#memory?.decidedAt, askedAt),
       )
     }
     return new Promise((resolve, reject) => {
@@ -93,7 +93,7 @@ export class Decider {
   /** The decision that a turn which has come amounts to. */
   granted(key: LimiterKey, charges: readonly Charge[], cost: number, verdict: Verdict): Decision {
     const source = this.#memory === undefined ? 'redis' : 'memory'
-    return this.#ruling('consume', key, charges, cost, [verdict], source, undefined, this.#clock.now())
+    return this.#settleable('consume', key, charges, cost, [verdict], source, undefined, this.#clock.now())
   }
 
   /** A decision as it is given to who asked. */
@@ -113,13 +113,13 @@ export class Decider {
     askedAt: number | undefined,
     epoch: number,
   ): Decision {
-    const decision = this.#ruling(verb, key, charges, cost, verdicts, 'redis', chargedAt, askedAt)
+    const decision = this.#settleable(verb, key, charges, cost, verdicts, 'redis', chargedAt, askedAt)
     if (!decision.allowed) this.#denials?.remember(key, this.#policy, decision, epoch)
     else if (verb === 'consume') this.#denials?.renew(key, this.#policy, decision, epoch)
     return decision
   }
 
-  #ruling(
+  #settleable(
     verb: Verb,
     key: LimiterKey,
     charges: readonly Charge[],

@@ -200,7 +200,7 @@ export class RateLimiter {
     }
   }
 
-  /** Forgets what the key has spent. Rejects with `StoreError`, within the deadline, when the store fails. */
+  /** Forgets what the key has spent. Rejects with `StoreError`, within the deadline, when the store fails or is not asked. */
   async reset(given: KeyInput): Promise<void> {
     const key = limiterKey(given)
     const charges = this.#charges(key)

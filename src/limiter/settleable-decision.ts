@@ -57,23 +57,23 @@ export function decide(
   spent?: Spent,
 ): Decision {
   const strict = verdicts.length === 1 ? verdicts[0] : strictest(verdicts)
-  return new Ruling(strict, key, cost, verdicts, source, degraded, spent)
+  return new SettleableDecision(strict, key, cost, verdicts, source, degraded, spent)
 }
 
 /** The same decision, but that it lets pass; its verdicts still tell what would have been. */
 export function allowAnyway(decision: Decision): Decision {
   const { limit, remaining, resetAfterMs, key, cost, verdicts, source, degraded } = decision
   const permission = { limit, allowed: true, remaining, retryAfterMs: 0, resetAfterMs, delayMs: 0 }
-  return new Ruling(permission, key, cost, verdicts, source, degraded, undefined)
+  return new SettleableDecision(permission, key, cost, verdicts, source, degraded, undefined)
 }
 
 /** What the decision spent; it is told once, so that a decision is settled once. */
 export function takeSpending(decision: Decision): Spending | undefined {
-  return Ruling.takeSpending(decision)
+  return SettleableDecision.takeSpending(decision)
 }
 
 /** A decision that keeps what it spent out of sight. Its fields are only declared: to define them first would take as long again. */
-class Ruling implements Decision {
+class SettleableDecision implements Decision {
   declare readonly limit: Limit
   declare readonly allowed: boolean
   declare readonly remaining: number

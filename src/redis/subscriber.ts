@@ -2,7 +2,7 @@ import type { RedisClient } from './client.js'
 import type { Listening, OpenListening } from './listening.js'
 import { listeningOf } from './listening-of.js'
 
-/** How long a channel is still heard after the last one let it go: who waits again soon need not subscribe again. */
+/** How long a channel stays subscribed after its last release, so that holding it again need not subscribe again. */
 const LINGER_MS = 10_000
 /** A connection that was silent for so long is asked whether it still answers, if somebody checks it; and so long it has to answer. */
 const SILENT_MS = 2000
@@ -19,10 +19,7 @@ export interface ChannelListener {
   refused?(error: Error): void
 }
 
-/**
- * An ear on a channel, which hears while it is held, and for some seconds after. Hold it once for everyone who waits, and
- * release it as often.
- */
+/** Listens to a channel while it is held, and for some seconds after. Hold it once for each waiter, and release it as often. */
 export interface Subscription {
   /** True while nothing that is published is missed. Until it is, ask the server; `live()` of the listener tells when. */
   readonly live: boolean
@@ -30,7 +27,7 @@ export interface Subscription {
   release(): void
   /** Something is at stake now that news would change: a connection that has gone silent is found within 5 s, and replaced. */
   check(): void
-  /** Hears nothing any more. What is held must be released first. */
+  /** Stops listening. Release it first, as often as it was held. */
   close(): void
 }
 
@@ -78,7 +75,7 @@ export class Subscriber {
     return subscriber
   }
 
-  /** Somebody's ear on a channel. Nothing is opened before it is held. */
+  /** A listener's subscription to a channel. Nothing is opened before it is held. */
   subscription(channel: string, listener: ChannelListener): Subscription {
     const subscriber = this
     return {
@@ -232,7 +229,7 @@ export class Subscriber {
     this.#sweep.unref()
   }
 
-  /** Lets go what nobody has held for so long. How long until the next is due; Infinity when none is idle. */
+  /** Unsubscribes channels that have not been held for `lingerMs`. Returns the ms until the next one is due; Infinity when none is idle. */
   #dropIdle(lingerMs: number): number {
     const now = performance.now()
     const gone: string[] = []
