@@ -1,0 +1,130 @@
+import { type ChildProcess, fork } from 'node:child_process'
+import { once } from 'node:events'
+import { resolve } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { randomFrom } from './random.js'
+import { rawClient } from './raw-client.js'
+import { eventually } from './redis-process.js'
+import { RedisServer } from './redis-server.js'
+import type { Account, Orders } from './storm/orders.js'
+import { Visitor } from './storm/visitor.js'
+
+export interface StormOptions {
+  /** To each of the four services. */
+  readonly connections: number
+  readonly durationMs: number
+  readonly seed: string
+  /** True: waits until also handlers that never end have been charged, 30 s after their clients went away. */
+  readonly settlesAll: boolean
+}
+
+const PERMITS = 5
+const USERS = ['ann', 'bob', 'cid', 'dot', 'eve', 'fay', 'gus', 'hal']
+const HEAP_SLACK = 6_000_000
+
+/** A storm of clients that end their connections in every way, and what must hold when it is over. */
+export function stormTests({ connections, durationMs, seed, settlesAll }: StormOptions): void {
+  let redis: RedisServer
+  let services: ChildProcess
+  let ports: number[]
+  const ask = async <Answer>(question: unknown): Promise<Answer> => {
+    const answer = once(services, 'message')
+    services.send(question as string)
+    return (await answer)[0] as Answer
+  }
+  const quiet = () => eventually('all have left', async () => (await ask<number>('connections')) === 0)
+
+  async function storm(count: number, forMs: number, named: string): Promise<void> {
+    const random = randomFrom(named)
+    const visits = ports.flatMap(port =>
+      Array.from({ length: count }, () => {
+        const visitor = new Visitor(random, USERS)
+        const at = random.integer(0, forMs)
+        return sleep(at).then(() => visitor.visit(port))
+      }),
+    )
+    await Promise.all(visits)
+    await quiet()
+    // The last places are given up 300 ms after their clients have gone.
+    await sleep(500)
+  }
+
+  beforeAll(async () => {
+    redis = await RedisServer.start()
+    services = fork(resolve('test/support/storm/services.ts'), {
+      execArgv: ['--import', 'tsx', '--expose-gc'],
+      env: { ...process.env, NODE_OPTIONS: '', NODE_ENV: 'test' },
+    })
+    const orders: Orders = { redisPort: redis.port, permits: PERMITS, users: USERS, settlesAll }
+    ports = await ask<number[]>(orders)
+  }, 30_000)
+  afterAll(async () => {
+    services.kill('SIGKILL')
+    await redis.stop()
+  })
+
+  describe(`after ${connections} connections in ${durationMs / 1000} s to each of four services`, () => {
+    let heapBefore: number
+    let timersBefore: number
+
+    test(
+      'every handler is charged once, and nothing else is',
+      async () => {
+        await storm(Math.ceil(connections / 10), durationMs / 5, `${seed}, to warm up`)
+        if (settlesAll) await sleep(31_000)
+        timersBefore = await ask('timers')
+        heapBefore = await ask('heap')
+        await storm(connections, durationMs, seed)
+        if (settlesAll) await sleep(31_000)
+        for (const accounts of await ask<Account[][]>('accounts')) {
+          const handled = accounts.reduce((sum, account) => sum + account.handled, 0)
+          expect(handled).toBeGreaterThan(connections / 4)
+          for (const { user, handled, charged, wrong, chargedWrong } of accounts) {
+            expect({ user, charged, chargedWrong }).toEqual({ user, charged: handled, chargedWrong: wrong })
+          }
+        }
+      },
+      2 * durationMs + 110_000,
+    )
+
+    test('nothing is held or renewed in Redis', async () => {
+      const client = redis.client()
+      const held = await Promise.all(
+        (await client.keys('*:semaphore*')).map(async key => [key, await client.type(key)]),
+      )
+      for (const [key, type] of held) if (type === 'zset') expect([key, await client.zcard(key)]).toEqual([key, 0])
+      const scripts = async () => {
+        const stats = await client.info('commandstats')
+        return [...stats.matchAll(/cmdstat_(?:evalsha|eval|fcall):calls=(\d+)/g)].reduce(
+          (sum, [, calls]) => sum + Number(calls),
+          0,
+        )
+      }
+      const before = await scripts()
+      // Leases of 1.5 s are renewed every 0.5 s.
+      await sleep(1200)
+      expect(await scripts()).toBe(before)
+    }, 20_000)
+
+    test('every place is free', async () => {
+      for (const port of ports) {
+        const [user] = USERS
+        const clients = await Promise.all(Array.from({ length: PERMITS + 1 }, () => rawClient(port)))
+        for (const client of clients) client.send(`/now/700/${user}`)
+        const answers = (start: string) => clients.filter(({ received }) => received.startsWith(start)).length
+        await eventually('all have been answered', async () => answers('HTTP/1.1') === clients.length)
+        expect([answers('HTTP/1.1 200'), answers('HTTP/1.1 429')]).toEqual([PERMITS, 1])
+        for (const client of clients) client.leave()
+      }
+      await quiet()
+    }, 30_000)
+
+    test('no listener and no timer is left, and the heap is as before', async () => {
+      expect(await ask<number>('listeners')).toBe(0)
+      await ask('forget')
+      await eventually('no timer more than before', async () => (await ask<number>('timers')) <= timersBefore)
+      expect((await ask<number>('heap')) - heapBefore).toBeLessThan(HEAP_SLACK)
+    }, 30_000)
+  })
+}
