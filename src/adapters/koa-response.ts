@@ -2,6 +2,9 @@ import type { Context } from 'koa'
 import { watchResponse } from '../http/node-response.js'
 import type { ResponseWatch } from '../http/response-watch.js'
 
+/** Contexts that are watched and whose handler is at work. */
+const AT_WORK = new WeakSet<Context>()
+
 /**
  * The watch of a context's response. Once the client has gone, Koa 2 does not end a response, and neither Koa 2 nor Koa 3 answers an
  * error: then the outcome of an aborted request would be hidden from `settle`, and its place would stay taken.
@@ -29,17 +32,26 @@ function endOnReturn(ctx: Context): void {
   })
 }
 
-/** Koa calls `ctx.onerror` when the middleware has failed. */
+/** Koa calls `ctx.onerror` when the middleware has failed; also when the connection fails under a handler that is still at work. */
 function answerErrors(ctx: Context, watch: ResponseWatch): void {
   const { onerror } = ctx
+  AT_WORK.add(ctx)
   ctx.onerror = error => {
-    // Koa also calls it when the response is finished, without an error, and when the connection fails under a handler at work.
-    if (error === null || error === undefined || isOfConnection(error, ctx)) return onerror.call(ctx, error)
+    if (error === null || error === undefined || AT_WORK.has(ctx) || isOfConnection(error, ctx)) {
+      return onerror.call(ctx, error)
+    }
     // Koa sets the status and ends the response only if it believes that there is a client.
-    if (!ctx.headerSent && !ctx.writable) Object.defineProperty(ctx, 'writable', { configurable: true, value: true })
+    const unheard = !ctx.headerSent && !ctx.writable
+    if (unheard) Object.defineProperty(ctx, 'writable', { configurable: true, value: true })
     onerror.call(ctx, error)
+    if (unheard) Reflect.deleteProperty(ctx, 'writable')
     watch.end()
   }
+}
+
+/** The middleware behind the limiter has returned, or failed: from now on an error is one of the middleware. */
+export function middlewareReturned(ctx: Context): void {
+  AT_WORK.delete(ctx)
 }
 
 function isOfConnection(error: Error, { req, res }: Context): boolean {

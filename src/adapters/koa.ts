@@ -9,7 +9,7 @@ import { type Answer, Guard, type Limiters } from '../http/rate-limit/rate-limit
 import type { Body } from '../http/refusal.js'
 import { type Reply, send } from '../http/reply.js'
 import { isPromise } from '../http/sync-or-async.js'
-import { watchContext } from './koa-response.js'
+import { middlewareReturned, watchContext } from './koa-response.js'
 
 /** What the middleware leaves in `ctx.state`, for `new Koa<RateLimitState>()`. */
 export interface RateLimitState {
@@ -55,8 +55,15 @@ async function give({ decision, fields, refusal, gone }: Answer, ctx: Context, n
   if (decision) ctx.state.rateLimit = decision
   // What ctx.set would do, without the lists that it makes first.
   if (!ctx.headerSent) for (const name in fields) ctx.res.setHeader(name, fields[name])
-  if (refusal === undefined) await next()
-  else if (!ctx.headerSent) await refuse(refusal, ctx)
+  if (refusal !== undefined) {
+    if (!ctx.headerSent) await refuse(refusal, ctx)
+    return
+  }
+  try {
+    await next()
+  } finally {
+    middlewareReturned(ctx)
+  }
 }
 
 async function refuse(reply: Reply, ctx: Context): Promise<void> {

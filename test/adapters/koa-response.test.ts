@@ -109,6 +109,17 @@ describe.each([
     expect(ends).toEqual([[401, aborted]])
   })
 
+  test('is not that of an error of the connection that comes while the handler is at work', async () => {
+    const ends = await told(async ctx => {
+      // Of two errors of one connection, only the first is kept on it.
+      ctx.onerror(new Error('write EPIPE'))
+      await new Promise(resolve => setTimeout(resolve, 20))
+      ctx.status = 401
+      ctx.body = 'wrong'
+    })
+    expect(ends).toEqual([[401, aborted]])
+  })
+
   test('does not stand in the way of a body that is a stream', async () => {
     const ends = await told(ctx => {
       ctx.body = new PassThrough()

@@ -1,0 +1,158 @@
+import { createServer, type RequestListener } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import express5, { type Express } from 'express'
+import express4 from 'express4'
+import Koa3 from 'koa'
+import Koa2 from 'koa2'
+import { rateLimit } from '../../src/adapters/express.js'
+import { rateLimit as koaRateLimit } from '../../src/adapters/koa.js'
+import { MemoryStore } from '../../src/stores/memory/memory-store.js'
+import { RedisStore } from '../../src/stores/redis/redis-store.js'
+import type { Store } from '../../src/stores/store.js'
+import { type Random, randomFrom } from '../support/random.js'
+import { rawClient } from '../support/raw-client.js'
+import { eventually } from '../support/redis-process.js'
+import { RedisServer } from '../support/redis-server.js'
+
+/** The program of somebody who has never seen the README, and what an attacker gets out of it. */
+interface Login {
+  readonly app: RequestListener
+  readonly tally: { tried: number; inFlight: number; mostInFlight: number }
+}
+
+/** What a password check may do: it takes its time, and some throw in place of answering. */
+const check = async (tally: Login['tally'], random: Random) => {
+  tally.tried++
+  const ms = random.pick([0, 0, 1, 5])
+  if (ms > 0) await sleep(ms)
+}
+const arrive = (tally: Login['tally']) => {
+  tally.mostInFlight = Math.max(tally.mostInFlight, ++tally.inFlight)
+}
+
+function expressLogin(create: () => Express, store: Store, random: Random): Login {
+  const tally = { tried: 0, inFlight: 0, mostInFlight: 0 }
+  const app = create()
+  app.use((_req, _res, next) => {
+    arrive(tally)
+    next()
+  })
+  app.use(
+    rateLimit({
+      policy: '5/15m',
+      cost: 0,
+      settle: (_req, res) => {
+        tally.inFlight--
+        return res.statusCode === 401 ? 1 : 0
+      },
+      key: () => 'mallory',
+      message: () => {
+        tally.inFlight--
+        return 'no more'
+      },
+      deadline: '5s',
+      store,
+    }),
+  )
+  app.use((_req, res, next) => {
+    check(tally, random)
+      .then(() => {
+        if (random.integer(0, 1) === 0) res.status(401).send('wrong')
+        else next(Object.assign(new Error('wrong'), { status: 401 }))
+      })
+      .catch(next)
+  })
+  return { app, tally }
+}
+
+function koaLogin(Koa: new () => Koa3, store: Store, random: Random): Login {
+  const tally = { tried: 0, inFlight: 0, mostInFlight: 0 }
+  const app = new Koa()
+  app.silent = true
+  app.use((_ctx, next) => {
+    arrive(tally)
+    return next()
+  })
+  app.use(
+    koaRateLimit({
+      policy: '5/15m',
+      cost: 0,
+      settle: ctx => {
+        tally.inFlight--
+        return ctx.status === 401 ? 1 : 0
+      },
+      key: () => 'mallory',
+      message: () => {
+        tally.inFlight--
+        return 'no more'
+      },
+      deadline: '5s',
+      store,
+    }),
+  )
+  app.use(async ctx => {
+    await check(tally, random)
+    if (random.integer(0, 1) === 0) ctx.throw(401)
+    ctx.status = 401
+  })
+  return { app: app.callback(), tally }
+}
+
+/** Sends passwords for as long as it may, and ends its connections in every way. */
+async function attack(port: number, random: Random, connections: number): Promise<void> {
+  for (let i = 0; i < connections; i++) {
+    const client = await rawClient(port, { reads: random.integer(0, 3) > 0 })
+    client.send(...Array.from({ length: random.integer(1, 4) }, () => '/login'))
+    if (random.integer(0, 1) === 1) await sleep(random.pick([0, 1, 3, 10]))
+    const way = random.integer(0, 2)
+    if (way === 0) client.socket.end()
+    else if (way === 1) client.socket.resetAndDestroy()
+    else client.leave()
+    if (way === 0) setTimeout(() => client.leave(), 20)
+  }
+}
+
+let redis: RedisServer
+beforeAll(async () => {
+  redis = await RedisServer.start()
+})
+afterAll(() => redis.stop())
+
+const services: [string, (store: Store, random: Random) => Login][] = [
+  ['Express 4', (store, random) => expressLogin(express4, store, random)],
+  ['Express 5', (store, random) => expressLogin(express5 as unknown as () => Express, store, random)],
+  ['Koa 2', (store, random) => koaLogin(Koa2 as unknown as new () => Koa3, store, random)],
+  ['Koa 3', (store, random) => koaLogin(Koa3, store, random)],
+]
+
+describe.each(services)('%s: failed logins only', (name, login) => {
+  test.each(['memory', 'Redis'])(
+    'in %s: no way of ending a request early gives more than 5 wrong passwords and those in flight',
+    async where => {
+      for (const seed of [1, 2, 3, 4, 5]) {
+        const random = randomFrom(`${name} ${where} ${seed}`)
+        const store =
+          where === 'memory' ? new MemoryStore() : new RedisStore(redis.client(), { prefix: `${name}-${seed}` })
+        const { app, tally } = login(store, random)
+        const server = createServer(app)
+        await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
+        const { port } = server.address() as AddressInfo
+        await attack(port, random, 60)
+        await eventually('all have ended', async () => tally.inFlight === 0)
+        // When the last one was let in, at most four had been charged.
+        expect(tally.tried).toBeGreaterThanOrEqual(5)
+        expect(tally.tried).toBeLessThanOrEqual(4 + tally.mostInFlight)
+        const before = tally.tried
+        const client = await rawClient(port)
+        client.send('/login')
+        await eventually('it is refused', async () => client.received.startsWith('HTTP/1.1 429'))
+        expect(tally.tried).toBe(before)
+        client.leave()
+        await new Promise(resolve => server.close(resolve))
+      }
+    },
+    60_000,
+  )
+})
