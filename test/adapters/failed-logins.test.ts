@@ -131,7 +131,7 @@ describe.each(services)('%s: failed logins only', (name, login) => {
   test.each(['memory', 'Redis'])(
     'in %s: no way of ending a request early gives more than 5 wrong passwords and those in flight',
     async where => {
-      for (const seed of [1, 2, 3, 4, 5]) {
+      for (const seed of [1, 2, 3]) {
         const random = randomFrom(`${name} ${where} ${seed}`)
         const store =
           where === 'memory' ? new MemoryStore() : new RedisStore(redis.client(), { prefix: `${name}-${seed}` })
@@ -139,7 +139,7 @@ describe.each(services)('%s: failed logins only', (name, login) => {
         const server = createServer(app)
         await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
         const { port } = server.address() as AddressInfo
-        await attack(port, random, 60)
+        await attack(port, random, 40)
         await eventually('all have ended', async () => tally.inFlight === 0)
         // When the last one was let in, at most four had been charged.
         expect(tally.tried).toBeGreaterThanOrEqual(5)
