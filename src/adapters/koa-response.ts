@@ -10,9 +10,9 @@ const AT_WORK = new WeakSet<Context>()
  * error: then the outcome of an aborted request would be hidden from `settle`, and its place would stay taken.
  */
 export function watchContext(ctx: Context): ResponseWatch {
-  return watchResponse(ctx.res, watch => {
+  return watchResponse(ctx.res, () => {
     endOnReturn(ctx)
-    answerErrors(ctx, watch)
+    answerErrors(ctx)
   })
 }
 
@@ -33,7 +33,7 @@ function endOnReturn(ctx: Context): void {
 }
 
 /** Koa calls `ctx.onerror` when the middleware has failed; also when the connection fails under a handler that is still at work. */
-function answerErrors(ctx: Context, watch: ResponseWatch): void {
+function answerErrors(ctx: Context): void {
   const { onerror } = ctx
   AT_WORK.add(ctx)
   ctx.onerror = error => {
@@ -45,7 +45,6 @@ function answerErrors(ctx: Context, watch: ResponseWatch): void {
     if (unheard) Object.defineProperty(ctx, 'writable', { configurable: true, value: true })
     onerror.call(ctx, error)
     if (unheard) Reflect.deleteProperty(ctx, 'writable')
-    watch.end()
   }
 }
 

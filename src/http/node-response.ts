@@ -9,8 +9,8 @@ export type NodeResponse = ServerResponse | Http2ServerResponse
 
 const WATCHES = new WeakMap<NodeResponse, ResponseWatch>()
 
-/** The watch of a response of Node, over HTTP/1 or HTTP/2; the same for all who ask. `created` is called with a new one. */
-export function watchResponse(response: NodeResponse, created?: (watch: ResponseWatch) => void): ResponseWatch {
+/** The watch of a response of Node, over HTTP/1 or HTTP/2; the same for all who ask. `created` is called if it is new. */
+export function watchResponse(response: NodeResponse, created?: () => void): ResponseWatch {
   let watch = WATCHES.get(response)
   if (watch === undefined) {
     watch = new ResponseWatch(watch => new NodeClient(response, watch))
@@ -18,7 +18,7 @@ export function watchResponse(response: NodeResponse, created?: (watch: Response
     if (response.writableEnded) watch.end(true)
     else {
       tellEnd(response, watch)
-      created?.(watch)
+      created?.()
     }
   }
   return watch

@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { PassThrough } from 'node:stream'
-import { afterEach, describe, expect, test } from '@jest/globals'
+import { afterEach, describe, expect, jest, test } from '@jest/globals'
 import Koa3, { type Context, type Next } from 'koa'
 import Koa2 from 'koa2'
 import { rateLimit } from '../../src/adapters/koa.js'
@@ -11,6 +11,7 @@ import { eventually } from '../support/redis-process.js'
 
 const closers: Array<() => void> = []
 afterEach(() => {
+  jest.useRealTimers()
   for (const close of closers.splice(0).reverse()) close()
 })
 
@@ -118,6 +119,44 @@ describe.each([
       ctx.body = 'wrong'
     })
     expect(ends).toEqual([[401, aborted]])
+  })
+
+  test('of a stream that is cut off is told 30 s later, since nobody has ended the response', async () => {
+    const told: unknown[] = []
+    const app = new Koa()
+    app.silent = true
+    app.use(
+      rateLimit({
+        policy: '5/15m',
+        cost: 0,
+        settle: (_ctx, _, end) => {
+          told.push(end)
+          return 0
+        },
+      }),
+    )
+    const bodies: PassThrough[] = []
+    app.use(ctx => {
+      const body = new PassThrough()
+      body.write('begun')
+      bodies.push(body)
+      ctx.body = body
+    })
+    const server = createServer(app.callback())
+    server.listen(0, '127.0.0.1')
+    await once(server, 'listening')
+    closers.push(() => server.close())
+    const client = await rawClient((server.address() as AddressInfo).port)
+    client.send('/')
+    await eventually('it streams', async () => client.received.includes('begun'))
+    jest.useFakeTimers({ doNotFake: ['setImmediate', 'nextTick', 'queueMicrotask', 'Date', 'performance'] })
+    client.leave()
+    while (!bodies[0].destroyed) await new Promise(resolve => setImmediate(resolve))
+    jest.advanceTimersByTime(29_999)
+    expect(told).toEqual([])
+    jest.advanceTimersByTime(1)
+    jest.useRealTimers()
+    expect(told).toEqual([{ completed: false, ended: false }])
   })
 
   test('does not stand in the way of a body that is a stream', async () => {
