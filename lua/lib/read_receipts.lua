@@ -1,13 +1,14 @@
---[[ What a decision spent under each limit, in ARGV from `first` on, three numbers each: charged at, remaining, reset. ]]
+--[[ What a decision spent under each limit, in ARGV from `first` on, four numbers each: charged at, cost, remaining, reset. ]]
 local function read_receipts(first, count)
   local receipts = {}
   for i = 1, count do
     receipts[i] = {
       charged_at = tonumber(ARGV[first]),
-      remaining = tonumber(ARGV[first + 1]),
-      reset = tonumber(ARGV[first + 2]),
+      cost = tonumber(ARGV[first + 1]),
+      remaining = tonumber(ARGV[first + 2]),
+      reset = tonumber(ARGV[first + 3]),
     }
-    first = first + 3
+    first = first + 4
   end
   return receipts
 end

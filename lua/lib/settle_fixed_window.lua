@@ -1,14 +1,15 @@
 --[[
-  What a settlement does to a fixed window. cut() notes after a refund how much may still be given back of what was charged before it.
+  What a settlement does to a fixed window. cut() notes a refund of `units`.
   give_back() takes at most `units` of a decision's own out of its own window: any units of it are as good, they expire together. In
   doubt it takes nothing. Both get the row: at, x, y; give_back returns the row that follows, or nothing. notes_resets: whether it has to
   know of a reset, because what is charged after one cannot be told from what was charged before.
 ]]
+-- @include own_left
+-- @include note_refund
 local settle_fixed_window = {
-  cut = function(limit, now, at, x, y, note)
+  cut = function(limit, now, units, at, x, y, note)
     if not at or now - at >= limit.window then return end
-    note.left = note.cut_at and note.cut_at >= at and math.min(note.left, x) or x
-    note.cut_at = now
+    note_refund(note, now, units, note.cut_at and note.cut_at >= at)
   end,
   give_back = function(limit, now, units, receipt, at, x, y, note)
     local charged_at = receipt.charged_at
@@ -16,11 +17,6 @@ local settle_fixed_window = {
     -- After a step back of the clock the window may be another one that was moved to here.
     if at <= now and charged_at > now then return end
     if now - at >= limit.window then return end
-    local back = math.min(units, x)
-    if note.cut_at and charged_at <= note.cut_at then
-      back = math.min(back, note.left)
-      note.left = note.left - back
-    end
-    return at, x - back, y
+    return at, x - math.min(units, x, own_left(receipt, note)), y
   end,
 }

@@ -4,6 +4,7 @@
 ]]
 -- @include bucket_level
 -- @include bucket_cut
+-- @include own_left
 local settle_leaky_bucket = {
   notes_resets = true,
   cut = bucket_cut,
@@ -13,11 +14,6 @@ local settle_leaky_bucket = {
     -- Each unit raises the level by a whole window, so that the whole units of the verdict tell whether anybody came after.
     local level_then = (limit.burst - receipt.remaining) * limit.window
     if level + limit.quota * (now - charged_at) > level_then then return end
-    local back = math.min(units * limit.window, level)
-    if note.cut_at and charged_at == note.cut_at then
-      back = math.min(back, left_of_cut(limit, note, now) or back)
-      note.left = note.left - back
-    end
-    return at, x - back, y
+    return at, x - math.min(math.min(units, own_left(receipt, note)) * limit.window, level), y
   end,
 }

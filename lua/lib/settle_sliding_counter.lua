@@ -2,13 +2,13 @@
   What a settlement does to a sliding counter, as settle_fixed_window. give_back() takes out of the cell of the charge: any units of
   one cell weigh the same at any time.
 ]]
+-- @include own_left
+-- @include note_refund
 local settle_sliding_counter = {
   notes_resets = true,
-  cut = function(limit, now, at, x, y, note)
+  cut = function(limit, now, units, at, x, y, note)
     if not at then return end
-    local same = note.cut_at and note.cut_at - math.fmod(note.cut_at, limit.window) == at
-    note.left = same and math.min(note.left, x) or x
-    note.cut_at = now
+    note_refund(note, now, units, note.cut_at and note.cut_at >= at - limit.window)
   end,
   give_back = function(limit, now, units, receipt, at, x, y, note)
     local window, charged_at = limit.window, receipt.charged_at
@@ -17,12 +17,8 @@ local settle_sliding_counter = {
     if cell > now_cell and at <= now_cell then return end
     if now_cell - cell > window then return end
     if cell ~= at and cell ~= at - window then return end
-    local back = math.min(units, cell == at and x or y)
-    if note.cut_at and charged_at <= note.cut_at and note.cut_at - math.fmod(note.cut_at, window) == cell then
-      back = math.min(back, note.left)
-      note.left = note.left - back
-    end
-    if cell == at then return at, x - back, y end
-    return at, x, y - back
+    local most = math.min(units, own_left(receipt, note))
+    if cell == at then return at, x - math.min(most, x), y end
+    return at, x, y - math.min(most, y)
   end,
 }

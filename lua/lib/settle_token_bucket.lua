@@ -5,6 +5,7 @@
 ]]
 -- @include bucket_level
 -- @include bucket_cut
+-- @include own_left
 local settle_token_bucket = {
   notes_resets = true,
   cut = bucket_cut,
@@ -12,7 +13,7 @@ local settle_token_bucket = {
     local quota, window, burst, charged_at = limit.quota, limit.window, limit.burst, receipt.charged_at
     -- The clock stepped back to before the decision.
     if charged_at > now and charged_at ~= at then return end
-    local back = math.min(units * window, bucket_level(limit, now, at, x))
+    local back = math.min(math.min(units, own_left(receipt, note)) * window, bucket_level(limit, now, at, x))
     local gaps = note.gaps
     if charged_at ~= at then
       -- The least level that the decision's verdict allows: it is rounded to whole units and whole ms.

@@ -42,7 +42,7 @@ for i = 1, count do
     if settlement then
       local note = note_open(note_key)
       local at, x, y = state.row()
-      settlement.cut(limit, now, at, x, y, note)
+      settlement.cut(limit, now, units, at, x, y, note)
       note_save(note_key, note, limit, expires_at)
     end
   end)

@@ -29,7 +29,7 @@ for i = 1, count do
   local settlement = row_settlements[limits[i].algorithm]
   if redis.call('UNLINK', key) == 1 and settlement and settlement.notes_resets then
     -- What is charged in the same ms is taken to come after it.
-    note_save(KEYS[2 * count + i], { cut_at = now - 1, left = 0, gaps = {} }, limits[i], expiry(clock, now))
+    note_save(KEYS[2 * count + i], { cut_at = now - 1, refunded = 9007199254740991, left = 0, gaps = {} }, limits[i], expiry(clock, now))
   end
   local waiting = waiting_now(list, now)
   if #waiting > 0 then

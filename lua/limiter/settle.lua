@@ -1,14 +1,14 @@
 --[[
   Gives back at most some units of what one decision spent, at the moment when it was charged, so far as they still count. What the
-  clock showed twice, because it stepped back, is not settled: it is not known on which pass it was charged.
+  clock shows twice, because it stepped back, is not settled: it is not known on which pass it was charged.
 
   KEYS     the state of each limit; then, for each, who waits: list of turn, cost, id; then, for each, its note
   ARGV[1]  now, ms; '' for the server's clock
   ARGV[2]  units to give back to each limit
-  ARGV[3]  the first moment that the clock showed twice, ms; '' for none
+  ARGV[3]  the first moment that the clock shows twice, ms; '' for none
   ARGV[4]  the last such moment
   ARGV[5]  what the channel of every process begins with
-  ARGV[6]  number of limits, then for each: algorithm, quota, window in ms, burst; then for each: charged at, remaining, reset
+  ARGV[6]  number of limits, then for each: algorithm, quota, window in ms, burst; then for each: charged at, cost, remaining, reset
   ARGV[…]  last: until when this may be carried out, ms
 
   Returns now, and nothing else, if it came too late; else nothing; an error of the first key that holds something else, before
@@ -50,7 +50,7 @@ end
 for i = 1, count do
   local limit, receipt, key, list, note_key = limits[i], receipts[i], KEYS[i], KEYS[count + i], KEYS[2 * count + i]
   local charged_at = receipt.charged_at
-  local doubtful = twice_from and charged_at >= twice_from and charged_at <= twice_until and charged_at <= now
+  local doubtful = twice_from and charged_at >= twice_from and charged_at <= twice_until
   if not doubtful then
     local state, expires_at = states[i], expiry(clock, now)
     local waiting = waiting_now(list, now)

@@ -5,6 +5,8 @@ import type { Limit } from '../core/limit.js'
 export interface Receipt {
   /** When they were charged, in whole ms by the clock of the store that charged them. */
   readonly chargedAt: number
+  /** How many units. */
+  readonly cost: number
   /** Of the verdict that allowed them. */
   readonly remaining: number
   readonly resetAfterMs: number
@@ -17,7 +19,9 @@ export interface Receipt {
 export interface SettlementNote {
   /** The last refund or reset, ms; −Infinity: none. */
   cutAt: number
-  /** How much of what was charged until `cutAt` is left to be given back, in the unit of the state. */
+  /** How many units were refunded of what was charged until `cutAt`: of one decision's own that many may be gone already. */
+  refunded: number
+  /** Buckets: the level just after that. */
   left: number
   /** Token bucket: units × ms that were given back out of the middle. See `token-bucket.ts`. */
   readonly gaps: Gap[]
@@ -71,11 +75,22 @@ export interface Arithmetic<State> {
 /** The note of a key that was reset: nothing that was charged before is left. */
 export function resetNote(nowMs: number): SettlementNote {
   // What is charged in the same ms is taken to come after it.
-  return { cutAt: nowMs - 1, left: 0, gaps: [] }
+  return { cutAt: nowMs - 1, refunded: Number.MAX_SAFE_INTEGER, left: 0, gaps: [] }
 }
 
 export function newNote(): SettlementNote {
-  return { cutAt: Number.NEGATIVE_INFINITY, left: 0, gaps: [] }
+  return { cutAt: Number.NEGATIVE_INFINITY, refunded: 0, left: 0, gaps: [] }
+}
+
+/** How many units of a decision's own certainly still count, after refunds. */
+export function ownLeft({ chargedAt, cost }: Receipt, { cutAt, refunded }: SettlementNote): number {
+  return chargedAt <= cutAt ? Math.max(0, cost - refunded) : cost
+}
+
+/** Notes a refund; `continues` if earlier ones still matter. */
+export function noteRefund(note: SettlementNote, nowMs: number, units: number, continues: boolean): void {
+  note.refunded = Math.min(Number.MAX_SAFE_INTEGER, continues ? note.refunded + units : units)
+  note.cutAt = nowMs
 }
 
 /**

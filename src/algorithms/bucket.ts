@@ -1,6 +1,6 @@
 import type { Verdict } from '../core/decision.js'
 import { type Limit, mostOf } from '../core/limit.js'
-import { type Arithmetic, type RowAlgorithm, rowAlgorithm, type SettlementNote } from './algorithm.js'
+import { type Arithmetic, noteRefund, type RowAlgorithm, rowAlgorithm, type SettlementNote } from './algorithm.js'
 import { ceilDiv, floorDiv } from './division.js'
 
 /**
@@ -69,8 +69,9 @@ export function bucket(
       refund(limit, bucket, nowMs, cost, note) {
         bucket.level = Math.max(0, levelAt(limit, bucket, nowMs) - cost * limit.windowMs)
         bucket.at = nowMs
-        note.left = Math.min(bucket.level, leftOfCut(limit, note, nowMs))
-        note.cutAt = nowMs
+        const left = leftOfCut(limit, note, nowMs)
+        note.left = Math.min(bucket.level, left)
+        noteRefund(note, nowMs, cost, left < Number.POSITIVE_INFINITY)
       },
 
       notesResets: true,

@@ -1,6 +1,6 @@
 import type { Verdict } from '../core/decision.js'
 import type { Limit } from '../core/limit.js'
-import { rowAlgorithm } from './algorithm.js'
+import { noteRefund, ownLeft, rowAlgorithm } from './algorithm.js'
 
 /** A counter that starts at the key's first request and ends a window later. */
 export interface FixedWindow {
@@ -53,22 +53,18 @@ export const fixedWindow = rowAlgorithm<FixedWindow>(
     refund(limit, window, nowMs, cost, note) {
       if (runsFor(limit, window, nowMs) === 0) return
       window.spent = Math.max(0, window.spent - cost)
-      const sameWindow = note.cutAt >= window.startedAt
-      note.left = sameWindow ? Math.min(note.left, window.spent) : window.spent
-      note.cutAt = nowMs
+      noteRefund(note, nowMs, cost, note.cutAt >= window.startedAt)
     },
 
     // Any units of the decision's own window are as good as its own: they expire together.
-    giveBack(limit, window, nowMs, units, { chargedAt }, note) {
+    giveBack(limit, window, nowMs, units, receipt, note) {
+      const { chargedAt } = receipt
       const { startedAt } = window
       if (chargedAt < startedAt || chargedAt - startedAt >= limit.windowMs) return
       // After a step back of the clock the window may be another one that was moved to here.
       if (startedAt <= nowMs && chargedAt > nowMs) return
       if (nowMs - startedAt >= limit.windowMs) return
-      const beforeCut = chargedAt <= note.cutAt
-      const back = Math.min(units, window.spent, beforeCut ? note.left : Number.POSITIVE_INFINITY)
-      window.spent -= back
-      if (beforeCut) note.left -= back
+      window.spent -= Math.min(units, window.spent, ownLeft(receipt, note))
     },
   },
 )

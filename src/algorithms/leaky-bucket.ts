@@ -1,5 +1,6 @@
 import { mostOf } from '../core/limit.js'
-import { bucket, leftOfCut, levelAt } from './bucket.js'
+import { ownLeft } from './algorithm.js'
+import { bucket, levelAt } from './bucket.js'
 import { ceilDiv } from './division.js'
 
 /**
@@ -11,15 +12,13 @@ import { ceilDiv } from './division.js'
  */
 export const leakyBucket = bucket(
   (limit, level) => ceilDiv(level, limit.quota),
-  (limit, state, nowMs, units, { chargedAt, remaining }, note) => {
+  (limit, state, nowMs, units, receipt, note) => {
+    const { chargedAt, remaining } = receipt
     const level = levelAt(limit, state, nowMs)
     if (level === 0 || chargedAt > nowMs || chargedAt < note.cutAt) return
     // Each unit raises the level by a whole window, so that the whole units of the verdict tell whether anybody came after.
     const levelThen = (mostOf(limit) - remaining) * limit.windowMs
     if (level + limit.quota * (nowMs - chargedAt) > levelThen) return
-    const beforeCut = chargedAt === note.cutAt
-    const back = Math.min(units * limit.windowMs, level, beforeCut ? leftOfCut(limit, note, nowMs) : level)
-    state.level -= back
-    if (beforeCut) note.left -= back
+    state.level -= Math.min(Math.min(units, ownLeft(receipt, note)) * limit.windowMs, level)
   },
 )

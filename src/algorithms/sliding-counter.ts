@@ -1,6 +1,6 @@
 import type { Verdict } from '../core/decision.js'
 import type { Limit } from '../core/limit.js'
-import { rowAlgorithm } from './algorithm.js'
+import { noteRefund, ownLeft, rowAlgorithm } from './algorithm.js'
 import { ceilDiv, floorDiv } from './division.js'
 
 /** Units of the cell that began at `startedAt` (a multiple of the window) and of the one before it. */
@@ -54,34 +54,29 @@ export const slidingCounter = rowAlgorithm<CellPair>(
       const pair = pairAt(limit, state, nowMs)
       const fromCurrent = Math.min(cost, pair.current)
       become(state, pair, pair.current - fromCurrent, Math.max(0, pair.previous - (cost - fromCurrent)))
-      const sameCell = cellOf(limit, note.cutAt) === state.startedAt
-      note.left = sameCell ? Math.min(note.left, state.current) : state.current
-      note.cutAt = nowMs
+      noteRefund(note, nowMs, cost, note.cutAt >= state.startedAt - limit.windowMs)
     },
 
     notesResets: true,
     // Out of the cell of the charge: any units of one cell weigh the same at any time.
-    giveBack(limit, state, nowMs, units, { chargedAt }, note) {
-      const cell = cellOf(limit, chargedAt)
+    giveBack(limit, state, nowMs, units, receipt, note) {
+      const cell = cellOf(limit, receipt.chargedAt)
       const nowCell = cellOf(limit, nowMs)
       // The clock stepped back: what the cell counted may be counted in an earlier one by now.
       if (cell > nowCell && state.startedAt <= nowCell) return
       if (nowCell - cell > limit.windowMs) return
       const isCurrent = cell === state.startedAt
       if (!isCurrent && cell !== state.startedAt - limit.windowMs) return
-      const beforeCut = chargedAt <= note.cutAt && cell === cellOf(limit, note.cutAt)
-      const counted = isCurrent ? state.current : state.previous
-      const back = Math.min(units, counted, beforeCut ? note.left : Number.POSITIVE_INFINITY)
-      if (isCurrent) state.current -= back
-      else state.previous -= back
-      if (beforeCut) note.left -= back
+      const most = Math.min(units, ownLeft(receipt, note))
+      if (isCurrent) state.current -= Math.min(most, state.current)
+      else state.previous -= Math.min(most, state.previous)
     },
   },
 )
 
 /** The start of the cell of a moment. */
 function cellOf({ windowMs }: Limit, atMs: number): number {
-  return Number.isFinite(atMs) ? atMs - (atMs % windowMs) : atMs
+  return atMs - (atMs % windowMs)
 }
 
 function become(state: CellPair, { startedAt }: CellPair, current: number, previous: number): void {

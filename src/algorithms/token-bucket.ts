@@ -1,5 +1,5 @@
 import { type Limit, mostOf } from '../core/limit.js'
-import type { Gap, Receipt, SettlementNote } from './algorithm.js'
+import { type Gap, ownLeft, type Receipt, type SettlementNote } from './algorithm.js'
 import { bucket, leftOfCut, levelAt } from './bucket.js'
 
 /** More gaps than these are joined, which counts them for more decisions than need be. */
@@ -21,7 +21,7 @@ export const tokenBucket = bucket(
     const isNewest = chargedAt === state.at
     // The clock stepped back to before the decision.
     if (chargedAt > nowMs && !isNewest) return
-    let back = Math.min(units * limit.windowMs, levelAt(limit, state, nowMs))
+    let back = Math.min(Math.min(units, ownLeft(receipt, note)) * limit.windowMs, levelAt(limit, state, nowMs))
     if (!isNewest) {
       let left = levelThen(limit, receipt) - limit.quota * (nowMs - chargedAt)
       for (const { from, to, size } of note.gaps) if (from <= chargedAt && chargedAt <= to) left -= size

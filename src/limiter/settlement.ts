@@ -19,7 +19,7 @@ export interface Correction {
 export function settlement(spending: Spending, decision: Decision, actualCost: number, clock: Clock): SettlementCall[] {
   const { chargedAt, askedAt = 0 } = spending
   const units = actualCost - decision.cost
-  const receipts = receiptsOf(spending.charges, decision.verdicts, chargedAt ?? askedAt)
+  const receipts = receiptsOf(spending.charges, decision.verdicts, chargedAt ?? askedAt, decision.cost)
   if (units > 0) return [{ receipts, change: (store, part, endsAt) => store.charge?.(part, units, endsAt) }]
   if (chargedAt !== undefined && spending.store.giveBack !== undefined) {
     return [{ receipts, change: (store, part, endsAt) => store.giveBack?.(part, -units, endsAt) }]

@@ -1,5 +1,5 @@
 /**
- * The moments that a store's clock has shown twice, because it stepped back. Of a charge at such a moment it is not known on which
+ * The moments that a store's clock shows twice, because it stepped back. Of a charge at such a moment it is not known on which
  * pass it was made: to settle it by its moment could give back what others have spent.
  */
 export class ClockSteps {
@@ -17,8 +17,8 @@ export class ClockSteps {
     this.#last = nowMs
   }
 
-  /** Whether a charge at this moment may be of another pass. One in the future is not: the clock has not been there again. */
-  isDoubtful(chargedAt: number, nowMs: number): boolean {
-    return chargedAt >= this.from && chargedAt <= this.until && chargedAt <= nowMs
+  /** Whether a charge at this moment may be of another pass. */
+  isDoubtful(chargedAt: number): boolean {
+    return chargedAt >= this.from && chargedAt <= this.until
   }
 }

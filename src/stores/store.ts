@@ -38,10 +38,12 @@ export function receiptsOf(
   charges: readonly Charge[],
   verdicts: readonly Verdict[],
   chargedAt: ChargedAt,
+  cost: number,
 ): ChargeReceipt[] {
   return charges.map((charge, i) => ({
     ...charge,
     chargedAt: typeof chargedAt === 'number' ? chargedAt : chargedAt[i],
+    cost,
     remaining: verdicts[i].remaining,
     resetAfterMs: verdicts[i].resetAfterMs,
   }))

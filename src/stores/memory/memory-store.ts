@@ -99,7 +99,7 @@ export class MemoryStore implements Store {
     const nowMs = this.#now()
     for (const receipt of receipts) {
       const { key, limit, chargedAt } = receipt
-      if (this.#steps.isDoubtful(chargedAt, nowMs)) continue
+      if (this.#steps.isDoubtful(chargedAt)) continue
       const { table, slot, state } = this.#find(receipt)
       if (slot === undefined || state === undefined) continue
       const { notes } = table

@@ -58,7 +58,7 @@ export async function consumeApart(
         chargedAt[place] = decidedAt
       })
       if (answer.some(verdict => !verdict.allowed)) denied = true
-      else if (!denied) spent.push(...receiptsOf(group.charges, answer, decidedAt))
+      else if (!denied) spent.push(...receiptsOf(group.charges, answer, decidedAt, cost))
     }
   } catch (error) {
     await giveBack(spent).catch(() => {})

@@ -16,10 +16,11 @@ export function limitArguments(limits: readonly Limit[]): string[] {
   ]
 }
 
-/** What a decision spent under each limit, as the scripts read it: three arguments each. */
+/** What a decision spent under each limit, as the scripts read it: four arguments each. */
 export function receiptArguments(receipts: readonly ChargeReceipt[]): string[] {
-  return receipts.flatMap(({ chargedAt, remaining, resetAfterMs }) => [
+  return receipts.flatMap(({ chargedAt, cost, remaining, resetAfterMs }) => [
     String(chargedAt),
+    String(cost),
     String(remaining),
     String(resetAfterMs),
   ])
