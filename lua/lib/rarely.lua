@@ -1,5 +1,6 @@
 --[[
-  What logs need seldom, in a table: open, rebase and measure are log_open, log_rebase and sliding_window. Functions are made anew at
+  What logs need seldom, in a table: open, rebase, measure and ahead are log_open, log_rebase, sliding_window and
+  log_ahead. Functions are made anew at
   each call of a script, and cost as much as what they do: so only when they are wanted.
 ]]
 local rare
@@ -8,7 +9,8 @@ local function rarely()
     -- @include log_open
     -- @include log_rebase
     -- @include sliding_window
-    rare = { open = log_open, rebase = log_rebase, measure = sliding_window }
+    -- @include log_ahead
+    rare = { open = log_open, rebase = log_rebase, measure = sliding_window, ahead = log_ahead }
   end
   return rare
 end

@@ -1,7 +1,7 @@
 --[[ What an opened rate can still grant, as line_walk and line_ask describe it. Returns { err } where its log is something else. ]]
 -- @include log_open
 -- @include log_book
--- @include log_take
+-- @include settle_sliding_window
 -- @include log_ahead
 local function rate_capacity(rate, now)
   local limit = rate.limit
@@ -25,7 +25,7 @@ local function rate_capacity(rate, now)
     capacity.granted = true
   end
   capacity.give_back = function(cost, _, at)
-    log_take(rate.log, log, at, cost, expire_at())
+    settle_sliding_window(limit, now, cost, { charged_at = at }, rate.log, log, rate.expires_at)
     log = log_open(rate.log, limit.window, now, true)
   end
   -- ms until all is as if never used

@@ -1,26 +1,20 @@
 --[[
   The state of one key under one limit: a log, or a row. Returns an object with
     err                 the text of an error, if the key holds something else
-    measure(cost)       wait (0 now, -1 never), remaining, reset. What waits for a leaky bucket waits until it leaves it.
-    book(cost, wait)    spends in `wait` ms, as just measured
     charge(cost)        spends though it may not fit
-    refund(cost)        gives back, newest first
     refund_oldest(cost) gives back: a log its oldest, a row its newest
     row()               at, x and y of a row, which become(at, x, y) changes
     save()              writes; nothing is written before, but for a log, which is always up to date
   expires_at may be given where keys have lifetimes of another kind than `expiry` gives them.
 ]]
--- @include ceil_div
 -- @include load_rows
 -- @include save_rows
 -- @include row_measures
 -- @include charge_row
 -- @include refund_row
 -- @include log_open
--- @include log_refund
 -- @include log_refund_oldest
 -- @include log_book
--- @include sliding_window
 -- @include expiry
 local function standing(limit, key, now, clock, expires_at)
   expires_at = expires_at or expiry(clock, now)
@@ -28,7 +22,6 @@ local function standing(limit, key, now, clock, expires_at)
   if measure_row then
     local at, x, y, errors = {}, {}, {}, {}
     load_rows({ key }, at, x, y, errors)
-    -- A bucket books by owing: its level rises now, and those who come later find it so.
     local function charge(cost) at[1], x[1], y[1] = charge_row(limit, now, cost, at[1], x[1], y[1]) end
     local function refund(cost)
       local new_at, new_x, new_y = refund_row(limit, now, cost, at[1], x[1], y[1])
@@ -36,18 +29,9 @@ local function standing(limit, key, now, clock, expires_at)
     end
     return {
       err = errors[1],
-      refund = refund,
       refund_oldest = refund,
       row = function() return at[1], x[1], y[1] end,
       become = function(new_at, new_x, new_y) at[1], x[1], y[1] = new_at, new_x, new_y end,
-      measure = function(cost)
-        local retry, remaining, reset, delay = measure_row(limit, now, cost, at[1], x[1], y[1])
-        if retry > 0 and limit.algorithm == 'leaky-bucket' then
-          delay = ceil_div((limit.burst - cost) * limit.window, limit.quota)
-        end
-        return retry < 0 and -1 or retry + delay, remaining, reset
-      end,
-      book = charge,
       charge = charge,
       save = function()
         if not at[1] then return end
@@ -59,16 +43,9 @@ local function standing(limit, key, now, clock, expires_at)
   local log = log_open(key, limit.window, now, true)
   return {
     err = log.err,
-    measure = function(cost) return sliding_window(limit, now, cost, key, log) end,
-    book = function(cost, wait) log_book(key, log, now, now + wait, cost, expires_at(wait + limit.window)) end,
     charge = function(cost)
       local at = math.max(now, log.newest or now)
       log_book(key, log, now, at, cost, expires_at(at - now + limit.window))
-    end,
-    refund = function(cost)
-      if not log.newest then return end
-      log_refund(key, log, cost, expires_at(math.max(0, log.newest - now) + limit.window))
-      log = log_open(key, limit.window, now, true)
     end,
     refund_oldest = function(cost)
       if not log.newest then return end

@@ -2,7 +2,8 @@
   Decides a batch of requests under a policy of several limits, in order, each at the same instant: spends from all limits of a request
   or from none. What the batch shares is sent once. (One limit alone is decided by the script of its algorithm.)
 
-  KEYS       the block list of each limit (ZSET member → blocked until, ms); then of request 1 the key of each limit, of request 2 …
+  KEYS       the block list of each limit (ZSET member → blocked until, ms); the marks of the waiting lines of the policy (see line_mark);
+             then of request 1 the key of each limit, of request 2 …
   ARGV[1…3]  as of steps/open_batch
   ARGV[4]    number of limits, then for each: algorithm, quota, window in ms, burst
   ARGV[…]    the cost of each request, or one for all
@@ -18,6 +19,7 @@
 -- @include roll_cells
 -- @include floor_div
 -- @include ceil_div
+-- @include rarely_ahead
 -- @include steps/open_batch
 local width, count = tonumber(ARGV[4]), #KEYS
 -- Each limit, and how the request in hand fares with it: one table for all of that, made at once, costs less than arrays that grow.
@@ -47,24 +49,25 @@ for j = 1, width do
 end
 local costs_at = 4 * width + 5
 local one_cost = #ARGV == costs_at and tonumber(ARGV[costs_at])
-local some_blocked = call('EXISTS', unpack(KEYS, 1, width)) > 0
+local waiting = KEYS[width + 1]
+local some_kept = call('EXISTS', unpack(KEYS, 1, width + 1)) > 0
 
 -- MGET answers nil for a key of another type as for none at all.
 local values, strange
 if rows > 0 then
   local keys = KEYS
   if rows < width then
-    keys = { unpack(KEYS, 1, width) }
-    for i = width + 1, count do
-      if limits[(i - 1) % width + 1].row then keys[#keys + 1] = KEYS[i] end
+    keys = { unpack(KEYS, 1, width + 1) }
+    for i = width + 2, count do
+      if limits[(i - 2) % width + 1].row then keys[#keys + 1] = KEYS[i] end
     end
   end
-  values = call('MGET', unpack(keys, width + 1))
+  values = call('MGET', unpack(keys, width + 2))
   local missing
   for i = 1, #values do
     if not values[i] then
       missing = missing or {}
-      missing[#missing + 1] = keys[width + i]
+      missing[#missing + 1] = keys[width + 1 + i]
     end
   end
   strange = missing and call('EXISTS', unpack(missing)) > 0
@@ -74,10 +77,12 @@ end
 -- that have changed. Some keys stand in the batch twice.
 local writes, expire_at, written, place = {}, {}, 0, {}
 local logs, changed = {}, {}
-for first = width, count - 1, width do
-  local request = first / width - 1
+for first = width + 1, count - 1, width do
+  local request = (first - width - 1) / width
   local asked = one_cost or tonumber(ARGV[costs_at + request])
   local cost, allowed, failure, again = asked, true, nil, false
+  local line_name = some_kept and table.concat(KEYS, ' ', first + 1, first + width)
+  -- @include steps/read_ahead
   repeat
     for j = 1, width do
       local limit = limits[j]
@@ -120,9 +125,19 @@ for first = width, count - 1, width do
         end
         limit.retry, limit.remaining, limit.reset, limit.delay = retry, remaining, reset, delay
         if not again then
-          local blocked_until = some_blocked and tonumber(call('ZSCORE', KEYS[j], key) or 0) or 0
+          local blocked_until = some_kept and tonumber(call('ZSCORE', KEYS[j], key) or 0) or 0
           limit.blocked_until = blocked_until
           if retry ~= 0 or blocked_until > now then allowed = false end
+          if ahead > 0 and asked > 0 then
+            local wait
+            if limit.row then
+              wait = rarely_ahead()(limit, now, ahead, asked, limit.at, limit.x, limit.y)
+            else
+              wait = rarely().ahead(limit, now, ahead, asked, key, logs[key])
+            end
+            limit.wait = wait
+            if wait > 0 then allowed = false end
+          end
         end
       end
     end
@@ -137,6 +152,7 @@ for first = width, count - 1, width do
     for j = 1, width do
       local limit, key = limits[j], KEYS[first + j]
       local retry, remaining, reset, delay = limit.retry, limit.remaining, limit.reset, limit.delay
+      if ahead > 0 and asked > 0 and retry >= 0 then retry = math.max(retry, limit.wait) end
       if spending then
         if limit.row then
           local slot, at, x, y = place[key], limit.at, limit.x, limit.y

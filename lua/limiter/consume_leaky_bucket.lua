@@ -6,5 +6,7 @@
 ]]
 -- @include floor_div
 -- @include ceil_div
+-- @include rarely_ahead
+local algorithm = 'leaky-bucket'
 local shaped = true
 -- @include steps/decide_rows with steps/bucket

@@ -7,5 +7,7 @@
 -- @include roll_cells
 -- @include floor_div
 -- @include ceil_div
+-- @include rarely_ahead
+local algorithm = 'sliding-counter'
 local shaped = false
 -- @include steps/decide_rows with steps/sliding_counter

@@ -14,7 +14,7 @@ local limit, shaped = { quota = quota, window = window }, false
 
 -- A key that stands in the batch twice is read once and written once.
 local logs, changed = {}, {}
-for i = 2, #KEYS do
+for i = 3, #KEYS do
   local key = KEYS[i]
   local log = logs[key]
   if not log then
@@ -24,15 +24,19 @@ for i = 2, #KEYS do
     size = size + 1
     out[size] = log.err
   else
-    local cost = one_cost or tonumber(ARGV[5 + i])
-    local blocked_until = some_blocked and tonumber(call('ZSCORE', KEYS[1], key) or 0) or 0
+    local cost = one_cost or tonumber(ARGV[4 + i])
+    local blocked_until = some_kept and tonumber(call('ZSCORE', KEYS[1], key) or 0) or 0
     local blocked = blocked_until > now
+    local line_name = key
+    -- @include steps/read_ahead
+    local wait = ahead > 0 and cost > 0 and rarely().ahead(limit, now, ahead, cost, key, log) or 0
     local retry, remaining, reset, delay = 0, quota - (log.total - log.gone) - cost, window, 0
-    if remaining < 0 or cost == 0 or blocked then
+    if remaining < 0 or cost == 0 or blocked or wait > 0 then
       local measure = rarely().measure
       retry, remaining, reset = measure(limit, now, cost, key, log)
-      -- A block spends nothing: what would be allowed is told as it stands.
-      if blocked and retry == 0 then retry, remaining, reset = measure(limit, now, 0, key, log) end
+      -- A block, or a waiting line, spends nothing: what would be allowed is told as it stands.
+      if (blocked or wait > 0) and retry == 0 then retry, remaining, reset = measure(limit, now, 0, key, log) end
+      if wait > retry and retry >= 0 then retry = wait end
     elseif spending then
       -- @include steps/spend_log
     end

@@ -6,5 +6,7 @@
 ]]
 -- @include floor_div
 -- @include ceil_div
+-- @include rarely_ahead
+local algorithm = 'token-bucket'
 local shaped = false
 -- @include steps/decide_rows with steps/bucket

@@ -1,11 +1,10 @@
 --[[
   Gives units back, at most what is spent: a log its oldest, a counter or bucket its newest. A window that runs goes on.
 
-  KEYS     the state of each limit; then, for each, who waits: list of turn, cost, id; then, for each, its note
+  KEYS     the state of each limit; then, for each, its note
   ARGV[1]  now, ms; '' for the server's clock
   ARGV[2]  units to give back to each limit
-  ARGV[3]  what the channel of every process begins with
-  ARGV[4]  number of limits, then for each: algorithm, quota, window in ms, burst
+  ARGV[3]  number of limits, then for each: algorithm, quota, window in ms, burst
   ARGV[…]  last: until when this may be carried out, ms
 
   Returns now, and nothing else, if it came too late; else nothing; an error of the first key that holds something else, before
@@ -15,8 +14,6 @@
 -- @include read_limits
 -- @include expiry
 -- @include standing
--- @include waiting_now
--- @include replan
 -- @include row_settlements
 -- @include note_open
 -- @include note_save
@@ -24,9 +21,8 @@ local clock = ARGV[1]
 local now = now_ms(clock)
 -- @include steps/in_time
 local units = tonumber(ARGV[2])
-local channel = ARGV[3]
-local count = tonumber(ARGV[4])
-local limits = read_limits(5, count)
+local count = tonumber(ARGV[3])
+local limits = read_limits(4, count)
 
 local states = {}
 for i = 1, count do
@@ -34,16 +30,14 @@ for i = 1, count do
   if states[i].err then return redis.error_reply(states[i].err) end
 end
 for i = 1, count do
-  local limit, state, list, note_key = limits[i], states[i], KEYS[count + i], KEYS[2 * count + i]
-  local expires_at = expiry(clock, now)
-  replan(state, list, waiting_now(list, now), 1, 0, now, channel, expires_at, function()
-    state.refund_oldest(units)
-    local settlement = row_settlements[limit.algorithm]
-    if settlement then
-      local note = note_open(note_key)
-      local at, x, y = state.row()
-      settlement.cut(limit, now, units, at, x, y, note)
-      note_save(note_key, note, limit, expires_at)
-    end
-  end)
+  local limit, state, note_key = limits[i], states[i], KEYS[count + i]
+  state.refund_oldest(units)
+  state.save()
+  local settlement = row_settlements[limit.algorithm]
+  if settlement then
+    local note = note_open(note_key)
+    local at, x, y = state.row()
+    settlement.cut(limit, now, units, at, x, y, note)
+    note_save(note_key, note, limit, expiry(clock, now))
+  end
 end

@@ -15,7 +15,7 @@
 -- @include once
 -- @include rate_open
 -- @include rate_capacity
--- @include log_release
+-- @include log_refund_oldest
 -- @include line_open
 -- @include line_walk
 -- @include line_save
@@ -34,7 +34,7 @@ return once(KEYS[11], number, floor, function()
   local log = log_open(rate.log, window, now, true)
   local err = line.err or log.err
   if err then return redis.error_reply(err) end
-  log_release(rate.log, log, permits, rate.expires_at(window))
+  log_refund_oldest(rate.log, log, permits, rate.expires_at(window))
   local capacity = rate_capacity(rate, now)
   if line.units > 0 then
     line_walk(line, nil, capacity, { next = 0 })

@@ -91,9 +91,15 @@ export class Decider {
   }
 
   /** The decision that a turn which has come amounts to. */
-  granted(key: LimiterKey, charges: readonly Charge[], cost: number, verdict: Verdict): Decision {
+  granted(
+    key: LimiterKey,
+    charges: readonly Charge[],
+    cost: number,
+    verdicts: readonly Verdict[],
+    chargedAt: ChargedAt,
+  ): Decision {
     const source = this.#memory === undefined ? 'redis' : 'memory'
-    return this.#settleable('consume', key, charges, cost, [verdict], source, undefined, this.#clock.now())
+    return this.#settleable('consume', key, charges, cost, verdicts, source, chargedAt, undefined)
   }
 
   /** A decision as it is given to who asked. */

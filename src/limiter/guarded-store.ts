@@ -3,7 +3,7 @@ import type { Verdict } from '../core/decision.js'
 import { StoreError, shown } from '../core/errors.js'
 import { notify, type Observer } from '../core/observer.js'
 import { isAskable } from '../stores/redis/redis-store.js'
-import type { Booking, Charge, Store } from '../stores/store.js'
+import type { Charge, Store } from '../stores/store.js'
 import type { CircuitBreaker } from './circuit-breaker.js'
 import { CircuitBreakers } from './circuit-breakers.js'
 import { type DecisionWatch, PendingDecision } from './pending-decision.js'
@@ -95,20 +95,19 @@ export class GuardedStore implements DecisionWatch {
     return error
   }
 
-  /** A booking. One that is answered too late is given back. */
-  async book(charge: Charge, ask: (store: Store) => Answer<Booking>): Promise<Booking> {
-    let answer: Answer<Booking> | undefined
-    try {
-      return await this.#watch(this.#breakers.ofCharge(charge), store => {
-        answer = ask(store)
-        return answer
-      })
-    } catch (error) {
-      Promise.resolve(answer)
-        .then(booking => booking?.cancel())
-        .catch(() => {})
-      throw error
-    }
+  /** Throws while the server of the charge is not asked because it fails. */
+  checkAsked(charge: Charge): void {
+    if (isClosedTo(this.#breakers.ofCharge(charge))) throw REFUSED
+  }
+
+  /** The server of the charge has answered a request that waits. */
+  heard(charge: Charge): void {
+    this.#given(undefined, this.#breakers.ofCharge(charge))
+  }
+
+  /** The server of the charge has not answered requests that wait. */
+  unheard(charge: Charge, cause: unknown): StoreError {
+    return this.failure(cause, this.#breakers.ofCharge(charge))
   }
 
   /** A change of what was spent. The charges of each server are changed apart; `endsAt` is for the store. */

@@ -1,4 +1,3 @@
-import { canBook } from '../algorithms/registry.js'
 import { type Clock, monotonicClock } from '../core/clock.js'
 import { checkCost } from '../core/cost.js'
 import type { Decision, Verdict } from '../core/decision.js'
@@ -10,14 +9,15 @@ import type { OptionNames } from '../core/option-names.js'
 import { foreignStore } from '../stores/express-rate-limit/foreign-store.js'
 import { countsHits } from '../stores/express-rate-limit/hit-store.js'
 import { MemoryStore } from '../stores/memory/memory-store.js'
-import { type Booking, type Charge, DEFAULT_LIMITER, type Store } from '../stores/store.js'
+import { type Charge, DEFAULT_LIMITER, type Store } from '../stores/store.js'
 import { type Patience, patienceOf, WAIT_OPTIONS, type WaitOptions } from '../waiting/wait.js'
-import { BookedTurns, grantOf } from './booked-turns.js'
 import { Decider } from './decide.js'
 import { DenyCache } from './deny-cache.js'
 import { FailurePolicy } from './fallback.js'
 import { GuardedStore } from './guarded-store.js'
 import { chargesOf, type KeyInput, type LimiterKey, limiterKey } from './key.js'
+import type { LineTurns } from './line-turns.js'
+import { lineTurnsOf } from './line-turns-of.js'
 import { LoneLimit } from './lone-limit.js'
 import { parseLimiterOptions, type RateLimiterOptions } from './options.js'
 import { type Spender, takeSpending } from './settleable-decision.js'
@@ -52,7 +52,7 @@ export class RateLimiter {
   readonly #shadow: boolean
   readonly #lone: LoneLimit | undefined
   readonly #decider: Decider
-  readonly #bookedTurns = new BookedTurns()
+  readonly #lines: LineTurns | undefined
   readonly #turns = new Turns(
     async (key, cost) => this.#decider.decide('consume', key, cost, false),
     decision => this.settle(decision, 0),
@@ -71,6 +71,7 @@ export class RateLimiter {
     this.#ownsStore = settings.store === undefined
     this.#guarded = new GuardedStore(store, settings.deadlineMs, observer)
     this.#limiter = name === DEFAULT_LIMITER ? undefined : name
+    this.#lines = lineTurnsOf(store, this.#guarded, settings.deadlineMs)
     this.#lone = LoneLimit.of(policy, this.#limiter, spender)
     this.#failure = new FailurePolicy(settings.onStoreFailure, settings.localShare, store)
     this.#clock = store.clock ?? monotonicClock
@@ -126,19 +127,18 @@ export class RateLimiter {
   }
 
   /**
-   * Waits until `cost` (default 1) can be spent, then spends it: first come, first served.
-   *
-   * Under one sliding-window, token-bucket or leaky-bucket limit this is a booking, in one line for all processes: one question
-   * to the store, one timer; `consume` does not overtake those who wait, and whoever gives up lets those behind move up. (What
-   * waits for a leaky bucket waits until it may leave; its `delayMs` is 0.) Under other policies the first in this process's
-   * line asks again each time the store has said when to.
+   * Waits until `cost` (default 1) can be spent under all limits, then spends it: first come, first served, in one line for all processes.
+   * `consume` does not overtake whoever waits, and whoever gives up lets those behind move up. (What waits for a leaky bucket waits until it
+   * may leave; its `delayMs` is 0.) Where the store keeps no line (another store; limits in several slots of a cluster), the first in
+   * this process's line asks again each time the store has said when to.
    *
    * Rejects with `TimeoutError` when `timeout` is over, or at once if the turn would come after it (0: does not wait; absent:
    * waits as long as it takes), with the signal's reason when it is aborted, and at once with `CostError` if `cost` can never
    * fit. Then nothing is spent. While the store fails, the failure policy decides; 'closed' rejects with `StoreError`. Nobody waits
    * in shadow.
    *
-   * Who waits for a key that is blocked asks again when the block is over. A turn that was booked before the block stays good.
+   * Nobody is granted while the key is blocked. When the store does not answer within `deadline`, the failure policy decides for all who
+   * wait, also for those who have waited long.
    */
   async acquire(given: KeyInput, options: WaitOptions & { cost?: number } = {}): Promise<Decision> {
     const key = limiterKey(given)
@@ -227,18 +227,12 @@ export class RateLimiter {
   }
 
   async #turn(key: LimiterKey, charges: readonly Charge[], cost: number, patience: Patience): Promise<Decision> {
-    const [charge] = charges
-    if (charges.length > 1 || this.#store.book === undefined || !canBook(charge.limit.algorithm)) {
-      return this.#turns.wait(key, cost, patience)
-    }
-    const decide = (booking: Booking) => this.#decider.granted(key, charges, cost, grantOf(booking))
-    const book = async (maxWaitMs: number, moved: (waitMs: number) => void) => {
-      const booking = await this.#guarded.book(charge, store => store.book!(charge, cost, maxWaitMs, moved))
-      return { ...booking, cancel: () => this.#change(key, charges, () => booking.cancel()) }
-    }
     const askedAt = performance.now()
     try {
-      return await this.#bookedTurns.wait({ key, charge, cost, patience, book, decide })
+      const turn = this.#lines?.wait(charges, cost, patience)
+      if (turn === undefined) return await this.#turns.wait(key, cost, patience)
+      const { verdicts, at } = await turn
+      return this.#decider.granted(key, charges, cost, verdicts, at)
     } catch (error) {
       if (!(error instanceof StoreError) || this.#failure.kind === 'closed') throw error
       const timeoutMs = Math.max(0, patience.timeoutMs - (performance.now() - askedAt))
@@ -293,7 +287,7 @@ export class RateLimiter {
     } finally {
       this.#denials?.drop(key)
       this.#turns.wake(key)
-      this.#bookedTurns.wake(key)
+      this.#lines?.wake(this.#charges(key))
     }
   }
 }

@@ -127,7 +127,7 @@ export class Turns {
 }
 
 /** Whoever is not ready to wait still waits for the answer, which the deadline bounds. */
-export function patienceOfAsking(patience: Patience): Patience {
+function patienceOfAsking(patience: Patience): Patience {
   return patience.timeoutMs === 0 ? { ...patience, timeoutMs: Number.POSITIVE_INFINITY } : patience
 }
 

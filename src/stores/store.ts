@@ -3,20 +3,6 @@ import type { Clock } from '../core/clock.js'
 import type { Verdict } from '../core/decision.js'
 import type { Limit } from '../core/limit.js'
 
-/** A turn, taken by `Store.book`. */
-export interface Booking {
-  /** As it stands after spending; `allowed` only if the turn is no later than the caller was ready to wait. */
-  readonly verdict: Verdict
-  /** 0: spent at once. More than was allowed: nothing was booked. Infinity: it can never fit. */
-  readonly waitMs: number
-  /** For how much longer the key is blocked; above 0, nothing was booked: ask again then. */
-  readonly blockedMs: number
-  /** Gives the turn back, or what was spent if it has come; those behind move up. Does nothing where nothing was booked. */
-  cancel(): Promise<void> | void
-  /** The turn has come: nobody will cancel it. */
-  close(): void
-}
-
 /** What is counted: a key under a limit. */
 export interface Charge {
   readonly key: string
@@ -78,11 +64,6 @@ export interface Store {
   reset(charges: readonly Charge[], endsAt?: number): Promise<void> | void
   /** Spends though it may not fit: what a request turned out to cost beyond what was asked. Without it nothing is added. */
   charge?(charges: readonly Charge[], cost: number, endsAt?: number): Promise<void> | void
-  /**
-   * Spends now, or books the earliest moment at which the charge fits after everyone who has booked before. Nothing is spent if
-   * that would be later than `maxWaitMs`. `moved` is told when the wait becomes another one. Only for algorithms that can book.
-   */
-  book?(charge: Charge, cost: number, maxWaitMs: number, moved: (waitMs: number) => void): Promise<Booking> | Booking
   /** Denies each charge for so long, whatever was spent; 0 lifts that. Without it, blocks are kept by the limiter's process. */
   block?(charges: readonly Charge[], forMs: number, endsAt?: number): Promise<void> | void
   close?(): Promise<void> | void

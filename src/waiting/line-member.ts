@@ -22,6 +22,6 @@ export class LineMember {
 
   /** True if the server may have forgotten it. Without waiters nothing is lost by opening another. */
   isStale(now: number): boolean {
-    return this.asked > 0 && this.waiting === 0 && now - this.answeredAt > this.lifeMs / 2
+    return this.asked > 0 && this.waiting === 0 && now - this.answeredAt >= this.lifeMs / 2
   }
 }

@@ -242,10 +242,9 @@ export class WaitingLine<Grant> {
     const flight = this.#flight
     const since = this.#timing.now() - this.#user.deadlineMs
     if (flight !== undefined && flight.firstSentAt <= since) {
-      const error = this.#user.failed(flight.cause)
-      for (const waiter of [...this.#membership.waiters]) {
-        if (waiter.joinedAt <= since && !waiter.wait.over) this.#membership.reject(waiter, error)
-      }
+      const late = [...this.#membership.waiters].filter(({ joinedAt, wait }) => joinedAt <= since && !wait.over)
+      const error = late.length > 0 && this.#user.failed(flight.cause)
+      for (const waiter of late) this.#membership.reject(waiter, error)
     }
     this.#settle()
   }

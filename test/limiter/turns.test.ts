@@ -20,14 +20,14 @@ const places: ReadonlyArray<[string, () => MemoryStore | RedisStore]> = [
   ['memory', () => new MemoryStore()],
   ['Redis', () => new RedisStore(client, { prefix: `turns ${prefixes++}` })],
 ]
-/** None of them can book: the first two by their algorithm, the last because it is several limits. */
+/** Beside the one exact limit that the other tests have. */
 const policies: ReadonlyArray<[string, string]> = [
   ['fixed-window', '3/200ms fixed-window'],
   ['sliding-counter', '3/200ms sliding-counter'],
   ['several limits', '3/200ms; 100/1h token-bucket'],
 ]
 
-describe.each(places)('acquire that cannot book, on %s', (_, makeStore) => {
+describe.each(places)('acquire under other policies, on %s', (place, makeStore) => {
   const stores: MemoryStore[] = []
   afterEach(() => {
     for (const store of stores.splice(0)) store.close()
@@ -71,7 +71,7 @@ describe.each(places)('acquire that cannot book, on %s', (_, makeStore) => {
     const control = new AbortController()
     const first = limiter.acquire('k', { signal: control.signal })
     await limiter.peek('k', 0)
-    await expect(limiter.acquire('k', { timeout: 0 })).rejects.toThrow('the turn did not come within 0 ms')
+    await expect(limiter.acquire('k', { timeout: 0 })).rejects.toThrow(TimeoutError)
     control.abort(new Error('enough'))
     await expect(first).rejects.toThrow('enough')
   })
@@ -91,15 +91,15 @@ describe.each(places)('acquire that cannot book, on %s', (_, makeStore) => {
     expect(await limiter.peek('k', 0)).toMatchObject({ remaining: 0 })
   })
 
-  test('whoever is not the first is refused as soon as it is known that its turn comes too late', async () => {
+  test('whoever is not the first is refused at once if its turn comes too late', async () => {
     const limiter = limiterOf({ policy: '1/500ms fixed-window' })
     await limiter.consume('k')
     const order: string[] = []
     const first = limiter.acquire('k').then(() => order.push('first granted'))
-    // Its turn would come in a second, which nobody knows before the first one has been served.
+    // Its turn would come in a second.
     const second = limiter.acquire('k', { timeout: '900ms' }).catch(error => order.push(error.code))
     await Promise.all([first, second])
-    expect(order).toEqual(['first granted', 'SPILLWAY_TIMEOUT'])
+    expect(order).toEqual(['SPILLWAY_TIMEOUT', 'first granted'])
     await new Promise(resolve => setTimeout(resolve, 500))
     expect((await limiter.peek('k', 0)).remaining).toBe(1)
   })
@@ -122,7 +122,11 @@ describe.each(places)('acquire that cannot book, on %s', (_, makeStore) => {
     const control = new AbortController()
     const first = limiter.acquire('k', { cost: 3, signal: control.signal })
     control.abort(new Error('gone'))
-    await expect(first).rejects.toThrow('gone')
+    if (place === 'memory') {
+      // Granted before anybody could give up.
+      await first
+      await limiter.reset('k')
+    } else await expect(first).rejects.toThrow('gone')
     expect(await limiter.acquire('k', { cost: 3 })).toMatchObject({ allowed: true, remaining: 0 })
   })
 

@@ -1,4 +1,3 @@
-import { canBook } from '../../algorithms/registry.js'
 import { ALGORITHM_NAMES, parseLimit } from '../../core/limit.js'
 import { keySegment } from '../../redis/keys.js'
 import { RedisStore } from '../../stores/redis/redis-store.js'
@@ -22,7 +21,7 @@ const DEEDS: readonly Deed[] = [
   ['refund', (store, charges) => store.refund(charges, 1)],
   ['block', (store, charges) => store.block(charges, 1)],
   ['unblock', (store, charges) => store.block(charges, 0)],
-  ['acquire', book],
+  ['acquire', wait],
   ['reset', (store, charges) => store.reset(charges)],
 ]
 
@@ -37,7 +36,6 @@ export async function scriptFinding(connection: Connection, prefix: string, clus
   for (const algorithm of ALGORITHM_NAMES) {
     const charges = [{ ...key, limit: parseLimit({ quota: 2, window: 1000, algorithm }) }]
     for (const [name, act] of DEEDS) {
-      if (name === 'acquire' && !canBook(algorithm)) continue
       try {
         await act(store, charges)
       } catch (error) {
@@ -59,7 +57,7 @@ export async function channelFinding(address: Address, prefix: string, patience:
   try {
     const refusals: string[] = []
     for (const [channel, lost] of [
-      [`${turns}doctor`, 'waiters in acquire keep the turn first booked, though others give up'],
+      [`${turns}doctor`, 'waiters in acquire are not told that they may go, and ask about once a second'],
       [resets, 'a denial that a process remembers outlasts a reset made by another'],
     ]) {
       const reply = await listener.ask('SUBSCRIBE', channel)
@@ -73,11 +71,18 @@ export async function channelFinding(address: Address, prefix: string, patience:
   }
 }
 
-async function book(store: RedisStore, [charge]: readonly Charge[]): Promise<void> {
-  const bookings = []
-  // The third has to wait, and moves up when the second is given back.
-  for (let i = 0; i < 4; i++) bookings.push(await store.book(charge, 1, 10_000, () => {}))
-  for (const booking of bookings) await booking.cancel()
+async function wait(store: RedisStore, charges: readonly Charge[]): Promise<void> {
+  const line = store.lineOf(charges)
+  if (line === undefined) return
+  const member = `doctor/${process.pid}`
+  const own = charges.map(({ limit }) => `${limit.quota} ${limit.burst}`).join(' ')
+  const waiters = Array.from({ length: 4 }, (_, i) => `${i} 1 ${own}`)
+  // Some of the four have to wait, and leave the line again.
+  const joins = waiters.flatMap(waiter => ['j', waiter, '', '-1'])
+  const [, stamp] = (await line.ask({ member, replaces: '', words: [member, '1', '', '', '', ...joins] })) as unknown[]
+  await line.notify()
+  const leaves = waiters.flatMap(waiter => ['l', waiter, '', ''])
+  await line.ask({ member, replaces: '', words: [member, '2', String(stamp), '', '', ...leaves] })
 }
 
 async function ownKey(store: RedisStore): Promise<Pick<Charge, 'key' | 'limiter'> | undefined> {

@@ -1,11 +1,11 @@
+import { fitsAfterMs } from '../../algorithms/ahead.js'
 import { resetNote } from '../../algorithms/algorithm.js'
 import type { State } from '../../algorithms/registry.js'
 import type { Clock } from '../../core/clock.js'
 import { blockedVerdict, type Verdict } from '../../core/decision.js'
 import type { Limit } from '../../core/limit.js'
 import { ClockSteps } from '../clock-steps.js'
-import { type Booking, type Charge, type ChargeReceipt, DEFAULT_LIMITER, type Store } from '../store.js'
-import { Line, turnAfterMs, type Waiter } from './line.js'
+import { type Charge, type ChargeReceipt, DEFAULT_LIMITER, type Store } from '../store.js'
 import { type MemoryStoreOptions, parseMemoryStoreOptions } from './options.js'
 import { Sweeper } from './sweeper.js'
 import { MemoryTable } from './table.js'
@@ -32,6 +32,8 @@ export class MemoryStore implements Store {
   readonly #steps = new ClockSteps()
   readonly #tables = new Map<string, MemoryTable>()
   readonly #known = new WeakMap<Limit, MemoryTable[]>()
+  /** Units that wait, by the name of the line; undefined while nobody waits. */
+  #waiting: Map<string, number> | undefined
   #last: MemoryTable | undefined
   #lastLimit: Limit | undefined
 
@@ -52,13 +54,7 @@ export class MemoryStore implements Store {
       return [this.consumeOne(key, limit, limiter, cost)]
     }
     const nowMs = this.#now()
-    const measured = this.#measureAll(charges, nowMs, cost)
-    const spent = cost > 0 && measured.every(({ verdict }) => verdict.allowed)
-    return charges.map((charge, i) => {
-      // To make room for one of its keys, another one may have been evicted since: it is remembered anew.
-      const slot = measured[i].table.slotOf(charge.key)
-      return this.#commit(charge, { ...measured[i], slot }, spent)
-    })
+    return this.#behind(charges, nowMs, cost) ?? this.#consumeAll(charges, nowMs, cost)
   }
 
   /**
@@ -68,6 +64,8 @@ export class MemoryStore implements Store {
    */
   consumeOne(key: string, limit: Limit, limiter: string | undefined, cost: number): Verdict {
     const nowMs = this.#now()
+    const refusal = this.#waiting && this.#behind([{ key, limit, limiter }], nowMs, cost)
+    if (refusal !== undefined) return refusal[0]
     const table = this.#table(limit, limiter)
     if (table.blocks !== undefined) return this.#consumeUnblocked({ key, limit, limiter }, nowMs, cost)
     const slot = table.slotOf(key)
@@ -78,7 +76,8 @@ export class MemoryStore implements Store {
   }
 
   peek(charges: readonly Charge[], cost: number): readonly Verdict[] {
-    return this.#measureAll(charges, this.#now(), cost).map(({ verdict }) => verdict)
+    const nowMs = this.#now()
+    return this.#behind(charges, nowMs, cost) ?? this.#measureAll(charges, nowMs, cost).map(({ verdict }) => verdict)
   }
 
   refund(charges: readonly Charge[], cost: number): void {
@@ -89,7 +88,9 @@ export class MemoryStore implements Store {
       const table = this.#table(limit, charge.limiter)
       const { notes } = table
       const note = notes.of(key, nowMs)
-      this.#replan(charge, nowMs, 0, state => table.algorithm.refund(limit, state, nowMs, cost, note))
+      const { slot, state } = this.#find(charge)
+      const next = table.algorithm.refund(limit, state, nowMs, cost, note)
+      if (next !== undefined) this.#write(charge, table, slot, next)
       notes.keep(key, note, limit, nowMs)
     }
   }
@@ -105,12 +106,8 @@ export class MemoryStore implements Store {
       const { notes } = table
       const note = notes.of(key, nowMs)
       // In place: a log may be long.
-      const giveBack = (state: State | undefined) => {
-        if (state !== undefined) table.algorithm.inPlace.giveBack(limit, state, nowMs, units, receipt, note)
-        return state
-      }
-      if (table.lines?.has(key)) this.#replan(receipt, nowMs, 0, giveBack)
-      else table.mend(slot, giveBack(state)!)
+      table.algorithm.inPlace.giveBack(limit, state, nowMs, units, receipt, note)
+      table.mend(slot, state)
       notes.keep(key, note, limit, nowMs)
     }
   }
@@ -142,37 +139,46 @@ export class MemoryStore implements Store {
       const isUsed = table.slotOf(key) !== undefined
       this.#sweeper.remove(table, key)
       if (isUsed && table.algorithm.inPlace.notesResets) table.notes.keep(key, resetNote(nowMs), limit, nowMs)
-      this.#replan(charge, nowMs, 0, state => state)
     }
   }
 
-  book(charge: Charge, cost: number, maxWaitMs: number, moved: (waitMs: number) => void): Booking {
+  /**
+   * Names the line of those who wait for these charges together.
+   *
+   * @internal This and the next three are for `acquire`.
+   */
+  lineName(charges: readonly Charge[]): string {
+    const names = charges.map(({ key, limit, limiter = DEFAULT_LIMITER }) => [
+      limiter,
+      limit.name,
+      limit.algorithm,
+      limit.windowMs,
+      key,
+    ])
+    return JSON.stringify(names)
+  }
+
+  /** So many units wait in a line: newcomers are decided behind them. */
+  setWaiting(line: string, units: number): void {
+    this.#waiting ??= new Map()
+    if (units > 0) this.#waiting.set(line, units)
+    else this.#waiting.delete(line)
+    if (this.#waiting.size === 0) this.#waiting = undefined
+  }
+
+  /** When a waiter fits behind `ahead` units, in ms: 0 now, Infinity never. */
+  fitsAfterMs(charges: readonly Charge[], ahead: number, cost: number): number {
     const nowMs = this.#now()
-    const { limit, key } = charge
-    const { table, slot, state } = this.#find(charge)
-    const turnMs = turnAfterMs(table.algorithm.measure(limit, state, nowMs, cost).verdict, cost)
-    const blockedMs = turnMs < Number.POSITIVE_INFINITY ? (table.blocks?.remainingMs(key, nowMs) ?? 0) : 0
-    const waitMs = Math.max(turnMs, blockedMs)
-    const inTime = waitMs <= maxWaitMs && waitMs < Number.POSITIVE_INFINITY
-    if (!inTime || blockedMs > 0 || table.algorithm.book === undefined) {
-      const { verdict } = table.algorithm.measure(limit, state, nowMs, 0)
-      const refusal = { ...verdict, allowed: false, retryAfterMs: waitMs }
-      const told = blockedMs > 0 ? blockedVerdict(refusal, blockedMs) : refusal
-      return { verdict: told, waitMs, blockedMs, cancel() {}, close() {} }
-    }
-    const next = table.algorithm.book(limit, state, nowMs, cost, waitMs)
-    this.#write(charge, table, slot, next)
-    const waiter = { limit, cost, turnAt: nowMs + waitMs, moved }
-    const line = waitMs > 0 ? this.#lineOf(table, key) : undefined
-    line?.prune(nowMs)
-    line?.add(waiter)
-    return {
-      verdict: table.algorithm.measure(limit, next, nowMs, 0).verdict,
-      waitMs,
-      blockedMs,
-      cancel: () => (line ? this.#cancel(charge, line, waiter) : this.refund([charge], cost)),
-      close: () => line && this.#leave(table, key, line, waiter),
-    }
+    const waits = charges.map(charge => {
+      const blockedMs = this.#table(charge.limit, charge.limiter).blocks?.remainingMs(charge.key, nowMs) ?? 0
+      return Math.max(blockedMs, fitsAfterMs(charge.limit, this.#find(charge).state, nowMs, ahead, cost, true))
+    })
+    return Math.max(...waits)
+  }
+
+  /** Spends for a waiter that fits. */
+  take(charges: readonly Charge[], cost: number): readonly Verdict[] {
+    return this.#consumeAll(charges, this.#now(), cost)
   }
 
   /** Forgets everything and stops sweeping. */
@@ -186,6 +192,30 @@ export class MemoryStore implements Store {
     this.#steps.note(nowMs)
     this.decidedAt = nowMs
     return nowMs
+  }
+
+  /** The verdicts of a newcomer who has to come after those who wait in the line; undefined if it fits beside them. */
+  #behind(charges: readonly Charge[], nowMs: number, cost: number): readonly Verdict[] | undefined {
+    const ahead = this.#waiting?.get(this.lineName(charges)) ?? 0
+    if (ahead === 0 || cost === 0) return undefined
+    const waits = charges.map(charge => fitsAfterMs(charge.limit, this.#find(charge).state, nowMs, ahead, cost, false))
+    if (waits.every(ms => ms === 0)) return undefined
+    return charges.map((charge, i) => {
+      const { verdict } = this.#measure(charge, nowMs, cost)
+      const standing = verdict.allowed ? this.#measure(charge, nowMs, 0).verdict : verdict
+      if (waits[i] <= standing.retryAfterMs) return standing
+      return { ...standing, allowed: false, retryAfterMs: waits[i], delayMs: 0 }
+    })
+  }
+
+  #consumeAll(charges: readonly Charge[], nowMs: number, cost: number): readonly Verdict[] {
+    const measured = this.#measureAll(charges, nowMs, cost)
+    const spent = cost > 0 && measured.every(({ verdict }) => verdict.allowed)
+    return charges.map((charge, i) => {
+      // To make room for one of its keys, another one may have been evicted since: it is remembered anew.
+      const slot = measured[i].table.slotOf(charge.key)
+      return this.#commit(charge, { ...measured[i], slot }, spent)
+    })
   }
 
   #consumeUnblocked(charge: Charge, nowMs: number, cost: number): Verdict {
@@ -230,43 +260,6 @@ export class MemoryStore implements Store {
   #write({ key, limit }: Charge, table: MemoryTable, slot: number | undefined, next: State): void {
     if (slot === undefined) this.#sweeper.insert(table, key, next, limit)
     else table.write(slot, next, limit)
-  }
-
-  #cancel(charge: Charge, line: Line, waiter: Waiter): void {
-    const nowMs = this.#now()
-    line.prune(nowMs)
-    const place = line.placeOf(waiter)
-    if (place >= 0) line.remove(place)
-    const { algorithm } = this.#table(charge.limit, charge.limiter)
-    this.#replan(charge, nowMs, Math.max(0, place), state =>
-      algorithm.unbook?.(charge.limit, state, nowMs, waiter.cost),
-    )
-  }
-
-  /** Changes what is spent, and lets those who wait from a place on move up. */
-  #replan(charge: Charge, nowMs: number, from: number, change: (state: State | undefined) => State | undefined): void {
-    const { table, slot, state } = this.#find(charge)
-    const line = table.lines?.get(charge.key)
-    line?.prune(nowMs)
-    const next = line ? line.replan(table.algorithm, charge.limit, state, nowMs, from, change) : change(state)
-    if (next !== undefined) this.#write(charge, table, slot, next)
-    if (line?.isEmpty) table.lines?.delete(charge.key)
-  }
-
-  #lineOf(table: MemoryTable, key: string): Line {
-    table.lines ??= new Map()
-    let line = table.lines.get(key)
-    if (line === undefined) {
-      line = new Line()
-      table.lines.set(key, line)
-    }
-    return line
-  }
-
-  #leave(table: MemoryTable, key: string, line: Line, waiter: Waiter): void {
-    const place = line.placeOf(waiter)
-    if (place >= 0) line.remove(place)
-    if (line.isEmpty && table.lines?.get(key) === line) table.lines.delete(key)
   }
 
   #table(limit: Limit, limiter = DEFAULT_LIMITER): MemoryTable {

@@ -4,7 +4,6 @@ import type { Verdict } from '../../core/decision.js'
 import type { AlgorithmName, Limit } from '../../core/limit.js'
 import { ownCopy, shortKey } from '../../core/short-key.js'
 import type { BlockList } from './blocks.js'
-import type { Line } from './line.js'
 import { SettlementNotes } from './notes.js'
 
 /** A column of states by slot number. */
@@ -36,8 +35,6 @@ export class MemoryTable {
   readonly #free: number[] = []
   #next = 0
   #hand: MapIterator<[string, number]> | undefined
-  /** Who waits, by key; exists from the first booking on. */
-  lines: Map<string, Line> | undefined
   /** Exists from the first block on. */
   blocks: BlockList | undefined
   #notes: SettlementNotes | undefined

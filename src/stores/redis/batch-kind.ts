@@ -38,7 +38,8 @@ export class BatchKind {
   readonly script: Script
   /** Most decisions in one call, so that it does not keep the server from others for longer than about 1 ms. */
   readonly most: number
-  readonly blockLists: readonly string[]
+  /** The keys that all decisions share: the block lists, and the marks of waiting lines. */
+  readonly sharedKeys: readonly string[]
   /** Makes the key of a limit out of a client's. */
   readonly toKeys: readonly ((client: string) => string)[]
   /** Who decides now: see `ClientPort.serverOf`. */
@@ -59,7 +60,8 @@ export class BatchKind {
     this.most = Math.max(1, Math.floor(BATCH_WORK / work))
     this.#limiter = charges[0].limiter
     this.server = () => keys.serverOf(tag)
-    this.blockLists = charges.map(charge => keys.blockListOf(charge, tag))
+    const blockLists = charges.map(charge => keys.blockListOf(charge, tag))
+    this.sharedKeys = [...blockLists, keys.marksOf(charges, tag)]
     this.toKeys = charges.map(charge => keys.toKey(charge, tag))
     const [count, ...each] = limitArguments(this.limits)
     // A script for one limit knows how many there are, and the algorithm.

@@ -17,7 +17,7 @@ export class Batch {
   #closed = false
 
   constructor(readonly kind: BatchKind) {
-    this.keys = [...kind.blockLists]
+    this.keys = [...kind.sharedKeys]
   }
 
   /** Whether it takes one more decision, of this deadline, where a batch may hold `most` and no more work than the server does in 1 ms. */

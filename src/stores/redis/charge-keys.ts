@@ -55,11 +55,6 @@ export class ChargeKeys {
     return client => before + clientSegment(client) + end
   }
 
-  /** The list of those who wait for the charge's turn. */
-  lineOf(charge: Charge, tag: number): string {
-    return `${this.keyOf(charge, tag)}:line`
-  }
-
   /** What settlements have to know of the charge's key, beside what it has spent. */
   noteOf(charge: Charge, tag: number): string {
     return `${this.keyOf(charge, tag)}:settled`
@@ -68,6 +63,12 @@ export class ChargeKeys {
   /** The list of those who are blocked under the charge's limit. */
   blockListOf(charge: Charge, tag: number): string {
     return `${this.prefix}:${this.port.cluster ? `{${this.#tags[tag]}}` : ''}!blocked${this.#suffix(charge)}`
+  }
+
+  /** The marks of all lines in which somebody waits for these limits together: see line_mark.lua. */
+  marksOf(charges: readonly Charge[], tag: number): string {
+    const suffixes = keySegment(charges.map(charge => this.#suffix(charge)).join(' '))
+    return `${this.prefix}:${this.port.cluster ? `{${this.#tags[tag]}}` : ''}!waiting:${suffixes}`
   }
 
   #suffix({ limit, limiter }: Charge): string {

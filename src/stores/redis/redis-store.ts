@@ -9,10 +9,10 @@ import type { Script } from '../../redis/script.js'
 import { block, charge, refund, reset, settle } from '../../redis/scripts.js'
 import { TimelyScripts } from '../../redis/timely-scripts.js'
 import { ClockSteps } from '../clock-steps.js'
-import type { Asker, Booking, Charge, ChargeReceipt, Store } from '../store.js'
+import type { Asker, Charge, ChargeReceipt, Store } from '../store.js'
 import { Batcher, UNSPOKEN_DEADLINE_MS } from './batcher.js'
-import { Bookings } from './bookings.js'
 import { ChargeKeys } from './charge-keys.js'
+import { RedisLine } from './line.js'
 import { parseRedisStoreOptions, type RedisStoreOptions } from './options.js'
 import { ResetChannel, type ResetListener } from './reset-channel.js'
 import { consumeApart, groupByTag } from './slots.js'
@@ -32,7 +32,6 @@ export class RedisStore implements Store {
   readonly #keys: ChargeKeys
   readonly #consumes: Batcher
   readonly #peeks: Batcher
-  readonly #bookings: Bookings
   readonly #scripts: TimelyScripts
   /** By tag: on a cluster each may lie on another server. */
   readonly #steps = new Map<number, ClockSteps>()
@@ -60,7 +59,6 @@ export class RedisStore implements Store {
     }
     this.#consumes = new Batcher(this.#port, this.#keys, maxBatch, '1', () => this.#now(), decided)
     this.#peeks = new Batcher(this.#port, this.#keys, maxBatch, '0', () => this.#now(), decided)
-    this.#bookings = new Bookings(client, this.#port, this.#keys, () => this.#now())
     this.#resets = ResetChannel.of(client, this.#port, this.#keys.prefix)
   }
 
@@ -102,8 +100,8 @@ export class RedisStore implements Store {
   async refund(charges: readonly Charge[], cost: number, endsAt?: number): Promise<void> {
     if (cost === 0) return
     await this.#each(charges, (charges, tag) => {
-      const args = [this.#now(), String(cost), this.#bookings.channel, ...limitArguments(limitsOf(charges))]
-      return this.#run(refund, tag, this.#statesLinesNotes(charges, tag), args, endsAt)
+      const args = [this.#now(), String(cost), ...limitArguments(limitsOf(charges))]
+      return this.#run(refund, tag, this.#statesAndNotes(charges, tag), args, endsAt)
     })
     this.#tell(charges, true)
   }
@@ -115,8 +113,8 @@ export class RedisStore implements Store {
       const { from, until } = this.#stepsOf(tag)
       const twice = from <= until ? [String(from), String(until)] : ['', '']
       const limits = limitArguments(limitsOf(receipts))
-      const args = [now, String(units), ...twice, this.#bookings.channel, ...limits, ...receiptArguments(receipts)]
-      return this.#run(settle, tag, this.#statesLinesNotes(receipts, tag), args, endsAt)
+      const args = [now, String(units), ...twice, ...limits, ...receiptArguments(receipts)]
+      return this.#run(settle, tag, this.#statesAndNotes(receipts, tag), args, endsAt)
     })
     this.#tell(receipts, true)
   }
@@ -132,19 +130,21 @@ export class RedisStore implements Store {
 
   async reset(charges: readonly Charge[], endsAt?: number): Promise<void> {
     await this.#each(charges, (charges, tag) => {
-      const args = [this.#now(), this.#bookings.channel, ...limitArguments(limitsOf(charges))]
-      return this.#run(reset, tag, this.#statesLinesNotes(charges, tag), args, endsAt)
+      const args = [this.#now(), ...limitArguments(limitsOf(charges))]
+      return this.#run(reset, tag, this.#statesAndNotes(charges, tag), args, endsAt)
     })
     this.#tell(charges, false)
   }
 
-  async book(charge: Charge, cost: number, maxWaitMs: number, moved: (waitMs: number) => void): Promise<Booking> {
-    if (this.#port.state() === 'down') throw new StoreError('the Redis client is not connected')
-    try {
-      return await this.#bookings.book(charge, cost, maxWaitMs, moved)
-    } catch (cause) {
-      throw new StoreError(`Redis failed to book: ${(cause as Error).message}`, { cause })
-    }
+  /**
+   * The line of those who wait for these charges together; undefined where they lie in several slots of a cluster.
+   *
+   * @internal For `acquire`.
+   */
+  lineOf(charges: readonly Charge[]): RedisLine | undefined {
+    const tag = this.#keys.tagOf(charges[0])
+    if (charges.some(charge => this.#keys.tagOf(charge) !== tag)) return undefined
+    return new RedisLine(this.#port, this.#keys, charges, `${this.#keys.prefix}!turns:`, () => this.#now())
   }
 
   async block(charges: readonly Charge[], forMs: number, endsAt?: number): Promise<void> {
@@ -177,11 +177,10 @@ export class RedisStore implements Store {
     this.#resets.tell(keys, { toOthers: this.#sharesResets, gathered })
   }
 
-  /** The keys of what was spent, then those of who waits for it, then those of what settlements have to know. */
-  #statesLinesNotes(charges: readonly Charge[], tag: number): string[] {
+  /** The keys of what was spent, then those of what settlements have to know. */
+  #statesAndNotes(charges: readonly Charge[], tag: number): string[] {
     const states = charges.map(charge => this.#keys.keyOf(charge, tag))
-    const lines = charges.map(charge => this.#keys.lineOf(charge, tag))
-    return [...states, ...lines, ...charges.map(charge => this.#keys.noteOf(charge, tag))]
+    return [...states, ...charges.map(charge => this.#keys.noteOf(charge, tag))]
   }
 
   #stepsOf(tag: number): ClockSteps {

@@ -69,11 +69,6 @@ describe('what no server of ours would say is a failure of the decision, and not
     const store = new RedisStore(answering(reply))
     await expect(store.consume(charges, 1)).rejects.toThrow(StoreError)
   })
-
-  test.each([[null], [7], [[]]])('and of a booking: %p', async reply => {
-    const store = new RedisStore(answering(reply))
-    await expect(store.book(charges[0], 1, 1000, () => {})).rejects.toThrow(StoreError)
-  })
 })
 
 test('a clock that fails is a failure of the decision, and nothing worse', async () => {

@@ -35,7 +35,7 @@ async function isHeard(prefix: string): Promise<boolean> {
 describe.each<[string, () => RedisClient]>([
   ['a cluster', () => cluster.client()],
   ['node-redis', () => node],
-])('who waits for a booked turn over %s', (_, clientOf) => {
+])('whoever waits over %s', (_, clientOf) => {
   const limiterOf = (policy: string, prefix = 'spillway') =>
     new RateLimiter({ policy, store: new RedisStore(clientOf(), { prefix }), deadline: '5s' })
 

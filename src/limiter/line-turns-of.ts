@@ -1,0 +1,14 @@
+import { MemoryStore } from '../stores/memory/memory-store.js'
+import { RedisStore } from '../stores/redis/redis-store.js'
+import type { Store } from '../stores/store.js'
+import type { GuardedStore } from './guarded-store.js'
+import type { LineTurns } from './line-turns.js'
+import { MemoryTurns } from './memory-turns.js'
+import { RedisTurns } from './redis-turns.js'
+
+/** The lines of a limiter over a store; undefined where the store keeps none. */
+export function lineTurnsOf(store: Store, guarded: GuardedStore, deadlineMs: number): LineTurns | undefined {
+  if (store instanceof MemoryStore) return MemoryTurns.of(store)
+  if (store instanceof RedisStore) return new RedisTurns(store, guarded, deadlineMs)
+  return undefined
+}

@@ -1,0 +1,109 @@
+import type { Verdict } from '../core/decision.js'
+import type { MemoryStore } from '../stores/memory/memory-store.js'
+import type { Charge } from '../stores/store.js'
+import { Alarm } from '../waiting/alarm.js'
+import { type Patience, Wait } from '../waiting/wait.js'
+import type { LineTurns, Turn } from './line-turns.js'
+import { neverFits, tooFar, tooLate } from './turns.js'
+
+interface Waiter {
+  readonly charges: readonly Charge[]
+  readonly cost: number
+  readonly wait: Wait<Turn>
+}
+
+interface Line {
+  readonly name: string
+  readonly waiters: Set<Waiter>
+  units: number
+  /** When the first may fit. */
+  readonly alarm: Alarm
+}
+
+const TURNS = new WeakMap<MemoryStore, MemoryTurns>()
+
+/** Waits by the same rules as the lines in Redis; without messages, because everybody is in this process. */
+export class MemoryTurns implements LineTurns {
+  readonly #lines = new Map<string, Line>()
+
+  private constructor(readonly store: MemoryStore) {}
+
+  /** The lines of a store, whichever limiter asks. */
+  static of(store: MemoryStore): MemoryTurns {
+    let turns = TURNS.get(store)
+    if (turns === undefined) {
+      turns = new MemoryTurns(store)
+      TURNS.set(store, turns)
+    }
+    return turns
+  }
+
+  async wait(charges: readonly Charge[], cost: number, patience: Patience): Promise<Turn> {
+    const name = this.store.lineName(charges)
+    const line = this.#lines.get(name)
+    const waitMs = this.store.fitsAfterMs(charges, line?.units ?? 0, cost)
+    if (waitMs === Number.POSITIVE_INFINITY) throw neverFits(cost, charges[0].limit)
+    if (line === undefined && waitMs === 0) return this.#take(charges, cost)
+    if (waitMs > patience.timeoutMs || patience.timeoutMs === 0) throw tooFar(Math.max(1, waitMs))
+    return this.#join(line ?? this.#open(name), charges, cost, patience)
+  }
+
+  wake(charges: readonly Charge[]): void {
+    if (this.#lines.size === 0) return
+    const line = this.#lines.get(this.store.lineName(charges))
+    if (line !== undefined) this.#walk(line)
+  }
+
+  #open(name: string): Line {
+    const line: Line = { name, waiters: new Set(), units: 0, alarm: new Alarm(() => this.#walk(line)) }
+    this.#lines.set(name, line)
+    return line
+  }
+
+  #join(line: Line, charges: readonly Charge[], cost: number, patience: Patience): Promise<Turn> {
+    const leave = () => {
+      this.#remove(line, waiter)
+      this.#walk(line)
+    }
+    const timedOut = () => {
+      leave()
+      return tooLate(patience)
+    }
+    const waiter: Waiter = { charges, cost, wait: new Wait<Turn>(patience, timedOut, leave) }
+    line.waiters.add(waiter)
+    this.#count(line, cost)
+    this.#walk(line)
+    return waiter.wait.promise
+  }
+
+  #remove(line: Line, waiter: Waiter): void {
+    if (line.waiters.delete(waiter)) this.#count(line, -waiter.cost)
+  }
+
+  #count(line: Line, units: number): void {
+    line.units += units
+    this.store.setWaiting(line.name, line.units)
+  }
+
+  /** Grants to the first as long as it fits. */
+  #walk(line: Line): void {
+    for (const waiter of line.waiters) {
+      const { charges, cost, wait } = waiter
+      const waitMs = this.store.fitsAfterMs(charges, 0, cost)
+      if (waitMs > 0 && waitMs < Number.POSITIVE_INFINITY) {
+        line.alarm.set(performance.now() + waitMs)
+        return
+      }
+      this.#remove(line, waiter)
+      if (waitMs === 0) wait.resolve(this.#take(charges, cost))
+      else wait.reject(neverFits(cost, charges[0].limit))
+    }
+    line.alarm.clear()
+    if (this.#lines.get(line.name) === line) this.#lines.delete(line.name)
+  }
+
+  #take(charges: readonly Charge[], cost: number): Turn {
+    const verdicts: readonly Verdict[] = this.store.take(charges, cost)
+    return { verdicts: verdicts.map(verdict => ({ ...verdict, delayMs: 0 })), at: this.store.decidedAt }
+  }
+}

@@ -1,0 +1,145 @@
+import { TimeoutError } from '../core/errors.js'
+import { isFault } from '../redis/is-fault.js'
+import type { RedisLine } from '../stores/redis/line.js'
+import type { RedisStore } from '../stores/redis/redis-store.js'
+import type { Charge } from '../stores/store.js'
+import { type GrantFacts, isLateOnce, type LineAsk, type LineUser, type Wanted } from '../waiting/line-user.js'
+import { Mailbox } from '../waiting/mailbox.js'
+import type { Patience } from '../waiting/wait.js'
+import { WaitingLine } from '../waiting/waiting-line.js'
+import type { GuardedStore } from './guarded-store.js'
+import { type LineTurns, type Turn, turnVerdict } from './line-turns.js'
+import { neverFits, tooFar } from './turns.js'
+
+/** Who waits for the same key again within so long goes on as the same member of its line. */
+const IDLE_MS = 10_000
+
+/** The lines of one limiter in Redis. */
+export class RedisTurns implements LineTurns {
+  readonly #store: RedisStore
+  readonly #guarded: GuardedStore
+  readonly #deadlineMs: number
+  readonly #lines = new Map<string, LimitLine>()
+  #sweep: ReturnType<typeof setTimeout> | undefined
+
+  constructor(store: RedisStore, guarded: GuardedStore, deadlineMs: number) {
+    this.#store = store
+    this.#guarded = guarded
+    this.#deadlineMs = deadlineMs
+  }
+
+  wait(charges: readonly Charge[], cost: number, patience: Patience): Promise<Turn> | undefined {
+    const server = this.#store.lineOf(charges)
+    if (server === undefined) return undefined
+    this.#guarded.checkAsked(charges[0])
+    let line = this.#lines.get(server.name)
+    if (line === undefined) {
+      line = new LimitLine(server, charges, this.#store, this.#guarded, this.#deadlineMs)
+      this.#lines.set(server.name, line)
+      this.#sweepLater()
+    }
+    return line.wait(charges, cost, patience)
+  }
+
+  wake(charges: readonly Charge[]): void {
+    // A message that is lost makes a waiter late by a few seconds at most, as any other.
+    this.#store
+      .lineOf(charges)
+      ?.notify()
+      .catch(() => {})
+  }
+
+  #sweepLater(): void {
+    if (this.#sweep !== undefined) return
+    this.#sweep = setTimeout(() => {
+      this.#sweep = undefined
+      for (const [name, line] of this.#lines) if (line.isIdle) this.#lines.delete(name)
+      if (this.#lines.size > 0) this.#sweepLater()
+    }, IDLE_MS)
+    this.#sweep.unref()
+  }
+}
+
+/** This process in the line of one key. */
+class LimitLine implements LineUser<Turn> {
+  readonly width: number
+  readonly isLate = isLateOnce
+  readonly isFault = isFault
+  readonly #mailbox: Mailbox
+  readonly #line: WaitingLine<Turn>
+  #forgetReady: (() => void) | undefined
+
+  constructor(
+    readonly server: RedisLine,
+    readonly charges: readonly Charge[],
+    store: RedisStore,
+    readonly guarded: GuardedStore,
+    readonly deadlineMs: number,
+  ) {
+    this.width = 2 * charges.length
+    this.#mailbox = new Mailbox(store.client, 'RedisStore', store.prefix, {
+      hear: () => this.#line.hear(),
+      live: () => this.#line.hear(),
+    })
+    this.#line = new WaitingLine(this)
+  }
+
+  get address(): string {
+    return this.#mailbox.address
+  }
+
+  get canHear(): boolean {
+    return this.#mailbox.canHear
+  }
+
+  get isIdle(): boolean {
+    return this.#line.isIdle
+  }
+
+  wait(charges: readonly Charge[], cost: number, patience: Patience): Promise<Turn> {
+    const own = charges.map(({ limit }) => `${limit.quota} ${limit.burst}`).join(' ')
+    return this.#line.wait(cost, own, patience)
+  }
+
+  hold(): void {
+    this.#mailbox.hold()
+    this.#forgetReady = this.server.port.onReady(() => this.#line.resend())
+  }
+
+  release(): void {
+    this.#mailbox.release()
+    this.#forgetReady?.()
+  }
+
+  ready(): boolean {
+    return this.server.isReady
+  }
+
+  async send(ask: LineAsk): Promise<unknown> {
+    const reply = await this.server.ask(ask)
+    this.guarded.heard(this.charges[0])
+    return reply
+  }
+
+  grant(_: Wanted, { facts, at }: GrantFacts): Turn {
+    const numbers = facts.map(Number)
+    const verdicts = this.charges.map((charge, i) => turnVerdict(charge, numbers[2 * i], numbers[2 * i + 1]))
+    return { verdicts, at }
+  }
+
+  refusal({ cost }: Wanted, waitMs: number): Error {
+    return waitMs < 0 ? neverFits(cost, this.charges[0].limit) : tooFar(waitMs)
+  }
+
+  timedOut(_: Wanted, timeoutMs: number): Error {
+    return new TimeoutError(`the turn did not come within ${timeoutMs} ms`)
+  }
+
+  ended(): Error {
+    return this.failed(new Error('the line was ended'))
+  }
+
+  failed(cause: unknown): Error {
+    return this.guarded.unheard(this.charges[0], cause ?? new Error(`it did not answer within ${this.deadlineMs} ms`))
+  }
+}
