@@ -12,12 +12,10 @@ export interface NodeRedisLike {
   readonly isReady?: boolean
   /** Only on a cluster: who has each slot. */
   readonly slots?: readonly ({ readonly master?: { readonly address?: string } } | undefined)[]
-  /** Only on a sentinel. */
-  getSentinelNode?: unknown
   sendCommand?(firstKey: string, isReadonly: boolean, args: readonly ScriptArgument[]): Promise<unknown>
   evalSha(sha1: string, options: EvalOptions): Promise<unknown>
   eval(source: string, options: EvalOptions): Promise<unknown>
-  on(event: 'ready' | 'client-error', listener: () => void): unknown
+  on(event: 'ready', listener: () => void): unknown
 }
 
 export function isNodeRedis(client: object): client is NodeRedisLike {
@@ -30,14 +28,9 @@ const NEVER_CONNECTED = 'the node-redis client was never connected: call await c
 export function nodeRedisPort(client: NodeRedisLike): ClientPort {
   let wasReady = false
   const ready = new Set<() => void>()
-  const lost = new Set<() => void>()
   client.on('ready', () => {
     wasReady = true
     for (const listener of ready) listener()
-  })
-  // Of a sentinel alone, which asks the next primary what it had asked the lost one.
-  client.on('client-error', () => {
-    for (const listener of lost) listener()
   })
   const cluster = 'slots' in client
   // A cluster of version 4 overlooks the keys of its own evalSha: it asks any node, is sent on, and learns the whole map anew, each
@@ -47,7 +40,8 @@ export function nodeRedisPort(client: NodeRedisLike): ClientPort {
   const unlessConnected = () => (client.isOpen || wasReady ? undefined : Promise.reject(new Error(NEVER_CONNECTED)))
   return {
     cluster,
-    sendsAgain: 'getSentinelNode' in client,
+    // A client and a cluster never do. A sentinel does, but tells nobody that a connection was lost.
+    sendsAgain: false,
     evalsha: (sha1, keys, args) =>
       unlessConnected() ??
       (cluster ? send('EVALSHA', sha1, keys, args) : client.evalSha(sha1, { keys: [...keys], arguments: [...args] })),
@@ -67,7 +61,7 @@ export function nodeRedisPort(client: NodeRedisLike): ClientPort {
       ready.add(listener)
       return () => ready.delete(listener)
     },
-    onLost: listener => lost.add(listener),
+    onLost() {},
     serverOf: slot => client.slots?.[slot]?.master?.address ?? '',
   }
 }
