@@ -38,6 +38,7 @@ export class TimelyScripts {
 
   private constructor(readonly port: ClientPort) {
     port.onLost(() => this.#lost())
+    port.onReady(() => this.#forgetClocks())
   }
 
   static of(port: ClientPort): TimelyScripts {
@@ -84,9 +85,14 @@ export class TimelyScripts {
     return clock
   }
 
-  /** What the client sends again may have been carried out already; and the next server may show another time. */
+  /** What the client sends again may have been carried out already. */
   #lost(): void {
     for (const bound of this.#inFlight) bound.void()
+    this.#forgetClocks()
+  }
+
+  /** The next server may show another time. */
+  #forgetClocks(): void {
     for (const clock of this.#clocks.values()) clock.forget()
   }
 }
