@@ -81,6 +81,13 @@ local function line_change(line, member, capacity, answer, joins, i)
   answer.waiting = answer.waiting + 1
 end
 
+local function line_head_is_dead(line)
+  if line.units == 0 then return false end
+  local head = redis.call('ZRANGE', line.key, '0', '0')[1]
+  local by = head and redis.call('ZSCORE', line.asks, string.match(head, '^%S+'))
+  return not by or line.now > by + LINE_GRACE_MS
+end
+
 local function line_ask(line, record, replaced, first, capacity, life)
   local member, number, stamp = ARGV[first], tonumber(ARGV[first + 1]), ARGV[first + 2]
   local replaces, own_first = ARGV[first + 3], ARGV[first + 4]
@@ -99,7 +106,10 @@ local function line_ask(line, record, replaced, first, capacity, life)
   elseif last ~= number - 1 or stored[2] ~= stamp then
     return { 0 }
   end
-  if waiting > 0 and not (line.stored and redis.call('ZSCORE', line.asks, member)) then return { 0 } end
+  -- The member was evicted, or keys of the line were lost.
+  if waiting > 0 and not (line.stored and redis.call('EXISTS', line.key) == 1 and redis.call('ZSCORE', line.asks, member)) then
+    return { 0 }
+  end
   if number == 1 and replaces ~= '' then
     -- An ask of the replaced member that is still on its way finds it closed.
     redis.call('ZREM', line.asks, replaces)
@@ -115,15 +125,16 @@ local function line_ask(line, record, replaced, first, capacity, life)
     waiting = waiting,
     next = math.min(capacity.check or LINE_CHECK_MS, LINE_CHECK_MS),
   }
-  -- Waiters of members that have gone are dropped before newcomers are measured behind them.
-  if line.units > 0 then
-    local head = redis.call('ZRANGE', line.key, '0', '0')[1]
-    local by = head and redis.call('ZSCORE', line.asks, string.match(head, '^%S+'))
-    if not head and waiting > 0 then return { 0 } end
-    if not by or now > by + LINE_GRACE_MS then line_walk(line, member, capacity, answer) end
-  end
   local joins = {}
-  for i = first + 5, #ARGV, 4 do line_change(line, member, capacity, answer, joins, i) end
+  local measured = false
+  for i = first + 5, #ARGV, 4 do
+    if ARGV[i] == 'j' and not measured then
+      measured = true
+      -- Whoever leaves has left by now. Waiters of members that have gone are dropped before newcomers are measured behind them.
+      if line_head_is_dead(line) then line_walk(line, member, capacity, answer) end
+    end
+    line_change(line, member, capacity, answer, joins, i)
+  end
   if #joins > 0 then
     -- What is left of a line whose other keys were lost would be misread.
     if not line.stored then redis.call('DEL', line.key, line.asks) end

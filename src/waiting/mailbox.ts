@@ -4,6 +4,8 @@ import { keySegment } from '../redis/keys.js'
 import { canListen } from '../redis/listening-of.js'
 import { Subscriber, type Subscription } from '../redis/subscriber.js'
 
+/** How often to see whether the connection has been silent for too long, while somebody listens. Mostly it has not, and nothing is sent. */
+const CHECK_EVERY_MS = 250
 let boxes = 0
 
 export interface MailboxListener {
@@ -38,11 +40,13 @@ export class Mailbox {
   hold(): void {
     if (this.#holds++ === 0) this.#office.listeners.set(this.#number, this.#listener)
     this.#office.subscription?.hold()
+    watch(this.#office)
   }
 
   release(): void {
     if (--this.#holds === 0) this.#office.listeners.delete(this.#number)
     this.#office.subscription?.release()
+    watch(this.#office)
   }
 }
 
@@ -59,6 +63,18 @@ interface Office {
   readonly subscription: Subscription | undefined
   /** By number; only of objects that listen, so that objects used once leave nothing behind. */
   readonly listeners: Map<string, MailboxListener>
+  checks: ReturnType<typeof setInterval> | undefined
+}
+
+/** While somebody listens a silent connection is noticed within five seconds: `Subscription.check` sends a PING after two. */
+function watch(office: Office): void {
+  const { subscription, listeners } = office
+  if (subscription === undefined || listeners.size > 0 === (office.checks !== undefined)) return
+  if (office.checks === undefined) office.checks = setInterval(() => subscription.check(), CHECK_EVERY_MS).unref()
+  else {
+    clearInterval(office.checks)
+    office.checks = undefined
+  }
 }
 
 const OFFICES = new WeakMap<RedisClient, Map<string, Office>>()
@@ -80,7 +96,7 @@ function officeOf(client: RedisClient, user: string, channel: string): Office {
 function newOffice(client: RedisClient, user: string, channel: string): Office {
   const process = randomBytes(9).toString('base64url')
   const listeners: Office['listeners'] = new Map()
-  if (!canListen(client)) return { process, subscription: undefined, listeners }
+  if (!canListen(client)) return { process, subscription: undefined, listeners, checks: undefined }
   const subscription = Subscriber.of(client, user).subscription(`${channel}${process}`, {
     hear: text => {
       const [number = ''] = /^\d+/.exec(text) ?? []
@@ -90,5 +106,5 @@ function newOffice(client: RedisClient, user: string, channel: string): Office {
       for (const listener of [...listeners.values()]) listener.live()
     },
   })
-  return { process, subscription, listeners }
+  return { process, subscription, listeners, checks: undefined }
 }
