@@ -1,5 +1,5 @@
 --[[
-  Notes after a refund of a bucket how much may still be given back of what was charged before it. left_of_cut() tells how much
+  Notes a refund of at most `units` from a bucket: how much may still be given back of what was charged before it. left_of_cut() tells how much
   of that is left now, in units x ms; nil: no bound.
 ]]
 -- @include bucket_level
@@ -11,6 +11,8 @@ end
 local function bucket_cut(limit, now, units, at, x, y, note)
   if not at then return end
   local level, left = bucket_level(limit, now, at, x), left_of_cut(limit, note, now)
-  note.left = math.min(level, left or level)
+  if level == 0 then return end
+  local rest = math.max(0, level - units * limit.window)
+  note.left = math.min(rest, left or rest)
   note_refund(note, now, units, left)
 end

@@ -1,5 +1,5 @@
 --[[
-  What a settlement does to a fixed window. cut() notes a refund of `units`.
+  What a settlement does to a fixed window. cut() notes a refund of at most `units` from the row.
   give_back() takes at most `units` of a decision's own out of its own window: any units of it are as good, they expire together. In
   doubt it takes nothing. Both get the row: at, x, y; give_back returns the row that follows, or nothing. notes_resets: whether it has to
   know of a reset, because what is charged after one cannot be told from what was charged before.
@@ -9,7 +9,7 @@
 local settle_fixed_window = {
   cut = function(limit, now, units, at, x, y, note)
     if not at or now - at >= limit.window then return end
-    note_refund(note, now, units, note.cut_at and note.cut_at >= at)
+    note_refund(note, now, math.min(units, x), note.cut_at and note.cut_at >= math.min(at, now))
   end,
   give_back = function(limit, now, units, receipt, at, x, y, note)
     local charged_at = receipt.charged_at

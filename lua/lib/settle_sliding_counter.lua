@@ -3,12 +3,14 @@
   one cell weigh the same at any time.
 ]]
 -- @include own_left
+-- @include roll_cells
 -- @include note_refund
 local settle_sliding_counter = {
   notes_resets = true,
   cut = function(limit, now, units, at, x, y, note)
     if not at then return end
-    note_refund(note, now, units, note.cut_at and note.cut_at >= at - limit.window)
+    local cell, inside, before = roll_cells(limit.quota, limit.window, now, at, x, y)
+    note_refund(note, now, math.min(units, inside + before), note.cut_at and note.cut_at >= cell - limit.window)
   end,
   give_back = function(limit, now, units, receipt, at, x, y, note)
     local window, charged_at = limit.window, receipt.charged_at

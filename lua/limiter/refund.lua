@@ -31,8 +31,6 @@ for i = 1, count do
 end
 for i = 1, count do
   local limit, state, note_key = limits[i], states[i], KEYS[count + i]
-  state.refund_oldest(units)
-  state.save()
   local settlement = row_settlements[limit.algorithm]
   if settlement then
     local note = note_open(note_key)
@@ -40,4 +38,6 @@ for i = 1, count do
     settlement.cut(limit, now, units, at, x, y, note)
     note_save(note_key, note, limit, expiry(clock, now))
   end
+  state.refund_oldest(units)
+  state.save()
 end

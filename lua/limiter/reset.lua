@@ -22,7 +22,16 @@ local limits = read_limits(3, count)
 for i = 1, count do
   local key = KEYS[i]
   local settlement = row_settlements[limits[i].algorithm]
-  if redis.call('UNLINK', key) == 1 and settlement and settlement.notes_resets then
+  local spent = false
+  if settlement and settlement.notes_resets then
+    local state = standing(limits[i], key, now, clock)
+    if not state.err then
+      local _, _, reset = state.measure(0)
+      spent = reset > 0
+    end
+  end
+  redis.call('UNLINK', key)
+  if spent then
     -- What is charged in the same ms is taken to come after it.
     note_save(KEYS[count + i], { cut_at = now - 1, refunded = 9007199254740991, left = 0, gaps = {} }, limits[i], expiry(clock, now))
   end

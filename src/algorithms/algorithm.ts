@@ -87,8 +87,9 @@ export function ownLeft({ chargedAt, cost }: Receipt, { cutAt, refunded }: Settl
   return chargedAt <= cutAt ? Math.max(0, cost - refunded) : cost
 }
 
-/** Notes a refund; `continues` if earlier ones still matter. */
+/** Notes a refund of so many units that were spent; `continues` if earlier ones still matter. */
 export function noteRefund(note: SettlementNote, nowMs: number, units: number, continues: boolean): void {
+  if (units === 0) return
   note.refunded = Math.min(Number.MAX_SAFE_INTEGER, continues ? note.refunded + units : units)
   note.cutAt = nowMs
 }

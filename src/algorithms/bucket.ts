@@ -67,8 +67,10 @@ export function bucket(
 
       // The units that were spent last. What is left of those before them goes on draining.
       refund(limit, bucket, nowMs, cost, note) {
-        bucket.level = Math.max(0, levelAt(limit, bucket, nowMs) - cost * limit.windowMs)
+        const level = levelAt(limit, bucket, nowMs)
+        bucket.level = Math.max(0, level - cost * limit.windowMs)
         bucket.at = nowMs
+        if (level === 0) return
         const left = leftOfCut(limit, note, nowMs)
         note.left = Math.min(bucket.level, left)
         noteRefund(note, nowMs, cost, left < Number.POSITIVE_INFINITY)

@@ -52,8 +52,9 @@ export const fixedWindow = rowAlgorithm<FixedWindow>(
 
     refund(limit, window, nowMs, cost, note) {
       if (runsFor(limit, window, nowMs) === 0) return
-      window.spent = Math.max(0, window.spent - cost)
-      noteRefund(note, nowMs, cost, note.cutAt >= window.startedAt)
+      const back = Math.min(cost, window.spent)
+      window.spent -= back
+      noteRefund(note, nowMs, back, note.cutAt >= window.startedAt)
     },
 
     // Any units of the decision's own window are as good as its own: they expire together.

@@ -53,8 +53,9 @@ export const slidingCounter = rowAlgorithm<CellPair>(
     refund(limit, state, nowMs, cost, note) {
       const pair = pairAt(limit, state, nowMs)
       const fromCurrent = Math.min(cost, pair.current)
-      become(state, pair, pair.current - fromCurrent, Math.max(0, pair.previous - (cost - fromCurrent)))
-      noteRefund(note, nowMs, cost, note.cutAt >= state.startedAt - limit.windowMs)
+      const fromPrevious = Math.min(cost - fromCurrent, pair.previous)
+      become(state, pair, pair.current - fromCurrent, pair.previous - fromPrevious)
+      noteRefund(note, nowMs, fromCurrent + fromPrevious, note.cutAt >= state.startedAt - limit.windowMs)
     },
 
     notesResets: true,

@@ -136,7 +136,7 @@ export class MemoryStore implements Store {
     for (const charge of charges) {
       const { key, limit, limiter } = charge
       const table = this.#table(limit, limiter)
-      const isUsed = table.slotOf(key) !== undefined
+      const isUsed = this.#measure(charge, nowMs, 0).verdict.resetAfterMs > 0
       this.#sweeper.remove(table, key)
       if (isUsed && table.algorithm.inPlace.notesResets) table.notes.keep(key, resetNote(nowMs), limit, nowMs)
     }
