@@ -11,6 +11,7 @@
 -- @include now_ms
 -- @include read_limits
 -- @include expiry
+-- @include standing
 -- @include row_settlements
 -- @include note_save
 local clock = ARGV[1]
