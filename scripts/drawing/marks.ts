@@ -13,10 +13,11 @@ export class Scale {
   constructor(
     readonly left: number,
     readonly right: number,
+    readonly lengthMs = LENGTH_MS,
   ) {}
 
   x(atMs: number): number {
-    return this.left + (atMs * (this.right - this.left)) / LENGTH_MS
+    return this.left + (atMs * (this.right - this.left)) / this.lengthMs
   }
 }
 
@@ -59,8 +60,8 @@ export function marks(scale: Scale, times: readonly number[], y: number, kind: s
   return element('path', { class: `mark ${kind}`, d })
 }
 
-export function timeAxis(scale: Scale, top: number, bottom: number): string[] {
-  const ticks = Array.from({ length: LENGTH_MS / 5_000 + 1 }, (_, i) => 5_000 * i)
+export function timeAxis(scale: Scale, top: number, bottom: number, everyMs = 5_000): string[] {
+  const ticks = Array.from({ length: scale.lengthMs / everyMs + 1 }, (_, i) => everyMs * i)
   return [
     element('path', { class: 'grid', d: strokes(ticks.map(at => [scale.x(at), top, scale.x(at), bottom])) }),
     ...ticks.map(at => text(scale.x(at), bottom + 16, `${at / 1000} s`, { class: 'small middle' })),

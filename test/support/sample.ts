@@ -10,5 +10,6 @@ export async function runSample(
   const { outputText } = ts.transpileModule(code, { compilerOptions })
   const AsyncFunction = runSample.constructor as FunctionConstructor
   const names = Object.keys(globals)
-  await new AsyncFunction('require', 'exports', ...names, outputText)(require, {}, ...Object.values(globals))
+  // In a block of its own, so that a sample may give its variables the names of globals.
+  await new AsyncFunction('require', 'exports', ...names, `{\n${outputText}\n}`)(require, {}, ...Object.values(globals))
 }

@@ -1,7 +1,7 @@
-// Draws the pictures of docs/algorithms.md: runs the algorithms themselves, so that a picture cannot say what the code does not do.
+// Draws the pictures of README.md and docs/: runs the code itself, so that a picture cannot show what the code does not do.
 //
-//   node --import tsx scripts/draw-algorithms.ts            writes docs/*.svg
-//   node --import tsx scripts/draw-algorithms.ts --check    writes nothing; exit code 1 and one line when a picture is stale
+//   node --import tsx scripts/draw.ts            writes docs/*.svg
+//   node --import tsx scripts/draw.ts --check    writes nothing; exit code 1 and one line when a picture is stale
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -15,6 +15,6 @@ const stale = [...drawings()].filter(([name, svg]) => {
 if (!process.argv.includes('--check')) for (const [name, svg] of stale) writeFileSync(join(docs, name), svg)
 else if (stale.length > 0) {
   const names = stale.map(([name]) => `docs/${name}`).join(', ')
-  console.error(`draw-algorithms: stale: ${names}: run \`node --import tsx scripts/draw-algorithms.ts\``)
+  console.error(`draw: stale: ${names}: run \`npm run draw\``)
   process.exitCode = 1
 }

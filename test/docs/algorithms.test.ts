@@ -1,9 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import * as timers from 'node:timers/promises'
-import { format } from 'node:util'
 import { describe, expect, test } from '@jest/globals'
-import ts from 'typescript'
 import { poissonComparisons, poissonTable, wrongOnPoisson } from '../../bench/accuracy/tables.js'
 import { mostInAllTraffic } from '../../bench/algorithms/all-traffic.js'
 import { mostAllowed } from '../../bench/algorithms/most-allowed.js'
@@ -12,23 +9,23 @@ import { STATES } from '../../bench/algorithms/state.js'
 import { tableText } from '../../bench/contest/table.js'
 import { drawings } from '../../scripts/drawing/drawings.js'
 import { parsePolicy } from '../../src/core/limit.js'
-import * as spillway from '../../src/index.js'
-import * as testing from '../../src/testing.js'
+import { PAGES, textOf } from './pages.js'
 
 const folder = join(__dirname, '../../docs')
-const page = readFileSync(join(folder, 'algorithms.md'), 'utf8')
-const lines = page.split('\n')
+const lines = textOf('docs/algorithms.md').split('\n')
 
 describe('the pictures', () => {
   const drawn = [...drawings()]
 
-  test.each(drawn)('%s shows what the code does: else run scripts/draw-algorithms.ts', (name, svg) => {
+  test.each(drawn)('%s shows what the code does: else run `npm run draw`', (name, svg) => {
     expect(readFileSync(join(folder, name), 'utf8')).toBe(svg)
   })
 
-  test('are all on the page, and no others', () => {
-    const shown = [...page.matchAll(/^!\[.+\]\((.+)\)$/gm)].map(([, name]) => name)
-    expect(shown.sort()).toEqual(drawn.map(([name]) => name).sort())
+  test('are each on a page, and no others', () => {
+    const shown = PAGES.flatMap(page =>
+      [...textOf(page).matchAll(/^!\[.+\]\((?:.+\/)?(.+\.svg)\)$/gm)].map(([, name]) => name),
+    )
+    expect(new Set(shown)).toEqual(new Set(drawn.map(([name]) => name)))
     expect(new Set(readdirSync(folder).filter(name => name.endsWith('.svg')))).toEqual(new Set(shown))
   })
 })
@@ -66,30 +63,3 @@ describe('the figures', () => {
     expect(mostAllowed(limit, limit.windowMs)).toEqual([mostInAllTraffic(limit)])
   })
 })
-
-describe('the samples', () => {
-  const modules: Record<string, unknown> = { spillway, 'spillway/testing': testing, 'node:timers/promises': timers }
-  const samples = [...page.matchAll(/^```ts\n(.*?)^```\n```text\n(.*?)^```$/gms)]
-
-  test('each shows what it prints', () => {
-    expect(samples).toHaveLength(page.match(/^```ts$/gm)?.length ?? 0)
-  })
-
-  test.each(samples.map(([, code, output]) => [code.match(/^const \w+ = .*/m)?.[0] ?? code, code, output]))(
-    '%s',
-    async (_, code, output) => {
-      const printed: string[] = []
-      const console = { log: (...values: unknown[]) => printed.push(`${format(...values)}\n`) }
-      await run(code, name => modules[name], console)
-      expect(printed.join('')).toBe(output)
-    },
-  )
-})
-
-/** Runs a module of TypeScript that may await at its top. */
-async function run(code: string, require: (name: string) => unknown, console: object): Promise<void> {
-  const compilerOptions = { module: ts.ModuleKind.CommonJS, target: ts.ScriptTarget.ES2022 }
-  const { outputText } = ts.transpileModule(code, { compilerOptions })
-  const AsyncFunction = run.constructor as FunctionConstructor
-  await new AsyncFunction('require', 'exports', 'console', outputText)(require, {}, console)
-}

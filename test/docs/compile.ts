@@ -1,0 +1,62 @@
+import { join } from 'node:path'
+import ts from 'typescript'
+import { root } from '../check/house.js'
+import type { Snippet } from './pages.js'
+import { DECLARATIONS, UNTYPED } from './prelude.js'
+
+const OPTIONS: ts.CompilerOptions = {
+  strict: true,
+  noEmit: true,
+  target: ts.ScriptTarget.ES2022,
+  lib: ['lib.es2023.d.ts', 'lib.esnext.disposable.d.ts'],
+  module: ts.ModuleKind.NodeNext,
+  moduleResolution: ts.ModuleResolutionKind.NodeNext,
+  esModuleInterop: true,
+  types: ['node'],
+  // Frameworks' types have errors of their own now and then.
+  skipLibCheck: true,
+}
+
+/** Where the snippets lie, as far as the compiler knows: inside the package, so that its own name leads to its build. */
+const FOLDER = join(root, 'test/docs/snippets')
+
+/**
+ * What the strict compiler says of the snippets against the built types: of each as an ES module and, where it awaits nothing at its top,
+ * as CommonJS. One line for each error, with the page and the line on it.
+ */
+export function errorsOf(snippets: readonly Snippet[]): string[] {
+  const files = new Map<string, { text: string; snippet?: Snippet }>([
+    [join(FOLDER, 'prelude.d.ts'), { text: DECLARATIONS }],
+    [join(FOLDER, 'untyped.d.ts'), { text: UNTYPED }],
+  ])
+  snippets.forEach((snippet, i) => {
+    files.set(join(FOLDER, `${i}.mts`), { text: snippet.code, snippet })
+    if (!awaitsAtTop(snippet.code)) files.set(join(FOLDER, `${i}.cts`), { text: snippet.code, snippet })
+  })
+  const host = ts.createCompilerHost(OPTIONS)
+  const { getSourceFile, fileExists, readFile } = host
+  host.fileExists = name => files.has(name) || fileExists(name)
+  host.readFile = name => files.get(name)?.text ?? readFile(name)
+  host.getSourceFile = (name, language, ...rest) => {
+    const text = files.get(name)?.text
+    return text === undefined ? getSourceFile(name, language, ...rest) : ts.createSourceFile(name, text, language)
+  }
+  const program = ts.createProgram([...files.keys()], OPTIONS, host)
+  return ts.getPreEmitDiagnostics(program).map(({ file, start = 0, messageText }) => {
+    const text = ts.flattenDiagnosticMessageText(messageText, '\n')
+    const snippet = file && files.get(file.fileName)?.snippet
+    if (file === undefined || snippet === undefined) return `${file?.fileName ?? 'the compiler'}: ${text}`
+    const line = snippet.line + 1 + file.getLineAndCharacterOfPosition(start).line
+    return `${snippet.page}:${line} (${file.fileName.endsWith('.cts') ? 'CommonJS' : 'ES module'}): ${text}`
+  })
+}
+
+/** True if the module awaits outside of functions, which CommonJS cannot. */
+export function awaitsAtTop(code: string): boolean {
+  const visit = (node: ts.Node): boolean => {
+    if (ts.isFunctionLike(node)) return false
+    if (ts.isAwaitExpression(node) || (ts.isForOfStatement(node) && node.awaitModifier !== undefined)) return true
+    return ts.forEachChild(node, visit) ?? false
+  }
+  return visit(ts.createSourceFile('snippet.ts', code, ts.ScriptTarget.ES2022))
+}

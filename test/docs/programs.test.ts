@@ -1,0 +1,58 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { afterEach, describe, expect, test } from '@jest/globals'
+import ts from 'typescript'
+import { root } from '../check/house.js'
+import { SNIPPETS } from './pages.js'
+
+// The programs of the README listen on port 3000, which somebody else may have.
+const PRELOAD = `
+  import { Server } from 'node:net'
+  const { listen } = Server.prototype
+  Server.prototype.listen = function () {
+    return listen.call(this, 0, '127.0.0.1', () => console.log(this.address().port))
+  }`
+const WITH_ANY_PORT = `data:text/javascript,${encodeURIComponent(PRELOAD)}`
+
+const commonJs = (code: string) =>
+  ts.transpileModule(code, { compilerOptions: { module: ts.ModuleKind.CommonJS, esModuleInterop: true } }).outputText
+
+const programs = SNIPPETS.filter(({ code }) => code.includes('.listen(3000)'))
+
+describe.each(programs.map(({ page, line, code }) => [page, line, code] as const))(
+  'the program in %s, line %i',
+  (_, __, code) => {
+    let child: ChildProcess | undefined
+    afterEach(async () => {
+      child?.kill()
+      if (child?.exitCode === null && child.signalCode === null) await once(child, 'close')
+      child = undefined
+    })
+
+    test('has at most six lines', () => {
+      expect(code.trim().split('\n').length).toBeLessThanOrEqual(6)
+    })
+
+    test.each([
+      ['an ES module', 'module', code],
+      ['CommonJS', 'commonjs', commonJs(code)],
+    ])('limits as %s', async (_, type, program) => {
+      child = spawn(process.execPath, ['--import', WITH_ANY_PORT, `--input-type=${type}`, '--eval', program], {
+        cwd: root,
+        stdio: ['ignore', 'pipe', 'inherit'],
+      })
+      const [port] = await once(child.stdout as NodeJS.ReadableStream, 'data')
+      const answers = await Promise.all(Array.from({ length: 101 }, () => fetch(`http://127.0.0.1:${Number(port)}/`)))
+      const statuses = answers.map(({ status }) => status)
+      expect(statuses.filter(status => status === 200)).toHaveLength(100)
+      expect(statuses.filter(status => status === 429)).toHaveLength(1)
+      const bodies = await Promise.all(answers.map(answer => answer.text()))
+      expect(bodies).toContain('0 left')
+      expect(bodies).toContain('99 left')
+    })
+  },
+)
+
+test('the README has one program for each framework', () => {
+  expect(programs.map(({ page }) => page)).toEqual(['README.md', 'README.md'])
+})

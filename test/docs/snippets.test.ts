@@ -1,0 +1,79 @@
+import { format } from 'node:util'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, jest, test } from '@jest/globals'
+import * as express from '../../src/adapters/express.js'
+import * as koa from '../../src/adapters/koa.js'
+import * as dropIn from '../../src/express-rate-limit/index.js'
+import * as spillway from '../../src/index.js'
+import * as testing from '../../src/testing.js'
+import { RedisServer } from '../support/redis-server.js'
+import { runSample } from '../support/sample.js'
+import { errorsOf } from './compile.js'
+import { PAGES, SNIPPETS, type Snippet } from './pages.js'
+import { prelude } from './prelude.js'
+
+const OURS: Record<string, unknown> = {
+  spillway,
+  'spillway/express': express,
+  'spillway/koa': koa,
+  'spillway/express-rate-limit': { __esModule: true, ...dropIn },
+  'spillway/testing': testing,
+}
+
+// Pages whose programs print seconds: only their date stands still, so that a busy machine does not turn 60 seconds into 59.
+const standsStill = (page: string) => page.startsWith('docs/from-')
+const RUNNING = [
+  'setTimeout',
+  'setInterval',
+  'setImmediate',
+  'nextTick',
+  'queueMicrotask',
+  'performance',
+  'hrtime',
+] as const
+const ENDING = ['clearTimeout', 'clearInterval', 'clearImmediate'] as const
+
+/** Programs that listen on a port of their own choice: programs.test.ts runs them in processes. */
+const isProgram = ({ code }: Snippet) => /\.listen\(\d{4}\)/.test(code)
+
+test('every snippet compiles in strict TypeScript, as an ES module and as CommonJS', () => {
+  expect(SNIPPETS.length).toBeGreaterThan(40)
+  expect(errorsOf(SNIPPETS)).toEqual([])
+}, 120_000)
+
+test('a snippet that is wrong does not compile, and its line on the page is told', () => {
+  const code = "import { RateLimiter } from 'spillway'\nnew RateLimiter({ policy: 5n })\n"
+  const errors = errorsOf([{ page: 'docs/wrong.md', line: 10, code, output: undefined }])
+  expect(errors.sort()).toEqual([
+    "docs/wrong.md:12 (CommonJS): Type 'bigint' is not assignable to type 'PolicyInput'.",
+    "docs/wrong.md:12 (ES module): Type 'bigint' is not assignable to type 'PolicyInput'.",
+  ])
+}, 120_000)
+
+describe.each(PAGES.filter(page => SNIPPETS.some(snippet => snippet.page === page)))('the snippets of %s', page => {
+  let redis: RedisServer
+  beforeAll(async () => {
+    redis = await RedisServer.start()
+  })
+  afterAll(() => redis.stop())
+  beforeEach(() => {
+    if (standsStill(page)) jest.useFakeTimers({ doNotFake: [...RUNNING, ...ENDING] })
+  })
+  afterEach(() => void jest.useRealTimers())
+
+  const snippets = SNIPPETS.filter(snippet => snippet.page === page && !isProgram(snippet))
+  const rows = snippets.map(snippet => [snippet.line, snippet] as const)
+  if (rows.length > 0) {
+    test.each(rows)('in line %i runs and prints what the page says', async (_, { code, output }) => {
+      const { values, clients, close } = await prelude(redis.url)
+      const printed: string[] = []
+      const log = (...values: unknown[]) => printed.push(`${format(...values)}\n`)
+      const modules: Record<string, unknown> = { ...OURS, ioredis: clients }
+      try {
+        await runSample(code, module => modules[module] ?? require(module), { ...values, console: { ...console, log } })
+      } finally {
+        await close()
+      }
+      expect(printed.join('')).toBe(output ?? '')
+    })
+  }
+})
