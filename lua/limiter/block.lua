@@ -19,8 +19,8 @@ for i = 1, #KEYS / 2 do
   local list, member = KEYS[i], KEYS[#KEYS / 2 + i]
   if duration > 0 then
     redis.call('ZADD', list, now + duration, member)
-    -- A few at a time, so that those who are free again make room without any call being long.
-    local free = redis.call('ZRANGEBYSCORE', list, '-inf', now, 'LIMIT', 0, 16)
+    -- A few at a time, so that no call is long. A block is kept for a second after its end: a clock that steps back still finds it.
+    local free = redis.call('ZRANGEBYSCORE', list, '-inf', now - 1000, 'LIMIT', 0, 16)
     if #free > 0 then redis.call('ZREM', list, unpack(free)) end
     local last = redis.call('ZRANGE', list, -1, -1, 'WITHSCORES')
     redis.call('PEXPIREAT', list, expiry(clock, now)(last[2] - now))

@@ -15,8 +15,9 @@ export function hitsWindow(windowMs: number): Limit {
   return Object.freeze({ name: HITS_LIMIT, quota: ENDLESS, windowMs, burst: ENDLESS, algorithm: 'fixed-window' })
 }
 
+/** A key generator without types may give a number, or nothing: counted by its text, as express-rate-limit counts it. */
 export function hitsCharge(key: string, limit: Limit): Charge {
-  return { key, limit, limiter: HITS_LIMITER }
+  return { key: String(key), limit, limiter: HITS_LIMITER }
 }
 
 /** How many hits a verdict under such a window stands for. */

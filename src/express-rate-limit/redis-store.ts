@@ -93,7 +93,7 @@ export class RedisStore implements Store {
   }
 
   #charge(key: string): Charge {
-    return hitsCharge(String(key), this.#limit)
+    return hitsCharge(key, this.#limit)
   }
 
   /** The store behind it, on which other algorithms count. */

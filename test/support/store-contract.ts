@@ -355,6 +355,18 @@ export function describeStore(name: string, maker: StoreMaker): void {
           expect((await subject.consume(1)).retryAfterMs).toBe(700)
         }))
 
+      test('a clock that steps back by less than a second finds a block that has ended, though others were blocked since', () =>
+        onBench(async given => {
+          const limit = parseLimit({ quota: 4, window: 1000 })
+          const block = async (key: string) => given.store.block?.([{ key, limit }], 100)
+          await block('early')
+          given.clock.advance(900)
+          for (let i = 0; i < 20; i++) await block(`late ${i}`)
+          given.clock.advance(-850)
+          const [verdict] = await given.store.consume([{ key: 'early', limit }], 1)
+          expect(verdict).toMatchObject({ allowed: false, blocked: true, retryAfterMs: 50 })
+        }))
+
       test('what has expired is not given back', () =>
         onBench(async given => {
           const subject = new Subject(given, 'k', parseLimit({ quota: 4, window: 1000 }))

@@ -5,7 +5,7 @@ import { BlockList } from './blocks.js'
 import { Eviction } from './eviction.js'
 import type { MemoryTable } from './table.js'
 
-/** An expired key is kept a little longer, so that a clock that steps back a little still finds what was spent. */
+/** An expired key or block is kept for this much longer, so that a clock that steps back a little still finds it. */
 const PADDING_MS = 1000
 /** What one insertion looks at: more than one, so that the hand overtakes the rubbish. */
 const STEPS_PER_INSERTION = 2
@@ -73,11 +73,11 @@ export class Sweeper {
     return true
   }
 
-  /** Looks at one block and removes it if it is over; false at the end of a round. */
+  /** Looks at one block and removes it if it has ended; false at the end of a round. */
   #stepBlocks({ blocks }: MemoryTable, nowMs: number): boolean {
     const entry = blocks?.advance()
     if (entry === undefined) return false
-    if (entry[1] <= nowMs) {
+    if (entry[1] <= nowMs - PADDING_MS) {
       blocks?.remove(entry[0])
       this.#size--
     }
