@@ -11,7 +11,8 @@
 -- @include now_ms
 -- @include read_limits
 -- @include expiry
--- @include standing
+-- @include load_rows
+-- @include row_measures
 -- @include row_settlements
 -- @include note_save
 local clock = ARGV[1]
@@ -25,9 +26,10 @@ for i = 1, count do
   local settlement = row_settlements[limits[i].algorithm]
   local spent = false
   if settlement and settlement.notes_resets then
-    local state = standing(limits[i], key, now, clock)
-    if not state.err then
-      local _, _, reset = state.measure(0)
+    local at, x, y, errors = {}, {}, {}, {}
+    load_rows({ key }, at, x, y, errors)
+    if not errors[1] then
+      local _, _, reset = row_measures[limits[i].algorithm](limits[i], now, 0, at[1], x[1], y[1])
       spent = reset > 0
     end
   end
