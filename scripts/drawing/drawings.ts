@@ -1,3 +1,4 @@
+import { architecture } from './architecture.js'
 import { stories } from './burst.js'
 import { overview } from './overview.js'
 import { panel } from './panel.js'
@@ -9,6 +10,7 @@ export function drawings(): Map<string, string> {
   return new Map([
     ['promise.svg', promise()],
     ['algorithms.svg', overview(all)],
+    ['architecture.svg', architecture()],
     ...all.map(story => [`${story.limit.algorithm}.svg`, panel(story)] as const),
   ])
 }

@@ -218,7 +218,7 @@ describe('permissions', () => {
     await grant('~spillway:*', '&spillway!turns:*', '&spillway!resets', ...rules.split(' '))
     const { text, remedy } = await expectOne('scripts', 'problem', reason, url())
     expect(text).toContain(deeds)
-    expect(remedy).toContain('The least that works')
+    expect(remedy).toContain('Permissions')
   })
 
   test('keys of another prefix, and channels', async () => {
@@ -228,7 +228,7 @@ describe('permissions', () => {
     expect(of(findings, 'channels')).toMatchObject([{ state: 'warning' }])
   })
 
-  test('the least that works is enough; what it does not let us see is said to be unseen', async () => {
+  test('the least permissions are enough; what it does not let us see is said to be unseen', async () => {
     await grant('~spillway:*', '&spillway!turns:*', '&spillway!resets', ...LEAST)
     const findings = await look(url())
     expect(findings.filter(({ state }) => state === 'warning' || state === 'problem')).toEqual([])
@@ -291,7 +291,7 @@ describe('what is no Redis, or is not there', () => {
   })
 })
 
-/** As docs/redis.md has it. */
+/** As docs/operating.md has it. */
 const LEAST = (
   '-@all +eval +evalsha +time +exists +type +del +unlink +pexpire +pexpireat +set +mget +mset +lrange +lindex +llen +ltrim +lset +rpush ' +
   '+zscore +zadd +zrange +zrangebyscore +zrem +publish +subscribe +unsubscribe'

@@ -6,7 +6,7 @@ import { Semaphore } from '../../src/semaphore/semaphore.js'
 import { SharedRateLimiter } from '../../src/shared-rate/shared-rate-limiter.js'
 import { RedisServer } from '../support/redis-server.js'
 
-const page = readFileSync('docs/redis.md', 'utf8')
+const page = readFileSync('docs/operating.md', 'utf8')
 const least = /ACL SETUSER app ([\s\S]*?)```/.exec(page)?.[1].trim().split(/\s+/) ?? []
 const more = (name: string) => new RegExp(`^ *${name} +(\\+.*)$`, 'm').exec(page)?.[1].split(' ') ?? []
 

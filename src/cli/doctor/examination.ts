@@ -18,7 +18,7 @@ const NOT_NOW: Readonly<Record<string, string>> = {
   MASTERDOWN: 'it has lost its primary: see why, or promote it',
   NOAUTH: 'give the password in the URL: redis://user:password@host, or redis://:password@host without a name',
   WRONGPASS: 'see to the name and the password in the URL; special characters are written as in URLs (%2F for /)',
-  NOPERM: 'allow the user what docs/redis.md lists under "The least that works"',
+  NOPERM: 'allow the user what docs/operating.md lists under "Permissions"',
 }
 
 /** Looks at a server, and at the other primaries if it is one of a cluster. */

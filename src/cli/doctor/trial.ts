@@ -125,7 +125,7 @@ function reasonOf(error: unknown): string {
 
 function remedyFor(reasons: string): string {
   if (/NOPERM|can't run this command|no permissions|ACL/i.test(reasons)) {
-    return 'allow what docs/redis.md lists under "The least that works"'
+    return 'allow what docs/operating.md lists under "Permissions"'
   }
   if (/unknown command/i.test(reasons))
     return 'enable the command: rename-command may have taken it, or the service lacks it'

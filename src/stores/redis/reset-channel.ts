@@ -137,7 +137,7 @@ export class ResetChannel {
     this.#warned = true
     process.emitWarning(
       `RedisStore: other processes are not told of resets and blocks made here: ${message}. Allow publish and subscribe on the ` +
-        `channel ${this.#name} (docs/redis.md), or set shareResets: false.`,
+        `channel ${this.#name} (docs/operating.md), or set shareResets: false.`,
       { code: 'SPILLWAY_STORE' },
     )
   }

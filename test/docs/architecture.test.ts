@@ -1,0 +1,41 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterAll, beforeAll, expect, test } from '@jest/globals'
+import { RateLimiter } from '../../src/limiter/rate-limiter.js'
+import { RedisStore } from '../../src/stores/redis/redis-store.js'
+import { RedisServer } from '../support/redis-server.js'
+
+const page = readFileSync(join(__dirname, '../../docs/architecture.md'), 'utf8')
+
+let redis: RedisServer
+beforeAll(async () => {
+  redis = await RedisServer.start()
+})
+afterAll(() => redis.stop())
+
+test('the page shows the command that one decision sends, and what the script runs', async () => {
+  const client = redis.client()
+  const limiter = new RateLimiter({ policy: '100/1m', name: 'api', store: new RedisStore(client) })
+  // Before, the server knows neither the script nor the client its clock.
+  await limiter.consume('203.0.113.7')
+  const monitor = await redis.client().monitor()
+  const sent: string[][] = []
+  const done = new Promise<void>(resolve =>
+    monitor.on('monitor', (_: string, args: string[]) => (args[0] === 'echo' ? resolve() : sent.push(args))),
+  )
+  await limiter.consume('203.0.113.7')
+  await client.echo('done')
+  await done
+
+  const [block = ''] = /^EVALSHA <sha1[\s\S]*?(?=^```)/m.exec(page) ?? []
+  const [, ...lines] = block.trimEnd().split('\n')
+  const told = lines.flatMap(line => line.trim().split(/ {2,}/)[0].split(' '))
+  const [command = [], ...inside] = sent
+  expect(command[0]).toBe('evalsha')
+  expect(command.slice(2).map((text, i) => (i === 5 ? '<ms>' : text))).toEqual([
+    '3',
+    ...told.map(text => (text === "''" ? '' : text)),
+  ])
+  expect(inside.map(([name]) => name.toUpperCase())).toEqual(['TIME', 'EXISTS', 'LRANGE', 'RPUSH', 'PEXPIREAT'])
+  monitor.disconnect()
+})
