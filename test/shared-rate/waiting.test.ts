@@ -314,6 +314,32 @@ describe('those behind move up', () => {
   })
 })
 
+describe('close', () => {
+  test('resolves when all that waited have left the line, also those whose question was in flight', async () => {
+    const { name, limiter, other } = await spent(1)
+    const closing = other()
+    const lost = Array.from({ length: 700 }, () => taking(closing))
+    await closing.close()
+    expect(await waitingIn(name)).toBe(0)
+    await Promise.all(lost.map(({ done }) => done))
+    for (const { error } of lost) expect(error).toBeInstanceOf(StoreError)
+    await limiter.release(1)
+    expect(await limiter.availablePermits()).toBe(1)
+  })
+
+  test('gives back what was granted to a question in flight', async () => {
+    const name = fresh()
+    const limiter = open(name)
+    await limiter.setRate({ rate: 5, interval: '1m' })
+    const closing = open(name)
+    const lost = taking(closing, 2)
+    await closing.close()
+    await lost.done
+    expect(lost.error).toBeInstanceOf(StoreError)
+    expect(await limiter.availablePermits()).toBe(5)
+  })
+})
+
 describe('a rate that falls while somebody waits', () => {
   test('puts turns off, and never admits more than it', async () => {
     const name = fresh()
