@@ -4,14 +4,17 @@
 import { RedisServer } from '../test/support/redis-server.js'
 import { LINES, stand } from './acquire/line.js'
 import { POLICIES, policyCosts } from './acquire/policy-cost.js'
+import { waitingCost } from './acquire/waiting-cost.js'
 import { figure, spread } from './contest/figure.js'
 import { tableText } from './contest/table.js'
 
 const server = await RedisServer.start()
 const stood: Awaited<ReturnType<typeof stand>>[] = []
 let costs: Awaited<ReturnType<typeof policyCosts>>
+const crowds: Awaited<ReturnType<typeof waitingCost>>[] = []
 try {
   for (const line of LINES) stood.push(await stand(server, line))
+  for (const waiting of [100, 10_000, 50_000]) crowds.push(await waitingCost(server, waiting))
   costs = await policyCosts(server)
 } finally {
   await server.stop()
@@ -27,6 +30,27 @@ const waiting = {
     String(calls),
     calls <= 3 * grants + 100 ? 'yes' : 'NO',
     lastMs.toFixed(0),
+  ]),
+}
+const crowd = {
+  caption: 'So many wait for one key, in one process: µs of server time (INFO commandstats, SLOWLOG)',
+  head: [
+    'waiting',
+    'a join',
+    'one of 1000 leaves in a tick',
+    'calls for these',
+    'a grant',
+    'calls a grant, refund included',
+    'longest call',
+  ],
+  rows: crowds.map(({ waiting, joinUs, leaveUs, leaveCalls, grantUs, grantCalls, longestUs }) => [
+    String(waiting),
+    joinUs.toFixed(1),
+    leaveUs.toFixed(1),
+    String(leaveCalls),
+    grantUs.toFixed(0),
+    grantCalls.toFixed(1),
+    String(longestUs),
   ]),
 }
 const limits = {
@@ -53,4 +77,4 @@ const limits = {
     ]
   }),
 }
-console.log([waiting, limits].map(tableText).join('\n\n'))
+console.log([waiting, crowd, limits].map(tableText).join('\n\n'))

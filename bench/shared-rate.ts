@@ -76,7 +76,7 @@ async function crowd(): Promise<void> {
   )
 }
 
-/** The line as it is seen from time to time: it only moves on, and turns rise along it. */
+/** The line as it is seen from time to time: it only moves on. */
 class Line {
   reads = 0
   changes = 0
@@ -92,11 +92,9 @@ class Line {
   }
 
   async #read(): Promise<void> {
-    const line = await this.redis.lrangeBuffer('spillway:{bench}:rate:line', 0, -1)
-    const ids = line.map(packed => packed.subarray(13).toString())
+    const ids = await this.redis.zrange('spillway:{bench}:rate:line', '0', '-1')
     const stayed = this.#last.filter(id => ids.includes(id))
-    this.changes += stayed.filter((id, i) => ids[i] !== id).length
-    this.changes += line.filter((packed, i) => i > 0 && packed.readUIntBE(0, 6) < line[i - 1].readUIntBE(0, 6)).length
+    this.changes += stayed.filter((id, i) => ids.filter(each => stayed.includes(each))[i] !== id).length
     this.#last = ids
     this.reads++
   }
@@ -180,7 +178,7 @@ async function wakeUp(): Promise<void> {
       await one.setRate({ rate: 1, interval: '10s' })
       await one.acquire()
       const waiting = other.acquire()
-      await eventually('waits', async () => (await client.llen(`spillway:{${name}}:rate:line`)) === 1)
+      await eventually('waits', async () => (await client.zcard(`spillway:{${name}}:rate:line`)) === 1)
       const startedAt = performance.now()
       await say(one)
       await waiting

@@ -19,8 +19,8 @@ export interface Line {
 export const LINES: readonly Line[] = [
   { name: 'sliding-window', policy: '10/1s', connections: 1 },
   { name: 'token-bucket, two connections', policy: '10/1s token-bucket burst=1', connections: 2 },
-  { name: 'fixed-window (nothing to book)', policy: '10/1s fixed-window', connections: 1 },
-  { name: 'two limits (nothing to book)', policy: '10/1s; 1000/1h', connections: 1 },
+  { name: 'fixed-window', policy: '10/1s fixed-window', connections: 1 },
+  { name: 'two limits', policy: '10/1s; 1000/1h', connections: 1 },
 ]
 
 export interface Stood {

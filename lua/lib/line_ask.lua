@@ -63,7 +63,18 @@ local function line_change(line, member, capacity, answer, joins, i)
     given = line_ticket(line)
     answer.ticket = answer.ticket or given
     local most = tonumber(third)
-    local wait = capacity.when(line.units, cost, own)
+    local wait
+    if most < 0 and line.units > 0 and not capacity.ends then
+      -- Whoever waits without a bound need not know how long: only whether it ever fits.
+      local kind = cost .. ' ' .. own
+      wait = answer.never[kind]
+      if wait == nil then
+        wait = capacity.when(0, cost, own)
+        answer.never[kind] = wait
+      end
+    else
+      wait = capacity.when(line.units, cost, own)
+    end
     if wait < 0 or (most >= 0 and wait > most) or (most == 0 and line.units > 0) then
       answer.refused[#answer.refused + 1] = tonumber(number)
       answer.refused[#answer.refused + 1] = wait < 0 and wait or math.max(1, wait)
@@ -122,6 +133,7 @@ local function line_ask(line, record, replaced, first, capacity, life)
     granted = {},
     refused = {},
     changes = {},
+    never = {},
     waiting = waiting,
     next = math.min(capacity.check or LINE_CHECK_MS, LINE_CHECK_MS),
   }
