@@ -1,66 +1,47 @@
 import type { Verdict } from '../core/decision.js'
 import type { Limit } from '../core/limit.js'
+import { floorDiv } from './division.js'
+import { newNote, type Receipt, type SettlementNote } from './settlement-note.js'
 
-/** What a decision knows of the units that it spent under one limit. */
-export interface Receipt {
-  /** When they were charged, in whole ms by the clock of the store that charged them. */
-  readonly chargedAt: number
-  /** How many units. */
+/** The first moment at which a cost fits, in ms from now. */
+export interface Retry {
   readonly cost: number
-  /** Of the verdict that allowed them. */
-  readonly remaining: number
-  readonly resetAfterMs: number
+  readonly afterMs: number
 }
 
 /**
- * What a key's state alone does not tell about earlier charges, once units were refunded or settled. Without it an earlier
- * decision could give back what others have spent since.
- */
-export interface SettlementNote {
-  /** The last refund or reset, ms; −Infinity: none. */
-  cutAt: number
-  /** How many units were refunded of what was charged until `cutAt`: of one decision's own that many may be gone already. */
-  refunded: number
-  /** Buckets: the level just after that. */
-  left: number
-  /** Token bucket: units × ms that were given back out of the middle. See `token-bucket.ts`. */
-  readonly gaps: Gap[]
-}
-
-/** `size` was given back; those charged from `from` to `to` have regained theirs so much earlier. */
-export interface Gap {
-  readonly from: number
-  readonly to: number
-  readonly size: number
-}
-
-/**
- * Arithmetic of one kind of limit, on a state that it changes: a state kept in place costs no garbage. Reads no clock.
+ * Everything that depends on the algorithm of a limit. The arithmetic changes the state that it is given: a state kept in place costs
+ * no garbage. It reads no clock.
  *
  * `nowMs` is whole milliseconds. A cost of 0 always fits and spends nothing. A time in the state that lies after `nowMs` (the
  * clock ran back) becomes `nowMs`, which is the only thing that a refusal may change in what is counted.
  */
 export interface Arithmetic<State> {
+  /** Two letters that stand for the algorithm in store keys, so that another algorithm under the same name starts anew. */
+  readonly keySuffix: string
+  /** What a decision costs Redis, in units of about 4 µs. */
+  readonly redisWork: number
+  /** Whether admitted requests have to wait: Redis then answers their delay too. */
+  readonly shapes: boolean
+  /** Whether a settlement has to know of a reset, because what is charged after it cannot be told from what was charged before. */
+  readonly notesResets: boolean
+  /** Whether a verdict does not tell when the units of several requests come back, so that `stateFrom` needs a `Retry` for each. */
+  readonly needsRetries: boolean
+
   /** The state of a key that was never used. */
   fresh(): State
   copy(state: State): State
-  /** True if nothing is left of the state at this time. Absent where even an empty one matters when the clock runs back. */
+  /** The state as it is written to JSON: without what does not count any more. Absent where nothing of the kind is kept. */
+  compact?(state: State): State
+  /** True if nothing is left of the state at this time. Absent where even an empty state matters when the clock runs back. */
   isOver?(limit: Limit, state: Readonly<State>, nowMs: number): boolean
+
   /** Measures, and spends if it fits: a verdict that allows a cost above 0 has spent it. */
   consume(limit: Limit, state: State, nowMs: number, cost: number): Verdict
   /** Spends a cost above 0 whether it fits or not: the way to charge a debt. */
   spend(limit: Limit, state: State, nowMs: number, cost: number): void
   /**
-   * Spends `cost` in `waitMs`, when it fits: `waitMs` is the `retryAfterMs` just measured, and who comes later finds it spent.
-   * Absent where a future spending cannot be told from a clock that ran back.
-   */
-  book?(limit: Limit, state: State, nowMs: number, cost: number, waitMs: number): void
-  /** Whether a settlement has to know of a reset, because what is charged after it cannot be told from what was charged before. */
-  readonly notesResets?: true
-  /** Takes bookings, the newest units, out again. Present where there is `book`. */
-  unbook?(limit: Limit, state: State, nowMs: number, cost: number): void
-  /**
-   * Gives back at most what is spent: a log its oldest units, a counter or bucket its newest. Writes down in `note` what a later
+   * Gives back at most what is spent: a log its oldest units, a counter or bucket its newest. Writes into `note` what a later
    * `giveBack` has to know.
    */
   refund(limit: Limit, state: State, nowMs: number, cost: number, note: SettlementNote): void
@@ -70,28 +51,28 @@ export interface Arithmetic<State> {
    * included, is at most what the limit allows. Does nothing in doubt: too little given back keeps the invariant, too much does not.
    */
   giveBack(limit: Limit, state: State, nowMs: number, units: number, receipt: Receipt, note: SettlementNote): void
-}
 
-/** The note of a key that was reset: nothing that was charged before is left. */
-export function resetNote(nowMs: number): SettlementNote {
-  // What is charged in the same ms is taken to come after it.
-  return { cutAt: nowMs - 1, refunded: Number.MAX_SAFE_INTEGER, left: 0, gaps: [] }
-}
-
-export function newNote(): SettlementNote {
-  return { cutAt: Number.NEGATIVE_INFINITY, refunded: 0, left: 0, gaps: [] }
-}
-
-/** How many units of a decision's own certainly still count, after refunds. */
-export function ownLeft({ chargedAt, cost }: Receipt, { cutAt, refunded }: SettlementNote): number {
-  return chargedAt <= cutAt ? Math.max(0, cost - refunded) : cost
-}
-
-/** Notes a refund of so many units that were spent; `continues` if earlier ones still matter. */
-export function noteRefund(note: SettlementNote, nowMs: number, units: number, continues: boolean): void {
-  if (units === 0) return
-  note.refunded = Math.min(Number.MAX_SAFE_INTEGER, continues ? note.refunded + units : units)
-  note.cutAt = nowMs
+  /**
+   * When `cost` units fit behind `ahead` units that are spent before them, in ms: 0 now, Infinity never. May spend from the state that
+   * it is given. Units above what fits at once take whole windows; a bucket goes on filling meanwhile. Never too long; too short only
+   * where costs differ and leave gaps.
+   *
+   * `waits`: for a request that waits in line. Behind others a leaky bucket grants a waiter when it can leave at once, and a newcomer
+   * when nobody waits any more.
+   */
+  fitsAfterMs(limit: Limit, state: State, nowMs: number, ahead: number, cost: number, waits: boolean): number
+  /**
+   * For how long a cost that the verdict leaves no room for is refused, with no further traffic, ms. Absent, or undefined, where the
+   * verdict does not tell it to the millisecond.
+   */
+  refusedAfterMs?(verdict: Verdict, cost: number): number | undefined
+  /** How many of the newest `cost` units still count when all are gone in `leftMs`. Absent where all of them count to the end. */
+  stillCounted?(limit: Limit, cost: number, leftMs: number): number
+  /**
+   * A state that allows no more than the one that a store described: `verdict` is its answer with nothing spent, `retries` say when
+   * larger and larger costs fit.
+   */
+  stateFrom(verdict: Verdict, retries: readonly Retry[], nowMs: number): State
 }
 
 /**
@@ -103,15 +84,22 @@ export interface Measurement<State> {
   readonly next: State | undefined
 }
 
-/** The same arithmetic on copies: what is given stays as it is. No state is `undefined`, and stands for a key that was never used. */
+/** The same arithmetic on copies: the given state stays as it is. `undefined` is the state of a key that was never used. */
 export interface Algorithm<State> {
-  /** To spend in place, where no copy is needed. */
+  /** Changes the state that it is given, and says what else depends on the algorithm. */
   readonly inPlace: Arithmetic<State>
   measure(limit: Limit, state: State | undefined, nowMs: number, cost: number): Measurement<State>
   spend(limit: Limit, state: State | undefined, nowMs: number, cost: number): State | undefined
-  book?(limit: Limit, state: State | undefined, nowMs: number, cost: number, waitMs: number): State
-  unbook?(limit: Limit, state: State | undefined, nowMs: number, cost: number): State | undefined
   refund(limit: Limit, state: State | undefined, nowMs: number, cost: number, note?: SettlementNote): State | undefined
+  /** See `Arithmetic`. */
+  fitsAfterMs(
+    limit: Limit,
+    state: State | undefined,
+    nowMs: number,
+    ahead: number,
+    cost: number,
+    waits: boolean,
+  ): number
 }
 
 /** How a state that is a fixed count of numbers is laid out, so that a million keys fit in a few flat arrays. */
@@ -147,23 +135,6 @@ export function algorithm<State>(inPlace: Arithmetic<State>): Algorithm<State> {
       return next
     },
 
-    book:
-      inPlace.book &&
-      ((limit, state, nowMs, cost, waitMs) => {
-        const next = own(state)
-        inPlace.book!(limit, next, nowMs, cost, waitMs)
-        return next
-      }),
-
-    unbook:
-      inPlace.unbook &&
-      ((limit, state, nowMs, cost) => {
-        if (state === undefined || inPlace.isOver?.(limit, state, nowMs)) return undefined
-        const next = own(state)
-        inPlace.unbook!(limit, next, nowMs, cost)
-        return next
-      }),
-
     refund(limit, state, nowMs, cost, note = newNote()) {
       if (state === undefined || inPlace.isOver?.(limit, state, nowMs)) return undefined
       if (cost === 0) return state
@@ -171,9 +142,25 @@ export function algorithm<State>(inPlace: Arithmetic<State>): Algorithm<State> {
       inPlace.refund(limit, next, nowMs, cost, note)
       return next
     },
+
+    fitsAfterMs: (limit, state, nowMs, ahead, cost, waits) =>
+      inPlace.fitsAfterMs(limit, own(state), nowMs, ahead, cost, waits),
   }
 }
 
 export function rowAlgorithm<State>(row: Row<State>, inPlace: Arithmetic<State>): RowAlgorithm<State> {
   return { ...algorithm(inPlace), row }
+}
+
+/** `fitsAfterMs` where units above the quota take whole windows; `retryAfterMs` tells when so many units fit, at most the quota. */
+export function fitsAfterWindows(
+  { quota, windowMs }: Limit,
+  ahead: number,
+  cost: number,
+  retryAfterMs: (units: number) => number,
+): number {
+  if (cost > quota) return Number.POSITIVE_INFINITY
+  const units = ahead + cost
+  const windows = floorDiv(units - 1, quota)
+  return retryAfterMs(units - windows * quota) + windows * windowMs
 }

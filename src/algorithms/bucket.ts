@@ -1,7 +1,8 @@
 import type { Verdict } from '../core/decision.js'
 import { type Limit, mostOf } from '../core/limit.js'
-import { type Arithmetic, noteRefund, type RowAlgorithm, rowAlgorithm, type SettlementNote } from './algorithm.js'
+import { type Arithmetic, type RowAlgorithm, rowAlgorithm } from './algorithm.js'
 import { ceilDiv, floorDiv } from './division.js'
+import { noteRefund, type SettlementNote } from './settlement-note.js'
 
 /**
  * What token-bucket and leaky-bucket share: a level that rises by cost × window with every unit spent and falls by `quota`
@@ -14,16 +15,12 @@ export interface Bucket {
   level: number
 }
 
-/** Builds a bucket algorithm; `delayOf` says how long an admitted request waits, given the level that it found. */
-export function bucket(
-  delayOf: (limit: Limit, level: number) => number,
-  giveBack: Arithmetic<Bucket>['giveBack'],
-): RowAlgorithm<Bucket> {
-  const spend = (limit: Limit, bucket: Bucket, nowMs: number, cost: number): void => {
-    // A debt without end would leave the exact integers; nobody lives to see 2⁵³ regained.
-    bucket.level = Math.min(levelAt(limit, bucket, nowMs) + cost * limit.windowMs, Number.MAX_SAFE_INTEGER)
-    bucket.at = nowMs
-  }
+/** Builds a bucket algorithm. A bucket that shapes makes an admitted request wait until the level that it found has drained. */
+export function bucket({
+  keySuffix,
+  shapes,
+  giveBack,
+}: Pick<Arithmetic<Bucket>, 'keySuffix' | 'shapes' | 'giveBack'>): RowAlgorithm<Bucket> {
   return rowAlgorithm<Bucket>(
     {
       width: 2,
@@ -37,6 +34,12 @@ export function bucket(
       },
     },
     {
+      keySuffix,
+      redisWork: 1,
+      shapes,
+      notesResets: true,
+      needsRetries: false,
+
       fresh: () => ({ at: 0, level: 0 }),
       copy: ({ at, level }) => ({ at, level }),
 
@@ -49,19 +52,15 @@ export function bucket(
         if (cost > 0 && cost <= most && over <= 0) {
           bucket.at = nowMs
           bucket.level = level + cost * limit.windowMs
-          return verdict(limit, bucket.level, 0, delayOf(limit, level))
+          return verdict(limit, bucket.level, 0, shapes ? ceilDiv(level, limit.quota) : 0)
         }
         if (bucket.at > nowMs) bucket.at = nowMs
         if (cost === 0) return verdict(limit, level, 0, 0)
         return verdict(limit, level, cost > most ? Number.POSITIVE_INFINITY : ceilDiv(over, limit.quota), 0)
       },
 
-      spend,
-      // By owing: the level rises now, and those who come later find it so.
-      book: spend,
-
-      unbook(limit, bucket, nowMs, cost) {
-        bucket.level = Math.max(0, levelAt(limit, bucket, nowMs) - cost * limit.windowMs)
+      spend(limit, bucket, nowMs, cost) {
+        bucket.level = levelBehind(limit, levelAt(limit, bucket, nowMs), cost)
         bucket.at = nowMs
       },
 
@@ -76,8 +75,37 @@ export function bucket(
         noteRefund(note, nowMs, cost, left < Number.POSITIVE_INFINITY)
       },
 
-      notesResets: true,
       giveBack,
+
+      fitsAfterMs(limit, bucket, nowMs, ahead, cost, waits) {
+        const { quota, windowMs, burst } = limit
+        if (quota === 0 || cost > burst) return Number.POSITIVE_INFINITY
+        const level = levelAt(limit, bucket, nowMs)
+        const emptyAfterMs = (units: number) => ceilDiv(levelBehind(limit, level, units), quota)
+        if (shapes && waits) return emptyAfterMs(ahead)
+        const over = levelBehind(limit, level, ahead) - (burst - cost) * windowMs
+        const fitsMs = over > 0 ? ceilDiv(over, quota) : 0
+        return shapes && ahead > 0 ? Math.max(fitsMs, emptyAfterMs(ahead - 1)) : fitsMs
+      },
+
+      // A bucket that is empty in resetAfterMs has room for `cost` when the rest of the burst has yet to drain. Its level is known in
+      // whole ms of draining only: so that must be a whole number of them too.
+      refusedAfterMs({ limit, resetAfterMs }, cost) {
+        const restMs = ((mostOf(limit) - cost) * limit.windowMs) / limit.quota
+        return Number.isInteger(restMs) ? resetAfterMs - restMs : undefined
+      },
+
+      // A bucket regains its oldest units first.
+      stillCounted: ({ quota, windowMs }, cost, leftMs) => Math.min(cost, Math.floor((leftMs * quota) / windowMs)),
+
+      // The moment at which the bucket is empty, or at which a cost fits, tells the level to less than a ms of draining.
+      stateFrom({ limit, resetAfterMs }, retries, nowMs) {
+        const most = mostOf(limit)
+        const levels = retries
+          .filter(({ cost, afterMs }) => afterMs > 0 && cost <= most)
+          .map(({ cost, afterMs }) => afterMs * limit.quota + (most - cost) * limit.windowMs)
+        return { at: nowMs, level: Math.min(resetAfterMs * limit.quota, ...levels) }
+      },
     },
   )
 }
@@ -89,6 +117,11 @@ export function leftOfCut(limit: Limit, note: SettlementNote, nowMs: number): nu
   // A bucket that had time to fill has regained whatever was charged before.
   if (quota * (nowMs - note.cutAt) >= burst * windowMs) return Number.POSITIVE_INFINITY
   return Math.max(0, note.left - quota * Math.max(0, nowMs - note.cutAt))
+}
+
+/** The level after so many more units. A debt without end would leave the exact integers; nobody lives to see 2⁵³ regained. */
+function levelBehind({ windowMs }: Limit, level: number, units: number): number {
+  return Math.min(level + units * windowMs, Number.MAX_SAFE_INTEGER)
 }
 
 export function levelAt(limit: Limit, bucket: Bucket, nowMs: number): number {

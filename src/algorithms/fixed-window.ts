@@ -1,6 +1,8 @@
 import type { Verdict } from '../core/decision.js'
 import type { Limit } from '../core/limit.js'
-import { noteRefund, ownLeft, rowAlgorithm } from './algorithm.js'
+import { rowAlgorithm } from './algorithm.js'
+import { floorDiv } from './division.js'
+import { noteRefund, ownLeft } from './settlement-note.js'
 
 /** A counter that starts at the key's first request and ends a window later. */
 export interface FixedWindow {
@@ -25,6 +27,12 @@ export const fixedWindow = rowAlgorithm<FixedWindow>(
     },
   },
   {
+    keySuffix: 'fw',
+    redisWork: 1,
+    shapes: false,
+    notesResets: false,
+    needsRetries: false,
+
     fresh: () => ({ startedAt: Number.NEGATIVE_INFINITY, spent: 0 }),
     copy: ({ startedAt, spent }) => ({ startedAt, spent }),
     isOver: (limit, { startedAt }, nowMs) => startedAt - nowMs + limit.windowMs <= 0,
@@ -67,6 +75,21 @@ export const fixedWindow = rowAlgorithm<FixedWindow>(
       if (nowMs - startedAt >= limit.windowMs) return
       window.spent -= Math.min(units, window.spent, ownLeft(receipt, note))
     },
+
+    fitsAfterMs(limit, window, nowMs, ahead, cost) {
+      const { quota, windowMs } = limit
+      if (cost > quota) return Number.POSITIVE_INFINITY
+      const { remaining, resetAfterMs } = this.consume(limit, window, nowMs, 0)
+      const over = ahead + cost - remaining
+      return over <= 0 ? 0 : (resetAfterMs || windowMs) + floorDiv(over - 1, quota) * windowMs
+    },
+
+    refusedAfterMs: ({ resetAfterMs }) => resetAfterMs,
+
+    stateFrom: ({ limit, remaining, resetAfterMs }, _, nowMs) => ({
+      startedAt: nowMs + resetAfterMs - limit.windowMs,
+      spent: limit.quota - remaining,
+    }),
   },
 )
 

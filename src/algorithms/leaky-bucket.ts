@@ -1,7 +1,6 @@
 import { mostOf } from '../core/limit.js'
-import { ownLeft } from './algorithm.js'
 import { bucket, levelAt } from './bucket.js'
-import { ceilDiv } from './division.js'
+import { ownLeft } from './settlement-note.js'
 
 /**
  * Shapes instead of refusing: an admitted request waits `delayMs`, until all that were admitted before it have left
@@ -10,9 +9,10 @@ import { ceilDiv } from './division.js'
  * A settlement gives a place back only if it is the last one. One in the middle cannot be taken by who comes next, who would
  * leave together with the last.
  */
-export const leakyBucket = bucket(
-  (limit, level) => ceilDiv(level, limit.quota),
-  (limit, state, nowMs, units, receipt, note) => {
+export const leakyBucket = bucket({
+  keySuffix: 'lb',
+  shapes: true,
+  giveBack(limit, state, nowMs, units, receipt, note) {
     const { chargedAt, remaining } = receipt
     const level = levelAt(limit, state, nowMs)
     if (level === 0 || chargedAt > nowMs || chargedAt < note.cutAt) return
@@ -21,4 +21,4 @@ export const leakyBucket = bucket(
     if (level + limit.quota * (nowMs - chargedAt) > levelThen) return
     state.level -= Math.min(Math.min(units, ownLeft(receipt, note)) * limit.windowMs, level)
   },
-)
+})

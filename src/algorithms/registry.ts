@@ -1,13 +1,13 @@
 import type { AlgorithmName } from '../core/limit.js'
 import type { Algorithm, RowAlgorithm } from './algorithm.js'
-import type { Bucket } from './bucket.js'
-import { type FixedWindow, fixedWindow } from './fixed-window.js'
+import { fixedWindow } from './fixed-window.js'
 import { leakyBucket } from './leaky-bucket.js'
-import { type CellPair, slidingCounter } from './sliding-counter.js'
-import { type SpendLog, slidingWindow } from './sliding-window.js'
+import { slidingCounter } from './sliding-counter.js'
+import { slidingWindow } from './sliding-window.js'
 import { tokenBucket } from './token-bucket.js'
 
-export type State = FixedWindow | SpendLog | CellPair | Bucket
+/** What an algorithm keeps of a key. Only the algorithm that made a state reads it. */
+export type State = object
 
 const ALGORITHMS: Record<AlgorithmName, Algorithm<State>> = {
   'fixed-window': fixedWindow,
@@ -17,16 +17,10 @@ const ALGORITHMS: Record<AlgorithmName, Algorithm<State>> = {
   'leaky-bucket': leakyBucket,
 }
 
-/** The arithmetic of a name. State is only ever handed back to the algorithm that made it. */
 export function algorithmOf(name: AlgorithmName): Algorithm<State> {
   return ALGORITHMS[name]
 }
 
 export function isRowAlgorithm(algorithm: Algorithm<State>): algorithm is RowAlgorithm<State> {
   return 'row' in algorithm
-}
-
-/** True for algorithms that can tell one who waits his turn. */
-export function canBook(name: AlgorithmName): boolean {
-  return ALGORITHMS[name].book !== undefined
 }

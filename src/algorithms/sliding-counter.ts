@@ -1,7 +1,8 @@
 import type { Verdict } from '../core/decision.js'
 import type { Limit } from '../core/limit.js'
-import { noteRefund, ownLeft, rowAlgorithm } from './algorithm.js'
+import { fitsAfterWindows, rowAlgorithm } from './algorithm.js'
 import { ceilDiv, floorDiv } from './division.js'
+import { noteRefund, ownLeft } from './settlement-note.js'
 
 /** Units of the cell that began at `startedAt` (a multiple of the window) and of the one before it. */
 export interface CellPair {
@@ -29,6 +30,12 @@ export const slidingCounter = rowAlgorithm<CellPair>(
     },
   },
   {
+    keySuffix: 'sc',
+    redisWork: 1,
+    shapes: false,
+    notesResets: true,
+    needsRetries: false,
+
     fresh: () => ({ startedAt: Number.NEGATIVE_INFINITY, current: 0, previous: 0 }),
     copy: ({ startedAt, current, previous }) => ({ startedAt, current, previous }),
 
@@ -58,7 +65,6 @@ export const slidingCounter = rowAlgorithm<CellPair>(
       noteRefund(note, nowMs, fromCurrent + fromPrevious, note.cutAt >= state.startedAt - limit.windowMs)
     },
 
-    notesResets: true,
     // Out of the cell of the charge: any units of one cell weigh the same at any time.
     giveBack(limit, state, nowMs, units, receipt, note) {
       const cell = cellOf(limit, receipt.chargedAt)
@@ -71,6 +77,20 @@ export const slidingCounter = rowAlgorithm<CellPair>(
       const most = Math.min(units, ownLeft(receipt, note))
       if (isCurrent) state.current -= Math.min(most, state.current)
       else state.previous -= Math.min(most, state.previous)
+    },
+
+    fitsAfterMs(limit, state, nowMs, ahead, cost) {
+      const retryAfterMs = (units: number) => this.consume(limit, state, nowMs, units).retryAfterMs
+      return fitsAfterWindows(limit, ahead, cost, retryAfterMs)
+    },
+
+    stateFrom({ limit, remaining, resetAfterMs }, _, nowMs) {
+      const spent = limit.quota - remaining
+      const startedAt = cellOf(limit, nowMs)
+      // Something was spent in the current cell: as if all of it had been.
+      if (resetAfterMs > limit.windowMs) return { startedAt, current: spent, previous: 0 }
+      const current = Math.floor((spent * limit.windowMs) / resetAfterMs)
+      return { startedAt: startedAt - limit.windowMs, current, previous: 0 }
     },
   },
 )

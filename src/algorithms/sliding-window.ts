@@ -1,6 +1,6 @@
 import type { Verdict } from '../core/decision.js'
 import type { Limit } from '../core/limit.js'
-import { type Algorithm, algorithm } from './algorithm.js'
+import { type Algorithm, algorithm, fitsAfterWindows } from './algorithm.js'
 
 /**
  * A log of what was spent and when. Entry i says that by `entries[2i]` ms a total of `entries[2i + 1]` units had been spent;
@@ -16,8 +16,6 @@ export interface SpendLog {
   gone: number
   newestAt: number
   total: number
-  /** Until when entries in the future are bookings, and no sign of a clock that ran back. */
-  bookedUntil: number
 }
 
 /**
@@ -25,16 +23,22 @@ export interface SpendLog {
  * spent. State grows with the number of distinct milliseconds in which something was spent.
  */
 export const slidingWindow: Algorithm<SpendLog> = algorithm<SpendLog>({
-  // An instant that is none, so that a moment's representation is the same in all logs.
-  fresh: () => ({ entries: [], from: 0, to: 0, gone: 0, newestAt: Number.NEGATIVE_INFINITY, total: 0, bookedUntil: 0 }),
-  copy: ({ entries, from, to, gone, newestAt, total, bookedUntil }) => ({
-    entries,
-    from,
-    to,
+  keySuffix: 'sw',
+  redisWork: 2,
+  shapes: false,
+  notesResets: false,
+  needsRetries: true,
+
+  // `newestAt` is a number from the start, so that all logs have one shape.
+  fresh: () => ({ entries: [], from: 0, to: 0, gone: 0, newestAt: Number.NEGATIVE_INFINITY, total: 0 }),
+  copy: ({ entries, from, to, gone, newestAt, total }) => ({ entries, from, to, gone, newestAt, total }),
+  compact: ({ entries, from, to, gone, newestAt, total }) => ({
+    entries: entries.slice(2 * from, 2 * to),
+    from: 0,
+    to: to - from,
     gone,
     newestAt,
     total,
-    bookedUntil,
   }),
   isOver: (limit, { total, gone, newestAt }, nowMs) => total === gone || expired(limit, newestAt, nowMs),
 
@@ -51,22 +55,7 @@ export const slidingWindow: Algorithm<SpendLog> = algorithm<SpendLog>({
 
   spend(limit, log, nowMs, cost) {
     const spent = advance(limit, log, nowMs)
-    append(log, spent, spent === 0 ? nowMs : Math.max(nowMs, log.newestAt), cost)
-  },
-
-  book(limit, log, nowMs, cost, waitMs) {
-    append(log, advance(limit, log, nowMs), nowMs + waitMs, cost)
-    log.bookedUntil = nowMs + waitMs
-  },
-
-  unbook(limit, log, nowMs, cost) {
-    if (advance(limit, log, nowMs) === 0) return
-    log.total = Math.max(log.gone, log.total - cost)
-    // The entry that reached this total becomes the newest; what came after it is forgotten.
-    const i = firstReaching(log, log.total)
-    if (i === log.to) return
-    log.to = i
-    log.newestAt = log.entries[2 * i]
+    append(log, spent, nowMs, cost)
   },
 
   // The oldest: without newer units instead of these, more than the quota would fit into one window.
@@ -83,6 +72,22 @@ export const slidingWindow: Algorithm<SpendLog> = algorithm<SpendLog>({
     const back = Math.min(units, counted)
     if (Math.min(i - log.from, log.to - i) > SETTLEMENT_REACH) giveBackOldest(log, back)
     else remove(log, i, back, back === counted)
+  },
+
+  fitsAfterMs(limit, log, nowMs, ahead, cost) {
+    const retryAfterMs = (units: number) => this.consume(limit, log, nowMs, units).retryAfterMs
+    return fitsAfterWindows(limit, ahead, cost, retryAfterMs)
+  },
+
+  stateFrom({ limit, remaining, resetAfterMs }, retries, nowMs) {
+    const log = this.fresh()
+    let free = remaining
+    for (const { cost, afterMs } of [...retries, { cost: limit.quota, afterMs: resetAfterMs }]) {
+      if (cost <= free) continue
+      this.spend(limit, log, nowMs + afterMs - limit.windowMs, cost - free)
+      free = cost
+    }
+    return log
   },
 })
 
@@ -131,7 +136,7 @@ function giveBackOldest(log: SpendLog, units: number): void {
  */
 function advance(limit: Limit, log: SpendLog, nowMs: number): number {
   if (log.total === log.gone) return 0
-  if (log.newestAt > nowMs && log.newestAt > log.bookedUntil) {
+  if (log.newestAt > nowMs) {
     while (log.to > log.from && log.entries[2 * log.to - 2] > nowMs) log.to--
     // A copy, because a state that shares the entries still counts those that this one drops.
     log.entries = log.entries.slice(0, 2 * log.to)
@@ -184,7 +189,6 @@ function begin(log: SpendLog, at: number, cost: number): void {
   log.gone = 0
   log.newestAt = at
   log.total = cost
-  log.bookedUntil = 0
 }
 
 /** The same log, its totals counted from what still counts: before they leave the exact integers, once in 2⁵³ units. */

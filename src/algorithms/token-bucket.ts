@@ -1,6 +1,6 @@
 import { type Limit, mostOf } from '../core/limit.js'
-import { type Gap, ownLeft, type Receipt, type SettlementNote } from './algorithm.js'
 import { bucket, leftOfCut, levelAt } from './bucket.js'
+import { type Gap, ownLeft, type Receipt, type SettlementNote } from './settlement-note.js'
 
 /** More gaps than these are joined, which counts them for more decisions than need be. */
 const MOST_GAPS = 32
@@ -14,9 +14,10 @@ const MOST_GAPS = 32
  * charged. After its decision nobody was charged: everything that is left. Else the level just after the decision, less what was
  * regained since, less what was given back from before the decision's place, because its own units were regained so much earlier.
  */
-export const tokenBucket = bucket(
-  () => 0,
-  (limit, state, nowMs, units, receipt, note) => {
+export const tokenBucket = bucket({
+  keySuffix: 'tb',
+  shapes: false,
+  giveBack(limit, state, nowMs, units, receipt, note) {
     const { chargedAt } = receipt
     const isNewest = chargedAt === state.at
     // The clock stepped back to before the decision.
@@ -33,7 +34,7 @@ export const tokenBucket = bucket(
     if (chargedAt <= note.cutAt) note.left -= back
     addGap(limit, note, { from: chargedAt, to: Math.max(chargedAt, state.at), size: back }, nowMs)
   },
-)
+})
 
 /** The level just after the decision: the least that its verdict allows, which rounds to whole units and whole ms. */
 function levelThen(limit: Limit, { remaining, resetAfterMs }: Receipt): number {

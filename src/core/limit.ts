@@ -12,13 +12,27 @@ import { PolicyError, shown } from './errors.js'
  */
 export type AlgorithmName = 'fixed-window' | 'sliding-window' | 'sliding-counter' | 'token-bucket' | 'leaky-bucket'
 
-export const ALGORITHM_NAMES: readonly AlgorithmName[] = [
-  'fixed-window',
-  'sliding-window',
-  'sliding-counter',
-  'token-bucket',
-  'leaky-bucket',
-]
+/** What a policy has to know of an algorithm. */
+interface AlgorithmTraits {
+  /** Whether its limits may have a burst above or below the quota. */
+  readonly hasBurst: boolean
+  /** Whether it multiplies units by ms: beyond 2⁵³ that would be rounded, and a rounded limit is no limit. */
+  readonly multiplies: boolean
+}
+
+const ALGORITHMS: Readonly<Record<AlgorithmName, AlgorithmTraits>> = {
+  'fixed-window': { hasBurst: false, multiplies: false },
+  'sliding-window': { hasBurst: false, multiplies: false },
+  'sliding-counter': { hasBurst: false, multiplies: true },
+  'token-bucket': { hasBurst: true, multiplies: true },
+  'leaky-bucket': { hasBurst: true, multiplies: true },
+}
+
+export const ALGORITHM_NAMES = Object.freeze(Object.keys(ALGORITHMS)) as readonly AlgorithmName[]
+
+export function hasBurst(algorithm: AlgorithmName): boolean {
+  return ALGORITHMS[algorithm].hasBurst
+}
 
 /** One rule: `quota` units per `window`, counted for each key apart. */
 export interface LimitOptions {
@@ -107,12 +121,6 @@ export function mostOf({ quota, burst }: Limit): number {
   return quota === 0 ? 0 : burst
 }
 
-/** The text that `parsePolicy` reads back, without the name. */
-export function formatLimit(limit: Limit): string {
-  const burst = limit.burst === limit.quota ? '' : ` burst=${limit.burst}`
-  return `${limit.quota}/${formatDuration(limit.windowMs)} ${limit.algorithm}${burst}`
-}
-
 function parseText(text: string, byDefault: AlgorithmName | undefined): Limit[] {
   return text.split(';').map(part => {
     const [rate = '', ...words] = part.trim().split(/\s+/)
@@ -148,18 +156,16 @@ function parseName(name: unknown): string {
 
 function parseBurst(burst: number | undefined, quota: number, algorithm: AlgorithmName): number {
   if (burst === undefined) return quota
-  if (algorithm !== 'token-bucket' && algorithm !== 'leaky-bucket') {
-    throw new PolicyError(
-      `limit: burst ${shown(burst)} with ${algorithm}: only token-bucket and leaky-bucket have a burst`,
-    )
+  if (!hasBurst(algorithm)) {
+    const others = ALGORITHM_NAMES.filter(hasBurst).join(' and ')
+    throw new PolicyError(`limit: burst ${shown(burst)} with ${algorithm}: only ${others} have a burst`)
   }
   if (Number.isSafeInteger(burst) && burst >= 1) return burst
   throw new PolicyError(`limit: burst ${shown(burst)}: expected an integer ≥ 1, like 20`)
 }
 
-/** Buckets and weighted counters count in unit × ms; beyond 2⁵³ that would be rounded, and a rounded limit is no limit. */
 function refuseInexact({ quota, windowMs, burst, algorithm }: Limit): void {
-  if (algorithm === 'fixed-window' || algorithm === 'sliding-window') return
+  if (!ALGORITHMS[algorithm].multiplies) return
   const units = Math.max(quota, burst)
   if (units * windowMs <= Number.MAX_SAFE_INTEGER) return
   throw new PolicyError(

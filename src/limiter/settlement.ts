@@ -1,3 +1,4 @@
+import { algorithmOf } from '../algorithms/registry.js'
 import type { Clock } from '../core/clock.js'
 import type { Decision, Verdict } from '../core/decision.js'
 import { type ChargeReceipt, receiptsOf, type Store } from '../stores/store.js'
@@ -45,7 +46,5 @@ function stillCounted(verdict: Verdict, cost: number, elapsedMs: number): number
   const { limit, resetAfterMs } = verdict
   const leftMs = resetAfterMs - elapsedMs
   if (leftMs <= 0) return 0
-  if (limit.algorithm !== 'token-bucket' && limit.algorithm !== 'leaky-bucket') return cost
-  // A bucket regains its oldest units first, and this decision's were the newest.
-  return Math.min(cost, Math.floor((leftMs * limit.quota) / limit.windowMs))
+  return algorithmOf(limit.algorithm).inPlace.stillCounted?.(limit, cost, leftMs) ?? cost
 }

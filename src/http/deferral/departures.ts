@@ -1,3 +1,5 @@
+import type { Retry } from '../../algorithms/algorithm.js'
+import { algorithmOf } from '../../algorithms/registry.js'
 import type { Decision, Verdict } from '../../core/decision.js'
 import { StoreError } from '../../core/errors.js'
 import {
@@ -14,8 +16,7 @@ import { keySegment } from '../../redis/keys.js'
 import { type Charge, DEFAULT_LIMITER } from '../../stores/store.js'
 import { after, type SyncOrAsync } from '../sync-or-async.js'
 import { KeyedLock } from './keyed-lock.js'
-import { type Departure, earliestFit, LimitSchedule, type StoredSchedule } from './limit-schedule.js'
-import { type Retry, stateOf } from './store-states.js'
+import { type Departure, earliestFit, LimitSchedule, type StoredSchedule, stateOf } from './limit-schedule.js'
 
 /** What became of a request that asked to be done later. */
 export interface Reservation {
@@ -200,8 +201,8 @@ export class Departures {
   ): Promise<Retry[][]> {
     const most = Math.max(
       ...stands.map(({ limit, resetAfterMs }, i) => {
-        const flat = limit.algorithm !== 'sliding-window' || first[i].retryAfterMs === resetAfterMs
-        return flat ? 1 : Math.floor(limit.quota / cost)
+        const { needsRetries } = algorithmOf(limit.algorithm).inPlace
+        return needsRetries && first[i].retryAfterMs !== resetAfterMs ? Math.floor(limit.quota / cost) : 1
       }),
     )
     const costs = Array.from({ length: Math.min(most, this.#maxPerKey, MOST_RETRIES) }, (_, i) => (i + 1) * cost)

@@ -1,4 +1,6 @@
+import type { Retry } from '../../algorithms/algorithm.js'
 import { algorithmOf, type State } from '../../algorithms/registry.js'
+import type { Verdict } from '../../core/decision.js'
 import type { Limit } from '../../core/limit.js'
 
 /** Units of one deferred message. Moments are ms of the schedule's clock. */
@@ -112,8 +114,10 @@ export class LimitSchedule {
 
   /** What JSON can carry. Departures whose units are spent have their moment to spend left out of it, so that they are not spent twice. */
   toJSON(): StoredSchedule {
+    const { inPlace } = algorithmOf(this.#limit.algorithm)
+    const state = this.#state && (inPlace.compact?.(this.#state) ?? this.#state)
     return {
-      state: this.#state === undefined ? null : compact(this.#state),
+      state: state ?? null,
       departures: this.#departures.map(({ at, dueAt, cost }, i) => [at, dueAt, i < this.#spent ? 0 : cost]),
     }
   }
@@ -128,11 +132,13 @@ export class LimitSchedule {
   }
 }
 
-/** A log without the entries that do not count any more. */
-function compact(state: State): State {
-  if (!('entries' in state)) return state
-  const { entries, from, to } = state
-  return { ...state, entries: entries.slice(2 * from, 2 * to), from: 0, to: to - from }
+/**
+ * The state of a limit, as far as a store tells it: `standing` is its verdict with nothing spent, `retries` say when larger and larger
+ * costs fit. The state never allows more than the store would.
+ */
+export function stateOf(standing: Verdict, retries: readonly Retry[], nowMs: number): State | undefined {
+  if (standing.resetAfterMs === 0) return undefined
+  return algorithmOf(standing.limit.algorithm).inPlace.stateFrom(standing, retries, nowMs)
 }
 
 /** The earliest moment from `fromMs` on at which every schedule has room for the cost; Infinity if there is none. */

@@ -1,6 +1,5 @@
-import { fitsAfterMs } from '../../algorithms/ahead.js'
-import { resetNote } from '../../algorithms/algorithm.js'
 import type { State } from '../../algorithms/registry.js'
+import { resetNote } from '../../algorithms/settlement-note.js'
 import type { Clock } from '../../core/clock.js'
 import { blockedVerdict, type Verdict } from '../../core/decision.js'
 import type { Limit } from '../../core/limit.js'
@@ -171,7 +170,7 @@ export class MemoryStore implements Store {
     const nowMs = this.#now()
     const waits = charges.map(charge => {
       const blockedMs = this.#table(charge.limit, charge.limiter).blocks?.remainingMs(charge.key, nowMs) ?? 0
-      return Math.max(blockedMs, fitsAfterMs(charge.limit, this.#find(charge).state, nowMs, ahead, cost, true))
+      return Math.max(blockedMs, this.#fitsAfterMs(charge, nowMs, ahead, cost, true))
     })
     return Math.max(...waits)
   }
@@ -198,7 +197,7 @@ export class MemoryStore implements Store {
   #behind(charges: readonly Charge[], nowMs: number, cost: number): readonly Verdict[] | undefined {
     const ahead = this.#waiting?.get(this.lineName(charges)) ?? 0
     if (ahead === 0 || cost === 0) return undefined
-    const waits = charges.map(charge => fitsAfterMs(charge.limit, this.#find(charge).state, nowMs, ahead, cost, false))
+    const waits = charges.map(charge => this.#fitsAfterMs(charge, nowMs, ahead, cost, false))
     if (waits.every(ms => ms === 0)) return undefined
     return charges.map((charge, i) => {
       const { verdict } = this.#measure(charge, nowMs, cost)
@@ -227,6 +226,11 @@ export class MemoryStore implements Store {
     const table = this.#table(limit, limiter)
     const slot = table.slotOf(key)
     return { table, slot, state: slot === undefined ? undefined : table.read(slot) }
+  }
+
+  #fitsAfterMs(charge: Charge, nowMs: number, ahead: number, cost: number, waits: boolean): number {
+    const { table, state } = this.#find(charge)
+    return table.algorithm.fitsAfterMs(charge.limit, state, nowMs, ahead, cost, waits)
   }
 
   #measure(charge: Charge, nowMs: number, cost: number): Measured {

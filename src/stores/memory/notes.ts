@@ -1,4 +1,4 @@
-import { newNote, type SettlementNote } from '../../algorithms/algorithm.js'
+import { newNote, type SettlementNote } from '../../algorithms/settlement-note.js'
 import type { Limit } from '../../core/limit.js'
 import { ownCopy, shortKey } from '../../core/short-key.js'
 

@@ -1,3 +1,4 @@
+import { algorithmOf } from '../../algorithms/registry.js'
 import type { AlgorithmName, Limit } from '../../core/limit.js'
 import type { Script } from '../../redis/script.js'
 import {
@@ -21,17 +22,8 @@ const LONE: Record<AlgorithmName, Script> = {
   'sliding-window': consumeSlidingWindow,
 }
 
-/** About what the server does in 1 ms, on an old core. */
+/** The work that the server does in about 1 ms on an old core, in units of about 4 µs. */
 const BATCH_WORK = 256
-/** What a decision under one limit takes, about 4 µs a unit, whether it is allowed or not. */
-const WORK: Record<AlgorithmName, number> = {
-  'fixed-window': 1,
-  'sliding-counter': 1,
-  'token-bucket': 1,
-  'leaky-bucket': 1,
-  'sliding-window': 2,
-}
-
 /** What decisions have in common that may share a script call: the limits, the limiter, and the tag of their keys. */
 export class BatchKind {
   readonly limits: readonly Limit[]
@@ -56,7 +48,7 @@ export class BatchKind {
     this.limits = charges.map(({ limit }) => limit)
     this.#isLone = this.limits.length === 1
     this.script = this.#isLone ? LONE[this.limits[0].algorithm] : consume
-    const work = this.limits.reduce((sum, { algorithm }) => sum + WORK[algorithm], 0)
+    const work = this.limits.reduce((sum, { algorithm }) => sum + algorithmOf(algorithm).inPlace.redisWork, 0)
     this.most = Math.max(1, Math.floor(BATCH_WORK / work))
     this.#limiter = charges[0].limiter
     this.server = () => keys.serverOf(tag)

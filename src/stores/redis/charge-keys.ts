@@ -1,17 +1,10 @@
-import type { AlgorithmName, Limit } from '../../core/limit.js'
+import { algorithmOf } from '../../algorithms/registry.js'
+import type { Limit } from '../../core/limit.js'
 import type { ClientPort } from '../../redis/client.js'
 import { crc16 } from '../../redis/crc16.js'
 import { clientSegment, keySegment } from '../../redis/keys.js'
 import { evenTags, slotOf } from '../../redis/slot-tags.js'
 import { type Charge, DEFAULT_LIMITER } from '../store.js'
-
-const SHORT_NAMES: Record<AlgorithmName, string> = {
-  'fixed-window': 'fw',
-  'sliding-window': 'sw',
-  'sliding-counter': 'sc',
-  'token-bucket': 'tb',
-  'leaky-bucket': 'lb',
-}
 
 /**
  * The Redis keys of charges. On one server `prefix:{client}:limiter:limit:kind`; on a cluster `prefix:{tag}:client:…`, where
@@ -79,7 +72,7 @@ export class ChargeKeys {
     }
     let suffix = suffixes.get(limiter)
     if (suffix === undefined) {
-      const kind = `${SHORT_NAMES[limit.algorithm]}${limit.windowMs}`
+      const kind = `${algorithmOf(limit.algorithm).inPlace.keySuffix}${limit.windowMs}`
       suffix = `:${keySegment(limiter ?? DEFAULT_LIMITER)}:${keySegment(limit.name)}:${kind}`
       suffixes.set(limiter, suffix)
     }

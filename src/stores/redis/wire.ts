@@ -1,3 +1,4 @@
+import { algorithmOf } from '../../algorithms/registry.js'
 import type { Verdict } from '../../core/decision.js'
 import { StoreError } from '../../core/errors.js'
 import type { Limit } from '../../core/limit.js'
@@ -61,7 +62,7 @@ export class VerdictReader {
       const denial = { limit, allowed, remaining, retryAfterMs: Number.POSITIVE_INFINITY, resetAfterMs, delayMs: 0 }
       return retryAfterMs === -1 ? denial : { ...denial, retryAfterMs: -2 - retryAfterMs, blocked: true }
     }
-    const delayMs = limit.algorithm === 'leaky-bucket' ? this.#number() : 0
+    const delayMs = algorithmOf(limit.algorithm).inPlace.shapes ? this.#number() : 0
     return { limit, allowed, remaining: first, retryAfterMs: 0, resetAfterMs, delayMs }
   }
 

@@ -1,7 +1,6 @@
 import { describe, expect, test } from '@jest/globals'
 import { type AlgorithmName, parseLimit } from '../../../src/core/limit.js'
-import { earliestFit, LimitSchedule } from '../../../src/http/deferral/limit-schedule.js'
-import { stateOf } from '../../../src/http/deferral/store-states.js'
+import { earliestFit, LimitSchedule, stateOf } from '../../../src/http/deferral/limit-schedule.js'
 import { MemoryStore } from '../../../src/stores/memory/memory-store.js'
 import { ManualClock } from '../../../src/testing.js'
 import { randomFrom } from '../../support/random.js'
