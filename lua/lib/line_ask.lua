@@ -19,6 +19,8 @@
     check                         ms until the next ask at the latest; at most LINE_CHECK_MS
     give_back(cost, own, at)      gives back what was granted at that moment
     change(letter, a, b, c)       optional: carries out a change of the user's own, and gives the number for it
+    guesses                       true if nobody can know when units come free: then when() only tells when to look again
+    rejoin(cost, own)             optional: takes back what a waiter that brings its ticket was granted in an answer that was lost
 
   An ask that comes again is answered as it was, and does nothing. Returns { 0 } to a member that is not known: it opens another one. Else
   1, stamp, moment of the grants in ms, age of the answer in ms, ms until the next ask, waiters of the member in the line, ticket of the
@@ -59,6 +61,7 @@ local function line_change(line, member, capacity, answer, joins, i)
   local given = tonumber(ticket)
   if given then
     line.last = math.max(line.last, given)
+    if letter == 'j' and capacity.rejoin then capacity.rejoin(cost, own) end
   else
     given = line_ticket(line)
     answer.ticket = answer.ticket or given
@@ -75,7 +78,8 @@ local function line_change(line, member, capacity, answer, joins, i)
     else
       wait = capacity.when(line.units, cost, own)
     end
-    if wait < 0 or (most >= 0 and wait > most) or (most == 0 and line.units > 0) then
+    local late = most == 0 and (wait > 0 or line.units > 0) or most > 0 and wait > most and not capacity.guesses
+    if wait < 0 or late then
       answer.refused[#answer.refused + 1] = tonumber(number)
       answer.refused[#answer.refused + 1] = wait < 0 and wait or math.max(1, wait)
       return
@@ -126,7 +130,7 @@ local function line_ask(line, record, replaced, first, capacity, life)
     redis.call('ZREM', line.asks, replaces)
     redis.call('DEL', replaced)
     redis.call('HSET', replaced, 'n', '-1')
-    redis.call('PEXPIRE', replaced, LINE_LIFE_MS)
+    redis.call('PEXPIRE', replaced, math.min(LINE_LIFE_MS, life))
   end
 
   local answer = {

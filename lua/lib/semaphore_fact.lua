@@ -1,5 +1,5 @@
---[[ Permits, party and number of what semaphore_open calls a fact; a permit of nobody's where there is none. ]]
+--[[ Permits, member and token of what semaphore_read calls a fact; one permit of nobody's where there is none. ]]
 local function semaphore_fact(fact)
-  local permits, party, number = string.match(fact or '', '^(%d+) (%S+) (%d+)$')
-  return tonumber(permits) or 1, party, number
+  local permits, member, token = string.match(fact or '', '^(%d+) (%S+) (%d+)$')
+  return tonumber(permits) or 1, member, token
 end

@@ -1,6 +1,6 @@
 --[[
-  The next number of a semaphore, greater than any before: a fencing token, or a place in the line. Not below the server's time in µs, so
-  that it grows on when the keys have been lost.
+  The next fencing token of a semaphore: greater than every one before while its keys live, whatever the clock does. Not below the server's
+  time in µs, nor below what the caller has seen, so that it grows on when the keys have been lost.
 ]]
 local function semaphore_number(s)
   s.last = math.max(s.last + 1, s.micros)

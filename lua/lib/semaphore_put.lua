@@ -7,8 +7,12 @@ local function semaphore_put(s)
     local value = s[field]
     if value and value ~= tonumber(s.stored[i]) then
       changed[#changed + 1] = field
-      changed[#changed + 1] = value
+      changed[#changed + 1] = string.format('%.0f', value)
     end
+  end
+  if not s.stored[7] then
+    changed[#changed + 1] = 'v'
+    changed[#changed + 1] = SEMAPHORE_VERSION
   end
   if #changed > 0 then redis.call('HSET', s.config, unpack(changed)) end
 end

@@ -1,8 +1,18 @@
 --[[
-  Reads a semaphore as it was left: `keys` and the result are those of semaphore_open, which also takes away what is over. Not needed
-  before the moment `calm`, in ms: until then nothing can be over, and nobody waits.
+  Reads a semaphore as it was left. `keys` are, in this order:
+
+    config   HASH v (version of this state), permits, used (by leases), last (the newest token), idle (lifetime in ms where nothing is held),
+             calm: until when, in ms, no lease ends and nobody waits, and life: until when the other keys live
+    leases   ZSET id → deadline in ms
+    facts    HASH id → "permits member token" of each lease
+    line, asks, meta   those who wait: see line_open. A waiter's own text is "lease in ms id of the lease"
+
+  `initial` is set as permits where none are; -1: then there is no semaphore, and the result is nil; below that: -2 - permits, which hold
+  whatever was set. `idle` below 0: as stored. `floor` is the newest token that the caller has seen. Returns { err } for another version.
 ]]
-local function semaphore_read(keys, clock, initial, idle)
+local SEMAPHORE_VERSION = '2'
+
+local function semaphore_read(keys, clock, initial, idle, floor)
   local time = redis.call('TIME')
   local micros = time[1] * 1000000 + time[2]
   local s = {
@@ -10,9 +20,15 @@ local function semaphore_read(keys, clock, initial, idle)
     now = clock == '' and math.floor(micros / 1000) or tonumber(clock),
     padding = clock == '' and 1000 or 5000,
   }
-  s.config, s.leases, s.facts, s.line, s.offers, s.parties = unpack(keys, 1, 6)
-  s.stored = redis.call('HMGET', s.config, 'permits', 'used', 'last', 'idle', 'calm', 'life')
+  s.config, s.leases, s.facts = unpack(keys, 1, 3)
+  s.stored = redis.call('HMGET', s.config, 'permits', 'used', 'last', 'idle', 'calm', 'life', 'v')
   s.permits = tonumber(s.stored[1])
+  if s.permits and s.stored[7] ~= SEMAPHORE_VERSION then
+    return {
+      err = 'ERR the semaphore has version ' .. (s.stored[7] or '1') .. ', this process expects version ' .. SEMAPHORE_VERSION
+        .. ': let all processes that share it run one version of spillway',
+    }
+  end
   if initial < -1 then
     s.permits = -2 - initial
   elseif not s.permits then
@@ -20,7 +36,7 @@ local function semaphore_read(keys, clock, initial, idle)
     s.permits = initial
   end
   s.used = tonumber(s.stored[2])
-  s.last = tonumber(s.stored[3]) or 0
+  s.last = math.max(tonumber(s.stored[3]) or 0, floor or 0)
   s.idle = tonumber(s.stored[4])
   s.calm = s.used and tonumber(s.stored[5]) or 0
   s.life = tonumber(s.stored[6]) or 0

@@ -1,31 +1,22 @@
 --[[
-  Writes what has changed of a semaphore, and gives its keys their lifetimes: leases until the last of them ends, the line for as long as
-  somebody in it is heard of, and the configuration for `idle` ms more, if it has such a lifetime.
+  Writes what has changed of a semaphore, and gives its keys their lifetimes: leases until the last of them ends, and the configuration for
+  `idle` ms more, if it has such a lifetime. `waits`: somebody is in the line.
 ]]
 -- @include semaphore_put
-local SEMAPHORE_LINE_MS = 10000
-
-local function semaphore_save(s)
-  local lives = 0
-  -- Without permits out there are no leases, and Redis has dropped the empty key.
-  local latest = s.used ~= 0 and tonumber(redis.call('ZRANGE', s.leases, '-1', '-1', 'WITHSCORES')[2])
-  s.calm = s.now + 1000000000
-  if latest then
-    lives = math.max(0, latest - s.now) + s.padding
-    redis.call('PEXPIRE', s.leases, lives)
-    s.calm = tonumber(redis.call('ZRANGE', s.leases, '0', '0', 'WITHSCORES')[2])
+local function semaphore_save(s, waits)
+  local first = s.used ~= 0 and tonumber(redis.call('ZRANGE', s.leases, '0', '0', 'WITHSCORES')[2])
+  s.calm = waits and 0 or first or s.now + 1000000000
+  -- Keys that were empty had gone, and with them their lifetime.
+  local needed = s.latest and s.latest + s.padding or 0
+  if s.latest and (s.bare or s.life < needed) then
+    -- A little more of it serves those who come next.
+    s.life = math.max(s.life, needed + math.ceil((s.latest - s.now) / 4))
+    redis.call('PEXPIRE', s.leases, s.life - s.now)
+    redis.call('PEXPIRE', s.facts, s.life - s.now)
   end
-  if s.crowded and redis.call('EXISTS', s.line, s.offers) > 0 then
-    s.calm = 0
-    lives = math.max(lives, SEMAPHORE_LINE_MS)
-    redis.call('PEXPIRE', s.line, SEMAPHORE_LINE_MS)
-    redis.call('PEXPIRE', s.offers, SEMAPHORE_LINE_MS)
-    redis.call('PEXPIRE', s.parties, SEMAPHORE_LINE_MS)
-  elseif s.left then
-    redis.call('DEL', s.parties)
-  end
-  if lives > 0 then redis.call('PEXPIRE', s.facts, lives) end
-  s.life = s.now + lives
   semaphore_put(s)
-  if s.idle then redis.call('PEXPIRE', s.config, lives + s.idle) end
+  if not s.idle then return end
+  local lives = first and math.max(0, s.life - s.now) or 0
+  if waits then lives = math.max(lives, 60000) end
+  redis.call('PEXPIRE', s.config, lives + s.idle)
 end

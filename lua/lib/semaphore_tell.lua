@@ -1,9 +1,6 @@
---[[
-  Tells a party, "process/number", on the channel of its process: "number text". The text is the id for which permits are put by, '!'
-  to look in 500 ms, '?' for leases to be looked at, or '*' for everything to be asked again.
-]]
-local function semaphore_tell(channel, party, text)
-  local process, number = string.match(party, '^(.*)/(.*)$')
-  local ear = channel .. process
-  redis.call('PUBLISH', ear, number .. ' ' .. text)
+--[[ Tells the process of a member, "process/number", to look whether it still has its leases: the message ends with '?'. ]]
+local function semaphore_tell(channel, member)
+  local process, number = string.match(member, '^(.*)/(.*)$')
+  local box = channel .. process
+  redis.call('PUBLISH', box, number .. ' ?')
 end

@@ -1,34 +1,36 @@
 --[[
   Deletes a semaphore. Those who held leases and those who waited are told to look.
 
-  KEYS[1…6]  the semaphore: see semaphore_open
-  KEYS[7]    what this sender has sent: see once
-  ARGV[1]    number of this request
-  ARGV[2]    the lowest that is not answered
-  ARGV[3]    what the channel of every process begins with
-  ARGV[4]    how long the request is remembered, ms; -1 for as long as usual
+  KEYS[1..6]  the semaphore: see semaphore_read
+  KEYS[7]     what the sender has sent: see once
+  ARGV[1]     number of the request; ARGV[2] the lowest that is not answered
+  ARGV[3]     what the channel of every process begins with
+  ARGV[4]     how long the request is remembered, ms; -1 for as long as usual
 
   Returns { 1 } if there was one, { 0 } if not.
 ]]
 -- @include once
 -- @include semaphore_fact
 -- @include semaphore_tell
+-- @include line_open
+-- @include line_tell_all
 local number = tonumber(ARGV[1])
-local floor = tonumber(ARGV[2])
+local answered = tonumber(ARGV[2])
 local channel = ARGV[3]
 local keep = tonumber(ARGV[4])
 
-local function delete()
+return once(KEYS[7], number, answered, function()
   local told = {}
   for _, fact in ipairs(redis.call('HVALS', KEYS[3])) do
-    local _, party = semaphore_fact(fact)
-    if party and not told[party] then
-      told[party] = true
-      semaphore_tell(channel, party, '*')
+    local _, member = semaphore_fact(fact)
+    if member and not told[member] then
+      told[member] = true
+      semaphore_tell(channel, member)
     end
   end
+  local line = line_open(KEYS[4], KEYS[5], KEYS[6], channel)
+  if not line.err then line_tell_all(line) end
   local existed = redis.call('EXISTS', KEYS[1])
-  redis.call('DEL', unpack(KEYS, 1, 6))
+  redis.call('UNLINK', unpack(KEYS, 1, 6))
   return { existed }, existed == 1
-end
-return once(KEYS[7], number, floor, delete, keep >= 0 and keep or nil)
+end, keep >= 0 and keep or nil)

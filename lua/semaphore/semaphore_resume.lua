@@ -1,40 +1,49 @@
 --[[
   Takes a lease over: it gets a new fencing token, and whoever held it until now is told to look.
 
-  KEYS[1…6]  the semaphore: see semaphore_open
-  ARGV[1]    now, ms; '' for the server's clock
-  ARGV[2]    permits to set where none are; -1 for none
-  ARGV[3]    lifetime in ms where nothing is held; -1: as stored
-  ARGV[4]    what the channel of every process begins with
-  ARGV[5]    id of the lease
-  ARGV[6]    who takes it, "process/number"
-  ARGV[7]    how long the lease is from now on, ms
+  KEYS[1..6]  the semaphore: see semaphore_read
+  KEYS[7]     what the sender has sent: see once
+  ARGV[1]     number of the request; ARGV[2] the lowest that is not answered
+  ARGV[3]     now, ms; '' for the server's clock
+  ARGV[4]     permits to set where none are; -1 for none
+  ARGV[5]     lifetime in ms where nothing is held; -1: as stored
+  ARGV[6]     what the channel of every process begins with
+  ARGV[7]     id of the lease
+  ARGV[8]     who takes it, "process/number"
+  ARGV[9]     how long the lease is from now on, ms
+  ARGV[10]    the newest token that the caller has seen
 
   Returns { 1, fencing token, deadline, permits }; { 0 } if there is no such lease; { -2 } without a semaphore.
 ]]
+-- @include once
 -- @include semaphore_open
--- @include semaphore_number
--- @include semaphore_offer
--- @include semaphore_save
-local clock = ARGV[1]
-local initial = tonumber(ARGV[2])
-local idle = tonumber(ARGV[3])
-local channel = ARGV[4]
-local id = ARGV[5]
-local party = ARGV[6]
-local lease = tonumber(ARGV[7])
+-- @include semaphore_fact
+-- @include semaphore_lease
+-- @include semaphore_tell
+-- @include semaphore_serve
+local number = tonumber(ARGV[1])
+local answered = tonumber(ARGV[2])
+local clock = ARGV[3]
+local initial = tonumber(ARGV[4])
+local idle = tonumber(ARGV[5])
+local channel = ARGV[6]
+local id = ARGV[7]
+local member = ARGV[8]
+local ms = tonumber(ARGV[9])
+local floor = tonumber(ARGV[10])
 
-local s = semaphore_open(KEYS, clock, initial, idle)
-if not s then return { -2 } end
-local reply = { 0 }
-if redis.call('ZSCORE', s.leases, id) then
-  local permits, former = semaphore_fact(redis.call('HGET', s.facts, id))
-  local token = semaphore_number(s)
-  redis.call('ZADD', s.leases, s.now + lease, id)
-  redis.call('HSET', s.facts, id, permits .. ' ' .. party .. ' ' .. token)
-  if former then semaphore_tell(channel, former, '?') end
-  reply = { 1, token, s.now + lease, permits }
-end
-semaphore_offer(s, channel, '')
-semaphore_save(s)
-return reply
+return once(KEYS[7], number, answered, function()
+  local s = semaphore_open(KEYS, clock, initial, idle, floor)
+  if not s then return { -2 } end
+  if s.err then return redis.error_reply(s.err) end
+  local reply = { 0 }
+  if redis.call('ZSCORE', s.leases, id) then
+    local permits, former = semaphore_fact(redis.call('HGET', s.facts, id))
+    local token, deadline = semaphore_lease(s, id, ms, permits, member)
+    if former then semaphore_tell(channel, former) end
+    reply = { 1, token, deadline, permits }
+  end
+  local line = semaphore_serve(s, KEYS, channel, false)
+  if line.err then return redis.error_reply(line.err) end
+  return reply, reply[1] == 1
+end, idle >= 0 and idle or nil)

@@ -1,7 +1,8 @@
 import type { Duration } from '../core/duration.js'
 import { parseOption } from '../core/duration.js'
 import { LeaseLostError, StoreError } from '../core/errors.js'
-import type { Grant, SemaphoreCommands } from './commands.js'
+import type { Grant } from './commands.js'
+import type { SemaphoreLine } from './line.js'
 
 // `await using` needs it, and so does whoever calls it by hand; Node has it from 20.5.1 on. Registered, so that two copies of this
 // package agree.
@@ -9,14 +10,19 @@ if (Symbol.asyncDispose === undefined) {
   Object.defineProperty(Symbol, 'asyncDispose', { value: Symbol.for('Symbol.asyncDispose') })
 }
 
+/** For so long `renew` waits for Redis, if the lease lasts longer. */
+const RENEW_MS = 5000
+
 /** Permits of a semaphore that are ours until its deadline. */
 export interface Lease extends AsyncDisposable {
   /** 128 random bits. Whoever knows it can `resume` the lease. */
   readonly id: string
   readonly permits: number
   /**
-   * Fencing token: greater than that of every earlier lease of the semaphore, also when its keys were lost in between. Send it with
-   * every write: who is written to refuses a token below the greatest it has seen.
+   * Fencing token. It grows with every lease and every `resume` of the semaphore while Redis keeps its keys, whatever clocks do. After Redis lost
+   * them (a restart or failover without the newest writes, FLUSHALL, `delete`) it grows on if the server's clock is not behind the moment
+   * of the last token, or if the object that asks has seen that token. Send it with every write: who is written to refuses a token below
+   * the greatest it has seen.
    */
   readonly token: bigint
   /** ms since the epoch, by the server's clock. */
@@ -27,12 +33,12 @@ export interface Lease extends AsyncDisposable {
   readonly signal: AbortSignal
   /**
    * From now on it lasts so long, and is extended by as much; default: as long as before. False if it was lost or released. Rejects
-   * with `StoreError`.
+   * with `StoreError` if Redis fails, or has not answered within five seconds. It never takes longer than the lease lasts.
    */
   renew(lease?: Duration): Promise<boolean>
   /**
-   * Gives the permits back. False if it had been released or lost before. Rejects with `StoreError`: then it may be tried again, and
-   * the lease ends at its deadline at the latest.
+   * Gives the permits back. False if it had been released or lost before. Rejects with `StoreError` if Redis has not answered within five
+   * seconds: then it may be tried again, and the lease ends at its deadline at the latest.
    */
   release(): Promise<boolean>
   /** Stops extending it: it ends at its deadline. */
@@ -47,6 +53,8 @@ export interface Keeper {
 }
 
 export class HeldLease implements Lease {
+  readonly id: string
+  readonly token: bigint
   readonly #keeper: Keeper
   /** Made when it is first asked for: most leases are never lost, and few are watched. */
   #controller: AbortController | undefined
@@ -61,17 +69,17 @@ export class HeldLease implements Lease {
   asking = false
 
   constructor(
-    readonly home: SemaphoreCommands,
+    readonly home: SemaphoreLine,
     keeper: Keeper,
-    readonly id: string,
-    readonly permits: number,
-    readonly token: bigint,
-    public leaseMs: number,
     grant: Grant,
+    readonly permits: number,
+    public leaseMs: number,
     renews: boolean,
     readonly ended: () => void,
   ) {
     this.#keeper = keeper
+    this.id = grant.id
+    this.token = grant.token
     this.#expiresAt = grant.expiresAt
     this.#endsAt = grant.askedAt + leaseMs
     this.renewAt = renews ? grant.askedAt + leaseMs / 3 : Number.POSITIVE_INFINITY
@@ -101,14 +109,14 @@ export class HeldLease implements Lease {
 
   /** Until its deadline, by the clock that judges it. */
   get leftMs(): number {
-    const { clock } = this.home
+    const { clock } = this.home.commands
     return clock === undefined ? this.#endsAt - performance.now() : this.#expiresAt - clock.now()
   }
 
   async renew(lease?: Duration): Promise<boolean> {
     const leaseMs = lease === undefined ? this.leaseMs : parseOption(lease, 'renew: lease')
     if (!this.held) return false
-    return this.#keeper.renew(this, leaseMs)
+    return this.#inTime(this.#keeper.renew(this, leaseMs))
   }
 
   async release(): Promise<boolean> {
@@ -117,7 +125,7 @@ export class HeldLease implements Lease {
     this.#state = 'released'
     if (first) this.#end()
     try {
-      return await this.home.release(this.id, this.token)
+      return await this.home.end(this.id, this.token)
     } catch (error) {
       this.#state = 'releasing'
       throw error
@@ -151,6 +159,19 @@ export class HeldLease implements Lease {
     this.#end()
     this.#lost = new LeaseLostError(`${this.home.subject}: the lease was lost: ${why}`)
     this.#controller?.abort(this.#lost)
+  }
+
+  /** What is answered before the lease ends, and within the deadline. A clock that is given tells nothing of real time. */
+  #inTime(answer: Promise<boolean>): Promise<boolean> {
+    const { clock } = this.home.commands
+    const ms = clock === undefined ? Math.min(RENEW_MS, Math.max(0, Math.floor(this.leftMs))) : RENEW_MS
+    return new Promise((resolve, reject) => {
+      const timer = setTimeout(() => {
+        if (!this.held) resolve(false)
+        reject(new StoreError(`${this.home.subject}: Redis did not answer within ${ms} ms`))
+      }, ms)
+      answer.then(resolve, reject).finally(() => clearTimeout(timer))
+    })
   }
 
   #end(): void {

@@ -1,15 +1,18 @@
+import { Deadline } from '../core/deadline.js'
 import { StoreError } from '../core/errors.js'
 import type { ClientPort } from '../redis/client.js'
+import { replyWords } from '../redis/reply-words.js'
 import { runScript } from '../redis/run-script.js'
 import { semaphoreRenew } from '../redis/scripts.js'
 import { Alarm } from '../waiting/alarm.js'
-import type { SemaphoreCommands } from './commands.js'
 import type { HeldLease, Keeper } from './lease.js'
+import type { SemaphoreLine } from './line.js'
 
 /** As many as a script call takes at most. */
 const MOST_LEASES = 128
 const SHORTEST_RETRY_MS = 20
 const LONGEST_RETRY_MS = 1000
+const ANSWER = new Deadline(5000)
 
 const KEEPERS = new WeakMap<ClientPort, Renewals>()
 
@@ -21,8 +24,15 @@ export class Renewals implements Keeper {
   readonly #leases = new Set<HeldLease>()
   readonly #alarm = new Alarm(() => this.#ring(), false)
   #ringsAt = Number.POSITIVE_INFINITY
+  /** The semaphores of whose leases the server is asked after this turn of the event loop. */
+  readonly #looks = new Set<SemaphoreLine>()
 
-  private constructor(readonly port: ClientPort) {}
+  private constructor(readonly port: ClientPort) {
+    // Redis may have forgotten some while the connection was lost.
+    port.onReady(() => {
+      for (const lease of this.#leases) this.look(lease.home)
+    })
+  }
 
   static of(port: ClientPort): Renewals {
     let keeper = KEEPERS.get(port)
@@ -51,9 +61,14 @@ export class Renewals implements Keeper {
   }
 
   /** Looks whether the server still has the leases of a semaphore, without extending them. */
-  look(home: SemaphoreCommands): void {
-    const leases = [...this.#leases].filter(lease => lease.home === home)
-    for (const batch of batchesOf(leases, false)) this.#extend(batch, () => 0).catch(() => {})
+  look(home: SemaphoreLine): void {
+    this.#looks.add(home)
+    if (this.#looks.size > 1) return
+    setImmediate(() => {
+      const leases = [...this.#leases].filter(lease => this.#looks.has(lease.home))
+      this.#looks.clear()
+      for (const batch of batchesOf(leases, this.port.cluster)) this.#extend(batch, () => 0).catch(() => {})
+    })
   }
 
   #ring(): void {
@@ -72,48 +87,54 @@ export class Renewals implements Keeper {
 
   async #renewBatch(leases: readonly HeldLease[]): Promise<void> {
     for (const lease of leases) lease.asking = true
-    try {
-      await this.#extend(leases, lease => lease.leaseMs)
-    } catch {
-      // Tried again until the deadline.
-      const now = performance.now()
-      for (const lease of leases) {
-        const pause = Math.min(LONGEST_RETRY_MS, Math.max(SHORTEST_RETRY_MS, lease.leaseMs / 12))
-        if (lease.renewAt < Number.POSITIVE_INFINITY) lease.renewAt = now + pause
-      }
+    const before = performance.now()
+    // What was not extended is tried again until the deadline.
+    await this.#extend(leases, lease => lease.leaseMs).catch(() => {})
+    const now = performance.now()
+    for (const lease of leases) {
+      lease.asking = false
+      if (lease.renewAt > before) continue
+      lease.renewAt = now + Math.min(LONGEST_RETRY_MS, Math.max(SHORTEST_RETRY_MS, lease.leaseMs / 12))
     }
-    for (const lease of leases) lease.asking = false
     this.#plan()
   }
 
+  /** Rejects with `StoreError` for leases of which none was answered for. */
   async #extend(leases: readonly HeldLease[], msOf: (lease: HeldLease) => number): Promise<void> {
     const askedAt = performance.now()
     const homes = byHomeOf(leases)
-    const keys = [...homes.keys()].flatMap(home => home.keys)
-    const args = [String(homes.size)]
+    const keys = [...homes.keys()].flatMap(home => home.commands.keys)
+    const args = [leases[0].home.commands.channel, String(homes.size)]
     const order: Array<[lease: HeldLease, ms: number]> = []
-    for (const [home, ours] of homes) {
-      args.push(home.now, home.idle, String(ours.length))
+    for (const [{ commands }, ours] of homes) {
+      args.push(commands.now, commands.idle, String(ours.length))
       for (const lease of ours) {
         const ms = msOf(lease)
         order.push([lease, ms])
         args.push(lease.id, String(lease.token), String(ms))
       }
     }
-    let deadlines: number[]
+    let answers: unknown[]
     try {
-      deadlines = (await runScript(this.port, semaphoreRenew, keys, args)) as number[]
+      answers = (await ANSWER.hold(runScript(this.port, semaphoreRenew, keys, args))) as unknown[]
     } catch (cause) {
-      throw new StoreError(`${leases[0].home.subject}: Redis failed: ${(cause as Error)?.message}`, { cause })
+      throw failure(leases[0], cause)
     }
-    order.forEach(([lease, ms], i) => {
-      if (deadlines[i] < 0) lease.lose('the server has it no longer')
-      else if (lease.held) {
-        if (ms > 0) lease.extended(deadlines[i], askedAt, ms)
-      }
-      // Lost by our reckoning while the answer was on its way: then nobody holds it, and it need not last.
-      else if (ms > 0 && lease.lost) lease.home.release(lease.id, lease.token).catch(() => {})
-    })
+    const failed = order.map(([lease, ms], i) => this.#read(lease, ms, answers[i], askedAt))
+    const error = failed.find(one => one !== undefined)
+    if (error !== undefined) throw error
+  }
+
+  /** What the server says of one lease. The error, if it can say nothing of its semaphore. */
+  #read(lease: HeldLease, ms: number, answer: unknown, askedAt: number): StoreError | undefined {
+    if (typeof answer !== 'number') return failure(lease, new Error(String(answer)))
+    if (answer < 0) lease.lose('the server has it no longer')
+    else if (lease.held) {
+      if (ms > 0) lease.extended(answer, askedAt, ms)
+    }
+    // Lost by our reckoning while the answer was on its way: then nobody holds it, and it need not last.
+    else if (ms > 0 && lease.lost) lease.home.end(lease.id, lease.token).catch(() => {})
+    return undefined
   }
 
   /** Rings when the first of all is due, or over. */
@@ -140,8 +161,12 @@ function nextOf(lease: HeldLease, now: number): number {
   return lease.asking ? endsAt : Math.min(lease.renewAt, endsAt)
 }
 
-function byHomeOf(leases: readonly HeldLease[]): Map<SemaphoreCommands, HeldLease[]> {
-  const groups = new Map<SemaphoreCommands, HeldLease[]>()
+function failure({ home }: HeldLease, cause: unknown): StoreError {
+  return new StoreError(`${home.subject}: Redis failed: ${replyWords(cause)}`, { cause })
+}
+
+function byHomeOf(leases: readonly HeldLease[]): Map<SemaphoreLine, HeldLease[]> {
+  const groups = new Map<SemaphoreLine, HeldLease[]>()
   for (const lease of leases) {
     const group = groups.get(lease.home)
     if (group) group.push(lease)

@@ -2,14 +2,14 @@ import type { Clock } from '../core/clock.js'
 import { type Duration, parseOption } from '../core/duration.js'
 import { CostError, PolicyError, SpillwayError, shown, TimeoutError } from '../core/errors.js'
 import { checkOptions, type OptionNames } from '../core/option-names.js'
-import type { ClientPort, RedisClient } from '../redis/client.js'
+import type { RedisClient } from '../redis/client.js'
 import { keyRoot } from '../redis/key-root.js'
 import { portOf } from '../redis/port-of.js'
+import { Mailbox } from '../waiting/mailbox.js'
 import { type Patience, patienceOf, WAIT_OPTIONS, type WaitOptions } from '../waiting/wait.js'
 import { type Grant, SemaphoreCommands } from './commands.js'
 import { HeldLease, type Lease } from './lease.js'
 import { SemaphoreLine } from './line.js'
-import { Mailbox } from './mailbox.js'
 import { Renewals } from './renewals.js'
 
 const LEASE_MS = 30_000
@@ -59,7 +59,6 @@ export interface LeaseInfo {
  */
 export class Semaphore {
   readonly #subject: string
-  readonly #port: ClientPort
   readonly #commands: SemaphoreCommands
   readonly #mailbox: Mailbox
   readonly #line: SemaphoreLine
@@ -81,25 +80,29 @@ export class Semaphore {
       throw new PolicyError(`Semaphore: clock ${shown(clock)}: expected an object with now(), like new ManualClock()`)
     }
     const idleMs = idleTtl === undefined ? undefined : parseOption(idleTtl, 'Semaphore: idleTtl')
-    this.#port = portOf(client, 'Semaphore')
-    this.#renewals = Renewals.of(this.#port)
+    const port = portOf(client, 'Semaphore')
+    this.#renewals = Renewals.of(port)
     this.#mailbox = new Mailbox(client, 'Semaphore', prefix, {
       hear: text => this.#hear(text),
-      live: () => this.#line.look(),
+      live: () => this.#look(),
     })
-    this.#commands = new SemaphoreCommands(client, this.#subject, base, this.#mailbox, {
+    const { channel } = this.#mailbox
+    this.#commands = new SemaphoreCommands(client, {
+      subject: this.#subject,
+      base,
+      channel,
       permits,
       fixed,
       idleMs,
       clock,
     })
-    this.#line = new SemaphoreLine(this.#commands, this.#mailbox)
+    this.#line = new SemaphoreLine(this.#commands, port, this.#mailbox)
   }
 
   /** Sets how many permits there are, if that was never set. Integer ≥ 0, else `PolicyError`. True if it did. */
   async trySetPermits(permits: number): Promise<boolean> {
     checkTotal(permits, 'trySetPermits')
-    return (await this.#commands.set('try', permits)).done
+    return (await this.#asked.set('try', permits)).done
   }
 
   /**
@@ -108,7 +111,7 @@ export class Semaphore {
    */
   async setPermits(permits: number): Promise<void> {
     checkTotal(permits, 'setPermits')
-    await this.#commands.set('set', permits)
+    await this.#asked.set('set', permits)
   }
 
   /** So many more, or fewer, but never below 0. Gives how many there are then. */
@@ -116,24 +119,24 @@ export class Semaphore {
     if (!Number.isSafeInteger(delta)) {
       throw new PolicyError(`addPermits: given ${shown(delta)}, expected an integer, like 2 or -2`)
     }
-    return (await this.#commands.set('add', delta)).permits
+    return (await this.#asked.set('add', delta)).permits
   }
 
   /** How many there are, held or not. */
   async permits(): Promise<number> {
-    const [permits] = await this.#commands.look('permits')
+    const [permits] = await this.#asked.look()
     return Number(permits)
   }
 
-  /** How many are free; below 0 when there are fewer than are held. What is put by for who comes next is not free. */
+  /** How many are not held, also while somebody waits for more; below 0 when there are fewer than are held. */
   async availablePermits(): Promise<number> {
-    const [permits, used] = await this.#commands.look('permits')
+    const [permits, used] = await this.#asked.look()
     return Number(permits) - Number(used)
   }
 
   /** Who holds permits, those first whose leases end first. Costs as much as there are; for people who look. */
   async holders(): Promise<LeaseInfo[]> {
-    const [, , ...leases] = await this.#commands.look('leases')
+    const [, , , ...leases] = await this.#asked.look(true)
     const holders: LeaseInfo[] = []
     for (let i = 0; i < leases.length; i += 3) {
       const [id, expiresAt, permits] = leases.slice(i, i + 3)
@@ -142,9 +145,12 @@ export class Semaphore {
     return holders
   }
 
-  /** How many wait, in all processes. */
+  /**
+   * How many wait, in all processes. Waiters of a process that has died are counted until somebody behind them asks, or for at most six
+   * seconds if nobody is.
+   */
   async waiting(): Promise<number> {
-    const [, , waiting] = await this.#commands.look('line')
+    const [, , waiting] = await this.#asked.look()
     return Number(waiting)
   }
 
@@ -153,19 +159,22 @@ export class Semaphore {
    * somebody waits, nothing is free.
    */
   async tryAcquire(options: AcquireOptions = {}): Promise<Lease | null> {
-    return this.#take(options, patienceOf(options, 'tryAcquire', 0, ACQUIRE_OPTIONS), 'tryAcquire')
+    try {
+      return await this.#take(options, patienceOf(options, 'tryAcquire', 0, ACQUIRE_OPTIONS), 'tryAcquire')
+    } catch (error) {
+      if (error instanceof TimeoutError) return null
+      throw error
+    }
   }
 
   /**
    * Takes permits, all or none; waits, first come, first served across all processes, until they are free. Rejects with `TimeoutError`,
-   * with the signal's reason, or with `CostError` at once if there are not so many in all. Someone who holds permits and waits for more
-   * may wait for ever: take all at once.
+   * with the signal's reason, with `CostError` at once if there are not so many in all, or with `StoreError` when Redis has not answered for
+   * five seconds. Someone who holds permits and waits for more may wait for ever: take all at once.
    */
   async acquire(options: AcquireOptions = {}): Promise<Lease> {
     const patience = patienceOf(options, 'acquire', Number.POSITIVE_INFINITY, ACQUIRE_OPTIONS)
-    const lease = await this.#take(options, patience, 'acquire')
-    if (lease !== null) return lease
-    throw new TimeoutError(`${this.#subject}: no permits within ${patience.timeoutMs} ms`)
+    return this.#take(options, patience, 'acquire')
   }
 
   /**
@@ -189,33 +198,31 @@ export class Semaphore {
     checkOptions('resume', options, RESUME_OPTIONS, "{ lease: '30s' }")
     const leaseMs = leaseOf(options, 'resume')
     this.#checkOpen()
-    const grant = await this.#commands.resume(checkId(id, 'resume'), leaseMs)
-    return grant && this.#leaseFor(id, grant.permits, grant, leaseMs, options.renew !== false)
+    const grant = await this.#asked.resume(checkId(id, 'resume'), leaseMs, this.#mailbox.address)
+    return grant && this.#leaseFor(grant, grant.permits, leaseMs, options.renew !== false)
   }
 
   /** Ends a lease, whoever holds it. False if there is none of that id. */
   async forceRelease(id: string): Promise<boolean> {
-    return this.#commands.release(checkId(id, 'forceRelease'), 'force')
+    return this.#asked.force(checkId(id, 'forceRelease'))
   }
 
   /** Deletes it with all that is held: leases are lost, and who waits rejects with `NotInitializedError`. False if there was none. */
   async delete(): Promise<boolean> {
-    return this.#commands.delete()
+    return this.#asked.delete()
   }
 
   /**
-   * Who waits here rejects. Leases are no longer extended, but hold until their deadline and can still be released. The client stays
-   * open: it is yours.
+   * Those who wait on this object reject, and have left the line in Redis when this resolves (or Redis has not answered for five seconds).
+   * Leases are no longer extended, but hold until their deadline and can still be released. The client stays open: it is yours.
    */
   async close(): Promise<void> {
     this.#closed ??= new SpillwayError(`${this.#subject} was closed`)
     for (const lease of this.#leases) lease.detach()
-    const left = this.#line.close(this.#closed)
-    // A client that is down might never answer.
-    if (this.#port.state() === 'ready') await left
+    await this.#line.close(this.#closed)
   }
 
-  async #take(options: AcquireOptions, patience: Patience, method: string): Promise<Lease | null> {
+  async #take(options: AcquireOptions, patience: Patience, method: string): Promise<Lease> {
     const { permits = 1, renew = true } = options
     if (!Number.isSafeInteger(permits) || permits < 1) {
       throw new CostError(`${method}: permits ${shown(permits)}: expected an integer ≥ 1, like 1`)
@@ -223,34 +230,36 @@ export class Semaphore {
     const leaseMs = leaseOf(options, method)
     this.#checkOpen()
     const grant = await this.#line.take(permits, leaseMs, patience)
-    return grant && this.#leaseFor(grant.id, permits, grant, leaseMs, renew)
+    return this.#leaseFor(grant, permits, leaseMs, renew)
   }
 
-  #leaseFor(id: string, permits: number, grant: Grant, leaseMs: number, renews: boolean): Lease {
+  #leaseFor(grant: Grant, permits: number, leaseMs: number, renews: boolean): Lease {
     this.#mailbox.hold()
     const ended = () => {
       this.#leases.delete(lease)
       this.#mailbox.release()
     }
     const renewing = renews && this.#closed === undefined
-    const lease = new HeldLease(
-      this.#commands,
-      this.#renewals,
-      id,
-      permits,
-      grant.token,
-      leaseMs,
-      grant,
-      renewing,
-      ended,
-    )
+    const lease = new HeldLease(this.#line, this.#renewals, grant, permits, leaseMs, renewing, ended)
     this.#leases.add(lease)
     return lease
   }
 
   #hear(text: string): void {
-    if (text === '?' || text === '*') this.#renewals.look(this.#commands)
-    if (text !== '?') this.#line.hear(text)
+    if (text.endsWith('?')) this.#renewals.look(this.#line)
+    else this.#line.hear()
+  }
+
+  /** Messages may have been missed. */
+  #look(): void {
+    this.#line.hear()
+    if (this.#leases.size > 0) this.#renewals.look(this.#line)
+  }
+
+  /** For commands that must not overtake what was asked before. */
+  get #asked(): SemaphoreCommands {
+    this.#line.flush()
+    return this.#commands
   }
 
   #checkOpen(): void {

@@ -109,6 +109,11 @@ export class LineMembership<Grant> {
     }
   }
 
+  /** Nobody knows whether an ask was carried out. A grant that is given back twice may be somebody else's; own changes may come twice. */
+  giveUp({ changes }: NumberedAsk<Grant>): void {
+    this.changes.own = [...changes.own, ...this.changes.own]
+  }
+
   /** Opens another member, as which all join again with their tickets. */
   rejoin(): void {
     this.#member = new LineMember(this.#user.address, this.#member.id)

@@ -46,7 +46,6 @@ export class Mailbox {
   release(): void {
     if (--this.#holds === 0) this.#office.listeners.delete(this.#number)
     this.#office.subscription?.release()
-    watch(this.#office)
   }
 }
 
@@ -69,12 +68,16 @@ interface Office {
 /** While somebody listens a silent connection is noticed within five seconds: `Subscription.check` sends a PING after two. */
 function watch(office: Office): void {
   const { subscription, listeners } = office
-  if (subscription === undefined || listeners.size > 0 === (office.checks !== undefined)) return
-  if (office.checks === undefined) office.checks = setInterval(() => subscription.check(), CHECK_EVERY_MS).unref()
-  else {
+  if (subscription === undefined || office.checks !== undefined) return
+  // It ends by itself: a semaphore that is taken and released again and again would start it each time.
+  office.checks = setInterval(() => {
+    if (listeners.size > 0) {
+      subscription.check()
+      return
+    }
     clearInterval(office.checks)
     office.checks = undefined
-  }
+  }, CHECK_EVERY_MS).unref()
 }
 
 const OFFICES = new WeakMap<RedisClient, Map<string, Office>>()

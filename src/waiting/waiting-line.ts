@@ -104,9 +104,9 @@ export class WaitingLine<Grant> {
     else this.#flight.send()
   }
 
-  /** Sends now what would be sent after this turn of the event loop. */
+  /** Sends now what would be sent after this turn of the event loop, or gathers. */
   flush(): void {
-    if (this.#scheduled) this.#ask()
+    if (this.#scheduled || this.#gathers) this.#ask()
   }
 
   /** The line has been deleted with all that it remembers. */
@@ -155,7 +155,7 @@ export class WaitingLine<Grant> {
     this.#flight = new LineFlight(ask, this.#user, this.#timing, {
       answered: (reply, sentAt) => this.#answered(reply, sentAt),
       fault: error => this.#endAll(this.#user.failed(error)),
-      givenUp: () => this.#rejoin(),
+      givenUp: () => this.#giveUp(),
     })
     this.#setDeadline()
   }
@@ -182,6 +182,14 @@ export class WaitingLine<Grant> {
     this.#turn.set(sentAt + nextMs)
     if (asExpected) this.#settle()
     else this.#rejoin()
+  }
+
+  /** Whether the ask was carried out will never be known: what may count once only is not told again. */
+  #giveUp(): void {
+    const { carried } = this.#flight!
+    this.#flight = undefined
+    this.#membership.giveUp(carried)
+    this.#rejoin()
   }
 
   /** The server does not know this member, or not as it is. */

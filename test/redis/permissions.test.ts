@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { afterAll, beforeAll, expect, test } from '@jest/globals'
 import type { Redis } from 'ioredis'
+import { TimeoutError } from '../../src/core/errors.js'
 import { DelayQueue } from '../../src/delay-queue/delay-queue.js'
 import { Semaphore } from '../../src/semaphore/semaphore.js'
 import { SharedRateLimiter } from '../../src/shared-rate/shared-rate-limiter.js'
@@ -37,6 +38,9 @@ const LIVES: Record<string, (client: Redis) => Promise<void>> = {
     const semaphore = new Semaphore(client, 'a', { permits: 1, idleTtl: '1m' })
     const lease = await semaphore.acquire({ lease: 30 })
     const waiting = semaphore.acquire({ timeout: '5s' })
+    await semaphore.waiting()
+    const behind = new Semaphore(client, 'a').acquire({ timeout: 5 })
+    await expect(behind).rejects.toThrow(TimeoutError)
     expect(await lease.renew()).toBe(true)
     await lease.release()
     const next = await waiting

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { createClient } from 'redis'
-import { semaphoreRelease, semaphoreRenew } from '../../src/redis/scripts.js'
+import { semaphoreAsk, semaphoreRenew } from '../../src/redis/scripts.js'
 import type { Lease } from '../../src/semaphore/lease.js'
 import { Semaphore, type SemaphoreOptions } from '../../src/semaphore/semaphore.js'
 import { ManualClock } from '../../src/testing.js'
@@ -67,6 +67,8 @@ describe('renewal', () => {
     const client = redis.client()
     const semaphores = [0, 1, 2].map(() => new Semaphore(client, fresh(), { permits: 10 }))
     const leases: Lease[] = []
+    // The first lease of a client makes it listen, and look once when it does.
+    await semaphores[0].use(() => sleep(100))
     const commands = await commandsDuring(async () => {
       const all = semaphores.flatMap(semaphore => Array.from({ length: 10 }, () => semaphore.acquire({ lease: 600 })))
       leases.push(...(await Promise.all(all)))
@@ -123,58 +125,76 @@ describe('renewal', () => {
   }, 15_000)
 })
 
+/** A client that records what it sends, and can send it again. */
+function recorder() {
+  const client = redis.client()
+  const sent: unknown[][] = []
+  const send = (args: unknown[]) => (client.evalsha as (...all: unknown[]) => Promise<unknown>).apply(client, args)
+  const recording: object = Object.assign(Object.create(client), {
+    evalsha: (...args: unknown[]) => {
+      sent.push(args)
+      return send(args)
+    },
+  })
+  return { client: recording, sent, again: (i: number) => send(sent[i]) }
+}
+
 describe('a command that the client sends twice', () => {
-  test('acts once: acquire takes no second permit, release says again that it released', async () => {
+  test('acts once: acquire takes no second permit, release gives back no second one, however late it comes', async () => {
     const name = fresh()
-    const keys = [`spillway:{${name}}:semaphore`]
-    for (const part of ['leases', 'facts', 'line', 'offers', 'parties']) keys.push(`${keys[0]}:${part}`)
-    const semaphore = open(name, { permits: 2 })
-    expect(await semaphore.availablePermits()).toBe(2)
-    const client = redis.client()
-    const sent: unknown[][] = []
-    const recording = Object.assign(Object.create(client), {
-      evalsha: (...args: unknown[]) => {
-        sent.push(args)
-        return (client.evalsha as (...all: unknown[]) => Promise<unknown>).apply(client, args)
-      },
-    })
-    const lease = await new Semaphore(recording, name).acquire()
-    const again = (i: number) => (client.evalsha as (...all: unknown[]) => Promise<unknown>).apply(client, sent[i])
-    expect(await again(0)).toEqual([1, String(lease.token), lease.expiresAt])
+    const semaphore = open(name, { permits: 3 })
+    const others = await semaphore.acquire()
+    const { client, sent, again } = recorder()
+    const lease = await new Semaphore(client, name).acquire()
+    expect(sent.map(([sha1]) => sha1)).toEqual([semaphoreAsk.sha1])
+    expect(String(await again(0))).toContain(String(lease.token))
     expect(await semaphore.availablePermits()).toBe(1)
     expect(await lease.release()).toBe(true)
-    const release = sent.findIndex(([sha1]) => sha1 === semaphoreRelease.sha1)
-    expect(await again(release)).toEqual([1])
+    await again(0)
     expect(await semaphore.availablePermits()).toBe(2)
+    const releases = sent.length - 1
+    await again(releases)
+    await again(0)
+    await again(releases)
+    expect(await semaphore.availablePermits()).toBe(2)
+    expect(await semaphore.holders()).toHaveLength(1)
+    expect(await others.release()).toBe(true)
+  })
+
+  test('acts once also when it was a leave of the line', async () => {
+    const name = fresh()
+    const semaphore = open(name, { permits: 1 })
+    const held = await semaphore.acquire()
+    const { client, sent, again } = recorder()
+    const ours = new Semaphore(client, name)
+    await expect(ours.acquire({ timeout: 20 })).rejects.toThrow('no permits within 20 ms')
+    await eventually('has left', async () => (await semaphore.waiting()) === 0)
+    const waiting = open(name).acquire()
+    await eventually('waits alone', async () => (await semaphore.waiting()) === 1)
+    for (let i = 0; i < sent.length; i++) await again(i)
+    expect(await semaphore.waiting()).toBe(1)
+    await held.release()
+    await (await waiting).release()
+    expect(await semaphore.availablePermits()).toBe(1)
   })
 })
 
 describe('permits asked for in one turn', () => {
-  test('are granted in the order of asking, in one call for all, and given back in one; sent twice they act once', async () => {
+  test('are granted in the order of asking, in one call for all, and given back in one', async () => {
     const name = fresh()
-    const client = redis.client()
     const semaphore = open(name, { permits: 20 })
     await semaphore.permits()
-    const sent: unknown[][] = []
-    const send = (args: unknown[]) => (client.evalsha as (...all: unknown[]) => Promise<unknown>).apply(client, args)
-    const recording = Object.assign(Object.create(client), {
-      evalsha: (...args: unknown[]) => {
-        sent.push(args)
-        return send(args)
-      },
-    })
-    const ours = new Semaphore(recording, name)
+    const { client, sent, again } = recorder()
+    const ours = new Semaphore(client, name)
     const leases = await Promise.all(Array.from({ length: 20 }, () => ours.acquire()))
     expect(sent).toHaveLength(1)
     expect(await semaphore.availablePermits()).toBe(0)
     const tokens = leases.map(({ token }) => token)
     expect(tokens).toEqual([...tokens].sort((a, b) => (a < b ? -1 : 1)))
     expect(new Set(tokens).size).toBe(20)
-    expect(await send(sent[0])).toEqual(leases.flatMap(({ token, expiresAt }) => [1, String(token), expiresAt]))
-    expect(await semaphore.availablePermits()).toBe(0)
     expect(await Promise.all(leases.map(lease => lease.release()))).toEqual(leases.map(() => true))
     expect(sent).toHaveLength(2)
-    expect(await send(sent[1])).toEqual(leases.map(() => 1))
+    await again(1)
     expect(await semaphore.availablePermits()).toBe(20)
     expect(await semaphore.holders()).toEqual([])
   })

@@ -283,7 +283,7 @@ describe('what is asked', () => {
     await expect(semaphore.acquire()).rejects.toThrow(StoreError)
     await expect(semaphore.permits()).rejects.toThrow(StoreError)
     await semaphore.close()
-  })
+  }, 10_000)
 
   test('in vain for longer than the timeout rejects with TimeoutError; tryAcquire gives null', async () => {
     const semaphore = open({ permits: 1 })

@@ -34,4 +34,4 @@ test('one long request does not keep the places of all keys that come after it i
   expect([stderr, code]).toEqual(['', 0])
   // A semaphore takes about 3 kB.
   expect(Number(stdout)).toBeLessThan(500)
-})
+}, 30_000)

@@ -1,0 +1,18 @@
+--[[ After a change of an opened semaphore: those who wait are told what is free for them, and all is written. `all`: every member is told. ]]
+-- @include semaphore_capacity
+-- @include semaphore_save
+-- @include line_open
+-- @include line_walk
+-- @include line_save
+-- @include line_tell_all
+local function semaphore_serve(s, keys, channel, all)
+  local line = line_open(keys[4], keys[5], keys[6], channel)
+  if line.err then return line end
+  if line.units > 0 then
+    if all then line_tell_all(line) end
+    line_walk(line, nil, semaphore_capacity(s, ''), { next = 0 })
+    line_save(line)
+  end
+  semaphore_save(s, line.units > 0)
+  return line
+end

@@ -1,0 +1,135 @@
+--[[
+  An ask of the waiting line of a semaphore: takes permits at once where they are free, ends leases, joins and leaves the line, collects
+  grants.
+
+  KEYS[1..6]  the semaphore: see semaphore_read
+  KEYS[7]     record of the member; KEYS[8] of the member that it replaces, or the same
+  ARGV[1]     now, ms; '' for the server's clock
+  ARGV[2]     permits to set where none are; -1 for none; below that see semaphore_read
+  ARGV[3]     lifetime in ms where nothing is held; -1: as stored
+  ARGV[4]     what the channel of every process begins with
+  ARGV[5]     the newest token that the caller has seen
+  ARGV[6..]   the ask: see line_ask. Its own change is 'e': ends the lease of an id and a token, if it is still that, and gives 1 or 0
+
+  Returns what line_ask returns, or { -2 } without a semaphore. Of each grant it tells the token and the deadline in ms.
+]]
+local clock = ARGV[1]
+local initial = tonumber(ARGV[2])
+local idle = tonumber(ARGV[3])
+local channel = ARGV[4]
+local floor = tonumber(ARGV[5])
+local member = ARGV[6]
+local number = tonumber(ARGV[7])
+local stamp = ARGV[8]
+
+-- Nearly always nobody waits, no lease is over and there is enough for all. That is decided here, before the functions that the rest needs
+-- are made: making them costs more than this.
+local VERSION = '2'
+local call, match = redis.call, string.match
+local record = call('HMGET', KEYS[7], 'n', 'stamp', 'c')
+local stored = call('HMGET', KEYS[1], 'permits', 'used', 'last', 'idle', 'calm', 'life', 'v')
+local total, used, calm = tonumber(stored[1]), tonumber(stored[2]), tonumber(stored[5]) or 0
+
+-- What this ask carries; nil if not all of it can be done here.
+local function easy_changes()
+  local joins, ends, wanted = {}, {}, 0
+  for i = 11, #ARGV, 4 do
+    local letter, id = ARGV[i], ARGV[i + 1]
+    if letter == 'j' and ARGV[i + 2] == '' then
+      local waiter, cost, ms, lease = match(id, '^(%d+) (%d+) (%d+) (%S+)$')
+      wanted = wanted + cost
+      if wanted > total - used then return nil end
+      joins[#joins + 1] = { waiter, cost, tonumber(ms), lease }
+    elseif letter == 'e' then
+      local permits, token = match(call('HGET', KEYS[3], id) or '', '^(%d+) %S+ (%d+)$')
+      if token ~= ARGV[i + 2] then return nil end
+      ends[#ends + 1] = { id, permits }
+    else
+      return nil
+    end
+  end
+  return joins, ends
+end
+
+if
+  stored[7] == VERSION
+  and total
+  and used
+  and (initial >= -1 or total == -2 - initial)
+  and (idle < 0 or idle == tonumber(stored[4]))
+  and number == (tonumber(record[1]) or 0) + 1
+  and stamp == (record[2] or '')
+  and (not record[3] or record[3] == '0')
+  and ARGV[9] == ''
+then
+  local time = call('TIME')
+  local micros = time[1] * 1000000 + time[2]
+  local now = clock == '' and math.floor(micros / 1000) or tonumber(clock)
+  local joins, ends
+  if now < calm then joins, ends = easy_changes() end
+  if joins then
+    local last = math.max(tonumber(stored[3]) or 0, floor)
+    local granted, changes = {}, {}
+    local bare, latest = used == 0, 0
+    for _, ended in ipairs(ends) do
+      local gone = call('ZREM', KEYS[2], ended[1])
+      if gone == 1 then
+        call('HDEL', KEYS[3], ended[1])
+        used = used - ended[2]
+      end
+      changes[#changes + 1] = gone
+    end
+    bare = bare or used == 0
+    for _, join in ipairs(joins) do
+      local deadline = now + join[3]
+      last = math.max(last + 1, micros)
+      local token = string.format('%.0f', last)
+      call('HSET', KEYS[3], join[4], join[2] .. ' ' .. member .. ' ' .. token)
+      call('ZADD', KEYS[2], string.format('%.0f', deadline), join[4])
+      used = used + join[2]
+      latest = math.max(latest, deadline)
+      calm = math.min(calm, deadline)
+      granted[#granted + 1] = tonumber(join[1])
+      granted[#granted + 1] = token
+      granted[#granted + 1] = deadline
+    end
+    local life = tonumber(stored[6]) or 0
+    if #joins == 0 then
+      call('HSET', KEYS[1], 'used', used)
+      if used == 0 and stored[4] then call('PEXPIRE', KEYS[1], stored[4]) end
+    else
+      local needed = latest + (clock == '' and 1000 or 5000)
+      local short = life < needed
+      -- A little more of it serves those who come next.
+      if short then life = needed + math.ceil((latest - now) / 4) end
+      call('HSET', KEYS[1], 'used', used, 'last', string.format('%.0f', last), 'life', life, 'calm', calm)
+      -- Keys that were empty had gone, and with them their lifetime.
+      if short or bare then
+        call('PEXPIRE', KEYS[2], life - now)
+        call('PEXPIRE', KEYS[3], life - now)
+        if stored[4] then call('PEXPIRE', KEYS[1], life - now + stored[4]) end
+      end
+    end
+    local kept = math.min(60000, tonumber(stored[4]) or 60000)
+    local stamped = math.max(micros, (tonumber(record[2]) or 0) + 1)
+    local reply = { 1, stamped, now, 0, 5000, 0, 0, total, -1, kept, granted, {}, changes }
+    call('HSET', KEYS[7], 'n', number, 'stamp', string.format('%.0f', stamped), 'c', 0, 'reply', cmsgpack.pack(reply))
+    call('PEXPIRE', KEYS[7], kept)
+    return reply
+  end
+end
+
+-- @include semaphore_open
+-- @include semaphore_capacity
+-- @include semaphore_save
+-- @include line_open
+-- @include line_ask
+local s = semaphore_open(KEYS, clock, initial, idle, floor)
+if not s then return { -2 } end
+if s.err then return redis.error_reply(s.err) end
+local line = line_open(KEYS[4], KEYS[5], KEYS[6], channel)
+if line.err then return redis.error_reply(line.err) end
+local capacity = semaphore_capacity(s, member)
+local reply = line_ask(line, KEYS[7], KEYS[8], 6, capacity, math.min(LINE_LIFE_MS, s.idle or LINE_LIFE_MS))
+semaphore_save(s, line.units > 0)
+return reply

@@ -1,0 +1,37 @@
+--[[
+  Ends a lease, whoever holds it; its holder is told.
+
+  KEYS[1..6]  the semaphore: see semaphore_read
+  KEYS[7]     what the sender has sent: see once
+  ARGV[1]     number of the request; ARGV[2] the lowest that is not answered
+  ARGV[3]     now, ms; '' for the server's clock
+  ARGV[4]     permits to set where none are; -1 for none
+  ARGV[5]     lifetime in ms where nothing is held; -1: as stored
+  ARGV[6]     what the channel of every process begins with
+  ARGV[7]     id of the lease
+
+  Returns { 1 } if it ended, { 0 } if there is none; { -2 } without a semaphore.
+]]
+-- @include once
+-- @include semaphore_open
+-- @include semaphore_end
+-- @include semaphore_tell
+-- @include semaphore_serve
+local number = tonumber(ARGV[1])
+local answered = tonumber(ARGV[2])
+local clock = ARGV[3]
+local initial = tonumber(ARGV[4])
+local idle = tonumber(ARGV[5])
+local channel = ARGV[6]
+local id = ARGV[7]
+
+return once(KEYS[7], number, answered, function()
+  local s = semaphore_open(KEYS, clock, initial, idle)
+  if not s then return { -2 } end
+  if s.err then return redis.error_reply(s.err) end
+  local ended, holder = semaphore_end(s, id)
+  if ended == 1 and holder then semaphore_tell(channel, holder) end
+  local line = semaphore_serve(s, KEYS, channel, false)
+  if line.err then return redis.error_reply(line.err) end
+  return { ended }, ended == 1
+end, idle >= 0 and idle or nil)
