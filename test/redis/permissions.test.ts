@@ -36,7 +36,7 @@ const LIVES: Record<string, (client: Redis) => Promise<void>> = {
 
   async Semaphore(client) {
     const semaphore = new Semaphore(client, 'a', { permits: 1, idleTtl: '1m' })
-    const lease = await semaphore.acquire({ lease: 30 })
+    const lease = await semaphore.acquire({ lease: '1s' })
     const waiting = semaphore.acquire({ timeout: '5s' })
     await semaphore.waiting()
     const behind = new Semaphore(client, 'a').acquire({ timeout: 5 })
