@@ -1,5 +1,6 @@
 import { architecture } from './architecture.js'
 import { stories } from './burst.js'
+import { choices } from './choices.js'
 import { overview } from './overview.js'
 import { panel } from './panel.js'
 import { promise } from './promise.js'
@@ -9,6 +10,7 @@ export function drawings(): Map<string, string> {
   const all = stories()
   return new Map([
     ['promise.svg', promise()],
+    ...choices(),
     ['algorithms.svg', overview(all)],
     ['architecture.svg', architecture()],
     ...all.map(story => [`${story.limit.algorithm}.svg`, panel(story)] as const),

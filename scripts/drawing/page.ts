@@ -54,6 +54,7 @@ function style(): string {
     'text{paint-order:stroke;stroke-width:4px;stroke-linejoin:round}',
     '.name{font-size:15px;font-weight:600}',
     '.small{font-size:11px}',
+    '.bold{font-weight:600}',
     '.end{text-anchor:end}',
     '.middle{text-anchor:middle}',
     'path{fill:none}',
