@@ -1,3 +1,4 @@
+import { setTimeout } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import type { Redis } from 'ioredis'
 import type { Decision } from '../../src/core/decision.js'
@@ -110,10 +111,37 @@ async function play(title: string, algorithms: readonly AlgorithmName[], game: n
     await Promise.all(changes)
     // Looks of one turn are asked for apart from what spends.
     await same(here.peek('key 1', 1), there.peek('key 1', 1))
+    await acquireOrGiveUp(here, there, random)
     if (open.length > 60) open.splice(0, 20)
   }
   memory.close()
   return done
+}
+
+/** One who takes a turn only at once, and one who gives up waiting: what they leave behind shows in the next decisions. */
+async function acquireOrGiveUp(here: RateLimiter, there: RateLimiter, random: Random): Promise<void> {
+  const key = `key ${random.integer(0, 3)}`
+  const cost = random.integer(1, 3)
+  // A refused acquire need not remember that the clock stepped back; a decision does, also one of cost 0.
+  await same(here.consume(key, 0), there.consume(key, 0))
+  const ends = await Promise.all(
+    [here, there].map(limiter =>
+      limiter.acquire(key, { cost, timeout: 0 }).then(
+        ({ verdicts }) => verdicts.map(withoutLimit),
+        (error: Error) => error.name,
+      ),
+    ),
+  )
+  expect(ends[1]).toEqual(ends[0])
+  if (typeof ends[0] !== 'string' || ends[0] === 'CostError' || random.integer(0, 39) > 0) return
+  const leaver = new AbortController()
+  const waits = [here, there].map(limiter => limiter.acquire(key, { cost, signal: leaver.signal }))
+  const left = Promise.allSettled(waits)
+  await there.peek('warm', 0)
+  leaver.abort()
+  expect((await left).map(({ status }) => status)).toEqual(['rejected', 'rejected'])
+  // Those who leave are told to Redis together, every 10 ms; until then the place of one is kept.
+  await setTimeout(40)
 }
 
 /** Until the server knows a script, a call of it is sent again, and so later than what was asked after it. */
