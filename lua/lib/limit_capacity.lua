@@ -11,7 +11,7 @@
 -- @include refund_row
 -- @include row_ahead
 -- @include log_open
--- @include log_book
+-- @include log_spend
 -- @include settle_sliding_window
 -- @include row_settlements
 -- @include note_open
@@ -83,7 +83,7 @@ local function limit_capacity(limits, keys, blocks, notes, now, clock)
       local remaining, reset, _
       if logs[i] then
         local log = logs[i]
-        log_book(keys[i], log, now, now, cost, expires_at(limit.window))
+        log_spend(keys[i], log, now, cost, expires_at(limit.window))
         remaining, reset = math.max(0, limit.quota - (log.total - log.gone)), limit.window
       else
         _, remaining, reset, _, at[i], x[i], y[i] = row_measures[limit.algorithm](limit, now, cost, at[i], x[i], y[i])

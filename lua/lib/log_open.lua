@@ -1,11 +1,10 @@
 --[[
   Opens the log of a sliding window: a list of entries, times and totals rising. The first one counts no more but tells the total
-  before the second, and as its time until when entries in the future are bookings. Fields of the result:
+  before the second. Fields of the result:
     gone    total before the oldest entry that counts       total     total of all that was ever spent
     first   index of that oldest entry (nil: 1)              newest    time of the newest
     oldest, oldest_total   of the entry at `first`          stored    time of the newest as stored (nil: nothing is)
-    booked  until when entries in the future are bookings
-  Times in the future beyond that are moved to now, in the list too if `writable`; expired entries are then dropped. Returns
+  Times in the future are moved to now, in the list too if `writable`; expired entries are then dropped. Returns
   { err } for a key that holds something else.
 ]]
 -- @include log_pack
@@ -14,31 +13,29 @@
 local function log_open(key, window, now, writable)
   local head = redis.pcall('LRANGE', key, '0', '1')
   if head.err then return head end
-  if not head[1] then return { gone = 0, total = 0, booked = 0 } end
+  if not head[1] then return { gone = 0, total = 0 } end
   if not head[2] or not log_formats[#head[1]] or not log_formats[#head[2]] then
     return { err = 'WRONGTYPE the key holds a list that is not a limit\'s' }
   end
-  local booked, gone = log_unpack(head[1])
-  local log = { gone = gone, booked = booked, first = 1 }
+  local _, gone = log_unpack(head[1])
+  local log = { gone = gone, first = 1 }
   log.oldest, log.oldest_total = log_unpack(head[2])
   local last = redis.call('LINDEX', key, '-1')
   if not log_formats[#last] then return { err = 'WRONGTYPE the key holds a list that is not a limit\'s' } end
   log.newest, log.total = log_unpack(last)
-  if log.newest > now and booked < log.newest then
+  if log.newest > now then
     if writable then
       local length = redis.call('LLEN', key)
       local from = log_search(key, 1, length, function(at) return at > now end)
       redis.call('LTRIM', key, '0', from - 1)
       redis.call('RPUSH', key, log_pack(now, log.total))
-      -- The first entry may be an expired one, whose time would now pass for bookings.
-      redis.call('LSET', key, '0', log_pack(0, gone))
       redis.call('PEXPIRE', key, window + 5000)
       if from == 1 then log.oldest, log.oldest_total = now, log.total end
     end
     log.newest = now
   end
   log.stored = log.newest
-  if now - log.newest >= window then return { gone = 0, total = 0, booked = 0, rubbish = true } end
+  if now - log.newest >= window then return { gone = 0, total = 0, rubbish = true } end
   if now - log.oldest >= window then
     local length = redis.call('LLEN', key)
     local passes = function(at) return now - at < window end
@@ -50,7 +47,6 @@ local function log_open(key, window, now, writable)
     log.gone, log.first, log.oldest, log.oldest_total = before, first, at, total
     if writable then
       redis.call('LTRIM', key, first - 1, '-1')
-      if booked > now then redis.call('LSET', key, '0', log_pack(booked, before)) end
       log.first = 1
     end
   end

@@ -9,7 +9,7 @@ local function log_rebase(key, log)
   if log.stored then
     local entries = redis.call('LRANGE', key, '0', '-1')
     redis.call('DEL', key)
-    redis.call('RPUSH', key, log_pack(log.booked, 0))
+    redis.call('RPUSH', key, log_pack(0, 0))
     for i = 2, #entries do
       local at, total = log_unpack(entries[i])
       redis.call('RPUSH', key, log_pack(at, total - gone))

@@ -13,6 +13,6 @@ local function log_refund_oldest(key, log, cost, expire_at)
   end
   local index = log_search(key, 1, redis.call('LLEN', key), function(_, total) return total > gone end)
   redis.call('LTRIM', key, index - 1, '-1')
-  redis.call('LSET', key, '0', log_pack(log.booked, gone))
+  redis.call('LSET', key, '0', log_pack(0, gone))
   redis.call('PEXPIREAT', key, expire_at)
 end

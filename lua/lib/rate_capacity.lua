@@ -1,6 +1,6 @@
 --[[ What an opened rate can still grant, as line_walk and line_ask describe it. Returns { err } where its log is something else. ]]
 -- @include log_open
--- @include log_book
+-- @include log_spend
 -- @include settle_sliding_window
 -- @include log_ahead
 local function rate_capacity(rate, now)
@@ -21,7 +21,7 @@ local function rate_capacity(rate, now)
     return wait
   end
   capacity.grant = function(cost)
-    log_book(rate.log, log, now, now, cost, expire_at())
+    log_spend(rate.log, log, now, cost, expire_at())
     capacity.granted = true
   end
   capacity.give_back = function(cost, _, at)

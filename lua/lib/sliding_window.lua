@@ -16,7 +16,7 @@ local function sliding_window(limit, now, cost, key, log)
     local _, found = log_search(key, (log.first or 1) + 1, redis.call('LLEN', key), function(_, total) return total >= enough end)
     at = found or log.newest
   end
-  -- An entry in the future is a booking, or a sign of a clock that ran back.
-  if at > log.booked then at = math.min(at, now) end
+  -- An entry in the future is a sign of a clock that ran back.
+  at = math.min(at, now)
   return at - now + limit.window, math.max(0, limit.quota - spent), reset, 0
 end

@@ -14,7 +14,7 @@
 -- @include refund_row
 -- @include log_open
 -- @include log_refund_oldest
--- @include log_book
+-- @include log_spend
 -- @include expiry
 local function standing(limit, key, now, clock, expires_at)
   expires_at = expires_at or expiry(clock, now)
@@ -45,7 +45,7 @@ local function standing(limit, key, now, clock, expires_at)
     err = log.err,
     charge = function(cost)
       local at = math.max(now, log.newest or now)
-      log_book(key, log, now, at, cost, expires_at(at - now + limit.window))
+      log_spend(key, log, at, cost, expires_at(at - now + limit.window))
     end,
     refund_oldest = function(cost)
       if not log.newest then return end

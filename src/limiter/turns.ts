@@ -23,7 +23,7 @@ interface Line {
 }
 
 /**
- * Waiting where nothing can be booked: those who want the same key stand in line, first come, first served in this process, and
+ * Waiting where the store keeps no line: those who want the same key stand in line, first come, first served in this process, and
  * only the first one asks, each time the store has said when to come back.
  */
 export class Turns {

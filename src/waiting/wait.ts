@@ -45,10 +45,10 @@ function timeoutOf(timeout: Duration, method: string): number {
 }
 
 /**
- * A caller that waits. It ends once, whatever comes first: `resolve`, `reject`, the moment given to `resolveAt`, the abort of its
- * signal, the end of its timeout. When it ends, its timer and its listener are gone.
+ * A caller that waits. It ends once, whatever comes first: `resolve`, `reject`, the abort of its signal, the end of
+ * its timeout. When it ends, its timer and its listener are gone.
  *
- * While it has a moment or a timeout to wait for, it keeps the process alive; else whoever will end it must do so.
+ * While it has a timeout to wait for, it keeps the process alive; else whoever will end it must do so.
  */
 export class Wait<T> {
   readonly promise: Promise<T>
@@ -58,8 +58,6 @@ export class Wait<T> {
   readonly #startedAt: number
   #settle: { resolve(value: T): void; reject(error: unknown): void } | undefined
   #forgetSignal: (() => void) | undefined
-  #turn: { readonly at: number; readonly value: T } | undefined
-  #endsAt: number
   #onTimeout: (() => unknown) | undefined
   #onAbort: (() => void) | undefined
 
@@ -70,18 +68,17 @@ export class Wait<T> {
   constructor(patience: Patience, timedOut: () => unknown, aborted?: () => void, timing: Timing = realTiming) {
     this.#patience = patience
     this.#timing = timing
-    this.#alarm = timing.alarm(() => this.#ring())
+    this.#alarm = timing.alarm(() => this.reject(this.#onTimeout?.()))
     this.#startedAt = timing.now()
     this.#onTimeout = timedOut
     this.#onAbort = aborted
-    this.#endsAt = this.#startedAt + patience.timeoutMs
     this.promise = new Promise((resolve, reject) => {
       this.#settle = { resolve, reject }
     })
     const { signal } = patience
     if (signal?.aborted) this.#abort()
     else if (signal) this.#forgetSignal = onAbort(signal, () => this.#abort())
-    this.#setAlarm()
+    if (!this.over) this.#alarm.set(this.#startedAt + patience.timeoutMs)
   }
 
   /** True when it has ended, however. */
@@ -100,36 +97,6 @@ export class Wait<T> {
 
   reject(error: unknown): void {
     this.#end()?.reject(error)
-  }
-
-  /**
-   * Resolves at that moment of `performance.now()`, never before it, unless something else ends it or another moment is given
-   * meanwhile. The timeout stands for nothing any more: a turn that was promised in time is not lost to a late timer.
-   */
-  resolveAt(at: number, value: T): void {
-    if (this.over) return
-    this.#turn = { at, value }
-    this.#endsAt = Number.POSITIVE_INFINITY
-    if (at <= this.#timing.now()) this.#ring()
-    else this.#setAlarm()
-  }
-
-  #setAlarm(): void {
-    if (!this.over) this.#alarm.set(this.#turn?.at ?? this.#endsAt)
-  }
-
-  #ring(): void {
-    if (this.#turn === undefined) {
-      this.reject(this.#onTimeout?.())
-      return
-    }
-    // News that has arrived while this process was busy is heard first: it may have put the turn off.
-    this.#timing.nextTurn(() => {
-      const turn = this.#turn
-      if (this.over || turn === undefined) return
-      if (this.#timing.now() < turn.at) this.#setAlarm()
-      else this.resolve(turn.value)
-    })
   }
 
   #abort(): void {
