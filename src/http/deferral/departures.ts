@@ -66,8 +66,10 @@ export class Departures {
     if (!this.#store.available) return 0
     const charges = limiter.chargesOf(key)
     const names = charges.map(nameOf)
-    return after(this.#store.look(names), ({ texts }) => {
+    return after(this.#store.look(names), ({ texts, nowMs }) => {
       if (texts.every(text => text === '')) return 0
+      // While messages wait, the line of those that ask to be deferred may be longer than the deadline of a decision.
+      if (somebodyWaits(charges, texts, nowMs)) return undefined
       return this.#lock.hold(names, () => this.#admit(limiter, key, decision, charges, names))
     })
   }
@@ -224,6 +226,12 @@ function refused(waitMs: number): Reservation {
 /** The moment behind which a request of this key stands. Where limits have keys of their own, others that share one of them do not hold it up. */
 function lastOf(schedules: readonly LimitSchedule[]): number {
   return Math.min(...schedules.map(schedule => schedule.lastAt))
+}
+
+/** Whether messages wait under every limit, as far as the schedules have been written. */
+function somebodyWaits(charges: readonly Charge[], texts: readonly string[], nowMs: number): boolean {
+  if (texts.some(text => bodyOf(text) === '')) return false
+  return lastOf(charges.map(({ limit }, i) => parse(limit, texts[i], nowMs))) > nowMs
 }
 
 function parse(limit: Charge['limit'], text: string, nowMs: number): LimitSchedule {

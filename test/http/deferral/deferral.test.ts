@@ -1,12 +1,12 @@
 import { expect, test } from '@jest/globals'
 import { SCHEDULES, type ScheduleStore } from '../../../src/delay-queue/schedule-store.js'
 import { Deferral } from '../../../src/http/deferral/deferral.js'
+import { ProcessSchedules } from '../../../src/http/deferral/process-schedules.js'
 import { RateLimiter } from '../../../src/limiter/rate-limiter.js'
 import { MemoryStore } from '../../../src/stores/memory/memory-store.js'
 import { ManualClock } from '../../../src/testing.js'
 
-function setUp(schedules: Partial<ScheduleStore>) {
-  const clock = new ManualClock()
+function setUp(schedules: Partial<ScheduleStore>, clock = new ManualClock()) {
   const limiter = new RateLimiter({ policy: '1/1m', store: new MemoryStore({ clock }) })
   let asked = 0
   const silent = () => {
@@ -42,4 +42,26 @@ test('a request is refused with its own denial when the schedules do not answer 
   const denial = await limiter.consume('k')
   const { decision, accepted } = await deferral.answer(1, limiter, 'k', denial, {})
   expect([accepted, decision]).toEqual([undefined, denial])
+})
+
+test('while messages wait an allowed request is deferred, however long the line of those that ask to be deferred', async () => {
+  const clock = new ManualClock()
+  const kept = new ProcessSchedules(clock)
+  let opened = 0
+  const { limiter, deferral } = setUp(
+    {
+      look: async names => kept.look(names),
+      // The second message stands in line longer than the deadline of a decision.
+      open: async names => (++opened === 1 ? kept.open(names) : new Promise<never>(() => {})),
+      write: async (names, texts) => kept.write(names, texts),
+    },
+    clock,
+  )
+  await limiter.consume('k')
+  const denial = await limiter.consume('k')
+  expect((await deferral.answer(1, limiter, 'k', denial, {})).accepted?.status).toBe(202)
+  const second = deferral.answer(2, limiter, 'k', denial, {})
+  await limiter.reset('k')
+  expect(await deferral.admit(limiter, 'k', await limiter.consume('k'))).toBeUndefined()
+  expect((await second).accepted).toBeUndefined()
 })
