@@ -6,19 +6,14 @@ interface Address {
   readonly path?: unknown
 }
 
-/**
- * Where a client connects to, for messages: "127.0.0.1:6379", or "a cluster". Nothing of a user or a password. A node-redis client that was
- * never told to connect is told apart, with the remedy.
- */
+/** Where a client connects to, for messages: "127.0.0.1:6379", or "a cluster". Nothing of a user or a password. */
 export function clientName(client: RedisClient): string {
-  const { isCluster, isOpen, options, slots } = client as {
+  const { isCluster, options, slots } = client as {
     isCluster?: unknown
-    isOpen?: unknown
     slots?: unknown
     options?: Address & { socket?: Address; url?: unknown }
   }
-  const where = isCluster === true || slots !== undefined ? 'a cluster' : addressOf(options)
-  return isOpen === false ? `${where} (the client is not connected: call await client.connect())` : where
+  return isCluster === true || slots !== undefined ? 'a cluster' : addressOf(options)
 }
 
 function addressOf(options: (Address & { socket?: Address; url?: unknown }) | undefined): string {

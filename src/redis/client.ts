@@ -3,10 +3,11 @@ export type RedisClient = object
 
 /**
  * - `ready`: can be asked.
- * - `starting`: its first connection is under way, or waits to be asked for.
+ * - `unopened`: its owner has never told it to connect. What it is asked fails at once, with the remedy.
+ * - `starting`: its first connection is under way, or begins when it is asked (`wake`).
  * - `down`: has lost its connection, or was closed. What it is asked now would wait in its queue, and be sent long after.
  */
-export type ClientState = 'ready' | 'starting' | 'down'
+export type ClientState = 'ready' | 'unopened' | 'starting' | 'down'
 
 /** An argument of a script. A client that sends a command again reads a buffer again. */
 export type ScriptArgument = string | Buffer

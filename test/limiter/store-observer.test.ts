@@ -93,9 +93,14 @@ describe('over Redis', () => {
 
   test('a node-redis client that was never connected is told apart, with the remedy', async () => {
     const client = createClient({ url: redis.url })
-    const limiter = new RateLimiter({ policy: '100/1m', store: new RedisStore(client), deadline: 10 })
+    const limiter = new RateLimiter({ policy: '100/1m', store: new RedisStore(client), deadline: '10s' })
     for (let i = 0; i < 3; i++) await limiter.consume('k')
     expect(texts).toEqual([expect.stringContaining('call await client.connect()')])
+    const errors: string[] = []
+    const observer = { storeFailed: ({ message }: Error) => errors.push(message) }
+    const observed = new RateLimiter({ policy: '100/1m', store: new RedisStore(client), deadline: '10s', observer })
+    await observed.consume('k')
+    expect(errors).toEqual([expect.stringContaining('call await client.connect()')])
     await expect(new DelayQueue(client, 'q').push(1)).rejects.toThrow('call await client.connect()')
   })
 })

@@ -53,6 +53,7 @@ export function nodeRedisPort(client: NodeRedisLike): ClientPort {
         wasReady = true
         return 'ready'
       }
+      if (!client.isOpen && !wasReady) return 'unopened'
       return wasReady || client.isReady === undefined ? 'down' : 'starting'
     },
     // Its owner connects it, once; after that its own strategy decides when it tries again.

@@ -23,7 +23,7 @@ const MOST_HELD = 10_000
 
 /**
  * Gathers the decisions of one turn of the event loop that stand under the same limits, and asks for them in one script call.
- * Asks only a client that is ready; for a first connection it waits, and rejects decisions whose deadline has passed.
+ * A decision waits for a client that is connecting for the first time, until its deadline has passed; a client that is down is not asked.
  */
 export class Batcher {
   readonly #scripts: TimelyScripts
@@ -106,8 +106,8 @@ export class Batcher {
     this.#held = 0
     for (const batch of batches) {
       batch.close()
-      if (state === 'ready') this.#send(batch)
-      else batch.reject(new StoreError('the Redis client is not connected'))
+      if (state === 'down') batch.reject(new StoreError('the Redis client is not connected'))
+      else this.#send(batch)
     }
   }
 
