@@ -110,37 +110,3 @@ describe.each<[string, Serve]>([
     ])
   })
 })
-
-describe('concurrencyLimit', () => {
-  test('with proxies counts each client’s address apart, and refuses with 429', async () => {
-    let release = () => {}
-    const held = new Promise<void>(resolve => {
-      release = resolve
-    })
-    const app = express().use(forExpress.concurrencyLimit({ permits: 1, proxies: 1 }))
-    app.get('/slow', (_req, res) => {
-      held.then(() => res.end())
-    })
-    app.get('/', (_req, res) => {
-      res.end()
-    })
-    const server = app.listen(0, '127.0.0.1')
-    const get = (path: string, field: string) => request(server).get(path).set('x-forwarded-for', field)
-    try {
-      const slow = get('/slow', '198.51.100.1, 203.0.113.9').then(({ status }) => status)
-      while ((await get('/', '203.0.113.9')).status === 200);
-      expect((await get('/', '198.51.100.2, 203.0.113.9:4711')).status).toBe(429)
-      expect((await get('/', '203.0.113.9, 192.0.2.7')).status).toBe(200)
-      release()
-      expect(await slow).toBe(200)
-    } finally {
-      server.close()
-    }
-  })
-
-  test('checks proxies and addressHeader when it is built', () => {
-    const limit = (options: object) => () => forExpress.concurrencyLimit({ permits: 1, ...options })
-    expect(limit({ proxies: true })).toThrow('concurrencyLimit: proxies true: expected how many')
-    expect(limit({ addressHeader: 'x-real-ip' })).toThrow('concurrencyLimit: given addressHeader without proxies')
-  })
-})

@@ -455,6 +455,7 @@ export function describeConcurrencyLimit(name: string, adapter: ConcurrencyAdapt
       const observer = { storeFailed: (error: Error) => failures.push(error) }
       const told = await serve(limited({ permits: 5, client, deadline: 20, observer, name: 'told' }))
       const warned = await serve(limited({ permits: 5, client, deadline: 20, name: 'warned' }))
+      const another = await serve(limited({ permits: 5, client, deadline: 20, name: 'another' }))
       const warnings: string[] = []
       const spy = jest.spyOn(process, 'emitWarning').mockImplementation(text => {
         warnings.push(String(text))
@@ -464,6 +465,7 @@ export function describeConcurrencyLimit(name: string, adapter: ConcurrencyAdapt
       expect(failures.length).toBe(5)
       expect(warnings).toEqual([])
       for (let i = 0; i < 5; i++) await warned.ask({}, '/quick').reply
+      for (let i = 0; i < 5; i++) await another.ask({}, '/quick').reply
       expect(warnings).toHaveLength(1)
       expect(warnings[0]).toMatch(/^Redis at 127\.0\.0\.1:\d+ does not answer .*: until it does, each process lets in/)
       server.unpause()
@@ -492,6 +494,7 @@ export function describeConcurrencyLimit(name: string, adapter: ConcurrencyAdapt
       expect(make({ permits: 1, statusCode: 42 })).toThrow('concurrencyLimit: statusCode 42')
       expect(make({ permits: 1, handler: 'busy' })).toThrow('concurrencyLimit: handler "busy": expected a function')
       expect(make({ permits: 1, abandonAfter: 0 })).toThrow('concurrencyLimit: abandonAfter')
+      expect(make({ permits: 1, proxies: 1 })).toThrow('concurrencyLimit: unknown option "proxies"')
     })
 
     test('that are functions may fail: the error reaches the service, and no place is taken', async () => {

@@ -1,5 +1,4 @@
 import { ownCopy, shortKey } from '../../core/short-key.js'
-import { Client } from '../address/client.js'
 import type { Framework } from '../framework.js'
 import { keyText } from '../given-key.js'
 import { concurrencyPolicy, type Fields, mergeHeaders } from '../headers.js'
@@ -28,7 +27,6 @@ export class ConcurrencyGate<Request, Response> implements ConcurrencyControls {
   readonly #framework: Framework<Request, Response>
   readonly #settings: ConcurrencySettings<Request, Response>
   readonly #policy: string
-  readonly #client: Client<Request> | undefined
   readonly #estimate = new RetryEstimate()
   /** How many of each key wait. */
   readonly #queued = new Map<string, number>()
@@ -37,7 +35,6 @@ export class ConcurrencyGate<Request, Response> implements ConcurrencyControls {
   constructor(options: ConcurrencyOptions<Request, Response>, framework: Framework<Request, Response>) {
     this.#framework = framework
     this.#settings = parseConcurrencyOptions(options)
-    this.#client = this.#settings.client && new Client(framework, this.#settings.client)
     this.#policy = concurrencyPolicy(this.#settings.name, this.#settings.permits)
   }
 
@@ -54,9 +51,7 @@ export class ConcurrencyGate<Request, Response> implements ConcurrencyControls {
 
   #limit(req: Request, res: Response): SyncOrAsync<Answer> {
     const { key } = this.#settings
-    if (key === undefined) {
-      return this.#enter(this.#client === undefined ? WHOLE_SERVICE : placeKey(this.#client.key(req)), req, res)
-    }
+    if (key === undefined) return this.#enter(WHOLE_SERVICE, req, res)
     return after(ask(key, req, res, 'concurrencyLimit'), value => {
       const given = keyText(value, 'concurrencyLimit')
       return given === undefined ? PASSED : this.#enter(placeKey(given), req, res)

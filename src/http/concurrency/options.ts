@@ -7,9 +7,6 @@ import type { RedisClient } from '../../redis/client.js'
 import { MemoryStore } from '../../stores/memory/memory-store.js'
 import { RedisStore } from '../../stores/redis/redis-store.js'
 import type { Store } from '../../stores/store.js'
-import type { ClientSettings } from '../address/client.js'
-import { IPV6_SUBNET } from '../address/client-key.js'
-import { Proxies, type ProxyOptions } from '../address/proxies.js'
 import type { GivenKey } from '../given-key.js'
 import { bodyOf } from '../refusal.js'
 import type { SyncOrAsync } from '../sync-or-async.js'
@@ -18,12 +15,12 @@ import { ProcessPlaces } from './process-places.js'
 import { SharedPlaces } from './shared-places.js'
 
 /** Options of `concurrencyLimit`. For Koa, request and response are both the context. */
-export interface ConcurrencyOptions<Request, Response> extends ProxyOptions {
+export interface ConcurrencyOptions<Request, Response> {
   /** How many requests of a key may be inside at once. Integer ≥ 0; 0 refuses all. */
   permits: number
   /**
-   * Whose requests are counted together; undefined: this request is not limited. Absent: those of each client's address if `proxies`
-   * is given, else those of the whole service; then a refusal is 503, since no client has done too much.
+   * Whose requests are counted together; undefined: this request is not limited. Absent: those of the whole service; then a refusal is
+   * 503, since no client has done too much.
    */
   key?: (req: Request, res: Response) => SyncOrAsync<GivenKey>
   /** A Redis client: counts over all processes. Absent: in this process. */
@@ -43,7 +40,7 @@ export interface ConcurrencyOptions<Request, Response> extends ProxyOptions {
   /** Default 50 ms: when Redis has not answered by then, this process counts alone, with as many permits, for this request. */
   deadline?: Duration
   skip?: (req: Request, res: Response) => SyncOrAsync<boolean>
-  /** Default 429 with `key` or `proxies`, 503 without. */
+  /** Default 429 with `key`, 503 without. */
   statusCode?: number
   /**
    * The body of a refusal: text as it is, anything else as JSON. A function is asked for each refusal, when status and header
@@ -70,8 +67,6 @@ export interface ConcurrencyOptions<Request, Response> extends ProxyOptions {
 export interface ConcurrencySettings<Request, Response> {
   readonly permits: number
   readonly key: ConcurrencyOptions<Request, Response>['key']
-  /** How to tell clients apart by address; undefined if requests are not counted so. */
-  readonly client: ClientSettings | undefined
   readonly skip: ConcurrencyOptions<Request, Response>['skip']
   readonly places: Places
   readonly name: string
@@ -87,8 +82,6 @@ export interface ConcurrencySettings<Request, Response> {
 const OPTIONS: OptionNames<ConcurrencyOptions<never, never>> = {
   permits: true,
   key: true,
-  proxies: true,
-  addressHeader: true,
   client: true,
   store: true,
   prefix: true,
@@ -112,9 +105,7 @@ export function parseConcurrencyOptions<Request, Response>(
 ): ConcurrencySettings<Request, Response> {
   checkOptions('concurrencyLimit', options, OPTIONS, '{ permits: 5 }')
   const { permits, key, skip, name = 'default', wait = 0, queue = 100, message, handler, headers = true } = options
-  const proxies = Proxies.of(options, 'concurrencyLimit')
-  const countsAddresses = key === undefined && proxies !== undefined
-  const { statusCode = key === undefined && !countsAddresses ? 503 : 429 } = options
+  const { statusCode = key === undefined ? 503 : 429 } = options
   if (!(Number.isSafeInteger(permits) && permits >= 0)) {
     throw wrong(`permits ${shown(permits)}: expected an integer ≥ 0, like 5`)
   }
@@ -127,7 +118,7 @@ export function parseConcurrencyOptions<Request, Response>(
     )
   }
   if (skip !== undefined && typeof skip !== 'function') {
-    throw wrong(`skip ${shown(skip)}: expected a function, like { skip: req => req.path === '/health' }`)
+    throw wrong(`skip ${shown(skip)}: expected a function, like { skip: req => req.user?.isAdmin }`)
   }
   if (!(Number.isInteger(statusCode) && statusCode >= 200 && statusCode <= 599)) {
     throw wrong(`statusCode ${shown(statusCode)}: expected an integer from 200 to 599, like 429`)
@@ -141,11 +132,9 @@ export function parseConcurrencyOptions<Request, Response>(
   parsePolicy({ quota: 1, window: 1, name })
   const waitMs = parseDurationOrZero(wait, 'concurrencyLimit: wait')
   const abandonAfterMs = parseOption(options.abandonAfter ?? '30s', 'concurrencyLimit: abandonAfter')
-  const client = countsAddresses ? { owner: 'concurrencyLimit', proxies, ipv6Subnet: IPV6_SUBNET } : undefined
   return {
     permits,
     key,
-    client,
     skip,
     places: placesOf(options, name),
     name,

@@ -9,6 +9,9 @@ import { portOf } from '../../redis/port-of.js'
 
 const MEANWHILE = 'each process lets in as many requests as there are permits (concurrencyLimit)'
 
+/** By client: limits on one server fail together, and warn together. */
+const WARNINGS = new WeakMap<RedisClient, OutageWarnings>()
+
 /** Whether Redis answers one limit within its deadline. An outage is told to the observer, or by process warnings without one. */
 export class RedisHealth {
   readonly #port: ClientPort
@@ -21,7 +24,7 @@ export class RedisHealth {
   constructor(client: RedisClient, deadlineMs: number, observer: Observer | undefined) {
     this.#port = portOf(client, 'concurrencyLimit')
     this.#observer = observer
-    this.#warnings = observer === undefined ? new OutageWarnings(() => `Redis at ${clientName(client)}`) : undefined
+    this.#warnings = observer === undefined ? warningsOf(client) : undefined
     this.#deadline = new Deadline(
       deadlineMs,
       () => this.#breaker.stir(),
@@ -64,4 +67,10 @@ export class RedisHealth {
     if (opened) notify(this.#observer, 'breakerOpened', error)
     this.#warnings?.failed(MEANWHILE, error)
   }
+}
+
+function warningsOf(client: RedisClient): OutageWarnings {
+  const warnings = WARNINGS.get(client) ?? new OutageWarnings(() => `Redis at ${clientName(client)}`)
+  WARNINGS.set(client, warnings)
+  return warnings
 }

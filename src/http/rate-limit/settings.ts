@@ -96,7 +96,7 @@ export function parseHttpOptions<Request, Response>(
   const { store, name, deadline, onStoreFailure, localShare, denyCache, shadow, observer } = options
   const key = oneOf(options, 'key', 'keyGenerator')
   checkFunction(key, 'key', 'key: req => req.user?.id')
-  checkFunction(skip, 'skip', "skip: req => req.path === '/health'")
+  checkFunction(skip, 'skip', 'skip: req => req.user?.isAdmin')
   checkSubnet(ipv6Subnet)
   checkCost(cost)
   if (!(Number.isInteger(statusCode) && statusCode >= 200 && statusCode <= 599)) {
