@@ -13,15 +13,17 @@ export class ManualClock implements Clock {
     this.#nowMs = finite(nowMs)
   }
 
+  /** The time in ms: as it was set. */
   now(): number {
     return this.#nowMs
   }
 
-  /** Moves by `ms`; a negative number moves back. */
+  /** Moves by `ms`; a negative number moves back. Throws `PolicyError` for a number that is not finite. */
   advance(ms: number): void {
     this.#nowMs += finite(ms)
   }
 
+  /** Sets the time, in ms since the epoch; earlier than now sets it back. Throws `PolicyError` for a number that is not finite. */
   set(nowMs: number): void {
     this.#nowMs = finite(nowMs)
   }

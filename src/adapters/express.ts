@@ -12,6 +12,13 @@ import { type Reply, send } from '../http/reply.js'
 import { after, isPromise, type SyncOrAsync } from '../http/sync-or-async.js'
 import { decisionOn, leaveDecision } from './express-request.js'
 
+export type { DeferOptions } from '../http/deferral/deferral.js'
+export type { GivenKey } from '../http/given-key.js'
+export type { HeaderForm } from '../http/headers.js'
+export type { HttpLimitOptions, HttpPolicyInput } from '../http/rate-limit/limit-keys.js'
+export type { BlockOptions } from '../http/rate-limit/strikes.js'
+export type { ResponseEnd } from '../http/response-watch.js'
+
 declare global {
   namespace Express {
     interface Request {
@@ -21,8 +28,12 @@ declare global {
   }
 }
 
-export type RateLimitOptions = HttpOptions<Request, Response>
+/** The options of `rateLimit`. Their functions are given `(req, res)`. */
+export interface RateLimitOptions extends HttpOptions<Request, Response> {}
+
+/** The middleware that `rateLimit` gives, with the limiter behind it. */
 export interface RateLimit extends Limiters {
+  /** Decides the request, then passes it on, lets it wait, defers it or refuses it. */
   (req: Request, res: Response, next: NextFunction): void
 }
 
@@ -32,8 +43,12 @@ export function rateLimit(options: RateLimitOptions = {}): RateLimit {
   return guard.equip(middlewareOf((req, res) => guard.answer(req, res)))
 }
 
-export type ConcurrencyLimitOptions = ConcurrencyOptions<Request, Response>
+/** The options of `concurrencyLimit`. Their functions are given `(req, res)`. */
+export interface ConcurrencyLimitOptions extends ConcurrencyOptions<Request, Response> {}
+
+/** The middleware that `concurrencyLimit` gives. */
 export interface ConcurrencyLimit extends ConcurrencyControls {
+  /** Gives the request a place, lets it wait for one, or refuses it. */
   (req: Request, res: Response, next: NextFunction): void
 }
 

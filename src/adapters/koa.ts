@@ -11,14 +11,28 @@ import { type Reply, send } from '../http/reply.js'
 import { isPromise } from '../http/sync-or-async.js'
 import { middlewareReturned, watchContext } from './koa-response.js'
 
+export type { DeferOptions } from '../http/deferral/deferral.js'
+export type { GivenKey } from '../http/given-key.js'
+export type { HeaderForm } from '../http/headers.js'
+export type { HttpLimitOptions, HttpPolicyInput } from '../http/rate-limit/limit-keys.js'
+export type { BlockOptions } from '../http/rate-limit/strikes.js'
+export type { ResponseEnd } from '../http/response-watch.js'
+
 /** What the middleware leaves in `ctx.state`, for `new Koa<RateLimitState>()`. */
 export interface RateLimitState {
   /** The strictest decision of the rate limiters that this request has passed; undefined if none limited it. */
   rateLimit?: Decision
 }
 
+/**
+ * The options of `rateLimit`: those of `rateLimit` in `spillway/express`, with the same defaults. Their functions are given the context twice,
+ * in the places of request and response.
+ */
 export type RateLimitOptions = HttpOptions<Context, Context>
+
+/** The middleware that `rateLimit` gives, with the limiter behind it. */
 export interface RateLimit extends Limiters {
+  /** Decides the request, then passes it on, lets it wait, defers it or refuses it. */
   (ctx: Context, next: Next): Promise<void>
 }
 
@@ -35,8 +49,12 @@ export function rateLimit(options: RateLimitOptions = {}): RateLimit {
   })
 }
 
+/** The options of `concurrencyLimit`: those of `spillway/express`. Their functions are given the context twice. */
 export type ConcurrencyLimitOptions = ConcurrencyOptions<Context, Context>
+
+/** The middleware that `concurrencyLimit` gives. */
 export interface ConcurrencyLimit extends ConcurrencyControls {
+  /** Gives the request a place, lets it wait for one, or refuses it. */
   (ctx: Context, next: Next): Promise<void>
 }
 

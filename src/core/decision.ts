@@ -2,28 +2,37 @@ import type { Limit } from './limit.js'
 
 /** What one limit says of one request. Durations count from the moment of the decision, in whole ms, never negative. */
 export interface Verdict {
+  /** The limit that speaks. */
   readonly limit: Limit
+  /** Whether the cost fits under this limit. A request is allowed if every limit allows it. */
   readonly allowed: boolean
-  /** Units left for this key after the decision: spent if the whole decision was allowed, as it is if it was denied. */
+  /** Units left for this key, ≥ 0. Of an allowed decision its own units are gone already; a denied one has spent nothing. */
   readonly remaining: number
-  /** 0 when allowed. Denied: the same request is denied until then and, unrivalled, allowed at then. Infinity: never fits. */
+  /** Ms until the same request fits: refused until then, allowed then if nobody else spends meanwhile. 0 when allowed. Infinity: never fits. */
   readonly retryAfterMs: number
-  /** Until the key is as if never used (bucket full, log empty, window over), with no further traffic. */
+  /** Ms until the key is as if never used, without further traffic: bucket full, log empty, window over. 0: it is so now. */
   readonly resetAfterMs: number
-  /** leaky-bucket: wait this long before proceeding; else 0. */
+  /** Ms to wait before going on: of an allowed request under `leaky-bucket`; else 0. */
   readonly delayMs: number
   /** True when the key is denied because it was blocked (`RateLimiter.block`), whatever it has spent. */
   readonly blocked?: true
 }
 
-/** Who gave the answer: the store, a denial remembered in process, or the failure policy. */
+/**
+ * Who gave the answer: the store (`memory`, `redis`), a denial that the process remembers (`deny-cache`), or the failure policy (`fallback`,
+ * `open`, `closed`).
+ */
 export type DecisionSource = 'memory' | 'redis' | 'deny-cache' | 'fallback' | 'open' | 'closed'
 
 /** The strictest verdict (denied: the longest wait; allowed: the least remaining), all verdicts behind it, and who gave the answer. */
 export interface Decision extends Verdict {
+  /** Who asked. Of a record of keys: all of them, as text. */
   readonly key: string
+  /** Units that were asked for. */
   readonly cost: number
+  /** What each limit of the policy says, in its order. */
   readonly verdicts: readonly Verdict[]
+  /** Who gave the answer. */
   readonly source: DecisionSource
   /** True when the store did not answer and the failure policy did. */
   readonly degraded: boolean

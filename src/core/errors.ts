@@ -1,5 +1,6 @@
 /** What every error of this package is: a fault, never a refusal. `code` is stable; match on it rather than on the text. */
 export class SpillwayError extends Error {
+  /** What kind of error it is; never changes. */
   readonly code: string = 'SPILLWAY'
 
   constructor(message: string, options?: { cause?: unknown }) {
@@ -10,36 +11,43 @@ export class SpillwayError extends Error {
 
 /** A policy, a duration or an option that means nothing. Thrown when the object is built. */
 export class PolicyError extends SpillwayError {
+  /** Always `SPILLWAY_POLICY`. */
   override readonly code = 'SPILLWAY_POLICY'
 }
 
 /** A cost that is not an integer ≥ 0, or (where one waits for it) more than can ever fit. Nothing was spent. */
 export class CostError extends SpillwayError {
+  /** Always `SPILLWAY_COST`. */
   override readonly code = 'SPILLWAY_COST'
 }
 
 /** The turn would have come after the given timeout. Nothing was spent. */
 export class TimeoutError extends SpillwayError {
+  /** Always `SPILLWAY_TIMEOUT`. */
   override readonly code = 'SPILLWAY_TIMEOUT'
 }
 
 /** Redis failed or did not answer in time; `cause` has the client's error. */
 export class StoreError extends SpillwayError {
+  /** Always `SPILLWAY_STORE`. */
   override readonly code = 'SPILLWAY_STORE'
 }
 
 /** A shared object was used before its rate or its permits were set. */
 export class NotInitializedError extends SpillwayError {
+  /** Always `SPILLWAY_NOT_INITIALIZED`. */
   override readonly code = 'SPILLWAY_NOT_INITIALIZED'
 }
 
 /** A lease ended before it was released: it expired, was deleted, or was released by force. */
 export class LeaseLostError extends SpillwayError {
+  /** Always `SPILLWAY_LEASE_LOST`. */
   override readonly code = 'SPILLWAY_LEASE_LOST'
 }
 
 /** A delivery that is no longer ours was acknowledged, put back, rejected or extended. Nothing changed. */
 export class StaleDeliveryError extends SpillwayError {
+  /** Always `SPILLWAY_STALE_DELIVERY`. */
   override readonly code = 'SPILLWAY_STALE_DELIVERY'
 }
 

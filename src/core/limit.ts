@@ -38,6 +38,7 @@ export function hasBurst(algorithm: AlgorithmName): boolean {
 export interface LimitOptions {
   /** Units per window; integer ≥ 0. 0 refuses everything. */
   quota: number
+  /** Length of the window: whole ms or text like '1m'; more than 0. */
   window: Duration
   /** Default 'sliding-window'. */
   algorithm?: AlgorithmName
@@ -52,10 +53,15 @@ export type PolicyInput = string | LimitOptions | ReadonlyArray<string | LimitOp
 
 /** A checked, frozen rule. Durations in ms. */
 export interface Limit {
+  /** Unique in its policy; stands in headers and store keys. */
   readonly name: string
+  /** Units per window; 0 refuses every cost but 0. */
   readonly quota: number
+  /** Length of the window in ms. */
   readonly windowMs: number
+  /** Most units at one instant; of algorithms without a burst the quota. */
   readonly burst: number
+  /** How it counts. */
   readonly algorithm: AlgorithmName
 }
 

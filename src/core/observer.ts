@@ -9,7 +9,7 @@ import type { Limit } from './limit.js'
 export interface Observer {
   /** Once for each decision of `consume` and `acquire`, also one that did not come from the store (`decision.source`); `limiter` is its name. */
   decided?(decision: Decision, limiter: string): void
-  /** The store has answered one question, which held so many decisions. */
+  /** The store has answered one question, which held so many decisions. Not called yet. */
   storeAnswered?(event: { durationMs: number; decisions: number }): void
   /** The store failed one decision, or did not answer within the deadline; the failure policy decided. */
   storeFailed?(error: Error): void
@@ -17,22 +17,22 @@ export interface Observer {
   breakerOpened?(error: Error): void
   /** A probe succeeded: the store is asked again. */
   breakerClosed?(): void
-  /** A process has bought units of a busy key in advance. */
+  /** A process has bought units of a busy key in advance. Not called yet. */
   leaseBought?(event: { limit: Limit; units: number; ttlMs: number }): void
-  /** Units that were bought in advance and not spent in time. */
+  /** Units that were bought in advance and not spent in time. Not called yet. */
   leaseExpired?(event: { limit: Limit; units: number }): void
-  /** Somebody has waited, and how it ended. */
+  /** Somebody has waited, and how it ended. Not called yet. */
   waited?(event: {
     object: 'limiter' | 'rate' | 'semaphore' | 'concurrency'
     name: string
     waitMs: number
     outcome: 'granted' | 'timeout' | 'aborted'
   }): void
-  /** Permits were held for so long; `lost`: their lease ended before they were released. */
+  /** Permits were held for so long; `lost`: their lease ended before they were released. Not called yet. */
   held?(event: { object: 'semaphore' | 'concurrency'; name: string; heldMs: number; lost: boolean }): void
-  /** A message was delivered, so long after it was due; `attempt` is 1 for the first delivery. */
+  /** A message was delivered, so long after it was due; `attempt` is 1 for the first delivery. Not called yet. */
   delivered?(event: { queue: string; latenessMs: number; attempt: number }): void
-  /** What stands at the moment: told when it changes, at most once a second for each object. */
+  /** What stands at the moment: told when it changes, at most once a second for each object. Not called yet. */
   level?(event: {
     object: 'limiter' | 'rate' | 'semaphore' | 'concurrency' | 'queue'
     name: string
@@ -40,7 +40,7 @@ export interface Observer {
     waiting?: number
     depth?: number
   }): void
-  /** A delivery was settled; 'stale': it was somebody else's by then. */
+  /** A delivery was settled; 'stale': it was somebody else's by then. Not called yet. */
   settledDelivery?(event: { queue: string; outcome: 'ack' | 'nack' | 'dead' | 'stale'; durationMs: number }): void
 }
 

@@ -14,7 +14,16 @@ import { textOf } from './reason.js'
  *   one a minute.
  */
 export type Backoff =
-  | { type: 'fixed' | 'exponential'; delay: Duration; max?: Duration; jitter?: number }
+  | {
+      /** `fixed`: the same delay each time. `exponential`: twice as long after each further failure. */
+      type: 'fixed' | 'exponential'
+      /** After the first failure; more than 0. */
+      delay: Duration
+      /** Longest delay; more than 0. Default: 400 years. */
+      max?: Duration
+      /** 0 to 1, default 0: 0.2 makes it delay × (0.8 to 1.2). */
+      jitter?: number
+    }
   | ((attempt: number, error: unknown) => number)
 
 /** In whole ms, 0 at least. */

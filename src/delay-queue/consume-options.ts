@@ -4,6 +4,7 @@ import { checkOptions, type OptionNames } from '../core/option-names.js'
 import { patienceOf } from '../waiting/wait.js'
 import { parseVisibility } from './options.js'
 
+/** Options of `DelayQueue.consume`. */
 export interface ConsumeOptions {
   /** Most handlers that run at once: integer from 1, default 1. */
   concurrency?: number
@@ -19,6 +20,7 @@ export interface ConsumeOptions {
 
 /** What allows a delivery to be handled: a `SharedRateLimiter`, or anything of its shape. */
 export interface Limiter {
+  /** Resolves when so many permits (default 1) are this delivery's; rejects when the signal is aborted. */
   acquire(permits?: number, options?: { signal?: AbortSignal }): Promise<unknown>
 }
 

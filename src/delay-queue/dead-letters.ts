@@ -6,11 +6,13 @@ import { parseRecord } from './record.js'
 
 /** A message that was given up: after its last attempt, by `reject`, or because it could not be read. */
 export interface DeadLetter<T> {
+  /** As the message had it. */
   readonly id: string
-  /** The text that Redis holds, where it cannot be read or decoded. */
+  /** The message; the text that Redis holds, where it cannot be read or decoded. */
   readonly payload: T
+  /** How often it was delivered. */
   readonly attempts: number
-  /** At most 1000 characters. */
+  /** Why it was given up: at most 1000 characters. */
   readonly reason: string
   /** Ms since the epoch, server time. */
   readonly diedAt: number

@@ -30,13 +30,17 @@ import { NO_RECORD, parseRecord } from './record.js'
 import { SCHEDULES, type ScheduleStore } from './schedule-store.js'
 import type { Taken } from './turn.js'
 
+/** How many messages a queue holds, by their state. */
 export interface QueueStats {
   /** Due and not delivered. */
   readonly ready: number
+  /** Not due yet. */
   readonly delayed: number
+  /** Delivered, and neither settled nor past their visibility. */
   readonly unacked: number
+  /** Dead letters. */
   readonly dead: number
-  /** When the next delayed message is due: ms since the epoch, server time. */
+  /** When the next delayed message is due: ms since the epoch, by the server's clock; null: there is none. */
   readonly nextDueAt: number | null
 }
 
@@ -159,6 +163,7 @@ export class DelayQueue<T = unknown> {
     return changed === 1
   }
 
+  /** How many messages the queue holds now, by their state. */
   async stats(): Promise<QueueStats> {
     this.#checkOpen()
     for (;;) {
@@ -174,6 +179,7 @@ export class DelayQueue<T = unknown> {
     await this.#commands.once(queuePause, this.#keys, ['1'])
   }
 
+  /** Ends a pause: what is due is delivered again. */
   async resume(): Promise<void> {
     this.#checkOpen()
     const reply = await this.#commands.once(queuePause, this.#keys, ['0'])

@@ -13,8 +13,11 @@ import type { SettlementKind, Taken } from './turn.js'
  * reject with `StoreError`, after 5 s at the latest, and may be called again.
  */
 export interface Delivery<T> {
+  /** As it was pushed. */
   readonly id: string
+  /** As it was pushed, decoded by the queue's codec. */
   readonly payload: T
+  /** As they were pushed; {} without any. */
   readonly headers: Readonly<Record<string, string>>
   /**
    * Number of this delivery, 1 for the first. A delivery that never reached a process that lives, because the connection was lost, does not

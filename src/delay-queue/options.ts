@@ -7,6 +7,7 @@ import { type Backoff, type BackoffMs, LONGEST_DELAY_MS, parseBackoff } from './
 import type { PushRequest } from './push-batcher.js'
 import { recordBody } from './record.js'
 
+/** Options of a `DelayQueue`: give them to all processes alike. */
 export interface DelayQueueOptions<T> {
   /** How long a delivery is one consumer's: a message not settled by then is delivered again. Default '30s'; more than 0, at most 400 years. */
   visibility?: Duration
@@ -24,11 +25,15 @@ export interface DelayQueueOptions<T> {
   codec?: Codec<T>
 }
 
+/** Turns payloads into text and back. */
 export interface Codec<T> {
+  /** The text that Redis holds. What it throws, `push` rejects with. */
   encode(value: T): string
+  /** The payload of a text. If it throws, the message becomes a dead letter. */
   decode(text: string): T
 }
 
+/** Options of `DelayQueue.push`. */
 export interface PushOptions {
   /** Due after this time; default 0: at once. At most 400 years. Not together with `at`. */
   delay?: Duration | 0
@@ -38,10 +43,11 @@ export interface PushOptions {
   id?: string
   /** Integer from 0 to 9, default 0. Among messages that are due, the highest comes first. */
   priority?: number
+  /** Texts by name, delivered with the message. Default: none. */
   headers?: Record<string, string>
   /** Not delivered later than this after the push; more than 0. Default: no bound. */
   ttl?: Duration
-  /** Default: the queue's. */
+  /** How often it is delivered before it becomes a dead letter: integer from 1 to 1 000 000. Default: the queue's. */
   maxAttempts?: number
 }
 

@@ -4,6 +4,7 @@ import { checkOptions, type OptionNames } from '../core/option-names.js'
 import { type Patience, patienceOf } from '../waiting/wait.js'
 import { parseVisibility } from './options.js'
 
+/** Options of `DelayQueue.receive`. */
 export interface ReceiveOptions {
   /** Most messages to take: integer from 1 to 1000, default 1. */
   count?: number

@@ -21,7 +21,11 @@ export type {
 export { RedisStore, type RedisStoreOptions } from './redis-store.js'
 export type { Validations } from './validation.js'
 
+/** A second in ms. */
 export const SECOND = 1000
+/** A minute in ms. */
 export const MINUTE = 60 * SECOND
+/** An hour in ms. */
 export const HOUR = 60 * MINUTE
+/** A day of 24 hours in ms. */
 export const DAY = 24 * HOUR

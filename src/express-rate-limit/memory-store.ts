@@ -5,6 +5,7 @@ import type { Client, ClientRateLimitInfo } from './client-info.js'
 import { hitsCharge, hitsOf, hitsWindow } from './hits.js'
 import type { Options, Store } from './options.js'
 
+/** Options of the drop-in's `MemoryStore`. */
 export interface MemoryStoreOptions {
   /**
    * Most keys held; integer ≥ 1. Default: as many as come, as with express-rate-limit. When full, the key whose window ends
@@ -26,11 +27,13 @@ export class MemoryStore implements Store {
     this.#core = new CoreMemoryStore({ maxKeys: options?.maxKeys ?? Number.MAX_SAFE_INTEGER })
   }
 
+  /** Takes the length of the window from the limiter's options. */
   init(options: Pick<Options, 'windowMs'>): void {
     this.windowMs = options.windowMs
     this.#limit = hitsWindow(options.windowMs)
   }
 
+  /** Counts a request of a key. */
   async increment(key: string): Promise<ClientRateLimitInfo> {
     return this.#increment(key)
   }
@@ -40,15 +43,18 @@ export class MemoryStore implements Store {
     this.#core.refund([this.#charge(key)], 1)
   }
 
+  /** What is counted of a key; undefined if nothing is. */
   async get(key: string): Promise<ClientRateLimitInfo | undefined> {
     const [verdict] = this.#core.peek([this.#charge(key)], 0)
     return verdict.resetAfterMs > 0 ? hitsOf(verdict, this.#core.decidedAt) : undefined
   }
 
+  /** Forgets what a key has spent. */
   async resetKey(key: string): Promise<void> {
     this.#core.reset([this.#charge(key)])
   }
 
+  /** Forgets all keys. */
   async resetAll(): Promise<void> {
     this.#core.close()
   }
@@ -67,12 +73,20 @@ export class MemoryStore implements Store {
     return hitsCharge(key, limit)
   }
 
-  /** What `increment` resolves with, at once; undefined for a store whose `increment` is not this class's own. */
+  /**
+   * What `increment` resolves with, at once; undefined for a store whose `increment` is not this class's own.
+   *
+   * @internal
+   */
   static countNow(store: Store, key: string): Client | undefined {
     return store.increment === OWN_INCREMENT ? (store as MemoryStore).#increment(key) : undefined
   }
 
-  /** The store behind it, on which other algorithms count. */
+  /**
+   * The store behind it, on which other algorithms count.
+   *
+   * @internal
+   */
   static coreOf(store: object): CoreMemoryStore | undefined {
     return #core in store ? (store as MemoryStore).#core : undefined
   }

@@ -18,13 +18,18 @@ export type RateLimitExceededEventHandler = (
 /** As express-rate-limit had it for `onLimitReached`, which is gone. */
 export type RateLimitReachedEventHandler = (request: Request, response: Response, optionsUsed: Options) => void
 
+/** Writes what a check has found, or an error. */
 export type LoggerFn = (error: unknown, message?: string) => void
 
+/** Where checks and errors are written. */
 export interface Logger {
+  /** Is given errors: of checks, of the store. */
   error: LoggerFn
+  /** Is given warnings of changed options. */
   warn: LoggerFn
 }
 
+/** Which draft of the header fields `standardHeaders` follows. */
 export type DraftHeadersVersion = 'draft-6' | 'draft-7' | 'draft-8'
 
 /** The options of express-rate-limit 8, with their names, defaults and meaning; `algorithm` and `policy` are ours. */
@@ -84,17 +89,26 @@ export type Options = {
 }
 
 /** What `rateLimit` takes: the options of express-rate-limit, and stores of spillway as well. */
-export type RateLimitOptions = Partial<Omit<Options, 'store'>> & { store?: Options['store'] | SpillwayStore }
+export type RateLimitOptions = Partial<Omit<Options, 'store'>> & {
+  /** Where requests are counted; default: a `MemoryStore` of its own. */
+  store?: Options['store'] | SpillwayStore
+}
 
 /** A store of express-rate-limit. */
 export type Store = {
   /** Told once of the limiter's options. Not waited for; what it throws is logged. */
   init?: (options: Options) => void | Promise<void>
+  /** What is counted of a key; undefined if nothing is. */
   get?: (key: string) => Promise<ClientRateLimitInfo | undefined> | ClientRateLimitInfo | undefined
+  /** Counts a request of a key. */
   increment: (key: string) => Promise<IncrementResponse> | IncrementResponse
+  /** Gives one request of a key back. */
   decrement: (key: string) => Promise<void> | void
+  /** Forgets what a key has spent. */
   resetKey: (key: string) => Promise<void> | void
+  /** Forgets all keys. */
   resetAll?: () => Promise<void> | void
+  /** Ends timers and connections of the store. */
   shutdown?: () => Promise<void> | void
   /** true: no other instance can count the same keys. */
   localKeys?: boolean
@@ -104,17 +118,22 @@ export type Store = {
 
 /** What a request carries after a limiter. Has `current` as well, the old name of `used`. */
 export type RateLimitInfo = {
+  /** Requests allowed in a window. */
   limit: number
-  /** More than `limit` for a refused request. */
+  /** Requests counted in the window that runs: more than `limit` for a refused request. */
   used: number
+  /** Requests left in the window, ≥ 0. */
   remaining: number
+  /** When the window ends; undefined if the store does not know. */
   resetTime: Date | undefined
+  /** Who was counted. */
   key: string
 }
 
 /** Without what our native middleware, where it is used too, says of the same property. */
 export type AugmentedRequest = Omit<Request, 'rateLimit'> & { [key: string]: RateLimitInfo }
 
+/** The middleware that `rateLimit` gives. */
 export type RateLimitRequestHandler = RequestHandler & {
   /** Forgets what a key has spent. */
   resetKey: (key: string) => void

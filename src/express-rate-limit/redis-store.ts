@@ -11,11 +11,13 @@ import { commandClient, type SendCommand, type SendCommandCluster } from './comm
 import { HITS_LIMIT, HITS_LIMITER, hitsCharge, hitsOf, hitsWindow } from './hits.js'
 import type { Options, Store } from './options.js'
 
+/** Options of the drop-in's `RedisStore`. */
 export interface RedisStoreOptions {
   /** A client of ioredis or node-redis, single or cluster. It stays yours. Either this, or one of the two functions. */
   client?: RedisClient
   /** As `rate-limit-redis` has it. Better give the client, which can tell when it is not connected. */
   sendCommand?: SendCommand
+  /** As `rate-limit-redis` has it, for a cluster: is also told the key, which says what node to ask. */
   sendCommandCluster?: SendCommandCluster
   /** What keys begin with; default 'rl:'. Limiters that shall not share their counts need different ones. */
   prefix?: string
@@ -35,6 +37,7 @@ const OPTIONS = ['client', 'sendCommand', 'sendCommandCluster', 'prefix', 'deadl
 export class RedisStore implements Store {
   /** Other instances count the same keys. */
   readonly localKeys = false
+  /** What keys begin with. */
   readonly prefix: string
   /** Of the limiter that uses it; 60 000 ms until it is told. */
   windowMs = 60_000
@@ -57,12 +60,14 @@ export class RedisStore implements Store {
     this.#guarded = new GuardedStore(this.#core, parseOption(deadline, 'RedisStore: deadline'), undefined)
   }
 
+  /** Takes the length of the window from the limiter's options. Throws `PolicyError` for one that is none. */
   init(options: Pick<Options, 'windowMs'>): void {
     const windowMs = parseOption(options.windowMs, 'RedisStore: windowMs')
     this.windowMs = windowMs
     this.#limit = hitsWindow(windowMs)
   }
 
+  /** Counts a request of a key. Rejects with `StoreError`. */
   async increment(key: string): Promise<ClientRateLimitInfo> {
     const [verdict] = await this.#guarded.verdicts('consume', [this.#charge(key)], 1)
     return hitsOf(verdict, Date.now())
@@ -73,11 +78,13 @@ export class RedisStore implements Store {
     await this.#guarded.act([this.#charge(key)], (store, charges, endsAt) => store.refund(charges, 1, endsAt))
   }
 
+  /** What is counted of a key; undefined if nothing is. Rejects with `StoreError`. */
   async get(key: string): Promise<ClientRateLimitInfo | undefined> {
     const [verdict] = await this.#guarded.verdicts('peek', [this.#charge(key)], 0)
     return verdict.resetAfterMs > 0 ? hitsOf(verdict, Date.now()) : undefined
   }
 
+  /** Forgets what a key has spent. Rejects with `StoreError`. */
   async resetKey(key: string): Promise<void> {
     await this.#guarded.act([this.#charge(key)], (store, charges, endsAt) => store.reset(charges, endsAt))
   }
@@ -96,7 +103,11 @@ export class RedisStore implements Store {
     return hitsCharge(key, this.#limit)
   }
 
-  /** The store behind it, on which other algorithms count. */
+  /**
+   * The store behind it, on which other algorithms count.
+   *
+   * @internal
+   */
   static coreOf(store: object): CoreRedisStore | undefined {
     return #core in store ? store.#core : undefined
   }

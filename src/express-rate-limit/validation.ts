@@ -7,7 +7,9 @@ type Checks = typeof checks
 
 /** The checks of one limiter: each is made once, on what it meets first, and what it finds is logged. */
 export type Validations = Checks & {
+  /** By the name of a check: whether it is still to be made. `default` stands for those that are not named. */
   enabled: { [name: string]: boolean }
+  /** Leaves out every check that is to come. */
   disable(): void
 }
 

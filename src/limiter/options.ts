@@ -7,7 +7,9 @@ import { type CallbackHitStore, countsHits, type HitStore } from '../stores/expr
 import { DEFAULT_LIMITER, type Store } from '../stores/store.js'
 import type { StoreFailure } from './fallback.js'
 
+/** Options of a `RateLimiter`. A mistake, or an unknown name, throws `PolicyError` when it is built. */
 export interface RateLimiterOptions {
+  /** The limits, decided together: text, an object, or a list of either. */
   policy: PolicyInput
   /**
    * Default: a `MemoryStore` of its own. A store made for express-rate-limit counts one fixed window; on it, that is the default
@@ -16,16 +18,19 @@ export interface RateLimiterOptions {
   store?: Store | HitStore | CallbackHitStore
   /** Default 'default'. Two limiters with the same name and limit share their counts, others never do. */
   name?: string
-  /** Default 50 ms: a store that has not answered by then has failed for this decision. */
+  /** Default 50 ms, more than 0: a store that has not answered by then has failed for this decision. */
   deadline?: Duration
-  /** Default 'local'. */
+  /** Who decides when the store does not answer in time. Default `local`: this process alone. */
   onStoreFailure?: StoreFailure
   /**
    * (0, 1], default 1: the part of the quota that one process grants alone while the store fails, rounded down, at least 1;
    * 1 / processes is exact.
    */
   localShare?: number
-  /** Default true (10 000 keys): a key that the store denied is refused in process until its retryAfter ends. */
+  /**
+   * A key that the store denied is refused in the process until its `retryAfterMs` ends. Default true, which is 10 000 keys; a number ≥ 0 is how
+   * many keys; 0 and false remember none.
+   */
   denyCache?: boolean | number
   /** Default false: decide and report, but always allow. The verdicts tell what would have been. */
   shadow?: boolean

@@ -38,6 +38,7 @@ export type { RateLimiterOptions } from './options.js'
  * whatever the store does.
  */
 export class RateLimiter {
+  /** The limits, checked and frozen. */
   readonly policy: Policy
   /** @internal What another limiter needs to count beside this one. */
   readonly options: RateLimiterOptions

@@ -17,6 +17,7 @@ const RENEW_MS = 5000
 export interface Lease extends AsyncDisposable {
   /** 128 random bits. Whoever knows it can `resume` the lease. */
   readonly id: string
+  /** How many permits it holds. */
   readonly permits: number
   /**
    * Fencing token. It grows with every lease and every `resume` of the semaphore while Redis keeps its keys, whatever clocks do. After Redis lost

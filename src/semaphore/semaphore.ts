@@ -14,6 +14,7 @@ import { Renewals } from './renewals.js'
 
 const LEASE_MS = 30_000
 
+/** Options of a `Semaphore`. */
 export interface SemaphoreOptions {
   /** Set where none are, at the first command. Integer ≥ 0. */
   permits?: number
@@ -27,6 +28,7 @@ export interface SemaphoreOptions {
   idleTtl?: Duration
 }
 
+/** Options of `acquire`, `tryAcquire` and `use`. */
 export interface AcquireOptions extends WaitOptions {
   /** Default 1; integer ≥ 1 and at most the semaphore's, else `CostError`. */
   permits?: number
@@ -46,8 +48,11 @@ const SEMAPHORE_OPTIONS: OptionNames<SemaphoreOptions> = {
 const RESUME_OPTIONS = { lease: true, renew: true } as const
 const ACQUIRE_OPTIONS: OptionNames<AcquireOptions> = { ...WAIT_OPTIONS, ...RESUME_OPTIONS, permits: true }
 
+/** A lease that is held, as `holders` tells it. */
 export interface LeaseInfo {
+  /** Takes the lease over, with `resume`. */
   readonly id: string
+  /** How many permits it holds. */
   readonly permits: number
   /** ms since the epoch, by the server's clock. */
   readonly expiresAt: number

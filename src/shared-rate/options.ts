@@ -2,9 +2,11 @@ import { type Duration, parseOption } from '../core/duration.js'
 import { PolicyError, shown } from '../core/errors.js'
 import { checkOptions, type OptionNames } from '../core/option-names.js'
 
+/** A rate as it is set. */
 export interface RateOptions {
   /** Permits per interval; integer ≥ 1. */
   rate: number
+  /** Length of the interval; at most ten years. */
   interval: Duration
   /** Whether all processes are counted together, or each `clientId` apart. Default 'overall'. */
   mode?: 'overall' | 'per-client'
@@ -16,10 +18,13 @@ const RATE_OPTIONS: OptionNames<RateOptions> = { rate: true, interval: true, mod
 
 /** A rate as it stands in Redis. */
 export interface RateConfig {
+  /** Permits per interval. */
   readonly rate: number
+  /** Length of the interval in ms. */
   readonly intervalMs: number
+  /** `overall`: all processes are counted together. `per-client`: each `clientId` apart. */
   readonly mode: 'overall' | 'per-client'
-  /** null: it never expires. */
+  /** How long rate and state live without use, in ms; null: they never expire. */
   readonly keepAliveMs: number | null
 }
 

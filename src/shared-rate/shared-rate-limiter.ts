@@ -13,6 +13,7 @@ import { RateKeys } from './keys.js'
 import { RateLine, unset } from './line.js'
 import { parseRate, type RateConfig, type RateOptions, spanOf } from './options.js'
 
+/** Options of a `SharedRateLimiter`. */
 export interface SharedRateLimiterOptions {
   /** What every key begins with; default 'spillway'. */
   prefix?: string

@@ -5,7 +5,9 @@ import type { Limit } from '../core/limit.js'
 
 /** What is counted: a key under a limit. */
 export interface Charge {
+  /** Who is charged. */
   readonly key: string
+  /** By which limit. */
   readonly limit: Limit
   /** The name of the limiter that asks; absent: 'default'. Limiters of different names never share their counts. */
   readonly limiter?: string
@@ -51,6 +53,7 @@ export interface Asker {
  * own clock. `endsAt`, by `performance.now()`, is the moment after which a change is of no use any more; absent: as long as it takes.
  */
 export interface Store {
+  /** Spends `cost` from all charges or from none; a cost of 0 always fits. One verdict for each charge, in their order. */
   consume(charges: readonly Charge[], cost: number): Promise<readonly Verdict[]> | readonly Verdict[]
   /** The verdicts that `consume` would give; changes nothing. */
   peek(charges: readonly Charge[], cost: number): Promise<readonly Verdict[]> | readonly Verdict[]
@@ -61,11 +64,13 @@ export interface Store {
    * still count. Without it a settlement refunds.
    */
   giveBack?(receipts: readonly ChargeReceipt[], units: number, endsAt?: number): Promise<void> | void
+  /** Makes each key as if it was never used under its limit. */
   reset(charges: readonly Charge[], endsAt?: number): Promise<void> | void
   /** Spends though it may not fit: what a request turned out to cost beyond what was asked. Without it nothing is added. */
   charge?(charges: readonly Charge[], cost: number, endsAt?: number): Promise<void> | void
   /** Denies each charge for so long, whatever was spent; 0 lifts that. Without it, blocks are kept by the limiter's process. */
   block?(charges: readonly Charge[], forMs: number, endsAt?: number): Promise<void> | void
+  /** Ends timers and connections of its own. A client that was given stays open. */
   close?(): Promise<void> | void
   /**
    * Calls back with the key when its denials may have ended by a change anywhere, with undefined when such news may have been missed.

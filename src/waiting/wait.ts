@@ -4,6 +4,7 @@ import { checkOptions, type OptionNames } from '../core/option-names.js'
 import { onAbort } from './abortion.js'
 import { type Ringing, realTiming, type Timing } from './timing.js'
 
+/** How long to wait, and what ends the wait early. */
 export interface WaitOptions {
   /** How long to wait at most. Absent: as long as it takes. 0: not at all. */
   timeout?: Duration | 0

@@ -39,6 +39,7 @@ export interface ConcurrencyOptions<Request, Response> {
   lease?: Duration
   /** Default 50 ms: when Redis has not answered by then, this process counts alone, with as many permits, for this request. */
   deadline?: Duration
+  /** true: this request is not limited. */
   skip?: (req: Request, res: Response) => SyncOrAsync<boolean>
   /** Default 429 with `key`, 503 without. */
   statusCode?: number

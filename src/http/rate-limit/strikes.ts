@@ -11,7 +11,7 @@ import type { SyncOrAsync } from '../sync-or-async.js'
 export interface BlockOptions {
   /** Denials within `window` after which the key is blocked; integer ≥ 1. */
   after: number
-  /** For how long. */
+  /** For how long it is blocked; more than 0. */
   for: Duration
   /** Counted from the first of them; default: the limit's own window. */
   window?: Duration

@@ -25,7 +25,11 @@ interface Measured {
  */
 export class MemoryStore implements Store {
   readonly clock: Clock
-  /** When it was last asked, by its clock: reading the clock takes longer than deciding does. */
+  /**
+   * When it was last asked, by its clock: reading the clock takes longer than deciding does.
+   *
+   * @internal
+   */
   decidedAt = 0
   readonly #sweeper: Sweeper
   readonly #steps = new ClockSteps()
@@ -47,6 +51,7 @@ export class MemoryStore implements Store {
     return this.#sweeper.size
   }
 
+  /** Spends `cost` from all charges or from none. */
   consume(charges: readonly Charge[], cost: number): readonly Verdict[] {
     if (charges.length === 1) {
       const { key, limit, limiter } = charges[0]
@@ -130,6 +135,7 @@ export class MemoryStore implements Store {
     }
   }
 
+  /** Makes each key as if it was never used under its limit; blocks stay. */
   reset(charges: readonly Charge[]): void {
     const nowMs = this.#now()
     for (const charge of charges) {
@@ -157,7 +163,11 @@ export class MemoryStore implements Store {
     return JSON.stringify(names)
   }
 
-  /** So many units wait in a line: newcomers are decided behind them. */
+  /**
+   * So many units wait in a line: newcomers are decided behind them.
+   *
+   * @internal
+   */
   setWaiting(line: string, units: number): void {
     this.#waiting ??= new Map()
     if (units > 0) this.#waiting.set(line, units)
@@ -165,7 +175,11 @@ export class MemoryStore implements Store {
     if (this.#waiting.size === 0) this.#waiting = undefined
   }
 
-  /** When a waiter fits behind `ahead` units, in ms: 0 now, Infinity never. */
+  /**
+   * When a waiter fits behind `ahead` units, in ms: 0 now, Infinity never.
+   *
+   * @internal
+   */
   fitsAfterMs(charges: readonly Charge[], ahead: number, cost: number): number {
     const nowMs = this.#now()
     const waits = charges.map(charge => {
@@ -175,7 +189,11 @@ export class MemoryStore implements Store {
     return Math.max(...waits)
   }
 
-  /** Spends for a waiter that fits. */
+  /**
+   * Spends for a waiter that fits.
+   *
+   * @internal
+   */
   take(charges: readonly Charge[], cost: number): readonly Verdict[] {
     return this.#consumeAll(charges, this.#now(), cost)
   }

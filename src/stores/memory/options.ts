@@ -2,6 +2,7 @@ import { type Clock, systemClock } from '../../core/clock.js'
 import { PolicyError, shown } from '../../core/errors.js'
 import { checkOptions, type OptionNames } from '../../core/option-names.js'
 
+/** Options of a `MemoryStore`. */
 export interface MemoryStoreOptions {
   /** Default: the system's time. */
   clock?: Clock

@@ -2,6 +2,7 @@ import type { Clock } from '../../core/clock.js'
 import { PolicyError, shown } from '../../core/errors.js'
 import { checkOptions, type OptionNames } from '../../core/option-names.js'
 
+/** Options of a `RedisStore`. */
 export interface RedisStoreOptions {
   /** What every key begins with; default 'spillway'. */
   prefix?: string

@@ -26,7 +26,9 @@ export type { RedisStoreOptions } from './options.js'
  */
 export class RedisStore implements Store {
   readonly clock?: Clock
+  /** As it was given. */
   readonly client: RedisClient
+  /** What every key begins with. */
   readonly prefix: string
   readonly #port: ClientPort
   readonly #keys: ChargeKeys
@@ -67,6 +69,7 @@ export class RedisStore implements Store {
     return this.#keys.serverOf(this.#keys.tagOf(charge))
   }
 
+  /** Spends `cost` from all charges or from none. Rejects with `StoreError`. */
   consume(charges: readonly Charge[], cost: number): Promise<readonly Verdict[]> {
     return new Promise((resolve, reject) => this.ask('consume', charges, cost, { resolve, reject }))
   }
@@ -128,6 +131,7 @@ export class RedisStore implements Store {
     })
   }
 
+  /** Makes each key as if it was never used under its limit; blocks stay. Rejects with `StoreError`. */
   async reset(charges: readonly Charge[], endsAt?: number): Promise<void> {
     await this.#each(charges, (charges, tag) => {
       const args = [this.#now(), ...limitArguments(limitsOf(charges))]
