@@ -25,11 +25,7 @@ interface Measured {
  */
 export class MemoryStore implements Store {
   readonly clock: Clock
-  /**
-   * When it was last asked, by its clock: reading the clock takes longer than deciding does.
-   *
-   * @internal
-   */
+  /** @internal When it was last asked, by its clock: reading the clock takes longer than deciding does. */
   decidedAt = 0
   readonly #sweeper: Sweeper
   readonly #steps = new ClockSteps()
@@ -163,11 +159,7 @@ export class MemoryStore implements Store {
     return JSON.stringify(names)
   }
 
-  /**
-   * So many units wait in a line: newcomers are decided behind them.
-   *
-   * @internal
-   */
+  /** @internal So many units wait in a line: newcomers are decided behind them. */
   setWaiting(line: string, units: number): void {
     this.#waiting ??= new Map()
     if (units > 0) this.#waiting.set(line, units)
@@ -175,11 +167,7 @@ export class MemoryStore implements Store {
     if (this.#waiting.size === 0) this.#waiting = undefined
   }
 
-  /**
-   * When a waiter fits behind `ahead` units, in ms: 0 now, Infinity never.
-   *
-   * @internal
-   */
+  /** @internal When a waiter fits behind `ahead` units, in ms: 0 now, Infinity never. */
   fitsAfterMs(charges: readonly Charge[], ahead: number, cost: number): number {
     const nowMs = this.#now()
     const waits = charges.map(charge => {
@@ -189,11 +177,7 @@ export class MemoryStore implements Store {
     return Math.max(...waits)
   }
 
-  /**
-   * Spends for a waiter that fits.
-   *
-   * @internal
-   */
+  /** @internal Spends for a waiter that fits. */
   take(charges: readonly Charge[], cost: number): readonly Verdict[] {
     return this.#consumeAll(charges, this.#now(), cost)
   }
