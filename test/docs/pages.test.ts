@@ -1,0 +1,101 @@
+import { existsSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { describe, expect, test } from '@jest/globals'
+import { filesOf, root } from '../check/house.js'
+import { PAGES, textOf } from './pages.js'
+
+/** Links of the README lead to the repository, because a registry's page shows it without the other files. */
+const REPOSITORY = 'https://github.com/spillway/spillway/blob/main/'
+const RAW = 'https://raw.githubusercontent.com/spillway/spillway/main/'
+
+const DECISIONS = filesOf('docs/decisions', '.md')
+const WRITTEN = [...PAGES, ...DECISIONS, 'CONTRIBUTING.md', 'SECURITY.md']
+
+/** Where the links and pictures of a page lead: paths from the root of the repository, with `#` and an anchor, or addresses. */
+function targetsOf(page: string): string[] {
+  const text = textOf(page).replace(/^```.*?^```$/gms, '')
+  return [...text.matchAll(/\]\(([^)\s]+)\)/g)].map(([, target]) => {
+    for (const start of [REPOSITORY, RAW]) if (target.startsWith(start)) return target.slice(start.length)
+    if (/^[a-z]+:/.test(target)) return target
+    return target.startsWith('#') ? `${page}${target}` : join(dirname(page), target)
+  })
+}
+
+/** The anchors that GitHub gives the headings of a page. */
+function anchorsOf(page: string): Set<string> {
+  const seen = new Map<string, number>()
+  const headings = textOf(page)
+    .replace(/^```.*?^```$/gms, '')
+    .matchAll(/^#+ (.+)$/gm)
+  return new Set(
+    [...headings].map(([, heading]) => {
+      const anchor = heading
+        .toLowerCase()
+        .replace(/[^\p{L}\p{N}\s_-]/gu, '')
+        .trim()
+        .replace(/\s/g, '-')
+      const count = seen.get(anchor) ?? 0
+      seen.set(anchor, count + 1)
+      return count === 0 ? anchor : `${anchor}-${count}`
+    }),
+  )
+}
+
+describe('the pages', () => {
+  test('the README has at most 200 lines', () => {
+    expect(textOf('README.md').trimEnd().split('\n').length).toBeLessThanOrEqual(200)
+  })
+
+  test.each(WRITTEN)('%s: each link leads to a file and a heading that exist', page => {
+    const broken = targetsOf(page)
+      .filter(target => !/^[a-z]+:/.test(target))
+      .filter(target => {
+        const [path, anchor] = target.split('#')
+        if (!existsSync(join(root, path))) return true
+        return anchor !== undefined && !anchorsOf(path).has(anchor)
+      })
+    expect(broken).toEqual([])
+  })
+
+  test('links of the README and of its pictures work on the page of a registry', () => {
+    const relative = [...textOf('README.md').matchAll(/\]\(([^)\s]+)\)/g)].map(([, target]) => target)
+    expect(relative.filter(target => !/^(?:https:|#)/.test(target))).toEqual([])
+  })
+
+  test('the README leads to every page of docs/', () => {
+    const targets = targetsOf('README.md').map(target => target.split('#')[0])
+    const pages = PAGES.filter(page => page.startsWith('docs/'))
+    expect(pages.filter(page => !targets.includes(page))).toEqual([])
+  })
+
+  test('every code that an error or a warning carries is explained', () => {
+    const sources = filesOf('src', '.ts').map(file => textOf(file))
+    const codes = new Set(
+      sources.flatMap(text => text.match(/'(?:SPILLWAY(?:_[A-Z_]+)?|(?:ERR|WRN)_ERL_[A-Z0-9_]+)'/g) ?? []),
+    )
+    expect(codes.size).toBeGreaterThan(30)
+    const page = textOf('docs/troubleshooting.md')
+    expect([...codes].map(code => code.slice(1, -1)).filter(code => !page.includes(`\`${code}\``))).toEqual([])
+  })
+
+  test('a page that explains a code does so for one that exists', () => {
+    const sources = filesOf('src', '.ts').map(file => textOf(file))
+    const told = new Set(
+      textOf('docs/troubleshooting.md').match(/\b(?:SPILLWAY_[A-Z_]+|(?:ERR|WRN)_ERL_[A-Z0-9_]+)\b/g),
+    )
+    expect([...told].filter(code => !sources.some(text => text.includes(`'${code}'`)))).toEqual([])
+  })
+
+  test('each file and folder that a decision names is in the repository', () => {
+    const named = DECISIONS.flatMap(
+      page => textOf(page).match(/(?<=`)(?:src|lua|test|bench|docs|scripts|proofs|examples)\/[^`\s*]*(?=`)/g) ?? [],
+    )
+    expect(named.length).toBeGreaterThan(5)
+    expect(named.filter(path => !existsSync(join(root, path)))).toEqual([])
+  })
+
+  test('no page cites what is not in the repository', () => {
+    const outside = /\b(?:D\d{1,2}|shared\/[A-Z]+|DESIGN\.md|API(?:-2)?\.ts|EXAMPLES\.md|WAITING\.md|DASHBOARD\.md)\b/
+    expect(WRITTEN.filter(page => outside.test(textOf(page)))).toEqual([])
+  })
+})
