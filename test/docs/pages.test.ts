@@ -21,24 +21,19 @@ function targetsOf(page: string): string[] {
   })
 }
 
-/** The anchors that GitHub gives the headings of a page. */
+/** The anchors that GitHub gives the headings of a page, and those that the page sets itself. */
 function anchorsOf(page: string): Set<string> {
-  const seen = new Map<string, number>()
-  const headings = textOf(page)
-    .replace(/^```.*?^```$/gms, '')
-    .matchAll(/^#+ (.+)$/gm)
-  return new Set(
-    [...headings].map(([, heading]) => {
-      const anchor = heading
-        .toLowerCase()
-        .replace(/[^\p{L}\p{N}\s_-]/gu, '')
-        .trim()
-        .replace(/\s/g, '-')
-      const count = seen.get(anchor) ?? 0
-      seen.set(anchor, count + 1)
-      return count === 0 ? anchor : `${anchor}-${count}`
-    }),
-  )
+  const text = textOf(page).replace(/^```.*?^```$/gms, '')
+  const anchors = new Set([...text.matchAll(/<a id="([^"]+)"/g)].map(([, id]) => id))
+  for (const [, heading] of text.matchAll(/^#+ (.+)$/gm)) {
+    const words = heading.replace(/<[^>]*>/g, '').toLowerCase()
+    const anchor = words
+      .replace(/[^\p{L}\p{N}\s_-]/gu, '')
+      .trim()
+      .replace(/\s/g, '-')
+    anchors.add(anchor)
+  }
+  return anchors
 }
 
 describe('the pages', () => {
