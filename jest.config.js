@@ -12,6 +12,8 @@ export default {
   reporters: ['default', '<rootDir>/scripts/tally-reporter.mjs'],
   // Most tests wait for Redis some of the time, and jest would leave one of two cores idle.
   maxWorkers: 2,
+  // What a file leaves on the heap makes those after it slow: a worker that holds too much is replaced by a new one.
+  workerIdleMemoryLimit: '300MB',
   projects: [
     {
       ...shared,

@@ -1,456 +1,366 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
-import { ALGORITHM_NAMES, type Limit, parseLimit, parsePolicy } from '../../src/core/limit.js'
+import { ALGORITHM_NAMES, type AlgorithmName, type Limit, parseLimit, parsePolicy } from '../../src/core/limit.js'
 import type { Charge, Store } from '../../src/stores/store.js'
-import { ManualClock } from '../../src/testing.js'
+import { describeAlgorithm } from './algorithm-contract.js'
 import { forCases } from './cases.js'
-import { FLOCK, PROMISES, PROPERTIES, type Property } from './properties.js'
-import { type Bench, randomHistory, randomLimit, Subject } from './scenario.js'
+import { randomHistory, randomLimit, Subject } from './scenario.js'
+import { benchesOf, type StoreMaker } from './store-benches.js'
 import { START, STORIES } from './stories.js'
 import { capacityOf, expectSameVerdict, expectSameVerdicts, freshVerdict } from './verdicts.js'
 
-export interface StoreMaker {
-  /** A new store without anything in it, or with nothing under the keys of the others. */
-  make(clock: ManualClock): Store
-  /**
-   * Random cases: of each promise, default 11 500, of which at least 10 000 are denied for a time that ends; of each other
-   * property, default 2000.
-   */
-  promises?: number
-  properties?: number
-  /** Before the first and after the last test. */
-  start?(): Promise<unknown>
-  stop?(): Promise<unknown>
-}
+/** What belongs to one algorithm, or to none. */
+export type StorePart = AlgorithmName | 'any algorithm'
 
-/** What every store promises. */
-export function describeStore(name: string, maker: StoreMaker): void {
-  const { promises = 11_500, properties = 2000 } = maker
-  const full = maker.promises === undefined
-  const onBench = async (work: (bench: Bench) => Promise<void>, at = START) => {
-    const clock = new ManualClock(at)
-    const store = maker.make(clock)
-    await work({ store, clock })
-    await store.close?.()
-  }
-  /** Cases use keys of their own, so that stores which cost something may serve many. */
-  const idle: Bench[] = []
-  const onAnyBench = async (work: (bench: Bench) => Promise<void>) => {
-    const clock = new ManualClock()
-    const bench = idle.pop() ?? { store: maker.make(clock), clock }
-    bench.clock.set(START)
-    await work(bench)
-    if (bench.store.close) await bench.store.close()
-    else idle.push(bench)
-  }
-
+/** What every store promises, or parts of it: the whole takes long where there are many random cases. */
+export function describeStore(
+  name: string,
+  maker: StoreMaker,
+  parts: readonly StorePart[] = [...ALGORITHM_NAMES, 'any algorithm'],
+): void {
   describe(name, () => {
     beforeAll(async () => void (await maker.start?.()), 60_000)
     afterAll(async () => void (await maker.stop?.()))
 
-    describe('tells the story of', () => {
-      test.each(STORIES)('%s', (policy, rows) =>
-        onBench(async ({ store, clock }) => {
-          const [limit] = parsePolicy(policy)
-          const charges: Charge[] = [{ key: 'client', limit }]
-          for (const [at, cost, allowed, remaining, retryAfterMs, resetAfterMs, why, delayMs = 0] of rows) {
-            clock.set(START + at)
-            const expected = { at, why, limit, allowed, remaining, retryAfterMs, resetAfterMs, delayMs }
-            const [foreseen] = await store.peek(charges, cost)
-            expect({ at, why: `${why} (peek)`, ...foreseen }).toEqual({ ...expected, why: `${why} (peek)` })
-            const [verdict] = await store.consume(charges, cost)
-            expect({ at, why, ...verdict }).toEqual(expected)
+    for (const part of parts) {
+      if (part === 'any algorithm') describeAnyAlgorithm(maker)
+      else describeAlgorithm(part, maker)
+    }
+  })
+}
+
+function describeAnyAlgorithm(maker: StoreMaker): void {
+  const { properties = 2000 } = maker
+  const { onBench, onAnyBench } = benchesOf(maker)
+
+  describe('tells the story of', () => {
+    test.each(STORIES)('%s', (policy, rows) =>
+      onBench(async ({ store, clock }) => {
+        const [limit] = parsePolicy(policy)
+        const charges: Charge[] = [{ key: 'client', limit }]
+        for (const [at, cost, allowed, remaining, retryAfterMs, resetAfterMs, why, delayMs = 0] of rows) {
+          clock.set(START + at)
+          const expected = { at, why, limit, allowed, remaining, retryAfterMs, resetAfterMs, delayMs }
+          const [foreseen] = await store.peek(charges, cost)
+          expect({ at, why: `${why} (peek)`, ...foreseen }).toEqual({ ...expected, why: `${why} (peek)` })
+          const [verdict] = await store.consume(charges, cost)
+          expect({ at, why, ...verdict }).toEqual(expected)
+        }
+      }),
+    )
+  })
+
+  describe('several limits', () => {
+    const random = (id: string, work: Parameters<typeof forCases>[2]) => forCases(Math.ceil(properties / 2), id, work)
+
+    test('are decided together: all spend or none does', () =>
+      random('all or none', (random, id) =>
+        onAnyBench(async given => {
+          const limits = Array.from({ length: random.integer(2, 6) }, (_, i) => ({
+            ...randomLimit(random.pick(ALGORITHM_NAMES), random),
+            name: `${i}`,
+          }))
+          const subjects = limits.map(limit => new Subject(given, id, limit))
+          for (const { afterMs, cost } of randomHistory(random.pick(limits), random, 8)) {
+            given.clock.advance(afterMs)
+            const [alone, standing] = await Promise.all([
+              Promise.all(subjects.map(subject => subject.peek(cost))),
+              Promise.all(subjects.map(subject => subject.peek(0))),
+            ])
+            const allowed = alone.every(verdict => verdict.allowed)
+            const expected = allowed ? alone : alone.map((verdict, i) => (verdict.allowed ? standing[i] : verdict))
+            expectSameVerdicts(await given.store.peek(subjects, cost), expected)
+            expectSameVerdicts(await given.store.consume(subjects, cost), expected)
+            const after = await Promise.all(subjects.map(subject => subject.peek(0)))
+            const left = (allowed ? alone : standing).map(({ remaining }) => remaining)
+            expect(after.map(({ remaining }) => remaining)).toEqual(left)
           }
         }),
-      )
-    })
+      ))
 
-    describe.each(ALGORITHM_NAMES)('%s', algorithm => {
-      let keys = 0
-      const holds = (property: Property, count: number) =>
-        forCases(count, `${algorithm} ${keys++}`, (random, id) =>
-          onAnyBench(given => property(given, id, algorithm, random)),
-        )
-      test.each(Object.entries(PROMISES))('%s', (_, promise) => holds(promise, promises / FLOCK), 60_000)
-      test.each(Object.entries(PROPERTIES))('%s', (_, property) => holds(property, properties), 60_000)
-
-      test('the first request leaves quota − cost, whatever the quota, the window and the year', async () => {
-        // All of them on each kind of store; over yet another client, some.
-        const quotas = Array.from({ length: 1000 }, (_, i) => i + 1).filter(quota => full || quota % 37 === 1)
-        let round = 0
-        for (const year of [2026, 2035, 2048]) {
-          await onBench(
-            async ({ store, clock }) => {
-              for (const window of ['1s', '1m', '1h', '1d']) {
-                clock.advance(12_345)
-                const limits = quotas.map(quota => parseLimit({ quota, window, algorithm }))
-                const costs = limits.map(({ quota }, i) => [1, Math.ceil((quota * 7) / 19), quota][(i + round) % 3])
-                round++
-                const verdicts = await Promise.all(
-                  limits.map((limit, i) => store.consume([{ key: 'k', limit }], costs[i])),
-                )
-                const left = verdicts.map(([verdict]) => verdict.remaining)
-                expect(left).toEqual(limits.map(({ quota }, i) => quota - costs[i]))
-              }
-            },
-            Date.UTC(year, 6, 14, 11, 22, 33, 444),
-          )
-        }
-      })
-
-      test('a quota of 0 refuses every cost but none, before and after anything was spent', () =>
-        onBench(async given => {
-          const limit = parseLimit({ quota: 5, window: '1s', algorithm, name: 'x' })
-          const none = parseLimit({ quota: 0, window: '1s', algorithm, name: 'x' })
-          const subject = new Subject(given, 'k', limit)
-          await subject.consume(2)
-          const verdict = await subject.under(none).consume(1)
-          expect(verdict).toMatchObject({ allowed: false, remaining: 0, retryAfterMs: Number.POSITIVE_INFINITY })
-          expect(await subject.under(none).peek(0)).toMatchObject({ allowed: true, remaining: 0, retryAfterMs: 0 })
-          expect((await subject.peek(0)).remaining).toBe(3)
-          await subject.under(none).refund(1)
-          expect((await subject.peek(0)).remaining).toBe(4)
-        }))
-
-      test('a cost beyond all bounds is refused for ever and changes nothing', () =>
-        onBench(async given => {
-          const subject = new Subject(given, 'k', parseLimit({ quota: 5, window: '1s', algorithm }))
-          const verdict = await subject.consume(Number.MAX_SAFE_INTEGER)
-          expectSameVerdict(verdict, {
-            ...freshVerdict(subject.limit),
-            allowed: false,
-            retryAfterMs: Number.POSITIVE_INFINITY,
-          })
-          expect((await subject.consume(5)).allowed).toBe(true)
-        }))
-
-      test('a fraction of a ms does not count', () =>
-        onBench(async given => {
-          const subject = new Subject(given, 'k', parseLimit({ quota: 1, window: 10, algorithm }))
-          given.clock.set(START + 0.75)
-          await subject.consume(1)
-          given.clock.set(START + 9.999)
-          expect(await subject.peek(1)).toMatchObject({
-            allowed: false,
-            retryAfterMs: algorithm === 'sliding-counter' ? 11 : 1,
-          })
-          given.clock.set(START + 20.001)
-          expect((await subject.peek(1)).allowed).toBe(true)
-        }))
-    })
-
-    describe('several limits', () => {
-      const random = (id: string, work: Parameters<typeof forCases>[2]) => forCases(Math.ceil(properties / 2), id, work)
-
-      test('are decided together: all spend or none does', () =>
-        random('all or none', (random, id) =>
-          onAnyBench(async given => {
-            const limits = Array.from({ length: random.integer(2, 6) }, (_, i) => ({
-              ...randomLimit(random.pick(ALGORITHM_NAMES), random),
-              name: `${i}`,
-            }))
-            const subjects = limits.map(limit => new Subject(given, id, limit))
-            for (const { afterMs, cost } of randomHistory(random.pick(limits), random, 8)) {
-              given.clock.advance(afterMs)
-              const [alone, standing] = await Promise.all([
-                Promise.all(subjects.map(subject => subject.peek(cost))),
-                Promise.all(subjects.map(subject => subject.peek(0))),
-              ])
-              const allowed = alone.every(verdict => verdict.allowed)
-              const expected = allowed ? alone : alone.map((verdict, i) => (verdict.allowed ? standing[i] : verdict))
-              expectSameVerdicts(await given.store.peek(subjects, cost), expected)
-              expectSameVerdicts(await given.store.consume(subjects, cost), expected)
-              const after = await Promise.all(subjects.map(subject => subject.peek(0)))
-              const left = (allowed ? alone : standing).map(({ remaining }) => remaining)
-              expect(after.map(({ remaining }) => remaining)).toEqual(left)
-            }
-          }),
-        ))
-
-      test('denied together are allowed together at the longest of their waits', () =>
-        random('longest wait', (random, id) =>
-          onAnyBench(async given => {
-            const limits = ALGORITHM_NAMES.map((algorithm, i) => ({ ...randomLimit(algorithm, random), name: `${i}` }))
-            const subjects = limits.map(limit => new Subject(given, id, limit))
-            const cost = random.integer(1, Math.min(...limits.map(capacityOf)))
-            for (let i = 0; i < 3; i++) {
-              await given.store.consume(subjects, cost)
-              given.clock.advance(random.integer(0, 2000))
-            }
-            const waits = (await given.store.consume(subjects, cost)).map(({ retryAfterMs }) => retryAfterMs)
-            const longest = Math.max(...waits)
-            if (longest === 0) return
-            given.clock.advance(longest - 1)
-            expect((await given.store.peek(subjects, cost)).every(({ allowed }) => allowed)).toBe(false)
-            given.clock.advance(1)
-            expect((await given.store.peek(subjects, cost)).every(({ allowed }) => allowed)).toBe(true)
-          }),
-        ))
-
-      test('may have keys of their own', () =>
-        onBench(async ({ store }) => {
-          const [perIp, perUser, all] = parsePolicy(
-            '2/1s name=ip; 3/1s fixed-window name=user; 4/1s token-bucket name=all',
-          )
-          const ask = (ip: string, user: string) =>
-            store.consume(
-              [
-                { key: ip, limit: perIp },
-                { key: user, limit: perUser },
-                { key: 'service', limit: all },
-              ],
-              1,
-            )
-          const left = async (ip: string, user: string) => (await ask(ip, user)).map(verdict => verdict.remaining)
-          expect(await left('a', 'x')).toEqual([1, 2, 3])
-          expect(await left('b', 'x')).toEqual([1, 1, 2])
-          expect(await left('a', 'y')).toEqual([0, 2, 1])
-          expect((await ask('a', 'x')).map(({ allowed }) => allowed)).toEqual([false, true, true])
-          expect(await left('c', 'z')).toEqual([1, 2, 0])
-          expect((await ask('d', 'z')).map(({ allowed, remaining }) => [allowed, remaining])).toEqual([
-            [true, 2],
-            [true, 2],
-            [false, 0],
-          ])
-        }))
-
-      test('sixteen at once', () =>
-        onBench(async ({ store }) => {
-          const policy = parsePolicy(
-            Array.from({ length: 16 }, (_, i) => ({
-              quota: 16 + i,
-              window: '1m',
-              algorithm: ALGORITHM_NAMES[i % 5],
-              name: `${i}`,
-            })),
-          )
-          const charges = policy.map(limit => ({ key: 'k', limit }))
-          const many = await Promise.all(Array.from({ length: 20 }, () => store.consume(charges, 1)))
-          expect(many.map(verdicts => verdicts[0].allowed)).toEqual(Array.from({ length: 20 }, (_, i) => i < 16))
-          expect(many[15].map(verdict => verdict.remaining)).toEqual(Array.from({ length: 16 }, (_, i) => i))
-          expect(many[19].map(verdict => verdict.remaining)).toEqual(Array.from({ length: 16 }, (_, i) => i))
-        }))
-    })
-
-    describe('keeps apart', () => {
-      const limit = parseLimit({ quota: 1, window: '1m' })
-
-      test.each<[string, Charge[]]>([
-        [
-          'limits that differ in name, algorithm or window',
-          [
-            limit,
-            parseLimit({ quota: 1, window: '1m', name: 'other' }),
-            parseLimit({ quota: 1, window: '2m', name: limit.name }),
-            ...ALGORITHM_NAMES.slice(0, 1).map(algorithm => parseLimit({ quota: 1, window: '1m', algorithm })),
-            parseLimit({ quota: 1, window: '1m', algorithm: 'token-bucket' }),
-            parseLimit({ quota: 1, window: '1m', algorithm: 'leaky-bucket' }),
-            parseLimit({ quota: 1, window: '1m', algorithm: 'sliding-counter' }),
-          ].map(limit => ({ key: 'k', limit })),
-        ],
-        [
-          'limiters of different names',
-          ['a', 'b', 'a:b', 'A', '', ' ', '{a}', undefined].map(limiter => ({ key: 'k', limit, limiter })),
-        ],
-        ['keys that look alike', hostileKeys().map(key => ({ key, limit }))],
-        [
-          'parts that could be joined to the same whole',
-          [
-            ['a', 'b:c', 'd'],
-            ['a:b', 'c', 'd'],
-            ['a', 'b', 'c:d'],
-            ['a}', 'b', 'c'],
-            ['a', '}b', 'c'],
-            ['a%3a', 'b', 'c'],
-            ['a:', 'b', 'c'],
-            ['a', ':b', 'c'],
-            ['a"', ',"b', 'c'],
-            ['a', '","b', 'c'],
-          ].map(([key, limiter, name]) => ({ key, limiter, limit: parseLimit({ quota: 1, window: '1m', name }) })),
-        ],
-      ])('%s', (_, charges) =>
-        onBench(async ({ store }) => {
-          const first = await Promise.all(charges.map(charge => store.consume([charge], 1)))
-          charges.forEach((charge, i) => {
-            expect([charge.key, charge.limiter, first[i][0].allowed]).toEqual([charge.key, charge.limiter, true])
-          })
-          const second = await Promise.all(charges.map(charge => store.consume([charge], 1)))
-          expect(second.map(([verdict]) => verdict.allowed)).toEqual(charges.map(() => false))
-          const some = charges.filter((_, i) => i % 2 === 0)
-          await Promise.all(some.map(charge => store.reset([charge])))
-          const third = await Promise.all(charges.map(charge => store.consume([charge], 1)))
-          expect(third.map(([verdict]) => verdict.allowed)).toEqual(charges.map((_, i) => i % 2 === 0))
-        }),
-      )
-
-      test('nothing that was parsed twice: equal limits share what is counted', () =>
-        onBench(async ({ store }) => {
-          for (let i = 0; i < 3; i++)
-            await store.consume([{ key: 'k', limit: parseLimit({ quota: 3, window: '1s' }) }], 1)
-          const again = parseLimit({ quota: 3, window: 1000, name: '3-per-1s' })
-          expect((await store.consume([{ key: 'k', limit: again }], 1))[0].allowed).toBe(false)
-          expect((await store.consume([{ key: 'k', limit: again, limiter: 'default' }], 1))[0].allowed).toBe(false)
-        }))
-    })
-
-    describe('forgets and gives back', () => {
-      const policy = parsePolicy(
-        ALGORITHM_NAMES.map((algorithm, i) => ({ quota: 10 + i, window: '1m', algorithm, name: algorithm })),
-      )
-      const charges = policy.map(limit => ({ key: 'k', limit }))
-      const left = (verdicts: Awaited<ReturnType<Store['peek']>>) => verdicts.map(({ remaining }) => remaining)
-
-      test('a reset key is as if never used, under every limit that was named', () =>
-        onBench(async ({ store }) => {
-          await store.consume(charges, 10)
-          await store.reset(charges.slice(0, 4))
-          const verdicts = await store.peek(charges, 0)
-          for (let i = 0; i < 4; i++) expectSameVerdict(verdicts[i], freshVerdict(policy[i]))
-          expect(verdicts[4].remaining).toBe(4)
-          await store.reset(charges)
-          expectSameVerdicts(await store.peek(charges, 0), policy.map(freshVerdict))
-        }))
-
-      test('to reset or refund what was never used does nothing', () =>
-        onBench(async ({ store }) => {
-          await store.reset(charges)
-          await store.refund(charges, 5)
-          expectSameVerdicts(await store.peek(charges, 0), policy.map(freshVerdict))
-        }))
-
-      test('a refund reaches every limit of a decision', () =>
-        onBench(async ({ store }) => {
-          await store.consume(charges, 7)
-          await store.refund(charges, 4)
-          expect(left(await store.peek(charges, 0))).toEqual([7, 8, 9, 10, 11])
-          await store.refund(charges, 0)
-          expect(left(await store.peek(charges, 0))).toEqual([7, 8, 9, 10, 11])
-          await store.refund(charges, 1000)
-          expect(left(await store.peek(charges, 0))).toEqual([10, 11, 12, 13, 14])
-        }))
-
-      test('a refund gives back the oldest first, so that no window ever holds more than the quota', () =>
-        onBench(async given => {
-          const subject = new Subject(given, 'k', parseLimit({ quota: 6, window: 1000 }))
-          await subject.live([
-            { afterMs: 0, cost: 2 },
-            { afterMs: 100, cost: 2 },
-            { afterMs: 100, cost: 2 },
-          ])
-          await subject.refund(3)
-          expect(await subject.peek(0)).toMatchObject({ remaining: 3, resetAfterMs: 1000 })
-          expect((await subject.peek(4)).retryAfterMs).toBe(900)
-          expect((await subject.peek(6)).retryAfterMs).toBe(1000)
-          given.clock.advance(900)
-          expect(await subject.peek(0)).toMatchObject({ remaining: 4, resetAfterMs: 100 })
-        }))
-
-      test('a window that runs goes on, though all was given back', () =>
-        onBench(async given => {
-          const subject = new Subject(given, 'k', parseLimit({ quota: 6, window: 1000, algorithm: 'fixed-window' }))
-          await subject.consume(4)
-          given.clock.advance(300)
-          await subject.refund(4)
-          expect(await subject.peek(0)).toMatchObject({ remaining: 6, resetAfterMs: 700 })
-          await subject.consume(6)
-          expect((await subject.consume(1)).retryAfterMs).toBe(700)
-        }))
-
-      test('a clock that steps back by less than a second finds a block that has ended, though others were blocked since', () =>
-        onBench(async given => {
-          const limit = parseLimit({ quota: 4, window: 1000 })
-          const block = async (key: string) => given.store.block?.([{ key, limit }], 100)
-          await block('early')
-          given.clock.advance(900)
-          for (let i = 0; i < 20; i++) await block(`late ${i}`)
-          given.clock.advance(-850)
-          const [verdict] = await given.store.consume([{ key: 'early', limit }], 1)
-          expect(verdict).toMatchObject({ allowed: false, blocked: true, retryAfterMs: 50 })
-        }))
-
-      test('what has expired is not given back', () =>
-        onBench(async given => {
-          const subject = new Subject(given, 'k', parseLimit({ quota: 4, window: 1000 }))
-          await subject.consume(3)
-          given.clock.advance(999)
-          await subject.consume(1)
+    test('denied together are allowed together at the longest of their waits', () =>
+      random('longest wait', (random, id) =>
+        onAnyBench(async given => {
+          const limits = ALGORITHM_NAMES.map((algorithm, i) => ({ ...randomLimit(algorithm, random), name: `${i}` }))
+          const subjects = limits.map(limit => new Subject(given, id, limit))
+          const cost = random.integer(1, Math.min(...limits.map(capacityOf)))
+          for (let i = 0; i < 3; i++) {
+            await given.store.consume(subjects, cost)
+            given.clock.advance(random.integer(0, 2000))
+          }
+          const waits = (await given.store.consume(subjects, cost)).map(({ retryAfterMs }) => retryAfterMs)
+          const longest = Math.max(...waits)
+          if (longest === 0) return
+          given.clock.advance(longest - 1)
+          expect((await given.store.peek(subjects, cost)).every(({ allowed }) => allowed)).toBe(false)
           given.clock.advance(1)
-          await subject.refund(4)
-          expectSameVerdict(await subject.peek(0), freshVerdict(subject.limit))
-        }))
-    })
-
-    describe('takes a changed quota at once, with what was spent before', () => {
-      const under = (quota: number, algorithm: Limit['algorithm']) =>
-        parseLimit({ quota, window: '1m', algorithm, name: 'plan' })
-
-      test.each(ALGORITHM_NAMES)('%s', algorithm =>
-        onBench(async given => {
-          const subject = new Subject(given, 'k', under(10, algorithm))
-          await subject.consume(6)
-          expect((await subject.under(under(20, algorithm)).peek(0)).remaining).toBe(14)
-          expect((await subject.under(under(7, algorithm)).peek(0)).remaining).toBe(1)
-          expect((await subject.under(under(6, algorithm)).consume(1)).allowed).toBe(false)
-          const smaller = await subject.under(under(2, algorithm)).consume(1)
-          expect(smaller).toMatchObject({ allowed: false, remaining: 0 })
-          expect((await subject.consume(4)).allowed).toBe(true)
-          expect((await subject.consume(1)).allowed).toBe(false)
+          expect((await given.store.peek(subjects, cost)).every(({ allowed }) => allowed)).toBe(true)
         }),
-      )
-    })
+      ))
 
-    describe('counts unit by unit at the edge of the exact integers', () => {
-      const most = Number.MAX_SAFE_INTEGER
-
-      test.each(['fixed-window', 'sliding-window'] as const)('%s', algorithm =>
-        onBench(async given => {
-          const limit = parseLimit({ quota: most, window: '1m', algorithm })
-          const subject = new Subject(given, 'k', limit)
-          const remaining: number[] = []
-          for (let i = 0; i < 5; i++) remaining.push((await subject.consume(1)).remaining)
-          expect(remaining).toEqual([most - 1, most - 2, most - 3, most - 4, most - 5])
-          const endless = new Subject(given, 'k', parseLimit({ quota: 1, window: most, algorithm }))
-          expect((await endless.consume(1)).resetAfterMs).toBe(most)
-          // In one decision with others, and with another one it is refused for.
-          const charges = [
-            { key: 'k', limit },
-            { key: 'other', limit: parseLimit({ quota: 2, window: '1m', name: 'small' }) },
-          ]
-          const [allowed] = await given.store.consume(charges, 2)
-          expect(allowed.remaining).toBe(most - 7)
-          const [refused] = await given.store.consume(charges, 1)
-          expect(refused).toMatchObject({ remaining: most - 7 })
-        }),
-      )
-    })
-
-    describe('decides in one turn of the event loop', () => {
-      test('as many as fit, in the order in which they were asked', () =>
-        onBench(async ({ store }) => {
-          const charges = [{ key: 'k', limit: parseLimit({ quota: 300, window: '1m' }) }]
-          const verdicts = await Promise.all(Array.from({ length: 1000 }, () => store.consume(charges, 1)))
-          expect(verdicts.map(([{ allowed }]) => allowed)).toEqual(Array.from({ length: 1000 }, (_, i) => i < 300))
-          expect(verdicts.slice(0, 300).map(([{ remaining }]) => remaining)).toEqual(
-            Array.from({ length: 300 }, (_, i) => 299 - i),
+    test('may have keys of their own', () =>
+      onBench(async ({ store }) => {
+        const [perIp, perUser, all] = parsePolicy(
+          '2/1s name=ip; 3/1s fixed-window name=user; 4/1s token-bucket name=all',
+        )
+        const ask = (ip: string, user: string) =>
+          store.consume(
+            [
+              { key: ip, limit: perIp },
+              { key: user, limit: perUser },
+              { key: 'service', limit: all },
+            ],
+            1,
           )
-        }))
+        const left = async (ip: string, user: string) => (await ask(ip, user)).map(verdict => verdict.remaining)
+        expect(await left('a', 'x')).toEqual([1, 2, 3])
+        expect(await left('b', 'x')).toEqual([1, 1, 2])
+        expect(await left('a', 'y')).toEqual([0, 2, 1])
+        expect((await ask('a', 'x')).map(({ allowed }) => allowed)).toEqual([false, true, true])
+        expect(await left('c', 'z')).toEqual([1, 2, 0])
+        expect((await ask('d', 'z')).map(({ allowed, remaining }) => [allowed, remaining])).toEqual([
+          [true, 2],
+          [true, 2],
+          [false, 0],
+        ])
+      }))
 
-      test('a hundred limits for a hundred keys', () =>
-        onBench(async ({ store }) => {
-          const policy = parsePolicy(
-            Array.from({ length: 100 }, (_, i) => ({ quota: i + 1, window: '1m', algorithm: ALGORITHM_NAMES[i % 5] })),
-          )
-          const verdicts = await Promise.all(
-            Array.from({ length: 100 }, (_, k) =>
-              store.consume(
-                policy.map(limit => ({ key: `k${k}`, limit })),
-                1,
-              ),
+    test('sixteen at once', () =>
+      onBench(async ({ store }) => {
+        const policy = parsePolicy(
+          Array.from({ length: 16 }, (_, i) => ({
+            quota: 16 + i,
+            window: '1m',
+            algorithm: ALGORITHM_NAMES[i % 5],
+            name: `${i}`,
+          })),
+        )
+        const charges = policy.map(limit => ({ key: 'k', limit }))
+        const many = await Promise.all(Array.from({ length: 20 }, () => store.consume(charges, 1)))
+        expect(many.map(verdicts => verdicts[0].allowed)).toEqual(Array.from({ length: 20 }, (_, i) => i < 16))
+        expect(many[15].map(verdict => verdict.remaining)).toEqual(Array.from({ length: 16 }, (_, i) => i))
+        expect(many[19].map(verdict => verdict.remaining)).toEqual(Array.from({ length: 16 }, (_, i) => i))
+      }))
+  })
+
+  describe('keeps apart', () => {
+    const limit = parseLimit({ quota: 1, window: '1m' })
+
+    test.each<[string, Charge[]]>([
+      [
+        'limits that differ in name, algorithm or window',
+        [
+          limit,
+          parseLimit({ quota: 1, window: '1m', name: 'other' }),
+          parseLimit({ quota: 1, window: '2m', name: limit.name }),
+          ...ALGORITHM_NAMES.slice(0, 1).map(algorithm => parseLimit({ quota: 1, window: '1m', algorithm })),
+          parseLimit({ quota: 1, window: '1m', algorithm: 'token-bucket' }),
+          parseLimit({ quota: 1, window: '1m', algorithm: 'leaky-bucket' }),
+          parseLimit({ quota: 1, window: '1m', algorithm: 'sliding-counter' }),
+        ].map(limit => ({ key: 'k', limit })),
+      ],
+      [
+        'limiters of different names',
+        ['a', 'b', 'a:b', 'A', '', ' ', '{a}', undefined].map(limiter => ({ key: 'k', limit, limiter })),
+      ],
+      ['keys that look alike', hostileKeys().map(key => ({ key, limit }))],
+      [
+        'parts that could be joined to the same whole',
+        [
+          ['a', 'b:c', 'd'],
+          ['a:b', 'c', 'd'],
+          ['a', 'b', 'c:d'],
+          ['a}', 'b', 'c'],
+          ['a', '}b', 'c'],
+          ['a%3a', 'b', 'c'],
+          ['a:', 'b', 'c'],
+          ['a', ':b', 'c'],
+          ['a"', ',"b', 'c'],
+          ['a', '","b', 'c'],
+        ].map(([key, limiter, name]) => ({ key, limiter, limit: parseLimit({ quota: 1, window: '1m', name }) })),
+      ],
+    ])('%s', (_, charges) =>
+      onBench(async ({ store }) => {
+        const first = await Promise.all(charges.map(charge => store.consume([charge], 1)))
+        charges.forEach((charge, i) => {
+          expect([charge.key, charge.limiter, first[i][0].allowed]).toEqual([charge.key, charge.limiter, true])
+        })
+        const second = await Promise.all(charges.map(charge => store.consume([charge], 1)))
+        expect(second.map(([verdict]) => verdict.allowed)).toEqual(charges.map(() => false))
+        const some = charges.filter((_, i) => i % 2 === 0)
+        await Promise.all(some.map(charge => store.reset([charge])))
+        const third = await Promise.all(charges.map(charge => store.consume([charge], 1)))
+        expect(third.map(([verdict]) => verdict.allowed)).toEqual(charges.map((_, i) => i % 2 === 0))
+      }),
+    )
+
+    test('nothing that was parsed twice: equal limits share what is counted', () =>
+      onBench(async ({ store }) => {
+        for (let i = 0; i < 3; i++)
+          await store.consume([{ key: 'k', limit: parseLimit({ quota: 3, window: '1s' }) }], 1)
+        const again = parseLimit({ quota: 3, window: 1000, name: '3-per-1s' })
+        expect((await store.consume([{ key: 'k', limit: again }], 1))[0].allowed).toBe(false)
+        expect((await store.consume([{ key: 'k', limit: again, limiter: 'default' }], 1))[0].allowed).toBe(false)
+      }))
+  })
+
+  describe('forgets and gives back', () => {
+    const policy = parsePolicy(
+      ALGORITHM_NAMES.map((algorithm, i) => ({ quota: 10 + i, window: '1m', algorithm, name: algorithm })),
+    )
+    const charges = policy.map(limit => ({ key: 'k', limit }))
+    const left = (verdicts: Awaited<ReturnType<Store['peek']>>) => verdicts.map(({ remaining }) => remaining)
+
+    test('a reset key is as if never used, under every limit that was named', () =>
+      onBench(async ({ store }) => {
+        await store.consume(charges, 10)
+        await store.reset(charges.slice(0, 4))
+        const verdicts = await store.peek(charges, 0)
+        for (let i = 0; i < 4; i++) expectSameVerdict(verdicts[i], freshVerdict(policy[i]))
+        expect(verdicts[4].remaining).toBe(4)
+        await store.reset(charges)
+        expectSameVerdicts(await store.peek(charges, 0), policy.map(freshVerdict))
+      }))
+
+    test('to reset or refund what was never used does nothing', () =>
+      onBench(async ({ store }) => {
+        await store.reset(charges)
+        await store.refund(charges, 5)
+        expectSameVerdicts(await store.peek(charges, 0), policy.map(freshVerdict))
+      }))
+
+    test('a refund reaches every limit of a decision', () =>
+      onBench(async ({ store }) => {
+        await store.consume(charges, 7)
+        await store.refund(charges, 4)
+        expect(left(await store.peek(charges, 0))).toEqual([7, 8, 9, 10, 11])
+        await store.refund(charges, 0)
+        expect(left(await store.peek(charges, 0))).toEqual([7, 8, 9, 10, 11])
+        await store.refund(charges, 1000)
+        expect(left(await store.peek(charges, 0))).toEqual([10, 11, 12, 13, 14])
+      }))
+
+    test('a refund gives back the oldest first, so that no window ever holds more than the quota', () =>
+      onBench(async given => {
+        const subject = new Subject(given, 'k', parseLimit({ quota: 6, window: 1000 }))
+        await subject.live([
+          { afterMs: 0, cost: 2 },
+          { afterMs: 100, cost: 2 },
+          { afterMs: 100, cost: 2 },
+        ])
+        await subject.refund(3)
+        expect(await subject.peek(0)).toMatchObject({ remaining: 3, resetAfterMs: 1000 })
+        expect((await subject.peek(4)).retryAfterMs).toBe(900)
+        expect((await subject.peek(6)).retryAfterMs).toBe(1000)
+        given.clock.advance(900)
+        expect(await subject.peek(0)).toMatchObject({ remaining: 4, resetAfterMs: 100 })
+      }))
+
+    test('a window that runs goes on, though all was given back', () =>
+      onBench(async given => {
+        const subject = new Subject(given, 'k', parseLimit({ quota: 6, window: 1000, algorithm: 'fixed-window' }))
+        await subject.consume(4)
+        given.clock.advance(300)
+        await subject.refund(4)
+        expect(await subject.peek(0)).toMatchObject({ remaining: 6, resetAfterMs: 700 })
+        await subject.consume(6)
+        expect((await subject.consume(1)).retryAfterMs).toBe(700)
+      }))
+
+    test('a clock that steps back by less than a second finds a block that has ended, though others were blocked since', () =>
+      onBench(async given => {
+        const limit = parseLimit({ quota: 4, window: 1000 })
+        const block = async (key: string) => given.store.block?.([{ key, limit }], 100)
+        await block('early')
+        given.clock.advance(900)
+        for (let i = 0; i < 20; i++) await block(`late ${i}`)
+        given.clock.advance(-850)
+        const [verdict] = await given.store.consume([{ key: 'early', limit }], 1)
+        expect(verdict).toMatchObject({ allowed: false, blocked: true, retryAfterMs: 50 })
+      }))
+
+    test('what has expired is not given back', () =>
+      onBench(async given => {
+        const subject = new Subject(given, 'k', parseLimit({ quota: 4, window: 1000 }))
+        await subject.consume(3)
+        given.clock.advance(999)
+        await subject.consume(1)
+        given.clock.advance(1)
+        await subject.refund(4)
+        expectSameVerdict(await subject.peek(0), freshVerdict(subject.limit))
+      }))
+  })
+
+  describe('takes a changed quota at once, with what was spent before', () => {
+    const under = (quota: number, algorithm: Limit['algorithm']) =>
+      parseLimit({ quota, window: '1m', algorithm, name: 'plan' })
+
+    test.each(ALGORITHM_NAMES)('%s', algorithm =>
+      onBench(async given => {
+        const subject = new Subject(given, 'k', under(10, algorithm))
+        await subject.consume(6)
+        expect((await subject.under(under(20, algorithm)).peek(0)).remaining).toBe(14)
+        expect((await subject.under(under(7, algorithm)).peek(0)).remaining).toBe(1)
+        expect((await subject.under(under(6, algorithm)).consume(1)).allowed).toBe(false)
+        const smaller = await subject.under(under(2, algorithm)).consume(1)
+        expect(smaller).toMatchObject({ allowed: false, remaining: 0 })
+        expect((await subject.consume(4)).allowed).toBe(true)
+        expect((await subject.consume(1)).allowed).toBe(false)
+      }),
+    )
+  })
+
+  describe('counts unit by unit at the edge of the exact integers', () => {
+    const most = Number.MAX_SAFE_INTEGER
+
+    test.each(['fixed-window', 'sliding-window'] as const)('%s', algorithm =>
+      onBench(async given => {
+        const limit = parseLimit({ quota: most, window: '1m', algorithm })
+        const subject = new Subject(given, 'k', limit)
+        const remaining: number[] = []
+        for (let i = 0; i < 5; i++) remaining.push((await subject.consume(1)).remaining)
+        expect(remaining).toEqual([most - 1, most - 2, most - 3, most - 4, most - 5])
+        const endless = new Subject(given, 'k', parseLimit({ quota: 1, window: most, algorithm }))
+        expect((await endless.consume(1)).resetAfterMs).toBe(most)
+        // In one decision with others, and with another one it is refused for.
+        const charges = [
+          { key: 'k', limit },
+          { key: 'other', limit: parseLimit({ quota: 2, window: '1m', name: 'small' }) },
+        ]
+        const [allowed] = await given.store.consume(charges, 2)
+        expect(allowed.remaining).toBe(most - 7)
+        const [refused] = await given.store.consume(charges, 1)
+        expect(refused).toMatchObject({ remaining: most - 7 })
+      }),
+    )
+  })
+
+  describe('decides in one turn of the event loop', () => {
+    test('as many as fit, in the order in which they were asked', () =>
+      onBench(async ({ store }) => {
+        const charges = [{ key: 'k', limit: parseLimit({ quota: 300, window: '1m' }) }]
+        const verdicts = await Promise.all(Array.from({ length: 1000 }, () => store.consume(charges, 1)))
+        expect(verdicts.map(([{ allowed }]) => allowed)).toEqual(Array.from({ length: 1000 }, (_, i) => i < 300))
+        expect(verdicts.slice(0, 300).map(([{ remaining }]) => remaining)).toEqual(
+          Array.from({ length: 300 }, (_, i) => 299 - i),
+        )
+      }))
+
+    test('a hundred limits for a hundred keys', () =>
+      onBench(async ({ store }) => {
+        const policy = parsePolicy(
+          Array.from({ length: 100 }, (_, i) => ({ quota: i + 1, window: '1m', algorithm: ALGORITHM_NAMES[i % 5] })),
+        )
+        const verdicts = await Promise.all(
+          Array.from({ length: 100 }, (_, k) =>
+            store.consume(
+              policy.map(limit => ({ key: `k${k}`, limit })),
+              1,
             ),
-          )
-          const expected = Array.from({ length: 100 }, (_, i) => i)
-          for (const answer of verdicts) expect(answer.map(({ remaining }) => remaining)).toEqual(expected)
-        }))
-    })
+          ),
+        )
+        const expected = Array.from({ length: 100 }, (_, i) => i)
+        for (const answer of verdicts) expect(answer.map(({ remaining }) => remaining)).toEqual(expected)
+      }))
   })
 }
 

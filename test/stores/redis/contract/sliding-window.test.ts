@@ -1,0 +1,3 @@
+import { describeRedisStore } from './redis-store.js'
+
+describeRedisStore('sliding-window')

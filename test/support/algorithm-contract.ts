@@ -1,0 +1,88 @@
+import { describe, expect, test } from '@jest/globals'
+import { type AlgorithmName, parseLimit } from '../../src/core/limit.js'
+import { forCases } from './cases.js'
+import { FLOCK, PROMISES, PROPERTIES, type Property } from './properties.js'
+import { Subject } from './scenario.js'
+import { benchesOf, type StoreMaker } from './store-benches.js'
+import { START } from './stories.js'
+import { expectSameVerdict, freshVerdict } from './verdicts.js'
+
+/** What every store promises under one algorithm. */
+export function describeAlgorithm(algorithm: AlgorithmName, maker: StoreMaker): void {
+  const { promises = 11_500, properties = 2000, everyQuota = maker.promises === undefined } = maker
+  const { onBench, onAnyBench } = benchesOf(maker)
+
+  describe(algorithm, () => {
+    let keys = 0
+    const holds = (property: Property, count: number) =>
+      forCases(count, `${algorithm} ${keys++}`, (random, id) =>
+        onAnyBench(given => property(given, id, algorithm, random)),
+      )
+    test.each(Object.entries(PROMISES))('%s', (_, promise) => holds(promise, promises / FLOCK), 60_000)
+    test.each(Object.entries(PROPERTIES))('%s', (_, property) => holds(property, properties), 60_000)
+
+    test('the first request leaves quota − cost, whatever the quota, the window and the year', async () => {
+      // All of them on each kind of store; over yet another client, some.
+      const quotas = Array.from({ length: 1000 }, (_, i) => i + 1).filter(quota => everyQuota || quota % 37 === 1)
+      let round = 0
+      for (const year of [2026, 2035, 2048]) {
+        await onBench(
+          async ({ store, clock }) => {
+            for (const window of ['1s', '1m', '1h', '1d']) {
+              clock.advance(12_345)
+              const limits = quotas.map(quota => parseLimit({ quota, window, algorithm }))
+              const costs = limits.map(({ quota }, i) => [1, Math.ceil((quota * 7) / 19), quota][(i + round) % 3])
+              round++
+              const verdicts = await Promise.all(
+                limits.map((limit, i) => store.consume([{ key: 'k', limit }], costs[i])),
+              )
+              const left = verdicts.map(([verdict]) => verdict.remaining)
+              expect(left).toEqual(limits.map(({ quota }, i) => quota - costs[i]))
+            }
+          },
+          Date.UTC(year, 6, 14, 11, 22, 33, 444),
+        )
+      }
+    })
+
+    test('a quota of 0 refuses every cost but none, before and after anything was spent', () =>
+      onBench(async given => {
+        const limit = parseLimit({ quota: 5, window: '1s', algorithm, name: 'x' })
+        const none = parseLimit({ quota: 0, window: '1s', algorithm, name: 'x' })
+        const subject = new Subject(given, 'k', limit)
+        await subject.consume(2)
+        const verdict = await subject.under(none).consume(1)
+        expect(verdict).toMatchObject({ allowed: false, remaining: 0, retryAfterMs: Number.POSITIVE_INFINITY })
+        expect(await subject.under(none).peek(0)).toMatchObject({ allowed: true, remaining: 0, retryAfterMs: 0 })
+        expect((await subject.peek(0)).remaining).toBe(3)
+        await subject.under(none).refund(1)
+        expect((await subject.peek(0)).remaining).toBe(4)
+      }))
+
+    test('a cost beyond all bounds is refused for ever and changes nothing', () =>
+      onBench(async given => {
+        const subject = new Subject(given, 'k', parseLimit({ quota: 5, window: '1s', algorithm }))
+        const verdict = await subject.consume(Number.MAX_SAFE_INTEGER)
+        expectSameVerdict(verdict, {
+          ...freshVerdict(subject.limit),
+          allowed: false,
+          retryAfterMs: Number.POSITIVE_INFINITY,
+        })
+        expect((await subject.consume(5)).allowed).toBe(true)
+      }))
+
+    test('a fraction of a ms does not count', () =>
+      onBench(async given => {
+        const subject = new Subject(given, 'k', parseLimit({ quota: 1, window: 10, algorithm }))
+        given.clock.set(START + 0.75)
+        await subject.consume(1)
+        given.clock.set(START + 9.999)
+        expect(await subject.peek(1)).toMatchObject({
+          allowed: false,
+          retryAfterMs: algorithm === 'sliding-counter' ? 11 : 1,
+        })
+        given.clock.set(START + 20.001)
+        expect((await subject.peek(1)).allowed).toBe(true)
+      }))
+  })
+}
