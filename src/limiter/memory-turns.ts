@@ -54,6 +54,17 @@ export class MemoryTurns implements LineTurns {
     if (line !== undefined) this.#walk(line)
   }
 
+  /** Whoever waits in a store that several limiters share waits on: only a limiter that owns its store closes its lines. */
+  async close(error: Error): Promise<void> {
+    for (const line of [...this.#lines.values()]) {
+      for (const waiter of [...line.waiters]) {
+        this.#remove(line, waiter)
+        waiter.wait.reject(error)
+      }
+      this.#walk(line)
+    }
+  }
+
   #open(name: string): Line {
     const line: Line = { name, waiters: new Set(), units: 0, alarm: new Alarm(() => this.#walk(line)) }
     this.#lines.set(name, line)

@@ -54,6 +54,7 @@ export class RateLimiter {
   readonly #lone: LoneLimit | undefined
   readonly #decider: Decider
   readonly #lines: LineTurns | undefined
+  #closed = false
   readonly #turns = new Turns(
     async (key, cost) => this.#decider.decide('consume', key, cost, false),
     decision => this.settle(decision, 0),
@@ -221,9 +222,15 @@ export class RateLimiter {
     await this.#block(limiterKey(key), 0)
   }
 
-  /** Closes what this limiter made for itself; a store that was given to it stays open. */
+  /**
+   * Closes what this limiter made for itself; a store that was given to it stays open. Whoever waits in `acquire` rejects with
+   * `StoreError`, and has left the line in Redis when this resolves. (In a memory store that limiters share, waiters wait on.)
+   */
   async close(): Promise<void> {
     this.#denials?.leave()
+    this.#closed = true
+    const ownLines = this.#ownsStore || !(this.#store instanceof MemoryStore)
+    if (ownLines) await this.#lines?.close(new StoreError('the limiter was closed while this waited'))
     if (this.#ownsStore) await this.#store.close?.()
   }
 
@@ -235,7 +242,7 @@ export class RateLimiter {
       const { verdicts, at } = await turn
       return this.#decider.granted(key, charges, cost, verdicts, at)
     } catch (error) {
-      if (!(error instanceof StoreError) || this.#failure.kind === 'closed') throw error
+      if (!(error instanceof StoreError) || this.#failure.kind === 'closed' || this.#closed) throw error
       const timeoutMs = Math.max(0, patience.timeoutMs - (performance.now() - askedAt))
       return this.#turns.wait(key, cost, { ...patience, timeoutMs })
     }

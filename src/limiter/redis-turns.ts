@@ -49,6 +49,11 @@ export class RedisTurns implements LineTurns {
       .catch(() => {})
   }
 
+  async close(error: Error): Promise<void> {
+    await Promise.all([...this.#lines.values()].map(line => line.close(error)))
+    this.#lines.clear()
+  }
+
   #sweepLater(): void {
     if (this.#sweep !== undefined) return
     this.#sweep = setTimeout(() => {
@@ -99,6 +104,10 @@ class LimitLine implements LineUser<Turn> {
   wait(charges: readonly Charge[], cost: number, patience: Patience): Promise<Turn> {
     const own = charges.map(({ limit }) => `${limit.quota} ${limit.burst}`).join(' ')
     return this.#line.wait(cost, own, patience)
+  }
+
+  close(error: Error): Promise<void> {
+    return this.#line.close(error)
   }
 
   hold(): void {

@@ -8,6 +8,8 @@ import { type Patience, Wait } from './wait.js'
 
 /** Leaves gather for so long: nobody waits for them, and many come together. */
 const GATHER_MS = 10
+/** How long close() waits for a server that does not answer. */
+const CLOSE_MS = 5000
 /** How often to ask where nobody can tell this process to. */
 const DEAF_MS = 1000
 
@@ -114,14 +116,14 @@ export class WaitingLine<Grant> {
     if (this.isIdle) this.#membership.forget()
   }
 
-  /** Rejects all who wait. Resolves when they have left the line, or the server has not answered within the deadline. */
+  /** Rejects all who wait. Resolves when they have left the line, or the server has not answered for five seconds. */
   async close(error: unknown): Promise<void> {
     for (const waiter of [...this.#membership.waiters]) this.#membership.reject(waiter, error)
     this.#settle()
     if (this.isIdle) return
     await new Promise<void>(resolve => {
       const end = this.#timing.alarm(resolve)
-      end.set((this.#flight?.firstSentAt ?? this.#timing.now()) + this.#user.deadlineMs)
+      end.set((this.#flight?.firstSentAt ?? this.#timing.now()) + CLOSE_MS)
       this.#closed = () => {
         end.clear()
         resolve()

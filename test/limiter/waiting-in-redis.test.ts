@@ -166,6 +166,20 @@ describe('whoever waits', () => {
   })
 })
 
+describe('close', () => {
+  test('rejects whoever waits, and all have left the line when it resolves', async () => {
+    const limiter = limiterOf('1/1h', { deadline: 50 })
+    await limiter.acquire('k')
+    const waiting = Array.from({ length: 600 }, () => limiter.acquire('k').catch(error => error))
+    await inLine(600)
+    const flying = limiter.acquire('k').catch(error => error)
+    await limiter.close()
+    expect(await client.keys('*:line')).toEqual([])
+    for (const error of await Promise.all([...waiting, flying])) expect(error).toBeInstanceOf(StoreError)
+    expect(await limiterOf('2/1h').acquire('other', { timeout: 0 })).toMatchObject({ allowed: true })
+  })
+})
+
 describe('an ask', () => {
   test.each(KINDS)('that the store answers late takes nothing (%s)', async policy => {
     // In an hour nothing comes back by itself.
