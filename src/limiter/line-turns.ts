@@ -18,8 +18,8 @@ export interface LineTurns {
   wait(charges: readonly Charge[], cost: number, patience: Patience): Promise<Turn> | undefined
   /** Something may have become free for those who wait. Never rejects. */
   wake(charges: readonly Charge[]): void
-  /** Rejects all of this limiter who wait; resolves when they have left their lines. */
-  close(error: Error): Promise<void>
+  /** Rejects all of this limiter who wait; resolves when they have left their lines. `ownsStore`: nobody else uses the store. */
+  close(error: Error, ownsStore: boolean): Promise<void>
 }
 
 /** The verdict of a turn that has come. */

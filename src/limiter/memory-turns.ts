@@ -55,7 +55,8 @@ export class MemoryTurns implements LineTurns {
   }
 
   /** Whoever waits in a store that several limiters share waits on: only a limiter that owns its store closes its lines. */
-  async close(error: Error): Promise<void> {
+  async close(error: Error, ownsStore: boolean): Promise<void> {
+    if (!ownsStore) return
     for (const line of [...this.#lines.values()]) {
       for (const waiter of [...line.waiters]) {
         this.#remove(line, waiter)

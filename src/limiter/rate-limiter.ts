@@ -229,8 +229,7 @@ export class RateLimiter {
   async close(): Promise<void> {
     this.#denials?.leave()
     this.#closed = true
-    const ownLines = this.#ownsStore || !(this.#store instanceof MemoryStore)
-    if (ownLines) await this.#lines?.close(new StoreError('the limiter was closed while this waited'))
+    await this.#lines?.close(new StoreError('the limiter was closed while this waited'), this.#ownsStore)
     if (this.#ownsStore) await this.#store.close?.()
   }
 
