@@ -70,7 +70,7 @@ export function concurrencyLimit(options: ConcurrencyLimitOptions): ConcurrencyL
 
 async function give({ decision, fields, refusal, gone }: Answer, ctx: Context, next: Next): Promise<void> {
   if (gone) return
-  if (decision) ctx.state.rateLimit = decision
+  if (decision) leaveDecision(ctx, decision)
   // What ctx.set would do, without the lists that it makes first.
   if (!ctx.headerSent) for (const name in fields) ctx.res.setHeader(name, fields[name])
   if (refusal !== undefined) {
@@ -99,6 +99,18 @@ async function refuse(reply: Reply, ctx: Context): Promise<void> {
   await send(reply, write, undo)
 }
 
+const DECISION = Symbol('decision')
+
+/** A context keeps its decision also where a service replaces `ctx.state`. */
+interface Kept extends Context {
+  [DECISION]?: Decision
+}
+
+function leaveDecision(ctx: Kept, decision: Decision): void {
+  ctx.state.rateLimit = decision
+  ctx[DECISION] = decision
+}
+
 const koa: Framework<Context, Context> = {
   name: 'Koa',
   address: ctx => ctx.ip,
@@ -109,7 +121,7 @@ const koa: Framework<Context, Context> = {
   requestHeader: (ctx, name) => ctx.req.headers[name] as string | undefined,
   responseHeader: (ctx, name) => ctx.res.getHeader(name)?.toString(),
   watch: watchContext,
-  decision: ctx => ctx.state.rateLimit,
+  decision: ctx => ctx.state.rateLimit ?? (ctx as Kept)[DECISION],
 }
 
 function trustOf({ app }: Context): Trust {

@@ -1,5 +1,6 @@
 import type { Decision } from '../../core/decision.js'
 import type { Limit } from '../../core/limit.js'
+import type { LimiterKey } from '../../limiter/key.js'
 import type { RateLimiter } from '../../limiter/rate-limiter.js'
 import { RedisStore } from '../../stores/redis/redis-store.js'
 
@@ -7,6 +8,14 @@ import { RedisStore } from '../../stores/redis/redis-store.js'
 const OWNERS = new WeakMap<Limit, RateLimiter>()
 /** The decisions made on a request so far, for requests that pass more than one limiter. */
 const DECISIONS = new WeakMap<object, Decision[]>()
+
+/** The keys of decisions whose limits have keys of their own. */
+const KEYS = new WeakMap<Decision, Exclude<LimiterKey, string>>()
+
+/** Remembers what a decision was charged to, where its limits have keys of their own. */
+export function noteKeys(decision: Decision, key: LimiterKey): void {
+  if (typeof key !== 'string') KEYS.set(decision, key)
+}
 
 /** Remembers that a limiter counts over HTTP, so that its decisions can be compared with those of others. */
 export function ownLimits(limiter: RateLimiter): void {
@@ -35,7 +44,9 @@ export class DoubleCharge {
 
   #compare(earlier: Decision, decision: Decision): void {
     for (const { limit } of decision.verdicts) {
-      if (!earlier.verdicts.some(other => this.#isDouble(other.limit, earlier.key, limit, decision.key))) continue
+      const key = keyOf(decision, limit)
+      if (!earlier.verdicts.some(other => this.#isDouble(other.limit, keyOf(earlier, other.limit), limit, key)))
+        continue
       this.#warned = true
       process.emitWarning(
         `rateLimit: a request was charged twice for the limit "${limit.name}": the same middleware is passed twice, or two limiters ` +
@@ -50,6 +61,10 @@ export class DoubleCharge {
     if (earlier === limit) return !this.#sharesLimiter || earlierKey === key
     return earlierKey === key && sameCount(earlier, limit)
   }
+}
+
+function keyOf(decision: Decision, limit: Limit): string {
+  return KEYS.get(decision)?.[limit.name] ?? decision.key
 }
 
 /** Whether two limits of different limiters count in the same place. */

@@ -12,7 +12,7 @@ import { forbid, refuse } from '../refusal.js'
 import { ask } from '../refuse-or-fail.js'
 import { plainReply, type Reply, wordedReply } from '../reply.js'
 import { after, isPromise, type SyncOrAsync } from '../sync-or-async.js'
-import { DoubleCharge } from './double-charge.js'
+import { DoubleCharge, noteKeys } from './double-charge.js'
 import { type HttpPolicyInput, type KeyOf, partKeys } from './limit-keys.js'
 import type { HttpOptions } from './options.js'
 import { type Rule, Rules } from './rules.js'
@@ -182,6 +182,7 @@ export class Guard<Request, Response> implements Limiters {
     // What is paid for afterwards only must fit now; else a key without units left would come in for nothing.
     const paysLater = cost === 0 && this.#settings.settle !== undefined
     return after(paysLater ? limiter.peek(key) : limiter.consumeSoon(key, cost), decision => {
+      noteKeys(decision, key)
       if (!decision.allowed) return this.#deny(rule, key, decision, req, res)
       const admission = { limiter, key, decision, paysLater }
       const { delayMs } = decision

@@ -98,6 +98,21 @@ export function sharingContract(world: World): void {
       expect((await limiter.limiter.peek('ann', 0)).remaining).toBe(8)
     })
 
+    test('by a limit with a key of its own and by another middleware is warned of', async () => {
+      const each = { quota: 3, window: '1m', name: 'each', key: user }
+      const all = { quota: 9, window: '1m', name: 'all', key: () => 'all' }
+      await get(serve([limited({ policy: [each, all] }), limited({ policy: '9/1m', key: () => 'all' })]), {
+        'x-user': 'ann',
+      })
+      expect(doubles()).toEqual([])
+      await get(serve([limited({ policy: [each, all] }), limited({ policy: all })]), { 'x-user': 'ann' })
+      expect(doubles()).toHaveLength(1)
+      await get(serve([limited({ policy: each }), limited({ policy: { ...each, key: () => 'all' } })]), {
+        'x-user': 'ann',
+      })
+      expect(doubles()).toHaveLength(1)
+    })
+
     test.each([
       ['another key', { key: () => 'other' }],
       ['another name', { name: 'other' }],
