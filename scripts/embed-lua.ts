@@ -1,13 +1,19 @@
-// Writes src/redis/scripts.ts: the files of lua/ without comments, and a script for each file outside lib/ and steps/. The package
+// Writes src/redis/scripts.ts: the files of lua/ without comments, a script for each file outside lib/, steps/ and algorithms/, and one for
+// the section `consume` of each algorithm. The package
 // puts a script together when it is first used (src/redis/assemble-lua.ts explains the directives). `npm run build` runs this first;
 // the result is not committed. A folder given as an argument stands for the project's own (used by the tests).
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { assembleLua } from '../src/redis/assemble-lua.js'
+import { algorithmOfSection, assembleLua, type LuaTexts } from '../src/redis/assemble-lua.js'
 
-const DIRECTIVE = /^[ \t]*--[ \t]*@(include|here)\b[ \t]*(.*)$/
-const INCLUDED = /^(?:[a-z][a-z0-9_-]*|steps\/[a-z][a-z0-9_-]*(?: with steps\/[a-z][a-z0-9_-]*)?)$/
+const DIRECTIVE = /^[ \t]*--[ \t]*@(include|here|choose|section)\b[ \t]*(.*)$/
+const NAME = /^[a-z][a-z0-9_-]*$/
+const INCLUDED = new RegExp(
+  '^(?:NAME|STRETCH(?: with STRETCH)?)$'
+    .replaceAll('STRETCH', '(?:steps/NAME|algorithms/NAME[.]NAME)')
+    .replaceAll('NAME', '[a-z][a-z0-9_-]*'),
+)
 
 // In this order: long comments, line comments, long strings, quoted strings, all else. Only a string may hold what looks like
 // a comment, and only a comment may hold what looks like a string.
@@ -38,9 +44,24 @@ function textOf(path: string, file: string): string {
     if (word === undefined) return line
     if (word === 'here' && name === '') return '@here'
     if (word === 'include' && INCLUDED.test(name.trim())) return `@include ${name.trim()}`
+    if (word !== 'include' && word !== 'here' && NAME.test(name.trim())) return `@${word} ${name.trim()}`
     throw new Error(`lua/${file}:${index + 1}: given ${JSON.stringify(line.trim())}, expected "-- @include name"`)
   })
   return compact(marked.join('\n'))
+}
+
+/** The texts of one file: itself, or for a file of algorithms/ its sections. */
+function textsOf(path: string, file: string): [name: string, text: string][] {
+  const text = textOf(path, `${file}.lua`)
+  const [head, ...parts] = `\n${text}`.split('\n@section ')
+  if (!file.startsWith('algorithms/') && parts.length === 0) return [[file, text]]
+  if (!file.startsWith('algorithms/') || head !== '' || parts.length === 0) {
+    throw new Error(`lua/${file}.lua: expected "-- @section name" first, and in files of lua/algorithms only`)
+  }
+  return parts.map(part => {
+    const [section, ...lines] = part.split('\n')
+    return [`${file}.${section}`, lines.join('\n')]
+  })
 }
 
 function identifierOf(file: string): string {
@@ -61,8 +82,10 @@ function render(folder: string): string {
     .filter(name => name.endsWith('.lua'))
     .map(name => name.slice(0, -'.lua'.length))
     .sort()
-  const texts = Object.fromEntries(files.map(file => [file, textOf(join(folder, `${file}.lua`), `${file}.lua`)]))
-  const scripts = files.filter(file => !/^(lib|steps)\//.test(file))
+  const texts: LuaTexts = Object.fromEntries(files.flatMap(file => textsOf(join(folder, `${file}.lua`), file)))
+  const scripts = files.filter(file => !/^(lib|steps|algorithms)\//.test(file))
+  const lone = Object.keys(texts).filter(file => file.endsWith('.consume'))
+  for (const file of lone) assembleLua(file, texts)
   const identifiers = new Map<string, string>()
   for (const file of scripts) {
     const identifier = identifierOf(file)
@@ -76,10 +99,15 @@ function render(folder: string): string {
     "import { LuaScript } from './script.js'",
     '',
     'const texts = {',
-    ...files.map(file => `  '${file}': ${templateLiteral(texts[file])},`),
+    ...Object.entries(texts).map(([file, text]) => `  '${file}': ${templateLiteral(text)},`),
     '}',
     '',
     ...[...identifiers].map(([identifier, file]) => `export const ${identifier} = new LuaScript('${file}', texts)`),
+    '',
+    '/** Decides a batch under one limit, by the name of its algorithm. */',
+    'export const consumeOne = {',
+    ...lone.map(file => `  '${algorithmOfSection(file)}': new LuaScript('${file}', texts),`),
+    '}',
     '',
   ].join('\n')
 }

@@ -1,9 +1,44 @@
---[[ The step of that name as a function. Returns retry, remaining, reset, delay, then the next at, x and y. ]]
--- @include floor_div
+--[[ What token-bucket and leaky-bucket (`shaped`) have in common, as functions_of describes it. ]]
 -- @include ceil_div
-local function bucket(limit, now, cost, at, x, y)
-  local quota, window, burst, shaped = limit.quota, limit.window, limit.burst, limit.algorithm == 'leaky-bucket'
-  local retry, remaining, reset, delay, next_at, next_x, next_y
-  -- @include steps/bucket
-  return retry, remaining, reset, delay, next_at, next_x, next_y
+-- @include note_refund
+local function bucket_level(limit, now, at, level)
+  if not at then return 0 end
+  -- Time that ran back regains nothing.
+  return math.max(0, level - limit.quota * math.max(0, now - at))
+end
+-- How much of what was charged before the last refund can still be given back, in units x ms; nil: no bound.
+local function left_of_cut(limit, note, now)
+  if not note.cut_at or limit.quota * (now - note.cut_at) >= limit.burst * limit.window then return nil end
+  return math.max(0, note.left - limit.quota * math.max(0, now - note.cut_at))
+end
+local function bucket(shaped, measure, give_back)
+  return {
+    notes_resets = true,
+    measure = measure,
+    give_back = give_back,
+    charge = function(limit, now, cost, at, x)
+      -- A debt without end would leave the exact integers.
+      return now, math.min(bucket_level(limit, now, at, x) + cost * limit.window, 9007199254740991), limit.quota
+    end,
+    refund = function(limit, now, cost, at, x, y, note)
+      if not at then return end
+      local level = bucket_level(limit, now, at, x)
+      local rest = math.max(0, level - cost * limit.window)
+      if level > 0 then
+        local left = left_of_cut(limit, note, now)
+        note.left = math.min(rest, left or rest)
+        note_refund(note, now, cost, left)
+      end
+      return now, rest, limit.quota
+    end,
+    ahead = function(limit, now, ahead, cost, at, x, y, waits)
+      local quota, window, burst = limit.quota, limit.window, limit.burst
+      if quota == 0 or cost > burst then return -1 end
+      local level = bucket_level(limit, now, at, x)
+      if shaped and waits then return ceil_div(level + ahead * window, quota) end
+      local over = math.max(0, level + (ahead + cost - burst) * window)
+      if shaped and ahead > 0 then over = math.max(over, level + (ahead - 1) * window) end
+      return ceil_div(over, quota)
+    end,
+  }
 end

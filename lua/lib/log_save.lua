@@ -1,4 +1,4 @@
---[[ Writes what steps/spend_log noted, with a lifetime: expire_at is the text of the moment at which the key may go. ]]
+--[[ Writes what was spent from a log, with a lifetime: expire_at is the text of the moment at which the key may go. ]]
 -- @include log_pack
 local function log_save(key, log, expire_at)
   if log.rubbish then redis.call('DEL', key) end
@@ -10,5 +10,6 @@ local function log_save(key, log, expire_at)
   else
     redis.call('RPUSH', key, entry)
   end
+  log.stored, log.rubbish = log.newest, nil
   redis.call('PEXPIREAT', key, expire_at)
 end

@@ -17,6 +17,5 @@ local function sliding_window(limit, now, cost, key, log)
     at = found or log.newest
   end
   -- An entry in the future is a sign of a clock that ran back.
-  at = math.min(at, now)
-  return at - now + limit.window, math.max(0, limit.quota - spent), reset, 0
+  return math.min(at, now) - now + limit.window, math.max(0, limit.quota - spent), reset, 0
 end

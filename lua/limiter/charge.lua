@@ -12,7 +12,8 @@
 ]]
 -- @include now_ms
 -- @include read_limits
--- @include standing
+-- @include expiry
+-- @include open_state
 local clock = ARGV[1]
 local now = now_ms(clock)
 -- @include steps/in_time
@@ -22,7 +23,7 @@ local limits = read_limits(4, count)
 
 local states = {}
 for i = 1, count do
-  states[i] = standing(limits[i], KEYS[i], now, clock)
+  states[i] = open_state(limits[i], KEYS[i], now, expiry(clock, now))
   if states[i].err then return redis.error_reply(states[i].err) end
 end
 for i = 1, count do

@@ -15,21 +15,22 @@
 -- @include now_ms
 -- @include log_unpack
 -- @include log_save
--- @include rarely
 -- @include roll_cells
 -- @include floor_div
 -- @include ceil_div
--- @include rarely_ahead
+-- @include functions_of
 -- @include steps/open_batch
 local width, count = tonumber(ARGV[4]), #KEYS
 -- Each limit, and how the request in hand fares with it: one table for all of that, made at once, costs less than arrays that grow.
 local limits, rows = {}, 0
 for j = 1, width do
   local algorithm = ARGV[4 * j + 1]
-  local has_log = algorithm == 'sliding-window'
+  local has_log, shaped = false, false
+  -- @choose traits
   if not has_log then rows = rows + 1 end
   limits[j] = {
     algorithm = algorithm,
+    shaped = shaped,
     quota = tonumber(ARGV[4 * j + 2]),
     window = tonumber(ARGV[4 * j + 3]),
     burst = tonumber(ARGV[4 * j + 4]),
@@ -100,7 +101,7 @@ for first = width + 1, count - 1, width do
           if failure then break end
           retry, remaining, reset, delay = 0, quota - (log.total - log.gone) - cost, window, 0
           if remaining < 0 or cost == 0 then
-            retry, remaining, reset = rarely().measure(limit, now, cost, key, log)
+            retry, remaining, reset = functions_of(algorithm).measure(limit, now, cost, key, log)
           end
         else
           local at, x, y = limit.at, limit.x, limit.y
@@ -113,14 +114,7 @@ for first = width + 1, count - 1, width do
             limit.at, limit.x, limit.y = at, x, y
           end
           local next_at, next_x, next_y
-          if algorithm == 'fixed-window' then
-            -- @include steps/fixed_window
-          elseif algorithm == 'sliding-counter' then
-            -- @include steps/sliding_counter
-          else
-            local shaped = algorithm == 'leaky-bucket'
-            -- @include steps/bucket
-          end
+          -- @choose measure
           limit.next_at, limit.next_x, limit.next_y = next_at, next_x, next_y
         end
         limit.retry, limit.remaining, limit.reset, limit.delay = retry, remaining, reset, delay
@@ -131,9 +125,9 @@ for first = width + 1, count - 1, width do
           if ahead > 0 and asked > 0 then
             local wait
             if limit.row then
-              wait = rarely_ahead()(limit, now, ahead, asked, limit.at, limit.x, limit.y)
+              wait = functions_of(algorithm).ahead(limit, now, ahead, asked, limit.at, limit.x, limit.y)
             else
-              wait = rarely().ahead(limit, now, ahead, asked, key, logs[key])
+              wait = functions_of(algorithm).ahead(limit, now, ahead, asked, key, logs[key])
             end
             limit.wait = wait
             if wait > 0 then allowed = false end
@@ -159,12 +153,12 @@ for first = width + 1, count - 1, width do
           local next_at, next_x, next_y = limit.next_at, limit.next_x, limit.next_y
           -- @include steps/spend_row
         elseif cost > 0 then
-          local log = logs[key]
+          local log, algorithm = logs[key], limit.algorithm
           -- @include steps/spend_log
         end
       end
       local blocked_until = limit.blocked_until
-      local blocked, shaped = blocked_until > now, limit.algorithm == 'leaky-bucket'
+      local blocked, shaped = blocked_until > now, limit.shaped
       -- @include steps/tell
     end
   end

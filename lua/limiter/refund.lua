@@ -13,10 +13,7 @@
 -- @include now_ms
 -- @include read_limits
 -- @include expiry
--- @include standing
--- @include row_settlements
--- @include note_open
--- @include note_save
+-- @include open_state
 local clock = ARGV[1]
 local now = now_ms(clock)
 -- @include steps/in_time
@@ -26,18 +23,10 @@ local limits = read_limits(4, count)
 
 local states = {}
 for i = 1, count do
-  states[i] = standing(limits[i], KEYS[i], now, clock)
+  states[i] = open_state(limits[i], KEYS[i], now, expiry(clock, now))
   if states[i].err then return redis.error_reply(states[i].err) end
 end
 for i = 1, count do
-  local limit, state, note_key = limits[i], states[i], KEYS[count + i]
-  local settlement = row_settlements[limit.algorithm]
-  if settlement then
-    local note = note_open(note_key)
-    local at, x, y = state.row()
-    settlement.cut(limit, now, units, at, x, y, note)
-    note_save(note_key, note, limit, expiry(clock, now))
-  end
-  state.refund_oldest(units)
-  state.save()
+  states[i].refund(limits[i], units, KEYS[count + i])
+  states[i].save()
 end

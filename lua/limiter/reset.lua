@@ -11,31 +11,25 @@
 -- @include now_ms
 -- @include read_limits
 -- @include expiry
--- @include load_rows
--- @include row_measures
--- @include row_settlements
+-- @include open_state
 -- @include note_save
 local clock = ARGV[1]
 local now = now_ms(clock)
 -- @include steps/in_time
 local count = tonumber(ARGV[2])
 local limits = read_limits(3, count)
+local expires_at = expiry(clock, now)
 
 for i = 1, count do
-  local key = KEYS[i]
-  local settlement = row_settlements[limits[i].algorithm]
+  local key, limit = KEYS[i], limits[i]
   local spent = false
-  if settlement and settlement.notes_resets then
-    local at, x, y, errors = {}, {}, {}, {}
-    load_rows({ key }, at, x, y, errors)
-    if not errors[1] then
-      local _, _, reset = row_measures[limits[i].algorithm](limits[i], now, 0, at[1], x[1], y[1])
-      spent = reset > 0
-    end
+  if functions_of(limit.algorithm).notes_resets then
+    local state = open_state(limit, key, now, expires_at)
+    spent = not state.err and state.reset() > 0
   end
   redis.call('UNLINK', key)
   if spent then
     -- What is charged in the same ms is taken to come after it.
-    note_save(KEYS[count + i], { cut_at = now - 1, refunded = 9007199254740991, left = 0, gaps = {} }, limits[i], expiry(clock, now))
+    note_save(KEYS[count + i], { cut_at = now - 1, refunded = 9007199254740991, left = 0, gaps = {} }, limit, expires_at)
   end
 end

@@ -17,12 +17,7 @@
 -- @include read_limits
 -- @include read_receipts
 -- @include expiry
--- @include standing
--- @include log_open
--- @include row_settlements
--- @include settle_sliding_window
--- @include note_open
--- @include note_save
+-- @include open_state
 local clock = ARGV[1]
 local now = now_ms(clock)
 -- @include steps/in_time
@@ -32,36 +27,16 @@ local count = tonumber(ARGV[5])
 local limits, receipts_at = read_limits(6, count)
 local receipts = read_receipts(receipts_at, count)
 
-local states, logs = {}, {}
+local states = {}
 for i = 1, count do
-  local limit, key = limits[i], KEYS[i]
-  if row_settlements[limit.algorithm] then
-    states[i] = standing(limit, key, now, clock)
-  else
-    logs[i] = log_open(key, limit.window, now, false)
-  end
-  local err = (states[i] or logs[i]).err
-  if err then return redis.error_reply(err) end
+  states[i] = open_state(limits[i], KEYS[i], now, expiry(clock, now), true)
+  if states[i].err then return redis.error_reply(states[i].err) end
 end
 for i = 1, count do
-  local limit, receipt, key, note_key = limits[i], receipts[i], KEYS[i], KEYS[count + i]
-  local charged_at = receipt.charged_at
+  local charged_at = receipts[i].charged_at
   local doubtful = twice_from and charged_at >= twice_from and charged_at <= twice_until
   if not doubtful then
-    local state, expires_at = states[i], expiry(clock, now)
-    if not state then
-      settle_sliding_window(limit, now, units, receipt, key, logs[i], expires_at)
-    else
-      local at, x, y = state.row()
-      if at then
-        local note = note_open(note_key)
-        local next_at, next_x, next_y = row_settlements[limit.algorithm].give_back(limit, now, units, receipt, at, x, y, note)
-        if next_at then
-          state.become(next_at, next_x, next_y)
-          state.save()
-          note_save(note_key, note, limit, expires_at)
-        end
-      end
-    end
+    states[i].settle(units, receipts[i], KEYS[count + i])
+    states[i].save()
   end
 end

@@ -1,9 +1,8 @@
 --[[
-  token-bucket and leaky-bucket: at = when the level was true (nil: never used), x = the level: units spent and not yet regained, x
-  window, a whole number for every rate; y = the quota by which its key was given its lifetime: under a lower one what is owed takes
-  longer, so that even a refusal renews it, once. A leaky (`shaped`) bucket's admitted requests wait until what they found has drained.
-  A stretch of code, not a function, because a call would cost as much again: it reads quota, window, burst, shaped, now, cost, at, x
-  and y, uses ceil_div, and sets retry (0 allowed, -1 never), remaining, reset, delay and the next at, x and y.
+  The section `measure` of token-bucket and leaky-bucket. Row: at = when the level was true (nil: never used), x = the level: units spent and
+  not yet regained, x window, a whole number for every rate; y = the quota by which its key was given its lifetime: under a lower one what is
+  owed takes longer, so that even a refusal renews it, once. A leaky (`shaped`) bucket's admitted requests wait until what they found has
+  drained. Uses ceil_div.
 ]]
 -- Nothing drains at quota 0 and nothing is admitted: what was spent before does not matter, until the quota changes.
 local most, found = 0, 0

@@ -2,7 +2,7 @@
   Decides a batch under one limit whose state is a row: what consume does in general, without the detours that several limits and
   logs need. Most traffic comes this way, and an instruction here is paid for by every request: hence no function that is not
   needed, and no array that can be spared. A script that ends in it names its `algorithm`, says whether its limit is `shaped` (delays
-  what it admits), and gives the step that measures. Uses rarely_ahead.
+  what it admits), and gives the step that measures. Uses functions_of.
 
   KEYS, ARGV  as of steps/open_one
   Returns     what consume returns
@@ -43,8 +43,7 @@ for i = 3, count do
     -- @include steps/read_ahead
     local wait = 0
     if ahead > 0 and cost > 0 then
-      local limit = { algorithm = algorithm, quota = quota, window = window, burst = burst }
-      wait = rarely_ahead()(limit, now, ahead, cost, at, x, y)
+      wait = functions_of(algorithm).ahead({ quota = quota, window = window, burst = burst }, now, ahead, cost, at, x, y)
     end
     local retry, remaining, reset, delay, next_at, next_x, next_y
     repeat

@@ -1,6 +1,6 @@
 --[[
   Sets `log` to that of `key`, as log_open describes it: by a short way if all of it counts. Reads now, window and spending; uses
-  call, log_formats and rarely.
+  call, log_formats, algorithm and functions_of.
 ]]
 local head = redis.pcall('LRANGE', key, '0', '2')
 local second = head[2]
@@ -35,5 +35,5 @@ elseif not head[1] and not head.err then
     expire_at = false,
   }
 end
-if not log then log = rarely().open(key, window, now, spending) end
+if not log then log = functions_of(algorithm).open_log(key, window, now, spending) end
 logs[key] = log

@@ -1,8 +1,8 @@
 --[[
   Notes in `log`, that of `key`, that `cost` is spent now, and the text of the moment at which the key may go; log_save writes it at the
-  end. Reads now and what steps/lifetime reads; uses changed and rarely.
+  end. Reads now and what steps/lifetime reads; uses changed, algorithm and functions_of.
 ]]
-if log.total + cost > 9007199254740991 then rarely().rebase(key, log) end
+if log.total + cost > 9007199254740991 then functions_of(algorithm).rebase(key, log) end
 log.total = log.total + cost
 log.newest = now
 -- The oldest entry is also the newest: it grows.

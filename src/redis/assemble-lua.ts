@@ -1,14 +1,20 @@
 import { SpillwayError } from '../core/errors.js'
 
-/** The files of lua/ without comments: 'limiter/consume' → text. A line that begins with `@` is a directive. */
+/**
+ * The files of lua/ without comments: 'limiter/consume' → text. The sections of lua/algorithms/NAME.lua stand apart:
+ * 'algorithms/NAME.SECTION' → text. A line that begins with `@` is a directive.
+ */
 export type LuaTexts = Readonly<Record<string, string>>
 
 /**
  * The text of one script with its fragments in place. The directives, each a line of its own:
  *
  * - `@include NAME`: the fragment lib/NAME, once in a script, where it is first asked for, after the fragments that it includes itself.
- * - `@include steps/NAME`: a stretch of code that is repeated wherever it is asked for.
- * - `@include steps/NAME with steps/OTHER`: the same, with OTHER in the place of its line `@here`.
+ * - `@include steps/NAME`: a stretch of code that is repeated wherever it is asked for. `@include algorithms/NAME.SECTION` likewise.
+ * - `@include steps/NAME with OTHER`: the same, with the stretch OTHER in the place of its line `@here`.
+ * - `@choose SECTION`: that section of the algorithm that the variable `algorithm` names, out of those that have such a section.
+ *
+ * Fragments that are included in the place of `@here` or of `@choose` stand in a block of their own: they are not known outside it.
  */
 export function assembleLua(file: string, texts: LuaTexts): string {
   return linesOf(file, texts, new Set(), [], undefined).join('\n')
@@ -28,14 +34,28 @@ function linesOf(
   const inner = [...path, file]
   return text.split('\n').flatMap(line => {
     if (!line.startsWith('@')) return line === '' ? [] : [line]
-    const wanted = line === '@here' ? body : line.slice('@include '.length)
-    if (wanted === undefined) return []
-    const [name, , other] = wanted.split(' ')
-    if (name.startsWith('steps/')) return linesOf(name, texts, included, inner, other)
+    if (line === '@here') return body === undefined ? [] : linesOf(body, texts, new Set(included), inner, undefined)
+    const [directive, name, , other] = line.split(' ')
+    if (directive === '@choose') return choice(name, texts, included, inner)
+    if (name.includes('/')) return linesOf(name, texts, included, inner, other)
     const fragment = `lib/${name}`
     if (included.has(fragment)) return []
     const lines = linesOf(fragment, texts, included, inner, undefined)
     included.add(fragment)
     return lines
   })
+}
+
+function choice(section: string, texts: LuaTexts, included: ReadonlySet<string>, path: readonly string[]): string[] {
+  const sections = Object.keys(texts).filter(file => file.startsWith('algorithms/') && file.endsWith(`.${section}`))
+  const lines = sections.flatMap((file, i) => [
+    `${i === 0 ? 'if' : 'elseif'} algorithm == '${algorithmOfSection(file)}' then`,
+    ...linesOf(file, texts, new Set(included), path, undefined),
+  ])
+  return lines.length === 0 ? [] : [...lines, 'end']
+}
+
+/** 'algorithms/fixed_window.measure' → 'fixed-window'. */
+export function algorithmOfSection(file: string): string {
+  return file.slice('algorithms/'.length, file.indexOf('.')).replaceAll('_', '-')
 }

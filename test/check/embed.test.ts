@@ -68,6 +68,37 @@ describe('embedding Lua', () => {
     )
   })
 
+  test('makes one of the sections of the algorithms, by the name of the algorithm', () => {
+    const { a } = embedded({
+      'a.lua': 'local algorithm, x = ARGV[1], 0\n-- @choose set\nreturn x\n',
+      'lib/one.lua': '-- First.\nlocal function one() return 1 end\n',
+      'algorithms/slow_start.lua':
+        '-- Head.\n-- @section set\n-- @include one\nx = one()\n-- @section consume\nreturn 1\n',
+      'algorithms/quick.lua': '-- @section set\n-- @include one\nx = 2 * one()\n',
+    })
+    const one = 'local function one() return 1 end'
+    expect(a.source.split('\n')).toEqual([
+      'local algorithm, x = ARGV[1], 0',
+      "if algorithm == 'quick' then",
+      one,
+      'x = 2 * one()',
+      "elseif algorithm == 'slow-start' then",
+      one,
+      'x = one()',
+      'end',
+      'return x',
+    ])
+  })
+
+  test('gives the script of each algorithm by its name', () => {
+    const { consumeOne } = embedded({
+      'algorithms/slow_start.lua':
+        '-- @section consume\n-- @include steps/twice with algorithms/slow_start.measure\n-- @section measure\nx = 1\n',
+      'steps/twice.lua': '-- Twice.\n-- @here\n-- @here\n',
+    }) as unknown as { consumeOne: Record<string, Script> }
+    expect(consumeOne['slow-start'].source).toBe('x = 1\nx = 1')
+  })
+
   test('leaves comments, indentation and blank lines out, and strings alone', () => {
     const lua = [
       '--[[ head: it\'s "here" ]]',

@@ -2,16 +2,20 @@ import { readFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import type { Script } from '../../src/redis/script.js'
-import * as scripts from '../../src/redis/scripts.js'
+import * as embedded from '../../src/redis/scripts.js'
 import { RedisServer } from '../support/redis-server.js'
 import { filesOf, root } from './house.js'
 
 const files = filesOf('lua', '.lua')
 const fragments = files.filter(file => file.startsWith('lua/lib/'))
 const steps = files.filter(file => file.startsWith('lua/steps/'))
-const tops = files.filter(file => !fragments.includes(file) && !steps.includes(file))
+const algorithms = files.filter(file => file.startsWith('lua/algorithms/'))
+const tops = files.filter(file => ![...fragments, ...steps, ...algorithms].includes(file))
 const textOf = (file: string) => readFileSync(join(root, file), 'utf8')
 const offenders = (pattern: RegExp, among = files) => among.filter(file => pattern.test(textOf(file)))
+
+const { consumeOne, ...others } = embedded
+const scripts: Script[] = [...Object.values(others), ...Object.values(consumeOne)]
 
 const nameOf = (file: string) => basename(file, '.lua')
 /** What a file declares outside its functions. */
@@ -29,7 +33,7 @@ describe('Lua', () => {
   })
 
   test('every fragment opens with a comment and gives what its file is named after', () => {
-    expect([...fragments, ...steps].filter(file => !textOf(file).startsWith('--'))).toEqual([])
+    expect([...fragments, ...steps, ...algorithms].filter(file => !textOf(file).startsWith('--'))).toEqual([])
     expect(fragments.filter(file => !topNames(file).includes(nameOf(file)))).toEqual([])
   })
 
@@ -69,14 +73,13 @@ describe('the embedded scripts', () => {
   afterAll(() => redis.stop())
 
   test('one for each file, each accepted by Redis under the hash that we send', async () => {
-    const names = tops.map(nameOf)
-    const embedded: Script[] = Object.values(scripts)
-    expect(embedded.map(({ name }) => name).sort()).toEqual(names.sort())
+    const names = [...tops.map(nameOf), ...algorithms.map(file => `${nameOf(file)}.consume`)]
+    expect(scripts.map(({ name }) => name).sort()).toEqual(names.sort())
     const client = redis.client()
-    for (const { sha1, source } of embedded) expect(await client.script('LOAD', source)).toBe(sha1)
+    for (const { sha1, source } of scripts) expect(await client.script('LOAD', source)).toBe(sha1)
   })
 
   test('are sent without comments', () => {
-    for (const { source } of Object.values<Script>(scripts)) expect(source).not.toMatch(/^\s*--|^\s/m)
+    for (const { source } of scripts) expect(source).not.toMatch(/^\s*--|^\s/m)
   })
 })

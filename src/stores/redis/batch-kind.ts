@@ -1,26 +1,10 @@
 import { algorithmOf } from '../../algorithms/registry.js'
-import type { AlgorithmName, Limit } from '../../core/limit.js'
+import type { Limit } from '../../core/limit.js'
 import type { Script } from '../../redis/script.js'
-import {
-  consume,
-  consumeFixedWindow,
-  consumeLeakyBucket,
-  consumeSlidingCounter,
-  consumeSlidingWindow,
-  consumeTokenBucket,
-} from '../../redis/scripts.js'
+import { consume, consumeOne } from '../../redis/scripts.js'
 import type { Charge } from '../store.js'
 import type { ChargeKeys } from './charge-keys.js'
 import { limitArguments } from './wire.js'
-
-/** Scripts for one limit alone. */
-const LONE: Record<AlgorithmName, Script> = {
-  'fixed-window': consumeFixedWindow,
-  'sliding-counter': consumeSlidingCounter,
-  'token-bucket': consumeTokenBucket,
-  'leaky-bucket': consumeLeakyBucket,
-  'sliding-window': consumeSlidingWindow,
-}
 
 /** The work that the server does in about 1 ms on an old core, in units of about 4 µs. */
 const BATCH_WORK = 256
@@ -47,7 +31,7 @@ export class BatchKind {
   ) {
     this.limits = charges.map(({ limit }) => limit)
     this.#isLone = this.limits.length === 1
-    this.script = this.#isLone ? LONE[this.limits[0].algorithm] : consume
+    this.script = this.#isLone ? consumeOne[this.limits[0].algorithm] : consume
     const work = this.limits.reduce((sum, { algorithm }) => sum + algorithmOf(algorithm).inPlace.redisWork, 0)
     this.most = Math.max(1, Math.floor(BATCH_WORK / work))
     this.#limiter = charges[0].limiter

@@ -1,16 +1,20 @@
 --[[
-  Decides a batch under one sliding-window limit: what consume does, with a short way for what is commonest: a log from which
-  nothing expires just now, and a request that fits.
-
-  KEYS, ARGV  as of steps/open_one
-  Returns     what consume returns
+  sliding-window: an exact log of what was spent and when. Its state is not a row but a list: see log_open.
+  lua/lib/functions_of.lua says what the sections are.
 ]]
+
+-- @section traits
+has_log = true
+
+-- @section consume
+-- What consume does, with a short way for the commonest case: a log from which nothing expires just now, and a request that fits.
+local algorithm, shaped = 'sliding-window', false
+-- @include steps/functions_of_one with algorithms/sliding_window.functions
 -- @include now_ms
 -- @include log_unpack
 -- @include log_save
--- @include rarely
 -- @include steps/open_one
-local limit, shaped = { quota = quota, window = window }, false
+local limit = { quota = quota, window = window }
 
 -- A key that stands in the batch twice is read once and written once.
 local logs, changed = {}, {}
@@ -29,10 +33,10 @@ for i = 3, #KEYS do
     local blocked = blocked_until > now
     local line_name = key
     -- @include steps/read_ahead
-    local wait = ahead > 0 and cost > 0 and rarely().ahead(limit, now, ahead, cost, key, log) or 0
+    local wait = ahead > 0 and cost > 0 and functions_of(algorithm).ahead(limit, now, ahead, cost, key, log) or 0
     local retry, remaining, reset, delay = 0, quota - (log.total - log.gone) - cost, window, 0
     if remaining < 0 or cost == 0 or blocked or wait > 0 then
-      local measure = rarely().measure
+      local measure = functions_of(algorithm).measure
       retry, remaining, reset = measure(limit, now, cost, key, log)
       -- A block, or a waiting line, spends nothing: what would be allowed is told as it stands.
       if (blocked or wait > 0) and retry == 0 then retry, remaining, reset = measure(limit, now, 0, key, log) end
@@ -52,3 +56,11 @@ if quota > 9007199254740928 or window > 9007199254740928 then
   -- @include steps/spell
 end
 return out
+
+-- @section functions
+-- @include log_open
+-- @include log_rebase
+-- @include log_ahead
+-- @include log_state
+-- @include sliding_window
+functions = { open_state = log_state, open_log = log_open, rebase = log_rebase, measure = sliding_window, ahead = log_ahead }

@@ -1,0 +1,35 @@
+--[[
+  leaky-bucket: admitted requests wait until those before them have left, window/quota apart. Row: see steps/bucket.
+  lua/lib/functions_of.lua says what the sections are.
+]]
+
+-- @section traits
+shaped = true
+
+-- @section consume
+-- @include floor_div
+-- @include ceil_div
+local algorithm, shaped = 'leaky-bucket', true
+-- @include steps/functions_of_one with algorithms/leaky_bucket.functions
+-- @include steps/decide_rows with algorithms/leaky_bucket.measure
+
+-- @section measure
+local shaped = true
+-- @include steps/bucket
+
+-- @section functions
+-- @include floor_div
+-- @include ceil_div
+-- @include bucket
+-- @include own_left
+-- @include steps/measure_row with algorithms/leaky_bucket.measure
+-- A place is given back only if it is the last one: whoever comes next cannot take one in the middle, and would leave together with the last.
+local function give_back(limit, now, units, receipt, at, x, y, note)
+  local level, charged_at = bucket_level(limit, now, at, x), receipt.charged_at
+  if level == 0 or charged_at > now or note.cut_at and charged_at < note.cut_at then return end
+  -- Each unit raises the level by a whole window, so that the whole units of the verdict tell whether anybody came after.
+  local level_then = (limit.burst - receipt.remaining) * limit.window
+  if level + limit.quota * (now - charged_at) > level_then then return end
+  return at, x - math.min(math.min(units, own_left(receipt, note)) * limit.window, level), y
+end
+functions = bucket(true, measure, give_back)

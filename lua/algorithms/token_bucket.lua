@@ -1,0 +1,64 @@
+--[[
+  token-bucket: refills `quota` per window evenly and holds `burst`. Row: see steps/bucket.
+  lua/lib/functions_of.lua says what the sections are.
+]]
+
+-- @section consume
+-- @include floor_div
+-- @include ceil_div
+local algorithm, shaped = 'token-bucket', false
+-- @include steps/functions_of_one with algorithms/token_bucket.functions
+-- @include steps/decide_rows with algorithms/token_bucket.measure
+
+-- @section measure
+local shaped = false
+-- @include steps/bucket
+
+-- @section functions
+-- @include floor_div
+-- @include ceil_div
+-- @include bucket
+-- @include own_left
+-- @include steps/measure_row with algorithms/token_bucket.measure
+--[[
+  Units are regained in the order in which they were charged: what the bucket has not yet regained by itself is given back. If nobody
+  was charged after the decision, that is all that is left; else the level just after it, less what was regained since, less what was
+  given back from before its place (the gaps of the note).
+]]
+local function give_back(limit, now, units, receipt, at, x, y, note)
+  local quota, window, burst, charged_at = limit.quota, limit.window, limit.burst, receipt.charged_at
+  -- The clock stepped back to before the decision.
+  if charged_at > now and charged_at ~= at then return end
+  local back = math.min(math.min(units, own_left(receipt, note)) * window, bucket_level(limit, now, at, x))
+  local gaps = note.gaps
+  if charged_at ~= at then
+    -- The least level that the decision's verdict allows: it is rounded to whole units and whole ms.
+    local left = math.max((receipt.reset - 1) * quota, (burst - receipt.remaining - 1) * window) + 1
+    left = left - quota * (now - charged_at)
+    for i = 1, #gaps, 3 do
+      if gaps[i] <= charged_at and charged_at <= gaps[i + 1] then left = left - gaps[i + 2] end
+    end
+    if note.cut_at and charged_at <= note.cut_at then left = math.min(left, left_of_cut(limit, note, now) or left) end
+    back = math.min(back, left)
+  end
+  if back <= 0 then return end
+  if note.cut_at and charged_at <= note.cut_at then note.left = note.left - back end
+  -- A decision of so long ago has nothing left to give back, and what was given back before does not matter to it.
+  local fill, kept = burst * window / quota, {}
+  for i = 1, #gaps, 3 do
+    if now - gaps[i + 1] < fill then
+      local size = #kept
+      kept[size + 1], kept[size + 2], kept[size + 3] = gaps[i], gaps[i + 1], gaps[i + 2]
+    end
+  end
+  local size = #kept
+  kept[size + 1], kept[size + 2], kept[size + 3] = charged_at, math.max(charged_at, at), back
+  if #kept > 96 then
+    kept[4], kept[5] = math.min(kept[1], kept[4]), math.max(kept[2], kept[5])
+    kept[6] = math.min(kept[3] + kept[6], 9007199254740991)
+    for _ = 1, 3 do table.remove(kept, 1) end
+  end
+  note.gaps = kept
+  return at, x - back, y
+end
+functions = bucket(false, measure, give_back)

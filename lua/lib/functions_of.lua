@@ -1,0 +1,32 @@
+--[[
+  What an algorithm does to the state of a key, as a table of functions. The table is made when it is first wanted: functions are made anew
+  at each call of a script, and cost as much as what they do.
+
+  lua/algorithms has a file for each algorithm, named after it, of these sections:
+    consume    the script that decides a batch under one limit of this algorithm. KEYS and ARGV as of steps/open_one; returns what consume
+               returns. Most traffic comes this way.
+    traits     shaped = true, if admitted requests may have to wait; has_log = true, if the state is a log and no row
+    measure    of a row: the stretch of code that decides. It reads quota, window, burst, now, cost, at (nil: never used), x and y, and
+               sets retry (0 allowed, -1 never), remaining, reset, delay and the next at, x and y. No function, because a call would cost
+               as much again.
+    functions  sets `functions`. Of a row, given limit, now, …, at, x, y:
+      notes_resets                        whether a settlement has to know of a reset, because what is charged after it cannot be told
+                                          from what was charged before
+      measure(limit, now, cost, …)        the section as a function
+      charge(limit, now, cost, …)         at, x and y after a cost that may not fit (a debt)
+      refund(limit, now, cost, …, note)   at, x and y after at most `cost` units were given back, newest first; nothing where there is
+                                          nothing. Notes what a later give_back has to know.
+      give_back(limit, now, units, receipt, …, note)   at, x and y without at most `units` of one decision's own; nothing in doubt
+      ahead(limit, now, ahead, cost, …, waits)         when a cost fits behind `ahead` units, in ms: 0 now, -1 never. Units above what
+                                          fits at once take whole windows. Never too long. `waits`: for a request that waits in line
+    An algorithm whose state is no row gives open_state instead, which returns what row_state returns.
+]]
+local known_functions = {}
+local function functions_of(algorithm)
+  local functions = known_functions[algorithm]
+  if not functions then
+    -- @choose functions
+    known_functions[algorithm] = functions
+  end
+  return functions
+end

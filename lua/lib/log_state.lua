@@ -1,0 +1,33 @@
+--[[ As row_state, for a log, which is written at once. Its oldest units are given back. `read_only`: see log_open. ]]
+-- @include log_open
+-- @include log_ahead
+-- @include log_spend
+-- @include log_refund_oldest
+-- @include settle_sliding_window
+local function log_state(limit, key, now, expires_at, _, read_only)
+  local log = log_open(key, limit.window, now, not read_only)
+  local function reset() return log.newest and log.newest - now + limit.window or 0 end
+  local function settle(units, receipt)
+    settle_sliding_window(limit, now, units, receipt, key, log, expires_at)
+  end
+  return {
+    err = log.err,
+    reset = reset,
+    ahead = function(own, ahead, cost) return log_ahead(own, now, ahead, cost, key, log) end,
+    grant = function(own, cost)
+      log_spend(key, log, now, cost, expires_at(limit.window))
+      return math.max(0, own.quota - (log.total - log.gone)), limit.window
+    end,
+    charge = function(cost) log_spend(key, log, now, cost, expires_at(limit.window)) end,
+    refund = function(_, cost)
+      log_refund_oldest(key, log, cost, expires_at(reset()))
+      log = log_open(key, limit.window, now, true)
+    end,
+    undo = function(_, cost, spent_at)
+      settle(cost, { charged_at = spent_at })
+      log = log_open(key, limit.window, now, true)
+    end,
+    settle = settle,
+    save = function() end,
+  }
+end

@@ -1,0 +1,60 @@
+--[[
+  The state of a key under one limit that is a row. Returns an object with
+    err                          the text of an error, if the key holds something else
+    reset()                      ms until the key is as if never used
+    ahead(limit, ahead, cost)    when a waiter fits: see functions_of
+    grant(limit, cost)           spends what fits; returns remaining and reset
+    charge(cost)                 spends though it may not fit
+    refund(limit, cost, note_key)   gives back the newest units
+    undo(limit, cost, spent_at, note_key)  gives back a grant that was not collected
+    settle(units, receipt, note_key)  gives back a decision's own units
+    save()                       writes what has changed
+  Where waiters asked under an older configuration `limit` is theirs.
+]]
+-- @include note_open
+-- @include note_save
+local function row_state(limit, key, now, expires_at, functions)
+  local call, read = redis.call, struct.unpack
+  local value, failure, at = redis.pcall('GET', key), nil, nil
+  local x, y, changed = 0, 0, false
+  local strange = type(value) == 'table'
+  if strange then value = false end
+  -- @include steps/read_row
+
+  local function become(next_at, next_x, next_y)
+    if not next_at then return false end
+    at, x, y, changed = next_at, next_x, next_y, true
+    return true
+  end
+  local function reset()
+    local _, _, ms = functions.measure(limit, now, 0, at, x, y)
+    return ms
+  end
+  local function refund(own, cost, note_key)
+    local note = note_open(note_key)
+    if become(functions.refund(own, now, cost, at, x, y, note)) then note_save(note_key, note, own, expires_at) end
+  end
+  return {
+    err = failure,
+    reset = reset,
+    ahead = function(own, ahead, cost) return functions.ahead(own, now, ahead, cost, at, x, y, true) end,
+    grant = function(own, cost)
+      local _, remaining, ms, _, next_at, next_x, next_y = functions.measure(own, now, cost, at, x, y)
+      become(next_at, next_x, next_y)
+      return remaining, ms
+    end,
+    charge = function(cost) become(functions.charge(limit, now, cost, at, x, y)) end,
+    refund = refund,
+    undo = function(own, cost, spent_at, note_key)
+      if now - spent_at < 2 * own.window then refund(own, cost, note_key) end
+    end,
+    settle = function(units, receipt, note_key)
+      if not at then return end
+      local note = note_open(note_key)
+      if become(functions.give_back(limit, now, units, receipt, at, x, y, note)) then note_save(note_key, note, limit, expires_at) end
+    end,
+    save = function()
+      if changed then call('SET', key, struct.pack('<ddd', at, x, y), 'PXAT', expires_at(reset())) end
+    end,
+  }
+end
