@@ -1,0 +1,55 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Decision } from '../../../src/core/decision.js'
+import type { Framework } from '../../../src/http/framework.js'
+import { watchResponse } from '../../../src/http/node-response.js'
+import type { HttpOptions } from '../../../src/http/rate-limit/options.js'
+import { Guard, type Limiters } from '../../../src/http/rate-limit/rate-limit.js'
+import { send } from '../../../src/http/reply.js'
+
+/** A request of Node, with the decision that a limiter leaves on it. */
+export interface LimitedRequest extends IncomingMessage {
+  rateLimit?: Decision
+}
+
+/** A limiter for Node's own server. */
+export interface RateLimit extends Limiters {
+  /** True if the request is to be handled; false if it was answered, or nobody waits for an answer. */
+  (req: LimitedRequest, res: ServerResponse): Promise<boolean>
+}
+
+const node: Framework<LimitedRequest, ServerResponse> = {
+  name: 'Node',
+  address: req => req.socket.remoteAddress,
+  peer: req => req.socket.remoteAddress,
+  trust: () => 'nobody',
+  trustsAnybody: '',
+  isGone: req => req.socket.destroyed,
+  requestHeader: (req, name) => req.headers[name] as string | undefined,
+  responseHeader: (res, name) => res.getHeader(name)?.toString(),
+  watch: res => watchResponse(res),
+  decision: req => req.rateLimit,
+}
+
+/** The recipe for a web framework, carried out for a server without one. */
+export function rateLimit(options: HttpOptions<LimitedRequest, ServerResponse> = {}): RateLimit {
+  const guard = new Guard(options, node)
+  return guard.equip(async (req: LimitedRequest, res: ServerResponse) => {
+    const { decision, fields, refusal, gone } = await guard.answer(req, res)
+    if (gone) return false
+    if (decision) req.rateLimit = decision
+    if (!res.headersSent) for (const name in fields) res.setHeader(name, fields[name])
+    if (refusal === undefined) return true
+    const { statusCode } = res
+    res.statusCode = refusal.status
+    const write = ({ type, text }: { type: string; text: string | Buffer }) => {
+      res.setHeader('Content-Type', type)
+      res.end(text)
+    }
+    const undo = () => {
+      res.statusCode = statusCode
+      res.removeHeader('Retry-After')
+    }
+    await send(refusal, write, undo)
+    return false
+  })
+}
