@@ -77,11 +77,42 @@ function bundle(input, plugins = []) {
 const moduleOf = name => (CALLABLE.has(name) ? `${name}-names` : name)
 const inputs = Object.fromEntries(Object.entries(ENTRIES).map(([name, file]) => [moduleOf(name), file]))
 
+/**
+ * Each statement keeps its line, for stack traces; its indentation and the name of its source are a twentieth of the package.
+ * @param {string} code
+ */
+function withoutIndentation(code) {
+  /** @param {ts.Node} node */
+  const check = node => {
+    if (
+      (ts.isTemplateLiteralToken(node) || ts.isTemplateMiddleOrTemplateTail(node)) &&
+      /\n(?:\t|\/\/ src\/)/.test(node.getText())
+    )
+      throw new Error(
+        `${node.getText().slice(0, 60)}: given a text with a tab at the beginning of a line, expected spaces`,
+      )
+    ts.forEachChild(node, check)
+  }
+  check(ts.createSourceFile('bundle.js', code, ts.ScriptTarget.Latest, true))
+  return code.replace(/^\t+/gm, '').replace(/^\/\/ src\/.*\n/gm, '')
+}
+
 /** @param {string} folder */
 async function writeScripts(folder) {
   const bundled = await bundle({ ...inputs, ...COMMAND })
   const chunkFileNames = 'chunks/[name].js'
-  await bundled.write({ dir: folder, format: 'cjs', exports: 'named', comments: false, chunkFileNames })
+  const { output } = await bundled.write({
+    dir: folder,
+    format: 'cjs',
+    exports: 'named',
+    comments: false,
+    minify: 'dce-only',
+    chunkFileNames,
+  })
+  for (const { fileName } of output) {
+    const file = join(folder, fileName)
+    writeFileSync(file, withoutIndentation(readFileSync(file, 'utf8')))
+  }
   chmodSync(join(folder, 'cli.js'), 0o755)
   for (const name of Object.keys(ENTRIES)) {
     const names = Object.keys(require(join(folder, `${moduleOf(name)}.js`))).filter(name => name !== 'default')

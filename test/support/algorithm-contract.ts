@@ -43,7 +43,7 @@ export function describeAlgorithm(algorithm: AlgorithmName, maker: StoreMaker): 
           Date.UTC(year, 6, 14, 11, 22, 33, 444),
         )
       }
-    })
+    }, 60_000)
 
     test('a quota of 0 refuses every cost but none, before and after anything was spent', () =>
       onBench(async given => {
