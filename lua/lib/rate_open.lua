@@ -42,7 +42,7 @@ local function rate_open(clock, now)
     fleeting = fleeting,
     keep_alive = keep_alive or -1,
     ends_at = ends_at,
-    life = math.max(1, math.min(interval + padding, keep_alive or 60000, ends_at and ends_at - now or 60000, 60000)),
+    life = math.max(1, math.min(keep_alive or 60000, ends_at and ends_at - now or 60000, 60000)),
     expires_at = expires_at,
     register = function(client, reset)
       redis.call('ZADD', KEYS[2], now + reset, client)
