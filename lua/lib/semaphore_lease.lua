@@ -1,10 +1,16 @@
---[[ Writes a lease that lasts from now on: a new one, or one that is extended or taken over. Returns its token and its deadline. ]]
+--[[
+  A lease that lasts from now on: a new one, or one that is taken over. Returns its token and its deadline. semaphore_save writes it, together
+  with all others.
+]]
 -- @include semaphore_number
 local function semaphore_lease(s, id, ms, permits, member)
   local token = semaphore_number(s)
   local deadline = s.now + ms
-  redis.call('ZADD', s.leases, string.format('%.0f', deadline), id)
-  redis.call('HSET', s.facts, id, permits .. ' ' .. member .. ' ' .. token)
+  local facts, deadlines = s.facts_to_write, s.deadlines_to_write
+  facts[#facts + 1] = id
+  facts[#facts + 1] = permits .. ' ' .. member .. ' ' .. token
+  deadlines[#deadlines + 1] = string.format('%.0f', deadline)
+  deadlines[#deadlines + 1] = id
   s.latest = math.max(s.latest or 0, deadline)
   return token, deadline
 end

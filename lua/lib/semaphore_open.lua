@@ -4,7 +4,7 @@
 ]]
 -- @include semaphore_read
 -- @include semaphore_sweep
-local function semaphore_open(keys, clock, initial, idle, floor)
-  local s = semaphore_read(keys, clock, initial, idle, floor)
+local function semaphore_open(keys, clock, initial, idle, floor, stored)
+  local s = semaphore_read(keys, clock, initial, idle, floor, stored)
   return s and not s.err and semaphore_sweep(s) or s
 end

@@ -8,20 +8,24 @@
     line, asks, meta   those who wait: see line_open. A waiter's own text is "lease in ms id of the lease"
 
   `initial` is set as permits where none are; -1: then there is no semaphore, and the result is nil; below that: -2 - permits, which hold
-  whatever was set. `idle` below 0: as stored. `floor` is the newest token that the caller has seen. Returns { err } for another version.
+  whatever was set. `idle` below 0: as stored. `floor` is the newest token that the caller has seen; `stored` the configuration, if it has been
+  read. Returns { err } for another version.
 ]]
 local SEMAPHORE_VERSION = '2'
 
-local function semaphore_read(keys, clock, initial, idle, floor)
+local function semaphore_read(keys, clock, initial, idle, floor, stored)
   local time = redis.call('TIME')
   local micros = time[1] * 1000000 + time[2]
   local s = {
     micros = micros,
     now = clock == '' and math.floor(micros / 1000) or tonumber(clock),
     padding = clock == '' and 1000 or 5000,
+    facts_to_write = {},
+    deadlines_to_write = {},
+    ids_to_drop = {},
   }
   s.config, s.leases, s.facts = unpack(keys, 1, 3)
-  s.stored = redis.call('HMGET', s.config, 'permits', 'used', 'last', 'idle', 'calm', 'life', 'v')
+  s.stored = stored or redis.call('HMGET', s.config, 'permits', 'used', 'last', 'idle', 'calm', 'life', 'v')
   s.permits = tonumber(s.stored[1])
   if s.permits and s.stored[7] ~= SEMAPHORE_VERSION then
     return {

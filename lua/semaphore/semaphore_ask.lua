@@ -26,7 +26,7 @@ local stamp = ARGV[8]
 -- are made: making them costs more than this.
 local VERSION = '2'
 local call, match = redis.call, string.match
-local record = call('HMGET', KEYS[7], 'n', 'stamp', 'c')
+local record = call('HMGET', KEYS[7], 'n', 'stamp', 'c', 'fresh')
 local stored = call('HMGET', KEYS[1], 'permits', 'used', 'last', 'idle', 'calm', 'life', 'v')
 local total, used, calm = tonumber(stored[1]), tonumber(stored[2]), tonumber(stored[5]) or 0
 
@@ -110,11 +110,16 @@ then
         if stored[4] then call('PEXPIRE', KEYS[1], life - now + stored[4]) end
       end
     end
-    local kept = math.min(60000, tonumber(stored[4]) or 60000)
+    local kept = math.min(80000, tonumber(stored[4]) or 80000)
     local stamped = math.max(micros, (tonumber(record[2]) or 0) + 1)
     local reply = { 1, stamped, now, 0, 5000, 0, 0, total, -1, kept, granted, {}, changes }
-    call('HSET', KEYS[7], 'n', number, 'stamp', string.format('%.0f', stamped), 'c', 0, 'reply', cmsgpack.pack(reply))
-    call('PEXPIRE', KEYS[7], kept)
+    local fresh = tonumber(record[4]) or 0
+    -- It lives for three quarters of `kept` at least; to set its lifetime each time would cost as much as the lease.
+    local stale = math.abs(stamped - fresh) > kept * 250
+    if stale then fresh = stamped end
+    local stamp_text, fresh_text = string.format('%.0f', stamped), string.format('%.0f', fresh)
+    call('HSET', KEYS[7], 'n', number, 'stamp', stamp_text, 'c', 0, 'reply', cmsgpack.pack(reply), 'fresh', fresh_text)
+    if stale then call('PEXPIRE', KEYS[7], kept) end
     return reply
   end
 end
@@ -124,7 +129,7 @@ end
 -- @include semaphore_save
 -- @include line_open
 -- @include line_ask
-local s = semaphore_open(KEYS, clock, initial, idle, floor)
+local s = semaphore_open(KEYS, clock, initial, idle, floor, stored)
 if not s then return { -2 } end
 if s.err then return redis.error_reply(s.err) end
 local line = line_open(KEYS[4], KEYS[5], KEYS[6], channel)
