@@ -91,7 +91,9 @@ export class LineMembership<Grant> {
     this.#readGrants(answer, ageMs)
     for (const { number, waitMs } of answer.refused) {
       const waiter = this.#takeOut(number)
-      if (waiter) this.#end(waiter).reject(this.#user.refusal(waiter, waitMs, answer.most))
+      if (waiter === undefined) continue
+      this.changes.leaves.delete(waiter)
+      this.#end(waiter).reject(this.#user.refusal(waiter, waitMs, answer.most))
     }
     for (const waiter of [...joins, ...lates]) if (waiter.place === 'inside' && waiter.wait.over) this.leave(waiter)
     if (answer.most < this.#most) this.#rejectLargerThan(answer.most)

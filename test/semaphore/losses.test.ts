@@ -1,0 +1,185 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import type { Redis } from 'ioredis'
+import { CostError, LeaseLostError, StoreError } from '../../src/core/errors.js'
+import { semaphoreAsk, semaphoreRenew } from '../../src/redis/scripts.js'
+import type { Lease } from '../../src/semaphore/lease.js'
+import { Semaphore } from '../../src/semaphore/semaphore.js'
+import { eventually } from '../support/redis-process.js'
+import { RedisServer } from '../support/redis-server.js'
+import { TcpProxy } from '../support/tcp-proxy.js'
+
+let redis: RedisServer
+let admin: Redis
+beforeAll(async () => {
+  redis = await RedisServer.start()
+  admin = redis.client()
+})
+afterAll(() => redis.stop())
+
+let names = 0
+const fresh = () => `losses-${names++}`
+const keyOf = (name: string, part = '') => `spillway:{${name}}:semaphore${part}`
+
+/** Scripts that a client is asked to run, by their hash. */
+function callsOf(client: Redis): string[] {
+  const calls: string[] = []
+  const evalsha = client.evalsha.bind(client) as (...all: unknown[]) => Promise<unknown>
+  Object.assign(client, {
+    evalsha: (...args: unknown[]) => {
+      calls.push(String(args[0]))
+      return evalsha(...args)
+    },
+  })
+  return calls
+}
+
+describe('a lease that Redis has forgotten', () => {
+  test('is lost at the first look after a reconnect, by one look, and is not taken back', async () => {
+    const proxy = await TcpProxy.start(redis.port)
+    const client = redis.client({ port: proxy.port, retryStrategy: () => 20 })
+    const calls = callsOf(client)
+    // Nothing is heard on the proxy: the look comes of the connection for commands.
+    Object.assign(client, { duplicate: () => redis.client() })
+    const name = fresh()
+    const semaphore = new Semaphore(client, name, { permits: 1 })
+    const lease = await semaphore.acquire()
+    const { signal } = lease
+    await sleep(100)
+    await admin.del(keyOf(name), keyOf(name, ':leases'), keyOf(name, ':facts'))
+    calls.length = 0
+    const cutAt = performance.now()
+    proxy.cut()
+    await eventually('lost', async () => signal.aborted)
+    expect(performance.now() - cutAt).toBeLessThan(500)
+    expect(signal.reason).toBeInstanceOf(LeaseLostError)
+    expect(calls).toEqual([semaphoreRenew.sha1])
+    expect(await lease.release()).toBe(false)
+    expect(await semaphore.availablePermits()).toBe(1)
+    await proxy.stop()
+  })
+
+  test('is lost when the connection that listens comes back, for news may have been missed', async () => {
+    const name = fresh()
+    const semaphore = new Semaphore(redis.client(), name, { permits: 1 })
+    const lease = await semaphore.acquire()
+    const { signal } = lease
+    await sleep(100)
+    await admin.del(keyOf(name, ':leases'), keyOf(name, ':facts'))
+    await admin.call('CLIENT', 'KILL', 'TYPE', 'pubsub')
+    await eventually('lost', async () => signal.aborted, 1000)
+  })
+})
+
+describe('renew', () => {
+  test('ends with the lease at the latest where Redis does not answer', async () => {
+    const proxy = await TcpProxy.start(redis.port)
+    const client = redis.client({ port: proxy.port })
+    const semaphore = new Semaphore(client, fresh(), { permits: 1 })
+    const lease = await semaphore.acquire({ lease: 400, renew: false })
+    proxy.swallow()
+    const askedAt = performance.now()
+    const outcome = await lease.renew().catch(error => error)
+    expect(performance.now() - askedAt).toBeLessThan(450)
+    expect(outcome === false || outcome instanceof StoreError).toBe(true)
+    client.disconnect()
+    await proxy.stop()
+  })
+
+  test('of other semaphores does not fail where the keys of one hold something else', async () => {
+    const client = redis.client()
+    const [good, bad] = [fresh(), fresh()]
+    const kept = await new Semaphore(client, good, { permits: 1 }).acquire({ lease: 400 })
+    const broken = await new Semaphore(client, bad, { permits: 1 }).acquire({ lease: 400 })
+    await admin.del(keyOf(bad, ':leases'))
+    await admin.set(keyOf(bad, ':leases'), 'something else')
+    await expect(broken.renew()).rejects.toThrow(StoreError)
+    await expect(broken.renew()).rejects.toThrow(/WRONGTYPE/)
+    await sleep(1000)
+    expect([kept.held, broken.held]).toEqual([true, false])
+    await kept.release()
+  })
+})
+
+describe('permits that are lowered under two thousand who wait for more', () => {
+  test('reject them in batches: a few calls, not one for each', async () => {
+    const name = fresh()
+    const client = redis.client()
+    const semaphore = new Semaphore(client, name, { permits: 10 })
+    const held = await semaphore.acquire({ permits: 10 })
+    const all = Array.from({ length: 2000 }, () => semaphore.acquire({ permits: 5 }).catch(error => error))
+    await eventually('all wait', async () => (await semaphore.waiting()) === 2000)
+    const calls = callsOf(client)
+    await new Semaphore(admin, name).setPermits(4)
+    const errors = await Promise.all(all)
+    expect(errors.every(error => error instanceof CostError)).toBe(true)
+    await eventually('have left', async () => (await admin.zcard(keyOf(name, ':line'))) === 0)
+    expect(calls.filter(sha1 => sha1 === semaphoreAsk.sha1).length).toBeLessThanOrEqual(12)
+    expect(await held.release()).toBe(true)
+    expect(await semaphore.availablePermits()).toBe(4)
+  })
+})
+
+describe('close', () => {
+  test('resolves when all that waited has left the line, also what was asked for a moment ago', async () => {
+    const name = fresh()
+    const semaphore = new Semaphore(redis.client(), name, { permits: 1 })
+    await semaphore.acquire()
+    const all = [1, 2, 3].map(() => semaphore.acquire().catch(error => error))
+    await eventually('wait', async () => (await admin.zcard(keyOf(name, ':line'))) === 3)
+    all.push(semaphore.acquire().catch(error => error))
+    await semaphore.close()
+    expect(await admin.zcard(keyOf(name, ':line'))).toBe(0)
+    for (const error of await Promise.all(all)) expect(String(error)).toMatch(/was closed/)
+  })
+})
+
+describe('the state of another version', () => {
+  test('is refused with both versions, and nothing of it is changed', async () => {
+    const name = fresh()
+    await admin.hset(keyOf(name), 'permits', 3, 'used', 0)
+    const semaphore = new Semaphore(redis.client(), name, { permits: 1 })
+    await expect(semaphore.acquire()).rejects.toThrow(/has version 1, this process expects version 2/)
+    await expect(semaphore.permits()).rejects.toThrow(StoreError)
+    expect(await admin.hgetall(keyOf(name))).toEqual({ permits: '3', used: '0' })
+  })
+})
+
+describe('a permit that is asked for while another is granted or given up', () => {
+  test('is granted in its turn', async () => {
+    const semaphore = new Semaphore(redis.client(), fresh(), { permits: 1 })
+    const held = await semaphore.acquire()
+    const abort = new AbortController()
+    const again: Promise<Lease>[] = []
+    abort.signal.addEventListener('abort', () => again.push(semaphore.acquire()))
+    const left = semaphore.acquire({ signal: abort.signal }).catch(error => error)
+    const chain = (depth: number): Promise<number> =>
+      semaphore.use(async () => depth).then(done => (done === 0 ? 0 : chain(done - 1)))
+    const chained = chain(5)
+    abort.abort()
+    await left
+    await held.release()
+    expect(again).toHaveLength(1)
+    await (await again[0]).release()
+    expect(await chained).toBe(0)
+    expect(await semaphore.availablePermits()).toBe(1)
+  })
+})
+
+describe('fencing tokens', () => {
+  test('grow while the keys live though the clock goes back, and beyond what the process has seen after the keys are lost', async () => {
+    const name = fresh()
+    const semaphore = new Semaphore(redis.client(), name, { permits: 1 })
+    await (await semaphore.acquire()).release()
+    // As if the clock had been an hour ahead.
+    const ahead = BigInt(Date.now() + 3_600_000) * 1000n
+    await admin.hset(keyOf(name), 'last', String(ahead))
+    const first = await semaphore.acquire()
+    expect(first.token > ahead).toBe(true)
+    const second = await semaphore.resume(first.id)
+    expect(second!.token > first.token).toBe(true)
+    await admin.del(keyOf(name), keyOf(name, ':leases'), keyOf(name, ':facts'))
+    const third = await semaphore.acquire()
+    expect(third.token > second!.token).toBe(true)
+  })
+})
