@@ -1,7 +1,40 @@
-import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process'
-import { resolve } from 'node:path'
+import { type ChildProcessWithoutNullStreams, spawn, spawnSync } from 'node:child_process'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+import { afterAll } from '@jest/globals'
 
 const ROOT = resolve(__dirname, '../..')
+
+/** Where this file's tests have the command: bundled from the sources as they are, since compiling them at each start takes a second. */
+let folder: string | undefined
+
+afterAll(() => {
+  if (folder !== undefined) rmSync(folder, { recursive: true })
+})
+
+function command(): string {
+  if (folder === undefined) {
+    // In the project's folder, so that the command finds the package and the clients of Redis. Not committed, as all of dist.*.
+    folder = mkdtempSync(join(ROOT, 'dist.cli-'))
+    const external = ['--external', 'ioredis', '--external', 'redis']
+    const args = [
+      'src/cli/main.ts',
+      '--format',
+      'cjs',
+      '--platform',
+      'node',
+      ...external,
+      '--file',
+      `${folder}/cli.cjs`,
+    ]
+    const { status, stderr } = spawnSync(join(ROOT, 'node_modules/.bin/rolldown'), args, {
+      cwd: ROOT,
+      encoding: 'utf8',
+    })
+    if (status !== 0) throw new Error(`the command cannot be bundled: ${stderr}`)
+  }
+  return join(folder, 'cli.cjs')
+}
 
 export interface Spawned {
   readonly exitCode: number | null
@@ -15,7 +48,7 @@ export async function spawnSpillway(
   options: { nodeArgs?: readonly string[]; with?: (child: ChildProcessWithoutNullStreams) => void } = {},
 ): Promise<Spawned> {
   const { nodeArgs = [] } = options
-  const child = spawn(process.execPath, [...nodeArgs, '--import', 'tsx', 'src/cli/main.ts', ...args], {
+  const child = spawn(process.execPath, [...nodeArgs, command(), ...args], {
     cwd: ROOT,
     env: { ...process.env, LC_ALL: 'C', COLUMNS: '100' },
   })
