@@ -128,7 +128,7 @@ class Ledger {
 
 const OPERATIONS = { memory: 20_000, Redis: 3000 }
 /** A counter that steps back into another cell is an estimate of its own; a leaky bucket's places are counted in steady time only. */
-const STEPS_BACK: Record<AlgorithmName, boolean> = {
+const STEPS_BACK: Partial<Record<AlgorithmName, boolean>> = {
   'sliding-window': true,
   'fixed-window': true,
   'sliding-counter': false,

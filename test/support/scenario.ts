@@ -1,4 +1,4 @@
-import { type AlgorithmName, type Limit, parseLimit } from '../../src/core/limit.js'
+import { type AlgorithmName, hasBurst, type Limit, parseLimit } from '../../src/core/limit.js'
 import type { Store } from '../../src/stores/store.js'
 import type { ManualClock } from '../../src/testing.js'
 import type { Random } from './random.js'
@@ -54,8 +54,7 @@ export function randomLimit(algorithm: AlgorithmName, random: Random): Limit {
   const window = randomWindow(random)
   const room = Math.floor(Number.MAX_SAFE_INTEGER / window)
   const quota = Math.min(randomUnits(random), room)
-  const hasBurst = algorithm === 'token-bucket' || algorithm === 'leaky-bucket'
-  const burst = hasBurst && random.integer(0, 1) === 1 ? Math.min(randomUnits(random), room) : undefined
+  const burst = hasBurst(algorithm) && random.integer(0, 1) === 1 ? Math.min(randomUnits(random), room) : undefined
   return parseLimit({ quota, window, algorithm, burst, name: 'any' })
 }
 

@@ -1,6 +1,6 @@
 import { expect } from '@jest/globals'
 import type { Verdict } from '../../src/core/decision.js'
-import type { Limit } from '../../src/core/limit.js'
+import { hasBurst, type Limit } from '../../src/core/limit.js'
 
 /** Expects equality in every field. Compares numbers first: `expect` alone would cost more than what is tested a million times. */
 export function expectSameVerdicts(actual: readonly Verdict[], expected: readonly Verdict[]): void {
@@ -42,8 +42,7 @@ export function freshVerdict(limit: Limit): Verdict {
 
 /** The most that fits at one instant. */
 export function capacityOf({ algorithm, quota, burst }: Limit): number {
-  const holdsBurst = algorithm === 'token-bucket' || algorithm === 'leaky-bucket'
-  return holdsBurst && quota > 0 ? burst : quota
+  return hasBurst(algorithm) && quota > 0 ? burst : quota
 }
 
 function isSame(a: Verdict, b: Verdict): boolean {
