@@ -1,5 +1,8 @@
 import { ALGORITHM_NAMES, parseLimit } from '../../core/limit.js'
 import { keySegment } from '../../redis/keys.js'
+import { portOf } from '../../redis/port-of.js'
+import { runScript } from '../../redis/run-script.js'
+import { tell } from '../../redis/scripts.js'
 import { RedisStore } from '../../stores/redis/redis-store.js'
 import type { Charge } from '../../stores/store.js'
 import type { Address } from './address.js'
@@ -22,6 +25,7 @@ const DEEDS: readonly Deed[] = [
   ['block', (store, charges) => store.block(charges, 1)],
   ['unblock', (store, charges) => store.block(charges, 0)],
   ['acquire', wait],
+  ['sharing resets', shareReset],
   ['reset', (store, charges) => store.reset(charges)],
 ]
 
@@ -69,6 +73,11 @@ export async function channelFinding(address: Address, prefix: string, patience:
   } finally {
     listener.close()
   }
+}
+
+/** Publishes as stores do, a text that no process takes for news. */
+async function shareReset({ client, prefix }: RedisStore): Promise<void> {
+  await runScript(portOf(client, 'doctor'), tell, [], [`${keySegment(prefix)}!resets`, 'doctor'])
 }
 
 async function wait(store: RedisStore, charges: readonly Charge[]): Promise<void> {
