@@ -40,7 +40,7 @@ describe('a lease that Redis has forgotten', () => {
     const client = redis.client({ port: proxy.port, retryStrategy: () => 20 })
     const calls = callsOf(client)
     // Nothing is heard on the proxy: the look comes of the connection for commands.
-    Object.assign(client, { duplicate: () => redis.client() })
+    Object.assign(client, { duplicate: (options: object) => redis.client(options) })
     const name = fresh()
     const semaphore = new Semaphore(client, name, { permits: 1 })
     const lease = await semaphore.acquire()
