@@ -3,7 +3,7 @@ export type RedisClient = object
 
 /**
  * - `ready`: can be asked.
- * - `unopened`: its owner has never told it to connect. What it is asked fails at once, with the remedy.
+ * - `unopened`: its owner has never told it to connect. It is not asked, and the error says the remedy.
  * - `starting`: its first connection is under way, or begins when it is asked (`wake`).
  * - `down`: has lost its connection, or was closed. What it is asked now would wait in its queue, and be sent long after.
  */

@@ -5,6 +5,7 @@ import type { AddressInfo } from 'node:net'
 import type { Readable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, afterEach, beforeAll, describe, expect, jest, test } from '@jest/globals'
+import { createClient } from 'redis'
 import type { ConcurrencyControls } from '../../src/http/concurrency/concurrency-limit.js'
 import type { ConcurrencyOptions } from '../../src/http/concurrency/options.js'
 import { Semaphore } from '../../src/semaphore/semaphore.js'
@@ -445,6 +446,15 @@ export function describeConcurrencyLimit(name: string, adapter: ConcurrencyAdapt
         expect(service.most).toBe(1)
         await server.stop()
       }
+    })
+
+    test('an outage of a client that is not connected is told to the observer, with the remedy where it was never told to', async () => {
+      const failures: string[] = []
+      const observer = { storeFailed: ({ message }: Error) => failures.push(message) }
+      const never = createClient({ url: 'redis://127.0.0.1:1' })
+      const service = await serve(limited({ permits: 5, client: never, deadline: '10s', observer }))
+      expect((await service.ask({}, '/quick').reply).status).toBe(200)
+      expect(failures).toEqual([expect.stringContaining('call await client.connect()')])
     })
 
     test('an outage is told: to the observer, else by a process warning', async () => {

@@ -5,6 +5,7 @@ import { OutageWarnings } from '../../core/outage-warnings.js'
 import { CircuitBreaker } from '../../limiter/circuit-breaker.js'
 import type { ClientPort, RedisClient } from '../../redis/client.js'
 import { clientName } from '../../redis/client-name.js'
+import { notConnected } from '../../redis/not-connected.js'
 import { portOf } from '../../redis/port-of.js'
 
 const MEANWHILE = 'each process lets in as many requests as there are permits (concurrencyLimit)'
@@ -34,15 +35,17 @@ export class RedisHealth {
 
   /** True if there is no connection, or if the last command was not answered in time. */
   get failing(): boolean {
-    return this.#failing || this.#port.state() === 'down'
+    return this.#failing || notConnected(this.#port.state()) !== undefined
   }
 
   /** Whether a command may be sent now: during an outage only a probe now and then. */
   mayAsk(): boolean {
-    const down = this.#port.state() === 'down'
-    if (!down && !(this.#breaker.isOpen && this.#breaker.passage(performance.now()) === 'refuse')) return true
+    const error = notConnected(this.#port.state())
+    const refused = error === undefined && this.#breaker.isOpen && this.#breaker.passage(performance.now()) === 'refuse'
+    if (error === undefined && !refused) return true
     this.#port.wake()
-    this.#warnings?.failed(MEANWHILE, down ? new StoreError('the Redis client is not connected') : undefined)
+    if (error !== undefined) notify(this.#observer, 'storeFailed', error)
+    this.#warnings?.failed(MEANWHILE, error)
     return false
   }
 

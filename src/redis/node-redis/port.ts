@@ -1,4 +1,5 @@
 import type { ClientPort, ClientState, ScriptArgument } from '../client.js'
+import { NEVER_CONNECTED } from '../not-connected.js'
 
 interface EvalOptions {
   keys: string[]
@@ -22,8 +23,6 @@ export function isNodeRedis(client: object): client is NodeRedisLike {
   const { isOpen, evalSha, eval: run, on } = client as Partial<NodeRedisLike>
   return typeof isOpen === 'boolean' && [evalSha, run, on].every(method => typeof method === 'function')
 }
-
-const NEVER_CONNECTED = 'the node-redis client was never connected: call await client.connect()'
 
 export function nodeRedisPort(client: NodeRedisLike): ClientPort {
   let wasReady = false

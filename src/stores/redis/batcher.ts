@@ -2,6 +2,7 @@ import { setImmediate } from 'node:timers'
 import type { Verdict } from '../../core/decision.js'
 import { StoreError, shown } from '../../core/errors.js'
 import type { ClientPort } from '../../redis/client.js'
+import { notConnected } from '../../redis/not-connected.js'
 import { TimelyScripts } from '../../redis/timely-scripts.js'
 import type { Asker, Charge } from '../store.js'
 import { Batch } from './batch.js'
@@ -23,7 +24,7 @@ const MOST_HELD = 10_000
 
 /**
  * Gathers the decisions of one turn of the event loop that stand under the same limits, and asks for them in one script call.
- * A decision waits for a client that is connecting for the first time, until its deadline has passed; a client that is down is not asked.
+ * A decision waits for a client that is connecting for the first time, until its deadline has passed; a client that is not connected is not asked.
  */
 export class Batcher {
   readonly #scripts: TimelyScripts
@@ -52,9 +53,10 @@ export class Batcher {
 
   ask(charges: readonly Charge[], cost: number, tag: number, asker: Asker): void {
     const state = this.port.state()
-    if (state === 'down') {
+    const error = notConnected(state)
+    if (error !== undefined) {
       this.port.wake()
-      asker.reject(new StoreError('the Redis client is not connected'))
+      asker.reject(error)
     } else if (state === 'starting' && this.#held >= MOST_HELD) {
       asker.reject(new StoreError('the Redis client has not connected yet, and too many decisions wait for it'))
     } else {
@@ -101,13 +103,14 @@ export class Batcher {
       this.#open = [...waiting, ...this.#open]
       return
     }
+    const error = notConnected(state)
     const batches = this.#open
     this.#open = []
     this.#held = 0
     for (const batch of batches) {
       batch.close()
-      if (state === 'down') batch.reject(new StoreError('the Redis client is not connected'))
-      else this.#send(batch)
+      if (error === undefined) this.#send(batch)
+      else batch.reject(error)
     }
   }
 

@@ -4,6 +4,7 @@ import { PolicyError, StoreError } from '../../core/errors.js'
 import type { ClientPort, RedisClient } from '../../redis/client.js'
 import { keySegment } from '../../redis/keys.js'
 import { canListen } from '../../redis/listening-of.js'
+import { notConnected } from '../../redis/not-connected.js'
 import { portOf } from '../../redis/port-of.js'
 import type { Script } from '../../redis/script.js'
 import { block, charge, refund, reset, settle } from '../../redis/scripts.js'
@@ -223,7 +224,8 @@ export class RedisStore implements Store {
     args: readonly string[],
     endsAt = performance.now() + UNSPOKEN_DEADLINE_MS,
   ): Promise<void> {
-    if (this.#port.state() === 'down') throw new StoreError('the Redis client is not connected')
+    const error = notConnected(this.#port.state())
+    if (error !== undefined) throw error
     // What was asked before is carried out before.
     this.#consumes.flush()
     this.#peeks.flush()
