@@ -28,6 +28,8 @@ local function log_state(limit, key, now, expires_at, _, read_only)
       log = log_open(key, limit.window, now, true)
     end,
     settle = settle,
+    -- log_open has done it.
+    mend = function() end,
     save = function() end,
   }
 end

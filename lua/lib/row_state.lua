@@ -8,6 +8,7 @@
     refund(limit, cost, note_key)   gives back the newest units
     undo(limit, cost, spent_at, note_key)  gives back a grant that was not collected
     settle(units, receipt, note_key)  gives back a decision's own units
+    mend()                       moves what a clock that ran back has left in the future to now
     save()                       writes what has changed
   Where waiters asked under an older configuration `limit` is theirs.
 ]]
@@ -52,6 +53,10 @@ local function row_state(limit, key, now, expires_at, functions)
       if not at then return end
       local note = note_open(note_key)
       if become(functions.give_back(limit, now, units, receipt, at, x, y, note)) then note_save(note_key, note, limit, expires_at) end
+    end,
+    mend = function()
+      local _, _, _, _, next_at, next_x, next_y = functions.measure(limit, now, 0, at, x, y)
+      if next_at ~= at or next_x ~= x or next_y ~= y then become(next_at, next_x, next_y) end
     end,
     save = function()
       if changed then call('SET', key, struct.pack('<ddd', at, x, y), 'PXAT', expires_at(reset())) end

@@ -167,9 +167,10 @@ export class MemoryStore implements Store {
     if (this.#waiting.size === 0) this.#waiting = undefined
   }
 
-  /** @internal When a waiter fits behind `ahead` units, in ms: 0 now, Infinity never. */
+  /** @internal When a waiter fits behind `ahead` units, in ms: 0 now, Infinity never. As every decision it notices that the clock ran back. */
   fitsAfterMs(charges: readonly Charge[], ahead: number, cost: number): number {
     const nowMs = this.#now()
+    this.#consumeAll(charges, nowMs, 0)
     const waits = charges.map(charge => {
       const blockedMs = this.#table(charge.limit, charge.limiter).blocks?.remainingMs(charge.key, nowMs) ?? 0
       return Math.max(blockedMs, this.#fitsAfterMs(charge, nowMs, ahead, cost, true))
