@@ -36,7 +36,7 @@ const MOST_ATTEMPTS = 20
  * there and can be changed at run time. A permit taken at t is free at t + interval. After Redisson's RRateLimiter.
  *
  * To wait, use `acquire`; to drop work, `tryAcquire`. A number of permits that is no integer ≥ 0, or more than the rate, is a
- * `CostError`, and takes nothing; 0 succeeds at once. Without a rate: `NotInitializedError`. What Redis fails to do: `StoreError`.
+ * `CostError`, and takes nothing; 0 succeeds at once. Without a rate, methods reject with `NotInitializedError`; when Redis fails, with `StoreError`.
  */
 export class SharedRateLimiter {
   readonly #subject: string
