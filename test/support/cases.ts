@@ -1,7 +1,7 @@
 import { type Random, randomFrom } from './random.js'
 
-/** Enough to keep a connection busy, few enough that a failure is found soon. */
-const AT_ONCE = 250
+/** Enough to keep a connection busy; few, so that no case takes so long that Redis forgets keys of a clock that stands still. */
+const AT_ONCE = 50
 
 /** Runs `check` for so many cases, each with random numbers of its own. A failure says how to play it again. */
 export async function forCases(
