@@ -14,6 +14,8 @@ export default {
   maxWorkers: 2,
   // What a file leaves on the heap makes those after it slow: a worker that holds too much is replaced by a new one.
   workerIdleMemoryLimit: '300MB',
+  // Ends what hangs. What has to be quick is measured by the test itself: a busy machine is no failure.
+  testTimeout: 20_000,
   projects: [
     {
       ...shared,
