@@ -79,7 +79,7 @@ export interface Arithmetic<State> {
  * A verdict and the state that follows from it: after spending if it allows, else as it was (mended where a clock ran back);
  * undefined where nothing is left of it.
  */
-export interface Measurement<State> {
+interface Measurement<State> {
   readonly verdict: Verdict
   readonly next: State | undefined
 }

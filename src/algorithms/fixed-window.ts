@@ -5,7 +5,7 @@ import { floorDiv } from './division.js'
 import { noteRefund, ownLeft } from './settlement-note.js'
 
 /** A counter that starts at the key's first request and ends a window later. */
-export interface FixedWindow {
+interface FixedWindow {
   startedAt: number
   spent: number
 }

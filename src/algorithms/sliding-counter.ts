@@ -5,7 +5,7 @@ import { ceilDiv, floorDiv } from './division.js'
 import { noteRefund, ownLeft } from './settlement-note.js'
 
 /** Units of the cell that began at `startedAt` (a multiple of the window) and of the one before it. */
-export interface CellPair {
+interface CellPair {
   startedAt: number
   current: number
   previous: number

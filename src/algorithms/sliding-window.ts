@@ -8,7 +8,7 @@ import { type Algorithm, algorithm, fitsAfterWindows } from './algorithm.js'
  * beside them, so that spending again in the same ms changes a number. Entries from `to` on belong to nobody: states share
  * one array, and a state that is given up leaves at most such rubbish behind.
  */
-export interface SpendLog {
+interface SpendLog {
   entries: number[]
   from: number
   to: number

@@ -35,7 +35,7 @@ function hintFor(option: string, names: readonly string[]): string {
 }
 
 /** The name that was most likely meant: one that differs in case alone, in up to two letters, or in length. */
-export function similarName(given: string, names: readonly string[]): string | undefined {
+function similarName(given: string, names: readonly string[]): string | undefined {
   const text = given.toLowerCase()
   let similar: string | undefined
   let least = 3

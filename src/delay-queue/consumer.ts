@@ -21,7 +21,7 @@ export interface Consumer extends AsyncDisposable {
   close(options?: { grace?: Duration | 0 }): Promise<void>
 }
 
-export interface ConsumerSettings<T> extends ConsumeSettings {
+interface ConsumerSettings<T> extends ConsumeSettings {
   readonly handler: (delivery: Delivery<T>) => Promise<void>
   readonly open: (taken: Taken) => OpenDelivery<T> | undefined
   readonly graceMs: (grace: Duration | 0 | undefined) => number

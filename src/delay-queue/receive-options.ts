@@ -16,7 +16,7 @@ export interface ReceiveOptions {
   signal?: AbortSignal
 }
 
-export interface ReceiveSettings {
+interface ReceiveSettings {
   readonly count: number
   readonly patience: Patience
   readonly visibilityMs: number

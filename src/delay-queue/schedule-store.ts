@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 
-/** A value that is there, or will be. */
-type Eventual<Value> = Value | Promise<Value>
+/** Schedules in this process are read at once, those in Redis later. */
+type SyncOrAsync<Value> = Value | Promise<Value>
 
 /** What the schedules of some limits look like at one moment. */
 export interface ScheduleReading {
@@ -27,11 +27,11 @@ export interface ScheduleText {
 export interface ScheduleStore {
   /** False while there is no use in asking, because its server is known not to be connected. */
   readonly available: boolean
-  look(names: readonly string[]): Eventual<ScheduleReading>
+  look(names: readonly string[]): SyncOrAsync<ScheduleReading>
   /** As `look`, and gives those that do not exist a token, so that others see that one is being made. */
-  open(names: readonly string[]): Eventual<ScheduleReading>
+  open(names: readonly string[]): SyncOrAsync<ScheduleReading>
   /** Replaces all of them, or none. */
-  write(names: readonly string[], texts: readonly ScheduleText[]): Eventual<ScheduleWriting>
+  write(names: readonly string[], texts: readonly ScheduleText[]): SyncOrAsync<ScheduleWriting>
 }
 
 /** Under this name a queue gives the store that it keeps schedules in. */

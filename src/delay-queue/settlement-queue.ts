@@ -3,7 +3,7 @@ import type { Settlement } from './turn.js'
 /** Bound of one call. */
 const MOST = 100
 
-export interface PendingSettlement extends Settlement {
+interface PendingSettlement extends Settlement {
   resolve(settled: number): void
   reject(error: unknown): void
 }

@@ -5,7 +5,7 @@ import type { Readable } from 'node:stream'
 import { Connection } from './connection.js'
 import { type Client, ResponseWatch } from './response-watch.js'
 
-export type NodeResponse = ServerResponse | Http2ServerResponse
+type NodeResponse = ServerResponse | Http2ServerResponse
 
 const WATCHES = new WeakMap<NodeResponse, ResponseWatch>()
 

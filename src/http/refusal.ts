@@ -33,7 +33,7 @@ export function refuse(decision: Decision, status: number, accept: string | unde
 }
 
 /** A refusal because too many are inside already. */
-export interface Crowd {
+interface Crowd {
   readonly name: string
   readonly status: number
   /** When a place is probably free. */

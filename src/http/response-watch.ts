@@ -6,7 +6,7 @@ export interface ResponseEnd {
   readonly ended: boolean
 }
 
-export interface EndOptions {
+interface EndOptions {
   /** How long after the client went away the listener waits for the handler, ms. 0: it does not; Infinity: without bound. */
   readonly withinMs: number
   /** Default false. true: once the client has gone, a stream that is detached from the response ends it as well. */

@@ -5,9 +5,6 @@ const PROBE_EVERY_MS = 200
 /** Longest interval between probes that get no answer: each of them stays in the client's memory until its connection ends. */
 const LONGEST_PROBE_MS = 5000
 
-/** What the breaker lets a decision do: ask the store, ask it as a probe, or not at all. */
-export type Passage = 'ask' | 'probe' | 'refuse'
-
 /**
  * Stops asking a store that fails: when at least half of at least 20 decisions of the last 10 s failed. From then on one
  * decision every 200 ms goes through as a probe, and the first that succeeds lets all through again. Probes that get no answer
@@ -26,11 +23,12 @@ export class CircuitBreaker {
     return this.#open
   }
 
-  passage(now: number): Passage {
-    if (!this.#open) return 'ask'
-    if (now < this.#nextProbeAt) return 'refuse'
+  /** Whether a decision may ask the store. While the breaker is open, the one that may is the probe, and the next has to wait. */
+  admits(now: number): boolean {
+    if (!this.#open) return true
+    if (now < this.#nextProbeAt) return false
     this.#nextProbeAt = now + this.#probeEveryMs
-    return 'probe'
+    return true
   }
 
   /** True if this success closed the breaker. */
@@ -56,8 +54,8 @@ export class CircuitBreaker {
     return true
   }
 
-  /** An answer came after its deadline: the store is probed at once. */
-  stir(): void {
+  /** An answer came after its deadline: the next decision may probe the store. */
+  probeNow(): void {
     this.#probeEveryMs = PROBE_EVERY_MS
     this.#nextProbeAt = 0
   }

@@ -12,9 +12,9 @@ import type { LimiterKey } from './key.js'
 import { PendingDecision } from './pending-decision.js'
 import { allowAnyway, decide, type Spender, SpendingClock } from './settleable-decision.js'
 
-export type Verb = 'consume' | 'peek'
+type Verb = 'consume' | 'peek'
 
-export interface DeciderOptions {
+interface DeciderOptions {
   readonly policy: Policy
   readonly spender: Spender
   readonly guarded: GuardedStore

@@ -144,7 +144,7 @@ export class GuardedStore implements DecisionWatch {
       silent: () => {
         if (isProbe) breaker.silence()
       },
-      late: () => breaker.stir(),
+      late: () => breaker.probeNow(),
     }
     try {
       const value = await this.#deadline.hold(answer, outcome)
@@ -166,7 +166,7 @@ export class GuardedStore implements DecisionWatch {
 }
 
 function isClosedTo(breaker: CircuitBreaker): boolean {
-  return breaker.isOpen && breaker.passage(performance.now()) === 'refuse'
+  return !breaker.admits(performance.now())
 }
 
 /** Stores are written by others, too: a wrong answer counts as a failure of the store, not of the limiter. */
@@ -177,6 +177,6 @@ function checked(verdicts: readonly Verdict[], count: number): readonly Verdict[
   throw new StoreError(`the store answered ${shown(verdicts)}, expected a verdict for each of ${count} charges`)
 }
 
-export function isPromise<T>(value: Answer<T>): value is Promise<T> {
+function isPromise<T>(value: Answer<T>): value is Promise<T> {
   return typeof (value as Promise<T> | undefined)?.then === 'function'
 }

@@ -42,7 +42,7 @@ export interface RateLimiterOptions {
 }
 
 /** The options, checked and with their defaults. */
-export interface LimiterSettings {
+interface LimiterSettings {
   readonly policy: Policy
   readonly store: Store | HitStore | CallbackHitStore | undefined
   readonly name: string

@@ -73,7 +73,7 @@ export class PendingDecision implements Asker, Pending {
   }
 
   late(): void {
-    this.breaker.stir()
+    this.breaker.probeNow()
   }
 
   #fail(cause: unknown): void {

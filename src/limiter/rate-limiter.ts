@@ -101,7 +101,7 @@ export class RateLimiter {
    */
   consume(key: KeyInput, cost = 1): Promise<Decision> {
     try {
-      return Promise.resolve(this.consumeSoon(key, cost))
+      return Promise.resolve(this.consumeDirectly(key, cost))
     } catch (error) {
       return Promise.reject(error)
     }
@@ -112,7 +112,7 @@ export class RateLimiter {
    *
    * @internal For what stands in the way of every request: a promise costs as much as the decision.
    */
-  consumeSoon(given: KeyInput, cost: number): Promise<Decision> | Decision {
+  consumeDirectly(given: KeyInput, cost: number): Promise<Decision> | Decision {
     checkCost(cost)
     const key = limiterKey(given)
     if (this.#lone !== undefined && typeof key === 'string') {

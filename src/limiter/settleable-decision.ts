@@ -12,7 +12,7 @@ export interface Spender {
 }
 
 /** Who spent, and when. */
-export interface Spent {
+interface Spent {
   readonly spender: Spender
   /** By the clock of the store that decided, if it tells. */
   readonly chargedAt?: ChargedAt

@@ -5,13 +5,13 @@ import { type ChargeReceipt, receiptsOf, type Store } from '../stores/store.js'
 import type { Spending } from './settleable-decision.js'
 
 /** A call to make to the store that decided. */
-export interface SettlementCall {
+interface SettlementCall {
   readonly receipts: readonly ChargeReceipt[]
   readonly change: (store: Store, receipts: readonly ChargeReceipt[], endsAt?: number) => Promise<void> | void
 }
 
 /** Units to give back to the limits at some places of a decision. */
-export interface Correction {
+interface Correction {
   readonly units: number
   readonly places: readonly number[]
 }

@@ -57,14 +57,14 @@ export class Commands {
     // Whoever asked may be gone by then; until then the client may send it again.
     const settled = () => {
       this.#inFlight.delete(number)
-      if (this.#forgets) this.forgetSoon()
+      if (this.#forgets) this.forgetWhenQuiet()
     }
     answer.then(settled, settled)
     return this.#hold(answer, late)
   }
 
   /** Forgets what was sent when nothing was asked for a while. What has been answered cannot come again. */
-  forgetSoon(): void {
+  forgetWhenQuiet(): void {
     clearTimeout(this.#quiet)
     this.#quiet = setTimeout(() => this.#forget(), QUIET_MS)
     this.#quiet.unref()

@@ -10,7 +10,7 @@ const PONG_MS = 2500
 const FIRST_RETRY_MS = 50
 const LONGEST_RETRY_MS = 1000
 
-export interface ChannelListener {
+interface ChannelListener {
   /** What was published. Not called for what was said while the channel was not live. */
   hear(text: string): void
   /** From now on everything is heard: for the first time, or again after a loss. What was said before may have been missed. */

@@ -5,7 +5,7 @@ import { Commands } from '../redis/commands.js'
 import type { Script } from '../redis/script.js'
 import { semaphoreDelete, semaphoreForce, semaphoreLook, semaphoreResume, semaphoreSet } from '../redis/scripts.js'
 
-export interface SemaphoreCommandsOptions {
+interface SemaphoreCommandsOptions {
   /** How errors call the semaphore, like `Semaphore "jobs"`. */
   readonly subject: string
   /** What its keys begin with. */

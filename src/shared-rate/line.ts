@@ -14,7 +14,7 @@ import type { RateKeys } from './keys.js'
 /** Shared objects have no deadline of their own: for so long Redis may be away before those who wait are rejected. */
 const DEADLINE_MS = 5000
 
-export interface RateLineOptions {
+interface RateLineOptions {
   /** How errors call the limiter, like `SharedRateLimiter "mail"`. */
   readonly subject: string
   readonly prefix: string

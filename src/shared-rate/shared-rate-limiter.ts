@@ -133,7 +133,7 @@ export class SharedRateLimiter {
     const args = [this.#now(), this.#keys.clientId, String(permits), this.#line.channel]
     this.#line.flush()
     const [code] = (await this.#commands.once(rateRelease, this.#keys.own, args)) as unknown[]
-    this.#commands.forgetSoon()
+    this.#commands.forgetWhenQuiet()
     if (Number(code) < 0) throw unset(this.#subject)
   }
 
@@ -199,7 +199,7 @@ export class SharedRateLimiter {
       const answer = await this.#commands.once(script, keys, [this.#now(), ...args, ...clients])
       const [first, ...rest] = answer as unknown[]
       if (typeof first === 'number') {
-        this.#commands.forgetSoon()
+        this.#commands.forgetWhenQuiet()
         return first === 1
       }
       for (const client of [first, ...rest]) others.add(String(client))

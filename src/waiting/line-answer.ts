@@ -28,13 +28,13 @@ export interface LineAnswer {
   readonly changes: readonly number[]
 }
 
-export interface Granted {
+interface Granted {
   readonly number: number
   /** What the user's script tells of it. */
   readonly facts: readonly unknown[]
 }
 
-export interface Refused {
+interface Refused {
   readonly number: number
   /** How long it would wait, ms; below 0: for ever. */
   readonly waitMs: number

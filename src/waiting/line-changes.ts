@@ -4,13 +4,13 @@ import { type LineWaiter, tailOf } from './line-waiter.js'
 const MOST_CHANGES = 250
 
 /** A grant that nobody wants any more. */
-export interface Return {
+interface Return {
   readonly tail: string
   readonly grantedAt: number
 }
 
 /** A change that only the user of the line understands, like the end of a lease. */
-export interface OwnChange {
+interface OwnChange {
   readonly letter: string
   readonly words: readonly [string, string, string]
   answered(number: number): void

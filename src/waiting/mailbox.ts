@@ -8,7 +8,7 @@ import { Subscriber, type Subscription } from '../redis/subscriber.js'
 const CHECK_EVERY_MS = 250
 let boxes = 0
 
-export interface MailboxListener {
+interface MailboxListener {
   /** Something has changed: time to ask. `text` is what follows the number of this object. */
   hear(text: string): void
   /** Everything is heard from now on; messages before may have been missed. */
@@ -50,7 +50,7 @@ export class Mailbox {
 }
 
 /** What the channels of all processes begin with, under a prefix of keys. */
-export function channelOf(prefix: string): string {
+function channelOf(prefix: string): string {
   return `${keySegment(prefix)}!turns:`
 }
 

@@ -47,6 +47,13 @@ describe('the house', () => {
     expect(long).toEqual([])
   })
 
+  test('the top of src shows at most 20 folders, on at most 9 floors, and two loose files', () => {
+    const top = [...new Set(files.map(file => file.split('/')[1]))]
+    expect(top.filter(name => name.endsWith('.ts')).sort()).toEqual(['index.ts', 'testing.ts'])
+    expect(top.length - 2).toBeLessThanOrEqual(20)
+    expect(new Set(FLOORS.map(([floor]) => floor)).size).toBeLessThanOrEqual(9)
+  })
+
   test('every file and folder is called by a noun', () => {
     const names = new Set(files.flatMap(file => [...file.split('/').slice(1, -1), basename(file, '.ts')]))
     expect([...names].filter(name => name.split('-').some(word => NO_NOUNS.test(word)))).toEqual([])

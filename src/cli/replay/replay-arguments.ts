@@ -17,7 +17,7 @@ const OPTIONS: Record<string, Option> = {
   help: { example: '--help', short: 'h' },
 }
 
-export interface ReplayArguments extends ReplayOptions {
+interface ReplayArguments extends ReplayOptions {
   /** `-` is the standard input. */
   readonly file: string
   readonly json: boolean

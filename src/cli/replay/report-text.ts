@@ -6,7 +6,7 @@ import { letterOf, timelineLines } from './timeline-text.js'
 
 export const EXAMPLE_LINE = '203.0.113.7 - - [17/May/2015:10:05:03 +0000] "GET / HTTP/1.1" 200 512'
 
-export interface Page {
+interface Page {
   /** What the log is called. */
   readonly log: string
   readonly columns: number

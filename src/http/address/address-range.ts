@@ -7,7 +7,7 @@ import { type Groups, maskIPv6, readIPv6 } from './ipv6.js'
 const CARRIER_BITS = 96
 
 /** The network that a list entry names: its length in bits, and its first address. */
-export type AddressRange =
+type AddressRange =
   | { readonly kind: 'ipv4'; readonly length: number; readonly network: number }
   | { readonly kind: 'ipv6'; readonly length: number; readonly network: string }
 

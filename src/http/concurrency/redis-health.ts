@@ -28,7 +28,7 @@ export class RedisHealth {
     this.#warnings = observer === undefined ? warningsOf(client) : undefined
     this.#deadline = new Deadline(
       deadlineMs,
-      () => this.#breaker.stir(),
+      () => this.#breaker.probeNow(),
       () => this.#breaker.silence(),
     )
   }
@@ -41,7 +41,7 @@ export class RedisHealth {
   /** Whether a command may be sent now: during an outage only a probe now and then. */
   mayAsk(): boolean {
     const error = notConnected(this.#port.state())
-    const refused = error === undefined && this.#breaker.isOpen && this.#breaker.passage(performance.now()) === 'refuse'
+    const refused = error === undefined && !this.#breaker.admits(performance.now())
     if (error === undefined && !refused) return true
     this.#port.wake()
     if (error !== undefined) notify(this.#observer, 'storeFailed', error)

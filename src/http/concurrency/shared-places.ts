@@ -14,7 +14,7 @@ const IDLE_TTL = '10s'
 /** While requests wait over Redis, how often Redis is asked whether it is there. */
 const CHECK_EVERY_MS = 1000
 
-export interface SharedPlacesOptions {
+interface SharedPlacesOptions {
   readonly client: RedisClient
   readonly prefix: string
   readonly name: string

@@ -15,7 +15,7 @@ import { Departures, type Reservation } from './departures.js'
 import { ProcessSchedules } from './process-schedules.js'
 
 /** Where the messages of deferred requests are put: a `DelayQueue`, or an object with the same `push`. */
-export interface DeferQueue {
+interface DeferQueue {
   /** `delay` is in ms. Gives the id, or null if the queue does not accept the message. */
   push(payload: unknown, options: { delay: number }): Promise<string | null>
 }
@@ -72,7 +72,7 @@ function mistake(what: string): PolicyError {
 }
 
 /** What became of a request that was to be deferred. */
-export interface Deferred {
+interface Deferred {
   /** A denial that tells when the request is done, or would be. */
   readonly decision: Decision
   /** The answer 202; undefined if the request is refused after all. */
@@ -98,7 +98,7 @@ export class Deferral<Request, Response> {
     this.#deadline = new Deadline(parseOption(timeout, 'rateLimit: defer: timeout'))
     this.#admission = new Deadline(
       parseOption(deadline, 'rateLimit: deadline'),
-      () => this.#breaker.stir(),
+      () => this.#breaker.probeNow(),
       () => this.#breaker.silence(),
     )
     const schedules = keepsSchedules(queue) ? queue[SCHEDULES] : new ProcessSchedules(clock)
@@ -119,7 +119,7 @@ export class Deferral<Request, Response> {
    * so that it has to be deferred behind them. During an outage of the store or the schedules the limiter's permission stands.
    */
   admit(limiter: RateLimiter, key: LimiterKey, decision: Decision): SyncOrAsync<number | undefined> {
-    const open = this.#breaker.isOpen && this.#breaker.passage(performance.now()) === 'refuse'
+    const open = !this.#breaker.admits(performance.now())
     if (decision.degraded || open) return 0
     const admission = this.#departures.admit(limiter, key, decision)
     if (!(admission instanceof Promise)) return admission

@@ -13,7 +13,7 @@ export interface Departure {
 }
 
 /** Where a request fits: from `at` on, after waiting `delayMs` more (leaky bucket). */
-export interface Fit {
+interface Fit {
   readonly at: number
   readonly delayMs: number
 }

@@ -19,7 +19,7 @@ export type HttpPolicyInput<Request, Response> =
 export type KeyOf<Request, Response> = NonNullable<HttpLimitOptions<Request, Response>['key']>
 
 /** A policy as a limiter takes it, and the keys of those limits that have their own, by the limit's name. */
-export interface KeyedPolicy<Request, Response> {
+interface KeyedPolicy<Request, Response> {
   readonly policy: PolicyInput
   /** undefined: one key for all. */
   readonly keys: ReadonlyMap<string, KeyOf<Request, Response>> | undefined

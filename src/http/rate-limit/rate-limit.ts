@@ -181,7 +181,7 @@ export class Guard<Request, Response> implements Limiters {
     const { limiter } = rule
     // What is paid for afterwards only must fit now; else a key without units left would come in for nothing.
     const paysLater = cost === 0 && this.#settings.settle !== undefined
-    return after(paysLater ? limiter.peek(key) : limiter.consumeSoon(key, cost), decision => {
+    return after(paysLater ? limiter.peek(key) : limiter.consumeDirectly(key, cost), decision => {
       noteKeys(decision, key)
       if (!decision.allowed) return this.#deny(rule, key, decision, req, res)
       const admission = { limiter, key, decision, paysLater }

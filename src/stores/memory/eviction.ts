@@ -5,7 +5,7 @@ const SAMPLE = 8
 const REACH = 512
 
 /** What is to be removed to make room: what a key has spent, or its block. The key as it is kept. */
-export interface Victim {
+interface Victim {
   readonly table: MemoryTable
   readonly kept: string
   readonly isBlock: boolean

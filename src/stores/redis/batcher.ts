@@ -11,7 +11,7 @@ import { BatchKinds } from './batch-kinds.js'
 import type { ChargeKeys } from './charge-keys.js'
 import { VerdictReader } from './wire.js'
 
-export interface DecidedVerdicts {
+interface DecidedVerdicts {
   readonly verdicts: readonly Verdict[]
   /** By the server's clock, ms. */
   readonly decidedAt: number

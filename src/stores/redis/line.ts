@@ -7,7 +7,7 @@ import type { ChargeKeys } from './charge-keys.js'
 import { limitArguments } from './wire.js'
 
 /** What an ask says to the line: see line_ask.lua. */
-export interface RedisLineAsk {
+interface RedisLineAsk {
   readonly member: string
   readonly replaces: string
   readonly words: readonly string[]

@@ -22,7 +22,7 @@ export interface RedisStoreOptions {
 }
 
 /** The options, checked and with their defaults. */
-export interface RedisStoreSettings {
+interface RedisStoreSettings {
   readonly prefix: string
   readonly clock: Clock | undefined
   readonly maxBatch: number

@@ -3,7 +3,7 @@ import { type Charge, type ChargeReceipt, receiptsOf } from '../store.js'
 import type { Batcher } from './batcher.js'
 
 /** Charges that may share a script call, and where each stands in the whole decision. */
-export interface ChargeGroup {
+interface ChargeGroup {
   readonly tag: number
   readonly charges: Charge[]
   readonly places: number[]
@@ -24,7 +24,7 @@ export function groupByTag(charges: readonly Charge[], tagOf: (charge: Charge) =
   return groups
 }
 
-export interface DecidedApart {
+interface DecidedApart {
   readonly verdicts: readonly Verdict[]
   /** By the clock of each limit's server, ms. */
   readonly chargedAt: readonly number[]
