@@ -278,8 +278,8 @@ describe('those behind move up', () => {
     abort.abort()
     await Promise.all(many.map(({ done }) => done))
     await inLine(name, 1)
-    // At most 250 leave in one call.
-    expect((await scriptCalls()) - before).toBe(2)
+    // At most 100 leave in one call.
+    expect((await scriptCalls()) - before).toBe(3)
     expect(await waitingIn(name)).toBe(1)
     await limiter.release(1)
     await last.done

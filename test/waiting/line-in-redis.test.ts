@@ -1,3 +1,4 @@
+import { setTimeout } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, test } from '@jest/globals'
 import type { Redis } from 'ioredis'
 import { portOf } from '../../src/redis/port-of.js'
@@ -121,4 +122,23 @@ test('the scripts of a shared rate answer random asks as the oracle does', async
     }
     await limiter.close()
   }
+})
+
+test('an ask of a process that was silent for seconds grants nothing to those who leave by it', async () => {
+  const limiter = new SharedRateLimiter(client, 'silent')
+  await limiter.setRate({ rate: 1, interval: 20 })
+  const keys = new RateKeys('spillway:{silent}:rate', 'client')
+  const ask = (...words: string[]) => {
+    const records = [keys.record('a/1.0'), keys.record('a/1.0')]
+    const args = ['', 'client', 'channel:', 'a/1.0', ...words]
+    return runScript(portOf(client, 'test'), rateAsk, [...keys.own, ...records], args) as Promise<unknown[]>
+  }
+  const first = await ask('1', '', '', '', 'j', '0 1 w0', '', '-1', 'j', '1 1 w1', '', '-1')
+  expect((first[10] as unknown[]).map(Number)).toEqual([0])
+  // By then a process that was to ask is taken for dead.
+  await setTimeout(Number(first[4]) + 1000)
+  const answer = await ask('2', String(first[1]), '', '', 'l', '1 1 w1', '', '', 'j', '2 1 w2', '', '-1')
+  expect(Number(answer[5])).toBe(0)
+  expect((answer[10] as unknown[]).map(Number)).toEqual([2])
+  await limiter.close()
 })
