@@ -67,7 +67,7 @@ local function line_change(line, member, capacity, answer, joins, i)
     answer.ticket = answer.ticket or given
     local most = tonumber(third)
     local wait
-    if most < 0 and line.units > 0 and not capacity.ends then
+    if most < 0 and line.units > 0 and not capacity.has_end then
       -- Whoever waits without a bound need not know how long: only whether it ever fits.
       local kind = cost .. ' ' .. own
       wait = answer.never[kind]

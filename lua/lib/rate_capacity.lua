@@ -9,7 +9,7 @@ local function rate_capacity(rate, now)
     most = limit.quota,
     late = math.max(50, math.floor(limit.window / 10)),
     check = rate.ends_at and rate.ends_at - now,
-    ends = rate.ends_at ~= nil,
+    has_end = rate.ends_at ~= nil,
     -- ms until all is as if never used
     reset = state.reset,
   }

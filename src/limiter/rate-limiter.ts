@@ -30,8 +30,7 @@ const ACQUIRE_OPTIONS: OptionNames<WaitOptions & { cost?: number }> = { ...WAIT_
 export type { RateLimiterOptions } from './options.js'
 
 /**
- * A policy over a store. `consume` decides one request now, which is what a server wants; `acquire` waits its turn; `peek` only
- * looks.
+ * A policy over a store. `consume` decides one request now, which is what a server wants; `acquire` waits its turn; `peek` looks.
  *
  * A key is a text or a number, which stands for its text, or a record with a key for each limit by its name,
  * `{ 'per-ip': '192.0.2.1', 'per-user': 42 }`; a limit without a key in it is not asked. Options are checked here: `PolicyError`. A decision never takes longer than `deadline`,
@@ -53,9 +52,11 @@ export class RateLimiter {
   readonly #shadow: boolean
   readonly #lone: LoneLimit | undefined
   readonly #decider: Decider
-  readonly #lines: LineTurns | undefined
+  /** The waiting lines that the store keeps; undefined if it keeps none. */
+  readonly #storeLines: LineTurns | undefined
   #closed = false
-  readonly #turns = new Turns(
+  /** The waiting lines in this process, for stores that keep none and for outages. */
+  readonly #localLines = new Turns(
     async (key, cost) => this.#decider.decide('consume', key, cost, false),
     decision => this.settle(decision, 0),
   )
@@ -73,7 +74,7 @@ export class RateLimiter {
     this.#ownsStore = settings.store === undefined
     this.#guarded = new GuardedStore(store, settings.deadlineMs, observer)
     this.#limiter = name === DEFAULT_LIMITER ? undefined : name
-    this.#lines = lineTurnsOf(store, this.#guarded, settings.deadlineMs)
+    this.#storeLines = lineTurnsOf(store, this.#guarded, settings.deadlineMs)
     this.#lone = LoneLimit.of(policy, this.#limiter, spender)
     this.#failure = new FailurePolicy(settings.onStoreFailure, settings.localShare, store)
     this.#clock = store.clock ?? monotonicClock
@@ -97,7 +98,7 @@ export class RateLimiter {
    * Spends `cost` (default 1) if every limit allows it; a denied request spends nothing.
    *
    * A denial resolves; so does an outage (by the failure policy, `degraded`). Rejects only with `CostError` (anything but an
-   * integer ≥ 0) or `PolicyError` (a key that is none), before anything changes. A cost of 0 changes nothing.
+   * integer ≥ 0) or `PolicyError` (an invalid key), before anything changes. A cost of 0 changes nothing.
    */
   consume(key: KeyInput, cost = 1): Promise<Decision> {
     try {
@@ -108,9 +109,9 @@ export class RateLimiter {
   }
 
   /**
-   * As `consume`, but at once where the store answers at once, and throwing where `consume` rejects.
+   * Like `consume`, but returns the decision itself if the store answers synchronously, and throws where `consume` rejects.
    *
-   * @internal For what stands in the way of every request: a promise costs as much as the decision.
+   * @internal For code that runs on every request: a promise costs as much as the decision.
    */
   consumeDirectly(given: KeyInput, cost: number): Promise<Decision> | Decision {
     checkCost(cost)
@@ -130,17 +131,15 @@ export class RateLimiter {
 
   /**
    * Waits until `cost` (default 1) can be spent under all limits, then spends it: first come, first served, in one line for all processes.
-   * `consume` does not overtake whoever waits, and whoever gives up lets those behind move up. (What waits for a leaky bucket waits until it
-   * may leave; its `delayMs` is 0.) Where the store keeps no line (another store; limits in several slots of a cluster), the first in
+   * `consume` does not overtake whoever waits, and whoever gives up lets those behind move up. Under a leaky bucket `acquire` itself waits
+   * out the delay, so `delayMs` is 0. Where the store keeps no line (another store; limits in several slots of a cluster), the first in
    * this process's line asks again each time the store has said when to.
    *
    * Rejects with `TimeoutError` when `timeout` is over, or at once if the turn would come after it (0: does not wait; absent:
    * waits as long as it takes), with the signal's reason when it is aborted, and at once with `CostError` if `cost` can never
-   * fit. Then nothing is spent. While the store fails, the failure policy decides; 'closed' rejects with `StoreError`. Nobody waits
-   * in shadow.
-   *
-   * Nobody is granted while the key is blocked. When the store does not answer within `deadline`, the failure policy decides for all who
-   * wait, also for those who have waited long.
+   * fit. Then nothing is spent. While the store fails, the failure policy decides; 'closed' rejects with `StoreError`. In
+   * shadow mode `acquire` returns at once. Nobody is granted while the key is blocked. When the store does not
+   * answer within `deadline`, the failure policy decides for all who wait, also for those who have waited long.
    */
   async acquire(given: KeyInput, options: WaitOptions & { cost?: number } = {}): Promise<Decision> {
     const key = limiterKey(given)
@@ -151,7 +150,7 @@ export class RateLimiter {
     patience.signal?.throwIfAborted()
     if (cost === 0 || this.#shadow) return this.consume(key, cost)
     for (const { limit } of charges) if (cost > mostOf(limit)) throw neverFits(cost, limit)
-    const decision = await this.#turn(key, charges, cost, patience)
+    const decision = await this.#waitInLine(key, charges, cost, patience)
     notify(this.#observer, 'decided', decision, this.#limiter ?? DEFAULT_LIMITER)
     return decision
   }
@@ -168,7 +167,7 @@ export class RateLimiter {
   }
 
   /**
-   * Spends `cost` (default 1) though it may not fit: what is known to be owed only afterwards. The key then waits the longer.
+   * Spends `cost` (default 1) though it may not fit: for a cost that is known only afterwards. The key then has to wait longer.
    * Rejects with `CostError`, and with `StoreError`, within the deadline, when the store fails or cannot charge.
    */
   async charge(given: KeyInput, cost = 1): Promise<void> {
@@ -181,12 +180,13 @@ export class RateLimiter {
 
   /**
    * Corrects what an allowed decision was charged, once its real cost is known: gives back what was too much, as far as it is
-   * still counted, or charges what was too little, even if that does not fit (the key then waits the longer).
+   * still counted, or charges what was too little, even if that does not fit. The key then has to wait longer.
    *
-   * Gives back the decision's own units, at the time when they were charged, by the clock of the store that decided; nothing if they
-   * have expired. So whenever `consume` allows, the units in the window that ends now, charged and not given back, this decision's
-   * included, are at most the quota. Where several decisions were charged at one instant, or the key was refunded or reset since, at
-   * most what is still counted of that instant.
+   * Gives back the decision's own units, as of the moment when they were charged, by the clock of the store that decided, and none that
+   * have expired. For example, a decision under '10/1m' is charged 8 units at 12:00:00 and turns out to cost 3: `settle` gives back 5, and
+   * the 3 others expire at 12:01:00. So whenever `consume` allows, the units of the last window that were charged and not given back,
+   * this decision's included, are at most the quota. If several decisions were charged at one instant, or the key was refunded or reset
+   * since, `settle` gives back at most what is still counted of that instant.
    *
    * Settles a decision once; a second time, or on a denied decision, it does nothing. Rejects with `CostError`, and with
    * `StoreError`, within the deadline, when the store fails.
@@ -210,7 +210,7 @@ export class RateLimiter {
   }
 
   /**
-   * Denies the key, whatever it has spent, for so long from now: in all processes that share the store. A later block replaces
+   * Denies the key, whatever it has spent, for `duration` from now, in all processes that share the store. A later block replaces
    * an earlier one. Rejects with `StoreError`, within the deadline, when the store fails.
    */
   async block(key: KeyInput, duration: Duration): Promise<void> {
@@ -229,21 +229,21 @@ export class RateLimiter {
   async close(): Promise<void> {
     this.#denials?.leave()
     this.#closed = true
-    await this.#lines?.close(new StoreError('the limiter was closed while this waited'), this.#ownsStore)
+    await this.#storeLines?.close(new StoreError('the limiter was closed while this waited'), this.#ownsStore)
     if (this.#ownsStore) await this.#store.close?.()
   }
 
-  async #turn(key: LimiterKey, charges: readonly Charge[], cost: number, patience: Patience): Promise<Decision> {
+  async #waitInLine(key: LimiterKey, charges: readonly Charge[], cost: number, patience: Patience): Promise<Decision> {
     const askedAt = performance.now()
     try {
-      const turn = this.#lines?.wait(charges, cost, patience)
-      if (turn === undefined) return await this.#turns.wait(key, cost, patience)
+      const turn = this.#storeLines?.wait(charges, cost, patience)
+      if (turn === undefined) return await this.#localLines.wait(key, cost, patience)
       const { verdicts, at } = await turn
       return this.#decider.granted(key, charges, cost, verdicts, at)
     } catch (error) {
       if (!(error instanceof StoreError) || this.#failure.kind === 'closed' || this.#closed) throw error
       const timeoutMs = Math.max(0, patience.timeoutMs - (performance.now() - askedAt))
-      return this.#turns.wait(key, cost, { ...patience, timeoutMs })
+      return this.#localLines.wait(key, cost, { ...patience, timeoutMs })
     }
   }
 
@@ -273,15 +273,15 @@ export class RateLimiter {
     await this.#change(key, charges, (store, part, endsAt) => store.block?.(part, forMs, endsAt))
   }
 
-  /** Before the store is asked: what a store cannot do is no failure of it. */
+  /** Throws before the store is asked: a missing method is not an outage. */
   #checkStoreHas(method: 'charge' | 'block'): void {
     if (this.#store[method] !== undefined) return
     throw new StoreError(`the store ${shown(this.#store)} has no ${method}(); MemoryStore and RedisStore have`)
   }
 
   /**
-   * Changes what a key may do. Its remembered denial is forgotten before, so that nobody is refused by it meanwhile, and after, when
-   * an answer may have been remembered that is older than the change.
+   * Changes what a key may do. Drops the cached denial twice: before, so nobody is refused meanwhile; after, because an old answer may have
+   * been cached during the change.
    */
   async #change<C extends Charge>(
     key: LimiterKey,
@@ -293,8 +293,8 @@ export class RateLimiter {
       await this.#guarded.act(charges, change)
     } finally {
       this.#denials?.drop(key)
-      this.#turns.wake(key)
-      this.#lines?.wake(this.#charges(key))
+      this.#localLines.wake(key)
+      this.#storeLines?.wake(this.#charges(key))
     }
   }
 }

@@ -6,22 +6,22 @@ import type { LineWaiter } from './line-waiter.js'
 import { type Ringing, realTiming, type Timing } from './timing.js'
 import { type Patience, Wait } from './wait.js'
 
-/** Leaves gather for so long: nobody waits for them, and many come together. */
+/** How long to collect departures before sending them: nobody needs them sooner. */
 const GATHER_MS = 10
 /** How long close() waits for a server that does not answer. */
 const CLOSE_MS = 5000
-/** How often to ask where nobody can tell this process to. */
-const DEAF_MS = 1000
+/** How often to ask the server when this process has no subscription. */
+const UNSUBSCRIBED_ASK_MS = 1000
 
 /**
- * The waiters of this process in one line of the server: one ask in flight, one timer. The server grants only to the process that asks, so
- * a message, an answer or a connection that is lost can make a waiter late, but never grants too early or twice.
+ * The waiters of this process in one waiting line that the server keeps: one ask in flight, one timer. The server grants only to the
+ * process that asks, so a message, an answer or a connection that is lost can make a waiter late, but never grants too early or twice.
  */
 export class WaitingLine<Grant> {
   readonly #user: LineUser<Grant>
   readonly #timing: Timing
   readonly #membership: LineMembership<Grant>
-  readonly #turn: Ringing
+  readonly #nextAskAlarm: Ringing
   readonly #gather: Ringing
   readonly #deadline: Ringing
   #flight: LineFlight<Grant> | undefined
@@ -30,14 +30,15 @@ export class WaitingLine<Grant> {
   #scheduled = false
   #gathers = false
   #holds = false
-  #closed: (() => void) | undefined
+  #resolveClose: (() => void) | undefined
 
   constructor(user: LineUser<Grant>, timing: Timing = realTiming) {
     this.#user = user
     this.#timing = timing
     this.#membership = new LineMembership(user)
-    this.#turn = timing.alarm(() => this.hear())
+    this.#nextAskAlarm = timing.alarm(() => this.hear())
     this.#gather = timing.alarm(() => this.#schedule())
+    // In the next turn: after a pause of the process, answers that have already been received are read first.
     this.#deadline = timing.alarm(() => timing.nextTurn(() => this.#expire()))
   }
 
@@ -46,7 +47,7 @@ export class WaitingLine<Grant> {
     return this.size === 0 && this.#flight === undefined && this.#membership.changes.isEmpty
   }
 
-  /** As what this process stands in the line. */
+  /** This process's member id in the line. */
   get member(): string {
     return this.#membership.id
   }
@@ -86,7 +87,10 @@ export class WaitingLine<Grant> {
     return wait.promise
   }
 
-  /** Carries out a change of the user's own with the next ask; the number that the script gives for it. */
+  /**
+   * Sends a user-defined change with the next ask. Resolves with the number the script returns. For example, the semaphore ends a lease
+   * with the letter 'e' and the words `[id, token, '']`, and gets 1, or 0 if the lease had ended before.
+   */
   change(letter: string, words: readonly [string, string, string]): Promise<number> {
     return new Promise((answered, failed) => {
       this.#membership.changes.own.push({ letter, words, answered, failed })
@@ -119,12 +123,12 @@ export class WaitingLine<Grant> {
   /** Rejects all who wait. Resolves when they have left the line, or the server has not answered for five seconds. */
   async close(error: unknown): Promise<void> {
     for (const waiter of [...this.#membership.waiters]) this.#membership.reject(waiter, error)
-    this.#settle()
+    this.#doNext()
     if (this.isIdle) return
     await new Promise<void>(resolve => {
       const end = this.#timing.alarm(resolve)
       end.set((this.#flight?.firstSentAt ?? this.#timing.now()) + CLOSE_MS)
-      this.#closed = () => {
+      this.#resolveClose = () => {
         end.clear()
         resolve()
       }
@@ -134,7 +138,7 @@ export class WaitingLine<Grant> {
 
   #leave(waiter: LineWaiter<Grant>): void {
     this.#membership.leave(waiter)
-    this.#settle()
+    this.#doNext()
   }
 
   #schedule(): void {
@@ -171,6 +175,7 @@ export class WaitingLine<Grant> {
       return
     }
     if (answer.unknown) this.#rejoin()
+    // A word below 0 comes from the user's own script, for example where no rate is set: nobody in this line can be granted anything.
     else if (answer.word < 0) this.#endAll(this.#user.ended(answer.word))
     else this.#read(answer, sentAt)
   }
@@ -180,13 +185,13 @@ export class WaitingLine<Grant> {
     this.#flight = undefined
     const now = this.#timing.now()
     const asExpected = this.#membership.read(carried, answer, now, now - sentAt + answer.ageMs)
-    const nextMs = this.#user.canHear ? answer.nextMs : Math.min(answer.nextMs, DEAF_MS)
-    this.#turn.set(sentAt + nextMs)
-    if (asExpected) this.#settle()
+    const nextMs = this.#user.canHear ? answer.nextMs : Math.min(answer.nextMs, UNSUBSCRIBED_ASK_MS)
+    this.#nextAskAlarm.set(sentAt + nextMs)
+    if (asExpected) this.#doNext()
     else this.#rejoin()
   }
 
-  /** Whether the ask was carried out will never be known: what may count once only is not told again. */
+  /** We cannot know whether the ask ran, so changes that must not happen twice are dropped. */
   #giveUp(): void {
     const { carried } = this.#flight!
     this.#flight = undefined
@@ -194,38 +199,38 @@ export class WaitingLine<Grant> {
     this.#rejoin()
   }
 
-  /** The server does not know this member, or not as it is. */
+  /** The server does not know this member, or knows it in another state; join again. */
   #rejoin(): void {
     if (this.#flight !== undefined) this.#membership.putBack(this.#flight.carried)
     this.#flight = undefined
     this.#membership.rejoin()
     this.#heard = true
-    this.#settle()
+    this.#doNext()
   }
 
   #endAll(error: unknown): void {
     for (const change of this.#flight?.carried.changes.own ?? []) change.failed(error)
     this.#flight = undefined
     this.#membership.endAll(error)
-    this.#settle()
+    this.#doNext()
   }
 
-  /** What is to be done next. */
-  #settle(): void {
+  /** Does what the new state calls for: listens or not, sets the alarms, sends an ask, ends close(). */
+  #doNext(): void {
     if (!this.#holds && this.#membership.stands) {
       this.#holds = true
       this.#user.hold()
     }
     if (this.size === 0) {
-      this.#turn.clear()
+      this.#nextAskAlarm.clear()
       if (this.#holds) this.#user.release()
       this.#holds = false
     }
     this.#setDeadline()
     if (this.#flight !== undefined) return
     const { changes } = this.#membership
-    if (this.isIdle) this.#closed?.()
-    else if (this.#closed !== undefined || (this.#heard && this.size > 0)) this.#schedule()
+    if (this.isIdle) this.#resolveClose?.()
+    else if (this.#resolveClose !== undefined || (this.#heard && this.size > 0)) this.#schedule()
     else if (changes.isEmpty) return
     else if (!changes.canGather) this.#schedule()
     else if (!this.#gathers) {
@@ -247,7 +252,7 @@ export class WaitingLine<Grant> {
     this.#deadline.set(first + this.#user.deadlineMs)
   }
 
-  /** The server is silent: those who have waited for it for longer than the deadline are rejected. */
+  /** Rejects the waiters that the server has kept waiting for an answer for longer than the deadline. */
   #expire(): void {
     const flight = this.#flight
     const since = this.#timing.now() - this.#user.deadlineMs
@@ -256,6 +261,6 @@ export class WaitingLine<Grant> {
       const error = late.length > 0 && this.#user.failed(flight.cause)
       for (const waiter of late) this.#membership.reject(waiter, error)
     }
-    this.#settle()
+    this.#doNext()
   }
 }
