@@ -115,10 +115,14 @@ function withNeededAnchors(text) {
 const folder = mkdtempSync(join(tmpdir(), 'spillway-reference-'))
 try {
   const typedoc = join(root, 'node_modules/typedoc/bin/typedoc')
-  const { stdout, stderr, status } = spawnSync(process.execPath, [typedoc, '--out', folder], {
-    cwd: root,
-    encoding: 'utf8',
-  })
+  const { stdout, stderr, status } = spawnSync(
+    process.execPath,
+    [typedoc, '--options', join(root, 'scripts/typedoc.json'), '--out', folder],
+    {
+      cwd: root,
+      encoding: 'utf8',
+    },
+  )
   const warnings = `${stdout}${stderr}`.split('\n').filter(line => /\[(warning|error)\]/.test(line))
   if (status !== 0 || warnings.length > 0) throw new Error(`typedoc is not content:\n${warnings.join('\n')}`)
   const modules = readdirSync(folder, { recursive: true, encoding: 'utf8' })
