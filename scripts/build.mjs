@@ -36,7 +36,14 @@ const succeeds = args => spawnSync(process.execPath, args, { cwd: root, stdio: '
 
 /** What a build depends on: the sources, their settings, the tools and this script. */
 function fingerprint() {
-  const settings = ['tsconfig.json', 'tsconfig.build.json', 'package.json', 'package-lock.json', 'scripts/build.mjs']
+  const settings = [
+    'tsconfig.json',
+    'tsconfig.build.json',
+    'tsconfig.page.json',
+    'package.json',
+    'package-lock.json',
+    'scripts/build.mjs',
+  ]
   const sources = readdirSync(join(root, 'src'), { recursive: true, withFileTypes: true })
     .filter(entry => entry.isFile())
     .map(entry => relative(root, join(entry.parentPath, entry.name)))
@@ -177,6 +184,7 @@ export = entry
 
 async function build() {
   if (!succeeds(['--import', 'tsx', 'scripts/embed-lua.ts'])) return false
+  if (!succeeds(['scripts/embed-page.mjs'])) return false
   const stamp = join(dist, STAMP)
   const print = fingerprint()
   const fresh = existsSync(stamp) && readFileSync(stamp, 'utf8') === print

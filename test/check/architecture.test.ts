@@ -7,7 +7,11 @@ import { filesOf, importsOf, root } from './house.js'
 const CLIENTS = /^(express|koa|ioredis|redis)(\/|$)/
 const NO_NOUNS = /^(utils?|helpers?|types?|common|manager|base)$/
 
-const files = filesOf('src', '.ts')
+/** What is made for a browser: see scripts/embed-page.mjs. */
+const PAGE = /^src\/.*\/page\//
+const PAGE_LIBRARIES = /^preact(\/|$)/
+
+const files = [...filesOf('src', '.ts'), ...filesOf('src', '.tsx')]
 const textOf = (file: string) => readFileSync(join(root, file), 'utf8')
 const imports = files.flatMap(file => importsOf(file, textOf(file)))
 const inside = imports.filter(({ to }) => to.startsWith('src/') || to.startsWith('.') || to.includes('/src/'))
@@ -24,7 +28,8 @@ describe('the house', () => {
   })
 
   test('whatever is imported exists', () => {
-    expect(inside.filter(({ to }) => !files.includes(to))).toEqual([])
+    const exists = (file: string) => files.includes(file) || files.includes(file.replace(/\.ts$/, '.tsx'))
+    expect(inside.filter(({ to }) => !exists(to))).toEqual([])
   })
 
   test('no file imports itself by a detour', () => {
@@ -38,8 +43,24 @@ describe('the house', () => {
     expect(clients.filter(({ from }) => !/^src\/(adapters|express-rate-limit)\//.test(from))).toEqual([])
   })
 
-  test('nothing else from outside is imported than Node itself', () => {
-    expect(outside.filter(({ to }) => !CLIENTS.test(to) && !to.startsWith('node:'))).toEqual([])
+  test('nothing else from outside is imported than Node itself, but for what a page bundles', () => {
+    const others = outside.filter(({ to }) => !CLIENTS.test(to) && !to.startsWith('node:'))
+    expect(others.filter(({ from, to }) => !(PAGE.test(from) && PAGE_LIBRARIES.test(to)))).toEqual([])
+  })
+
+  test('a page imports no file that needs Node, and nothing imports a page but as types', () => {
+    const pages = imports.filter(({ from }) => PAGE.test(from))
+    expect(pages.length).toBeGreaterThan(0)
+    const graph = new Map(files.map(file => [file, imports.filter(({ from, typeOnly }) => from === file && !typeOnly)]))
+    const reached = new Set<string>()
+    const walk = (file: string): void => {
+      if (reached.has(file)) return
+      reached.add(file)
+      for (const { to } of graph.get(file) ?? graph.get(file.replace(/\.ts$/, '.tsx')) ?? []) walk(to)
+    }
+    for (const { from } of pages) walk(from)
+    expect([...reached].filter(name => name.startsWith('node:'))).toEqual([])
+    expect(inside.filter(({ from, to, typeOnly }) => PAGE.test(to) && !PAGE.test(from) && !typeOnly)).toEqual([])
   })
 
   test('no file is longer than 300 lines, but for the generated one', () => {
@@ -55,7 +76,9 @@ describe('the house', () => {
   })
 
   test('every file and folder is called by a noun', () => {
-    const names = new Set(files.flatMap(file => [...file.split('/').slice(1, -1), basename(file, '.ts')]))
+    const names = new Set(
+      files.flatMap(file => [...file.split('/').slice(1, -1), basename(file).replace(/\.tsx?$/, '')]),
+    )
     expect([...names].filter(name => name.split('-').some(word => NO_NOUNS.test(word)))).toEqual([])
   })
 })

@@ -12,6 +12,7 @@ export const FLOORS: readonly (readonly [floor: number, ...rooms: string[]])[] =
   [5, 'http/'],
   [6, 'adapters/'],
   [6, 'express-rate-limit/'],
+  [6, 'dashboard/'],
   [7, 'cli/'],
   [8, 'index.ts'],
 ]
