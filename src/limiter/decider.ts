@@ -4,32 +4,35 @@ import type { Policy } from '../core/limit.js'
 import { notify, type Observer } from '../core/observer.js'
 import { MemoryStore } from '../stores/memory/memory-store.js'
 import { isAskable } from '../stores/redis/redis-store.js'
-import type { Charge, ChargedAt } from '../stores/store.js'
+import { type Charge, type ChargedAt, DEFAULT_LIMITER, type Store } from '../stores/store.js'
 import type { DenyCache } from './deny-cache.js'
 import type { FailurePolicy } from './fallback.js'
 import type { GuardedStore } from './guarded-store.js'
-import type { LimiterKey } from './key.js'
+import { chargesOf, type LimiterKey } from './key.js'
+import { LoneLimit } from './lone-limit.js'
 import { PendingDecision } from './pending-decision.js'
 import { allowAnyway, decide, type Spender, SpendingClock } from './settleable-decision.js'
 
 type Verb = 'consume' | 'peek'
 
-interface DeciderOptions {
-  readonly policy: Policy
-  readonly spender: Spender
+/** What all deciders of one limiter have in common. */
+export interface DeciderParts {
   readonly guarded: GuardedStore
   readonly failure: FailurePolicy
   readonly denials: DenyCache | undefined
   readonly observer: Observer | undefined
-  /** The limiter's name, for its observer. */
+  /** The limiter's name. */
   readonly name: string
   readonly shadow: boolean
 }
 
-/** Makes decisions out of what a store says: after a denial that still holds, and in the store's place while it fails. */
-export class Decider {
-  readonly #policy: Policy
-  readonly #spender: Spender
+/**
+ * Makes decisions by one policy out of what a store says: after a denial that still holds, and in the store's place while it fails.
+ */
+export class Decider implements Spender {
+  readonly store: Store
+  /** The limiter's name in charges, which leave out the default one. */
+  readonly #limiter: string | undefined
   readonly #times: SpendingClock
   readonly #guarded: GuardedStore
   readonly #failure: FailurePolicy
@@ -40,32 +43,52 @@ export class Decider {
   readonly #clock: Clock
   /** The store, if it is one that can say when it decided. */
   readonly #memory: MemoryStore | undefined
+  readonly #lone: LoneLimit | undefined
 
-  constructor({ policy, spender, guarded, failure, denials, observer, name, shadow }: DeciderOptions) {
-    this.#policy = policy
-    this.#spender = spender
-    this.#times = new SpendingClock(spender)
+  constructor(
+    readonly policy: Policy,
+    { guarded, failure, denials, observer, name, shadow }: DeciderParts,
+  ) {
+    const { store } = guarded
+    this.store = store
+    this.#limiter = name === DEFAULT_LIMITER ? undefined : name
+    this.#times = new SpendingClock(this)
     this.#guarded = guarded
     this.#failure = failure
     this.#denials = denials
     this.#observer = observer
     this.#name = name
     this.#shadow = shadow
-    this.#clock = spender.store.clock ?? monotonicClock
-    this.#memory = spender.store instanceof MemoryStore ? spender.store : undefined
+    this.#clock = store.clock ?? monotonicClock
+    this.#memory = store instanceof MemoryStore ? store : undefined
+    this.#lone = LoneLimit.of(policy, this.#limiter, this)
+  }
+
+  /** What a key is charged. Throws `PolicyError` for a record of keys that this policy cannot use. */
+  chargesOf(key: LimiterKey): readonly Charge[] {
+    return chargesOf(this.policy, key, this.#limiter)
+  }
+
+  /** Spends if it fits: at once where the store answers at once. Throws only for a key that is none. */
+  consume(key: LimiterKey, cost: number): Promise<Decision> | Decision {
+    if (this.#lone !== undefined && typeof key === 'string') {
+      const decision = this.#lone.consume(key, cost)
+      if (decision !== undefined) return this.#report(true, decision)
+    }
+    return this.decide('consume', key, cost, true)
   }
 
   /** At once where the store answers at once; throws only for a key that is none. Tells the observer if `told`. */
   decide(verb: Verb, key: LimiterKey, cost: number, told: boolean): Promise<Decision> | Decision {
-    const charges = this.#spender.chargesOf(key)
-    const denial = this.#denials?.find(key, cost, this.#policy)
-    if (denial !== undefined) return this.report(told, denial)
+    const charges = this.chargesOf(key)
+    const denial = this.#denials?.find(key, cost, this.policy)
+    if (denial !== undefined) return this.#report(told, denial)
     const epoch = this.#denials?.epoch ?? 0
     // A store that does not tell when it decides may have done so as soon as it was asked.
-    const askedAt = this.#memory !== undefined || isAskable(this.#spender.store, verb) ? undefined : this.#clock.now()
+    const askedAt = this.#memory !== undefined || isAskable(this.store, verb) ? undefined : this.#clock.now()
     const answer = this.#guarded.decide(verb, charges, cost)
     if (!(answer instanceof PendingDecision)) {
-      return this.report(
+      return this.#report(
         told,
         this.#settleable(verb, key, charges, cost, answer, 'memory', this.#memory?.decidedAt, askedAt),
       )
@@ -74,14 +97,14 @@ export class Decider {
       answer.listen(
         (verdicts, _, chargedAt) => {
           try {
-            resolve(this.report(told, this.#answered(verb, key, charges, cost, verdicts, chargedAt, askedAt, epoch)))
+            resolve(this.#report(told, this.#answered(verb, key, charges, cost, verdicts, chargedAt, askedAt, epoch)))
           } catch (error) {
             reject(error)
           }
         },
         () => {
           try {
-            resolve(this.report(told, this.#failure[verb](key, charges, cost)))
+            resolve(this.#report(told, this.#failure[verb](key, charges, cost)))
           } catch (error) {
             reject(error)
           }
@@ -103,7 +126,7 @@ export class Decider {
   }
 
   /** A decision as it is given to who asked. */
-  report(told: boolean, decision: Decision): Decision {
+  #report(told: boolean, decision: Decision): Decision {
     const given = this.#shadow && !decision.allowed ? allowAnyway(decision) : decision
     if (told && this.#observer !== undefined) notify(this.#observer, 'decided', given, this.#name)
     return given
@@ -120,8 +143,8 @@ export class Decider {
     epoch: number,
   ): Decision {
     const decision = this.#settleable(verb, key, charges, cost, verdicts, 'redis', chargedAt, askedAt)
-    if (!decision.allowed) this.#denials?.remember(key, this.#policy, decision, epoch)
-    else if (verb === 'consume') this.#denials?.renew(key, this.#policy, decision, epoch)
+    if (!decision.allowed) this.#denials?.remember(key, this.policy, decision, epoch)
+    else if (verb === 'consume') this.#denials?.renew(key, this.policy, decision, epoch)
     return decision
   }
 
@@ -136,13 +159,12 @@ export class Decider {
     askedAt: number | undefined,
   ): Decision {
     if (verb === 'peek') return decide(key, cost, verdicts, source)
-    const spender = this.#spender
     // A record of keys is the caller's, who may change it before the decision is settled.
     const spent =
       typeof key === 'string' && chargedAt !== undefined
         ? this.#times.spentAt(chargedAt)
         : {
-            spender: { store: spender.store, key, chargesOf: () => charges },
+            spender: { store: this.store, key, chargesOf: () => charges },
             chargedAt,
             askedAt: askedAt ?? this.#clock.now(),
           }

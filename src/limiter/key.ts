@@ -11,11 +11,16 @@ export type KeyInput = string | number | Readonly<Record<string, string | number
 /** A `KeyInput` whose numbers have become texts. */
 export type LimiterKey = string | Readonly<Record<string, string | undefined>>
 
-/** A key without numbers. Throws `PolicyError` for NaN and ±Infinity, which would make strangers share one count. */
+/**
+ * A key without numbers. Throws `PolicyError` for what is no key, and for NaN and ±Infinity, which would make strangers share one
+ * count.
+ */
 export function limiterKey(key: KeyInput): LimiterKey {
   if (typeof key === 'string') return key
   if (typeof key === 'number') return numberText(key)
-  if (typeof key !== 'object' || key === null) return key
+  if (typeof key !== 'object' || key === null) {
+    throw new PolicyError(`key ${shown(key)}: expected a text, like "user:42", or a record of them by limit`)
+  }
   const entries = Object.entries(key)
   if (entries.every(([, value]) => typeof value !== 'number')) return key as LimiterKey
   return Object.fromEntries(
@@ -28,7 +33,7 @@ function numberText(key: number): string {
   throw new PolicyError(`key ${key}: expected a text or a finite number, like 42`)
 }
 
-/** What a key is charged under a policy. Throws `PolicyError` for what is no key. */
+/** What a key is charged under a policy. Throws `PolicyError` for a record that names other limits, or none. */
 export function chargesOf(policy: Policy, key: LimiterKey, limiter: string | undefined): readonly Charge[] {
   if (typeof key !== 'string') return keyedCharges(policy, key, limiter)
   if (policy.length === 1) return [{ key, limit: policy[0], limiter }]
@@ -40,9 +45,6 @@ function keyedCharges(
   key: Exclude<LimiterKey, string>,
   limiter: string | undefined,
 ): readonly Charge[] {
-  if (typeof key !== 'object' || key === null) {
-    throw new PolicyError(`key ${shown(key)}: expected a text, like "user:42", or a record of them by limit`)
-  }
   for (const [name, value] of Object.entries(key)) {
     if (!policy.some(limit => limit.name === name)) {
       const names = policy.map(limit => shown(limit.name)).join(', ')

@@ -9,8 +9,12 @@ import type { StoreFailure } from './fallback.js'
 
 /** Options of a `RateLimiter`. A mistake, or an unknown name, throws `PolicyError` when it is built. */
 export interface RateLimiterOptions {
-  /** The limits, decided together: text, an object, or a list of either. */
-  policy: PolicyInput
+  /**
+   * The limits, decided together: text, an object, or a list of either. A function is asked for each decision, with the key (of a record of
+   * keys: the one key that its limits share, else all of them as JSON), and answers at once. Counts go on when it gives another policy, as
+   * long as a limit's name, algorithm and window stay the same. What it throws reaches the caller; what is no policy is a `PolicyError`.
+   */
+  policy: PolicyInput | PolicyFunction
   /**
    * Default: a `MemoryStore` of its own. A store made for express-rate-limit counts one fixed window; on it, that is the default
    * algorithm and the only one.
@@ -41,9 +45,12 @@ export interface RateLimiterOptions {
   observer?: Observer
 }
 
+/** Gives the policy for a key. */
+export type PolicyFunction = (key: string) => PolicyInput
+
 /** The options, checked and with their defaults. */
 interface LimiterSettings {
-  readonly policy: Policy
+  readonly policy: Policy | PolicyFunction
   readonly store: Store | HitStore | CallbackHitStore | undefined
   readonly name: string
   readonly deadlineMs: number
@@ -85,7 +92,7 @@ export function parseLimiterOptions(options: RateLimiterOptions): LimiterSetting
     )
   }
   return {
-    policy: parsePolicy(options.policy, countsHits(store) ? 'fixed-window' : undefined),
+    policy: policyOf(options),
     store,
     name,
     deadlineMs: parseOption(deadline, 'RateLimiter: deadline'),
@@ -95,6 +102,15 @@ export function parseLimiterOptions(options: RateLimiterOptions): LimiterSetting
     shadow: parseFlag(options.shadow, 'shadow'),
     observer: parseObserver(options.observer, 'RateLimiter'),
   }
+}
+
+function policyOf({ policy, store }: RateLimiterOptions): Policy | PolicyFunction {
+  if (typeof policy !== 'function') return parsePolicy(policy, countsHits(store) ? 'fixed-window' : undefined)
+  if (!countsHits(store)) return policy
+  throw new PolicyError(
+    `RateLimiter: policy is a function, and the store ${shown(store)} is one of express-rate-limit, which counts one window: ` +
+      'expected a policy like "100/1m fixed-window"',
+  )
 }
 
 function parseDenyCache(denyCache: boolean | number = true): number {

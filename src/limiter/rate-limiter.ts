@@ -9,18 +9,18 @@ import type { OptionNames } from '../core/option-names.js'
 import { foreignStore } from '../stores/express-rate-limit/foreign-store.js'
 import { countsHits } from '../stores/express-rate-limit/hit-store.js'
 import { MemoryStore } from '../stores/memory/memory-store.js'
-import { type Charge, DEFAULT_LIMITER, type Store } from '../stores/store.js'
+import type { Charge, Store } from '../stores/store.js'
 import { type Patience, patienceOf, WAIT_OPTIONS, type WaitOptions } from '../waiting/wait.js'
-import { Decider } from './decider.js'
+import type { Decider } from './decider.js'
+import { Deciders } from './deciders.js'
 import { DenyCache } from './deny-cache.js'
 import { FailurePolicy } from './fallback.js'
 import { GuardedStore } from './guarded-store.js'
-import { chargesOf, type KeyInput, type LimiterKey, limiterKey } from './key.js'
+import { type KeyInput, type LimiterKey, limiterKey } from './key.js'
 import type { LineTurns } from './line-turns.js'
 import { lineTurnsOf } from './line-turns-of.js'
-import { LoneLimit } from './lone-limit.js'
 import { parseLimiterOptions, type RateLimiterOptions } from './options.js'
-import { type Spender, takeSpending } from './settleable-decision.js'
+import { takeSpending } from './settleable-decision.js'
 import { settlement } from './settlement.js'
 import { storeObserver } from './store-observer.js'
 import { neverFits, Turns } from './turns.js'
@@ -37,27 +37,24 @@ export type { RateLimiterOptions } from './options.js'
  * whatever the store does.
  */
 export class RateLimiter {
-  /** The limits, checked and frozen. */
-  readonly policy: Policy
   /** @internal What another limiter needs to count beside this one. */
   readonly options: RateLimiterOptions
   readonly #store: Store
   readonly #ownsStore: boolean
   readonly #guarded: GuardedStore
-  readonly #limiter: string | undefined
+  readonly #name: string
   readonly #failure: FailurePolicy
   readonly #denials: DenyCache | undefined
   readonly #clock: Clock
   readonly #observer: Observer | undefined
   readonly #shadow: boolean
-  readonly #lone: LoneLimit | undefined
-  readonly #decider: Decider
+  readonly #deciders: Deciders
   /** The waiting lines that the store keeps; undefined if it keeps none. */
   readonly #storeLines: LineTurns | undefined
   #closed = false
   /** The waiting lines in this process, for stores that keep none and for outages. */
   readonly #localLines = new Turns(
-    async (key, cost) => this.#decider.decide('consume', key, cost, false),
+    async (key, cost) => this.#deciders.of(key).decide('consume', key, cost, false),
     decision => this.settle(decision, 0),
   )
 
@@ -65,26 +62,21 @@ export class RateLimiter {
     const settings = parseLimiterOptions(options)
     const { policy, name, denyCacheKeys, shadow } = settings
     const given = settings.store ?? new MemoryStore()
-    const store: Store = countsHits(given) ? foreignStore(given, policy) : given
+    const store: Store = countsHits(given) ? foreignStore(given, policy as Policy) : given
     const observer = settings.observer ?? storeObserver(store, settings.onStoreFailure)
-    const spender: Spender = { store, chargesOf: key => this.#charges(key) }
-    this.policy = policy
     this.options = { ...options, store: given, name }
     this.#store = store
     this.#ownsStore = settings.store === undefined
     this.#guarded = new GuardedStore(store, settings.deadlineMs, observer)
-    this.#limiter = name === DEFAULT_LIMITER ? undefined : name
+    this.#name = name
     this.#storeLines = lineTurnsOf(store, this.#guarded, settings.deadlineMs)
-    this.#lone = LoneLimit.of(policy, this.#limiter, spender)
     this.#failure = new FailurePolicy(settings.onStoreFailure, settings.localShare, store)
     this.#clock = store.clock ?? monotonicClock
     this.#observer = observer
     this.#shadow = shadow
     // A memory store refuses as fast as a cache would, and is never out of date.
     if (denyCacheKeys > 0 && !(store instanceof MemoryStore)) this.#denials = DenyCache.of(store, name, denyCacheKeys)
-    this.#decider = new Decider({
-      policy,
-      spender,
+    this.#deciders = new Deciders(policy, {
       guarded: this.#guarded,
       failure: this.#failure,
       denials: this.#denials,
@@ -94,39 +86,42 @@ export class RateLimiter {
     })
   }
 
+  /** The limits, checked and frozen. Of a policy that is a function: those that were used last, and none before the first decision. */
+  get policy(): Policy {
+    return this.#deciders.policy
+  }
+
   /**
    * Spends `cost` (default 1) if every limit allows it; a denied request spends nothing.
    *
    * A denial resolves; so does an outage (by the failure policy, `degraded`). Rejects only with `CostError` (anything but an
-   * integer ≥ 0) or `PolicyError` (an invalid key), before anything changes. A cost of 0 changes nothing.
+   * integer ≥ 0), with `PolicyError` (an invalid key), or with what a `policy` that is a function throws, before anything changes. A cost of
+   * 0 changes nothing.
    */
   consume(key: KeyInput, cost = 1): Promise<Decision> {
     try {
-      return Promise.resolve(this.consumeDirectly(key, cost))
+      return Promise.resolve(this.decide(key, cost))
     } catch (error) {
       return Promise.reject(error)
     }
   }
 
   /**
-   * Like `consume`, but returns the decision itself if the store answers synchronously, and throws where `consume` rejects.
-   *
-   * @internal For code that runs on every request: a promise costs as much as the decision.
+   * As `consume`, but returns the decision itself where nothing has to be awaited: from a memory store, and while a remembered denial
+   * holds. For code that runs on every request: a promise costs as much as the decision. Throws where `consume` rejects; the promise,
+   * if it gives one, does not reject.
    */
-  consumeDirectly(given: KeyInput, cost: number): Promise<Decision> | Decision {
+  decide(key: KeyInput, cost = 1): Decision | Promise<Decision> {
     checkCost(cost)
-    const key = limiterKey(given)
-    if (this.#lone !== undefined && typeof key === 'string') {
-      const decision = this.#lone.consume(key, cost)
-      if (decision !== undefined) return this.#decider.report(true, decision)
-    }
-    return this.#decider.decide('consume', key, cost, true)
+    const checked = limiterKey(key)
+    return this.#deciders.of(checked).consume(checked, cost)
   }
 
   /** The decision that `consume` would give, spending nothing. With cost 0: how things stand. */
   async peek(key: KeyInput, cost = 1): Promise<Decision> {
     checkCost(cost)
-    return this.#decider.decide('peek', limiterKey(key), cost, false)
+    const checked = limiterKey(key)
+    return this.#deciders.of(checked).decide('peek', checked, cost, false)
   }
 
   /**
@@ -146,12 +141,13 @@ export class RateLimiter {
     const patience = patienceOf(options, 'acquire', Number.POSITIVE_INFINITY, ACQUIRE_OPTIONS)
     const { cost = 1 } = options
     checkCost(cost)
-    const charges = this.#charges(key)
+    const decider = this.#deciders.of(key)
+    const charges = decider.chargesOf(key)
     patience.signal?.throwIfAborted()
     if (cost === 0 || this.#shadow) return this.consume(key, cost)
     for (const { limit } of charges) if (cost > mostOf(limit)) throw neverFits(cost, limit)
-    const decision = await this.#waitInLine(key, charges, cost, patience)
-    notify(this.#observer, 'decided', decision, this.#limiter ?? DEFAULT_LIMITER)
+    const decision = await this.#waitInLine(decider, key, charges, cost, patience)
+    notify(this.#observer, 'decided', decision, this.#name)
     return decision
   }
 
@@ -195,9 +191,9 @@ export class RateLimiter {
     checkCost(actualCost)
     const spending = takeSpending(decision)
     if (spending === undefined || actualCost === decision.cost) return
-    const { key, store } = spending
+    const { key, store, charges } = spending
     for (const { receipts, change } of settlement(spending, decision, actualCost, this.#clock)) {
-      if (store === this.#store) await this.#change(key, receipts, change)
+      if (store === this.#store) await this.#change(key, receipts, change, charges)
       else await change(store, receipts)
     }
   }
@@ -233,13 +229,19 @@ export class RateLimiter {
     if (this.#ownsStore) await this.#store.close?.()
   }
 
-  async #waitInLine(key: LimiterKey, charges: readonly Charge[], cost: number, patience: Patience): Promise<Decision> {
+  async #waitInLine(
+    decider: Decider,
+    key: LimiterKey,
+    charges: readonly Charge[],
+    cost: number,
+    patience: Patience,
+  ): Promise<Decision> {
     const askedAt = performance.now()
     try {
       const turn = this.#storeLines?.wait(charges, cost, patience)
       if (turn === undefined) return await this.#localLines.wait(key, cost, patience)
       const { verdicts, at } = await turn
-      return this.#decider.granted(key, charges, cost, verdicts, at)
+      return decider.granted(key, charges, cost, verdicts, at)
     } catch (error) {
       if (!(error instanceof StoreError) || this.#failure.kind === 'closed' || this.#closed) throw error
       const timeoutMs = Math.max(0, patience.timeoutMs - (performance.now() - askedAt))
@@ -264,7 +266,7 @@ export class RateLimiter {
   }
 
   #charges(key: LimiterKey): readonly Charge[] {
-    return chargesOf(this.policy, key, this.#limiter)
+    return this.#deciders.of(key).chargesOf(key)
   }
 
   async #block(key: LimiterKey, forMs: number): Promise<void> {
@@ -281,12 +283,13 @@ export class RateLimiter {
 
   /**
    * Changes what a key may do. Drops the cached denial twice: before, so nobody is refused meanwhile; after, because an old answer may have
-   * been cached during the change.
+   * been cached during the change. `all` is what the key is charged in all, if the change concerns a part of it only.
    */
   async #change<C extends Charge>(
     key: LimiterKey,
     charges: readonly C[],
     change: (store: Store, charges: readonly C[], endsAt: number) => Promise<void> | void,
+    all: readonly Charge[] = charges,
   ): Promise<void> {
     this.#denials?.drop(key)
     try {
@@ -294,7 +297,7 @@ export class RateLimiter {
     } finally {
       this.#denials?.drop(key)
       this.#localLines.wake(key)
-      this.#storeLines?.wake(this.#charges(key))
+      this.#storeLines?.wake(all)
     }
   }
 }

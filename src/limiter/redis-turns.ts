@@ -32,13 +32,16 @@ export class RedisTurns implements LineTurns {
     const server = this.#store.lineOf(charges)
     if (server === undefined) return undefined
     this.#guarded.checkAsked(charges[0])
-    let line = this.#lines.get(server.name)
+    // A line in Redis holds requests under quotas of all kinds; each part of it here is under the same.
+    const own = charges.map(({ limit }) => `${limit.quota} ${limit.burst}`).join(' ')
+    const name = `${own}|${server.name}`
+    let line = this.#lines.get(name)
     if (line === undefined) {
-      line = new LimitLine(server, charges, this.#store, this.#guarded, this.#deadlineMs)
-      this.#lines.set(server.name, line)
+      line = new LimitLine(server, charges, own, this.#store, this.#guarded, this.#deadlineMs)
+      this.#lines.set(name, line)
       this.#sweepLater()
     }
-    return line.wait(charges, cost, patience)
+    return line.wait(cost, patience)
   }
 
   wake(charges: readonly Charge[]): void {
@@ -65,7 +68,7 @@ export class RedisTurns implements LineTurns {
   }
 }
 
-/** This process in the line of one key. */
+/** This process in the line of one key, under limits of one size. */
 class LimitLine implements LineUser<Turn> {
   readonly width: number
   readonly isLate = isLateOnce
@@ -77,6 +80,8 @@ class LimitLine implements LineUser<Turn> {
   constructor(
     readonly server: RedisLine,
     readonly charges: readonly Charge[],
+    /** Quota and burst of each limit. */
+    readonly own: string,
     store: RedisStore,
     readonly guarded: GuardedStore,
     readonly deadlineMs: number,
@@ -101,9 +106,8 @@ class LimitLine implements LineUser<Turn> {
     return this.#line.isIdle
   }
 
-  wait(charges: readonly Charge[], cost: number, patience: Patience): Promise<Turn> {
-    const own = charges.map(({ limit }) => `${limit.quota} ${limit.burst}`).join(' ')
-    return this.#line.wait(cost, own, patience)
+  wait(cost: number, patience: Patience): Promise<Turn> {
+    return this.#line.wait(cost, this.own, patience)
   }
 
   close(error: Error): Promise<void> {

@@ -36,9 +36,6 @@ describe('what a key is charged', () => {
   })
 
   test.each<[string, unknown, string]>([
-    ['a number', 5, 'key 5: expected a text, like "user:42", or a record of them by limit'],
-    ['nothing', undefined, 'key undefined: expected a text'],
-    ['null', null, 'key null: expected a text'],
     ['a record without keys', {}, 'key: given a record without any key, expected one for at least one limit'],
     ['a record of undefined keys', { ip: undefined }, 'key: given a record without any key'],
     ['a key that is a number', { ip: 7 }, 'key 7 for limit "ip": expected a text, like "user:42"'],
@@ -60,6 +57,16 @@ describe('a key that is given', () => {
     expect([42, 0, -0, -1.5, 1e21].map(limiterKey)).toEqual(['42', '0', '0', '-1.5', '1e+21'])
     expect(limiterKey({ ip: 'a', user: 7, all: undefined })).toEqual({ ip: 'a', user: '7', all: undefined })
     expect(limiterKey('42')).toBe('42')
+  })
+
+  test.each<[string, unknown]>([
+    ['undefined', undefined],
+    ['null', null],
+    ['true', true],
+  ])('as %s is refused', (text, key) => {
+    const attempt = () => limiterKey(key as string)
+    expect(attempt).toThrow(PolicyError)
+    expect(attempt).toThrow(`key ${text}: expected a text, like "user:42", or a record of them by limit`)
   })
 
   test.each([Number.NaN, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY])('as %p is refused', key => {

@@ -27,6 +27,7 @@ interface KeyedPolicy<Request, Response> {
 
 /** Parts the keys from the limits. Throws `PolicyError` for a key that is no function. */
 export function partKeys<Request, Response>(input: HttpPolicyInput<Request, Response>): KeyedPolicy<Request, Response> {
+  if (!mayHaveKeys(input)) return { policy: input as PolicyInput, keys: undefined }
   const entries = Array.isArray(input) ? input : [input]
   const keys = new Map<string, KeyOf<Request, Response>>()
   const limits = entries.map(entry => {
@@ -40,4 +41,10 @@ export function partKeys<Request, Response>(input: HttpPolicyInput<Request, Resp
     return limit
   })
   return { policy: Array.isArray(input) ? limits : limits[0], keys: keys.size > 0 ? keys : undefined }
+}
+
+/** Most policies have no keys of their own, and are passed on as they are. */
+function mayHaveKeys(input: unknown): boolean {
+  if (typeof input !== 'object' || input === null) return false
+  return Array.isArray(input) ? input.some(mayHaveKeys) : 'key' in input
 }

@@ -139,8 +139,7 @@ export class Guard<Request, Response> implements Limiters {
 
   #ruleOf(input: HttpPolicyInput<Request, Response>): KeyedRule<Request, Response> {
     const { policy, keys } = partKeys(input)
-    const rule = this.#rules.rule(policy)
-    return { limiter: rule.limiter, headers: rule.headers, keys }
+    return { ...this.#rules.rule(policy), keys }
   }
 
   /** The middleware's own key. */
@@ -181,7 +180,10 @@ export class Guard<Request, Response> implements Limiters {
     const { limiter } = rule
     // What is paid for afterwards only must fit now; else a key without units left would come in for nothing.
     const paysLater = cost === 0 && this.#settings.settle !== undefined
-    return after(paysLater ? limiter.peek(key) : limiter.consumeDirectly(key, cost), decision => {
+    const asked = paysLater ? limiter.peek(key) : limiter.decide(key, cost)
+    // A limiter that was given may have a function for its policy, which has just been asked.
+    if (limiter.policy !== rule.policy) rule = this.#rules.ruleOf(limiter)
+    return after(asked, decision => {
       noteKeys(decision, key)
       if (!decision.allowed) return this.#deny(rule, key, decision, req, res)
       const admission = { limiter, key, decision, paysLater }

@@ -1,6 +1,7 @@
 import { type Clock, systemClock } from '../../core/clock.js'
 import type { Decision } from '../../core/decision.js'
-import type { PolicyInput } from '../../core/limit.js'
+import { type Policy, type PolicyInput, parsePolicy } from '../../core/limit.js'
+import { PolicyMemo } from '../../core/policy-memo.js'
 import { parseLimiterOptions } from '../../limiter/options.js'
 import { RateLimiter, type RateLimiterOptions } from '../../limiter/rate-limiter.js'
 import { countsHits } from '../../stores/express-rate-limit/hit-store.js'
@@ -11,18 +12,18 @@ import { ownLimits } from './double-charge.js'
 /** A policy: who decides by it, and what to tell the client of a decision. */
 export interface Rule {
   readonly limiter: RateLimiter
+  readonly policy: Policy
   readonly headers: (decision: Decision) => Fields
 }
-
-/** A policy written in place is a new object for each request, but there are only as many texts as there are plans. */
-const MOST_RULES = 1000
 
 /** The rules of one middleware: one for each policy that it has met, all on one store. */
 export class Rules {
   /** With the store that all rules share. */
   readonly options: Omit<RateLimiterOptions, 'policy'>
   readonly #forms: readonly HeaderForm[]
-  readonly #rules = new Map<string, Rule>()
+  /** Counts are in the store, so that a policy that was forgotten and returns finds them again. */
+  readonly #known = new PolicyMemo(policy => this.#make(policy))
+  readonly #ofPolicies = new WeakMap<Policy, Rule>()
 
   /** Checks the options, also while no policy is known: `PolicyError`. */
   constructor(options: Omit<RateLimiterOptions, 'policy'>, forms: readonly HeaderForm[]) {
@@ -39,21 +40,24 @@ export class Rules {
 
   /** The rule for a policy, made when it is first met. Throws `PolicyError`. */
   rule(policy: PolicyInput): Rule {
-    const text = typeof policy === 'string' ? policy : JSON.stringify(policy)
-    return this.#rules.get(text) ?? this.#add(text, policy)
+    return this.#known.of(policy)
   }
 
-  /** The rule of a limiter that counts on the store of these rules. */
+  /** The rule of a limiter that counts on the store of these rules, for the policy that it used last. */
   ruleOf(limiter: RateLimiter): Rule {
-    ownLimits(limiter)
-    return { limiter, headers: headersFor(this.#forms, limiter.policy, this.clock) }
+    const { policy } = limiter
+    let rule = this.#ofPolicies.get(policy)
+    if (rule === undefined || rule.limiter !== limiter) {
+      ownLimits(limiter)
+      rule = { limiter, policy, headers: headersFor(this.#forms, policy, this.clock) }
+      this.#ofPolicies.set(policy, rule)
+    }
+    return rule
   }
 
-  #add(text: string, policy: PolicyInput): Rule {
-    const rule = this.ruleOf(new RateLimiter({ ...this.options, policy }))
-    // The oldest goes first. Counts are in the store, so that a policy that returns finds them again.
-    if (this.#rules.size >= MOST_RULES) this.#rules.delete(this.#rules.keys().next().value as string)
-    this.#rules.set(text, rule)
-    return rule
+  #make(policy: PolicyInput): Rule {
+    // A function has given a function: a limiter would take it for its own.
+    if (typeof policy === 'function') parsePolicy(policy)
+    return this.ruleOf(new RateLimiter({ ...this.options, policy }))
   }
 }

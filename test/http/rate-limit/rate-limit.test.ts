@@ -3,6 +3,7 @@ import type { Decision } from '../../../src/core/decision.js'
 import type { Framework } from '../../../src/http/framework.js'
 import type { HttpOptions } from '../../../src/http/rate-limit/options.js'
 import { Guard } from '../../../src/http/rate-limit/rate-limit.js'
+import { RateLimiter } from '../../../src/limiter/rate-limiter.js'
 import { MemoryStore } from '../../../src/stores/memory/memory-store.js'
 import { ManualClock } from '../../../src/testing.js'
 
@@ -127,4 +128,20 @@ test('options are checked at once, also while the policy is a function', () => {
     expect(() => guard({ policy: () => '1/1m', ...wrong })).toThrow(/expected/)
     expect(() => guard({ policy: '1/1m', ...wrong })).toThrow(/expected/)
   }
+})
+
+test('a limiter whose policy is a function: header fields tell of the policy that decided', async () => {
+  const plans: Record<string, string> = { rich: '100/1m', poor: '5/1m' }
+  const limiter = new RateLimiter({ policy: key => plans[key] })
+  const middleware = new Guard<Request, Response>({ limiter, key: req => req.address, headers: ['draft-8'] }, plain)
+  for (const [address, quota] of [
+    ['rich', 100],
+    ['poor', 5],
+    ['rich', 100],
+  ] as const) {
+    const { fields } = await middleware.answer({ address }, {})
+    expect(fields['RateLimit-Policy']).toBe(`"${quota}-per-1m";q=${quota};w=60`)
+    expect(fields.RateLimit).toMatch(`"${quota}-per-1m";r=`)
+  }
+  expect(() => middleware.answer({ address: 'nobody' }, {})).toThrow('RateLimiter: policy gave what is none')
 })
