@@ -10,20 +10,18 @@ import { foreignStore } from '../stores/express-rate-limit/foreign-store.js'
 import { countsHits } from '../stores/express-rate-limit/hit-store.js'
 import { MemoryStore } from '../stores/memory/memory-store.js'
 import type { Charge, Store } from '../stores/store.js'
-import { type Patience, patienceOf, WAIT_OPTIONS, type WaitOptions } from '../waiting/wait.js'
-import type { Decider } from './decider.js'
+import { patienceOf, WAIT_OPTIONS, type WaitOptions } from '../waiting/wait.js'
 import { Deciders } from './deciders.js'
 import { DenyCache } from './deny-cache.js'
 import { FailurePolicy } from './fallback.js'
 import { GuardedStore } from './guarded-store.js'
 import { type KeyInput, type LimiterKey, limiterKey } from './key.js'
-import type { LineTurns } from './line-turns.js'
-import { lineTurnsOf } from './line-turns-of.js'
+import { Lines } from './lines.js'
 import { parseLimiterOptions, type RateLimiterOptions } from './options.js'
 import { takeSpending } from './settleable-decision.js'
 import { settlement } from './settlement.js'
 import { storeObserver } from './store-observer.js'
-import { neverFits, Turns } from './turns.js'
+import { neverFits } from './turns.js'
 
 const ACQUIRE_OPTIONS: OptionNames<WaitOptions & { cost?: number }> = { ...WAIT_OPTIONS, cost: true }
 
@@ -43,20 +41,12 @@ export class RateLimiter {
   readonly #ownsStore: boolean
   readonly #guarded: GuardedStore
   readonly #name: string
-  readonly #failure: FailurePolicy
   readonly #denials: DenyCache | undefined
   readonly #clock: Clock
   readonly #observer: Observer | undefined
   readonly #shadow: boolean
   readonly #deciders: Deciders
-  /** The waiting lines that the store keeps; undefined if it keeps none. */
-  readonly #storeLines: LineTurns | undefined
-  #closed = false
-  /** The waiting lines in this process, for stores that keep none and for outages. */
-  readonly #localLines = new Turns(
-    async (key, cost) => this.#deciders.of(key).decide('consume', key, cost, false),
-    decision => this.settle(decision, 0),
-  )
+  readonly #lines: Lines
 
   constructor(options: RateLimiterOptions) {
     const settings = parseLimiterOptions(options)
@@ -69,8 +59,7 @@ export class RateLimiter {
     this.#ownsStore = settings.store === undefined
     this.#guarded = new GuardedStore(store, settings.deadlineMs, observer)
     this.#name = name
-    this.#storeLines = lineTurnsOf(store, this.#guarded, settings.deadlineMs)
-    this.#failure = new FailurePolicy(settings.onStoreFailure, settings.localShare, store)
+    const failure = new FailurePolicy(settings.onStoreFailure, settings.localShare, store)
     this.#clock = store.clock ?? monotonicClock
     this.#observer = observer
     this.#shadow = shadow
@@ -78,12 +67,19 @@ export class RateLimiter {
     if (denyCacheKeys > 0 && !(store instanceof MemoryStore)) this.#denials = DenyCache.of(store, name, denyCacheKeys)
     this.#deciders = new Deciders(policy, {
       guarded: this.#guarded,
-      failure: this.#failure,
+      failure,
       denials: this.#denials,
       observer,
       name,
       shadow,
     })
+    this.#lines = new Lines(
+      this.#guarded,
+      settings.deadlineMs,
+      settings.onStoreFailure,
+      async (key, cost) => this.#deciders.of(key).decide('consume', key, cost, false),
+      decision => this.settle(decision, 0),
+    )
   }
 
   /** The limits, checked and frozen. Of a policy that is a function: those that were used last, and none before the first decision. */
@@ -144,9 +140,9 @@ export class RateLimiter {
     const decider = this.#deciders.of(key)
     const charges = decider.chargesOf(key)
     patience.signal?.throwIfAborted()
-    if (cost === 0 || this.#shadow) return this.consume(key, cost)
+    if (cost === 0 || this.#shadow) return decider.consume(key, cost)
     for (const { limit } of charges) if (cost > mostOf(limit)) throw neverFits(cost, limit)
-    const decision = await this.#waitInLine(decider, key, charges, cost, patience)
+    const decision = await this.#lines.wait(decider, key, cost, patience)
     notify(this.#observer, 'decided', decision, this.#name)
     return decision
   }
@@ -224,29 +220,8 @@ export class RateLimiter {
    */
   async close(): Promise<void> {
     this.#denials?.leave()
-    this.#closed = true
-    await this.#storeLines?.close(new StoreError('the limiter was closed while this waited'), this.#ownsStore)
+    await this.#lines.close(this.#ownsStore)
     if (this.#ownsStore) await this.#store.close?.()
-  }
-
-  async #waitInLine(
-    decider: Decider,
-    key: LimiterKey,
-    charges: readonly Charge[],
-    cost: number,
-    patience: Patience,
-  ): Promise<Decision> {
-    const askedAt = performance.now()
-    try {
-      const turn = this.#storeLines?.wait(charges, cost, patience)
-      if (turn === undefined) return await this.#localLines.wait(key, cost, patience)
-      const { verdicts, at } = await turn
-      return decider.granted(key, charges, cost, verdicts, at)
-    } catch (error) {
-      if (!(error instanceof StoreError) || this.#failure.kind === 'closed' || this.#closed) throw error
-      const timeoutMs = Math.max(0, patience.timeoutMs - (performance.now() - askedAt))
-      return this.#localLines.wait(key, cost, { ...patience, timeoutMs })
-    }
   }
 
   /** @internal What a key is charged. */
@@ -296,8 +271,7 @@ export class RateLimiter {
       await this.#guarded.act(charges, change)
     } finally {
       this.#denials?.drop(key)
-      this.#localLines.wake(key)
-      this.#storeLines?.wake(all)
+      this.#lines.wake(key, all)
     }
   }
 }

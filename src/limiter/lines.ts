@@ -1,0 +1,60 @@
+import type { Decision } from '../core/decision.js'
+import { StoreError } from '../core/errors.js'
+import type { Charge } from '../stores/store.js'
+import type { Patience } from '../waiting/wait.js'
+import type { Decider } from './decider.js'
+import type { StoreFailure } from './fallback.js'
+import type { GuardedStore } from './guarded-store.js'
+import type { LimiterKey } from './key.js'
+import type { LineTurns } from './line-turns.js'
+import { lineTurnsOf } from './line-turns-of.js'
+import { Turns } from './turns.js'
+
+/** The lines in which requests of one limiter wait: those that the store keeps and, where it keeps none and in outages, this process's. */
+export class Lines {
+  /** Undefined if the store keeps none. */
+  readonly #inStore: LineTurns | undefined
+  readonly #local: Turns
+  readonly #onStoreFailure: StoreFailure
+  #closed = false
+
+  constructor(
+    guarded: GuardedStore,
+    deadlineMs: number,
+    onStoreFailure: StoreFailure,
+    ask: (key: LimiterKey, cost: number) => Promise<Decision>,
+    giveBack: (decision: Decision) => Promise<void>,
+  ) {
+    this.#inStore = lineTurnsOf(guarded.store, guarded, deadlineMs)
+    this.#local = new Turns(ask, giveBack)
+    this.#onStoreFailure = onStoreFailure
+  }
+
+  /** Waits for a turn, as `RateLimiter.acquire` says. While the store fails, the failure policy decides. */
+  async wait(decider: Decider, key: LimiterKey, cost: number, patience: Patience): Promise<Decision> {
+    const askedAt = performance.now()
+    const charges = decider.chargesOf(key)
+    try {
+      const turn = this.#inStore?.wait(charges, cost, patience)
+      if (turn === undefined) return await this.#local.wait(key, cost, patience)
+      const { verdicts, at } = await turn
+      return decider.granted(key, charges, cost, verdicts, at)
+    } catch (error) {
+      if (!(error instanceof StoreError) || this.#onStoreFailure === 'closed' || this.#closed) throw error
+      const timeoutMs = Math.max(0, patience.timeoutMs - (performance.now() - askedAt))
+      return this.#local.wait(key, cost, { ...patience, timeoutMs })
+    }
+  }
+
+  /** Something may have become free for those who wait for these charges of the key. */
+  wake(key: LimiterKey, charges: readonly Charge[]): void {
+    this.#local.wake(key)
+    this.#inStore?.wake(charges)
+  }
+
+  /** Rejects all who wait in the store's lines; resolves when they have left them. `ownsStore`: nobody else uses the store. */
+  async close(ownsStore: boolean): Promise<void> {
+    this.#closed = true
+    await this.#inStore?.close(new StoreError('the limiter was closed while this waited'), ownsStore)
+  }
+}
