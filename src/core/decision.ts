@@ -36,6 +36,8 @@ export interface Decision extends Verdict {
   readonly source: DecisionSource
   /** True when the store did not answer and the failure policy did. */
   readonly degraded: boolean
+  /** True when the limits refuse the request and it is let through all the same, because the limiter is in shadow mode. */
+  readonly shadow: boolean
 }
 
 /**

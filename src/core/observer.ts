@@ -2,45 +2,54 @@ import type { Decision } from './decision.js'
 import { PolicyError, shown } from './errors.js'
 import type { Limit } from './limit.js'
 
+/** What an event is about: a limiter in whose line requests wait, or a shared object. */
+export type ObservedObject = 'limiter' | 'rate' | 'semaphore' | 'concurrency' | 'queue'
+
+/** How a wait ended. */
+export type WaitOutcome = 'granted' | 'timeout' | 'aborted'
+
 /**
  * Watches decisions, the store and the shared objects, for metrics and logs. Every method is optional and is called synchronously. An error
- * that one throws becomes a process warning (SPILLWAY_OBSERVER) and changes nothing else. Durations are in ms.
+ * that one throws, or the promise that it returns rejects with, becomes a process warning (SPILLWAY_OBSERVER) and changes nothing else. Durations
+ * are in ms, never negative, and may have fractions. An object without observer measures nothing.
  */
 export interface Observer {
-  /** Once for each decision of `consume` and `acquire`, also one that did not come from the store (`decision.source`); `limiter` is its name. */
+  /**
+   * Once for each decision of `consume`, `decide` and `acquire`, whoever made it (`decision.source`); not for `peek`. `limiter` is the
+   * limiter's name, 'default' without one. An `acquire` that rejects has no decision.
+   */
   decided?(decision: Decision, limiter: string): void
-  /** The store has answered one question, which held so many decisions. Not called yet. */
+  /**
+   * The store has answered one question. `decisions`: how many decisions it held, those of `peek` included; 0 for a change (`reset`, `settle`), an ask of a
+   * waiting line, or a place of `concurrencyLimit`. Not told of a store that answers at once, such as a `MemoryStore`.
+   */
   storeAnswered?(event: { durationMs: number; decisions: number }): void
-  /** The store failed one decision, or did not answer within the deadline; the failure policy decided. */
+  /** The store failed one decision or change, or did not answer it within the deadline. */
   storeFailed?(error: Error): void
-  /** The store fails so often that only a probe now and then asks it. */
+  /** The store fails so often that only a probe now and then asks it. Told to every observer of the store's limiters with the same deadline. */
   breakerOpened?(error: Error): void
-  /** A probe succeeded: the store is asked again. */
+  /** A probe succeeded: the store is asked again. Told to whom the opening was told, once for each. */
   breakerClosed?(): void
-  /** A process has bought units of a busy key in advance. Not called yet. */
+  /** A process has bought units of a busy key in advance. */
   leaseBought?(event: { limit: Limit; units: number; ttlMs: number }): void
-  /** Units that were bought in advance and not spent in time. Not called yet. */
+  /** Units that were bought in advance and not spent in time. */
   leaseExpired?(event: { limit: Limit; units: number }): void
-  /** Somebody has waited, and how it ended. Not called yet. */
-  waited?(event: {
-    object: 'limiter' | 'rate' | 'semaphore' | 'concurrency'
-    name: string
-    waitMs: number
-    outcome: 'granted' | 'timeout' | 'aborted'
-  }): void
-  /** Permits were held for so long; `lost`: their lease ended before they were released. Not called yet. */
+  /**
+   * A call that was ready to wait has ended: `acquire` and `tryAcquire`, a request to `concurrencyLimit`, a request that a leaky bucket holds
+   * back. 'granted' at once is told too, with a `waitMs` near 0; 'timeout': the turn did not come, or would have come, in time. Calls that fail (`StoreError`,
+   * `CostError`) are not told.
+   */
+  waited?(event: { object: Exclude<ObservedObject, 'queue'>; name: string; waitMs: number; outcome: WaitOutcome }): void
+  /** Permits of a lease, or the place of a request, were given back after so long; `lost`: the lease had ended before. */
   held?(event: { object: 'semaphore' | 'concurrency'; name: string; heldMs: number; lost: boolean }): void
-  /** A message was delivered, so long after it was due; `attempt` is 1 for the first delivery. Not called yet. */
+  /** A message was handed to a handler, or by `receive`, so long after it was due; `attempt` is 1 for the first delivery. */
   delivered?(event: { queue: string; latenessMs: number; attempt: number }): void
-  /** What stands at the moment: told when it changes, at most once a second for each object. Not called yet. */
-  level?(event: {
-    object: 'limiter' | 'rate' | 'semaphore' | 'concurrency' | 'queue'
-    name: string
-    inUse?: number
-    waiting?: number
-    depth?: number
-  }): void
-  /** A delivery was settled; 'stale': it was somebody else's by then. Not called yet. */
+  /**
+   * What stands at the moment: told when it changes, at most once a second for each object and name. `inUse` (permits that are held) and `waiting` are those of this
+   * process; `depth` counts the messages that the queue holds in Redis, dead letters not included. Who waits for less than 20 ms is not told.
+   */
+  level?(event: { object: ObservedObject; name: string; inUse?: number; waiting?: number; depth?: number }): void
+  /** A delivery was settled, so long after it was handed over; 'dead': it became a dead letter; 'stale': its visibility had ended. */
   settledDelivery?(event: { queue: string; outcome: 'ack' | 'nack' | 'dead' | 'stale'; durationMs: number }): void
 }
 
@@ -85,6 +94,17 @@ export function notify<Method extends keyof Observer>(
   if (observer?.[method] !== undefined) tell(observer, method, args)
 }
 
+/** As `notify` for `decided`, which is told of every decision: a list of arguments would cost as much again. */
+export function tellDecided(observer: Observer | undefined, decision: Decision, limiter: string): void {
+  if (observer?.decided === undefined) return
+  try {
+    const told: unknown = observer.decided(decision, limiter)
+    if (told !== undefined) warnIfRejected(told, 'decided')
+  } catch (error) {
+    warn('decided', error)
+  }
+}
+
 /** One observer that tells several, in this order; an error that one throws keeps nothing from the others. Throws `PolicyError`. */
 export function observers(...all: readonly Observer[]): Observer {
   for (const one of all) parseObserver(one ?? (null as unknown as Observer), 'observers')
@@ -96,15 +116,28 @@ export function observers(...all: readonly Observer[]): Observer {
       for (const one of told) tell(one, method, args)
     }
   }
-  return combined
+  const deciding = all.filter(one => one.decided !== undefined)
+  if (deciding.length === 0) return combined
+  const decided = (decision: Decision, limiter: string) => {
+    for (const one of deciding) tellDecided(one, decision, limiter)
+  }
+  return { ...combined, decided }
 }
 
 function tell(observer: Observer, method: keyof Observer, args: readonly unknown[]): void {
   try {
-    ;(observer[method] as (...args: readonly unknown[]) => void)(...args)
+    const told = (observer[method] as (...args: readonly unknown[]) => unknown)(...args)
+    if (told !== undefined) warnIfRejected(told, method)
   } catch (error) {
-    process.emitWarning(`observer.${method} threw: ${(error as Error)?.message ?? error}`, {
-      code: 'SPILLWAY_OBSERVER',
-    })
+    warn(method, error)
   }
+}
+
+/** A method may be an async function, though nobody waits for it. */
+function warnIfRejected(told: unknown, method: keyof Observer): void {
+  if (told instanceof Promise) told.catch(error => warn(method, error))
+}
+
+function warn(method: keyof Observer, error: unknown): void {
+  process.emitWarning(`observer.${method} threw: ${(error as Error)?.message ?? error}`, { code: 'SPILLWAY_OBSERVER' })
 }

@@ -136,6 +136,7 @@ export class QueueConsumer<T> implements Consumer, MessageReceiver {
     }
     if (this.#closed) return this.#end(delivery, () => delivery.giveBack())
     this.#running++
+    delivery.handedOver()
     const begunAt = performance.now()
     try {
       await handler(delivery)

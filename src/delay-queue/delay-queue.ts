@@ -23,6 +23,7 @@ import {
 } from './options.js'
 import { PushBatcher } from './push-batcher.js'
 import { QueueSchedules } from './queue-schedules.js'
+import { QueueWatch } from './queue-watch.js'
 import { textOf } from './reason.js'
 import { parseReceiveOptions, type ReceiveOptions } from './receive-options.js'
 import { Receiving } from './receiving.js'
@@ -62,6 +63,7 @@ export class DelayQueue<T = unknown> {
   readonly #fetcher: Fetcher
   readonly #release: () => Promise<void>
   readonly #context: DeliveryContext
+  readonly #watch: QueueWatch | undefined
   readonly #consumers = new Set<QueueConsumer<T>>()
   readonly #receiving = new Set<Receiving<OpenDelivery<T>>>()
   #closed: Promise<void> | undefined
@@ -73,7 +75,8 @@ export class DelayQueue<T = unknown> {
     const base = keyRoot('DelayQueue', 'queue', name, options?.prefix)
     this.#subject = `DelayQueue ${shown(name)}`
     this.#settings = parseDelayQueueOptions(options, this.#subject)
-    const { clock, codec, maxSize, backoffMs } = this.#settings
+    const { clock, codec, maxSize, backoffMs, observer } = this.#settings
+    this.#watch = observer && new QueueWatch(observer, name, () => this.#depth())
     this.#commands = new Commands(client, this.#subject, base, { forgets: true })
     this.#keys = queueKeys(base)
     this.#pushes = new PushBatcher(this.#commands, base, maxSize, clock, () => this.#fetcher.woke())
@@ -82,7 +85,7 @@ export class DelayQueue<T = unknown> {
     const { fetcher, release } = holdFetcher(client, this.#commands, base, clock)
     this.#fetcher = fetcher
     this.#release = release
-    this.#context = { subject: this.#subject, fetcher, backoffMs }
+    this.#context = { subject: this.#subject, fetcher, backoffMs, watch: this.#watch }
   }
 
   /**
@@ -92,7 +95,9 @@ export class DelayQueue<T = unknown> {
   async push(payload: T, options: PushOptions = {}): Promise<string | null> {
     this.#checkOpen()
     const request = pushRequestOf(payload, options, this.#settings, `${this.#subject}: push`)
-    return (await this.#pushes.push(request)) ? request.id : null
+    const accepted = await this.#pushes.push(request)
+    if (accepted) this.#watch?.changed()
+    return accepted ? request.id : null
   }
 
   /** `push` for each, in this order, 100 in a call. Each is accepted or not on its own. */
@@ -101,6 +106,7 @@ export class DelayQueue<T = unknown> {
     const user = `${this.#subject}: pushMany`
     const requests = items.map(({ payload, options = {} }) => pushRequestOf(payload, options, this.#settings, user))
     const accepted = await Promise.all(requests.map(request => this.#pushes.push(request)))
+    this.#watch?.changed()
     return requests.map(({ id }, i) => (accepted[i] ? id : null))
   }
 
@@ -114,7 +120,9 @@ export class DelayQueue<T = unknown> {
     const receiving = new Receiving(this.#fetcher, visibilityMs, count, patience, open, giveBack)
     this.#receiving.add(receiving)
     try {
-      return await receiving.deliveries()
+      const deliveries = await receiving.deliveries()
+      for (const delivery of deliveries) delivery.handedOver()
+      return deliveries
     } finally {
       this.#receiving.delete(receiving)
     }
@@ -218,6 +226,7 @@ export class DelayQueue<T = unknown> {
   }
 
   async #close(): Promise<void> {
+    this.#watch?.close()
     for (const receiving of this.#receiving) receiving.end()
     await Promise.all([...this.#consumers].map(consumer => consumer.close()))
     await Promise.all([this.#release(), this.#commands.close()])
@@ -235,6 +244,11 @@ export class DelayQueue<T = unknown> {
       unread.reject(`${what}: ${textOf(error)}`).catch(() => {})
       return undefined
     }
+  }
+
+  async #depth(): Promise<number> {
+    const { ready, delayed, unacked } = await this.stats()
+    return ready + delayed + unacked
   }
 
   #clock(): string {

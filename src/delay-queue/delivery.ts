@@ -3,6 +3,7 @@ import { StaleDeliveryError } from '../core/errors.js'
 import { checkOptions } from '../core/option-names.js'
 import { type BackoffMs, LONGEST_DELAY_MS } from './backoff.js'
 import type { Fetcher } from './fetcher.js'
+import type { DeliveryOutcome, QueueWatch } from './queue-watch.js'
 import { reasonOf, textOf } from './reason.js'
 import { parseReceipt, type QueueRecord } from './record.js'
 import type { SettlementKind, Taken } from './turn.js'
@@ -46,7 +47,11 @@ export interface DeliveryContext {
   readonly subject: string
   readonly fetcher: Fetcher
   readonly backoffMs: BackoffMs
+  readonly watch: QueueWatch | undefined
 }
+
+/** What a settlement makes of a delivery; nothing is told of one that only moves its end, or undoes it. */
+const OUTCOMES: Partial<Record<SettlementKind, DeliveryOutcome>> = { ack: 'ack', nack: 'nack', reject: 'dead' }
 
 const LONGEST_TIMER_MS = 2 ** 31 - 1
 
@@ -59,6 +64,9 @@ export class OpenDelivery<T> implements Delivery<T> {
   readonly #receipt: string
   readonly #record: QueueRecord
   readonly #visibilityMs: number
+  /** By the server's clock, how late it was taken, ms. */
+  readonly #latenessMs: number
+  readonly #takenAt: number
   #until: number
   #untilHere: number
   #state: 'open' | 'settling' | 'over' = 'open'
@@ -81,6 +89,8 @@ export class OpenDelivery<T> implements Delivery<T> {
     this.#receipt = taken.receipt
     this.#record = record
     this.#visibilityMs = visibilityMs
+    this.#latenessMs = taken.until - visibilityMs - taken.dueAt
+    this.#takenAt = performance.now()
     this.#until = taken.until
     this.#untilHere = taken.untilHere
   }
@@ -102,6 +112,11 @@ export class OpenDelivery<T> implements Delivery<T> {
       else this.#watch()
     }
     return this.#abort.signal
+  }
+
+  /** It is in the hands of who asked for it. */
+  handedOver(): void {
+    this.#context.watch?.delivered(this.#latenessMs + Math.floor(performance.now() - this.#takenAt), this.attempt)
   }
 
   ack(): Promise<void> {
@@ -159,8 +174,14 @@ export class OpenDelivery<T> implements Delivery<T> {
       this.#lose()
       throw this.#stale()
     }
+    // A timer may have found it lost while the server settled it.
+    if ((this.#state as string) !== 'over') this.#tell(OUTCOMES[what])
     this.#state = 'over'
     clearTimeout(this.#timer)
+  }
+
+  #tell(outcome: DeliveryOutcome | undefined): void {
+    if (outcome !== undefined) this.#context.watch?.settled(outcome, performance.now() - this.#takenAt)
   }
 
   #ask(what: SettlementKind, detail: string): Promise<number> {
@@ -180,6 +201,7 @@ export class OpenDelivery<T> implements Delivery<T> {
   }
 
   #lose(): void {
+    if (this.#state !== 'over') this.#tell('stale')
     this.#state = 'over'
     clearTimeout(this.#timer)
     this.#abort?.abort(this.#stale())

@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto'
 import type { Clock } from '../core/clock.js'
 import { type Duration, parseDurationOrZero, parseOption } from '../core/duration.js'
 import { PolicyError, shown } from '../core/errors.js'
+import { type Observer, parseObserver } from '../core/observer.js'
 import { checkOptions, type OptionNames } from '../core/option-names.js'
 import { type Backoff, type BackoffMs, LONGEST_DELAY_MS, parseBackoff } from './backoff.js'
 import type { PushRequest } from './push-batcher.js'
@@ -23,6 +24,11 @@ export interface DelayQueueOptions<T> {
   clock?: Clock
   /** Default: JSON; a payload of `undefined` is the empty text. A payload that `decode` throws for becomes a dead letter. */
   codec?: Codec<T>
+  /**
+   * Is told of deliveries, how they are settled, and the depth of the queue (`delivered`, `settledDelivery`, `level`). For the depth this process asks
+   * Redis once a second at most, after it has pushed or settled messages.
+   */
+  observer?: Observer
 }
 
 /** Turns payloads into text and back. */
@@ -59,6 +65,7 @@ const QUEUE_OPTIONS: OptionNames<DelayQueueOptions<unknown>> = {
   prefix: true,
   clock: true,
   codec: true,
+  observer: true,
 }
 const PUSH_OPTIONS: OptionNames<PushOptions> = {
   delay: true,
@@ -77,6 +84,7 @@ export interface DelayQueueSettings<T> {
   readonly maxSize: number | undefined
   readonly clock: Clock | undefined
   readonly codec: Codec<T>
+  readonly observer: Observer | undefined
 }
 
 const MOST_ATTEMPTS = 1_000_000
@@ -109,6 +117,7 @@ export function parseDelayQueueOptions<T>(options: DelayQueueOptions<T>, user: s
     maxSize,
     clock,
     codec: codec ?? (JSON_CODEC as Codec<T>),
+    observer: parseObserver(options.observer, user),
   }
 }
 

@@ -1,4 +1,5 @@
 import type { Charge, Store } from '../stores/store.js'
+import { BreakerAudience } from './breaker-audience.js'
 import { CircuitBreaker } from './circuit-breaker.js'
 
 /**
@@ -6,6 +7,8 @@ import { CircuitBreaker } from './circuit-breaker.js'
  * others nor limiters that wait longer for it. Limiters over one store with one deadline share them.
  */
 export class CircuitBreakers {
+  /** Who is told when one of them opens or closes. */
+  readonly audience = new BreakerAudience()
   readonly #byServer = new Map<string, CircuitBreaker>()
 
   private constructor(readonly store: Store) {}

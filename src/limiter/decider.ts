@@ -1,7 +1,7 @@
 import { type Clock, monotonicClock } from '../core/clock.js'
 import type { Decision, Verdict } from '../core/decision.js'
 import type { Policy } from '../core/limit.js'
-import { notify, type Observer } from '../core/observer.js'
+import { type Observer, tellDecided } from '../core/observer.js'
 import { MemoryStore } from '../stores/memory/memory-store.js'
 import { isAskable } from '../stores/redis/redis-store.js'
 import { type Charge, type ChargedAt, DEFAULT_LIMITER, type Store } from '../stores/store.js'
@@ -128,7 +128,7 @@ export class Decider implements Spender {
   /** A decision as it is given to who asked. */
   #report(told: boolean, decision: Decision): Decision {
     const given = this.#shadow && !decision.allowed ? allowAnyway(decision) : decision
-    if (told && this.#observer !== undefined) notify(this.#observer, 'decided', given, this.#name)
+    if (told && this.#observer !== undefined) tellDecided(this.#observer, given, this.#name)
     return given
   }
 

@@ -4,6 +4,7 @@ import { StoreError, shown } from '../core/errors.js'
 import { notify, type Observer } from '../core/observer.js'
 import { isAskable } from '../stores/redis/redis-store.js'
 import type { Charge, Store } from '../stores/store.js'
+import { AnswerWatch } from './answer-watch.js'
 import type { CircuitBreaker } from './circuit-breaker.js'
 import { CircuitBreakers } from './circuit-breakers.js'
 import { type DecisionWatch, PendingDecision } from './pending-decision.js'
@@ -16,6 +17,7 @@ const REFUSED = new StoreError('the store failed too often of late and is not as
 export class GuardedStore implements DecisionWatch {
   readonly #breakers: CircuitBreakers
   readonly #deadline: Deadline
+  readonly #answers: AnswerWatch | undefined
 
   constructor(
     readonly store: Store,
@@ -24,6 +26,8 @@ export class GuardedStore implements DecisionWatch {
   ) {
     this.#breakers = CircuitBreakers.of(store, deadlineMs)
     this.#deadline = new Deadline(deadlineMs)
+    this.#answers = AnswerWatch.of(observer)
+    if (observer !== undefined) this.#breakers.audience.join(observer)
   }
 
   /** A decision: the verdicts at once from a store that is synchronous, else a pending decision. */
@@ -65,6 +69,7 @@ export class GuardedStore implements DecisionWatch {
 
   answered(pending: PendingDecision, answeredAt: number): boolean {
     if (!this.#deadline.answered(pending)) return false
+    this.#answers?.decided(pending.endsAt - this.#deadline.ms, answeredAt)
     this.#succeeded(pending.breaker, answeredAt)
     return true
   }
@@ -91,7 +96,7 @@ export class GuardedStore implements DecisionWatch {
     // Counted before the observer is told: an observer that asks again at once must meet an open breaker.
     const opened = breaker.fail(performance.now())
     notify(this.observer, 'storeFailed', error)
-    if (opened) notify(this.observer, 'breakerOpened', error)
+    if (opened) this.#breakers.audience.opened(breaker, error)
     return error
   }
 
@@ -100,8 +105,9 @@ export class GuardedStore implements DecisionWatch {
     if (isClosedTo(this.#breakers.ofCharge(charge))) throw REFUSED
   }
 
-  /** The server of the charge has answered a request that waits. */
-  heard(charge: Charge): void {
+  /** The server of the charge has answered what was asked at `askedAt` for requests that wait. */
+  heard(charge: Charge, askedAt: number): void {
+    this.#answers?.answered(askedAt, performance.now())
     this.#given(undefined, this.#breakers.ofCharge(charge))
   }
 
@@ -131,6 +137,7 @@ export class GuardedStore implements DecisionWatch {
   async #watch<T>(breaker: CircuitBreaker, ask: (store: Store) => Answer<T>): Promise<T> {
     const isProbe = breaker.isOpen
     if (isClosedTo(breaker)) throw REFUSED
+    const askedAt = performance.now()
     let answer: Answer<T>
     try {
       answer = ask(this.store)
@@ -148,7 +155,9 @@ export class GuardedStore implements DecisionWatch {
     }
     try {
       const value = await this.#deadline.hold(answer, outcome)
-      this.#succeeded(breaker, performance.now())
+      const answeredAt = performance.now()
+      this.#answers?.answered(askedAt, answeredAt)
+      this.#succeeded(breaker, answeredAt)
       return value
     } catch (error) {
       throw this.failure(error, breaker)
@@ -161,7 +170,7 @@ export class GuardedStore implements DecisionWatch {
   }
 
   #succeeded(breaker: CircuitBreaker, at: number): void {
-    if (breaker.succeed(at)) notify(this.observer, 'breakerClosed')
+    if (breaker.succeed(at)) this.#breakers.audience.closed(breaker)
   }
 }
 

@@ -4,13 +4,14 @@ import type { Decision, Verdict } from '../core/decision.js'
 import { type Duration, parseOption } from '../core/duration.js'
 import { StoreError, shown } from '../core/errors.js'
 import { mostOf, type Policy } from '../core/limit.js'
-import { notify, type Observer } from '../core/observer.js'
+import { type Observer, tellDecided } from '../core/observer.js'
 import type { OptionNames } from '../core/option-names.js'
 import { foreignStore } from '../stores/express-rate-limit/foreign-store.js'
 import { countsHits } from '../stores/express-rate-limit/hit-store.js'
 import { MemoryStore } from '../stores/memory/memory-store.js'
 import type { Charge, Store } from '../stores/store.js'
 import { patienceOf, WAIT_OPTIONS, type WaitOptions } from '../waiting/wait.js'
+import { WaitWatch, watched } from '../waiting/wait-watch.js'
 import { Deciders } from './deciders.js'
 import { DenyCache } from './deny-cache.js'
 import { FailurePolicy } from './fallback.js'
@@ -31,8 +32,7 @@ export type { RateLimiterOptions } from './options.js'
  * A policy over a store. `consume` decides one request now, which is what a server wants; `acquire` waits its turn; `peek` looks.
  *
  * A key is a text or a number, which stands for its text, or a record with a key for each limit by its name,
- * `{ 'per-ip': '192.0.2.1', 'per-user': 42 }`; a limit without a key in it is not asked. Options are checked here: `PolicyError`. A decision never takes longer than `deadline`,
- * whatever the store does.
+ * `{ 'per-ip': '192.0.2.1', 'per-user': 42 }`; a limit without a key in it is not asked. Options are checked here: `PolicyError`. A decision takes at most `deadline`.
  */
 export class RateLimiter {
   /** @internal What another limiter needs to count beside this one. */
@@ -44,6 +44,7 @@ export class RateLimiter {
   readonly #denials: DenyCache | undefined
   readonly #clock: Clock
   readonly #observer: Observer | undefined
+  readonly #waits: WaitWatch | undefined
   readonly #shadow: boolean
   readonly #deciders: Deciders
   readonly #lines: Lines
@@ -62,6 +63,7 @@ export class RateLimiter {
     const failure = new FailurePolicy(settings.onStoreFailure, settings.localShare, store)
     this.#clock = store.clock ?? monotonicClock
     this.#observer = observer
+    this.#waits = settings.observer && new WaitWatch(settings.observer, 'limiter', name)
     this.#shadow = shadow
     // A memory store refuses as fast as a cache would, and is never out of date.
     if (denyCacheKeys > 0 && !(store instanceof MemoryStore)) this.#denials = DenyCache.of(store, name, denyCacheKeys)
@@ -139,17 +141,19 @@ export class RateLimiter {
     checkCost(cost)
     const decider = this.#deciders.of(key)
     const charges = decider.chargesOf(key)
-    patience.signal?.throwIfAborted()
-    if (cost === 0 || this.#shadow) return decider.consume(key, cost)
-    for (const { limit } of charges) if (cost > mostOf(limit)) throw neverFits(cost, limit)
-    const decision = await this.#lines.wait(decider, key, cost, patience)
-    notify(this.#observer, 'decided', decision, this.#name)
-    return decision
+    return watched(this.#waits, patience.signal, async () => {
+      patience.signal?.throwIfAborted()
+      if (cost === 0 || this.#shadow) return decider.consume(key, cost)
+      for (const { limit } of charges) if (cost > mostOf(limit)) throw neverFits(cost, limit)
+      const decision = await this.#lines.wait(decider, key, cost, patience)
+      tellDecided(this.#observer, decision, this.#name)
+      return decision
+    })
   }
 
   /**
-   * Gives back at most what is spent: of a sliding window the oldest units, of a counter or bucket the newest; a window that runs goes
-   * on. Default 1. Rejects with `StoreError`, within the deadline, when the store fails.
+   * Gives back at most what is spent (default 1): of a sliding window the oldest units, of a counter or bucket the newest; a window that
+   * runs goes on. Rejects with `StoreError`, within the deadline, when the store fails.
    */
   async refund(given: KeyInput, cost = 1): Promise<void> {
     checkCost(cost)
@@ -172,15 +176,11 @@ export class RateLimiter {
 
   /**
    * Corrects what an allowed decision was charged, once its real cost is known: gives back what was too much, as far as it is
-   * still counted, or charges what was too little, even if that does not fit. The key then has to wait longer.
-   *
-   * Gives back the decision's own units, as of the moment when they were charged, by the clock of the store that decided, and none that
-   * have expired. For example, a decision under '10/1m' is charged 8 units at 12:00:00 and turns out to cost 3: `settle` gives back 5, and
+   * still counted, or charges what was too little, even if that does not fit. The key then has to wait longer. It gives back the decision's
+   * own units, as of the moment when they were charged, by the clock of the store that decided, and none that have expired. For example, a decision under '10/1m' is charged 8 units at 12:00:00 and turns out to cost 3: `settle` gives back 5, and
    * the 3 others expire at 12:01:00. So whenever `consume` allows, the units of the last window that were charged and not given back,
    * this decision's included, are at most the quota. If several decisions were charged at one instant, or the key was refunded or reset
-   * since, `settle` gives back at most what is still counted of that instant.
-   *
-   * Settles a decision once; a second time, or on a denied decision, it does nothing. Rejects with `CostError`, and with
+   * since, `settle` gives back at most what is still counted of that instant. Settles a decision once; a second time, or on a denied decision, it does nothing. Rejects with `CostError`, and with
    * `StoreError`, within the deadline, when the store fails.
    */
   async settle(decision: Decision, actualCost: number): Promise<void> {

@@ -129,8 +129,9 @@ class LimitLine implements LineUser<Turn> {
   }
 
   async send(ask: LineAsk): Promise<unknown> {
+    const askedAt = performance.now()
     const reply = await this.server.ask(ask)
-    this.guarded.heard(this.charges[0])
+    this.guarded.heard(this.charges[0], askedAt)
     return reply
   }
 

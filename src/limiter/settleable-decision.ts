@@ -64,7 +64,7 @@ export function decide(
 export function allowAnyway(decision: Decision): Decision {
   const { limit, remaining, resetAfterMs, key, cost, verdicts, source, degraded } = decision
   const permission = { limit, allowed: true, remaining, retryAfterMs: 0, resetAfterMs, delayMs: 0 }
-  return new SettleableDecision(permission, key, cost, verdicts, source, degraded, undefined)
+  return new SettleableDecision(permission, key, cost, verdicts, source, degraded, undefined, true)
 }
 
 /** What the decision spent; it is told once, so that a decision is settled once. */
@@ -85,6 +85,7 @@ class SettleableDecision implements Decision {
   declare readonly verdicts: readonly Verdict[]
   declare readonly source: DecisionSource
   declare readonly degraded: boolean
+  declare readonly shadow: boolean
   declare readonly blocked?: true
   // Not an object of their own: every decision would pay for it, and few are settled.
   #spent: Spent | undefined
@@ -97,6 +98,7 @@ class SettleableDecision implements Decision {
     source: DecisionSource,
     degraded: boolean,
     spent: Spent | undefined,
+    shadow = false,
   ) {
     this.limit = strict.limit
     this.allowed = strict.allowed
@@ -109,6 +111,7 @@ class SettleableDecision implements Decision {
     this.verdicts = verdicts
     this.source = source
     this.degraded = degraded
+    this.shadow = shadow
     if (strict.blocked) this.blocked = true
     this.#spent = strict.allowed ? spent : undefined
   }

@@ -1,12 +1,14 @@
 import type { Clock } from '../core/clock.js'
 import { type Duration, parseOption } from '../core/duration.js'
 import { CostError, PolicyError, SpillwayError, shown, TimeoutError } from '../core/errors.js'
+import { type Observer, parseObserver } from '../core/observer.js'
 import { checkOptions, type OptionNames } from '../core/option-names.js'
 import type { RedisClient } from '../redis/client.js'
 import { keyRoot } from '../redis/key-root.js'
 import { portOf } from '../redis/port-of.js'
 import { Mailbox } from '../waiting/mailbox.js'
 import { type Patience, patienceOf, WAIT_OPTIONS, type WaitOptions } from '../waiting/wait.js'
+import { HoldWatch, watched } from '../waiting/wait-watch.js'
 import { type Grant, SemaphoreCommands } from './commands.js'
 import { HeldLease, type Lease } from './lease.js'
 import { SemaphoreLine } from './line.js'
@@ -26,6 +28,8 @@ export interface SemaphoreOptions {
   clock?: Clock
   /** Its keys are gone when nothing was held and nobody asked for so long. Absent: the number of permits is kept for ever. */
   idleTtl?: Duration
+  /** Is told who waits and who holds permits: `waited`, `held` and `level`. */
+  observer?: Observer
 }
 
 /** Options of `acquire`, `tryAcquire` and `use`. */
@@ -44,6 +48,7 @@ const SEMAPHORE_OPTIONS: OptionNames<SemaphoreOptions> = {
   prefix: true,
   clock: true,
   idleTtl: true,
+  observer: true,
 }
 const RESUME_OPTIONS = { lease: true, renew: true } as const
 const ACQUIRE_OPTIONS: OptionNames<AcquireOptions> = { ...WAIT_OPTIONS, ...RESUME_OPTIONS, permits: true }
@@ -68,6 +73,7 @@ export class Semaphore {
   readonly #mailbox: Mailbox
   readonly #line: SemaphoreLine
   readonly #renewals: Renewals
+  readonly #watch: HoldWatch | undefined
   readonly #leases = new Set<HeldLease>()
   #closed: SpillwayError | undefined
 
@@ -85,6 +91,8 @@ export class Semaphore {
       throw new PolicyError(`Semaphore: clock ${shown(clock)}: expected an object with now(), like new ManualClock()`)
     }
     const idleMs = idleTtl === undefined ? undefined : parseOption(idleTtl, 'Semaphore: idleTtl')
+    const observer = parseObserver(options.observer, 'Semaphore')
+    this.#watch = observer && new HoldWatch(observer, 'semaphore', name)
     const port = portOf(client, 'Semaphore')
     this.#renewals = Renewals.of(port)
     this.#mailbox = new Mailbox(client, 'Semaphore', prefix, {
@@ -234,13 +242,15 @@ export class Semaphore {
     }
     const leaseMs = leaseOf(options, method)
     this.#checkOpen()
-    const grant = await this.#line.take(permits, leaseMs, patience)
+    const grant = await watched(this.#watch, patience.signal, () => this.#line.take(permits, leaseMs, patience))
     return this.#leaseFor(grant, permits, leaseMs, renew)
   }
 
   #leaseFor(grant: Grant, permits: number, leaseMs: number, renews: boolean): Lease {
     this.#mailbox.hold()
+    const tellEnd = this.#watch?.hold(permits)
     const ended = () => {
+      tellEnd?.(lease.lost)
       this.#leases.delete(lease)
       this.#mailbox.release()
     }

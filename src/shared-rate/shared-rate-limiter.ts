@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto'
 import type { Clock } from '../core/clock.js'
 import type { Duration } from '../core/duration.js'
 import { CostError, PolicyError, StoreError, shown, TimeoutError } from '../core/errors.js'
+import { type Observer, parseObserver } from '../core/observer.js'
 import { checkOptions, type OptionNames } from '../core/option-names.js'
 import type { RedisClient } from '../redis/client.js'
 import { Commands } from '../redis/commands.js'
@@ -9,6 +10,7 @@ import { keyRoot } from '../redis/key-root.js'
 import type { Script } from '../redis/script.js'
 import { rateEnd, rateLook, rateRelease, rateSet } from '../redis/scripts.js'
 import { type Patience, patienceOf, type WaitOptions } from '../waiting/wait.js'
+import { WaitWatch, watched } from '../waiting/wait-watch.js'
 import { RateKeys } from './keys.js'
 import { RateLine, unset } from './line.js'
 import { parseRate, type RateConfig, type RateOptions, spanOf } from './options.js'
@@ -21,9 +23,16 @@ export interface SharedRateLimiterOptions {
   clock?: Clock
   /** Who counts apart in the mode 'per-client'. Default: one for each process. */
   clientId?: string
+  /** Is told who waits: `waited` and `level`. */
+  observer?: Observer
 }
 
-const OPTIONS: OptionNames<SharedRateLimiterOptions> = { prefix: true, clock: true, clientId: true }
+const OPTIONS: OptionNames<SharedRateLimiterOptions> = {
+  prefix: true,
+  clock: true,
+  clientId: true,
+  observer: true,
+}
 const SET_OPTIONS = { keepState: true } as const
 
 const PROCESS = randomBytes(9).toString('base64url')
@@ -44,6 +53,7 @@ export class SharedRateLimiter {
   readonly #clock: Clock | undefined
   readonly #commands: Commands
   readonly #line: RateLine
+  readonly #waits: WaitWatch | undefined
   #closed = false
 
   /** `client` stays yours: this never closes it. Nothing is asked of Redis before the first call. */
@@ -62,6 +72,8 @@ export class SharedRateLimiter {
         `${this.#subject}: clientId ${shown(clientId)}: expected a text that is not empty, like "worker-1"`,
       )
     }
+    const observer = parseObserver(options.observer, this.#subject)
+    this.#waits = observer && new WaitWatch(observer, 'rate', name)
     this.#clock = clock
     this.#keys = new RateKeys(base, clientId)
     this.#commands = new Commands(client, this.#subject, base)
@@ -171,9 +183,11 @@ export class SharedRateLimiter {
 
   async #wait(permits: number, patience: Patience): Promise<void> {
     this.#checkOpen()
-    patience.signal?.throwIfAborted()
-    if (permits > 0) await this.#line.wait(permits, patience)
-    else if (!(await this.exists())) throw unset(this.#subject)
+    await watched(this.#waits, patience.signal, async () => {
+      patience.signal?.throwIfAborted()
+      if (permits > 0) await this.#line.wait(permits, patience)
+      else if (!(await this.exists())) throw unset(this.#subject)
+    })
   }
 
   async #set(when: string, keep: boolean, options: RateOptions, method: string): Promise<boolean> {

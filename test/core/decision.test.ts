@@ -58,6 +58,7 @@ describe('a decision', () => {
       verdicts,
       source: 'redis',
       degraded: false,
+      shadow: false,
     }
     expect({ ...(await decide(verdicts, true)) }).toEqual(expected)
     expect({ ...(await decide(verdicts)) }).toEqual({ ...expected, source: 'memory' })

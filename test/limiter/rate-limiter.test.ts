@@ -196,7 +196,15 @@ describe('a RateLimiter', () => {
       const limit = limiter.policy[0]
       const verdict = { limit, allowed: true, remaining: 2, retryAfterMs: 0, resetAfterMs: 10_000, delayMs: 0 }
       const decision = await limiter.consume('k', 3)
-      expect({ ...decision }).toEqual({ ...verdict, key: 'k', cost: 3, verdicts: [verdict], source, degraded: false })
+      expect({ ...decision }).toEqual({
+        ...verdict,
+        key: 'k',
+        cost: 3,
+        verdicts: [verdict],
+        source,
+        degraded: false,
+        shadow: false,
+      })
       clock.advance(4000)
       expect(await limiter.consume('k', 3)).toMatchObject({ allowed: false, remaining: 2, retryAfterMs: 6000, cost: 3 })
       clock.advance(5999)

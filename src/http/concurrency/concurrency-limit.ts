@@ -1,4 +1,5 @@
 import { ownCopy, shortKey } from '../../core/short-key.js'
+import { HoldWatch, type WaitEnd } from '../../waiting/wait-watch.js'
 import type { Framework } from '../framework.js'
 import { keyText } from '../given-key.js'
 import { concurrencyPolicy, type Fields, mergeHeaders } from '../headers.js'
@@ -6,7 +7,7 @@ import type { Answer } from '../rate-limit/rate-limit.js'
 import { refuseAtOnce } from '../refusal.js'
 import { ask } from '../refuse-or-fail.js'
 import { wordedReply } from '../reply.js'
-import { after, type SyncOrAsync } from '../sync-or-async.js'
+import { after, isPromise, type SyncOrAsync } from '../sync-or-async.js'
 import { type ConcurrencyOptions, type ConcurrencySettings, parseConcurrencyOptions } from './options.js'
 import type { Place } from './places.js'
 import { RetryEstimate } from './retry-estimate.js'
@@ -30,12 +31,15 @@ export class ConcurrencyGate<Request, Response> implements ConcurrencyControls {
   readonly #estimate = new RetryEstimate()
   /** How many of each key wait. */
   readonly #queued = new Map<string, number>()
+  readonly #watch: HoldWatch | undefined
 
   /** Checks the options: `PolicyError`. */
   constructor(options: ConcurrencyOptions<Request, Response>, framework: Framework<Request, Response>) {
     this.#framework = framework
     this.#settings = parseConcurrencyOptions(options)
-    this.#policy = concurrencyPolicy(this.#settings.name, this.#settings.permits)
+    const { name, observer } = this.#settings
+    this.#watch = observer && new HoldWatch(observer, 'concurrency', name)
+    this.#policy = concurrencyPolicy(name, this.#settings.permits)
   }
 
   /** Throws or rejects if a function of the options does, or gives what it should not; then no place is taken. */
@@ -60,15 +64,24 @@ export class ConcurrencyGate<Request, Response> implements ConcurrencyControls {
 
   #enter(key: string, req: Request, res: Response): SyncOrAsync<Answer> {
     const { permits, places, waitMs, queue } = this.#settings
-    if (permits === 0) return this.#refuse(key, req, res)
-    return after(places.enter(key), place => {
-      if (place !== null) return this.#admit(place, key, res)
-      if (waitMs === 0 || this.#queuedOf(key) >= queue) return this.#refuse(key, req, res)
-      return this.#wait(key, req, res)
+    const told = this.#watch?.begin()
+    if (permits === 0) return this.#refuse(key, req, res, told)
+    return after(this.#entered(places.enter(key), told), place => {
+      if (place !== null) return this.#admit(place, key, res, told)
+      if (waitMs === 0 || this.#queuedOf(key) >= queue) return this.#refuse(key, req, res, told)
+      return this.#wait(key, req, res, told)
     })
   }
 
-  async #wait(key: string, req: Request, res: Response): Promise<Answer> {
+  #entered(place: SyncOrAsync<Place | null>, told: WaitEnd | undefined): SyncOrAsync<Place | null> {
+    if (told === undefined || !isPromise(place)) return place
+    return place.then(undefined, error => {
+      told()
+      throw error
+    })
+  }
+
+  async #wait(key: string, req: Request, res: Response, told: WaitEnd | undefined): Promise<Answer> {
     const { places, waitMs } = this.#settings
     const watch = this.#framework.watch(res)
     const gone = new AbortController()
@@ -78,6 +91,7 @@ export class ConcurrencyGate<Request, Response> implements ConcurrencyControls {
     try {
       place = await places.wait(key, waitMs, gone.signal)
     } catch (error) {
+      told?.(error === GONE ? 'aborted' : undefined)
       if (error !== GONE) throw error
       watch.end()
       return GONE
@@ -87,26 +101,31 @@ export class ConcurrencyGate<Request, Response> implements ConcurrencyControls {
       if (left > 0) this.#queued.set(key, left)
       else this.#queued.delete(key)
     }
-    return place === null ? this.#refuse(key, req, res) : this.#admit(place, key, res)
+    return place === null ? this.#refuse(key, req, res, told) : this.#admit(place, key, res, told)
   }
 
-  #admit(place: Place, key: string, res: Response): Answer {
+  #admit(place: Place, key: string, res: Response, told: WaitEnd | undefined): Answer {
     const watch = this.#framework.watch(res)
     if (watch.gone || watch.ended) {
+      told?.('aborted')
       place.leave()
       // No handler will run: places and units that other limits hold for this request are free as well.
       watch.end()
       return GONE
     }
+    told?.('granted')
+    const tellLeft = this.#watch?.hold(1)
     const enteredAt = performance.now()
     watch.onEnd({ withinMs: this.#settings.abandonAfterMs, orDetached: true }, ({ ended }) => {
-      place.leave()
+      const kept = place.leave()
+      tellLeft?.(!kept)
       if (ended) this.#estimate.took(key, performance.now() - enteredAt)
     })
     return { ...PASSED, fields: this.#fields(res) }
   }
 
-  #refuse(key: string, req: Request, res: Response): Answer {
+  #refuse(key: string, req: Request, res: Response, told: WaitEnd | undefined): Answer {
+    told?.('timeout')
     const { permits, name, statusCode, message, handler } = this.#settings
     const afterMs = this.#estimate.nextFreeMs(key, permits, this.#queuedOf(key))
     const accept = this.#framework.requestHeader(req, 'accept')

@@ -58,7 +58,10 @@ export interface ConcurrencyOptions<Request, Response> {
    * the handler ends the response, or when a stream that was piped into it is detached.
    */
   abandonAfter?: Duration
-  /** Is told when Redis fails and when it answers again. Without one that is told by process warnings (SPILLWAY_STORE). */
+  /**
+   * Is told of requests that wait, enter and are refused (`waited`, `held`, `level`), and when Redis fails and answers again. Without one an outage is told
+   * by process warnings (SPILLWAY_STORE).
+   */
   observer?: Observer
   /** Default true: `RateLimit-Policy` tells the limit. */
   headers?: boolean
@@ -78,6 +81,7 @@ export interface ConcurrencySettings<Request, Response> {
   readonly handler: ConcurrencyOptions<Request, Response>['handler']
   readonly abandonAfterMs: number
   readonly headers: boolean
+  readonly observer: Observer | undefined
 }
 
 const OPTIONS: OptionNames<ConcurrencyOptions<never, never>> = {
@@ -131,13 +135,14 @@ export function parseConcurrencyOptions<Request, Response>(
   }
   // The rules of names in header fields are those of limits.
   parsePolicy({ quota: 1, window: 1, name })
+  const observer = parseObserver(options.observer, 'concurrencyLimit')
   const waitMs = parseDurationOrZero(wait, 'concurrencyLimit: wait')
   const abandonAfterMs = parseOption(options.abandonAfter ?? '30s', 'concurrencyLimit: abandonAfter')
   return {
     permits,
     key,
     skip,
-    places: placesOf(options, name),
+    places: placesOf(options, name, observer),
     name,
     waitMs,
     queue,
@@ -146,14 +151,14 @@ export function parseConcurrencyOptions<Request, Response>(
     handler,
     abandonAfterMs,
     headers,
+    observer,
   }
 }
 
-function placesOf(options: ConcurrencyOptions<never, never>, name: string): Places {
+function placesOf(options: ConcurrencyOptions<never, never>, name: string, observer: Observer | undefined): Places {
   const { permits, client, store, prefix, lease, deadline } = options
   const leaseMs = lease === undefined ? 30_000 : parseOption(lease, 'concurrencyLimit: lease')
   const deadlineMs = deadline === undefined ? 50 : parseOption(deadline, 'concurrencyLimit: deadline')
-  const observer = parseObserver(options.observer, 'concurrencyLimit')
   const common = { name, permits, leaseMs, deadlineMs, observer }
   if (client !== undefined && store !== undefined) throw wrong('given both client and store, expected one of them')
   if (store instanceof RedisStore) {

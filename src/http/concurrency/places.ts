@@ -2,8 +2,8 @@ import type { SyncOrAsync } from '../sync-or-async.js'
 
 /** One of the requests that may be inside at once. */
 export interface Place {
-  /** Gives it to whoever is next. Once. */
-  leave(): void
+  /** Gives it to whoever is next. Once. False: it had been lost to somebody else, because Redis forgot it or its lease ended. */
+  leave(): boolean
 }
 
 /** How many requests of a key may be inside at once: in this process, or over all of them. */

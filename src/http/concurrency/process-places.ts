@@ -65,12 +65,13 @@ export class ProcessPlaces implements Places {
     let left = false
     return {
       leave: () => {
-        if (left) return
+        if (left) return true
         left = true
         room.inside--
         // More may be inside than there are permits, if they were let in elsewhere.
         if (room.inside < this.permits) this.#handOn(key, room)
         if (room.inside === 0) this.#rooms.delete(key)
+        return true
       },
     }
   }

@@ -2,6 +2,7 @@ import { Deadline } from '../../core/deadline.js'
 import { StoreError } from '../../core/errors.js'
 import { notify, type Observer } from '../../core/observer.js'
 import { OutageWarnings } from '../../core/outage-warnings.js'
+import { AnswerWatch } from '../../limiter/answer-watch.js'
 import { CircuitBreaker } from '../../limiter/circuit-breaker.js'
 import type { ClientPort, RedisClient } from '../../redis/client.js'
 import { clientName } from '../../redis/client-name.js'
@@ -19,12 +20,14 @@ export class RedisHealth {
   readonly #breaker = new CircuitBreaker()
   readonly #deadline: Deadline
   readonly #observer: Observer | undefined
+  readonly #answers: AnswerWatch | undefined
   readonly #warnings: OutageWarnings | undefined
   #failing = false
 
   constructor(client: RedisClient, deadlineMs: number, observer: Observer | undefined) {
     this.#port = portOf(client, 'concurrencyLimit')
     this.#observer = observer
+    this.#answers = AnswerWatch.of(observer)
     this.#warnings = observer === undefined ? warningsOf(client) : undefined
     this.#deadline = new Deadline(
       deadlineMs,
@@ -51,10 +54,13 @@ export class RedisHealth {
 
   /** What a command resolves or rejects with; `StoreError` if Redis fails or does not answer within the deadline. */
   async hold<Answer>(answer: Promise<Answer>): Promise<Answer> {
+    const askedAt = performance.now()
     try {
       const value = await this.#deadline.hold(answer)
+      const answeredAt = performance.now()
       this.#failing = false
-      if (this.#breaker.succeed(performance.now())) notify(this.#observer, 'breakerClosed')
+      this.#answers?.answered(askedAt, answeredAt)
+      if (this.#breaker.succeed(answeredAt)) notify(this.#observer, 'breakerClosed')
       this.#warnings?.answered()
       return value
     } catch (error) {

@@ -165,10 +165,12 @@ export class SharedPlaces implements Places {
     const here = this.#alone.occupy(key)
     return {
       leave: () => {
+        const { held } = lease
         this.#leave(key, room)
         here.leave()
         // If that fails the lease ends by itself; and perhaps Redis is gone.
         this.#health.hold(lease.release()).catch(() => this.#check())
+        return held
       },
     }
   }

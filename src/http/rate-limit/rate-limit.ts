@@ -208,7 +208,9 @@ export class Guard<Request, Response> implements Limiters {
       return answer
     }
     const watch = this.#framework.watch(res)
+    const told = rule.waits?.begin()
     return watch.stays(delayMs).then(async stayed => {
+      told?.(stayed ? 'granted' : 'aborted')
       if (stayed) return this.#pass(rule, admission, 0, req, res)
       // No handler will run: places and units that other limits hold for this request are free as well.
       watch.end()

@@ -6,6 +6,8 @@ import { parseLimiterOptions } from '../../limiter/options.js'
 import { RateLimiter, type RateLimiterOptions } from '../../limiter/rate-limiter.js'
 import { countsHits } from '../../stores/express-rate-limit/hit-store.js'
 import { MemoryStore } from '../../stores/memory/memory-store.js'
+import { DEFAULT_LIMITER } from '../../stores/store.js'
+import { WaitWatch } from '../../waiting/wait-watch.js'
 import { type Fields, type HeaderForm, headersFor } from '../headers.js'
 import { ownLimits } from './double-charge.js'
 
@@ -14,6 +16,8 @@ export interface Rule {
   readonly limiter: RateLimiter
   readonly policy: Policy
   readonly headers: (decision: Decision) => Fields
+  /** Is told of requests that the limiter holds back before they go on. */
+  readonly waits: WaitWatch | undefined
 }
 
 /** The rules of one middleware: one for each policy that it has met, all on one store. */
@@ -49,7 +53,9 @@ export class Rules {
     let rule = this.#ofPolicies.get(policy)
     if (rule === undefined || rule.limiter !== limiter) {
       ownLimits(limiter)
-      rule = { limiter, policy, headers: headersFor(this.#forms, policy, this.clock) }
+      const { observer, name = DEFAULT_LIMITER } = limiter.options
+      const waits = observer && new WaitWatch(observer, 'limiter', name)
+      rule = { limiter, policy, headers: headersFor(this.#forms, policy, this.clock), waits }
       this.#ofPolicies.set(policy, rule)
     }
     return rule

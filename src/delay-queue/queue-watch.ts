@@ -1,0 +1,64 @@
+import { notify, type Observer } from '../core/observer.js'
+import { Alarm } from '../waiting/alarm.js'
+import { LevelMeter } from '../waiting/level-meter.js'
+
+/** How often the server is asked at most how many messages a queue holds. */
+const DEPTH_EVERY_MS = 1000
+
+/** How a delivery was settled. */
+export type DeliveryOutcome = 'ack' | 'nack' | 'dead' | 'stale'
+
+/** Tells an observer what becomes of the messages of one queue. */
+export class QueueWatch {
+  readonly #meter: LevelMeter | undefined
+  readonly #alarm = new Alarm(() => this.#ask(), false)
+  #asking = false
+  #askedAt = Number.NEGATIVE_INFINITY
+  #changed = false
+  #closed = false
+
+  /** `depth` asks the server how many messages the queue holds. */
+  constructor(
+    readonly observer: Observer,
+    readonly queue: string,
+    readonly depth: () => Promise<number>,
+  ) {
+    this.#meter = LevelMeter.of(observer, 'queue', queue)
+  }
+
+  delivered(latenessMs: number, attempt: number): void {
+    if (this.observer.delivered === undefined) return
+    notify(this.observer, 'delivered', { queue: this.queue, latenessMs: Math.max(0, latenessMs), attempt })
+  }
+
+  settled(outcome: DeliveryOutcome, durationMs: number): void {
+    this.changed()
+    notify(this.observer, 'settledDelivery', { queue: this.queue, outcome, durationMs })
+  }
+
+  /** This process has changed how many messages the queue holds: asks for the number soon, and at most once a second. */
+  changed(): void {
+    if (this.#meter === undefined || this.#changed || this.#closed) return
+    this.#changed = true
+    if (!this.#asking) this.#alarm.set(this.#askedAt + DEPTH_EVERY_MS)
+  }
+
+  close(): void {
+    this.#closed = true
+    this.#alarm.clear()
+  }
+
+  async #ask(): Promise<void> {
+    this.#asking = true
+    this.#changed = false
+    this.#askedAt = performance.now()
+    try {
+      this.#meter?.set('depth', await this.depth())
+    } catch {
+      // The queue says by itself that Redis fails; the number is asked for again.
+      this.changed()
+    }
+    this.#asking = false
+    if (this.#changed && !this.#closed) this.#alarm.set(this.#askedAt + DEPTH_EVERY_MS)
+  }
+}

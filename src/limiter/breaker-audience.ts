@@ -1,0 +1,38 @@
+import { notify, type Observer } from '../core/observer.js'
+import type { CircuitBreaker } from './circuit-breaker.js'
+
+/** How many observers there may be before those that nobody uses any more are looked for. */
+const FEW = 64
+
+/**
+ * Whom the breakers of a store tell: every observer of its limiters, not only that of the limiter which met the last failure. Each hears
+ * that a breaker closes if it was told that it opened, so that whoever counts open breakers comes back to 0.
+ */
+export class BreakerAudience {
+  /** Weak, so that a store does not keep the observers of limiters that are gone. */
+  #members: Array<WeakRef<Observer>> = []
+  readonly #known = new WeakSet<Observer>()
+  readonly #told = new WeakMap<CircuitBreaker, readonly Observer[]>()
+  #pruneAt = FEW
+
+  join(observer: Observer): void {
+    if (this.#known.has(observer)) return
+    this.#known.add(observer)
+    this.#members.push(new WeakRef(observer))
+    if (this.#members.length < this.#pruneAt) return
+    this.#members = this.#members.filter(member => member.deref() !== undefined)
+    this.#pruneAt = Math.max(FEW, 2 * this.#members.length)
+  }
+
+  opened(breaker: CircuitBreaker, error: Error): void {
+    const told = this.#members.map(member => member.deref()).filter(observer => observer !== undefined)
+    this.#told.set(breaker, told)
+    for (const observer of told) notify(observer, 'breakerOpened', error)
+  }
+
+  closed(breaker: CircuitBreaker): void {
+    const told = this.#told.get(breaker) ?? []
+    this.#told.delete(breaker)
+    for (const observer of told) notify(observer, 'breakerClosed')
+  }
+}

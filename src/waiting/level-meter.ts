@@ -1,0 +1,72 @@
+import { notify, type ObservedObject, type Observer } from '../core/observer.js'
+import { Alarm } from './alarm.js'
+
+/** At most one `level` in so long for each object. */
+const EVERY_MS = 1000
+/** Who is granted this quickly has not waited: a level is told only if it stands so long. */
+const STANDS_MS = 20
+
+type Level = 'inUse' | 'waiting' | 'depth'
+
+const METERS = new WeakMap<Observer, Map<string, LevelMeter>>()
+
+/** The levels of one object, told to one observer when they change: at once if a second has passed since, else when it has. */
+export class LevelMeter {
+  readonly #now: Partial<Record<Level, number>> = {}
+  readonly #told: Partial<Record<Level, number>> = {}
+  #toldAt = Number.NEGATIVE_INFINITY
+  readonly #alarm = new Alarm(() => this.#tell(), false)
+  #ringsAt = Number.POSITIVE_INFINITY
+
+  private constructor(
+    readonly observer: Observer,
+    readonly object: ObservedObject,
+    readonly name: string,
+  ) {}
+
+  /** The meter of all objects of one kind and name that one observer watches, so that their levels are one sum. Undefined if it has no `level`. */
+  static of(observer: Observer, object: ObservedObject, name: string): LevelMeter | undefined {
+    if (observer.level === undefined) return undefined
+    let meters = METERS.get(observer)
+    if (meters === undefined) {
+      meters = new Map()
+      METERS.set(observer, meters)
+    }
+    const id = `${object}:${name}`
+    let meter = meters.get(id)
+    if (meter === undefined) {
+      meter = new LevelMeter(observer, object, name)
+      meters.set(id, meter)
+    }
+    return meter
+  }
+
+  add(level: Level, count: number): void {
+    this.set(level, (this.#now[level] ?? 0) + count)
+  }
+
+  set(level: Level, count: number): void {
+    this.#now[level] = count
+    const standsMs = level === 'waiting' ? STANDS_MS : 0
+    const now = performance.now()
+    const dueAt = Math.max(this.#toldAt + EVERY_MS, now + standsMs)
+    if (dueAt <= now) this.#tell()
+    else if (dueAt < this.#ringsAt) {
+      this.#ringsAt = dueAt
+      this.#alarm.set(dueAt)
+    }
+  }
+
+  #tell(): void {
+    this.#ringsAt = Number.POSITIVE_INFINITY
+    this.#alarm.clear()
+    const { inUse, waiting, depth } = this.#now
+    const told = this.#told
+    if (told.inUse === inUse && told.waiting === waiting && told.depth === depth) return
+    // Nobody need be told that nobody waits before somebody has.
+    if (this.#toldAt < 0 && !inUse && !waiting && depth === undefined) return
+    this.#toldAt = performance.now()
+    Object.assign(told, this.#now)
+    notify(this.observer, 'level', { object: this.object, name: this.name, ...this.#now })
+  }
+}

@@ -1,0 +1,74 @@
+import { TimeoutError } from '../core/errors.js'
+import { notify, type ObservedObject, type Observer, type WaitOutcome } from '../core/observer.js'
+import { LevelMeter } from './level-meter.js'
+
+/** Ends a wait that was begun; without an outcome if it failed. */
+export type WaitEnd = (outcome?: WaitOutcome) => void
+
+type Waitable = Exclude<ObservedObject, 'queue'>
+
+/** Tells an observer of those who wait for one object, and for how long. Where there is no observer there is no `WaitWatch`. */
+export class WaitWatch<Object extends Waitable = Waitable> {
+  protected readonly meter: LevelMeter | undefined
+
+  constructor(
+    readonly observer: Observer,
+    readonly object: Object,
+    readonly name: string,
+  ) {
+    this.meter = LevelMeter.of(observer, object, name)
+  }
+
+  /** Somebody begins to wait. Call what it returns when that ends. */
+  begin(): WaitEnd {
+    const startedAt = performance.now()
+    this.meter?.add('waiting', 1)
+    return outcome => {
+      this.meter?.add('waiting', -1)
+      if (outcome === undefined || this.observer.waited === undefined) return
+      const waitMs = performance.now() - startedAt
+      notify(this.observer, 'waited', { object: this.object, name: this.name, waitMs, outcome })
+    }
+  }
+}
+
+/** What `wait` gives; its end is told to the watch, if there is one. `signal`: what may abort it. */
+export function watched<T>(
+  watch: WaitWatch | undefined,
+  signal: AbortSignal | undefined,
+  wait: () => Promise<T>,
+): Promise<T> {
+  return watch === undefined ? wait() : told(watch, signal, wait)
+}
+
+async function told<T>(watch: WaitWatch, signal: AbortSignal | undefined, wait: () => Promise<T>): Promise<T> {
+  const end = watch.begin()
+  try {
+    const granted = await wait()
+    end('granted')
+    return granted
+  } catch (error) {
+    end(outcomeOf(error, signal))
+    throw error
+  }
+}
+
+function outcomeOf(error: unknown, signal: AbortSignal | undefined): WaitOutcome | undefined {
+  if (signal?.aborted && error === signal.reason) return 'aborted'
+  return error instanceof TimeoutError ? 'timeout' : undefined
+}
+
+/** As `WaitWatch`, for permits that are held and given back. */
+export class HoldWatch extends WaitWatch<'semaphore' | 'concurrency'> {
+  /** So many permits are held from now on. Call what it returns when they are given back or lost. */
+  hold(permits: number): (lost: boolean) => void {
+    const heldAt = performance.now()
+    this.meter?.add('inUse', permits)
+    return lost => {
+      this.meter?.add('inUse', -permits)
+      if (this.observer.held === undefined) return
+      const heldMs = performance.now() - heldAt
+      notify(this.observer, 'held', { object: this.object, name: this.name, heldMs, lost })
+    }
+  }
+}
