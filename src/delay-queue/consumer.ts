@@ -105,8 +105,7 @@ export class QueueConsumer<T> implements Consumer, MessageReceiver {
     alarm.set(performance.now() + graceMs)
     const finish = async () => {
       // Messages of a fetch that is under way are given back when they come.
-      await this.#fetcher.quiet()
-      await this.#fetcher.handOver()
+      await this.#fetcher.retire()
       await Promise.allSettled([...this.#endings])
       this.#hasClosed()
     }

@@ -219,7 +219,10 @@ export class DelayQueue<T = unknown> {
     await this.#commands.once(queueClear, this.#keys, [this.#clock()])
   }
 
-  /** Closes its consumers, with their grace of 30 s; a `receive` that waits resolves to what it has. The client stays open. */
+  /**
+   * Closes its consumers, with their grace of 30 s; a `receive` that waits resolves to what it has. Does not wait for a Redis that is not
+   * connected, and two seconds at most for one that hangs: what was fetched is then delivered again when its visibility ends. The client stays open.
+   */
   close(): Promise<void> {
     this.#closed ??= this.#close()
     return this.#closed
@@ -229,7 +232,7 @@ export class DelayQueue<T = unknown> {
     this.#watch?.close()
     for (const receiving of this.#receiving) receiving.end()
     await Promise.all([...this.#consumers].map(consumer => consumer.close()))
-    await Promise.all([this.#release(), this.#commands.close()])
+    await Promise.all([this.#commands.closing(this.#release()), this.#commands.close()])
   }
 
   /** A delivery; undefined if the message cannot be read, which makes it a dead letter. */

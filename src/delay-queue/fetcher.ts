@@ -117,9 +117,9 @@ export class Fetcher {
     this.#peers.woke()
   }
 
-  /** Resolves when the call that is under way has been answered. */
-  quiet(): Promise<unknown> {
-    return this.#call
+  /** Waits for the call that is under way, then hands over what this process watches. Takes one second at most. Never rejects. */
+  retire(): Promise<void> {
+    return this.#commands.closing(this.#call.then(() => this.handOver()))
   }
 
   async close(): Promise<void> {

@@ -11,6 +11,9 @@ import { forgetSent } from './scripts.js'
 /** However long a client would keep trying, nobody is left without a word for longer than this. */
 const PATIENCE = new Deadline(5000)
 
+/** How long the closing of an object waits for Redis. */
+const CLOSING = new Deadline(1000)
+
 /** Who asks again within so long need not have it forgotten in between. */
 const QUIET_MS = 20
 
@@ -70,11 +73,17 @@ export class Commands {
     this.#quiet.unref()
   }
 
-  /** Forgets at once what was sent, if that is its way and nothing is in flight. */
+  /** Deletes the record of what was sent, if it is to be deleted early and nothing is in flight. */
   async close(): Promise<void> {
     if (this.#quiet === undefined) return
     clearTimeout(this.#quiet)
     await this.#forget()
+  }
+
+  /** Waits for the last commands of an object that is closed: not at all without a connection, and one second at most. Never rejects. */
+  async closing(work: Promise<unknown>): Promise<void> {
+    const done = CLOSING.hold(work).catch(() => {})
+    if (this.#port.state() === 'ready') await done
   }
 
   /** Runs a script that may as well run twice. */
@@ -98,6 +107,8 @@ export class Commands {
 
   async #forget(): Promise<void> {
     this.#quiet = undefined
-    if (this.#inFlight.size === 0) await this.run(forgetSent, [this.#sentKey], []).catch(() => {})
+    // Without a connection the client would keep the command, and with it the process; the record expires by itself.
+    if (this.#inFlight.size > 0 || this.#port.state() !== 'ready') return
+    await CLOSING.hold(runScript(this.#port, forgetSent, [this.#sentKey], [])).catch(() => {})
   }
 }

@@ -174,7 +174,10 @@ export class SharedRateLimiter {
     return this.#end(0)
   }
 
-  /** Those who wait on this object reject with `StoreError`, and have left the line in Redis when this resolves. The client stays open. */
+  /**
+   * Those who wait on this object reject with `StoreError`, and have left the line in Redis when this resolves. Without a connection to Redis
+   * it resolves at once, and where Redis does not answer after one second. The client stays open.
+   */
   async close(): Promise<void> {
     this.#closed = true
     await this.#line.close()

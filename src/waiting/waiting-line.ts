@@ -8,8 +8,8 @@ import { type Patience, Wait } from './wait.js'
 
 /** How long to collect departures before sending them: nobody needs them sooner. */
 const GATHER_MS = 10
-/** How long close() waits for a server that does not answer. */
-const CLOSE_MS = 5000
+/** close() waits no longer than this for the server's answer, and no longer than the user's deadline. */
+const CLOSE_MS = 1000
 /** How often to ask the server when this process has no subscription. */
 const UNSUBSCRIBED_ASK_MS = 1000
 
@@ -120,14 +120,17 @@ export class WaitingLine<Grant> {
     if (this.isIdle) this.#membership.forget()
   }
 
-  /** Rejects all who wait. Resolves when they have left the line, or the server has not answered for five seconds. */
+  /**
+   * Rejects all waiters. Resolves when they have left the line: at once if the client is not connected, and otherwise after the deadline or
+   * one second at most. A server that was not told drops this member when its record expires.
+   */
   async close(error: unknown): Promise<void> {
     for (const waiter of [...this.#membership.waiters]) this.#membership.reject(waiter, error)
     this.#doNext()
-    if (this.isIdle) return
+    if (this.isIdle || !this.#user.ready()) return
     await new Promise<void>(resolve => {
       const end = this.#timing.alarm(resolve)
-      end.set((this.#flight?.firstSentAt ?? this.#timing.now()) + CLOSE_MS)
+      end.set(this.#timing.now() + Math.min(CLOSE_MS, this.#user.deadlineMs))
       this.#resolveClose = () => {
         end.clear()
         resolve()

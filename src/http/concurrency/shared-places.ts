@@ -1,3 +1,4 @@
+import { Deadline } from '../../core/deadline.js'
 import { StoreError, TimeoutError } from '../../core/errors.js'
 import type { Observer } from '../../core/observer.js'
 import type { RedisClient } from '../../redis/client.js'
@@ -104,7 +105,10 @@ export class SharedPlaces implements Places {
 
   async close(): Promise<void> {
     const rooms = [...this.#rooms.values(), ...this.#idle.values()]
-    await Promise.all([this.#alone.close(), ...rooms.map(({ semaphore }) => semaphore.close())])
+    const left = Promise.all(rooms.map(({ semaphore }) => semaphore.close()))
+    await this.#alone.close()
+    // Requests that were not taken out of their lines in Redis hold nobody up for long: the record of this process expires.
+    await new Deadline(this.#options.deadlineMs).hold(left).catch(() => {})
   }
 
   #watch(ending: AbortController, room: Room): void {

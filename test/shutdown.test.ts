@@ -1,0 +1,123 @@
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { createClient } from 'redis'
+import { DelayQueue } from '../src/delay-queue/delay-queue.js'
+import { SharedPlaces } from '../src/http/concurrency/shared-places.js'
+import { RateLimiter } from '../src/limiter/rate-limiter.js'
+import type { RedisClient } from '../src/redis/client.js'
+import { Semaphore } from '../src/semaphore/semaphore.js'
+import { SharedRateLimiter } from '../src/shared-rate/shared-rate-limiter.js'
+import { RedisStore } from '../src/stores/redis/redis-store.js'
+import { eventually } from './support/redis-process.js'
+import { RedisServer } from './support/redis-server.js'
+
+interface Closable {
+  close(): Promise<unknown>
+}
+
+const PLACES = { prefix: 'app', name: 'all', permits: 1, leaseMs: 10_000, deadlineMs: 50, observer: undefined }
+
+/** Someone who waits in line; what happens to it later is not the subject. */
+const waits = (promise: Promise<unknown>) => void promise.catch(() => {})
+
+/** Each object that can be closed, at work until it holds something in Redis, and how long its `close` may wait for Redis. */
+const SUBJECTS: readonly (readonly [
+  subject: string,
+  boundMs: number,
+  make: (client: RedisClient) => Promise<Closable>,
+])[] = [
+  [
+    'a rate limiter with a waiter',
+    50,
+    async client => {
+      const limiter = new RateLimiter({ policy: '1/1h', store: new RedisStore(client), deadline: 50 })
+      await limiter.consume('ada')
+      waits(limiter.acquire('ada', { timeout: '2h' }))
+      await limiter.peek('ada')
+      return limiter
+    },
+  ],
+  [
+    'a shared rate with a waiter',
+    1000,
+    async client => {
+      const rate = new SharedRateLimiter(client, 'mail')
+      await rate.trySetRate({ rate: 1, interval: '1h' })
+      await rate.acquire()
+      waits(rate.acquire())
+      await rate.availablePermits()
+      return rate
+    },
+  ],
+  [
+    'a semaphore with a lease and a waiter',
+    1000,
+    async client => {
+      const semaphore = new Semaphore(client, 'jobs', { permits: 1 })
+      waits(semaphore.acquire())
+      await eventually('a lease is held', async () => (await semaphore.availablePermits()) === 0)
+      waits(semaphore.acquire())
+      await eventually('one waits', async () => (await semaphore.waiting()) === 1)
+      return semaphore
+    },
+  ],
+  [
+    'a delay queue with a consumer',
+    2000,
+    async client => {
+      const queue = new DelayQueue(client, 'mail')
+      await queue.push('later', { delay: '1h' })
+      queue.consume(async () => {})
+      await queue.stats()
+      return queue
+    },
+  ],
+  [
+    'the places of a concurrency limit, with a request that waits',
+    50,
+    async client => {
+      const places = new SharedPlaces({ ...PLACES, client })
+      const request = new AbortController().signal
+      await places.enter('all')
+      waits(places.wait('all', 3_600_000, request))
+      expect(await places.enter('all')).toBe(null)
+      return places
+    },
+  ],
+]
+
+async function timeOf(work: () => Promise<unknown>): Promise<number> {
+  const startedAt = performance.now()
+  await work()
+  return performance.now() - startedAt
+}
+
+describe.each(SUBJECTS)('close() of %s', (_, boundMs, make) => {
+  let redis: RedisServer
+  beforeAll(async () => {
+    redis = await RedisServer.start()
+  })
+  afterAll(() => redis.stop())
+
+  test('returns at once when Redis is gone', async () => {
+    const client = redis.client()
+    const subject = await make(client)
+    await redis.kill()
+    await eventually('the client has noticed', async () => client.status !== 'ready')
+    expect(await timeOf(() => subject.close())).toBeLessThan(300)
+    await redis.restart()
+  })
+
+  test(`waits at most ${boundMs} ms for a Redis that hangs`, async () => {
+    const subject = await make(redis.client())
+    redis.pause()
+    // No more than 300 ms are for the timers of a busy machine.
+    expect(await timeOf(() => subject.close())).toBeLessThan(boundMs + 300)
+  })
+})
+
+test('close() does not wait for a client that was never told to connect', async () => {
+  const client = createClient({ url: 'redis://127.0.0.1:1' })
+  const semaphore = new Semaphore(client, 'jobs', { permits: 1 })
+  waits(semaphore.acquire())
+  expect(await timeOf(() => semaphore.close())).toBeLessThan(300)
+})
