@@ -22,6 +22,7 @@ const ENTRIES = {
   express: 'src/adapters/express.ts',
   koa: 'src/adapters/koa.ts',
   'express-rate-limit': 'src/express-rate-limit/index.ts',
+  live: 'src/live/index.ts',
   testing: 'src/testing.ts',
 }
 /** Entry points whose `require` gives the default export itself, with all names as its properties, as the package that they replace. */

@@ -110,7 +110,7 @@ describe('the package as users get it', () => {
       'package.json',
     ])
     const built = packed.filter(path => path.startsWith('dist/') && !path.startsWith('dist/chunks/'))
-    const names = ['express', 'express-rate-limit', 'index', 'koa', 'testing']
+    const names = ['express', 'express-rate-limit', 'index', 'koa', 'live', 'testing']
     const faces = names.flatMap(name => ['d.mts', 'd.ts', 'js', 'mjs'].map(kind => `dist/${name}.${kind}`))
     const others = [
       'dist/cli.js',

@@ -3,13 +3,15 @@ import { afterAll, beforeAll, expect, test } from '@jest/globals'
 import type { Redis } from 'ioredis'
 import { TimeoutError } from '../../src/core/errors.js'
 import { DelayQueue } from '../../src/delay-queue/delay-queue.js'
+import { LivePolicies } from '../../src/live/live-policies.js'
+import { LiveRecords } from '../../src/live/live-records.js'
 import { Semaphore } from '../../src/semaphore/semaphore.js'
 import { SharedRateLimiter } from '../../src/shared-rate/shared-rate-limiter.js'
 import { RedisServer } from '../support/redis-server.js'
 
 const page = readFileSync('docs/operating.md', 'utf8')
 const least = /ACL SETUSER app ([\s\S]*?)```/.exec(page)?.[1].trim().split(/\s+/) ?? []
-const more = (name: string) => new RegExp(`^ *${name} +(\\+.*)$`, 'm').exec(page)?.[1].split(' ') ?? []
+const more = (name: string) => new RegExp(`^ *${name} +([+&].*)$`, 'm').exec(page)?.[1].split(' ') ?? []
 
 let redis: RedisServer
 beforeAll(async () => {
@@ -91,6 +93,29 @@ const LIVES: Record<string, (client: Redis) => Promise<void>> = {
     expect(await queue.cancel((await queue.push(4, { delay: '1h' })) ?? '')).toBe(true)
     await queue.clear()
     await queue.close()
+  },
+
+  async LivePolicies(client) {
+    const live = new LivePolicies(client, { defaults: { api: '100/1m' } })
+    for (const key of [undefined, 'alice']) {
+      await live.set('api', '50/1m', { key })
+      await live.set('api', '10/1m', { key, until: 20 })
+      await live.clear('api', { key })
+    }
+    await live.set('api', '10/1m', { until: 5, key: 'bob' })
+    await new Promise(resolve => setTimeout(resolve, 20))
+    const late = new LivePolicies(client, { defaults: { api: '100/1m' } })
+    await late.set('api', '5/1m', { key: 'carol' })
+    expect(late.for('api', 'alice')[0].quota).toBe(100)
+    expect(await late.history()).toHaveLength(8)
+    const records = new LiveRecords(client, 'test')
+    expect((await records.ownLimit('api', 'carol')).isSet).toBe(true)
+    for (let i = 0; i < 200 && (await records.names()).names.length === 0; i++) {
+      await new Promise(resolve => setTimeout(resolve, 10))
+    }
+    expect((await records.names()).names).toHaveLength(1)
+    await live.close()
+    await late.close()
   },
 }
 

@@ -1,0 +1,198 @@
+import type { RedisClient } from '../redis/client.js'
+import { canListen } from '../redis/listening-of.js'
+import { notConnected } from '../redis/not-connected.js'
+import { Subscriber, type Subscription } from '../redis/subscriber.js'
+import { type Change, readChange } from './change.js'
+import type { LiveRecords, Position } from './live-records.js'
+
+/** How often the server is asked whether a change was missed, while messages come in and while none can. */
+const CHECK_MS = 2000
+const CHECK_DEAF_MS = 500
+/** After a failure, while the client is connected. */
+const RETRY_MS = 250
+
+/** What follows the changes. */
+export interface FollowerUser {
+  /** Called for each change, in the order of their numbers; not for one that `load` has found done. */
+  apply(change: Change): void
+  /** Called for each change that is applied, and for those that this process has made. */
+  tell(change: Change): void
+  /** Changes may be missing: reads everything anew, and uses it when it is told to. */
+  load(): Promise<Position & { use(): void }>
+  /** Redis has answered. */
+  answered(): void
+  failed(error: Error): void
+}
+
+/**
+ * Follows the changes of live limits, by messages that are numbered. A gap in the numbers, a new connection or a check every two seconds shows
+ * what was missed; then it is read from the log, or everything is read anew.
+ */
+export class Follower {
+  readonly #records: LiveRecords
+  readonly #user: FollowerUser
+  readonly #subscription: Subscription | undefined
+  readonly #forgetReady: () => void
+  /** What has been applied; undefined before the first answer. */
+  #known: Position | undefined
+  /** The newest change that was applied by itself, since everything was read. */
+  #applied = 0
+  /** Server's clock − `performance.now()`. */
+  #offsetMs = Date.now() - performance.now()
+  #asking: Promise<void> | undefined
+  /** Counts the questions: what an old connection still answers is not used. */
+  #run = 0
+  #askAgain = false
+  #timer: ReturnType<typeof setTimeout> | undefined
+  #failing = false
+  #closed = false
+
+  constructor(client: RedisClient, records: LiveRecords, user: FollowerUser) {
+    this.#records = records
+    this.#user = user
+    // A connection that is new may have lost what was asked on the old one.
+    this.#forgetReady = records.port.onReady(() => this.#catchUp())
+    if (canListen(client)) {
+      this.#subscription = Subscriber.of(client, 'LivePolicies').subscription(records.keys.channel, {
+        hear: line => this.#hear(line),
+        live: () => this.ask(),
+        refused: error => user.failed(error),
+      })
+      this.#subscription.hold()
+    }
+    this.#checkIn(0)
+  }
+
+  serverNowMs(): number {
+    return performance.now() + this.#offsetMs
+  }
+
+  /** Which data of Redis it follows; '' before the first change, undefined before the first answer. */
+  get epoch(): string | undefined {
+    return this.#known?.epoch
+  }
+
+  isCurrent(epoch: string): boolean {
+    return this.#known?.epoch === epoch
+  }
+
+  /** Applies a change that this process has made; resolves when all before it are applied as well. */
+  async made(change: Change & { readonly nowMs: number }): Promise<void> {
+    this.#learn(change.nowMs)
+    const known = this.#known
+    if (known !== undefined && known.epoch === change.epoch && known.seq >= change.seq) return
+    if (this.#isNext(change)) return this.#apply(change)
+    await this.ask()
+    const now = this.#known
+    const isRead = now !== undefined && now.epoch === change.epoch && now.seq >= change.seq
+    if (isRead && this.#applied < change.seq) this.#user.tell(change)
+  }
+
+  /** Asks what was missed; resolves when that is applied or could not be asked. */
+  ask(): Promise<void> {
+    if (this.#asking !== undefined) {
+      this.#askAgain = true
+      return this.#asking
+    }
+    return this.#catchUp()
+  }
+
+  close(): void {
+    this.#closed = true
+    clearTimeout(this.#timer)
+    this.#forgetReady()
+    this.#subscription?.release()
+    this.#subscription?.close()
+  }
+
+  #catchUp(): Promise<void> {
+    const asking = this.#ask(++this.#run).finally(() => {
+      if (this.#asking === asking) this.#asking = undefined
+      if (!this.#closed) this.#checkIn(this.#failing ? RETRY_MS : this.#subscription?.live ? CHECK_MS : CHECK_DEAF_MS)
+    })
+    this.#asking = asking
+    return asking
+  }
+
+  async #ask(run: number): Promise<void> {
+    do {
+      this.#askAgain = false
+      if (this.#closed) return
+      const { port } = this.#records
+      const state = port.state()
+      if (state === 'starting') {
+        // It tells when it is ready.
+        port.wake()
+        return
+      }
+      try {
+        const refusal = notConnected(state)
+        if (refusal) throw refusal
+        await this.#read(run)
+        if (run !== this.#run) return
+        this.#failing = false
+        this.#user.answered()
+      } catch (error) {
+        if (run !== this.#run) return
+        this.#failing = true
+        if (!this.#closed) this.#user.failed(error as Error)
+        return
+      }
+    } while (this.#askAgain)
+  }
+
+  async #read(run: number): Promise<void> {
+    const known = this.#known
+    if (known !== undefined) {
+      const answer = await this.#records.since(known)
+      if (run !== this.#run) return
+      this.#learn(answer.nowMs)
+      if (answer.changes !== undefined) {
+        for (const change of answer.changes) if (this.#isNext(change)) this.#apply(change)
+        if (this.#known?.epoch === '') this.#known = { ...this.#known, epoch: answer.epoch }
+        return
+      }
+    }
+    // What is heard while it loads makes it ask again.
+    this.#known = undefined
+    const loaded = await this.#user.load()
+    if (run !== this.#run) return
+    this.#learn(loaded.nowMs)
+    loaded.use()
+    this.#known = loaded
+    this.#applied = 0
+  }
+
+  #hear(line: string): void {
+    const change = readChange(line)
+    if (change === undefined || this.#closed) return
+    if (this.#isNext(change)) this.#apply(change)
+    // What this process has made is heard by it as well, later than it was applied.
+    else if (change.from !== this.#records.id) this.ask()
+  }
+
+  #isNext({ epoch, seq }: Change): boolean {
+    const known = this.#known
+    return known !== undefined && seq === known.seq + 1 && (epoch === known.epoch || known.epoch === '')
+  }
+
+  #apply(change: Change): void {
+    this.#known = { nowMs: change.atMs, epoch: change.epoch, seq: change.seq }
+    this.#applied = change.seq
+    this.#user.apply(change)
+    this.#user.tell(change)
+  }
+
+  #learn(nowMs: number): void {
+    this.#offsetMs = nowMs - performance.now()
+  }
+
+  #checkIn(ms: number): void {
+    clearTimeout(this.#timer)
+    this.#timer = setTimeout(() => {
+      this.#subscription?.check()
+      this.ask()
+    }, ms)
+    this.#timer.unref()
+  }
+}

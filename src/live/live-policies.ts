@@ -1,0 +1,280 @@
+import { type Duration, parseOption } from '../core/duration.js'
+import { PolicyError, StoreError, shown } from '../core/errors.js'
+import type { Policy, PolicyInput } from '../core/limit.js'
+import { notify, type Observer, parseObserver } from '../core/observer.js'
+import { checkOptions, type OptionNames } from '../core/option-names.js'
+import { OutageWarnings } from '../core/outage-warnings.js'
+import type { RedisClient } from '../redis/client.js'
+import { type Change, type LiveChange, liveChange } from './change.js'
+import { Follower } from './follower.js'
+import { LiveLimit } from './live-limit.js'
+import { checkLiveName, type LivePolicy, livePolicy } from './live-policy.js'
+import { LiveRecords, type Position } from './live-records.js'
+import { OwnLimits } from './own-limits.js'
+
+/** Options of `LivePolicies`. A mistake, or an unknown name, throws `PolicyError` when it is built. */
+export interface LivePoliciesOptions {
+  /** The limits of each name while nothing is set: at least one name, 1 to 60 printable ASCII characters without space and ";". */
+  defaults: Record<string, PolicyInput>
+  /** Default 'spillway': what keys and the channel in Redis begin with. */
+  prefix?: string
+  /** Is told of failures (`storeFailed`). Without one, an outage is told by process warnings (SPILLWAY_STORE). */
+  observer?: Observer
+}
+
+/** Options of `LivePolicies.set`. */
+export interface LiveSetOptions {
+  /** The key whose own limit it is. Default: the limit of all keys that have none of their own. */
+  key?: string
+  /** When it ends by itself: a moment to come, or so long from now, more than 0. Default: never. */
+  until?: Date | Duration
+  /** Who sets it, for the history. */
+  by?: string
+}
+
+/** Options of `LivePolicies.clear`. */
+export interface LiveClearOptions {
+  /** The key whose own limit is cleared. Default: that of the name. */
+  key?: string
+  /** Who clears it, for the history. */
+  by?: string
+}
+
+const OPTIONS: OptionNames<LivePoliciesOptions> = { defaults: true, prefix: true, observer: true }
+const SET_OPTIONS: OptionNames<LiveSetOptions> = { key: true, until: true, by: true }
+const CLEAR_OPTIONS: OptionNames<LiveClearOptions> = { key: true, by: true }
+const MOST_HISTORY = 100
+/** Keys with limits of their own that are remembered, over all names, but at least so many for each. */
+const KEYS_IN_MEMORY = 50_000
+const KEYS_OF_NAME = 500
+const REGISTER_EVERY_MS = 3_600_000
+
+interface Name {
+  readonly default: LivePolicy
+  limit: LiveLimit
+  readonly own: OwnLimits
+}
+
+/**
+ * Limits that are changed while the service runs, for everybody or for one key, in every process that shares the Redis and the prefix.
+ *
+ * Decisions read memory only. A change is in force in every process within 1 s; after a lost connection within 1 s of the reconnect; after a lost
+ * message within 5 s. While Redis is away the last known limits stay; a process that starts then uses the defaults until Redis is back. A limit
+ * without a name is named after the live name ('api', then 'api-2'), so counts go on when its quota changes, as long as algorithm and window stay.
+ */
+export class LivePolicies {
+  readonly #records: LiveRecords
+  readonly #follower: Follower
+  readonly #names = new Map<string, Name>()
+  readonly #listeners = new Set<(change: LiveChange) => void>()
+  readonly #observer: Observer | undefined
+  readonly #warnings = new OutageWarnings(() => 'LivePolicies: Redis')
+  readonly #serverNowMs = () => this.#follower.serverNowMs()
+  #registeredAt = Number.NEGATIVE_INFINITY
+  #registeredEpoch: string | undefined
+  #closed = false
+
+  /** Works at once, with the defaults, and reads what is set in the background. `PolicyError` for options that mean nothing. */
+  constructor(client: RedisClient, options: LivePoliciesOptions) {
+    checkOptions('LivePolicies', options, OPTIONS, '{ defaults: { api: "100/1m" } }')
+    this.#observer = parseObserver(options.observer, 'LivePolicies')
+    this.#records = new LiveRecords(client, 'LivePolicies', options.prefix)
+    const { defaults } = options
+    const isRecord = typeof defaults === 'object' && defaults !== null && !Array.isArray(defaults)
+    const names = isRecord ? Object.entries(defaults) : []
+    if (names.length === 0) {
+      throw new PolicyError(
+        `LivePolicies: defaults ${shown(defaults)}: expected a policy for each name, like { api: "100/1m" }`,
+      )
+    }
+    const size = Math.max(KEYS_OF_NAME, Math.floor(KEYS_IN_MEMORY / names.length))
+    const failed = (error: Error) => this.#failed(error)
+    const isCurrent = (epoch: string) => {
+      if (this.#follower.isCurrent(epoch)) return true
+      this.#follower.ask()
+      return false
+    }
+    for (const [name, given] of names) {
+      checkLiveName(name)
+      const own = new OwnLimits(name, this.#records, size, isCurrent, failed)
+      this.#names.set(name, { default: livePolicy(name, given), limit: new LiveLimit(0), own })
+    }
+    this.#follower = new Follower(client, this.#records, {
+      apply: change => this.#apply(change),
+      tell: change => this.#tell(change),
+      load: () => this.#load(),
+      answered: () => this.#answered(),
+      failed,
+    })
+  }
+
+  /**
+   * For the option `policy` of `rateLimit` or `RateLimiter`: a function that gives the limits in force now, from memory. `keyOf` gives the key that may
+   * have limits of its own, from the same arguments; undefined, or no `keyOf`: the limits of the name. Throws `PolicyError` for an unknown name.
+   */
+  policy<Context extends readonly unknown[]>(
+    name: string,
+    keyOf?: (...context: Context) => string | undefined,
+  ): (...context: Context) => PolicyInput {
+    const found = this.#name(name)
+    if (keyOf === undefined) return () => this.#inForce(found, undefined).input
+    if (typeof keyOf !== 'function') {
+      throw new PolicyError(`LivePolicies: keyOf ${shown(keyOf)}: expected a function, like req => req.user?.id`)
+    }
+    return (...context) => this.#inForce(found, keyOf(...context)).input
+  }
+
+  /** The limits in force now, for a name or for one of its keys, from memory. Throws `PolicyError` for an unknown name. */
+  for(name: string, key?: string): Policy {
+    return this.#inForce(this.#name(name), checkKey(key)).policy
+  }
+
+  /**
+   * Sets the limits of a name, or of one key, in all processes; in this one when the promise resolves. A limit with `until` holds until then, and what
+   * was set before without `until` holds again afterwards. Of two that are set at once the last stands, and both are in the history.
+   *
+   * Rejects with `PolicyError` for an unknown name and for a policy or options that mean nothing; then nothing has changed. Rejects with `StoreError`
+   * when Redis fails, at the latest after 5 s; then it may have changed or not.
+   */
+  async set(name: string, policy: PolicyInput, options: LiveSetOptions = {}): Promise<void> {
+    this.#name(name)
+    checkOptions('LivePolicies.set', options, SET_OPTIONS, '{ key: "user:42", until: "1h", by: "ann" }')
+    const { given } = livePolicy(name, policy)
+    const { key, until, by } = options
+    const end = endOf(until)
+    await this.#change({ name, key: checkKey(key), policy: given, by: checkBy(by) }, end)
+  }
+
+  /**
+   * Takes back what was set for a name, or for one key: its default, or the limits of the name, hold again. Rejects as `set` does; where nothing was set,
+   * only the history changes.
+   */
+  async clear(name: string, options: LiveClearOptions = {}): Promise<void> {
+    this.#name(name)
+    checkOptions('LivePolicies.clear', options, CLEAR_OPTIONS, '{ key: "user:42", by: "ann" }')
+    await this.#change({ name, key: checkKey(options.key), by: checkBy(options.by) }, {})
+  }
+
+  /** The newest 100 changes, newest first: of all names, or of one name and its keys. Rejects with `StoreError` when Redis fails. */
+  async history(name?: string): Promise<LiveChange[]> {
+    if (name !== undefined) this.#name(name)
+    return (await this.#records.history(name, MOST_HISTORY)).map(liveChange)
+  }
+
+  /**
+   * Calls back for each change of these names, once and in their order, when this process follows it; not when a limit ends by itself. Of more than 1000
+   * changes that were missed in one outage nothing is told. Returns a function that ends it. An error that the listener throws becomes a process warning.
+   */
+  onChange(listener: (change: LiveChange) => void): () => void {
+    if (typeof listener !== 'function') {
+      throw new PolicyError(`LivePolicies: onChange ${shown(listener)}: expected a function`)
+    }
+    const own = (change: LiveChange) => listener(change)
+    this.#listeners.add(own)
+    return () => this.#listeners.delete(own)
+  }
+
+  /** Stops following. The limits known last stay in force; the client stays open. */
+  async close(): Promise<void> {
+    this.#closed = true
+    this.#follower.close()
+    for (const { own } of this.#names.values()) own.close()
+    this.#listeners.clear()
+  }
+
+  #name(name: string): Name {
+    const found = this.#names.get(name)
+    if (found !== undefined) return found
+    const names = [...this.#names.keys()].slice(0, 20).map(shown).join(', ')
+    throw new PolicyError(`LivePolicies: unknown name ${shown(name)}: expected one of defaults: ${names}`)
+  }
+
+  #inForce({ default: byDefault, limit, own }: Name, key: string | undefined): LivePolicy {
+    const ofKey = key === undefined ? undefined : own.at(key, this.#serverNowMs)
+    return ofKey ?? limit.at(this.#serverNowMs) ?? byDefault
+  }
+
+  async #change(text: Parameters<LiveRecords['change']>[0], end: Parameters<LiveRecords['change']>[1]): Promise<void> {
+    if (this.#closed) throw new StoreError('LivePolicies: was closed, and changes nothing any more')
+    await this.#follower.made(await this.#records.change(text, end))
+  }
+
+  #apply(change: Change): void {
+    const name = this.#names.get(change.name)
+    if (name === undefined) return
+    if (change.key === undefined) name.limit.apply(change)
+    else name.own.apply(change)
+  }
+
+  #tell(change: Change): void {
+    if (!this.#names.has(change.name)) return
+    const told = liveChange(change)
+    for (const listener of this.#listeners) {
+      try {
+        listener(told)
+      } catch (error) {
+        const message = `LivePolicies: a listener of onChange threw: ${(error as Error)?.message ?? error}`
+        process.emitWarning(message, { code: 'SPILLWAY_LIVE' })
+      }
+    }
+  }
+
+  async #load(): Promise<Position & { use(): void }> {
+    const names = [...this.#names]
+    const loaded = await this.#records.load(names.map(([name]) => name))
+    const use = () => {
+      for (const [i, [, name]] of names.entries()) {
+        const { limit, hasKeys } = loaded.limits[i]
+        name.limit = limit
+        name.own.reload(hasKeys)
+      }
+    }
+    return { ...loaded, use }
+  }
+
+  #answered(): void {
+    this.#warnings.answered()
+    for (const { own } of this.#names.values()) own.resume()
+    this.#register()
+  }
+
+  /** Again after an hour, so that names in use are not forgotten, and when Redis has lost its data. */
+  #register(): void {
+    const nowMs = performance.now()
+    const epoch = this.#follower.epoch
+    if (nowMs - this.#registeredAt < REGISTER_EVERY_MS && this.#registeredEpoch === epoch) return
+    this.#registeredAt = nowMs
+    this.#registeredEpoch = epoch
+    const defaults = new Map([...this.#names].map(([name, { default: byDefault }]) => [name, byDefault.given]))
+    this.#records.register(defaults).catch(error => {
+      this.#registeredAt = Number.NEGATIVE_INFINITY
+      this.#failed(error)
+    })
+  }
+
+  #failed(error: Error): void {
+    if (this.#closed) return
+    notify(this.#observer, 'storeFailed', error)
+    if (this.#observer === undefined) this.#warnings.failed('the limits that were known last stay in force', error)
+  }
+}
+
+function checkKey(key: unknown): string | undefined {
+  if (key === undefined || typeof key === 'string') return key
+  throw new PolicyError(`LivePolicies: key ${shown(key)}: expected a text, like "user:42"`)
+}
+
+function checkBy(by: unknown): string | undefined {
+  if (by === undefined || typeof by === 'string') return by
+  throw new PolicyError(`LivePolicies: by ${shown(by)}: expected a text, like "ann"`)
+}
+
+function endOf(until: Date | Duration | undefined): { atMs?: number; afterMs?: number } {
+  if (until === undefined) return {}
+  if (!(until instanceof Date)) return { afterMs: parseOption(until, 'LivePolicies: until') }
+  const atMs = until.getTime()
+  if (atMs > Date.now()) return { atMs }
+  throw new PolicyError(
+    `LivePolicies: until ${Number.isNaN(atMs) ? 'an invalid Date' : until.toISOString()}: expected a moment to come, or a duration like "1h"`,
+  )
+}

@@ -1,0 +1,187 @@
+import { randomBytes } from 'node:crypto'
+import type { PolicyInput } from '../core/limit.js'
+import type { ClientPort, RedisClient } from '../redis/client.js'
+import { Commands } from '../redis/commands.js'
+import { notConnected } from '../redis/not-connected.js'
+import { portOf } from '../redis/port-of.js'
+import { liveHistory, liveKeys, liveLoad, liveNames, liveRegister, liveSet, liveSince } from '../redis/scripts.js'
+import { type Change, type ChangeText, readChange } from './change.js'
+import { fieldOfKey, LiveKeys } from './keys.js'
+import { LiveLimit } from './live-limit.js'
+import { givenPolicy, storedPolicy } from './live-policy.js'
+
+/** How far an answer of Redis goes. */
+export interface Position {
+  readonly nowMs: number
+  /** '' before the first change. */
+  readonly epoch: string
+  /** Number of the newest change. */
+  readonly seq: number
+}
+
+/** A name as it stands in Redis. */
+export interface NamedLimit {
+  readonly name: string
+  readonly default: PolicyInput
+  readonly limit: LiveLimit
+}
+
+/** When a change ends: at a moment or after so long; both undefined: never. */
+export interface ChangeEnd {
+  readonly atMs?: number
+  readonly afterMs?: number
+}
+
+/** So many names or keys are asked for in one call. */
+const MOST_AT_ONCE = 500
+
+/** The live limits of one prefix in Redis: reads and writes, and remembers nothing. Everything rejects with `StoreError` when Redis fails. */
+export class LiveRecords {
+  readonly keys: LiveKeys
+  readonly port: ClientPort
+  /** Stands in the changes that are made here. */
+  readonly id = randomBytes(9).toString('base64url')
+  readonly #commands: Commands
+
+  /** `PolicyError`, naming `user`, for a client or prefix that is none. */
+  constructor(client: RedisClient, user: string, prefix?: string) {
+    this.keys = new LiveKeys(user, prefix)
+    this.port = portOf(client, user)
+    this.#commands = new Commands(client, user, this.keys.base)
+  }
+
+  /** The changes since a position, oldest first; `changes` is undefined if they are too many, or the data is not the same. */
+  async since({ epoch, seq }: Position): Promise<Position & { readonly changes: readonly Change[] | undefined }> {
+    const { state, log } = this.keys
+    const reply = await this.#read(liveSince, [state, log], [epoch, String(seq)])
+    const changes = reply.slice(4).map(readChange)
+    // A line that nobody can read makes the list incomplete.
+    const complete = Number(reply[3]) === 1 && changes.every(change => change !== undefined)
+    return { ...positionOf(reply), changes: complete ? (changes as Change[]) : undefined }
+  }
+
+  /** The limits of some names, and whether any of their keys has a limit of its own. The position is that of the oldest answer. */
+  async load(
+    names: readonly string[],
+  ): Promise<Position & { readonly limits: ReadonlyArray<{ readonly limit: LiveLimit; readonly hasKeys: boolean }> }> {
+    const [limits, temporary] = this.keys.ofNames
+    let position: Position | undefined
+    const loaded = []
+    for (const some of portions(names)) {
+      const ofKeys = some.flatMap(name => this.keys.ofKeys(name).slice(0, 2))
+      const reply = await this.#read(liveLoad, [this.keys.state, limits, temporary, ...ofKeys], some)
+      const answered = positionOf(reply)
+      position ??= answered
+      for (let i = 0; i < some.length; i++) {
+        const [standing, passing, count] = reply.slice(3 + 3 * i)
+        loaded.push({ limit: limitOf(answered, standing, passing), hasKeys: Number(count) > 0 })
+      }
+    }
+    return { ...(position ?? { nowMs: Date.now(), epoch: '', seq: 0 }), limits: loaded }
+  }
+
+  /** The own limits of some keys of a name, by their fields; at most 500. */
+  async loadKeys(
+    name: string,
+    fields: readonly string[],
+  ): Promise<Position & { readonly limits: readonly LiveLimit[] }> {
+    const reply = await this.#read(liveKeys, [this.keys.state, ...this.keys.ofKeys(name)], fields)
+    const position = positionOf(reply)
+    return { ...position, limits: fields.map((_, i) => limitOf(position, reply[3 + 2 * i], reply[4 + 2 * i])) }
+  }
+
+  /** The own limit of one key. */
+  async ownLimit(name: string, key: string): Promise<LiveLimit> {
+    return (await this.loadKeys(name, [fieldOfKey(key)])).limits[0]
+  }
+
+  /** Leaves names and defaults for whoever looks from outside. Returns the server's time. */
+  async register(defaults: ReadonlyMap<string, PolicyInput>): Promise<number> {
+    const { state, names, defaults: key } = this.keys
+    const words = [...defaults].map(([name, given]) => [name, storedPolicy(given)])
+    let nowMs = 0
+    for (const some of portions(words)) {
+      const answer = await this.#commands.run(liveRegister, [state, names, key], [newEpoch(), ...some.flat()])
+      nowMs = Number(answer)
+    }
+    return nowMs
+  }
+
+  /** All names that processes have registered within 30 days, with their limits. */
+  async names(): Promise<Position & { readonly names: readonly NamedLimit[] }> {
+    const { state, names, defaults, ofNames } = this.keys
+    const reply = await this.#read(liveNames, [state, names, defaults, ofNames[0], ofNames[1]], [])
+    const position = positionOf(reply)
+    const found: NamedLimit[] = []
+    for (let i = 3; i < reply.length; i += 4) {
+      const [name, given, standing, passing] = reply.slice(i, i + 4)
+      const limit = limitOf(position, standing, passing)
+      found.push({ name: String(name), default: givenPolicy(String(given)), limit })
+    }
+    return { ...position, names: found }
+  }
+
+  /** Sets (`policy`) or clears a limit, for everybody or for one key. Not checked here: see `livePolicy`. */
+  async change(
+    text: { readonly name: string; readonly key?: string; readonly policy?: PolicyInput; readonly by?: string },
+    end: ChangeEnd = {},
+  ): Promise<Change & { readonly nowMs: number }> {
+    const refusal = notConnected(this.port.state())
+    if (refusal) throw refusal
+    const { state, log, channel } = this.keys
+    const { name, key, policy, by } = text
+    const ofLimit = key === undefined ? this.keys.ofNames : this.keys.ofKeys(name)
+    const change: ChangeText = {
+      name,
+      key,
+      policy: policy === undefined ? undefined : storedPolicy(policy),
+      by,
+      from: this.id,
+    }
+    const reply = await this.#commands.once(
+      liveSet,
+      [state, log, this.keys.logOf(name), ...ofLimit],
+      [
+        newEpoch(),
+        channel,
+        key === undefined ? name : fieldOfKey(key),
+        JSON.stringify(change),
+        policy === undefined ? 'clear' : 'set',
+        String(end.atMs ?? -1),
+        String(end.afterMs ?? -1),
+      ],
+    )
+    const [nowMs, line] = reply as [number, string]
+    return { ...(readChange(line) as Change), nowMs }
+  }
+
+  /** The newest changes, newest first: at most 1000 of all names, 100 of one. */
+  async history(name: string | undefined, count: number): Promise<Change[]> {
+    const log = name === undefined ? this.keys.log : this.keys.logOf(name)
+    const lines = await this.#read(liveHistory, [log], [String(count)])
+    return lines.map(readChange).filter(change => change !== undefined)
+  }
+
+  async #read(script: Parameters<Commands['run']>[0], keys: readonly string[], args: readonly string[]) {
+    return (await this.#commands.run(script, keys, args)) as unknown[]
+  }
+}
+
+/** For the case that Redis has none. */
+function newEpoch(): string {
+  return randomBytes(9).toString('base64url')
+}
+
+function positionOf([nowMs, epoch, seq]: readonly unknown[]): Position {
+  return { nowMs: Number(nowMs), epoch: String(epoch), seq: Number(seq) }
+}
+
+function limitOf({ seq }: Position, standing: unknown, temporary: unknown): LiveLimit {
+  return new LiveLimit(seq, readChange(standing), readChange(temporary))
+}
+
+function portions<T>(all: readonly T[]): T[][] {
+  return Array.from({ length: Math.ceil(all.length / MOST_AT_ONCE) }, (_, i) =>
+    all.slice(i * MOST_AT_ONCE, (i + 1) * MOST_AT_ONCE),
+  )
+}
