@@ -1,5 +1,6 @@
 --[[ What an opened rate can still grant, as line_walk and line_ask describe it. Returns { err } where its log is something else. ]]
 -- @include log_state
+-- @include log_move
 local function rate_capacity(rate, now)
   local limit = rate.limit
   local state = log_state(limit, rate.log, now, rate.expires_at)
@@ -11,7 +12,7 @@ local function rate_capacity(rate, now)
     check = rate.ends_at and rate.ends_at - now,
     has_end = rate.ends_at ~= nil,
     -- ms until all is as if never used
-    reset = state.reset,
+    reset = function() return state.reset() end,
   }
   capacity.when = function(ahead, cost)
     local wait = state.ahead(limit, ahead, cost)
@@ -21,6 +22,17 @@ local function rate_capacity(rate, now)
   capacity.grant = function(cost)
     state.charge(cost)
     capacity.granted = true
+  end
+  -- The user's own change: the answers to calls have come. `grants` lists when they left: a moment in ms and a number of units each.
+  -- From now on they count for `interval` ms more, not longer.
+  capacity.change = function(_, grants, interval)
+    local moves = {}
+    for at, units in string.gmatch(grants, '(%d+) (%d+)') do
+      moves[tonumber(at)] = (moves[tonumber(at)] or 0) + tonumber(units)
+    end
+    log_move(rate.log, log_open(rate.log, limit.window, now, true), limit.window, now, moves, now - limit.window + tonumber(interval))
+    state = log_state(limit, rate.log, now, rate.expires_at)
+    return 1
   end
   capacity.give_back = function(cost, _, spent_at) state.undo(limit, cost, spent_at) end
   return capacity

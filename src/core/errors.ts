@@ -25,6 +25,14 @@ export class CostError extends SpillwayError {
 export class TimeoutError extends SpillwayError {
   /** Always `SPILLWAY_TIMEOUT`. */
   override readonly code = 'SPILLWAY_TIMEOUT'
+
+  /** In how many ms the turn would have come, where that is known. */
+  readonly retryAfterMs: number | undefined
+
+  constructor(message: string, options?: { cause?: unknown; retryAfterMs?: number }) {
+    super(message, options)
+    this.retryAfterMs = options?.retryAfterMs
+  }
 }
 
 /** Redis failed or did not answer in time; `cause` has the client's error. */

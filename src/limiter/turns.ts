@@ -136,7 +136,7 @@ export function tooLate({ timeoutMs }: Patience): TimeoutError {
 }
 
 export function tooFar(waitMs: number): TimeoutError {
-  return new TimeoutError(`the turn would come in ${waitMs} ms, which is after the timeout`)
+  return new TimeoutError(`the turn would come in ${waitMs} ms, which is after the timeout`, { retryAfterMs: waitMs })
 }
 
 export function neverFits(cost: number, limit: Limit): CostError {

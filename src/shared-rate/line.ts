@@ -5,7 +5,7 @@ import { portOf } from '../redis/port-of.js'
 import { replyWords } from '../redis/reply-words.js'
 import { runScript } from '../redis/run-script.js'
 import { rateAsk } from '../redis/scripts.js'
-import { isLateOnce, type LineAsk, type LineUser, type Wanted } from '../waiting/line-user.js'
+import { type GrantFacts, isLateOnce, type LineAsk, type LineUser, type Wanted } from '../waiting/line-user.js'
 import { Mailbox } from '../waiting/mailbox.js'
 import type { Patience } from '../waiting/wait.js'
 import { WaitingLine } from '../waiting/waiting-line.js'
@@ -24,14 +24,14 @@ interface RateLineOptions {
 }
 
 /** The waiting line of one shared rate, as one client of it sees it. */
-export class RateLine implements LineUser<void> {
+export class RateLine implements LineUser<number> {
   readonly width = 0
   readonly deadlineMs = DEADLINE_MS
   readonly isLate = isLateOnce
   readonly isFault = isFault
   readonly #port: ClientPort
   readonly #mailbox: Mailbox
-  readonly #line: WaitingLine<void>
+  readonly #line: WaitingLine<number>
   #forgetReady: (() => void) | undefined
 
   constructor(
@@ -66,11 +66,19 @@ export class RateLine implements LineUser<void> {
   }
 
   /**
-   * Waits for permits; the signal is not aborted yet. Rejects with `TimeoutError` (at once if the turn would come too late), the signal's
+   * Waits for permits; the signal is not aborted yet. Gives the moment of the grant, in ms by the server's clock. Rejects with `TimeoutError` (at once if the turn would come too late), the signal's
    * reason, `CostError` for more than the rate, `NotInitializedError`, `StoreError`.
    */
-  wait(permits: number, patience: Patience): Promise<void> {
+  wait(permits: number, patience: Patience): Promise<number> {
     return this.#line.wait(permits, '', patience)
+  }
+
+  /**
+   * Lets permits count for `intervalMs` more from now on, and not longer. `grants`: the moments of their grants with how many they were, like
+   * "1700000000000 2 1700000000005 1".
+   */
+  async shorten(grants: string, intervalMs: number): Promise<void> {
+    await this.#line.change('m', [grants, String(intervalMs), ''])
   }
 
   /** Sends what has been asked: before any other command, so that commands arrive in the order of the calls. */
@@ -108,14 +116,18 @@ export class RateLine implements LineUser<void> {
     return runScript(this.#port, rateAsk, [...keys.own, ...records], [now(), keys.clientId, this.channel, ...words])
   }
 
-  grant(): void {}
+  grant(_: Wanted, { at }: GrantFacts): number {
+    return at
+  }
 
   refusal({ cost }: Wanted, waitMs: number, most: number): Error {
     const { subject } = this.options
     if (waitMs === -1)
       return new CostError(`${subject}: permits ${cost}: more than the rate, ${most}, waiting would not help`)
     if (waitMs < 0) return unset(subject)
-    return new TimeoutError(`${subject}: the turn would come in ${waitMs} ms, after the timeout`)
+    return new TimeoutError(`${subject}: the turn would come in ${waitMs} ms, after the timeout`, {
+      retryAfterMs: waitMs,
+    })
   }
 
   timedOut(_: Wanted, timeoutMs: number): Error {

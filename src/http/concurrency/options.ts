@@ -12,6 +12,7 @@ import { bodyOf } from '../refusal.js'
 import type { SyncOrAsync } from '../sync-or-async.js'
 import type { Places } from './places.js'
 import { ProcessPlaces } from './process-places.js'
+import { RedisHealth } from './redis-health.js'
 import { SharedPlaces } from './shared-places.js'
 
 /** Options of `concurrencyLimit`. For Koa, request and response are both the context. */
@@ -155,20 +156,26 @@ export function parseConcurrencyOptions<Request, Response>(
   }
 }
 
+const HEALTH_USER = {
+  name: 'concurrencyLimit',
+  meanwhile: 'each process lets in as many requests as there are permits (concurrencyLimit)',
+}
+
 function placesOf(options: ConcurrencyOptions<never, never>, name: string, observer: Observer | undefined): Places {
   const { permits, client, store, prefix, lease, deadline } = options
   const leaseMs = lease === undefined ? 30_000 : parseOption(lease, 'concurrencyLimit: lease')
   const deadlineMs = deadline === undefined ? 50 : parseOption(deadline, 'concurrencyLimit: deadline')
-  const common = { name, permits, leaseMs, deadlineMs, observer }
-  if (client !== undefined && store !== undefined) throw wrong('given both client and store, expected one of them')
-  if (store instanceof RedisStore) {
-    return new SharedPlaces({ ...common, client: store.client, prefix: prefix ?? store.prefix })
+  const overRedis = (from: RedisClient, keysBegin: string) => {
+    const health = new RedisHealth(from, deadlineMs, observer, HEALTH_USER)
+    return new SharedPlaces({ client: from, prefix: keysBegin, name, permits, leaseMs, health })
   }
+  if (client !== undefined && store !== undefined) throw wrong('given both client and store, expected one of them')
+  if (store instanceof RedisStore) return overRedis(store.client, prefix ?? store.prefix)
   if (store !== undefined && !(store instanceof MemoryStore)) {
     throw wrong(`store ${shown(store)}: expected a RedisStore, or a MemoryStore for this process alone`)
   }
   if (client === undefined) return new ProcessPlaces(permits)
-  return new SharedPlaces({ ...common, client, prefix: prefix ?? 'spillway' })
+  return overRedis(client, prefix ?? 'spillway')
 }
 
 function wrong(text: string): PolicyError {

@@ -9,10 +9,14 @@ import { clientName } from '../../redis/client-name.js'
 import { notConnected } from '../../redis/not-connected.js'
 import { portOf } from '../../redis/port-of.js'
 
-const MEANWHILE = 'each process lets in as many requests as there are permits (concurrencyLimit)'
-
 /** By client: limits on one server fail together, and warn together. */
 const WARNINGS = new WeakMap<RedisClient, OutageWarnings>()
+
+/** Who asks Redis, and what it does during an outage: both for errors and warnings. */
+interface HealthUser {
+  readonly name: string
+  readonly meanwhile: string
+}
 
 /** Whether Redis answers one limit within its deadline. An outage is told to the observer, or by process warnings without one. */
 export class RedisHealth {
@@ -22,10 +26,12 @@ export class RedisHealth {
   readonly #observer: Observer | undefined
   readonly #answers: AnswerWatch | undefined
   readonly #warnings: OutageWarnings | undefined
+  readonly #meanwhile: string
   #failing = false
 
-  constructor(client: RedisClient, deadlineMs: number, observer: Observer | undefined) {
-    this.#port = portOf(client, 'concurrencyLimit')
+  constructor(client: RedisClient, deadlineMs: number, observer: Observer | undefined, user: HealthUser) {
+    this.#port = portOf(client, user.name)
+    this.#meanwhile = user.meanwhile
     this.#observer = observer
     this.#answers = AnswerWatch.of(observer)
     this.#warnings = observer === undefined ? warningsOf(client) : undefined
@@ -48,7 +54,7 @@ export class RedisHealth {
     if (error === undefined && !refused) return true
     this.#port.wake()
     if (error !== undefined) notify(this.#observer, 'storeFailed', error)
-    this.#warnings?.failed(MEANWHILE, error)
+    this.#warnings?.failed(this.#meanwhile, error)
     return false
   }
 
@@ -74,7 +80,7 @@ export class RedisHealth {
     const opened = this.#breaker.fail(performance.now())
     notify(this.#observer, 'storeFailed', error)
     if (opened) notify(this.#observer, 'breakerOpened', error)
-    this.#warnings?.failed(MEANWHILE, error)
+    this.#warnings?.failed(this.#meanwhile, error)
   }
 }
 

@@ -1,19 +1,17 @@
 import { Deadline } from '../../core/deadline.js'
 import { StoreError, TimeoutError } from '../../core/errors.js'
-import type { Observer } from '../../core/observer.js'
 import type { RedisClient } from '../../redis/client.js'
 import { keySegment } from '../../redis/keys.js'
 import type { Lease } from '../../semaphore/lease.js'
 import { Semaphore } from '../../semaphore/semaphore.js'
+import { OUTAGE, OutageWatch } from './outage-watch.js'
 import type { Place, Places } from './places.js'
 import { ProcessPlaces } from './process-places.js'
-import { RedisHealth } from './redis-health.js'
+import type { RedisHealth } from './redis-health.js'
 
 /** Semaphores of keys that nobody is inside of, kept because their requests come again. */
 const MOST_IDLE = 1000
 const IDLE_TTL = '10s'
-/** While requests wait over Redis, how often Redis is asked whether it is there. */
-const CHECK_EVERY_MS = 1000
 
 interface SharedPlacesOptions {
   readonly client: RedisClient
@@ -21,17 +19,13 @@ interface SharedPlacesOptions {
   readonly name: string
   readonly permits: number
   readonly leaseMs: number
-  readonly deadlineMs: number
-  readonly observer: Observer | undefined
+  readonly health: RedisHealth
 }
 
 interface Room {
   readonly semaphore: Semaphore
   users: number
 }
-
-/** Why a request stops waiting over Redis. */
-const OUTAGE = Symbol('outage')
 
 /**
  * Places over all processes: leases of one semaphore a key. When Redis does not answer within the deadline this process counts alone,
@@ -47,15 +41,12 @@ export class SharedPlaces implements Places {
   readonly #rooms = new Map<string, Room>()
   /** Rooms without users, the least recently used first. Apart from the others, so that one long request does not keep all of them. */
   readonly #idle = new Map<string, Room>()
-  /** What ends the waiting over Redis of each request, and where it waits. */
-  readonly #waiting = new Map<AbortController, Room>()
-  #timer: ReturnType<typeof setInterval> | undefined
-  #checking = false
+  readonly #watch = new OutageWatch(() => this.#answers())
 
   constructor(options: SharedPlacesOptions) {
     this.#options = options
     this.#alone = new ProcessPlaces(options.permits)
-    this.#health = new RedisHealth(options.client, options.deadlineMs, options.observer)
+    this.#health = options.health
     // Checks the options that are a semaphore's.
     this.#semaphoreOf('')
   }
@@ -74,7 +65,7 @@ export class SharedPlaces implements Places {
       if (!(error instanceof StoreError)) throw error
       // A lease that is granted too late serves nobody.
       asked.then(lease => lease?.release()).catch(() => {})
-      this.#check()
+      this.#watch.check()
       return this.#alone.enter(key)
     }
   }
@@ -83,23 +74,17 @@ export class SharedPlaces implements Places {
     if (this.#health.failing) return this.#alone.wait(key, ms, signal)
     const startedAt = performance.now()
     const room = this.#join(key)
-    const ending = new AbortController()
-    const end = () => ending.abort(signal.reason)
-    if (signal.aborted) end()
-    signal.addEventListener('abort', end, { once: true })
-    this.#watch(ending, room)
     try {
       const { leaseMs } = this.#options
-      const lease = await room.semaphore.acquire({ lease: leaseMs, timeout: ms, signal: ending.signal })
+      const lease = await this.#watch.during(signal, ending =>
+        room.semaphore.acquire({ lease: leaseMs, timeout: ms, signal: ending }),
+      )
       return this.#placeOf(lease, key, room)
     } catch (error) {
       this.#leave(key, room)
       if (error instanceof TimeoutError) return null
       if (error !== OUTAGE && !(error instanceof StoreError)) throw error
       return this.#alone.wait(key, Math.max(0, startedAt + ms - performance.now()), signal)
-    } finally {
-      signal.removeEventListener('abort', end)
-      this.#unwatch(ending)
     }
   }
 
@@ -111,33 +96,8 @@ export class SharedPlaces implements Places {
     await new Deadline(this.#options.deadlineMs).hold(left).catch(() => {})
   }
 
-  #watch(ending: AbortController, room: Room): void {
-    this.#waiting.set(ending, room)
-    this.#timer ??= setInterval(() => this.#check(), CHECK_EVERY_MS)
-    this.#timer.unref()
-  }
-
-  #unwatch(ending: AbortController): void {
-    this.#waiting.delete(ending)
-    if (this.#waiting.size > 0) return
-    clearInterval(this.#timer)
-    this.#timer = undefined
-  }
-
-  /** Asks whether Redis is there, if requests wait over it; if it fails twice, they go on in this process's own line. */
-  async #check(): Promise<void> {
-    if (this.#checking || this.#waiting.size === 0) return
-    this.#checking = true
-    try {
-      if ((await this.#answers()) || (await this.#answers())) return
-      for (const ending of this.#waiting.keys()) ending.abort(OUTAGE)
-    } finally {
-      this.#checking = false
-    }
-  }
-
   async #answers(): Promise<boolean> {
-    const [room] = this.#waiting.values()
+    const [room] = this.#rooms.values()
     if (room === undefined) return true
     if (!this.#health.mayAsk()) return false
     try {
@@ -173,7 +133,7 @@ export class SharedPlaces implements Places {
         this.#leave(key, room)
         here.leave()
         // If that fails the lease ends by itself; and perhaps Redis is gone.
-        this.#health.hold(lease.release()).catch(() => this.#check())
+        this.#health.hold(lease.release()).catch(() => this.#watch.check())
         return held
       },
     }

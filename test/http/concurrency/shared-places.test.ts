@@ -11,9 +11,11 @@ afterAll(() => server.stop())
 test('one long request does not keep the places of all keys that come after it in memory', async () => {
   const { stdout, stderr, code } = await runChild(
     `import { Redis } from 'ioredis'
+     import { RedisHealth } from './src/http/concurrency/redis-health.ts'
      import { SharedPlaces } from './src/http/concurrency/shared-places.ts'
      const client = new Redis(${server.port})
-     const places = new SharedPlaces({ client, prefix: 'p', name: 'n', permits: 2, leaseMs: 30_000, deadlineMs: 10_000 })
+     const health = new RedisHealth(client, 10_000, undefined, { name: 'test', meanwhile: 'nothing is shared' })
+     const places = new SharedPlaces({ client, prefix: 'p', name: 'n', permits: 2, leaseMs: 30_000, health })
      const held = () => { gc(); gc(); return process.memoryUsage().heapUsed }
      const visit = async (from, to) => {
        for (let i = from; i < to; i += 100) {

@@ -1,0 +1,51 @@
+/** While somebody waits over Redis, how often Redis is asked whether it is there. */
+const CHECK_EVERY_MS = 1000
+
+/** Why a wait over Redis ends early: Redis is gone. */
+export const OUTAGE = Symbol('outage')
+
+/** Ends waits over Redis when Redis no longer answers. */
+export class OutageWatch {
+  /** What ends each wait. */
+  readonly #waits = new Set<AbortController>()
+  readonly #answers: () => Promise<boolean>
+  #timer: ReturnType<typeof setInterval> | undefined
+  #checking = false
+
+  /** `answers` asks Redis something. False: no answer within the deadline. */
+  constructor(answers: () => Promise<boolean>) {
+    this.#answers = answers
+  }
+
+  /** Waits until `signal` is aborted or Redis is gone: then the signal that `wait` is given is aborted, with `OUTAGE` as its reason. */
+  async during<T>(signal: AbortSignal | undefined, wait: (signal: AbortSignal) => Promise<T>): Promise<T> {
+    const ending = new AbortController()
+    const end = () => ending.abort(signal?.reason)
+    if (signal?.aborted) end()
+    signal?.addEventListener('abort', end, { once: true })
+    this.#waits.add(ending)
+    this.#timer ??= setInterval(() => this.check(), CHECK_EVERY_MS).unref()
+    try {
+      return await wait(ending.signal)
+    } finally {
+      signal?.removeEventListener('abort', end)
+      this.#waits.delete(ending)
+      if (this.#waits.size === 0) {
+        clearInterval(this.#timer)
+        this.#timer = undefined
+      }
+    }
+  }
+
+  /** Asks now, if somebody waits; two failures in a row end all waits. */
+  async check(): Promise<void> {
+    if (this.#checking || this.#waits.size === 0) return
+    this.#checking = true
+    try {
+      if ((await this.#answers()) || (await this.#answers())) return
+      for (const ending of this.#waits) ending.abort(OUTAGE)
+    } finally {
+      this.#checking = false
+    }
+  }
+}

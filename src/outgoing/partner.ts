@@ -1,0 +1,166 @@
+import { TimeoutError } from '../core/errors.js'
+import { notify, type Observer } from '../core/observer.js'
+import { OutageWatch } from '../http/concurrency/outage-watch.js'
+import type { Place, Places } from '../http/concurrency/places.js'
+import { ProcessPlaces } from '../http/concurrency/process-places.js'
+import type { RedisHealth } from '../http/concurrency/redis-health.js'
+import { SharedPlaces } from '../http/concurrency/shared-places.js'
+import type { RedisClient } from '../redis/client.js'
+import { type Patience, Wait } from '../waiting/wait.js'
+import type { CheckedLimit } from './options.js'
+import { Pause, RedisPause } from './pause.js'
+import { ProcessRate } from './process-rate.js'
+import { type Rate, tooLong, type Unit } from './rate.js'
+import { RedisRate } from './redis-rate.js'
+
+/** A place of a process that has died is free after so long. */
+const LEASE_MS = 30_000
+/** A wait is made longer by at most this share of it, or by so many ms, whichever is more: not all who waited call at one moment. */
+const JITTER_SHARE = 0.2
+const JITTER_MS = 250
+
+/** The right to send one call now. */
+export interface Pass {
+  /** The header fields of the answer have come, or the call has failed. */
+  end(): void
+}
+
+interface PartnerOptions {
+  readonly name: string
+  readonly limit: CheckedLimit | undefined
+  /** Absent: this process alone. */
+  readonly redis: { readonly client: RedisClient; readonly health: RedisHealth } | undefined
+  readonly observer: Observer | undefined
+}
+
+/** One partner: when calls to it may leave. */
+export class Partner {
+  readonly name: string
+  readonly #pause: Pause
+  readonly #rate: Rate | undefined
+  readonly #places: Places | undefined
+  readonly #observer: Observer | undefined
+  #calls = 0
+
+  constructor({ name, limit, redis, observer }: PartnerOptions) {
+    this.name = name
+    this.#observer = observer
+    const permits = limit?.concurrency ?? Number.POSITIVE_INFINITY
+    if (redis === undefined) {
+      this.#pause = new Pause()
+      this.#rate = limit && new ProcessRate(limit, name)
+      this.#places = Number.isFinite(permits) ? new ProcessPlaces(permits) : undefined
+      return
+    }
+    const pause = new RedisPause({ ...redis, partner: name })
+    const watch = new OutageWatch(() => pause.answers())
+    const places = { ...redis, prefix: 'spillway', name: 'outgoing', permits, leaseMs: LEASE_MS }
+    this.#pause = pause
+    this.#rate = limit && new RedisRate({ ...redis, partner: name, limit, watch })
+    this.#places = Number.isFinite(permits) ? new SharedPlaces(places) : undefined
+  }
+
+  /** True if this process knows the partner's own limits. */
+  get isLimited(): boolean {
+    return this.#rate !== undefined
+  }
+
+  /** True if there is nothing to wait for and no call is under way. */
+  get idle(): boolean {
+    return this.#calls === 0 && this.#pause.leftMs === 0 && this.#rate?.idle !== false
+  }
+
+  /** The partner has asked to be left alone. */
+  pause(ms: number): void {
+    this.#pause.begin(ms)
+  }
+
+  /** Waits until a call may leave. `retries`: it was refused before. Rejects with `TimeoutError` at once if that is longer than `maxWaitMs`. */
+  async enter(maxWaitMs: number, signal: AbortSignal | undefined, retries: boolean): Promise<Pass> {
+    const endsAt = performance.now() + maxWaitMs
+    const left = (): Patience => ({ timeoutMs: Math.max(0, Math.ceil(endsAt - performance.now())), signal })
+    this.#calls++
+    try {
+      for (let again = retries; ; again = false) {
+        signal?.throwIfAborted()
+        await this.#waitForPause(left(), again)
+        const place = await this.#place(left())
+        const unit = await this.#unit(left(), place)
+        // Meanwhile the partner may have asked to be left alone, or the caller may have gone.
+        await this.#pause.look()
+        if (this.#pause.leftMs === 0 && !signal?.aborted) return this.#passOf(place, unit)
+        unit?.unused()
+        place?.leave()
+      }
+    } catch (error) {
+      this.#calls--
+      throw error
+    }
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([this.#rate?.close(), this.#places?.close()])
+  }
+
+  async #waitForPause({ timeoutMs, signal }: Patience, again: boolean): Promise<void> {
+    await this.#pause.look()
+    const pauseMs = this.#pause.leftMs
+    if (pauseMs > timeoutMs) throw tooLong(this.name, pauseMs)
+    if (pauseMs === 0 && !again) return
+    const jitterMs = Math.random() * Math.max(JITTER_SHARE * pauseMs, JITTER_MS)
+    await sleep(Math.min(timeoutMs, pauseMs + jitterMs), signal)
+  }
+
+  async #place({ timeoutMs, signal }: Patience): Promise<Place | undefined> {
+    if (this.#places === undefined) return undefined
+    const never = new AbortController().signal
+    const places = this.#places
+    return this.#watched('semaphore', async () => {
+      const place = await places.wait(this.name, timeoutMs, signal ?? never)
+      if (place === null) throw new TimeoutError(`politeFetch: ${this.name}: no place was free within maxWait`)
+      return place
+    })
+  }
+
+  async #unit(patience: Patience, place: Place | undefined): Promise<Unit | undefined> {
+    if (this.#rate === undefined) return undefined
+    const rate = this.#rate
+    try {
+      return await this.#watched('rate', () => rate.take(patience))
+    } catch (error) {
+      place?.leave()
+      throw error
+    }
+  }
+
+  async #watched<T>(object: 'rate' | 'semaphore', wait: () => Promise<T>): Promise<T> {
+    const startedAt = performance.now()
+    const tell = (outcome: 'granted' | 'timeout' | 'aborted') => {
+      const waitMs = performance.now() - startedAt
+      notify(this.#observer, 'waited', { object, name: this.name, waitMs, outcome })
+    }
+    try {
+      const granted = await wait()
+      tell('granted')
+      return granted
+    } catch (error) {
+      tell(error instanceof TimeoutError ? 'timeout' : 'aborted')
+      throw error
+    }
+  }
+
+  #passOf(place: Place | undefined, unit: Unit | undefined): Pass {
+    return {
+      end: () => {
+        this.#calls--
+        unit?.answered()
+        place?.leave()
+      },
+    }
+  }
+}
+
+function sleep(ms: number, signal: AbortSignal | undefined): Promise<void> {
+  const wait: Wait<void> = new Wait<void>({ timeoutMs: ms, signal }, () => wait.resolve())
+  return wait.promise
+}

@@ -1,0 +1,16 @@
+import { fieldReader, type HeaderFields } from './header-fields.js'
+import { httpDateOf, secondsOf } from './moment.js'
+
+/**
+ * The wait that the field `Retry-After` asks for (RFC 9110, section 10.2.3), in ms: a number of seconds, or a date, which is measured
+ * from `now` (ms since the epoch; default: this moment). 0 for a date that has passed. undefined if there is no such field, or if its value
+ * means nothing. Never throws.
+ */
+export function parseRetryAfter(headers: HeaderFields, now = Date.now()): number | undefined {
+  const text = fieldReader(headers)('retry-after')?.trim()
+  if (text === undefined) return undefined
+  const wait = secondsOf(text)
+  if (wait !== undefined) return wait
+  const at = httpDateOf(text)
+  return at === undefined ? undefined : Math.max(0, at - now)
+}
