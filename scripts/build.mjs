@@ -19,10 +19,11 @@ const require = createRequire(import.meta.url)
 /** Entry points: the name that users import after `spillway/` → the source. */
 const ENTRIES = {
   index: 'src/index.ts',
+  'express-rate-limit': 'src/express-rate-limit/index.ts',
   express: 'src/adapters/express.ts',
   koa: 'src/adapters/koa.ts',
-  'express-rate-limit': 'src/express-rate-limit/index.ts',
   live: 'src/live/index.ts',
+  outgoing: 'src/outgoing/index.ts',
   testing: 'src/testing.ts',
 }
 /** Entry points whose `require` gives the default export itself, with all names as its properties, as the package that they replace. */

@@ -121,6 +121,15 @@ describe('every example runs', () => {
     expect(code).toBe(0)
   }, 60_000)
 
+  test.concurrent('polite-fetch.ts keeps two processes within the limit of a partner', async () => {
+    const redis = await RedisServer.start()
+    const { code, output } = await run('polite-fetch.ts', { REDIS_URL: redis.url })
+    await redis.stop()
+    expect(output.match(/process \d+: 30 calls answered, 0 refused/g)).toHaveLength(2)
+    expect(output).toMatch(/60 calls at 20 per second took \d+\.\d s/)
+    expect(code).toBe(0)
+  }, 60_000)
+
   test.concurrent('mutex.ts works one at a time, and the store refuses an old token', async () => {
     const redis = await RedisServer.start()
     const { code, output } = await run('mutex.ts', { REDIS_URL: redis.url })
@@ -169,6 +178,7 @@ describe('every example runs', () => {
       'mutex.ts',
       'per-route.ts',
       'per-user.ts',
+      'polite-fetch.ts',
       'settle.ts',
       'shared-rate.ts',
     ]

@@ -1,5 +1,5 @@
 import { TimeoutError } from '../core/errors.js'
-import { notify, type Observer } from '../core/observer.js'
+import type { Observer } from '../core/observer.js'
 import { OutageWatch } from '../http/concurrency/outage-watch.js'
 import type { Place, Places } from '../http/concurrency/places.js'
 import { ProcessPlaces } from '../http/concurrency/process-places.js'
@@ -7,6 +7,7 @@ import type { RedisHealth } from '../http/concurrency/redis-health.js'
 import { SharedPlaces } from '../http/concurrency/shared-places.js'
 import type { RedisClient } from '../redis/client.js'
 import { type Patience, Wait } from '../waiting/wait.js'
+import { HoldWatch, WaitWatch, watched } from '../waiting/wait-watch.js'
 import type { CheckedLimit } from './options.js'
 import { Pause, RedisPause } from './pause.js'
 import { ProcessRate } from './process-rate.js'
@@ -39,13 +40,17 @@ export class Partner {
   readonly #pause: Pause
   readonly #rate: Rate | undefined
   readonly #places: Places | undefined
-  readonly #observer: Observer | undefined
+  readonly #rateWaits: WaitWatch | undefined
+  readonly #holds: HoldWatch | undefined
   #calls = 0
 
   constructor({ name, limit, redis, observer }: PartnerOptions) {
     this.name = name
-    this.#observer = observer
     const permits = limit?.concurrency ?? Number.POSITIVE_INFINITY
+    if (observer !== undefined && limit !== undefined) {
+      this.#rateWaits = new WaitWatch(observer, 'rate', name)
+      this.#holds = Number.isFinite(permits) ? new HoldWatch(observer, 'semaphore', name) : undefined
+    }
     if (redis === undefined) {
       this.#pause = new Pause()
       this.#rate = limit && new ProcessRate(limit, name)
@@ -113,38 +118,28 @@ export class Partner {
 
   async #place({ timeoutMs, signal }: Patience): Promise<Place | undefined> {
     if (this.#places === undefined) return undefined
-    const never = new AbortController().signal
     const places = this.#places
-    return this.#watched('semaphore', async () => {
-      const place = await places.wait(this.name, timeoutMs, signal ?? never)
+    const place = await watched(this.#holds, signal, async () => {
+      const place = await places.wait(this.name, timeoutMs, signal ?? new AbortController().signal)
       if (place === null) throw new TimeoutError(`politeFetch: ${this.name}: no place was free within maxWait`)
       return place
     })
+    const released = this.#holds?.hold(1)
+    return {
+      leave: () => {
+        released?.(false)
+        return place.leave()
+      },
+    }
   }
 
   async #unit(patience: Patience, place: Place | undefined): Promise<Unit | undefined> {
     if (this.#rate === undefined) return undefined
     const rate = this.#rate
     try {
-      return await this.#watched('rate', () => rate.take(patience))
+      return await watched(this.#rateWaits, patience.signal, () => rate.take(patience))
     } catch (error) {
       place?.leave()
-      throw error
-    }
-  }
-
-  async #watched<T>(object: 'rate' | 'semaphore', wait: () => Promise<T>): Promise<T> {
-    const startedAt = performance.now()
-    const tell = (outcome: 'granted' | 'timeout' | 'aborted') => {
-      const waitMs = performance.now() - startedAt
-      notify(this.#observer, 'waited', { object, name: this.name, waitMs, outcome })
-    }
-    try {
-      const granted = await wait()
-      tell('granted')
-      return granted
-    } catch (error) {
-      tell(error instanceof TimeoutError ? 'timeout' : 'aborted')
       throw error
     }
   }

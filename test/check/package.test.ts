@@ -110,7 +110,9 @@ describe('the package as users get it', () => {
       'package.json',
     ])
     const built = packed.filter(path => path.startsWith('dist/') && !path.startsWith('dist/chunks/'))
-    const names = ['express', 'express-rate-limit', 'index', 'koa', 'live', 'testing']
+    const { exports } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { exports: object }
+    const points = Object.keys(exports).filter(name => name !== './package.json')
+    const names = points.map(name => (name === '.' ? 'index' : name.slice(2)))
     const faces = names.flatMap(name => ['d.mts', 'd.ts', 'js', 'mjs'].map(kind => `dist/${name}.${kind}`))
     const others = [
       'dist/cli.js',
@@ -120,8 +122,8 @@ describe('the package as users get it', () => {
     expect(built.sort()).toEqual([...faces, ...others].sort())
   })
 
-  test('unpacks to at most 700 kB', () => {
-    expect(unpackedSize).toBeLessThanOrEqual(700_000)
+  test('unpacks to at most 900 kB', () => {
+    expect(unpackedSize).toBeLessThanOrEqual(900_000)
   })
 
   test('brings no other package along', () => {

@@ -4,6 +4,7 @@ import * as express from '../../src/adapters/express.js'
 import * as koa from '../../src/adapters/koa.js'
 import * as dropIn from '../../src/express-rate-limit/index.js'
 import * as spillway from '../../src/index.js'
+import * as outgoing from '../../src/outgoing/index.js'
 import * as testing from '../../src/testing.js'
 import { RedisServer } from '../support/redis-server.js'
 import { runSample } from '../support/sample.js'
@@ -16,6 +17,7 @@ const OURS: Record<string, unknown> = {
   'spillway/express': express,
   'spillway/koa': koa,
   'spillway/express-rate-limit': { __esModule: true, ...dropIn },
+  'spillway/outgoing': outgoing,
   'spillway/testing': testing,
 }
 
@@ -44,8 +46,8 @@ test('a snippet that is wrong does not compile, and its line on the page is told
   const code = "import { RateLimiter } from 'spillway'\nnew RateLimiter({ policy: 5n })\n"
   const errors = errorsOf([{ page: 'docs/wrong.md', line: 10, code, output: undefined }])
   expect(errors.sort()).toEqual([
-    "docs/wrong.md:12 (CommonJS): Type 'bigint' is not assignable to type 'PolicyInput'.",
-    "docs/wrong.md:12 (ES module): Type 'bigint' is not assignable to type 'PolicyInput'.",
+    "docs/wrong.md:12 (CommonJS): Type 'bigint' is not assignable to type 'PolicyInput | PolicyFunction'.",
+    "docs/wrong.md:12 (ES module): Type 'bigint' is not assignable to type 'PolicyInput | PolicyFunction'.",
   ])
 }, 120_000)
 
