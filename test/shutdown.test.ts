@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { createClient } from 'redis'
 import { DelayQueue } from '../src/delay-queue/delay-queue.js'
+import { RedisHealth } from '../src/http/concurrency/redis-health.js'
 import { SharedPlaces } from '../src/http/concurrency/shared-places.js'
 import { RateLimiter } from '../src/limiter/rate-limiter.js'
 import type { RedisClient } from '../src/redis/client.js'
@@ -14,7 +15,7 @@ interface Closable {
   close(): Promise<unknown>
 }
 
-const PLACES = { prefix: 'app', name: 'all', permits: 1, leaseMs: 10_000, deadlineMs: 50, observer: undefined }
+const PLACES = { prefix: 'app', name: 'all', permits: 1, leaseMs: 10_000 }
 
 /** Someone who waits in line; what happens to it later is not the subject. */
 const waits = (promise: Promise<unknown>) => void promise.catch(() => {})
@@ -75,7 +76,8 @@ const SUBJECTS: readonly (readonly [
     'the places of a concurrency limit, with a request that waits',
     50,
     async client => {
-      const places = new SharedPlaces({ ...PLACES, client })
+      const health = new RedisHealth(client, 50, undefined, { name: 'test', meanwhile: 'nothing is shared' })
+      const places = new SharedPlaces({ ...PLACES, client, health })
       const request = new AbortController().signal
       await places.enter('all')
       waits(places.wait('all', 3_600_000, request))

@@ -29,7 +29,12 @@ export class RedisHealth {
   readonly #meanwhile: string
   #failing = false
 
-  constructor(client: RedisClient, deadlineMs: number, observer: Observer | undefined, user: HealthUser) {
+  constructor(
+    client: RedisClient,
+    readonly deadlineMs: number,
+    observer: Observer | undefined,
+    user: HealthUser,
+  ) {
     this.#port = portOf(client, user.name)
     this.#meanwhile = user.meanwhile
     this.#observer = observer

@@ -93,7 +93,7 @@ export class SharedPlaces implements Places {
     const left = Promise.all(rooms.map(({ semaphore }) => semaphore.close()))
     await this.#alone.close()
     // Requests that were not taken out of their lines in Redis hold nobody up for long: the record of this process expires.
-    await new Deadline(this.#options.deadlineMs).hold(left).catch(() => {})
+    await new Deadline(this.#health.deadlineMs).hold(left).catch(() => {})
   }
 
   async #answers(): Promise<boolean> {
