@@ -44,7 +44,7 @@ export class Follower {
   #run = 0
   #askAgain = false
   #timer: ReturnType<typeof setTimeout> | undefined
-  #failing = false
+  #failure: Error | undefined
   #closed = false
 
   constructor(client: RedisClient, records: LiveRecords, user: FollowerUser) {
@@ -76,6 +76,13 @@ export class Follower {
     return this.#known?.epoch === epoch
   }
 
+  /** Resolves when this process has read how things stand, which connects a client that waits for that; rejects with `StoreError` if it cannot. */
+  async begin(): Promise<void> {
+    if (this.#known === undefined) await (this.#asking ?? this.#catchUp(true))
+    if (this.#known === undefined && this.#failure === undefined) await this.#catchUp(true)
+    if (this.#known === undefined && this.#failure !== undefined) throw this.#failure
+  }
+
   /** Applies a change that this process has made; resolves when all before it are applied as well. */
   async made(change: Change & { readonly nowMs: number }): Promise<void> {
     this.#learn(change.nowMs)
@@ -105,22 +112,22 @@ export class Follower {
     this.#subscription?.close()
   }
 
-  #catchUp(): Promise<void> {
-    const asking = this.#ask(++this.#run).finally(() => {
+  #catchUp(connects = false): Promise<void> {
+    const asking = this.#ask(++this.#run, connects).finally(() => {
       if (this.#asking === asking) this.#asking = undefined
-      if (!this.#closed) this.#checkIn(this.#failing ? RETRY_MS : this.#subscription?.live ? CHECK_MS : CHECK_DEAF_MS)
+      if (!this.#closed) this.#checkIn(this.#failure ? RETRY_MS : this.#subscription?.live ? CHECK_MS : CHECK_DEAF_MS)
     })
     this.#asking = asking
     return asking
   }
 
-  async #ask(run: number): Promise<void> {
+  async #ask(run: number, connects: boolean): Promise<void> {
     do {
       this.#askAgain = false
       if (this.#closed) return
       const { port } = this.#records
       const state = port.state()
-      if (state === 'starting') {
+      if (state === 'starting' && !connects) {
         // It tells when it is ready.
         port.wake()
         return
@@ -130,12 +137,12 @@ export class Follower {
         if (refusal) throw refusal
         await this.#read(run)
         if (run !== this.#run) return
-        this.#failing = false
+        this.#failure = undefined
         this.#user.answered()
       } catch (error) {
         if (run !== this.#run) return
-        this.#failing = true
-        if (!this.#closed) this.#user.failed(error as Error)
+        this.#failure = error as Error
+        if (!this.#closed) this.#user.failed(this.#failure)
         return
       }
     } while (this.#askAgain)

@@ -196,6 +196,7 @@ export class LivePolicies {
 
   async #change(text: Parameters<LiveRecords['change']>[0], end: Parameters<LiveRecords['change']>[1]): Promise<void> {
     if (this.#closed) throw new StoreError('LivePolicies: was closed, and changes nothing any more')
+    await this.#follower.begin()
     await this.#follower.made(await this.#records.change(text, end))
   }
 
