@@ -130,6 +130,21 @@ describe('every example runs', () => {
     expect(code).toBe(0)
   }, 60_000)
 
+  test.concurrent('live.ts changes a limit for all and for one, and both servers obey', async () => {
+    const redis = await RedisServer.start()
+    const { code, output } = await run('live.ts', { REDIS_URL: redis.url })
+    await redis.stop()
+    const six = (passed: number) => Array.from({ length: 6 }, (_, i) => (i < passed ? 'passed' : 'refused')).join(', ')
+    const answers = [...output.matchAll(/^ {2}(\w+)-\d+: (.*)$/gm)].map(match => match.slice(1))
+    expect(answers).toEqual([
+      ['bob', six(3)],
+      ['bob', six(2)],
+      ['ada', six(6)],
+    ])
+    expect(output).toMatch(/bert: all cleared\n {2}ann: ada 100\/1m, for an hour\n {2}ann: all 5\/1m\n$/)
+    expect(code).toBe(0)
+  }, 60_000)
+
   test.concurrent('mutex.ts works one at a time, and the store refuses an old token', async () => {
     const redis = await RedisServer.start()
     const { code, output } = await run('mutex.ts', { REDIS_URL: redis.url })
@@ -174,6 +189,7 @@ describe('every example runs', () => {
       'demo.ts',
       'express.ts',
       'koa.ts',
+      'live.ts',
       'many-processes.ts',
       'mutex.ts',
       'per-route.ts',

@@ -215,7 +215,7 @@ export class LivePolicies {
         listener(told)
       } catch (error) {
         const message = `LivePolicies: a listener of onChange threw: ${(error as Error)?.message ?? error}`
-        process.emitWarning(message, { code: 'SPILLWAY_LIVE' })
+        process.emitWarning(message, { code: 'SPILLWAY_OBSERVER' })
       }
     }
   }

@@ -4,6 +4,7 @@ import * as express from '../../src/adapters/express.js'
 import * as koa from '../../src/adapters/koa.js'
 import * as dropIn from '../../src/express-rate-limit/index.js'
 import * as spillway from '../../src/index.js'
+import * as live from '../../src/live/index.js'
 import * as outgoing from '../../src/outgoing/index.js'
 import * as testing from '../../src/testing.js'
 import { RedisServer } from '../support/redis-server.js'
@@ -18,6 +19,7 @@ const OURS: Record<string, unknown> = {
   'spillway/koa': koa,
   'spillway/express-rate-limit': { __esModule: true, ...dropIn },
   'spillway/outgoing': outgoing,
+  'spillway/live': live,
   'spillway/testing': testing,
 }
 
