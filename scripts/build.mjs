@@ -24,6 +24,9 @@ const ENTRIES = {
   koa: 'src/adapters/koa.ts',
   live: 'src/live/index.ts',
   outgoing: 'src/outgoing/index.ts',
+  prometheus: 'src/observing/prometheus.ts',
+  opentelemetry: 'src/observing/opentelemetry.ts',
+  alerts: 'src/observing/alerts/index.ts',
   testing: 'src/testing.ts',
 }
 /** Entry points whose `require` gives the default export itself, with all names as its properties, as the package that they replace. */

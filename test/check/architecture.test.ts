@@ -7,6 +7,12 @@ import { filesOf, importsOf, root } from './house.js'
 const CLIENTS = /^(express|koa|ioredis|redis)(\/|$)/
 const NO_NOUNS = /^(utils?|helpers?|types?|common|manager|base)$/
 
+/** Entry points that load an optional peer, and no other. */
+const PEERS_OF: Readonly<Record<string, string>> = {
+  'src/observing/prometheus.ts': 'prom-client',
+  'src/observing/opentelemetry.ts': '@opentelemetry/api',
+}
+
 /** What is made for a browser: see scripts/embed-page.mjs. */
 const PAGE = /^src\/.*\/page\//
 const PAGE_LIBRARIES = /^preact(\/|$)/
@@ -43,9 +49,12 @@ describe('the house', () => {
     expect(clients.filter(({ from }) => !/^src\/(adapters|express-rate-limit)\//.test(from))).toEqual([])
   })
 
-  test('nothing else from outside is imported than Node itself, but for what a page bundles', () => {
+  test('nothing else from outside is imported than Node itself, but for what a page bundles and what an entry point of its own is for', () => {
     const others = outside.filter(({ to }) => !CLIENTS.test(to) && !to.startsWith('node:'))
-    expect(others.filter(({ from, to }) => !(PAGE.test(from) && PAGE_LIBRARIES.test(to)))).toEqual([])
+    const unasked = others.filter(({ from, to }) => PEERS_OF[from] !== to)
+    expect(unasked.filter(({ from, to }) => !(PAGE.test(from) && PAGE_LIBRARIES.test(to)))).toEqual([])
+    // Whoever imports another entry point must not need the peer.
+    expect(inside.filter(({ from, to }) => to in PEERS_OF && from !== to)).toEqual([])
   })
 
   test('a page imports no file that needs Node, and nothing imports a page but as types', () => {

@@ -1,0 +1,104 @@
+import { type Duration, parseDurationOrZero, parseOption } from '../../core/duration.js'
+import { PolicyError, shown } from '../../core/errors.js'
+import { checkOptions, type OptionNames } from '../../core/option-names.js'
+
+/** What a rule measures. */
+export type AlertCondition =
+  | 'denied-share'
+  | 'degraded-share'
+  | 'breaker-open'
+  | 'one-key-share'
+  | 'near-limit-share'
+  | 'queue-lateness'
+  | 'dead-letters'
+
+/** When somebody is to be told. */
+export interface AlertRule {
+  /** Names the rule in what is told; not empty. */
+  name: string
+  /**
+   * What is measured. Of decisions the share that was refused ('denied-share'; shadow mode refuses nothing), that the failure policy made ('degraded-share'), that left at most a fifth
+   * of the quota ('near-limit-share'), or that one key asked for ('one-key-share'; at most 1 % less than the true share). 'breaker-open': how many breakers are open.
+   * 'queue-lateness': the largest lateness of a delivery, ms. 'dead-letters': how many deliveries ended as dead letters.
+   */
+  when: AlertCondition
+  /** Fires above this: a share from 0 to 1, ms, or a count; 0 means any. */
+  above: number
+  /** What is measured is measured over the last so long. Default '1m', at least '1s'. Without meaning for 'breaker-open'. */
+  over?: Duration
+  /** It must hold so long before it fires. Default 0: at once. */
+  for?: Duration | 0
+  /** Only this limiter or queue. Absent: each one apart, and `subject` says which. Not for 'breaker-open', which knows no limiters. */
+  limiter?: string
+  /** So many decisions in `over` are needed before a share means anything: with fewer, nothing fires. Integer ≥ 0, default 20. */
+  atLeast?: number
+}
+
+/** A rule, checked, with its defaults. */
+export interface CheckedRule {
+  /** As it was given. */
+  readonly rule: AlertRule
+  readonly when: AlertCondition
+  readonly above: number
+  readonly overMs: number
+  readonly forMs: number
+  readonly limiter: string | undefined
+  readonly atLeast: number
+}
+
+const NAMES: OptionNames<AlertRule> = {
+  name: true,
+  when: true,
+  above: true,
+  over: true,
+  for: true,
+  limiter: true,
+  atLeast: true,
+}
+const EXAMPLE = "{ name: 'refusals', when: 'denied-share', above: 0.1 }"
+
+/** Every condition, and whether it is a share. */
+export const CONDITIONS: Readonly<Record<AlertCondition, boolean>> = {
+  'denied-share': true,
+  'degraded-share': true,
+  'breaker-open': false,
+  'one-key-share': true,
+  'near-limit-share': true,
+  'queue-lateness': false,
+  'dead-letters': false,
+}
+
+/** Throws `PolicyError`. */
+export function parseRule(rule: AlertRule): CheckedRule {
+  if (typeof rule !== 'object' || rule === null)
+    throw new PolicyError(`alerts: rule ${shown(rule)}: expected ${EXAMPLE}`)
+  checkOptions('alerts: rule', rule, NAMES, EXAMPLE)
+  const { name, when, above, over = '1m', limiter, atLeast = 20 } = rule
+  if (typeof name !== 'string' || name === '') {
+    throw new PolicyError(`alerts: rule: name ${shown(name)}: expected a text that is not empty, like "refusals"`)
+  }
+  const user = `alerts: rule ${shown(name)}`
+  if (typeof when !== 'string' || !Object.hasOwn(CONDITIONS, when)) {
+    throw new PolicyError(
+      `${user}: when ${shown(when)}: expected one of ${Object.keys(CONDITIONS).join(', ')}, like "denied-share"`,
+    )
+  }
+  if (typeof above !== 'number' || !(above >= 0) || !Number.isFinite(above)) {
+    throw new PolicyError(`${user}: above ${shown(above)}: expected a number ≥ 0, like 0.1`)
+  }
+  if (CONDITIONS[when] && above >= 1) {
+    throw new PolicyError(`${user}: above ${above}: expected a share below 1, like 0.1 for a tenth`)
+  }
+  if (limiter !== undefined && (typeof limiter !== 'string' || limiter === '' || when === 'breaker-open')) {
+    const expected =
+      when === 'breaker-open' ? 'none: a breaker belongs to a store' : 'a text that is not empty, like "api"'
+    throw new PolicyError(`${user}: limiter ${shown(limiter)}: expected ${expected}`)
+  }
+  if (!(Number.isSafeInteger(atLeast) && atLeast >= 0)) {
+    throw new PolicyError(`${user}: atLeast ${shown(atLeast)}: expected an integer ≥ 0, like 20`)
+  }
+  const overMs = parseOption(over, `${user}: over`)
+  if (overMs < 1000) throw new PolicyError(`${user}: over ${shown(over)}: expected at least a second, like "1m"`)
+  const forMs = parseDurationOrZero(rule.for ?? 0, `${user}: for`)
+  return { rule, when, above, overMs, forMs, limiter, atLeast }
+}

@@ -1,0 +1,198 @@
+import { type Clock, monotonicClock } from '../../core/clock.js'
+import type { Decision } from '../../core/decision.js'
+import { PolicyError, shown } from '../../core/errors.js'
+import type { Observer } from '../../core/observer.js'
+import { checkOptions, type OptionNames } from '../../core/option-names.js'
+import { LabelValues } from '../label-values.js'
+import { type AlertCondition, type AlertRule, type CheckedRule, parseRule } from './alert-rule.js'
+import { type Alert, AlertState } from './alert-state.js'
+
+export type { AlertCondition, AlertRule } from './alert-rule.js'
+export type { Alert } from './alert-state.js'
+export { type WebhookOptions, webhook } from './webhook.js'
+
+/** Options of `alerts`. */
+export interface AlertsOptions {
+  /** Each is judged on its own. */
+  rules: readonly AlertRule[]
+  /** Is told each change of state, once. What it throws or rejects with becomes a process warning (SPILLWAY_ALERT). */
+  notify: (alert: Alert) => unknown
+  /** Default: a monotonic clock. A clock given here is for tests and simulation. */
+  clock?: { now(): number }
+}
+
+/** An observer that alerts. */
+export interface Alerts extends Observer {
+  /** What fires now, in the order of the rules. */
+  readonly firing: readonly Alert[]
+  /** Stops judging; nothing more is told. */
+  close(): void
+}
+
+const NAMES: OptionNames<AlertsOptions> = { rules: true, notify: true, clock: true }
+const JUDGED_EVERY_MS = 1000
+/** Who breakers are told of: they belong to stores, not to limiters. */
+const STORE = 'store'
+
+const OF_DECISIONS: readonly AlertCondition[] = ['denied-share', 'degraded-share', 'near-limit-share', 'one-key-share']
+
+/**
+ * An observer that tells when something is wrong, and when it is over: fires once when a value is above `above`, and is resolved once it is at or below
+ * 0.8 × `above`. Judged every second by a timer that keeps no process alive, and at an event when a given `clock` has moved by a second or
+ * more. Each process judges what it sees itself. Memory and cost depend on the number of rules and limiters, not on traffic or keys; beyond 1000
+ * limiters or queues the rest is judged together as 'other'. Throws `PolicyError` for options that mean nothing.
+ */
+export function alerts(options: AlertsOptions): Alerts {
+  checkOptions('alerts', options, NAMES, '{ rules: [{ name, when, above }], notify: alert => log(alert) }')
+  const { rules, notify, clock } = options
+  if (!Array.isArray(rules)) throw new PolicyError(`alerts: rules ${shown(rules)}: expected a list of rules`)
+  if (typeof notify !== 'function') {
+    throw new PolicyError(`alerts: notify ${shown(notify)}: expected a function, like alert => console.error(alert)`)
+  }
+  if (clock !== undefined && typeof clock?.now !== 'function') {
+    throw new PolicyError(`alerts: clock ${shown(clock)}: expected an object with now(), like new ManualClock()`)
+  }
+  return new Judge(rules.map(parseRule), notify, clock).observer()
+}
+
+class Judge {
+  readonly #rules: readonly CheckedRule[]
+  readonly #notify: (alert: Alert) => unknown
+  readonly #given: Clock | undefined
+  readonly #clock: Clock
+  /** By what is measured: the states of each subject. */
+  readonly #decided = new Map<string, readonly AlertState[]>()
+  readonly #late = new Map<string, readonly AlertState[]>()
+  readonly #dead = new Map<string, readonly AlertState[]>()
+  readonly #breakers: readonly AlertState[]
+  readonly #names = new LabelValues()
+  readonly #all: AlertState[] = []
+  readonly #timer: ReturnType<typeof setInterval>
+  /** Of the last tick of the timer, or by a given clock. No clock goes back here. */
+  #now: number
+  #judgedAt: number
+  #closed = false
+
+  constructor(rules: readonly CheckedRule[], notify: (alert: Alert) => unknown, clock: Clock | undefined) {
+    this.#rules = rules
+    this.#notify = notify
+    this.#given = clock
+    this.#clock = clock ?? monotonicClock
+    this.#now = this.#judgedAt = this.#clock.now()
+    this.#breakers = this.#open(['breaker-open'], STORE)
+    this.#timer = setInterval(() => {
+      this.#tick()
+      this.#judge()
+    }, JUDGED_EVERY_MS)
+    this.#timer.unref()
+  }
+
+  /** Only what a rule needs is listened to. */
+  observer(): Alerts {
+    const has = (...conditions: AlertCondition[]) => this.#rules.some(({ when }) => conditions.includes(when))
+    const firing = () => this.#firing()
+    const observer: Observer = {
+      ...(has(...OF_DECISIONS) && { decided: (decision, limiter) => this.#hear(decision, limiter) }),
+      ...(has('breaker-open') && {
+        breakerOpened: () => this.#count(this.#breakers, 1),
+        breakerClosed: () => this.#count(this.#breakers, -1),
+      }),
+      ...(has('queue-lateness') && {
+        delivered: ({ queue, latenessMs }) => {
+          this.#count(this.#of(this.#late, ['queue-lateness'], queue), latenessMs)
+        },
+      }),
+      ...(has('dead-letters') && {
+        settledDelivery: ({ queue, outcome }) => {
+          this.#count(this.#of(this.#dead, ['dead-letters'], queue), outcome === 'dead' ? 1 : 0)
+        },
+      }),
+    }
+    return Object.defineProperty(Object.assign(observer, { close: () => this.#close() }), 'firing', {
+      get: firing,
+      enumerable: true,
+    }) as Alerts
+  }
+
+  #hear(decision: Decision, limiter: string): void {
+    if (this.#given !== undefined) this.#tick()
+    for (const state of this.#of(this.#decided, OF_DECISIONS, limiter)) state.measure.decided?.(decision, this.#now)
+    this.#judgeIfMoved()
+  }
+
+  #count(states: readonly AlertState[], value: number): void {
+    if (this.#given !== undefined) this.#tick()
+    for (const state of states) state.measure.counted?.(value, this.#now)
+    this.#judgeIfMoved()
+  }
+
+  /** The states of one subject, made when it is first heard of. */
+  #of(
+    bySubject: Map<string, readonly AlertState[]>,
+    conditions: readonly AlertCondition[],
+    given: string,
+  ): readonly AlertState[] {
+    const known = bySubject.get(given)
+    if (known !== undefined) return known
+    const subject = this.#names.of(given)
+    const states = bySubject.get(subject) ?? this.#open(conditions, subject)
+    bySubject.set(subject, states)
+    return states
+  }
+
+  #open(conditions: readonly AlertCondition[], subject: string): readonly AlertState[] {
+    const rules = this.#rules.filter(
+      ({ when, limiter }) => conditions.includes(when) && (limiter === undefined || limiter === subject),
+    )
+    const states = rules.map(rule => new AlertState(rule, subject))
+    this.#all.push(...states)
+    return states
+  }
+
+  #tick(): void {
+    this.#now = Math.max(this.#now, this.#clock.now())
+  }
+
+  /** Real time is judged by the timer; a given clock moves as it likes. */
+  #judgeIfMoved(): void {
+    if (this.#given !== undefined && this.#now - this.#judgedAt >= JUDGED_EVERY_MS) this.#judge()
+  }
+
+  #judge(): void {
+    this.#judgedAt = this.#now
+    const at = new Date(this.#given?.now() ?? Date.now())
+    for (const state of this.#all) {
+      const alert = state.judge(this.#now, at)
+      if (alert !== undefined && !this.#closed) this.#tell(alert)
+    }
+  }
+
+  #tell(alert: Alert): void {
+    try {
+      const told: unknown = this.#notify(alert)
+      if (told instanceof Promise) told.catch(warn)
+    } catch (error) {
+      warn(error)
+    }
+  }
+
+  #firing(): readonly Alert[] {
+    const place = new Map(this.#rules.map((rule, i) => [rule, i]))
+    return this.#all
+      .filter(({ firing }) => firing !== undefined)
+      .sort((a, b) => (place.get(a.rule) ?? 0) - (place.get(b.rule) ?? 0))
+      .map(({ firing }) => firing as Alert)
+  }
+
+  #close(): void {
+    this.#closed = true
+    clearInterval(this.#timer)
+  }
+}
+
+function warn(error: unknown): void {
+  process.emitWarning(`alerts: notify threw: ${(error as Error)?.message ?? error}`, {
+    type: 'SpillwayWarning',
+    code: 'SPILLWAY_ALERT',
+  })
+}

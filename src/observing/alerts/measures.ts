@@ -1,0 +1,165 @@
+import type { Decision } from '../../core/decision.js'
+import { TopKeys } from '../top-keys.js'
+import type { CheckedRule } from './alert-rule.js'
+import { TimeWindow, type WindowPart } from './time-window.js'
+
+/** Of the keys of a window so many parts are kept apart, with so many keys each: shares are short by less than 1 / 128 of the whole. */
+const KEY_PARTS = 6
+const KEYS = 128
+
+/** What one rule measures of one subject. */
+export interface Measure {
+  decided?(decision: Decision, now: number): void
+  /** A delivery was so many ms late, or one dead letter more. */
+  counted?(value: number, now: number): void
+  /** What stands at this moment. A share of no decisions is 0. */
+  value(now: number): Measured
+}
+
+/** `enough`: it rests on so many events that it means something. */
+export interface Measured {
+  readonly value: number
+  readonly enough: boolean
+}
+
+function shareOf(hits: number, all: number, atLeast: number): Measured {
+  return { value: all === 0 ? 0 : hits / all, enough: all > 0 && all >= atLeast }
+}
+
+export function measureOf(rule: CheckedRule): Measure {
+  switch (rule.when) {
+    case 'denied-share':
+      return new Share(rule, ({ allowed }) => !allowed)
+    case 'degraded-share':
+      return new Share(rule, ({ degraded }) => degraded)
+    case 'near-limit-share':
+      return new Share(rule, ({ remaining, limit }) => remaining * 5 <= limit.quota)
+    case 'one-key-share':
+      return new OneKeyShare(rule)
+    case 'queue-lateness':
+      return new Numbers(rule, Math.max)
+    case 'dead-letters':
+      return new Numbers(rule, (a, b) => a + b)
+    case 'breaker-open':
+      return new Level()
+  }
+}
+
+class Tally implements WindowPart {
+  all = 0
+  hits = 0
+
+  clear(): void {
+    this.all = this.hits = 0
+  }
+}
+
+class Share implements Measure {
+  readonly #window: TimeWindow<Tally>
+  readonly #atLeast: number
+
+  constructor(
+    { overMs, atLeast }: CheckedRule,
+    readonly counts: (decision: Decision) => boolean,
+  ) {
+    this.#window = new TimeWindow(overMs, () => new Tally())
+    this.#atLeast = atLeast
+  }
+
+  decided(decision: Decision, now: number): void {
+    const tally = this.#window.at(now)
+    tally.all++
+    if (this.counts(decision)) tally.hits++
+  }
+
+  value(now: number): Measured {
+    let all = 0
+    let hits = 0
+    for (const tally of this.#window.all(now)) {
+      all += tally.all
+      hits += tally.hits
+    }
+    return shareOf(hits, all, this.#atLeast)
+  }
+}
+
+class OneKeyShare implements Measure {
+  readonly #window: TimeWindow<TopKeys>
+  readonly #atLeast: number
+  readonly #above: number
+
+  constructor({ overMs, atLeast, above }: CheckedRule) {
+    const options = { size: KEYS, halfLifeMs: Number.POSITIVE_INFINITY, clock: { now: () => 0 } }
+    this.#window = new TimeWindow(overMs, () => new TopKeys(options), KEY_PARTS)
+    this.#atLeast = atLeast
+    this.#above = above
+  }
+
+  decided({ key }: Decision, now: number): void {
+    this.#window.at(now).add(key)
+  }
+
+  value(now: number): Measured {
+    const parts = this.#window.all(now)
+    let total = 0
+    let most = 0
+    for (const part of parts) {
+      total += part.total
+      most += part.top(1)[0]?.count ?? 0
+    }
+    // No key has more than the first of each part together: mostly that is an answer.
+    if (most <= 0.8 * this.#above * total) return shareOf(most, total, this.#atLeast)
+    const counts = new Map<string, number>()
+    let largest = 0
+    for (const part of parts) {
+      for (const { key, count, error } of part.top(KEYS)) {
+        const sum = (counts.get(key) ?? 0) + count - error
+        counts.set(key, sum)
+        if (sum > largest) largest = sum
+      }
+    }
+    return shareOf(largest, total, this.#atLeast)
+  }
+}
+
+class NumberPart implements WindowPart {
+  value = 0
+
+  clear(): void {
+    this.value = 0
+  }
+}
+
+class Numbers implements Measure {
+  readonly #window: TimeWindow<NumberPart>
+
+  constructor(
+    { overMs }: CheckedRule,
+    readonly combine: (a: number, b: number) => number,
+  ) {
+    this.#window = new TimeWindow(overMs, () => new NumberPart())
+  }
+
+  counted(value: number, now: number): void {
+    const part = this.#window.at(now)
+    part.value = this.combine(part.value, value)
+  }
+
+  value(now: number): Measured {
+    const value = this.#window.all(now).reduce((sum, part) => this.combine(sum, part.value), 0)
+    return { value, enough: true }
+  }
+}
+
+/** A number that goes up and down. */
+class Level implements Measure {
+  #level = 0
+
+  counted(change: number): void {
+    this.#level += change
+  }
+
+  value(): Measured {
+    return { value: this.#level, enough: true }
+  }
+}

@@ -1,0 +1,44 @@
+/** Time is cut into at most so many parts; the oldest part falls out whole. */
+const MOST_PARTS = 60
+const SHORTEST_PART_MS = 1000
+
+/** What a part of a window adds up to. */
+export interface WindowPart {
+  clear(): void
+}
+
+/** The last so many ms, in parts: memory does not grow with what happens in them. Moments must not go back. */
+export class TimeWindow<Part extends WindowPart> {
+  readonly #parts: Part[]
+  readonly #partMs: number
+  #newest = Number.NEGATIVE_INFINITY
+
+  constructor(overMs: number, make: () => Part, mostParts = MOST_PARTS) {
+    this.#partMs = Math.max(SHORTEST_PART_MS, overMs / mostParts)
+    this.#parts = Array.from({ length: Math.ceil(overMs / this.#partMs) }, make)
+  }
+
+  /** The part of a moment; what is too old has been cleared. */
+  at(now: number): Part {
+    const tick = Math.floor(now / this.#partMs)
+    const count = this.#parts.length
+    if (tick > this.#newest) {
+      for (let passed = Math.min(count, tick - this.#newest); passed > 0; passed--) {
+        this.#parts[modulo(tick - passed + 1, count)].clear()
+      }
+      this.#newest = tick
+    }
+    return this.#parts[modulo(tick, count)]
+  }
+
+  /** All parts that count at this moment. */
+  all(now: number): readonly Part[] {
+    this.at(now)
+    return this.#parts
+  }
+}
+
+/** Of clocks that show moments before 1970, too. */
+function modulo(a: number, b: number): number {
+  return ((a % b) + b) % b
+}

@@ -1,0 +1,141 @@
+import { type Duration, parseOption } from '../../core/duration.js'
+import { PolicyError, shown } from '../../core/errors.js'
+import { checkOptions, type OptionNames } from '../../core/option-names.js'
+import { type AlertCondition, CONDITIONS } from './alert-rule.js'
+import type { Alert } from './alert-state.js'
+
+/** Options of `webhook`. */
+export interface WebhookOptions {
+  /** Header fields to send beside `Content-Type`, such as `{ Authorization: 'Bearer …' }`. Default: none. */
+  headers?: Record<string, string>
+  /** How long each try may take. Default '5s'. */
+  timeout?: Duration
+}
+
+const NAMES: OptionNames<WebhookOptions> = { headers: true, timeout: true }
+const TRIES = 3
+/** After a try that failed; then twice as long. */
+const FIRST_PAUSE_MS = 1000
+/** Alerts that wait to be sent; of more, the oldest are dropped. */
+const MOST_WAITING = 100
+
+/**
+ * A `notify` for `alerts` that posts JSON, `{ text, alert }`: Slack, Mattermost, Discord (at `/slack`) and others show the text. One after the other, in order; each is tried three times, 1 s and 2 s
+ * apart, as long as the receiver does not answer, or answers 429 or 5xx. Never throws and never waits; what could not be delivered becomes a process warning
+ * (SPILLWAY_ALERT). At most 100 alerts wait. Throws `PolicyError` for an address or options that mean nothing.
+ */
+export function webhook(url: string, options: WebhookOptions = {}): (alert: Alert) => void {
+  checkOptions('webhook', options, NAMES, "{ timeout: '5s' }")
+  const { headers = {}, timeout = '5s' } = options
+  const timeoutMs = parseOption(timeout, 'webhook: timeout')
+  const sender = new Sender(addressOf(url), headersOf(headers), timeoutMs)
+  return alert => sender.send(alert)
+}
+
+class Sender {
+  readonly #waiting: Alert[] = []
+  #sending = false
+
+  constructor(
+    readonly address: URL,
+    readonly headers: Headers,
+    readonly timeoutMs: number,
+  ) {}
+
+  send(alert: Alert): void {
+    this.#waiting.push(alert)
+    if (this.#waiting.length > MOST_WAITING) {
+      this.#waiting.shift()
+      this.#warn(`more than ${MOST_WAITING} alerts wait: the oldest is dropped`)
+    }
+    if (!this.#sending) void this.#sendAll()
+  }
+
+  async #sendAll(): Promise<void> {
+    this.#sending = true
+    for (let alert = this.#waiting.shift(); alert !== undefined; alert = this.#waiting.shift()) {
+      const failure = await this.#deliver(JSON.stringify({ text: textOf(alert), alert }))
+      if (failure !== undefined) this.#warn(`"${alert.rule.name}" was not delivered: ${failure}`)
+    }
+    this.#sending = false
+  }
+
+  /** What went wrong, if it did. */
+  async #deliver(body: string): Promise<string | undefined> {
+    let failure: string | undefined
+    for (let tries = 0; tries < TRIES; tries++) {
+      if (tries > 0) await pause(FIRST_PAUSE_MS * 2 ** (tries - 1))
+      try {
+        const signal = AbortSignal.timeout(this.timeoutMs)
+        const response = await fetch(this.address, { method: 'POST', headers: this.headers, body, signal })
+        await response.body?.cancel()
+        if (response.ok) return undefined
+        failure = `it answered ${response.status}`
+        if (response.status < 500 && response.status !== 429) return failure
+      } catch (error) {
+        const { message, cause } = error as Error
+        const reason = (cause as Error | undefined)?.message
+        failure = reason === undefined ? message : `${message}: ${reason}`
+      }
+    }
+    return failure
+  }
+
+  /** Names the host alone: the rest of the address is often a secret. */
+  #warn(text: string): void {
+    process.emitWarning(`webhook to ${this.address.host}: ${text}`, { type: 'SpillwayWarning', code: 'SPILLWAY_ALERT' })
+  }
+}
+
+function pause(ms: number): Promise<void> {
+  return new Promise(resolve => setTimeout(resolve, ms).unref())
+}
+
+const WORDS: Readonly<Record<AlertCondition, (subject: string) => string>> = {
+  'denied-share': subject => `of the decisions of limiter "${subject}" are refused`,
+  'degraded-share': subject => `of the decisions of limiter "${subject}" are made without the store`,
+  'near-limit-share': subject => `of the decisions of limiter "${subject}" leave at most a fifth of the quota`,
+  'one-key-share': subject => `of the decisions of limiter "${subject}" are for one key`,
+  'breaker-open': () => 'circuit breakers are open: their stores are not asked',
+  'queue-lateness': subject => `is how late messages of queue "${subject}" are delivered`,
+  'dead-letters': subject => `messages of queue "${subject}" have become dead letters`,
+}
+
+/** One line for people. */
+export function textOf({ rule, state, value, subject }: Alert): string {
+  const { name, when, above } = rule
+  const amount = (number: number) => {
+    if (CONDITIONS[when]) return `${Number((number * 100).toPrecision(3))} %`
+    return when === 'queue-lateness' ? `${Math.round(number)} ms` : String(number)
+  }
+  const mark = state === 'firing' ? 'FIRING' : 'RESOLVED'
+  return `${mark} ${name}: ${amount(value)} ${WORDS[when](subject)} (alert above ${amount(above)})`
+}
+
+function addressOf(url: unknown): URL {
+  const address = typeof url === 'string' && URL.canParse(url) ? new URL(url) : undefined
+  if (address?.protocol === 'https:' || address?.protocol === 'http:') return address
+  throw new PolicyError(
+    `webhook: url: expected a text like "https://hooks.example.com/services/T0/B0" (its value may be a secret and is not shown)`,
+  )
+}
+
+function headersOf(given: Record<string, string>): Headers {
+  if (typeof given !== 'object' || given === null) {
+    throw new PolicyError(
+      `webhook: headers ${shown(given)}: expected texts by name, like { Authorization: "Bearer …" }`,
+    )
+  }
+  const headers = new Headers({ 'Content-Type': 'application/json' })
+  for (const [name, value] of Object.entries(given)) {
+    try {
+      headers.set(name, value)
+    } catch (cause) {
+      throw new PolicyError(
+        `webhook: headers: ${shown(name)} is no name or has no value of a header field: expected texts, like { Authorization: "Bearer …" }`,
+        { cause },
+      )
+    }
+  }
+  return headers
+}

@@ -1,0 +1,61 @@
+import type { Decision, DecisionSource } from '../core/decision.js'
+import { LabelValues } from './label-values.js'
+
+const OUTCOMES = ['allowed', 'refused', 'shadow'] as const
+
+/** What one series counts. */
+export interface DecisionLabels {
+  readonly limiter: string
+  readonly limit: string
+  readonly outcome: (typeof OUTCOMES)[number]
+  readonly source: DecisionSource
+}
+
+/** One series: `count` is how many there were. */
+export interface DecisionCell {
+  readonly labels: DecisionLabels
+  count: number
+}
+
+/** The cells of one limit of a limiter, by source, then by outcome. */
+type LimitCells = Map<DecisionSource, Array<DecisionCell | undefined>>
+
+/**
+ * Decisions by limiter, limit, outcome and source. They are counted here and handed on when somebody collects: the counters of metrics
+ * libraries look their labels up at each step, which would cost as much as a decision in memory.
+ */
+export class DecisionCounts {
+  readonly cells: DecisionCell[] = []
+  readonly #limiters = new Map<string, Map<string, LimitCells>>()
+  readonly #limiterNames = new LabelValues()
+  readonly #limitNames = new LabelValues()
+
+  count({ limit, source, shadow, allowed }: Decision, limiter: string): void {
+    const outcome = shadow ? 2 : allowed ? 0 : 1
+    const cell = this.#limiters.get(limiter)?.get(limit.name)?.get(source)?.[outcome]
+    if (cell !== undefined) cell.count++
+    else this.#cellOf(this.#limiterNames.of(limiter), this.#limitNames.of(limit.name), source, outcome).count++
+  }
+
+  #cellOf(limiter: string, limit: string, source: DecisionSource, outcome: number): DecisionCell {
+    const limits = ensured(this.#limiters, limiter, () => new Map<string, LimitCells>())
+    const sources = ensured(limits, limit, (): LimitCells => new Map())
+    const outcomes = ensured(sources, source, () => [])
+    let cell = outcomes[outcome]
+    if (cell === undefined) {
+      cell = { labels: { limiter, limit, outcome: OUTCOMES[outcome], source }, count: 0 }
+      outcomes[outcome] = cell
+      this.cells.push(cell)
+    }
+    return cell
+  }
+}
+
+function ensured<Key, Value>(map: Map<Key, Value>, key: Key, make: () => Value): Value {
+  let value = map.get(key)
+  if (value === undefined) {
+    value = make()
+    map.set(key, value)
+  }
+  return value
+}

@@ -1,0 +1,17 @@
+/** So many values of one label are told apart. Names come from code, and so few; a name made of a request must not fill a monitoring system. */
+const MOST_VALUES = 1000
+/** Stands for all further ones. */
+export const OTHER_VALUES = 'other'
+
+/** The values of one label, bounded in number. */
+export class LabelValues {
+  readonly #known = new Set<string>()
+
+  /** The value itself while there are few, else 'other'. */
+  of(value: string): string {
+    if (this.#known.has(value)) return value
+    if (this.#known.size >= MOST_VALUES) return OTHER_VALUES
+    this.#known.add(value)
+    return value
+  }
+}

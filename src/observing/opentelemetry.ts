@@ -1,0 +1,94 @@
+import {
+  type Attributes,
+  type Counter,
+  type Histogram,
+  type Meter,
+  metrics,
+  type UpDownCounter,
+} from '@opentelemetry/api'
+import { PolicyError, shown } from '../core/errors.js'
+import type { Observer } from '../core/observer.js'
+import { checkOptions, type OptionNames } from '../core/option-names.js'
+import { DecisionCounts } from './decision-counts.js'
+import { checkExtraLabels } from './extra-labels.js'
+import { METRICS, type Metric } from './metrics.js'
+import { type Labels, type MetricSink, metricsObserver } from './metrics-observer.js'
+
+/** Options of `openTelemetryObserver`. */
+export interface OpenTelemetryOptions {
+  /** A `Meter`. Default: `metrics.getMeter('spillway')`, of the provider that is set when this is called. */
+  meter?: object
+  /** Attributes that every series carries, such as `{ region: 'eu' }`. Default: none. Not those that a metric has already. */
+  attributes?: Record<string, string>
+}
+
+const NAMES: OptionNames<OpenTelemetryOptions> = { meter: true, attributes: true }
+const ATTRIBUTE = /^[^\s]+$/
+
+/**
+ * An observer that measures with OpenTelemetry; @opentelemetry/api must be installed, and a `MeterProvider` set before this is called. Give it to everything
+ * that should be measured. docs/observing.md lists the metrics, which are named after those of ASP.NET's rate limiting. Attributes never hold a key, and
+ * have at most 1000 values each; what comes later is counted under 'other'. Make one for each meter. Throws `PolicyError` for options that mean nothing.
+ */
+export function openTelemetryObserver(options: OpenTelemetryOptions = {}): Observer {
+  checkOptions('openTelemetryObserver', options, NAMES, "{ attributes: { region: 'eu' } }")
+  const { meter = metrics.getMeter('spillway'), attributes = {} } = options
+  if (typeof (meter as Meter | null)?.createHistogram !== 'function') {
+    throw new PolicyError(
+      `openTelemetryObserver: meter ${shown(meter)}: expected a Meter, like metrics.getMeter('my-service')`,
+    )
+  }
+  checkExtraLabels(attributes, 'openTelemetryObserver: attributes', ATTRIBUTE)
+  const counts = new DecisionCounts()
+  return metricsObserver(new OpenTelemetrySink(meter as Meter, { ...attributes }, counts), counts)
+}
+
+class OpenTelemetrySink implements MetricSink {
+  readonly #sums = new Map<Metric, Counter | UpDownCounter>()
+  readonly #histograms = new Map<Metric, Histogram>()
+  /** What each gauge was last set to: an UpDownCounter is told by how much it changes, so that the levels of processes add up. */
+  readonly #levels = new Map<string, number>()
+
+  constructor(
+    meter: Meter,
+    readonly own: Attributes,
+    counts: DecisionCounts,
+  ) {
+    const all: readonly Metric[] = Object.values(METRICS)
+    for (const metric of all) {
+      const { kind, instrument, unit, help: description, buckets } = metric
+      const options = { description, unit }
+      if (metric === METRICS.decisions) {
+        meter.createObservableCounter(instrument, options).addCallback(result => {
+          for (const { count, labels } of counts.cells) result.observe(count, this.#with({ ...labels }))
+        })
+      } else if (kind === 'histogram') {
+        const advice = { explicitBucketBoundaries: [...(buckets ?? [])] }
+        this.#histograms.set(metric, meter.createHistogram(instrument, { ...options, advice }))
+      } else {
+        const sum =
+          kind === 'counter' ? meter.createCounter(instrument, options) : meter.createUpDownCounter(instrument, options)
+        this.#sums.set(metric, sum)
+      }
+    }
+    this.add(METRICS.breakerState, 0, {})
+  }
+
+  add(metric: Metric, by: number, labels: Labels): void {
+    this.#sums.get(metric)?.add(by, this.#with(labels))
+  }
+
+  set(metric: Metric, value: number, labels: Labels): void {
+    const id = JSON.stringify([metric.name, labels])
+    this.add(metric, value - (this.#levels.get(id) ?? 0), labels)
+    this.#levels.set(id, value)
+  }
+
+  record(metric: Metric, seconds: number, labels: Labels): void {
+    this.#histograms.get(metric)?.record(seconds, this.#with(labels))
+  }
+
+  #with(labels: Labels): Attributes {
+    return { ...labels, ...this.own }
+  }
+}
