@@ -177,37 +177,3 @@ test('a reader that has seen enough is no fault', async () => {
   })
   expect([exitCode, stderr]).toEqual([0, ''])
 })
-
-test('170 MB of log need no more memory than its keys and what is held to be sorted', async () => {
-  const tellPeak = 'process.on("exit",()=>process.stderr.write("peak "+process.resourceUsage().maxRSS+" kB"))'
-  const linesPerBlock = 2000
-  const { exitCode, stdout, stderr } = await spawnSpillway(['replay', '-', ...POLICY, '--json'], {
-    // A tenth of the log on the heap would not fit.
-    nodeArgs: ['--max-old-space-size=40', '--import', `data:text/javascript,${tellPeak}`],
-    with: async ({ stdin }) => {
-      for (let i = 0; i < 700; i++) {
-        const at = TEN_O_CLOCK + i
-        const lines = Array.from({ length: linesPerBlock }, (_, j) =>
-          logLine({
-            client: `192.0.2.${j % 200}`,
-            at: at - (j % 3),
-            tail: ' "http://example.com/" "Mozilla/5.0 (X11; Linux x86_64)"',
-          }),
-        )
-        if (!stdin.write(`${lines.join('\n')}\n`)) await new Promise(resolve => stdin.once('drain', resolve))
-      }
-      stdin.end()
-    },
-  })
-  expect(exitCode).toBe(0)
-  // 700 s: a quota at the start, and one more each time the window is over.
-  expect(JSON.parse(stdout)).toMatchObject({
-    requests: 700 * linesPerBlock,
-    skipped: 0,
-    keys: 200,
-    allowed: 200 * 10 * 12,
-    order: { sorted: 'window', late: 0 },
-  })
-  const peakMB = Number(/^peak (\d+) kB$/.exec(stderr)?.[1]) / 1000
-  expect(peakMB).toBeLessThan(200)
-})

@@ -16,7 +16,7 @@ let redis: RedisServer
 let client: Redis
 beforeAll(async () => {
   redis = await RedisServer.start()
-  client = redis.client()
+  client = redis.bulkClient()
 })
 afterAll(() => redis.stop())
 

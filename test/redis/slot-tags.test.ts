@@ -3,26 +3,7 @@ import { parseLimit } from '../../src/core/limit.js'
 import { evenTags, slotOf } from '../../src/redis/slot-tags.js'
 import { RedisStore } from '../../src/stores/redis/redis-store.js'
 import { RedisCluster } from '../support/redis-cluster.js'
-
-const SLOTS = 16_384
-
-/** How slots are split in practice: by `redis-cli --cluster create`, and by whoever rounds up. */
-const SPLITS: Record<string, (place: number, nodes: number) => number> = {
-  rounded: (place, nodes) => Math.round((place * SLOTS) / nodes),
-  'rounded up': (place, nodes) => Math.ceil((place * SLOTS) / nodes),
-  'rounded down': (place, nodes) => Math.floor((place * SLOTS) / nodes),
-}
-
-/** By how many the numbers of tags on two nodes differ at most. */
-function spread(slots: readonly number[], nodes: number, startOf: (place: number, nodes: number) => number): number {
-  const counts = new Array<number>(nodes).fill(0)
-  let node = 0
-  for (const slot of slots) {
-    while (slot >= startOf(node + 1, nodes)) node++
-    counts[node]++
-  }
-  return Math.max(...counts) - Math.min(...counts)
-}
+import { SPLITS, spread } from '../support/slot-splits.js'
 
 describe.each(Object.keys(SPLITS))('slots split evenly, %s', name => {
   test('64 tags: any two nodes have as many, or one more, for every number of nodes', () => {
@@ -31,7 +12,8 @@ describe.each(Object.keys(SPLITS))('slots split evenly, %s', name => {
     expect(uneven).toEqual([])
   })
 
-  test('any number of tags, up to 25 nodes', () => {
+  // Every number of tags: test/faults/slot-tags.test.ts.
+  test('one number of tags in 31, up to 25 nodes', () => {
     const uneven: [number, number][] = []
     for (let tags = 1; tags <= 1024; tags += 31) {
       const slots = evenTags(tags).map(slotOf)

@@ -14,7 +14,7 @@ export function describeRedisStore(part: StorePart, cases: Pick<StoreMaker, 'pro
   let stores = 0
   const start = async () => {
     redis = await RedisServer.start()
-    client = redis.client()
+    client = redis.bulkClient()
   }
   const make = (clock: ManualClock) => new RedisStore(client, { clock, prefix: `store ${stores++}` })
   describeStore('RedisStore', { make, ...cases, everyQuota: true, start, stop: () => redis.stop() }, [part])

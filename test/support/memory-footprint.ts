@@ -1,0 +1,24 @@
+import type { AlgorithmName } from '../../src/core/limit.js'
+import { jsonFromChild } from './child.js'
+import { START } from './stories.js'
+
+/** What a memory store takes for each of so many keys, by algorithm, where state is constant. In a process of its own. */
+export function bytesPerKey(keys: number): Promise<[AlgorithmName, number][]> {
+  return jsonFromChild(
+    `import { MemoryStore } from './src/stores/memory/memory-store.ts'
+     import { ManualClock } from './src/testing.ts'
+     import { parseLimit } from './src/core/limit.ts'
+     const held = () => { gc(); gc(); const { heapUsed, arrayBuffers } = process.memoryUsage(); return heapUsed + arrayBuffers }
+     const figures = []
+     for (const algorithm of ['fixed-window', 'token-bucket', 'sliding-counter']) {
+       const store = new MemoryStore({ clock: new ManualClock(${START}) })
+       const limit = parseLimit({ quota: 10, window: '1h', algorithm })
+       const before = held()
+       for (let i = 0; i < ${keys}; i++) store.consume([{ key: 'user:' + i, limit }], 1)
+       figures.push([algorithm, Math.round((held() - before) / store.size)])
+       store.close()
+     }
+     console.log(JSON.stringify(figures))`,
+    { flags: ['--expose-gc'], timeoutMs: 60_000 },
+  )
+}
