@@ -1,0 +1,62 @@
+--[[
+  Adds what one process has decided to the sums of a step of ten seconds, and keeps the process's own record.
+
+  KEYS[1]  processes: ZSET process → when it was heard of last, ms
+  KEYS[2]  records: HASH process → number of its last report, when it came, its record as JSON, with spaces between
+  KEYS[3]  details: HASH process → its top keys, queues and levels as JSON
+  KEYS[4]  sums of the step: see sums_add
+  KEYS[5…7]  the index: see index_note
+  ARGV[1]  number of this report: one that comes twice counts once
+  ARGV[2]  number of the step: ms since the epoch / 10 000
+  ARGV[3]  process
+  ARGV[4]  its record
+  ARGV[5]  its details; '' if they have not changed
+  ARGV[6]  number of rows; then for each the id of a limit and its eight counts
+  ARGV[…]  for how long notes of the index hold, ms; most notes; id and facts of each object
+
+  Returns the server's time in ms; 1 if it was carried out, 0 if the step is not one of the last fifteen minutes, or in the future; the
+  version of the index, 0 where there is none.
+]]
+-- @include now_ms
+-- @include index_put
+-- @include sums_add
+local number = tonumber(ARGV[1])
+local step = tonumber(ARGV[2])
+local process = ARGV[3]
+local record = ARGV[4]
+local details = ARGV[5]
+local count = tonumber(ARGV[6])
+local life = tonumber(ARGV[7 + 2 * count])
+local most = tonumber(ARGV[8 + 2 * count])
+local STEP, KEPT, FORGOTTEN = 10000, 960000, 3600000
+
+local now = now_ms('')
+local starts = step * STEP
+local version = tonumber(redis.call('HGET', KEYS[7], 'version') or 0)
+if starts > now + STEP or starts < now - KEPT then return { now, 0, version } end
+
+local last = redis.call('HGET', KEYS[2], process)
+if last and tonumber(string.match(last, '^%d+')) >= number then return { now, 1, version } end
+redis.call('HSET', KEYS[2], process, string.format('%.0f %.0f %s', number, now, record))
+redis.call('ZADD', KEYS[1], now, process)
+if details ~= '' then redis.call('HSET', KEYS[3], process, details) end
+
+if count > 0 then
+  sums_add(KEYS[4], 7, count)
+  redis.call('PEXPIREAT', KEYS[4], string.format('%.0f', starts + KEPT + STEP))
+end
+
+local silent = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now - FORGOTTEN, 'LIMIT', 0, 32)
+if #silent > 0 then
+  redis.call('ZREM', KEYS[1], unpack(silent))
+  redis.call('HDEL', KEYS[2], unpack(silent))
+  redis.call('HDEL', KEYS[3], unpack(silent))
+end
+for i = 1, 3 do
+  redis.call('PEXPIRE', KEYS[i], FORGOTTEN)
+end
+if #ARGV > 8 + 2 * count then
+  index_put({ KEYS[5], KEYS[6], KEYS[7] }, 9 + 2 * count, now, life, most)
+  version = tonumber(redis.call('HGET', KEYS[7], 'version') or 0)
+end
+return { now, 1, version }

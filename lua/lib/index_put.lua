@@ -1,0 +1,31 @@
+--[[
+  Puts notes of objects into the index: see lua/dashboard/index_note.lua. Their ids and facts stand in ARGV from `first` on. Notes that nobody has
+  renewed for `life` ms go, a few at a time, so that no call is long.
+]]
+local function index_put(keys, first, now, life, most)
+  local noted, facts, state = keys[1], keys[2], keys[3]
+  local changed = false
+  for i = first, #ARGV, 2 do
+    if redis.call('HGET', facts, ARGV[i]) ~= ARGV[i + 1] then
+      redis.call('HSET', facts, ARGV[i], ARGV[i + 1])
+      changed = true
+    end
+    redis.call('ZADD', noted, now, ARGV[i])
+  end
+  local gone = redis.call('ZRANGEBYSCORE', noted, '-inf', now - life, 'LIMIT', 0, 32)
+  local over = redis.call('ZCARD', noted) - #gone - most
+  if over > 0 then
+    for _, id in ipairs(redis.call('ZRANGE', noted, #gone, #gone + math.min(over, 32) - 1)) do
+      gone[#gone + 1] = id
+    end
+  end
+  if #gone > 0 then
+    redis.call('ZREM', noted, unpack(gone))
+    redis.call('HDEL', facts, unpack(gone))
+    changed = true
+  end
+  if changed then redis.call('HINCRBY', state, 'version', 1) end
+  for i = 1, 3 do
+    redis.call('PEXPIRE', keys[i], life + 60000)
+  end
+end

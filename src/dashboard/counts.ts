@@ -1,0 +1,60 @@
+import type { DecisionSource } from '../core/decision.js'
+
+/** What is counted of a limit, in the order in which it stands in Redis. */
+export const COUNTED = ['allowed', 'refused', 'shadow', 'memory', 'redis', 'lease', 'remembered', 'fallback'] as const
+export type Counted = (typeof COUNTED)[number]
+
+/** One number for each of `COUNTED`. */
+export type Counts = Float64Array
+
+const PLACES: Readonly<Record<string, number>> = {
+  memory: 3,
+  redis: 4,
+  lease: 5,
+  'deny-cache': 6,
+  fallback: 7,
+  open: 7,
+  closed: 7,
+} satisfies Partial<Record<DecisionSource | 'lease', number>>
+
+export const ALLOWED = 0
+export const REFUSED = 1
+export const SHADOW = 2
+export const FALLBACK = 7
+
+const COMMA = 44
+const ZERO = 48
+
+export function noCounts(): Counts {
+  return new Float64Array(COUNTED.length)
+}
+
+/** The place of a decision's source; a store of somebody else's counts as memory. */
+export function placeOfSource(source: string): number {
+  return PLACES[source] ?? 3
+}
+
+export function countsText(counts: Counts): string {
+  return counts.join(',')
+}
+
+/** Anybody may write to Redis: undefined for what are no counts. A step of a large fleet has thousands, so they are read by hand. */
+export function readCounts(text: string, from = 0, to = text.length): Counts | undefined {
+  const counts = noCounts()
+  let place = 0
+  let count = 0
+  for (let i = from; i <= to; i++) {
+    const code = i === to ? COMMA : text.charCodeAt(i)
+    if (code === COMMA) {
+      if (place === counts.length) return undefined
+      counts[place++] = count
+      count = 0
+    } else if (code >= ZERO && code <= ZERO + 9) count = count * 10 + code - ZERO
+    else return undefined
+  }
+  return place === counts.length ? counts : undefined
+}
+
+export function addCounts(sum: Counts, more: Counts): void {
+  for (let i = 0; i < sum.length; i++) sum[i] += more[i]
+}

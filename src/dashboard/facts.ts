@@ -1,0 +1,83 @@
+import type { Limit } from '../core/limit.js'
+import { type ObjectFacts, objectId } from '../redis/object-index.js'
+
+/** The row in which all decisions of all limiters are summed. */
+export const EVERYTHING = '*'
+
+export const OBJECT_KINDS = ['rate', 'semaphore', 'queue'] as const
+export type ObjectKind = (typeof OBJECT_KINDS)[number]
+
+/** A limit of a limiter, as the index of objects tells of it. */
+export interface LimitEntry {
+  readonly kind: 'limit'
+  readonly id: string
+  /** The limiter. */
+  readonly name: string
+  readonly limit: Limit
+  /** Who is counted: 'per address'; absent where nobody has said. */
+  readonly per?: string
+  /** Where it is counted: only what is in Redis can be looked up and changed. */
+  readonly store: 'redis' | 'memory'
+  /** Of a cluster: over how many hash tags its keys are spread. */
+  readonly tags?: number
+}
+
+/** A shared rate, a semaphore or a queue. */
+export interface ObjectEntry {
+  readonly kind: ObjectKind
+  readonly id: string
+  readonly name: string
+}
+
+export type Entry = LimitEntry | ObjectEntry
+
+/** A change of quota is the same limit, with the same counts; a change of window or algorithm is another. */
+export function limitId(limiter: string, { name, algorithm, windowMs }: Limit): string {
+  return objectId('limit', limiter, name, algorithm, String(windowMs))
+}
+
+export function limitFacts(
+  limiter: string,
+  limit: Limit,
+  more: { readonly per?: string; readonly store: 'redis' | 'memory'; readonly tags?: number },
+): ObjectFacts {
+  return { kind: 'limit', name: limiter, limit, ...more }
+}
+
+export function objectFacts(kind: ObjectKind, name: string): ObjectFacts {
+  return { kind, name }
+}
+
+/** Anybody may write to Redis: undefined for what is no entry. */
+export function readEntry(id: string, text: string): Entry | undefined {
+  let facts: Record<string, unknown>
+  try {
+    facts = JSON.parse(text) as Record<string, unknown>
+  } catch {
+    return undefined
+  }
+  if (typeof facts !== 'object' || facts === null || typeof facts.name !== 'string') return undefined
+  const { kind, name, per, tags } = facts
+  if (OBJECT_KINDS.includes(kind as ObjectKind)) return { kind: kind as ObjectKind, id, name }
+  if (kind !== 'limit') return undefined
+  const limit = readLimit(facts.limit)
+  if (limit === undefined) return undefined
+  return {
+    kind,
+    id,
+    name,
+    limit,
+    store: facts.store === 'memory' ? 'memory' : 'redis',
+    ...(typeof per === 'string' && { per }),
+    ...(Number.isSafeInteger(tags) && { tags: tags as number }),
+  }
+}
+
+function readLimit(given: unknown): Limit | undefined {
+  if (typeof given !== 'object' || given === null) return undefined
+  const limit = given as Limit
+  const numbers = [limit.quota, limit.windowMs, limit.burst].every(
+    number => Number.isSafeInteger(number) && number >= 0,
+  )
+  return numbers && typeof limit.name === 'string' && typeof limit.algorithm === 'string' ? limit : undefined
+}

@@ -1,0 +1,34 @@
+import { keySegment } from '../redis/keys.js'
+import { indexKeys } from '../redis/object-index.js'
+
+/** A chart has a value for each step of so long, by the server's clock. */
+export const STEP_MS = 10_000
+/** Steps of the last 15 minutes. */
+export const STEPS = 90
+
+/** The keys of what processes report, all in one slot of a cluster: see lua/dashboard/dashboard_report.lua. */
+export class RecordKeys {
+  /** processes, records, details */
+  readonly processes: readonly string[]
+  /** The index of objects. */
+  readonly index: readonly string[]
+  /** What was changed by the dashboard: a list, newest first. */
+  readonly changes: string
+  readonly #root: string
+
+  constructor(prefix: string) {
+    this.#root = `${keySegment(prefix)}:{!dashboard}`
+    this.processes = ['processes', 'records', 'details'].map(part => `${this.#root}:${part}`)
+    this.index = indexKeys(prefix)
+    this.changes = `${this.#root}:changes`
+  }
+
+  /** What was decided in a step: its number is ms since the epoch / 10 000. */
+  sums(step: number): string {
+    return `${this.#root}:sums:${step}`
+  }
+}
+
+export function stepOf(atMs: number): number {
+  return Math.floor(atMs / STEP_MS)
+}

@@ -1,0 +1,84 @@
+import { type Duration, parseOption } from '../../core/duration.js'
+import { PolicyError, shown } from '../../core/errors.js'
+import { checkOptions, type OptionNames } from '../../core/option-names.js'
+import type { RedisClient } from '../../redis/client.js'
+import { keyRoot } from '../../redis/key-root.js'
+import { portOf } from '../../redis/port-of.js'
+import { ownService } from './service.js'
+
+/** What `alerts(…)` of spillway/alerts gives, as far as it is reported. */
+export interface FiringAlerts {
+  /** What fires now. */
+  readonly firing: ReadonlyArray<{
+    readonly rule: { readonly name: string; readonly when: string }
+    readonly subject: string
+    readonly value: number
+    readonly at: Date
+  }>
+}
+
+/** Options of `reporter`. */
+export interface ReporterOptions {
+  /** A client of ioredis or node-redis; it stays yours. */
+  client: RedisClient
+  /** What keys begin with, as for the store; default 'spillway'. */
+  prefix?: string
+  /** How often it reports while something happens; default '2s', at most 10 s. */
+  every?: Duration
+  /** Default: the name in the nearest package.json. */
+  service?: string
+  /** Default: the version in the nearest package.json. */
+  version?: string
+  /** How many keys of each limiter are told, those who ask most and those who are refused most: integer from 0 (none) to 100; default 20. */
+  topKeys?: number
+  /** Limiter → who it counts, like { login: 'per user' }. Default: 'per address' where keys are addresses, else 'per key'. */
+  keyNames?: Record<string, string>
+  /** What `alerts(…)` of spillway/alerts gives: shown as bands. Absent: the dashboard judges by rules of its own. */
+  alerts?: FiringAlerts
+}
+
+const OPTIONS: OptionNames<ReporterOptions> = {
+  client: true,
+  prefix: true,
+  every: true,
+  service: true,
+  version: true,
+  topKeys: true,
+  keyNames: true,
+  alerts: true,
+}
+const LONGEST_MS = 10_000
+const MOST_KEYS = 100
+
+/** The options, checked and with their defaults. Throws `PolicyError`. */
+export function parseReporterOptions(options: ReporterOptions) {
+  checkOptions('reporter', options, OPTIONS, '{ client }')
+  const { client, prefix = 'spillway', every = '2s', topKeys = 20, keyNames = {}, alerts } = options
+  keyRoot('reporter', 'dashboard', 'dashboard', prefix)
+  portOf(client, 'reporter')
+  const everyMs = parseOption(every, 'reporter: every')
+  if (everyMs > LONGEST_MS) throw new PolicyError(`reporter: every ${shown(every)}: expected at most '10s', like '2s'`)
+  if (!Number.isSafeInteger(topKeys) || topKeys < 0 || topKeys > MOST_KEYS) {
+    throw new PolicyError(`reporter: topKeys ${shown(topKeys)}: expected an integer from 0 to ${MOST_KEYS}, like 20`)
+  }
+  if (typeof keyNames !== 'object' || keyNames === null || !Object.values(keyNames).every(isText)) {
+    throw new PolicyError(
+      `reporter: keyNames ${shown(keyNames)}: expected texts by limiter, like { login: 'per user' }`,
+    )
+  }
+  if (alerts !== undefined && !Array.isArray(alerts?.firing)) {
+    throw new PolicyError(`reporter: alerts ${shown(alerts)}: expected what alerts({ … }) of spillway/alerts gives`)
+  }
+  for (const name of ['service', 'version'] as const) {
+    if (options[name] !== undefined && !isText(options[name])) {
+      throw new PolicyError(`reporter: ${name} ${shown(options[name])}: expected a text, like "api"`)
+    }
+  }
+  const own = options.service === undefined || options.version === undefined ? ownService() : { name: '', version: '' }
+  const { service = own.name, version = options.service === undefined ? own.version : '' } = options
+  return { client, prefix, everyMs, topKeys, keyNames, alerts, service, version }
+}
+
+function isText(value: unknown): value is string {
+  return typeof value === 'string' && value.length <= 200
+}

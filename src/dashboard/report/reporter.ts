@@ -1,0 +1,192 @@
+import { randomBytes } from 'node:crypto'
+import { hostname } from 'node:os'
+import type { Decision } from '../../core/decision.js'
+import type { Observer } from '../../core/observer.js'
+import { objectId } from '../../redis/object-index.js'
+import { objectFacts } from '../facts.js'
+import type { ProcessRecord } from '../process-record.js'
+import { parseReporterOptions, type ReporterOptions } from './options.js'
+import { Recent } from './recent.js'
+import { type ObjectNotes, ReportSender } from './sender.js'
+import { Tallies } from './tallies.js'
+
+export type { ReporterOptions } from './options.js'
+
+type Told<Method extends keyof Observer> = Parameters<NonNullable<Observer[Method]>>[0]
+
+/** Names of shared objects that one process tells. */
+const MOST_OBJECTS = 1000
+const RENEW_MS = 3_600_000
+
+/**
+ * Tells the dashboard what this process decides. Give it as `observer` to limiters and shared objects. It sends one small script call every `every`
+ * while something happens, and nothing while nothing does; what it tells is gone after 15 minutes, its own record after an hour. A Redis that fails delays nobody:
+ * what happened meanwhile is told when it is back. Throws `PolicyError` for options that mean nothing.
+ */
+export function reporter(options: ReporterOptions): Observer & { close(): Promise<void> } {
+  return new Reporter(options)
+}
+
+class Reporter implements Observer {
+  readonly #settings: ReturnType<typeof parseReporterOptions>
+  readonly #sender: ReportSender
+  readonly #tallies: Tallies
+  readonly #recent: Recent
+  readonly #objects = new Map<string, { facts: ReturnType<typeof objectFacts>; notedAt: number }>()
+  readonly #startedAt = Math.round(Date.now() - process.uptime() * 1000)
+  #timer: ReturnType<typeof setTimeout> | undefined
+  #news = false
+  #decisions = 0
+  #tookAt = performance.now()
+  #answers = { count: 0, ms: 0 }
+  #breakers = 0
+  #breaker: { since: number; reason: string } | undefined
+  #closed: Promise<void> | undefined
+
+  constructor(options: ReporterOptions) {
+    this.#settings = parseReporterOptions(options)
+    const { client, prefix, keyNames, topKeys } = this.#settings
+    this.#sender = new ReportSender(client, prefix, randomBytes(6).toString('base64url'), () => this.#forgetNotes())
+    this.#tallies = new Tallies(keyNames)
+    this.#recent = new Recent(topKeys, performance.now())
+  }
+
+  // Arrow functions: an observer's methods may be taken off it.
+  readonly decided = (decision: Decision, limiter: string): void => {
+    this.#decisions++
+    this.#tallies.add(decision, limiter)
+    this.#recent.decided(limiter, decision.key, decision.allowed)
+    this.#happened()
+  }
+
+  readonly storeAnswered = ({ durationMs }: Told<'storeAnswered'>): void => {
+    this.#answers.count++
+    this.#answers.ms += durationMs
+  }
+
+  readonly breakerOpened = (error: Error): void => {
+    this.#breakers++
+    this.#breaker ??= { since: Date.now(), reason: String(error?.message ?? error).slice(0, 200) }
+    this.#happened()
+  }
+
+  readonly breakerClosed = (): void => {
+    this.#breakers = Math.max(0, this.#breakers - 1)
+    if (this.#breakers === 0) this.#breaker = undefined
+    this.#happened()
+  }
+
+  readonly waited = ({ object, name }: Told<'waited'>): void => {
+    this.#met(object, name)
+    this.#happened()
+  }
+
+  readonly delivered = ({ queue, latenessMs, attempt }: Told<'delivered'>): void => {
+    this.#met('queue', queue)
+    this.#recent.delivered(queue, latenessMs, attempt)
+    this.#happened()
+  }
+
+  readonly settledDelivery = ({ queue }: Told<'settledDelivery'>): void => {
+    this.#met('queue', queue)
+    this.#happened()
+  }
+
+  readonly level = (event: Told<'level'>): void => {
+    this.#met(event.object, event.name)
+    this.#recent.level(event)
+    this.#happened()
+  }
+
+  /** Tells what was not told yet, and that this process is gone. */
+  close(): Promise<void> {
+    this.#closed ??= this.#close()
+    return this.#closed
+  }
+
+  async #close(): Promise<void> {
+    clearTimeout(this.#timer)
+    if (this.#news) this.#report()
+    await this.#sender.close()
+  }
+
+  #happened(): void {
+    this.#news = true
+    if (this.#timer !== undefined || this.#closed !== undefined) return
+    this.#timer = setTimeout(() => this.#tick(), this.#settings.everyMs)
+    this.#timer.unref()
+  }
+
+  /** Goes on while something happens; the last report of all tells that nothing does. */
+  #tick(): void {
+    this.#timer = undefined
+    const wasBusy = this.#decisions > 0 || this.#news
+    this.#report()
+    if (!wasBusy) return
+    this.#timer = setTimeout(() => this.#tick(), this.#settings.everyMs)
+    this.#timer.unref()
+  }
+
+  #report(): void {
+    const now = performance.now()
+    if (!this.#news && this.#decisions === 0 && !this.#sender.hasPending) return
+    const rows = this.#tallies.take()
+    const notes = [...this.#tallies.notes(rows.keys(), now), ...this.#objectNotes(now)]
+    this.#sender.send({ record: this.#record(now), details: this.#recent.details(now), rows, notes })
+    this.#news = false
+    this.#decisions = 0
+    this.#answers = { count: 0, ms: 0 }
+    this.#tookAt = now
+  }
+
+  #record(now: number): ProcessRecord {
+    const { service, version, everyMs, alerts } = this.#settings
+    const { count, ms } = this.#answers
+    return {
+      service,
+      version,
+      host: hostname(),
+      pid: process.pid,
+      startedAt: this.#startedAt,
+      everyMs,
+      perSecond: round(this.#decisions / (Math.max(everyMs, now - this.#tookAt) / 1000)),
+      ...(count > 0 && { answerMs: round(ms / count) }),
+      ...(this.#breaker !== undefined && { breaker: this.#breaker }),
+      ...(alerts !== undefined && {
+        alerts: alerts.firing.slice(0, 20).map(({ rule, subject, value, at }) => ({
+          rule: rule.name,
+          when: rule.when,
+          subject,
+          value,
+          since: at.getTime(),
+        })),
+      }),
+    }
+  }
+
+  #met(kind: string, name: string): void {
+    if (kind !== 'rate' && kind !== 'semaphore' && kind !== 'queue') return
+    const id = objectId(kind, name)
+    if (this.#objects.has(id) || this.#objects.size >= MOST_OBJECTS) return
+    this.#objects.set(id, { facts: objectFacts(kind, name), notedAt: Number.NEGATIVE_INFINITY })
+  }
+
+  #forgetNotes(): void {
+    this.#tallies.forgetNotes()
+    for (const object of this.#objects.values()) object.notedAt = Number.NEGATIVE_INFINITY
+  }
+
+  #objectNotes(now: number): ObjectNotes {
+    const notes: Array<ObjectNotes[number]> = []
+    for (const [id, object] of this.#objects) {
+      if (now - object.notedAt < RENEW_MS) continue
+      object.notedAt = now
+      notes.push([id, object.facts])
+    }
+    return notes
+  }
+}
+
+function round(value: number): number {
+  return Math.round(value * 1000) / 1000
+}

@@ -1,0 +1,140 @@
+import type { Decision } from '../../core/decision.js'
+import type { Limit } from '../../core/limit.js'
+import type { ObjectFacts } from '../../redis/object-index.js'
+import { ALLOWED, addCounts, type Counts, noCounts, placeOfSource, REFUSED, SHADOW } from '../counts.js'
+import { EVERYTHING, limitFacts, limitId } from '../facts.js'
+import { perOf } from './per.js'
+
+/** Limits of one process; a service may make one for each key. */
+const MOST_ROWS = 2000
+
+interface Row {
+  readonly id: string
+  readonly limiter: string
+  counts: Counts
+  touched: boolean
+  limit: Limit
+  /** What the index was told last. */
+  notedLimit: Limit | undefined
+  notedAt: number
+  memory: boolean
+  key: string
+}
+
+/** Notes are renewed after so long, and changed at most once in so long: limits of single keys may differ with each decision. */
+const RENEW_MS = 3_600_000
+const CHANGE_MS = 10_000
+
+/** What the decisions of a process sum up to, for each limit. */
+export class Tallies {
+  readonly #byLimiter = new Map<string, WeakMap<Limit, Row>>()
+  readonly #rows = new Map<string, Row>()
+  #all = noCounts()
+  #any = false
+
+  constructor(readonly keyNames: Readonly<Record<string, string>>) {}
+
+  /** Whether anything was decided since `take`. */
+  get any(): boolean {
+    return this.#any
+  }
+
+  add(decision: Decision, limiter: string): void {
+    this.#any = true
+    const { verdicts, source, key } = decision
+    const place = placeOfSource(source)
+    const isMemory = source === 'memory'
+    for (const verdict of verdicts) {
+      const row = this.#rowOf(limiter, verdict.limit)
+      if (row === undefined) continue
+      count(row.counts, verdict.allowed, decision, place)
+      row.touched = true
+      row.limit = verdict.limit
+      row.key = key
+      if (isMemory) row.memory = true
+    }
+    count(this.#all, !verdicts.some(verdict => !verdict.allowed), decision, place)
+  }
+
+  /** The rows that were touched, with what they have counted since the last call. */
+  take(): Map<string, Counts> {
+    const taken = new Map<string, Counts>()
+    if (!this.#any) return taken
+    for (const row of this.#rows.values()) {
+      if (!row.touched) continue
+      taken.set(row.id, row.counts)
+      row.counts = noCounts()
+      row.touched = false
+    }
+    taken.set(EVERYTHING, this.#all)
+    this.#all = noCounts()
+    this.#any = false
+    return taken
+  }
+
+  /** What the index does not know yet of these rows, or should hear again. `nowMs`: monotonic. */
+  notes(ids: Iterable<string>, nowMs: number): Array<readonly [id: string, facts: ObjectFacts]> {
+    const notes: Array<readonly [string, ObjectFacts]> = []
+    for (const id of ids) {
+      const row = this.#rows.get(id)
+      if (row === undefined) continue
+      const changed = row.notedLimit?.quota !== row.limit.quota || row.notedLimit?.burst !== row.limit.burst
+      if (nowMs - row.notedAt < (changed && row.notedLimit !== undefined ? CHANGE_MS : changed ? 0 : RENEW_MS)) continue
+      row.notedLimit = row.limit
+      row.notedAt = nowMs
+      const per = this.keyNames[row.limiter] ?? perOf(row.key)
+      notes.push([id, limitFacts(row.limiter, row.limit, { per, store: row.memory ? 'memory' : 'redis' })])
+    }
+    return notes
+  }
+
+  /** The server has lost what it was told. */
+  forgetNotes(): void {
+    for (const row of this.#rows.values()) row.notedAt = Number.NEGATIVE_INFINITY
+  }
+
+  #rowOf(limiter: string, limit: Limit): Row | undefined {
+    let rows = this.#byLimiter.get(limiter)
+    if (rows === undefined) {
+      if (this.#byLimiter.size >= MOST_ROWS) return undefined
+      rows = new WeakMap()
+      this.#byLimiter.set(limiter, rows)
+    }
+    const known = rows.get(limit)
+    if (known !== undefined) return known
+    const id = limitId(limiter, limit)
+    let row = this.#rows.get(id)
+    if (row === undefined) {
+      if (this.#rows.size >= MOST_ROWS) return undefined
+      const notedAt = Number.NEGATIVE_INFINITY
+      row = {
+        id,
+        limiter,
+        counts: noCounts(),
+        touched: false,
+        limit,
+        notedLimit: undefined,
+        notedAt,
+        memory: false,
+        key: '',
+      }
+      this.#rows.set(id, row)
+    }
+    rows.set(limit, row)
+    return row
+  }
+}
+
+function count(counts: Counts, allowed: boolean, { allowed: passed }: Decision, place: number): void {
+  counts[allowed ? ALLOWED : passed ? SHADOW : REFUSED]++
+  counts[place]++
+}
+
+/** Sums of several steps, while Redis cannot be told. */
+export function addRows(sum: Map<string, Counts>, rows: ReadonlyMap<string, Counts>): void {
+  for (const [id, counts] of rows) {
+    const known = sum.get(id)
+    if (known === undefined) sum.set(id, counts)
+    else addCounts(known, counts)
+  }
+}

@@ -1,0 +1,226 @@
+import { Deadline } from '../../core/deadline.js'
+import type { ClientPort, RedisClient } from '../../redis/client.js'
+import { hashReader } from '../../redis/hash-reader.js'
+import { notConnected } from '../../redis/not-connected.js'
+import { portOf } from '../../redis/port-of.js'
+import { replyWords } from '../../redis/reply-words.js'
+import { runScript } from '../../redis/run-script.js'
+import { dashboardRead } from '../../redis/scripts.js'
+import { addCounts, type Counts, noCounts, readCounts } from '../counts.js'
+import { type Details, readDetails } from '../details.js'
+import { type Entry, readEntry } from '../facts.js'
+import { type ProcessRecord, readProcessRecord } from '../process-record.js'
+import { RecordKeys, STEP_MS, STEPS, stepOf } from '../record-keys.js'
+
+/** Two pages that look at once cost one reading. */
+const FRESH_MS = 900
+/** Top keys of many processes are large. */
+const DETAILS_MS = 10_000
+const FEW = 20
+/** A step may still change for so long after its end: reports come late. */
+const LATE_MS = 12_000
+/** Steps in one call of the first load: a millisecond or two of the server's time. */
+const AT_ONCE = 10
+/** As in dashboard_report.lua: there a few at a time go. */
+const FORGOTTEN_MS = 3_600_000
+const PATIENCE = new Deadline(2000)
+
+type Pairs = ReadonlyArray<readonly [field: string, text: string]>
+
+export interface Process {
+  readonly id: string
+  readonly heardAt: number
+  readonly record: ProcessRecord
+}
+
+/**
+ * What processes have reported, as it was read last, with the last 15 minutes: the first reading takes all of them, each further one only what is
+ * new. Nothing is read while nobody looks.
+ */
+export class Picture {
+  readonly keys: RecordKeys
+  readonly #port: ClientPort
+  readonly #hash: (key: string) => Promise<Pairs>
+  /** Step → limit → counts. */
+  readonly #steps = new Map<number, Map<string, Counts>>()
+  #entries = new Map<string, Entry>()
+  #version = Number.NaN
+  #processes: Process[] = []
+  #details = new Map<string, Details>()
+  #detailsAt = Number.NEGATIVE_INFINITY
+  /** By `performance.now()`. */
+  #readAt = Number.NEGATIVE_INFINITY
+  #serverMs = 0
+  #aheadMs = 0
+  #reading: Promise<void> | undefined
+  #failing: { since: number; reason: string } | undefined
+
+  constructor(client: RedisClient, prefix: string) {
+    this.#port = portOf(client, 'dashboard')
+    this.#hash = hashReader(client, 'dashboard')
+    this.keys = new RecordKeys(prefix)
+  }
+
+  /** Reads what is new; resolves also if Redis fails: `failing` says so then, and what was read before stays. */
+  async refresh(): Promise<void> {
+    if (performance.now() - this.#readAt < FRESH_MS && this.#failing === undefined) return
+    this.#reading ??= this.#read().finally(() => {
+      this.#reading = undefined
+    })
+    await this.#reading
+  }
+
+  /** Now, by the Redis server. */
+  get now(): number {
+    return Math.round(Date.now() + this.#aheadMs)
+  }
+
+  /** When the data was read, by the Redis server; 0: never. */
+  get readAt(): number {
+    return this.#serverMs
+  }
+
+  get failing(): { readonly since: number; readonly reason: string } | undefined {
+    return this.#failing
+  }
+
+  get processes(): readonly Process[] {
+    return this.#processes
+  }
+
+  get entries(): ReadonlyMap<string, Entry> {
+    return this.#entries
+  }
+
+  get details(): Iterable<Details> {
+    return this.#details.values()
+  }
+
+  /** The first step that tells anything. */
+  get firstStep(): number {
+    let first = stepOf(this.#serverMs)
+    for (const [step, rows] of this.#steps) if (step < first && rows.size > 0) first = step
+    return first
+  }
+
+  counts(id: string, step: number): Counts | undefined {
+    return this.#steps.get(step)?.get(id)
+  }
+
+  /** The sum of the last steps, and of how many seconds it is. The step that runs counts as far as it has come. */
+  recent(id: string, steps: number): { readonly counts: Counts; readonly seconds: number } {
+    const sum = noCounts()
+    const last = stepOf(this.#serverMs)
+    for (let step = last - steps + 1; step <= last; step++) {
+      const counts = this.counts(id, step)
+      if (counts !== undefined) addCounts(sum, counts)
+    }
+    // What the last second or so has brought was not reported yet.
+    const elapsed = Math.max(0, (this.#serverMs % STEP_MS) - 1000)
+    return { counts: sum, seconds: ((steps - 1) * STEP_MS + elapsed) / 1000 }
+  }
+
+  async #read(): Promise<void> {
+    try {
+      const refusal = notConnected(this.#port.state())
+      if (refusal !== undefined) throw refusal
+      const wasFailing = this.#failing !== undefined
+      if (wasFailing || performance.now() - this.#readAt > STEPS * STEP_MS) this.#forget()
+      if (this.#readAt === Number.NEGATIVE_INFINITY) await this.#readAll()
+      else await this.#readSteps(this.#openSteps())
+      this.#failing = undefined
+    } catch (error) {
+      this.#failing ??= { since: this.now, reason: '' }
+      this.#failing = { since: this.#failing.since, reason: replyWords(error).slice(0, 300) }
+    }
+  }
+
+  async #readAll(): Promise<void> {
+    await this.#readSteps([])
+    const last = stepOf(this.#serverMs)
+    for (let step = last - STEPS + 1; step <= last; step += AT_ONCE) {
+      const steps = Array.from({ length: Math.min(AT_ONCE, last - step + 1) }, (_, i) => step + i)
+      await this.#readSteps(steps)
+    }
+  }
+
+  /** The steps that may have changed since the last reading. */
+  #openSteps(): number[] {
+    const from = Math.max(stepOf(this.#serverMs - LATE_MS), stepOf(this.now) - STEPS + 1)
+    const to = stepOf(this.now)
+    return Array.from({ length: to - from + 1 }, (_, i) => from + i)
+  }
+
+  async #readSteps(steps: readonly number[]): Promise<void> {
+    const { processes, index } = this.keys
+    const detailed = performance.now() - this.#detailsAt >= (this.#processes.length > FEW ? DETAILS_MS : FRESH_MS)
+    const sentAt = Date.now()
+    const [clock, records, details, ...sums] = await PATIENCE.hold(
+      Promise.all([
+        runScript(this.#port, dashboardRead, [index[2]], []),
+        this.#hash(processes[1]),
+        detailed ? this.#hash(processes[2]) : undefined,
+        ...steps.map(step => this.#hash(this.keys.sums(step))),
+      ]),
+    )
+    const [now, version] = clock as [number, number]
+    const facts = version === this.#version ? undefined : await PATIENCE.hold(this.#hash(index[1]))
+    this.#serverMs = now
+    this.#aheadMs = now - (sentAt + Date.now()) / 2
+    this.#readAt = performance.now()
+    this.#takeProcesses(records)
+    if (details !== undefined) this.#takeDetails(details)
+    if (facts !== undefined) this.#takeEntries(facts, version)
+    for (const [i, step] of steps.entries()) this.#takeSums(step, sums[i] ?? [])
+    for (const step of this.#steps.keys()) if (step <= stepOf(now) - STEPS) this.#steps.delete(step)
+  }
+
+  #takeProcesses(records: Pairs): void {
+    this.#processes = records.flatMap(([id, text]) => {
+      const read = readProcessRecord(text)
+      return read === undefined || this.#serverMs - read.heardAt > FORGOTTEN_MS ? [] : [{ id, ...read }]
+    })
+  }
+
+  #takeDetails(rows: Pairs): void {
+    this.#detailsAt = performance.now()
+    this.#details = new Map()
+    const heard = new Map(this.#processes.map(({ id, heardAt }) => [id, heardAt]))
+    for (const [id, text] of rows) {
+      const details = readDetails(text)
+      // What a silent process told last is not so any more.
+      if (details && this.#serverMs - (heard.get(id) ?? 0) < 60_000) this.#details.set(id, details)
+    }
+  }
+
+  #takeEntries(facts: Pairs, version: number): void {
+    this.#version = version
+    this.#entries = new Map()
+    for (const [id, text] of facts) {
+      const entry = readEntry(id, text)
+      if (entry !== undefined) this.#entries.set(id, entry)
+    }
+  }
+
+  #takeSums(step: number, parts: Pairs): void {
+    const rows = new Map<string, Counts>()
+    for (const [, text] of parts) {
+      for (let from = 0; from < text.length; ) {
+        const colon = text.indexOf(':', from)
+        const end = text.indexOf(';', colon)
+        if (colon < 0 || end < 0) break
+        const counts = readCounts(text, colon + 1, end)
+        if (counts !== undefined) rows.set(text.slice(from, colon), counts)
+        from = end + 1
+      }
+    }
+    this.#steps.set(step, rows)
+  }
+
+  #forget(): void {
+    this.#steps.clear()
+    this.#version = Number.NaN
+    this.#detailsAt = Number.NEGATIVE_INFINITY
+    this.#readAt = Number.NEGATIVE_INFINITY
+  }
+}

@@ -1,0 +1,296 @@
+/** What the server of the dashboard tells its page: types only, for both. Moments are ms since the epoch by the clock of the Redis server. */
+import type { LimitFacts } from './look/words.js'
+
+/** What every answer begins with. */
+export interface Frame {
+  /** Now, by the Redis server. */
+  readonly now: number
+  /** When the shown data was read. */
+  readonly readAt: number
+  /** Redis does not answer: since when, and what it said. */
+  readonly failing?: { readonly since: number; readonly reason: string }
+  readonly access: 'read' | 'write'
+  readonly user?: string
+  /** What the header field x-spillway-token of a change must hold. */
+  readonly token: string
+  readonly status: Status
+  readonly alerts: readonly AlertView[]
+  /** Why limits cannot be changed here; absent: they can. */
+  readonly noLive?: string
+  /** False: no process has reported, and nothing is known to exist. */
+  readonly installed: boolean
+}
+
+export interface Status {
+  readonly services: number
+  /** Heard of lately. */
+  readonly processes: number
+  /** Not heard of lately: idle, or gone. */
+  readonly silent: number
+  readonly answerMs?: number
+  readonly perSecond: number
+  readonly refusedShare: number
+  readonly degradedShare: number
+}
+
+export interface AlertView {
+  readonly id: string
+  readonly title: string
+  readonly text?: string
+  /** A key in `text`, shown apart. */
+  readonly key?: KeyView
+  readonly since?: number
+  /** The row, or the queue, that it is about. */
+  readonly limit?: string
+  readonly queue?: string
+}
+
+/** A key as it may be shown; `ref` stands for it in a request. */
+export interface KeyView {
+  readonly text: string
+  readonly ref: string
+}
+
+export interface Series {
+  /** The moment of the first value; then one each 10 s. */
+  readonly from: number
+  readonly allowed: ReadonlyArray<number | null>
+  readonly refused: ReadonlyArray<number | null>
+}
+
+export interface LimitRow {
+  readonly id: string
+  readonly limiter: string
+  readonly limit: string
+  readonly facts: LimitFacts
+  readonly per?: string
+  readonly allowed: number
+  readonly refused: number
+  /** Refused in shadow mode: let through. */
+  readonly shadow: number
+  readonly share: number
+  readonly degraded: number
+  readonly live?: LiveView
+  readonly changeable: boolean
+  readonly series: Series
+  readonly open?: OpenLimit
+}
+
+export interface OpenLimit {
+  readonly mostRefused: readonly KeyRate[]
+  readonly mostAsking: readonly KeyRate[]
+  /** Who decided, as shares. */
+  readonly sources: Readonly<Partial<Record<'redis' | 'memory' | 'lease' | 'remembered' | 'fallback', number>>>
+  readonly breaker?: { readonly processes: number; readonly since: number; readonly reason: string }
+}
+
+export interface KeyRate {
+  readonly key: KeyView
+  readonly limiter: string
+  readonly perSecond: number
+  /** Of all of this limiter. */
+  readonly share: number
+}
+
+/** A live limit in force. */
+export interface LiveView {
+  readonly policy: string
+  readonly words: string
+  readonly default: string
+  readonly until?: number
+  readonly by?: string
+  readonly at?: number
+}
+
+export interface LimitsView extends Frame {
+  readonly page: 'limits'
+  readonly rows: readonly LimitRow[]
+  readonly total: number
+  readonly queues: readonly QueueRow[]
+  readonly shared: readonly SharedRow[]
+}
+
+export interface QueueRow {
+  readonly name: string
+  readonly ready: number
+  readonly delayed: number
+  readonly unacked: number
+  readonly dead: number
+  readonly nextDueAt: number | null
+  readonly paused: boolean
+  readonly late50?: number
+  readonly late99?: number
+  readonly attempts?: number
+}
+
+/** A shared rate, a semaphore, or the places of a concurrency limit. */
+export interface SharedRow {
+  readonly kind: 'rate' | 'semaphore' | 'concurrency' | 'limiter'
+  readonly name: string
+  /** Permits in use, of how many; absent: nothing is set, or it is not known. */
+  readonly inUse?: number
+  readonly of?: number
+  /** Of a rate: its interval. */
+  readonly intervalMs?: number
+  readonly mode?: string
+  readonly waiting: number
+  /** How long the first has waited. */
+  readonly firstMs?: number
+  readonly holders?: readonly HolderView[]
+  readonly moreHolders?: number
+}
+
+export interface HolderView {
+  readonly id: string
+  readonly permits: number
+  readonly since?: number
+  readonly expiresAt: number
+  readonly by?: string
+}
+
+export interface WaitingView extends Frame {
+  readonly page: 'waiting'
+  readonly shared: readonly SharedRow[]
+}
+
+export interface DeadView {
+  readonly id: string
+  readonly reason: string
+  readonly attempts: number
+  readonly diedAt: number
+  readonly payload: string
+  readonly clipped: boolean
+}
+
+export interface QueuesView extends Frame {
+  readonly page: 'queues'
+  readonly queues: ReadonlyArray<QueueRow & { readonly letters: readonly DeadView[] }>
+}
+
+export interface KeyLimitView {
+  readonly id: string
+  readonly limit: string
+  readonly facts: LimitFacts
+  readonly per?: string
+  readonly remaining: number
+  readonly most: number
+  readonly resetAfterMs: number
+  readonly retryAfterMs: number
+}
+
+/** What one limiter knows of a key. */
+export interface KeyLimiterView {
+  readonly limiter: string
+  readonly limits: readonly KeyLimitView[]
+  readonly blockedUntil?: number
+  readonly blockedBy?: string
+  readonly live?: LiveView
+  readonly changeable: boolean
+}
+
+export interface KeyFound {
+  /** As it was looked for. */
+  readonly key: string
+  /** What it was taken for, where that differs: an address in its usual notation. */
+  readonly as?: string
+  readonly limiters: readonly KeyLimiterView[]
+  /** How many limiters were asked. */
+  readonly asked: number
+}
+
+export interface BlockRow {
+  readonly limiter: string
+  readonly key: KeyView
+  readonly until: number
+  readonly by?: string
+}
+
+export interface KeysView extends Frame {
+  readonly page: 'keys'
+  readonly found?: KeyFound
+  readonly mostRefused: readonly KeyRate[]
+  readonly mostAsking: readonly KeyRate[]
+  readonly blocks: readonly BlockRow[]
+  readonly limiters: readonly string[]
+}
+
+export interface ChangeView {
+  readonly id: string
+  readonly at: number
+  readonly user?: string
+  /** What was done, in words. */
+  readonly what: string
+  readonly subject: string
+  readonly key?: KeyView
+  readonly before?: string
+  readonly after?: string
+  readonly until?: number
+  readonly undo?: Act
+}
+
+export interface ChangesView extends Frame {
+  readonly page: 'changes'
+  readonly changes: readonly ChangeView[]
+}
+
+export interface ProcessView {
+  readonly id: string
+  readonly service: string
+  readonly version: string
+  readonly host: string
+  readonly pid: number
+  readonly startedAt: number
+  readonly heardAt: number
+  readonly silent: boolean
+  readonly perSecond: number
+  readonly share: number
+  readonly breaker?: { readonly since: number; readonly reason: string }
+}
+
+export interface ProcessesView extends Frame {
+  readonly page: 'processes'
+  readonly processes: readonly ProcessView[]
+}
+
+export type View = LimitsView | KeysView | WaitingView | QueuesView | ChangesView | ProcessesView
+export type PageName = View['page']
+
+/** What a page asks for. */
+export interface Ask {
+  readonly page: PageName
+  /** Limits: which row is open; how many rows are wanted. */
+  readonly open?: readonly string[]
+  readonly rows?: number
+  /** Keys: what is looked for. */
+  readonly key?: string
+}
+
+/** A key in a change: as it was typed, or the `ref` of one that was shown. */
+export type KeyGiven = { readonly key: string } | { readonly ref: string }
+
+/** A change. */
+export type Act =
+  | ({ readonly act: 'reset' | 'unblock'; readonly limiter: string } & KeyGiven)
+  | ({ readonly act: 'block'; readonly limiter: string; readonly for: string } & KeyGiven)
+  | ({ readonly act: 'set-limit'; readonly limiter: string; readonly policy: string; readonly for?: string } & Partial<
+      { readonly key: string } & { readonly ref: string }
+    >)
+  | ({ readonly act: 'clear-limit'; readonly limiter: string } & Partial<
+      { readonly key: string } & { readonly ref: string }
+    >)
+  | { readonly act: 'set-rate'; readonly name: string; readonly rate: number; readonly interval: string }
+  | { readonly act: 'force-release'; readonly name: string; readonly lease: string }
+  | { readonly act: 'pause' | 'resume'; readonly name: string }
+  | { readonly act: 'redrive'; readonly name: string; readonly id?: string }
+
+/** What a change answers. */
+export interface Done {
+  /** In words, past tense. */
+  readonly text: string
+  readonly undo?: Act
+}
+
+/** What a request that was refused or failed answers. */
+export interface Failure {
+  readonly error: string
+}

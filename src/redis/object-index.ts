@@ -1,0 +1,119 @@
+import { createHash } from 'node:crypto'
+import type { ClientPort } from './client.js'
+import { keySegment } from './keys.js'
+import { runScript } from './run-script.js'
+import { indexNote } from './scripts.js'
+
+/** So long after an object was built it is noted: tests, scripts and connections that come and go leave nothing behind. */
+const FIRST_MS = 10_000
+const RETRY_MS = 60_000
+/** How often the note of an object that lives is renewed, and for how long a note holds. */
+const RENEW_MS = 6 * 3_600_000
+export const NOTE_LIFE_MS = 24 * 3_600_000
+/** Objects of one process, and of all: a service may have a semaphore for each user. */
+const MOST_OWN = 1000
+export const MOST_NOTES = 10_000
+const MOST_AT_ONCE = 100
+
+/** What an object is: kept as JSON. */
+export type ObjectFacts = Readonly<Record<string, unknown>> & { readonly kind: string; readonly name: string }
+
+/** The keys of the index of one prefix. */
+export function indexKeys(prefix: string): readonly string[] {
+  const root = `${keySegment(prefix)}:{!dashboard}`
+  return [`${root}:noted`, `${root}:facts`, `${root}:index`]
+}
+
+/** A short name for what tells an object from all others: its kind and its names. */
+export function objectId(...parts: readonly string[]): string {
+  return createHash('sha256').update(JSON.stringify(parts)).digest('base64url').slice(0, 10)
+}
+
+interface Note {
+  readonly facts: string
+  readonly owner: WeakRef<object>
+  writtenAt: number
+}
+
+/**
+ * Tells Redis which objects this process uses, so that the dashboard finds them without searching the keys. One for each client and prefix. Writes once
+ * for each object, ten seconds after it was built, and again every six hours while it lives; never connects a client for it, and a failure matters to nobody.
+ */
+export class ObjectIndex {
+  readonly #notes = new Map<string, Note>()
+  readonly #keys: readonly string[]
+  #timer: ReturnType<typeof setTimeout> | undefined
+  #forgetReady: (() => void) | undefined
+
+  private constructor(
+    readonly port: ClientPort,
+    prefix: string,
+  ) {
+    this.#keys = indexKeys(prefix)
+  }
+
+  static of(port: ClientPort, prefix: string): ObjectIndex {
+    let indices = INDICES.get(port)
+    if (indices === undefined) {
+      indices = new Map()
+      INDICES.set(port, indices)
+    }
+    let index = indices.get(prefix)
+    if (index === undefined) {
+      index = new ObjectIndex(port, prefix)
+      indices.set(prefix, index)
+    }
+    return index
+  }
+
+  /** `owner`: while it lives, the note is renewed. */
+  note(id: string, facts: ObjectFacts, owner: object): void {
+    const known = this.#notes.get(id)
+    if (known === undefined && this.#notes.size >= MOST_OWN) return
+    const text = JSON.stringify(facts)
+    const writtenAt = known?.facts === text ? known.writtenAt : Number.NEGATIVE_INFINITY
+    this.#notes.set(id, { facts: text, owner: new WeakRef(owner), writtenAt })
+    if (writtenAt === Number.NEGATIVE_INFINITY) this.#writeIn(FIRST_MS)
+  }
+
+  #writeIn(ms: number): void {
+    if (this.#timer !== undefined) return
+    this.#timer = setTimeout(() => {
+      this.#timer = undefined
+      this.#write()
+    }, ms)
+    this.#timer.unref()
+  }
+
+  #write(): void {
+    if (this.port.state() !== 'ready') {
+      this.#forgetReady ??= this.port.onReady(() => {
+        this.#forgetReady?.()
+        this.#forgetReady = undefined
+        this.#writeIn(FIRST_MS)
+      })
+      return
+    }
+    const now = performance.now()
+    const due: [id: string, note: Note][] = []
+    for (const [id, note] of this.#notes) {
+      if (note.owner.deref() === undefined) this.#notes.delete(id)
+      else if (now - note.writtenAt >= RENEW_MS && due.length < MOST_AT_ONCE) due.push([id, note])
+    }
+    if (due.length > 0) this.#send(due, now)
+    if (this.#notes.size > 0) this.#writeIn(due.length < MOST_AT_ONCE ? RENEW_MS : 1000)
+  }
+
+  #send(notes: ReadonlyArray<readonly [id: string, note: Note]>, now: number): void {
+    const args = [String(NOTE_LIFE_MS), String(MOST_NOTES), ...notes.flatMap(([id, { facts }]) => [id, facts])]
+    for (const [, note] of notes) note.writtenAt = now
+    runScript(this.port, indexNote, this.#keys, args).catch(() => {
+      for (const [, note] of notes) note.writtenAt = Number.NEGATIVE_INFINITY
+      clearTimeout(this.#timer)
+      this.#timer = undefined
+      this.#writeIn(RETRY_MS)
+    })
+  }
+}
+
+const INDICES = new WeakMap<ClientPort, Map<string, ObjectIndex>>()
