@@ -1,9 +1,9 @@
 import type { Histogram } from './histogram.js'
 
-/** A key of a limiter: how often it asked and was refused in `spanMs`. */
+/** A key of a limiter: how often it asks and is refused per second. */
 export type KeyRow = readonly [key: string, asked: number, refused: number]
 
-/** What was delivered from a queue in `spanMs`. */
+/** What was delivered from a queue lately. */
 export interface DeliveryRow {
   readonly queue: string
   readonly lateness: Histogram
@@ -22,32 +22,30 @@ export interface LevelRow {
 
 /** What a process reports beside its sums: top keys, deliveries, levels. */
 export interface Details {
-  /** Of what time the counts are, in ms. */
-  readonly spanMs: number
   readonly keys: ReadonlyMap<string, readonly KeyRow[]>
   readonly deliveries: readonly DeliveryRow[]
   readonly levels: readonly LevelRow[]
 }
 
-export function detailsText({ spanMs, keys, deliveries, levels }: Details): string {
+export function detailsText({ keys, deliveries, levels }: Details): string {
   const queues = deliveries.map(({ queue, lateness, deliveries, attempts }) => [
     queue,
     [...lateness],
     deliveries,
     attempts,
   ])
-  return JSON.stringify({ spanMs: Math.round(spanMs), keys: [...keys], queues, levels })
+  return JSON.stringify({ keys: [...keys], queues, levels })
 }
 
 /** Anybody may write to Redis: what cannot be read is left out. */
 export function readDetails(text: string): Details | undefined {
-  let given: { spanMs?: unknown; keys?: unknown; queues?: unknown; levels?: unknown } | null
+  let given: { keys?: unknown; queues?: unknown; levels?: unknown } | null
   try {
     given = JSON.parse(text)
   } catch {
     return undefined
   }
-  if (typeof given !== 'object' || given === null || typeof given.spanMs !== 'number') return undefined
+  if (typeof given !== 'object' || given === null) return undefined
   const keys = new Map<string, readonly KeyRow[]>()
   for (const row of listOf(given.keys)) {
     const [limiter, rows] = listOf(row)
@@ -60,7 +58,7 @@ export function readDetails(text: string): Details | undefined {
     const pairs = listOf(buckets).filter((pair): pair is [number, number] => listOf(pair).every(isNumber))
     deliveries.push({ queue, lateness: new Map(pairs), deliveries: count, attempts })
   }
-  return { spanMs: given.spanMs, keys, deliveries, levels: listOf(given.levels).filter(isLevelRow) }
+  return { keys, deliveries, levels: listOf(given.levels).filter(isLevelRow) }
 }
 
 function listOf(given: unknown): unknown[] {

@@ -48,7 +48,7 @@ class Reporter implements Observer {
     const { client, prefix, keyNames, topKeys } = this.#settings
     this.#sender = new ReportSender(client, prefix, randomBytes(6).toString('base64url'), () => this.#forgetNotes())
     this.#tallies = new Tallies(keyNames)
-    this.#recent = new Recent(topKeys, performance.now())
+    this.#recent = new Recent(topKeys)
   }
 
   // Arrow functions: an observer's methods may be taken off it.
@@ -132,7 +132,7 @@ class Reporter implements Observer {
     if (!this.#news && this.#decisions === 0 && !this.#sender.hasPending) return
     const rows = this.#tallies.take()
     const notes = [...this.#tallies.notes(rows.keys(), now), ...this.#objectNotes(now)]
-    this.#sender.send({ record: this.#record(now), details: this.#recent.details(now), rows, notes })
+    this.#sender.send({ record: this.#record(now), details: this.#recent.details(), rows, notes })
     this.#news = false
     this.#decisions = 0
     this.#answers = { count: 0, ms: 0 }

@@ -1,0 +1,16 @@
+--[[
+  Who is blocked, for people who look. Changes nothing.
+
+  KEYS     block lists: see block
+  ARGV[1]  how many of each list to return, those whose blocks end last first
+
+  Returns for each list its members and until when each is blocked, ms.
+]]
+-- @include now_ms
+local most = tonumber(ARGV[1])
+local after = '(' .. now_ms('')
+local reply = {}
+for i, list in ipairs(KEYS) do
+  reply[i] = redis.call('ZREVRANGEBYSCORE', list, '+inf', after, 'WITHSCORES', 'LIMIT', '0', most)
+end
+return reply

@@ -1,0 +1,14 @@
+--[[
+  Who waits in a line, for people who look. Changes nothing.
+
+  KEYS[1…3]  line, asks, meta: see line_open
+  ARGV       none
+
+  Returns how many wait, 0 where no process that waits is taken to live; and how long the first has waited, ms.
+]]
+-- @include line_open
+-- @include line_alive
+local line = line_open(KEYS[1], KEYS[2], KEYS[3], '')
+if line.err or not line_alive(line) then return { 0, 0 } end
+local first = redis.call('ZRANGE', line.key, '0', '0', 'WITHSCORES')[2]
+return { redis.call('ZCARD', line.key), first and math.max(0, math.floor((line.micros - tonumber(first)) / 1000)) or 0 }

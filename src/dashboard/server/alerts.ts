@@ -1,0 +1,163 @@
+import { ALLOWED, REFUSED } from '../counts.js'
+import type { LimitEntry } from '../facts.js'
+import { latency, percent, plural } from '../look/words.js'
+import type { FiringAlert } from '../process-record.js'
+import { STEP_MS, STEPS, stepOf } from '../record-keys.js'
+import type { AlertView, KeyView, QueueRow } from '../view.js'
+import { refOf } from './key-views.js'
+import type { Picture } from './picture.js'
+import type { TopCallers } from './top-callers.js'
+
+const REFUSED_SHARE = 0.1
+const KEY_SHARE = 0.5
+/** Fewer events mean nothing. */
+const AT_LEAST = 20
+const MOST = 8
+
+/** What is wrong, in words: as the processes say, if one of them judges; else by rules of our own. */
+export function alertsOf(
+  picture: Picture,
+  callers: TopCallers,
+  queues: readonly QueueRow[],
+  limits: readonly LimitEntry[],
+  show: (key: string) => KeyView,
+): AlertView[] {
+  const judging = picture.processes.filter(({ record }) => record.alerts !== undefined)
+  const found = [
+    ...breakerAlerts(picture),
+    ...(judging.length > 0
+      ? firing(
+          judging.flatMap(({ record }) => record.alerts ?? []),
+          limits,
+          show,
+        )
+      : [...refusals(picture, callers, limits, show), ...deadLetters(queues)]),
+  ]
+  return found.slice(0, MOST)
+}
+
+function breakerAlerts({ processes }: Picture): AlertView[] {
+  const open = processes.flatMap(({ record }) => (record.breaker === undefined ? [] : [record.breaker]))
+  if (open.length === 0) return []
+  const since = Math.min(...open.map(breaker => breaker.since))
+  return [
+    {
+      id: 'breaker',
+      title: `${plural(open.length, 'process does', 'processes do')} not ask Redis`,
+      text: `It failed too often: ${open[0].reason}`,
+      since,
+    },
+  ]
+}
+
+function refusals(
+  picture: Picture,
+  callers: TopCallers,
+  limits: readonly LimitEntry[],
+  show: (key: string) => KeyView,
+): AlertView[] {
+  const found: Array<AlertView & { share: number }> = []
+  for (const { id, name } of limits) {
+    const { counts, seconds } = picture.recent(id, 6)
+    const decided = counts[ALLOWED] + counts[REFUSED]
+    if (decided < AT_LEAST) continue
+    const share = counts[REFUSED] / decided
+    const [worst] = callers.most('refused', show, name, counts[REFUSED] / seconds)
+    if (share > REFUSED_SHARE) {
+      const since = refusingSince(picture, id)
+      const text = worst && worst.share > KEY_SHARE ? `makes ${percent(worst.share)} of them.` : undefined
+      const blame = text === undefined ? {} : { text, key: worst.key }
+      found.push({
+        id: `refused ${id}`,
+        title: `${name} refuses ${percent(share)} of its requests`,
+        ...blame,
+        since,
+        limit: id,
+        share,
+      })
+      continue
+    }
+    const [loudest] = callers.most('asked', show, name, decided / seconds)
+    if (loudest && loudest.share > KEY_SHARE && callers.count(name) > 1) {
+      const text = `makes ${percent(loudest.share)} of its requests.`
+      found.push({
+        id: `key ${id}`,
+        title: `${name} serves one key above all`,
+        text,
+        key: loudest.key,
+        limit: id,
+        share: 0,
+      })
+    }
+  }
+  return found.sort((a, b) => b.share - a.share).map(({ share: _, ...alert }) => alert)
+}
+
+/** Since when without a break so much was refused; a step without requests is no break. */
+function refusingSince(picture: Picture, id: string): number {
+  const last = stepOf(picture.readAt)
+  let since = last
+  for (let step = last; step > last - STEPS; step--) {
+    const counts = picture.counts(id, step)
+    const decided = (counts?.[ALLOWED] ?? 0) + (counts?.[REFUSED] ?? 0)
+    if (counts === undefined || decided === 0) continue
+    if (counts[REFUSED] / decided <= REFUSED_SHARE) break
+    since = step
+  }
+  return since * STEP_MS
+}
+
+function deadLetters(queues: readonly QueueRow[]): AlertView[] {
+  return queues
+    .filter(({ dead }) => dead > 0)
+    .map(({ name, dead }) => ({ id: `dead ${name}`, title: `${name} has ${plural(dead, 'dead letter')}`, queue: name }))
+}
+
+function firing(
+  alerts: readonly FiringAlert[],
+  limits: readonly LimitEntry[],
+  show: (key: string) => KeyView,
+): AlertView[] {
+  const merged = new Map<string, FiringAlert>()
+  for (const alert of alerts) {
+    const id = `${alert.rule} ${alert.subject}`
+    const known = merged.get(id)
+    if (known === undefined) merged.set(id, alert)
+    else
+      merged.set(id, { ...known, since: Math.min(known.since, alert.since), value: Math.max(known.value, alert.value) })
+  }
+  return [...merged].map(([id, alert]) => {
+    const limit = limits.find(({ name }) => name === alert.subject)
+    return {
+      id: `rule ${refOf(id)}`,
+      ...wordsOf(alert, show),
+      since: alert.since,
+      ...(limit !== undefined && { limit: limit.id }),
+    }
+  })
+}
+
+function wordsOf(
+  { rule, when, subject, value }: FiringAlert,
+  show: (key: string) => KeyView,
+): Pick<AlertView, 'title' | 'text' | 'key'> {
+  const text = `Rule ${rule}.`
+  switch (when) {
+    case 'denied-share':
+      return { title: `${subject} refuses ${percent(value)} of its requests`, text }
+    case 'degraded-share':
+      return { title: `${subject} decides ${percent(value)} without Redis`, text }
+    case 'breaker-open':
+      return { title: `${plural(value, 'breaker is', 'breakers are')} open`, text }
+    case 'one-key-share':
+      return { title: `${subject}: one key makes ${percent(value)} of the requests`, text }
+    case 'near-limit-share':
+      return { title: `${subject}: ${percent(value)} of its requests are near the limit`, text }
+    case 'queue-lateness':
+      return { title: `${subject} delivers ${latency(value)} late`, text }
+    case 'dead-letters':
+      return { title: `${subject} has ${plural(value, 'dead letter')}`, text }
+    default:
+      return { title: `${rule}: ${subject}`, key: show(subject) }
+  }
+}

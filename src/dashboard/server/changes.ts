@@ -1,0 +1,59 @@
+import type { ClientPort, RedisClient } from '../../redis/client.js'
+import { portOf } from '../../redis/port-of.js'
+import { runScript } from '../../redis/run-script.js'
+import { dashboardChanges, dashboardNoteChange } from '../../redis/scripts.js'
+import type { Act } from '../view.js'
+
+/** An act with its key as it is. */
+export type PlainAct = Act & { readonly key?: string; readonly ref?: undefined }
+
+/** What was changed here, as it is kept in Redis. */
+export interface NotedChange {
+  readonly user?: string
+  readonly what: string
+  readonly subject: string
+  readonly key?: string
+  readonly before?: string
+  readonly after?: string
+  readonly until?: number
+  readonly act: PlainAct
+  readonly undo?: PlainAct
+}
+
+/** The history of what was changed by the dashboard: the newest 200, for 90 days. */
+export class ChangeHistory {
+  readonly #port: ClientPort
+
+  constructor(
+    client: RedisClient,
+    readonly key: string,
+  ) {
+    this.#port = portOf(client, 'dashboard')
+  }
+
+  async note(change: NotedChange): Promise<void> {
+    await runScript(this.#port, dashboardNoteChange, [this.key], [JSON.stringify(change)])
+  }
+
+  async list(): Promise<Array<NotedChange & { readonly at: number }>> {
+    const lines = (await runScript(this.#port, dashboardChanges, [this.key], [])) as unknown[]
+    return lines.flatMap(line => {
+      const change = readChange(String(line))
+      return change === undefined ? [] : [change]
+    })
+  }
+}
+
+/** Anybody may write to Redis: undefined for what is no change. */
+function readChange(line: string): (NotedChange & { readonly at: number }) | undefined {
+  const [, at, json] = /^(\d+) (.*)$/s.exec(line) ?? []
+  try {
+    const given = JSON.parse(json ?? '') as Partial<NotedChange> | null
+    if (typeof given !== 'object' || given === null) return undefined
+    if (typeof given.what !== 'string' || typeof given.subject !== 'string') return undefined
+    if (typeof given.act !== 'object' || given.act === null) return undefined
+    return { ...(given as NotedChange), at: Number(at) }
+  } catch {
+    return undefined
+  }
+}

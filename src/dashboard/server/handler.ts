@@ -1,0 +1,194 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { gzip } from 'node:zlib'
+import { PolicyError, SpillwayError } from '../../core/errors.js'
+import type { Ask, Failure } from '../view.js'
+import { forgeryComplaint, isRefused, lacksToken, leaveToken, viewerOf } from './access.js'
+import { carryOut } from './actions.js'
+import { type PageFile, pageFile } from './files.js'
+import type { LiveMeans } from './live-limits.js'
+import { type DashboardOptions, parseDashboardOptions } from './options.js'
+import { viewOf } from './page-views.js'
+import { Room } from './room.js'
+
+/** What a request wants: a file, a view, a change, or the address with a slash at its end. */
+type Route = { readonly file: string } | 'view' | 'act' | 'slash'
+
+/** (req, res, next?) for Express and `node:http`; for Koa by `ctx.req` and `ctx.res`. */
+export type DashboardHandler = (req: IncomingMessage, res: ServerResponse, next?: (error?: unknown) => void) => void
+
+const PAGES = new Set(['limits', 'keys', 'waiting', 'queues', 'changes', 'processes'])
+const SMALL = 1000
+const FIELDS: Readonly<Record<string, string>> = {
+  'content-security-policy': "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+  'x-content-type-options': 'nosniff',
+  'x-frame-options': 'DENY',
+  'referrer-policy': 'no-referrer',
+  'cross-origin-opener-policy': 'same-origin',
+  'cross-origin-resource-policy': 'same-origin',
+}
+
+/**
+ * The dashboard: one page and what it asks for. Nothing is read from Redis while nobody looks. Throws `PolicyError` for options that mean nothing, and
+ * without `authorize`.
+ */
+export function dashboard(options: DashboardOptions): DashboardHandler {
+  return handlerOf(options, options?.live)
+}
+
+/** As `dashboard`; `means` says how limits are changed. */
+export function handlerOf(options: DashboardOptions, means: LiveMeans): DashboardHandler {
+  const { client, prefix, authorize, keys, basePath, hosts } = parseDashboardOptions(options)
+  const room = new Room(client, prefix, keys, means)
+
+  async function answer(req: IncomingMessage, res: ServerResponse, route: Route): Promise<void> {
+    const viewer = await viewerOf(req, authorize, hosts)
+    if (isRefused(viewer)) return sendText(res, viewer.status, viewer.reason)
+    if (route === 'slash') return redirect(req, res)
+    if (typeof route === 'object') {
+      if (route.file === '') leaveToken(req, res, viewer.token, pathOf(req))
+      return sendFile(req, res, pageFile(route.file) as PageFile)
+    }
+    if (route === 'view') {
+      if (lacksToken(req)) leaveToken(req, res, viewer.token, pathOf(req))
+      return sendJson(req, res, 200, await viewOf(room, askIn(req), viewer))
+    }
+    if (viewer.access !== 'write') return sendFailure(req, res, 403, 'You may look, but not change anything.')
+    const complaint = forgeryComplaint(req)
+    if (complaint !== undefined) return sendFailure(req, res, 403, complaint)
+    return sendJson(req, res, 200, await carryOut(room, requestIn(req), viewer.user))
+  }
+
+  return (req, res, next) => {
+    const route = routeOf(req, basePath, next !== undefined)
+    if (route === undefined) {
+      if (next !== undefined) next()
+      else sendText(res, 404, 'Not found.')
+      return
+    }
+    for (const [name, value] of Object.entries(FIELDS)) res.setHeader(name, value)
+    answer(req, res, route).catch((error: unknown) => {
+      if (error instanceof PolicyError) return sendFailure(req, res, 400, error.message)
+      if (error instanceof SpillwayError) return sendFailure(req, res, 503, error.message)
+      // A fault of ours, or a client that fails in a way of its own: the page says so, and the service is told.
+      process.emitWarning(`dashboard: ${(error as Error)?.message ?? error}`, { code: 'SPILLWAY_DASHBOARD' })
+      return sendFailure(req, res, 500, 'The dashboard failed: see the warnings of the service.')
+    })
+  }
+}
+
+/**
+ * By the end of the path, so that any base path works; with `basePath` only below it. Undefined for what is none of the dashboard's.
+ */
+function routeOf(req: IncomingMessage, basePath: string | undefined, canPass: boolean): Route | undefined {
+  const [path] = (req.url ?? '/').split('?')
+  if (basePath !== undefined && fullPath(req) !== basePath && !fullPath(req).startsWith(`${basePath}/`))
+    return undefined
+  const name = path.slice(path.lastIndexOf('/') + 1)
+  const isGet = req.method === 'GET' || req.method === 'HEAD'
+  if (name === 'view' && isGet) return 'view'
+  if (name === 'act' && req.method === 'POST') return 'act'
+  if (!isGet) return undefined
+  if (name === '' && !fullPath(req).endsWith('/')) return 'slash'
+  if (pageFile(name) !== undefined) return { file: name }
+  const isMount = basePath === undefined ? !canPass && !name.includes('.') : fullPath(req) === basePath
+  return isMount ? 'slash' : undefined
+}
+
+/** As the browser has it: Express cuts off what it is mounted at. */
+function fullPath(req: IncomingMessage): string {
+  const { originalUrl = req.url ?? '/' } = req as IncomingMessage & { originalUrl?: string }
+  return originalUrl.split('?')[0]
+}
+
+/** The folder of the page, for its cookie. */
+function pathOf(req: IncomingMessage): string {
+  const path = fullPath(req)
+  const folder = path.slice(0, path.lastIndexOf('/') + 1)
+  return /^\/[\w.~%!$&'()*+,=:@/-]*$/.test(folder) ? folder : '/'
+}
+
+/** Relative, so that a proxy may have cut off what it likes; never to another host. */
+function redirect(req: IncomingMessage, res: ServerResponse): void {
+  const path = fullPath(req)
+  const [, query = ''] = /(\?.*)$/.exec(req.url ?? '') ?? []
+  const name = path.slice(path.lastIndexOf('/') + 1)
+  res.statusCode = 302
+  res.setHeader('location', `./${name}/${query}`)
+  res.end()
+}
+
+/** What is asked for, in a header field: a body may have been read by the service's own middleware, and an address is written into logs. */
+function requestIn(req: IncomingMessage): unknown {
+  const field = req.headers['x-spillway-request']
+  if (typeof field !== 'string')
+    throw new PolicyError('the request lacks the field x-spillway-request: it comes from the page')
+  try {
+    return JSON.parse(Buffer.from(field, 'base64url').toString('utf8'))
+  } catch {
+    throw new PolicyError('the field x-spillway-request: expected JSON as base64url')
+  }
+}
+
+function askIn(req: IncomingMessage): Ask {
+  const { page, open, rows, key } = requestIn(req) as Partial<Ask>
+  if (typeof page !== 'string' || !PAGES.has(page))
+    throw new PolicyError('page: expected one of the pages, like "limits"')
+  return {
+    page,
+    ...(Array.isArray(open) && { open: open.filter(id => typeof id === 'string').slice(0, 20) }),
+    ...(Number.isSafeInteger(rows) && { rows }),
+    ...(typeof key === 'string' && { key }),
+  }
+}
+
+function sendFile(req: IncomingMessage, res: ServerResponse, { type, body, gzipped, etag }: PageFile): void {
+  res.setHeader('content-type', type)
+  res.setHeader('cache-control', 'private, no-cache')
+  res.setHeader('etag', etag)
+  res.setHeader('vary', 'accept-encoding')
+  if (req.headers['if-none-match'] === etag) {
+    res.statusCode = 304
+    res.end()
+    return
+  }
+  const zips = takesGzip(req)
+  if (zips) res.setHeader('content-encoding', 'gzip')
+  sendBody(req, res, 200, zips ? gzipped : body)
+}
+
+function sendFailure(req: IncomingMessage, res: ServerResponse, status: number, error: string): void {
+  const failure: Failure = { error }
+  sendJson(req, res, status, failure)
+}
+
+function sendJson(req: IncomingMessage, res: ServerResponse, status: number, value: object): void {
+  const body = Buffer.from(JSON.stringify(value))
+  res.setHeader('content-type', 'application/json; charset=utf-8')
+  res.setHeader('cache-control', 'no-store')
+  if (body.length < SMALL || !takesGzip(req)) {
+    sendBody(req, res, status, body)
+    return
+  }
+  gzip(body, { level: 5 }, (error, zipped) => {
+    if (error === null) res.setHeader('content-encoding', 'gzip')
+    sendBody(req, res, status, error === null ? zipped : body)
+  })
+}
+
+function sendText(res: ServerResponse, status: number, text: string): void {
+  res.statusCode = status
+  res.setHeader('content-type', 'text/plain; charset=utf-8')
+  res.setHeader('cache-control', 'no-store')
+  res.end(`${text}\n`)
+}
+
+function sendBody(req: IncomingMessage, res: ServerResponse, status: number, body: Buffer): void {
+  if (res.headersSent || res.destroyed) return
+  res.statusCode = status
+  res.setHeader('content-length', body.length)
+  res.end(req.method === 'HEAD' ? undefined : body)
+}
+
+function takesGzip(req: IncomingMessage): boolean {
+  return /\bgzip\b(?!\s*;\s*q=0(?:\.0*)?(?:,|$))/.test(String(req.headers['accept-encoding'] ?? ''))
+}

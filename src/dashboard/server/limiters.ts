@@ -1,0 +1,202 @@
+import { StoreError } from '../../core/errors.js'
+import type { Limit, LimitOptions, Policy } from '../../core/limit.js'
+import { readAddress } from '../../http/address/address.js'
+import { addressKey } from '../../http/address/client-key.js'
+import { RateLimiter } from '../../limiter/rate-limiter.js'
+import type { ClientPort, RedisClient } from '../../redis/client.js'
+import { keySegment } from '../../redis/keys.js'
+import { portOf } from '../../redis/port-of.js'
+import { runScript } from '../../redis/run-script.js'
+import { dashboardBlocks } from '../../redis/scripts.js'
+import { ChargeKeys } from '../../stores/redis/charge-keys.js'
+import { RedisStore } from '../../stores/redis/redis-store.js'
+import type { LimitEntry } from '../facts.js'
+import type { KeyLimiterView } from '../view.js'
+import type { LiveLimits } from './live-limits.js'
+
+const DEADLINE = '1s'
+const MOST_LISTS = 100
+const MOST_BLOCKS = 20
+
+/** One limiter as the dashboard knows it. */
+export interface KnownLimiter {
+  readonly name: string
+  readonly entries: readonly LimitEntry[]
+  /** False: it counts in the memory of its processes. */
+  readonly shared: boolean
+}
+
+export interface Block {
+  readonly limiter: string
+  readonly key: string
+  readonly until: number
+}
+
+/** The limiters by name: what they know of a key, and changes of it. Everything rejects with `StoreError` when Redis fails. */
+export class Limiters {
+  readonly #port: ClientPort
+  readonly #stores = new Map<number | undefined, RedisStore>()
+
+  constructor(
+    readonly client: RedisClient,
+    readonly prefix: string,
+    readonly live: LiveLimits,
+  ) {
+    this.#port = portOf(client, 'dashboard')
+  }
+
+  /** What a limiter knows of a key at a moment of the server's clock; undefined: nothing. */
+  async look(limiter: KnownLimiter, key: string, now: number): Promise<KeyLimiterView | undefined> {
+    const made = this.#limiter(limiter)
+    const [standing, asked, live] = await Promise.all([
+      made.peek(key, 0),
+      made.peek(key, 1),
+      this.live.ownView(limiter.name, key),
+    ])
+    if (standing.degraded || asked.degraded) throw new StoreError('Redis did not answer')
+    const blocked = asked.verdicts.find(verdict => verdict.blocked)
+    const used = standing.verdicts.some(
+      ({ remaining, limit, resetAfterMs }) => remaining < most(limit) || resetAfterMs > 0,
+    )
+    if (!used && blocked === undefined && live === undefined) return undefined
+    return {
+      limiter: limiter.name,
+      changeable: this.live.has(limiter.name) && this.live.refusal === undefined,
+      ...(blocked !== undefined && { blockedUntil: now + blocked.retryAfterMs }),
+      ...(live !== undefined && { live }),
+      limits: standing.verdicts.map(({ limit, remaining, resetAfterMs }, i) => ({
+        id: limiter.entries.find(entry => entry.limit.name === limit.name)?.id ?? limit.name,
+        limit: limit.name,
+        facts: limit,
+        ...perOf(limiter, limit),
+        remaining,
+        most: most(limit),
+        resetAfterMs: finite(resetAfterMs),
+        retryAfterMs: finite(asked.verdicts[i]?.retryAfterMs ?? 0),
+      })),
+    }
+  }
+
+  reset(limiter: KnownLimiter, key: string): Promise<void> {
+    return this.#limiter(limiter).reset(key)
+  }
+
+  block(limiter: KnownLimiter, key: string, forMs: number): Promise<void> {
+    return this.#limiter(limiter).block(key, forMs)
+  }
+
+  unblock(limiter: KnownLimiter, key: string): Promise<void> {
+    return this.#limiter(limiter).unblock(key)
+  }
+
+  /** Who is blocked now, under any of these limiters: of each limit the 20 whose blocks end last. */
+  async blocks(limiters: readonly KnownLimiter[]): Promise<Block[]> {
+    const lists = limiters.flatMap(limiter =>
+      this.#policy(limiter).flatMap(limit =>
+        this.#blockLists(limiter, limit).map(list => ({ list, limiter: limiter.name })),
+      ),
+    )
+    const found = new Map<string, Block>()
+    // On a cluster each list lies in a slot of its own.
+    const size = this.#port.cluster ? 1 : MOST_LISTS
+    for (let i = 0; i < lists.length; i += size) {
+      const some = lists.slice(i, i + size)
+      const reply = await runScript(
+        this.#port,
+        dashboardBlocks,
+        some.map(({ list }) => list),
+        [String(MOST_BLOCKS)],
+      )
+      for (const [j, rows] of (reply as string[][]).entries()) {
+        for (let k = 0; k < rows.length; k += 2) {
+          const [key, until] = [this.#keyIn(rows[k]), Number(rows[k + 1])]
+          const { limiter } = some[j]
+          const known = found.get(`${limiter} ${key}`)
+          if (key !== undefined && (known === undefined || known.until < until))
+            found.set(`${limiter} ${key}`, { limiter, key, until })
+        }
+      }
+    }
+    return [...found.values()].sort((a, b) => b.until - a.until)
+  }
+
+  #blockLists({ name, entries }: KnownLimiter, limit: Limit): string[] {
+    const keys = new ChargeKeys(keySegment(this.prefix), this.#port, entries[0]?.tags ?? 64)
+    const tags = this.#port.cluster ? (entries[0]?.tags ?? 64) : 1
+    return Array.from({ length: tags }, (_, tag) => keys.blockListOf({ key: '', limit, limiter: name }, tag))
+  }
+
+  /** The client's key in the key of its state: see `ChargeKeys`. */
+  #keyIn(member: string): string | undefined {
+    const [, tagged, segment] = /\{([^}]*)\}(?::([^:]*(?::[^:]*)*):[^:]*:[^:]*:[^:]*$)?/.exec(member) ?? []
+    const text = this.#port.cluster ? segment : tagged
+    if (text === undefined) return undefined
+    return text.replace(/%u([0-9a-f]{1,4})|%([0-9a-f]{2})/g, (_, wide?: string, narrow?: string) =>
+      String.fromCharCode(Number.parseInt(wide ?? narrow ?? '', 16)),
+    )
+  }
+
+  #limiter(limiter: KnownLimiter): RateLimiter {
+    const { name, entries } = limiter
+    return new RateLimiter({
+      policy: this.#policy(limiter).map(optionsOf),
+      name,
+      store: this.#store(entries[0]?.tags),
+      deadline: DEADLINE,
+      onStoreFailure: 'closed',
+      denyCache: 0,
+    })
+  }
+
+  #policy({ name, entries }: KnownLimiter): Policy {
+    const live = this.live.policy(name)
+    if (live !== undefined) return live
+    // A limit whose window was changed has two entries for a day: the later one counts.
+    return [...new Map(entries.map(({ limit }) => [limit.name, limit])).values()]
+  }
+
+  #store(tags: number | undefined): RedisStore {
+    let store = this.#stores.get(tags)
+    if (store === undefined) {
+      store = new RedisStore(this.client, { prefix: this.prefix, ...(tags !== undefined && { tags }) })
+      this.#stores.set(tags, store)
+    }
+    return store
+  }
+}
+
+/** The limiters of the index, in the order of their names. */
+export function knownLimiters(limits: Iterable<LimitEntry>): KnownLimiter[] {
+  const byName = new Map<string, LimitEntry[]>()
+  for (const entry of limits) byName.set(entry.name, [...(byName.get(entry.name) ?? []), entry])
+  return [...byName]
+    .map(([name, entries]) => ({ name, entries, shared: entries.some(({ store }) => store === 'redis') }))
+    .sort((a, b) => (a.name < b.name ? -1 : 1))
+}
+
+/** An address in the notation in which it is counted; undefined for anything else. */
+export function addressIn(key: string): string | undefined {
+  const trimmed = key.trim()
+  const counted = readAddress(trimmed) === undefined ? undefined : addressKey(trimmed)
+  return counted === key ? undefined : counted
+}
+
+function most({ quota, burst }: Limit): number {
+  return quota === 0 ? 0 : burst
+}
+
+function finite(ms: number): number {
+  return Number.isFinite(ms) ? ms : Number.MAX_SAFE_INTEGER
+}
+
+function perOf({ entries }: KnownLimiter, limit: Limit): { per?: string } {
+  const per = entries.find(entry => entry.limit.name === limit.name)?.per
+  return per === undefined ? {} : { per }
+}
+
+/** A checked limit as it is given to a limiter. */
+function optionsOf(limit: Limit): LimitOptions {
+  const { name, quota, windowMs, burst, algorithm } = limit
+  const hasBurst = algorithm === 'token-bucket' || algorithm === 'leaky-bucket'
+  return { name, quota, window: windowMs, algorithm, ...(hasBurst && { burst }) }
+}

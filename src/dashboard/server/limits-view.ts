@@ -1,0 +1,108 @@
+import { COUNTED, FALLBACK, SHADOW } from '../counts.js'
+import type { LimitEntry } from '../facts.js'
+import type { Ask, Frame, LimitRow, LimitsView, OpenLimit, QueueRow, SharedRow } from '../view.js'
+import type { Room } from './room.js'
+import { TopCallers } from './top-callers.js'
+import { ratesOf, rounded, seriesOf, shareOf } from './traffic.js'
+
+const ROWS = 50
+const MOST_ROWS = 1000
+/** A limit whose window was changed has two entries; the one that was not used for 15 minutes is not shown. */
+const WORST_SHARE = 0.005
+
+interface Rated extends ReturnType<typeof ratesOf> {
+  readonly entry: LimitEntry
+}
+
+/** The first page: the limits, those first that refuse the largest share, then the busiest. */
+export function limitsView(
+  room: Room,
+  frame: Frame,
+  ask: Ask,
+  queues: readonly QueueRow[],
+  shared: readonly SharedRow[],
+): LimitsView {
+  const rated = room.limits
+    .map((entry): Rated => ({ entry, ...ratesOf(room.picture, entry.id) }))
+    .filter(isCurrent(room))
+  rated.sort(byTrouble)
+  const most = Math.min(MOST_ROWS, Math.max(ROWS, ask.rows ?? ROWS))
+  const wanted = new Set(ask.open)
+  const chosen = rated.filter(({ entry }, i) => i < most || wanted.has(entry.id))
+  const callers = new TopCallers(room.picture)
+  const openAtFirst = ask.open === undefined ? chosen[0]?.entry.id : undefined
+  return {
+    ...frame,
+    page: 'limits',
+    total: rated.length,
+    queues,
+    shared,
+    rows: chosen.map(row => rowOf(room, row, callers, wanted.has(row.entry.id) || row.entry.id === openAtFirst)),
+  }
+}
+
+function rowOf(room: Room, { entry, counts, ...rates }: Rated, callers: TopCallers, isOpen: boolean): LimitRow {
+  const { id, name, limit, per, store } = entry
+  const live = room.live.view(name)
+  // The quota that an entry tells may be that of a single key, or of a moment ago.
+  const facts =
+    room.live.policy(name)?.find(other => other.name === limit.name && other.windowMs === limit.windowMs) ?? limit
+  return {
+    id,
+    limiter: name,
+    limit: limit.name,
+    facts,
+    ...(per !== undefined && { per }),
+    allowed: rates.allowed,
+    refused: rates.refused,
+    shadow: rounded(counts[SHADOW] / 10),
+    share: rates.share,
+    degraded: rates.degraded,
+    ...(live !== undefined && { live }),
+    changeable: store === 'redis' && room.live.has(name),
+    series: seriesOf(room.picture, id),
+    ...(isOpen && { open: openOf(room, entry, callers, rates.refused, rates.allowed + rates.refused) }),
+  }
+}
+
+function openOf(room: Room, { id, name }: LimitEntry, callers: TopCallers, refused: number, asked: number): OpenLimit {
+  const { counts } = room.picture.recent(id, 6)
+  const sources: Record<string, number> = {}
+  for (let place = SHADOW + 1; place <= FALLBACK; place++) {
+    const share = shareOf(counts, place)
+    if (share > 0) sources[COUNTED[place]] = share
+  }
+  const broken = room.picture.processes.flatMap(({ record }) => (record.breaker === undefined ? [] : [record.breaker]))
+  return {
+    mostRefused: callers.most('refused', key => room.show(key), name, refused),
+    mostAsking: callers.most('asked', key => room.show(key), name, asked),
+    sources,
+    ...(broken.length > 0 && {
+      breaker: {
+        processes: broken.length,
+        since: Math.min(...broken.map(breaker => breaker.since)),
+        reason: broken[0].reason,
+      },
+    }),
+  }
+}
+
+function byTrouble(a: Rated, b: Rated): number {
+  const [worseA, worseB] = [a.share >= WORST_SHARE ? a.share : 0, b.share >= WORST_SHARE ? b.share : 0]
+  const byRate = b.allowed + b.refused - (a.allowed + a.refused)
+  return worseB - worseA || byRate || (a.entry.name < b.entry.name ? -1 : 1)
+}
+
+/** Leaves out a limit that another window or algorithm has replaced, when it was not used for 15 minutes. */
+function isCurrent(room: Room): (row: Rated) => boolean {
+  const names = new Map<string, number>()
+  for (const { name, limit } of room.limits) {
+    const id = `${name} ${limit.name}`
+    names.set(id, (names.get(id) ?? 0) + 1)
+  }
+  return ({ entry }) => {
+    if ((names.get(`${entry.name} ${entry.limit.name}`) ?? 0) < 2) return true
+    const { counts } = room.picture.recent(entry.id, 90)
+    return counts.some(count => count > 0)
+  }
+}

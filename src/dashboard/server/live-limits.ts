@@ -1,0 +1,138 @@
+import { PolicyError, shown } from '../../core/errors.js'
+import type { Policy } from '../../core/limit.js'
+import { type Change, liveChange } from '../../live/change.js'
+import type { LivePolicies } from '../../live/live-policies.js'
+import { livePolicy, policyText } from '../../live/live-policy.js'
+import { LiveRecords, type NamedLimit } from '../../live/live-records.js'
+import type { RedisClient } from '../../redis/client.js'
+import { promiseWords } from '../look/words.js'
+import type { LiveView } from '../view.js'
+
+/** Names and their limits are read again after so long. */
+const FRESH_MS = 1500
+const MOST_HISTORY = 200
+
+/** How limits are changed: by the `LivePolicies` of this process, by Redis alone (the command), or not at all. */
+export type LiveMeans = LivePolicies | 'redis' | undefined
+
+/** The live limits of the limiters: what holds, what was changed, by whom. A limiter's live limit is the one of its own name. */
+export class LiveLimits {
+  readonly #records: LiveRecords
+  #names = new Map<string, NamedLimit>()
+  #history: Change[] = []
+  #nowMs = 0
+  #readAt = Number.NEGATIVE_INFINITY
+
+  constructor(
+    client: RedisClient,
+    prefix: string,
+    readonly means: LiveMeans,
+  ) {
+    this.#records = new LiveRecords(client, 'dashboard', prefix)
+  }
+
+  /** Reads what stands in Redis, if that was not done just now. */
+  async refresh(force = false): Promise<void> {
+    if (!force && performance.now() - this.#readAt < FRESH_MS) return
+    const [names, history] = await Promise.all([this.#records.names(), this.#records.history(undefined, MOST_HISTORY)])
+    this.#names = new Map(names.names.map(named => [named.name, named]))
+    this.#nowMs = names.nowMs
+    this.#history = history
+    this.#readAt = performance.now()
+  }
+
+  /** Why no limit can be changed here; undefined: it can. */
+  get refusal(): string | undefined {
+    if (this.means === undefined) return 'Limits cannot be changed here: dashboard() was given no `live`.'
+    return undefined
+  }
+
+  /** Whether a limiter has a live limit. */
+  has(limiter: string): boolean {
+    return this.#names.has(limiter)
+  }
+
+  get names(): readonly string[] {
+    return [...this.#names.keys()]
+  }
+
+  /** The newest changes, newest first. */
+  get history(): readonly Change[] {
+    return this.#history
+  }
+
+  /** What holds for all keys that have no limit of their own. */
+  policy(limiter: string): Policy | undefined {
+    const named = this.#names.get(limiter)
+    if (named === undefined) return undefined
+    return named.limit.at(() => this.#nowMs)?.policy ?? livePolicy(limiter, named.default).policy
+  }
+
+  /** What was set for a limiter, while it holds; undefined: nothing. */
+  view(limiter: string): LiveView | undefined {
+    const named = this.#names.get(limiter)
+    const live = named?.limit.at(() => this.#nowMs)
+    if (named === undefined || live === undefined) return undefined
+    return this.#viewOf(limiter, undefined, live, livePolicy(limiter, named.default).policy)
+  }
+
+  /** What was set for one key. */
+  async ownView(limiter: string, key: string): Promise<LiveView | undefined> {
+    if (!this.has(limiter)) return undefined
+    const live = (await this.#records.ownLimit(limiter, key)).at(() => this.#nowMs)
+    return live && this.#viewOf(limiter, key, live, this.policy(limiter) ?? [])
+  }
+
+  /** What holds, as the text that sets it; null: nothing was set. */
+  async text(limiter: string, key: string | undefined): Promise<string | null> {
+    const limit = key === undefined ? this.#names.get(limiter)?.limit : await this.#records.ownLimit(limiter, key)
+    const given = limit?.at(() => this.#nowMs)?.given
+    return given === undefined ? null : policyText(given)
+  }
+
+  /** Sets (or with null clears) a limit. Throws `PolicyError` for what means nothing, and where there is nothing to change. */
+  async change(
+    limiter: string,
+    policy: string | null,
+    options: { readonly key?: string; readonly forMs?: number; readonly by?: string },
+  ): Promise<void> {
+    const { key, forMs, by } = options
+    if (this.means === undefined) throw new PolicyError(this.refusal ?? '')
+    if (!this.has(limiter)) {
+      throw new PolicyError(
+        `limiter ${shown(limiter)}: has no live limit, expected one of ${this.names.map(shown).join(', ')}`,
+      )
+    }
+    if (policy !== null) livePolicy(limiter, policy)
+    if (this.means === 'redis') {
+      await this.#records.change({ name: limiter, key, policy: policy ?? undefined, by }, { afterMs: forMs })
+    } else if (policy === null) await this.means.clear(limiter, { key, by })
+    else await this.means.set(limiter, policy, { key, until: forMs, by })
+    this.#readAt = Number.NEGATIVE_INFINITY
+  }
+
+  #viewOf(
+    limiter: string,
+    key: string | undefined,
+    live: { readonly given: Parameters<typeof policyText>[0]; readonly policy: Policy },
+    byDefault: Policy,
+  ): LiveView {
+    const last = this.#history.find(
+      change => change.name === limiter && change.key === key && change.given !== undefined,
+    )
+    const { by, until, at } = last === undefined ? {} : liveChange(last)
+    return {
+      policy: policyText(live.given),
+      words: wordsOf(live.policy),
+      default: wordsOf(byDefault),
+      ...(until !== undefined && { until: until.getTime() }),
+      ...(by !== undefined && { by }),
+      ...(at !== undefined && { at: at.getTime() }),
+    }
+  }
+}
+
+/** A policy as it is promised: '100 in any minute and 1 000 in any hour'. */
+export function wordsOf(policy: Policy): string {
+  return policy.map(promiseWords).join(' and ')
+}

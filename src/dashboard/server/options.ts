@@ -1,0 +1,80 @@
+import type { IncomingMessage } from 'node:http'
+import { PolicyError, shown } from '../../core/errors.js'
+import { checkOptions, type OptionNames } from '../../core/option-names.js'
+import { LivePolicies } from '../../live/live-policies.js'
+import type { RedisClient } from '../../redis/client.js'
+import { keyRoot } from '../../redis/key-root.js'
+import { portOf } from '../../redis/port-of.js'
+import type { KeyStyle } from './key-views.js'
+
+/** What somebody may do: look, look and change, or nothing; with a name for the history. */
+export type DashboardAccess = 'read' | 'write' | false | { readonly access: 'read' | 'write'; readonly user: string }
+
+/** Options of `dashboard`. */
+export interface DashboardOptions {
+  /** A client of ioredis or node-redis; it stays yours. */
+  client: RedisClient
+  /** What keys begin with, as for stores and `reporter`; default 'spillway'. */
+  prefix?: string
+  /** Required. Who may see it ('read') and who may change things ('write'), with a name for the history. false, a throw or a rejection: 403, and nothing is done. */
+  authorize: (req: IncomingMessage) => DashboardAccess | Promise<DashboardAccess>
+  /** What changes limits. Without it no limit can be changed; block, unblock and reset need only `client`. */
+  live?: LivePolicies
+  /** How keys are shown: 'masked' (default), with their middle left out; 'plain'; or 'hashed'. */
+  keys?: KeyStyle
+  /** Where it is mounted, like '/limits': only needed where the framework does not cut it off, as `node:http` and Koa do not, and other paths are to be left alone. */
+  basePath?: string
+  /**
+   * Host names that it is asked by, without ports. Default: any, but only addresses and localhost for requests from the same machine, so that no site on the
+   * internet can point its name here. Needed behind a proxy on the same machine that passes its own name on.
+   */
+  hosts?: readonly string[]
+}
+
+const OPTIONS: OptionNames<DashboardOptions> = {
+  client: true,
+  prefix: true,
+  authorize: true,
+  live: true,
+  keys: true,
+  basePath: true,
+  hosts: true,
+}
+const STYLES: readonly KeyStyle[] = ['masked', 'plain', 'hashed']
+
+/** The options, checked and with their defaults. Throws `PolicyError`. */
+export function parseDashboardOptions(options: DashboardOptions) {
+  checkOptions('dashboard', options, OPTIONS, "{ client, authorize: req => 'read' }")
+  const { client, prefix = 'spillway', authorize, live, keys = 'masked', basePath, hosts } = options
+  if (typeof authorize !== 'function') {
+    throw new PolicyError(
+      `dashboard: authorize ${shown(authorize)}: expected a function that says who may see it, like req => (isAdmin(req) ? 'write' : false)`,
+    )
+  }
+  keyRoot('dashboard', 'dashboard', 'dashboard', prefix)
+  portOf(client, 'dashboard')
+  if (live !== undefined && !(live instanceof LivePolicies)) {
+    throw new PolicyError(
+      `dashboard: live ${shown(live)}: expected new LivePolicies(client, { defaults: { api: '100/1m' } })`,
+    )
+  }
+  if (!STYLES.includes(keys))
+    throw new PolicyError(`dashboard: keys ${shown(keys)}: expected one of ${STYLES.join(', ')}`)
+  if (basePath !== undefined && !/^(\/[^/?#]+)*\/?$/.test(String(basePath))) {
+    throw new PolicyError(`dashboard: basePath ${shown(basePath)}: expected a path, like '/limits'`)
+  }
+  if (hosts !== undefined && !(Array.isArray(hosts) && hosts.every(host => typeof host === 'string'))) {
+    throw new PolicyError(
+      `dashboard: hosts ${shown(hosts)}: expected host names without ports, like ['ops.example.com']`,
+    )
+  }
+  return {
+    client,
+    prefix,
+    authorize,
+    live,
+    keys,
+    basePath: basePath?.replace(/\/$/, ''),
+    hosts: hosts?.map(host => host.toLowerCase()),
+  }
+}

@@ -1,0 +1,82 @@
+import { StoreError } from '../../core/errors.js'
+import type { RedisClient } from '../../redis/client.js'
+import type { LimitEntry, ObjectKind } from '../facts.js'
+import type { KeyView } from '../view.js'
+import { ChangeHistory } from './changes.js'
+import { type KeyStyle, keyView, refOf } from './key-views.js'
+import { type KnownLimiter, knownLimiters, Limiters } from './limiters.js'
+import { LiveLimits, type LiveMeans } from './live-limits.js'
+import { Picture } from './picture.js'
+import { SharedObjects } from './shared-objects.js'
+import { TopCallers } from './top-callers.js'
+
+/** Keys that were shown and may be acted upon. */
+const MOST_REFS = 5000
+
+/** What pages and changes share: one for each dashboard. */
+export class Room {
+  readonly picture: Picture
+  readonly live: LiveLimits
+  readonly limiters: Limiters
+  readonly objects: SharedObjects
+  readonly changes: ChangeHistory
+  readonly #refs = new Map<string, string>()
+
+  constructor(
+    readonly client: RedisClient,
+    readonly prefix: string,
+    readonly style: KeyStyle,
+    live: LiveMeans,
+  ) {
+    this.picture = new Picture(client, prefix)
+    this.live = new LiveLimits(client, prefix, live)
+    this.limiters = new Limiters(client, prefix, this.live)
+    this.objects = new SharedObjects(client, prefix)
+    this.changes = new ChangeHistory(client, this.picture.keys.changes)
+  }
+
+  /** Reads what is new. If Redis fails, `picture.failing` says so. */
+  async refresh(): Promise<void> {
+    await this.picture.refresh()
+    if (this.picture.failing === undefined) await this.live.refresh().catch(() => {})
+  }
+
+  /** A key as it may be shown; whoever was shown it may act upon it. */
+  show(key: string): KeyView {
+    const view = keyView(key, this.style)
+    this.#refs.delete(view.ref)
+    this.#refs.set(view.ref, key)
+    const [oldest] = this.#refs.keys()
+    if (this.#refs.size > MOST_REFS && oldest !== undefined) this.#refs.delete(oldest)
+    return view
+  }
+
+  /** The key that a ref stands for, which another process may have shown. */
+  async keyOf(ref: string): Promise<string | undefined> {
+    const known = this.#refs.get(ref) ?? new TopCallers(this.picture).find(ref)
+    if (known !== undefined) return known
+    for (const { key } of await this.changes.list()) if (key !== undefined && refOf(key) === ref) return key
+    for (const { key } of this.live.history) if (key !== undefined && refOf(key) === ref) return key
+    return (await this.limiters.blocks(this.known.filter(({ shared }) => shared))).find(({ key }) => refOf(key) === ref)
+      ?.key
+  }
+
+  get limits(): LimitEntry[] {
+    return [...this.picture.entries.values()].filter(entry => entry.kind === 'limit')
+  }
+
+  get known(): KnownLimiter[] {
+    return knownLimiters(this.limits)
+  }
+
+  names(kind: ObjectKind): string[] {
+    const names = [...this.picture.entries.values()].filter(entry => entry.kind === kind).map(({ name }) => name)
+    return names.sort()
+  }
+
+  /** Throws where nothing can be asked. */
+  checkRedis(): void {
+    const { failing } = this.picture
+    if (failing !== undefined) throw new StoreError(`Redis does not answer: ${failing.reason}`)
+  }
+}

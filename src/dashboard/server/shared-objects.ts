@@ -1,0 +1,146 @@
+import { NotInitializedError } from '../../core/errors.js'
+import type { DeadLetter } from '../../delay-queue/dead-letters.js'
+import { DelayQueue } from '../../delay-queue/delay-queue.js'
+import { queueKeys } from '../../delay-queue/keys.js'
+import type { ClientPort, RedisClient } from '../../redis/client.js'
+import { hashReader } from '../../redis/hash-reader.js'
+import { keyRoot } from '../../redis/key-root.js'
+import { portOf } from '../../redis/port-of.js'
+import { runScript } from '../../redis/run-script.js'
+import { dashboardLine, dashboardPaused } from '../../redis/scripts.js'
+import { Semaphore } from '../../semaphore/semaphore.js'
+import { SharedRateLimiter } from '../../shared-rate/shared-rate-limiter.js'
+import type { DeadView, HolderView, QueueRow, SharedRow } from '../view.js'
+
+/** Objects that are kept open to be looked at. */
+const MOST_OBJECTS = 200
+const MOST_HOLDERS = 50
+const MOST_LETTERS = 20
+/** Of more leases nobody asks since when each is held. */
+const MOST_FACTS = 500
+const MOST_PAYLOAD = 2048
+
+/** A payload as it stands in Redis. */
+const RAW = { encode: (text: unknown) => String(text), decode: (text: string) => text }
+
+/** Looks at shared rates, semaphores and queues by their names, and changes them. Everything rejects with `StoreError` when Redis fails. */
+export class SharedObjects {
+  readonly #port: ClientPort
+  readonly #open = new Map<string, { close(): Promise<void> }>()
+
+  constructor(
+    readonly client: RedisClient,
+    readonly prefix: string,
+  ) {
+    this.#port = portOf(client, 'dashboard')
+  }
+
+  queue(name: string): DelayQueue<string> {
+    return this.#object(
+      'queue',
+      name,
+      () => new DelayQueue<string>(this.client, name, { prefix: this.prefix, codec: RAW }),
+    )
+  }
+
+  rate(name: string): SharedRateLimiter {
+    return this.#object('rate', name, () => new SharedRateLimiter(this.client, name, { prefix: this.prefix }))
+  }
+
+  semaphore(name: string): Semaphore {
+    return this.#object('semaphore', name, () => new Semaphore(this.client, name, { prefix: this.prefix }))
+  }
+
+  async queueRow(name: string): Promise<Omit<QueueRow, 'late50' | 'late99' | 'attempts'>> {
+    const [stats, paused] = await Promise.all([
+      this.queue(name).stats(),
+      runScript(this.#port, dashboardPaused, [queueKeys(this.#root('queue', name))[0]], []),
+    ])
+    return { name, ...stats, paused: paused === 1 }
+  }
+
+  async letters(name: string): Promise<DeadView[]> {
+    const letters = await this.queue(name).dead({ limit: MOST_LETTERS })
+    return letters.map(letterView)
+  }
+
+  async rateRow(name: string): Promise<SharedRow> {
+    const [config, line] = await Promise.all([this.rate(name).getConfig(), this.#line(this.#root('rate', name))])
+    if (config === null) return { kind: 'rate', name, waiting: 0 }
+    const { rate, intervalMs, mode } = config
+    const row = { kind: 'rate' as const, name, of: rate, intervalMs, mode, ...line }
+    // Each process counts alone then, and a dashboard is none of them.
+    if (mode === 'per-client') return row
+    const available = await this.rate(name).availablePermits()
+    return { ...row, inUse: Math.max(0, rate - available) }
+  }
+
+  async semaphoreRow(name: string, withHolders: boolean): Promise<SharedRow> {
+    const root = this.#root('semaphore', name)
+    try {
+      const semaphore = this.semaphore(name)
+      const [permits, available, line] = await Promise.all([
+        semaphore.permits(),
+        semaphore.availablePermits(),
+        this.#line(root),
+      ])
+      const row = { kind: 'semaphore' as const, name, inUse: permits - available, of: permits, ...line }
+      if (!withHolders) return row
+      const holders = await semaphore.holders()
+      const shown = holders.slice(0, MOST_HOLDERS)
+      const facts = holders.length <= MOST_FACTS ? await this.#holderFacts(root) : new Map()
+      return {
+        ...row,
+        holders: shown.map(({ id, permits, expiresAt }) => ({ id, permits, expiresAt, ...facts.get(id) })),
+        moreHolders: holders.length - shown.length,
+      }
+    } catch (error) {
+      if (error instanceof NotInitializedError) return { kind: 'semaphore', name, waiting: 0 }
+      throw error
+    }
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([...this.#open.values()].map(object => object.close()))
+    this.#open.clear()
+  }
+
+  async #line(root: string): Promise<{ waiting: number; firstMs?: number }> {
+    const keys = ['line', 'asks', 'meta'].map(part => `${root}:${part}`)
+    const [waiting, firstMs] = (await runScript(this.#port, dashboardLine, keys, [])) as [number, number]
+    return waiting > 0 ? { waiting, firstMs } : { waiting }
+  }
+
+  /** Who holds a lease and since when, as far as the semaphore remembers: a fencing token is the moment of its grant in µs. */
+  async #holderFacts(root: string): Promise<Map<string, Pick<HolderView, 'since' | 'by'>>> {
+    const facts = new Map<string, Pick<HolderView, 'since' | 'by'>>()
+    for (const [id, fact] of await hashReader(this.client, 'dashboard')(`${root}:facts`)) {
+      const [, member, token] = /^\d+ (\S+) (\d{15,16})$/.exec(fact) ?? []
+      if (token !== undefined) facts.set(id, { by: member.split('/')[0], since: Math.floor(Number(token) / 1000) })
+    }
+    return facts
+  }
+
+  #root(kind: string, name: string): string {
+    return keyRoot('dashboard', kind, name, this.prefix)
+  }
+
+  #object<T extends { close(): Promise<void> }>(kind: string, name: string, make: () => T): T {
+    const id = `${kind} ${name}`
+    const known = this.#open.get(id)
+    if (known !== undefined) return known as T
+    const [oldest] = this.#open
+    if (this.#open.size >= MOST_OBJECTS && oldest !== undefined) {
+      this.#open.delete(oldest[0])
+      oldest[1].close().catch(() => {})
+    }
+    const object = make()
+    this.#open.set(id, object)
+    return object
+  }
+}
+
+function letterView({ id, reason, attempts, diedAt, payload }: DeadLetter<string>): DeadView {
+  const clipped = payload.length > MOST_PAYLOAD
+  return { id, reason, attempts, diedAt, payload: clipped ? payload.slice(0, MOST_PAYLOAD) : payload, clipped }
+}

@@ -1,0 +1,40 @@
+import type { LevelRow } from '../details.js'
+import type { Histogram } from '../histogram.js'
+import type { Picture } from './picture.js'
+
+/** What all processes have delivered lately, by queue. */
+export function histogramsOf(picture: Picture) {
+  const queues = new Map<string, { lateness: Histogram; deliveries: number; attempts: number }>()
+  for (const { deliveries } of picture.details) {
+    for (const row of deliveries) {
+      const sum = queues.get(row.queue) ?? { lateness: new Map(), deliveries: 0, attempts: 0 }
+      for (const [bucket, count] of row.lateness) sum.lateness.set(bucket, (sum.lateness.get(bucket) ?? 0) + count)
+      sum.deliveries += row.deliveries
+      sum.attempts += row.attempts
+      queues.set(row.queue, sum)
+    }
+  }
+  return queues
+}
+
+/** What stands at the moment in all processes together. */
+export function levelsOf(picture: Picture): LevelRow[] {
+  const sums = new Map<string, LevelRow>()
+  for (const { levels } of picture.details) {
+    for (const row of levels) {
+      const id = `${row.object} ${row.name}`
+      const known = sums.get(id)
+      sums.set(
+        id,
+        known === undefined
+          ? row
+          : { ...row, inUse: plus(known.inUse, row.inUse), waiting: plus(known.waiting, row.waiting) },
+      )
+    }
+  }
+  return [...sums.values()]
+}
+
+function plus(a: number | undefined, b: number | undefined): number | undefined {
+  return a === undefined && b === undefined ? undefined : (a ?? 0) + (b ?? 0)
+}

@@ -1,0 +1,69 @@
+import type { KeyRow } from '../details.js'
+import type { KeyRate, KeyView } from '../view.js'
+import { refOf } from './key-views.js'
+import type { Picture } from './picture.js'
+
+const MOST = 10
+
+interface Caller {
+  readonly limiter: string
+  readonly key: string
+  asked: number
+  refused: number
+}
+
+/** Who asks most and who is refused most: what all processes tell, summed. */
+export class TopCallers {
+  readonly #byLimiter = new Map<string, Map<string, Caller>>()
+
+  constructor(picture: Picture) {
+    for (const { keys } of picture.details) for (const [limiter, rows] of keys) this.#add(limiter, rows)
+  }
+
+  /** `limiter` absent: over all. Shares are of what the limiter's known keys do together, or of `total` where that is more. */
+  most(by: 'asked' | 'refused', show: (key: string) => KeyView, limiter?: string, total = 0): KeyRate[] {
+    const all = limiter === undefined ? [...this.#byLimiter.keys()] : [limiter]
+    const callers = all.flatMap(name => [...(this.#byLimiter.get(name)?.values() ?? [])])
+    const sum = Math.max(
+      total,
+      callers.reduce((sum, caller) => sum + caller[by], 0),
+    )
+    return callers
+      .filter(caller => caller[by] >= 0.005)
+      .sort((a, b) => b[by] - a[by])
+      .slice(0, MOST)
+      .map(caller => ({
+        key: show(caller.key),
+        limiter: caller.limiter,
+        perSecond: caller[by],
+        share: sum > 0 ? caller[by] / sum : 0,
+      }))
+  }
+
+  /** How many keys of a limiter are known to ask. */
+  count(limiter: string): number {
+    return this.#byLimiter.get(limiter)?.size ?? 0
+  }
+
+  /** The key that a ref stands for. */
+  find(ref: string): string | undefined {
+    for (const callers of this.#byLimiter.values()) for (const key of callers.keys()) if (refOf(key) === ref) return key
+    return undefined
+  }
+
+  #add(limiter: string, rows: readonly KeyRow[]): void {
+    let callers = this.#byLimiter.get(limiter)
+    if (callers === undefined) {
+      callers = new Map()
+      this.#byLimiter.set(limiter, callers)
+    }
+    for (const [key, asked, refused] of rows) {
+      const known = callers.get(key)
+      if (known === undefined) callers.set(key, { limiter, key, asked, refused })
+      else {
+        known.asked += asked
+        known.refused += refused
+      }
+    }
+  }
+}

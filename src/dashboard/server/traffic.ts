@@ -1,0 +1,54 @@
+import { ALLOWED, type Counts, FALLBACK, REFUSED } from '../counts.js'
+import { STEP_MS, STEPS, stepOf } from '../record-keys.js'
+import type { Series } from '../view.js'
+import type { Picture } from './picture.js'
+
+/** The step that runs is shown when it is so old: a rate of less is noise. */
+const RIPE_MS = 3500
+
+/** What a limit allows and refuses per second now: over the step that runs and the one before. */
+export function ratesOf(picture: Picture, id: string) {
+  const { counts, seconds } = picture.recent(id, 2)
+  const decided = counts[ALLOWED] + counts[REFUSED]
+  return {
+    counts,
+    allowed: rounded(counts[ALLOWED] / seconds),
+    refused: rounded(counts[REFUSED] / seconds),
+    share: decided > 0 ? counts[REFUSED] / decided : 0,
+    degraded: shareOf(counts, FALLBACK),
+  }
+}
+
+/** The last 15 minutes, per second. */
+export function seriesOf(picture: Picture, id: string): Series {
+  const last = stepOf(picture.readAt)
+  const elapsed = picture.readAt % STEP_MS
+  const first = last - STEPS + 1
+  const known = picture.firstStep
+  const end = elapsed >= RIPE_MS ? last : last - 1
+  const allowed: Array<number | null> = []
+  const refused: Array<number | null> = []
+  for (let step = first; step <= end; step++) {
+    if (step < known) {
+      allowed.push(null)
+      refused.push(null)
+      continue
+    }
+    const counts = picture.counts(id, step)
+    const seconds = step === last ? (elapsed - 1000) / 1000 : STEP_MS / 1000
+    allowed.push(rounded((counts?.[ALLOWED] ?? 0) / seconds))
+    refused.push(rounded((counts?.[REFUSED] ?? 0) / seconds))
+  }
+  return { from: first * STEP_MS, allowed, refused }
+}
+
+/** Of all decisions, those whose source stands in this place. */
+export function shareOf(counts: Counts, place: number): number {
+  let all = 0
+  for (let i = 3; i < counts.length; i++) all += counts[i]
+  return all > 0 ? counts[place] / all : 0
+}
+
+export function rounded(value: number): number {
+  return value === 0 ? 0 : Number(value.toPrecision(3))
+}
