@@ -56,7 +56,7 @@ for i = 1, 3 do
   redis.call('PEXPIRE', KEYS[i], FORGOTTEN)
 end
 if #ARGV > 8 + 2 * count then
-  index_put({ KEYS[5], KEYS[6], KEYS[7] }, 9 + 2 * count, now, life, most)
+  index_put({ KEYS[5], KEYS[6], KEYS[7] }, 9 + 2 * count, now, life, most, true)
   version = tonumber(redis.call('HGET', KEYS[7], 'version') or 0)
 end
 return { now, 1, version }

@@ -15,5 +15,5 @@
 local now = now_ms('')
 local life = tonumber(ARGV[1])
 local most = tonumber(ARGV[2])
-index_put(KEYS, 3, now, life, most)
+index_put(KEYS, 3, now, life, most, false)
 return now

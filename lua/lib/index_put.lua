@@ -1,12 +1,14 @@
 --[[
   Puts notes of objects into the index: see lua/dashboard/index_note.lua. Their ids and facts stand in ARGV from `first` on. Notes that nobody has
-  renewed for `life` ms go, a few at a time, so that no call is long.
+  renewed for `life` ms go, a few at a time, so that no call is long. `told`: by a reporter, who knows more than the objects themselves ("per"), so that
+  these do not replace what it has told.
 ]]
-local function index_put(keys, first, now, life, most)
+local function index_put(keys, first, now, life, most, told)
   local noted, facts, state = keys[1], keys[2], keys[3]
   local changed = false
   for i = first, #ARGV, 2 do
-    if redis.call('HGET', facts, ARGV[i]) ~= ARGV[i + 1] then
+    local known = redis.call('HGET', facts, ARGV[i])
+    if known ~= ARGV[i + 1] and (told or not known or not string.find(known, '"per":', 1, true)) then
       redis.call('HSET', facts, ARGV[i], ARGV[i + 1])
       changed = true
     end

@@ -1,5 +1,5 @@
 import type { Limit } from '../core/limit.js'
-import { type ObjectFacts, objectId } from '../redis/object-index.js'
+import type { ObjectFacts } from '../redis/object-index.js'
 
 /** The row in which all decisions of all limiters are summed. */
 export const EVERYTHING = '*'
@@ -30,19 +30,6 @@ export interface ObjectEntry {
 }
 
 export type Entry = LimitEntry | ObjectEntry
-
-/** A change of quota is the same limit, with the same counts; a change of window or algorithm is another. */
-export function limitId(limiter: string, { name, algorithm, windowMs }: Limit): string {
-  return objectId('limit', limiter, name, algorithm, String(windowMs))
-}
-
-export function limitFacts(
-  limiter: string,
-  limit: Limit,
-  more: { readonly per?: string; readonly store: 'redis' | 'memory'; readonly tags?: number },
-): ObjectFacts {
-  return { kind: 'limit', name: limiter, limit, ...more }
-}
 
 export function objectFacts(kind: ObjectKind, name: string): ObjectFacts {
   return { kind, name }

@@ -4,6 +4,7 @@ import { checkOptions } from '../core/option-names.js'
 import type { RedisClient } from '../redis/client.js'
 import { Commands } from '../redis/commands.js'
 import { keyRoot } from '../redis/key-root.js'
+import { noteObject } from '../redis/object-index.js'
 import { portOf } from '../redis/port-of.js'
 import { queueCancel, queueClear, queuePause, queueReschedule, queueStats } from '../redis/scripts.js'
 import { LONGEST_DELAY_MS } from './backoff.js'
@@ -77,6 +78,7 @@ export class DelayQueue<T = unknown> {
     this.#settings = parseDelayQueueOptions(options, this.#subject)
     const { clock, codec, maxSize, backoffMs, observer } = this.#settings
     this.#watch = observer && new QueueWatch(observer, name, () => this.#depth())
+    noteObject(client, 'queue', name, options?.prefix, this)
     this.#commands = new Commands(client, this.#subject, base, { forgets: true })
     this.#keys = queueKeys(base)
     this.#pushes = new PushBatcher(this.#commands, base, maxSize, clock, () => this.#fetcher.woke())

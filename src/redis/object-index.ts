@@ -1,6 +1,8 @@
 import { createHash } from 'node:crypto'
-import type { ClientPort } from './client.js'
+import type { Limit } from '../core/limit.js'
+import type { ClientPort, RedisClient } from './client.js'
 import { keySegment } from './keys.js'
+import { portOf } from './port-of.js'
 import { runScript } from './run-script.js'
 import { indexNote } from './scripts.js'
 
@@ -27,6 +29,25 @@ export function indexKeys(prefix: string): readonly string[] {
 /** A short name for what tells an object from all others: its kind and its names. */
 export function objectId(...parts: readonly string[]): string {
   return createHash('sha256').update(JSON.stringify(parts)).digest('base64url').slice(0, 10)
+}
+
+/** A limit of a limiter. A change of quota is the same limit, with the same counts; a change of window or algorithm is another. */
+export function limitId(limiter: string, { name, algorithm, windowMs }: Limit): string {
+  return objectId('limit', limiter, name, algorithm, String(windowMs))
+}
+
+/** `per`: who is counted, as far as that is known. `tags`: of a cluster, over how many hash tags keys are spread. */
+export function limitFacts(
+  limiter: string,
+  limit: Limit,
+  more: { readonly per?: string; readonly store: 'redis' | 'memory'; readonly tags?: number },
+): ObjectFacts {
+  return { kind: 'limit', name: limiter, limit, ...more }
+}
+
+/** Notes that a shared object exists: once a process, later. Sends nothing now. */
+export function noteObject(client: RedisClient, kind: string, name: string, prefix = 'spillway', owner: object): void {
+  ObjectIndex.of(portOf(client, kind), prefix).note(objectId(kind, name), { kind, name }, owner)
 }
 
 interface Note {

@@ -7,6 +7,7 @@ import { checkOptions, type OptionNames } from '../core/option-names.js'
 import type { RedisClient } from '../redis/client.js'
 import { Commands } from '../redis/commands.js'
 import { keyRoot } from '../redis/key-root.js'
+import { noteObject } from '../redis/object-index.js'
 import type { Script } from '../redis/script.js'
 import { rateEnd, rateLook, rateRelease, rateSet } from '../redis/scripts.js'
 import { type Patience, patienceOf, type WaitOptions } from '../waiting/wait.js'
@@ -77,6 +78,7 @@ export class SharedRateLimiter {
     this.#clock = clock
     this.#keys = new RateKeys(base, clientId)
     this.#commands = new Commands(client, this.#subject, base)
+    noteObject(client, 'rate', name, prefix, this)
     this.#line = new RateLine(client, { subject: this.#subject, prefix, keys: this.#keys, now: () => this.#now() })
   }
 

@@ -1,8 +1,8 @@
 import type { Decision } from '../../core/decision.js'
 import type { Limit } from '../../core/limit.js'
-import type { ObjectFacts } from '../../redis/object-index.js'
+import { limitFacts, limitId, type ObjectFacts } from '../../redis/object-index.js'
 import { ALLOWED, addCounts, type Counts, noCounts, placeOfSource, REFUSED, SHADOW } from '../counts.js'
-import { EVERYTHING, limitFacts, limitId } from '../facts.js'
+import { EVERYTHING } from '../facts.js'
 import { perOf } from './per.js'
 
 /** Limits of one process; a service may make one for each key. */
