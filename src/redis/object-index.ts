@@ -50,6 +50,11 @@ export function noteObject(client: RedisClient, kind: string, name: string, pref
   ObjectIndex.of(portOf(client, kind), prefix).note(objectId(kind, name), { kind, name }, owner)
 }
 
+/** For one that only looks at the object: it does not keep the note alive. */
+export function withdrawNote(client: RedisClient, kind: string, name: string, prefix: string, owner: object): void {
+  ObjectIndex.of(portOf(client, kind), prefix).withdraw(objectId(kind, name), owner)
+}
+
 interface Note {
   readonly facts: string
   readonly owner: WeakRef<object>
@@ -64,6 +69,7 @@ export class ObjectIndex {
   readonly #notes = new Map<string, Note>()
   readonly #keys: readonly string[]
   #timer: ReturnType<typeof setTimeout> | undefined
+  #writesAt = 0
   #forgetReady: (() => void) | undefined
 
   private constructor(
@@ -87,18 +93,25 @@ export class ObjectIndex {
     return index
   }
 
-  /** `owner`: while it lives, the note is renewed. */
+  /** `owner`: while it lives, the note is renewed. Of several that are the same object, the first one counts. */
   note(id: string, facts: ObjectFacts, owner: object): void {
     const known = this.#notes.get(id)
     if (known === undefined && this.#notes.size >= MOST_OWN) return
     const text = JSON.stringify(facts)
-    const writtenAt = known?.facts === text ? known.writtenAt : Number.NEGATIVE_INFINITY
-    this.#notes.set(id, { facts: text, owner: new WeakRef(owner), writtenAt })
-    if (writtenAt === Number.NEGATIVE_INFINITY) this.#writeIn(FIRST_MS)
+    if (known?.facts === text && known.owner.deref() !== undefined) return
+    this.#notes.set(id, { facts: text, owner: new WeakRef(owner), writtenAt: Number.NEGATIVE_INFINITY })
+    this.#writeIn(FIRST_MS)
+  }
+
+  withdraw(id: string, owner: object): void {
+    if (this.#notes.get(id)?.owner.deref() === owner) this.#notes.delete(id)
   }
 
   #writeIn(ms: number): void {
-    if (this.#timer !== undefined) return
+    const at = performance.now() + ms
+    if (this.#timer !== undefined && this.#writesAt <= at) return
+    clearTimeout(this.#timer)
+    this.#writesAt = at
     this.#timer = setTimeout(() => {
       this.#timer = undefined
       this.#write()
@@ -130,8 +143,6 @@ export class ObjectIndex {
     for (const [, note] of notes) note.writtenAt = now
     runScript(this.port, indexNote, this.#keys, args).catch(() => {
       for (const [, note] of notes) note.writtenAt = Number.NEGATIVE_INFINITY
-      clearTimeout(this.#timer)
-      this.#timer = undefined
       this.#writeIn(RETRY_MS)
     })
   }

@@ -5,6 +5,7 @@ import { type Observer, parseObserver } from '../core/observer.js'
 import { checkOptions, type OptionNames } from '../core/option-names.js'
 import type { RedisClient } from '../redis/client.js'
 import { keyRoot } from '../redis/key-root.js'
+import { noteObject } from '../redis/object-index.js'
 import { portOf } from '../redis/port-of.js'
 import { Mailbox } from '../waiting/mailbox.js'
 import { type Patience, patienceOf, WAIT_OPTIONS, type WaitOptions } from '../waiting/wait.js'
@@ -91,25 +92,24 @@ export class Semaphore {
       throw new PolicyError(`Semaphore: clock ${shown(clock)}: expected an object with now(), like new ManualClock()`)
     }
     const idleMs = idleTtl === undefined ? undefined : parseOption(idleTtl, 'Semaphore: idleTtl')
+    if (idleMs === undefined) noteObject(client, 'semaphore', name, prefix, this)
     const observer = parseObserver(options.observer, 'Semaphore')
     this.#watch = observer && new HoldWatch(observer, 'semaphore', name)
-    const port = portOf(client, 'Semaphore')
-    this.#renewals = Renewals.of(port)
+    this.#renewals = Renewals.of(portOf(client, 'Semaphore'))
     this.#mailbox = new Mailbox(client, 'Semaphore', prefix, {
       hear: text => this.#hear(text),
       live: () => this.#look(),
     })
-    const { channel } = this.#mailbox
     this.#commands = new SemaphoreCommands(client, {
       subject: this.#subject,
       base,
-      channel,
+      channel: this.#mailbox.channel,
       permits,
       fixed,
       idleMs,
       clock,
     })
-    this.#line = new SemaphoreLine(this.#commands, port, this.#mailbox)
+    this.#line = new SemaphoreLine(this.#commands, portOf(client, 'Semaphore'), this.#mailbox)
   }
 
   /** Sets how many permits there are, if that was never set. Integer ≥ 0, else `PolicyError`. True if it did. */

@@ -5,6 +5,7 @@ import { queueKeys } from '../../delay-queue/keys.js'
 import type { ClientPort, RedisClient } from '../../redis/client.js'
 import { hashReader } from '../../redis/hash-reader.js'
 import { keyRoot } from '../../redis/key-root.js'
+import { withdrawNote } from '../../redis/object-index.js'
 import { portOf } from '../../redis/port-of.js'
 import { runScript } from '../../redis/run-script.js'
 import { dashboardLine, dashboardPaused } from '../../redis/scripts.js'
@@ -135,6 +136,7 @@ export class SharedObjects {
       oldest[1].close().catch(() => {})
     }
     const object = make()
+    withdrawNote(this.client, kind, name, this.prefix, object)
     this.#open.set(id, object)
     return object
   }

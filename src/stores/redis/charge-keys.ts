@@ -17,11 +17,12 @@ export class ChargeKeys {
   readonly #tags: readonly string[]
   readonly #slots: readonly number[]
 
-  /** `tags`: how many hash tags the clients of a cluster are spread over. */
+  /** `tags`: how many hash tags the clients of a cluster are spread over. `met` is told of each limit once. */
   constructor(
     readonly prefix: string,
     readonly port: ClientPort,
     tags: number,
+    readonly met?: (limiter: string, limit: Limit) => void,
   ) {
     this.#tags = port.cluster ? evenTags(tags) : ['']
     this.#slots = this.#tags.map(slotOf)
@@ -75,6 +76,7 @@ export class ChargeKeys {
       const kind = `${algorithmOf(limit.algorithm).inPlace.keySuffix}${limit.windowMs}`
       suffix = `:${keySegment(limiter ?? DEFAULT_LIMITER)}:${keySegment(limit.name)}:${kind}`
       suffixes.set(limiter, suffix)
+      this.met?.(limiter ?? DEFAULT_LIMITER, limit)
     }
     return suffix
   }

@@ -5,6 +5,7 @@ import type { ClientPort, RedisClient } from '../../redis/client.js'
 import { keySegment } from '../../redis/keys.js'
 import { canListen } from '../../redis/listening-of.js'
 import { notConnected } from '../../redis/not-connected.js'
+import { limitFacts, limitId, ObjectIndex } from '../../redis/object-index.js'
 import { portOf } from '../../redis/port-of.js'
 import type { Script } from '../../redis/script.js'
 import { block, charge, refund, reset, settle } from '../../redis/scripts.js'
@@ -54,7 +55,11 @@ export class RedisStore implements Store {
       )
     }
     this.#sharesResets = shareResets ?? canListen(client)
-    this.#keys = new ChargeKeys(keySegment(prefix), this.#port, tags)
+    const index = ObjectIndex.of(this.#port, prefix)
+    const more = { store: 'redis', ...(this.#port.cluster && { tags }) } as const
+    this.#keys = new ChargeKeys(keySegment(prefix), this.#port, tags, (limiter, limit) =>
+      index.note(limitId(limiter, limit), limitFacts(limiter, limit, more), limit),
+    )
     this.#scripts = TimelyScripts.of(this.#port)
     // A given clock is noted where it is read.
     const decided = (tag: number, nowMs: number) => {
