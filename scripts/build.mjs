@@ -19,6 +19,7 @@ const require = createRequire(import.meta.url)
 /** Entry points: the name that users import after `spillway/` → the source. */
 const ENTRIES = {
   index: 'src/index.ts',
+  adaptive: 'src/adaptive/index.ts',
   'express-rate-limit': 'src/express-rate-limit/index.ts',
   express: 'src/adapters/express.ts',
   koa: 'src/adapters/koa.ts',

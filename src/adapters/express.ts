@@ -9,6 +9,7 @@ import type { HttpOptions } from '../http/rate-limit/options.js'
 import { type Answer, Guard, type Limiters } from '../http/rate-limit/rate-limit.js'
 import type { Body } from '../http/refusal.js'
 import { type Reply, send } from '../http/reply.js'
+import { ShedGate, type ShedOptions } from '../http/shed/shed.js'
 import { after, isPromise, type SyncOrAsync } from '../http/sync-or-async.js'
 import { decisionOn, leaveDecision } from './express-request.js'
 
@@ -18,6 +19,7 @@ export type { HeaderForm } from '../http/headers.js'
 export type { HttpLimitOptions, HttpPolicyInput } from '../http/rate-limit/limit-keys.js'
 export type { BlockOptions } from '../http/rate-limit/strikes.js'
 export type { ResponseEnd } from '../http/response-watch.js'
+export type { ShedOptions } from '../http/shed/shed.js'
 
 declare global {
   namespace Express {
@@ -59,6 +61,12 @@ export function concurrencyLimit(options: ConcurrencyLimitOptions): ConcurrencyL
     middlewareOf((req, res) => gate.answer(req, res)),
     { close: () => gate.close() },
   )
+}
+
+/** Middleware for Express 4 and 5: refuses the least important requests first while there is too much to do. Checks its options: `PolicyError`. */
+export function shed(options: ShedOptions<Request>): (req: Request, res: Response, next: NextFunction) => void {
+  const gate = new ShedGate(options, express)
+  return middlewareOf(req => gate.answer(req))
 }
 
 const express: Framework<Request, Response> = {

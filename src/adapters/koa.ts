@@ -8,6 +8,7 @@ import type { HttpOptions } from '../http/rate-limit/options.js'
 import { type Answer, Guard, type Limiters } from '../http/rate-limit/rate-limit.js'
 import type { Body } from '../http/refusal.js'
 import { type Reply, send } from '../http/reply.js'
+import { ShedGate, type ShedOptions } from '../http/shed/shed.js'
 import { isPromise } from '../http/sync-or-async.js'
 import { middlewareReturned, watchContext } from './koa-response.js'
 
@@ -17,6 +18,7 @@ export type { HeaderForm } from '../http/headers.js'
 export type { HttpLimitOptions, HttpPolicyInput } from '../http/rate-limit/limit-keys.js'
 export type { BlockOptions } from '../http/rate-limit/strikes.js'
 export type { ResponseEnd } from '../http/response-watch.js'
+export type { ShedOptions } from '../http/shed/shed.js'
 
 /** What the middleware leaves in `ctx.state`, for `new Koa<RateLimitState>()`. */
 export interface RateLimitState {
@@ -66,6 +68,12 @@ export function concurrencyLimit(options: ConcurrencyLimitOptions): ConcurrencyL
     await give(isPromise(answer) ? await answer : answer, ctx, next)
   }
   return Object.assign(middleware, { close: () => gate.close() })
+}
+
+/** Middleware for Koa 2 and 3: refuses the least important requests first while there is too much to do. Checks its options: `PolicyError`. */
+export function shed(options: ShedOptions<Context>): (ctx: Context, next: Next) => Promise<void> {
+  const gate = new ShedGate(options, koa)
+  return async (ctx, next) => give(gate.answer(ctx), ctx, next)
 }
 
 async function give({ decision, fields, refusal, gone }: Answer, ctx: Context, next: Next): Promise<void> {

@@ -33,8 +33,9 @@ function tellEnd(response: NodeResponse, watch: ResponseWatch): void {
   const told = function (this: NodeResponse, ...given: unknown[]): unknown {
     // Before, since ending may close the connection.
     const completed = !watch.gone
+    const streamed = response.headersSent
     const result: unknown = Reflect.apply(end, this, given)
-    watch.end(completed)
+    watch.end(completed, streamed)
     return result
   }
   response.end = told as typeof response.end & ServerResponse['end'] & Http2ServerResponse['end']

@@ -45,6 +45,7 @@ export class ResponseWatch {
   readonly #waiting = new Set<Waiting>()
   #end: ResponseEnd | undefined
   #gone = false
+  #streamed = false
 
   constructor(clientOf: (watch: ResponseWatch) => Client) {
     this.#client = clientOf(this)
@@ -58,6 +59,11 @@ export class ResponseWatch {
   /** True if the handler has ended the response. */
   get ended(): boolean {
     return this.#end !== undefined
+  }
+
+  /** True if the header was sent before the handler ended the response: how long that took depends on its client too. */
+  get streamed(): boolean {
+    return this.#streamed
   }
 
   /**
@@ -97,8 +103,9 @@ export class ResponseWatch {
   }
 
   /** The handler has ended the response, or no handler will. Only the first call counts. */
-  end(completed = !this.gone): void {
+  end(completed = !this.gone, streamed = false): void {
     if (this.#end !== undefined) return
+    this.#streamed = streamed
     this.#end = { completed, ended: true }
     for (const waiting of [...this.#waiting]) this.#call(waiting, this.#end)
   }

@@ -56,12 +56,19 @@ export class SharedRateLimiter {
   readonly #line: RateLine
   readonly #waits: WaitWatch | undefined
   #closed = false
+  /** What its keys begin with. */
+  readonly prefix: string
 
   /** `client` stays yours: this never closes it. Nothing is asked of Redis before the first call. */
-  constructor(client: RedisClient, name: string, options: SharedRateLimiterOptions = {}) {
+  constructor(
+    readonly client: RedisClient,
+    readonly name: string,
+    options: SharedRateLimiterOptions = {},
+  ) {
     checkOptions('SharedRateLimiter', options, OPTIONS, '{ prefix: "app" }')
     const { prefix = 'spillway', clock, clientId = PROCESS } = options
     const base = keyRoot('SharedRateLimiter', 'rate', name, prefix)
+    this.prefix = prefix
     this.#subject = `SharedRateLimiter ${shown(name)}`
     if (clock !== undefined && typeof clock?.now !== 'function') {
       throw new PolicyError(

@@ -9,7 +9,7 @@ export const FLOORS: readonly (readonly [floor: number, ...rooms: string[]])[] =
   [2, 'waiting/', 'stores/'],
   [3, 'limiter/', 'semaphore/', 'delay-queue/'],
   [3, 'shared-rate/'],
-  [4, 'observing/', 'live/'],
+  [4, 'observing/', 'live/', 'adaptive/'],
   [5, 'http/'],
   [6, 'adapters/'],
   [6, 'express-rate-limit/', 'outgoing/'],

@@ -27,7 +27,8 @@ const GONE: Answer = Object.freeze({ ...PASSED, gone: true })
 export class ConcurrencyGate<Request, Response> implements ConcurrencyControls {
   readonly #framework: Framework<Request, Response>
   readonly #settings: ConcurrencySettings<Request, Response>
-  readonly #policy: string
+  /** The header field, and how many permits it tells of. */
+  #policy = { text: '', permits: -1 }
   readonly #estimate = new RetryEstimate()
   /** How many of each key wait. */
   readonly #queued = new Map<string, number>()
@@ -39,7 +40,6 @@ export class ConcurrencyGate<Request, Response> implements ConcurrencyControls {
     this.#settings = parseConcurrencyOptions(options)
     const { name, observer } = this.#settings
     this.#watch = observer && new HoldWatch(observer, 'concurrency', name)
-    this.#policy = concurrencyPolicy(name, this.#settings.permits)
   }
 
   /** Throws or rejects if a function of the options does, or gives what it should not; then no place is taken. */
@@ -63,9 +63,9 @@ export class ConcurrencyGate<Request, Response> implements ConcurrencyControls {
   }
 
   #enter(key: string, req: Request, res: Response): SyncOrAsync<Answer> {
-    const { permits, places, waitMs, queue } = this.#settings
+    const { places, waitMs, queue } = this.#settings
     const told = this.#watch?.begin()
-    if (permits === 0) return this.#refuse(key, req, res, told)
+    if (this.#permits === 0) return this.#refuse(key, req, res, told)
     return after(this.#entered(places.enter(key), told), place => {
       if (place !== null) return this.#admit(place, key, res, told)
       if (waitMs === 0 || this.#queuedOf(key) >= queue) return this.#refuse(key, req, res, told)
@@ -116,7 +116,10 @@ export class ConcurrencyGate<Request, Response> implements ConcurrencyControls {
     told?.('granted')
     const tellLeft = this.#watch?.hold(1)
     const enteredAt = performance.now()
-    watch.onEnd({ withinMs: this.#settings.abandonAfterMs, orDetached: true }, ({ ended }) => {
+    const { permits, abandonAfterMs } = this.#settings
+    const measured = typeof permits === 'number' ? undefined : permits.enter()
+    watch.onEnd({ withinMs: abandonAfterMs, orDetached: true }, ({ ended, completed }) => {
+      measured?.(ended && completed && !watch.streamed)
       const kept = place.leave()
       tellLeft?.(!kept)
       if (ended) this.#estimate.took(key, performance.now() - enteredAt)
@@ -126,8 +129,8 @@ export class ConcurrencyGate<Request, Response> implements ConcurrencyControls {
 
   #refuse(key: string, req: Request, res: Response, told: WaitEnd | undefined): Answer {
     told?.('timeout')
-    const { permits, name, statusCode, message, handler } = this.#settings
-    const afterMs = this.#estimate.nextFreeMs(key, permits, this.#queuedOf(key))
+    const { name, statusCode, message, handler } = this.#settings
+    const afterMs = this.#estimate.nextFreeMs(key, this.#permits, this.#queuedOf(key))
     const accept = this.#framework.requestHeader(req, 'accept')
     const refusal = refuseAtOnce(
       { name, status: statusCode, retryAfterMs: afterMs, wholeService: key === WHOLE_SERVICE },
@@ -140,7 +143,16 @@ export class ConcurrencyGate<Request, Response> implements ConcurrencyControls {
   #fields(res: Response): Fields {
     if (!this.#settings.headers) return PASSED.fields
     const set = (field: string) => this.#framework.responseHeader(res, field)
-    return mergeHeaders({ 'RateLimit-Policy': this.#policy }, set, true)
+    const permits = this.#permits
+    if (this.#policy.permits !== permits)
+      this.#policy = { text: concurrencyPolicy(this.#settings.name, permits), permits }
+    return mergeHeaders({ 'RateLimit-Policy': this.#policy.text }, set, true)
+  }
+
+  /** How many there are at the moment. */
+  get #permits(): number {
+    const { permits } = this.#settings
+    return typeof permits === 'number' ? permits : permits.limit
   }
 
   #queuedOf(key: string): number {

@@ -1,3 +1,4 @@
+import { type AdaptivePermits, MeasuredPermits } from '../../adaptive/adaptive-permits.js'
 import { type Duration, parseDurationOrZero, parseOption } from '../../core/duration.js'
 import { PolicyError, shown } from '../../core/errors.js'
 import { parsePolicy } from '../../core/limit.js'
@@ -17,8 +18,11 @@ import { SharedPlaces } from './shared-places.js'
 
 /** Options of `concurrencyLimit`. For Koa, request and response are both the context. */
 export interface ConcurrencyOptions<Request, Response> {
-  /** How many requests of a key may be inside at once. Integer ≥ 0; 0 refuses all. */
-  permits: number
+  /**
+   * How many requests of a key may be inside at once. Integer ≥ 0; 0 refuses all. Or `adaptivePermits()` of spillway/adaptive: found from how long requests take; over Redis
+   * each process finds its own limit, and their sum counts.
+   */
+  permits: number | AdaptivePermits
   /**
    * Whose requests are counted together; undefined: this request is not limited. Absent: those of the whole service; then a refusal is
    * 503, since no client has done too much.
@@ -70,7 +74,7 @@ export interface ConcurrencyOptions<Request, Response> {
 
 /** The options, checked, with their defaults. */
 export interface ConcurrencySettings<Request, Response> {
-  readonly permits: number
+  readonly permits: number | MeasuredPermits
   readonly key: ConcurrencyOptions<Request, Response>['key']
   readonly skip: ConcurrencyOptions<Request, Response>['skip']
   readonly places: Places
@@ -110,11 +114,9 @@ export function parseConcurrencyOptions<Request, Response>(
   options: ConcurrencyOptions<Request, Response>,
 ): ConcurrencySettings<Request, Response> {
   checkOptions('concurrencyLimit', options, OPTIONS, '{ permits: 5 }')
-  const { permits, key, skip, name = 'default', wait = 0, queue = 100, message, handler, headers = true } = options
+  const { key, skip, name = 'default', wait = 0, queue = 100, message, handler, headers = true } = options
   const { statusCode = key === undefined ? 503 : 429 } = options
-  if (!(Number.isSafeInteger(permits) && permits >= 0)) {
-    throw wrong(`permits ${shown(permits)}: expected an integer ≥ 0, like 5`)
-  }
+  const permits = permitsOf(options.permits)
   if (!(Number.isSafeInteger(queue) && queue >= 0)) {
     throw wrong(`queue ${shown(queue)}: expected an integer ≥ 0, like 100`)
   }
@@ -154,6 +156,16 @@ export function parseConcurrencyOptions<Request, Response>(
     headers,
     observer,
   }
+}
+
+function permitsOf(permits: number | AdaptivePermits): number | MeasuredPermits {
+  if (
+    permits instanceof MeasuredPermits ||
+    (typeof permits === 'number' && Number.isSafeInteger(permits) && permits >= 0)
+  ) {
+    return permits
+  }
+  throw wrong(`permits ${shown(permits)}: expected an integer ≥ 0, like 5, or adaptivePermits()`)
 }
 
 const HEALTH_USER = {

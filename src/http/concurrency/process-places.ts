@@ -1,3 +1,4 @@
+import type { AdaptivePermits } from '../../adaptive/adaptive-permits.js'
 import { SpillwayError } from '../../core/errors.js'
 import { Wait } from '../../waiting/wait.js'
 import type { Place, Places } from './places.js'
@@ -11,8 +12,12 @@ interface Room {
 /** Places in this process. A key costs nothing when nobody of it is inside. */
 export class ProcessPlaces implements Places {
   readonly #rooms = new Map<string, Room>()
+  readonly #permits: AdaptivePermits
 
-  constructor(readonly permits: number) {}
+  /** `permits`: a number, or what says how many there are at the moment. */
+  constructor(permits: number | AdaptivePermits) {
+    this.#permits = typeof permits === 'number' ? { limit: permits, inUse: 0 } : permits
+  }
 
   /** How many keys have somebody inside. */
   get size(): number {
@@ -22,7 +27,7 @@ export class ProcessPlaces implements Places {
   enter(key: string): Place | null {
     const inside = this.#rooms.get(key)?.inside ?? 0
     // Where somebody waits no place is free: whoever leaves hands it on.
-    return inside < this.permits ? this.occupy(key) : null
+    return inside < this.#permits.limit ? this.occupy(key) : null
   }
 
   /** A place for a request that was let in elsewhere, whether or not one is free here. */
@@ -68,21 +73,23 @@ export class ProcessPlaces implements Places {
         if (left) return true
         left = true
         room.inside--
-        // More may be inside than there are permits, if they were let in elsewhere.
-        if (room.inside < this.permits) this.#handOn(key, room)
+        // More may be inside than there are permits, if they were let in elsewhere; and there may be more permits than before.
+        while (room.inside < this.#permits.limit && this.#handOn(key, room)) {}
         if (room.inside === 0) this.#rooms.delete(key)
         return true
       },
     }
   }
 
-  #handOn(key: string, room: Room): void {
+  /** False if nobody waits. */
+  #handOn(key: string, room: Room): boolean {
     for (const next of room.waiting) {
       room.waiting.delete(next)
       if (next.over) continue
       room.inside++
       next.resolve(this.#placeIn(key, room))
-      return
+      return true
     }
+    return false
   }
 }

@@ -1,9 +1,11 @@
+import type { AdaptivePermits } from '../../adaptive/adaptive-permits.js'
 import { Deadline } from '../../core/deadline.js'
 import { StoreError, TimeoutError } from '../../core/errors.js'
 import type { RedisClient } from '../../redis/client.js'
 import { keySegment } from '../../redis/keys.js'
 import type { Lease } from '../../semaphore/lease.js'
 import { Semaphore } from '../../semaphore/semaphore.js'
+import { FleetPermits } from './fleet-permits.js'
 import { OUTAGE, OutageWatch } from './outage-watch.js'
 import type { Place, Places } from './places.js'
 import { ProcessPlaces } from './process-places.js'
@@ -17,7 +19,8 @@ interface SharedPlacesOptions {
   readonly client: RedisClient
   readonly prefix: string
   readonly name: string
-  readonly permits: number
+  /** How many a key has; or the limit that each process finds, whose sum a key has. */
+  readonly permits: number | AdaptivePermits
   readonly leaseMs: number
   readonly health: RedisHealth
 }
@@ -25,6 +28,8 @@ interface SharedPlacesOptions {
 interface Room {
   readonly semaphore: Semaphore
   users: number
+  /** The permits that this process has set; undefined: none yet. */
+  permits: number | undefined
 }
 
 /**
@@ -37,6 +42,7 @@ export class SharedPlaces implements Places {
   readonly #options: SharedPlacesOptions
   readonly #alone: ProcessPlaces
   readonly #health: RedisHealth
+  readonly #fleet: FleetPermits | undefined
   /** Rooms with users. */
   readonly #rooms = new Map<string, Room>()
   /** Rooms without users, the least recently used first. Apart from the others, so that one long request does not keep all of them. */
@@ -47,6 +53,13 @@ export class SharedPlaces implements Places {
     this.#options = options
     this.#alone = new ProcessPlaces(options.permits)
     this.#health = options.health
+    const { permits } = options
+    if (typeof permits !== 'number') {
+      const changed = () => {
+        for (const room of this.#rooms.values()) this.#setPermits(room)
+      }
+      this.#fleet = new FleetPermits({ ...options, own: permits, changed })
+    }
     // Checks the options that are a semaphore's.
     this.#semaphoreOf('')
   }
@@ -90,7 +103,7 @@ export class SharedPlaces implements Places {
 
   async close(): Promise<void> {
     const rooms = [...this.#rooms.values(), ...this.#idle.values()]
-    const left = Promise.all(rooms.map(({ semaphore }) => semaphore.close()))
+    const left = Promise.all([this.#fleet?.leave(), ...rooms.map(({ semaphore }) => semaphore.close())])
     await this.#alone.close()
     // Requests that were not taken out of their lines in Redis hold nobody up for long: the record of this process expires.
     await new Deadline(this.#health.deadlineMs).hold(left).catch(() => {})
@@ -110,11 +123,26 @@ export class SharedPlaces implements Places {
   }
 
   #join(key: string): Room {
-    const room = this.#rooms.get(key) ?? this.#idle.get(key) ?? { semaphore: this.#semaphoreOf(key), users: 0 }
+    const room = this.#rooms.get(key) ?? this.#idle.get(key) ?? this.#openRoom(key)
     room.users++
     this.#idle.delete(key)
     this.#rooms.set(key, room)
+    this.#fleet?.tell()
+    this.#setPermits(room)
     return room
+  }
+
+  #openRoom(key: string): Room {
+    return { semaphore: this.#semaphoreOf(key), users: 0, permits: undefined }
+  }
+
+  /** Where the permits follow the load, they are set when they change. */
+  #setPermits(room: Room): void {
+    if (this.#fleet === undefined || room.permits === this.#fleet.total) return
+    room.permits = this.#fleet.total
+    room.semaphore.setPermits(room.permits).catch(() => {
+      room.permits = undefined
+    })
   }
 
   #leave(key: string, room: Room): void {
@@ -142,6 +170,8 @@ export class SharedPlaces implements Places {
   #semaphoreOf(key: string): Semaphore {
     const { client, prefix, name, permits } = this.#options
     // A segment has no colon, so that no two pairs of name and key are one.
-    return new Semaphore(client, `${keySegment(name)}:${key}`, { permits, prefix, idleTtl: IDLE_TTL, fixed: true })
+    const total = typeof permits === 'number' ? permits : permits.limit
+    const fixed = this.#fleet === undefined
+    return new Semaphore(client, `${keySegment(name)}:${key}`, { permits: total, prefix, idleTtl: IDLE_TTL, fixed })
   }
 }

@@ -1,0 +1,143 @@
+// A service in simulated time: `slots` requests are worked on at once, each for `workMs`; the rest wait inside it, first come, first served.
+import { MeasuredPermits } from '../../src/adaptive/adaptive-permits.js'
+import { Aimd } from '../../src/adaptive/aimd.js'
+import { Gradient } from '../../src/adaptive/gradient.js'
+import type { PermitAlgorithm } from '../../src/adaptive/permit-algorithm.js'
+import { Vegas } from '../../src/adaptive/vegas.js'
+
+export interface Scenario {
+  readonly seconds: number
+  /** Requests per second at a moment. */
+  readonly offered: (seconds: number) => number
+  /** How many are worked on at once at a moment. */
+  readonly slots: (seconds: number) => number
+  readonly workMs: number
+}
+
+/** What happened in one second. */
+export interface Second {
+  readonly done: number
+  readonly refused: number
+  /** Of what ended in it, ms; 0 if nothing did. */
+  readonly p50: number
+  readonly p99: number
+  /** The limit at its end. */
+  readonly limit: number
+}
+
+const BOUNDS = { min: 5, max: 1000, initial: 20 }
+
+export const CONTENDERS = {
+  gradient: () => adaptive(new Gradient()),
+  vegas: () => adaptive(new Vegas()),
+  aimd: () => adaptive(new Aimd()),
+}
+
+/** Permits that follow an algorithm, by the clock of the simulation. */
+export function adaptive(algorithm: PermitAlgorithm) {
+  return (now: () => number) => new MeasuredPermits(algorithm, BOUNDS, now)
+}
+
+/** A limit that somebody has set. Infinity: none. */
+export function fixed(limit: number) {
+  return (): Permits => {
+    const permits = {
+      limit,
+      inUse: 0,
+      enter: () => {
+        permits.inUse++
+        return () => {
+          permits.inUse--
+        }
+      },
+    }
+    return permits
+  }
+}
+
+interface Permits {
+  readonly limit: number
+  readonly inUse: number
+  enter(): (counts: boolean) => void
+}
+
+/** xorshift32: the same requests come in every run. */
+function seeded(seed: number) {
+  let state = seed
+  return () => {
+    state ^= state << 13
+    state ^= state >>> 17
+    state ^= state << 5
+    return ((state >>> 0) + 1) / 0x1_0000_0001
+  }
+}
+
+interface Inside {
+  readonly enteredAt: number
+  readonly leave: (counts: boolean) => void
+}
+
+/** Plays a scenario: requests come at random (Poisson), work takes `workMs` give or take a tenth. */
+export function play(scenario: Scenario, permitsOf: (now: () => number) => Permits, seed = 1): Second[] {
+  const random = seeded(seed)
+  let now = 0
+  const permits = permitsOf(() => now)
+  const seconds: Second[] = []
+  const waiting: Inside[] = []
+  let head = 0
+  // Ends of work, as a heap would hold them: there are at most as many as slots.
+  const working: { endsAt: number; request: Inside }[] = []
+  let times: number[] = []
+  let refused = 0
+  const start = () => {
+    while (head < waiting.length && working.length < scenario.slots(now / 1000)) {
+      const workMs = scenario.workMs * (0.9 + 0.2 * random())
+      working.push({ endsAt: now + workMs, request: waiting[head++] })
+    }
+    if (head > 10_000) {
+      waiting.splice(0, head)
+      head = 0
+    }
+  }
+  let arrivesAt = 0
+  while (seconds.length < scenario.seconds) {
+    let first = -1
+    for (let i = 0; i < working.length; i++) if (first < 0 || working[i].endsAt < working[first].endsAt) first = i
+    const endsAt = first < 0 ? Number.POSITIVE_INFINITY : working[first].endsAt
+    const secondAt = (seconds.length + 1) * 1000
+    now = Math.min(arrivesAt, endsAt, secondAt)
+    if (now === secondAt) {
+      times.sort((a, b) => a - b)
+      const at = (share: number) => times[Math.min(times.length - 1, Math.floor(times.length * share))] ?? 0
+      seconds.push({ done: times.length, refused, p50: at(0.5), p99: at(0.99), limit: permits.limit })
+      times = []
+      refused = 0
+    } else if (now === endsAt) {
+      const [{ request }] = working.splice(first, 1)
+      times.push(now - request.enteredAt)
+      request.leave(true)
+      start()
+    } else {
+      if (permits.inUse < permits.limit) {
+        waiting.push({ enteredAt: now, leave: permits.enter() })
+        start()
+      } else refused++
+      arrivesAt = now - (Math.log(random()) * 1000) / scenario.offered(now / 1000)
+    }
+  }
+  return seconds
+}
+
+/** Throughput and times of some seconds together. */
+export function summary(seconds: readonly Second[]) {
+  const done = seconds.reduce((sum, { done }) => sum + done, 0)
+  const limits = seconds.map(({ limit }) => limit)
+  const mean = limits.reduce((sum, limit) => sum + limit, 0) / limits.length
+  return {
+    perSecond: done / seconds.length,
+    p99: Math.max(...seconds.map(({ p99 }) => p99)),
+    meanLimit: mean,
+    /** The largest distance of the limit from its mean. */
+    swing: Math.max(...limits.map(limit => Math.abs(limit - mean))),
+  }
+}

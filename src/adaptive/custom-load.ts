@@ -1,0 +1,59 @@
+import type { Duration } from '../core/duration.js'
+import { PolicyError, shown } from '../core/errors.js'
+import { checkOptions } from '../core/option-names.js'
+import { CALM_LEVEL, type Load, parseEvery, SmoothLevel } from './load.js'
+
+/** Options of `customLoad`. */
+export interface CustomLoadOptions {
+  /** How often to read it, 100 ms to 1 s; default '500ms'. */
+  every?: Duration
+}
+
+/**
+ * A load that you measure: the length of a queue, the latency of a database. `read` gives a number ≥ 0, 1 at the edge of what is healthy. It
+ * is asked anew when it has answered. If it throws, rejects or gives something else, the level stays, and a process warning says so once
+ * until it answers again. Keeps no process alive. Throws `PolicyError` for options that mean nothing.
+ */
+export function customLoad(read: () => number | Promise<number>, options: CustomLoadOptions = {}): Load {
+  if (typeof read !== 'function') {
+    throw new PolicyError(`customLoad: given ${shown(read)}, expected a function, like () => queue.length / 1000`)
+  }
+  checkOptions('customLoad', options, { every: true }, "{ every: '500ms' }")
+  const everyMs = parseEvery(options.every, 'customLoad', 500)
+  const smooth = new SmoothLevel()
+  let reading = false
+  let failed = false
+  const measure = async () => {
+    if (reading) return
+    reading = true
+    try {
+      const measured = await read()
+      if (!(typeof measured === 'number' && measured >= 0 && measured < Number.POSITIVE_INFINITY)) {
+        throw new PolicyError(`read gave ${shown(measured)}, expected a number ≥ 0, like 0.5`)
+      }
+      smooth.add(measured)
+      failed = false
+    } catch (error) {
+      if (!failed) {
+        process.emitWarning(`customLoad: ${(error as Error)?.message ?? error}`, {
+          type: 'SpillwayWarning',
+          code: 'SPILLWAY_LOAD',
+        })
+      }
+      failed = true
+    } finally {
+      reading = false
+    }
+  }
+  const timer = setInterval(measure, everyMs).unref()
+  void measure()
+  return {
+    get level() {
+      return smooth.level
+    },
+    get reason() {
+      return smooth.level < CALM_LEVEL ? 'none' : 'custom'
+    },
+    close: () => clearInterval(timer),
+  }
+}

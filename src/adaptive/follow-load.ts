@@ -1,0 +1,141 @@
+import { type Duration, parseOption } from '../core/duration.js'
+import { PolicyError, shown } from '../core/errors.js'
+import { checkOptions, type OptionNames } from '../core/option-names.js'
+import { Semaphore } from '../semaphore/semaphore.js'
+import type { RateConfig } from '../shared-rate/options.js'
+import { SharedRateLimiter } from '../shared-rate/shared-rate-limiter.js'
+import { checkLoad, type Load } from './load.js'
+import { LoadFactor } from './load-factor.js'
+
+/** Options of `followLoad`. */
+export interface FollowLoadOptions {
+  /** What the rate follows. The writer's own load counts, so use one that all processes see alike. */
+  load: Load
+  /** The least permits per interval; integer ≥ 1. */
+  min: number
+  /** The most permits per interval; integer ≥ `min`. */
+  max: number
+  /** Length of the interval. */
+  interval: Duration
+}
+
+const OPTIONS: OptionNames<FollowLoadOptions> = { load: true, min: true, max: true, interval: true }
+
+/** The writer gives up its turn after so long. */
+const TURN_MS = 5000
+const LEASE_MS = 10_000
+const LOOK_EVERY_MS = 250
+const TRY_AGAIN_MS = 1000
+
+/**
+ * Keeps a shared rate in step with load: at most one process of the fleet writes at a time, for five seconds. While its load is above 1 the rate is
+ * halved twice a second, down to `min`; below 0.7 it rises by a tenth of `max` a second. What was taken still counts. While Redis is away nothing is written.
+ * Throws `PolicyError`.
+ */
+export function followLoad(rate: SharedRateLimiter, options: FollowLoadOptions): { close(): Promise<void> } {
+  const example = "{ load, min: 10, max: 100, interval: '1s' }"
+  checkOptions('followLoad', options, OPTIONS, example)
+  if (!(rate instanceof SharedRateLimiter)) {
+    throw new PolicyError(
+      `followLoad: rate ${shown(rate)}: expected a SharedRateLimiter, like new SharedRateLimiter(redis, 'mail')`,
+    )
+  }
+  const { load, min, max, interval } = options
+  checkLoad(load, 'followLoad')
+  if (!(Number.isSafeInteger(min) && min >= 1)) {
+    throw new PolicyError(`followLoad: min ${shown(min)}: expected an integer ≥ 1, like ${example}`)
+  }
+  if (!(Number.isSafeInteger(max) && max >= min)) {
+    throw new PolicyError(`followLoad: max ${shown(max)}: expected an integer ≥ min, like ${example}`)
+  }
+  return new RateFollower(rate, load, { min, max, intervalMs: parseOption(interval, 'followLoad: interval') })
+}
+
+interface Bounds {
+  readonly min: number
+  readonly max: number
+  readonly intervalMs: number
+}
+
+class RateFollower {
+  readonly #rate: SharedRateLimiter
+  readonly #load: Load
+  readonly #bounds: Bounds
+  readonly #turns: Semaphore
+  readonly #closing = new AbortController()
+  readonly #running: Promise<void>
+
+  constructor(rate: SharedRateLimiter, load: Load, bounds: Bounds) {
+    this.#rate = rate
+    this.#load = load
+    this.#bounds = bounds
+    const { client, name, prefix } = rate
+    this.#turns = new Semaphore(client, `follow-load:${name}`, { permits: 1, fixed: true, prefix, idleTtl: '1m' })
+    this.#running = this.#run()
+  }
+
+  async close(): Promise<void> {
+    this.#closing.abort()
+    await this.#running
+    await this.#turns.close()
+  }
+
+  async #run(): Promise<void> {
+    const { signal } = this.#closing
+    while (!signal.aborted) {
+      try {
+        await this.#turns.use(lease => this.#write(lease.signal), { lease: LEASE_MS, signal })
+      } catch {
+        // Redis is away, or this closes.
+        await pause(TRY_AGAIN_MS, signal)
+      }
+    }
+  }
+
+  /** Writes for one turn, or until it is lost. */
+  async #write(lost: AbortSignal): Promise<void> {
+    const { min, max } = this.#bounds
+    const signal = AbortSignal.any([this.#closing.signal, lost])
+    const endsAt = performance.now() + TURN_MS
+    const factor = new LoadFactor(this.#load, min / max)
+    let written = await this.#start()
+    factor.value = written / max
+    while (!signal.aborted && performance.now() < endsAt) {
+      factor.update()
+      const rate = Math.max(min, Math.round(factor.value * max))
+      if (rate !== written) await this.#set(rate, await this.#rate.getConfig())
+      written = rate
+      await pause(LOOK_EVERY_MS, signal)
+    }
+  }
+
+  /** The rate as the last writer left it, within our bounds; `max` where none is set. */
+  async #start(): Promise<number> {
+    const { min, max, intervalMs } = this.#bounds
+    const config = await this.#rate.getConfig()
+    const rate = config?.intervalMs === intervalMs ? Math.min(max, Math.max(min, config.rate)) : max
+    if (config?.rate !== rate || config.intervalMs !== intervalMs) await this.#set(rate, config)
+    return rate
+  }
+
+  /** Mode and lifetime stay as somebody has set them. */
+  async #set(rate: number, config: RateConfig | null): Promise<void> {
+    const { mode = 'overall', keepAliveMs = null } = config ?? {}
+    const keepAlive = keepAliveMs === null ? {} : { keepAlive: Math.max(keepAliveMs, this.#bounds.intervalMs) }
+    await this.#rate.setRate({ rate, interval: this.#bounds.intervalMs, mode, ...keepAlive }, { keepState: true })
+  }
+}
+
+/** Ends early when the signal is aborted. */
+function pause(ms: number, signal: AbortSignal): Promise<void> {
+  return new Promise(resolve => {
+    if (signal.aborted) return resolve()
+    const end = () => {
+      clearTimeout(timer)
+      signal.removeEventListener('abort', end)
+      resolve()
+    }
+    const timer = setTimeout(end, ms).unref()
+    signal.addEventListener('abort', end, { once: true })
+  })
+}

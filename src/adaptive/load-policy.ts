@@ -1,0 +1,104 @@
+import { PolicyError, shown } from '../core/errors.js'
+import { hasBurst, type Limit, type LimitOptions, type PolicyInput, parsePolicy } from '../core/limit.js'
+import { checkOptions, type OptionNames } from '../core/option-names.js'
+import { PolicyMemo } from '../core/policy-memo.js'
+import { checkLoad, type Load } from './load.js'
+import { LoadFactor } from './load-factor.js'
+
+/** Options of `loadPolicy`. */
+export interface LoadPolicyOptions {
+  /** What the limits follow. */
+  load: Load
+  /** The smallest factor, above 0 to 1; default 0.1. */
+  min?: number
+  /** Called when the factor changes, with the reason of the load. What it throws becomes a process warning. */
+  onChange?: (factor: number, reason: string) => void
+}
+
+/** A function for the option `policy`. */
+export interface LoadPolicy {
+  (...context: readonly unknown[]): PolicyInput
+  /** What quota and burst are multiplied by now: `min` to 1. */
+  readonly factor: number
+}
+
+const OPTIONS: OptionNames<LoadPolicyOptions> = { load: true, min: true, onChange: true }
+const LOOK_EVERY_MS = 250
+
+/**
+ * A policy whose limits follow a load, for the option `policy` of a middleware or a `RateLimiter`: quota and burst are multiplied by a
+ * factor from `min` to 1, rounded, and are at least 1 (a quota of 0 stays 0). The names of limits stay, so that counts go on. `policy` may be a function of the
+ * request, or of the key. Throws `PolicyError`.
+ */
+export function loadPolicy(
+  policy: PolicyInput | ((...context: never[]) => PolicyInput),
+  options: LoadPolicyOptions,
+): LoadPolicy {
+  checkOptions('loadPolicy', options, OPTIONS, '{ load: processLoad() }')
+  const { load, min = 0.1, onChange } = options
+  checkLoad(load, 'loadPolicy')
+  if (!(typeof min === 'number' && min > 0 && min <= 1)) {
+    throw new PolicyError(`loadPolicy: min ${shown(min)}: expected a factor above 0 and at most 1, like 0.1`)
+  }
+  if (onChange !== undefined && typeof onChange !== 'function') {
+    throw new PolicyError(`loadPolicy: onChange ${shown(onChange)}: expected a function, like factor => log(factor)`)
+  }
+  if (typeof policy !== 'function') parsePolicy(policy)
+
+  const factor = new LoadFactor(load, min)
+  let scaled = memoFor(1)
+  const look = () => {
+    if (!factor.update()) return
+    scaled = memoFor(factor.value)
+    tell(onChange, factor.value, load.reason)
+  }
+  const answer = (...context: readonly unknown[]) =>
+    scaled.of(typeof policy === 'function' ? policy(...(context as never[])) : policy)
+  const following = Object.defineProperty(answer, 'factor', { get: () => factor.value }) as LoadPolicy
+  lookWhile(new WeakRef(following), look)
+  return following
+}
+
+/** Looks at the load for as long as somebody has the policy. */
+function lookWhile(used: WeakRef<LoadPolicy>, look: () => void): void {
+  const timer = setInterval(() => {
+    if (used.deref() === undefined) clearInterval(timer)
+    else look()
+  }, LOOK_EVERY_MS).unref()
+}
+
+function memoFor(factor: number): PolicyMemo<PolicyInput> {
+  return new PolicyMemo(policy => {
+    // A limit that names no algorithm has another one here: its user's option `algorithm` holds for it.
+    const others = parsePolicy(policy, 'fixed-window')
+    return Object.freeze(
+      parsePolicy(policy, 'token-bucket').map((limit, i) => {
+        return Object.freeze(scaledLimit(limit, factor, limit.algorithm === others[i].algorithm))
+      }),
+    )
+  })
+}
+
+function scaledLimit(limit: Limit, factor: number, namesAlgorithm: boolean): LimitOptions {
+  const { name, quota, windowMs, burst, algorithm } = limit
+  const scaled: LimitOptions = { name, quota: scaledUnits(quota, factor), window: windowMs }
+  if (!namesAlgorithm) return scaled
+  scaled.algorithm = algorithm
+  if (hasBurst(algorithm)) scaled.burst = scaledUnits(burst, factor)
+  return scaled
+}
+
+function scaledUnits(units: number, factor: number): number {
+  return units === 0 ? 0 : Math.max(1, Math.round(units * factor))
+}
+
+function tell(onChange: LoadPolicyOptions['onChange'], factor: number, reason: string): void {
+  try {
+    onChange?.(factor, reason)
+  } catch (error) {
+    process.emitWarning(`loadPolicy: onChange threw: ${(error as Error)?.message ?? error}`, {
+      type: 'SpillwayWarning',
+      code: 'SPILLWAY_LOAD',
+    })
+  }
+}

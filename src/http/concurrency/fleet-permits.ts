@@ -1,0 +1,68 @@
+import { randomBytes } from 'node:crypto'
+import type { AdaptivePermits } from '../../adaptive/adaptive-permits.js'
+import type { ClientPort, RedisClient } from '../../redis/client.js'
+import { keyRoot } from '../../redis/key-root.js'
+import { portOf } from '../../redis/port-of.js'
+import { runScript } from '../../redis/run-script.js'
+import { adaptiveTotal } from '../../redis/scripts.js'
+
+/** How often a process tells its limit while requests come. */
+const TELL_EVERY_MS = 1000
+
+interface FleetOptions {
+  readonly client: RedisClient
+  readonly prefix: string
+  readonly name: string
+  /** A process that has not told its limit for so long counts no more. */
+  readonly leaseMs: number
+  readonly own: AdaptivePermits
+  /** The total has changed. */
+  readonly changed: () => void
+}
+
+/** The permits of all processes together, where each finds its own limit. */
+export class FleetPermits {
+  readonly #options: FleetOptions
+  readonly #port: ClientPort
+  readonly #key: string
+  readonly #id = randomBytes(9).toString('base64url')
+  #total: number | undefined
+  #toldAt = Number.NEGATIVE_INFINITY
+
+  constructor(options: FleetOptions) {
+    this.#options = options
+    this.#port = portOf(options.client, 'concurrencyLimit')
+    this.#key = keyRoot('concurrencyLimit', 'adaptive', options.name, options.prefix)
+  }
+
+  /** The sum as last heard; before that our own limit. */
+  get total(): number {
+    return this.#total ?? this.#options.own.limit
+  }
+
+  /** Tells the limit of this process, at most once a second. */
+  tell(): void {
+    const now = performance.now()
+    if (now - this.#toldAt < TELL_EVERY_MS) return
+    this.#toldAt = now
+    // While Redis is away the last total holds.
+    this.#send(this.#options.own.limit).then(
+      total => {
+        if (total === this.#total) return
+        this.#total = total
+        this.#options.changed()
+      },
+      () => {},
+    )
+  }
+
+  /** The permits of this process are no longer counted. */
+  async leave(): Promise<void> {
+    if (this.#total !== undefined) await this.#send(0).catch(() => {})
+  }
+
+  async #send(limit: number): Promise<number> {
+    const args = [this.#id, String(limit), String(this.#options.leaseMs)]
+    return Number(await runScript(this.#port, adaptiveTotal, [this.#key], args))
+  }
+}

@@ -1,0 +1,94 @@
+import { CALM_LEVEL, checkLoad, FULL_LEVEL, type Load } from '../../adaptive/load.js'
+import { PolicyError, shown } from '../../core/errors.js'
+import { notify, type Observer, parseObserver } from '../../core/observer.js'
+import { checkOptions, type OptionNames } from '../../core/option-names.js'
+import type { Framework } from '../framework.js'
+import type { Answer } from '../rate-limit/rate-limit.js'
+import { refuseAtOnce } from '../refusal.js'
+import { plainReply } from '../reply.js'
+
+/** Options of `shed`. */
+export interface ShedOptions<Req> {
+  /** When there is too much to do: above 1 one level more is closed each second, below 0.7 one is opened. */
+  load: Load
+  /** From 0, which is never refused, to `levels` − 1, which goes first. Rounded down; others are clamped; what is no number is the last. */
+  priority: (req: Req) => number
+  /** How many priorities there are; integer ≥ 2; default 4. */
+  levels?: number
+  /** Is told of each request by `waited` (object 'concurrency', name 'shed'): 'granted', or 'timeout' for a refusal. */
+  observer?: Observer
+}
+
+const OPTIONS: OptionNames<ShedOptions<never>> = { load: true, priority: true, levels: true, observer: true }
+const STEP_MS = 1000
+const PASSED: Answer = Object.freeze({ decision: undefined, fields: Object.freeze({}), refusal: undefined })
+
+/** Refuses the least important requests first while there is too much to do. */
+export class ShedGate<Request, Response> {
+  readonly #options: ShedOptions<Request>
+  readonly #framework: Framework<Request, Response>
+  readonly #levels: number
+  readonly #observer: Observer | undefined
+  readonly #now: () => number
+  /** How many levels are open: priorities below it are let in. */
+  #open: number
+  #changedAt = Number.NEGATIVE_INFINITY
+
+  /** Checks the options: `PolicyError`. `now`: a monotonic clock in ms. */
+  constructor(
+    options: ShedOptions<Request>,
+    framework: Framework<Request, Response>,
+    now: () => number = () => performance.now(),
+  ) {
+    checkOptions('shed', options, OPTIONS, '{ load: processLoad(), priority: req => (req.path === "/health" ? 0 : 1) }')
+    const { load, priority, levels = 4, observer } = options
+    checkLoad(load, 'shed')
+    if (typeof priority !== 'function') {
+      throw new PolicyError(`shed: priority ${shown(priority)}: expected a function, like req => (req.user ? 0 : 3)`)
+    }
+    if (!(Number.isSafeInteger(levels) && levels >= 2)) {
+      throw new PolicyError(`shed: levels ${shown(levels)}: expected an integer ≥ 2, like 4`)
+    }
+    this.#options = options
+    this.#framework = framework
+    this.#levels = levels
+    this.#observer = parseObserver(observer, 'shed')
+    this.#now = now
+    this.#open = levels
+  }
+
+  /** Throws if `priority` does. */
+  answer(req: Request): Answer {
+    this.#look()
+    const priority = this.#priorityOf(req)
+    const refused = priority >= this.#open
+    const outcome = refused ? 'timeout' : 'granted'
+    notify(this.#observer, 'waited', { object: 'concurrency', name: 'shed', waitMs: 0, outcome })
+    return refused ? this.#refuse(req, priority) : PASSED
+  }
+
+  #look(): void {
+    const now = this.#now()
+    if (now - this.#changedAt < STEP_MS) return
+    const { level } = this.#options.load
+    if (level > FULL_LEVEL && this.#open > 1) this.#open--
+    else if (level < CALM_LEVEL && this.#open < this.#levels) this.#open++
+    else return
+    this.#changedAt = now
+  }
+
+  #priorityOf(req: Request): number {
+    const given: unknown = this.#options.priority(req)
+    const last = this.#levels - 1
+    if (typeof given !== 'number' || Number.isNaN(given)) return last
+    return Math.min(last, Math.max(0, Math.floor(given)))
+  }
+
+  #refuse(req: Request, priority: number): Answer {
+    const accept = this.#framework.requestHeader(req, 'accept')
+    // One level opens a second, at the earliest.
+    const retryAfterMs = (priority - this.#open + 1) * STEP_MS
+    const refusal = refuseAtOnce({ name: 'shed', status: 503, retryAfterMs, wholeService: true }, accept)
+    return { ...PASSED, fields: refusal.fields, refusal: plainReply(refusal) }
+  }
+}

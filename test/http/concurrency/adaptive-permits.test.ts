@@ -1,0 +1,116 @@
+import { once } from 'node:events'
+import { createServer, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals'
+import express, { type Response } from 'express'
+import { type ConcurrencyLimit, concurrencyLimit } from '../../../src/adapters/express.js'
+import { type AdaptivePermits, adaptivePermits } from '../../../src/adaptive/index.js'
+import { PolicyError } from '../../../src/core/errors.js'
+import { Semaphore } from '../../../src/semaphore/semaphore.js'
+import { eventually } from '../../support/redis-process.js'
+import { RedisServer } from '../../support/redis-server.js'
+
+const servers: Server[] = []
+afterEach(() => {
+  for (const server of servers.splice(0)) {
+    server.closeAllConnections()
+    server.close()
+  }
+})
+
+async function serve(limit: ConcurrencyLimit, handle: (res: Response) => unknown): Promise<string> {
+  const app = express().use(limit)
+  app.get('/', (_req, res) => void handle(res))
+  const server = createServer(app).listen(0, '127.0.0.1')
+  servers.push(server)
+  await once(server, 'listening')
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}/`
+}
+
+/** So many requests at a time, for so long. Gives how often each status was answered. */
+async function load(url: string, lanes: number, ms: number): Promise<Record<number, number>> {
+  const until = performance.now() + ms
+  const statuses: Record<number, number> = {}
+  const lane = async () => {
+    while (performance.now() < until) {
+      const answer = await fetch(url)
+      await answer.text()
+      statuses[answer.status] = (statuses[answer.status] ?? 0) + 1
+    }
+  }
+  await Promise.all(Array.from({ length: lanes }, lane))
+  return statuses
+}
+
+describe('concurrencyLimit with adaptive permits', () => {
+  test('lets in as many as the limit says, tells it, and finds a higher one when requests stay quick', async () => {
+    const permits = adaptivePermits({ min: 2, initial: 4, max: 12 })
+    const url = await serve(concurrencyLimit({ permits, wait: '5s' }), async res => {
+      await sleep(20)
+      res.send('done')
+    })
+    expect((await fetch(url)).headers.get('ratelimit-policy')).toBe('"default";q=4;qu="concurrent-requests"')
+    expect(await load(url, 12, 1500)).toEqual({ 200: expect.any(Number) })
+    expect(permits.limit).toBeGreaterThan(6)
+    expect((await fetch(url)).headers.get('ratelimit-policy')).toBe(
+      `"default";q=${permits.limit};qu="concurrent-requests"`,
+    )
+    await eventually('all have left', async () => permits.inUse === 0)
+  })
+
+  test('a streamed response and a request whose client has gone give no sample', async () => {
+    const permits = adaptivePermits({ initial: 5 })
+    const url = await serve(concurrencyLimit({ permits }), async res => {
+      res.write('first')
+      await sleep(30)
+      res.end('last')
+    })
+    expect(Object.keys(await load(url, 5, 600))).toEqual(['200'])
+    expect(permits.limit).toBe(5)
+  })
+
+  test.each([
+    ['text', '5'],
+    ['an object of somebody else', { limit: 5, inUse: 0 }],
+    ['a fraction', 1.5],
+  ])('permits that are %s are an error', (_, permits) => {
+    expect(() => concurrencyLimit({ permits: permits as AdaptivePermits })).toThrow(PolicyError)
+    expect(() => concurrencyLimit({ permits: permits as AdaptivePermits })).toThrow('or adaptivePermits()')
+  })
+})
+
+describe('over Redis', () => {
+  let redis: RedisServer
+  beforeAll(async () => {
+    redis = await RedisServer.start()
+  })
+  afterAll(() => redis.stop())
+
+  test('the permits are the sum over the processes that live; one that closes leaves it at once, one that dies within its lease', async () => {
+    const shared = new Semaphore(redis.client(), 'api:*')
+    const total = (expected: number) =>
+      eventually(`${expected} permits`, async () => (await shared.permits().catch(() => 0)) === expected)
+    const process = async (initial: number) => {
+      const permits = adaptivePermits({ min: 1, initial })
+      const limit = concurrencyLimit({ permits, client: redis.client(), name: 'api', lease: 1500, deadline: '5s' })
+      const url = await serve(limit, res => void res.send('done'))
+      return { limit, ask: async () => expect((await fetch(url)).status).toBe(200) }
+    }
+    const [one, two, three] = [await process(3), await process(4), await process(5)]
+    await one.ask()
+    await total(3)
+    await two.ask()
+    await three.ask()
+    await total(12)
+    await three.limit.close()
+    await sleep(1000)
+    await one.ask()
+    await total(7)
+    // Two is heard of no more.
+    await sleep(1600)
+    await one.ask()
+    await total(3)
+    await one.limit.close()
+  }, 20_000)
+})

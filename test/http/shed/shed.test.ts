@@ -1,0 +1,131 @@
+import { once } from 'node:events'
+import { createServer, type RequestListener, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { afterEach, describe, expect, test } from '@jest/globals'
+import express, { type Request } from 'express'
+import Koa, { type Context } from 'koa'
+import { shed as shedExpress } from '../../../src/adapters/express.js'
+import { shed as shedKoa } from '../../../src/adapters/koa.js'
+import type { Load } from '../../../src/adaptive/index.js'
+import { PolicyError } from '../../../src/core/errors.js'
+import { ShedGate, type ShedOptions } from '../../../src/http/shed/shed.js'
+
+const loadOf = (level: number): Load & { level: number } => ({ level, reason: 'custom', close: () => {} })
+
+describe('the levels', () => {
+  const framework = { requestHeader: () => undefined } as never
+  const gate = (options: Omit<ShedOptions<number>, 'priority'>) => {
+    const time = { now: 0 }
+    const shedding = new ShedGate<number, unknown>({ priority: given => given, ...options }, framework, () => time.now)
+    const passes = (given: number) => shedding.answer(given).refusal === undefined
+    return { time, passes, open: () => [0, 1, 2, 3].filter(passes) }
+  }
+
+  test('close one a second while overloaded, the highest number first and 0 never; open one a second when it is calm', () => {
+    const load = loadOf(0.5)
+    const { time, open } = gate({ load })
+    expect(open()).toEqual([0, 1, 2, 3])
+    load.level = 1.2
+    expect(open()).toEqual([0, 1, 2])
+    time.now = 999
+    expect(open()).toEqual([0, 1, 2])
+    const after: number[][] = []
+    for (const now of [1000, 2000, 3000, 4000]) {
+      time.now = now
+      after.push(open())
+    }
+    expect(after).toEqual([[0, 1], [0], [0], [0]])
+    load.level = 0.9
+    time.now = 60_000
+    expect(open()).toEqual([0])
+    load.level = 0.6
+    expect(open()).toEqual([0, 1])
+    time.now = 61_000
+    expect(open()).toEqual([0, 1, 2])
+  })
+
+  test('priorities are rounded down and clamped; what is no number is the last', () => {
+    const { passes } = gate({ load: loadOf(2), levels: 3 })
+    passes(0)
+    expect([-5, 0.9, 1, 1.99].map(passes)).toEqual([true, true, true, true])
+    expect([2, 99, Number.POSITIVE_INFINITY, Number.NaN, 'x' as never, undefined as never].map(passes)).toEqual(
+      new Array(6).fill(false),
+    )
+  })
+
+  test('the observer hears of each request', () => {
+    const heard: unknown[] = []
+    const { passes } = gate({ load: loadOf(2), observer: { waited: event => heard.push(event) } })
+    passes(0)
+    passes(3)
+    const told = { object: 'concurrency', name: 'shed', waitMs: 0 }
+    expect(heard).toEqual([
+      { ...told, outcome: 'granted' },
+      { ...told, outcome: 'timeout' },
+    ])
+  })
+})
+
+const cleanups: Server[] = []
+afterEach(() => {
+  for (const server of cleanups.splice(0)) server.close()
+})
+
+async function serve(listener: RequestListener): Promise<string> {
+  const server = createServer(listener).listen(0, '127.0.0.1')
+  cleanups.push(server)
+  await once(server, 'listening')
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}/`
+}
+
+const byHeader = (header: string | undefined) => {
+  if (header === 'broken') throw new Error('broken')
+  return Number(header)
+}
+
+describe.each<[string, (load: Load) => RequestListener]>([
+  [
+    'express',
+    load => {
+      const app = express().set('env', 'test')
+      app.use(shedExpress({ load, priority: (req: Request) => byHeader(req.get('x-priority')) }))
+      return app.get('/', (_req, res) => void res.send('done'))
+    },
+  ],
+  [
+    'koa',
+    load => {
+      const app = new Koa()
+      app.silent = true
+      app.use(shedKoa({ load, priority: (ctx: Context) => byHeader(ctx.get('x-priority')) }))
+      app.use(ctx => {
+        ctx.body = 'done'
+      })
+      return app.callback()
+    },
+  ],
+])('shed of %s', (_, listener) => {
+  test('refuses with 503, Retry-After and problem details, passes the important ones, and hands errors on', async () => {
+    const url = await serve(listener(loadOf(2)))
+    const get = (priority: string) => fetch(url, { headers: { 'x-priority': priority, accept: 'application/json' } })
+    const passed = await get('0')
+    expect([passed.status, await passed.text()]).toEqual([200, 'done'])
+    const refused = await get('3')
+    expect(refused.status).toBe(503)
+    expect(refused.headers.get('retry-after')).toBe('1')
+    expect(refused.headers.get('content-type')).toContain('application/problem+json')
+    expect(((await refused.json()) as { type: string }).type).toMatch(/#temporary-reduced-capacity$/)
+    expect((await get('broken')).status).toBe(500)
+  })
+})
+
+test.each<[string, object]>([
+  ['load undefined: expected a load', { load: undefined }],
+  ['priority undefined: expected a function', { priority: undefined }],
+  ['levels 1: expected an integer ≥ 2', { levels: 1 }],
+  ['unknown option "level": did you mean levels?', { level: 4 }],
+])('%s', (message, wrong) => {
+  const build = () => shedExpress({ load: loadOf(0), priority: () => 0, ...wrong })
+  expect(build).toThrow(PolicyError)
+  expect(build).toThrow(message)
+})
