@@ -1,11 +1,14 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { afterAll, describe, expect, test } from '@jest/globals'
 import { transformFileSync } from '@swc/core'
 import { RedisServer } from './support/redis-server.js'
+import { settles } from './support/settles.js'
 
 // Compiled once, because each process that compiles by itself takes most of a second. Inside the project, so that they find the package.
 const folder = mkdtempSync('dist.examples-')
@@ -158,6 +161,28 @@ describe('every example runs', () => {
     expect(code).toBe(0)
   }, 60_000)
 
+  test.concurrent('metrics.ts counts what it refuses, and calls for help', async () => {
+    const received: Array<{ text: string }> = []
+    const receiver = createServer(async (req, res) => {
+      received.push(JSON.parse((await req.toArray()).join('')))
+      res.end()
+    })
+    await once(receiver.listen(0, '127.0.0.1'), 'listening')
+    const { port } = receiver.address() as AddressInfo
+    const child = start('metrics.ts', { WEBHOOK_URL: `http://127.0.0.1:${port}/` })
+    const url = await listening(child)
+    const got = await Promise.all(Array.from({ length: 100 }, async () => (await fetch(url)).status))
+    const refused = got.filter(status => status === 429).length
+    expect(refused).toBeGreaterThan(20)
+    const page = await (await fetch(`${url}/metrics`)).text()
+    expect(page).toContain(`limit="burst",outcome="refused",source="memory"} ${refused}`)
+    await settles(() =>
+      expect(received.map(({ text }) => text.split(':')[0]).sort()).toEqual(['FIRING many refusals', 'FIRING one key']),
+    )
+    expect(await stopped(child)).toBe(0)
+    receiver.close()
+  }, 60_000)
+
   test.concurrent('mutex.ts works one at a time, and the store refuses an old token', async () => {
     const redis = await RedisServer.start()
     const { code, output } = await run('mutex.ts', { REDIS_URL: redis.url })
@@ -204,6 +229,7 @@ describe('every example runs', () => {
       'koa.ts',
       'live.ts',
       'many-processes.ts',
+      'metrics.ts',
       'mutex.ts',
       'per-route.ts',
       'per-user.ts',

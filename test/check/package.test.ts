@@ -118,6 +118,7 @@ describe('the package as users get it', () => {
       'koa',
       'live',
       'opentelemetry',
+      'outgoing',
       'prometheus',
       'testing',
     ]
