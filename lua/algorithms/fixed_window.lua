@@ -57,6 +57,13 @@ functions = {
     if now - at >= limit.window then return end
     return at, x - math.min(units, x, own_left(receipt, note)), y
   end,
+  -- A lease ends with its window.
+  room = function(limit, now, ttl, at, x, y)
+    local _, remaining, reset = measure(limit, now, 0, at, x, y)
+    return remaining, math.min(ttl, (reset > 0 and reset or limit.window) - 1)
+  end,
+  raised = function(_, _, _, at, x, y) return at, x, y end,
+  returned = function(_, units) return units end,
   ahead = function(limit, now, ahead, cost, at, x, y)
     local quota, window = limit.quota, limit.window
     if cost > quota then return -1 end

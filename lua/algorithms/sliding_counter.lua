@@ -69,6 +69,13 @@ functions = {
     if cell == at then return at, x - math.min(most, x), y end
     return at, x, y - math.min(most, y)
   end,
+  -- A lease ends with its cell.
+  room = function(limit, now, ttl, at, x, y)
+    local _, remaining = measure(limit, now, 0, at, x, y)
+    return remaining, math.min(ttl, limit.window - math.fmod(now, limit.window) - 1)
+  end,
+  raised = function(_, _, _, at, x, y) return at, x, y end,
+  returned = function(_, units) return units end,
   ahead = function(limit, now, ahead, cost, at, x, y)
     local units, wait = whole_windows(limit, ahead, cost)
     if not units then return -1 end

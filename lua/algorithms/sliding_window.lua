@@ -63,4 +63,5 @@ return out
 -- @include log_ahead
 -- @include log_state
 -- @include sliding_window
-functions = { open_state = log_state, open_log = log_open, rebase = log_rebase, measure = sliding_window, ahead = log_ahead }
+-- @include log_insert
+functions = { insert = log_insert, open_state = log_state, open_log = log_open, rebase = log_rebase, measure = sliding_window, ahead = log_ahead }

@@ -29,7 +29,10 @@ local function give_back(limit, now, units, receipt, at, x, y, note)
   local quota, window, burst, charged_at = limit.quota, limit.window, limit.burst, receipt.charged_at
   -- The clock stepped back to before the decision.
   if charged_at > now and charged_at ~= at then return end
-  local back = math.min(math.min(units, own_left(receipt, note)) * window, bucket_level(limit, now, at, x))
+  local own = math.min(units, own_left(receipt, note)) * window
+  -- What comes back of a lease has been reduced already.
+  if not receipt.leased then own = math.max(0, own - held_by_leases(limit, note, now)) end
+  local back = math.min(own, bucket_level(limit, now, at, x))
   local gaps = note.gaps
   if charged_at ~= at then
     -- The least level that the decision's verdict allows: it is rounded to whole units and whole ms.

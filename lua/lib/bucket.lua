@@ -1,5 +1,6 @@
 --[[ What token-bucket and leaky-bucket (`shaped`) have in common, as functions_of describes it. ]]
 -- @include ceil_div
+-- @include floor_div
 -- @include note_refund
 local function bucket_level(limit, now, at, level)
   if not at then return 0 end
@@ -11,9 +12,28 @@ local function left_of_cut(limit, note, now)
   if not note.cut_at or limit.quota * (now - note.cut_at) >= limit.burst * limit.window then return nil end
   return math.max(0, note.left - limit.quota * math.max(0, now - note.cut_at))
 end
+-- While a lease lives, so much of what was spent before its sale counts for it: a settlement leaves that much of what it gives back.
+local function held_by_leases(limit, note, now)
+  return limit.quota * math.max(0, (note.leased_until or 0) - now)
+end
+-- The units of a lease count as if they were spent when it ends: the level is first raised to what the bucket regains until then.
+local function raised(limit, now, ttl, at, x)
+  return now, math.max(bucket_level(limit, now, at, x), limit.quota * ttl), limit.quota
+end
 local function bucket(shaped, measure, give_back)
   return {
     notes_resets = true,
+    notes_leases = true,
+    room = function(limit, now, ttl, at, x, y)
+      if limit.quota == 0 then return 0, ttl end
+      local _, level = raised(limit, now, ttl, at, x)
+      return math.max(0, floor_div(limit.burst * limit.window - level, limit.window)), ttl
+    end,
+    raised = raised,
+    -- What the bucket has regained since the sale may have been sold again.
+    returned = function(limit, units, age)
+      return math.max(0, floor_div(units * limit.window - limit.quota * age, limit.window))
+    end,
     measure = measure,
     give_back = give_back,
     charge = function(limit, now, cost, at, x)
@@ -23,7 +43,7 @@ local function bucket(shaped, measure, give_back)
     refund = function(limit, now, cost, at, x, y, note)
       if not at then return end
       local level = bucket_level(limit, now, at, x)
-      local rest = math.max(0, level - cost * limit.window)
+      local rest = level - math.min(level, math.max(0, cost * limit.window - held_by_leases(limit, note, now)))
       if level > 0 then
         local left = left_of_cut(limit, note, now)
         note.left = math.min(rest, left or rest)

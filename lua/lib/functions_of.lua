@@ -19,6 +19,10 @@
       give_back(limit, now, units, receipt, …, note)   at, x and y without at most `units` of one decision's own; nothing in doubt
       ahead(limit, now, ahead, cost, …, waits)         when a cost fits behind `ahead` units, in ms: 0 now, -1 never. Units above what
                                           fits at once take whole windows. Never too long. `waits`: for a request that waits in line
+      room(limit, now, ttl, …)            how many units may be sold as a lease of ttl ms, and how many ms it lasts
+      raised(limit, now, ttl, …)          at, x and y from which the units of a lease are charged
+      returned(limit, units, age)         how many of the units of a lease that was sold `age` ms ago come back if they are returned
+      notes_leases                        whether a settlement has to know until when the newest lease lasts
     An algorithm whose state is no row gives open_state instead, which returns what row_state returns.
 ]]
 local known_functions = {}

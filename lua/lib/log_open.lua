@@ -4,12 +4,14 @@
     gone    total before the oldest entry that counts       total     total of all that was ever spent
     first   index of that oldest entry (nil: 1)              newest    time of the newest
     oldest, oldest_total   of the entry at `first`          stored    time of the newest as stored (nil: nothing is)
-  Times in the future are moved to now, in the list too if `writable`; expired entries are then dropped. Returns
-  { err } for a key that holds something else.
+  Times in the future, other than those of leases, are moved to now, in the list too if `writable`; expired entries are then dropped. While a
+  lease lives, newest is in the future. Returns { err } for a key that holds something else.
 ]]
 -- @include log_pack
 -- @include log_unpack
 -- @include log_search
+-- @include log_counts_from
+-- @include log_mend
 local function log_open(key, window, now, writable)
   local head = redis.pcall('LRANGE', key, '0', '1')
   if head.err then return head end
@@ -22,17 +24,11 @@ local function log_open(key, window, now, writable)
   log.oldest, log.oldest_total = log_unpack(head[2])
   local last = redis.call('LINDEX', key, '-1')
   if not log_formats[#last] then return { err = 'WRONGTYPE the key holds a list that is not a limit\'s' } end
-  log.newest, log.total = log_unpack(last)
-  if log.newest > now then
-    if writable then
-      local length = redis.call('LLEN', key)
-      local from = log_search(key, 1, length, function(at) return at > now end)
-      redis.call('LTRIM', key, '0', from - 1)
-      redis.call('RPUSH', key, log_pack(now, log.total))
-      redis.call('PEXPIRE', key, window + 5000)
-      if from == 1 then log.oldest, log.oldest_total = now, log.total end
-    end
-    log.newest = now
+  local newest, total, ttl = log_unpack(last)
+  log.newest, log.total = log_counts_from(newest, ttl, now), total
+  if log.newest ~= newest and writable then
+    log_mend(key, now, window)
+    log.oldest, log.oldest_total = log_unpack(redis.call('LINDEX', key, '1'))
   end
   log.stored = log.newest
   if now - log.newest >= window then return { gone = 0, total = 0, rubbish = true } end

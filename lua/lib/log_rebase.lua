@@ -11,8 +11,8 @@ local function log_rebase(key, log)
     redis.call('DEL', key)
     redis.call('RPUSH', key, log_pack(0, 0))
     for i = 2, #entries do
-      local at, total = log_unpack(entries[i])
-      redis.call('RPUSH', key, log_pack(at, total - gone))
+      local at, total, ttl = log_unpack(entries[i])
+      redis.call('RPUSH', key, log_pack(at, total - gone, ttl))
     end
   end
   log.gone, log.total = 0, log.total - gone

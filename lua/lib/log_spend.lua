@@ -1,7 +1,12 @@
 --[[ Spends from an opened log now, whether it fits or not, and writes it. `expire_at`: the text of the moment at which the key may go. ]]
 -- @include log_rebase
 -- @include log_save
+-- @include log_insert
 local function log_spend(key, log, now, cost, expire_at)
+  if log.newest and log.newest > now then
+    log_insert(key, log, now, cost, nil, expire_at)
+    return
+  end
   if log.total + cost > 9007199254740991 then log_rebase(key, log) end
   log.total = math.min(log.total + cost, 9007199254740991)
   log.newest = now

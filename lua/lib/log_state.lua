@@ -2,6 +2,8 @@
 -- @include log_open
 -- @include log_ahead
 -- @include log_spend
+-- @include log_insert
+-- @include sliding_window
 -- @include log_refund_oldest
 -- @include settle_sliding_window
 local function log_state(limit, key, now, expires_at, _, read_only)
@@ -15,10 +17,15 @@ local function log_state(limit, key, now, expires_at, _, read_only)
     reset = reset,
     ahead = function(own, ahead, cost) return log_ahead(own, now, ahead, cost, key, log) end,
     grant = function(own, cost)
-      log_spend(key, log, now, cost, expires_at(limit.window))
-      return math.max(0, own.quota - (log.total - log.gone)), limit.window
+      log_spend(key, log, now, cost, expires_at(math.max(reset(), limit.window)))
+      return math.max(0, own.quota - (log.total - log.gone)), reset()
     end,
-    charge = function(cost) log_spend(key, log, now, cost, expires_at(limit.window)) end,
+    look = function(cost) return sliding_window(limit, now, cost, key, log) end,
+    room = function(ttl) return math.max(0, limit.quota - (log.total - log.gone)), ttl end,
+    buy = function(units, ttl)
+      log_insert(key, log, now + ttl, units, ttl, expires_at(math.max(reset(), limit.window + ttl)))
+    end,
+    charge = function(cost) log_spend(key, log, now, cost, expires_at(math.max(reset(), limit.window))) end,
     refund = function(_, cost)
       log_refund_oldest(key, log, cost, expires_at(reset()))
       log = log_open(key, limit.window, now, true)

@@ -5,6 +5,6 @@
 local function note_open(key)
   local packed = redis.call('GET', key)
   if not packed then return { refunded = 0, left = 0, gaps = {} } end
-  local cut_at, refunded, left, gaps = unpack(cmsgpack.unpack(packed))
-  return { cut_at = cut_at or nil, refunded = refunded, left = left, gaps = gaps }
+  local cut_at, refunded, left, gaps, leased_until = unpack(cmsgpack.unpack(packed))
+  return { cut_at = cut_at or nil, refunded = refunded, left = left, gaps = gaps, leased_until = leased_until }
 end

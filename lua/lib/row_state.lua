@@ -8,6 +8,9 @@
     refund(limit, cost, note_key)   gives back the newest units
     undo(limit, cost, spent_at, note_key)  gives back a grant that was not collected
     settle(units, receipt, note_key)  gives back a decision's own units
+    look(cost)                   retry, remaining and reset of a request, which spends nothing
+    room(ttl)                    how many units may be sold as a lease of so many ms, and how long it may last
+    buy(units, ttl, note_key)    sells so many
     mend()                       moves what a clock that ran back has left in the future to now
     save()                       writes what has changed
   Where waiters asked under an older configuration `limit` is theirs.
@@ -43,6 +46,16 @@ local function row_state(limit, key, now, expires_at, functions)
       local _, remaining, ms, _, next_at, next_x, next_y = functions.measure(own, now, cost, at, x, y)
       become(next_at, next_x, next_y)
       return remaining, ms
+    end,
+    look = function(cost) return functions.measure(limit, now, cost, at, x, y) end,
+    room = function(ttl) return functions.room(limit, now, ttl, at, x, y) end,
+    buy = function(units, ttl, note_key)
+      if functions.notes_leases then
+        local note = note_open(note_key)
+        note.leased_until = math.max(note.leased_until or 0, now + ttl)
+        note_save(note_key, note, limit, expires_at)
+      end
+      become(functions.charge(limit, now, units, functions.raised(limit, now, ttl, at, x, y)))
     end,
     charge = function(cost) become(functions.charge(limit, now, cost, at, x, y)) end,
     refund = refund,

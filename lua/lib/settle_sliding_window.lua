@@ -38,12 +38,12 @@ local function settle_sliding_window(limit, now, units, receipt, key, log, expir
   end
   local written = {}
   for i = 1, #entries do
-    local entry_at, entry_total = log_unpack(entries[i])
+    local entry_at, entry_total, ttl = log_unpack(entries[i])
     local place = first + i - 1
     if place ~= index then
-      written[#written + 1] = log_pack(entry_at, entry_total + shift)
+      written[#written + 1] = log_pack(entry_at, entry_total + shift, ttl)
     elseif not whole then
-      written[#written + 1] = log_pack(entry_at, shift < 0 and entry_total + shift or entry_total)
+      written[#written + 1] = log_pack(entry_at, shift < 0 and entry_total + shift or entry_total, ttl)
     end
   end
   if shift < 0 then

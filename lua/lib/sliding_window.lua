@@ -7,7 +7,7 @@ local function sliding_window(limit, now, cost, key, log)
   local spent = log.total - log.gone
   local reset = log.newest and log.newest - now + limit.window or 0
   if cost == 0 then return 0, math.max(0, limit.quota - spent), reset, 0 end
-  if spent + cost <= limit.quota then return 0, limit.quota - spent - cost, limit.window, 0 end
+  if spent + cost <= limit.quota then return 0, limit.quota - spent - cost, math.max(reset, limit.window), 0 end
   if cost > limit.quota then return -1, math.max(0, limit.quota - spent), reset, 0 end
   -- It fits once as many units have expired as are too many now: when the entry that spent the last of them does.
   local enough = log.total - (limit.quota - cost)
@@ -16,6 +16,6 @@ local function sliding_window(limit, now, cost, key, log)
     local _, found = log_search(key, (log.first or 1) + 1, redis.call('LLEN', key), function(_, total) return total >= enough end)
     at = found or log.newest
   end
-  -- An entry in the future is a sign of a clock that ran back.
-  return math.min(at, now) - now + limit.window, math.max(0, limit.quota - spent), reset, 0
+  -- A later entry than the newest that may be is a sign of a clock that ran back.
+  return math.min(at, log.newest) - now + limit.window, math.max(0, limit.quota - spent), reset, 0
 end

@@ -1,7 +1,7 @@
 --[[
   Forgets what keys have spent.
 
-  KEYS     the state of each limit; then, for each, its note
+  KEYS     the state of each limit; then, for each, its note; then, if leases may have been sold, those of each
   ARGV[1]  now, ms; '' for the server's clock
   ARGV[2]  number of limits, then for each: algorithm, quota, window in ms, burst
   ARGV[…]  last: until when this may be carried out, ms
@@ -28,6 +28,8 @@ for i = 1, count do
     spent = not state.err and state.reset() > 0
   end
   redis.call('UNLINK', key)
+  -- What is left of a lease does not come back after this.
+  if KEYS[2 * count + i] then redis.call('UNLINK', KEYS[2 * count + i]) end
   if spent then
     -- What is charged in the same ms is taken to come after it.
     note_save(KEYS[count + i], { cut_at = now - 1, refunded = 9007199254740991, left = 0, gaps = {} }, limit, expires_at)

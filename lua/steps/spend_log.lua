@@ -2,11 +2,18 @@
   Notes in `log`, that of `key`, that `cost` is spent now, and the text of the moment at which the key may go; log_save writes it at the
   end. Reads now and what steps/lifetime reads; uses changed, algorithm and functions_of.
 ]]
-if log.total + cost > 9007199254740991 then functions_of(algorithm).rebase(key, log) end
-log.total = log.total + cost
-log.newest = now
--- The oldest entry is also the newest: it grows.
-if not log.oldest or log.oldest == now then log.oldest, log.oldest_total = now, log.total end
-if not log.expire_at then changed[#changed + 1] = key end
--- @include steps/lifetime
-log.expire_at = text
+if log.newest and log.newest > now then
+  -- A lease lives, whose units count from its end: the decision's come before them.
+  reset = log.newest - now + window
+  -- @include steps/lifetime
+  functions_of(algorithm).insert(key, log, now, cost, nil, text)
+else
+  if log.total + cost > 9007199254740991 then functions_of(algorithm).rebase(key, log) end
+  log.total = log.total + cost
+  log.newest = now
+  -- The oldest entry is also the newest: it grows.
+  if not log.oldest or log.oldest == now then log.oldest, log.oldest_total = now, log.total end
+  if not log.expire_at then changed[#changed + 1] = key end
+  -- @include steps/lifetime
+  log.expire_at = text
+end

@@ -19,10 +19,10 @@ export interface Verdict {
 }
 
 /**
- * Who gave the answer: the store (`memory`, `redis`), a denial that the process remembers (`deny-cache`), or the failure policy (`fallback`,
- * `open`, `closed`).
+ * Who gave the answer: the store (`memory`, `redis`), units that the process bought in advance (`lease`), a denial that the process remembers
+ * (`deny-cache`), or the failure policy (`fallback`, `open`, `closed`).
  */
-export type DecisionSource = 'memory' | 'redis' | 'deny-cache' | 'fallback' | 'open' | 'closed'
+export type DecisionSource = 'memory' | 'redis' | 'lease' | 'deny-cache' | 'fallback' | 'open' | 'closed'
 
 /** The strictest verdict (denied: the longest wait; allowed: the least remaining), all verdicts behind it, and who gave the answer. */
 export interface Decision extends Verdict {

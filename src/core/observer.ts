@@ -30,7 +30,7 @@ export interface Observer {
   breakerOpened?(error: Error): void
   /** A probe succeeded: the store is asked again. Told to whom the opening was told, once for each. */
   breakerClosed?(): void
-  /** A process has bought units of a busy key in advance. */
+  /** A process has bought units of a busy key in advance, under each limit of its policy: see the option `leases` of `RedisStore`. `ttlMs`: for so long it may spend them. */
   leaseBought?(event: { limit: Limit; units: number; ttlMs: number }): void
   /** Units that were bought in advance and not spent in time. */
   leaseExpired?(event: { limit: Limit; units: number }): void

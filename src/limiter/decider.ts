@@ -3,12 +3,14 @@ import type { Decision, Verdict } from '../core/decision.js'
 import type { Policy } from '../core/limit.js'
 import { type Observer, tellDecided } from '../core/observer.js'
 import { MemoryStore } from '../stores/memory/memory-store.js'
+import type { Lease } from '../stores/redis/leases/lease.js'
 import { isAskable } from '../stores/redis/redis-store.js'
 import { type Charge, type ChargedAt, DEFAULT_LIMITER, type Store } from '../stores/store.js'
 import type { DenyCache } from './deny-cache.js'
 import type { FailurePolicy } from './fallback.js'
 import type { GuardedStore } from './guarded-store.js'
 import { chargesOf, type LimiterKey } from './key.js'
+import { LeasedLimits } from './leased-limits.js'
 import { LoneLimit } from './lone-limit.js'
 import { PendingDecision } from './pending-decision.js'
 import { allowAnyway, decide, type Spender, SpendingClock } from './settleable-decision.js'
@@ -44,6 +46,7 @@ export class Decider implements Spender {
   /** The store, if it is one that can say when it decided. */
   readonly #memory: MemoryStore | undefined
   readonly #lone: LoneLimit | undefined
+  readonly #leased: LeasedLimits | undefined
 
   constructor(
     readonly policy: Policy,
@@ -62,6 +65,7 @@ export class Decider implements Spender {
     this.#clock = store.clock ?? monotonicClock
     this.#memory = store instanceof MemoryStore ? store : undefined
     this.#lone = LoneLimit.of(policy, this.#limiter, this)
+    this.#leased = LeasedLimits.of(policy, this.#limiter, this, observer)
   }
 
   /** What a key is charged. Throws `PolicyError` for a record of keys that this policy cannot use. */
@@ -75,6 +79,10 @@ export class Decider implements Spender {
       const decision = this.#lone.consume(key, cost)
       if (decision !== undefined) return this.#report(true, decision)
     }
+    if (this.#leased !== undefined && typeof key === 'string') {
+      const decision = this.#leased.consume(key, cost)
+      if (decision !== undefined) return this.#report(true, decision)
+    }
     return this.decide('consume', key, cost, true)
   }
 
@@ -83,6 +91,10 @@ export class Decider implements Spender {
     const charges = this.chargesOf(key)
     const denial = this.#denials?.find(key, cost, this.policy)
     if (denial !== undefined) return this.#report(told, denial)
+    if (this.#leased !== undefined && verb === 'consume' && typeof key === 'string') {
+      const refusal = this.#leased.refusal(key, cost)
+      if (refusal !== undefined) return this.#report(told, refusal)
+    }
     const epoch = this.#denials?.epoch ?? 0
     // A store that does not tell when it decides may have done so as soon as it was asked.
     const askedAt = this.#memory !== undefined || isAskable(this.store, verb) ? undefined : this.#clock.now()
@@ -95,9 +107,16 @@ export class Decider implements Spender {
     }
     return new Promise((resolve, reject) => {
       answer.listen(
-        (verdicts, _, chargedAt) => {
+        (verdicts, _, chargedAt, lease) => {
           try {
-            resolve(this.#report(told, this.#answered(verb, key, charges, cost, verdicts, chargedAt, askedAt, epoch)))
+            resolve(
+              this.#report(
+                told,
+                lease === undefined
+                  ? this.#answered(verb, key, charges, cost, verdicts, chargedAt, askedAt, epoch)
+                  : decide(key, cost, verdicts, 'lease', false, this.#leased?.spentFrom(lease as Lease)),
+              ),
+            )
           } catch (error) {
             reject(error)
           }
@@ -111,6 +130,11 @@ export class Decider implements Spender {
         },
       )
     })
+  }
+
+  /** Gives back what was bought and not spent. */
+  async close(): Promise<void> {
+    await this.#leased?.close()
   }
 
   /** The decision that a turn which has come amounts to. */

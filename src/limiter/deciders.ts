@@ -30,6 +30,11 @@ export class Deciders {
     this.#last = this.#known.of(this.#policyOf(textOf(key)))
     return this.#last
   }
+
+  /** Gives back what was bought under the last policy and not spent; what was bought under earlier ones goes back when it ends. */
+  async close(): Promise<void> {
+    await this.#last?.close()
+  }
 }
 
 function read(input: PolicyInput): Policy {

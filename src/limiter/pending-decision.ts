@@ -59,8 +59,8 @@ export class PendingDecision implements Asker, Pending {
     if (!this.settled) this.watch.next(this, server)
   }
 
-  resolve(verdicts: readonly Verdict[], answeredAt: number, chargedAt?: ChargedAt): void {
-    if (this.watch.answered(this, answeredAt)) this.#given?.(verdicts, answeredAt, chargedAt)
+  resolve(verdicts: readonly Verdict[], answeredAt: number, chargedAt?: ChargedAt, lease?: object): void {
+    if (this.watch.answered(this, answeredAt)) this.#given?.(verdicts, answeredAt, chargedAt, lease)
   }
 
   reject(cause: unknown): void {

@@ -220,7 +220,7 @@ export class RateLimiter {
    */
   async close(): Promise<void> {
     this.#denials?.leave()
-    await this.#lines.close(this.#ownsStore)
+    await Promise.all([this.#lines.close(this.#ownsStore), this.#deciders.close()])
     if (this.#ownsStore) await this.#store.close?.()
   }
 

@@ -11,9 +11,18 @@ export interface Spender {
   chargesOf(key: LimiterKey): readonly Charge[]
 }
 
+/** A lease that a decision has spent from. */
+export interface SpentLease {
+  readonly of: object
+  /** Gives units back to the lease, or to the store once that has ended. */
+  settle(units: number, endsAt?: number): Promise<void>
+}
+
 /** Who spent, and when. */
-interface Spent {
+export interface Spent {
   readonly spender: Spender
+  /** If it spent from a lease. */
+  readonly lease?: SpentLease
   /** By the clock of the store that decided, if it tells. */
   readonly chargedAt?: ChargedAt
   /** Else when it was asked, by the limiter's clock, ms. */
@@ -42,6 +51,7 @@ export interface Spending {
   /** As of `Spent`. */
   readonly chargedAt?: ChargedAt
   readonly askedAt?: number
+  readonly lease?: SpentLease
 }
 
 /**
@@ -118,10 +128,10 @@ class SettleableDecision implements Decision {
 
   static takeSpending(decision: Decision): Spending | undefined {
     if (!(#spent in decision) || decision.#spent === undefined) return undefined
-    const { spender, chargedAt, askedAt } = decision.#spent
+    const { spender, chargedAt, askedAt, lease } = decision.#spent
     decision.#spent = undefined
     const { store, key = decision.key } = spender
-    return { key, store, charges: spender.chargesOf(key), chargedAt, askedAt }
+    return { key, store, charges: spender.chargesOf(key), chargedAt, askedAt, lease }
   }
 }
 

@@ -18,10 +18,11 @@ interface Correction {
 
 /** What makes a decision have cost `actualCost`. */
 export function settlement(spending: Spending, decision: Decision, actualCost: number, clock: Clock): SettlementCall[] {
-  const { chargedAt, askedAt = 0 } = spending
+  const { chargedAt, askedAt = 0, lease } = spending
   const units = actualCost - decision.cost
   const receipts = receiptsOf(spending.charges, decision.verdicts, chargedAt ?? askedAt, decision.cost)
   if (units > 0) return [{ receipts, change: (store, part, endsAt) => store.charge?.(part, units, endsAt) }]
+  if (lease !== undefined) return [{ receipts, change: (_store, _part, endsAt) => lease.settle(-units, endsAt) }]
   if (chargedAt !== undefined && spending.store.giveBack !== undefined) {
     return [{ receipts, change: (store, part, endsAt) => store.giveBack?.(part, -units, endsAt) }]
   }

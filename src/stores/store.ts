@@ -43,8 +43,11 @@ export interface Asker {
   readonly endsAt?: number
   /** A server is asked that may fail while others do not: see `Store.serverOf`. */
   asks?(server: string): void
-  /** `answeredAt`: by `performance.now()`. `chargedAt`: if the store tells when it decided. */
-  resolve(verdicts: readonly Verdict[], answeredAt: number, chargedAt?: ChargedAt): void
+  /**
+   * `answeredAt`: by `performance.now()`. `chargedAt`: if the store tells when it decided. `lease`: what the decision has spent from, if it was not
+   * the store itself.
+   */
+  resolve(verdicts: readonly Verdict[], answeredAt: number, chargedAt?: ChargedAt, lease?: object): void
   reject(error: unknown): void
 }
 

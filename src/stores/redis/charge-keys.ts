@@ -54,6 +54,11 @@ export class ChargeKeys {
     return `${this.keyOf(charge, tag)}:settled`
   }
 
+  /** Which leases of the charge's key have been sold. */
+  leasesOf(charge: Charge, tag: number): string {
+    return `${this.keyOf(charge, tag)}:leases`
+  }
+
   /** The list of those who are blocked under the charge's limit. */
   blockListOf(charge: Charge, tag: number): string {
     return `${this.prefix}:${this.port.cluster ? `{${this.#tags[tag]}}` : ''}!blocked${this.#suffix(charge)}`

@@ -1,6 +1,7 @@
 import type { Clock } from '../../core/clock.js'
 import { PolicyError, shown } from '../../core/errors.js'
 import { checkOptions, type OptionNames } from '../../core/option-names.js'
+import { type LeaseOptions, type LeaseSettings, parseLeases } from './leases/lease-options.js'
 
 /** Options of a `RedisStore`. */
 export interface RedisStoreOptions {
@@ -19,6 +20,13 @@ export interface RedisStoreOptions {
    * for one, the store is refused; by default it is as false.
    */
   shareResets?: boolean
+  /**
+   * Default false. true: a process buys units of a busy key in advance and spends them without asking Redis. Never over the limit, on any number of
+   * processes, through crashes and pauses. Keys that are not busy, and limits too small to divide, are decided by Redis as before. Not for 'leaky-bucket'
+   * (with `{ … }`: PolicyError when a limiter with such a limit is built; with true: decided as before). A denial may come while other processes hold
+   * units unspent.
+   */
+  leases?: boolean | LeaseOptions
 }
 
 /** The options, checked and with their defaults. */
@@ -29,6 +37,8 @@ interface RedisStoreSettings {
   readonly tags: number
   /** Undefined: as far as the client can. */
   readonly shareResets: boolean | undefined
+  /** Undefined: nothing is leased. */
+  readonly leases: LeaseSettings | undefined
 }
 
 const OPTIONS: OptionNames<RedisStoreOptions> = {
@@ -37,13 +47,14 @@ const OPTIONS: OptionNames<RedisStoreOptions> = {
   maxBatch: true,
   tags: true,
   shareResets: true,
+  leases: true,
 }
 const MOST_TAGS = 1024
 
 /** Throws `PolicyError` for options that mean nothing. */
 export function parseRedisStoreOptions(options: RedisStoreOptions): RedisStoreSettings {
   checkOptions('RedisStore', options, OPTIONS, '{ prefix: "app" }')
-  const { prefix = 'spillway', clock, maxBatch = 128, tags = 64, shareResets } = options
+  const { prefix = 'spillway', clock, maxBatch = 128, tags = 64, shareResets, leases } = options
   if (typeof prefix !== 'string' || prefix === '') {
     throw new PolicyError(`RedisStore: prefix ${shown(prefix)}: expected a text that is not empty, like "spillway"`)
   }
@@ -59,5 +70,5 @@ export function parseRedisStoreOptions(options: RedisStoreOptions): RedisStoreSe
   if (shareResets !== undefined && typeof shareResets !== 'boolean') {
     throw new PolicyError(`RedisStore: shareResets ${shown(shareResets)}: expected true or false`)
   }
-  return { prefix, clock, maxBatch, tags, shareResets }
+  return { prefix, clock, maxBatch, tags, shareResets, leases: parseLeases(leases) }
 }

@@ -1,9 +1,9 @@
 import type { Clock } from '../../core/clock.js'
 import type { Verdict } from '../../core/decision.js'
-import { PolicyError, StoreError } from '../../core/errors.js'
+import { StoreError } from '../../core/errors.js'
+import type { Limit } from '../../core/limit.js'
 import type { ClientPort, RedisClient } from '../../redis/client.js'
 import { keySegment } from '../../redis/keys.js'
-import { canListen } from '../../redis/listening-of.js'
 import { notConnected } from '../../redis/not-connected.js'
 import { limitFacts, limitId, ObjectIndex } from '../../redis/object-index.js'
 import { portOf } from '../../redis/port-of.js'
@@ -14,9 +14,11 @@ import { ClockSteps } from '../clock-steps.js'
 import type { Asker, Charge, ChargeReceipt, Store } from '../store.js'
 import { Batcher, UNSPOKEN_DEADLINE_MS } from './batcher.js'
 import { ChargeKeys } from './charge-keys.js'
+import type { LeaseBook } from './leases/lease-book.js'
+import { Leases } from './leases/leases.js'
 import { RedisLine } from './line.js'
 import { parseRedisStoreOptions, type RedisStoreOptions } from './options.js'
-import { ResetChannel, type ResetListener } from './reset-channel.js'
+import { ResetChannel, type ResetListener, sharesResets } from './reset-channel.js'
 import { consumeApart, groupByTag } from './slots.js'
 import { limitArguments, receiptArguments } from './wire.js'
 
@@ -41,20 +43,18 @@ export class RedisStore implements Store {
   readonly #steps = new Map<number, ClockSteps>()
   readonly #resets: ResetChannel
   readonly #sharesResets: boolean
+  readonly #leases: Leases | undefined
+  /** Kept here, because the channel does not keep its listeners alive. */
+  readonly #onChange: ResetListener = (key, endsLeases) => this.#leases?.changed(key, endsLeases)
 
   /** `client`: an ioredis `Redis` or `Cluster`, or a client, cluster or sentinel of node-redis. It stays yours: this store never closes it. */
   constructor(client: RedisClient, options: RedisStoreOptions = {}) {
-    const { prefix, clock, maxBatch, tags, shareResets } = parseRedisStoreOptions(options)
+    const { prefix, clock, maxBatch, tags, shareResets, leases } = parseRedisStoreOptions(options)
     this.clock = clock
     this.client = client
     this.prefix = prefix
     this.#port = portOf(client, 'RedisStore')
-    if (shareResets === true && !canListen(client)) {
-      throw new PolicyError(
-        'RedisStore: shareResets true: this client gives no connection to listen on, expected false',
-      )
-    }
-    this.#sharesResets = shareResets ?? canListen(client)
+    this.#sharesResets = sharesResets(client, shareResets)
     const index = ObjectIndex.of(this.#port, prefix)
     const more = { store: 'redis', ...(this.#port.cluster && { tags }) } as const
     this.#keys = new ChargeKeys(keySegment(prefix), this.#port, tags, (limiter, limit) =>
@@ -68,6 +68,18 @@ export class RedisStore implements Store {
     this.#consumes = new Batcher(this.#port, this.#keys, maxBatch, '1', () => this.#now(), decided)
     this.#peeks = new Batcher(this.#port, this.#keys, maxBatch, '0', () => this.#now(), decided)
     this.#resets = ResetChannel.of(client, this.#port, this.#keys.prefix)
+    if (leases === undefined) return
+    this.#resets.listen(this.#onChange)
+    this.#leases = new Leases({
+      settings: leases,
+      port: this.#port,
+      keys: this.#keys,
+      now: clock === undefined ? () => performance.now() : () => clock.now(),
+      nowText: () => this.#now(),
+      askRedis: (verb, charges, cost, asker) => this.#askRedis(verb, charges, cost, asker),
+      giveBack: (receipts, units, endsAt) => this.giveBack(receipts, units, endsAt),
+      hear: ms => this.hearResets(ms),
+    })
   }
 
   /** The node of a cluster that has the charge's slot, as far as the client knows. */
@@ -90,6 +102,15 @@ export class RedisStore implements Store {
    * @internal Ask `isAskable` first: `consume` may have become somebody else's.
    */
   ask(verb: 'consume' | 'peek', charges: readonly Charge[], cost: number, asker: Asker): void {
+    if (!this.#leases?.ask(verb, charges, cost, asker)) this.#askRedis(verb, charges, cost, asker)
+  }
+
+  /** @internal The leases of this process under a policy; undefined where each decision asks Redis. Throws `PolicyError`: see `leases`. */
+  leasesOf(limits: readonly Limit[], limiter: string | undefined): LeaseBook | undefined {
+    return this.#leases?.bookOf(limits, limiter)
+  }
+
+  #askRedis(verb: 'consume' | 'peek', charges: readonly Charge[], cost: number, asker: Asker): void {
     const spending = verb === 'consume'
     const asked = spending ? this.#consumes : this.#peeks
     if (charges.length === 1 || !this.#port.cluster) {
@@ -139,9 +160,11 @@ export class RedisStore implements Store {
 
   /** Makes each key as if it was never used under its limit; blocks stay. Rejects with `StoreError`. */
   async reset(charges: readonly Charge[], endsAt?: number): Promise<void> {
+    this.#leases?.end(charges)
     await this.#each(charges, (charges, tag) => {
       const args = [this.#now(), ...limitArguments(limitsOf(charges))]
-      return this.#run(reset, tag, this.#statesAndNotes(charges, tag), args, endsAt)
+      const leases = charges.map(charge => this.#keys.leasesOf(charge, tag))
+      return this.#run(reset, tag, [...this.#statesAndNotes(charges, tag), ...leases], args, endsAt)
     })
     this.#tell(charges, false)
   }
@@ -158,6 +181,7 @@ export class RedisStore implements Store {
   }
 
   async block(charges: readonly Charge[], forMs: number, endsAt?: number): Promise<void> {
+    this.#leases?.end(charges)
     await this.#each(charges, (charges, tag) => {
       const lists = charges.map(charge => this.#keys.blockListOf(charge, tag))
       // Keys, so that a prefix of the client stands before them here as where they are looked up.
@@ -176,8 +200,9 @@ export class RedisStore implements Store {
     if (this.#sharesResets) this.#resets.hearFor(forMs)
   }
 
-  /** Tells other processes what they have not been told yet, and stops listening to them. The client stays open. */
+  /** Gives back what was bought and not spent, tells other processes the last news, and stops listening to them. The client stays open. */
   async close(): Promise<void> {
+    await this.#leases?.close()
     this.#resets.flush()
     this.#resets.hearFor(0)
   }
@@ -195,11 +220,8 @@ export class RedisStore implements Store {
 
   #stepsOf(tag: number): ClockSteps {
     const server = this.clock === undefined ? tag : 0
-    let steps = this.#steps.get(server)
-    if (steps === undefined) {
-      steps = new ClockSteps()
-      this.#steps.set(server, steps)
-    }
+    const steps = this.#steps.get(server) ?? new ClockSteps()
+    this.#steps.set(server, steps)
     return steps
   }
 

@@ -1,12 +1,16 @@
 import { randomBytes } from 'node:crypto'
+import { PolicyError } from '../../core/errors.js'
 import type { ClientPort, RedisClient } from '../../redis/client.js'
 import { canListen } from '../../redis/listening-of.js'
 import { runScript } from '../../redis/run-script.js'
 import { tell } from '../../redis/scripts.js'
 import { Subscriber, type Subscription } from '../../redis/subscriber.js'
 
-/** Told of a key whose denials may have ended, by a change anywhere; of `undefined` when such news may have been missed. */
-export type ResetListener = (key: string | undefined) => void
+/**
+ * Told of a key whose denials may have ended, by a change anywhere; of `undefined` when such news may have been missed. `endsLeases`: the key was reset or
+ * blocked, so that what was bought of it before must not be spent.
+ */
+export type ResetListener = (key: string | undefined, endsLeases: boolean) => void
 
 /** Refunds and settlements of so long are told in one message. */
 const GATHER_MS = 20
@@ -19,6 +23,8 @@ interface Message {
   readonly from: string
   /** null: any key. */
   readonly keys: readonly string[] | null
+  /** Whether a key was reset or blocked, not only given back to. */
+  readonly endsLeases: boolean
 }
 
 /**
@@ -47,7 +53,7 @@ export class ResetChannel {
     if (!canListen(client)) return
     this.#subscription = Subscriber.of(client, 'RedisStore').subscription(this.#name, {
       hear: text => this.#hear(text),
-      live: () => this.#callAll(undefined),
+      live: () => this.#callAll(undefined, false),
       refused: error => this.#warn(error),
     })
   }
@@ -87,22 +93,22 @@ export class ResetChannel {
 
   /** `gathered`: with others of the next 20 ms. */
   tell(keys: readonly string[], { toOthers, gathered }: { toOthers: boolean; gathered: boolean }): void {
-    for (const key of keys) this.#callAll(key)
+    for (const key of keys) this.#callAll(key, !gathered)
     if (!toOthers) return
     if (this.#untold !== null) for (const key of keys) this.#untold.add(key)
     if (this.#untold !== null && this.#untold.size > MOST_KEYS) this.#untold = null
-    if (!gathered) this.flush()
+    if (!gathered) this.flush(true)
     else this.#telling ??= setTimeout(() => this.flush(), GATHER_MS)
   }
 
   /** Tells now what has been gathered. */
-  flush(): void {
+  flush(endsLeases = false): void {
     clearTimeout(this.#telling)
     this.#telling = undefined
     const keys = this.#untold === null ? null : [...this.#untold]
     this.#untold = new Set()
     if (keys?.length === 0 || this.port.state() === 'down') return
-    const message: Message = { from: this.#id, keys }
+    const message: Message = { from: this.#id, keys, endsLeases }
     runScript(this.port, tell, [], [this.#name, JSON.stringify(message)]).catch(error => this.#warn(error))
   }
 
@@ -122,12 +128,13 @@ export class ResetChannel {
   #hear(text: string): void {
     const message = messageOf(text)
     if (message === undefined || message.from === this.#id) return
-    if (message.keys === null) this.#callAll(undefined)
-    else for (const key of message.keys) this.#callAll(key)
+    const { keys, endsLeases } = message
+    if (keys === null) this.#callAll(undefined, endsLeases)
+    else for (const key of keys) this.#callAll(key, endsLeases)
   }
 
-  #callAll(key: string | undefined): void {
-    for (const listener of this.#listeners) listener.deref()?.(key)
+  #callAll(key: string | undefined, endsLeases: boolean): void {
+    for (const listener of this.#listeners) listener.deref()?.(key, endsLeases)
   }
 
   /** An outage ends, and is told by the calls that fail in it; a lack of permission does not. */
@@ -154,8 +161,15 @@ function messageOf(text: string): Message | undefined {
     return undefined
   }
   if (typeof message !== 'object' || message === null || typeof message.from !== 'string') return undefined
-  const { from, keys } = message
-  if (keys === null) return { from, keys }
+  const { from, keys, endsLeases } = message
+  if (keys === null) return { from, keys, endsLeases: endsLeases === true }
   if (!Array.isArray(keys) || keys.some(key => typeof key !== 'string')) return undefined
-  return { from, keys }
+  return { from, keys, endsLeases: endsLeases === true }
+}
+
+/** Whether processes tell each other of resets; `given`: the option `shareResets`. Throws `PolicyError` for a client that can not listen though it should. */
+export function sharesResets(client: RedisClient, given: boolean | undefined): boolean {
+  const can = canListen(client)
+  if (given !== true || can) return given ?? can
+  throw new PolicyError('RedisStore: shareResets true: this client gives no connection to listen on, expected false')
 }

@@ -1,0 +1,75 @@
+import type { Decision, Verdict } from '../core/decision.js'
+import type { Limit, Policy } from '../core/limit.js'
+import type { Observer } from '../core/observer.js'
+import type { Lease } from '../stores/redis/leases/lease.js'
+import type { LeaseBook } from '../stores/redis/leases/lease-book.js'
+import { isAskable, RedisStore } from '../stores/redis/redis-store.js'
+import { decide, type Spender, type Spent } from './settleable-decision.js'
+
+/** A policy over a store that leases: decides busy keys from what this process has bought. */
+export class LeasedLimits {
+  /** What all decisions of one lease have spent from. */
+  #spent: Spent
+  readonly #limit: Limit
+  readonly #isLone: boolean
+
+  private constructor(
+    readonly book: LeaseBook,
+    readonly policy: Policy,
+    readonly spender: Spender,
+  ) {
+    this.#spent = { spender }
+    this.#limit = policy[0]
+    this.#isLone = policy.length === 1
+  }
+
+  /** Undefined where each decision asks the store. Throws `PolicyError` for a policy that can not be leased though it was asked for. */
+  static of(
+    policy: Policy,
+    limiter: string | undefined,
+    spender: Spender,
+    observer: Observer | undefined,
+  ): LeasedLimits | undefined {
+    const { store } = spender
+    const book = store instanceof RedisStore ? store.leasesOf(policy, limiter) : undefined
+    if (book === undefined) return undefined
+    if (observer !== undefined) book.observe(observer)
+    return new LeasedLimits(book, policy, spender)
+  }
+
+  /** Spends from a lease; undefined where this process holds none that has so much. */
+  consume(key: string, cost: number): Decision | undefined {
+    if (cost === 0 || !isAskable(this.spender.store, 'consume')) return undefined
+    const { book } = this
+    const now = book.now()
+    const lease = book.spend(key, cost, now)
+    if (lease === undefined) return undefined
+    const held = lease.units + lease.reserve
+    const verdicts = this.#isLone ? [lease.verdict(this.#limit, 0, held, now)] : this.#verdicts(lease, held, now)
+    return decide(key, cost, verdicts, 'lease', false, this.spentFrom(lease))
+  }
+
+  /** The refusal of a request that found no lease, while this process has to wait before it buys again. */
+  refusal(key: string, cost: number): Decision | undefined {
+    const verdicts = cost === 0 ? undefined : this.book.refusal(key, cost)
+    return verdicts && decide(key, cost, verdicts, 'lease')
+  }
+
+  /** What a decision has spent that took from this lease. */
+  spentFrom(lease: Lease): Spent {
+    if (this.#spent.lease?.of !== lease) {
+      const settle = (units: number, endsAt?: number) => this.book.settle(lease, units, endsAt)
+      this.#spent = { spender: this.spender, chargedAt: lease.facts.soldAt, lease: { of: lease, settle } }
+    }
+    return this.#spent
+  }
+
+  /** Gives back all that this process holds. */
+  close(): Promise<void> {
+    return this.book.close()
+  }
+
+  #verdicts(lease: Lease, held: number, now: number): Verdict[] {
+    return this.policy.map((limit, i) => lease.verdict(limit, i, held, now))
+  }
+}

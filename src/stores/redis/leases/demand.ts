@@ -1,0 +1,45 @@
+import { HITS_PER_TTL } from './terms.js'
+
+/** How much of a key is wanted, measured over half a ttl or more. */
+export class Demand {
+  /** Hits and units since `#since`. The book counts them itself, because it does so for every decision. */
+  hits = 0
+  units = 0
+  #since: number
+  #hitsPerMs: number
+  #unitsPerMs: number
+
+  constructor(
+    readonly ttlMs: number,
+    now: number,
+  ) {
+    this.#since = now
+    this.#hitsPerMs = HITS_PER_TTL / ttlMs
+    this.#unitsPerMs = HITS_PER_TTL / ttlMs
+  }
+
+  /** Whether the key is used often enough to be leased. */
+  isHigh(now: number): boolean {
+    this.#measure(now)
+    return this.#hitsPerMs * this.ttlMs >= HITS_PER_TTL
+  }
+
+  /** Units that are expected in so many ms. */
+  expected(ms: number, now: number): number {
+    this.#measure(now)
+    return Math.ceil(this.#unitsPerMs * ms)
+  }
+
+  #measure(now: number): void {
+    const elapsedMs = now - this.#since
+    if (elapsedMs < 0) this.#since = now
+    if (elapsedMs < this.ttlMs / 2) return
+    // What was long ago does not matter any more.
+    const weight = elapsedMs > 2 * this.ttlMs ? 1 : 0.5
+    this.#hitsPerMs += weight * (this.hits / elapsedMs - this.#hitsPerMs)
+    this.#unitsPerMs += weight * (this.units / elapsedMs - this.#unitsPerMs)
+    this.hits = 0
+    this.units = 0
+    this.#since = now
+  }
+}

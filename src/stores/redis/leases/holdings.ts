@@ -1,0 +1,121 @@
+import type { Lease } from './lease.js'
+import type { LeaseSeller, Leftover } from './seller.js'
+import { type LeaseTerms, returnable } from './terms.js'
+
+/** What holdings need to know, and whom they tell. */
+export interface HoldingsParts {
+  readonly terms: LeaseTerms
+  readonly seller: LeaseSeller
+  /** The process's own clock, ms. */
+  now(): number
+  /** So many units were bought and not spent. */
+  expired(units: number): void
+}
+
+/** The leases of one key that this process holds: at most two, because the next is bought before the first one ends. */
+export class Holdings {
+  /** What is spent first. */
+  #first: Lease | undefined
+  #next: Lease | undefined
+  /** Goes back with the next purchase. */
+  #leftover: Leftover | undefined
+
+  constructor(readonly parts: HoldingsParts) {}
+
+  get hasNext(): boolean {
+    return this.#next !== undefined
+  }
+
+  get isEmpty(): boolean {
+    return this.#first === undefined
+  }
+
+  /** Spends from a lease; undefined where none has so much. */
+  spend(cost: number, now: number): Lease | undefined {
+    const lease = this.#first
+    if (lease === undefined || lease.units < cost || !lease.isLive(now)) return this.#spendNext(cost, now)
+    lease.units -= cost
+    return lease
+  }
+
+  /** Units that may still be spent. */
+  held(now: number): number {
+    let units = this.#first?.isLive(now) ? this.#first.units : 0
+    if (this.#next?.isLive(now)) units += this.#next.units
+    return units
+  }
+
+  /** Adds what was bought. */
+  add(bought: Lease, now: number): void {
+    const first = this.#first
+    if (first === undefined || first.units === 0 || !first.isLive(now)) {
+      if (first !== undefined) this.retire(first)
+      this.#first = bought
+    } else {
+      if (this.#next !== undefined) this.retire(this.#next)
+      this.#next = bought
+      first.reserve = bought.units
+    }
+  }
+
+  /** Takes units of a settled decision back into its lease. False if that has ended. */
+  putBack(lease: Lease, units: number): boolean {
+    const first = this.#first
+    if ((lease !== first && lease !== this.#next) || !lease.isLive(this.parts.now())) return false
+    lease.units += units
+    if (first !== undefined && lease === this.#next) first.reserve = lease.units
+    return true
+  }
+
+  /** What is left of this lease is not spent any more. */
+  retire(lease: Lease): void {
+    if (lease.units === 0) return
+    const { terms, now, expired } = this.parts
+    const leftover = { facts: lease.facts, units: lease.units }
+    lease.units = 0
+    expired.call(this.parts, leftover.units)
+    if (returnable(terms, leftover.units, now.call(this.parts) - lease.askedAt) === 0) return
+    if (this.#leftover !== undefined) void this.giveBack()
+    this.#leftover = leftover
+  }
+
+  /** Retires what has ended. */
+  retireEnded(now: number): void {
+    while (this.#first !== undefined && !this.#first.isLive(now)) this.#advance()
+  }
+
+  retireAll(): void {
+    while (this.#first !== undefined) this.#advance()
+  }
+
+  /** What is to go back with a purchase that is sent now. */
+  takeLeftover(): Leftover | undefined {
+    const leftover = this.#leftover
+    this.#leftover = undefined
+    return leftover
+  }
+
+  /** Gives back what is to go back. Units that do not come back are lost, and never spent twice. */
+  async giveBack(): Promise<void> {
+    const { seller } = this.parts
+    const leftover = this.takeLeftover()
+    if (leftover !== undefined && seller.isReady()) await seller.takeBack(leftover).catch(() => {})
+  }
+
+  #spendNext(cost: number, now: number): Lease | undefined {
+    const next = this.#next
+    if (this.#first === undefined) return undefined
+    if (this.#first.isLive(now) && (next === undefined || next.units < cost || !next.isLive(now))) return undefined
+    this.#advance()
+    const lease = this.#first
+    if (lease === undefined || lease.units < cost || !lease.isLive(now)) return undefined
+    lease.units -= cost
+    return lease
+  }
+
+  #advance(): void {
+    if (this.#first !== undefined) this.retire(this.#first)
+    this.#first = this.#next
+    this.#next = undefined
+  }
+}

@@ -1,0 +1,156 @@
+import type { Verdict } from '../../../core/decision.js'
+import { notify, type Observer } from '../../../core/observer.js'
+import type { Asker } from '../../store.js'
+import { Heat } from './heat.js'
+import type { Lease } from './lease.js'
+import { LeasedKey, type LeaseOffice } from './leased-key.js'
+import type { LeaseSeller } from './seller.js'
+import { type LeaseTerms, returnable } from './terms.js'
+
+/** More busy keys are decided by Redis. */
+const MOST_KEYS = 10_000
+const LEAST_TIDY_MS = 50
+
+/** What a book of leases needs from its store. */
+export interface LeaseBookParts extends Pick<LeaseOffice, 'terms' | 'seller' | 'now' | 'defer' | 'decide'> {
+  /** The book begins to lease keys, or holds nothing any more. */
+  busy(book: LeaseBook, isBusy: boolean): void
+}
+
+/** The keys of one policy that this process leases. */
+export class LeaseBook implements LeaseOffice {
+  readonly terms: LeaseTerms
+  readonly seller: LeaseSeller
+  readonly now: () => number
+  readonly defer: LeaseOffice['defer']
+  readonly decide: LeaseOffice['decide']
+  readonly #busy: LeaseBookParts['busy']
+  readonly #keys = new Map<string, LeasedKey>()
+  readonly #heat: Heat
+  readonly #observers = new Set<Observer>()
+  #tidying: ReturnType<typeof setTimeout> | undefined
+  /** The key whose hit has been counted, and which found no lease. */
+  #missed: string | undefined
+
+  constructor({ terms, seller, now, defer, decide, busy }: LeaseBookParts) {
+    this.#busy = busy
+    this.terms = terms
+    this.seller = seller
+    this.now = now
+    this.defer = defer
+    this.decide = decide
+    this.#heat = new Heat(terms.ttlMs)
+  }
+
+  /** Is told of what is bought and what ends unspent. */
+  observe(observer: Observer): void {
+    if (observer.leaseBought !== undefined || observer.leaseExpired !== undefined) this.#observers.add(observer)
+  }
+
+  /** Spends from the lease of a key; undefined where there is none that has so much. */
+  spend(key: string, cost: number, now: number): Lease | undefined {
+    const leased = this.#keys.get(key)
+    if (leased === undefined) return undefined
+    const lease = leased.spend(cost, now)
+    if (lease === undefined) this.#missed = key
+    return lease
+  }
+
+  /** Units of the key that this process may spend now. */
+  held(key: string, now: number): number {
+    return this.#keys.get(key)?.held(now) ?? 0
+  }
+
+  /** The refusal of a request that found no lease, while this process has to wait before it buys again. */
+  refusal(key: string, cost: number): readonly Verdict[] | undefined {
+    if (cost > this.terms.largestCost) return undefined
+    return this.#keys.get(key)?.refusal(this.now())
+  }
+
+  /** Takes over a request that found no remembered denial. False if Redis is to decide it. */
+  ask(key: string, cost: number, asker: Asker): boolean {
+    const now = this.now()
+    const leased = this.#keys.get(key) ?? this.#warm(key, now)
+    if (leased === undefined) return false
+    if (this.#missed !== key) {
+      const lease = leased.spend(cost, now)
+      if (lease !== undefined) {
+        const held = leased.held(now)
+        const verdicts = this.terms.limits.map((limit, i) => lease.verdict(limit, i, held, now))
+        queueMicrotask(() => asker.resolve(verdicts, performance.now(), lease.facts.soldAt, lease))
+        return true
+      }
+    }
+    this.#missed = undefined
+    return leased.ask(cost, asker, now)
+  }
+
+  /** Takes units of a settled decision back into its lease; once that has ended, gives them back to Redis. */
+  async settle(lease: Lease, units: number, endsAt: number | undefined): Promise<void> {
+    const { facts, askedAt } = lease
+    const leased = this.#keys.get(facts.key)
+    if (leased?.putBack(lease, units)) return
+    leased?.wake()
+    await this.seller.settle(facts, returnable(this.terms, units, this.now() - askedAt), endsAt)
+  }
+
+  /** The key was reset or blocked, so that what is held of it ends; or else something of it was given back. */
+  changed(key: string, endsLeases: boolean): void {
+    if (endsLeases) this.#keys.get(key)?.drop()
+    else this.#keys.get(key)?.wake()
+  }
+
+  changedAll(endsLeases: boolean): void {
+    for (const key of this.#keys.keys()) this.changed(key, endsLeases)
+  }
+
+  /** Gives back all that is held. */
+  async close(): Promise<void> {
+    clearTimeout(this.#tidying)
+    this.#tidying = undefined
+    const keys = [...this.#keys.values()]
+    this.#keys.clear()
+    this.#busy(this, false)
+    await Promise.all(keys.map(leased => leased.close()))
+  }
+
+  bought(units: number, lastsMs: number): void {
+    for (const observer of this.#observers) {
+      for (const limit of this.terms.limits) notify(observer, 'leaseBought', { limit, units, ttlMs: lastsMs })
+    }
+  }
+
+  expired(units: number): void {
+    for (const observer of this.#observers) {
+      for (const limit of this.terms.limits) notify(observer, 'leaseExpired', { limit, units })
+    }
+  }
+
+  #warm(key: string, now: number): LeasedKey | undefined {
+    if (!this.#heat.hit(key, now) || this.#keys.size >= MOST_KEYS) return undefined
+    const leased = new LeasedKey(key, this, now)
+    if (this.#keys.size === 0) this.#busy(this, true)
+    this.#keys.set(key, leased)
+    this.#tidyLater()
+    return leased
+  }
+
+  /** What ends unspent goes back though nobody asks any more. */
+  #tidyLater(): void {
+    if (this.#tidying !== undefined) return
+    const tidy = () => {
+      this.#tidying = undefined
+      this.tidy()
+      if (this.#keys.size > 0) this.#tidyLater()
+    }
+    this.#tidying = setTimeout(tidy, Math.max(LEAST_TIDY_MS, this.terms.ttlMs))
+    this.#tidying.unref()
+  }
+
+  /** Gives back what has ended, and forgets keys that are not busy any more. */
+  tidy(): void {
+    const now = this.now()
+    for (const [key, leased] of this.#keys) if (!leased.tidy(now)) this.#keys.delete(key)
+    if (this.#keys.size === 0) this.#busy(this, false)
+  }
+}

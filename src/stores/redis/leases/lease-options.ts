@@ -1,0 +1,39 @@
+import { type Duration, parseOption } from '../../../core/duration.js'
+import { PolicyError, shown } from '../../../core/errors.js'
+import { checkOptions, type OptionNames } from '../../../core/option-names.js'
+
+/** How units of busy keys are bought in advance. */
+export interface LeaseOptions {
+  /**
+   * How long a process may spend what it bought: whole ms or text like '50ms'; more than 0. Default: a twentieth of the window (sliding window: a fiftieth),
+   * at least 20 ms, at most 1 s. A limit whose rate gives more than a tenth of its burst in that time is decided by Redis.
+   */
+  ttl?: Duration
+}
+
+/** The option `leases`, checked. */
+export interface LeaseSettings {
+  /** Undefined: by the window. */
+  readonly ttlMs: number | undefined
+  /** Whether a limit that can not be leased is an error. */
+  readonly strict: boolean
+}
+
+const NAMES: OptionNames<LeaseOptions> = { ttl: true }
+
+/** Undefined where nothing is leased. Throws `PolicyError`. */
+export function parseLeases(leases: boolean | LeaseOptions | undefined): LeaseSettings | undefined {
+  if (leases === undefined || leases === false) return undefined
+  if (leases === true) return { ttlMs: undefined, strict: false }
+  if (typeof leases !== 'object' || leases === null || Array.isArray(leases)) {
+    throw new PolicyError(`RedisStore: leases ${shown(leases)}: expected true, false or { ttl: "50ms" }`)
+  }
+  checkOptions('RedisStore: leases', leases, NAMES, '{ ttl: "50ms" }')
+  const ttlMs = leases.ttl === undefined ? undefined : parseOption(leases.ttl, 'RedisStore: leases.ttl')
+  if (ttlMs !== undefined && ttlMs > LONGEST_TTL_MS) {
+    throw new PolicyError(`RedisStore: leases.ttl ${shown(leases.ttl)}: expected at most 1m, like "50ms"`)
+  }
+  return { ttlMs, strict: true }
+}
+
+const LONGEST_TTL_MS = 60_000

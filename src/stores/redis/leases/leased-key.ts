@@ -1,0 +1,231 @@
+import { randomBytes } from 'node:crypto'
+import type { Verdict } from '../../../core/decision.js'
+import type { Asker } from '../../store.js'
+import { Demand } from './demand.js'
+import { Holdings, type HoldingsParts } from './holdings.js'
+import { Lease } from './lease.js'
+import { type LeaseAsker, Purchase } from './purchase.js'
+import type { Sale } from './seller.js'
+import type { LeaseTerms } from './terms.js'
+
+/** Of a ttl: a process that got less than it wanted waits so long before it buys again. */
+const PAUSE = 1 / 8
+/** Of a ttl: what is used in that time is bought at once. */
+const BOUGHT_AHEAD = 1 / 2
+/** A purchase is given up so long after its deadline: then the script will not act any more. */
+const GRACE_MS = 100
+/** Clocks of two machines may drift apart by this part. */
+const DRIFT = 1 / 1000
+
+/** What all leased keys of one policy have in common. */
+export interface LeaseOffice extends HoldingsParts {
+  /** Calls back after this turn of the event loop, so that requests of one turn share a purchase. */
+  defer(send: () => void): void
+  /** Asks Redis for one decision, without a lease. */
+  decide(key: string, cost: number, asker: Asker): void
+  bought(units: number, lastsMs: number): void
+}
+
+const PROCESS = randomBytes(9).toString('base64url')
+let leases = 0
+
+/** A busy key: what this process holds of it, and how it buys more. */
+export class LeasedKey {
+  readonly #holdings: Holdings
+  #purchase: Purchase | undefined
+  #pausedUntil = Number.NEGATIVE_INFINITY
+  /** No lease is sold until then: Redis decides. */
+  #closedUntil = Number.NEGATIVE_INFINITY
+  /** Grows when what was bought before must not be spent any more. */
+  #version = 0
+  readonly #demand: Demand
+
+  constructor(
+    readonly key: string,
+    readonly office: LeaseOffice,
+    now: number,
+  ) {
+    this.#holdings = new Holdings(office)
+    this.#demand = new Demand(office.terms.ttlMs, now)
+  }
+
+  /** Spends from a lease; undefined where none has so much. */
+  spend(cost: number, now: number): Lease | undefined {
+    const demand = this.#demand
+    demand.hits++
+    demand.units += cost
+    return this.#spend(cost, now)
+  }
+
+  /** Units that this process may still spend. */
+  held(now: number): number {
+    return this.#holdings.held(now)
+  }
+
+  /** The refusal of a request while this process has to wait before it buys again. */
+  refusal(now: number): readonly Verdict[] | undefined {
+    const waitMs = this.#pausedUntil - now
+    if (this.#purchase !== undefined || waitMs <= 0 || waitMs > this.office.terms.ttlMs) return undefined
+    const held = this.held(now)
+    return this.office.terms.limits.map(limit => ({
+      limit,
+      allowed: false,
+      remaining: held,
+      retryAfterMs: Math.ceil(waitMs),
+      resetAfterMs: Math.ceil(waitMs),
+      delayMs: 0,
+    }))
+  }
+
+  /** Buys for a request that found no lease. False if Redis is to decide it. */
+  ask(cost: number, asker: Asker, now: number): boolean {
+    const { terms } = this.office
+    if (cost > terms.largestCost || now < this.#closedUntil || !this.#demand.isHigh(now)) return false
+    this.#giveUpLate()
+    if (this.#purchase !== undefined) {
+      this.#purchase.join(cost, asker)
+      return true
+    }
+    const refusal = this.refusal(now)
+    if (refusal !== undefined) {
+      queueMicrotask(() => asker.resolve(refusal, performance.now()))
+      return true
+    }
+    this.#open(cost).join(cost, asker)
+    return true
+  }
+
+  /** Something was given back: it may be worth to ask again. */
+  wake(): void {
+    this.#pausedUntil = Number.NEGATIVE_INFINITY
+  }
+
+  /** What was bought must not be spent any more: the key was reset or blocked. */
+  drop(): void {
+    this.#version++
+    this.wake()
+    this.#holdings.retireAll()
+  }
+
+  /** Takes units of a settled decision back into its lease. False if that has ended. */
+  putBack(lease: Lease, units: number): boolean {
+    return this.#holdings.putBack(lease, units)
+  }
+
+  /** Gives back what has ended. True while something is held, or the key is in demand. */
+  tidy(now: number): boolean {
+    this.#holdings.retireEnded(now)
+    this.#giveUpLate()
+    if (this.#purchase === undefined) void this.#holdings.giveBack()
+    return this.#demand.isHigh(now) || !this.#holdings.isEmpty || this.#purchase !== undefined
+  }
+
+  /** Gives back all that this process holds. */
+  async close(): Promise<void> {
+    this.#version++
+    this.#holdings.retireAll()
+    await this.#holdings.giveBack()
+  }
+
+  #spend(cost: number, now: number): Lease | undefined {
+    const lease = this.#holdings.spend(cost, now)
+    if (lease !== undefined && (lease.units < lease.refillBelow || now >= lease.refillAt)) this.#refill(now)
+    return lease
+  }
+
+  #refill(now: number): void {
+    if (this.#purchase !== undefined || this.#holdings.hasNext || now < this.#pausedUntil || now < this.#closedUntil)
+      return
+    if (!this.office.seller.isReady() || !this.#demand.isHigh(now)) return
+    this.#open(1).endsAt = performance.now() + this.office.terms.ttlMs
+  }
+
+  #open(cost: number): Purchase {
+    const purchase = new Purchase(`${PROCESS}${++leases}`, cost)
+    this.#purchase = purchase
+    this.office.defer(() => this.#send(purchase))
+    return purchase
+  }
+
+  #send(purchase: Purchase): void {
+    const { terms, seller } = this.office
+    const now = this.office.now()
+    purchase.sent = true
+    purchase.sentAt = now
+    if (purchase.endsAt === Number.POSITIVE_INFINITY) purchase.endsAt = performance.now() + 1000
+    const { lease, cost, need, endsAt } = purchase
+    const want = Math.min(terms.largestCost, need + this.#demand.expected(terms.ttlMs * BOUGHT_AHEAD, now))
+    const leftover = this.#holdings.takeLeftover()
+    const version = this.#version
+    seller.buy({ key: this.key, lease, cost, need, want, leftover, endsAt }).then(
+      sale => this.#sold(purchase, sale, want, version),
+      error => this.#failed(purchase, error),
+    )
+  }
+
+  #sold(purchase: Purchase, sale: Sale, want: number, version: number): void {
+    const now = this.office.now()
+    const expected = this.#purchase === purchase
+    if (expected) this.#purchase = undefined
+    if (sale.units === undefined) {
+      this.#closedUntil = now + this.office.terms.ttlMs
+      for (const { cost, asker } of purchase.askers) this.office.decide(this.key, cost, asker)
+      return
+    }
+    if (sale.units > 0) this.#keep(purchase, sale.units, sale, version, now)
+    if (sale.units < want) this.#pausedUntil = now + this.office.terms.ttlMs * PAUSE
+    for (const waiting of purchase.askers) this.#serve(waiting, purchase, sale, now)
+  }
+
+  #keep({ lease, sentAt }: Purchase, units: number, sale: Sale, version: number, now: number): void {
+    const { soldAt, remaining, resetAfterMs, lastsMs } = sale
+    const facts = { key: this.key, lease, sold: units, soldAt, remaining, resetAfterMs }
+    const bought = new Lease(facts, sentAt, sentAt + lastsMs * (1 - DRIFT))
+    bought.refillBelow = Math.max(1, units / 4, this.#demand.expected(2 * (now - sentAt), now))
+    this.office.bought(units, lastsMs)
+    if (version === this.#version && bought.isLive(now)) this.#holdings.add(bought, now)
+    else this.#holdings.retire(bought)
+  }
+
+  /** A request that waited: from the lease; else refused with the time that the server told, or to the end of the pause. */
+  #serve({ cost, asker }: LeaseAsker, purchase: Purchase, sale: Sale, now: number): void {
+    const lease = this.#spend(cost, now)
+    const { limits } = this.office.terms
+    if (lease !== undefined) {
+      const held = this.held(now)
+      const verdicts = limits.map((limit, i) => lease.verdict(limit, i, held, now))
+      asker.resolve(verdicts, performance.now(), lease.facts.soldAt, lease)
+    } else if (cost === purchase.cost && purchase.need > 0 && sale.retries.some(retry => retry !== 0)) {
+      asker.resolve(refusals(this.office.terms, sale, this.held(now)), performance.now(), sale.soldAt)
+    } else {
+      this.office.decide(this.key, cost, asker)
+    }
+  }
+
+  #failed(purchase: Purchase, error: unknown): void {
+    if (this.#purchase === purchase) this.#purchase = undefined
+    for (const { asker } of purchase.askers) asker.reject(error)
+  }
+
+  /** An answer that comes after this is not waited for; its units go back. */
+  #giveUpLate(): void {
+    const purchase = this.#purchase
+    if (purchase?.sent && performance.now() > purchase.endsAt + GRACE_MS) this.#purchase = undefined
+  }
+}
+
+function refusals({ limits }: LeaseTerms, { remaining, resetAfterMs, retries }: Sale, held: number): Verdict[] {
+  return limits.map((limit, i): Verdict => {
+    const retry = retries[i]
+    const verdict = {
+      limit,
+      allowed: retry === 0,
+      remaining: remaining[i] + held,
+      resetAfterMs: resetAfterMs[i],
+      delayMs: 0,
+    }
+    if (retry >= 0) return { ...verdict, retryAfterMs: retry }
+    if (retry === -1) return { ...verdict, retryAfterMs: Number.POSITIVE_INFINITY }
+    return { ...verdict, retryAfterMs: -2 - retry, blocked: true }
+  })
+}

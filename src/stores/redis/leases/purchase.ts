@@ -1,0 +1,32 @@
+import type { Asker } from '../../store.js'
+
+/** A request that waits for a purchase. */
+export interface LeaseAsker {
+  readonly cost: number
+  readonly asker: Asker
+}
+
+/** The one purchase of a key that is under way, and those who wait for it. */
+export class Purchase {
+  readonly askers: LeaseAsker[] = []
+  /** Units that those need who came before it was sent. */
+  need = 0
+  sent = false
+  /** By the process's own clock. */
+  sentAt = 0
+  /** By `performance.now()`: it is given up then. */
+  endsAt = Number.POSITIVE_INFINITY
+
+  /** `lease`: the name of what is bought. `cost`: of one request. */
+  constructor(
+    readonly lease: string,
+    readonly cost: number,
+  ) {}
+
+  join(cost: number, asker: Asker): void {
+    this.askers.push({ cost, asker })
+    if (this.sent) return
+    this.need += cost
+    if (asker.endsAt !== undefined) this.endsAt = Math.min(this.endsAt, asker.endsAt)
+  }
+}

@@ -1,0 +1,157 @@
+import { StoreError } from '../../../core/errors.js'
+import type { ClientPort } from '../../../redis/client.js'
+import type { Script } from '../../../redis/script.js'
+import { leaseBuy, leaseTakeBack } from '../../../redis/scripts.js'
+import { TimelyScripts } from '../../../redis/timely-scripts.js'
+import type { Charge, ChargeReceipt } from '../../store.js'
+import type { ChargeKeys } from '../charge-keys.js'
+import { limitArguments, receiptArguments } from '../wire.js'
+import type { LeaseFacts, LeaseOrder, LeaseSeller, Leftover, Sale } from './seller.js'
+import type { LeaseTerms } from './terms.js'
+
+/** What is left of a lease is taken back within so long, or not at all. */
+const RETURN_WITHIN_MS = 1000
+
+/** What a seller needs from its store. */
+export interface RedisSellerParts {
+  readonly port: ClientPort
+  readonly keys: ChargeKeys
+  readonly terms: LeaseTerms
+  readonly limiter: string | undefined
+  /** Text of the given clock's time; '' for the server's. */
+  readonly nowText: () => string
+  readonly giveBack: (receipts: readonly ChargeReceipt[], units: number, endsAt?: number) => Promise<void>
+}
+
+/** Redis, as who sells the units of one policy. */
+export class RedisSeller implements LeaseSeller {
+  readonly #parts: RedisSellerParts
+  readonly #scripts: TimelyScripts
+  readonly #limits: readonly string[]
+
+  constructor(parts: RedisSellerParts) {
+    this.#parts = parts
+    this.#scripts = TimelyScripts.of(parts.port)
+    this.#limits = limitArguments(parts.terms.limits)
+  }
+
+  isReady(): boolean {
+    return this.#parts.port.state() === 'ready'
+  }
+
+  async buy({ key, lease, cost, need, want, leftover, endsAt }: LeaseOrder): Promise<Sale> {
+    const { keys, terms, nowText } = this.#parts
+    const charges = this.#charges(key)
+    const tag = keys.tagOf(charges[0])
+    const blocks = charges.map(charge => keys.blockListOf(charge, tag))
+    const { facts } = leftover ?? {}
+    const returned =
+      leftover === undefined ? ['', '0', '0'] : [facts!.lease, String(leftover.units), String(facts!.soldAt)]
+    const args = [
+      nowText(),
+      String(terms.ttlMs),
+      String(cost),
+      String(need),
+      String(want),
+      lease,
+      ...returned,
+      ...this.#limits,
+      ...(facts === undefined ? [] : receiptArguments(this.#receipts(facts))),
+    ]
+    const reply = await this.#run(
+      leaseBuy,
+      tag,
+      [...blocks, keys.marksOf(charges, tag), ...this.#states(charges, tag)],
+      args,
+      endsAt,
+    )
+    return saleOf(reply, terms.limits.length)
+  }
+
+  async takeBack({ facts, units }: Leftover): Promise<void> {
+    const { keys, nowText } = this.#parts
+    const charges = this.#charges(facts.key)
+    const tag = keys.tagOf(charges[0])
+    const args = [
+      nowText(),
+      facts.lease,
+      String(units),
+      String(facts.soldAt),
+      ...this.#limits,
+      ...receiptArguments(this.#receipts(facts)),
+    ]
+    await this.#run(leaseTakeBack, tag, this.#states(charges, tag), args, performance.now() + RETURN_WITHIN_MS)
+  }
+
+  async settle(facts: LeaseFacts, units: number, endsAt: number | undefined): Promise<void> {
+    if (units > 0) await this.#parts.giveBack(this.#receipts(facts), units, endsAt)
+  }
+
+  #charges(key: string): Charge[] {
+    const { terms, limiter } = this.#parts
+    return terms.limits.map(limit => ({ key, limit, limiter }))
+  }
+
+  #states(charges: readonly Charge[], tag: number): string[] {
+    const { keys } = this.#parts
+    return [
+      ...charges.map(charge => keys.keyOf(charge, tag)),
+      ...charges.map(charge => keys.noteOf(charge, tag)),
+      ...charges.map(charge => keys.leasesOf(charge, tag)),
+    ]
+  }
+
+  /** A sliding window has logged the units at the end of the lease. */
+  #receipts({ key, sold, soldAt, remaining, resetAfterMs }: LeaseFacts): ChargeReceipt[] {
+    const { ttlMs } = this.#parts.terms
+    return this.#charges(key).map((charge, i) => ({
+      ...charge,
+      chargedAt: charge.limit.algorithm === 'sliding-window' ? soldAt + ttlMs : soldAt,
+      cost: sold,
+      remaining: remaining[i],
+      resetAfterMs: resetAfterMs[i],
+    }))
+  }
+
+  async #run(
+    script: Script,
+    tag: number,
+    keys: readonly string[],
+    args: readonly string[],
+    endsAt: number,
+  ): Promise<unknown> {
+    const byServerClock = args[0] === ''
+    try {
+      return await this.#scripts.run({
+        script,
+        keys,
+        args: until => [...args, until],
+        endsAt,
+        server: this.#parts.keys.serverOf(tag),
+        byServerClock,
+      })
+    } catch (cause) {
+      if (cause instanceof StoreError) throw cause
+      throw new StoreError(`Redis failed to sell a lease: ${(cause as Error).message}`, { cause })
+    }
+  }
+}
+
+/** Reads what lease_buy.lua returns. */
+function saleOf(reply: unknown, limits: number): Sale {
+  const numbers = Array.isArray(reply) ? reply.map(Number) : []
+  const [soldAt, units, lastsMs] = numbers
+  const none = units === -1
+  if (numbers.length !== (none ? 3 : 3 + 3 * limits) || numbers.some(Number.isNaN)) {
+    throw new StoreError('Redis answered a purchase with something else than numbers')
+  }
+  const column = (first: number) => Array.from({ length: none ? 0 : limits }, (_, i) => numbers[3 + 3 * i + first])
+  return {
+    units: none ? undefined : units,
+    soldAt,
+    lastsMs,
+    remaining: column(0),
+    resetAfterMs: column(1),
+    retries: column(2),
+  }
+}
