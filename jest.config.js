@@ -10,8 +10,8 @@ const FAULTS = ['/test/faults/']
 
 export default {
   reporters: ['default', '<rootDir>/scripts/tally-reporter.mjs'],
-  // Most tests wait for Redis some of the time, and jest would leave one of two cores idle.
-  maxWorkers: 2,
+  // Most tests wait for Redis some of the time: three workers keep two cores busy.
+  maxWorkers: 3,
   // What a file leaves on the heap makes those after it slow: a worker that holds too much is replaced by a new one.
   workerIdleMemoryLimit: '300MB',
   // Ends what hangs. What has to be quick is measured by the test itself: a busy machine is no failure.

@@ -28,7 +28,7 @@ const SUBJECTS: readonly (readonly [
 ])[] = [
   [
     'a rate limiter with a waiter',
-    50,
+    1000,
     async client => {
       const limiter = new RateLimiter({ policy: '1/1h', store: new RedisStore(client), deadline: 50 })
       await limiter.consume('ada')
@@ -74,7 +74,7 @@ const SUBJECTS: readonly (readonly [
   ],
   [
     'the places of a concurrency limit, with a request that waits',
-    50,
+    1000,
     async client => {
       const health = new RedisHealth(client, 50, undefined, { name: 'test', meanwhile: 'nothing is shared' })
       const places = new SharedPlaces({ ...PLACES, client, health })

@@ -61,9 +61,9 @@ async function complain(who: string, message: string, exitCode: number): Promise
   return exitCode
 }
 
-// The package's own name, resolved from where the command really lies: works from src and from dist alike.
+// From where the command really lies, because npm starts it through a link. dist/ stands beside package.json.
 function version(): string {
-  return createRequire(realpathSync(process.argv[1]))('spillway/package.json').version
+  return createRequire(realpathSync(process.argv[1]))('../package.json').version
 }
 
 // Each write is told of its own failure; unheard, these events would end the process with a stack trace.

@@ -216,7 +216,7 @@ export class RateLimiter {
 
   /**
    * Closes what this limiter made for itself; a store that was given to it stays open. Whoever waits in `acquire` rejects with
-   * `StoreError`, and has left the line in Redis when this resolves, or Redis has not answered within the deadline. (In a memory store that limiters share, waiters wait on.)
+   * `StoreError`, and has left the line in Redis when this resolves: at most after 1 s, at once without a connection. (In a memory store that limiters share, waiters wait on.)
    */
   async close(): Promise<void> {
     this.#denials?.leave()

@@ -8,7 +8,7 @@ import { type Patience, Wait } from './wait.js'
 
 /** How long to collect departures before sending them: nobody needs them sooner. */
 const GATHER_MS = 10
-/** close() waits no longer than this for the server's answer, and no longer than the user's deadline. */
+/** close() waits no longer than this for the server's answer. */
 const CLOSE_MS = 1000
 /** How often to ask the server when this process has no subscription. */
 const UNSUBSCRIBED_ASK_MS = 1000
@@ -121,8 +121,8 @@ export class WaitingLine<Grant> {
   }
 
   /**
-   * Rejects all waiters. Resolves when they have left the line: at once if the client is not connected, and otherwise after the deadline or
-   * one second at most. A server that was not told drops this member when its record expires.
+   * Rejects all waiters. Resolves when they have left the line: at once if the client is not connected, and otherwise after one
+   * second at most. A server that was not told drops this member when its record expires.
    */
   async close(error: unknown): Promise<void> {
     for (const waiter of [...this.#membership.waiters]) this.#membership.reject(waiter, error)
@@ -130,7 +130,7 @@ export class WaitingLine<Grant> {
     if (this.isIdle || !this.#user.ready()) return
     await new Promise<void>(resolve => {
       const end = this.#timing.alarm(resolve)
-      end.set(this.#timing.now() + Math.min(CLOSE_MS, this.#user.deadlineMs))
+      end.set(this.#timing.now() + CLOSE_MS)
       this.#resolveClose = () => {
         end.clear()
         resolve()

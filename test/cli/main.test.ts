@@ -1,3 +1,4 @@
+import { spawnSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
@@ -9,6 +10,7 @@ import { spawnSpillway } from './spawn-spillway.js'
 // Each test starts processes that first compile TypeScript, on a machine that may be busy.
 jest.setTimeout(60_000)
 
+const ROOT = resolve(__dirname, '../..')
 const dir = mkdtempSync(join(tmpdir(), 'spillway-cli-'))
 afterAll(() => rmSync(dir, { recursive: true }))
 
@@ -26,7 +28,7 @@ const LOG_FILE = fileOf('access.log', LOG)
 const POLICY = ['--policy', '10/1m']
 
 test('--help, -h and --version', async () => {
-  const { version } = JSON.parse(readFileSync(resolve(__dirname, '../../package.json'), 'utf8'))
+  const { version } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'))
   const [help, h, number, replayHelp] = await Promise.all([
     spawnSpillway(['--help']),
     spawnSpillway(['-h']),
@@ -38,6 +40,12 @@ test('--help, -h and --version', async () => {
   expect(h).toEqual(help)
   expect(number).toEqual({ exitCode: 0, stdout: `${version}\n`, stderr: '' })
   expect(replayHelp.stdout).toMatch(/^Usage: spillway replay FILE --policy POLICY/)
+})
+
+test('the command of the build tells the version inside the repository too', () => {
+  const { version } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'))
+  const { stdout, stderr } = spawnSync(process.execPath, [join(ROOT, 'dist/cli.js'), '--version'], { encoding: 'utf8' })
+  expect([stdout, stderr]).toEqual([`${version}\n`, ''])
 })
 
 describe('what means nothing ends with 2, what cannot be read with 1, each in one line:', () => {

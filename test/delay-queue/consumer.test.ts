@@ -144,14 +144,14 @@ describe('a consumer', () => {
   })
 
   test('keeps a delivery while its handler runs, beyond the visibility', async () => {
-    const queue = open({ visibility: 200 })
+    const queue = open({ visibility: 500 })
     const done = counter(1)
     let deliveries = 0
     let aborted = true
     const consumer = queue.consume(
       async ({ signal }) => {
         deliveries++
-        await sleep(900)
+        await sleep(1200)
         aborted = signal.aborted
         done.add()
       },

@@ -434,7 +434,7 @@ export function describeConcurrencyLimit(name: string, adapter: ConcurrencyAdapt
       for (const fault of ['pause', 'kill'] as const) {
         const server = await RedisServer.start()
         const client = server.client()
-        const service = await serve(limited({ permits: 1, client, deadline: 30, wait: '20s' }))
+        const service = await serve(limited({ permits: 1, client, deadline: 300, wait: '20s' }))
         const inside = service.ask()
         await service.holds(1)
         const waits = [service.ask(), service.ask()]
