@@ -12,6 +12,7 @@ import { claimTable, type Measure, type Report, reportText } from './contest/rep
 import { tableText } from './contest/table.js'
 import { dropIn } from './drop-in.js'
 import { http } from './http.js'
+import { importTime } from './import-time.js'
 import { memory } from './memory.js'
 import { memoryAKey } from './memory-a-key.js'
 import { pipelined } from './pipelined.js'
@@ -19,7 +20,17 @@ import { redis } from './redis.js'
 import { refusals } from './refusals.js'
 import { semaphore } from './semaphore.js'
 
-const MEASURES: readonly Measure[] = [memory, redis, refusals, http, dropIn, pipelined, semaphore, memoryAKey]
+const MEASURES: readonly Measure[] = [
+  memory,
+  redis,
+  refusals,
+  http,
+  dropIn,
+  pipelined,
+  semaphore,
+  memoryAKey,
+  importTime,
+]
 /** Files without claims of this kind, whose tables are taken as they print them. */
 const OTHERS: ReadonlyArray<readonly [title: string, file: string]> = [
   ['Algorithms', 'algorithms.ts'],
