@@ -10,6 +10,7 @@ import type { GivenKey } from '../given-key.js'
 import type { HeaderForm } from '../headers.js'
 import type { ResponseEnd } from '../response-watch.js'
 import type { HttpPolicyInput } from './limit-keys.js'
+import type { SlowDownOptions } from './slow-down.js'
 import type { BlockOptions } from './strikes.js'
 
 /**
@@ -57,8 +58,16 @@ export interface HttpOptions<Request, Response> extends ProxyOptions {
    * least 1 is charged whatever it answers.
    */
   settle?: (req: Request, res: Response, end: ResponseEnd) => number | Promise<number>
-  /** A key that is denied too often is blocked: `{ after: 20, for: '1h' }`. Its refusals say so, and for how long. */
+  /**
+   * A key that is denied too often is blocked: `{ after: 20, for: '1h' }`. Its refusals say so, and for how long. With a `factor` each block is longer than the one
+   * before: `{ after: 20, for: '1m', factor: 2, max: '1d' }`.
+   */
   block?: BlockOptions
+  /**
+   * Makes requests wait before they are refused: with `{ after: 50, by: '100ms', max: '2s' }` the n-th unit above 50 waits n × 100 ms, at most two seconds. A client
+   * that goes away meanwhile gets its units back. At most 10 000 requests wait in a process; more are refused.
+   */
+  slowDown?: SlowDownOptions
   /**
    * Puts requests over the limit into a queue instead of refusing them, and answers 202 with an id, like
    * `{ queue, message: req => req.body }`. Each message is due when the policy allows it behind those of its key that wait; while they

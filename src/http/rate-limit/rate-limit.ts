@@ -18,6 +18,7 @@ import type { HttpOptions } from './options.js'
 import { type Rule, Rules } from './rules.js'
 import { type Ask, parseHttpOptions, type Settings } from './settings.js'
 import { type Admission, giveBack, Settling } from './settling.js'
+import { doneWaiting, mayWait, refusedInstead, type SlowDown } from './slow-down.js'
 import { Strikes } from './strikes.js'
 
 /** What to do with a request. */
@@ -56,6 +57,7 @@ export class Guard<Request, Response> implements Limiters {
   /** The rule for all requests; undefined if the policy is a function. */
   readonly #rule: KeyedRule<Request, Response> | undefined
   readonly #strikes: Strikes | undefined
+  readonly #slowDown: SlowDown | undefined
   readonly #deferral: Deferral<Request, Response> | undefined
   readonly #client: Client<Request>
   readonly #settling: Settling<Request, Response> | undefined
@@ -72,6 +74,8 @@ export class Guard<Request, Response> implements Limiters {
     else this.#rule = typeof policy === 'function' ? undefined : this.#ruleOf(policy)
     this.#doubleCharge = new DoubleCharge(given !== undefined)
     this.#strikes = settings.block && new Strikes(settings.block, this.#rules.options)
+    // In shadow mode requests pass at once.
+    if (!(given?.options ?? settings.limiter).shadow) this.#slowDown = settings.slowDown
     this.#client = new Client(framework, settings.client)
     this.#deferral = settings.defer && new Deferral(settings.defer, this.#rules.clock, this.#rules.options.deadline)
     this.#settling = settings.settle && new Settling(settings.settle, framework)
@@ -187,7 +191,7 @@ export class Guard<Request, Response> implements Limiters {
       noteKeys(decision, key)
       if (!decision.allowed) return this.#deny(rule, key, decision, req, res)
       const admission = { limiter, key, decision, paysLater }
-      const { delayMs } = decision
+      const delayMs = Math.max(decision.delayMs, this.#slowDown?.delayMs(decision) ?? 0)
       const deferral = decision.cost > 0 ? this.#deferral : undefined
       if (deferral === undefined) return this.#pass(rule, admission, delayMs, req, res)
       return after(deferral.admit(limiter, key, decision), waitMs => {
@@ -207,9 +211,15 @@ export class Guard<Request, Response> implements Limiters {
       this.#settling?.follow(admission, req, res)
       return answer
     }
+    const slowed = delayMs > decision.delayMs
+    if (slowed && !mayWait()) {
+      const refused = refusedInstead(decision, delayMs)
+      return after(giveBack(admission), () => this.#refuse(rule.headers, refused, req, res))
+    }
     const watch = this.#framework.watch(res)
     const told = rule.waits?.begin()
     return watch.stays(delayMs).then(async stayed => {
+      if (slowed) doneWaiting()
       told?.(stayed ? 'granted' : 'aborted')
       if (stayed) return this.#pass(rule, admission, 0, req, res)
       // No handler will run: places and units that other limits hold for this request are free as well.

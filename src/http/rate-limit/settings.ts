@@ -15,6 +15,7 @@ import type { SyncOrAsync } from '../sync-or-async.js'
 import type { HttpPolicyInput } from './limit-keys.js'
 import type { HttpOptions } from './options.js'
 import type { Settle } from './settling.js'
+import { SlowDown } from './slow-down.js'
 import { type BlockOptions, checkBlockOptions } from './strikes.js'
 
 /** Gives a value for one request. */
@@ -29,6 +30,7 @@ export interface Settings<Request, Response> {
   readonly skip: Ask<Request, Response, boolean> | undefined
   readonly settle: Settle<Request, Response> | undefined
   readonly block: BlockOptions | undefined
+  readonly slowDown: SlowDown | undefined
   readonly defer: DeferOptions<Request, Response> | undefined
   readonly lists: AddressLists | undefined
   readonly statusCode: number
@@ -55,6 +57,7 @@ const OPTIONS: OptionNames<HttpOptions<never, never>> = {
   cost: true,
   settle: true,
   block: true,
+  slowDown: true,
   defer: true,
   allow: true,
   deny: true,
@@ -88,7 +91,7 @@ export function parseHttpOptions<Request, Response>(
     skip,
     cost = 1,
   } = options
-  const { settle, block, defer, allow = [], deny = [] } = options
+  const { settle, block, slowDown, defer, allow = [], deny = [] } = options
   checkFunction(settle, 'settle', 'settle: (req, res) => (res.statusCode === 401 ? 1 : 0)')
   if (block !== undefined) checkBlockOptions(block)
   if (defer !== undefined) checkDeferOptions(defer)
@@ -114,6 +117,7 @@ export function parseHttpOptions<Request, Response>(
     skip,
     settle,
     block,
+    slowDown: slowDown === undefined ? undefined : new SlowDown(slowDown),
     defer,
     lists: lists.isEmpty ? undefined : lists,
     statusCode,

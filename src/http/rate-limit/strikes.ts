@@ -6,6 +6,7 @@ import { shortKey } from '../../core/short-key.js'
 import { RateLimiter, type RateLimiterOptions } from '../../limiter/rate-limiter.js'
 import { countsHits } from '../../stores/express-rate-limit/hit-store.js'
 import type { SyncOrAsync } from '../sync-or-async.js'
+import { type Growth, Penalties } from './penalties.js'
 
 /** When a key that keeps coming is refused for longer. */
 export interface BlockOptions {
@@ -15,16 +16,46 @@ export interface BlockOptions {
   for: Duration
   /** Counted from the first of them; default: the limit's own window. */
   window?: Duration
+  /** The n-th block of a key lasts `for` × `factor` ** (n − 1). A number ≥ 1; default 1: all blocks are alike. */
+  factor?: number
+  /** The longest block, at least `for`; default '1d', or `for` if that is longer. */
+  max?: Duration
+  /** How long after the end of its last block a key begins with the first again; default: `max`. */
+  forget?: Duration
 }
 
-const BLOCK_OPTIONS: OptionNames<BlockOptions> = { after: true, for: true, window: true }
+const BLOCK_OPTIONS: OptionNames<BlockOptions> = {
+  after: true,
+  for: true,
+  window: true,
+  factor: true,
+  max: true,
+  forget: true,
+}
+const DAY_MS = 86_400_000
 
+/** Checks the options: `PolicyError`. */
 export function checkBlockOptions(block: BlockOptions): void {
+  growthOf(block)
+}
+
+/** How the blocks of a key grow. Throws `PolicyError` for options that mean nothing. */
+function growthOf(block: BlockOptions): Growth {
   if (typeof block !== 'object' || block === null) throw mistake(`block ${shown(block)}`)
   checkOptions('rateLimit: block', block, BLOCK_OPTIONS, '{ after: 20, for: "1h" }')
   if (!(Number.isSafeInteger(block.after) && block.after >= 1)) throw mistake(`block: after ${shown(block.after)}`)
-  parseOption(block.for, 'rateLimit: block: for')
+  const forMs = parseOption(block.for, 'rateLimit: block: for')
   if (block.window !== undefined) parseOption(block.window, 'rateLimit: block: window')
+  const { factor = 1 } = block
+  if (!(typeof factor === 'number' && factor >= 1 && factor < Number.POSITIVE_INFINITY)) {
+    throw new PolicyError(`rateLimit: block: factor ${shown(factor)}: expected a number ≥ 1, like 2`)
+  }
+  const maxMs = block.max === undefined ? Math.max(DAY_MS, forMs) : parseOption(block.max, 'rateLimit: block: max')
+  if (maxMs < forMs) {
+    throw new PolicyError(`rateLimit: block: max ${shown(block.max)}: expected at least \`for\`, ${forMs} ms`)
+  }
+  const forgetMs = block.forget === undefined ? maxMs : parseOption(block.forget, 'rateLimit: block: forget')
+  return { forMs, factor, maxMs, forgetMs }
 }
 
 function mistake(what: string): PolicyError {
@@ -58,11 +89,12 @@ export class Strikes {
   readonly #options: Omit<RateLimiterOptions, 'policy'>
   /** By window: limits of one policy may differ in it. */
   readonly #counters = new Map<Duration, RateLimiter>()
+  readonly #penalties: Penalties
   /** The one told longest ago first. */
   readonly #tallies = new Map<string, Tally>()
 
   constructor(block: BlockOptions, options: Omit<RateLimiterOptions, 'policy'>) {
-    checkBlockOptions(block)
+    const growth = growthOf(block)
     this.#block = block
     // A store made for express-rate-limit has one count for each key, which the limiter needs: then denials are counted in the process.
     const store = countsHits(options.store) ? undefined : options.store
@@ -74,6 +106,7 @@ export class Strikes {
       // The limiter itself tells of its store.
       observer: {},
     }
+    this.#penalties = new Penalties(growth, this.#options)
   }
 
   /** Counts one more denial. The decision to answer with: the same, or that of a key that has just been blocked. */
@@ -108,7 +141,7 @@ export class Strikes {
     this.#tallies.delete(name)
     const own = { [limit.name]: key }
     try {
-      await limiter.block(own, this.#block.for)
+      await limiter.block(own, await this.#penalties.next(name))
     } catch (error) {
       // The denial stands, block or no block.
       if (error instanceof StoreError) return decision

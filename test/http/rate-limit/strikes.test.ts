@@ -82,6 +82,24 @@ describe.each<[string, (clock: ManualClock) => Store]>([
     expect((await ask()).blocked).toBe(true)
   })
 
+  test('is blocked for longer each time, at most `max`, and begins anew `forget` after its last block has ended', async () => {
+    const { clock, ask } = setUp({ after: 1, for: '10s', factor: 2, max: '50s', forget: '100s', window: '5s' }, '1/1s')
+    const block = async () => {
+      await ask()
+      const { blocked, retryAfterMs } = await ask()
+      expect(blocked).toBe(true)
+      return retryAfterMs
+    }
+    const lengths: number[] = []
+    for (const pauseMs of [0, 99_000, 100_000, 0, 0]) {
+      lengths.push(await block())
+      clock.advance((lengths.at(-1) as number) + pauseMs)
+    }
+    expect(lengths).toEqual([10_000, 20_000, 40_000, 50_000, 50_000])
+    clock.advance(100_001)
+    expect(await block()).toBe(10_000)
+  })
+
   test('is not counted while it is blocked, and the block is not made longer', async () => {
     const { clock, ask } = setUp({ after: 1, for: '1h' })
     await ask()
@@ -190,4 +208,16 @@ test.each<[unknown, string]>([
   const attempt = () => checkBlockOptions(block as BlockOptions)
   expect(attempt).toThrow(PolicyError)
   expect(attempt).toThrow(message)
+})
+
+test.each<[string, object]>([
+  ['factor 0.5: expected a number ≥ 1, like 2', { factor: 0.5 }],
+  ['factor Infinity: expected a number ≥ 1', { factor: Number.POSITIVE_INFINITY }],
+  ['max "1m": expected at least `for`, 3600000 ms', { max: '1m' }],
+  ['forget: duration "x"', { forget: 'x' }],
+  ['unknown option "factors": did you mean factor?', { factors: 2 }],
+])('block: %s', (message, options) => {
+  const check = () => checkBlockOptions({ after: 1, for: '1h', ...options })
+  expect(check).toThrow(PolicyError)
+  expect(check).toThrow(message)
 })

@@ -1,0 +1,132 @@
+import { EventEmitter, once } from 'node:events'
+import { createServer, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { afterEach, describe, expect, jest, test } from '@jest/globals'
+import express from 'express'
+import { type RateLimitOptions, rateLimit } from '../../../src/adapters/express.js'
+import { PolicyError } from '../../../src/core/errors.js'
+import { SlowDown } from '../../../src/http/rate-limit/slow-down.js'
+import { RateLimiter } from '../../../src/limiter/rate-limiter.js'
+import { eventually } from '../../support/redis-process.js'
+
+const servers: Server[] = []
+afterEach(() => {
+  jest.useRealTimers()
+  for (const server of servers.splice(0)) server.close()
+})
+
+describe('the wait', () => {
+  const waits = async (policy: string, count: number, cost = 1) => {
+    const slow = new SlowDown({ after: 2, by: '100ms', max: 250 })
+    const limiter = new RateLimiter({ policy })
+    const all: number[] = []
+    for (let i = 0; i < count; i++) all.push(slow.delayMs(await limiter.consume('k', cost)))
+    return all
+  }
+
+  test('of the n-th unit above `after` is n × `by`, at most `max`', async () => {
+    expect(await waits('10/1m', 6)).toEqual([0, 0, 100, 200, 250, 250])
+  })
+
+  test('counts units, not requests, and what fits at once of an algorithm with a burst', async () => {
+    expect(await waits('10/1m', 3, 2)).toEqual([0, 200, 250])
+    expect(await waits('10/1h token-bucket burst=20', 4)).toEqual([0, 0, 100, 200])
+  })
+
+  test('is nothing for a request that costs nothing', async () => {
+    expect(await waits('10/1m', 3, 0)).toEqual([0, 0, 0])
+  })
+})
+
+/** A middleware, called by hand: what became of each request. Fake time decides how long they wait. */
+async function serve(options: RateLimitOptions): Promise<string> {
+  const app = express().use(rateLimit(options))
+  app.get('/', (_req, res) => void res.send('done'))
+  const server = createServer(app).listen(0, '127.0.0.1')
+  servers.push(server)
+  await once(server, 'listening')
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}/`
+}
+
+describe('slowDown over HTTP', () => {
+  test('makes requests wait and then refuses those above the quota', async () => {
+    const url = await serve({ policy: '4/1m', slowDown: { after: 2, by: '60ms', max: '1s' } })
+    const took: number[] = []
+    const statuses: number[] = []
+    for (let i = 0; i < 5; i++) {
+      const startedAt = performance.now()
+      statuses.push((await fetch(url)).status)
+      took.push(performance.now() - startedAt)
+    }
+    expect(statuses).toEqual([200, 200, 200, 200, 429])
+    expect(took[2]).toBeGreaterThanOrEqual(60)
+    expect(took[3]).toBeGreaterThanOrEqual(120)
+  })
+
+  test('gives a client that leaves while it waits its units back', async () => {
+    const options: RateLimitOptions = { policy: '10/1m', key: () => 'k', slowDown: { after: 0, by: '1h', max: '1h' } }
+    const limit = rateLimit(options)
+    const server = createServer(express().use(limit)).listen(0, '127.0.0.1')
+    servers.push(server)
+    await once(server, 'listening')
+    const gone = new AbortController()
+    const asked = fetch(`http://127.0.0.1:${(server.address() as AddressInfo).port}/`, { signal: gone.signal })
+    asked.catch(() => {})
+    await eventually('it waits', async () => (await limit.limiter.peek('k', 0)).remaining === 9)
+    gone.abort()
+    await eventually('its unit is back', async () => (await limit.limiter.peek('k', 0)).remaining === 10)
+  })
+
+  test('holds nobody back in shadow mode', async () => {
+    const url = await serve({ policy: '10/1m', shadow: true, slowDown: { after: 0, by: '1h', max: '1h' } })
+    expect((await fetch(url)).status).toBe(200)
+  })
+
+  test('refuses, and spends nothing, where 10 000 requests wait in the process', async () => {
+    jest.useFakeTimers({ doNotFake: ['nextTick', 'queueMicrotask', 'setImmediate', 'performance'] })
+    const limit = rateLimit({ policy: '20000/1m', key: () => 'k', slowDown: { after: 0, by: '30s', max: '30s' } })
+    let passed = 0
+    const statuses: number[] = []
+    const request = () => {
+      const res = Object.assign(new EventEmitter(), {
+        headersSent: false,
+        writableEnded: false,
+        statusCode: 200,
+        getHeader: () => undefined,
+        setHeader: () => {},
+        removeHeader: () => {},
+        end() {
+          statuses.push(res.statusCode)
+        },
+      })
+      const req = { headers: {}, socket: {}, app: { get: () => false }, ip: '10.0.0.1' }
+      limit(req as never, res as never, () => passed++)
+    }
+    for (let i = 0; i < 10_003; i++) request()
+    await new Promise(resolve => setImmediate(resolve))
+    expect(statuses).toEqual([429, 429, 429])
+    expect((await limit.limiter.peek('k', 0)).remaining).toBe(10_000)
+    jest.advanceTimersByTime(30_000)
+    await new Promise(resolve => setImmediate(resolve))
+    await new Promise(resolve => setImmediate(resolve))
+    expect(passed).toBe(10_000)
+  })
+})
+
+test.each<[string, object]>([
+  ['after -1: expected an integer ≥ 0', { after: -1 }],
+  ['by: duration 0', { by: 0 }],
+  ['max: duration "x"', { max: 'x' }],
+  ['unknown option "delayMs"', { delayMs: 1 }],
+])('slowDown: %s', (message, wrong) => {
+  const build = () => rateLimit({ policy: '1/1s', slowDown: { after: 1, by: 1, max: 1, ...wrong } })
+  expect(build).toThrow(PolicyError)
+  expect(build).toThrow(message)
+})
+
+test.each(['delayAfter', 'delayMs', 'maxDelayMs'])(
+  'rateLimit does not know the option %s of express-slow-down',
+  name => {
+    expect(() => rateLimit({ policy: '1/1s', [name]: 1 } as never)).toThrow(`unknown option "${name}"`)
+  },
+)
