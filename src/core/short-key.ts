@@ -14,7 +14,7 @@ export function hashOf(text: string): string {
  * hashed too, so that no two keys meet.
  */
 export function shortKey(key: string): string {
-  return key.length > LONGEST_KEY || key.charCodeAt(0) === HASH_MARK ? hashOf(key) : key
+  return key.length <= LONGEST_KEY && key.charCodeAt(0) !== HASH_MARK ? key : hashOf(key)
 }
 
 /** V8 keeps the whole of a text alive for a part of it that is at least so long. */

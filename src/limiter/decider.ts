@@ -45,7 +45,8 @@ export class Decider implements Spender {
   readonly #clock: Clock
   /** The store, if it is one that can say when it decided. */
   readonly #memory: MemoryStore | undefined
-  readonly #lone: LoneLimit | undefined
+  /** Decides on texts where the policy is one limit over a memory store. */
+  readonly lone: LoneLimit | undefined
   readonly #leased: LeasedLimits | undefined
 
   constructor(
@@ -64,7 +65,7 @@ export class Decider implements Spender {
     this.#shadow = shadow
     this.#clock = store.clock ?? monotonicClock
     this.#memory = store instanceof MemoryStore ? store : undefined
-    this.#lone = LoneLimit.of(policy, this.#limiter, this)
+    this.lone = LoneLimit.of(policy, this.#limiter, this)
     this.#leased = LeasedLimits.of(policy, this.#limiter, this, observer)
   }
 
@@ -75,14 +76,8 @@ export class Decider implements Spender {
 
   /** Spends if it fits: at once where the store answers at once. Throws only for a key that is none. */
   consume(key: LimiterKey, cost: number): Promise<Decision> | Decision {
-    if (this.#lone !== undefined && typeof key === 'string') {
-      const decision = this.#lone.consume(key, cost)
-      if (decision !== undefined) return this.#report(true, decision)
-    }
-    if (this.#leased !== undefined && typeof key === 'string') {
-      const decision = this.#leased.consume(key, cost)
-      if (decision !== undefined) return this.#report(true, decision)
-    }
+    const decision = typeof key === 'string' ? (this.lone ?? this.#leased)?.consume(key, cost) : undefined
+    if (decision !== undefined) return this.#report(true, decision)
     return this.decide('consume', key, cost, true)
   }
 

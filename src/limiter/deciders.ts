@@ -24,6 +24,11 @@ export class Deciders {
     return this.#last?.policy ?? NOT_ASKED
   }
 
+  /** The decider of all keys; undefined if the policy is a function. */
+  get only(): Decider | undefined {
+    return this.#policyOf === undefined ? this.#last : undefined
+  }
+
   /** Who decides on a key now. Asks the function if the policy is one: throws what it throws, and `PolicyError` for what is no policy. */
   of(key: LimiterKey): Decider {
     if (this.#policyOf === undefined) return this.#last!

@@ -1,14 +1,16 @@
-import type { Decision } from '../core/decision.js'
+import type { Decision, Verdict } from '../core/decision.js'
 import type { Limit, Policy } from '../core/limit.js'
 import { MemoryStore } from '../stores/memory/memory-store.js'
-import { decide, type Spender, SpendingClock } from './settleable-decision.js'
+import type { MemoryTable } from '../stores/memory/table.js'
+import { SettleableDecision, type Spender, SpendingClock } from './settleable-decision.js'
 
 /**
- * One limit over a store in this process, the commonest limiter: decided without the list of charges that others need, and
- * without a guard, because it answers at once.
+ * One limit over a store in this process, the commonest limiter: decides without the list of charges that others need, and
+ * without a guard, because it answers at once. The code is short and has few calls, so that the compiler makes one piece of it.
  */
 export class LoneLimit {
   readonly #times: SpendingClock
+  #table: MemoryTable
 
   private constructor(
     readonly store: MemoryStore,
@@ -17,6 +19,7 @@ export class LoneLimit {
     spender: Spender,
   ) {
     this.#times = new SpendingClock(spender)
+    this.#table = store.tableOf(limit, limiter)
   }
 
   /** Undefined for any other limiter. */
@@ -30,12 +33,15 @@ export class LoneLimit {
   consume(key: string, cost: number): Decision | undefined {
     const { store } = this
     if (store.consume !== OUR_CONSUME) return undefined
+    let verdict: Verdict
     try {
-      const verdict = store.consumeOne(key, this.limit, this.limiter, cost)
-      return decide(key, cost, [verdict], 'memory', false, this.#times.spentAt(store.decidedAt))
+      if (this.#table.abandoned) this.#table = store.tableOf(this.limit, this.limiter)
+      verdict = store.consumeOne(this.#table, key, this.limit, cost)
     } catch {
       return undefined
     }
+    const spent = this.#times.spentAt(store.decidedAt)
+    return new SettleableDecision(verdict, key, cost, [verdict], 'memory', false, verdict.delayMs, spent, false)
   }
 }
 

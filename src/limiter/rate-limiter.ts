@@ -18,6 +18,7 @@ import { FailurePolicy } from './fallback.js'
 import { GuardedStore } from './guarded-store.js'
 import { type KeyInput, type LimiterKey, limiterKey } from './key.js'
 import { Lines } from './lines.js'
+import type { LoneLimit } from './lone-limit.js'
 import { parseLimiterOptions, type RateLimiterOptions } from './options.js'
 import { takeSpending } from './settleable-decision.js'
 import { settlement } from './settlement.js'
@@ -47,6 +48,8 @@ export class RateLimiter {
   readonly #waits: WaitWatch | undefined
   readonly #shadow: boolean
   readonly #deciders: Deciders
+  /** Decides on texts, where it can and nobody is told: most limiters over memory. */
+  readonly #lone: LoneLimit | undefined
   readonly #lines: Lines
 
   constructor(options: RateLimiterOptions) {
@@ -75,6 +78,7 @@ export class RateLimiter {
       name,
       shadow,
     })
+    if (observer === undefined && !shadow) this.#lone = this.#deciders.only?.lone
     this.#lines = new Lines(
       this.#guarded,
       settings.deadlineMs,
@@ -98,7 +102,9 @@ export class RateLimiter {
    */
   consume(key: KeyInput, cost = 1): Promise<Decision> {
     try {
-      return Promise.resolve(this.decide(key, cost))
+      const decision = this.decide(key, cost)
+      // Of an object that was looked at the compiler knows that it has no `then`, and does not search for it: a fifth of the time.
+      return (decision as Decision).allowed === undefined ? (decision as Promise<Decision>) : Promise.resolve(decision)
     } catch (error) {
       return Promise.reject(error)
     }
@@ -111,8 +117,8 @@ export class RateLimiter {
    */
   decide(key: KeyInput, cost = 1): Decision | Promise<Decision> {
     checkCost(cost)
-    const checked = limiterKey(key)
-    return this.#deciders.of(checked).consume(checked, cost)
+    const decision = typeof key === 'string' ? this.#lone?.consume(key, cost) : undefined
+    return decision ?? this.#decideAny(key, cost)
   }
 
   /** The decision that `consume` would give, spending nothing. With cost 0: how things stand. */
@@ -238,6 +244,11 @@ export class RateLimiter {
   standing(key: LimiterKey, costs: readonly number[]): Promise<Array<readonly Verdict[]>> {
     const charges = this.#charges(key)
     return Promise.all(costs.map(cost => this.#guarded.verdicts('peek', charges, cost)))
+  }
+
+  #decideAny(given: KeyInput, cost: number): Decision | Promise<Decision> {
+    const key = limiterKey(given)
+    return this.#deciders.of(key).consume(key, cost)
   }
 
   #charges(key: LimiterKey): readonly Charge[] {

@@ -67,14 +67,16 @@ export function decide(
   spent?: Spent,
 ): Decision {
   const strict = verdicts.length === 1 ? verdicts[0] : strictest(verdicts)
-  return new SettleableDecision(strict, key, cost, verdicts, source, degraded, spent)
+  const own = typeof key === 'string' ? key : (ownKey(key, strict.limit.name) ?? '')
+  const delayMs = strict.allowed && verdicts.length > 1 ? longestDelay(verdicts) : strict.delayMs
+  return new SettleableDecision(strict, own, cost, verdicts, source, degraded, delayMs, spent, false)
 }
 
 /** The same decision, but that it lets pass; its verdicts still tell what would have been. */
 export function allowAnyway(decision: Decision): Decision {
   const { limit, remaining, resetAfterMs, key, cost, verdicts, source, degraded } = decision
   const permission = { limit, allowed: true, remaining, retryAfterMs: 0, resetAfterMs, delayMs: 0 }
-  return new SettleableDecision(permission, key, cost, verdicts, source, degraded, undefined, true)
+  return new SettleableDecision(permission, key, cost, verdicts, source, degraded, 0, undefined, true)
 }
 
 /** What the decision spent; it is told once, so that a decision is settled once. */
@@ -83,7 +85,7 @@ export function takeSpending(decision: Decision): Spending | undefined {
 }
 
 /** A decision that keeps what it spent out of sight. Its fields are only declared: to define them first would take as long again. */
-class SettleableDecision implements Decision {
+export class SettleableDecision implements Decision {
   declare readonly limit: Limit
   declare readonly allowed: boolean
   declare readonly remaining: number
@@ -102,28 +104,29 @@ class SettleableDecision implements Decision {
 
   constructor(
     strict: Verdict,
-    key: LimiterKey,
+    key: string,
     cost: number,
     verdicts: readonly Verdict[],
     source: DecisionSource,
     degraded: boolean,
+    delayMs: number,
     spent: Spent | undefined,
-    shadow = false,
+    shadow: boolean,
   ) {
+    this.#spent = strict.allowed ? spent : undefined
     this.limit = strict.limit
     this.allowed = strict.allowed
     this.remaining = strict.remaining
     this.retryAfterMs = strict.retryAfterMs
     this.resetAfterMs = strict.resetAfterMs
-    this.delayMs = strict.allowed && verdicts.length > 1 ? longestDelay(verdicts) : strict.delayMs
-    this.key = typeof key === 'string' ? key : (ownKey(key, strict.limit.name) ?? '')
+    this.delayMs = delayMs
+    this.key = key
     this.cost = cost
     this.verdicts = verdicts
     this.source = source
     this.degraded = degraded
     this.shadow = shadow
     if (strict.blocked) this.blocked = true
-    this.#spent = strict.allowed ? spent : undefined
   }
 
   static takeSpending(decision: Decision): Spending | undefined {

@@ -10,11 +10,14 @@ export class ClockSteps {
 
   /** The clock shows this now. */
   note(nowMs: number): void {
-    if (nowMs < this.#last) {
-      this.from = Math.min(this.from, nowMs)
-      this.until = Math.max(this.until, this.#last)
-    }
+    if (nowMs < this.#last) this.step(this.#last, nowMs)
     this.#last = nowMs
+  }
+
+  /** The clock stepped back: for whoever compares by himself. */
+  step(fromMs: number, toMs: number): void {
+    this.from = Math.min(this.from, toMs)
+    this.until = Math.max(this.until, fromMs)
   }
 
   /** Whether a charge at this moment may be of another pass. */

@@ -26,7 +26,7 @@ interface Measured {
 export class MemoryStore implements Store {
   readonly clock: Clock
   /** @internal When it was last asked, by its clock: reading the clock takes longer than deciding does. */
-  decidedAt = 0
+  decidedAt = Number.NEGATIVE_INFINITY
   readonly #sweeper: Sweeper
   readonly #steps = new ClockSteps()
   readonly #tables = new Map<string, MemoryTable>()
@@ -51,7 +51,7 @@ export class MemoryStore implements Store {
   consume(charges: readonly Charge[], cost: number): readonly Verdict[] {
     if (charges.length === 1) {
       const { key, limit, limiter } = charges[0]
-      return [this.consumeOne(key, limit, limiter, cost)]
+      return [this.consumeOne(this.tableOf(limit, limiter), key, limit, cost)]
     }
     const nowMs = this.#now()
     return this.#behind(charges, nowMs, cost) ?? this.#consumeAll(charges, nowMs, cost)
@@ -60,19 +60,15 @@ export class MemoryStore implements Store {
   /**
    * What `consume` does for several charges, without what only they need: most traffic comes this way.
    *
-   * @internal For limiters of one limit.
+   * @internal For limiters of one limit. `table` is `tableOf` the limit.
    */
-  consumeOne(key: string, limit: Limit, limiter: string | undefined, cost: number): Verdict {
+  consumeOne(table: MemoryTable, key: string, limit: Limit, cost: number): Verdict {
     const nowMs = this.#now()
-    const refusal = this.#waiting && this.#behind([{ key, limit, limiter }], nowMs, cost)
-    if (refusal !== undefined) return refusal[0]
-    const table = this.#table(limit, limiter)
-    if (table.blocks !== undefined) return this.#consumeUnblocked({ key, limit, limiter }, nowMs, cost)
     const slot = table.slotOf(key)
-    if (slot !== undefined) return table.consume(slot, limit, nowMs, cost)
-    const { verdict, next } = table.algorithm.measure(limit, undefined, nowMs, cost)
-    if (next !== undefined) this.#sweeper.insert(table, key, next, limit)
-    return verdict
+    if (slot !== undefined && table.blocks === undefined && this.#waiting === undefined) {
+      return table.consume(slot, limit, nowMs, cost)
+    }
+    return this.#consumeRarely({ key, limit, limiter: table.limiter }, nowMs, cost)
   }
 
   peek(charges: readonly Charge[], cost: number): readonly Verdict[] {
@@ -85,7 +81,7 @@ export class MemoryStore implements Store {
     const nowMs = this.#now()
     for (const charge of charges) {
       const { key, limit } = charge
-      const table = this.#table(limit, charge.limiter)
+      const table = this.tableOf(limit, charge.limiter)
       const { notes } = table
       const note = notes.of(key, nowMs)
       const { slot, state } = this.#find(charge)
@@ -125,7 +121,7 @@ export class MemoryStore implements Store {
   block(charges: readonly Charge[], forMs: number): void {
     const nowMs = this.#now()
     for (const { key, limit, limiter } of charges) {
-      const table = this.#table(limit, limiter)
+      const table = this.tableOf(limit, limiter)
       if (forMs > 0) this.#sweeper.block(table, key, nowMs + forMs)
       else this.#sweeper.unblock(table, key)
     }
@@ -136,11 +132,21 @@ export class MemoryStore implements Store {
     const nowMs = this.#now()
     for (const charge of charges) {
       const { key, limit, limiter } = charge
-      const table = this.#table(limit, limiter)
+      const table = this.tableOf(limit, limiter)
       const isUsed = this.#measure(charge, nowMs, 0).verdict.resetAfterMs > 0
       this.#sweeper.remove(table, key)
       if (isUsed && table.algorithm.inPlace.notesResets) table.notes.keep(key, resetNote(nowMs), limit, nowMs)
     }
+  }
+
+  /** @internal Where the keys of a limit are kept; until the table is abandoned. */
+  tableOf(limit: Limit, limiter = DEFAULT_LIMITER): MemoryTable {
+    const last = this.#last
+    if (last !== undefined && this.#lastLimit === limit && last.limiter === limiter && !last.abandoned) return last
+    const table = this.#findTable(limit, limiter)
+    this.#last = table
+    this.#lastLimit = limit
+    return table
   }
 
   /**
@@ -172,7 +178,7 @@ export class MemoryStore implements Store {
     const nowMs = this.#now()
     this.#consumeAll(charges, nowMs, 0)
     const waits = charges.map(charge => {
-      const blockedMs = this.#table(charge.limit, charge.limiter).blocks?.remainingMs(charge.key, nowMs) ?? 0
+      const blockedMs = this.tableOf(charge.limit, charge.limiter).blocks?.remainingMs(charge.key, nowMs) ?? 0
       return Math.max(blockedMs, this.#fitsAfterMs(charge, nowMs, ahead, cost, true))
     })
     return Math.max(...waits)
@@ -191,9 +197,13 @@ export class MemoryStore implements Store {
 
   #now(): number {
     const nowMs = Math.floor(this.clock.now())
-    this.#steps.note(nowMs)
+    if (nowMs < this.decidedAt) this.#stepBack(nowMs)
     this.decidedAt = nowMs
     return nowMs
+  }
+
+  #stepBack(nowMs: number): void {
+    this.#steps.step(this.decidedAt, nowMs)
   }
 
   /** The verdicts of a newcomer who has to come after those who wait in the line; undefined if it fits beside them. */
@@ -220,13 +230,16 @@ export class MemoryStore implements Store {
     })
   }
 
-  #consumeUnblocked(charge: Charge, nowMs: number, cost: number): Verdict {
+  /** Of a key that is new, or may be blocked, or for which others wait. */
+  #consumeRarely(charge: Charge, nowMs: number, cost: number): Verdict {
+    const refusal = this.#behind([charge], nowMs, cost)
+    if (refusal !== undefined) return refusal[0]
     const measured = this.#measure(charge, nowMs, cost)
     return this.#commit(charge, measured, cost > 0 && measured.verdict.allowed)
   }
 
   #find({ key, limit, limiter }: Charge) {
-    const table = this.#table(limit, limiter)
+    const table = this.tableOf(limit, limiter)
     const slot = table.slotOf(key)
     return { table, slot, state: slot === undefined ? undefined : table.read(slot) }
   }
@@ -267,15 +280,6 @@ export class MemoryStore implements Store {
   #write({ key, limit }: Charge, table: MemoryTable, slot: number | undefined, next: State): void {
     if (slot === undefined) this.#sweeper.insert(table, key, next, limit)
     else table.write(slot, next, limit)
-  }
-
-  #table(limit: Limit, limiter = DEFAULT_LIMITER): MemoryTable {
-    const last = this.#last
-    if (last !== undefined && this.#lastLimit === limit && last.limiter === limiter && !last.abandoned) return last
-    const table = this.#findTable(limit, limiter)
-    this.#last = table
-    this.#lastLimit = limit
-    return table
   }
 
   #findTable(limit: Limit, limiter: string): MemoryTable {

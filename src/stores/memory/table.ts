@@ -31,7 +31,7 @@ export class MemoryTable {
   readonly #column: Column
   /** By whose quota states were written: plans may share a limit's name and differ in its quota. Most tables have one. */
   #limit: Limit | undefined
-  readonly #otherLimits = new Map<number, Limit>()
+  #otherLimits: Map<number, Limit> | undefined
   readonly #free: number[] = []
   #next = 0
   #hand: MapIterator<[string, number]> | undefined
@@ -69,7 +69,7 @@ export class MemoryTable {
 
   /** The limit that the state was last written under. */
   limitOf(slot: number): Limit {
-    return this.#otherLimits.get(slot) ?? this.#limit!
+    return this.#otherLimits?.get(slot) ?? this.#limit!
   }
 
   write(slot: number, state: State, limit: Limit): void {
@@ -85,6 +85,7 @@ export class MemoryTable {
   /** Measures, and spends in place if it fits. */
   consume(slot: number, limit: Limit, nowMs: number, cost: number): Verdict {
     const verdict = this.#column.consume(slot, limit, nowMs, cost)
+    if (limit === this.#limit && this.#otherLimits === undefined) return verdict
     if (!verdict.allowed) this.keepFor(slot, limit)
     else if (cost > 0) this.#note(slot, limit)
     return verdict
@@ -107,19 +108,27 @@ export class MemoryTable {
     if (slot === undefined) return false
     this.#slots.delete(kept)
     this.#column.clear(slot)
-    this.#otherLimits.delete(slot)
+    this.#forgetOther(slot)
     this.#free.push(slot)
     return true
   }
 
   #note(slot: number, limit: Limit): void {
     if (limit !== this.#limit) this.#noteOther(slot, limit)
-    else if (this.#otherLimits.size > 0) this.#otherLimits.delete(slot)
+    else this.#forgetOther(slot)
   }
 
   #noteOther(slot: number, limit: Limit): void {
-    if (this.#limit === undefined) this.#limit = limit
-    else this.#otherLimits.set(slot, limit)
+    if (this.#limit === undefined) {
+      this.#limit = limit
+      return
+    }
+    this.#otherLimits ??= new Map()
+    this.#otherLimits.set(slot, limit)
+  }
+
+  #forgetOther(slot: number): void {
+    if (this.#otherLimits?.delete(slot) && this.#otherLimits.size === 0) this.#otherLimits = undefined
   }
 
   /** The next key as it is kept, in turn, and its slot; undefined at the end of each round. */

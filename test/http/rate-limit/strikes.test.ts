@@ -159,9 +159,9 @@ test('denials of a long key are counted under a short name, so that none of it i
   const store = new MemoryStore({ clock: new ManualClock(START) })
   const counted: string[] = []
   const consume = store.consumeOne.bind(store)
-  store.consumeOne = (key, limit, limiter, cost) => {
-    if (limiter?.startsWith('strikes')) counted.push(key)
-    return consume(key, limit, limiter, cost)
+  store.consumeOne = (table, key, limit, cost) => {
+    if (table.limiter.startsWith('strikes')) counted.push(key)
+    return consume(table, key, limit, cost)
   }
   const { ask } = struck({ after: 3, for: '1h' }, { policy: '1/1m', store })
   const long = 'x'.repeat(15_000)
