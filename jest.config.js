@@ -5,6 +5,9 @@ const shared = {
   moduleNameMapper: { '^(\\.{1,2}/.*)\\.js$': '$1' },
 }
 
+/** What opens pages in a real browser. */
+const BROWSER = ['/test/browser/']
+
 /** What breaks servers on purpose and measures how long it took. */
 const FAULTS = ['/test/faults/']
 
@@ -21,10 +24,11 @@ export default {
       ...shared,
       displayName: 'test',
       testMatch: ['<rootDir>/test/**/*.test.ts'],
-      testPathIgnorePatterns: ['/node_modules/', '/test/check/', ...FAULTS],
+      testPathIgnorePatterns: ['/node_modules/', '/test/check/', ...BROWSER, ...FAULTS],
     },
     // By the clock on the wall, with several processes: for a machine that does nothing else.
     { ...shared, displayName: 'faults', testMatch: FAULTS.map(path => `<rootDir>${path}**/*.test.ts`) },
+    { ...shared, displayName: 'browser', testMatch: BROWSER.map(path => `<rootDir>${path}**/*.test.ts`) },
     { ...shared, displayName: 'check', testMatch: ['<rootDir>/test/check/**/*.test.ts'] },
   ],
 }

@@ -13,6 +13,7 @@ const LOOK = ['src/dashboard/look/tokens.css', 'src/dashboard/look/look.css']
 /** Name of the constant → what its page is made of. A new page is a line here. */
 const PAGES = {
   dashboardPage: { script: 'src/dashboard/page/main.tsx', styles: [...LOOK, 'src/dashboard/page/page.css'] },
+  replayPage: { script: 'src/cli/replay/page/main.tsx', styles: [...LOOK, 'src/cli/replay/page/replay.css'] },
 }
 
 /** @param {string} file */

@@ -23,6 +23,11 @@ export class KeyTable {
     return this.#keys[id]
   }
 
+  /** The key itself if it is in the table. */
+  known(key: string): string | undefined {
+    return this.#ids.has(key) ? key : undefined
+  }
+
   /** Throws `TooManyKeysError` for a new key when the table is full. */
   idOf(key: string): number {
     const known = this.#ids.get(key)

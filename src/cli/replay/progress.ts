@@ -2,9 +2,12 @@ import type { Clock } from '../../core/clock.js'
 import { count } from '../table.js'
 
 const EVERY_MS = 200
+const BAR = 24
+/** A narrower terminal has no room for a bar. */
+const NARROWEST = 80
 const CLEAR_LINE = '\r\x1b[K'
 
-/** How far the reading has come, on one line of a terminal, renewed a few times a second; writes nothing to anything else. */
+/** How far the reading has come, as a bar and numbers on one line of a terminal, renewed a few times a second; writes nothing to anything else. */
 export class Progress {
   readonly #startedAt: number
   #shownAt: number
@@ -12,9 +15,11 @@ export class Progress {
 
   /** `totalBytes`: undefined if nobody knows, as of a pipe. */
   constructor(
-    readonly output: { readonly isTTY?: boolean; write(text: string): unknown },
+    readonly output: { readonly isTTY?: boolean; readonly columns?: number; write(text: string): unknown },
     readonly totalBytes: number | undefined,
     readonly clock: Clock,
+    /** Whether the terminal knows more than ASCII. */
+    readonly unicode = false,
   ) {
     this.#startedAt = clock.now()
     this.#shownAt = this.#startedAt
@@ -33,7 +38,19 @@ export class Progress {
       parts[0] = `${Math.floor(part * 100)} % of ${sizeOf(this.totalBytes)}`
       if (part > 0) parts.push(`${Math.ceil(((nowMs - this.#startedAt) / 1000) * (1 / part - 1))} s left`)
     }
-    this.output.write(`${CLEAR_LINE}${parts.join('  ')}`)
+    // A line that is too long would wrap, and could not be cleared.
+    this.output.write(`${CLEAR_LINE}${(this.#bar(bytes) + parts.join('  ')).slice(0, this.#columns - 1)}`)
+  }
+
+  get #columns(): number {
+    return this.output.columns ?? NARROWEST
+  }
+
+  #bar(bytes: number): string {
+    if (!this.totalBytes || this.#columns < NARROWEST) return ''
+    const done = Math.round(Math.min(bytes / this.totalBytes, 1) * BAR)
+    const [full, empty] = this.unicode ? ['█', '░'] : ['#', '-']
+    return `${full.repeat(done)}${empty.repeat(BAR - done)}  `
   }
 
   /** Leaves the line as it was found. */

@@ -10,20 +10,20 @@ export interface RankedKey {
  * The first `most` of any number of keys: most refused first (by the policy that refused it most), then most requests, then
  * by key. Holds little more than twice as many as it keeps.
  */
-export class Ranking {
-  #kept: RankedKey[] = []
+export class Ranking<Key extends RankedKey = RankedKey> {
+  #kept: Key[] = []
   /** Whoever ranks behind this one is not among the first. */
-  #last: RankedKey | undefined
+  #last: Key | undefined
 
   constructor(readonly most: number) {}
 
-  add(candidate: RankedKey): void {
+  add(candidate: Key): void {
     if (this.#last !== undefined && compare(this.#last, candidate) < 0) return
     this.#kept.push(candidate)
     if (this.#kept.length >= 2 * this.most + 1000) this.#cut()
   }
 
-  first(): readonly RankedKey[] {
+  first(): readonly Key[] {
     this.#cut()
     return this.#kept
   }

@@ -3,10 +3,12 @@ import { IPV6_SUBNET } from '../../http/address/client-key.js'
 import { type Option, readArguments, UsageError } from '../arguments.js'
 import { shownGiven } from '../given.js'
 import type { ReplayOptions } from './replay.js'
-import { SUBJECTS, type Subject } from './subject.js'
+import { SUBJECTS, type Subject } from './subject-name.js'
 
 export const EXAMPLE = "spillway replay access.log --policy '10/1m' --by ip"
 const TOP = 10
+/** A page names more keys, where there are more. */
+const MOST_ON_PAGE = 50
 
 const OPTIONS: Record<string, Option> = {
   policy: { value: 'a policy', example: "--policy '10/1m'", repeated: true },
@@ -14,6 +16,7 @@ const OPTIONS: Record<string, Option> = {
   top: { value: 'a whole number, 0 or more', example: '--top 20' },
   'ipv6-subnet': { value: 'the bits of a network, 1 to 128, or "false"', example: '--ipv6-subnet 64' },
   json: { example: '--json' },
+  html: { value: 'a file to write', example: '--html report.html' },
   help: { example: '--help', short: 'h' },
 }
 
@@ -21,6 +24,8 @@ interface ReplayArguments extends ReplayOptions {
   /** `-` is the standard input. */
   readonly file: string
   readonly json: boolean
+  /** Where the page goes. */
+  readonly html: string | undefined
 }
 
 /** undefined: help was asked for. Throws `UsageError`, or `PolicyError` for a policy that is none. */
@@ -44,12 +49,19 @@ export function readReplayArguments(args: readonly string[]): ReplayArguments | 
     top: topOf(found.values('top')[0]),
     ipv6Subnet: subnetOf(found.values('ipv6-subnet')[0]),
     json: found.has('json'),
+    html: htmlOf(found.values('html')[0]),
+    details: found.has('html') ? MOST_ON_PAGE : undefined,
   }
 }
 
 function subjectOf(text = 'ip'): Subject {
   if (SUBJECTS.includes(text as Subject)) return text as Subject
   throw wrong('by', text)
+}
+
+function htmlOf(file: string | undefined): string | undefined {
+  if (file === '') throw wrong('html', file)
+  return file
 }
 
 function topOf(text = `${TOP}`): number {

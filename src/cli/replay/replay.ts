@@ -1,13 +1,15 @@
 import type { Policy } from '../../core/limit.js'
 import { ManualClock } from '../../testing.js'
 import { AccessLogLine } from './access-log.js'
+import { Details } from './details.js'
 import { KeyTable } from './key-table.js'
 import type { LineReader } from './lines.js'
 import { Ranking } from './ranking.js'
 import type { Report, TrialResult } from './report.js'
-import { type KeyOfLine, keyOfLine, type Subject } from './subject.js'
+import { type KeyOfLine, keyOfLine } from './subject.js'
+import type { Subject } from './subject-name.js'
 import { TimeOrder } from './time-order.js'
-import { Timeline } from './timeline.js'
+import { Timeline, type TimelineRow } from './timeline.js'
 import { Trial } from './trial.js'
 
 export interface ReplayOptions {
@@ -19,6 +21,8 @@ export interface ReplayOptions {
   readonly top: number
   /** Lines held back to be sorted by time: a power of two, at most 2^20, the default. */
   readonly heldLines?: number
+  /** Whether to count what a page shows beside the report; `details` names at least so many keys. */
+  readonly details?: number
   readonly mostKeys?: number
 }
 
@@ -26,6 +30,7 @@ const HELD_LINES = 2 ** 20
 const NO_KEY = -1
 const EXCERPT_BYTES = 200
 const TIMELINE_ROWS = 30
+const DETAILED_ROWS = 240
 
 /**
  * What policies would have done with the requests of an access log: lines in, report out. Feed it through a `LineCutter`.
@@ -44,6 +49,9 @@ export class Replay implements LineReader {
   readonly #order: TimeOrder
   readonly #trials: readonly Trial[]
   readonly #timeline: Timeline
+  readonly #details: Details | undefined
+  /** Of the request that is judged, under each policy. */
+  readonly #waits: number[]
   #requests = 0
   #withoutKey = 0
   #skipped = 0
@@ -56,9 +64,11 @@ export class Replay implements LineReader {
     this.#options = options
     this.#keyOf = keyOfLine(options.by, options.ipv6Subnet)
     this.#keys = new KeyTable(options.mostKeys)
-    this.#order = new TimeOrder(options.heldLines ?? HELD_LINES, (second, id) => this.#judge(second, id))
+    this.#order = new TimeOrder(options.heldLines ?? HELD_LINES, (second, id, other) => this.#judge(second, id, other))
     this.#trials = options.policies.map(({ text, policy }) => new Trial(text, policy, this.#clock))
     this.#timeline = new Timeline(this.#trials.length)
+    this.#waits = new Array<number>(this.#trials.length).fill(0)
+    if (options.details !== undefined) this.#details = new Details(options.by, options.ipv6Subnet, this.#trials.length)
   }
 
   /** Throws `TooManyKeysError` when a key is one too many; the report of the lines before can still be had. */
@@ -71,7 +81,8 @@ export class Replay implements LineReader {
       return
     }
     const key = this.#keyOf(this.#line)
-    this.#order.push(this.#line.second, key === undefined ? NO_KEY : this.#keys.idOf(key))
+    const other = this.#details?.otherOf(this.#line) ?? NO_KEY
+    this.#order.push(this.#line.second, key === undefined ? NO_KEY : this.#keys.idOf(key), other)
   }
 
   overlongLine(): void {
@@ -105,10 +116,14 @@ export class Replay implements LineReader {
       trials,
       top: trials.length === 1 ? trials[0].top : this.#topBy(this.#trials, top),
       timeline: this.#timeline.summary(TIMELINE_ROWS),
+      details: this.#details && {
+        ...this.#details.finish(this.#keys, Math.max(top, this.#options.details ?? 0)),
+        timeline: this.#timeline.summary(DETAILED_ROWS, { forChart: true }),
+      },
     }
   }
 
-  #judge(second: number, id: number): void {
+  #judge(second: number, id: number, other: number): void {
     this.#requests++
     this.#from ??= second
     this.#to = second
@@ -116,13 +131,20 @@ export class Replay implements LineReader {
     row.requests++
     if (id === NO_KEY) {
       this.#withoutKey++
-      return
-    }
+      this.#waits.fill(0)
+    } else this.#try(second, id, row)
+    this.#details?.add(second, id, other, this.#waits)
+  }
+
+  #try(second: number, id: number, row: TimelineRow): void {
     while (this.#requestsById.length <= id) this.#requestsById.push(0)
     this.#requestsById[id]++
     const key = this.#keys.keyOf(id)
     this.#clock.set(second * 1000)
-    for (let i = 0; i < this.#trials.length; i++) if (!this.#trials[i].allows(key, id)) row.denied[i]++
+    for (let i = 0; i < this.#trials.length; i++) {
+      this.#waits[i] = this.#trials[i].waitOf(key, id)
+      if (this.#waits[i] > 0) row.denied[i]++
+    }
   }
 
   #resultOf(trial: Trial, top: number): TrialResult {

@@ -29,9 +29,14 @@ function nothing({ skipped, complete }: Report, { log }: Page): string[] {
 }
 
 function summary(report: Report, { log }: Page): string[] {
-  const { requests, by, from, to, keys, withoutKey, complete, order, skipped } = report
+  const { requests, by, from, to, keys } = report
   const who = `${counted(requests, 'request')} by ${counted(keys, 'key')} (--by ${by})`
-  const lines = [`${printable(log)}: ${who}, ${utc(from)} to ${utc(to)} UTC`]
+  return [`${printable(log)}: ${who}, ${utc(from)} to ${utc(to)} UTC`, ...noteLines(report)]
+}
+
+/** What is to be known of the lines of the log. */
+export function noteLines({ by, withoutKey, complete, order, skipped }: Report): string[] {
+  const lines: string[] = []
   if (!complete) lines.push('Only a part: the reading ended before the log did.')
   if (withoutKey > 0)
     lines.push(`Without ${by}: ${counted(withoutKey, 'request')}, under no limit and counted as allowed.`)

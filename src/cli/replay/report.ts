@@ -1,7 +1,14 @@
 import type { Policy } from '../../core/limit.js'
+import type { ReportDetails } from './details.js'
 import type { RankedKey } from './ranking.js'
-import type { Subject } from './subject.js'
+import type { Subject } from './subject-name.js'
 import type { TimelineRow } from './timeline.js'
+
+/** Requests over time, in rows of one span. */
+export interface ReportTimeline {
+  readonly spanSeconds: number
+  readonly rows: readonly TimelineRow[]
+}
 
 /** What a replay found: the log, then each policy, then all of them side by side. */
 export interface Report {
@@ -20,7 +27,10 @@ export interface Report {
   readonly trials: readonly TrialResult[]
   /** Ranked by the policy that refuses a key most. */
   readonly top: readonly RankedKey[]
-  readonly timeline: { readonly spanSeconds: number; readonly rows: readonly TimelineRow[] }
+  /** In at most 30 rows. */
+  readonly timeline: ReportTimeline
+  /** Only where it was asked for. */
+  readonly details?: ReportDetails & { readonly timeline: ReportTimeline }
 }
 
 export interface TrialResult {

@@ -1,11 +1,7 @@
 import { hashOf, LONGEST_KEY, ownCopy } from '../../core/short-key.js'
 import { addressKey } from '../../http/address/client-key.js'
 import type { AccessLogLine } from './access-log.js'
-
-/** What requests are told apart by. */
-export type Subject = 'ip' | 'path' | 'method' | 'user' | 'agent'
-
-export const SUBJECTS: readonly Subject[] = ['ip', 'path', 'method', 'user', 'agent']
+import type { Subject } from './subject-name.js'
 
 /** The key that a line counts for; undefined where it has none, which no limit then applies to. */
 export type KeyOfLine = (line: AccessLogLine) => string | undefined

@@ -1,7 +1,7 @@
 /**
  * Puts what comes out of order into the order of time. What belongs to the same second keeps the order in which it came.
  *
- * Holds at most `capacity` entries, 16 bytes each. Fewer than that are sorted as a whole; of more, the earlier half is let go
+ * Holds at most `capacity` entries, 24 bytes each. Fewer than that are sorted as a whole; of more, the earlier half is let go
  * each time there is no more room, so that an entry finds its place if no more than half of `capacity` entries come between. One that
  * comes too late even for that is given out at the second already reached: time does not run back.
  */
@@ -13,26 +13,31 @@ export class TimeOrder {
   /** Whether all was held and sorted as a whole. */
   whole = true
   readonly #capacity: number
-  readonly #give: (second: number, id: number) => void
+  readonly #give: (second: number, id: number, other: number) => void
   /** second × capacity + slot: one number, sorted natively, keeps the order in which equal seconds came. */
   readonly #ranks: Float64Array
   #ids: Int32Array
   #spareIds: Int32Array
+  #others: Int32Array
+  #spareOthers: Int32Array
   #size = 0
   #sorted = true
   #last = Number.NEGATIVE_INFINITY
   #reached = Number.NEGATIVE_INFINITY
 
   /** `capacity`: a power of two, at most 2^20, so that the ranks of seconds below 2^33 (the year 2242) are exact. */
-  constructor(capacity: number, give: (second: number, id: number) => void) {
+  constructor(capacity: number, give: (second: number, id: number, other: number) => void) {
     this.#capacity = capacity
     this.#give = give
     this.#ranks = new Float64Array(capacity)
     this.#ids = new Int32Array(capacity)
     this.#spareIds = new Int32Array(capacity)
+    this.#others = new Int32Array(capacity)
+    this.#spareOthers = new Int32Array(capacity)
   }
 
-  push(second: number, id: number): void {
+  /** `other`: a second number, given out with the first. */
+  push(second: number, id: number, other = 0): void {
     if (this.#size === this.#capacity) {
       this.#release(this.#capacity / 2)
       this.whole = false
@@ -44,6 +49,7 @@ export class TimeOrder {
     if (slot > 0 && rank < this.#ranks[slot - 1]) this.#sorted = false
     this.#ranks[slot] = rank
     this.#ids[slot] = id
+    this.#others[slot] = other
   }
 
   /** Gives out all that is still held. */
@@ -55,10 +61,10 @@ export class TimeOrder {
     if (!this.#sorted) this.#ranks.subarray(0, this.#size).sort()
     for (let i = 0; i < count; i++) {
       const second = Math.floor(this.#ranks[i] / this.#capacity)
-      const id = this.#ids[this.#ranks[i] - second * this.#capacity]
+      const slot = this.#ranks[i] - second * this.#capacity
       if (second < this.#reached) this.late++
       else this.#reached = second
-      this.#give(this.#reached, id)
+      this.#give(this.#reached, this.#ids[slot], this.#others[slot])
     }
     this.#keepFrom(count)
   }
@@ -66,14 +72,15 @@ export class TimeOrder {
   #keepFrom(first: number): void {
     for (let i = first; i < this.#size; i++) {
       const second = Math.floor(this.#ranks[i] / this.#capacity)
+      const before = this.#ranks[i] - second * this.#capacity
       const slot = i - first
-      this.#spareIds[slot] = this.#ids[this.#ranks[i] - second * this.#capacity]
+      this.#spareIds[slot] = this.#ids[before]
+      this.#spareOthers[slot] = this.#others[before]
       this.#ranks[slot] = second * this.#capacity + slot
     }
     this.#size -= first
-    const ids = this.#ids
-    this.#ids = this.#spareIds
-    this.#spareIds = ids
+    ;[this.#ids, this.#spareIds] = [this.#spareIds, this.#ids]
+    ;[this.#others, this.#spareOthers] = [this.#spareOthers, this.#others]
     this.#sorted = true
   }
 }

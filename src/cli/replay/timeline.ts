@@ -1,3 +1,5 @@
+import { isComb } from './gaps.js'
+
 /** Requests of one span of time, and how many of them each policy refused. */
 export interface TimelineRow {
   /** Start of the span, seconds since the epoch. */
@@ -11,7 +13,7 @@ const HOUR = 3600
 const DAY = 86_400
 
 /** While counting: each a multiple of the one before, so that rows can be joined. */
-const COUNTING_SPANS = [1, MINUTE, HOUR, DAY, 30 * DAY, 360 * DAY]
+const COUNTING_SPANS = [1, 5, 30, MINUTE, 5 * MINUTE, 30 * MINUTE, HOUR, DAY, 30 * DAY, 360 * DAY]
 const MOST_COUNTED = 1440
 /** For people. Each is a multiple of every counting span below it. */
 const SHOWN_SPANS = [
@@ -45,15 +47,16 @@ export class Timeline {
     return row
   }
 
-  /** At most `mostRows` rows, in the shortest span that makes a round number for people. */
-  summary(mostRows: number): { spanSeconds: number; rows: TimelineRow[] } {
+  /** At most `mostRows` rows, in the shortest span that makes a round number for people; for a chart in a span that makes no comb. */
+  summary(mostRows: number, { forChart = false } = {}): { spanSeconds: number; rows: TimelineRow[] } {
     let rows = this.#rows
     let spanSeconds = this.#span
     for (const span of SHOWN_SPANS) {
       if (span < this.#span) continue
       spanSeconds = span
       rows = joined(this.#rows, span)
-      if (rows.length <= mostRows) break
+      const starts = rows.map(({ at }) => at)
+      if (rows.length <= mostRows && !(forChart && isComb(starts, span))) break
     }
     return { spanSeconds, rows }
   }

@@ -28,14 +28,15 @@ export class Trial {
     return this.#deniedById[id] ?? 0
   }
 
-  /** Whether the policy lets this request through, at the time that the clock now says. */
-  allows(key: string, id: number): boolean {
+  /** How long the policy has this request wait, in ms, at the time that the clock now says; 0: it lets the request through. */
+  waitOf(key: string, id: number): number {
     while (this.#deniedById.length <= id) this.#deniedById.push(0)
     for (const charge of this.#charges) charge.key = key
-    if (allAllowed(this.#store.consume(this.#charges, 1))) return true
+    const waitMs = longestWait(this.#store.consume(this.#charges, 1))
+    if (waitMs === 0) return 0
     this.denied++
     if (this.#deniedById[id]++ === 0) this.deniedKeys++
-    return false
+    return waitMs
   }
 
   close(): void {
@@ -43,7 +44,8 @@ export class Trial {
   }
 }
 
-function allAllowed(verdicts: readonly Verdict[]): boolean {
-  for (const verdict of verdicts) if (!verdict.allowed) return false
-  return true
+function longestWait(verdicts: readonly Verdict[]): number {
+  let waitMs = 0
+  for (const verdict of verdicts) if (!verdict.allowed && verdict.retryAfterMs > waitMs) waitMs = verdict.retryAfterMs
+  return waitMs
 }

@@ -2,10 +2,10 @@ import { expect, test } from '@jest/globals'
 import { Progress } from '../../../src/cli/replay/progress.js'
 import { ManualClock } from '../../../src/testing.js'
 
-function watched(isTTY: boolean, totalBytes?: number) {
+function watched(isTTY: boolean, totalBytes?: number, { columns = 80, unicode = false } = {}) {
   const clock = new ManualClock()
   const written: string[] = []
-  const progress = new Progress({ isTTY, write: text => written.push(text) }, totalBytes, clock)
+  const progress = new Progress({ isTTY, columns, write: text => written.push(text) }, totalBytes, clock, unicode)
   return { clock, written, progress }
 }
 
@@ -18,10 +18,21 @@ test('a terminal is told five times a second at most, and left as it was found',
   progress.update(1_000_000, 5000)
   clock.set(1199)
   progress.update(1_100_000, 5500)
-  expect(written).toEqual(['\r\x1b[K25 % of 4.0 MB  5,000 lines  5,000 lines/s  3 s left'])
+  expect(written).toEqual(['\r\x1b[K######------------------  25 % of 4.0 MB  5,000 lines  5,000 lines/s  3 s left'])
   progress.clear()
   progress.clear()
   expect(written.slice(1)).toEqual(['\r\x1b[K'])
+})
+
+test.each([
+  [{ unicode: true }, 4, '████████████████████████  100 % of 1 kB  9 lines  9 lines/s  0 s left'],
+  [{ unicode: true }, 1, '██████░░░░░░░░░░░░░░░░░░  25 % of 1 kB  9 lines  9 lines/s  3 s left'],
+  [{ columns: 40 }, 4, '100 % of 1 kB  9 lines  9 lines/s  0 s '],
+])('a bar shows the part, where there is room for it: %j', (terminal, bytes, line) => {
+  const { clock, written, progress } = watched(true, 4, terminal)
+  clock.set(1000)
+  progress.update(bytes, 9)
+  expect(written).toEqual([`\r\x1b[K${line}`])
 })
 
 test('of a pipe nobody knows how long it is', () => {
