@@ -7,5 +7,6 @@ findPrograms({
   need: 'Chromium',
   found: has => has('chromium') || has('chromium-browser') || has('google-chrome'),
   packages: { apt: 'chromium', apk: 'chromium', brew: 'chromium' },
-  remedy: 'The tests need chromium, chromium-browser or google-chrome on PATH: install it, like `apt-get install chromium`.',
+  remedy:
+    'The tests need chromium, chromium-browser or google-chrome on PATH: install it, like `apt-get install chromium`.',
 })
