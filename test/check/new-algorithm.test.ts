@@ -1,9 +1,5 @@
-import { spawnSync } from 'node:child_process'
-import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
-import { root } from './house.js'
+import { RepositoryCopy } from './recipes/repository-copy.js'
 
 /** Windows that begin at multiples of their length, by the clock: the toy that is added and thrown away. */
 const TYPESCRIPT = `
@@ -167,41 +163,22 @@ const FILES = { 'src/algorithms/clock-window.ts': TYPESCRIPT, 'lua/algorithms/cl
 const SUITES = ['memory/contract/any-algorithm', 'redis/contract/any-algorithm', 'test/algorithms/promises']
 
 describe('an algorithm that is added as docs/architecture.md says', () => {
-  let copy: string
-  const run = (...args: string[]) => spawnSync(process.execPath, args, { cwd: copy, encoding: 'utf8' })
-  const edit = (file: string, change: (text: string) => string) => {
-    const before = readFileSync(join(copy, file), 'utf8')
-    const after = change(before)
-    expect([file, after === before]).toEqual([file, false])
-    writeFileSync(join(copy, file), after)
-  }
-
+  let copy: RepositoryCopy
   beforeAll(() => {
-    copy = mkdtempSync(join(tmpdir(), 'spillway-algorithm-'))
-    for (const part of ['src', 'lua', 'test', 'scripts', 'jest.config.js', 'tsconfig.json', 'package.json']) {
-      cpSync(join(root, part), join(copy, part), { recursive: true })
-    }
-    symlinkSync(join(root, 'node_modules'), join(copy, 'node_modules'))
-    for (const [file, after, line] of LINES) edit(file, text => text.replace(after, line))
-    for (const [file, text] of Object.entries(FILES)) writeFileSync(join(copy, file), text.trimStart())
-    expect(run('--import', 'tsx', 'scripts/embed-lua.ts').stderr).toBe('')
+    copy = new RepositoryCopy()
+    for (const [file, after, line] of LINES) copy.insert(file, after, line)
+    for (const [file, text] of Object.entries(FILES)) copy.write(file, text)
+    expect(copy.run('--import', 'tsx', 'scripts/embed-lua.ts').stderr).toBe('')
   }, 60_000)
-  afterAll(() => rmSync(copy, { recursive: true }))
+  afterAll(() => copy.remove())
 
   test('needs no other file to compile', () => {
     const rooms = ['src', 'test/support', 'test/stores', 'test/algorithms', 'test/limiter', 'test/core']
-    const options = { extends: './tsconfig.json', include: rooms, exclude: ['test/support/storm'] }
-    writeFileSync(join(copy, 'tsconfig.copy.json'), JSON.stringify(options))
-    expect(run('node_modules/typescript/bin/tsc', '-p', 'tsconfig.copy.json').stdout).toBe('')
+    expect(copy.compilerErrors(rooms)).toBe('')
   }, 120_000)
 
   test('tells its story on both stores, alone and beside the others, and keeps their promises', () => {
-    const args = ['--selectProjects', 'test', '-t', 'clock-window', '--json', '--outputFile', 'result.json']
-    const { stderr } = run('node_modules/jest/bin/jest.js', ...SUITES, ...args, '--reporters', 'default')
-    const { numFailedTests, testResults } = JSON.parse(readFileSync(join(copy, 'result.json'), 'utf8'))
-    expect([numFailedTests, stderr.includes('●') ? stderr : '']).toEqual([0, ''])
-    const suites: { status: string; assertionResults: { status: string }[] }[] = testResults
-    const passed = suites.map(suite => suite.assertionResults.filter(({ status }) => status === 'passed').length)
+    const passed = copy.passedTests(SUITES, 'clock-window')
     expect(passed).toHaveLength(SUITES.length)
     expect(Math.min(...passed)).toBeGreaterThan(0)
   }, 180_000)
