@@ -10,7 +10,7 @@ import { algorithmOfSection, assembleLua, type LuaTexts } from '../src/redis/ass
 const DIRECTIVE = /^[ \t]*--[ \t]*@(include|here|choose|section)\b[ \t]*(.*)$/
 const NAME = /^[a-z][a-z0-9_-]*$/
 const INCLUDED = new RegExp(
-  '^(?:NAME|STRETCH(?: with STRETCH)?)$'
+  '^(?:NAME|STRETCH(?: with (?:STRETCH|algorithms/NAME))?)$'
     .replaceAll('STRETCH', '(?:steps/NAME|algorithms/NAME[.]NAME)')
     .replaceAll('NAME', '[a-z][a-z0-9_-]*'),
 )
@@ -44,7 +44,7 @@ function textOf(path: string, file: string): string {
     if (word === undefined) return line
     if (word === 'here' && name === '') return '@here'
     if (word === 'include' && INCLUDED.test(name.trim())) return `@include ${name.trim()}`
-    if (word !== 'include' && word !== 'here' && NAME.test(name.trim())) return `@${word} ${name.trim()}`
+    if (word !== 'include' && NAME.test(name.trim())) return `@${word} ${name.trim()}`
     throw new Error(`lua/${file}:${index + 1}: given ${JSON.stringify(line.trim())}, expected "-- @include name"`)
   })
   return compact(marked.join('\n'))

@@ -4,9 +4,14 @@
 ]]
 
 -- @section consume
-local algorithm, shaped = 'fixed-window', false
+local algorithm, shaped, costs_at = 'fixed-window', false, 5
+-- @include steps/open_one
+-- @include steps/decide_lone with algorithms/fixed_window
 -- @include steps/functions_of_one with algorithms/fixed_window.functions
--- @include steps/decide_rows with algorithms/fixed_window.measure
+-- @include steps/decide_rows with algorithms/fixed_window
+
+-- @section ends
+ends = at + window
 
 -- @section measure
 next_at, next_x, next_y = at, x, 0

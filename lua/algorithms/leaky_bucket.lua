@@ -7,11 +7,14 @@
 shaped = true
 
 -- @section consume
--- @include floor_div
--- @include ceil_div
-local algorithm, shaped = 'leaky-bucket', true
+local algorithm, shaped, costs_at = 'leaky-bucket', true, 6
+-- @include steps/open_one
+-- @include steps/decide_lone with algorithms/leaky_bucket
 -- @include steps/functions_of_one with algorithms/leaky_bucket.functions
--- @include steps/decide_rows with algorithms/leaky_bucket.measure
+-- @include steps/decide_rows with algorithms/leaky_bucket
+
+-- @section ends
+if y > 0 then ends = at + x / y end
 
 -- @section measure
 local shaped = true

@@ -7,14 +7,17 @@
 has_log = true
 
 -- @section consume
--- What consume does, with a short way for the commonest case: a log from which nothing expires just now, and a request that fits.
-local algorithm, shaped = 'sliding-window', false
+-- What consume does, with short ways for the commonest cases: a log from which nothing expires just now, and a request that fits.
+local algorithm, shaped, costs_at = 'sliding-window', false, 5
+-- @include steps/open_one
+-- @include steps/spend_lone_log
 -- @include steps/functions_of_one with algorithms/sliding_window.functions
 -- @include now_ms
 -- @include log_unpack
 -- @include log_save
--- @include steps/open_one
-local limit = { quota = quota, window = window }
+-- @include steps/open_answer
+local waiting, limit = KEYS[2], { quota = quota, window = window }
+local one_cost = #ARGV <= costs_at and tonumber(ARGV[costs_at] or 1)
 
 -- A key that stands in the batch twice is read once and written once.
 local logs, changed = {}, {}
@@ -28,7 +31,7 @@ for i = 3, #KEYS do
     size = size + 1
     out[size] = log.err
   else
-    local cost = one_cost or tonumber(ARGV[4 + i])
+    local cost = one_cost or tonumber(ARGV[costs_at - 3 + i])
     local blocked_until = some_kept and tonumber(call('ZSCORE', KEYS[1], key) or 0) or 0
     local blocked = blocked_until > now
     local line_name = key

@@ -4,11 +4,14 @@
 ]]
 
 -- @section consume
--- @include floor_div
--- @include ceil_div
-local algorithm, shaped = 'token-bucket', false
+local algorithm, shaped, costs_at = 'token-bucket', false, 6
+-- @include steps/open_one
+-- @include steps/decide_lone with algorithms/token_bucket
 -- @include steps/functions_of_one with algorithms/token_bucket.functions
--- @include steps/decide_rows with algorithms/token_bucket.measure
+-- @include steps/decide_rows with algorithms/token_bucket
+
+-- @section ends
+if y > 0 then ends = at + x / y end
 
 -- @section measure
 local shaped = false

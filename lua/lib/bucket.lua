@@ -23,6 +23,7 @@ end
 local function bucket(shaped, measure, give_back)
   return {
     notes_resets = true,
+    keeps_quota = true,
     notes_leases = true,
     room = function(limit, now, ttl, at, x, y)
       if limit.quota == 0 then return 0, ttl end

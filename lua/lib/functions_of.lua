@@ -3,15 +3,18 @@
   at each call of a script, and cost as much as what they do.
 
   lua/algorithms has a file for each algorithm, named after it, of these sections:
-    consume    the script that decides a batch under one limit of this algorithm. KEYS and ARGV as of steps/open_one; returns what consume
-               returns. Most traffic comes this way.
+    consume    the script that decides a batch under one limit of this algorithm. KEYS and ARGV as of steps/open_one, after `costs_at`: 6 for an
+               algorithm whose limits have a burst, else 5; returns what consume returns. Most traffic comes this way.
     traits     shaped = true, if admitted requests may have to wait; has_log = true, if the state is a log and no row
     measure    of a row: the stretch of code that decides. It reads quota, window, burst, now, cost, at (nil: never used), x and y, and
                sets retry (0 allowed, -1 never), remaining, reset, delay and the next at, x and y. No function, because a call would cost
                as much again.
+    ends       of a row that is stored, at <= now: sets `ends`, the moment in ms until which it mattered when it was written, or an earlier one. It
+               stays 0 where that is not known
     functions  sets `functions`. Of a row, given limit, now, …, at, x, y:
       notes_resets                        whether a settlement has to know of a reset, because what is charged after it cannot be told
                                           from what was charged before
+      keeps_quota                         whether y is the quota by which the key was given its lifetime
       measure(limit, now, cost, …)        the section as a function
       charge(limit, now, cost, …)         at, x and y after a cost that may not fit (a debt)
       refund(limit, now, cost, …, note)   at, x and y after at most `cost` units were given back, newest first; nothing where there is

@@ -1,4 +1,7 @@
---[[ Writes what was spent from a log, with a lifetime: expire_at is the text of the moment at which the key may go. ]]
+--[[
+  Writes what was spent from a log, with a lifetime: expire_at is the text of the moment at which the key may go; false where the key
+  keeps its own.
+]]
 -- @include log_pack
 local function log_save(key, log, expire_at)
   if log.rubbish then redis.call('DEL', key) end
@@ -11,5 +14,5 @@ local function log_save(key, log, expire_at)
     redis.call('RPUSH', key, entry)
   end
   log.stored, log.rubbish = log.newest, nil
-  redis.call('PEXPIREAT', key, expire_at)
+  if expire_at then redis.call('PEXPIREAT', key, expire_at) end
 end

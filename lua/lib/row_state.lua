@@ -72,7 +72,9 @@ local function row_state(limit, key, now, expires_at, functions)
       if next_at ~= at or next_x ~= x or next_y ~= y then become(next_at, next_x, next_y) end
     end,
     save = function()
-      if changed then call('SET', key, struct.pack('<ddd', at, x, y), 'PXAT', expires_at(reset())) end
+      if not changed then return end
+      if functions.keeps_quota then y = limit.quota end
+      call('SET', key, struct.pack('<ddd', at, x, y), 'PXAT', expires_at(reset()))
     end,
   }
 end

@@ -4,8 +4,8 @@
 
   KEYS       the block list of each limit (ZSET member → blocked until, ms); the marks of the waiting lines of the policy (see line_mark);
              then of request 1 the key of each limit, of request 2 …
-  ARGV[1…3]  as of steps/open_batch
-  ARGV[4]    number of limits, then for each: algorithm, quota, window in ms, burst
+  ARGV[1…2]  as of steps/open_batch
+  ARGV[3]    number of limits, then for each: algorithm, quota, window in ms, burst
   ARGV[…]    the cost of each request, or one for all
 
   Returns now, and nothing else if it came too late; then, for each request and each of its limits, numbers in a row. Allowed:
@@ -20,20 +20,21 @@
 -- @include ceil_div
 -- @include functions_of
 -- @include steps/open_batch
-local width, count = tonumber(ARGV[4]), #KEYS
+-- @include steps/open_answer
+local width, count = tonumber(ARGV[3]), #KEYS
 -- Each limit, and how the request in hand fares with it: one table for all of that, made at once, costs less than arrays that grow.
 local limits, rows = {}, 0
 for j = 1, width do
-  local algorithm = ARGV[4 * j + 1]
+  local algorithm = ARGV[4 * j]
   local has_log, shaped = false, false
   -- @choose traits
   if not has_log then rows = rows + 1 end
   limits[j] = {
     algorithm = algorithm,
     shaped = shaped,
-    quota = tonumber(ARGV[4 * j + 2]),
-    window = tonumber(ARGV[4 * j + 3]),
-    burst = tonumber(ARGV[4 * j + 4]),
+    quota = tonumber(ARGV[4 * j + 1]),
+    window = tonumber(ARGV[4 * j + 2]),
+    burst = tonumber(ARGV[4 * j + 3]),
     row = not has_log and rows,
     at = 0,
     x = 0,
@@ -46,9 +47,10 @@ for j = 1, width do
     reset = 0,
     delay = 0,
     blocked_until = 0,
+    ends = 0,
   }
 end
-local costs_at = 4 * width + 5
+local costs_at = 4 * width + 4
 local one_cost = #ARGV == costs_at and tonumber(ARGV[costs_at])
 local waiting = KEYS[width + 1]
 local some_kept = call('EXISTS', unpack(KEYS, 1, width + 1)) > 0
@@ -74,9 +76,9 @@ if rows > 0 then
   strange = missing and call('EXISTS', unpack(missing)) > 0
 end
 
--- What is to be written: keys and rows in turn, the moments at which these keys may go, and their places; the logs, and the keys of those
--- that have changed. Some keys stand in the batch twice.
-local writes, expire_at, written, place = {}, {}, 0, {}
+-- What is to be written: keys, rows, the moments at which these keys may go, and their places; the logs, and the keys of those that have
+-- changed. Some keys stand in the batch twice.
+local written_keys, written_rows, expire_at, written, place = {}, {}, {}, 0, {}
 local logs, changed = {}, {}
 for first = width + 1, count - 1, width do
   local request = (first - width - 1) / width
@@ -107,11 +109,16 @@ for first = width + 1, count - 1, width do
           local at, x, y = limit.at, limit.x, limit.y
           if not again then
             local slot = place[key]
-            local value = slot and writes[2 * slot] or values[request * rows + limit.row]
+            local value = slot and written_rows[slot] or values[request * rows + limit.row]
             at, x, y = nil, 0, 0
             -- @include steps/read_row
             if failure then break end
             limit.at, limit.x, limit.y = at, x, y
+            local ends = 0
+            if at and at <= now and clock == '' then
+              -- @choose ends
+            end
+            limit.ends = ends
           end
           local next_at, next_x, next_y
           -- @choose measure
@@ -150,10 +157,10 @@ for first = width + 1, count - 1, width do
       if spending then
         if limit.row then
           local slot, at, x, y = place[key], limit.at, limit.x, limit.y
-          local next_at, next_x, next_y = limit.next_at, limit.next_x, limit.next_y
+          local next_at, next_x, next_y, ends = limit.next_at, limit.next_x, limit.next_y, limit.ends
           -- @include steps/spend_row
         elseif cost > 0 then
-          local log, algorithm = logs[key], limit.algorithm
+          local log, algorithm, window = logs[key], limit.algorithm, limit.window
           -- @include steps/spend_log
         end
       end

@@ -2,7 +2,7 @@
   The section `measure` of token-bucket and leaky-bucket. Row: at = when the level was true (nil: never used), x = the level: units spent and
   not yet regained, x window, a whole number for every rate; y = the quota by which its key was given its lifetime: under a lower one what is
   owed takes longer, so that even a refusal renews it, once. A leaky (`shaped`) bucket's admitted requests wait until what they found has
-  drained. Uses ceil_div.
+  drained.
 ]]
 -- Nothing drains at quota 0 and nothing is admitted: what was spent before does not matter, until the quota changes.
 local most, found = 0, 0
@@ -24,25 +24,30 @@ if cost > 0 then
   if cost > most then
     retry = -1
   elseif over > 0 then
-    retry = ceil_div(over, quota)
+    local units = over
+    -- @include steps/drain_ms
+    retry = drain_ms
   else
     after = found + cost * window
     next_at, next_x, next_y = now, after, quota
-    if shaped then delay = ceil_div(found, quota) end
+    if shaped then
+      local units = found
+      -- @include steps/drain_ms
+      delay = drain_ms
+    end
   end
 end
 if quota > 0 and quota < next_y then next_y = quota end
--- As floor_div and ceil_div do it, but without a call.
 remaining, reset = 0, 0
 local left = most * window - after
 if left > 0 then
+  -- As floor_div does it, but without a call.
   remaining = left / window
   remaining = remaining - remaining % 1
   if remaining * window > left then remaining = remaining - 1 end
 end
 if after > 0 then
-  reset = after / quota
-  reset = reset - reset % 1
-  if reset * quota > after then reset = reset - 1 end
-  if reset * quota < after then reset = reset + 1 end
+  local units = after
+  -- @include steps/drain_ms
+  reset = drain_ms
 end

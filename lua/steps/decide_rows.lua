@@ -1,15 +1,13 @@
 --[[
   Decides a batch under one limit whose state is a row: what consume does in general, without the detours that several limits and
   logs need. Most traffic comes this way, and an instruction here is paid for by every request: hence no function that is not
-  needed, and no array that can be spared. A script that ends in it names its `algorithm`, says whether its limit is `shaped` (delays
-  what it admits), and gives the step that measures. Uses functions_of.
-
-  KEYS, ARGV  as of steps/open_one
-  Returns     what consume returns
+  needed, and no array that can be spared. An algorithm stands in the place of @here. Reads what steps/open_one gives, `algorithm`, and whether its limit is
+  `shaped` (delays what it admits); uses functions_of. Returns what consume returns.
 ]]
 -- @include now_ms
--- @include steps/open_one
-local count = #KEYS
+-- @include steps/open_answer
+local count, waiting = #KEYS, KEYS[2]
+local one_cost = #ARGV <= costs_at and tonumber(ARGV[costs_at] or 1)
 
 -- MGET answers nil for a key of another type as for none at all.
 local values = call('MGET', unpack(KEYS, 3))
@@ -22,13 +20,12 @@ for i = 3, count do
 end
 local strange = missing and call('EXISTS', unpack(missing)) > 0
 
--- What is to be written: keys and rows in turn, the moments at which the keys may go, and the places of the keys, of which some
--- stand in the batch twice.
-local writes, expire_at, written, place = {}, {}, 0, {}
+-- What is to be written: keys, rows, the moments at which the keys may go, and the places of the keys, of which some stand in the batch twice.
+local written_keys, written_rows, expire_at, written, place = {}, {}, {}, 0, {}
 for i = 3, count do
   local key = KEYS[i]
   local slot = place[key]
-  local value = slot and writes[2 * slot] or values[i - 2]
+  local value = slot and written_rows[slot] or values[i - 2]
   local failure, at
   local x, y = 0, 0
   -- @include steps/read_row
@@ -36,7 +33,7 @@ for i = 3, count do
     size = size + 1
     out[size] = failure
   else
-    local cost = one_cost or tonumber(ARGV[4 + i])
+    local cost = one_cost or tonumber(ARGV[costs_at - 3 + i])
     local blocked_until = some_kept and tonumber(call('ZSCORE', KEYS[1], key) or 0) or 0
     local blocked = blocked_until > now
     local line_name = key
@@ -46,8 +43,12 @@ for i = 3, count do
       wait = functions_of(algorithm).ahead({ quota = quota, window = window, burst = burst }, now, ahead, cost, at, x, y)
     end
     local retry, remaining, reset, delay, next_at, next_x, next_y
+    local ends = 0
+    if at and at <= now and clock == '' then
+      -- @here ends
+    end
     repeat
-      -- @here
+      -- @here measure
       -- A block, or a waiting line, spends nothing: what would be allowed is told as it stands.
       local again = (blocked or wait > 0) and retry == 0 and cost > 0
       if again then cost = 0 end

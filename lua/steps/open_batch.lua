@@ -1,18 +1,17 @@
 --[[
-  What every script that decides reads first.
+  What every script that decides reads first. It ends the script, which answers now alone, if it came too late.
 
-  ARGV[1]  now, ms; '' for the server's clock
-  ARGV[2]  until when this may be carried out, ms; '' for whenever it comes
-  ARGV[3]  1 to spend, 0 only to look
+  ARGV[1]  until when this may be carried out, ms; '' only to look, whenever it comes
+  ARGV[2]  now, ms; '' for the server's clock
 
-  Gives call, pack and read, now and spending; what open_lifetimes gives; out and its size for steps/tell. Uses now_ms.
+  Gives call, clock, now and spending.
 ]]
-local call, pack, read = redis.call, struct.pack, struct.unpack
-local clock = ARGV[1]
-local now = now_ms(clock)
-local valid_until = tonumber(ARGV[2])
-if valid_until and now > valid_until then return { now } end
-local spending = ARGV[3] == '1'
-
--- @include steps/open_lifetimes
-local out, size = { now }, 1
+local call, clock = redis.call, ARGV[2]
+local now = tonumber(clock)
+if not now then
+  local time = call('TIME')
+  local ms = time[2] / 1000
+  now = time[1] * 1000 + ms - ms % 1
+end
+local spending = ARGV[1] ~= ''
+if spending and now > tonumber(ARGV[1]) then return { now } end

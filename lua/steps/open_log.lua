@@ -20,6 +20,7 @@ if second then
         total = total,
         stored = newest,
         expire_at = false,
+        changed = false,
       }
     end
   end
@@ -33,6 +34,7 @@ elseif not head[1] and not head.err then
     total = 0,
     stored = false,
     expire_at = false,
+    changed = false,
   }
 end
 if not log then log = functions_of(algorithm).open_log(key, window, now, spending) end

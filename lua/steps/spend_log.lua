@@ -1,6 +1,6 @@
 --[[
-  Notes in `log`, that of `key`, that `cost` is spent now, and the text of the moment at which the key may go; log_save writes it at the
-  end. Reads now and what steps/lifetime reads; uses changed, algorithm and functions_of.
+  Notes in `log`, that of `key`, that `cost` is spent now, and the text of the moment at which the key may go, unless it outlives that;
+  log_save writes it at the end. Reads now, window, clock and what steps/lifetime reads; uses changed, algorithm and functions_of.
 ]]
 if log.newest and log.newest > now then
   -- A lease lives, whose units count from its end: the decision's come before them.
@@ -8,12 +8,26 @@ if log.newest and log.newest > now then
   -- @include steps/lifetime
   functions_of(algorithm).insert(key, log, now, cost, nil, text)
 else
-  if log.total + cost > 9007199254740991 then functions_of(algorithm).rebase(key, log) end
+  local ends, reset = 0, window
+  if log.total + cost > 9007199254740991 then
+    -- The list is written anew, and has no lifetime then.
+    functions_of(algorithm).rebase(key, log)
+  elseif log.stored and clock == '' then
+    ends = log.stored + window
+  end
   log.total = log.total + cost
   log.newest = now
   -- The oldest entry is also the newest: it grows.
   if not log.oldest or log.oldest == now then log.oldest, log.oldest_total = now, log.total end
-  if not log.expire_at then changed[#changed + 1] = key end
-  -- @include steps/lifetime
-  log.expire_at = text
+  if not log.changed then
+    changed[#changed + 1] = key
+    log.changed = true
+  end
+  if not log.expire_at then
+    -- @include steps/outlives
+    if not outlives then
+      -- @include steps/lifetime
+      log.expire_at = text
+    end
+  end
 end

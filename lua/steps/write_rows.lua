@@ -1,8 +1,11 @@
---[[ Writes rows with their lifetimes: `writes`, keys and rows in turn, of which there are `written`, and `expire_at`. Uses call. ]]
--- One MSET and a PEXPIREAT each cost less than as many SET with a lifetime; but for one alone.
-if written == 1 then
-  call('SET', writes[1], writes[2], 'PXAT', expire_at[1])
-elseif written > 0 then
-  call('MSET', unpack(writes))
-  for slot = 1, written do call('PEXPIREAT', writes[2 * slot - 1], expire_at[slot]) end
+--[[
+  Writes `written_rows` under `written_keys`, of which there are `written`, with the lifetimes `expire_at`; false where the key keeps its own, which costs
+  much less. Uses call.
+]]
+for slot = 1, written do
+  if expire_at[slot] then
+    call('SET', written_keys[slot], written_rows[slot], 'PXAT', expire_at[slot])
+  else
+    call('SETRANGE', written_keys[slot], '0', written_rows[slot])
+  end
 end

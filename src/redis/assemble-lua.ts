@@ -11,7 +11,8 @@ export type LuaTexts = Readonly<Record<string, string>>
  *
  * - `@include NAME`: the fragment lib/NAME, once in a script, where it is first asked for, after the fragments that it includes itself.
  * - `@include steps/NAME`: a stretch of code that is repeated wherever it is asked for. `@include algorithms/NAME.SECTION` likewise.
- * - `@include steps/NAME with OTHER`: the same, with the stretch OTHER in the place of its line `@here`.
+ * - `@include steps/NAME with OTHER`: the same, with the stretch OTHER in the place of its line `@here`. If OTHER is an algorithm, its
+ *   section SECTION stands in the place of each line `@here SECTION`.
  * - `@choose SECTION`: that section of the algorithm that the variable `algorithm` names, out of those that have such a section.
  *
  * Fragments that are included in the place of `@here` or of `@choose` stand in a block of their own: they are not known outside it.
@@ -34,8 +35,11 @@ function linesOf(
   const inner = [...path, file]
   return text.split('\n').flatMap(line => {
     if (!line.startsWith('@')) return line === '' ? [] : [line]
-    if (line === '@here') return body === undefined ? [] : linesOf(body, texts, new Set(included), inner, undefined)
     const [directive, name, , other] = line.split(' ')
+    if (directive === '@here') {
+      if (body === undefined) return []
+      return linesOf(name === undefined ? body : `${body}.${name}`, texts, new Set(included), inner, undefined)
+    }
     if (directive === '@choose') return choice(name, texts, included, inner)
     if (name.includes('/')) return linesOf(name, texts, included, inner, other)
     const fragment = `lib/${name}`

@@ -82,9 +82,14 @@ const LUA = `
 --[[ clock-window: at = start of the window, a multiple of its length; x = units spent since. ]]
 
 -- @section consume
-local algorithm, shaped = 'clock-window', false
+local algorithm, shaped, costs_at = 'clock-window', false, 5
+-- @include steps/open_one
+-- @include steps/decide_lone with algorithms/clock_window
 -- @include steps/functions_of_one with algorithms/clock_window.functions
--- @include steps/decide_rows with algorithms/clock_window.measure
+-- @include steps/decide_rows with algorithms/clock_window
+
+-- @section ends
+if x > 0 then ends = at + window end
 
 -- @section measure
 local start = now - math.fmod(now, window)

@@ -4,10 +4,12 @@ import type { Script } from '../../redis/script.js'
 import { consume, consumeOne } from '../../redis/scripts.js'
 import type { Charge } from '../store.js'
 import type { ChargeKeys } from './charge-keys.js'
-import { limitArguments } from './wire.js'
+import { limitArguments, loneLimitArguments } from './wire.js'
 
 /** The work that the server does in about 1 ms on an old core, in units of about 4 µs. */
 const BATCH_WORK = 256
+/** The script spells numbers above this, and has no short way then: see lua/steps/spell.lua. */
+const LARGEST_PLAIN = Number.MAX_SAFE_INTEGER - 63
 /** What decisions have in common that may share a script call: the limits, the limiter, and the tag of their keys. */
 export class BatchKind {
   readonly limits: readonly Limit[]
@@ -23,6 +25,8 @@ export class BatchKind {
   readonly #limiter: string | undefined
   readonly #limitArguments: readonly string[]
   readonly #isLone: boolean
+  /** Whether a cost of 1 is sent, too. */
+  readonly #namesCost: boolean
 
   constructor(
     charges: readonly Charge[],
@@ -39,9 +43,8 @@ export class BatchKind {
     const blockLists = charges.map(charge => keys.blockListOf(charge, tag))
     this.sharedKeys = [...blockLists, keys.marksOf(charges, tag)]
     this.toKeys = charges.map(charge => keys.toKey(charge, tag))
-    const [count, ...each] = limitArguments(this.limits)
-    // A script for one limit knows how many there are, and the algorithm.
-    this.#limitArguments = this.#isLone ? each.slice(1) : [count, ...each]
+    this.#limitArguments = this.#isLone ? loneLimitArguments(this.limits[0]) : limitArguments(this.limits)
+    this.#namesCost = !this.#isLone || Math.max(this.limits[0].quota, this.limits[0].windowMs) > LARGEST_PLAIN
   }
 
   suits(charges: readonly Charge[]): boolean {
@@ -56,7 +59,7 @@ export class BatchKind {
     const args = [...this.#limitArguments]
     const [first] = costs
     if (!costs.every(cost => cost === first)) for (const cost of costs) args.push(String(cost))
-    else if (first !== 1 || !this.#isLone) args.push(String(first))
+    else if (first !== 1 || this.#namesCost) args.push(String(first))
     return args
   }
 }

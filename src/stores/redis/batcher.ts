@@ -34,6 +34,7 @@ export class Batcher {
   readonly #filling = new WeakMap<BatchKind, Batch>()
   #held = 0
   #scheduled = false
+  #inFlight = 0
 
   constructor(
     readonly port: ClientPort,
@@ -82,7 +83,8 @@ export class Batcher {
     if (filling?.takesMore(this.maxBatch, endsAt)) return filling
     if (!this.#scheduled) {
       this.#scheduled = true
-      setImmediate(() => this.flush())
+      if (this.#inFlight === 0) process.nextTick(() => this.flush())
+      else setImmediate(() => this.flush())
     }
     const batch = new Batch(kind)
     this.#filling.set(kind, batch)
@@ -133,11 +135,12 @@ export class Batcher {
     }
     const rest = batch.arguments
     const looking = this.spending === '0'
+    this.#inFlight++
     this.#scripts
       .run({
         script: kind.script,
         keys,
-        args: until => [now, until, this.spending, ...rest],
+        args: until => [looking ? '' : until, now, ...rest],
         // To look spends nothing, however late.
         endsAt: looking ? Number.POSITIVE_INFINITY : batch.firstEndsAt,
         server: kind.server(),
@@ -145,10 +148,14 @@ export class Batcher {
       })
       .then(
         reply => {
+          this.#inFlight--
           const decidedAt = answer(batch, reply)
           if (decidedAt !== undefined) this.decided(kind.tag, decidedAt)
         },
-        cause => batch.reject(failure(cause)),
+        cause => {
+          this.#inFlight--
+          batch.reject(failure(cause))
+        },
       )
   }
 }

@@ -1,7 +1,7 @@
 import { algorithmOf } from '../../algorithms/registry.js'
 import type { Verdict } from '../../core/decision.js'
 import { StoreError } from '../../core/errors.js'
-import type { Limit } from '../../core/limit.js'
+import { hasBurst, type Limit } from '../../core/limit.js'
 import type { ChargeReceipt } from '../store.js'
 
 /** Limits as the scripts read them: how many, then four arguments each. */
@@ -15,6 +15,13 @@ export function limitArguments(limits: readonly Limit[]): string[] {
       String(burst),
     ]),
   ]
+}
+
+/** As a script reads a limit that knows its algorithm, and that there is only one. */
+export function loneLimitArguments({ algorithm, quota, windowMs, burst }: Limit): string[] {
+  const args = [String(quota), String(windowMs)]
+  if (hasBurst(algorithm)) args.push(String(burst))
+  return args
 }
 
 /** What a decision spent under each limit, as the scripts read it: four arguments each. */

@@ -78,8 +78,19 @@ describe('every key in Redis has a lifetime', () => {
   describe.each(ALGORITHM_NAMES)('and one that lost it (%s)', algorithm => {
     const charges = charge('k', limitOf(5, '1m', algorithm))
 
+    test('regains one within four seconds while something is spent', async () => {
+      const store = new RedisStore(client)
+      const busy = charge('k', limitOf(1_000_000, '100ms', algorithm))
+      await store.consume(busy, 3)
+      const [key] = await client.keys('*')
+      await client.persist(key)
+      await eventually('a lifetime', async () => {
+        await store.consume(busy, 1)
+        return (await client.pttl(key)) > 0
+      }, 6000)
+    }, 10_000)
+
     test.each<[string, (store: RedisStore) => Promise<unknown>]>([
-      ['is spent', store => store.consume(charges, 1)],
       ['is given back', store => store.refund(charges, 1)],
       ['is charged', store => store.charge(charges, 3)],
     ])('regains one when something %s', async (_, write) => {
