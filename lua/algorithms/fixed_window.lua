@@ -4,7 +4,7 @@
 ]]
 
 -- @section consume
-local algorithm, shaped, costs_at = 'fixed-window', false, 5
+local algorithm, shaped, costs_at = 'fixed-window', false, 4
 -- @include steps/open_one
 -- @include steps/decide_lone with algorithms/fixed_window
 -- @include steps/functions_of_one with algorithms/fixed_window.functions

@@ -7,7 +7,7 @@
 shaped = true
 
 -- @section consume
-local algorithm, shaped, costs_at = 'leaky-bucket', true, 6
+local algorithm, shaped, costs_at = 'leaky-bucket', true, 5
 -- @include steps/open_one
 -- @include steps/decide_lone with algorithms/leaky_bucket
 -- @include steps/functions_of_one with algorithms/leaky_bucket.functions

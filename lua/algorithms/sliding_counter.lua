@@ -4,7 +4,7 @@
 ]]
 
 -- @section consume
-local algorithm, shaped, costs_at = 'sliding-counter', false, 5
+local algorithm, shaped, costs_at = 'sliding-counter', false, 4
 -- @include steps/open_one
 -- @include roll_cells
 -- @include floor_div

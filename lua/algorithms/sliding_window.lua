@@ -8,7 +8,7 @@ has_log = true
 
 -- @section consume
 -- What consume does, with short ways for the commonest cases: a log from which nothing expires just now, and a request that fits.
-local algorithm, shaped, costs_at = 'sliding-window', false, 5
+local algorithm, shaped, costs_at = 'sliding-window', false, 4
 -- @include steps/open_one
 -- @include steps/spend_lone_log
 -- @include steps/functions_of_one with algorithms/sliding_window.functions

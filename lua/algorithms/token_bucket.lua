@@ -4,7 +4,7 @@
 ]]
 
 -- @section consume
-local algorithm, shaped, costs_at = 'token-bucket', false, 6
+local algorithm, shaped, costs_at = 'token-bucket', false, 5
 -- @include steps/open_one
 -- @include steps/decide_lone with algorithms/token_bucket
 -- @include steps/functions_of_one with algorithms/token_bucket.functions

@@ -3,8 +3,8 @@
   at each call of a script, and cost as much as what they do.
 
   lua/algorithms has a file for each algorithm, named after it, of these sections:
-    consume    the script that decides a batch under one limit of this algorithm. KEYS and ARGV as of steps/open_one, after `costs_at`: 6 for an
-               algorithm whose limits have a burst, else 5; returns what consume returns. Most traffic comes this way.
+    consume    the script that decides a batch under one limit of this algorithm. KEYS and ARGV as of steps/open_one, after `costs_at`: 5 for an
+               algorithm whose limits have a burst, else 4; returns what consume returns. Most traffic comes this way.
     traits     shaped = true, if admitted requests may have to wait; has_log = true, if the state is a log and no row
     measure    of a row: the stretch of code that decides. It reads quota, window, burst, now, cost, at (nil: never used), x and y, and
                sets retry (0 allowed, -1 never), remaining, reset, delay and the next at, x and y. No function, because a call would cost

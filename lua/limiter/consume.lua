@@ -4,8 +4,8 @@
 
   KEYS       the block list of each limit (ZSET member → blocked until, ms); the marks of the waiting lines of the policy (see line_mark);
              then of request 1 the key of each limit, of request 2 …
-  ARGV[1…2]  as of steps/open_batch
-  ARGV[3]    number of limits, then for each: algorithm, quota, window in ms, burst
+  ARGV[1]    as of steps/open_batch
+  ARGV[2]    number of limits, then for each: algorithm, quota, window in ms, burst
   ARGV[…]    the cost of each request, or one for all
 
   Returns now, and nothing else if it came too late; then, for each request and each of its limits, numbers in a row. Allowed:
@@ -21,20 +21,20 @@
 -- @include functions_of
 -- @include steps/open_batch
 -- @include steps/open_answer
-local width, count = tonumber(ARGV[3]), #KEYS
+local width, count = tonumber(ARGV[2]), #KEYS
 -- Each limit, and how the request in hand fares with it: one table for all of that, made at once, costs less than arrays that grow.
 local limits, rows = {}, 0
 for j = 1, width do
-  local algorithm = ARGV[4 * j]
+  local algorithm = ARGV[4 * j - 1]
   local has_log, shaped = false, false
   -- @choose traits
   if not has_log then rows = rows + 1 end
   limits[j] = {
     algorithm = algorithm,
     shaped = shaped,
-    quota = tonumber(ARGV[4 * j + 1]),
-    window = tonumber(ARGV[4 * j + 2]),
-    burst = tonumber(ARGV[4 * j + 3]),
+    quota = tonumber(ARGV[4 * j]),
+    window = tonumber(ARGV[4 * j + 1]),
+    burst = tonumber(ARGV[4 * j + 2]),
     row = not has_log and rows,
     at = 0,
     x = 0,
@@ -50,7 +50,7 @@ for j = 1, width do
     ends = 0,
   }
 end
-local costs_at = 4 * width + 4
+local costs_at = 4 * width + 3
 local one_cost = #ARGV == costs_at and tonumber(ARGV[costs_at])
 local waiting = KEYS[width + 1]
 local some_kept = call('EXISTS', unpack(KEYS, 1, width + 1)) > 0

@@ -9,7 +9,6 @@ export const GRACE_MS = 50
 /** How often a script is asked again that the server refused as late, though by our clock it was not. */
 const MOST_REPEATS = 2
 const NEVER_LATE = String(Number.MAX_SAFE_INTEGER)
-const DIGITS = NEVER_LATE.length
 
 /** A script call that is of use until a deadline only. */
 export interface TimelyCall {
@@ -23,6 +22,8 @@ export interface TimelyCall {
   readonly server: string
   /** False if the script goes by a clock that it was given: nothing is late by that, but it still is not carried out twice. */
   readonly byServerClock: boolean
+  /** What follows `until` in its argument, for a script that reads more there. Default: nothing. */
+  readonly behindUntil?: string
 }
 
 /**
@@ -34,7 +35,8 @@ export interface TimelyCall {
  */
 export class TimelyScripts {
   readonly #clocks = new Map<string, ServerClock>()
-  readonly #inFlight = new Set<Bound>()
+  /** In no order. No Set: one that is filled and emptied all the time is made anew all the time. */
+  readonly #inFlight: Bound[] = []
 
   private constructor(readonly port: ClientPort) {
     port.onLost(() => this.#lost())
@@ -54,12 +56,12 @@ export class TimelyScripts {
   run(call: TimelyCall, repeats = 0): Promise<unknown> {
     const clock = this.#clockOf(call.server)
     const voidable = this.port.sendsAgain && call.endsAt < Number.POSITIVE_INFINITY
-    const bound = new Bound(lastMoment(call, clock), voidable)
-    if (voidable) this.#inFlight.add(bound)
+    const bound = new Bound(lastMoment(call, clock) + (call.behindUntil ?? ''), voidable)
+    if (voidable) bound.place = this.#inFlight.push(bound) - 1
     const sentAt = performance.now()
     return runScript(this.port, call.script, call.keys, call.args(bound.argument)).then(
       reply => {
-        this.#inFlight.delete(bound)
+        if (voidable) this.#ended(bound)
         const now = Array.isArray(reply) ? Number(reply[0] ?? Number.NaN) : Number.NaN
         if (call.byServerClock && now > 0) clock.learn(now, sentAt)
         if (!Array.isArray(reply) || reply.length !== 1 || Number.isNaN(now)) return reply
@@ -70,10 +72,17 @@ export class TimelyScripts {
         return this.run(call, repeats + 1)
       },
       error => {
-        this.#inFlight.delete(bound)
+        if (voidable) this.#ended(bound)
         throw error
       },
     )
+  }
+
+  #ended({ place }: Bound): void {
+    const last = this.#inFlight.pop() as Bound
+    if (last.place === place) return
+    this.#inFlight[place] = last
+    last.place = place
   }
 
   #clockOf(server: string): ServerClock {
@@ -109,9 +118,11 @@ const SCRIPTS = new WeakMap<ClientPort, TimelyScripts>()
 class Bound {
   readonly argument: ScriptArgument
   isVoid = false
+  /** Where it stands among those that are in flight. */
+  place = -1
 
   constructor(text: string, voidable: boolean) {
-    this.argument = voidable ? Buffer.from(text.padStart(DIGITS, '0')) : text
+    this.argument = voidable ? Buffer.from(text) : text
   }
 
   void(): void {

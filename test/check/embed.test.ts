@@ -68,6 +68,15 @@ describe('embedding Lua', () => {
     )
   })
 
+  test('puts sections of an algorithm where a step names them', () => {
+    const { a } = embedded({
+      'a.lua': '-- @include steps/both with algorithms/quick\nreturn x\n',
+      'steps/both.lua': '-- Both.\nlocal x\n-- @here set\nfor i = 1, 3 do\n  -- @here raise\nend\n',
+      'algorithms/quick.lua': '-- @section raise\nx = x + 1\n-- @section set\nx = 2\n',
+    })
+    expect(a.source).toBe('local x\nx = 2\nfor i = 1, 3 do\nx = x + 1\nend\nreturn x')
+  })
+
   test('makes one of the sections of the algorithms, by the name of the algorithm', () => {
     const { a } = embedded({
       'a.lua': 'local algorithm, x = ARGV[1], 0\n-- @choose set\nreturn x\n',

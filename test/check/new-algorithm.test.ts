@@ -82,7 +82,7 @@ const LUA = `
 --[[ clock-window: at = start of the window, a multiple of its length; x = units spent since. ]]
 
 -- @section consume
-local algorithm, shaped, costs_at = 'clock-window', false, 5
+local algorithm, shaped, costs_at = 'clock-window', false, 4
 -- @include steps/open_one
 -- @include steps/decide_lone with algorithms/clock_window
 -- @include steps/functions_of_one with algorithms/clock_window.functions

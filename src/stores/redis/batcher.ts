@@ -23,7 +23,8 @@ export const UNSPOKEN_DEADLINE_MS = 1000
 const MOST_HELD = 10_000
 
 /**
- * Gathers the decisions of one turn of the event loop that stand under the same limits, and asks for them in one script call.
+ * Gathers decisions that stand under the same limits, and asks for them in one script call: those of one turn of the event loop, or,
+ * while no call of this batcher is in flight, those that are asked before the running callback ends.
  * A decision waits for a client that is connecting for the first time, until its deadline has passed; a client that is not connected is not asked.
  */
 export class Batcher {
@@ -34,14 +35,16 @@ export class Batcher {
   readonly #filling = new WeakMap<BatchKind, Batch>()
   #held = 0
   #scheduled = false
+  /** Calls that have not been answered yet. */
   #inFlight = 0
+  readonly #flushes = () => this.flush()
 
   constructor(
     readonly port: ClientPort,
     keys: ChargeKeys,
     readonly maxBatch: number,
-    /** '1' to spend, '0' only to look. */
-    readonly spending: '0' | '1',
+    /** False only to look. */
+    readonly spending: boolean,
     /** Text of the given clock's time; '' for the server's. */
     readonly now: () => string,
     /** Told of each moment at which a batch of this tag was decided. */
@@ -81,15 +84,19 @@ export class Batcher {
     const kind = this.#kinds.of(charges, tag)
     const filling = this.#filling.get(kind)
     if (filling?.takesMore(this.maxBatch, endsAt)) return filling
-    if (!this.#scheduled) {
-      this.#scheduled = true
-      if (this.#inFlight === 0) process.nextTick(() => this.flush())
-      else setImmediate(() => this.flush())
-    }
+    this.#schedule()
     const batch = new Batch(kind)
     this.#filling.set(kind, batch)
     this.#open.push(batch)
     return batch
+  }
+
+  /** Where the server has nothing of ours to do, nothing is gained by waiting until all sockets have been read. */
+  #schedule(): void {
+    if (this.#scheduled) return
+    this.#scheduled = true
+    if (this.#inFlight === 0) process.nextTick(this.#flushes)
+    else setImmediate(this.#flushes)
   }
 
   /** Asks now for what has been gathered. */
@@ -134,17 +141,18 @@ export class Batcher {
       return
     }
     const rest = batch.arguments
-    const looking = this.spending === '0'
+    const given = now === '' ? '' : `@${now}`
     this.#inFlight++
     this.#scripts
       .run({
         script: kind.script,
         keys,
-        args: until => [looking ? '' : until, now, ...rest],
+        args: until => [this.spending ? until : given, ...rest],
         // To look spends nothing, however late.
-        endsAt: looking ? Number.POSITIVE_INFINITY : batch.firstEndsAt,
+        endsAt: this.spending ? batch.firstEndsAt : Number.POSITIVE_INFINITY,
         server: kind.server(),
         byServerClock: now === '',
+        behindUntil: given,
       })
       .then(
         reply => {

@@ -65,8 +65,8 @@ export class RedisStore implements Store {
     const decided = (tag: number, nowMs: number) => {
       if (clock === undefined) this.#stepsOf(tag).note(nowMs)
     }
-    this.#consumes = new Batcher(this.#port, this.#keys, maxBatch, '1', () => this.#now(), decided)
-    this.#peeks = new Batcher(this.#port, this.#keys, maxBatch, '0', () => this.#now(), decided)
+    this.#consumes = new Batcher(this.#port, this.#keys, maxBatch, true, () => this.#now(), decided)
+    this.#peeks = new Batcher(this.#port, this.#keys, maxBatch, false, () => this.#now(), decided)
     this.#resets = ResetChannel.of(client, this.#port, this.#keys.prefix)
     if (leases === undefined) return
     this.#resets.listen(this.#onChange)

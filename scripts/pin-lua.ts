@@ -1,0 +1,11 @@
+// Writes lua/pinned.txt: the hash of each assembled script. test/check/lua.test.ts compares: who changes a fragment sees by it which scripts
+// change, and that no other does. `npm run pin`, after `npm run embed`.
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { LuaScript } from '../src/redis/script.js'
+import * as embedded from '../src/redis/scripts.js'
+
+const scripts = Object.values(embedded).flatMap(value => (value instanceof LuaScript ? [value] : Object.values(value)))
+const lines = scripts.map(({ name, sha1 }) => `${name} ${sha1}\n`).sort()
+writeFileSync(join(fileURLToPath(import.meta.url), '../../lua/pinned.txt'), lines.join(''))
