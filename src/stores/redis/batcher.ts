@@ -1,4 +1,3 @@
-import { setImmediate } from 'node:timers'
 import type { Verdict } from '../../core/decision.js'
 import { StoreError, shown } from '../../core/errors.js'
 import type { ClientPort } from '../../redis/client.js'
@@ -9,6 +8,7 @@ import { Batch } from './batch.js'
 import type { BatchKind } from './batch-kind.js'
 import { BatchKinds } from './batch-kinds.js'
 import type { ChargeKeys } from './charge-keys.js'
+import type { Turn } from './turn.js'
 import { VerdictReader } from './wire.js'
 
 interface DecidedVerdicts {
@@ -23,8 +23,7 @@ export const UNSPOKEN_DEADLINE_MS = 1000
 const MOST_HELD = 10_000
 
 /**
- * Gathers decisions that stand under the same limits, and asks for them in one script call: those of one turn of the event loop, or,
- * while no call of this batcher is in flight, those that are asked before the running callback ends.
+ * Gathers decisions that stand under the same limits, and asks for them in one script call, when the turn ends.
  * A decision waits for a client that is connecting for the first time, until its deadline has passed; a client that is not connected is not asked.
  */
 export class Batcher {
@@ -35,14 +34,13 @@ export class Batcher {
   readonly #filling = new WeakMap<BatchKind, Batch>()
   #held = 0
   #scheduled = false
-  /** Calls that have not been answered yet. */
-  #inFlight = 0
   readonly #flushes = () => this.flush()
 
   constructor(
     readonly port: ClientPort,
     keys: ChargeKeys,
     readonly maxBatch: number,
+    readonly turn: Turn,
     /** False only to look. */
     readonly spending: boolean,
     /** Text of the given clock's time; '' for the server's. */
@@ -84,19 +82,14 @@ export class Batcher {
     const kind = this.#kinds.of(charges, tag)
     const filling = this.#filling.get(kind)
     if (filling?.takesMore(this.maxBatch, endsAt)) return filling
-    this.#schedule()
+    if (!this.#scheduled) {
+      this.#scheduled = true
+      this.turn.ends(this.#flushes)
+    }
     const batch = new Batch(kind)
     this.#filling.set(kind, batch)
     this.#open.push(batch)
     return batch
-  }
-
-  /** Where the server has nothing of ours to do, nothing is gained by waiting until all sockets have been read. */
-  #schedule(): void {
-    if (this.#scheduled) return
-    this.#scheduled = true
-    if (this.#inFlight === 0) process.nextTick(this.#flushes)
-    else setImmediate(this.#flushes)
   }
 
   /** Asks now for what has been gathered. */
@@ -142,7 +135,7 @@ export class Batcher {
     }
     const rest = batch.arguments
     const given = now === '' ? '' : `@${now}`
-    this.#inFlight++
+    this.turn.sent()
     this.#scripts
       .run({
         script: kind.script,
@@ -156,12 +149,12 @@ export class Batcher {
       })
       .then(
         reply => {
-          this.#inFlight--
+          this.turn.answered()
           const decidedAt = answer(batch, reply)
           if (decidedAt !== undefined) this.decided(kind.tag, decidedAt)
         },
         cause => {
-          this.#inFlight--
+          this.turn.answered()
           batch.reject(failure(cause))
         },
       )

@@ -20,6 +20,7 @@ import { RedisLine } from './line.js'
 import { parseRedisStoreOptions, type RedisStoreOptions } from './options.js'
 import { ResetChannel, type ResetListener, sharesResets } from './reset-channel.js'
 import { consumeApart, groupByTag } from './slots.js'
+import { Turn } from './turn.js'
 import { limitArguments, receiptArguments } from './wire.js'
 
 export type { RedisStoreOptions } from './options.js'
@@ -65,8 +66,9 @@ export class RedisStore implements Store {
     const decided = (tag: number, nowMs: number) => {
       if (clock === undefined) this.#stepsOf(tag).note(nowMs)
     }
-    this.#consumes = new Batcher(this.#port, this.#keys, maxBatch, true, () => this.#now(), decided)
-    this.#peeks = new Batcher(this.#port, this.#keys, maxBatch, false, () => this.#now(), decided)
+    const turn = new Turn()
+    this.#consumes = new Batcher(this.#port, this.#keys, maxBatch, turn, true, () => this.#now(), decided)
+    this.#peeks = new Batcher(this.#port, this.#keys, maxBatch, turn, false, () => this.#now(), decided)
     this.#resets = ResetChannel.of(client, this.#port, this.#keys.prefix)
     if (leases === undefined) return
     this.#resets.listen(this.#onChange)

@@ -84,10 +84,14 @@ describe('every key in Redis has a lifetime', () => {
       await store.consume(busy, 3)
       const [key] = await client.keys('*')
       await client.persist(key)
-      await eventually('a lifetime', async () => {
-        await store.consume(busy, 1)
-        return (await client.pttl(key)) > 0
-      }, 6000)
+      await eventually(
+        'a lifetime',
+        async () => {
+          await store.consume(busy, 1)
+          return (await client.pttl(key)) > 0
+        },
+        6000,
+      )
     }, 10_000)
 
     test.each<[string, (store: RedisStore) => Promise<unknown>]>([
