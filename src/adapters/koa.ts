@@ -79,7 +79,7 @@ export function shed(options: ShedOptions<Context>): (ctx: Context, next: Next) 
 async function give({ decision, fields, refusal, gone }: Answer, ctx: Context, next: Next): Promise<void> {
   if (gone) return
   if (decision) leaveDecision(ctx, decision)
-  // What ctx.set would do, without the lists that it makes first.
+  // As ctx.set, without the arrays that ctx.set creates first.
   if (!ctx.headerSent) for (const name in fields) ctx.res.setHeader(name, fields[name])
   if (refusal !== undefined) {
     if (!ctx.headerSent) await refuse(refusal, ctx)

@@ -19,7 +19,7 @@ export interface Retry {
 export interface Arithmetic<State> {
   /** Two letters that stand for the algorithm in store keys, so that another algorithm under the same name starts anew. */
   readonly keySuffix: string
-  /** What a decision costs Redis, in units of about 4 µs. */
+  /** The cost of a decision for Redis, in units of about 4 µs. */
   readonly redisWork: number
   /** Whether admitted requests have to wait: Redis then answers their delay too. */
   readonly shapes: boolean

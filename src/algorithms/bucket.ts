@@ -5,7 +5,7 @@ import { ceilDiv, floorDiv } from './division.js'
 import { noteRefund, type SettlementNote } from './settlement-note.js'
 
 /**
- * What token-bucket and leaky-bucket share: a level that rises by cost × window with every unit spent and falls by `quota`
+ * The common part of token-bucket and leaky-bucket: a level that rises by cost × window with every unit spent and falls by `quota`
  * every millisecond. Counted in unit × ms it stays a whole number for every rate, so 7 per second is as exact as 10.
  */
 export interface Bucket {

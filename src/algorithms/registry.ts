@@ -6,7 +6,7 @@ import { slidingCounter } from './sliding-counter.js'
 import { slidingWindow } from './sliding-window.js'
 import { tokenBucket } from './token-bucket.js'
 
-/** What an algorithm keeps of a key. Only the algorithm that made a state reads it. */
+/** The state of a key. Only the algorithm that made a state reads it. */
 export type State = object
 
 const ALGORITHMS: Record<AlgorithmName, Algorithm<State>> = {

@@ -1,4 +1,4 @@
-/** What a decision knows of the units that it spent under one limit. */
+/** The units that a decision spent under one limit. */
 export interface Receipt {
   /** When the units were charged, in whole ms by the clock of the store that charged them. */
   readonly chargedAt: number
@@ -33,7 +33,7 @@ export interface Gap {
 
 /** The note of a key that was reset: nothing that was charged before is left. */
 export function resetNote(nowMs: number): SettlementNote {
-  // What is charged in the same ms is taken to come after it.
+  // A charge in the same ms counts as later.
   return { cutAt: nowMs - 1, refunded: Number.MAX_SAFE_INTEGER, left: 0, gaps: [] }
 }
 

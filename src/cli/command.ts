@@ -1,6 +1,6 @@
 import { SpillwayError } from '../core/errors.js'
 
-/** What a command may use of the process. */
+/** The parts of the process that a command may use. */
 export type Terminal = Pick<NodeJS.Process, 'stdin' | 'stdout' | 'stderr' | 'env'>
 
 /** One subcommand of `spillway`. */

@@ -8,15 +8,15 @@ const LONGEST_MS = 2 ** 31 - 1
 export interface Pending {
   /** By `performance.now()`; the deadline sets it. */
   endsAt: number
-  /** Answered, or given up. */
+  /** True when it was answered or has expired. */
   settled: boolean
-  /** The time is over, and no answer counts any more. */
+  /** Called when the time is over: an answer that comes later does not count. */
   expire(error: StoreError): void
   /** Its answer came after the deadline. */
   late?(): void
 }
 
-/** Told of a call that was not answered in time. */
+/** Callbacks for a call that was not answered in time. */
 export interface PendingOutcome {
   /** The deadline has passed without an answer. */
   silent?(): void
@@ -44,7 +44,7 @@ export class Deadline {
     readonly onSilence: () => void = () => {},
   ) {}
 
-  /** What `answer` resolves or rejects with, or a `StoreError` when the time is over; a later answer changes nothing. */
+  /** Settles as `answer` does, or rejects with `StoreError` when the time is over; a later answer changes nothing. */
   hold<T>(answer: Promise<T>, outcome?: PendingOutcome): Promise<T> {
     return new Promise((resolve, reject) => {
       const pending: Pending = {

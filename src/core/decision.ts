@@ -1,6 +1,6 @@
 import type { Limit } from './limit.js'
 
-/** What one limit says of one request. Durations count from the moment of the decision, in whole ms, never negative. */
+/** The verdict of one limit on one request. Durations count from the moment of the decision, in whole ms, never negative. */
 export interface Verdict {
   /** The limit that speaks. */
   readonly limit: Limit
@@ -19,20 +19,20 @@ export interface Verdict {
 }
 
 /**
- * Who gave the answer: the store (`memory`, `redis`), units that the process bought in advance (`lease`), a denial that the process remembers
+ * The source of the answer: the store (`memory`, `redis`), units that the process bought in advance (`lease`), a denial that the process remembers
  * (`deny-cache`), or the failure policy (`fallback`, `open`, `closed`).
  */
 export type DecisionSource = 'memory' | 'redis' | 'lease' | 'deny-cache' | 'fallback' | 'open' | 'closed'
 
 /** The strictest verdict (denied: the longest wait; allowed: the least remaining), all verdicts behind it, and who gave the answer. */
 export interface Decision extends Verdict {
-  /** Who asked. Of a record of keys: all of them, as text. */
+  /** The key. For a record of keys: all of them, as text. */
   readonly key: string
   /** Units that were asked for. */
   readonly cost: number
-  /** What each limit of the policy says, in its order. */
+  /** The verdict of each limit, in the order of the policy. */
   readonly verdicts: readonly Verdict[]
-  /** Who gave the answer. */
+  /** The source of the answer. */
   readonly source: DecisionSource
   /** True when the store did not answer and the failure policy did. */
   readonly degraded: boolean

@@ -1,6 +1,6 @@
-/** What every error of this package is: a fault, never a refusal. `code` is stable; match on it rather than on the text. */
+/** The base of all errors of this package. An error is a fault, never a refusal. `code` is stable; match on it rather than on the text. */
 export class SpillwayError extends Error {
-  /** What kind of error it is; never changes. */
+  /** The kind of error; stable. */
   readonly code: string = 'SPILLWAY'
 
   constructor(message: string, options?: { cause?: unknown }) {
@@ -61,7 +61,7 @@ export class StaleDeliveryError extends SpillwayError {
 
 const LONGEST_SHOWN = 80
 
-/** How a wrong value is shown in a message: never longer than a part of a line, without control characters. */
+/** A wrong value as messages show it: shortened, without control characters. */
 export function shown(value: unknown): string {
   if (typeof value === 'string') return quoted(value)
   if (typeof value === 'bigint') return clipped(`${value}n`)

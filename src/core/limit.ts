@@ -12,7 +12,7 @@ import { PolicyError, shown } from './errors.js'
  */
 export type AlgorithmName = 'fixed-window' | 'sliding-window' | 'sliding-counter' | 'token-bucket' | 'leaky-bucket'
 
-/** What a policy has to know of an algorithm. */
+/** The traits of an algorithm that a policy needs. */
 interface AlgorithmTraits {
   /** Whether its limits may have a burst above or below the quota. */
   readonly hasBurst: boolean

@@ -8,7 +8,7 @@ import { parseVisibility } from './options.js'
 export interface ConsumeOptions {
   /** Most handlers that run at once: integer from 1, default 1. */
   concurrency?: number
-  /** How long a delivery is this consumer's before it has to be extended. Default: the queue's. More than 0, at most 400 years. */
+  /** How long a delivery belongs to this consumer before it must be extended. Default: the queue's. More than 0, at most 400 years. */
   visibility?: Duration
   /** Default true: the visibility is extended while the handler runs. False: what takes longer is delivered again meanwhile. */
   autoExtend?: boolean
@@ -18,7 +18,7 @@ export interface ConsumeOptions {
   limiter?: Limiter
 }
 
-/** What allows a delivery to be handled: a `SharedRateLimiter`, or anything of its shape. */
+/** The limiter that each delivery waits for: a `SharedRateLimiter`, or an object with the same `acquire`. */
 export interface Limiter {
   /** Resolves when so many permits (default 1) are this delivery's; rejects when the signal is aborted. */
   acquire(permits?: number, options?: { signal?: AbortSignal }): Promise<unknown>

@@ -38,7 +38,7 @@ export class QueueConsumer<T> implements Consumer, MessageReceiver {
   readonly #fetcher: Fetcher
   readonly #settings: ConsumerSettings<T>
   readonly #held = new Set<OpenDelivery<T>>()
-  /** Those of them that were taken ahead of the handlers. */
+  /** The held deliveries that were taken before a handler was free. */
   #ahead: Array<OpenDelivery<T>> = []
   readonly #handlerTime = new HandlerTime()
   #aheadTimer: ReturnType<typeof setTimeout> | undefined
@@ -82,7 +82,7 @@ export class QueueConsumer<T> implements Consumer, MessageReceiver {
     if (this.#held.size > 0) this.#startExtending()
   }
 
-  /** The fetcher asks again by itself. */
+  /** Does nothing: the fetcher tries again by itself. */
   failed(): void {}
 
   close({ grace }: { grace?: Duration | 0 } = {}): Promise<void> {

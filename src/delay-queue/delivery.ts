@@ -100,7 +100,7 @@ export class OpenDelivery<T> implements Delivery<T> {
     return this.#state === 'open'
   }
 
-  /** How long it is certainly this process's, ms. */
+  /** How long the delivery certainly still belongs to this process, ms. */
   get leftMs(): number {
     return this.#untilHere - performance.now()
   }

@@ -100,7 +100,7 @@ export class FetchSchedule {
     if (taken.length === 0) {
       if (rang) this.#stepBackMs = Math.min(LONGEST_STEP_BACK_MS, this.#stepBackMs * 2 || STEP_BACK_MS)
     } else if (taken.some(({ dueAt }) => nowMs - dueAt >= this.#stepBackMs)) {
-      // Nobody else took it in time.
+      // No other process took it in time.
       this.#stepBackMs = 0
     }
   }

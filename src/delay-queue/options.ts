@@ -10,7 +10,7 @@ import { recordBody } from './record.js'
 
 /** Options of a `DelayQueue`: give them to all processes alike. */
 export interface DelayQueueOptions<T> {
-  /** How long a delivery is one consumer's: a message not settled by then is delivered again. Default '30s'; more than 0, at most 400 years. */
+  /** How long a delivery belongs to one consumer: a message not settled by then is delivered again. Default '30s'; more than 0, at most 400 years. */
   visibility?: Duration
   /** Most deliveries of a message, crashes included; then it is a dead letter. Integer from 1 to 1 000 000, default 10. */
   maxAttempts?: number
@@ -18,7 +18,7 @@ export interface DelayQueueOptions<T> {
   backoff?: Backoff
   /** Most messages that are delayed, ready or unacked together. Integer from 0 (refuses all); default: no limit. */
   maxSize?: number
-  /** What the keys in Redis begin with. Default 'spillway'. */
+  /** The beginning of the keys in Redis. Default 'spillway'. */
   prefix?: string
   /** Default: the server's TIME. A clock given here is for tests and simulation. */
   clock?: Clock

@@ -10,7 +10,7 @@ export interface ReceiveOptions {
   count?: number
   /** How long to wait for the first message. Default 0: not at all; `Infinity`: until there is one. */
   wait?: Duration | 0
-  /** How long the deliveries are this caller's. Default: the queue's `visibility`. More than 0, at most 400 years. */
+  /** How long the deliveries belong to this caller. Default: the queue's `visibility`. More than 0, at most 400 years. */
   visibility?: Duration
   /** Aborting it rejects with its reason; what was taken by then goes back, not counted as an attempt. */
   signal?: AbortSignal

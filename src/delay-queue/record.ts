@@ -15,7 +15,7 @@ export function maxAttemptsText(maxAttempts: number): string {
   return String(maxAttempts).padStart(7, '0')
 }
 
-/** What follows the head: headers as JSON on a line, then the payload. */
+/** The part after the head: headers as JSON on one line, then the payload. */
 export function recordBody(headers: Readonly<Record<string, string>> | undefined, payload: string): string {
   return `${headers === undefined ? '' : JSON.stringify(headers)}\n${payload}`
 }
@@ -36,7 +36,7 @@ export function parseRecord(text: string): QueueRecord {
 /** Stands for a record that cannot be read, so that its delivery can be rejected. */
 export const NO_RECORD: QueueRecord = { hasTtl: true, maxAttempts: 1, headers: NO_HEADERS, payload: '' }
 
-/** What a receipt tells: see lua/lib/queue_keys.lua. */
+/** The parts of a receipt: see lua/lib/queue_keys.lua. */
 export function parseReceipt(receipt: string): { id: string; attempt: number } {
   return { id: receipt.slice(27), attempt: Number(receipt.slice(20, 27)) }
 }

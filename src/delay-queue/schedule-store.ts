@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto'
 /** Schedules in this process are read at once, those in Redis later. */
 type SyncOrAsync<Value> = Value | Promise<Value>
 
-/** What the schedules of some limits look like at one moment. */
+/** The schedules of some limits at one moment. */
 export interface ScheduleReading {
   readonly nowMs: number
   /** For each name: its text, which begins with a token; '' where there is none. */
@@ -48,7 +48,7 @@ export function tokenOf(text: string): string {
   return text.slice(0, TOKEN_LENGTH)
 }
 
-/** What follows the token; '' for a schedule that was only opened. */
+/** The text after the token; '' for a schedule that was only opened. */
 export function bodyOf(text: string): string {
   return text.slice(TOKEN_LENGTH)
 }

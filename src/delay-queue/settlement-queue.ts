@@ -27,7 +27,7 @@ export class SettlementQueue {
     })
   }
 
-  /** Those for the next call. */
+  /** The settlements that the next call carries. */
   take(): PendingSettlement[] {
     return this.#pending.splice(0, MOST)
   }

@@ -1,4 +1,4 @@
-/** What is done to a delivery; `return` puts it back as if it had never been taken. */
+/** The ways to settle a delivery; `return` puts the message back as if it had never been taken. */
 export type SettlementKind = 'ack' | 'nack' | 'return' | 'reject' | 'extend'
 
 export interface Settlement {

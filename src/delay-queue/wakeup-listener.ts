@@ -53,7 +53,7 @@ export class WakeupListener {
     else if (!this.#connecting && !this.#blocked) this.#block(this.#connection)
   }
 
-  /** Nobody waits any more. A block that is under way ends by itself. */
+  /** No receiver waits any more. A block that is under way ends by itself. */
   rest(): void {
     this.#wanted = false
     if (this.#linger !== undefined || this.#closed) return

@@ -1,4 +1,4 @@
-/** What is checked, by the names of express-rate-limit. */
+/** The checks, by their names in express-rate-limit. */
 export type CheckName =
   | 'ip'
   | 'trustProxy'

@@ -1,4 +1,4 @@
-/** What a store knows of a key. */
+/** The count of a key and the end of its window. */
 export type ClientRateLimitInfo = {
   /** Requests counted in the window that runs. */
   totalHits: number
@@ -6,7 +6,7 @@ export type ClientRateLimitInfo = {
   resetTime: Date | undefined
 }
 
-/** What `increment` of a store resolves to. */
+/** The result of a store's `increment`. */
 export type IncrementResponse = ClientRateLimitInfo
 
 /** As `ClientRateLimitInfo`, of a store that always knows when the window ends. */
@@ -17,7 +17,7 @@ export type Client = {
   resetTime: Date
 }
 
-/** What a `LegacyStore` calls: an error, or the count and the end of the window. */
+/** The callback of a `LegacyStore`: an error, or the count and the end of the window. */
 export type IncrementCallback = (error: Error | undefined, totalHits: number, resetTime: Date | undefined) => void
 
 /** A store of express-rate-limit before version 6. */

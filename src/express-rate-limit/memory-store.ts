@@ -43,7 +43,7 @@ export class MemoryStore implements Store {
     this.#core.refund([this.#charge(key)], 1)
   }
 
-  /** What is counted of a key; undefined if nothing is. */
+  /** The count of a key; undefined if nothing is counted. */
   async get(key: string): Promise<ClientRateLimitInfo | undefined> {
     const [verdict] = this.#core.peek([this.#charge(key)], 0)
     return verdict.resetAfterMs > 0 ? hitsOf(verdict, this.#core.decidedAt) : undefined
@@ -74,7 +74,7 @@ export class MemoryStore implements Store {
   }
 
   /**
-   * What `increment` resolves with, at once; undefined for a store whose `increment` is not this class's own.
+   * The result of `increment`, at once; undefined for a store whose `increment` is not this class's own.
    *
    * @internal
    */

@@ -98,7 +98,7 @@ export type RateLimitOptions = Partial<Omit<Options, 'store'>> & {
 export type Store = {
   /** Told once of the limiter's options. Not waited for; what it throws is logged. */
   init?: (options: Options) => void | Promise<void>
-  /** What is counted of a key; undefined if nothing is. */
+  /** The count of a key; undefined if nothing is counted. */
   get?: (key: string) => Promise<ClientRateLimitInfo | undefined> | ClientRateLimitInfo | undefined
   /** Counts a request of a key. */
   increment: (key: string) => Promise<IncrementResponse> | IncrementResponse
@@ -112,11 +112,11 @@ export type Store = {
   shutdown?: () => Promise<void> | void
   /** true: no other instance can count the same keys. */
   localKeys?: boolean
-  /** What the store puts before each key. */
+  /** The beginning that the store puts before each key. */
   prefix?: string
 }
 
-/** What a request carries after a limiter. Has `current` as well, the old name of `used`. */
+/** The property that a limiter sets on a request. Has `current` as well, the old name of `used`. */
 export type RateLimitInfo = {
   /** Requests allowed in a window. */
   limit: number
@@ -126,7 +126,7 @@ export type RateLimitInfo = {
   remaining: number
   /** When the window ends; undefined if the store does not know. */
   resetTime: Date | undefined
-  /** Who was counted. */
+  /** The key that was counted. */
   key: string
 }
 
@@ -137,6 +137,6 @@ export type AugmentedRequest = Omit<Request, 'rateLimit'> & { [key: string]: Rat
 export type RateLimitRequestHandler = RequestHandler & {
   /** Forgets what a key has spent. */
   resetKey: (key: string) => void
-  /** What is known of a key. Throws if the store cannot tell. */
+  /** The count of a key and the end of its window. Throws if the store cannot tell. */
   getKey: (key: string) => Promise<ClientRateLimitInfo | undefined> | ClientRateLimitInfo | undefined
 }

@@ -60,7 +60,7 @@ export class Outcome {
   #skip(): void {
     const giveBack = this.#giveBack
     if (giveBack === undefined) return
-    // Whatever else becomes of the response changes nothing more.
+    // Later events of the response change nothing.
     this.#giveBack = () => {}
     if (this.#resetTime && Date.now() >= this.#resetTime.getTime()) return
     const fail = (error: unknown) => {

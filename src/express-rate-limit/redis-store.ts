@@ -19,7 +19,7 @@ export interface RedisStoreOptions {
   sendCommand?: SendCommand
   /** As `rate-limit-redis` has it, for a cluster: is also told the key, which says what node to ask. */
   sendCommandCluster?: SendCommandCluster
-  /** What keys begin with; default 'rl:'. Limiters that shall not share their counts need different ones. */
+  /** The beginning of all keys; default 'rl:'. Limiters that shall not share their counts need different ones. */
   prefix?: string
   /** Default 1 s: a server that has not answered by then has failed for this request. */
   deadline?: Duration
@@ -37,7 +37,7 @@ const OPTIONS = ['client', 'sendCommand', 'sendCommandCluster', 'prefix', 'deadl
 export class RedisStore implements Store {
   /** Other instances count the same keys. */
   readonly localKeys = false
-  /** What keys begin with. */
+  /** The beginning of all keys. */
   readonly prefix: string
   /** Of the limiter that uses it; 60 000 ms until it is told. */
   windowMs = 60_000
@@ -78,7 +78,7 @@ export class RedisStore implements Store {
     await this.#guarded.act([this.#charge(key)], (store, charges, endsAt) => store.refund(charges, 1, endsAt))
   }
 
-  /** What is counted of a key; undefined if nothing is. Rejects with `StoreError`. */
+  /** The count of a key; undefined if nothing is counted. Rejects with `StoreError`. */
   async get(key: string): Promise<ClientRateLimitInfo | undefined> {
     const [verdict] = await this.#guarded.verdicts('peek', [this.#charge(key)], 0)
     return verdict.resetAfterMs > 0 ? hitsOf(verdict, Date.now()) : undefined

@@ -5,7 +5,7 @@ import type { ResponseWatch } from './response-watch.js'
 export type Trust = 'nobody' | 'some' | 'anybody'
 
 /**
- * What the guard asks of a web framework. An adapter answers and decides nothing. Names of header fields are given in
+ * The port to a web framework. An adapter answers these calls and decides nothing. Names of header fields are given in
  * lower case.
  */
 export interface Framework<Request, Response> {

@@ -1,6 +1,6 @@
 import { PolicyError } from '../core/errors.js'
 
-/** What a service may give as a key: a number stands for its text; undefined: the request is not limited. */
+/** A key as a service gives it: a number stands for its text; undefined: the request is not limited. */
 export type GivenKey = string | number | undefined
 
 /**

@@ -8,7 +8,7 @@ export interface Body {
   readonly text: string
 }
 
-/** What a refused client is sent. The content type is not among the fields, since it belongs to the body. */
+/** The response to a refused client. The content type is not among the fields, since it belongs to the body. */
 export interface Refusal {
   readonly status: number
   readonly fields: Fields

@@ -2,7 +2,7 @@ import { type Body, bodyOf, type Refusal } from './refusal.js'
 import { ask } from './refuse-or-fail.js'
 import { after, isPromise, type SyncOrAsync } from './sync-or-async.js'
 
-/** What is sent instead of passing a request on. */
+/** The answer that is sent instead of passing a request on. */
 export interface Reply {
   readonly status: number
   /**
@@ -12,7 +12,7 @@ export interface Reply {
   body(): SyncOrAsync<Body | undefined>
 }
 
-/** How a service words its refusals. Its functions are given `Facts` beside request and response. */
+/** A service's own refusal texts. Its functions receive `Facts` beside request and response. */
 export interface Wording<Request, Response, Facts extends readonly unknown[]> {
   readonly handler: ((req: Request, res: Response, ...facts: Facts) => unknown) | undefined
   /** A body, or a function that gives one. */

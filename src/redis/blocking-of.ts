@@ -4,7 +4,7 @@ import { ioredisBlocking, isIoredisBlocker } from './ioredis/blocking.js'
 import { isNodeRedisBlocker, nodeRedisBlocking } from './node-redis/blocking.js'
 
 /**
- * How to open blocking connections beside this client; undefined if the client cannot be duplicated, like a sentinel of node-redis.
+ * Opens blocking connections beside this client; undefined if the client cannot be duplicated, like a sentinel of node-redis.
  */
 export function blockingOf(client: RedisClient): OpenBlocking | undefined {
   if (isIoredisBlocker(client)) return ioredisBlocking(client)

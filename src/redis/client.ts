@@ -12,7 +12,7 @@ export type ClientState = 'ready' | 'unopened' | 'starting' | 'down'
 /** An argument of a script. A client that sends a command again reads a buffer again. */
 export type ScriptArgument = string | Buffer
 
-/** What this package asks of a client: to run a script, and to say whether it can. */
+/** The port to a Redis client: runs scripts, and says whether the client is connected. */
 export interface ClientPort {
   /** True where a script's keys must all lie in one slot. */
   readonly cluster: boolean

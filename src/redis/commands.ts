@@ -8,13 +8,13 @@ import { runScript } from './run-script.js'
 import type { Script } from './script.js'
 import { forgetSent } from './scripts.js'
 
-/** However long a client would keep trying, nobody is left without a word for longer than this. */
+/** A call rejects after this time, however long the client would keep trying. */
 const PATIENCE = new Deadline(5000)
 
 /** How long the closing of an object waits for Redis. */
 const CLOSING = new Deadline(1000)
 
-/** Who asks again within so long need not have it forgotten in between. */
+/** The record of sent commands is deleted only after this long without a command. */
 const QUIET_MS = 20
 
 /**
@@ -57,7 +57,7 @@ export class Commands {
     this.#inFlight.add(number)
     const [floor] = this.#inFlight
     const answer = runScript(this.#port, script, [...keys, this.#sentKey], [String(number), String(floor), ...args])
-    // Whoever asked may be gone by then; until then the client may send it again.
+    // The caller may have been rejected before this: the client may send the command again until it is answered.
     const settled = () => {
       this.#inFlight.delete(number)
       if (this.#forgets) this.forgetWhenQuiet()

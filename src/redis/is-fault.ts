@@ -1,4 +1,4 @@
-/** What the server calls an error of the request itself. Everything else may pass: a lost connection, a failover, a full memory. */
+/** True for an error in the request itself. All other errors may be temporary: a lost connection, a failover, full memory. */
 const FAULTS = ['WRONGTYPE', 'ERR ', 'NOPERM', 'CROSSSLOT']
 
 /** True for an error of the server that would come again, whoever asks and whenever: a key of another type, a bug of a script. */

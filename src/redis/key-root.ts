@@ -2,7 +2,7 @@ import { PolicyError, shown } from '../core/errors.js'
 import { keySegment } from './keys.js'
 
 /**
- * What all keys of one shared object begin with: `prefix:{name}:kind`. The hash tag keeps them in one slot of a cluster. Throws
+ * The beginning of all keys of one shared object: `prefix:{name}:kind`. The hash tag keeps them in one slot of a cluster. Throws
  * `PolicyError` for a name or a prefix that is not a text, or empty; `user` names the class that was given it.
  */
 export function keyRoot(user: string, kind: string, name: string, prefix = 'spillway'): string {

@@ -9,7 +9,7 @@ export function canListen(client: RedisClient): boolean {
   return isIoredisListener(client) || isNodeRedisListener(client)
 }
 
-/** How to listen beside this client. Throws `PolicyError` for a client of a shape that is not known; `user` names who was given it. */
+/** Opens listening connections beside this client. Throws `PolicyError` for a client of unknown shape; `user` names the class that was given it. */
 export function listeningOf(client: RedisClient, user: string): OpenListening {
   if (isIoredisListener(client)) return ioredisListening(client)
   if (isNodeRedisListener(client)) return nodeRedisListening(client)

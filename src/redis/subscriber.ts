@@ -11,7 +11,7 @@ const FIRST_RETRY_MS = 50
 const LONGEST_RETRY_MS = 1000
 
 interface ChannelListener {
-  /** What was published. Not called for what was said while the channel was not live. */
+  /** Receives a published message. Messages that were published while the channel was not live are lost. */
   hear(text: string): void
   /** From now on everything is heard: for the first time, or again after a loss. What was said before may have been missed. */
   live(): void
@@ -34,7 +34,7 @@ export interface Subscription {
 interface Channel {
   readonly name: string
   readonly listeners: Set<ChannelListener>
-  /** How many hold it now, over all listeners. */
+  /** How often it is held now, over all listeners. */
   holds: number
   live: boolean
   idleSince: number

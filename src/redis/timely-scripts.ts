@@ -6,7 +6,7 @@ import { ServerClock } from './server-clock.js'
 
 /** How much later than its deadline a script may still act, by the server's clock. */
 export const GRACE_MS = 50
-/** How often a script is asked again that the server refused as late, though by our clock it was not. */
+/** How often a script is sent again that the server refused as late although it is not late by our clock. */
 const MOST_REPEATS = 2
 const NEVER_LATE = String(Number.MAX_SAFE_INTEGER)
 
@@ -52,7 +52,7 @@ export class TimelyScripts {
     return scripts
   }
 
-  /** What the script answers; rejects with `StoreError` if it came too late to act, and with the client's error. */
+  /** Resolves to the script's answer. Rejects with `StoreError` if the script ran too late to act, or with the client's error. */
   run(call: TimelyCall, repeats = 0): Promise<unknown> {
     const clock = this.#clockOf(call.server)
     const voidable = this.port.sendsAgain && call.endsAt < Number.POSITIVE_INFINITY
@@ -94,7 +94,7 @@ export class TimelyScripts {
     return clock
   }
 
-  /** What the client sends again may have been carried out already. */
+  /** A command that the client sends again may have been carried out already. */
   #lost(): void {
     for (const bound of this.#inFlight) bound.void()
     this.#forgetClocks()

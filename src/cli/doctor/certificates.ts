@@ -3,7 +3,7 @@ import { createSecureContext } from 'node:tls'
 import { type Arguments, type Option, UsageError } from '../arguments.js'
 import { shownGiven } from '../given.js'
 
-/** What a TLS connection is made with, as PEM. */
+/** Certificates and key of a TLS connection, as PEM. */
 export interface Certificates {
   readonly ca?: Buffer
   readonly cert?: Buffer

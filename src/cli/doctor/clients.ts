@@ -3,7 +3,7 @@ import { type Finding, ok, unseen, warning } from './finding.js'
 
 const CONNECTIONS = 'connections'
 
-/** How the server treats those who are connected. */
+/** The server's limits for connected clients. */
 export function connectionFindings(facts: Facts): Finding[] {
   return [...idleFindings(facts), ...crowdFindings(facts)]
 }

@@ -49,7 +49,7 @@ export class Connection {
     }
   }
 
-  /** What the server answers, errors too. Rejects with `ConnectionError` when it does not. */
+  /** Resolves to the server's answer, also when that is an error. Rejects with `ConnectionError` without an answer. */
   ask(...command: readonly (string | number)[]): Promise<Reply> {
     if (this.#fault) return Promise.reject(this.#fault)
     return new Promise((resolve, reject) => {

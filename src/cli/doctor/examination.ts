@@ -30,7 +30,7 @@ export async function examine(address: Address, prefix: string, patience: Patien
       const found: Finding[] = []
       await examineNode(other, prefix, patience, found).catch(error => found.push(unreachable(error)))
       const node = hostAndPort(other.host, other.port)
-      // What is well with the first and well with the others need not be said three times.
+      // A check that is fine on every server is reported once.
       return found
         .filter(({ state }) => state === 'warning' || state === 'problem')
         .map(finding => ({ ...finding, node }))
@@ -53,7 +53,7 @@ async function examineNode(
   try {
     const pong = await connection.ask('PING')
     const word = pong instanceof ReplyError ? pong.message.split(' ')[0] : ''
-    // Who may not PING may still do all that is needed.
+    // A user without permission for PING may still have all permissions that are needed.
     if (word !== '' && word !== 'NOPERM') {
       throw pong
     }

@@ -3,7 +3,7 @@ import { type Reply, ReplyError } from './replies.js'
 
 const SETTINGS = ['save', 'timeout', 'tcp-keepalive', 'stop-writes-on-bgsave-error', 'cluster-require-full-coverage']
 
-/** What a server tells of itself. */
+/** The facts that a server gives about itself. */
 export interface Facts {
   /** Undefined where INFO does not tell, or may not be asked. */
   info(field: string): string | undefined

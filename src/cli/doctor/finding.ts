@@ -1,7 +1,7 @@
 /** `unseen`: we may not look there, or there was no time. */
 export type State = 'ok' | 'warning' | 'problem' | 'unseen'
 
-/** What was seen of one subject, and what to do about it. */
+/** An observation about one subject, and its remedy. */
 export interface Finding {
   readonly subject: string
   readonly state: State

@@ -6,7 +6,7 @@ const MOST_PINGS = 200
 const LONGEST_MS = 1000
 /** Of a `RateLimiter`. */
 const DEADLINE_MS = 50
-/** What is shown in headers is off by as much. */
+/** A warning from this difference between the clocks on: times in headers are wrong by as much. */
 const CLOCK_MS = 1000
 
 /** How long a round takes, by many of them. */

@@ -3,7 +3,7 @@ import { type Finding, ok, problem, unseen, warning } from './finding.js'
 
 const MEMORY = 'memory'
 
-/** What happens when the memory is full. */
+/** The eviction policy: what the server does when its memory is full. */
 export function memoryFinding(facts: Facts): Finding {
   const most = facts.number('maxmemory')
   const used = facts.number('used_memory')

@@ -3,7 +3,7 @@ import { type Finding, ok, problem, unseen, warning } from './finding.js'
 
 const PERSISTENCE = 'persistence'
 
-/** What a restart forgets. */
+/** The persistence settings: what a restart loses. */
 export function persistenceFinding(facts: Facts): Finding {
   const log = facts.info('aof_enabled')
   if (log === undefined) return unseen(PERSISTENCE, 'the server does not tell what it saves', 'allow INFO')

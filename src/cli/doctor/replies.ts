@@ -1,4 +1,4 @@
-/** What a server answers. Errors are values here: most of them tell us something. */
+/** A server's reply. Errors are values here, because most of them are findings. */
 export type Reply = string | number | null | ReplyError | readonly Reply[]
 
 export class ReplyError extends Error {}

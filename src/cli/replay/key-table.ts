@@ -1,6 +1,6 @@
 import { SpillwayError } from '../../core/errors.js'
 
-/** What a `Map` can hold. Whoever has more keys runs out of memory about here anyway. */
+/** The most entries of a `Map`. With more keys the process would run out of memory at about this point. */
 export const MOST_KEYS = 2 ** 24 - 1
 
 /** More different keys than can be counted. What was counted before holds. */

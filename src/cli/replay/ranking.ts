@@ -12,7 +12,7 @@ export interface RankedKey {
  */
 export class Ranking<Key extends RankedKey = RankedKey> {
   #kept: Key[] = []
-  /** Whoever ranks behind this one is not among the first. */
+  /** The lowest entry of a full ranking: keys below it do not enter. */
   #last: Key | undefined
 
   constructor(readonly most: number) {}

@@ -66,7 +66,7 @@ export const replayCommand: Command = {
     const replay = new Replay(given)
     const fault = await readAll(log, replay, terminal, interrupted)
     const report = replay.finish({ complete: fault === undefined && !interrupted.aborted })
-    // What was read before a fault is worth telling, and the fault comes last, where it is seen.
+    // The report of what was read before a fault comes first; the fault comes last, where it is seen.
     if (fault === undefined || replay.lines > 0) {
       if (given.html !== undefined) await writePage(given.html, reportAsHtml(report, log.name))
       await write(terminal.stdout, given.json ? reportAsJson(report) : textFor(report, log.name, terminal))

@@ -7,7 +7,7 @@ import { letterOf, timelineLines } from './timeline-text.js'
 export const EXAMPLE_LINE = '203.0.113.7 - - [17/May/2015:10:05:03 +0000] "GET / HTTP/1.1" 200 512'
 
 interface Page {
-  /** What the log is called. */
+  /** The name of the log. */
   readonly log: string
   readonly columns: number
   /** Whether the terminal knows more than ASCII. */
@@ -34,7 +34,7 @@ function summary(report: Report, { log }: Page): string[] {
   return [`${printable(log)}: ${who}, ${utc(from)} to ${utc(to)} UTC`, ...noteLines(report)]
 }
 
-/** What is to be known of the lines of the log. */
+/** The lines of the log: read, skipped, out of order. */
 export function noteLines({ by, withoutKey, complete, order, skipped }: Report): string[] {
   const lines: string[] = []
   if (!complete) lines.push('Only a part: the reading ended before the log did.')

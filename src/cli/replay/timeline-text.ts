@@ -43,7 +43,7 @@ export function letterOf(index: number, policies: number): string {
   return ` ${index < 26 ? String.fromCharCode(65 + index) : index + 1}`
 }
 
-/** What happened at all is seen, were it one request beside a million. */
+/** Even one request beside a million shows as a mark. */
 function barOf(row: TimelineRow, denied: number, busiest: number, width: number, glyphs: Glyphs): string {
   const allowed = row.requests - denied
   const least = (allowed > 0 ? 1 : 0) + (denied > 0 ? 1 : 0)

@@ -1,7 +1,7 @@
 import { readAddress } from './address.js'
 import { AddressSet } from './address-set.js'
 
-/** Who is never limited, and who is never let in. */
+/** The addresses that are never limited, and those that are never let in. */
 export class AddressLists {
   readonly #allow: AddressSet
   readonly #deny: AddressSet

@@ -16,7 +16,7 @@ const MAPPED = '::ffff:'
  * `2001:db8:0:ff00::/56`; `false` keeps the whole address. An IPv6 address that merely carries an IPv4 one (mapped
  * `::ffff:1.2.3.4`, compatible `::1.2.3.4`, NAT64 `64:ff9b::1.2.3.4`) is that IPv4 address. Zone, brackets and port are left out.
  *
- * What is no address (a host name in a log, a forged header) is its own key, in lower case.
+ * A text that is no address (a host name in a log, a forged header) is its own key, in lower case.
  */
 export function addressKey(address: string, ipv6Subnet: number | false = IPV6_SUBNET): string {
   // The two forms in which sockets name IPv4 clients, before anything is allocated.

@@ -7,7 +7,7 @@ import type { HeaderFault, Proxies } from './proxies.js'
 /** The one key of all requests whose sender has no address. */
 const NO_ADDRESS = 'unknown'
 
-/** How a middleware tells the client's address. */
+/** Finds the client's address of a request. */
 export interface ClientSettings {
   /** Begins the warnings, like 'rateLimit'. */
   readonly owner: string
@@ -50,7 +50,7 @@ export class Client<Request> {
     return NO_ADDRESS
   }
 
-  /** What the lists say of the client. */
+  /** The answer of the `allow` and `deny` lists for the client. */
   judge(req: Request, lists: AddressLists): 'allow' | 'deny' | undefined {
     const address = this.address(req)
     const judged = lists.judge(address ?? '')

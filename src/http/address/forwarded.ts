@@ -31,7 +31,7 @@ function* single(field: string): Generator<string> {
 
 const FOR = /^\s*for=(?:"((?:[^"\\]|\\.)*)"|([^"\s]*))\s*$/i
 
-/** What one element of `Forwarded` says in `for`; '' if it says nothing, or more than one thing. */
+/** The `for` value of one element of `Forwarded`; '' if there is none, or more than one. */
 function nodeOf(element: string): string {
   let node = ''
   for (let end = element.length; end >= 0; ) {

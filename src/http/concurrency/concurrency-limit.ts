@@ -12,7 +12,7 @@ import { type ConcurrencyOptions, type ConcurrencySettings, parseConcurrencyOpti
 import type { Place } from './places.js'
 import { RetryEstimate } from './retry-estimate.js'
 
-/** What a middleware has beside being a function. */
+/** The methods that the middleware function carries. */
 export interface ConcurrencyControls {
   /** Requests that wait are refused with an error; those inside are let finish. */
   close(): Promise<void>
@@ -30,7 +30,7 @@ export class ConcurrencyGate<Request, Response> implements ConcurrencyControls {
   /** The header field, and how many permits it tells of. */
   #policy = { text: '', permits: -1 }
   readonly #estimate = new RetryEstimate()
-  /** How many of each key wait. */
+  /** The number of waiting requests of each key. */
   readonly #queued = new Map<string, number>()
   readonly #watch: HoldWatch | undefined
 

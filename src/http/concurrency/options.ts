@@ -32,7 +32,7 @@ export interface ConcurrencyOptions<Request, Response> {
   client?: RedisClient
   /** Instead of `client`: a `RedisStore`, whose client and prefix are used, or a `MemoryStore`, which says: in this process. */
   store?: Store
-  /** What keys begin with, with `client`. Default 'spillway'. */
+  /** The beginning of the keys in Redis, for a `client`. Default 'spillway'. */
   prefix?: string
   /** Default 'default'. Limits of one name, one Redis and one prefix count together; it also names the policy in the header. */
   name?: string

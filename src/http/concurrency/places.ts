@@ -12,6 +12,6 @@ export interface Places {
   enter(key: string): SyncOrAsync<Place | null>
   /** A place within so many ms, first come, first served; else null. Rejects with the reason of the signal. */
   wait(key: string, ms: number, signal: AbortSignal): Promise<Place | null>
-  /** Who waits rejects. */
+  /** Rejects all waiting requests. */
   close(): Promise<void>
 }

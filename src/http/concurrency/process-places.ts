@@ -19,7 +19,7 @@ export class ProcessPlaces implements Places {
     this.#permits = typeof permits === 'number' ? { limit: permits, inUse: 0 } : permits
   }
 
-  /** How many keys have somebody inside. */
+  /** The number of keys with at least one request inside. */
   get size(): number {
     return this.#rooms.size
   }

@@ -1,4 +1,4 @@
-/** What a request adds to the mean; about the last ten make it. */
+/** The weight of one request in the mean, which about the last ten requests determine. */
 const WEIGHT = 0.2
 const MOST_KEYS = 10_000
 /** Before any request has been seen to its end. */

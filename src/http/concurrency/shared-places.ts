@@ -117,7 +117,7 @@ export class SharedPlaces implements Places {
       await this.#health.hold(room.semaphore.availablePermits())
       return true
     } catch (error) {
-      // Whatever else it says, Redis has answered.
+      // Any other error is an answer of Redis.
       return !(error instanceof StoreError)
     }
   }

@@ -71,7 +71,7 @@ function mistake(what: string): PolicyError {
   )
 }
 
-/** What became of a request that was to be deferred. */
+/** The outcome of a request that was to be deferred. */
 interface Deferred {
   /** A denial that tells when the request is done, or would be. */
   readonly decision: Decision

@@ -18,7 +18,7 @@ import { after, type SyncOrAsync } from '../sync-or-async.js'
 import { KeyedLock } from './keyed-lock.js'
 import { type Departure, earliestFit, LimitSchedule, type StoredSchedule, stateOf } from './limit-schedule.js'
 
-/** What became of a request that asked to be done later. */
+/** The outcome of a request that asked to be done later. */
 export interface Reservation {
   /** When the message is due, by the clock of the schedules; undefined if no more may wait for its key. */
   readonly dueAt: number | undefined
@@ -32,7 +32,7 @@ export interface Reservation {
 interface Standing {
   readonly nowMs: number
   readonly schedules: readonly LimitSchedule[]
-  /** Those that are known only from what the store has counted until now. */
+  /** Schedules that are known only from the store's count so far. */
   readonly derived: ReadonlySet<LimitSchedule>
 }
 
@@ -177,7 +177,7 @@ export class Departures {
     return { nowMs, schedules, derived }
   }
 
-  /** What the store has counted until now, for each limit. */
+  /** The store's count so far, for each limit. */
   async #storeStates(limiter: RateLimiter, key: LimiterKey, decision: Decision, nowMs: number) {
     const { cost, verdicts, degraded } = decision
     const asFarAsKnown = () =>

@@ -5,7 +5,7 @@ import type { SyncOrAsync } from '../sync-or-async.js'
 
 /** A limit of an HTTP policy, which may count by a key of its own: per address, per user, for the whole service. */
 export interface HttpLimitOptions<Request, Response> extends LimitOptions {
-  /** Who is asking, for this limit; undefined: this limit is not asked. Default: the middleware's key. */
+  /** The key for this limit; undefined: this limit does not apply. Default: the middleware's key. */
   key?: (req: Request, res: Response) => SyncOrAsync<GivenKey>
 }
 
@@ -15,7 +15,7 @@ export type HttpPolicyInput<Request, Response> =
   | HttpLimitOptions<Request, Response>
   | ReadonlyArray<string | HttpLimitOptions<Request, Response>>
 
-/** How one limit is told who is asking. */
+/** Finds the key of a request for one limit. */
 export type KeyOf<Request, Response> = NonNullable<HttpLimitOptions<Request, Response>['key']>
 
 /** A policy as a limiter takes it, and the keys of those limits that have their own, by the limit's name. */

@@ -21,7 +21,7 @@ import { type Admission, giveBack, Settling } from './settling.js'
 import { doneWaiting, mayWait, refusedInstead, type SlowDown } from './slow-down.js'
 import { Strikes } from './strikes.js'
 
-/** What to do with a request. */
+/** The guard's answer for a request. */
 export interface Answer {
   /** To be left on the request: the strictest decision on it so far. undefined: the request is not limited. */
   readonly decision: Decision | undefined
@@ -33,7 +33,7 @@ export interface Answer {
   readonly gone?: true
 }
 
-/** What a middleware has beside being a function. */
+/** The properties that the middleware function carries. */
 export interface Limiters {
   /** The limiter behind the middleware, to `peek`, `refund` or `reset`. Throws `PolicyError` if the policy is a function. */
   readonly limiter: RateLimiter

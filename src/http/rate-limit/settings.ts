@@ -39,7 +39,7 @@ export interface Settings<Request, Response> {
   readonly headers: readonly HeaderForm[]
   /** A limiter that was made elsewhere; the policy and the options below are then without meaning. */
   readonly given: RateLimiter | undefined
-  /** What the `RateLimiter` checks. */
+  /** The options that `RateLimiter` checks. */
   readonly limiter: Omit<RateLimiterOptions, 'policy'>
 }
 
@@ -128,7 +128,7 @@ export function parseHttpOptions<Request, Response>(
   }
 }
 
-/** What a limiter that was made elsewhere has settled already. */
+/** The options that a limiter which was made elsewhere has settled already. */
 const SETTLED_BY_LIMITER = [
   'policy',
   'limit',

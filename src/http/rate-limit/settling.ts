@@ -10,7 +10,7 @@ import { after, isPromise, type SyncOrAsync } from '../sync-or-async.js'
 /** Gives what a request has cost, once its response has been ended. */
 export type Settle<Request, Response> = (req: Request, res: Response, end: ResponseEnd) => SyncOrAsync<number>
 
-/** What a request was charged when it was let in. */
+/** The charge of a request when it was let in. */
 export interface Admission {
   readonly limiter: RateLimiter
   readonly key: LimiterKey

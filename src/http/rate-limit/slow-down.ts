@@ -41,7 +41,7 @@ export class SlowDown {
     this.#maxMs = parseOption(max, 'rateLimit: slowDown: max')
   }
 
-  /** How long the request of this decision waits, ms. */
+  /** The delay of the request of this decision, ms. */
   delayMs({ cost, limit, remaining }: Decision): number {
     // A decision spends from what fits at once: that is the burst, where an algorithm has one.
     const used = limit.burst - remaining

@@ -64,7 +64,7 @@ function mistake(what: string): PolicyError {
   )
 }
 
-/** What this process knows of the denials of one key. */
+/** The denials of one key, as this process knows them. */
 interface Tally {
   /** How many more the store's count takes before the key is blocked, as it was last told. */
   left: number

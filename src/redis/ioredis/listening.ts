@@ -70,7 +70,7 @@ async function open(client: IoredisConnection, { onMessage, onLost }: ListeningE
     if (lost) onLost()
   }
   connection.on('error', () => {})
-  // Whoever waits keeps the process alive; who merely might hear something does not.
+  // This connection does not keep the process alive; the timer of a waiter does.
   connection.on('connect', () => connection.stream?.unref?.())
   connection.on('end', () => end(true))
   connection.on('message', (channel, text) => {

@@ -38,7 +38,7 @@ export function ioredisPort(client: IoredisLike): ClientPort {
   })
   client.on('close', onClose)
   const isCluster = client.isCluster === true
-  // What only looks like a cluster, to pass commands on, has no nodes to watch.
+  // A wrapper that only looks like a cluster, to forward commands, has no nodes to watch.
   const hasNodes = isCluster && client.options !== undefined
   if (hasNodes) {
     // A cluster sends again itself what one of its nodes has lost.

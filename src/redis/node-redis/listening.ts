@@ -50,7 +50,7 @@ function isConnection(client: object): client is NodeRedisConnection {
 }
 
 async function open(client: NodeRedisConnection, { onMessage, onLost }: ListeningEvents): Promise<Listening> {
-  // Who loses such a connection opens another.
+  // Not reconnected: when this connection is lost, the subscriber opens another.
   const connection = client.duplicate({ socket: { ...client.options?.socket, reconnectStrategy: false } })
   let over = false
   const end = (lost: boolean) => {
@@ -64,7 +64,7 @@ async function open(client: NodeRedisConnection, { onMessage, onLost }: Listenin
   connection.on('end', () => end(true))
   try {
     await connection.connect()
-    // Whoever waits keeps the process alive; who merely might hear something does not.
+    // This connection does not keep the process alive; the timer of a waiter does.
     connection.unref()
   } catch {
     end(true)
