@@ -10,6 +10,20 @@ const window = { limit: quota, windowMs: WINDOW_MS }
 
 /** @type {Record<string, () => Promise<unknown>>} */
 const middlewares = {
+  /** No limiter, but the header fields of one, for what they cost by themselves. */
+  async 'express fields by hand'() {
+    let left = quota
+    return (/** @type {any} */ _req, /** @type {any} */ res, /** @type {() => void} */ next) => {
+      left--
+      res.setHeader('RateLimit-Policy', `"${quota}-per-10m";q=${quota};w=600`)
+      res.setHeader('RateLimit', `"${quota}-per-10m";r=${left};t=600`)
+      res.setHeader('X-RateLimit-Limit', `${quota}`)
+      res.setHeader('X-RateLimit-Remaining', `${left}`)
+      res.setHeader('X-RateLimit-Reset', `${Math.ceil((Date.now() + WINDOW_MS) / 1000)}`)
+      next()
+    }
+  },
+
   async 'express spillway'() {
     const { rateLimit } = await import('../../dist/express.mjs')
     return rateLimit({ ...window, algorithm: 'fixed-window', store: await ourStore() })
