@@ -40,7 +40,7 @@ test.each<[string, () => Express]>([
   expect(headers['x-ratelimit-limit']).toBe('3')
 })
 
-test('what is left on a request is not seen in its raw header fields', async () => {
+test('values that are left on a request do not show in its raw header fields', async () => {
   const app = express().use(rateLimit({ policy: '9/1m' }))
   let rawHeaders: unknown
   app.use((req, res) => {

@@ -50,7 +50,7 @@ describe('leaky-bucket', () => {
       }
     }))
 
-  test('what it admits leaves one after the other, window/quota apart but for the ms that whole numbers cost', () =>
+  test('admitted requests leave window/quota apart, to within a millisecond', () =>
     forRandom(300, random => {
       const limit = parseLimit({
         quota: random.integer(1, 20),

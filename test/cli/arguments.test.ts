@@ -5,7 +5,7 @@ import { PolicyError } from '../../src/core/errors.js'
 
 const read = (...args: string[]) => readReplayArguments(args)
 
-test('what is not given has a default', () => {
+test('options that are not given have defaults', () => {
   const given = read('access.log', '--policy', '10/1m')
   expect(given).toMatchObject({ file: 'access.log', by: 'ip', top: 10, ipv6Subnet: 56, json: false })
   expect(given?.policies.map(({ text, policy }) => [text, policy.length])).toEqual([['10/1m', 1]])

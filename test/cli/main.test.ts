@@ -48,7 +48,7 @@ test('the command of the build tells the version inside the repository too', () 
   expect([stdout, stderr]).toEqual([`${version}\n`, ''])
 })
 
-describe('what means nothing ends with 2, what cannot be read with 1, each in one line:', () => {
+describe('wrong arguments exit with 2, unreadable files with 1, each with one line:', () => {
   test.each<[string[], number, string]>([
     [[], 2, 'spillway: given no command, expected replay, doctor, --help or --version, like: spillway --help\n'],
     [['constructor'], 2, 'spillway: unknown command "constructor", expected replay,'],
@@ -99,10 +99,10 @@ test('--json prints one object, of several policies a list', async () => {
   expect(list[1]).toMatchObject({ policy: '0/1m', denied: 100, top: [{ key: '192.0.2.0', requests: 34, denied: 34 }] })
 })
 
-describe('says the same of a log', () => {
+describe('reads a log', () => {
   const zipped = Buffer.concat([gzipSync(LOG.slice(0, 3000)), gzipSync(LOG.slice(3000))])
 
-  test('as text and zipped, from a file whatever it is called, and from standard input', async () => {
+  test('as text and zipped, from a file of any name and from standard input, with the same report', async () => {
     const args = [...POLICY, '--json']
     const spawned = await Promise.all([
       spawnSpillway(['replay', LOG_FILE, ...args]),
@@ -176,7 +176,7 @@ test('Ctrl-C ends the reading and tells what was read so far', async () => {
   expect(allowed + denied).toBe(requests)
 })
 
-test('a reader that has seen enough is no fault', async () => {
+test('a closed pipe (`| head`) is no error', async () => {
   const { exitCode, stderr } = await spawnSpillway(['replay', '-', ...POLICY, '--top', '5000'], {
     with: child => {
       child.stdout.destroy()

@@ -24,7 +24,7 @@ test('several observers are told as one, in their order, whatever one of them th
   warnings.mockRestore()
 })
 
-test('what is no observer is refused when observers are combined', () => {
+test('observers() refuses an argument that is no observer', () => {
   for (const wrong of [undefined, null, 5, () => {}]) {
     expect(() => observers({}, wrong as never)).toThrow('observers: observer')
   }

@@ -48,7 +48,7 @@ test('a text is not mistaken for an object that is written like it', () => {
   expect(() => known.of('{"quota":5,"window":"1m"}')).toThrow(/expected "<quota>\/<duration>"/)
 })
 
-test('what means nothing is told each time', () => {
+test('a wrong policy throws each time', () => {
   const { memo: known } = memo()
   for (const policy of [undefined, null, 5, 'often', {}, [], { quota: 5n, window: '1m' }, () => '5/1m']) {
     for (let i = 0; i < 2; i++) expect(() => known.of(policy as string)).toThrow(/policy|limit/)

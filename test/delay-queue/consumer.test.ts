@@ -371,7 +371,7 @@ describe('several consumers', () => {
   })
 })
 
-describe('what a quick consumer has taken ahead', () => {
+describe('messages that a quick consumer has taken ahead', () => {
   test('is put back for others when one handler is slow after all, and counts as no attempt', async () => {
     const name = `test-${names++}`
     const [first, second] = [open<string>({}, name), open<string>({}, name)]

@@ -289,7 +289,7 @@ describe('limits of a message and of the queue', () => {
     expect((await queue.receive({ count: 9 })).map(({ payload }) => payload)).toEqual([5])
   })
 
-  test('what outlives its ttl while it is delivered may be acknowledged, but is not delivered again', async () => {
+  test('a message whose ttl ends while it is delivered may be acknowledged, but is not delivered again', async () => {
     const { queue, clock } = open({ visibility: 100 })
     await queue.push(1, { ttl: 50 })
     await queue.push(2, { ttl: 50 })
@@ -394,7 +394,7 @@ describe('the queue', () => {
   })
 })
 
-describe('what is sent twice', () => {
+describe('a command that is sent twice', () => {
   test('acts once and is answered alike: every script call is repeated, as a client does after a lost answer', async () => {
     const client = redis.client()
     const twice = new Proxy(client, {

@@ -129,7 +129,7 @@ describe('checks find what those of express-rate-limit find, log it once, and bl
     })
   })
 
-  test('what is no logger and what is no store throws', async () => {
+  test('a wrong logger and a wrong store throw', async () => {
     await sameOnBoth(world => {
       const wrong = [
         { logger: {} },

@@ -27,7 +27,7 @@ const FAULT = () => {
 }
 const MIXED = [200, 404, 302, 500, 200, 399, 400, 200, 200, 200, 200]
 
-describe('what is given back once its outcome is known', () => {
+describe('hits that are given back when the outcome is known', () => {
   test.each<[string, Partial<Options>]>([
     ['nothing', {}],
     ['skipSuccessfulRequests', { skipSuccessfulRequests: true }],
@@ -48,7 +48,7 @@ describe('what is given back once its outcome is known', () => {
     await sameOnBoth(world => counted(world, options, MIXED))
   })
 
-  test('what has been skipped was not counted', async () => {
+  test('skipped requests are not counted', async () => {
     await sameOnBoth(world => counted(world, { skipFailedRequests: true, skip: () => true }, [200, 500]))
   })
 

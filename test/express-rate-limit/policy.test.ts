@@ -52,7 +52,7 @@ describe('algorithm and policy', () => {
     expect((await world.get(app, '192.0.2.1', { 'x-plan': 'pro' })).status).toBe(200)
   })
 
-  test('what failed is given back here too', async () => {
+  test('failed requests are given back here too', async () => {
     const { world, limiter } = create({ limit: 2, algorithm: 'sliding-window', skipFailedRequests: true })
     const app = world.serve(limiter, (_req, res) => void res.status(500).end())
     expect(await world.statuses(5, app)).toEqual([500, 500, 500, 500, 500])

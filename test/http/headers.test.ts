@@ -68,7 +68,7 @@ describe('draft-8', () => {
     expect(fields('draft-8', '0/1m', [0, 0, never]).RateLimit).toBe('"0-per-1m";r=0;t=60')
   })
 
-  test('whatever a limit is called, the lists of RFC 9651 give its name back', () => {
+  test('a parser of RFC 9651 reads every name of a limit back', () => {
     const name = fc.string({
       unit: fc.integer({ min: 0x20, max: 0x7e }).map(code => String.fromCharCode(code)),
       minLength: 1,
@@ -185,7 +185,7 @@ describe('after another limiter', () => {
     })
   })
 
-  test('what was not set before is set', () => {
+  test('a field that was not set before is set', () => {
     expect(mergeHeaders({ 'RateLimit-Limit': '5' }, set, false)).toEqual({ 'RateLimit-Limit': '5' })
   })
 

@@ -105,7 +105,7 @@ test('a listener that is taken back hears nothing', () => {
   expect([heard, ...left()]).toEqual([[], 0, 0])
 })
 
-test('who listens after the end hears it at once', () => {
+test('a listener that is added after the end is called at once', () => {
   watch.end()
   watch.onEnd({ withinMs: 10 }, hear)
   expect([heard, ...left()]).toEqual([[{ completed: true, ended: true }], 0, 0])

@@ -112,7 +112,7 @@ describe.each([MEMORY, REDIS])('acquire on $name', ({ make, shared }) => {
       expect(grantedAt[11] - startedAt).toBeGreaterThanOrEqual(waitsMs - 2)
     })
 
-    test('what is asked later, for less, does not overtake', async () => {
+    test('a later request with a lower cost does not overtake', async () => {
       const { limiter } = setUp(policy)
       const served = new Served(limiter)
       const whole = [await served.ask('two', 2), await served.ask('two more', 2), await served.ask('one', 1)]
@@ -200,7 +200,7 @@ describe.each([MEMORY, REDIS])('acquire on $name', ({ make, shared }) => {
       expect(await waiting.end).toBe('granted')
     })
 
-    test('what was acquired can be settled', async () => {
+    test('an acquired decision can be settled', async () => {
       const { limiter } = setUp(policy.replace('100ms', '1h'), {}, new ManualClock(START))
       const decision = await limiter.acquire('k', { cost: 2 })
       expect(await left(limiter)).toBe(0)
@@ -235,7 +235,7 @@ describe.each([MEMORY, REDIS])('acquire on $name', ({ make, shared }) => {
       expect(await waiting.end).toBe('granted')
     })
 
-    test('who gives up while a block lasts is forgotten', async () => {
+    test('a waiter that gives up during a block is forgotten', async () => {
       const { limiter } = setUp(policy)
       await limiter.block('k', '1h')
       const control = new AbortController()

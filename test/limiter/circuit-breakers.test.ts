@@ -130,7 +130,7 @@ describe('changes are bounded like decisions', () => {
     },
   )
 
-  test('what a store cannot do is no failure of it', async () => {
+  test('a method that a store does not have is no failure of the store', async () => {
     const store = Object.assign(new StubStore(), { block: undefined, charge: undefined })
     const limiter = over(store)
     for (let i = 0; i < 30; i++) {

@@ -196,7 +196,7 @@ describe('while the store fails', () => {
     expect(closed.verdicts.map(({ allowed }) => allowed)).toEqual([false, false, false])
   })
 
-  test('what local granted can be settled there', async () => {
+  test('a decision of the local fallback can be settled there', async () => {
     const limiter = failing()
     const decision = await limiter.consume('k', 5)
     await limiter.settle(decision, 2)
@@ -431,7 +431,7 @@ describe('over a Redis', () => {
     await limiter.close()
   })
 
-  test('whose client was closed while it sought a connection, nothing opens it again', async () => {
+  test('a client that was closed while it connected is not opened again', async () => {
     let reconnects = 0
     for (let round = 0; round < 8; round++) {
       const client = redis.track(new Redis({ port: 1, host: '127.0.0.1', retryStrategy: forAWhile }))
@@ -448,7 +448,7 @@ describe('over a Redis', () => {
     expect(reconnects).toBe(0)
   })
 
-  test('whose client was closed, an answer comes at once', async () => {
+  test('a closed client is answered for at once', async () => {
     const client = redis.client()
     const limiter = limiterOver(new RedisStore(client), 'open')
     await limiter.consume('k')
@@ -458,7 +458,7 @@ describe('over a Redis', () => {
     await expect(limiter.refund('k')).rejects.toThrow(StoreError)
   })
 
-  test('whose client is lazy, the first decision wakes it', async () => {
+  test('a lazy client is connected by the first decision', async () => {
     const client = redis.client({ lazyConnect: true })
     const limiter = limiterOver(new RedisStore(client, { prefix: 'lazy' }), 'closed', 2000)
     expect(await limiter.consume('k')).toMatchObject({ source: 'redis', remaining: 4 })

@@ -29,7 +29,7 @@ describe('what a key is charged', () => {
     expect(chargesOf(policy, 'a', 'login').map(({ limiter }) => limiter)).toEqual(['login', 'login', 'login'])
   })
 
-  test('what a record inherits is no key', () => {
+  test('an inherited property of a record is no key', () => {
     const odd = parsePolicy('1/1s name=toString; 1/1m name=__proto__; 1/1h name=own')
     expect(charges({ own: 'k' }, odd)).toEqual(['own k'])
     expect(charges({ ['__proto__']: 'p', own: 'k' }, odd)).toEqual(['__proto__ p', 'own k'])

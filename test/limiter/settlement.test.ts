@@ -167,7 +167,7 @@ describe.each<[string, (clock: ManualClock) => Store]>([
       expect((await limiter.consume('k', 1)).allowed).toBe(true)
     })
 
-    test('what was charged can be refunded', async () => {
+    test('units that were charged can be refunded', async () => {
       const { limiter, left } = setUp({ policy: policyOf(algorithm) })
       await limiter.charge('k', 12)
       await limiter.refund('k', 5)

@@ -53,7 +53,7 @@ describe.each(places)('acquire under other policies, on %s', (place, makeStore) 
     expect(performance.now() - startedAt).toBeGreaterThanOrEqual(399)
   })
 
-  test('what is asked later, for less, does not overtake in this process', async () => {
+  test('a later request with a lower cost does not overtake in this process', async () => {
     const limiter = limiterOf({ policy: '3/200ms fixed-window' })
     await limiter.consume('k', 2)
     const order: string[] = []
@@ -91,7 +91,7 @@ describe.each(places)('acquire under other policies, on %s', (place, makeStore) 
     expect(await limiter.peek('k', 0)).toMatchObject({ remaining: 0 })
   })
 
-  test('whoever is not the first is refused at once if its turn comes too late', async () => {
+  test('a waiter that is not the first is refused at once if its turn comes too late', async () => {
     const limiter = limiterOf({ policy: '1/500ms fixed-window' })
     await limiter.consume('k')
     const order: string[] = []
@@ -117,7 +117,7 @@ describe.each(places)('acquire under other policies, on %s', (place, makeStore) 
     expect(await second).toMatchObject({ allowed: true, remaining: 0 })
   })
 
-  test('what is granted to one who has gone meanwhile is given back', async () => {
+  test('a grant to a waiter that has left is given back', async () => {
     const limiter = limiterOf({ policy: '3/1h fixed-window' })
     const control = new AbortController()
     const first = limiter.acquire('k', { cost: 3, signal: control.signal })

@@ -48,7 +48,7 @@ async function withdrawn(limiter: RateLimiter, key: string): Promise<void> {
   await waiting
 }
 
-describe('whoever waits', () => {
+describe('a waiter', () => {
   test('is no herd: 30 on 20/1s cost at most two script calls each, in order, and one who gives up frees its place', async () => {
     const limiter = limiterOf('20/1s token-bucket burst=1')
     // The server learns the scripts.

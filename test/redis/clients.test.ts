@@ -66,7 +66,7 @@ for (const [name, make] of Object.entries(CLIENTS)) {
 }
 
 describe.each(Object.keys(CLIENTS))('acquire over %s', name => {
-  test('who waits moves up when the one before gives up, and the store has not failed', async () => {
+  test('a waiter moves up when the one before it gives up, and that is no failure of the store', async () => {
     const client = await CLIENTS[name]()
     const failures: Error[] = []
     const limiter = new RateLimiter({

@@ -47,7 +47,7 @@ async function ghosts(name: string, count: number, permits = 1): Promise<void> {
   await redis.client().eval(semaphoreAsk.source, keys.length, ...keys, ...args)
 }
 
-describe('those who wait', () => {
+describe('waiters', () => {
   test('are served in the order in which they came, over all processes', async () => {
     const name = fresh()
     const holder = open(name, { permits: 1 })
@@ -189,7 +189,7 @@ describe('those who wait', () => {
   })
 })
 
-describe('who has died in the line', () => {
+describe('a waiter whose process has died', () => {
   test('is passed over when its turn comes, with all others of its process, a second after it was told', async () => {
     const name = fresh()
     const a = open(name, { permits: 1 })
@@ -219,7 +219,7 @@ describe('who has died in the line', () => {
   })
 })
 
-describe('news that is lost', () => {
+describe('a lost message', () => {
   test('because every listening connection was killed delays those who wait, but no more than that', async () => {
     const name = fresh()
     const a = open(name, { permits: 1 })

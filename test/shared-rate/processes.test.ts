@@ -49,7 +49,7 @@ describe('several processes that share a rate', () => {
     expect(times).toEqual([...times].sort((a, b) => a - b))
   }, 20_000)
 
-  test('one that is killed while it waits delays those behind it by at most a second, once, and takes nothing', async () => {
+  test('a process that is killed while it waits delays the others by at most 1 s, once, and takes no permit', async () => {
     const client = redis.client()
     const limiter = new SharedRateLimiter(client, 'killed')
     await limiter.setRate({ rate: 1, interval: 400 })

@@ -424,7 +424,7 @@ describe('the life of a shared rate', () => {
   })
 })
 
-describe('what is not there', () => {
+describe('a rate that is not set', () => {
   test('without a rate everything else rejects with NotInitializedError and creates nothing', async () => {
     const name = fresh()
     const limiter = open(name)
@@ -523,7 +523,7 @@ describe('what is not there', () => {
   )
 })
 
-describe('what is asked wrongly', () => {
+describe('a wrong argument', () => {
   test('permits that are no integer ≥ 0 are a CostError before Redis is asked', async () => {
     const server = await RedisServer.start()
     const limiter = new SharedRateLimiter(server.client(), 'wrong')

@@ -97,7 +97,7 @@ async function spent(rate: number, options: Partial<RateOptions> = {}) {
   return { name, clock, limiter, other: (clientId = 'a') => open(name, { clock, clientId }) }
 }
 
-describe('those who wait', () => {
+describe('waiters', () => {
   test('are served in the order in which they came, over all connections', async () => {
     const name = fresh()
     const limiters = [open(name), open(name), open(name)]
@@ -212,7 +212,7 @@ describe('a timeout', () => {
   })
 })
 
-describe('those behind move up', () => {
+describe('waiters further back move up', () => {
   test('at once when a signal is aborted, which rejects with its reason and spends nothing', async () => {
     const { name, clock, limiter, other } = await spent(2)
     const abort = new AbortController()
@@ -421,7 +421,7 @@ describe('the end of a limiter', () => {
   })
 })
 
-describe('news that is lost', () => {
+describe('a lost message', () => {
   let proxy: TcpProxy
   beforeAll(async () => {
     proxy = await TcpProxy.start(redis.port)

@@ -278,7 +278,7 @@ function describeAnyAlgorithm(maker: StoreMaker): void {
         expect(verdict).toMatchObject({ allowed: false, blocked: true, retryAfterMs: 50 })
       }))
 
-    test('what has expired is not given back', () =>
+    test('expired units are not given back', () =>
       onBench(async given => {
         const subject = new Subject(given, 'k', parseLimit({ quota: 4, window: 1000 }))
         await subject.consume(3)

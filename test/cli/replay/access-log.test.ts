@@ -154,7 +154,7 @@ test('a status and a size may be unknown', () => {
   expect(read('203.0.113.7 - - [17/May/2015:10:00:00 +0000] "GET / HTTP/1.1" - -')?.path()).toBe('/')
 })
 
-test('what a line says depends on nothing outside of it', () => {
+test('the meaning of a line depends on no other line', () => {
   const bytes = fc.oneof(fc.uint8Array({ maxLength: 120 }), cutAndSpoilt())
   fc.assert(
     fc.property(bytes, fc.constantFrom(...AFTER), (array, after) => {

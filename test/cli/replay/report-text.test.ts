@@ -89,7 +89,7 @@ test('spans without requests are left out and marked', () => {
   expect(text).toMatch(/10:00:00 .*\n\.\.\.\n2015-05-17 10:01:30 /)
 })
 
-describe('what is odd about a log is said:', () => {
+describe('the report names oddities of the log:', () => {
   test('lines out of order', () => {
     const lines = [logLine({ at: TEN_O_CLOCK + 1 }), logLine()]
     expect(textOf(lines)).toContain(

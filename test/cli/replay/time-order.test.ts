@@ -19,7 +19,7 @@ const sortedStably = (seconds: readonly number[]): Given =>
 
 const anySecond = fc.oneof(fc.integer({ min: 0, max: 5 }), fc.integer({ min: 0, max: 2 ** 33 - 1 }))
 
-test('what can be held is sorted as a whole, equal seconds as they came', () => {
+test('lines that fit into memory are sorted as a whole; lines of one second stay in order', () => {
   fc.assert(
     fc.property(fc.array(anySecond, { maxLength: 64 }), seconds => {
       const { given, order } = ordered(seconds, 64)

@@ -4,7 +4,7 @@ import fc from 'fast-check'
 import { isIPv4 } from '../../../src/http/address/ipv4.js'
 import { formatIPv6, readIPv6 } from '../../../src/http/address/ipv6.js'
 
-test('what Node takes for an IPv6 address is one, and nothing else is', () => {
+test('a text is an IPv6 address exactly if Node says so', () => {
   const piece = fc.constantFrom('0', '1', 'ab', 'FFFF', '12345', 'g', ':', ':', ':', ':', '::', '1.2.3.4', '1.2', '.')
   const likely = fc.tuple(fc.array(fc.constantFrom('0:', '1f:', ':', 'ABCD:'), { maxLength: 9 }), piece)
   const text = fc.oneof(
@@ -19,7 +19,7 @@ test('what Node takes for an IPv6 address is one, and nothing else is', () => {
   )
 })
 
-test('what Node takes for an IPv4 address is one, and nothing else is', () => {
+test('a text is an IPv4 address exactly if Node says so', () => {
   const byte = fc.oneof(fc.nat(300).map(String), fc.constantFrom('', '00', '01', '0', 'a', '-1', '1e1', ' 1'))
   fc.assert(
     fc.property(fc.array(byte, { minLength: 3, maxLength: 5 }), bytes => {
@@ -30,7 +30,7 @@ test('what Node takes for an IPv4 address is one, and nothing else is', () => {
   )
 })
 
-test('what is written is read back', () => {
+test('a written address is read back', () => {
   const word = fc.oneof(fc.constant(0), fc.integer({ min: 0, max: 0xffff }))
   fc.assert(
     fc.property(fc.array(word, { minLength: 8, maxLength: 8 }), groups => {

@@ -11,7 +11,7 @@ test('a place is expected as soon as one of those inside ends, and later behind 
   expect(pace.nextFreeMs('y', 1, 0)).toBe(1000)
 })
 
-test('what requests took long ago is forgotten', () => {
+test('durations of old requests are forgotten', () => {
   const pace = new RetryEstimate()
   pace.took('x', 10_000)
   for (let i = 0; i < 60; i++) pace.took('x', 100)

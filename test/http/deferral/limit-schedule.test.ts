@@ -17,7 +17,7 @@ const ALGORITHMS: AlgorithmName[] = [
 describe.each(ALGORITHMS)('%s', algorithm => {
   const limit = parseLimit({ quota: 5, window: '1s', algorithm })
 
-  test('what leaves when the schedule says is exactly what a store allows then', () => {
+  test('a store allows every message at the moment that the schedule gives, and no earlier', () => {
     const random = randomFrom(`schedule ${algorithm}`)
     for (let round = 0; round < 50; round++) {
       const clock = new ManualClock(START)
@@ -42,7 +42,7 @@ describe.each(ALGORITHMS)('%s', algorithm => {
     }
   })
 
-  test('what a store has counted is known from its verdicts: never too little', () => {
+  test('verdicts tell what a store has counted, and never too little', () => {
     const random = randomFrom(`derived ${algorithm}`)
     for (let round = 0; round < 200; round++) {
       const clock = new ManualClock(START)

@@ -87,7 +87,7 @@ test('functions are asked in their order, and no further than needed', async () 
   expect(asked.splice(0)).toEqual(['skip', 'key'])
 })
 
-test('what another package left in place of a decision is not taken for one', async () => {
+test('a property that another package set is not mistaken for a decision', async () => {
   const limiter = guard({ policy: '9/1m' })
   const foreign = { limit: 5, used: 5, remaining: 0, resetTime: new Date() } as unknown as Decision
   const { decision, fields } = await limiter.answer(

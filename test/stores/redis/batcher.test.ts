@@ -35,7 +35,7 @@ test('six limits of five kinds are one script call', async () => {
   expect((await calls()) - before).toBe(2)
 })
 
-test('what is asked in one turn of the event loop is one call, or as few as maxBatch lets', async () => {
+test('decisions of one turn of the event loop are one call, or as few as maxBatch allows', async () => {
   const client = redis.client()
   const calls = async () => Number(/^cmdstat_evalsha:calls=(\d+)/m.exec(await client.info('commandstats'))?.[1] ?? 0)
   const store = new RedisStore(client, { prefix: 'turns', maxBatch: 50 })
@@ -56,7 +56,7 @@ test('what is asked in one turn of the event loop is one call, or as few as maxB
   }
 })
 
-describe('what no server of ours would say is a failure of the decision, and nothing worse', () => {
+describe('a reply of the wrong shape fails the decision, and nothing else', () => {
   // A rejection that nobody hears would end this process, and with it the test.
   test.each([[null], [undefined], ['OK'], [7], [[]], [{}]])('%p', async reply => {
     const store = new RedisStore(answering(reply))

@@ -33,7 +33,7 @@ async function lifetimes(): Promise<Map<string, number>> {
 }
 
 describe('every key in Redis has a lifetime', () => {
-  test('whatever was written, from the moment it was written, and none is there once it is over', async () => {
+  test('from the moment it is written, and is gone when the lifetime is over', async () => {
     const random = randomFrom('lifetimes')
     const store = new RedisStore(client)
     const policies = ALGORITHM_NAMES.flatMap(algorithm => [limitOf(3, 40, algorithm), limitOf(10, 150, algorithm)])
@@ -284,7 +284,7 @@ describe('a key that holds something else', () => {
   })
 })
 
-describe('what is put into Redis', () => {
+describe('a key in Redis', () => {
   test('begins with the prefix, whatever that is, and stores of other prefixes never meet', async () => {
     const prefixes = ['spillway', 'a', 'a:b', 'a:', ':a', '{a}', '{', '}', ' ', '%', '\0', 'x'.repeat(300), '*']
     const stores = prefixes.map(prefix => new RedisStore(client, { prefix }))
