@@ -1,9 +1,12 @@
 --[[
   What an opened semaphore can still grant, as line_walk and line_ask describe it. What a waiter is granted is a lease of the id that its own
-  text names, held by `member`; the change 'e' ends a lease by its id and token.
+  text names, held by `member`. Changes: 'e' ends a lease by its id and token; 'v' makes void what a sender of
+  direct takes has in flight, and gives the token that its next call names; 'd' also opens the semaphore for direct takes, if nobody waits.
+  Both give 0 where permits are never taken directly, since nothing may outlive `idle`.
 ]]
 -- @include semaphore_end
 -- @include semaphore_lease
+-- @include semaphore_number
 local SEMAPHORE_LOOK_MS = 5000
 
 local function semaphore_capacity(s, member)
@@ -31,6 +34,14 @@ local function semaphore_capacity(s, member)
     end,
     give_back = give_back,
     rejoin = give_back,
-    change = function(letter, id, token) return letter == 'e' and semaphore_end(s, id, token) or 0 end,
+    change = function(letter, id, token)
+      if letter == 'e' then return semaphore_end(s, id, token) end
+      if s.idle then return 0 end
+      local stamp = semaphore_number(s)
+      redis.call('ZADD', s.leases, stamp, id)
+      s.sender_told = true
+      s.directs = s.directs or letter == 'd'
+      return tonumber(stamp)
+    end,
   }
 end

@@ -1,14 +1,23 @@
 --[[
-  Ends a lease of a semaphore: that of this token; nil: whoever holds it. Returns 1, or 0 if there is none; and the member that held it.
-  semaphore_save drops it, together with all others.
+  Ends a lease of a semaphore: that of this token; nil: whoever holds it. The id of a lease that was taken directly begins with '~', or is given
+  without: then whoever holds it. Returns 1, or 0 if there is none; and the member that held it, if it is known. semaphore_save drops it, together with
+  all others.
 ]]
 -- @include semaphore_fact
 local function semaphore_end(s, id, token)
   if s.dropped == nil then s.dropped = {} end
+  local permits, member, stamp = 1, nil, nil
   local fact = not s.dropped[id] and redis.call('HGET', s.facts, id)
-  if not fact then return 0 end
-  local permits, member, stamp = semaphore_fact(fact)
-  if token and token ~= stamp then return 0 end
+  if fact then
+    permits, member, stamp = semaphore_fact(fact)
+    if token and token ~= stamp then return 0 end
+  else
+    if string.sub(id, 1, 1) ~= '~' then
+      if token then return 0 end
+      id = '~' .. id
+    end
+    if s.dropped[id] or not redis.call('ZSCORE', s.leases, id) then return 0 end
+  end
   s.dropped[id] = true
   s.ids_to_drop[#s.ids_to_drop + 1] = id
   s.used = math.max(0, s.used - permits)

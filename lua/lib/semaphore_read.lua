@@ -3,15 +3,17 @@
 
     config   HASH v (version of this state), permits, used (by leases), last (the newest token), idle (lifetime in ms where nothing is held),
              calm: until when, in ms, no lease ends and nobody waits, and life: until when the other keys live
-    leases   ZSET id → deadline in ms
+    leases   ZSET id → deadline in ms; more in semaphore_direct
     facts    HASH id → "permits member token" of each lease
     line, asks, meta   those who wait: see line_open. A waiter's own text is "lease in ms id of the lease"
+    direct   ZSET of the leases, while permits are taken directly: see semaphore_direct
 
   `initial` is set as permits where none are; -1: then there is no semaphore, and the result is nil; below that: -2 - permits, which hold
   whatever was set. `idle` below 0: as stored. `floor` is the newest token that the caller has seen; `stored` the configuration, if it has been
   read. Returns { err } for another version.
 ]]
-local SEMAPHORE_VERSION = '2'
+-- @include semaphore_direct
+local SEMAPHORE_VERSION = '3'
 
 local function semaphore_read(keys, clock, initial, idle, floor, stored)
   local time = redis.call('TIME')
@@ -25,6 +27,7 @@ local function semaphore_read(keys, clock, initial, idle, floor, stored)
     ids_to_drop = {},
   }
   s.config, s.leases, s.facts = unpack(keys, 1, 3)
+  s.direct = keys[7]
   s.stored = stored or redis.call('HMGET', s.config, 'permits', 'used', 'last', 'idle', 'calm', 'life', 'v')
   s.permits = tonumber(s.stored[1])
   if s.permits and s.stored[7] ~= SEMAPHORE_VERSION then
@@ -45,5 +48,12 @@ local function semaphore_read(keys, clock, initial, idle, floor, stored)
   s.calm = s.used and tonumber(s.stored[5]) or 0
   s.life = tonumber(s.stored[6]) or 0
   if idle >= 0 then s.idle = idle end
+  if redis.call('EXISTS', s.direct) == 1 then
+    redis.call('RENAME', s.direct, s.leases)
+    local left = redis.call('ZMSCORE', s.leases, '!extra', '!last')
+    s.used = redis.call('ZCOUNT', s.leases, '-inf', SEMAPHORE_ABOVE) + (tonumber(left[1]) or 4e15) - 4e15
+    s.last = math.max(s.last, tonumber(left[2]) or 0)
+    s.is_direct = true
+  end
   return s
 end

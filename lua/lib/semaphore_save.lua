@@ -3,6 +3,8 @@
   `idle` ms more, if it has such a lifetime. `waits`: somebody is in the line.
 ]]
 -- @include semaphore_put
+-- @include semaphore_direct
+-- @include semaphore_first
 local function semaphore_save(s, waits)
   if #s.ids_to_drop > 0 then
     redis.call('ZREM', s.leases, unpack(s.ids_to_drop))
@@ -12,7 +14,22 @@ local function semaphore_save(s, waits)
     redis.call('HSET', s.facts, unpack(s.facts_to_write))
     redis.call('ZADD', s.leases, unpack(s.deadlines_to_write))
   end
-  local first = s.used ~= 0 and not waits and tonumber(redis.call('ZRANGE', s.leases, '0', '0', 'WITHSCORES')[2])
+  local function latest_end()
+    return tonumber(redis.call('ZREVRANGEBYSCORE', s.leases, SEMAPHORE_ABOVE, '-inf', 'WITHSCORES', 'LIMIT', '0', '1')[2]) or 0
+  end
+  if (s.is_direct or s.directs) and not waits and not s.idle and s.permits < 1e14 then
+    s.calm, s.life = 0, 0
+    if s.latest then redis.call('PEXPIRE', s.facts, latest_end() - s.now + s.padding) end
+    semaphore_put(s)
+    semaphore_direct(s)
+    return
+  end
+  if s.is_direct or s.sender_told then
+    -- Who took directly is remembered for longer than a call can come again.
+    s.latest = math.max(s.latest or 0, latest_end(), s.now + 80000)
+    s.bare = true
+  end
+  local first = s.used ~= 0 and not waits and semaphore_first(s)
   s.calm = waits and 0 or first or s.now + 1000000000
   -- Keys that were empty had gone, and with them their lifetime.
   local needed = s.latest and s.latest + s.padding or 0

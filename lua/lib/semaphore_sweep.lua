@@ -1,14 +1,15 @@
 --[[ Takes away the leases of a semaphore that are over. `first` of the result is when the first of the others ends. ]]
 -- @include semaphore_sum
+-- @include semaphore_first
 local function semaphore_sweep(s)
-  local function first_end() return tonumber(redis.call('ZRANGE', s.leases, '0', '0', 'WITHSCORES')[2]) end
+  local function first_end() return semaphore_first(s) end
   local first = s.used ~= 0 and first_end()
   if not first then
     -- Here the sum mends itself, should a key have been lost.
     s.used = 0
     return s
   end
-  if not s.used then s.used = semaphore_sum(s, redis.call('ZRANGE', s.leases, '0', '-1')) end
+  if not s.used then s.used = semaphore_sum(s, redis.call('ZRANGEBYSCORE', s.leases, '-inf', SEMAPHORE_ABOVE)) end
   while first and first <= s.now do
     local over = redis.call('ZRANGEBYSCORE', s.leases, '-inf', s.now, 'LIMIT', '0', SEMAPHORE_BATCH)
     s.used = math.max(0, s.used - semaphore_sum(s, over))

@@ -2,14 +2,14 @@
   An ask of the waiting line of a semaphore: takes permits at once where they are free, ends leases, joins and leaves the line, collects
   grants.
 
-  KEYS[1..6]  the semaphore: see semaphore_read
-  KEYS[7]     record of the member; KEYS[8] of the member that it replaces, or the same
+  KEYS[1..7]  the semaphore: see semaphore_read
+  KEYS[8]     record of the member; KEYS[9] of the member that it replaces, or the same
   ARGV[1]     now, ms; '' for the server's clock
   ARGV[2]     permits to set where none are; -1 for none; below that see semaphore_read
   ARGV[3]     lifetime in ms where nothing is held; -1: as stored
   ARGV[4]     what the channel of every process begins with
   ARGV[5]     the newest token that the caller has seen
-  ARGV[6..]   the ask: see line_ask. Its own change is 'e': ends the lease of an id and a token, if it is still that, and gives 1 or 0
+  ARGV[6..]   the ask: see line_ask. Its own change is 'e': ends the lease of an id and a token, if it is still that, and gives 1 or 0. More: see semaphore_capacity
 
   Returns what line_ask returns, or { -2 } without a semaphore. Of each grant it tells the token and the deadline in ms.
 ]]
@@ -24,9 +24,9 @@ local stamp = ARGV[8]
 
 -- Nearly always nobody waits, no lease is over and there is enough for all. That is decided here, before the functions that the rest needs
 -- are made: making them costs more than this.
-local VERSION = '2'
+local VERSION = '3'
 local call, match = redis.call, string.match
-local record = call('HMGET', KEYS[7], 'n', 'stamp', 'c', 'fresh')
+local record = call('HMGET', KEYS[8], 'n', 'stamp', 'c', 'fresh')
 local stored = call('HMGET', KEYS[1], 'permits', 'used', 'last', 'idle', 'calm', 'life', 'v')
 local total, used, calm = tonumber(stored[1]), tonumber(stored[2]), tonumber(stored[5]) or 0
 
@@ -118,8 +118,8 @@ then
     local stale = math.abs(stamped - fresh) > kept * 250
     if stale then fresh = stamped end
     local stamp_text, fresh_text = string.format('%.0f', stamped), string.format('%.0f', fresh)
-    call('HSET', KEYS[7], 'n', number, 'stamp', stamp_text, 'c', 0, 'reply', cmsgpack.pack(reply), 'fresh', fresh_text)
-    if stale then call('PEXPIRE', KEYS[7], kept) end
+    call('HSET', KEYS[8], 'n', number, 'stamp', stamp_text, 'c', 0, 'reply', cmsgpack.pack(reply), 'fresh', fresh_text)
+    if stale then call('PEXPIRE', KEYS[8], kept) end
     return reply
   end
 end
@@ -135,6 +135,6 @@ if s.err then return redis.error_reply(s.err) end
 local line = line_open(KEYS[4], KEYS[5], KEYS[6], channel)
 if line.err then return redis.error_reply(line.err) end
 local capacity = semaphore_capacity(s, member)
-local reply = line_ask(line, KEYS[7], KEYS[8], 6, capacity, math.min(LINE_LIFE_MS, s.idle or LINE_LIFE_MS))
+local reply = line_ask(line, KEYS[8], KEYS[9], 6, capacity, math.min(LINE_LIFE_MS, s.idle or LINE_LIFE_MS))
 semaphore_save(s, line.units > 0)
 return reply

@@ -1,8 +1,8 @@
 --[[
   Deletes a semaphore. Those who held leases and those who waited are told to look.
 
-  KEYS[1..6]  the semaphore: see semaphore_read
-  KEYS[7]     what the sender has sent: see once
+  KEYS[1..7]  the semaphore: see semaphore_read
+  KEYS[8]     what the sender has sent: see once
   ARGV[1]     number of the request; ARGV[2] the lowest that is not answered
   ARGV[3]     what the channel of every process begins with
   ARGV[4]     how long the request is remembered, ms; -1 for as long as usual
@@ -12,6 +12,7 @@
 -- @include once
 -- @include semaphore_fact
 -- @include semaphore_tell
+-- @include semaphore_tell_senders
 -- @include line_open
 -- @include line_tell_all
 local number = tonumber(ARGV[1])
@@ -19,7 +20,7 @@ local answered = tonumber(ARGV[2])
 local channel = ARGV[3]
 local keep = tonumber(ARGV[4])
 
-return once(KEYS[7], number, answered, function()
+return once(KEYS[8], number, answered, function()
   local told = {}
   for _, fact in ipairs(redis.call('HVALS', KEYS[3])) do
     local _, member = semaphore_fact(fact)
@@ -28,9 +29,11 @@ return once(KEYS[7], number, answered, function()
       semaphore_tell(channel, member)
     end
   end
+  semaphore_tell_senders(KEYS[2], channel)
+  semaphore_tell_senders(KEYS[7], channel)
   local line = line_open(KEYS[4], KEYS[5], KEYS[6], channel)
   if not line.err then line_tell_all(line) end
   local existed = redis.call('EXISTS', KEYS[1])
-  redis.call('UNLINK', unpack(KEYS, 1, 6))
+  redis.call('UNLINK', unpack(KEYS, 1, 7))
   return { existed }, existed == 1
 end, keep >= 0 and keep or nil)

@@ -1,8 +1,8 @@
 --[[
   Ends a lease, whoever holds it; its holder is told.
 
-  KEYS[1..6]  the semaphore: see semaphore_read
-  KEYS[7]     what the sender has sent: see once
+  KEYS[1..7]  the semaphore: see semaphore_read
+  KEYS[8]     what the sender has sent: see once
   ARGV[1]     number of the request; ARGV[2] the lowest that is not answered
   ARGV[3]     now, ms; '' for the server's clock
   ARGV[4]     permits to set where none are; -1 for none
@@ -16,6 +16,7 @@
 -- @include semaphore_open
 -- @include semaphore_end
 -- @include semaphore_tell
+-- @include semaphore_tell_senders
 -- @include semaphore_serve
 local number = tonumber(ARGV[1])
 local answered = tonumber(ARGV[2])
@@ -25,12 +26,14 @@ local idle = tonumber(ARGV[5])
 local channel = ARGV[6]
 local id = ARGV[7]
 
-return once(KEYS[7], number, answered, function()
+return once(KEYS[8], number, answered, function()
   local s = semaphore_open(KEYS, clock, initial, idle)
   if not s then return { -2 } end
   if s.err then return redis.error_reply(s.err) end
   local ended, holder = semaphore_end(s, id)
-  if ended == 1 and holder then semaphore_tell(channel, holder) end
+  if ended == 1 then
+    if holder then semaphore_tell(channel, holder) else semaphore_tell_senders(s.leases, channel) end
+  end
   local line = semaphore_serve(s, KEYS, channel, false)
   if line.err then return redis.error_reply(line.err) end
   return { ended }, ended == 1

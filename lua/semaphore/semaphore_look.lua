@@ -1,7 +1,7 @@
 --[[
   How a semaphore stands.
 
-  KEYS[1..6]  the semaphore: see semaphore_read
+  KEYS[1..7]  the semaphore: see semaphore_read
   ARGV[1]     now, ms; '' for the server's clock
   ARGV[2]     permits to set where none are; -1 for none
   ARGV[3]     lifetime in ms where nothing is held; -1: as stored
@@ -28,9 +28,9 @@ local line = semaphore_serve(s, KEYS, channel, false)
 if line.err then return redis.error_reply(line.err) end
 local reply = { s.permits, s.used, line_alive(line) and redis.call('ZCARD', KEYS[4]) or 0 }
 if lists then
-  local leases = redis.call('ZRANGE', s.leases, '0', '-1', 'WITHSCORES')
+  local leases = redis.call('ZRANGEBYSCORE', s.leases, '-inf', SEMAPHORE_ABOVE, 'WITHSCORES')
   for i = 1, #leases, 2 do
-    reply[#reply + 1] = leases[i]
+    reply[#reply + 1] = string.match(leases[i], '^~?(.*)$')
     reply[#reply + 1] = tonumber(leases[i + 1])
     reply[#reply + 1] = (semaphore_fact(redis.call('HGET', s.facts, leases[i])))
   end

@@ -1,11 +1,11 @@
 --[[
   Extends leases, of several semaphores in one call.
 
-  KEYS       for each semaphore six: see semaphore_read
+  KEYS       for each semaphore seven: see semaphore_read
   ARGV[1]    what the channel of every process begins with
   ARGV[2]    how many semaphores; then for each of them:
-             now, ms ('' for the server's clock); lifetime in ms where nothing is held (-1: as stored); how many leases; then for each
-             lease: id, fencing token, ms from now (0: only look)
+             now, ms ('' for the server's clock); lifetime in ms where nothing is held (-1: as stored); who extends them, "process/number"; how many
+             leases; then for each lease: id, fencing token, ms from now (0: only look)
 
   Returns for each lease its deadline; -1 if it is lost; for the leases of a semaphore that cannot be read what Redis says of it.
 ]]
@@ -15,14 +15,16 @@
 local channel = ARGV[1]
 local semaphores = tonumber(ARGV[2])
 
-local function extend(s, at)
+local function extend(s, at, holder)
   local id, token, ms = ARGV[at], ARGV[at + 1], tonumber(ARGV[at + 2])
   local deadline = s and tonumber(redis.call('ZSCORE', s.leases, id) or nil)
   if not deadline then return -1 end
   local _, _, stamp = semaphore_fact(redis.call('HGET', s.facts, id))
-  if stamp ~= token then return -1 end
+  local directly = string.sub(id, 1, 1) == '~'
+  if not directly and stamp ~= token then return -1 end
   if ms == 0 then return deadline end
   deadline = s.now + ms
+  if directly then redis.call('ZADD', s.leases, string.format('%.0f', s.micros), '&' .. holder) end
   redis.call('ZADD', s.leases, string.format('%.0f', deadline), id)
   s.latest = math.max(s.latest or 0, deadline)
   return deadline
@@ -31,16 +33,16 @@ end
 local at = 3
 local reply = {}
 for i = 1, semaphores do
-  local keys = { unpack(KEYS, i * 6 - 5, i * 6) }
-  local clock, idle, count = ARGV[at], tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2])
-  local first = at + 3
+  local keys = { unpack(KEYS, i * 7 - 6, i * 7) }
+  local clock, idle, holder, count = ARGV[at], tonumber(ARGV[at + 1]), ARGV[at + 2], tonumber(ARGV[at + 3])
+  local first = at + 4
   at = first + 3 * count
   -- One semaphore whose keys hold something else must not end the leases of all others.
   local answers = {}
   local done, failure = pcall(function()
     local s = semaphore_open(keys, clock, -1, idle)
     if s and s.err then error(s.err, 0) end
-    for lease = first, at - 1, 3 do answers[#answers + 1] = extend(s, lease) end
+    for lease = first, at - 1, 3 do answers[#answers + 1] = extend(s, lease, holder) end
     local line = s and semaphore_serve(s, keys, channel, false)
     if line and line.err then error(line.err, 0) end
   end)

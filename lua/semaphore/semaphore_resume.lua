@@ -1,8 +1,8 @@
 --[[
   Takes a lease over: it gets a new fencing token, and whoever held it until now is told to look.
 
-  KEYS[1..6]  the semaphore: see semaphore_read
-  KEYS[7]     what the sender has sent: see once
+  KEYS[1..7]  the semaphore: see semaphore_read
+  KEYS[8]     what the sender has sent: see once
   ARGV[1]     number of the request; ARGV[2] the lowest that is not answered
   ARGV[3]     now, ms; '' for the server's clock
   ARGV[4]     permits to set where none are; -1 for none
@@ -20,6 +20,7 @@
 -- @include semaphore_fact
 -- @include semaphore_lease
 -- @include semaphore_tell
+-- @include semaphore_tell_senders
 -- @include semaphore_serve
 local number = tonumber(ARGV[1])
 local answered = tonumber(ARGV[2])
@@ -32,15 +33,20 @@ local member = ARGV[8]
 local ms = tonumber(ARGV[9])
 local floor = tonumber(ARGV[10])
 
-return once(KEYS[7], number, answered, function()
+return once(KEYS[8], number, answered, function()
   local s = semaphore_open(KEYS, clock, initial, idle, floor)
   if not s then return { -2 } end
   if s.err then return redis.error_reply(s.err) end
   local reply = { 0 }
-  if redis.call('ZSCORE', s.leases, id) then
+  local taken = '~' .. id
+  local directly = redis.call('ZSCORE', s.leases, taken)
+  if directly or redis.call('ZSCORE', s.leases, id) then
     local permits, former = semaphore_fact(redis.call('HGET', s.facts, id))
+    -- From now on it has a fact, and whoever took it directly finds it gone.
+    if directly then s.ids_to_drop[#s.ids_to_drop + 1] = taken end
     local token, deadline = semaphore_lease(s, id, ms, permits, member)
     if former then semaphore_tell(channel, former) end
+    if directly then semaphore_tell_senders(s.leases, channel) end
     reply = { 1, token, deadline, permits }
   end
   local line = semaphore_serve(s, KEYS, channel, false)

@@ -1,8 +1,8 @@
 --[[
   Sets how many permits a semaphore has. Those who wait are told.
 
-  KEYS[1..6]  the semaphore: see semaphore_read
-  KEYS[7]     what the sender has sent: see once
+  KEYS[1..7]  the semaphore: see semaphore_read
+  KEYS[8]     what the sender has sent: see once
   ARGV[1]     number of the request; ARGV[2] the lowest that is not answered
   ARGV[3]     now, ms; '' for the server's clock
   ARGV[4]     permits to set where none are; -1 for none
@@ -25,7 +25,7 @@ local channel = ARGV[6]
 local verb = ARGV[7]
 local permits = tonumber(ARGV[8])
 
-return once(KEYS[7], number, answered, function()
+return once(KEYS[8], number, answered, function()
   local absent = redis.call('HEXISTS', KEYS[1], 'permits') == 0
   local s = semaphore_open(KEYS, clock, verb == 'add' and initial or permits, idle)
   if not s then return { -2 } end

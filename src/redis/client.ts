@@ -12,7 +12,7 @@ export type ClientState = 'ready' | 'unopened' | 'starting' | 'down'
 /** An argument of a script. A client that sends a command again reads a buffer again. */
 export type ScriptArgument = string | Buffer
 
-/** The port to a Redis client: runs scripts, and says whether the client is connected. */
+/** The port to a Redis client: runs scripts, says whether the client is connected, and has one plain command, since a script would cost twice as much. */
 export interface ClientPort {
   /** True where a script's keys must all lie in one slot. */
   readonly cluster: boolean
@@ -20,6 +20,8 @@ export interface ClientPort {
   readonly sendsAgain: boolean
   evalsha(sha1: string, keys: readonly string[], args: readonly ScriptArgument[]): Promise<unknown>
   eval(source: string, keys: readonly string[], args: readonly ScriptArgument[]): Promise<unknown>
+  /** Takes a member out of a sorted set: 1, or 0 if it is not there. Absent where the client has no such command. */
+  zrem?(key: string, member: string): Promise<unknown>
   state(): ClientState
   /** Connects a client that is lazy, or that waits long before it tries again. */
   wake(): void

@@ -21,6 +21,8 @@ interface SemaphoreCommandsOptions {
 /** A lease as the server tells of it. */
 export interface Grant {
   readonly id: string
+  /** What the scripts call it. */
+  readonly name: string
   readonly token: bigint
   /** ms since the epoch, by the server's clock or the one given. */
   readonly expiresAt: number
@@ -38,6 +40,8 @@ export class SemaphoreCommands {
   readonly keys: readonly string[]
   /** Lifetime in ms where nothing is held; -1 for none. */
   readonly idle: string
+  /** False where permits are never taken directly: the clock, the number or the lifetime that this object was given has to be told each time. */
+  readonly mayBeDirect: boolean
   /** The newest fencing token that was seen here: none that is granted is below it, also after Redis lost its keys. */
   newest = 0n
   readonly #base: string
@@ -49,8 +53,9 @@ export class SemaphoreCommands {
     this.subject = subject
     this.channel = channel
     this.clock = clock
-    this.keys = [base, ...['leases', 'facts', 'line', 'asks', 'meta'].map(part => `${base}:${part}`)]
+    this.keys = [base, ...['leases', 'facts', 'line', 'asks', 'meta', 'direct'].map(part => `${base}:${part}`)]
     this.idle = String(idleMs)
+    this.mayBeDirect = clock === undefined && !fixed && idleMs < 0
     this.#base = base
     this.#initial = String(fixed ? -2 - permits : permits)
     this.#commands = new Commands(client, subject, base)
@@ -64,6 +69,11 @@ export class SemaphoreCommands {
   /** What scripts are told first. */
   get common(): string[] {
     return [this.now, this.#initial, this.idle, this.channel]
+  }
+
+  /** Where the leases are while permits are taken directly: see semaphore_direct.lua. */
+  get directKey(): string {
+    return this.keys[6]
   }
 
   /** Where the server keeps what it answered to a member of the line. */
@@ -82,7 +92,7 @@ export class SemaphoreCommands {
     const reply = await this.#once(semaphoreResume, [id, address, String(leaseMs), String(this.newest)])
     const [found, token, expiresAt, permits] = reply
     if (found !== 1) return null
-    return { id, token: this.saw(BigInt(token)), expiresAt: Number(expiresAt), permits: Number(permits), askedAt }
+    return { id, name: id, token: this.saw(BigInt(token)), expiresAt: Number(expiresAt), permits: Number(permits), askedAt }
   }
 
   /** Ends a lease, whoever holds it. */

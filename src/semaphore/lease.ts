@@ -55,6 +55,8 @@ export interface Keeper {
 
 export class HeldLease implements Lease {
   readonly id: string
+  /** What the scripts call it. */
+  readonly name: string
   readonly token: bigint
   readonly #keeper: Keeper
   /** Made when it is first asked for: most leases are never lost, and few are watched. */
@@ -80,6 +82,7 @@ export class HeldLease implements Lease {
   ) {
     this.#keeper = keeper
     this.id = grant.id
+    this.name = grant.name
     this.token = grant.token
     this.#expiresAt = grant.expiresAt
     this.#endsAt = grant.askedAt + leaseMs
@@ -126,7 +129,7 @@ export class HeldLease implements Lease {
     this.#state = 'released'
     if (first) this.#end()
     try {
-      return await this.home.end(this.id, this.token)
+      return await this.home.end(this.name, this.token)
     } catch (error) {
       this.#state = 'releasing'
       throw error

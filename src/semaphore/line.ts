@@ -10,6 +10,7 @@ import type { Mailbox } from '../waiting/mailbox.js'
 import type { Patience } from '../waiting/wait.js'
 import { WaitingLine } from '../waiting/waiting-line.js'
 import type { Grant, SemaphoreCommands } from './commands.js'
+import { DirectTakes } from './direct-takes.js'
 import { newLeaseId } from './lease-id.js'
 
 /** For so long Redis may be away before those who wait, or release, are rejected. */
@@ -26,6 +27,8 @@ export class SemaphoreLine implements LineUser<Grant> {
   readonly deadlineMs = DEADLINE_MS
   readonly isFault = isFault
   readonly #line: WaitingLine<Grant>
+  readonly #direct: DirectTakes
+  #closed: Error | undefined
   #forgetReady: (() => void) | undefined
 
   constructor(
@@ -34,6 +37,7 @@ export class SemaphoreLine implements LineUser<Grant> {
     readonly mailbox: Mailbox,
   ) {
     this.#line = new WaitingLine(this)
+    this.#direct = new DirectTakes(commands, port, mailbox.address, () => this.#tell('v', this.#direct.sender))
   }
 
   get subject(): string {
@@ -52,15 +56,68 @@ export class SemaphoreLine implements LineUser<Grant> {
    * Takes permits. Rejects with `TimeoutError`, the signal's reason, `CostError` for more than there are in all, `NotInitializedError`,
    * and `StoreError` if Redis has not answered for five seconds.
    */
-  async take(permits: number, leaseMs: number, patience: Patience): Promise<Grant> {
-    patience.signal?.throwIfAborted()
-    return this.#line.wait(permits, `${leaseMs} ${newLeaseId()}`, patience)
+  take(permits: number, leaseMs: number, patience: Patience): Promise<Grant> {
+    const { signal, timeoutMs } = patience
+    signal?.throwIfAborted()
+    const id = newLeaseId()
+    // A direct take cannot be called off.
+    const isPlain = signal === undefined && (timeoutMs === 0 || timeoutMs === Number.POSITIVE_INFINITY)
+    if (isPlain && this.#line.isIdle && this.#direct.canTake(permits, leaseMs)) return this.#takeDirectly(id, leaseMs, patience)
+    if (this.#direct.shouldOpen) this.#open()
+    return this.#line.wait(permits, `${leaseMs} ${id}`, patience)
+  }
+
+  #takeDirectly(id: string, leaseMs: number, patience: Patience): Promise<Grant> {
+    return new Promise((resolve, reject) => {
+      this.#direct.take({
+        id,
+        leaseMs,
+        granted: grant => {
+          if (this.#closed === undefined) resolve(grant)
+          else {
+            this.end(grant.name, grant.token).catch(() => {})
+            reject(this.#closed)
+          }
+        },
+        refused: unknown => {
+          if (unknown) this.#tell('e', `~${id}`)
+          if (this.#closed === undefined) resolve(this.#line.wait(1, `${leaseMs} ${id}`, patience))
+          else reject(this.#closed)
+        },
+        failed: cause => reject(this.failed(cause)),
+      })
+    })
+  }
+
+  #open(): void {
+    this.#direct.shut()
+    this.#line.change('d', [this.#direct.sender, '', '']).then(
+      newest => this.#direct.open(newest),
+      () => {},
+    )
+  }
+
+  /** A change of whose answer nothing depends. */
+  #tell(letter: string, word: string): void {
+    this.#line.change(letter, [word, '', '']).catch(() => {})
   }
 
   /** Ends a lease; false if it had ended. Rejects with `StoreError` after five seconds; it is still ended when Redis is back soon. */
-  async end(id: string, token: bigint): Promise<boolean> {
+  end(name: string, token: bigint): Promise<boolean> {
+    if (!name.startsWith('~') || !this.#direct.isOpen) return this.#endInLine(name, token)
+    return new Promise((resolve, reject) => {
+      this.#direct.release(name, {
+        ended: () => resolve(true),
+        // What has gone when the connection was lost has been ended by us.
+        absent: unknown => this.#endInLine(name, token).then(ended => resolve(ended || unknown), reject),
+        failed: cause => reject(this.failed(cause)),
+      })
+    })
+  }
+
+  async #endInLine(name: string, token: bigint): Promise<boolean> {
     let silent = false
-    const answer = this.#line.change('e', [id, String(token), ''])
+    const answer = this.#line.change('e', [name, String(token), ''])
     const silence = () => {
       silent = true
     }
@@ -84,11 +141,14 @@ export class SemaphoreLine implements LineUser<Grant> {
   }
 
   /** Rejects all who wait; resolves when they have left the line. */
-  close(reason: Error): Promise<void> {
-    return this.#line.close(reason)
+  async close(reason: Error): Promise<void> {
+    this.#closed = reason
+    await Promise.all([this.#line.close(reason), this.#direct.settled()])
+    if (!this.#line.isIdle) await this.#line.close(reason)
   }
 
   hold(): void {
+    this.#direct.shut()
     this.mailbox.hold()
     this.#forgetReady = this.port.onReady(() => this.#line.resend())
   }
@@ -116,8 +176,11 @@ export class SemaphoreLine implements LineUser<Grant> {
 
   grant({ own }: Wanted, { facts, ageMs }: GrantFacts): Grant {
     const [token, expiresAt] = facts
+    const id = own.slice(own.indexOf(' ') + 1)
+    this.#direct.granted()
     return {
-      id: own.slice(own.indexOf(' ') + 1),
+      id,
+      name: id,
       token: this.commands.saw(BigInt(String(token))),
       expiresAt: Number(expiresAt),
       askedAt: performance.now() - ageMs,

@@ -106,12 +106,12 @@ export class Renewals implements Keeper {
     const keys = [...homes.keys()].flatMap(home => home.commands.keys)
     const args = [leases[0].home.commands.channel, String(homes.size)]
     const order: Array<[lease: HeldLease, ms: number]> = []
-    for (const [{ commands }, ours] of homes) {
-      args.push(commands.now, commands.idle, String(ours.length))
+    for (const [{ commands, address }, ours] of homes) {
+      args.push(commands.now, commands.idle, address, String(ours.length))
       for (const lease of ours) {
         const ms = msOf(lease)
         order.push([lease, ms])
-        args.push(lease.id, String(lease.token), String(ms))
+        args.push(lease.name, String(lease.token), String(ms))
       }
     }
     let answers: unknown[]
@@ -133,7 +133,7 @@ export class Renewals implements Keeper {
       if (ms > 0) lease.extended(answer, askedAt, ms)
     }
     // Lost by our reckoning while the answer was on its way: then nobody holds it, and it need not last.
-    else if (ms > 0 && lease.lost) lease.home.end(lease.id, lease.token).catch(() => {})
+    else if (ms > 0 && lease.lost) lease.home.end(lease.name, lease.token).catch(() => {})
     return undefined
   }
 

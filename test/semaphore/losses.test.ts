@@ -139,7 +139,7 @@ describe('the state of another version', () => {
     const name = fresh()
     await admin.hset(keyOf(name), 'permits', 3, 'used', 0)
     const semaphore = new Semaphore(redis.client(), name, { permits: 1 })
-    await expect(semaphore.acquire()).rejects.toThrow(/has version 1, this process expects version 2/)
+    await expect(semaphore.acquire()).rejects.toThrow(/has version 1, this process expects version 3/)
     await expect(semaphore.permits()).rejects.toThrow(StoreError)
     expect(await admin.hgetall(keyOf(name))).toEqual({ permits: '3', used: '0' })
   })

@@ -40,7 +40,7 @@ async function ghosts(name: string, count: number, permits = 1): Promise<void> {
   const base = `spillway:{${name}}:semaphore`
   const keys = [
     base,
-    ...['leases', 'facts', 'line', 'asks', 'meta', 'sent:dead/0.0', 'sent:dead/0.0'].map(part => `${base}:${part}`),
+    ...['leases', 'facts', 'line', 'asks', 'meta', 'direct', 'sent:dead/0.0', 'sent:dead/0.0'].map(part => `${base}:${part}`),
   ]
   const joins = Array.from({ length: count }, (_, i) => ['j', `${i} ${permits} 30000 ghost-${i}`, '', '-1']).flat()
   const args = ['', '-1', '-1', 'spillway!turns:', '0', 'dead/0.0', '1', '', '', '', ...joins]

@@ -12,6 +12,8 @@ export interface IoredisLike {
   nodes?(role?: 'all'): IoredisNode[]
   evalsha(sha1: string, keyCount: number, ...keysAndArgs: ScriptArgument[]): Promise<unknown>
   eval(source: string, keyCount: number, ...keysAndArgs: ScriptArgument[]): Promise<unknown>
+  /** Absent on what only looks like a client. */
+  zrem?(key: string, member: string): Promise<unknown>
   connect(): Promise<unknown>
   on(event: 'ready' | 'close' | '+node', listener: (node?: IoredisNode) => void): unknown
 }
@@ -50,6 +52,7 @@ export function ioredisPort(client: IoredisLike): ClientPort {
     sendsAgain: hasNodes || client.options?.autoResendUnfulfilledCommands === true,
     evalsha: (sha1, keys, args) => client.evalsha(sha1, keys.length, ...keys, ...args),
     eval: (source, keys, args) => client.eval(source, keys.length, ...keys, ...args),
+    zrem: typeof client.zrem === 'function' ? (key, member) => client.zrem!(key, member) : undefined,
     state(): ClientState {
       if (client.status === 'ready') return 'ready'
       return !wasReady && STARTING.has(client.status) ? 'starting' : 'down'

@@ -13,6 +13,7 @@ export interface NodeRedisLike {
   readonly isReady?: boolean
   /** Only on a cluster: who has each slot. */
   readonly slots?: readonly ({ readonly master?: { readonly address?: string } } | undefined)[]
+  zRem?(key: string, member: string): Promise<unknown>
   sendCommand?(firstKey: string, isReadonly: boolean, args: readonly ScriptArgument[]): Promise<unknown>
   evalSha(sha1: string, options: EvalOptions): Promise<unknown>
   eval(source: string, options: EvalOptions): Promise<unknown>
@@ -47,6 +48,10 @@ export function nodeRedisPort(client: NodeRedisLike): ClientPort {
     eval: (source, keys, args) =>
       unlessConnected() ??
       (cluster ? send('EVAL', source, keys, args) : client.eval(source, { keys: [...keys], arguments: [...args] })),
+    zrem:
+      typeof client.zRem === 'function'
+        ? (key, member) => unlessConnected() ?? client.zRem!(key, member)
+        : undefined,
     state(): ClientState {
       if (client.isReady ?? client.isOpen) {
         wasReady = true

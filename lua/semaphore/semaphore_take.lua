@@ -1,0 +1,51 @@
+--[[
+  Takes one permit for each of some leases, all or none, of a semaphore for which nobody waits: see semaphore_direct. A call that arrives again
+  is answered as it was, and takes nothing.
+
+  KEYS[1]   the leases, as semaphore_direct leaves them
+  ARGV[1]   who asks: '@' and a name of its own. It has one call in flight at a time
+  ARGV[2]   the newest token that it was given under this name; 0 for none
+  ARGV[3]   how long the leases are, ms
+  ARGV[4..] '~' and the id of each lease
+
+  Returns { token of the first, deadline in ms }: each lease has the token after that of the one before. -1: there is not enough for all; 0: ask the
+  line.
+]]
+local direct, sender, stamp, ms = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
+local call = redis.call
+local count = #ARGV - 3
+local state = call('ZMSCORE', direct, '!room', '!last')
+local room, last = state[1], state[2]
+if not room then return 0 end
+if last ~= stamp then
+  -- Somebody else has taken since, or this call has come before.
+  local sent = call('ZSCORE', direct, sender)
+  if sent and sent ~= stamp then
+    local deadlines = call('ZMSCORE', direct, unpack(ARGV, 4))
+    for i = 1, count do
+      if not deadlines[i] then return 0 end
+    end
+    return { sent - count + 1, tonumber(deadlines[1]) }
+  end
+  -- No call can come again so late.
+  if not sent then call('ZREMRANGEBYSCORE', direct, '100000000000000', '(' .. string.format('%.0f', last - 80000000)) end
+end
+local time = call('TIME')
+local micros = time[1] * 1000000 + time[2]
+local now = math.floor(micros / 1000)
+-- Leases end at a moment in ms, and all other scores are above. Those that are over are below.
+if call('ZCOUNT', direct, now + 1, '100000000000000') + count + 4e15 > tonumber(room) then return -1 end
+local deadline = now + ms
+local token = math.max(last + 1, micros)
+local newest = string.format('%.0f', token + count - 1)
+if count == 1 then
+  call('ZADD', direct, deadline, ARGV[4], newest, '!last', newest, sender)
+else
+  local entries = { newest, '!last', newest, sender }
+  for i = 4, #ARGV do
+    entries[#entries + 1] = deadline
+    entries[#entries + 1] = ARGV[i]
+  end
+  call('ZADD', direct, unpack(entries))
+end
+return { token, deadline }

@@ -1,0 +1,195 @@
+import { Deadline, type Pending } from '../core/deadline.js'
+import type { ClientPort } from '../redis/client.js'
+import { runScript } from '../redis/run-script.js'
+import { semaphoreTake } from '../redis/scripts.js'
+import type { Grant, SemaphoreCommands } from './commands.js'
+
+/** After so many grants in a row for which nobody waited, permits are taken directly. */
+const GRANTS_IN_A_ROW = 8
+/** A lease that lasts longer may outlive what the server remembers of its holder. */
+const LONGEST_LEASE_MS = 60_000
+const MOST_IN_A_CALL = 100
+const DEADLINE = new Deadline(5000)
+
+/** A take that the server has not answered. */
+interface Take {
+  readonly id: string
+  readonly leaseMs: number
+  granted(grant: Grant): void
+  /** The line is to be asked. `unknown`: the server may have granted it all the same. */
+  refused(unknown: boolean): void
+  /** Redis has not answered for five seconds. */
+  failed(error: unknown): void
+}
+
+/** A release that the server has not answered. */
+interface Release {
+  ended(): void
+  /** It has ended before, or the line is to be asked. `unknown`: the server may have ended it all the same. */
+  absent(unknown: boolean): void
+  failed(error: unknown): void
+}
+
+/**
+ * Takes and releases leases of one permit without the waiting line, while nobody waits: a take is one short script, a release is one ZREM. A take
+ * that finds no permit, or finds that somebody waits, asks the line instead, and so do all that follow until the line has granted at once for a
+ * while. Each call costs as few promises and objects as it can.
+ */
+export class DirectTakes {
+  /** Names this object to the script. With the newest token that it was given, a call that arrives again is not carried out again. */
+  readonly sender: string
+  #newest = '0'
+  #isOpen = false
+  #grants = 0
+  readonly #keys: readonly string[]
+  #takes: Take[] = []
+  #inFlight = false
+  #onSettled: (() => void) | undefined
+  #losses = 0
+
+  /** `refused` is told once for each call after which the line is to be asked. */
+  constructor(
+    readonly commands: SemaphoreCommands,
+    readonly port: ClientPort,
+    address: string,
+    readonly refused: () => void,
+  ) {
+    this.sender = `@${address}`
+    this.#keys = [commands.directKey]
+    port.onLost(() => {
+      this.#losses++
+    })
+  }
+
+  /** True if the next ask of the line should open the semaphore for direct takes. */
+  get shouldOpen(): boolean {
+    return this.#grants >= GRANTS_IN_A_ROW && !this.#isOpen && this.port.zrem !== undefined && this.commands.mayBeDirect
+  }
+
+  get isOpen(): boolean {
+    return this.#isOpen && this.port.state() === 'ready'
+  }
+
+  canTake(permits: number, leaseMs: number): boolean {
+    return permits === 1 && leaseMs <= LONGEST_LEASE_MS && this.isOpen
+  }
+
+  /** The line has granted something. */
+  granted(): void {
+    this.#grants++
+  }
+
+  /** The line has opened the semaphore, and the next call names this token. 0: permits of this semaphore are never taken directly. */
+  open(newest: number): void {
+    this.#newest = String(newest)
+    this.#isOpen = newest > 0
+    if (newest === 0) this.#grants = Number.NEGATIVE_INFINITY
+  }
+
+  /** Somebody waits, or permits have run out. */
+  shut(): void {
+    this.#isOpen = false
+    this.#grants = Math.min(0, this.#grants)
+  }
+
+  /** Sent at once, or together with all others that came while a call was in flight. */
+  take(take: Take): void {
+    this.#takes.push(take)
+    if (!this.#inFlight) this.#send()
+  }
+
+  release(name: string, release: Release): void {
+    const losses = this.#losses
+    const pending = started(error => release.failed(error))
+    this.port.zrem!(this.#keys[0], name).then(
+      count => {
+        if (!DEADLINE.answered(pending)) return
+        if (count === 1) {
+          release.ended()
+          return
+        }
+        this.shut()
+        release.absent(losses !== this.#losses)
+      },
+      () => {
+        if (!DEADLINE.failed(pending)) return
+        this.shut()
+        release.absent(true)
+      },
+    )
+  }
+
+  /** Resolves when every take has been answered. */
+  async settled(): Promise<void> {
+    if (this.#inFlight) await new Promise<void>(resolve => (this.#onSettled = resolve))
+  }
+
+  #send(): void {
+    this.#inFlight = true
+    const takes = this.#nextTakes()
+    const args = [this.sender, this.#newest, String(takes[0].leaseMs)]
+    for (const { id } of takes) args.push(`~${id}`)
+    const askedAt = performance.now()
+    const pending = started(error => {
+      this.shut()
+      for (const take of takes) take.failed(error)
+    })
+    runScript(this.port, semaphoreTake, this.#keys, args).then(
+      reply => {
+        if (!DEADLINE.answered(pending)) this.#giveBack(takes, reply)
+        else if (Array.isArray(reply)) this.#grant(takes, reply as number[], askedAt)
+        else this.#refuse(takes, false)
+        this.#next()
+      },
+      () => {
+        if (DEADLINE.failed(pending)) this.#refuse(takes, true)
+        this.#next()
+      },
+    )
+  }
+
+  #nextTakes(): readonly Take[] {
+    const all = this.#takes
+    this.#takes = []
+    if (all.length === 1) return all
+    const other = all.findIndex(({ leaseMs }) => leaseMs !== all[0].leaseMs)
+    const count = Math.min(MOST_IN_A_CALL, other < 0 ? all.length : other)
+    this.#takes = all.splice(count)
+    return all
+  }
+
+  #grant(takes: readonly Take[], [first, expiresAt]: readonly number[], askedAt: number): void {
+    this.#newest = String(first + takes.length - 1)
+    let token = first
+    for (const take of takes) {
+      take.granted({ id: take.id, name: `~${take.id}`, token: this.commands.saw(BigInt(token++)), expiresAt, askedAt })
+    }
+  }
+
+  #refuse(takes: readonly Take[], unknown: boolean): void {
+    this.shut()
+    this.refused()
+    for (const take of takes) take.refused(unknown)
+    for (const take of this.#takes.splice(0)) take.refused(false)
+  }
+
+  /** Nobody waits for these leases any more. */
+  #giveBack(takes: readonly Take[], reply: unknown): void {
+    if (!Array.isArray(reply)) return
+    for (const { id } of takes) this.port.zrem!(this.#keys[0], `~${id}`).catch(() => {})
+  }
+
+  #next(): void {
+    this.#inFlight = false
+    if (this.#takes.length > 0) this.#send()
+    if (this.#inFlight) return
+    this.#onSettled?.()
+    this.#onSettled = undefined
+  }
+}
+
+function started(expire: (error: unknown) => void): Pending {
+  const pending: Pending = { endsAt: 0, settled: false, expire }
+  DEADLINE.start(pending)
+  return pending
+}
