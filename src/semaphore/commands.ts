@@ -92,7 +92,14 @@ export class SemaphoreCommands {
     const reply = await this.#once(semaphoreResume, [id, address, String(leaseMs), String(this.newest)])
     const [found, token, expiresAt, permits] = reply
     if (found !== 1) return null
-    return { id, name: id, token: this.saw(BigInt(token)), expiresAt: Number(expiresAt), permits: Number(permits), askedAt }
+    return {
+      id,
+      name: id,
+      token: this.saw(BigInt(token)),
+      expiresAt: Number(expiresAt),
+      permits: Number(permits),
+      askedAt,
+    }
   }
 
   /** Ends a lease, whoever holds it. */

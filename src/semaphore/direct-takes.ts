@@ -134,18 +134,17 @@ export class DirectTakes {
       this.shut()
       for (const take of takes) take.failed(error)
     })
-    runScript(this.port, semaphoreTake, this.#keys, args).then(
-      reply => {
-        if (!DEADLINE.answered(pending)) this.#giveBack(takes, reply)
-        else if (Array.isArray(reply)) this.#grant(takes, reply as number[], askedAt)
-        else this.#refuse(takes, false)
-        this.#next()
-      },
-      () => {
-        if (DEADLINE.failed(pending)) this.#refuse(takes, true)
-        this.#next()
-      },
-    )
+    const answered = (reply: unknown) => {
+      if (!DEADLINE.answered(pending)) this.#giveBack(takes, reply)
+      else if (isGrant(reply)) this.#grant(takes, reply, askedAt)
+      else this.#refuse(takes, false)
+      this.#next()
+    }
+    const failed = () => {
+      if (DEADLINE.failed(pending)) this.#refuse(takes, true)
+      this.#next()
+    }
+    runScript(this.port, semaphoreTake, this.#keys, args).then(answered, failed)
   }
 
   #nextTakes(): readonly Take[] {
@@ -158,7 +157,8 @@ export class DirectTakes {
     return all
   }
 
-  #grant(takes: readonly Take[], [first, expiresAt]: readonly number[], askedAt: number): void {
+  #grant(takes: readonly Take[], reply: Reply, askedAt: number): void {
+    const [first, expiresAt] = typeof reply === 'number' ? [reply, Math.floor(reply / 1000) + takes[0].leaseMs] : reply
     this.#newest = String(first + takes.length - 1)
     let token = first
     for (const take of takes) {
@@ -175,7 +175,7 @@ export class DirectTakes {
 
   /** Nobody waits for these leases any more. */
   #giveBack(takes: readonly Take[], reply: unknown): void {
-    if (!Array.isArray(reply)) return
+    if (!isGrant(reply)) return
     for (const { id } of takes) this.port.zrem!(this.#keys[0], `~${id}`).catch(() => {})
   }
 
@@ -186,6 +186,13 @@ export class DirectTakes {
     this.#onSettled?.()
     this.#onSettled = undefined
   }
+}
+
+/** Token of the first lease and the deadline of all in ms; or one token, which is the moment in µs from which the deadline counts. */
+type Reply = number | readonly [token: number, expiresAt: number]
+
+function isGrant(reply: unknown): reply is Reply {
+  return Array.isArray(reply) || (reply as number) > 0
 }
 
 function started(expire: (error: unknown) => void): Pending {

@@ -123,17 +123,15 @@ export class HeldLease implements Lease {
     return this.#inTime(this.#keeper.renew(this, leaseMs))
   }
 
-  async release(): Promise<boolean> {
-    if (!this.held && this.#state !== 'releasing') return false
+  release(): Promise<boolean> {
+    if (!this.held && this.#state !== 'releasing') return Promise.resolve(false)
     const first = this.#state === 'held'
     this.#state = 'released'
     if (first) this.#end()
-    try {
-      return await this.home.end(this.name, this.token)
-    } catch (error) {
+    return this.home.end(this.name, this.token).catch(error => {
       this.#state = 'releasing'
       throw error
-    }
+    })
   }
 
   detach(): void {

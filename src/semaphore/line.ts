@@ -53,27 +53,33 @@ export class SemaphoreLine implements LineUser<Grant> {
   }
 
   /**
-   * Takes permits. Rejects with `TimeoutError`, the signal's reason, `CostError` for more than there are in all, `NotInitializedError`,
+   * Takes permits, and gives what `leaseOf` makes of the grant. Throws the reason of a signal that is aborted already. Rejects with `TimeoutError`, the signal's reason, `CostError` for more than there are in all, `NotInitializedError`,
    * and `StoreError` if Redis has not answered for five seconds.
    */
-  take(permits: number, leaseMs: number, patience: Patience): Promise<Grant> {
+  take<Lease>(permits: number, leaseMs: number, patience: Patience, leaseOf: (grant: Grant) => Lease): Promise<Lease> {
     const { signal, timeoutMs } = patience
     signal?.throwIfAborted()
     const id = newLeaseId()
     // A direct take cannot be called off.
     const isPlain = signal === undefined && (timeoutMs === 0 || timeoutMs === Number.POSITIVE_INFINITY)
-    if (isPlain && this.#line.isIdle && this.#direct.canTake(permits, leaseMs)) return this.#takeDirectly(id, leaseMs, patience)
+    if (isPlain && this.#line.isIdle && this.#direct.canTake(permits, leaseMs))
+      return this.#takeDirectly(id, leaseMs, patience, leaseOf)
     if (this.#direct.shouldOpen) this.#open()
-    return this.#line.wait(permits, `${leaseMs} ${id}`, patience)
+    return this.#line.wait(permits, `${leaseMs} ${id}`, patience).then(leaseOf)
   }
 
-  #takeDirectly(id: string, leaseMs: number, patience: Patience): Promise<Grant> {
+  #takeDirectly<Lease>(
+    id: string,
+    leaseMs: number,
+    patience: Patience,
+    leaseOf: (grant: Grant) => Lease,
+  ): Promise<Lease> {
     return new Promise((resolve, reject) => {
       this.#direct.take({
         id,
         leaseMs,
         granted: grant => {
-          if (this.#closed === undefined) resolve(grant)
+          if (this.#closed === undefined) resolve(leaseOf(grant))
           else {
             this.end(grant.name, grant.token).catch(() => {})
             reject(this.#closed)
@@ -81,7 +87,7 @@ export class SemaphoreLine implements LineUser<Grant> {
         },
         refused: unknown => {
           if (unknown) this.#tell('e', `~${id}`)
-          if (this.#closed === undefined) resolve(this.#line.wait(1, `${leaseMs} ${id}`, patience))
+          if (this.#closed === undefined) resolve(this.#line.wait(1, `${leaseMs} ${id}`, patience).then(leaseOf))
           else reject(this.#closed)
         },
         failed: cause => reject(this.failed(cause)),

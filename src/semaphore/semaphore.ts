@@ -185,9 +185,13 @@ export class Semaphore {
    * with the signal's reason, with `CostError` at once if there are not so many in all, or with `StoreError` when Redis has not answered for
    * five seconds. Someone who holds permits and waits for more may wait for ever: take all at once.
    */
-  async acquire(options: AcquireOptions = {}): Promise<Lease> {
-    const patience = patienceOf(options, 'acquire', Number.POSITIVE_INFINITY, ACQUIRE_OPTIONS)
-    return this.#take(options, patience, 'acquire')
+  acquire(options: AcquireOptions = {}): Promise<Lease> {
+    try {
+      const patience = patienceOf(options, 'acquire', Number.POSITIVE_INFINITY, ACQUIRE_OPTIONS)
+      return this.#take(options, patience, 'acquire')
+    } catch (error) {
+      return Promise.reject(error)
+    }
   }
 
   /**
@@ -235,15 +239,17 @@ export class Semaphore {
     await this.#line.close(this.#closed)
   }
 
-  async #take(options: AcquireOptions, patience: Patience, method: string): Promise<Lease> {
+  /** Throws what is wrong with the options. Not async, and the lease is made where the answer is read: promises are a good part of what a lease costs. */
+  #take(options: AcquireOptions, patience: Patience, method: string): Promise<Lease> {
     const { permits = 1, renew = true } = options
     if (!Number.isSafeInteger(permits) || permits < 1) {
       throw new CostError(`${method}: permits ${shown(permits)}: expected an integer ≥ 1, like 1`)
     }
     const leaseMs = leaseOf(options, method)
     this.#checkOpen()
-    const grant = await watched(this.#watch, patience.signal, () => this.#line.take(permits, leaseMs, patience))
-    return this.#leaseFor(grant, permits, leaseMs, renew)
+    const leaseFor = (grant: Grant) => this.#leaseFor(grant, permits, leaseMs, renew)
+    const take = () => this.#line.take(permits, leaseMs, patience, leaseFor)
+    return this.#watch === undefined ? take() : watched(this.#watch, patience.signal, take)
   }
 
   #leaseFor(grant: Grant, permits: number, leaseMs: number, renews: boolean): Lease {

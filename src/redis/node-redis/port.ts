@@ -49,9 +49,7 @@ export function nodeRedisPort(client: NodeRedisLike): ClientPort {
       unlessConnected() ??
       (cluster ? send('EVAL', source, keys, args) : client.eval(source, { keys: [...keys], arguments: [...args] })),
     zrem:
-      typeof client.zRem === 'function'
-        ? (key, member) => unlessConnected() ?? client.zRem!(key, member)
-        : undefined,
+      typeof client.zRem === 'function' ? (key, member) => unlessConnected() ?? client.zRem!(key, member) : undefined,
     state(): ClientState {
       if (client.isReady ?? client.isOpen) {
         wasReady = true
