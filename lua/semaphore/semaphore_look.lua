@@ -24,15 +24,14 @@ local lists = ARGV[5] == '1'
 local s = semaphore_open(KEYS, clock, initial, idle)
 if not s then return { -2 } end
 if s.err then return redis.error_reply(s.err) end
+-- Serving may move them: see semaphore_direct.
+local leases = lists and redis.call('ZRANGEBYSCORE', s.leases, '-inf', SEMAPHORE_ABOVE, 'WITHSCORES') or {}
 local line = semaphore_serve(s, KEYS, channel, false)
 if line.err then return redis.error_reply(line.err) end
 local reply = { s.permits, s.used, line_alive(line) and redis.call('ZCARD', KEYS[4]) or 0 }
-if lists then
-  local leases = redis.call('ZRANGEBYSCORE', s.leases, '-inf', SEMAPHORE_ABOVE, 'WITHSCORES')
-  for i = 1, #leases, 2 do
-    reply[#reply + 1] = string.match(leases[i], '^~?(.*)$')
-    reply[#reply + 1] = tonumber(leases[i + 1])
-    reply[#reply + 1] = (semaphore_fact(redis.call('HGET', s.facts, leases[i])))
-  end
+for i = 1, #leases, 2 do
+  reply[#reply + 1] = string.match(leases[i], '^~?(.*)$')
+  reply[#reply + 1] = tonumber(leases[i + 1])
+  reply[#reply + 1] = (semaphore_fact(redis.call('HGET', s.facts, leases[i])))
 end
 return reply

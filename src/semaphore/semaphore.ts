@@ -13,9 +13,8 @@ import { HoldWatch, watched } from '../waiting/wait-watch.js'
 import { type Grant, SemaphoreCommands } from './commands.js'
 import { HeldLease, type Lease } from './lease.js'
 import { SemaphoreLine } from './line.js'
+import { checkId, checkTotal, leaseOf } from './options.js'
 import { Renewals } from './renewals.js'
-
-const LEASE_MS = 30_000
 
 /** Options of a `Semaphore`. */
 export interface SemaphoreOptions {
@@ -286,21 +285,4 @@ export class Semaphore {
   #checkOpen(): void {
     if (this.#closed) throw this.#closed
   }
-}
-
-function leaseOf({ lease, renew }: { lease?: Duration; renew?: boolean }, method: string): number {
-  if (renew !== undefined && typeof renew !== 'boolean') {
-    throw new PolicyError(`${method}: renew ${shown(renew)}: expected true or false`)
-  }
-  return lease === undefined ? LEASE_MS : parseOption(lease, `${method}: lease`)
-}
-
-function checkTotal(permits: unknown, what: string): void {
-  if (Number.isSafeInteger(permits) && (permits as number) >= 0) return
-  throw new PolicyError(`${what}: given ${shown(permits)}, expected an integer ≥ 0, like 5`)
-}
-
-function checkId(id: unknown, method: string): string {
-  if (typeof id === 'string' && id !== '') return id
-  throw new PolicyError(`${method}: id ${shown(id)}: expected the id of a lease, like lease.id`)
 }

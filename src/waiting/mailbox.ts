@@ -6,6 +6,8 @@ import { Subscriber, type Subscription } from '../redis/subscriber.js'
 
 /** How often to see whether the connection has been silent for too long, while somebody listens. Mostly it has not, and nothing is sent. */
 const CHECK_EVERY_MS = 250
+/** Who is not remembered asks at the safety check. */
+const MOST_MISSED = 10_000
 let boxes = 0
 
 interface MailboxListener {
@@ -38,9 +40,12 @@ export class Mailbox {
   }
 
   hold(): void {
-    if (this.#holds++ === 0) this.#office.listeners.set(this.#number, this.#listener)
-    this.#office.subscription?.hold()
+    const { listeners, missed, subscription } = this.#office
+    const isFirst = this.#holds++ === 0
+    if (isFirst) listeners.set(this.#number, this.#listener)
+    subscription?.hold()
     watch(this.#office)
+    if (isFirst && missed.delete(this.#number)) this.#listener.hear('')
   }
 
   release(): void {
@@ -62,12 +67,17 @@ interface Office {
   readonly subscription: Subscription | undefined
   /** By number; only of objects that listen, so that objects used once leave nothing behind. */
   readonly listeners: Map<string, MailboxListener>
+  /**
+   * Numbers of objects that were told something before they listened: an object listens from when it reads that it waits, and may be told to
+   * ask before that.
+   */
+  readonly missed: Set<string>
   checks: ReturnType<typeof setInterval> | undefined
 }
 
 /** While somebody listens a silent connection is noticed within five seconds: `Subscription.check` sends a PING after two. */
 function watch(office: Office): void {
-  const { subscription, listeners } = office
+  const { subscription, listeners, missed } = office
   if (subscription === undefined || office.checks !== undefined) return
   // It ends by itself: a semaphore that is taken and released again and again would start it each time.
   office.checks = setInterval(() => {
@@ -77,6 +87,7 @@ function watch(office: Office): void {
     }
     clearInterval(office.checks)
     office.checks = undefined
+    missed.clear()
   }, CHECK_EVERY_MS).unref()
 }
 
@@ -99,15 +110,18 @@ function officeOf(client: RedisClient, user: string, channel: string): Office {
 function newOffice(client: RedisClient, user: string, channel: string): Office {
   const process = randomBytes(9).toString('base64url')
   const listeners: Office['listeners'] = new Map()
-  if (!canListen(client)) return { process, subscription: undefined, listeners, checks: undefined }
+  const missed: Office['missed'] = new Set()
+  if (!canListen(client)) return { process, subscription: undefined, listeners, missed, checks: undefined }
   const subscription = Subscriber.of(client, user).subscription(`${channel}${process}`, {
     hear: text => {
       const [number = ''] = /^\d+/.exec(text) ?? []
-      listeners.get(number)?.hear(text.slice(number.length))
+      const listener = listeners.get(number)
+      if (listener !== undefined) listener.hear(text.slice(number.length))
+      else if (missed.size < MOST_MISSED) missed.add(number)
     },
     live: () => {
       for (const listener of [...listeners.values()]) listener.live()
     },
   })
-  return { process, subscription, listeners, checks: undefined }
+  return { process, subscription, listeners, missed, checks: undefined }
 }

@@ -40,7 +40,9 @@ async function ghosts(name: string, count: number, permits = 1): Promise<void> {
   const base = `spillway:{${name}}:semaphore`
   const keys = [
     base,
-    ...['leases', 'facts', 'line', 'asks', 'meta', 'direct', 'sent:dead/0.0', 'sent:dead/0.0'].map(part => `${base}:${part}`),
+    ...['leases', 'facts', 'line', 'asks', 'meta', 'direct', 'sent:dead/0.0', 'sent:dead/0.0'].map(
+      part => `${base}:${part}`,
+    ),
   ]
   const joins = Array.from({ length: count }, (_, i) => ['j', `${i} ${permits} 30000 ghost-${i}`, '', '-1']).flat()
   const args = ['', '-1', '-1', 'spillway!turns:', '0', 'dead/0.0', '1', '', '', '', ...joins]
@@ -232,6 +234,31 @@ describe('a lost message', () => {
       held = waiting.state.lease as Lease
       expect(held.held).toBe(true)
     }
+  })
+
+  test('because it comes before the answer that says who waits is not lost', async () => {
+    const name = fresh()
+    const a = open(name, { permits: 1 })
+    const held = await a.acquire()
+    const client = redis.client()
+    // Something else of the client listens already.
+    await new Semaphore(client, fresh(), { permits: 1 }).acquire()
+    await sleep(50)
+    const evalsha = client.evalsha.bind(client) as (...args: unknown[]) => Promise<unknown>
+    Object.assign(client, {
+      evalsha: async (...args: unknown[]) => {
+        const reply = await evalsha(...args)
+        await sleep(100)
+        return reply
+      },
+    })
+    const waiting = taking(new Semaphore(client, name))
+    await inLine(a, 1)
+    const releasedAt = performance.now()
+    await held.release()
+    await waiting.done
+    // Two answers late by 100 ms each; the safety check comes after 5 s.
+    expect(performance.now() - releasedAt).toBeLessThan(800)
   })
 
   test('because the client gives no connection to listen on is asked for', async () => {

@@ -1,0 +1,22 @@
+import { type Duration, parseOption } from '../core/duration.js'
+import { PolicyError, shown } from '../core/errors.js'
+
+const LEASE_MS = 30_000
+
+/** How long a lease is to last, ms. Throws `PolicyError`, in which `method` says who was called. */
+export function leaseOf({ lease, renew }: { lease?: Duration; renew?: boolean }, method: string): number {
+  if (renew !== undefined && typeof renew !== 'boolean') {
+    throw new PolicyError(`${method}: renew ${shown(renew)}: expected true or false`)
+  }
+  return lease === undefined ? LEASE_MS : parseOption(lease, `${method}: lease`)
+}
+
+export function checkTotal(permits: unknown, what: string): void {
+  if (Number.isSafeInteger(permits) && (permits as number) >= 0) return
+  throw new PolicyError(`${what}: given ${shown(permits)}, expected an integer ≥ 0, like 5`)
+}
+
+export function checkId(id: unknown, method: string): string {
+  if (typeof id === 'string' && id !== '') return id
+  throw new PolicyError(`${method}: id ${shown(id)}: expected the id of a lease, like lease.id`)
+}
