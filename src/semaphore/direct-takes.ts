@@ -137,11 +137,11 @@ export class DirectTakes {
     const answered = (reply: unknown) => {
       if (!DEADLINE.answered(pending)) this.#giveBack(takes, reply)
       else if (isGrant(reply)) this.#grant(takes, reply, askedAt)
-      else this.#refuse(takes, false)
+      else this.#refuse(takes)
       this.#next()
     }
     const failed = () => {
-      if (DEADLINE.failed(pending)) this.#refuse(takes, true)
+      if (DEADLINE.failed(pending)) this.#refuse(takes)
       this.#next()
     }
     runScript(this.port, semaphoreTake, this.#keys, args).then(answered, failed)
@@ -166,10 +166,11 @@ export class DirectTakes {
     }
   }
 
-  #refuse(takes: readonly Take[], unknown: boolean): void {
+  #refuse(takes: readonly Take[]): void {
     this.shut()
     this.refused()
-    for (const take of takes) take.refused(unknown)
+    // Also a refusal does not tell that nothing was granted: an earlier copy of the call may have been carried out before somebody waited.
+    for (const take of takes) take.refused(true)
     for (const take of this.#takes.splice(0)) take.refused(false)
   }
 
