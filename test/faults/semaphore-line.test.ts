@@ -31,7 +31,10 @@ async function ghosts(name: string, processes: number, of: number): Promise<void
   const base = keyOf(name)
   for (let p = 0; p < processes; p++) {
     const record = `sent:dead-${p}/0.0`
-    const keys = [base, ...['leases', 'facts', 'line', 'asks', 'meta', 'direct', record, record].map(part => `${base}:${part}`)]
+    const keys = [
+      base,
+      ...['leases', 'facts', 'line', 'asks', 'meta', 'direct', record, record].map(part => `${base}:${part}`),
+    ]
     let stamp = ''
     for (let from = 0, number = 1; from < of; from += 250, number++) {
       const count = Math.min(250, of - from)
