@@ -1,3 +1,4 @@
+import { Calendar } from '../core/calendar.js'
 import type { Verdict } from '../core/decision.js'
 import type { Limit } from '../core/limit.js'
 import { rowAlgorithm } from './algorithm.js'
@@ -12,7 +13,7 @@ interface FixedWindow {
 }
 
 /**
- * Counts from a key's first request; when the window ends, counting starts anew at the next one. The cheapest limit; it admits up
+ * Counts from a key's first request, or in the windows of a calendar; when the window ends, counting starts anew at the next one. The cheapest limit; it admits up
  * to twice its quota in a span of one window, at the end of one and the start of the next, all within an instant.
  */
 export const fixedWindow = rowAlgorithm<FixedWindow>(
@@ -47,7 +48,7 @@ export const fixedWindow = rowAlgorithm<FixedWindow>(
       }
       if (leftMs === 0) window.startedAt = nowMs
       window.spent = spent + cost
-      return verdict(limit, spent + cost, leftMs > 0 ? leftMs : limit.windowMs, 0)
+      return verdict(limit, spent + cost, leftMs > 0 ? leftMs : endOf(limit, nowMs) - nowMs, 0)
     },
 
     spend(limit, window, nowMs, cost) {
@@ -70,10 +71,10 @@ export const fixedWindow = rowAlgorithm<FixedWindow>(
     giveBack(limit, window, nowMs, units, receipt, note) {
       const { chargedAt } = receipt
       const { startedAt } = window
-      if (chargedAt < startedAt || chargedAt - startedAt >= limit.windowMs) return
+      if (chargedAt < startedAt || chargedAt >= endOf(limit, startedAt)) return
       // After a step back of the clock the window may be another one that was moved to here.
       if (startedAt <= nowMs && chargedAt > nowMs) return
-      if (nowMs - startedAt >= limit.windowMs) return
+      if (nowMs >= endOf(limit, startedAt)) return
       window.spent -= Math.min(units, window.spent, ownLeft(receipt, note))
     },
 
@@ -82,13 +83,15 @@ export const fixedWindow = rowAlgorithm<FixedWindow>(
       if (cost > quota) return Number.POSITIVE_INFINITY
       const { remaining, resetAfterMs } = this.consume(limit, window, nowMs, 0)
       const over = ahead + cost - remaining
-      return over <= 0 ? 0 : (resetAfterMs || windowMs) + floorDiv(over - 1, quota) * windowMs
+      if (over <= 0) return 0
+      const further = floorDiv(over - 1, quota)
+      return (resetAfterMs || endOf(limit, nowMs) - nowMs) + further * (calendarOf(limit)?.shortestMs ?? windowMs)
     },
 
     refusedAfterMs: ({ resetAfterMs }) => resetAfterMs,
 
     stateFrom: ({ limit, remaining, resetAfterMs }, _, nowMs) => ({
-      startedAt: nowMs + resetAfterMs - limit.windowMs,
+      startedAt: calendarOf(limit)?.spanAt(nowMs).startAt ?? nowMs + resetAfterMs - limit.windowMs,
       spent: limit.quota - remaining,
     }),
   },
@@ -98,9 +101,24 @@ export const fixedWindow = rowAlgorithm<FixedWindow>(
 function runsFor(limit: Limit, window: FixedWindow, nowMs: number): number {
   // A start in the future means that the clock ran back: the window starts now, so that nobody waits longer than one.
   if (window.startedAt > nowMs) window.startedAt = nowMs
+  if (limit.calendar !== undefined) return calendarRunsFor(limit, window, nowMs)
   // Subtracting the moments first keeps this exact for windows near 2⁵³.
   const leftMs = window.startedAt - nowMs + limit.windowMs
   return leftMs > 0 ? leftMs : 0
+}
+
+function calendarRunsFor(limit: Limit, window: FixedWindow, nowMs: number): number {
+  const span = (calendarOf(limit) as Calendar).spanAt(nowMs)
+  return window.startedAt >= span.startAt ? span.endAt - nowMs : 0
+}
+
+/** When a window ends in which a moment lies, or which begins at it. */
+function endOf(limit: Limit, moment: number): number {
+  return calendarOf(limit)?.spanAt(moment).endAt ?? moment + limit.windowMs
+}
+
+function calendarOf({ calendar }: Limit): Calendar | undefined {
+  return calendar && Calendar.of(calendar.window, calendar.timezone)
 }
 
 function verdict(limit: Limit, spent: number, resetAfterMs: number, retryAfterMs: number): Verdict {

@@ -33,6 +33,7 @@ export class Calendar {
   readonly #zone: Zone
   #last: CalendarSpan = { startAt: 0, endAt: 0 }
   #longestMs = 0
+  #shortestMs = 0
 
   private constructor(
     readonly window: CalendarWindow,
@@ -54,8 +55,14 @@ export class Calendar {
 
   /** The length of the longest window that there can be, ms. */
   get longestMs(): number {
-    this.#longestMs ||= this.#measureLongest()
+    if (this.#longestMs === 0) this.#measure()
     return this.#longestMs
+  }
+
+  /** The length of the shortest window that there can be, ms. */
+  get shortestMs(): number {
+    if (this.#shortestMs === 0) this.#measure()
+    return this.#shortestMs
   }
 
   /** The window in which a moment lies, ms since the epoch. */
@@ -100,7 +107,7 @@ export class Calendar {
     return { startAt, endAt }
   }
 
-  #measureLongest(): number {
+  #measure(): void {
     const [from, to] = SAMPLE
     const moments = this.#zone.changesIn(from, to)
     if (this.window === 'month' || this.window === 'year')
@@ -112,7 +119,8 @@ export class Calendar {
         const { startAt, endAt } = this.spanAt(at)
         return endAt - startAt
       })
-    return Math.max(...lengths)
+    this.#longestMs = Math.max(...lengths)
+    this.#shortestMs = Math.min(...lengths)
   }
 }
 

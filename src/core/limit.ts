@@ -1,3 +1,4 @@
+import { CALENDAR_WINDOWS, Calendar, type CalendarWindow, isCalendarWindow } from './calendar.js'
 import { type Duration, formatDuration, parseOption } from './duration.js'
 import { PolicyError, shown } from './errors.js'
 
@@ -48,8 +49,27 @@ export interface LimitOptions {
   name?: string
 }
 
-/** '100/1m' · '100/1m token-bucket' · '100/1m token-bucket burst=20' · several joined with ';' · objects · a list of either. */
-export type PolicyInput = string | LimitOptions | ReadonlyArray<string | LimitOptions>
+/** One rule whose windows are those of the calendar: `quota` units per month, say, counted for each key apart. A fixed window. */
+export interface CalendarLimitOptions {
+  /** Units per window; integer ≥ 0. 0 refuses everything. */
+  quota: number
+  /** 'hour', 'day', 'week' (from Monday), 'month' or 'year'. The clock of the store decides when one begins. */
+  window: CalendarWindow
+  /** A name of the IANA time zone database, like 'Europe/Berlin'; default 'UTC'. */
+  timezone?: string
+  /** Default "500-per-day". Names the limit in headers and store keys: printable ASCII, at most 64 characters. */
+  name?: string
+}
+
+/**
+ * '100/1m' · '100/1m token-bucket' · '100/1m token-bucket burst=20' · '500/day' · '500/day tz=Europe/Berlin' · several joined with ';' ·
+ * objects · a list of either.
+ */
+export type PolicyInput =
+  | string
+  | LimitOptions
+  | CalendarLimitOptions
+  | ReadonlyArray<string | LimitOptions | CalendarLimitOptions>
 
 /** A checked, frozen rule. Durations in ms. */
 export interface Limit {
@@ -57,20 +77,25 @@ export interface Limit {
   readonly name: string
   /** Units per window; 0 refuses every cost but 0. */
   readonly quota: number
-  /** Length of the window in ms. */
+  /** Length of the window in ms; of a calendar window the longest that there can be in its time zone. */
   readonly windowMs: number
   /** Most units at one instant; of algorithms without a burst the quota. */
   readonly burst: number
   /** How it counts. */
   readonly algorithm: AlgorithmName
+  /** Of windows of the calendar: which, and in which time zone. */
+  readonly calendar?: { readonly window: CalendarWindow; readonly timezone: string }
 }
 
 /** Limits decided together, all or none; names unique. */
 export type Policy = readonly Limit[]
 
 const TEXT = /^(\d+)\/([0-9a-z]+)$/
-const TEXT_FORM = 'expected "<quota>/<duration>", like "100/1m" (ms, s, m, h, d)'
-const OPTION_NAMES = new Set(['quota', 'window', 'algorithm', 'burst', 'name'])
+const TEXT_FORM =
+  'expected "<quota>/<duration>", like "100/1m" (ms, s, m, h, d) or "500/day" (hour, day, week, month, year)'
+const OPTION_NAMES = new Set(['quota', 'window', 'algorithm', 'burst', 'name', 'timezone'])
+/** The algorithm of windows of the calendar. */
+const CALENDAR_ALGORITHM = 'fixed-window'
 
 /**
  * Reads a policy. `algorithm` is that of limits which name none, default 'sliding-window'. Throws `PolicyError`, which says what
@@ -95,7 +120,10 @@ export function parsePolicy(input: PolicyInput, algorithm?: AlgorithmName): Poli
 }
 
 /** One limit from its options. */
-export function parseLimit(options: LimitOptions, byDefault: AlgorithmName = 'sliding-window'): Limit {
+export function parseLimit(
+  options: LimitOptions | CalendarLimitOptions,
+  byDefault: AlgorithmName = 'sliding-window',
+): Limit {
   if (typeof options !== 'object' || options === null || Array.isArray(options)) {
     throw new PolicyError(
       `policy: given ${shown(options)}, expected text like "100/1m" or { quota: 100, window: "1m" }`,
@@ -108,18 +136,33 @@ export function parseLimit(options: LimitOptions, byDefault: AlgorithmName = 'sl
       )
     }
   }
-  const { quota, window, algorithm = byDefault, burst } = options
+  const { quota, window, timezone, burst, ...others }: LimitOptions & { timezone?: string } = options
+  const onCalendar = isCalendarWindow(window)
+  const { algorithm = onCalendar ? CALENDAR_ALGORITHM : byDefault } = others
   if (!Number.isSafeInteger(quota) || quota < 0) {
     throw new PolicyError(`limit: quota ${shown(quota)}: expected an integer ≥ 0 (0 refuses everything), like 100`)
   }
-  const windowMs = parseOption(window, 'limit: window')
+  if (timezone !== undefined && !onCalendar) {
+    throw new PolicyError(
+      `limit: timezone ${shown(timezone)} with window ${shown(window)}: expected a window of the calendar (${CALENDAR_WINDOWS.join(', ')}), like "500/day tz=Europe/Berlin"`,
+    )
+  }
+  if (onCalendar && algorithm !== CALENDAR_ALGORITHM) {
+    throw new PolicyError(
+      `limit: window ${shown(window)} with ${shown(algorithm)}: expected ${CALENDAR_ALGORITHM}, or a window like '1d'`,
+    )
+  }
+  const calendar = onCalendar ? Calendar.of(window, timezone ?? 'UTC') : undefined
+  const windowMs = calendar?.longestMs ?? parseOption(window, 'limit: window')
   if (!ALGORITHM_NAMES.includes(algorithm)) {
     throw new PolicyError(`limit: unknown algorithm ${shown(algorithm)}, expected one of ${ALGORITHM_NAMES.join(', ')}`)
   }
-  const name = parseName(options.name ?? `${quota}-per-${formatDuration(windowMs)}`)
+  const name = parseName(others.name ?? `${quota}-per-${onCalendar ? window : formatDuration(windowMs)}`)
   const limit = { name, quota, windowMs, burst: parseBurst(burst, quota, algorithm), algorithm }
   refuseInexact(limit)
-  return Object.freeze(limit)
+  if (calendar === undefined) return Object.freeze(limit)
+  const { timezone: zone } = calendar
+  return Object.freeze({ ...limit, calendar: Object.freeze({ window: calendar.window, timezone: zone }) })
 }
 
 /** The most units that can ever be spent at one instant. */
@@ -132,7 +175,7 @@ function parseText(text: string, byDefault: AlgorithmName | undefined): Limit[] 
     const [rate = '', ...words] = part.trim().split(/\s+/)
     const match = TEXT.exec(rate)
     if (!match) throw new PolicyError(`limit ${shown(part.trim())}: ${TEXT_FORM}`)
-    const options: LimitOptions = { quota: Number(match[1]), window: match[2] }
+    const options: TextOptions = { quota: Number(match[1]), window: match[2] }
     for (const word of words) readWord(options, word, part.trim())
     try {
       return parseLimit(options, byDefault)
@@ -142,15 +185,18 @@ function parseText(text: string, byDefault: AlgorithmName | undefined): Limit[] 
   })
 }
 
-function readWord(options: LimitOptions, word: string, text: string): void {
-  const [, option, value] = /^(burst|name)=(.+)$/.exec(word) ?? []
+type TextOptions = LimitOptions & { timezone?: string }
+
+function readWord(options: TextOptions, word: string, text: string): void {
+  const [, option, value] = /^(burst|name|tz)=(.+)$/.exec(word) ?? []
   if (option === 'burst') options.burst = /^\d+$/.test(value) ? Number(value) : Number.NaN
   else if (option === 'name') options.name = value
+  else if (option === 'tz') options.timezone = value
   else if (ALGORITHM_NAMES.includes(word as AlgorithmName)) options.algorithm = word as AlgorithmName
   else {
     throw new PolicyError(
       `limit ${shown(text)}: unknown word ${shown(word)}, expected an algorithm (${ALGORITHM_NAMES.join(', ')}), ` +
-        `"burst=<units>" or "name=<name>", like "100/1m token-bucket burst=20"`,
+        `"burst=<units>", "name=<name>" or "tz=<time zone>", like "100/1m token-bucket burst=20"`,
     )
   }
 }
