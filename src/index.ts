@@ -1,3 +1,4 @@
+export type { CalendarRule, CalendarWindow } from './core/calendar.js'
 export type { Clock } from './core/clock.js'
 export type { Decision, DecisionSource, Verdict } from './core/decision.js'
 export { type Duration, parseDuration } from './core/duration.js'
@@ -13,6 +14,7 @@ export {
 } from './core/errors.js'
 export {
   type AlgorithmName,
+  type CalendarLimitOptions,
   type Limit,
   type LimitOptions,
   type Policy,

@@ -118,7 +118,7 @@ function endOf(limit: Limit, moment: number): number {
 }
 
 function calendarOf({ calendar }: Limit): Calendar | undefined {
-  return calendar && Calendar.of(calendar.window, calendar.timezone)
+  return calendar && Calendar.ofRule(calendar)
 }
 
 function verdict(limit: Limit, spent: number, resetAfterMs: number, retryAfterMs: number): Verdict {

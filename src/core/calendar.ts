@@ -3,6 +3,13 @@ import { PolicyError, shown } from './errors.js'
 /** A window of the calendar, in some time zone. Weeks begin on Monday. */
 export type CalendarWindow = 'hour' | 'day' | 'week' | 'month' | 'year'
 
+/** What a limit says of its windows. */
+export interface CalendarRule {
+  readonly window: CalendarWindow
+  /** A name of the IANA time zone database. */
+  readonly timezone: string
+}
+
 /** From `startAt`, ms since the epoch, up to and without `endAt`. */
 export interface CalendarSpan {
   readonly startAt: number
@@ -29,6 +36,7 @@ type Wall = number
  */
 export class Calendar {
   static readonly #known = new Map<string, Calendar>()
+  static readonly #ofRules = new WeakMap<CalendarRule, Calendar>()
 
   readonly #zone: Zone
   #last: CalendarSpan = { startAt: 0, endAt: 0 }
@@ -49,6 +57,16 @@ export class Calendar {
     if (calendar === undefined) {
       calendar = new Calendar(window, timezone)
       Calendar.#known.set(id, calendar)
+    }
+    return calendar
+  }
+
+  /** The calendar of a limit. */
+  static ofRule(rule: CalendarRule): Calendar {
+    let calendar = Calendar.#ofRules.get(rule)
+    if (calendar === undefined) {
+      calendar = Calendar.of(rule.window, rule.timezone)
+      Calendar.#ofRules.set(rule, calendar)
     }
     return calendar
   }

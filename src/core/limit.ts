@@ -1,4 +1,4 @@
-import { CALENDAR_WINDOWS, Calendar, type CalendarWindow, isCalendarWindow } from './calendar.js'
+import { CALENDAR_WINDOWS, Calendar, type CalendarRule, type CalendarWindow, isCalendarWindow } from './calendar.js'
 import { type Duration, formatDuration, parseOption } from './duration.js'
 import { PolicyError, shown } from './errors.js'
 
@@ -84,7 +84,7 @@ export interface Limit {
   /** How it counts. */
   readonly algorithm: AlgorithmName
   /** Of windows of the calendar: which, and in which time zone. */
-  readonly calendar?: { readonly window: CalendarWindow; readonly timezone: string }
+  readonly calendar?: CalendarRule
 }
 
 /** Limits decided together, all or none; names unique. */

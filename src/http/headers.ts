@@ -75,9 +75,7 @@ const writers: Record<HeaderForm, (policy: Policy, clock: Clock) => Write> = {
 }
 
 function draft8(policy: Policy): Write {
-  const policyText = policy
-    .map(limit => `${quoted(limit.name)};q=${integer(limit.quota)};w=${windowOf(limit)}`)
-    .join(', ')
+  const policyText = policy.map(limit => `${quoted(limit.name)};q=${integer(limit.quota)}${windowOf(limit)}`).join(', ')
   return (fields, decision) => {
     fields['RateLimit-Policy'] = policyText
     if (!isCounted(decision)) return
@@ -149,15 +147,15 @@ function secondsOf(verdict: Verdict): number {
   return Math.ceil(waitOf(verdict) / 1000)
 }
 
-/** The drafts know whole seconds > 0 only. */
-function windowOf({ windowMs }: Limit): number {
-  return Math.ceil(windowMs / 1000)
+/** The drafts know whole seconds > 0 only, and no windows that differ in length, as those of the calendar do. */
+function windowOf({ windowMs, calendar }: Limit): string {
+  return calendar === undefined ? `;w=${Math.ceil(windowMs / 1000)}` : ''
 }
 
 /** `100;w=60, 1000;w=3600`. Drafts 6 and 7 forbid to name one quota twice; of such limits the first is told. */
 function quotaList(policy: Policy): string {
   const firsts = policy.filter((limit, i) => policy.findIndex(({ quota }) => quota === limit.quota) === i)
-  return firsts.map(limit => `${integer(limit.quota)};w=${windowOf(limit)}`).join(', ')
+  return firsts.map(limit => `${integer(limit.quota)}${windowOf(limit)}`).join(', ')
 }
 
 const items = new WeakMap<Limit, string>()

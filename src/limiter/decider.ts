@@ -1,5 +1,6 @@
 import { type Clock, monotonicClock } from '../core/clock.js'
 import type { Decision, Verdict } from '../core/decision.js'
+import { PolicyError, shown } from '../core/errors.js'
 import type { Policy } from '../core/limit.js'
 import { type Observer, tellDecided } from '../core/observer.js'
 import { MemoryStore } from '../stores/memory/memory-store.js'
@@ -54,6 +55,7 @@ export class Decider implements Spender {
     { guarded, failure, denials, observer, name, shadow }: DeciderParts,
   ) {
     const { store } = guarded
+    checkCalendars(policy, store)
     this.store = store
     this.#limiter = name === DEFAULT_LIMITER ? undefined : name
     this.#times = new SpendingClock(this)
@@ -189,4 +191,12 @@ export class Decider implements Spender {
           }
     return decide(key, cost, verdicts, source, false, spent)
   }
+}
+
+function checkCalendars(policy: Policy, store: Store): void {
+  const limit = policy.find(({ calendar }) => calendar !== undefined)
+  if (limit === undefined || store.countsCalendars) return
+  throw new PolicyError(
+    `RateLimiter: limit ${shown(limit.name)} counts in windows of the calendar, which the store ${shown(store)} does not know: expected a MemoryStore or a RedisStore, or a window like "1d"`,
+  )
 }

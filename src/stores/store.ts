@@ -84,6 +84,8 @@ export interface Store {
   hearResets?(forMs: number): void
   /** Names the server that keeps the charge, where a store has several that can fail one without the others. */
   serverOf?(charge: Charge): string
+  /** True for a store that counts in windows of the calendar (`Limit.calendar`). */
+  readonly countsCalendars?: true
   /** If given, what is cached in process (denials) is timed by it; else by a monotonic clock. */
   readonly clock?: Clock
 }

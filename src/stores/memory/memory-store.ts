@@ -25,6 +25,7 @@ interface Measured {
  */
 export class MemoryStore implements Store {
   readonly clock: Clock
+  readonly countsCalendars = true
   /** @internal When it was last asked, by its clock: reading the clock takes longer than deciding does. */
   decidedAt = Number.NEGATIVE_INFINITY
   readonly #sweeper: Sweeper
