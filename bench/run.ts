@@ -17,6 +17,7 @@ import { http } from './http.js'
 import { importTime } from './import-time.js'
 import { memory } from './memory.js'
 import { memoryAKey } from './memory-a-key.js'
+import { observing } from './observing.js'
 import { pipelined } from './pipelined.js'
 import { redis } from './redis.js'
 import { refusals } from './refusals.js'
@@ -33,6 +34,7 @@ const MEASURES: Readonly<Record<string, Measure>> = {
   semaphore,
   'memory-a-key': memoryAKey,
   'import-time': importTime,
+  observing,
 }
 /** Files without claims of this kind, whose tables are taken as they print them. */
 const OTHERS: Readonly<Record<string, string>> = {

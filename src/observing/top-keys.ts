@@ -36,12 +36,14 @@ export class TopKeys {
   readonly #size: number
   readonly #halfLifeMs: number
   readonly #clock: Clock
-  /** Where in the heap a key stands. */
-  readonly #places = new Map<string, number>()
-  /** A heap, the smallest count at its top: of each place the key, its count and its error, in units of the weight at `#since`. */
+  readonly #slots = new Map<string, number>()
+  /** Of each slot the key, its count and its error, in units of the weight at `#since`. */
   readonly #keys: string[] = []
   readonly #counts: Float64Array
   readonly #errors: Float64Array
+  /** The slots as a heap, the smallest count at its top; and where in it each slot stands. */
+  readonly #heap: Int32Array
+  readonly #places: Int32Array
   #total = 0
   #since: number
   #now: number
@@ -53,6 +55,8 @@ export class TopKeys {
     this.#clock = clock
     this.#counts = new Float64Array(size)
     this.#errors = new Float64Array(size)
+    this.#heap = new Int32Array(size)
+    this.#places = new Int32Array(size)
     this.#since = this.#now = clock.now()
   }
 
@@ -73,19 +77,22 @@ export class TopKeys {
     const key = shortKey(given)
     const weighed = units * this.#weight
     this.#total += weighed
-    const place = this.#places.get(key)
-    if (place !== undefined) {
-      this.#counts[place] += weighed
-      this.#sink(place)
+    const known = this.#slots.get(key)
+    if (known !== undefined) {
+      this.#counts[known] += weighed
+      this.#sink(this.#places[known])
     } else if (this.#keys.length < this.#size) {
+      const slot = this.#keys.length
       this.#keys.push('')
-      this.#put(this.#keys.length - 1, ownCopy(key), weighed, 0)
-      this.#rise(this.#keys.length - 1)
+      this.#fill(slot, key, weighed, 0)
+      this.#stand(slot, slot)
+      this.#rise(slot)
     } else {
-      // The key that came least gives its place away, and its count stays as the error of the new one.
-      const least = this.#counts[0]
-      this.#places.delete(this.#keys[0])
-      this.#put(0, ownCopy(key), least + weighed, least)
+      // The key that came least gives its slot away, and its count stays as the error of the new one.
+      const slot = this.#heap[0]
+      const least = this.#counts[slot]
+      this.#slots.delete(this.#keys[slot])
+      this.#fill(slot, key, least + weighed, least)
       this.#sink(0)
     }
   }
@@ -93,17 +100,17 @@ export class TopKeys {
   /** The keys with the highest counts, highest first. */
   top(most = 20): TopKey[] {
     this.#advance()
-    const places = this.#keys.map((_, place) => place).sort((a, b) => this.#counts[b] - this.#counts[a])
-    return places.slice(0, most).map(place => ({
-      key: this.#keys[place],
-      count: this.#counts[place] / this.#weight,
-      error: this.#errors[place] / this.#weight,
+    const slots = this.#keys.map((_, slot) => slot).sort((a, b) => this.#counts[b] - this.#counts[a])
+    return slots.slice(0, most).map(slot => ({
+      key: this.#keys[slot],
+      count: this.#counts[slot] / this.#weight,
+      error: this.#errors[slot] / this.#weight,
     }))
   }
 
   /** Forgets all. */
   clear(): void {
-    this.#places.clear()
+    this.#slots.clear()
     this.#keys.length = 0
     this.#total = 0
   }
@@ -118,50 +125,57 @@ export class TopKeys {
 
   /** Brings all numbers to the weight 1. What has decayed to nothing keeps its place until another key wants it. */
   #rescale(): void {
-    for (let place = 0; place < this.#keys.length; place++) {
-      this.#counts[place] /= this.#weight
-      this.#errors[place] /= this.#weight
+    for (let slot = 0; slot < this.#keys.length; slot++) {
+      this.#counts[slot] /= this.#weight
+      this.#errors[slot] /= this.#weight
     }
     this.#total /= this.#weight
     this.#since = this.#now
     this.#weight = 1
   }
 
-  #put(place: number, key: string, count: number, error: number): void {
-    this.#keys[place] = key
-    this.#counts[place] = count
-    this.#errors[place] = error
-    this.#places.set(key, place)
+  #fill(slot: number, key: string, count: number, error: number): void {
+    const own = ownCopy(key)
+    this.#slots.set(own, slot)
+    this.#keys[slot] = own
+    this.#counts[slot] = count
+    this.#errors[slot] = error
   }
 
-  /** Lets a count that has grown sink to its place. */
+  #stand(place: number, slot: number): void {
+    this.#heap[place] = slot
+    this.#places[slot] = place
+  }
+
+  /** Lets the slot at a place sink to where its count, which has grown, belongs. */
   #sink(from: number): void {
     const counts = this.#counts
+    const heap = this.#heap
     const end = this.#keys.length
-    for (let place = from; ; ) {
+    const slot = heap[from]
+    const count = counts[slot]
+    let place = from
+    for (;;) {
       let child = 2 * place + 1
-      if (child >= end) return
-      if (child + 1 < end && counts[child + 1] < counts[child]) child++
-      if (counts[place] <= counts[child]) return
-      this.#swap(place, child)
+      if (child >= end) break
+      if (child + 1 < end && counts[heap[child + 1]] < counts[heap[child]]) child++
+      if (count <= counts[heap[child]]) break
+      this.#stand(place, heap[child])
       place = child
     }
+    this.#stand(place, slot)
   }
 
   #rise(from: number): void {
-    for (let place = from; place > 0; ) {
+    const slot = this.#heap[from]
+    const count = this.#counts[slot]
+    let place = from
+    while (place > 0) {
       const parent = (place - 1) >> 1
-      if (this.#counts[parent] <= this.#counts[place]) return
-      this.#swap(place, parent)
+      if (this.#counts[this.#heap[parent]] <= count) break
+      this.#stand(place, this.#heap[parent])
       place = parent
     }
-  }
-
-  #swap(a: number, b: number): void {
-    const key = this.#keys[a]
-    const count = this.#counts[a]
-    const error = this.#errors[a]
-    this.#put(a, this.#keys[b], this.#counts[b], this.#errors[b])
-    this.#put(b, key, count, error)
+    this.#stand(place, slot)
   }
 }
