@@ -189,8 +189,7 @@ export interface KeyLimiterView {
 }
 
 export interface KeyFound {
-  /** As it was looked for. */
-  readonly key: string
+  readonly key: KeyView
   /** What it was taken for, where that differs: an address in its usual notation. */
   readonly as?: string
   readonly limiters: readonly KeyLimiterView[]
@@ -261,8 +260,9 @@ export interface Ask {
   /** Limits: which row is open; how many rows are wanted. */
   readonly open?: readonly string[]
   readonly rows?: number
-  /** Keys: what is looked for. */
+  /** Keys: what is looked for, as it was typed, or the `ref` of one that was shown. */
   readonly key?: string
+  readonly ref?: string
 }
 
 /** A key in a change: as it was typed, or the `ref` of one that was shown. */

@@ -1,5 +1,124 @@
 import { render } from 'preact'
-import { LargeChart } from './chart.js'
+import { useEffect, useMemo, useState } from 'preact/hooks'
+import type { Ask, View } from '../view.js'
+import { ActingContext, useActing } from './acting.js'
+import { PAGES, useAddress } from './address.js'
+import { ChangesPage } from './changes-page.js'
+import { Bands, Head, StatusLine, summaryOf } from './frame.js'
+import { KeysPage } from './keys-page.js'
+import { LimitsPage } from './limits-page.js'
+import { usePolling } from './polling.js'
+import { ProcessesPage } from './processes-page.js'
+import { QueuesPage } from './queues-page.js'
+import { Loading, Start } from './start.js'
+import { WaitingPage } from './waiting-page.js'
+
+const MOST_ROWS = 1000
+
+function App() {
+  const address = useAddress()
+  const { page, row, key, ref } = address
+  /** undefined: the worst is open, whichever that is. */
+  const [open, setOpen] = useState<readonly string[] | undefined>(undefined)
+  const [rows, setRows] = useState<number | undefined>(undefined)
+  const ask: Ask = {
+    page,
+    ...(page === 'limits' &&
+      (row !== undefined || open !== undefined) && { open: row === undefined ? open : [row, ...(open ?? [])] }),
+    ...(page === 'limits' && rows !== undefined && { rows }),
+    ...(key !== undefined && { key }),
+    ...(ref !== undefined && { ref }),
+  }
+  const polled = usePolling(ask)
+  const view = polled.view
+  const acting = useActing(view?.token ?? '', polled.refresh)
+  const title = PAGES.find(([name]) => name === page)?.[1] ?? ''
+  useEffect(() => {
+    document.title = `${summaryOf(view?.alerts ?? [])}${title} · spillway`
+  }, [title, view?.alerts])
+
+  const worst = view?.page === 'limits' ? view.rows.find(row => row.open !== undefined)?.id : undefined
+  // The first answer says which row is the worst; from then on the same one stays open.
+  useEffect(() => {
+    if (open === undefined && worst !== undefined) setOpen([worst])
+  }, [open, worst])
+  const opened = useMemo(
+    () => new Set([...(open ?? (worst === undefined ? [] : [worst])), ...(row === undefined ? [] : [row])]),
+    [open, worst, row],
+  )
+  const toggle = (id: string) => {
+    const next = opened.has(id) ? [...opened].filter(other => other !== id) : [...opened, id]
+    setOpen(next)
+    if (row !== undefined) history.replaceState(undefined, '', '#/limits')
+    if (row !== undefined) dispatchEvent(new HashChangeEvent('hashchange'))
+  }
+
+  const may = view?.access === 'write'
+  const context = { may, noLive: view?.noLive, processes: view?.status.processes ?? 0, ask: acting.ask }
+  return (
+    <ActingContext.Provider value={context}>
+      <button type="button" class="button skip" onClick={skip}>
+        Skip to the content
+      </button>
+      <Head address={address} />
+      <main class="column" id="content" tabIndex={-1}>
+        <h1 class="hidden">{title}</h1>
+        {view !== undefined && <StatusLine frame={view} polled={polled} />}
+        <Bands frame={view} polled={polled} />
+        {view === undefined ? (
+          polled.failing === undefined && <Loading />
+        ) : view.page !== page ? (
+          <Loading />
+        ) : !view.installed && view.failing === undefined ? (
+          <Start />
+        ) : (
+          <Content
+            view={view}
+            sought={key !== undefined || ref !== undefined}
+            opened={opened}
+            toggle={toggle}
+            more={() => setRows(MOST_ROWS)}
+          />
+        )}
+      </main>
+      {acting.elements}
+    </ActingContext.Provider>
+  )
+}
+
+function Content({
+  view,
+  sought,
+  opened,
+  toggle,
+  more,
+}: {
+  view: View
+  sought: boolean
+  opened: ReadonlySet<string>
+  toggle: (id: string) => void
+  more: () => void
+}) {
+  switch (view.page) {
+    case 'keys':
+      return <KeysPage view={view} sought={sought} />
+    case 'waiting':
+      return <WaitingPage view={view} />
+    case 'queues':
+      return <QueuesPage view={view} />
+    case 'changes':
+      return <ChangesPage view={view} />
+    case 'processes':
+      return <ProcessesPage view={view} />
+    default:
+      return <LimitsPage view={view} open={opened} toggle={toggle} more={more} />
+  }
+}
+
+/** Not a link: what stands behind # in the address names the page. */
+function skip(): void {
+  document.getElementById('content')?.focus()
+}
 
 const root = document.getElementById('app')
-if (root !== null) render(<LargeChart traffic={{ at: [], allowed: [], refused: [] }} label="" sentence="" />, root)
+if (root !== null) render(<App />, root)

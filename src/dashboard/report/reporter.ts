@@ -131,8 +131,9 @@ class Reporter implements Observer {
     const now = performance.now()
     if (!this.#news && this.#decisions === 0 && !this.#sender.hasPending) return
     const rows = this.#tallies.take()
+    const spanMs = Math.max(1, Math.min(now - this.#tookAt, this.#settings.everyMs))
     const notes = [...this.#tallies.notes(rows.keys(), now), ...this.#objectNotes(now)]
-    this.#sender.send({ record: this.#record(now), details: this.#recent.details(), rows, notes })
+    this.#sender.send({ record: this.#record(now), details: this.#recent.details(), rows, notes, spanMs })
     this.#news = false
     this.#decisions = 0
     this.#answers = { count: 0, ms: 0 }

@@ -7,7 +7,7 @@ import { dashboardLeave, dashboardReport } from '../../redis/scripts.js'
 import { type Counts, countsText } from '../counts.js'
 import { type Details, detailsText } from '../details.js'
 import type { ProcessRecord } from '../process-record.js'
-import { RecordKeys, STEPS, stepOf } from '../record-keys.js'
+import { RecordKeys, STEP_MS, STEPS, stepOf } from '../record-keys.js'
 import { addRows } from './tallies.js'
 
 export type ObjectNotes = ReadonlyArray<readonly [id: string, facts: ObjectFacts]>
@@ -17,6 +17,8 @@ export interface Report {
   readonly details: Details
   readonly rows: ReadonlyMap<string, Counts>
   readonly notes: ObjectNotes
+  /** In what time the rows were counted, until now. */
+  readonly spanMs: number
 }
 
 /** Rows and notes of one call: no call takes the server a millisecond. */
@@ -65,12 +67,11 @@ export class ReportSender {
     return this.#isNew || this.#pending.size > 0 || this.#unanswered !== undefined
   }
 
-  send({ record, details, rows, notes }: Report): void {
+  send({ record, details, rows, notes, spanMs }: Report): void {
     this.#latest = { record, details }
     this.#isNew = true
     for (const [id, facts] of notes) this.#notes.set(id, facts)
-    // What is told now happened half of `every` ago, on average.
-    if (rows.size > 0) this.#keep(stepOf(this.#now() - record.everyMs / 2), rows)
+    if (rows.size > 0) this.#share(rows, spanMs)
     for (const old of this.#pending.keys()) if (old < stepOf(this.#now()) - STEPS) this.#pending.delete(old)
     this.#sending ??= this.#sendAll().finally(() => {
       this.#sending = undefined
@@ -141,6 +142,21 @@ export class ReportSender {
     this.#isNew = true
     const now = stepOf(this.#now())
     if (now !== step) this.#keep(now, new Map(rows))
+  }
+
+  /** What was counted across the end of a step is shared between both, by time. */
+  #share(rows: ReadonlyMap<string, Counts>, spanMs: number): void {
+    const now = this.#now()
+    const [first, last] = [stepOf(now - spanMs), stepOf(now)]
+    if (first === last) {
+      this.#keep(last, rows)
+      return
+    }
+    const part = Math.min(1, (last * STEP_MS - (now - spanMs)) / spanMs)
+    const early = new Map([...rows].map(([id, counts]) => [id, counts.map(count => Math.round(count * part))]))
+    const late = new Map([...rows].map(([id, counts]) => [id, counts.map(count => count - Math.round(count * part))]))
+    this.#keep(last - 1, early)
+    this.#keep(last, late)
   }
 
   #keep(step: number, rows: ReadonlyMap<string, Counts>): void {

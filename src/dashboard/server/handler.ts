@@ -130,7 +130,7 @@ function requestIn(req: IncomingMessage): unknown {
 }
 
 function askIn(req: IncomingMessage): Ask {
-  const { page, open, rows, key } = requestIn(req) as Partial<Ask>
+  const { page, open, rows, key, ref } = requestIn(req) as Partial<Ask>
   if (typeof page !== 'string' || !PAGES.has(page))
     throw new PolicyError('page: expected one of the pages, like "limits"')
   return {
@@ -138,6 +138,7 @@ function askIn(req: IncomingMessage): Ask {
     ...(Array.isArray(open) && { open: open.filter(id => typeof id === 'string').slice(0, 20) }),
     ...(Number.isSafeInteger(rows) && { rows }),
     ...(typeof key === 'string' && { key }),
+    ...(typeof ref === 'string' && { ref }),
   }
 }
 

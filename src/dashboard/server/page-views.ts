@@ -46,7 +46,7 @@ export async function viewOf(room: Room, ask: Ask, viewer: Viewer): Promise<View
   const frame = frameOf(room, viewer, queues)
   switch (ask.page) {
     case 'keys':
-      return keysView(room, frame, ask.key)
+      return keysView(room, frame, ask)
     case 'waiting':
       return waitingView(room, frame)
     case 'queues':
@@ -147,7 +147,7 @@ async function queuesView(room: Room, frame: Frame, queues: readonly QueueRow[])
   return { ...frame, page: 'queues', queues: queues.map((row, i) => ({ ...row, letters: letters[i] })) }
 }
 
-async function keysView(room: Room, frame: Frame, key: string | undefined): Promise<KeysView> {
+async function keysView(room: Room, frame: Frame, ask: Ask): Promise<KeysView> {
   const callers = new TopCallers(room.picture)
   const shared = room.known.filter(limiter => limiter.shared)
   const alive = room.picture.failing === undefined
@@ -164,6 +164,7 @@ async function keysView(room: Room, frame: Frame, key: string | undefined): Prom
       return { limiter, key: room.show(key), until, ...(by !== undefined && { by }) }
     }),
   }
+  const key = alive && ask.ref !== undefined ? await room.keyOf(ask.ref) : ask.key
   if (key === undefined || key === '' || !alive) return { ...frame, page: 'keys', ...shown }
   const as = addressIn(key)
   const sought = as ?? key
@@ -177,7 +178,13 @@ async function keysView(room: Room, frame: Frame, key: string | undefined): Prom
     ...frame,
     page: 'keys',
     ...shown,
-    found: { key, ...(as !== undefined && { as }), limiters, asked: shared.length },
+    // Whoever typed it knows it; what was shown masked stays masked.
+    found: {
+      key: ask.ref === undefined ? { ...room.show(sought), text: key } : room.show(sought),
+      ...(as !== undefined && { as }),
+      limiters,
+      asked: shared.length,
+    },
   }
 }
 

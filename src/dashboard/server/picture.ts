@@ -115,9 +115,17 @@ export class Picture {
       const counts = this.counts(id, step)
       if (counts !== undefined) addCounts(sum, counts)
     }
-    // What the last second or so has brought was not reported yet.
-    const elapsed = Math.max(0, (this.#serverMs % STEP_MS) - 1000)
-    return { counts: sum, seconds: ((steps - 1) * STEP_MS + elapsed) / 1000 }
+    return { counts: sum, seconds: Math.max(1, ((steps - 1) * STEP_MS + this.elapsedMs) / 1000) }
+  }
+
+  /** How far the step that runs has been reported, in ms: to the moment at which those who have something to tell were heard last, on average. */
+  get elapsedMs(): number {
+    const heard = this.#processes.filter(
+      ({ heardAt, record }) => record.perSecond > 0 && this.#serverMs - heardAt < 3 * record.everyMs,
+    )
+    const sum = heard.reduce((sum, { heardAt }) => sum + heardAt, 0)
+    const until = heard.length > 0 ? sum / heard.length : this.#serverMs
+    return Math.max(0, until - stepOf(this.#serverMs) * STEP_MS)
   }
 
   async #read(): Promise<void> {

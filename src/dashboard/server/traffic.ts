@@ -22,7 +22,7 @@ export function ratesOf(picture: Picture, id: string) {
 /** The last 15 minutes, per second. */
 export function seriesOf(picture: Picture, id: string): Series {
   const last = stepOf(picture.readAt)
-  const elapsed = picture.readAt % STEP_MS
+  const elapsed = picture.elapsedMs
   const first = last - STEPS + 1
   const known = picture.firstStep
   const end = elapsed >= RIPE_MS ? last : last - 1
@@ -35,7 +35,7 @@ export function seriesOf(picture: Picture, id: string): Series {
       continue
     }
     const counts = picture.counts(id, step)
-    const seconds = step === last ? (elapsed - 1000) / 1000 : STEP_MS / 1000
+    const seconds = (step === last ? elapsed : STEP_MS) / 1000
     allowed.push(rounded((counts?.[ALLOWED] ?? 0) / seconds))
     refused.push(rounded((counts?.[REFUSED] ?? 0) / seconds))
   }

@@ -1,0 +1,206 @@
+/** How things are changed: a dialogue that says what will happen, and a line that says what has. */
+
+import type { ComponentChildren } from 'preact'
+import { createContext } from 'preact'
+import { useContext, useEffect, useRef, useState } from 'preact/hooks'
+import { plural } from '../look/words.js'
+import type { Act, Done } from '../view.js'
+import { sendAct } from './connection.js'
+
+/** Fields of a dialogue by name. */
+export type Values = Readonly<Record<string, string>>
+
+export interface Field {
+  readonly name: string
+  readonly label: string
+  readonly value: string
+  /** Choices; absent: a text is typed. */
+  readonly choices?: ReadonlyArray<readonly [value: string, label: string]>
+  readonly hint?: string
+}
+
+/** A change that is to be confirmed. */
+export interface Plan {
+  /** What it is, like 'Block a key'. */
+  readonly title: string
+  /** The action's own verb, on the button. */
+  readonly verb: string
+  readonly fields?: readonly Field[]
+  /** One sentence: what will happen, to whom, until when. */
+  readonly sentence: (values: Values) => ComponentChildren
+  /** Why it cannot be done with these values; undefined: it can. */
+  readonly problem?: (values: Values) => string | undefined
+  readonly act: (values: Values) => Act
+}
+
+export interface Acting {
+  /** False: the viewer may only look. */
+  readonly may: boolean
+  readonly noLive: string | undefined
+  readonly processes: number
+  readonly ask: (plan: Plan) => void
+}
+
+export const ActingContext = createContext<Acting>({ may: false, noLive: undefined, processes: 0, ask: () => {} })
+
+/** A button that opens the dialogue of a change; nothing for who may only look. */
+export function ActButton({
+  plan,
+  children,
+  kind = '',
+}: {
+  plan: () => Plan
+  children: ComponentChildren
+  kind?: 'first' | ''
+}) {
+  const { may, ask } = useContext(ActingContext)
+  if (!may) return null
+  return (
+    <button type="button" class={`button ${kind}`} onClick={() => ask(plan())}>
+      {children}
+    </button>
+  )
+}
+
+export const DURATIONS: Field['choices'] = [
+  ['10m', '10 minutes'],
+  ['1h', '1 hour'],
+  ['1d', '1 day'],
+  ['7d', '7 days'],
+]
+export const ENDS: Field['choices'] = [
+  ['', 'until it is changed again'],
+  ...(DURATIONS ?? []).map(([value, label]) => [value, `for ${label}`] as const),
+]
+
+/** '10 minutes' for '10m'. */
+export function durationLabel(value: string): string {
+  return DURATIONS?.find(([known]) => known === value)?.[1] ?? value
+}
+
+/** Who else follows. */
+export function followers(processes: number): string {
+  if (processes === 0) return 'Processes that run follow within a second.'
+  return `${plural(processes, 'process follows', 'processes follow')} within a second.`
+}
+
+interface Told {
+  readonly text: string
+  readonly undo?: Act
+}
+
+/** Asks for confirmation, carries out, and tells how it went. */
+export function useActing(token: string, done: () => void) {
+  const [plan, setPlan] = useState<Plan | undefined>(undefined)
+  const [told, setTold] = useState<Told | undefined>(undefined)
+  const carryOut = async (act: Act): Promise<Done> => {
+    const outcome = await sendAct(act, token)
+    setTold(outcome)
+    done()
+    return outcome
+  }
+  const undo = async (act: Act) => {
+    try {
+      const { text } = await carryOut(act)
+      setTold({ text: `Undone: ${text}` })
+    } catch (error) {
+      setTold({ text: `Not undone: ${(error as Error).message}` })
+    }
+  }
+  const elements = (
+    <>
+      {plan !== undefined && <Dialogue plan={plan} carryOut={carryOut} close={() => setPlan(undefined)} />}
+      <div class="told" role="status">
+        {told !== undefined && (
+          <div>
+            <span>{told.text}</span>
+            {told.undo !== undefined && (
+              <button type="button" class="link" onClick={() => told.undo !== undefined && undo(told.undo)}>
+                Undo
+              </button>
+            )}
+            <button type="button" class="link" onClick={() => setTold(undefined)} aria-label="Close this message">
+              Close
+            </button>
+          </div>
+        )}
+      </div>
+    </>
+  )
+  return { ask: setPlan, elements }
+}
+
+function Dialogue({ plan, carryOut, close }: { plan: Plan; carryOut: (act: Act) => Promise<Done>; close: () => void }) {
+  const dialog = useRef<HTMLDialogElement>(null)
+  const [values, setValues] = useState<Values>(
+    Object.fromEntries((plan.fields ?? []).map(({ name, value }) => [name, value])),
+  )
+  const [error, setError] = useState<string | undefined>(undefined)
+  const [busy, setBusy] = useState(false)
+  useEffect(() => {
+    const opener = document.activeElement as HTMLElement | null
+    dialog.current?.showModal()
+    return () => opener?.focus?.()
+  }, [])
+  const problem = plan.problem?.(values)
+  const submit = async (event: Event) => {
+    event.preventDefault()
+    if (busy || problem !== undefined) return
+    setBusy(true)
+    try {
+      await carryOut(plan.act(values))
+      close()
+    } catch (failure) {
+      setError((failure as Error).message)
+      setBusy(false)
+    }
+  }
+  const set = (name: string) => (event: Event) => {
+    setValues({ ...values, [name]: (event.currentTarget as HTMLInputElement).value })
+    setError(undefined)
+  }
+  return (
+    <dialog ref={dialog} aria-labelledby="dialogue-title" onClose={close} onCancel={close}>
+      <form onSubmit={submit}>
+        <h2 id="dialogue-title">{plan.title}</h2>
+        {plan.fields?.map(field => (
+          <div key={field.name} class="field">
+            <label for={`field-${field.name}`}>{field.label}</label>
+            {field.choices === undefined ? (
+              <input
+                id={`field-${field.name}`}
+                value={values[field.name]}
+                onInput={set(field.name)}
+                spellcheck={false}
+                autocomplete="off"
+              />
+            ) : (
+              <select id={`field-${field.name}`} value={values[field.name]} onInput={set(field.name)}>
+                {field.choices.map(([value, label]) => (
+                  <option key={value} value={value}>
+                    {label}
+                  </option>
+                ))}
+              </select>
+            )}
+            {field.hint !== undefined && <small>{field.hint}</small>}
+          </div>
+        ))}
+        <div class="sentence">{problem ?? plan.sentence(values)}</div>
+        {error !== undefined && (
+          <p class="refused" role="alert">
+            {error}
+          </p>
+        )}
+        <div class="actions">
+          <button type="submit" class="button main" disabled={busy || problem !== undefined}>
+            {plan.verb}
+          </button>
+          <button type="button" class="button" onClick={close}>
+            Cancel
+          </button>
+        </div>
+      </form>
+    </dialog>
+  )
+}

@@ -1,0 +1,56 @@
+import type { Act, Ask, Done, Failure, View } from '../view.js'
+
+const PATIENCE_MS = 8000
+
+/** An answer of the server that says what is wrong. */
+export class Refusal extends Error {
+  constructor(
+    message: string,
+    readonly status: number,
+  ) {
+    super(message)
+  }
+}
+
+/** What a page shows. Rejects with `Refusal`, or with the browser's error where the service does not answer. */
+export function fetchView(ask: Ask, signal: AbortSignal): Promise<View> {
+  return request<View>('view', 'GET', ask, {}, signal)
+}
+
+/** Carries out a change. */
+export function sendAct(act: Act, token: string): Promise<Done> {
+  return request<Done>('act', 'POST', act, { 'x-spillway-token': token }, AbortSignal.timeout(PATIENCE_MS))
+}
+
+async function request<T>(
+  path: string,
+  method: string,
+  content: object,
+  headers: Record<string, string>,
+  signal: AbortSignal,
+): Promise<T> {
+  const response = await fetch(path, {
+    method,
+    headers: { ...headers, 'x-spillway-request': base64url(JSON.stringify(content)) },
+    signal: AbortSignal.any([signal, AbortSignal.timeout(PATIENCE_MS)]),
+  })
+  if (response.ok) return (await response.json()) as T
+  const text = await response.text()
+  throw new Refusal(reasonIn(text) || `The service answered ${response.status}.`, response.status)
+}
+
+function reasonIn(text: string): string {
+  try {
+    return (JSON.parse(text) as Partial<Failure>).error ?? ''
+  } catch {
+    return text.slice(0, 300).trim()
+  }
+}
+
+/** A header field holds ASCII only, and no line breaks. */
+function base64url(text: string): string {
+  const bytes = new TextEncoder().encode(text)
+  let binary = ''
+  for (const byte of bytes) binary += String.fromCharCode(byte)
+  return btoa(binary).replaceAll('+', '-').replaceAll('/', '_').replace(/=+$/, '')
+}

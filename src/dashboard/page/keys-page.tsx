@@ -1,0 +1,267 @@
+import { useContext } from 'preact/hooks'
+import { count, limitWords, percent, rate, span, when } from '../look/words.js'
+import type { KeyFound, KeyLimiterView, KeyRate, KeysView } from '../view.js'
+import { ActButton, ActingContext } from './acting.js'
+import { Bar, KeyLink, Moment, Nothing, Panel } from './parts.js'
+import { blockPlan, clearPlan, limitPlan, policyText, resetPlan, unblockPlan } from './plans.js'
+
+export function KeysPage({ view, sought }: { view: KeysView; sought: boolean }) {
+  return (
+    <>
+      {sought && view.found !== undefined && <Found found={view.found} view={view} />}
+      {sought && view.found === undefined && view.failing === undefined && (
+        <Panel title="Key">
+          <Nothing>This key is not among those that are shown any more. Type it above to look it up.</Nothing>
+        </Panel>
+      )}
+      {!sought && (
+        <div class="panels">
+          <Ranking title="Refused most" rows={view.mostRefused} empty="Nobody is refused." kind="of-refused" />
+          <Ranking title="Asking most" rows={view.mostAsking} empty="Nobody asks." kind="" />
+        </div>
+      )}
+      {(view.blocks.length > 0 || !sought) && <Blocks view={view} />}
+    </>
+  )
+}
+
+function Found({ found, view }: { found: KeyFound; view: KeysView }) {
+  const { key, as, limiters, asked } = found
+  return (
+    <>
+      <h2 class="looked-up">
+        <span class="muted">Key</span>{' '}
+        <code class="key">
+          <bdi>{key.text}</bdi>
+        </code>
+        {as !== undefined && (
+          <span class="muted">
+            {' '}
+            counted as <code class="key">{as}</code>
+          </span>
+        )}
+      </h2>
+      {limiters.length === 0 && (
+        <Panel title="Not found">
+          <div class="body text">
+            <p>
+              No limiter knows this key: it has spent nothing, is not blocked and has no limit of its own.
+              {asked > 0 ? ` Asked: ${view.limiters.join(', ')}.` : ' No limiter that counts in Redis is known.'}
+            </p>
+            <p class="muted">
+              A key is spelled as the service gives it, upper and lower case apart: an address like{' '}
+              <code>203.0.113.9</code>, a network like <code>2001:db8:0:ff00::/56</code>, or what the option{' '}
+              <code>key</code> returns, like <code>user:42</code>.
+            </p>
+          </div>
+        </Panel>
+      )}
+      {limiters.map(limiter => (
+        <KeyLimiter key={limiter.limiter} of={limiter} found={found} now={view.now} />
+      ))}
+    </>
+  )
+}
+
+function KeyLimiter({ of, found, now }: { of: KeyLimiterView; found: KeyFound; now: number }) {
+  const { processes, noLive } = useContext(ActingContext)
+  const { key } = found
+  const { limiter, limits, live, blockedUntil } = of
+  const words = limits.map(({ facts }) => limitWords(facts)).join(' and ')
+  return (
+    <Panel title={limiter} side={live !== undefined ? `its own limit: ${live.words}` : undefined}>
+      {blockedUntil !== undefined && (
+        <p class="blocked refused">
+          Blocked until <Moment at={blockedUntil}>{when(blockedUntil, now)}</Moment>,{' '}
+          {span(Math.max(0, blockedUntil - now))} left
+          {of.blockedBy !== undefined && `, by ${of.blockedBy}`}.
+        </p>
+      )}
+      <table>
+        <thead>
+          <tr>
+            <th scope="col">Limit</th>
+            <th scope="col">Left</th>
+            <th scope="col" class="number">
+              Next request
+            </th>
+            <th scope="col" class="number">
+              Whole again
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {limits.map(limit => (
+            <tr key={limit.id}>
+              <td>
+                {limitWords(limit.facts)}
+                {limit.per !== undefined && <span class="muted">, {limit.per}</span>}
+              </td>
+              <td>
+                <span class="gauge">
+                  <Bar
+                    share={limit.most > 0 ? limit.remaining / limit.most : 0}
+                    kind={limit.remaining === 0 ? 'of-refused' : ''}
+                  />
+                  <span>
+                    {count(limit.remaining)} of {count(limit.most)}
+                  </span>
+                </span>
+              </td>
+              <td class="number">
+                {limit.retryAfterMs > 0 ? <span class="refused">{inWords(limit.retryAfterMs)}</span> : 'now'}
+              </td>
+              <td class="number">
+                {limit.resetAfterMs > 0 ? inWords(limit.resetAfterMs) : <span class="muted">now</span>}
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+      <div class="body foot">
+        <div class="actions">
+          <ActButton plan={() => resetPlan(limiter, key, processes)}>Reset…</ActButton>
+          {blockedUntil === undefined ? (
+            <ActButton plan={() => blockPlan(limiter, key, processes)}>Block…</ActButton>
+          ) : (
+            <ActButton plan={() => unblockPlan(limiter, key, processes)}>Unblock…</ActButton>
+          )}
+          {of.changeable && noLive === undefined && (
+            <ActButton
+              plan={() =>
+                limitPlan(
+                  limiter,
+                  live?.words ?? words,
+                  live?.policy ?? policyText(limits.map(({ facts }) => facts)),
+                  processes,
+                  key,
+                )
+              }
+            >
+              Give its own limit…
+            </ActButton>
+          )}
+          {of.changeable && live !== undefined && noLive === undefined && (
+            <ActButton plan={() => clearPlan(limiter, live, processes, key)}>Take back its own limit…</ActButton>
+          )}
+        </div>
+        {live !== undefined && (
+          <p class="muted">
+            Its own limit holds {live.until === undefined ? 'until it is changed' : `until ${when(live.until, now)}`}
+            {live.by !== undefined && `, given by ${live.by}`}. Others: {live.default}.
+          </p>
+        )}
+      </div>
+    </Panel>
+  )
+}
+
+function inWords(ms: number): string {
+  return ms >= Number.MAX_SAFE_INTEGER ? 'never' : `in ${span(ms)}`
+}
+
+function Ranking({
+  title,
+  rows,
+  empty,
+  kind,
+}: {
+  title: string
+  rows: readonly KeyRate[]
+  empty: string
+  kind: 'of-refused' | ''
+}) {
+  return (
+    <Panel title={title}>
+      {rows.length === 0 ? (
+        <Nothing>{empty}</Nothing>
+      ) : (
+        <table>
+          <thead>
+            <tr>
+              <th scope="col">Key</th>
+              <th scope="col">Limiter</th>
+              <th scope="col" class="number">
+                Per second
+              </th>
+              <th scope="col" class="wide share-bar">
+                Share
+              </th>
+            </tr>
+          </thead>
+          <tbody>
+            {rows.map(({ key, limiter, perSecond, share }) => (
+              <tr key={`${limiter} ${key.ref}`}>
+                <td>
+                  <KeyLink of={key} />
+                </td>
+                <td>
+                  <bdi>{limiter}</bdi>
+                </td>
+                <td class="number">{rate(perSecond)}</td>
+                <td class="wide share-bar">
+                  <span class="gauge">
+                    <Bar share={share} kind={kind} />
+                    <span>{percent(share)}</span>
+                  </span>
+                </td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      )}
+    </Panel>
+  )
+}
+
+function Blocks({ view }: { view: KeysView }) {
+  const { processes, may } = useContext(ActingContext)
+  return (
+    <Panel title="Blocked now">
+      {view.blocks.length === 0 ? (
+        <Nothing>Nobody is blocked.</Nothing>
+      ) : (
+        <table>
+          <thead>
+            <tr>
+              <th scope="col">Key</th>
+              <th scope="col">Limiter</th>
+              <th scope="col" class="wide">
+                By
+              </th>
+              <th scope="col" class="number">
+                Left
+              </th>
+              {may && (
+                <th scope="col">
+                  <span class="hidden">Action</span>
+                </th>
+              )}
+            </tr>
+          </thead>
+          <tbody>
+            {view.blocks.map(({ key, limiter, until, by }) => (
+              <tr key={`${limiter} ${key.ref}`}>
+                <td>
+                  <KeyLink of={key} />
+                </td>
+                <td>
+                  <bdi>{limiter}</bdi>
+                </td>
+                <td class="wide">{by ?? <span class="muted">the service</span>}</td>
+                <td class="number">
+                  <Moment at={until}>{span(Math.max(0, until - view.now))}</Moment>
+                </td>
+                {may && (
+                  <td class="number">
+                    <ActButton plan={() => unblockPlan(limiter, key, processes)}>Unblock…</ActButton>
+                  </td>
+                )}
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      )}
+    </Panel>
+  )
+}

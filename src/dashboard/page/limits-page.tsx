@@ -1,0 +1,310 @@
+import { useContext, useEffect, useRef, useState } from 'preact/hooks'
+import { clock, count, limitWords, percent, plural, rate, span, when } from '../look/words.js'
+import type { KeyRate, LimitRow, LimitsView } from '../view.js'
+import { ActButton, ActingContext } from './acting.js'
+import { LargeChart, SmallChart } from './chart.js'
+import { KeyLink, Nothing, Panel, Share } from './parts.js'
+import { blockPlan, clearPlan, limitPlan, policyText } from './plans.js'
+import { sentenceOf, trafficOf } from './series.js'
+import { QueueSummary, SharedSummary } from './summaries.js'
+
+const SOURCES = [
+  ['redis', 'Redis'],
+  ['lease', 'leases'],
+  ['memory', 'memory'],
+  ['remembered', 'remembered denials'],
+  ['fallback', 'fallback'],
+] as const
+
+export function LimitsPage({
+  view,
+  open,
+  toggle,
+  more,
+}: {
+  view: LimitsView
+  open: ReadonlySet<string>
+  toggle: (id: string, worst: string | undefined) => void
+  more: () => void
+}) {
+  const { rows, isSorted, sort } = useSteadyOrder(view.rows)
+  const worst = view.rows[0]?.id
+  return (
+    <>
+      <Panel
+        title="Limits"
+        side={
+          isSorted ? (
+            'last 15 minutes'
+          ) : (
+            <button type="button" class="link" onClick={sort}>
+              worst first again
+            </button>
+          )
+        }
+      >
+        {rows.length === 0 ? (
+          <Nothing>No limiter has decided anything yet.</Nothing>
+        ) : (
+          <table class="limits">
+            <thead>
+              <tr>
+                <th scope="col">Limiter</th>
+                <th scope="col" class="policy">
+                  Limit
+                </th>
+                <th scope="col" class="small-chart">
+                  Allowed and refused per second
+                </th>
+                <th scope="col" class="number">
+                  Allowed/s
+                </th>
+                <th scope="col" class="number">
+                  Refused/s
+                </th>
+                <th scope="col" class="number share">
+                  Refused
+                </th>
+              </tr>
+            </thead>
+            <tbody>
+              {rows.map(row => (
+                <Row
+                  key={row.id}
+                  row={row}
+                  now={view.now}
+                  isOpen={open.has(row.id)}
+                  toggle={() => toggle(row.id, worst)}
+                />
+              ))}
+            </tbody>
+          </table>
+        )}
+        {view.total > rows.length && (
+          <div class="body">
+            <button type="button" class="button" onClick={more}>
+              Show all {count(view.total)} limits
+            </button>
+          </div>
+        )}
+      </Panel>
+      {(view.queues.length > 0 || view.shared.length > 0) && (
+        <div class="panels">
+          {view.queues.length > 0 && <QueueSummary queues={view.queues} />}
+          {view.shared.length > 0 && <SharedSummary shared={view.shared} />}
+        </div>
+      )}
+    </>
+  )
+}
+
+function Row({ row, now, isOpen, toggle }: { row: LimitRow; now: number; isOpen: boolean; toggle: () => void }) {
+  const { id, limiter, facts, per, series, live } = row
+  const traffic = trafficOf(series)
+  const columns = useColumns()
+  const detail = `detail-${id}`
+  return (
+    <>
+      <tr class={isOpen ? 'row open' : 'row'} onClick={event => isPlain(event) && toggle()}>
+        <td>
+          <button type="button" class="name unfold" aria-expanded={isOpen} aria-controls={detail} onClick={toggle}>
+            <bdi>{limiter}</bdi>
+          </button>
+        </td>
+        <td class="policy">
+          <span class="muted">
+            {limitWords(facts)}
+            {per !== undefined && `, ${per}`}
+          </span>
+          {live !== undefined && (
+            <span class="tag">live{live.until !== undefined && ` until ${when(live.until, now)}`}</span>
+          )}
+          {row.shadow > 0 && <span class="tag">shadow</span>}
+        </td>
+        <td class="small-chart">
+          <SmallChart traffic={traffic} sentence={sentenceOf(traffic)} />
+        </td>
+        <td class="number">{rate(row.allowed)}</td>
+        <td class="number">
+          <span class={row.refused > 0 ? 'refused' : 'muted'}>{rate(row.refused)}</span>
+        </td>
+        <td class="number share">
+          <Share of={row.share} />
+        </td>
+      </tr>
+      {isOpen && (
+        <tr class="detail" id={detail}>
+          <td colSpan={columns}>
+            <Detail row={row} now={now} />
+          </td>
+        </tr>
+      )}
+    </>
+  )
+}
+
+/** The whole row opens, but for what can be pressed by itself, and for text that is being selected. */
+function isPlain(event: MouseEvent): boolean {
+  const target = event.target as Element
+  return target.closest('a, button') === null && String(getSelection() ?? '') === ''
+}
+
+function Detail({ row, now }: { row: LimitRow; now: number }) {
+  const { processes, noLive, may } = useContext(ActingContext)
+  const { limiter, facts, per, open, live } = row
+  const traffic = trafficOf(row.series)
+  const sources = SOURCES.filter(([source]) => (open?.sources[source] ?? 0) > 0)
+  const [worst] = open?.mostRefused ?? []
+  const nowWords = limitWords(facts)
+  return (
+    <div class="detail-body">
+      <p class="only-narrow muted">
+        {nowWords}
+        {per !== undefined && `, ${per}`}
+      </p>
+      <div class="main-chart">
+        <p class="muted">per second</p>
+        <LargeChart
+          traffic={traffic}
+          label={`${limiter}: allowed and refused per second`}
+          sentence={sentenceOf(traffic)}
+        />
+        <div class="legend muted">
+          <span>
+            <i class="swatch allowed" />
+            allowed
+          </span>
+          <span>
+            <i class="swatch refused" />
+            refused
+          </span>
+          {sources.length > 0 && (
+            <span class="sources">
+              decided by:{' '}
+              {sources.map(([source, name], i) => (
+                <span key={source} class={source === 'fallback' ? 'amber' : ''}>
+                  {i > 0 && ', '}
+                  {name} {percent(open?.sources[source] ?? 0)}
+                </span>
+              ))}
+            </span>
+          )}
+        </div>
+        {open?.breaker !== undefined && (
+          <p class="amber">
+            Breaker open in {plural(open.breaker.processes, 'process', 'processes')} since {clock(open.breaker.since)}:{' '}
+            {open.breaker.reason}
+          </p>
+        )}
+      </div>
+      <div class="who">
+        <Callers title="refused most" rows={open?.mostRefused} empty="Nobody is refused." kind="of-refused" />
+        <Callers title="asks most" rows={open?.mostAsking} empty="Nobody asks." kind="" />
+        {live !== undefined && (
+          <p class="muted">
+            Live: {live.words}
+            {live.until !== undefined && `, until ${when(live.until, now)} (${span(live.until - now)} left)`}
+            {live.by !== undefined && `, by ${live.by}`}. Default: {live.default}.
+          </p>
+        )}
+        <div class="actions">
+          {worst !== undefined && (
+            <ActButton kind="first" plan={() => blockPlan(limiter, worst.key, processes)}>
+              <span>
+                Block{' '}
+                <span class="key">
+                  <bdi>{worst.key.text}</bdi>
+                </span>
+                …
+              </span>
+            </ActButton>
+          )}
+          {row.changeable && noLive === undefined && (
+            <ActButton
+              plan={() => limitPlan(limiter, live?.words ?? nowWords, live?.policy ?? policyText([facts]), processes)}
+            >
+              Change this limit…
+            </ActButton>
+          )}
+          {row.changeable && noLive === undefined && live !== undefined && (
+            <ActButton plan={() => clearPlan(limiter, live, processes)}>Take back…</ActButton>
+          )}
+        </div>
+        {may && !row.changeable && (
+          <p class="muted small">
+            {noLive ??
+              'This limit is not live: give the limiter `live.policy(…)` of spillway/live, under its own name, to change it here.'}
+          </p>
+        )}
+        {may && row.changeable && noLive !== undefined && <p class="muted small">{noLive}</p>}
+      </div>
+    </div>
+  )
+}
+
+function Callers({
+  title,
+  rows,
+  empty,
+  kind,
+}: {
+  title: string
+  rows: readonly KeyRate[] | undefined
+  empty: string
+  kind: 'of-refused' | ''
+}) {
+  const shown = rows?.slice(0, 3)
+  return (
+    <div class="callers">
+      <h3 class="muted">{title}</h3>
+      {shown === undefined || shown.length === 0 ? (
+        <p class="muted">{shown === undefined ? '…' : empty}</p>
+      ) : (
+        <ul>
+          {shown.map(({ key, perSecond, share }) => (
+            <li key={key.ref}>
+              <KeyLink of={key} />
+              <span class="number">{rate(perSecond)}/s</span>
+              <span class={`bar ${kind}`} aria-hidden="true">
+                <i style={{ width: `${Math.min(100, share * 100)}%` }} />
+              </span>
+            </li>
+          ))}
+        </ul>
+      )}
+    </div>
+  )
+}
+
+/** How many columns there are: page.css takes them away at these widths. */
+const WIDTHS = [1080, 760, 520].map(width => matchMedia(`(max-width: ${width}px)`))
+
+function useColumns(): number {
+  const columns = () => 6 - WIDTHS.filter(width => width.matches).length
+  const [count, setCount] = useState(columns())
+  useEffect(() => {
+    const change = () => setCount(columns())
+    for (const width of WIDTHS) width.addEventListener('change', change)
+    return () => {
+      for (const width of WIDTHS) width.removeEventListener('change', change)
+    }
+  }, [])
+  return count
+}
+
+/** Rows keep their places while their numbers change; whoever wants puts the worst first again. */
+function useSteadyOrder(rows: readonly LimitRow[]) {
+  const order = useRef<string[]>([])
+  const [, redraw] = useState(0)
+  const byId = new Map(rows.map(row => [row.id, row]))
+  order.current = order.current.filter(id => byId.has(id))
+  const placed = new Set(order.current)
+  for (const { id } of rows) if (!placed.has(id)) order.current.push(id)
+  const sorted = rows.map(({ id }) => id)
+  const isSorted = order.current[0] === sorted[0]
+  const sort = () => {
+    order.current = sorted
+    redraw(value => value + 1)
+  }
+  return { rows: order.current.map(id => byId.get(id) as LimitRow), isSorted, sort }
+}

@@ -1,0 +1,96 @@
+/** Small parts that several pages use. */
+import type { ComponentChildren } from 'preact'
+import { useEffect, useState } from 'preact/hooks'
+import { moment, percent, span } from '../look/words.js'
+import type { KeyView } from '../view.js'
+import { addressText } from './address.js'
+
+/** A key, with all that is known of it behind it. */
+export function KeyLink({ of }: { of: KeyView }) {
+  return (
+    <a class="key" href={addressText({ page: 'keys', ref: of.ref })}>
+      <bdi>{of.text}</bdi>
+    </a>
+  )
+}
+
+/** A share of a whole as a bar; the numbers stand beside it. */
+export function Bar({ share, kind = '' }: { share: number; kind?: 'of-refused' | 'of-amber' | '' }) {
+  return (
+    <span class={`bar ${kind}`} aria-hidden="true">
+      <i style={{ width: percentage(share) }} />
+    </span>
+  )
+}
+
+function percentage(share: number): string {
+  return `${Math.max(0, Math.min(100, share * 100))}%`
+}
+
+/** So long ago; the full moment when the pointer rests on it. */
+export function Ago({ at, now }: { at: number; now: number }) {
+  return <Moment at={at}>{now - at < 1500 ? 'now' : `${span(now - at)} ago`}</Moment>
+}
+
+/** A time in words, with the full moment behind it. */
+export function Moment({ at, children }: { at: number; children: ComponentChildren }) {
+  return (
+    <time dateTime={new Date(at).toISOString()} title={moment(at)}>
+      {children}
+    </time>
+  )
+}
+
+export function Panel({
+  title,
+  side,
+  children,
+}: {
+  title: string
+  side?: ComponentChildren
+  children: ComponentChildren
+}) {
+  return (
+    <section class="panel" aria-label={title}>
+      <header>
+        <h2>{title}</h2>
+        {side !== undefined && <span class="muted">{side}</span>}
+      </header>
+      {children}
+    </section>
+  )
+}
+
+/** What to say where there is nothing. */
+export function Nothing({ children }: { children: ComponentChildren }) {
+  return <div class="body nothing">{children}</div>
+}
+
+/** Code to copy. */
+export function Code({ text }: { text: string }) {
+  const [copied, setCopied] = useState(false)
+  useEffect(() => {
+    if (!copied) return
+    const timer = setTimeout(() => setCopied(false), 2000)
+    return () => clearTimeout(timer)
+  }, [copied])
+  return (
+    <div class="code">
+      <pre>
+        <code>{text}</code>
+      </pre>
+      <button
+        type="button"
+        class="button"
+        onClick={() => navigator.clipboard?.writeText(text).then(() => setCopied(true))}
+      >
+        {copied ? 'Copied' : 'Copy'}
+      </button>
+    </div>
+  )
+}
+
+/** A share that matters is coloured, one that does not is quiet. */
+export function Share({ of, kind = 'refused' }: { of: number; kind?: 'refused' | 'amber' }) {
+  return <span class={of > 0 ? kind : 'muted'}>{percent(of)}</span>
+}

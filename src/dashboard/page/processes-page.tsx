@@ -1,0 +1,90 @@
+import { clock, percent, plural, rate, span } from '../look/words.js'
+import type { ProcessesView, ProcessView } from '../view.js'
+import { Ago, Bar, Moment, Nothing, Panel } from './parts.js'
+
+export function ProcessesPage({ view }: { view: ProcessesView }) {
+  const services = [...new Set(view.processes.map(({ service }) => service))].sort()
+  if (services.length === 0) {
+    return (
+      <Panel title="Processes">
+        <Nothing>No process has reported within an hour. A process that decides nothing sends nothing.</Nothing>
+      </Panel>
+    )
+  }
+  return (
+    <>
+      {services.map(service => (
+        <Service
+          key={service}
+          service={service}
+          processes={view.processes.filter(process => process.service === service)}
+          now={view.now}
+        />
+      ))}
+    </>
+  )
+}
+
+function Service({ service, processes, now }: { service: string; processes: readonly ProcessView[]; now: number }) {
+  const sorted = [...processes].sort(
+    (a, b) => Number(a.silent) - Number(b.silent) || a.startedAt - b.startedAt || (a.id < b.id ? -1 : 1),
+  )
+  const silent = processes.filter(process => process.silent).length
+  return (
+    <Panel
+      title={service}
+      side={`${plural(processes.length, 'process', 'processes')}${silent > 0 ? `, ${silent} silent` : ''}`}
+    >
+      <table>
+        <thead>
+          <tr>
+            <th scope="col">Process</th>
+            <th scope="col" class="wide">
+              Version
+            </th>
+            <th scope="col" class="wide">
+              Runs since
+            </th>
+            <th scope="col">Heard of</th>
+            <th scope="col" class="number">
+              Decisions/s
+            </th>
+            <th scope="col" class="wide share-bar">
+              Share
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {sorted.map(({ id, host, pid, version, startedAt, heardAt, silent, perSecond, share, breaker }) => (
+            <tr key={id} class={silent ? 'quiet' : ''}>
+              <td>
+                <span class="name">{host}</span> <span class="muted">pid {pid}</span>
+                {breaker !== undefined && (
+                  <span class="tag amber" title={breaker.reason}>
+                    breaker open since {clock(breaker.since)}
+                  </span>
+                )}
+              </td>
+              <td class="wide">{version === '' ? <span class="muted">–</span> : version}</td>
+              <td class="wide">
+                <Moment at={startedAt}>{span(Math.max(0, now - startedAt))}</Moment>
+              </td>
+              <td>
+                <span class={silent ? 'dot off' : 'dot'} aria-hidden="true" />
+                <Ago at={heardAt} now={now} />
+                {silent && <span class="muted">, silent</span>}
+              </td>
+              <td class="number">{rate(perSecond)}</td>
+              <td class="wide share-bar">
+                <span class="gauge">
+                  <Bar share={share} />
+                  <span>{percent(share)}</span>
+                </span>
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </Panel>
+  )
+}

@@ -1,0 +1,189 @@
+import { clock, count, latency, plural, rate, span } from '../look/words.js'
+import type { DeadView, QueuesView } from '../view.js'
+import { ActButton, type Plan } from './acting.js'
+import { Ago, Nothing, Panel } from './parts.js'
+
+export function QueuesPage({ view }: { view: QueuesView }) {
+  if (view.queues.length === 0) {
+    return (
+      <Panel title="Queues">
+        <Nothing>
+          No queue is known. A <code>DelayQueue</code> appears here when a process uses one: at once if it is given the
+          reporter as <code>observer</code>, else after ten seconds.
+        </Nothing>
+      </Panel>
+    )
+  }
+  return (
+    <>
+      {view.queues.map(queue => (
+        <Queue key={queue.name} queue={queue} now={view.now} />
+      ))}
+    </>
+  )
+}
+
+function Queue({ queue, now }: { queue: QueuesView['queues'][number]; now: number }) {
+  const { name, ready, delayed, unacked, dead, nextDueAt, paused, late50, late99, attempts, letters } = queue
+  return (
+    <section class="panel" aria-label={name}>
+      <header>
+        <h2>
+          <bdi>{name}</bdi>
+          {paused && <span class="tag amber">paused</span>}
+        </h2>
+        <div class="actions">
+          {dead > 0 && <ActButton plan={() => redrivePlan(name, dead)}>Redrive all…</ActButton>}
+          <ActButton plan={() => pausePlan(name, !paused)}>{paused ? 'Resume…' : 'Pause…'}</ActButton>
+        </div>
+      </header>
+      <dl class="facts">
+        <div>
+          <dt>Due</dt>
+          <dd>{count(ready)}</dd>
+        </div>
+        <div>
+          <dt>Later</dt>
+          <dd>
+            {count(delayed)}
+            {nextDueAt !== null && (
+              <span class="muted">, the next {nextDueAt <= now ? 'now' : `in ${span(nextDueAt - now)}`}</span>
+            )}
+          </dd>
+        </div>
+        <div>
+          <dt>Being handled</dt>
+          <dd>{count(unacked)}</dd>
+        </div>
+        <div>
+          <dt>Late, p50 and p99</dt>
+          <dd>
+            {late50 === undefined || late99 === undefined ? (
+              <span class="muted">nothing delivered lately</span>
+            ) : (
+              `${latency(late50)}, ${latency(late99)}`
+            )}
+          </dd>
+        </div>
+        <div>
+          <dt>Attempts</dt>
+          <dd>{attempts === undefined ? <span class="muted">–</span> : rate(attempts)}</dd>
+        </div>
+        <div>
+          <dt>Dead</dt>
+          <dd class={dead > 0 ? 'refused' : 'muted'}>{count(dead)}</dd>
+        </div>
+      </dl>
+      {letters.length > 0 && <Letters name={name} letters={letters} more={dead - letters.length} now={now} />}
+    </section>
+  )
+}
+
+function Letters({
+  name,
+  letters,
+  more,
+  now,
+}: {
+  name: string
+  letters: readonly DeadView[]
+  more: number
+  now: number
+}) {
+  return (
+    <>
+      <table class="letters">
+        <thead>
+          <tr>
+            <th scope="col">Dead letter</th>
+            <th scope="col" class="number wide">
+              Attempts
+            </th>
+            <th scope="col" class="number">
+              Died
+            </th>
+            <th scope="col">
+              <span class="hidden">Action</span>
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {letters.map(({ id, reason, attempts, diedAt, payload, clipped }) => (
+            <tr key={id}>
+              <td>
+                <details>
+                  <summary>
+                    <span>{reason === '' ? 'no reason was given' : reason}</span>
+                  </summary>
+                  <p class="muted">
+                    id{' '}
+                    <code class="key">
+                      <bdi>{id}</bdi>
+                    </code>
+                    , died at {clock(diedAt, true)}
+                  </p>
+                  <pre>
+                    <code>{payload}</code>
+                  </pre>
+                  {clipped && <p class="muted">The rest is left out.</p>}
+                </details>
+              </td>
+              <td class="number wide">{count(attempts)}</td>
+              <td class="number">
+                <Ago at={diedAt} now={now} />
+              </td>
+              <td class="number">
+                <ActButton plan={() => redrivePlan(name, 1, id)}>Redrive…</ActButton>
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+      {more > 0 && <p class="body muted">and {plural(more, 'more dead letter')}</p>}
+    </>
+  )
+}
+
+function redrivePlan(name: string, dead: number, id?: string): Plan {
+  return {
+    title: id === undefined ? `Redrive the dead letters of ${name}` : `Redrive a dead letter of ${name}`,
+    verb: 'Redrive',
+    sentence: () => (
+      <>
+        <strong>{name}</strong>:{' '}
+        {id === undefined ? (
+          plural(dead, 'dead letter')
+        ) : (
+          <>
+            the dead letter{' '}
+            <code class="key">
+              <bdi>{id}</bdi>
+            </code>
+          </>
+        )}{' '}
+        {id === undefined && dead !== 1 ? 'are' : 'is'} delivered again, at once, with all attempts anew. Whoever
+        handles {id === undefined && dead !== 1 ? 'them' : 'it'} must bear that.
+      </>
+    ),
+    act: () => (id === undefined ? { act: 'redrive', name } : { act: 'redrive', name, id }),
+  }
+}
+
+function pausePlan(name: string, pause: boolean): Plan {
+  return {
+    title: pause ? `Pause ${name}` : `Resume ${name}`,
+    verb: pause ? 'Pause' : 'Resume',
+    sentence: () =>
+      pause ? (
+        <>
+          <strong>{name}</strong>: delivers nothing to any process until it is resumed. Messages are kept; those being
+          handled may still be settled.
+        </>
+      ) : (
+        <>
+          <strong>{name}</strong>: delivers again, what is due at once.
+        </>
+      ),
+    act: () => ({ act: pause ? 'pause' : 'resume', name }),
+  }
+}

@@ -1,0 +1,173 @@
+import { parseDuration } from '../../core/duration.js'
+import { count, plural, span, windowWords } from '../look/words.js'
+import type { HolderView, SharedRow, WaitingView } from '../view.js'
+import { ActButton, type Plan } from './acting.js'
+import { Ago, Nothing, Panel } from './parts.js'
+import { SharedName, Use } from './summaries.js'
+
+export function WaitingPage({ view }: { view: WaitingView }) {
+  if (view.shared.length === 0) {
+    return (
+      <Panel title="Waiting">
+        <Nothing>
+          No shared rate and no semaphore is known. They appear here when a process uses one: at once if it is given the
+          reporter as <code>observer</code>, else after ten seconds.
+        </Nothing>
+      </Panel>
+    )
+  }
+  return (
+    <>
+      {view.shared.map(row => (
+        <Shared key={`${row.kind} ${row.name}`} row={row} now={view.now} />
+      ))}
+    </>
+  )
+}
+
+function Shared({ row, now }: { row: SharedRow; now: number }) {
+  const { kind, name, waiting, firstMs, holders, moreHolders = 0, intervalMs, of } = row
+  return (
+    <section class="panel" aria-label={name}>
+      <header>
+        <h2>
+          <SharedName of={row} />
+        </h2>
+        {kind === 'rate' && of !== undefined && intervalMs !== undefined && (
+          <ActButton plan={() => ratePlan(name, of, intervalMs)}>Set the rate…</ActButton>
+        )}
+      </header>
+      <dl class="facts">
+        <div>
+          <dt>In use</dt>
+          <dd>
+            <Use of={row} />
+          </dd>
+        </div>
+        <div>
+          <dt>Waiting</dt>
+          <dd>
+            {waiting === 0 ? <span class="muted">nobody</span> : count(waiting)}
+            {waiting > 0 && firstMs !== undefined && <span class="muted">, the first for {span(firstMs)}</span>}
+          </dd>
+        </div>
+      </dl>
+      {holders !== undefined && holders.length > 0 && (
+        <Holders name={name} holders={holders} more={moreHolders} now={now} />
+      )}
+    </section>
+  )
+}
+
+function Holders({
+  name,
+  holders,
+  more,
+  now,
+}: {
+  name: string
+  holders: readonly HolderView[]
+  more: number
+  now: number
+}) {
+  return (
+    <>
+      <table>
+        <thead>
+          <tr>
+            <th scope="col">Lease</th>
+            <th scope="col" class="wide">
+              Held by
+            </th>
+            <th scope="col" class="number">
+              Permits
+            </th>
+            <th scope="col" class="number">
+              Held since
+            </th>
+            <th scope="col" class="number wide">
+              Ends without a renewal
+            </th>
+            <th scope="col">
+              <span class="hidden">Action</span>
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {holders.map(({ id, permits, since, expiresAt, by }) => (
+            <tr key={id}>
+              <td>
+                <code class="key">{id.slice(0, 8)}</code>
+              </td>
+              <td class="wide">{by === undefined ? <span class="muted">–</span> : <code class="key">{by}</code>}</td>
+              <td class="number">{count(permits)}</td>
+              <td class="number">
+                {since === undefined ? <span class="muted">–</span> : <Ago at={since} now={now} />}
+              </td>
+              <td class="number wide">in {span(Math.max(0, expiresAt - now))}</td>
+              <td class="number">
+                <ActButton plan={() => releasePlan(name, id, permits)}>Release…</ActButton>
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+      {more > 0 && <p class="body muted">and {plural(more, 'more lease')}</p>}
+    </>
+  )
+}
+
+function releasePlan(name: string, lease: string, permits: number): Plan {
+  return {
+    title: `End a lease of ${name}`,
+    verb: 'Release by force',
+    sentence: () => (
+      <>
+        <strong>{name}</strong>: {plural(permits, 'permit')} of the lease <code class="key">{lease.slice(0, 8)}</code>{' '}
+        {permits === 1 ? 'goes' : 'go'} to whoever waits next. Its holder is told that the lease is lost, but may still
+        be at work. This cannot be undone.
+      </>
+    ),
+    act: () => ({ act: 'force-release', name, lease }),
+  }
+}
+
+function ratePlan(name: string, rate: number, intervalMs: number): Plan {
+  return {
+    title: `Set the rate of ${name}`,
+    verb: 'Set the rate',
+    fields: [
+      { name: 'rate', label: 'Permits', value: String(rate) },
+      {
+        name: 'interval',
+        label: 'In',
+        value:
+          intervalMs % 60_000 === 0
+            ? `${intervalMs / 60_000}m`
+            : intervalMs % 1000 === 0
+              ? `${intervalMs / 1000}s`
+              : `${intervalMs}ms`,
+        hint: 'Like 1s, 5m or 1h',
+      },
+    ],
+    problem: ({ rate, interval }) => {
+      if (!/^[1-9]\d{0,14}$/.test(rate.trim())) return 'Permits: type a whole number from 1, like 10.'
+      try {
+        parseDuration(interval.trim())
+        return undefined
+      } catch {
+        return 'In: type a duration, like 1s, 5m or 1h.'
+      }
+    },
+    sentence: values => (
+      <>
+        <strong>{name}</strong>: now {count(rate)} per {windowWords(intervalMs)}; then{' '}
+        <strong>
+          {count(Number(values.rate))} per {windowWords(parseDuration(values.interval.trim()))}
+        </strong>
+        . The next permit of every process follows it, and so does whoever waits.
+      </>
+    ),
+    act: values => ({ act: 'set-rate', name, rate: Number(values.rate), interval: values.interval.trim() }),
+  }
+}
