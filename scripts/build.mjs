@@ -28,6 +28,7 @@ const ENTRIES = {
   prometheus: 'src/observing/prometheus.ts',
   opentelemetry: 'src/observing/opentelemetry.ts',
   alerts: 'src/observing/alerts/index.ts',
+  dashboard: 'src/dashboard/index.ts',
   testing: 'src/testing.ts',
 }
 /** Entry points whose `require` gives the default export itself, with all names as its properties, as the package that they replace. */

@@ -111,7 +111,9 @@ describe('the package as users get it', () => {
     ])
     const built = packed.filter(path => path.startsWith('dist/') && !path.startsWith('dist/chunks/'))
     const names = [
+      'adaptive',
       'alerts',
+      'dashboard',
       'express',
       'express-rate-limit',
       'index',
