@@ -4,6 +4,7 @@ import { createRequire } from 'node:module'
 import { PolicyError, SpillwayError } from '../core/errors.js'
 import { UsageError } from './arguments.js'
 import { type Command, EXIT, write } from './command.js'
+import { dashboardCommand } from './dashboard/dashboard-command.js'
 import { doctorCommand } from './doctor/doctor-command.js'
 import { shownGiven } from './given.js'
 import { printable } from './printable.js'
@@ -12,6 +13,7 @@ import { replayCommand } from './replay/replay-command.js'
 const COMMANDS: Readonly<Record<string, Command>> = {
   replay: replayCommand,
   doctor: doctorCommand,
+  dashboard: dashboardCommand,
 }
 
 const HELP = `Usage: spillway COMMAND [options]

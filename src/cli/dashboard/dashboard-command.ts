@@ -1,0 +1,122 @@
+import { once } from 'node:events'
+import { createServer, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { userInfo } from 'node:os'
+import { SpillwayError } from '../../core/errors.js'
+import { handlerOf } from '../../dashboard/server/handler.js'
+import { type Option, readArguments, UsageError } from '../arguments.js'
+import { type Command, EXIT, write } from '../command.js'
+import { shownGiven } from '../given.js'
+import { Door } from './door.js'
+import { ownClient } from './redis-client.js'
+
+const HELP = `Usage: spillway dashboard --redis URL [options]
+
+Shows in a browser who is limited, by what and why, from what the processes have reported (reporter of spillway/dashboard) and from Redis.
+Listens on 127.0.0.1 only. The printed address works once: it lets in the browser that opens it first.
+
+  spillway dashboard --redis redis://127.0.0.1:6379
+  REDIS_URL=rediss://user:password@redis.example:6380/2 spillway dashboard --write
+
+  --redis URL      redis: or rediss: (TLS), with user, password and database where there are; default: $REDIS_URL, which other
+                   users of this machine cannot see in the list of processes
+  --prefix TEXT    that of your stores and reporters, default spillway
+  --port N         default: a free one
+  --write          allow changes: limits, blocks, resets, rates, leases, queues. Kept in the history with the name of your user here
+  -h, --help
+
+Needs ioredis or redis (node-redis) in the folder in which it is run. Ends with Ctrl-C.
+Exit codes: 0 Ctrl-C, 1 it could not start, 2 the arguments mean nothing.
+`
+
+const OPTIONS: Record<string, Option> = {
+  redis: { value: 'the URL of a Redis', example: '--redis redis://127.0.0.1:6379' },
+  prefix: { value: 'the prefix of your stores', example: '--prefix spillway' },
+  port: { value: 'a port', example: '--port 4400' },
+  write: { example: '--write' },
+  help: { example: '--help', short: 'h' },
+}
+
+export const dashboardCommand: Command = {
+  summary: 'who is limited, by what and why, in a browser',
+  help: HELP,
+
+  async run(args, terminal, interrupted) {
+    const given = readArguments(args, OPTIONS)
+    if (given.has('help')) {
+      await write(terminal.stdout, HELP)
+      return EXIT.ok
+    }
+    if (given.positionals.length > 0) {
+      // Not repeated: it may be a URL with a password in it.
+      throw new UsageError(
+        `given ${given.positionals.length} words too many, expected --redis URL, like ${OPTIONS.redis.example}`,
+      )
+    }
+    const url = requireUrl(given.values('redis')[0] ?? terminal.env.REDIS_URL)
+    const prefix = given.values('prefix')[0] ?? 'spillway'
+    if (prefix === '') throw new UsageError(`--prefix: given nothing, expected a text, like ${OPTIONS.prefix.example}`)
+    const port = portOf(given.values('port')[0])
+    const own = await ownClient(url)
+    const door = new Door()
+    const access = given.has('write') ? { access: 'write' as const, user: userName() } : ('read' as const)
+    const handler = handlerOf(
+      { client: own.client, prefix, authorize: () => access },
+      given.has('write') ? 'redis' : undefined,
+    )
+    const server = createServer((req, res) => {
+      if (!door.answers(req, res)) handler(req, res)
+    })
+    try {
+      const at = await listening(server, port)
+      const may = given.has('write') ? 'It may change things.' : 'It may look, not change: --write allows changes.'
+      await write(
+        terminal.stdout,
+        `http://127.0.0.1:${at}/?token=${door.token}\n\nOpen this address: it works once. ${may} Ctrl-C ends it.\n`,
+      )
+      if (!interrupted.aborted) await once(interrupted, 'abort')
+      return EXIT.ok
+    } finally {
+      server.close()
+      server.closeAllConnections()
+      await own.close()
+    }
+  },
+}
+
+async function listening(server: Server, port: number): Promise<number> {
+  server.listen(port, '127.0.0.1')
+  try {
+    await once(server, 'listening')
+  } catch (error) {
+    throw new SpillwayError(`cannot listen on port ${port}: ${(error as Error).message}: choose another with --port`, {
+      cause: error,
+    })
+  }
+  return (server.address() as AddressInfo).port
+}
+
+/** Not repeated in errors: there may be a password in it. */
+function requireUrl(given: string | undefined): string {
+  if (given === undefined || given === '')
+    throw new UsageError(`given no Redis, expected --redis URL or $REDIS_URL, like ${OPTIONS.redis.example}`)
+  if (/^rediss?:\/\/./.test(given) && URL.canParse(given)) return given
+  throw new UsageError(`--redis: expected a URL that begins with redis: or rediss:, like ${OPTIONS.redis.example}`)
+}
+
+function portOf(given: string | undefined): number {
+  if (given === undefined) return 0
+  const port = Number(given)
+  if (/^\d{1,5}$/.test(given) && port <= 65_535) return port
+  throw new UsageError(
+    `--port: given ${shownGiven(given)}, expected a port from 0 to 65535, like ${OPTIONS.port.example}`,
+  )
+}
+
+function userName(): string {
+  try {
+    return userInfo().username
+  } catch {
+    return 'the command'
+  }
+}
