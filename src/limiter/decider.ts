@@ -13,6 +13,7 @@ import type { GuardedStore } from './guarded-store.js'
 import { chargesOf, type LimiterKey } from './key.js'
 import { LeasedLimits } from './leased-limits.js'
 import { LoneLimit } from './lone-limit.js'
+import { PartialGrant } from './partial-grant.js'
 import { PendingDecision } from './pending-decision.js'
 import { allowAnyway, decide, type Spender, SpendingClock } from './settleable-decision.js'
 
@@ -83,8 +84,15 @@ export class Decider implements Spender {
     return this.decide('consume', key, cost, true)
   }
 
-  /** At once where the store answers at once; throws only for a key that is none. Tells the observer if `told`. */
-  decide(verb: Verb, key: LimiterKey, cost: number, told: boolean): Promise<Decision> | Decision {
+  /** Spends as much of `most` as fits. Throws `CostError`. */
+  consumeUpTo(key: LimiterKey, most: number): Promise<Decision> | Decision {
+    const grant = new PartialGrant(most)
+    const decision = typeof key === 'string' ? this.#leased?.consume(key, most) : undefined
+    return decision === undefined ? this.decide('consume', key, 1, true, grant) : this.#report(true, decision)
+  }
+
+  /** At once where the store answers at once; throws only for a key that is none. Tells the observer if `told`. `grant`: takes as much as fits. */
+  decide(verb: Verb, key: LimiterKey, cost: number, told: boolean, grant?: PartialGrant): Promise<Decision> | Decision {
     const charges = this.chargesOf(key)
     const denial = this.#denials?.find(key, cost, this.policy)
     if (denial !== undefined) return this.#report(told, denial)
@@ -95,11 +103,12 @@ export class Decider implements Spender {
     const epoch = this.#denials?.epoch ?? 0
     // A store that does not tell when it decides may have done so as soon as it was asked.
     const askedAt = this.#memory !== undefined || isAskable(this.store, verb) ? undefined : this.#clock.now()
-    const answer = this.#guarded.decide(verb, charges, cost)
+    const answer = this.#guarded.decide(verb, charges, cost, grant)
+    const spent = () => grant?.cost ?? cost
     if (!(answer instanceof PendingDecision)) {
       return this.#report(
         told,
-        this.#settleable(verb, key, charges, cost, answer, 'memory', this.#memory?.decidedAt, askedAt),
+        this.#settleable(verb, key, charges, spent(), answer, 'memory', this.#memory?.decidedAt, askedAt),
       )
     }
     return new Promise((resolve, reject) => {
@@ -110,8 +119,8 @@ export class Decider implements Spender {
               this.#report(
                 told,
                 lease === undefined
-                  ? this.#answered(verb, key, charges, cost, verdicts, chargedAt, askedAt, epoch)
-                  : decide(key, cost, verdicts, 'lease', false, this.#leased?.spentFrom(lease as Lease)),
+                  ? this.#answered(verb, key, charges, spent(), verdicts, chargedAt, askedAt, epoch)
+                  : decide(key, spent(), verdicts, 'lease', false, this.#leased?.spentFrom(lease as Lease)),
               ),
             )
           } catch (error) {
@@ -120,7 +129,8 @@ export class Decider implements Spender {
         },
         () => {
           try {
-            resolve(this.#report(told, this.#failure[verb](key, charges, cost)))
+            const failing = (units: number) => this.#failure[verb](key, charges, units)
+            resolve(this.#report(told, grant === undefined ? failing(cost) : grant.decision(failing)))
           } catch (error) {
             reject(error)
           }

@@ -7,6 +7,7 @@ import type { Charge, Store } from '../stores/store.js'
 import { AnswerWatch } from './answer-watch.js'
 import type { CircuitBreaker } from './circuit-breaker.js'
 import { CircuitBreakers } from './circuit-breakers.js'
+import type { PartialGrant } from './partial-grant.js'
 import { type DecisionWatch, PendingDecision } from './pending-decision.js'
 
 type Answer<T> = Promise<T> | T
@@ -30,8 +31,13 @@ export class GuardedStore implements DecisionWatch {
     if (observer !== undefined) this.#breakers.audience.join(observer)
   }
 
-  /** A decision: the verdicts at once from a store that is synchronous, else a pending decision. */
-  decide(verb: 'consume' | 'peek', charges: readonly Charge[], cost: number): PendingDecision | readonly Verdict[] {
+  /** A decision: the verdicts at once from a store that is synchronous, else a pending decision. `grant`: takes as much as fits. */
+  decide(
+    verb: 'consume' | 'peek',
+    charges: readonly Charge[],
+    cost: number,
+    grant?: PartialGrant,
+  ): PendingDecision | readonly Verdict[] {
     const { store } = this
     const breaker = this.#breakers.ofCharge(charges[0])
     const isProbe = breaker.isOpen
@@ -42,10 +48,12 @@ export class GuardedStore implements DecisionWatch {
     try {
       if (isAskable(store, verb)) {
         this.#deadline.start(pending)
-        store.ask(verb, charges, cost, pending)
+        if (grant !== undefined) grant.ask(store, charges, pending)
+        else store.ask(verb, charges, cost, pending)
         return pending
       }
-      const answer = verb === 'consume' ? store.consume(charges, cost) : store.peek(charges, cost)
+      const ask = (units: number) => (verb === 'consume' ? store.consume(charges, units) : store.peek(charges, units))
+      const answer = grant === undefined ? ask(cost) : grant.of(ask)
       if (!isPromise(answer)) return this.#given(checked(answer, charges.length), breaker)
       this.#deadline.start(pending)
       // Through a promise of our own: a thenable may answer at once, before anyone listens.

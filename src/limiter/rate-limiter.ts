@@ -121,6 +121,16 @@ export class RateLimiter {
     return decision ?? this.#decideAny(key, cost)
   }
 
+  /**
+   * Spends as much of `most` units as fits under every limit, at least 1: `decision.cost` says how much. If not even 1 fits it is denied and spends
+   * nothing; its cost is 1, and `retryAfterMs` tells when 1 fits. A remembered denial of a larger cost does not refuse it. `most` is an integer from 1, like 10:
+   * else rejects with `CostError`. While others spend from the same key it may get less than there was.
+   */
+  async consumeUpTo(key: KeyInput, most: number): Promise<Decision> {
+    const checked = limiterKey(key)
+    return this.#deciders.of(checked).consumeUpTo(checked, most)
+  }
+
   /** The decision that `consume` would give, spending nothing. With cost 0: how things stand. */
   async peek(key: KeyInput, cost = 1): Promise<Decision> {
     checkCost(cost)

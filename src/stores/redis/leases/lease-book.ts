@@ -64,7 +64,7 @@ export class LeaseBook implements LeaseOffice {
   /** The refusal of a request that found no lease, while this process has to wait before it buys again. */
   refusal(key: string, cost: number): readonly Verdict[] | undefined {
     if (cost > this.terms.largestCost) return undefined
-    return this.#keys.get(key)?.refusal(this.now())
+    return this.#keys.get(key)?.refusal(cost, this.now())
   }
 
   /** Takes over a request that found no remembered denial. False if Redis is to decide it. */

@@ -63,10 +63,11 @@ export class LeasedKey {
   }
 
   /** The refusal of a request while this process has to wait before it buys again. */
-  refusal(now: number): readonly Verdict[] | undefined {
+  refusal(cost: number, now: number): readonly Verdict[] | undefined {
     const waitMs = this.#pausedUntil - now
     if (this.#purchase !== undefined || waitMs <= 0 || waitMs > this.office.terms.ttlMs) return undefined
     const held = this.held(now)
+    if (held >= cost) return undefined
     return this.office.terms.limits.map(limit => ({
       limit,
       allowed: false,
@@ -86,7 +87,7 @@ export class LeasedKey {
       this.#purchase.join(cost, asker)
       return true
     }
-    const refusal = this.refusal(now)
+    const refusal = this.refusal(cost, now)
     if (refusal !== undefined) {
       queueMicrotask(() => asker.resolve(refusal, performance.now()))
       return true
