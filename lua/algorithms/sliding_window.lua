@@ -66,5 +66,4 @@ return out
 -- @include log_ahead
 -- @include log_state
 -- @include sliding_window
--- @include log_insert
-functions = { insert = log_insert, open_state = log_state, open_log = log_open, rebase = log_rebase, measure = sliding_window, ahead = log_ahead }
+functions = { open_state = log_state, open_log = log_open, rebase = log_rebase, measure = sliding_window, ahead = log_ahead }

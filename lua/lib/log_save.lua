@@ -3,7 +3,9 @@
   keeps its own.
 ]]
 -- @include log_pack
+-- @include log_flush
 local function log_save(key, log, expire_at)
+  if log.inserted then return log_flush(key, log) end
   if log.rubbish then redis.call('DEL', key) end
   local entry = log_pack(log.newest, log.total)
   if not log.stored then

@@ -6,7 +6,10 @@ if log.newest and log.newest > now then
   -- A lease lives, whose units count from its end: the decision's come before them.
   reset = log.newest - now + window
   -- @include steps/lifetime
-  functions_of(algorithm).insert(key, log, now, cost, nil, text)
+  if not log.expire_at then changed[#changed + 1] = key end
+  log.expire_at = text
+  log.inserted, log.inserted_at = (log.inserted or 0) + cost, now
+  log.total = log.total + cost
 else
   local ends, reset = 0, window
   if log.total + cost > 9007199254740991 then

@@ -1,32 +1,24 @@
 import { HITS_PER_TTL } from './terms.js'
 
-const PLACES = 4096
+/** More keys than these in one ttl are counted anew. */
+const MOST_KEYS = 10_000
 
-/**
- * Finds keys that are busy enough to be leased: counts hits a ttl, at a place that the key's hash gives. Keys that share a place may be taken
- * for busy too soon; their demand is measured exactly then.
- */
+/** Finds keys that are busy enough to be leased: counts their hits, a ttl at a time. */
 export class Heat {
-  readonly #hits = new Uint16Array(PLACES)
-  readonly #spans = new Float64Array(PLACES).fill(-1)
+  readonly #hits = new Map<string, number>()
+  #span = 0
 
   constructor(readonly ttlMs: number) {}
 
   /** Counts a hit. True if the key is busy now. */
   hit(key: string, now: number): boolean {
-    const place = placeOf(key)
     const span = Math.floor(now / this.ttlMs)
-    if (this.#spans[place] !== span) {
-      this.#spans[place] = span
-      this.#hits[place] = 0
+    if (span !== this.#span || this.#hits.size >= MOST_KEYS) {
+      this.#span = span
+      this.#hits.clear()
     }
-    return ++this.#hits[place] >= HITS_PER_TTL
+    const hits = (this.#hits.get(key) ?? 0) + 1
+    this.#hits.set(key, hits)
+    return hits >= HITS_PER_TTL
   }
-}
-
-/** FNV-1a of the key's last 64 characters. */
-function placeOf(key: string): number {
-  let hash = 0x811c9dc5
-  for (let i = Math.max(0, key.length - 64); i < key.length; i++) hash = Math.imul(hash ^ key.charCodeAt(i), 0x01000193)
-  return (hash >>> 0) % PLACES
 }

@@ -188,7 +188,10 @@ export class LeasedKey {
     else this.#holdings.retire(bought)
   }
 
-  /** A request that waited: from the lease; else refused with the time that the server told, or to the end of the pause. */
+  /**
+   * A request that waited: from the lease; else refused with the time that the server told, or until the end of the pause; else with the next purchase. An
+   * answer that took longer than a lease lasts says that leases do not help now.
+   */
   #serve({ cost, asker }: LeaseAsker, purchase: Purchase, sale: Sale, now: number): void {
     const lease = this.#spend(cost, now)
     const { limits } = this.office.terms
@@ -198,7 +201,7 @@ export class LeasedKey {
       asker.resolve(verdicts, performance.now(), lease.facts.soldAt, lease)
     } else if (cost === purchase.cost && purchase.need > 0 && sale.retries.some(retry => retry !== 0)) {
       asker.resolve(refusals(this.office.terms, sale, this.held(now)), performance.now(), sale.soldAt)
-    } else {
+    } else if (now >= purchase.sentAt + sale.lastsMs || !this.ask(cost, asker, now)) {
       this.office.decide(this.key, cost, asker)
     }
   }

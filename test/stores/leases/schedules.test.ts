@@ -1,0 +1,165 @@
+import { expect, test } from '@jest/globals'
+import type { Verdict } from '../../../src/core/decision.js'
+import { type Limit, parsePolicy } from '../../../src/core/limit.js'
+import { LeaseBook } from '../../../src/stores/redis/leases/lease-book.js'
+import { type LeaseTerms, leaseTerms } from '../../../src/stores/redis/leases/terms.js'
+import type { Asker } from '../../../src/stores/store.js'
+import { type Breach, Spending } from '../../support/leases/spending.js'
+import { type Random, randomFrom } from '../../support/random.js'
+import { SimulatedSeller, SimulatedServer } from './simulated-seller.js'
+
+const SCHEDULES = Number(process.env.SPILLWAY_LEASE_SCHEDULES ?? 10_000)
+const MOST_PROCESSES = 32
+const POLICIES = [
+  '60/1s',
+  '400/1s',
+  '60/1s token-bucket',
+  '400/1s token-bucket burst=300',
+  '60/1s fixed-window',
+  '400/1s fixed-window',
+  '60/1s sliding-counter',
+  '400/1s sliding-counter',
+  '400/1s; 60/400ms token-bucket name=short',
+]
+
+/** Processes that spend from one key by the real code, over a simulated server and network. */
+class Schedule {
+  readonly spending = new Spending()
+  readonly terms: LeaseTerms
+  readonly server: SimulatedServer
+  readonly seller: SimulatedSeller
+  now = 1_000_000
+  granted = 0
+  #books: { book: LeaseBook; offset: number }[]
+  #deferred: (() => void)[] = []
+
+  constructor(
+    readonly random: Random,
+    readonly limits: readonly Limit[],
+  ) {
+    const terms = leaseTerms(limits, { ttlMs: undefined, strict: true })
+    if (terms === undefined) throw new Error('these limits are not leased')
+    this.terms = terms
+    this.server = new SimulatedServer(terms)
+    this.seller = new SimulatedSeller(this.server, () => Math.floor(this.now))
+    const processes = 2 + random.integer(0, MOST_PROCESSES - 2)
+    this.#books = Array.from({ length: processes }, () => this.#process())
+  }
+
+  async run(steps: number): Promise<void> {
+    for (let i = 0; i < steps; i++) {
+      this.#step()
+      for (const send of this.#deferred.splice(0)) send()
+      await undefined
+      await undefined
+      await undefined
+    }
+  }
+
+  end(): void {
+    for (const { book } of this.#books) void book.close()
+  }
+
+  /** What breaks the policy, by the server's clock. */
+  breach(): Breach {
+    const breaches = this.limits.map(({ algorithm, quota, windowMs, burst }) => {
+      if (this.spending.total === 0) return { excess: 0, at: 0 }
+      if (algorithm === 'token-bucket') return this.spending.inSpans(burst, quota, windowMs)
+      if (algorithm === 'fixed-window') return this.spending.inOwnWindows(quota, windowMs, this.server.starts)
+      if (algorithm === 'sliding-counter') return this.spending.inCells(quota, windowMs)
+      return this.spending.inWindows(quota, windowMs)
+    })
+    return breaches.reduce((worst, breach) => (breach.excess > worst.excess ? breach : worst))
+  }
+
+  #step(): void {
+    const { random } = this
+    const dice = random.integer(0, 99)
+    const process = this.#books[random.integer(0, this.#books.length - 1)]
+    if (dice < 25) this.now += random.integer(0, 3)
+    else if (dice < 30) this.now += random.integer(0, Math.round(this.terms.ttlMs * 1.5))
+    // What was spent comes back after a window, or a lease later.
+    else if (dice < 33) this.now += this.limits[0].windowMs - random.integer(0, 2 * this.terms.ttlMs)
+    else if (dice < 36) this.#spree()
+    else if (dice < 62) this.#ask(process.book, random.integer(1, 20))
+    else if (dice < 90) this.#deliver()
+    else if (dice < 92) this.#books[this.#books.indexOf(process)] = this.#process()
+    else if (dice < 98) process.book.tidy()
+    else void process.book.close()
+  }
+
+  /** Everybody spends at once what is held and what is left. */
+  #spree(): void {
+    for (const { book } of this.#books) {
+      while (book.spend('k', 1, book.now()) !== undefined) this.#spent(1)
+    }
+    while (this.server.spend(Math.floor(this.now))) this.#spent(1)
+  }
+
+  #deliver(): void {
+    const { messages } = this.seller
+    if (messages.length === 0) return
+    const place = this.random.integer(0, messages.length - 1)
+    const message = messages[place]
+    const dice = this.random.integer(0, 19)
+    // It arrives, or its answer does, or both; once or twice, or never.
+    if (dice > 0 && dice < 16) message.arrive()
+    if (dice > 5) message.answer()
+    if (dice === 0 || dice > 7) messages.splice(place, 1)
+  }
+
+  #ask(book: LeaseBook, count: number): void {
+    for (let i = 0; i < count; i++) {
+      const cost = this.random.integer(0, 7) === 0 ? this.random.integer(1, 5) : 1
+      if (book.spend('k', cost, book.now()) !== undefined) this.#spent(cost)
+      else if (book.refusal('k', cost) === undefined) {
+        const asker: Asker = {
+          endsAt: Number.MAX_SAFE_INTEGER,
+          resolve: (verdicts: readonly Verdict[]) => {
+            if (verdicts.every(({ allowed }) => allowed)) this.#spent(cost)
+          },
+          reject: () => {},
+        }
+        if (!book.ask('k', cost, asker)) this.#decide(cost)
+      }
+    }
+  }
+
+  #decide(cost: number): void {
+    if (cost === 1 && this.server.spend(Math.floor(this.now))) this.#spent(1)
+  }
+
+  #spent(units: number): void {
+    this.granted += units
+    this.spending.add(Math.floor(this.now), Math.floor(this.now), units)
+  }
+
+  /** Each process counts by a clock of its own. */
+  #process(): { book: LeaseBook; offset: number } {
+    const offset = this.random.integer(0, 100_000)
+    const book = new LeaseBook({
+      terms: this.terms,
+      seller: this.seller,
+      now: () => this.now + offset,
+      defer: send => this.#deferred.push(send),
+      decide: (_, cost) => this.#decide(cost),
+      busy: () => {},
+    })
+    return { book, offset }
+  }
+}
+
+test('no schedule of delays, losses, repeats, crashes and pauses of up to 32 processes lets more than a limit pass', async () => {
+  let granted = 0
+  for (let i = 0; i < SCHEDULES; i++) {
+    const random = randomFrom(String(i))
+    const policy = POLICIES[i % POLICIES.length]
+    const schedule = new Schedule(random, parsePolicy(policy))
+    await schedule.run(random.integer(20, 80))
+    schedule.end()
+    const { excess, at } = schedule.breach()
+    if (excess > 0) throw new Error(`schedule ${i}, ${policy}: ${excess} too many at ${at}`)
+    granted += schedule.granted
+  }
+  expect(granted).toBeGreaterThan(SCHEDULES)
+}, 3_600_000)

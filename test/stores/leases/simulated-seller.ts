@@ -1,0 +1,289 @@
+import type { Limit } from '../../../src/core/limit.js'
+import type { LeaseFacts, LeaseOrder, LeaseSeller, Leftover, Sale } from '../../../src/stores/redis/leases/seller.js'
+import type { LeaseTerms } from '../../../src/stores/redis/leases/terms.js'
+
+/** What the scripts keep of one key under one limit. */
+interface KeptLimit {
+  room(now: number): { units: number; lastsMs: number }
+  buy(now: number, units: number): void
+  /** Takes units of a lease back that was sold at this moment. */
+  takeBack(now: number, soldAt: number, units: number): void
+  /** Spends 1 for now if it fits: a decision that Redis makes. */
+  spend(now: number): boolean
+  remaining(now: number): number
+}
+
+/** The arithmetic of the scripts for one key, in this process: `test/stores/leases/scripts.test.ts` compares the two. */
+export class SimulatedServer {
+  readonly #limits: readonly KeptLimit[]
+  readonly #sold = new Map<string, number>()
+
+  constructor(readonly terms: LeaseTerms) {
+    this.#limits = terms.limits.map(limit => keptLimit(limit, terms.ttlMs))
+  }
+
+  buy(now: number, { lease, need, want, leftover }: Omit<LeaseOrder, 'key' | 'cost' | 'endsAt'>): Sale {
+    if (leftover !== undefined) this.takeBack(now, leftover)
+    const rooms = this.#limits.map(limit => limit.room(now))
+    const room = Math.min(...rooms.map(({ units }) => units))
+    const lastsMs = Math.min(...rooms.map(({ lastsMs }) => lastsMs))
+    const none = { soldAt: now, lastsMs, remaining: [], resetAfterMs: [], retries: [] }
+    if (lastsMs < 2) return { ...none, units: undefined }
+    const units = Math.min(want, Math.max(Math.min(need, room), Math.floor(room / 4)))
+    if (units > 0) {
+      for (const limit of this.#limits) limit.buy(now, units)
+      this.#sold.set(lease, now)
+    }
+    const remaining = this.#limits.map(limit => limit.remaining(now))
+    // When one request fits is not what is tried here: any moment of the next window.
+    const retries = remaining.map(left => (units < need && left < 1 ? 1 : 0))
+    return {
+      units,
+      soldAt: now,
+      lastsMs,
+      remaining,
+      resetAfterMs: this.terms.limits.map(({ windowMs }) => windowMs),
+      retries,
+    }
+  }
+
+  takeBack(now: number, { facts, units }: Leftover): void {
+    if (!this.#sold.delete(facts.lease)) return
+    for (const limit of this.#limits) limit.takeBack(now, facts.soldAt, units)
+  }
+
+  /** When the windows of a fixed window began. */
+  get starts(): readonly number[] {
+    return this.#limits.flatMap(limit => (limit instanceof KeptCounter ? limit.starts : []))
+  }
+
+  spend(now: number): boolean {
+    if (this.#limits.some(limit => limit.remaining(now) < 1)) return false
+    for (const limit of this.#limits) limit.spend(now)
+    return true
+  }
+}
+
+function keptLimit(limit: Limit, ttlMs: number): KeptLimit {
+  const kinds = {
+    'sliding-window': () => new KeptWindow(limit, ttlMs),
+    'token-bucket': () => new KeptBucket(limit, ttlMs),
+    'fixed-window': () => new KeptCounter(limit, ttlMs),
+    'sliding-counter': () => new KeptCells(limit, ttlMs),
+    'leaky-bucket': () => {
+      throw new Error('not leased')
+    },
+  }
+  return kinds[limit.algorithm]()
+}
+
+class KeptWindow implements KeptLimit {
+  #entries: { at: number; units: number }[] = []
+
+  constructor(
+    readonly limit: Limit,
+    readonly ttlMs: number,
+  ) {}
+
+  remaining(now: number): number {
+    this.#entries = this.#entries.filter(({ at }) => now - at < this.limit.windowMs)
+    return Math.max(0, this.limit.quota - this.#entries.reduce((sum, { units }) => sum + units, 0))
+  }
+
+  room(now: number) {
+    return { units: this.remaining(now), lastsMs: this.ttlMs }
+  }
+
+  buy(now: number, units: number): void {
+    this.#entries.push({ at: now + this.ttlMs, units })
+  }
+
+  spend(now: number): boolean {
+    this.#entries.push({ at: now, units: 1 })
+    return true
+  }
+
+  takeBack(_: number, soldAt: number, units: number): void {
+    let left = units
+    for (const entry of this.#entries) {
+      if (entry.at !== soldAt + this.ttlMs || left === 0) continue
+      const back = Math.min(left, entry.units)
+      entry.units -= back
+      left -= back
+    }
+  }
+}
+
+class KeptBucket implements KeptLimit {
+  #at = 0
+  #level = 0
+
+  constructor(
+    readonly limit: Limit,
+    readonly ttlMs: number,
+  ) {}
+
+  remaining(now: number): number {
+    return Math.max(0, Math.floor(this.limit.burst - this.#levelAt(now) / this.limit.windowMs))
+  }
+
+  room(now: number) {
+    const { burst, quota, windowMs } = this.limit
+    const level = Math.max(this.#levelAt(now), quota * this.ttlMs)
+    return { units: Math.max(0, Math.floor(burst - level / windowMs)), lastsMs: this.ttlMs }
+  }
+
+  buy(now: number, units: number): void {
+    this.#become(now, Math.max(this.#levelAt(now), this.limit.quota * this.ttlMs) + units * this.limit.windowMs)
+  }
+
+  spend(now: number): boolean {
+    this.#become(now, this.#levelAt(now) + this.limit.windowMs)
+    return true
+  }
+
+  takeBack(now: number, soldAt: number, units: number): void {
+    const { quota, windowMs } = this.limit
+    const back = Math.max(0, Math.floor((units * windowMs - quota * (now - soldAt)) / windowMs)) * windowMs
+    this.#become(now, Math.max(0, this.#levelAt(now) - back))
+  }
+
+  #levelAt(now: number): number {
+    return Math.max(0, this.#level - this.limit.quota * (now - this.#at))
+  }
+
+  #become(at: number, level: number): void {
+    this.#at = at
+    this.#level = level
+  }
+}
+
+class KeptCounter implements KeptLimit {
+  /** Of each window, when it began: what is compared with what was really spent. */
+  readonly starts: number[] = []
+  #spent = 0
+
+  constructor(
+    readonly limit: Limit,
+    readonly ttlMs: number,
+  ) {}
+
+  remaining(now: number): number {
+    return this.#isOpen(now) ? Math.max(0, this.limit.quota - this.#spent) : this.limit.quota
+  }
+
+  room(now: number) {
+    const { windowMs } = this.limit
+    const leftMs = this.#isOpen(now) ? this.starts[this.starts.length - 1] + windowMs - now : windowMs
+    return { units: this.remaining(now), lastsMs: Math.min(this.ttlMs, leftMs - 1) }
+  }
+
+  buy(now: number, units: number): void {
+    if (!this.#isOpen(now)) {
+      this.starts.push(now)
+      this.#spent = 0
+    }
+    this.#spent += units
+  }
+
+  spend(now: number): boolean {
+    this.buy(now, 1)
+    return true
+  }
+
+  takeBack(now: number, soldAt: number, units: number): void {
+    const start = this.starts[this.starts.length - 1]
+    if (this.#isOpen(now) && soldAt >= start) this.#spent -= Math.min(units, this.#spent)
+  }
+
+  #isOpen(now: number): boolean {
+    const start = this.starts[this.starts.length - 1]
+    return start !== undefined && now - start < this.limit.windowMs
+  }
+}
+
+class KeptCells implements KeptLimit {
+  readonly #cells = new Map<number, number>()
+
+  constructor(
+    readonly limit: Limit,
+    readonly ttlMs: number,
+  ) {}
+
+  remaining(now: number): number {
+    const { quota, windowMs } = this.limit
+    const cell = now - (now % windowMs)
+    const before = this.#cells.get(cell - windowMs) ?? 0
+    const counted = (this.#cells.get(cell) ?? 0) + Math.ceil((before * (cell + windowMs - now)) / windowMs)
+    return Math.max(0, quota - counted)
+  }
+
+  room(now: number) {
+    const { windowMs } = this.limit
+    return { units: this.remaining(now), lastsMs: Math.min(this.ttlMs, windowMs - (now % windowMs) - 1) }
+  }
+
+  buy(now: number, units: number): void {
+    const cell = now - (now % this.limit.windowMs)
+    this.#cells.set(cell, (this.#cells.get(cell) ?? 0) + units)
+  }
+
+  spend(now: number): boolean {
+    this.buy(now, 1)
+    return true
+  }
+
+  takeBack(_: number, soldAt: number, units: number): void {
+    const cell = soldAt - (soldAt % this.limit.windowMs)
+    this.#cells.set(cell, Math.max(0, (this.#cells.get(cell) ?? 0) - units))
+  }
+}
+
+/** A message on its way: it may arrive at any later moment, more than once, or never. */
+export interface Message {
+  /** The server acts on it. */
+  arrive(): void
+  /** The process hears the answer, if it has arrived. */
+  answer(): void
+}
+
+/** A seller behind a network whose messages arrive when the schedule says so. */
+export class SimulatedSeller implements LeaseSeller {
+  readonly messages: Message[] = []
+
+  constructor(
+    readonly server: SimulatedServer,
+    readonly now: () => number,
+  ) {}
+
+  isReady(): boolean {
+    return true
+  }
+
+  buy(order: LeaseOrder): Promise<Sale> {
+    return this.#send(() => this.server.buy(this.now(), order))
+  }
+
+  takeBack(leftover: Leftover): Promise<void> {
+    return this.#send(() => this.server.takeBack(this.now(), leftover))
+  }
+
+  settle(_: LeaseFacts, __: number): Promise<void> {
+    return Promise.resolve()
+  }
+
+  #send<T>(act: () => T): Promise<T> {
+    return new Promise(resolve => {
+      let reply: { value: T } | undefined
+      this.messages.push({
+        arrive: () => {
+          const value = act()
+          reply ??= { value }
+        },
+        answer: () => {
+          if (reply !== undefined) resolve(reply.value)
+        },
+      })
+    })
+  }
+}
