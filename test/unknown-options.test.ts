@@ -3,6 +3,7 @@ import { Redis } from 'ioredis'
 import { concurrencyLimit, rateLimit } from '../src/adapters/express.js'
 import { PolicyError } from '../src/core/errors.js'
 import { DelayQueue, MemoryStore, RateLimiter, RedisStore, Semaphore, SharedRateLimiter } from '../src/index.js'
+import { LivePolicies } from '../src/live/index.js'
 
 // Connects to nothing: wrong options are refused before anything is sent.
 const client = new Redis({ lazyConnect: true })
@@ -39,6 +40,12 @@ const calls: Array<[what: string, call: (options: never) => unknown, misspelt: o
     options => new RateLimiter(options),
     { polcy: '1/1m' },
     'RateLimiter: unknown option "polcy": did you mean policy?',
+  ],
+  [
+    'LivePolicies',
+    options => new LivePolicies(client, options),
+    { defalts: { api: '1/1m' } },
+    'LivePolicies: unknown option "defalts": did you mean defaults?',
   ],
   [
     'RateLimiter with keyPrefix',

@@ -56,6 +56,8 @@ describe('is refused in one line that says what was given, what is expected, and
     ],
     [['f', '--policy', '10/1m', '--by', 'ip', '--by', 'path'], '--by was given twice, expected it once, like --by ip'],
     [['f', '--policy', '10/1m', '--top', '-1'], '--top: given "-1", expected a whole number, 0 or more, like --top 20'],
+    [['f', '--policy', '10/1m', '--html', ''], '--html: given "", expected a file to write, like --html report.html'],
+    [['f', '--policy', '10/1m', '--html', '-'], '--html: given "-", expected a file to write'],
     [['f', '--policy', '10/1m', '--top', '1.5'], '--top: given "1.5", expected a whole number'],
     [['f', '--policy', '10/1m', '--top', ''], '--top: given "", expected a whole number'],
     [['f', '--policy', '10/1m', '--top', '9'.repeat(400)], '--top: given "999'],

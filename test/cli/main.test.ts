@@ -55,6 +55,8 @@ describe('wrong arguments exit with 2, unreadable files with 1, each with one li
     [['\x1b[31m'], 2, 'spillway: unknown command "\\u001b[31m", expected replay,'],
     [['replay', LOG_FILE], 2, 'spillway replay: given no --policy, expected'],
     [['replay', LOG_FILE, '--policy', '10/minute'], 2, 'spillway replay: limit "10/minute":'],
+    [['replay', LOG_FILE, ...POLICY, '--html', LOG_FILE], 2, 'spillway replay: --html: given the log itself, expected'],
+    [['replay', LOG_FILE, ...POLICY, '--html', dir], 1, 'spillway replay: cannot write "'],
     [['replay', join(dir, 'none\x1b'), ...POLICY], 1, 'spillway replay: cannot read "'],
     [
       ['replay', dir, ...POLICY],
@@ -97,6 +99,16 @@ test('--json prints one object, of several policies a list', async () => {
   expect(list).toHaveLength(2)
   expect(list[0]).toMatchObject({ policy: '10/1m', denied: 40, top: [{ key: '192.0.2.0', requests: 34, denied: 14 }] })
   expect(list[1]).toMatchObject({ policy: '0/1m', denied: 100, top: [{ key: '192.0.2.0', requests: 34, denied: 34 }] })
+})
+
+test('--html writes a page beside the text, of what was read before a fault too', async () => {
+  const page = join(dir, 'report.html')
+  const told = await spawnSpillway(['replay', LOG_FILE, ...POLICY, '--html', page])
+  expect(told).toEqual(await spawnSpillway(['replay', LOG_FILE, ...POLICY]))
+  expect(readFileSync(page, 'utf8')).toMatch(/^<!doctype html>[\s\S]*"requests":100,[\s\S]*<\/html>\n$/)
+  const cut = fileOf('cut.gz', gzipSync(LOG).subarray(0, 200))
+  expect((await spawnSpillway(['replay', cut, ...POLICY, '--html', page])).exitCode).toBe(1)
+  expect(readFileSync(page, 'utf8')).toContain('Only a part: the reading ended before the log did.')
 })
 
 describe('reads a log', () => {

@@ -8,6 +8,7 @@ const MOST_ROWS = 192
 export class Activity {
   #span = 0
   #rows = new Set<number>()
+  #lastRow = -1
   /** Of each subject its rows, one after another: start in seconds, requests, refused by each policy. */
   #series: number[][] = []
   readonly #width: number
@@ -28,13 +29,15 @@ export class Activity {
   /** `refused`: for each policy whether it refuses the request. The second is not earlier than those before. */
   add(id: number, second: number, refused: readonly boolean[]): void {
     const at = second - (second % this.spanSeconds)
-    this.#rows.add(at)
+    if (at !== this.#lastRow) this.#rows.add(at)
+    this.#lastRow = at
     while (this.#series.length <= id) this.#series.push([])
     const series = this.#series[id]
     let row = series.length - this.#width
     if (row < 0 || series[row] !== at) {
       row = series.length
-      series.push(at, 0, ...refused.map(() => 0))
+      series.push(at, 0)
+      for (let i = 0; i < refused.length; i++) series.push(0)
     }
     series[row + 1]++
     for (let i = 0; i < refused.length; i++) if (refused[i]) series[row + 2 + i]++
@@ -60,6 +63,7 @@ export class Activity {
   #coarsen(): void {
     this.#span++
     const span = this.spanSeconds
+    this.#lastRow = -1
     this.#rows = new Set([...this.#rows].map(at => at - (at % span)))
     this.#series = this.#series.map(series => this.#joined(series, span))
   }

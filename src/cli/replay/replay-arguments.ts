@@ -60,7 +60,7 @@ function subjectOf(text = 'ip'): Subject {
 }
 
 function htmlOf(file: string | undefined): string | undefined {
-  if (file === '') throw wrong('html', file)
+  if (file === '' || file === '-') throw wrong('html', file)
   return file
 }
 

@@ -1,12 +1,10 @@
-import { writeFile } from 'node:fs/promises'
 import { monotonicClock } from '../../core/clock.js'
-import { SpillwayError } from '../../core/errors.js'
 import { ALGORITHM_NAMES } from '../../core/limit.js'
 import { type Command, EXIT, type Terminal, write } from '../command.js'
-import { shownGiven } from '../given.js'
 import { TooManyKeysError } from './key-table.js'
 import { LineCutter } from './lines.js'
 import { LogError, type LogSource, openLog } from './log-source.js'
+import { checkPageFile, writePage } from './page-file.js'
 import { Progress } from './progress.js'
 import { Replay } from './replay.js'
 import { EXAMPLE, readReplayArguments } from './replay-arguments.js'
@@ -63,6 +61,7 @@ export const replayCommand: Command = {
       return EXIT.ok
     }
     const log = await openLog(given.file, terminal.stdin)
+    if (given.html !== undefined) await checkPageFile(given.html, given.file)
     const replay = new Replay(given)
     const fault = await readAll(log, replay, terminal, interrupted)
     const report = replay.finish({ complete: fault === undefined && !interrupted.aborted })
@@ -74,14 +73,6 @@ export const replayCommand: Command = {
     if (fault !== undefined) throw fault
     return interrupted.aborted ? EXIT.interrupted : EXIT.ok
   },
-}
-
-async function writePage(file: string, page: string): Promise<void> {
-  try {
-    await writeFile(file, page)
-  } catch (cause) {
-    throw new SpillwayError(`cannot write ${shownGiven(file)}: ${(cause as Error).message}`, { cause })
-  }
 }
 
 /** Reads to the end of the log, to Ctrl-C, or to a fault, which is returned. */
