@@ -246,9 +246,17 @@ export class Semaphore {
     }
     const leaseMs = leaseOf(options, method)
     this.#checkOpen()
-    const leaseFor = (grant: Grant) => this.#leaseFor(grant, permits, leaseMs, renew)
-    const take = () => this.#line.take(permits, leaseMs, patience, leaseFor)
-    return this.#watch === undefined ? take() : watched(this.#watch, patience.signal, take)
+    const watch = this.#watch
+    if (watch === undefined) {
+      return this.#line.take(permits, leaseMs, patience, grant => this.#leaseFor(grant, permits, leaseMs, renew))
+    }
+    return watched(watch, patience.signal, granted => {
+      const leaseFor = (grant: Grant) => {
+        granted()
+        return this.#leaseFor(grant, permits, leaseMs, renew)
+      }
+      return this.#line.take(permits, leaseMs, patience, leaseFor)
+    })
   }
 
   #leaseFor(grant: Grant, permits: number, leaseMs: number, renews: boolean): Lease {

@@ -2,7 +2,7 @@ import { TimeoutError } from '../core/errors.js'
 import { notify, type ObservedObject, type Observer, type WaitOutcome } from '../core/observer.js'
 import { LevelMeter } from './level-meter.js'
 
-/** Ends a wait that was begun; without an outcome if it failed. */
+/** Ends a wait that was begun; without an outcome if it failed. A second call does nothing. */
 export type WaitEnd = (outcome?: WaitOutcome) => void
 
 type Waitable = Exclude<ObservedObject, 'queue'>
@@ -23,7 +23,10 @@ export class WaitWatch<Object extends Waitable = Waitable> {
   begin(): WaitEnd {
     const startedAt = performance.now()
     this.meter?.add('waiting', 1)
+    let over = false
     return outcome => {
+      if (over) return
+      over = true
       this.meter?.add('waiting', -1)
       if (outcome === undefined || this.observer.waited === undefined) return
       const waitMs = performance.now() - startedAt
@@ -32,21 +35,28 @@ export class WaitWatch<Object extends Waitable = Waitable> {
   }
 }
 
-/** What `wait` gives; its end is told to the watch, if there is one. `signal`: what may abort it. */
+/**
+ * What `wait` gives; its end is told to the watch, if there is one: when `granted` is called, or when the promise settles. `signal`: what may
+ * abort it.
+ */
 export function watched<T>(
   watch: WaitWatch | undefined,
   signal: AbortSignal | undefined,
-  wait: () => Promise<T>,
+  wait: (granted: () => void) => Promise<T>,
 ): Promise<T> {
-  return watch === undefined ? wait() : told(watch, signal, wait)
+  return watch === undefined ? wait(() => {}) : told(watch, signal, wait)
 }
 
-async function told<T>(watch: WaitWatch, signal: AbortSignal | undefined, wait: () => Promise<T>): Promise<T> {
+async function told<T>(
+  watch: WaitWatch,
+  signal: AbortSignal | undefined,
+  wait: (granted: () => void) => Promise<T>,
+): Promise<T> {
   const end = watch.begin()
   try {
-    const granted = await wait()
+    const given = await wait(() => end('granted'))
     end('granted')
-    return granted
+    return given
   } catch (error) {
     end(outcomeOf(error, signal))
     throw error
