@@ -91,7 +91,6 @@ describe('renew', () => {
     const [good, bad] = [fresh(), fresh()]
     const kept = await new Semaphore(client, good, { permits: 1 }).acquire({ lease: 400 })
     const broken = await new Semaphore(client, bad, { permits: 1 }).acquire({ lease: 400 })
-    await admin.del(keyOf(bad, ':leases'))
     await admin.set(keyOf(bad, ':leases'), 'something else')
     await expect(broken.renew()).rejects.toThrow(StoreError)
     await expect(broken.renew()).rejects.toThrow(/WRONGTYPE/)
