@@ -15,7 +15,7 @@ export type WaitOutcome = 'granted' | 'timeout' | 'aborted'
  */
 export interface Observer {
   /**
-   * Once for each decision of `consume`, `decide` and `acquire`, whoever made it (`decision.source`); not for `peek`. `limiter` is the
+   * Once for each decision of `consume`, `consumeUpTo`, `decide` and `acquire`, whoever made it (`decision.source`); not for `peek`. `limiter` is the
    * limiter's name, 'default' without one. An `acquire` that rejects has no decision.
    */
   decided?(decision: Decision, limiter: string): void

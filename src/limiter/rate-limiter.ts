@@ -78,7 +78,7 @@ export class RateLimiter {
       name,
       shadow,
     })
-    if (observer === undefined && !shadow) this.#lone = this.#deciders.only?.lone
+    if (!shadow) this.#lone = this.#deciders.only?.lone
     this.#lines = new Lines(
       this.#guarded,
       settings.deadlineMs,
@@ -118,7 +118,9 @@ export class RateLimiter {
   decide(key: KeyInput, cost = 1): Decision | Promise<Decision> {
     checkCost(cost)
     const decision = typeof key === 'string' ? this.#lone?.consume(key, cost) : undefined
-    return decision ?? this.#decideAny(key, cost)
+    if (decision === undefined) return this.#decideAny(key, cost)
+    if (this.#observer !== undefined) tellDecided(this.#observer, decision, this.#name)
+    return decision
   }
 
   /**
