@@ -303,22 +303,36 @@ describe('what Redis holds', () => {
 })
 
 describe('faults', () => {
-  test('Redis gone: the last known limits stay; a process that starts then uses defaults; both catch up', async () => {
-    const server = await RedisServer.start({ args: ['--appendonly', 'yes', '--appendfsync', 'always'] })
-    const one = liveOf(server.client())
-    await one.set('api', '50/1m')
-    await one.set('api', '5/1m', { key: 'alice' })
-    await server.kill()
-    const late = liveOf(server.client())
-    expect([quotaOf(one), quotaOf(one, 'alice'), quotaOf(late)]).toEqual([50, 5, 100])
-    await server.restart()
-    await follows(late, 50)
-    await follows(late, 5, 'alice')
-    await late.set('api', '60/1m')
-    await follows(one, 60)
-    expect(quotaOf(one, 'alice')).toBe(5)
-    await server.stop()
-  }, 30_000)
+  test.each(['ioredis', 'node-redis'])(
+    'Redis gone: the last known limits stay; a process that starts then uses defaults; both catch up (%s)',
+    async library => {
+      const server = await RedisServer.start({ args: ['--appendonly', 'yes', '--appendfsync', 'always'] })
+      const others: Array<{ destroy(): void }> = []
+      const clientOf = (): RedisClient => {
+        if (library === 'ioredis') return server.client()
+        const client = createClient({ url: server.url })
+        client.on('error', () => {})
+        client.connect().catch(() => {})
+        others.push(client)
+        return client
+      }
+      const one = liveOf(clientOf())
+      await one.set('api', '50/1m')
+      await one.set('api', '5/1m', { key: 'alice' })
+      await server.kill()
+      const late = liveOf(clientOf())
+      expect([quotaOf(one), quotaOf(one, 'alice'), quotaOf(late)]).toEqual([50, 5, 100])
+      await server.restart()
+      await follows(late, 50)
+      await follows(late, 5, 'alice')
+      await late.set('api', '60/1m')
+      await follows(one, 60)
+      expect(quotaOf(one, 'alice')).toBe(5)
+      for (const client of others) client.destroy()
+      await server.stop()
+    },
+    30_000,
+  )
 
   test('a message that is lost, or a connection that has gone silent, is made up for within 5 s', async () => {
     const proxy = await TcpProxy.start(redis.port)
