@@ -22,9 +22,9 @@ export interface Framework<Request, Response> {
   isGone(req: Request): boolean
   requestHeader(req: Request, name: string): string | undefined
   /** A field that has been set on the response so far. */
-  responseHeader(res: Response, name: string): string | undefined
+  responseHeader(res: Response, name: string, req: Request): string | undefined
   /** Tells when the handler has ended the response; the same watch for all who ask about one response. */
-  watch(res: Response): ResponseWatch
+  watch(res: Response, req: Request): ResponseWatch
   /** The decision that an earlier limiter left on this request. */
   decision(req: Request, res: Response): Decision | undefined
 }

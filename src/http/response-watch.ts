@@ -61,6 +61,11 @@ export class ResponseWatch {
     return this.#end !== undefined
   }
 
+  /** True if somebody waits to be told of the end. */
+  get listened(): boolean {
+    return this.#waiting.size > 0
+  }
+
   /** True if the header was sent before the handler ended the response: how long that took depends on its client too. */
   get streamed(): boolean {
     return this.#streamed
@@ -122,6 +127,11 @@ export class ResponseWatch {
     if (!this.gone || this.#end !== undefined) return
     this.leave()
     for (const waiting of [...this.#waiting]) if (waiting.orDetached) this.#call(waiting, EXPIRED)
+  }
+
+  /** Nobody will learn how the response ends: all who listen are told so. */
+  expire(): void {
+    for (const waiting of [...this.#waiting]) this.#call(waiting, EXPIRED)
   }
 
   #bound(waiting: Waiting): void {

@@ -67,7 +67,7 @@ export class ConcurrencyGate<Request, Response> implements ConcurrencyControls {
     const told = this.#watch?.begin()
     if (this.#permits === 0) return this.#refuse(key, req, res, told)
     return after(this.#entered(places.enter(key), told), place => {
-      if (place !== null) return this.#admit(place, key, res, told)
+      if (place !== null) return this.#admit(place, key, req, res, told)
       if (waitMs === 0 || this.#queuedOf(key) >= queue) return this.#refuse(key, req, res, told)
       return this.#wait(key, req, res, told)
     })
@@ -83,7 +83,7 @@ export class ConcurrencyGate<Request, Response> implements ConcurrencyControls {
 
   async #wait(key: string, req: Request, res: Response, told: WaitEnd | undefined): Promise<Answer> {
     const { places, waitMs } = this.#settings
-    const watch = this.#framework.watch(res)
+    const watch = this.#framework.watch(res, req)
     const gone = new AbortController()
     const forget = watch.onEnd({ withinMs: 0 }, () => gone.abort(GONE))
     this.#queued.set(key, this.#queuedOf(key) + 1)
@@ -101,11 +101,11 @@ export class ConcurrencyGate<Request, Response> implements ConcurrencyControls {
       if (left > 0) this.#queued.set(key, left)
       else this.#queued.delete(key)
     }
-    return place === null ? this.#refuse(key, req, res, told) : this.#admit(place, key, res, told)
+    return place === null ? this.#refuse(key, req, res, told) : this.#admit(place, key, req, res, told)
   }
 
-  #admit(place: Place, key: string, res: Response, told: WaitEnd | undefined): Answer {
-    const watch = this.#framework.watch(res)
+  #admit(place: Place, key: string, req: Request, res: Response, told: WaitEnd | undefined): Answer {
+    const watch = this.#framework.watch(res, req)
     if (watch.gone || watch.ended) {
       told?.('aborted')
       place.leave()
@@ -124,7 +124,7 @@ export class ConcurrencyGate<Request, Response> implements ConcurrencyControls {
       tellLeft?.(!kept)
       if (ended) this.#estimate.took(key, performance.now() - enteredAt)
     })
-    return { ...PASSED, fields: this.#fields(res) }
+    return { ...PASSED, fields: this.#fields(req, res) }
   }
 
   #refuse(key: string, req: Request, res: Response, told: WaitEnd | undefined): Answer {
@@ -137,12 +137,12 @@ export class ConcurrencyGate<Request, Response> implements ConcurrencyControls {
       accept,
     )
     const reply = wordedReply(refusal, { handler, message }, 'concurrencyLimit', req, res)
-    return { decision: undefined, fields: { ...this.#fields(res), ...refusal.fields }, refusal: reply }
+    return { decision: undefined, fields: { ...this.#fields(req, res), ...refusal.fields }, refusal: reply }
   }
 
-  #fields(res: Response): Fields {
+  #fields(req: Request, res: Response): Fields {
     if (!this.#settings.headers) return PASSED.fields
-    const set = (field: string) => this.#framework.responseHeader(res, field)
+    const set = (field: string) => this.#framework.responseHeader(res, field, req)
     const permits = this.#permits
     if (this.#policy.permits !== permits)
       this.#policy = { text: concurrencyPolicy(this.#settings.name, permits), permits }

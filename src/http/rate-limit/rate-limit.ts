@@ -216,7 +216,7 @@ export class Guard<Request, Response> implements Limiters {
       const refused = refusedInstead(decision, delayMs)
       return after(giveBack(admission), () => this.#refuse(rule.headers, refused, req, res))
     }
-    const watch = this.#framework.watch(res)
+    const watch = this.#framework.watch(res, req)
     const told = rule.waits?.begin()
     return watch.stays(delayMs).then(async stayed => {
       if (slowed) doneWaiting()
@@ -267,7 +267,7 @@ export class Guard<Request, Response> implements Limiters {
     if (before?.verdicts === undefined) return { decision, fields, refusal: undefined }
     this.#doubleCharge.check(req as object, before, decision)
     const strict = strictest([before, decision]) === before ? before : decision
-    const set = (name: string) => this.#framework.responseHeader(res, name)
+    const set = (name: string) => this.#framework.responseHeader(res, name, req)
     return { decision: strict, fields: mergeHeaders(fields, set, strict === decision), refusal: undefined }
   }
 

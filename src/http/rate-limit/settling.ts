@@ -34,7 +34,7 @@ export class Settling<Request, Response> {
 
   /** Settles the request at its end. */
   follow(admission: Admission, req: Request, res: Response): void {
-    this.#framework.watch(res).onEnd({ withinMs: WITHIN_MS }, end => this.#settleNow(admission, req, res, end))
+    this.#framework.watch(res, req).onEnd({ withinMs: WITHIN_MS }, end => this.#settleNow(admission, req, res, end))
   }
 
   #settleNow(admission: Admission, req: Request, res: Response, end: ResponseEnd): void {
