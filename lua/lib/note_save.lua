@@ -2,7 +2,8 @@
 local function note_save(key, note, limit, expires_at)
   if not note.cut_at and #note.gaps == 0 and not note.leased_until then return end
   local lasts = 2 * limit.window
-  if limit.quota > 0 then lasts = math.max(lasts, math.ceil(limit.burst * limit.window / limit.quota)) end
+  -- Of a window of the calendar burst is when it began.
+  if limit.quota > 0 and limit.algorithm ~= 'calendar-window' then lasts = math.max(lasts, math.ceil(limit.burst * limit.window / limit.quota)) end
   local packed = cmsgpack.pack({ note.cut_at or false, note.refunded, note.left, note.gaps, note.leased_until })
   redis.call('SET', key, packed, 'PXAT', expires_at(lasts))
 end

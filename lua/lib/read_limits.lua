@@ -1,13 +1,15 @@
---[[ The limits in ARGV from `first` on, four numbers or names each. Returns the list and the index after it. ]]
-local function read_limits(first, count)
+--[[
+  The limits in ARGV from `first` on, four numbers or names each. Returns the list and the index after it. Of a window of the calendar
+  (algorithm calendar-window) burst is the moment at which it began.
+]]
+local function read_limits(first, count, now)
   local limits = {}
   for i = 1, count do
-    limits[i] = {
-      algorithm = ARGV[first],
-      quota = tonumber(ARGV[first + 1]),
-      window = tonumber(ARGV[first + 2]),
-      burst = tonumber(ARGV[first + 3]),
-    }
+    local algorithm, window, burst = ARGV[first], tonumber(ARGV[first + 2]), tonumber(ARGV[first + 3])
+    if algorithm == 'calendar-window' then
+      -- @include steps/calendar_now
+    end
+    limits[i] = { algorithm = algorithm, quota = tonumber(ARGV[first + 1]), window = window, burst = burst }
     first = first + 4
   end
   return limits, first

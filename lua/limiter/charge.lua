@@ -19,7 +19,7 @@ local now = now_ms(clock)
 -- @include steps/in_time
 local units = tonumber(ARGV[2])
 local count = tonumber(ARGV[3])
-local limits = read_limits(4, count)
+local limits = read_limits(4, count, now)
 
 local states = {}
 for i = 1, count do

@@ -28,6 +28,10 @@ for j = 1, width do
   local algorithm = ARGV[4 * j - 1]
   local has_log, shaped = false, false
   -- @choose traits
+  if algorithm == 'calendar-window' then
+    local window, burst = tonumber(ARGV[4 * j + 1]), tonumber(ARGV[4 * j + 2])
+    -- @include steps/calendar_now
+  end
   if not has_log then rows = rows + 1 end
   limits[j] = {
     algorithm = algorithm,

@@ -20,7 +20,7 @@ local now = now_ms(clock)
 -- @include steps/in_time
 local lease, unspent, sold_at = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 local count = tonumber(ARGV[5])
-local limits, receipts_at = read_limits(6, count)
+local limits, receipts_at = read_limits(6, count, now)
 local states = {}
 for i = 1, count do
   states[i] = open_state(limits[i], KEYS[i], now, expiry(clock, now), true)

@@ -23,7 +23,7 @@ local clock = ARGV[1]
 local channel = ARGV[2]
 local count = tonumber(ARGV[3])
 local now = now_ms(clock)
-local limits = read_limits(4, count)
+local limits = read_limits(4, count, now)
 local states = { unpack(KEYS, 5, 4 + count) }
 local line = line_open(line_key, KEYS[2], KEYS[3], channel)
 if line.err then return redis.error_reply(line.err) end

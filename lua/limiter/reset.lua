@@ -17,7 +17,7 @@ local clock = ARGV[1]
 local now = now_ms(clock)
 -- @include steps/in_time
 local count = tonumber(ARGV[2])
-local limits = read_limits(3, count)
+local limits = read_limits(3, count, now)
 local expires_at = expiry(clock, now)
 
 for i = 1, count do

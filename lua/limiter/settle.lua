@@ -24,7 +24,7 @@ local now = now_ms(clock)
 local units = tonumber(ARGV[2])
 local twice_from, twice_until = tonumber(ARGV[3]), tonumber(ARGV[4])
 local count = tonumber(ARGV[5])
-local limits, receipts_at = read_limits(6, count)
+local limits, receipts_at = read_limits(6, count, now)
 local receipts = read_receipts(receipts_at, count)
 
 local states = {}

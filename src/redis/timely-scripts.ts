@@ -52,6 +52,16 @@ export class TimelyScripts {
     return scripts
   }
 
+  /** What the clock of a server shows, as far as its answers tell; before the first answer what ours shows. ms since the epoch. */
+  serverNow(server: string): number {
+    return this.#clockOf(server).at(performance.now()) ?? Date.now()
+  }
+
+  /** A server's clock has just shown `nowMs`. */
+  learnNow(server: string, nowMs: number): void {
+    this.#clockOf(server).learn(nowMs, performance.now())
+  }
+
   /** Resolves to the script's answer. Rejects with `StoreError` if the script ran too late to act, or with the client's error. */
   run(call: TimelyCall, repeats = 0): Promise<unknown> {
     const clock = this.#clockOf(call.server)
@@ -73,7 +83,10 @@ export class TimelyScripts {
       },
       error => {
         if (voidable) this.#ended(bound)
-        throw error
+        const now = calendarNow(error)
+        if (now === undefined || bound.isVoid || repeats >= MOST_REPEATS) throw error
+        clock.learn(now, sentAt)
+        return this.run(call, repeats + 1)
       },
     )
   }
@@ -104,6 +117,15 @@ export class TimelyScripts {
   #forgetClocks(): void {
     for (const clock of this.#clocks.values()) clock.forget()
   }
+}
+
+/**
+ * What the server's clock shows, if a script has refused to act because the present window of the calendar is another one than it was told:
+ * see lua/steps/calendar_now.lua.
+ */
+export function calendarNow(error: unknown): number | undefined {
+  const [, now] = (error instanceof Error && /\bCALENDAR (\d+)/.exec(error.message)) || []
+  return now === undefined ? undefined : Number(now)
 }
 
 /** The text of the last moment at which a script acts: 0 while the server's clock is not known. */

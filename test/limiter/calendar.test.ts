@@ -1,11 +1,15 @@
-import { describe, expect, test } from '@jest/globals'
+import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals'
+import { Calendar } from '../../src/core/calendar.js'
 import { PolicyError } from '../../src/core/errors.js'
-import { parsePolicy } from '../../src/core/limit.js'
+import { type PolicyInput, parsePolicy } from '../../src/core/limit.js'
 import { headersFor } from '../../src/http/headers.js'
 import { RateLimiter } from '../../src/limiter/rate-limiter.js'
 import { MemoryStore } from '../../src/stores/memory/memory-store.js'
+import { RedisStore } from '../../src/stores/redis/redis-store.js'
 import type { Store } from '../../src/stores/store.js'
 import { ManualClock } from '../../src/testing.js'
+import { randomFrom } from '../support/random.js'
+import { RedisServer } from '../support/redis-server.js'
 
 const at = (text: string) => Date.parse(text)
 const DAY = 86_400_000
@@ -56,10 +60,19 @@ describe('a policy', () => {
   })
 })
 
-describe('in memory', () => {
-  const limiterAt = (policy: string, now: string) => {
+describe.each(['memory', 'redis'] as const)('over %s', kind => {
+  let redis: RedisServer | undefined
+  beforeAll(async () => {
+    redis = kind === 'redis' ? await RedisServer.start() : undefined
+  })
+  afterAll(() => redis?.stop())
+  let prefixes = 0
+  const limiterAt = (policy: PolicyInput, now: string) => {
     const clock = new ManualClock(at(now))
-    return { clock, limiter: new RateLimiter({ policy, store: new MemoryStore({ clock }), denyCache: false }) }
+    const store = redis
+      ? new RedisStore(redis.client(), { clock, prefix: `calendar-${prefixes++}` })
+      : new MemoryStore({ clock })
+    return { clock, limiter: new RateLimiter({ policy, store, denyCache: false, deadline: '5s' }) }
   }
 
   test('counts begin anew at the boundary, and waits end there, in a day of 25 hours too', async () => {
@@ -104,6 +117,21 @@ describe('in memory', () => {
     expect((await limiter.acquire('k')).allowed).toBe(true)
   })
 
+  test('several limits are decided together', async () => {
+    const { clock, limiter } = limiterAt('3/day tz=Asia/Kolkata; 2/hour; 100/1m', '2026-01-01T18:00:00Z')
+    for (const allowed of [true, true, false]) expect((await limiter.consume('k')).allowed).toBe(allowed)
+    expect(await limiter.consume('k')).toMatchObject({ limit: { name: '2-per-hour' }, retryAfterMs: 3_600_000 })
+    await limiter.charge('k', 1)
+    // The day ends in Kolkata at 18:30 UTC.
+    expect(await limiter.consume('k')).toMatchObject({ retryAfterMs: 3_600_000 })
+    clock.advance(30 * 60_000)
+    expect(await limiter.peek('k', 0)).toMatchObject({ limit: { name: '2-per-hour' }, remaining: 0 })
+    await limiter.reset('k')
+    expect((await limiter.consume('k')).allowed).toBe(true)
+    await limiter.refund('k', 1)
+    expect((await limiter.peek('k', 0)).remaining).toBe(2)
+  })
+
   test('a clock that steps back over a boundary grants nothing more', async () => {
     const { clock, limiter } = limiterAt('1/day', '2026-01-02T00:00:01Z')
     await limiter.consume('k')
@@ -130,4 +158,64 @@ test('header fields leave the length of such a window out', () => {
       form === 'draft-8' ? '"100-per-month";q=100, "10-per-1m";q=10;w=60' : '100, 10;w=60',
     )
   }
+})
+
+describe('the clock of Redis', () => {
+  let redis: RedisServer
+  beforeAll(async () => {
+    redis = await RedisServer.start()
+  })
+  afterAll(() => redis.stop())
+
+  test.each([-DAY, -3_600_000, 3_600_000, DAY, 40 * DAY])(
+    'decides, whatever that of a process shows (%d ms off)',
+    async off => {
+      const real = Date.now
+      const spy = jest.spyOn(Date, 'now').mockImplementation(() => real() + off)
+      try {
+        const day = Calendar.of('day', 'UTC')
+        for (const verb of ['consume', 'peek', 'acquire', 'charge'] as const) {
+          const limiter = new RateLimiter({
+            policy: '5/day',
+            name: `${verb}${off}`,
+            store: new RedisStore(redis.client()),
+            deadline: '5s',
+          })
+          if (verb === 'charge') await limiter.charge('k', 1)
+          else await limiter[verb]('k')
+          const asked = real()
+          const { resetAfterMs, remaining } = await limiter.consume('k')
+          const { endAt } = day.spanAt(asked)
+          expect(Math.abs(asked + resetAfterMs - endAt)).toBeLessThan(1000)
+          expect(remaining).toBe(verb === 'peek' ? 4 : 3)
+        }
+      } finally {
+        spy.mockRestore()
+      }
+    },
+  )
+
+  test('memory and Redis agree on random traffic, boundaries and steps of the clock', async () => {
+    const random = randomFrom('calendar')
+    for (const policy of [
+      '4/hour tz=Australia/Lord_Howe',
+      '9/day tz=Europe/Berlin; 30/month tz=America/New_York; 20/1d',
+    ]) {
+      const clock = new ManualClock(at('2026-04-04T10:00:00Z'))
+      const stores = [new MemoryStore({ clock }), new RedisStore(redis.client(), { clock, prefix: policy })]
+      const [memory, other] = stores.map(store => new RateLimiter({ policy, store, denyCache: false, deadline: '5s' }))
+      for (let i = 0; i < 600; i++) {
+        const key = random.pick(['a', 'b'])
+        const cost = random.integer(0, 3)
+        const verb = random.pick(['consume', 'consume', 'consume', 'peek', 'refund', 'charge', 'reset'] as const)
+        const ask = (limiter: RateLimiter) => (verb === 'reset' ? limiter.reset(key) : limiter[verb](key, cost))
+        const [ours, theirs] = [await ask(memory), await ask(other)]
+        if (ours !== undefined && theirs !== undefined) {
+          expect({ i, ...theirs, source: '' }).toEqual({ i, ...ours, source: '' })
+        }
+        clock.advance(random.pick([0, 1, 1000, 60_000, 1_800_000, 7_200_000, 40_000_000]))
+        if (random.integer(1, 8) === 1) clock.set(clock.now() - random.integer(1, 4000))
+      }
+    }
+  }, 60_000)
 })

@@ -287,7 +287,7 @@ export class MemoryStore implements Store {
     const known = this.#known.get(limit)?.filter(table => !table.abandoned) ?? []
     const found = known.find(table => table.limiter === limiter)
     if (found) return found
-    const identity = JSON.stringify([limiter, limit.name, limit.algorithm, limit.windowMs])
+    const identity = JSON.stringify([limiter, limit.name, limit.algorithm, limit.windowMs, limit.calendar])
     let table = this.#tables.get(identity)
     if (table === undefined) {
       table = new MemoryTable(limiter, limit.algorithm)

@@ -4,7 +4,7 @@ import type { Script } from '../../redis/script.js'
 import { consume, consumeOne } from '../../redis/scripts.js'
 import type { Charge } from '../store.js'
 import type { ChargeKeys } from './charge-keys.js'
-import { limitArguments, loneLimitArguments } from './wire.js'
+import { limitArguments, loneLimitArguments, scriptAlgorithmOf } from './wire.js'
 
 /** The work that the server does in about 1 ms on an old core, in units of about 4 µs. */
 const BATCH_WORK = 256
@@ -23,7 +23,8 @@ export class BatchKind {
   /** Who decides now: see `ClientPort.serverOf`. */
   readonly server: () => string
   readonly #limiter: string | undefined
-  readonly #limitArguments: readonly string[]
+  /** As the scripts read them; undefined if they change with the time. */
+  readonly #limitArguments: readonly string[] | undefined
   readonly #isLone: boolean
   /** Whether a cost of 1 is sent, too. */
   readonly #namesCost: boolean
@@ -35,7 +36,7 @@ export class BatchKind {
   ) {
     this.limits = charges.map(({ limit }) => limit)
     this.#isLone = this.limits.length === 1
-    this.script = this.#isLone ? consumeOne[this.limits[0].algorithm] : consume
+    this.script = this.#isLone ? consumeOne[scriptAlgorithmOf(this.limits[0])] : consume
     const work = this.limits.reduce((sum, { algorithm }) => sum + algorithmOf(algorithm).inPlace.redisWork, 0)
     this.most = Math.max(1, Math.floor(BATCH_WORK / work))
     this.#limiter = charges[0].limiter
@@ -43,7 +44,8 @@ export class BatchKind {
     const blockLists = charges.map(charge => keys.blockListOf(charge, tag))
     this.sharedKeys = [...blockLists, keys.marksOf(charges, tag)]
     this.toKeys = charges.map(charge => keys.toKey(charge, tag))
-    this.#limitArguments = this.#isLone ? loneLimitArguments(this.limits[0]) : limitArguments(this.limits)
+    const changes = this.limits.some(({ calendar }) => calendar !== undefined)
+    this.#limitArguments = changes ? undefined : this.#limitsAt(() => 0)
     this.#namesCost = !this.#isLone || Math.max(this.limits[0].quota, this.limits[0].windowMs) > LARGEST_PLAIN
   }
 
@@ -54,12 +56,16 @@ export class BatchKind {
     return true
   }
 
-  /** As the script reads them, from the limits on. */
-  arguments(costs: readonly number[]): string[] {
-    const args = [...this.#limitArguments]
+  /** As the script reads them, from the limits on. `nowMs`: the server's clock, as far as it is known. */
+  arguments(costs: readonly number[], nowMs: () => number): string[] {
+    const args = [...(this.#limitArguments ?? this.#limitsAt(nowMs))]
     const [first] = costs
     if (!costs.every(cost => cost === first)) for (const cost of costs) args.push(String(cost))
     else if (first !== 1 || this.#namesCost) args.push(String(first))
     return args
+  }
+
+  #limitsAt(nowMs: () => number): string[] {
+    return this.#isLone ? loneLimitArguments(this.limits[0], nowMs) : limitArguments(this.limits, nowMs)
   }
 }

@@ -37,9 +37,9 @@ export class Batch {
     if (endsAt > this.lastEndsAt) this.lastEndsAt = endsAt
   }
 
-  /** As the script reads them, from the limits on. */
-  get arguments(): string[] {
-    return this.kind.arguments(this.#costs)
+  /** As the script reads them, from the limits on. `nowMs`: the server's clock, as far as it is known. */
+  arguments(nowMs: () => number): string[] {
+    return this.kind.arguments(this.#costs, nowMs)
   }
 
   /** It is asked for now, or given up. */

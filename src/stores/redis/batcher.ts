@@ -133,17 +133,18 @@ export class Batcher {
       batch.reject(new StoreError(`the clock failed: ${(cause as Error)?.message ?? shown(cause)}`, { cause }))
       return
     }
-    const rest = batch.arguments
+    const server = kind.server()
+    const nowMs = now === '' ? () => this.#scripts.serverNow(server) : () => Number(now)
     const given = now === '' ? '' : `@${now}`
     this.turn.sent()
     this.#scripts
       .run({
         script: kind.script,
         keys,
-        args: until => [this.spending ? until : given, ...rest],
+        args: until => [this.spending ? until : given, ...batch.arguments(nowMs)],
         // To look spends nothing, however late.
         endsAt: this.spending ? batch.firstEndsAt : Number.POSITIVE_INFINITY,
-        server: kind.server(),
+        server,
         byServerClock: now === '',
         behindUntil: given,
       })

@@ -78,7 +78,9 @@ export class ChargeKeys {
     }
     let suffix = suffixes.get(limiter)
     if (suffix === undefined) {
-      const kind = `${algorithmOf(limit.algorithm).inPlace.keySuffix}${limit.windowMs}`
+      const { window, timezone } = limit.calendar ?? {}
+      const length = window === undefined ? limit.windowMs : `-${window}-${keySegment(String(timezone))}`
+      const kind = `${algorithmOf(limit.algorithm).inPlace.keySuffix}${length}`
       suffix = `:${keySegment(limiter ?? DEFAULT_LIMITER)}:${keySegment(limit.name)}:${kind}`
       suffixes.set(limiter, suffix)
       this.met?.(limiter ?? DEFAULT_LIMITER, limit)

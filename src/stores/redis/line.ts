@@ -1,10 +1,15 @@
 import { createHash } from 'node:crypto'
+import type { Limit } from '../../core/limit.js'
 import type { ClientPort } from '../../redis/client.js'
 import { runScript } from '../../redis/run-script.js'
+import type { Script } from '../../redis/script.js'
 import { acquire, notifyWaiters } from '../../redis/scripts.js'
+import { calendarNow, TimelyScripts } from '../../redis/timely-scripts.js'
 import type { Charge } from '../store.js'
 import type { ChargeKeys } from './charge-keys.js'
 import { limitArguments } from './wire.js'
+
+const MOST_REPEATS = 2
 
 /** What an ask says to the line: see line_ask.lua. */
 interface RedisLineAsk {
@@ -21,7 +26,8 @@ export class RedisLine {
   /** The state of each limit, then the block list of each. */
   readonly #states: readonly string[]
   readonly #notes: readonly string[]
-  readonly #limits: readonly string[]
+  readonly #limits: readonly Limit[]
+  readonly #server: () => string
 
   /** `channel`: what the channels of all processes begin with. `now`: the time of a given clock as text, '' for the server's. */
   constructor(
@@ -37,7 +43,8 @@ export class RedisLine {
     this.#marks = keys.marksOf(charges, tag)
     this.#states = [...states, ...charges.map(charge => keys.blockListOf(charge, tag))]
     this.#notes = charges.map(charge => keys.noteOf(charge, tag))
-    this.#limits = limitArguments(charges.map(({ limit }) => limit))
+    this.#limits = charges.map(({ limit }) => limit)
+    this.#server = () => keys.serverOf(tag)
   }
 
   /** False while the client cannot be asked. */
@@ -48,13 +55,29 @@ export class RedisLine {
   ask({ member, replaces, words }: RedisLineAsk): Promise<unknown> {
     const records = [this.#record(member), this.#record(replaces === '' ? member : replaces)]
     const keys = [...this.#line, ...records, this.#marks, ...this.#states, ...this.#notes]
-    return runScript(this.port, acquire, keys, [this.now(), this.channel, ...this.#limits, ...words])
+    return this.#run(acquire, keys, words)
   }
 
   /** Tells those who wait that something may be free. */
   async notify(): Promise<void> {
     const keys = [...this.#line, this.#marks, ...this.#states]
-    await runScript(this.port, notifyWaiters, keys, [this.now(), this.channel, ...this.#limits])
+    await this.#run(notifyWaiters, keys, [])
+  }
+
+  /** Asks again where the server is in another window of the calendar than we believed. */
+  async #run(script: Script, keys: readonly string[], words: readonly string[], repeats = 0): Promise<unknown> {
+    const scripts = TimelyScripts.of(this.port)
+    const now = this.now()
+    const nowMs = now === '' ? () => scripts.serverNow(this.#server()) : () => Number(now)
+    const args = [now, this.channel, ...limitArguments(this.#limits, nowMs), ...words]
+    try {
+      return await runScript(this.port, script, keys, args)
+    } catch (error) {
+      const serverNow = calendarNow(error)
+      if (serverNow === undefined || repeats === MOST_REPEATS) throw error
+      scripts.learnNow(this.#server(), serverNow)
+      return this.#run(script, keys, words, repeats + 1)
+    }
   }
 
   get #line(): string[] {

@@ -31,6 +31,7 @@ export type { RedisStoreOptions } from './options.js'
  */
 export class RedisStore implements Store {
   readonly clock?: Clock
+  readonly countsCalendars = true
   /** As it was given. */
   readonly client: RedisClient
   /** What every key begins with. */
@@ -132,7 +133,8 @@ export class RedisStore implements Store {
   async refund(charges: readonly Charge[], cost: number, endsAt?: number): Promise<void> {
     if (cost === 0) return
     await this.#each(charges, (charges, tag) => {
-      const args = [this.#now(), String(cost), ...limitArguments(limitsOf(charges))]
+      const now = this.#now()
+      const args = () => [now, String(cost), ...this.#limits(charges, tag, now)]
       return this.#run(refund, tag, this.#statesAndNotes(charges, tag), args, endsAt)
     })
     this.#tell(charges, true)
@@ -144,8 +146,8 @@ export class RedisStore implements Store {
       const now = this.#now()
       const { from, until } = this.#stepsOf(tag)
       const twice = from <= until ? [String(from), String(until)] : ['', '']
-      const limits = limitArguments(limitsOf(receipts))
-      const args = [now, String(units), ...twice, ...limits, ...receiptArguments(receipts)]
+      const receipt = receiptArguments(receipts)
+      const args = () => [now, String(units), ...twice, ...this.#limits(receipts, tag, now), ...receipt]
       return this.#run(settle, tag, this.#statesAndNotes(receipts, tag), args, endsAt)
     })
     this.#tell(receipts, true)
@@ -155,7 +157,8 @@ export class RedisStore implements Store {
     if (cost === 0) return
     await this.#each(charges, (charges, tag) => {
       const states = charges.map(charge => this.#keys.keyOf(charge, tag))
-      const args = [this.#now(), String(cost), ...limitArguments(limitsOf(charges))]
+      const now = this.#now()
+      const args = () => [now, String(cost), ...this.#limits(charges, tag, now)]
       return this.#run(charge, tag, states, args, endsAt)
     })
   }
@@ -164,7 +167,8 @@ export class RedisStore implements Store {
   async reset(charges: readonly Charge[], endsAt?: number): Promise<void> {
     this.#leases?.end(charges)
     await this.#each(charges, (charges, tag) => {
-      const args = [this.#now(), ...limitArguments(limitsOf(charges))]
+      const now = this.#now()
+      const args = () => [now, ...this.#limits(charges, tag, now)]
       const leases = charges.map(charge => this.#keys.leasesOf(charge, tag))
       return this.#run(reset, tag, [...this.#statesAndNotes(charges, tag), ...leases], args, endsAt)
     })
@@ -188,7 +192,8 @@ export class RedisStore implements Store {
       const lists = charges.map(charge => this.#keys.blockListOf(charge, tag))
       // Keys, so that a prefix of the client stands before them here as where they are looked up.
       const members = charges.map(charge => this.#keys.keyOf(charge, tag))
-      return this.#run(block, tag, [...lists, ...members], [this.#now(), String(forMs)], endsAt)
+      const args = [this.#now(), String(forMs)]
+      return this.#run(block, tag, [...lists, ...members], () => args, endsAt)
     })
     // A block may be shorter than the one before.
     this.#tell(charges, false)
@@ -212,6 +217,13 @@ export class RedisStore implements Store {
   #tell(charges: readonly Charge[], gathered: boolean): void {
     const keys = charges.map(({ key }) => key)
     this.#resets.tell(keys, { toOthers: this.#sharesResets, gathered })
+  }
+
+  /** As the scripts read them. `now`: text of a given clock's time. */
+  #limits(charges: readonly Charge[], tag: number, now: string): string[] {
+    const server = this.#keys.serverOf(tag)
+    const nowMs = now === '' ? () => this.#scripts.serverNow(server) : () => Number(now)
+    return limitArguments(limitsOf(charges), nowMs)
   }
 
   /** The keys of what was spent, then those of what settlements have to know. */
@@ -250,7 +262,7 @@ export class RedisStore implements Store {
     script: Script,
     tag: number,
     keys: readonly string[],
-    args: readonly string[],
+    args: () => readonly string[],
     endsAt = performance.now() + UNSPOKEN_DEADLINE_MS,
   ): Promise<void> {
     const error = notConnected(this.#port.state())
@@ -262,7 +274,7 @@ export class RedisStore implements Store {
       await this.#scripts.run({
         script,
         keys,
-        args: until => [...args, until],
+        args: until => [...args(), until],
         endsAt,
         server: this.#keys.serverOf(tag),
         byServerClock: this.clock === undefined,

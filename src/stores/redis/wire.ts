@@ -1,27 +1,35 @@
 import { algorithmOf } from '../../algorithms/registry.js'
+import { Calendar } from '../../core/calendar.js'
 import type { Verdict } from '../../core/decision.js'
 import { StoreError } from '../../core/errors.js'
-import { hasBurst, type Limit } from '../../core/limit.js'
+import { type AlgorithmName, hasBurst, type Limit } from '../../core/limit.js'
 import type { ChargeReceipt } from '../store.js'
 
-/** Limits as the scripts read them: how many, then four arguments each. */
-export function limitArguments(limits: readonly Limit[]): string[] {
-  return [
-    String(limits.length),
-    ...limits.flatMap(({ algorithm, quota, windowMs, burst }) => [
-      algorithm,
-      String(quota),
-      String(windowMs),
-      String(burst),
-    ]),
-  ]
+/** The name of an algorithm in lua/algorithms. */
+export type ScriptAlgorithm = AlgorithmName | 'calendar-window'
+
+export function scriptAlgorithmOf({ algorithm, calendar }: Limit): ScriptAlgorithm {
+  return calendar === undefined ? algorithm : 'calendar-window'
+}
+
+/** Limits as the scripts read them: how many, then four arguments each. `nowMs`: the server's clock, as far as it is known. */
+export function limitArguments(limits: readonly Limit[], nowMs: () => number): string[] {
+  const args = [String(limits.length)]
+  for (const limit of limits) args.push(scriptAlgorithmOf(limit), ...numbersOf(limit, nowMs))
+  return args
 }
 
 /** As a script reads a limit that knows its algorithm, and that there is only one. */
-export function loneLimitArguments({ algorithm, quota, windowMs, burst }: Limit): string[] {
-  const args = [String(quota), String(windowMs)]
-  if (hasBurst(algorithm)) args.push(String(burst))
-  return args
+export function loneLimitArguments(limit: Limit, nowMs: () => number): string[] {
+  const numbers = numbersOf(limit, nowMs)
+  return limit.calendar !== undefined || hasBurst(limit.algorithm) ? numbers : numbers.slice(0, 2)
+}
+
+/** Quota, window and burst; of a window of the calendar its length and when it began. */
+function numbersOf({ quota, windowMs, burst, calendar }: Limit, nowMs: () => number): string[] {
+  if (calendar === undefined) return [String(quota), String(windowMs), String(burst)]
+  const { startAt, endAt } = Calendar.ofRule(calendar).spanAt(nowMs())
+  return [String(quota), String(endAt - startAt), String(startAt)]
 }
 
 /** What a decision spent under each limit, as the scripts read it: four arguments each. */

@@ -32,7 +32,7 @@ export class RedisSeller implements LeaseSeller {
   constructor(parts: RedisSellerParts) {
     this.#parts = parts
     this.#scripts = TimelyScripts.of(parts.port)
-    this.#limits = limitArguments(parts.terms.limits)
+    this.#limits = limitArguments(parts.terms.limits, () => 0)
   }
 
   isReady(): boolean {

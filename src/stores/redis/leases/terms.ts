@@ -28,6 +28,8 @@ export function leaseTerms(limits: readonly Limit[], { ttlMs: given, strict }: L
         'expected another algorithm, or leases: true, which leaves this limit to Redis',
     )
   }
+  // How long one of these lasts only Redis knows.
+  if (limits.some(({ calendar }) => calendar !== undefined)) return undefined
   const ttlMs = Math.min(...limits.map(limit => given ?? defaultTtl(limit)))
   for (const { quota, windowMs, burst } of limits) {
     if (quota === 0 || quota * ttlMs > MOST_OF_BURST * burst * windowMs) return undefined
