@@ -8,6 +8,7 @@ import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, renameSync
 import { createRequire } from 'node:module'
 import { dirname, join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { brotliCompressSync } from 'node:zlib'
 import { rolldown } from 'rolldown'
 import { dts } from 'rolldown-plugin-dts'
 import ts from 'typescript'
@@ -111,16 +112,37 @@ function withoutIndentation(code) {
   return code.replace(/^\t+/gm, '').replace(/^\/\/ src\/.*\n/gm, '')
 }
 
+/** The package carries the texts of lua/ compressed: see src/redis/packed-texts.ts. @type {import('rolldown').Plugin} */
+const packLua = {
+  name: 'pack-lua',
+  transform(code, id) {
+    if (!id.endsWith('/src/redis/scripts.ts')) return null
+    const [literal, object] = /^const texts = (\{$[\s\S]*?^\})(?=\n\nexport )/m.exec(code) ?? []
+    if (literal === undefined) throw new Error('src/redis/scripts.ts: expected "const texts = { … }"')
+    const texts = JSON.stringify(new Function(`return ${object}`)())
+    const packed = brotliCompressSync(texts).toString('base64')
+    return code.replace(
+      literal,
+      () => `import { packedTexts } from './packed-texts.js'\nconst texts = packedTexts('${packed}')`,
+    )
+  },
+}
+
 /** @param {string} folder */
 async function writeScripts(folder) {
-  const bundled = await bundle({ ...inputs, ...COMMAND })
+  const bundled = await bundle({ ...inputs, ...COMMAND }, [packLua])
   const chunkFileNames = 'chunks/[name].js'
   const { output } = await bundled.write({
     dir: folder,
     format: 'cjs',
     exports: 'named',
     comments: false,
-    minify: 'dce-only',
+    // Local names are shortened; classes, functions and lines stay, for stack traces.
+    minify: {
+      compress: { target: 'node20' },
+      mangle: { toplevel: false, keepNames: { function: true, class: true } },
+      codegen: { removeWhitespace: false },
+    },
     chunkFileNames,
   })
   for (const { fileName } of output) {

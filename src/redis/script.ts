@@ -11,20 +11,23 @@ export interface Script {
 /** A script that is put together from the texts of lua/ when it is first used: most processes use few of them. */
 export class LuaScript implements Script {
   readonly name: string
-  readonly #texts: LuaTexts
+  readonly #texts: LuaTexts | (() => LuaTexts)
   readonly #file: string
   #source: string | undefined
   #sha1: string | undefined
 
   /** `file`: the name of its text, like 'limiter/consume'. */
-  constructor(file: string, texts: LuaTexts) {
+  constructor(file: string, texts: LuaTexts | (() => LuaTexts)) {
     this.name = file.slice(file.lastIndexOf('/') + 1)
     this.#texts = texts
     this.#file = file
   }
 
   get source(): string {
-    this.#source ??= assembleLua(this.#file, this.#texts)
+    if (this.#source === undefined) {
+      const texts = typeof this.#texts === 'function' ? this.#texts() : this.#texts
+      this.#source = assembleLua(this.#file, texts)
+    }
     return this.#source
   }
 
