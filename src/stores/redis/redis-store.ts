@@ -1,18 +1,15 @@
 import type { Clock } from '../../core/clock.js'
 import type { Verdict } from '../../core/decision.js'
-import { StoreError } from '../../core/errors.js'
 import type { Limit } from '../../core/limit.js'
 import type { ClientPort, RedisClient } from '../../redis/client.js'
 import { keySegment } from '../../redis/keys.js'
-import { notConnected } from '../../redis/not-connected.js'
 import { limitFacts, limitId, ObjectIndex } from '../../redis/object-index.js'
 import { portOf } from '../../redis/port-of.js'
-import type { Script } from '../../redis/script.js'
 import { block, charge, refund, reset, settle } from '../../redis/scripts.js'
-import { TimelyScripts } from '../../redis/timely-scripts.js'
 import { ClockSteps } from '../clock-steps.js'
 import type { Asker, Charge, ChargeReceipt, Store } from '../store.js'
-import { Batcher, UNSPOKEN_DEADLINE_MS } from './batcher.js'
+import { Batcher } from './batcher.js'
+import { ChangeScripts } from './change-scripts.js'
 import { ChargeKeys } from './charge-keys.js'
 import type { LeaseBook } from './leases/lease-book.js'
 import { Leases } from './leases/leases.js'
@@ -21,7 +18,7 @@ import { parseRedisStoreOptions, type RedisStoreOptions } from './options.js'
 import { ResetChannel, type ResetListener, sharesResets } from './reset-channel.js'
 import { consumeApart, groupByTag } from './slots.js'
 import { Turn } from './turn.js'
-import { limitArguments, receiptArguments } from './wire.js'
+import { receiptArguments } from './wire.js'
 
 export type { RedisStoreOptions } from './options.js'
 
@@ -40,7 +37,7 @@ export class RedisStore implements Store {
   readonly #keys: ChargeKeys
   readonly #consumes: Batcher
   readonly #peeks: Batcher
-  readonly #scripts: TimelyScripts
+  readonly #changes: ChangeScripts
   /** By tag: on a cluster each may lie on another server. */
   readonly #steps = new Map<number, ClockSteps>()
   readonly #resets: ResetChannel
@@ -62,7 +59,6 @@ export class RedisStore implements Store {
     this.#keys = new ChargeKeys(keySegment(prefix), this.#port, tags, (limiter, limit) =>
       index.note(limitId(limiter, limit), limitFacts(limiter, limit, more), limit),
     )
-    this.#scripts = TimelyScripts.of(this.#port)
     // A given clock is noted where it is read.
     const decided = (tag: number, nowMs: number) => {
       if (clock === undefined) this.#stepsOf(tag).note(nowMs)
@@ -70,6 +66,12 @@ export class RedisStore implements Store {
     const turn = new Turn()
     this.#consumes = new Batcher(this.#port, this.#keys, maxBatch, turn, true, () => this.#now(), decided)
     this.#peeks = new Batcher(this.#port, this.#keys, maxBatch, turn, false, () => this.#now(), decided)
+    // What was asked before is carried out before.
+    const first = () => {
+      this.#consumes.flush()
+      this.#peeks.flush()
+    }
+    this.#changes = new ChangeScripts(this.#port, this.#keys, clock === undefined, first)
     this.#resets = ResetChannel.of(client, this.#port, this.#keys.prefix)
     if (leases === undefined) return
     this.#resets.listen(this.#onChange)
@@ -134,8 +136,8 @@ export class RedisStore implements Store {
     if (cost === 0) return
     await this.#each(charges, (charges, tag) => {
       const now = this.#now()
-      const args = () => [now, String(cost), ...this.#limits(charges, tag, now)]
-      return this.#run(refund, tag, this.#statesAndNotes(charges, tag), args, endsAt)
+      const args = () => [now, String(cost), ...this.#changes.limits(charges, tag, now)]
+      return this.#changes.run(refund, tag, this.#statesAndNotes(charges, tag), args, endsAt)
     })
     this.#tell(charges, true)
   }
@@ -147,8 +149,8 @@ export class RedisStore implements Store {
       const { from, until } = this.#stepsOf(tag)
       const twice = from <= until ? [String(from), String(until)] : ['', '']
       const receipt = receiptArguments(receipts)
-      const args = () => [now, String(units), ...twice, ...this.#limits(receipts, tag, now), ...receipt]
-      return this.#run(settle, tag, this.#statesAndNotes(receipts, tag), args, endsAt)
+      const args = () => [now, String(units), ...twice, ...this.#changes.limits(receipts, tag, now), ...receipt]
+      return this.#changes.run(settle, tag, this.#statesAndNotes(receipts, tag), args, endsAt)
     })
     this.#tell(receipts, true)
   }
@@ -158,8 +160,8 @@ export class RedisStore implements Store {
     await this.#each(charges, (charges, tag) => {
       const states = charges.map(charge => this.#keys.keyOf(charge, tag))
       const now = this.#now()
-      const args = () => [now, String(cost), ...this.#limits(charges, tag, now)]
-      return this.#run(charge, tag, states, args, endsAt)
+      const args = () => [now, String(cost), ...this.#changes.limits(charges, tag, now)]
+      return this.#changes.run(charge, tag, states, args, endsAt)
     })
   }
 
@@ -168,9 +170,9 @@ export class RedisStore implements Store {
     this.#leases?.end(charges)
     await this.#each(charges, (charges, tag) => {
       const now = this.#now()
-      const args = () => [now, ...this.#limits(charges, tag, now)]
+      const args = () => [now, ...this.#changes.limits(charges, tag, now)]
       const leases = charges.map(charge => this.#keys.leasesOf(charge, tag))
-      return this.#run(reset, tag, [...this.#statesAndNotes(charges, tag), ...leases], args, endsAt)
+      return this.#changes.run(reset, tag, [...this.#statesAndNotes(charges, tag), ...leases], args, endsAt)
     })
     this.#tell(charges, false)
   }
@@ -193,7 +195,7 @@ export class RedisStore implements Store {
       // Keys, so that a prefix of the client stands before them here as where they are looked up.
       const members = charges.map(charge => this.#keys.keyOf(charge, tag))
       const args = [this.#now(), String(forMs)]
-      return this.#run(block, tag, [...lists, ...members], () => args, endsAt)
+      return this.#changes.run(block, tag, [...lists, ...members], () => args, endsAt)
     })
     // A block may be shorter than the one before.
     this.#tell(charges, false)
@@ -217,13 +219,6 @@ export class RedisStore implements Store {
   #tell(charges: readonly Charge[], gathered: boolean): void {
     const keys = charges.map(({ key }) => key)
     this.#resets.tell(keys, { toOthers: this.#sharesResets, gathered })
-  }
-
-  /** As the scripts read them. `now`: text of a given clock's time. */
-  #limits(charges: readonly Charge[], tag: number, now: string): string[] {
-    const server = this.#keys.serverOf(tag)
-    const nowMs = now === '' ? () => this.#scripts.serverNow(server) : () => Number(now)
-    return limitArguments(limitsOf(charges), nowMs)
   }
 
   /** The keys of what was spent, then those of what settlements have to know. */
@@ -258,32 +253,6 @@ export class RedisStore implements Store {
     )
   }
 
-  async #run(
-    script: Script,
-    tag: number,
-    keys: readonly string[],
-    args: () => readonly string[],
-    endsAt = performance.now() + UNSPOKEN_DEADLINE_MS,
-  ): Promise<void> {
-    const error = notConnected(this.#port.state())
-    if (error !== undefined) throw error
-    // What was asked before is carried out before.
-    this.#consumes.flush()
-    this.#peeks.flush()
-    try {
-      await this.#scripts.run({
-        script,
-        keys,
-        args: until => [...args(), until],
-        endsAt,
-        server: this.#keys.serverOf(tag),
-        byServerClock: this.clock === undefined,
-      })
-    } catch (cause) {
-      throw new StoreError(`Redis failed to ${script.name}: ${(cause as Error).message}`, { cause })
-    }
-  }
-
   /** '' asks the script to take the server's time. */
   #now(): string {
     if (this.clock === undefined) return ''
@@ -291,10 +260,6 @@ export class RedisStore implements Store {
     this.#stepsOf(0).note(nowMs)
     return String(nowMs)
   }
-}
-
-function limitsOf(charges: readonly Charge[]) {
-  return charges.map(({ limit }) => limit)
 }
 
 const { consume, peek } = RedisStore.prototype
