@@ -21,15 +21,16 @@ const require = createRequire(import.meta.url)
 const ENTRIES = {
   index: 'src/index.ts',
   adaptive: 'src/adaptive/index.ts',
+  alerts: 'src/observing/alerts/index.ts',
+  dashboard: 'src/dashboard/index.ts',
   'express-rate-limit': 'src/express-rate-limit/index.ts',
   express: 'src/adapters/express.ts',
   koa: 'src/adapters/koa.ts',
   live: 'src/live/index.ts',
+  node: 'src/adapters/node.ts',
+  opentelemetry: 'src/observing/opentelemetry.ts',
   outgoing: 'src/outgoing/index.ts',
   prometheus: 'src/observing/prometheus.ts',
-  opentelemetry: 'src/observing/opentelemetry.ts',
-  alerts: 'src/observing/alerts/index.ts',
-  dashboard: 'src/dashboard/index.ts',
   testing: 'src/testing.ts',
 }
 /** Entry points whose `require` gives the default export itself, with all names as its properties, as the package that they replace. */

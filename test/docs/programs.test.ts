@@ -17,7 +17,7 @@ const WITH_ANY_PORT = `data:text/javascript,${encodeURIComponent(PRELOAD)}`
 const commonJs = (code: string) =>
   ts.transpileModule(code, { compilerOptions: { module: ts.ModuleKind.CommonJS, esModuleInterop: true } }).outputText
 
-const programs = SNIPPETS.filter(({ code }) => code.includes('.listen(3000)'))
+const programs = SNIPPETS.filter(({ code }) => /\.listen\(3000\)|port: 3000\b/.test(code))
 
 describe.each(programs.map(({ page, line, code }) => [page, line, code] as const))(
   'the program in %s, line %i',
@@ -53,6 +53,8 @@ describe.each(programs.map(({ page, line, code }) => [page, line, code] as const
   },
 )
 
-test('the README has one program for each framework', () => {
-  expect(programs.map(({ page }) => page)).toEqual(['README.md', 'README.md'])
+test('the README has a program for Express and one for Koa, and the page of each other framework begins with one', () => {
+  const pages = programs.map(({ page }) => page)
+  expect(pages.filter(page => page === 'README.md')).toHaveLength(2)
+  expect(pages.filter(page => page !== 'README.md').sort()).toEqual(['docs/node.md'])
 })

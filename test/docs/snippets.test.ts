@@ -2,6 +2,7 @@ import { format } from 'node:util'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, jest, test } from '@jest/globals'
 import * as express from '../../src/adapters/express.js'
 import * as koa from '../../src/adapters/koa.js'
+import * as node from '../../src/adapters/node.js'
 import * as dropIn from '../../src/express-rate-limit/index.js'
 import * as spillway from '../../src/index.js'
 import * as live from '../../src/live/index.js'
@@ -17,6 +18,7 @@ const OURS: Record<string, unknown> = {
   spillway,
   'spillway/express': express,
   'spillway/koa': koa,
+  'spillway/node': node,
   'spillway/express-rate-limit': { __esModule: true, ...dropIn },
   'spillway/outgoing': outgoing,
   'spillway/live': live,
@@ -37,7 +39,7 @@ const RUNNING = [
 const ENDING = ['clearTimeout', 'clearInterval', 'clearImmediate'] as const
 
 /** Programs that listen on a port of their own choice: programs.test.ts runs them in processes. */
-const isProgram = ({ code }: Snippet) => /\.listen\(\d{4}\)/.test(code)
+const isProgram = ({ code }: Snippet) => /\.listen\(\d{4}\)|port: 3000\b/.test(code)
 
 test('every snippet compiles in strict TypeScript, as an ES module and as CommonJS', () => {
   expect(SNIPPETS.length).toBeGreaterThan(40)

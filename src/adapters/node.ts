@@ -1,0 +1,127 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Http2ServerRequest, Http2ServerResponse } from 'node:http2'
+import type { Decision } from '../core/decision.js'
+import { type ConcurrencyControls, ConcurrencyGate } from '../http/concurrency/concurrency-limit.js'
+import type { ConcurrencyOptions } from '../http/concurrency/options.js'
+import type { Framework } from '../http/framework.js'
+import { watchResponse } from '../http/node-response.js'
+import type { HttpOptions } from '../http/rate-limit/options.js'
+import { type Answer, Guard, type Limiters } from '../http/rate-limit/rate-limit.js'
+import type { Body } from '../http/refusal.js'
+import { type Reply, send } from '../http/reply.js'
+import { ShedGate, type ShedOptions } from '../http/shed/shed.js'
+
+export type { DeferOptions } from '../http/deferral/deferral.js'
+export type { GivenKey } from '../http/given-key.js'
+export type { HeaderForm } from '../http/headers.js'
+export type { HttpLimitOptions, HttpPolicyInput } from '../http/rate-limit/limit-keys.js'
+export type { BlockOptions } from '../http/rate-limit/strikes.js'
+export type { ResponseEnd } from '../http/response-watch.js'
+export type { ShedOptions } from '../http/shed/shed.js'
+
+/** A request of `node:http` or of the compatibility API of `node:http2`. */
+export type NodeRequest = IncomingMessage | Http2ServerRequest
+/** A response of `node:http` or of the compatibility API of `node:http2`. */
+export type NodeResponse = ServerResponse | Http2ServerResponse
+
+declare module 'node:http' {
+  interface IncomingMessage {
+    /** The strictest decision of the rate limiters that this request has passed; undefined if none limited it. */
+    rateLimit?: Decision
+  }
+}
+
+declare module 'node:http2' {
+  interface Http2ServerRequest {
+    /** The strictest decision of the rate limiters that this request has passed; undefined if none limited it. */
+    rateLimit?: Decision
+  }
+}
+
+/** The options of `rateLimit`: those of `rateLimit` in `spillway/express`, with the same defaults. Their functions are given `(req, res)`. */
+export interface RateLimitOptions extends HttpOptions<NodeRequest, NodeResponse> {}
+
+/** The function that `rateLimit` gives, with the limiter behind it. */
+export interface RateLimit extends Limiters {
+  /**
+   * Decides the request. true: go on; false: the request is refused and answered already, deferred, or its client has gone. Rejects with what a function of the options throws;
+   * then nothing is spent and nothing is answered.
+   */
+  (req: NodeRequest, res: NodeResponse): Promise<boolean>
+}
+
+/** A rate limit for services over `node:http` and `node:http2`. Checks its options: `PolicyError`, or `CostError` for a constant cost. */
+export function rateLimit(options: RateLimitOptions = {}): RateLimit {
+  const guard = new Guard(options, node)
+  return guard.equip(async (req: NodeRequest, res: NodeResponse) => give(await guard.answer(req, res), req, res))
+}
+
+/** The options of `concurrencyLimit`: those of `spillway/express`. Their functions are given `(req, res)`. */
+export interface ConcurrencyLimitOptions extends ConcurrencyOptions<NodeRequest, NodeResponse> {}
+
+/** The function that `concurrencyLimit` gives. */
+export interface ConcurrencyLimit extends ConcurrencyControls {
+  /** Gives the request a place, lets it wait for one, or refuses it. true: go on; false: it is answered already, or its client has gone. */
+  (req: NodeRequest, res: NodeResponse): Promise<boolean>
+}
+
+/** For services over `node:http` and `node:http2`: how many requests may be inside at once. Checks its options: `PolicyError`. */
+export function concurrencyLimit(options: ConcurrencyLimitOptions): ConcurrencyLimit {
+  const gate = new ConcurrencyGate(options, node)
+  return Object.assign(async (req: NodeRequest, res: NodeResponse) => give(await gate.answer(req, res), req, res), {
+    close: () => gate.close(),
+  })
+}
+
+/**
+ * For services over `node:http` and `node:http2`: refuses the least important requests first while there is too much to do. The function gives true: go on; or false: the request is
+ * answered already. Checks its options: `PolicyError`.
+ */
+export function shed(options: ShedOptions<NodeRequest>): (req: NodeRequest, res: NodeResponse) => Promise<boolean> {
+  const gate = new ShedGate(options, node)
+  return async (req, res) => give(gate.answer(req), req, res)
+}
+
+const node: Framework<NodeRequest, NodeResponse> = {
+  name: 'node:http',
+  address: addressOf,
+  peer: addressOf,
+  trust: () => 'nobody',
+  trustsAnybody: '',
+  isGone: req => req.socket.destroyed,
+  requestHeader: (req, name) => req.headers[name] as string | undefined,
+  responseHeader: (res, name) => res.getHeader(name)?.toString(),
+  watch: res => watchResponse(res),
+  decision: req => req.rateLimit,
+}
+
+function addressOf(req: NodeRequest): string | undefined {
+  return req.socket.remoteAddress
+}
+
+/** True if the request is to be passed on. */
+async function give(answer: Answer, req: NodeRequest, res: NodeResponse): Promise<boolean> {
+  const { decision, fields, refusal, gone } = answer
+  if (gone) return false
+  if (decision) req.rateLimit = decision
+  if (!res.headersSent) for (const name in fields) res.setHeader(name, fields[name])
+  if (refusal === undefined) return true
+  if (!res.headersSent) await refuse(refusal, res)
+  return false
+}
+
+async function refuse(reply: Reply, res: NodeResponse): Promise<void> {
+  const { statusCode } = res
+  res.statusCode = reply.status
+  const write = ({ type, text }: Body) => {
+    if (res.headersSent) return
+    res.setHeader('Content-Type', type)
+    res.end(text)
+  }
+  const undo = () => {
+    if (res.headersSent) return
+    res.statusCode = statusCode
+    res.removeHeader('Retry-After')
+  }
+  await send(reply, write, undo)
+}

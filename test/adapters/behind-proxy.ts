@@ -1,0 +1,22 @@
+import type { Limiters } from '../../src/http/rate-limit/rate-limit.js'
+import type { Options } from '../support/adapter-contract/world.js'
+
+/** A limiter of a framework that has no setting for proxies, and what it was made from. */
+const MADE = new WeakMap<Limiters, Options>()
+
+/** Remembers the options of each limiter, for `behindProxy`. */
+export function remembering<Limiter extends Limiters>(rateLimit: (options?: Options) => Limiter) {
+  return (options: Options = {}): Limiter => {
+    const limiter = rateLimit(options)
+    MADE.set(limiter, options)
+    return limiter
+  }
+}
+
+/** The same limiter for a service that stands behind one proxy, where it is the limiter that has to be told. */
+export function behindProxy<Limiter extends Limiters>(
+  rateLimit: (options?: Options) => Limiter,
+  limiter: Limiters,
+): Limiter {
+  return rateLimit({ ...MADE.get(limiter), proxies: 1 })
+}
