@@ -1,0 +1,255 @@
+import { setTimeout as pause } from 'node:timers/promises'
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import type { Redis } from 'ioredis'
+import type { Decision } from '../../../src/core/decision.js'
+import { PolicyError } from '../../../src/core/errors.js'
+import type { Observer } from '../../../src/core/observer.js'
+import { RateLimiter } from '../../../src/limiter/rate-limiter.js'
+import { RedisStore, type RedisStoreOptions } from '../../../src/stores/redis/redis-store.js'
+import { ManualClock } from '../../../src/testing.js'
+import { RedisCluster } from '../../support/redis-cluster.js'
+import { RedisServer } from '../../support/redis-server.js'
+import { START } from '../../support/stories.js'
+
+let redis: RedisServer
+let client: Redis
+let prefixes = 0
+beforeAll(async () => {
+  redis = await RedisServer.start()
+  client = redis.client()
+})
+afterAll(() => redis.stop())
+
+const ALGORITHMS = ['sliding-window', 'token-bucket', 'fixed-window', 'sliding-counter']
+
+interface Bench {
+  readonly limiter: RateLimiter
+  readonly store: RedisStore
+  readonly clock: ManualClock
+}
+
+/** A limiter whose key 'k' is leased: 8 requests and more have come in one ttl. */
+async function warm(policy: string, options: RedisStoreOptions = {}, observer?: Observer): Promise<Bench> {
+  const clock = (options.clock as ManualClock) ?? new ManualClock(START)
+  const store = new RedisStore(client, { clock, prefix: `leases-${++prefixes}`, leases: true, ...options })
+  const limiter = new RateLimiter({ policy, store, deadline: '10s', observer })
+  for (let i = 0; i < 10; i++) await limiter.consume('k')
+  return { limiter, store, clock }
+}
+
+/** The next decisions, one after another. */
+async function decisions(limiter: RateLimiter, count: number): Promise<Decision[]> {
+  const all: Decision[] = []
+  for (let i = 0; i < count; i++) all.push(await limiter.consume('k'))
+  return all
+}
+
+const allowed = (all: readonly Decision[]) => all.filter(decision => decision.allowed).length
+const leased = (all: readonly Decision[]) => all.filter(decision => decision.source === 'lease' && decision.allowed)
+
+describe('the option leases', () => {
+  test.each<[unknown, string]>([
+    ['yes', 'RedisStore: leases "yes": expected true, false or { ttl: "50ms" }'],
+    [1, 'RedisStore: leases 1: expected true, false'],
+    [null, 'RedisStore: leases null: expected true, false'],
+    [[], 'RedisStore: leases'],
+    [{ ttl: 0 }, 'RedisStore: leases.ttl: duration 0: expected whole milliseconds > 0'],
+    [{ ttl: 'soon' }, 'RedisStore: leases.ttl: duration "soon"'],
+    [{ ttl: '1h' }, 'RedisStore: leases.ttl "1h": expected at most 1m'],
+    [{ tll: 50 }, 'RedisStore: leases: unknown option "tll": did you mean ttl?'],
+  ])('%p is refused when the store is built', (leases, message) => {
+    const build = () => new RedisStore(client, { leases } as RedisStoreOptions)
+    expect(build).toThrow(PolicyError)
+    expect(build).toThrow(message)
+  })
+
+  test('with a leaky bucket { … } is refused when the limiter is built, and true leaves it to Redis', async () => {
+    const policy = '100/1s; 100/1s leaky-bucket name=shaped'
+    expect(() => new RateLimiter({ policy, store: new RedisStore(client, { leases: { ttl: 50 } }) })).toThrow(
+      'RedisStore: leases with limit "shaped": a leaky bucket can not be leased',
+    )
+    const { limiter } = await warm('10000/1s leaky-bucket')
+    expect(leased(await decisions(limiter, 20))).toEqual([])
+  })
+})
+
+describe.each(ALGORITHMS)('under %s', algorithm => {
+  test('a busy key is decided from a lease, in the same turn, and never over the limit', async () => {
+    const { limiter, clock } = await warm(`500/1s ${algorithm}`)
+    const all = [...(await decisions(limiter, 30))]
+    expect(leased(all).length).toBeGreaterThan(10)
+    expect(limiter.decide('k')).not.toBeInstanceOf(Promise)
+    let passed = 10 + allowed(all) + 1
+    for (let ms = 0; ms < 60; ms++) {
+      passed += allowed(await decisions(limiter, 20))
+      clock.advance(1)
+    }
+    // 60 ms regain at most 30 units of the bucket.
+    expect(passed).toBeLessThanOrEqual(algorithm === 'token-bucket' ? 530 : 500)
+    expect(passed).toBeGreaterThan(470)
+  })
+
+  test('a seldom used key, and a limit too small to divide, are decided by Redis', async () => {
+    const { limiter, clock } = await warm(`100/1s ${algorithm}`)
+    clock.advance(5000)
+    const seldom: Decision[] = []
+    for (let i = 0; i < 20; i++) {
+      seldom.push(await limiter.consume('seldom'))
+      clock.advance(40)
+    }
+    expect(leased(seldom)).toEqual([])
+    const small = await warm(`100/100ms ${algorithm}`)
+    expect(leased(await decisions(small.limiter, 30))).toEqual([])
+  })
+
+  test('peek counts what is held, and remaining is what is left of both', async () => {
+    const { limiter } = await warm(`1000/1s ${algorithm}`)
+    const all = await decisions(limiter, 20)
+    const last = all[all.length - 1]
+    expect(last.source).toBe('lease')
+    const { remaining, allowed } = await limiter.peek('k', 1)
+    expect(allowed).toBe(true)
+    expect(remaining).toBe(last.remaining - 1)
+    // A bucket keeps back what it regains while a lease lives: 50 units.
+    const kept = algorithm === 'token-bucket' ? 50 : 0
+    expect(last.remaining).toBeGreaterThanOrEqual(970 - kept)
+    expect(last.remaining).toBeLessThanOrEqual(970)
+  })
+
+  test('what is not spent goes back when the limiter closes', async () => {
+    const { limiter, store, clock } = await warm(`1000/1s ${algorithm}`)
+    await decisions(limiter, 20)
+    await limiter.close()
+    const other = new RateLimiter({
+      policy: `1000/1s ${algorithm}`,
+      store: new RedisStore(client, { clock, prefix: store.prefix }),
+      deadline: '10s',
+    })
+    const { remaining } = await other.peek('k', 0)
+    expect(remaining).toBeGreaterThanOrEqual(algorithm === 'token-bucket' ? 920 : 970)
+    expect(remaining).toBeLessThanOrEqual(970)
+  })
+
+  test('settle gives units back to the lease, and to Redis once that has ended', async () => {
+    const { limiter, clock } = await warm(`1000/1s ${algorithm}`)
+    await decisions(limiter, 12)
+    const decision = await limiter.consume('k', 4)
+    expect(decision.source).toBe('lease')
+    const before = (await limiter.peek('k', 0)).remaining
+    await limiter.settle(decision, 1)
+    expect((await limiter.peek('k', 0)).remaining).toBe(before + 3)
+    const late = await limiter.consume('k', 40)
+    expect(late.allowed).toBe(true)
+    clock.advance(algorithm === 'token-bucket' ? 5 : 60)
+    await limiter.close()
+    const charged = (await limiter.peek('k', 0)).remaining
+    await limiter.settle(late, 0)
+    const back = (await limiter.peek('k', 0)).remaining - charged
+    if (algorithm === 'token-bucket') expect(back).toBeLessThanOrEqual(40)
+    else if (late.source === 'lease') expect(back).toBe(40)
+  })
+
+  test('reset and block end what is held, and a block refuses', async () => {
+    const { limiter } = await warm(`1000/1s ${algorithm}`)
+    await decisions(limiter, 20)
+    await limiter.block('k', '1m')
+    const refused = await limiter.consume('k')
+    expect({ allowed: refused.allowed, blocked: refused.blocked }).toEqual({ allowed: false, blocked: true })
+    await limiter.unblock('k')
+    expect((await limiter.consume('k')).allowed).toBe(true)
+    await limiter.reset('k')
+    expect((await limiter.peek('k', 0)).remaining).toBe(1000)
+  })
+
+  test('while somebody waits in line no lease is sold', async () => {
+    const clock = new ManualClock(START)
+    const store = new RedisStore(client, { prefix: `leases-${++prefixes}`, leases: true })
+    const limiter = new RateLimiter({ policy: `300/3s ${algorithm}`, store, deadline: '10s' })
+    expect(clock.now()).toBe(START)
+    for (let i = 0; i < 3; i++) await limiter.consume('k', 100)
+    const gone = new AbortController()
+    const waiting = limiter.acquire('k', { cost: 300, signal: gone.signal })
+    while ((await client.exists(...(await client.keys(`${store.prefix}:!waiting*`)), 'none')) === 0) await pause(1)
+    const all = await decisions(limiter, 30)
+    expect(leased(all)).toEqual([])
+    gone.abort(new Error('gone'))
+    await expect(waiting).rejects.toThrow('gone')
+    await limiter.close()
+  })
+})
+
+test('several limits are leased together or not at all', async () => {
+  const together = await warm('1000/1s; 5000/1m name=long token-bucket')
+  const all = await decisions(together.limiter, 20)
+  const last = all[all.length - 1]
+  expect(last.source).toBe('lease')
+  expect(last.verdicts.map(({ limit }) => limit.name)).toEqual(['1000-per-1s', 'long'])
+  expect(last.verdicts[0].remaining).toBe(970)
+  const apart = await warm('1000/1s; 10/100ms name=tiny')
+  expect(leased(await decisions(apart.limiter, 20))).toEqual([])
+})
+
+test('observers hear what is bought and what ends unspent', async () => {
+  const bought: number[] = []
+  const expired: number[] = []
+  const observer: Observer = {
+    leaseBought: ({ limit, units, ttlMs }) => {
+      expect(limit.name).toBe('1000-per-1s')
+      expect(ttlMs).toBe(20)
+      bought.push(units)
+    },
+    leaseExpired: ({ units }) => void expired.push(units),
+  }
+  const { limiter } = await warm('1000/1s', {}, observer)
+  const all = await decisions(limiter, 20)
+  await limiter.close()
+  const sum = (units: number[]) => units.reduce((total, one) => total + one, 0)
+  // The first 7 decisions were made by Redis.
+  expect(sum(bought) - sum(expired)).toBe(3 + leased(all).length)
+})
+
+test('a process that was stopped does not spend what has ended', async () => {
+  const { limiter, clock } = await warm('1000/1s')
+  await decisions(limiter, 20)
+  clock.advance(20)
+  const next = limiter.decide('k')
+  expect(next).toBeInstanceOf(Promise)
+  expect((await next).allowed).toBe(true)
+})
+
+test('a reset in another process ends what this one holds within a second', async () => {
+  const clock = new ManualClock(START)
+  const { limiter, store } = await warm('1000/1s', { clock, leases: { ttl: 100 } })
+  await decisions(limiter, 20)
+  const elsewhere = redis.client()
+  const other = new RateLimiter({
+    policy: '1000/1s',
+    store: new RedisStore(elsewhere, { clock, prefix: store.prefix }),
+    deadline: '10s',
+  })
+  const startedAt = performance.now()
+  // The manual clock stands still, so only the news can end the lease.
+  for (let held = true; held; ) {
+    await other.block('k', '1m')
+    await pause(5)
+    const decision = limiter.decide('k')
+    held = !(decision instanceof Promise) && decision.source === 'lease'
+    if (performance.now() - startedAt > 1000) throw new Error('not heard within a second')
+  }
+  expect((await limiter.consume('k')).allowed).toBe(false)
+})
+
+test('on a cluster a busy key is leased, too', async () => {
+  const cluster = await RedisCluster.start()
+  try {
+    const store = new RedisStore(cluster.client(), { leases: true })
+    const limiter = new RateLimiter({ policy: '1000/10s fixed-window', store, deadline: '10s' })
+    const all = await decisions(limiter, 60)
+    expect(allowed(all)).toBe(60)
+    expect(leased(all).length).toBeGreaterThan(20)
+    await limiter.close()
+    await store.close()
+  } finally {
+    await cluster.stop()
+  }
+})
