@@ -3,7 +3,7 @@ import type { Limit, Policy } from '../core/limit.js'
 import type { Observer } from '../core/observer.js'
 import type { Lease } from '../stores/redis/leases/lease.js'
 import type { LeaseBook } from '../stores/redis/leases/lease-book.js'
-import { isAskable, RedisStore } from '../stores/redis/redis-store.js'
+import { RedisStore } from '../stores/redis/redis-store.js'
 import { decide, type Spender, type Spent } from './settleable-decision.js'
 
 /** A policy over a store that leases: decides busy keys from what this process has bought. */
@@ -15,6 +15,7 @@ export class LeasedLimits {
 
   private constructor(
     readonly book: LeaseBook,
+    readonly store: RedisStore,
     readonly policy: Policy,
     readonly spender: Spender,
   ) {
@@ -31,15 +32,16 @@ export class LeasedLimits {
     observer: Observer | undefined,
   ): LeasedLimits | undefined {
     const { store } = spender
-    const book = store instanceof RedisStore ? store.leasesOf(policy, limiter) : undefined
+    if (!(store instanceof RedisStore)) return undefined
+    const book = store.leasesOf(policy, limiter)
     if (book === undefined) return undefined
     if (observer !== undefined) book.observe(observer)
-    return new LeasedLimits(book, policy, spender)
+    return new LeasedLimits(book, store, policy, spender)
   }
 
   /** Spends from a lease; undefined where this process holds none that has so much. */
   consume(key: string, cost: number): Decision | undefined {
-    if (cost === 0 || !isAskable(this.spender.store, 'consume')) return undefined
+    if (cost === 0 || this.store.consume !== OUR_CONSUME) return undefined
     const { book } = this
     const now = book.now()
     const lease = book.spend(key, cost, now)
@@ -73,3 +75,5 @@ export class LeasedLimits {
     return this.policy.map((limit, i) => lease.verdict(limit, i, held, now))
   }
 }
+
+const OUR_CONSUME = RedisStore.prototype.consume
