@@ -12,7 +12,8 @@ client.on('error', () => {})
 const store = new RedisStore(client, { prefix, leases })
 const counts = { decisions: 0, allowed: 0, lease: 0, degraded: 0 }
 const observer = { storeFailed() {} }
-const limiter = new RateLimiter({ policy, store, observer, onStoreFailure: 'closed' })
+// Long enough that a busy machine is not taken for an outage.
+const limiter = new RateLimiter({ policy, store, observer, onStoreFailure: 'closed', deadline: '1s' })
 await new Promise(resolve => client.once('ready', resolve))
 await limiter.peek('warm', 0)
 
