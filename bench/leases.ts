@@ -67,6 +67,8 @@ if (wanted('faults')) {
     const outcome = await fleet({
       policy,
       seconds: 10,
+      // A process takes a while to start, so that fewer than 16 ask.
+      demand: 4,
       meanwhile: async (fleet, startOne, untilAt) => {
         while (Date.now() < untilAt - 500) {
           await until(Date.now() + 200)
