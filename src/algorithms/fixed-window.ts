@@ -48,7 +48,7 @@ export const fixedWindow = rowAlgorithm<FixedWindow>(
       }
       if (leftMs === 0) window.startedAt = nowMs
       window.spent = spent + cost
-      return verdict(limit, spent + cost, leftMs > 0 ? leftMs : endOf(limit, nowMs) - nowMs, 0)
+      return verdict(limit, spent + cost, leftMs > 0 ? leftMs : lengthFrom(limit, nowMs), 0)
     },
 
     spend(limit, window, nowMs, cost) {
@@ -71,10 +71,10 @@ export const fixedWindow = rowAlgorithm<FixedWindow>(
     giveBack(limit, window, nowMs, units, receipt, note) {
       const { chargedAt } = receipt
       const { startedAt } = window
-      if (chargedAt < startedAt || chargedAt >= endOf(limit, startedAt)) return
+      if (chargedAt < startedAt || chargedAt - startedAt >= lengthFrom(limit, startedAt)) return
       // After a step back of the clock the window may be another one that was moved to here.
       if (startedAt <= nowMs && chargedAt > nowMs) return
-      if (nowMs >= endOf(limit, startedAt)) return
+      if (nowMs - startedAt >= lengthFrom(limit, startedAt)) return
       window.spent -= Math.min(units, window.spent, ownLeft(receipt, note))
     },
 
@@ -85,7 +85,7 @@ export const fixedWindow = rowAlgorithm<FixedWindow>(
       const over = ahead + cost - remaining
       if (over <= 0) return 0
       const further = floorDiv(over - 1, quota)
-      return (resetAfterMs || endOf(limit, nowMs) - nowMs) + further * (calendarOf(limit)?.shortestMs ?? windowMs)
+      return (resetAfterMs || lengthFrom(limit, nowMs)) + further * (calendarOf(limit)?.shortestMs ?? windowMs)
     },
 
     refusedAfterMs: ({ resetAfterMs }) => resetAfterMs,
@@ -112,9 +112,10 @@ function calendarRunsFor(limit: Limit, window: FixedWindow, nowMs: number): numb
   return window.startedAt >= span.startAt ? span.endAt - nowMs : 0
 }
 
-/** When a window ends in which a moment lies, or which begins at it. */
-function endOf(limit: Limit, moment: number): number {
-  return calendarOf(limit)?.spanAt(moment).endAt ?? moment + limit.windowMs
+/** For how long a window runs that begins at a moment. Sums of moments and windows near 2⁵³ would be rounded. */
+function lengthFrom(limit: Limit, moment: number): number {
+  const calendar = calendarOf(limit)
+  return calendar === undefined ? limit.windowMs : calendar.spanAt(moment).endAt - moment
 }
 
 function calendarOf({ calendar }: Limit): Calendar | undefined {
