@@ -117,10 +117,10 @@ class Reporter implements Observer {
     this.#timer.unref()
   }
 
-  /** Goes on while something happens; the last report of all tells that nothing does. */
+  /** Goes on while something happens, or could not be told yet; the last report of all tells that nothing does. */
   #tick(): void {
     this.#timer = undefined
-    const wasBusy = this.#decisions > 0 || this.#news
+    const wasBusy = this.#decisions > 0 || this.#news || this.#sender.hasPending
     this.#report()
     if (!wasBusy) return
     this.#timer = setTimeout(() => this.#tick(), this.#settings.everyMs)
@@ -132,7 +132,7 @@ class Reporter implements Observer {
     if (!this.#news && this.#decisions === 0 && !this.#sender.hasPending) return
     const rows = this.#tallies.take()
     const spanMs = Math.max(1, Math.min(now - this.#tookAt, this.#settings.everyMs))
-    const notes = [...this.#tallies.notes(rows.keys(), now), ...this.#objectNotes(now)]
+    const notes = [...this.#tallies.notes(rows, now), ...this.#objectNotes(now)]
     this.#sender.send({ record: this.#record(now), details: this.#recent.details(), rows, notes, spanMs })
     this.#news = false
     this.#decisions = 0
@@ -175,6 +175,7 @@ class Reporter implements Observer {
   #forgetNotes(): void {
     this.#tallies.forgetNotes()
     for (const object of this.#objects.values()) object.notedAt = Number.NEGATIVE_INFINITY
+    this.#happened()
   }
 
   #objectNotes(now: number): ObjectNotes {

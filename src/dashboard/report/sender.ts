@@ -31,6 +31,7 @@ interface Call {
   readonly number: number
   readonly step: number
   readonly rows: ReadonlyArray<readonly [id: string, counts: Counts]>
+  readonly notes: ObjectNotes
   readonly args: readonly string[]
 }
 
@@ -96,14 +97,14 @@ export class ReportSender {
   async #sendOne(): Promise<void> {
     this.#unanswered ??= this.#nextCall()
     if (this.#unanswered === undefined) return
-    const { number, step, rows, args } = this.#unanswered
+    const { number, step, rows, notes, args } = this.#unanswered
     const keys = [...this.#keys.processes, this.#keys.sums(step), ...this.#keys.index]
     const sentAt = Date.now()
     const reply = await PATIENCE.hold(runScript(this.#port, dashboardReport, keys, [String(number), ...args]))
     const [nowMs, done, version] = reply as [number, number, number]
     this.#unanswered = undefined
     this.#aheadMs = nowMs - (sentAt + Date.now()) / 2
-    if (done === 0) this.#misplaced(step, rows)
+    if (done === 0) this.#misplaced(step, rows, notes)
     if (version < this.#indexVersion) {
       this.#toldDetails = ''
       this.lost()
@@ -134,11 +135,12 @@ export class ReportSender {
     ]
     this.#toldDetails = text
     this.#isNew = false
-    return { number: ++this.#number, step, rows, args }
+    return { number: ++this.#number, step, rows, notes, args }
   }
 
   /** Our clock was wrong, as the answer has shown: what we took for another step is of now. What is too old is dropped. */
-  #misplaced(step: number, rows: Call['rows']): void {
+  #misplaced(step: number, rows: Call['rows'], notes: ObjectNotes): void {
+    for (const [id, facts] of notes) this.#notes.set(id, facts)
     this.#isNew = true
     const now = stepOf(this.#now())
     if (now !== step) this.#keep(now, new Map(rows))

@@ -72,18 +72,17 @@ export class Tallies {
     return taken
   }
 
-  /** What the index does not know yet of these rows, or should hear again. `nowMs`: monotonic. */
-  notes(ids: Iterable<string>, nowMs: number): Array<readonly [id: string, facts: ObjectFacts]> {
+  /** What the index does not know yet, or should hear again of these rows. `nowMs`: monotonic. */
+  notes(ids: ReadonlyMap<string, unknown>, nowMs: number): Array<readonly [id: string, facts: ObjectFacts]> {
     const notes: Array<readonly [string, ObjectFacts]> = []
-    for (const id of ids) {
-      const row = this.#rows.get(id)
-      if (row === undefined) continue
+    for (const row of this.#rows.values()) {
+      const ageMs = nowMs - row.notedAt
       const changed = row.notedLimit?.quota !== row.limit.quota || row.notedLimit?.burst !== row.limit.burst
-      if (nowMs - row.notedAt < (changed && row.notedLimit !== undefined ? CHANGE_MS : changed ? 0 : RENEW_MS)) continue
+      if (ageMs < (changed ? CHANGE_MS : RENEW_MS) || (row.notedAt > 0 && !ids.has(row.id))) continue
       row.notedLimit = row.limit
       row.notedAt = nowMs
       const per = this.keyNames[row.limiter] ?? perOf(row.key)
-      notes.push([id, limitFacts(row.limiter, row.limit, { per, store: row.memory ? 'memory' : 'redis' })])
+      notes.push([row.id, limitFacts(row.limiter, row.limit, { per, store: row.memory ? 'memory' : 'redis' })])
     }
     return notes
   }

@@ -66,7 +66,8 @@ export function forgeryComplaint(req: IncomingMessage): string | undefined {
   if (origin === undefined) return undefined
   const forwarded = req.headers['x-forwarded-host']
   const own = [host, typeof forwarded === 'string' ? forwarded.split(',')[0].trim() : undefined]
-  return own.includes(hostIn(origin)) ? undefined : 'A change must come from the page of this dashboard.'
+  const named = hostIn(origin)
+  return named !== undefined && own.includes(named) ? undefined : 'A change must come from the page of this dashboard.'
 }
 
 /**

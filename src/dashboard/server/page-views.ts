@@ -20,7 +20,7 @@ import { alertsOf } from './alerts.js'
 import type { PlainAct } from './changes.js'
 import { addressIn } from './limiters.js'
 import { limitsView } from './limits-view.js'
-import type { Room } from './room.js'
+import { QUICK, type Room } from './room.js'
 import { histogramsOf, levelsOf } from './sums-of-details.js'
 import { TopCallers } from './top-callers.js'
 import { shareOf } from './traffic.js'
@@ -262,6 +262,6 @@ function processesView(room: Room, frame: Frame): ProcessesView {
 
 /** What can be read: an object of another version, or one that is gone, keeps nothing from the others. */
 async function settled<T>(rows: ReadonlyArray<Promise<T>>): Promise<T[]> {
-  const results = await Promise.allSettled(rows)
+  const results = await Promise.allSettled(rows.map(row => QUICK.hold(row)))
   return results.flatMap(result => (result.status === 'fulfilled' ? [result.value] : []))
 }

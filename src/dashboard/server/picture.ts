@@ -63,7 +63,8 @@ export class Picture {
 
   /** Reads what is new; resolves also if Redis fails: `failing` says so then, and what was read before stays. */
   async refresh(): Promise<void> {
-    if (performance.now() - this.#readAt < FRESH_MS && this.#failing === undefined) return
+    const isFresh = performance.now() - this.#readAt < FRESH_MS && this.#failing === undefined
+    if (isFresh && this.#port.state() === 'ready') return
     this.#reading ??= this.#read().finally(() => {
       this.#reading = undefined
     })

@@ -1,3 +1,4 @@
+import { Deadline } from '../../core/deadline.js'
 import { StoreError } from '../../core/errors.js'
 import type { RedisClient } from '../../redis/client.js'
 import type { LimitEntry, ObjectKind } from '../facts.js'
@@ -10,6 +11,8 @@ import { Picture } from './picture.js'
 import { SharedObjects } from './shared-objects.js'
 import { TopCallers } from './top-callers.js'
 
+/** A page is not held up by an object that does not answer: it is left out. */
+export const QUICK = new Deadline(1500)
 /** Keys that were shown and may be acted upon. */
 const MOST_REFS = 5000
 
@@ -38,7 +41,7 @@ export class Room {
   /** Reads what is new. If Redis fails, `picture.failing` says so. */
   async refresh(): Promise<void> {
     await this.picture.refresh()
-    if (this.picture.failing === undefined) await this.live.refresh().catch(() => {})
+    if (this.picture.failing === undefined) await QUICK.hold(this.live.refresh()).catch(() => {})
   }
 
   /** A key as it may be shown; whoever was shown it may act upon it. */

@@ -1,0 +1,240 @@
+import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals'
+import express from 'express'
+import Koa from 'koa'
+import { PolicyError } from '../../src/core/errors.js'
+import { type DashboardOptions, dashboard, reporter } from '../../src/dashboard/index.js'
+import { RedisServer } from '../support/redis-server.js'
+import { encoded, OpenDashboard } from './open-dashboard.js'
+
+let redis: RedisServer
+let client: ReturnType<RedisServer['client']>
+beforeAll(async () => {
+  redis = await RedisServer.start()
+  client = redis.client()
+})
+afterAll(() => redis.stop())
+
+let open: OpenDashboard | undefined
+afterEach(async () => {
+  await open?.close()
+  open = undefined
+})
+const start = async (options: Partial<DashboardOptions> = {}) => {
+  open = await OpenDashboard.start({ client, authorize: () => 'write', ...options })
+  return open
+}
+const PAUSE = { act: 'pause', name: 'mail' } as const
+
+describe('nobody gets in', () => {
+  test('without authorize it is not built', () => {
+    const build = (options: object) => () => dashboard(options as DashboardOptions)
+    expect(build({ client })).toThrow(PolicyError)
+    expect(build({ client })).toThrow(/authorize undefined: expected a function/)
+    expect(build({ client, authorize: 'write' })).toThrow(PolicyError)
+  })
+
+  test('options that mean nothing are named when it is built', () => {
+    const authorize = () => 'read' as const
+    for (const wrong of [
+      { keys: 'shown' },
+      { live: {} },
+      { basePath: 'limits' },
+      { hosts: 'a' },
+      { prefix: '' },
+      { readonly: true },
+      { client: {} },
+    ]) {
+      expect(() => dashboard({ client, authorize, ...wrong } as never)).toThrow(PolicyError)
+    }
+    for (const wrong of [
+      { every: 0 },
+      { every: '11s' },
+      { topKeys: -1 },
+      { keyNames: 'x' },
+      { alerts: {} },
+      { service: 5 },
+      { client: 5 },
+    ]) {
+      expect(() => reporter({ client, ...wrong } as never)).toThrow(PolicyError)
+    }
+  })
+
+  test.each<[string, DashboardOptions['authorize']]>([
+    ['false', () => false],
+    [
+      'a throw',
+      () => {
+        throw new Error('no')
+      },
+    ],
+    [
+      'a rejection',
+      async () => {
+        throw new Error('no')
+      },
+    ],
+    ['something else', () => 'admin' as never],
+    ['nothing', () => undefined as never],
+  ])('authorize that gives %s: 403 for page, files, views and changes, and nothing is done', async (_, authorize) => {
+    const { send } = await start({ authorize })
+    const ask = (method: string, path: string) =>
+      (open as OpenDashboard).send(method, path, { 'x-spillway-request': encoded(PAUSE) })
+    for (const path of ['', 'page.js', 'page.css', 'view']) expect((await ask('GET', path)).status).toBe(403)
+    expect((await ask('POST', 'act')).status).toBe(403)
+    expect(await client.keys('*mail*')).toEqual([])
+    expect(send).toBeDefined()
+  })
+
+  test("'read' cannot change anything, by a request that has all that the page would send", async () => {
+    const page = await start({ authorize: () => ({ access: 'read', user: 'bob' }) })
+    const view = await page.view({ page: 'limits' })
+    expect([view.access, view.user]).toEqual(['read', 'bob'])
+    const acts = [
+      PAUSE,
+      { act: 'redrive', name: 'mail' },
+      { act: 'block', limiter: 'login', key: 'x', for: '1h' },
+      { act: 'set-limit', limiter: 'login', policy: '1/1m' },
+    ] as const
+    for (const act of acts)
+      expect(await page.act(act)).toMatchObject({ status: 403, error: 'You may look, but not change anything.' })
+    expect(await client.keys('*mail*')).toEqual([])
+    expect((await page.view({ page: 'changes' })).changes).toEqual([])
+  })
+})
+
+describe('a change is believed only of its own page', () => {
+  test('with the field and the cookie that go together', async () => {
+    const page = await start()
+    expect((await page.act(PAUSE)).status).toBe(200)
+  })
+
+  test.each<[string, Record<string, string>]>([
+    ['without the field', { 'x-spillway-token': '' }],
+    ['with another token', { 'x-spillway-token': 'A'.repeat(32) }],
+    ['without the cookie', { cookie: '' }],
+    ['from another origin', { origin: 'http://evil.example' }],
+    ['from a sandboxed page', { origin: 'null' }],
+    ['from another site, as the browser says', { 'sec-fetch-site': 'cross-site' }],
+    ['from a neighbour of the same site', { 'sec-fetch-site': 'same-site' }],
+  ])('%s it is refused', async (_, headers) => {
+    const page = await start()
+    await page.view({ page: 'limits' })
+    expect((await page.act({ act: 'pause', name: 'forged' }, headers)).status).toBe(403)
+    expect(await client.keys('*forged*')).toEqual([])
+  })
+
+  test('a view needs a field that another site cannot send without asking', async () => {
+    const page = await start()
+    expect((await page.get('view')).status).toBe(400)
+    expect((await page.send('OPTIONS', 'view')).status).toBe(404)
+    expect((await page.send('GET', 'act')).status).toBe(302)
+  })
+
+  test('the cookie is of this site, of this path, and not for scripts', async () => {
+    const page = await start()
+    const [cookie] = (await page.page()).headers['set-cookie'] ?? []
+    expect(cookie).toMatch(/^spillway_dashboard=[\w-]{32}; Path=\/; HttpOnly; SameSite=Strict$/)
+  })
+})
+
+describe('the name by which it is asked', () => {
+  test.each(['evil.example', 'evil.example:80', '127.0.0.1.evil.example', 'localhost.evil.example', 'a b'])(
+    'from this machine, %j is refused: its owner may have pointed it here',
+    async host => {
+      const page = await start()
+      expect((await page.get('', { host })).status).toBe(421)
+    },
+  )
+
+  test.each(['localhost', '127.0.0.1:80', '[::1]:4400', 'dash.localhost:80'])('%s is this machine', async host => {
+    const page = await start()
+    expect((await page.get('', { host })).status).toBe(200)
+  })
+
+  test('`hosts` names others', async () => {
+    const page = await start({ hosts: ['Ops.example.com'] })
+    expect((await page.get('', { host: 'ops.example.com:8443' })).status).toBe(200)
+    expect((await page.get('', { host: 'evil.example' })).status).toBe(421)
+  })
+})
+
+describe('what is sent', () => {
+  test('the page and its files run nothing of others, and are not framed', async () => {
+    const page = await start()
+    for (const path of ['', 'page.js', 'page.css', 'icon.svg']) {
+      const { status, headers } = await page.get(path)
+      expect(status).toBe(200)
+      expect(headers['content-security-policy']).toMatch(/^default-src 'self';/)
+      expect(headers['content-security-policy']).not.toContain('unsafe')
+      expect(headers).toMatchObject({
+        'x-content-type-options': 'nosniff',
+        'x-frame-options': 'DENY',
+        'referrer-policy': 'no-referrer',
+      })
+    }
+    expect((await page.get('')).text).not.toMatch(/<style|style=|<script>| on\w+=|https?:\/\//)
+  })
+
+  test('page and files together are less than 100 kB without compression, and come compressed to who takes that', async () => {
+    const page = await start()
+    const sizes = await Promise.all(
+      ['', 'page.js', 'page.css', 'icon.svg'].map(async path => (await page.get(path)).text.length),
+    )
+    expect(sizes.reduce((sum, size) => sum + size, 0)).toBeLessThan(100_000)
+    const { headers } = await page.get('page.js', { 'accept-encoding': 'gzip' })
+    expect(headers['content-encoding']).toBe('gzip')
+    expect(Number(headers['content-length'])).toBeLessThan(40_000)
+    expect((await page.get('page.js', { 'if-none-match': String(headers.etag) })).status).toBe(304)
+  })
+})
+
+describe('any base path', () => {
+  const options = (): DashboardOptions => ({ client, authorize: () => 'write' })
+  const works = async (page: OpenDashboard) => {
+    expect((await page.page()).text).toContain('page.js')
+    expect((await page.get('page.js')).status).toBe(200)
+    expect((await page.act({ act: 'resume', name: 'mail' })).status).toBe(200)
+  }
+
+  test('mounted in Express, beside other routes and behind a body parser', async () => {
+    const app = express()
+    app.use(express.json())
+    app.use('/admin/limits', dashboard(options()))
+    app.get('/admin/limits/elsewhere.txt', (_req, res) => void res.send('passed on'))
+    app.get('/', (_req, res) => void res.send('home'))
+    open = await OpenDashboard.serve(app, '/admin/limits/')
+    await works(open)
+    expect((await open.get('elsewhere.txt')).text).toBe('passed on')
+    expect((await open.get('../../')).text).toBe('home')
+    const bare = await open.get('../limits?a=1')
+    expect([bare.status, bare.headers.location]).toEqual([302, './limits/?a=1'])
+  })
+
+  test('in Koa by ctx.req and ctx.res', async () => {
+    const app = new Koa()
+    const handler = dashboard({ ...options(), basePath: '/limits' })
+    app.use(async (ctx, next) => {
+      if (!ctx.path.startsWith('/limits')) return next()
+      ctx.respond = false
+      handler(ctx.req, ctx.res)
+    })
+    app.use(ctx => {
+      ctx.body = 'home'
+    })
+    open = await OpenDashboard.serve(app.callback(), '/limits/')
+    await works(open)
+    expect((await open.get('../')).text).toBe('home')
+    expect((await open.get('../limits')).headers.location).toBe('./limits/')
+  })
+
+  test('on node:http below any path, and with basePath only below that', async () => {
+    const handler = dashboard(options())
+    open = await OpenDashboard.serve((req, res) => handler(req, res), '/a/b/c/')
+    await works(open)
+    await open.close()
+    const based = dashboard({ ...options(), basePath: '/limits/' })
+    open = await OpenDashboard.serve((req, res) => based(req, res), '/limits/')
+    await works(open)
+    expect((await open.get('../elsewhere/')).status).toBe(404)
+  })
+})

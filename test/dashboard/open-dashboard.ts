@@ -1,0 +1,100 @@
+import { once } from 'node:events'
+import { createServer, request as httpRequest, type IncomingHttpHeaders, type RequestListener } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import type { DashboardOptions } from '../../src/dashboard/index.js'
+import { dashboard } from '../../src/dashboard/index.js'
+import type { Act, Ask, Done, Failure, View } from '../../src/dashboard/view.js'
+
+export interface Reply {
+  readonly status: number
+  readonly headers: IncomingHttpHeaders
+  readonly text: string
+}
+
+/** A dashboard that is served over HTTP, as its page asks it. */
+export class OpenDashboard {
+  #cookie = ''
+  #token = ''
+
+  private constructor(
+    readonly url: string,
+    readonly close: () => Promise<void>,
+  ) {}
+
+  static async start(options: DashboardOptions): Promise<OpenDashboard> {
+    const handler = dashboard(options)
+    return OpenDashboard.serve((req, res) => handler(req, res))
+  }
+
+  static async serve(listener: RequestListener, path = '/'): Promise<OpenDashboard> {
+    const server = createServer(listener).listen(0, '127.0.0.1')
+    await once(server, 'listening')
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}${path}`
+    return new OpenDashboard(url, async () => {
+      server.closeAllConnections()
+      server.close()
+      await once(server, 'close')
+    })
+  }
+
+  /** The page itself, which leaves the cookie. */
+  async page(): Promise<Reply> {
+    const reply = await this.get('')
+    this.#cookie = reply.headers['set-cookie']?.map(cookie => cookie.split(';')[0]).join('; ') ?? ''
+    return reply
+  }
+
+  async view<Page extends Ask['page']>(ask: Ask & { page: Page }): Promise<Extract<View, { page: Page }>> {
+    if (this.#cookie === '') await this.page()
+    const reply = await this.get('view', { 'x-spillway-request': encoded(ask), cookie: this.#cookie })
+    if (reply.status !== 200) throw new Error(`${reply.status} ${reply.text}`)
+    const view = JSON.parse(reply.text) as Extract<View, { page: Page }>
+    this.#token = view.token
+    return view
+  }
+
+  /** A change as the page sends it. */
+  async act(act: Act, headers: Record<string, string> = {}): Promise<Reply & Partial<Done & Failure>> {
+    if (this.#token === '') await this.view({ page: 'processes' })
+    const reply = await this.send('POST', 'act', {
+      'x-spillway-request': encoded(act),
+      'x-spillway-token': this.#token,
+      cookie: this.#cookie,
+      ...headers,
+    })
+    return { ...reply, ...(JSON.parse(reply.text) as Partial<Done & Failure>) }
+  }
+
+  get(path: string, headers: Record<string, string> = {}): Promise<Reply> {
+    return this.send('GET', path, headers)
+  }
+
+  /** Any request, with whatever Host it names. */
+  send(method: string, path: string, headers: Record<string, string> = {}): Promise<Reply> {
+    return new Promise((resolve, reject) => {
+      const request = httpRequest(`${this.url}${path}`, { method, headers }, response => {
+        let text = ''
+        response.setEncoding('utf8')
+        response.on('data', part => {
+          text += part
+        })
+        response.on('end', () => resolve({ status: response.statusCode ?? 0, headers: response.headers, text }))
+      })
+      request.on('error', reject)
+      request.end()
+    })
+  }
+}
+
+export function encoded(value: object): string {
+  return Buffer.from(JSON.stringify(value)).toString('base64url')
+}
+
+/** Asks until something is so; the time limit of the test ends it. */
+export async function until<T>(ask: () => Promise<T>, isSo: (value: T) => boolean): Promise<T> {
+  for (;;) {
+    const value = await ask()
+    if (isSo(value)) return value
+    await new Promise(resolve => setTimeout(resolve, 25))
+  }
+}

@@ -1,0 +1,459 @@
+import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals'
+import type { Observer } from '../../src/core/observer.js'
+import { type DashboardOptions, reporter } from '../../src/dashboard/index.js'
+import { Picture } from '../../src/dashboard/server/picture.js'
+import { DelayQueue, MemoryStore, RateLimiter, RedisStore, Semaphore, SharedRateLimiter } from '../../src/index.js'
+import { LivePolicies } from '../../src/live/index.js'
+import { RedisServer } from '../support/redis-server.js'
+import { OpenDashboard, until } from './open-dashboard.js'
+
+let redis: RedisServer
+let client: ReturnType<RedisServer['client']>
+beforeAll(async () => {
+  redis = await RedisServer.start()
+  client = redis.client()
+})
+afterAll(() => redis.stop())
+
+const closing: Array<() => Promise<unknown>> = []
+afterEach(async () => {
+  for (const close of closing.splice(0).reverse()) await close()
+  await client.flushall()
+})
+
+function open<T extends { close(): Promise<unknown> }>(object: T): T {
+  closing.push(() => object.close())
+  return object
+}
+
+const report = (options: Partial<Parameters<typeof reporter>[0]> = {}) =>
+  open(reporter({ client, every: '20ms', service: 'shop', version: '1.2.0', ...options }))
+const start = async (options: Partial<DashboardOptions> = {}) =>
+  open(await OpenDashboard.start({ client, authorize: () => ({ access: 'write', user: 'ann' }), ...options }))
+const limiterOf = (name: string, policy: string, observer?: Observer) =>
+  new RateLimiter({ policy, name, store: new RedisStore(client), ...(observer && { observer }) })
+
+describe('limits', () => {
+  test('what two reporters tell is summed: allowed, refused, who decided, who is refused most', async () => {
+    const [one, two] = [report(), report({ service: 'admin' })]
+    const page = await start({ keys: 'plain' })
+    for (const observer of [one, two]) {
+      const login = limiterOf('login', '5/1h', observer)
+      for (let i = 0; i < 20; i++) await login.consume('203.0.113.9')
+      for (let i = 0; i < 10; i++) await login.consume(`198.51.100.${i}`)
+    }
+    const view = await until(
+      () => page.view({ page: 'limits' }),
+      ({ rows, alerts }) => alerts.length > 0 && (rows[0]?.open?.mostRefused[0]?.share ?? 0) > 0,
+    )
+    const [row] = view.rows
+    expect(row).toMatchObject({
+      limiter: 'login',
+      limit: '5-per-1h',
+      per: 'per address',
+      facts: { quota: 5, windowMs: 3_600_000 },
+    })
+    // 40 of one key, of which 5 are allowed; 10 others twice.
+    expect(await until(counted, rows => rows['login 5-per-1h']?.[1] === 35)).toEqual({ 'login 5-per-1h': [25, 35] })
+    expect(row.open?.mostRefused.map(({ key }) => key.text)).toEqual(['203.0.113.9'])
+    expect(row.open?.mostRefused[0].share).toBe(1)
+    const { redis = 0, remembered = 0 } = row.open?.sources ?? {}
+    expect(redis + remembered).toBeCloseTo(1)
+    expect(view.status).toMatchObject({ services: 2, processes: 2, silent: 0 })
+    expect(view.alerts).toMatchObject([
+      {
+        title: expect.stringMatching(/^login refuses 58.% of its requests$/),
+        limit: row.id,
+        key: { text: '203.0.113.9' },
+      },
+    ])
+  })
+
+  test('an idle process sends nothing', async () => {
+    const observer = report()
+    const limiter = limiterOf('idle', '5/1h', observer)
+    await limiter.consume('x')
+    const asked = async () => Number(/cmdstat_evalsha:calls=(\d+)/.exec(await client.info('commandstats'))?.[1] ?? 0)
+    const page = await start()
+    await until(
+      () => page.view({ page: 'processes' }),
+      ({ processes }) => processes.length === 1,
+    )
+    // The last report of all is at most two intervals behind the last decision; from then on the number stands still.
+    await until(
+      asked,
+      (() => {
+        let [last, same] = [-1, 0]
+        return (count: number) => {
+          same = count === last ? same + 1 : 0
+          last = count
+          return same >= 10
+        }
+      })(),
+    )
+  })
+
+  test('limits with several in one policy are counted apart, and a limiter in memory is shown but not changed', async () => {
+    const observer = report()
+    const page = await start()
+    const search = new RateLimiter({ policy: '2/1h; 100/1d', name: 'search', store: new MemoryStore(), observer })
+    for (let i = 0; i < 3; i++) await search.consume('user:1')
+    const sums = { 'search 2-per-1h': [2, 1], 'search 100-per-1d': [3, 0] }
+    expect(await until(counted, rows => rows['search 100-per-1d']?.[0] === 3)).toEqual(sums)
+    const { rows } = await page.view({ page: 'limits', open: [] })
+    expect(rows.map(({ limit }) => limit)).toEqual(['2-per-1h', '100-per-1d'])
+    expect(rows[0]).toMatchObject({ changeable: false, per: 'per key' })
+    expect(await page.act({ act: 'reset', limiter: 'search', key: 'user:1' })).toMatchObject({
+      status: 400,
+      error: expect.stringContaining('memory'),
+    })
+  })
+
+  test('what was decided while Redis was away is told when it is back, in the steps in which it was', async () => {
+    const observer = report()
+    const limiter = new RateLimiter({ policy: '100/1h', name: 'api', store: new MemoryStore(), observer })
+    await limiter.consume('before')
+    const page = await start()
+    await until(
+      () => page.view({ page: 'limits' }),
+      ({ rows }) => rows.length === 1,
+    )
+    await redis.restart()
+    for (let i = 0; i < 7; i++) await limiter.consume('meanwhile')
+    expect(await until(counted, rows => (rows['api 100-per-1h']?.[0] ?? 0) > 0)).toEqual({ 'api 100-per-1h': [7, 0] })
+  })
+
+  test('alerts of the processes take the place of its own', async () => {
+    const at = new Date(Date.now() - 60_000)
+    const firing = [
+      { rule: { name: 'too many', when: 'denied-share' }, state: 'firing', subject: 'login', value: 0.4, at },
+    ]
+    const observer = report({ alerts: { firing } })
+    const page = await start()
+    await limiterOf('login', '5/1h', observer).consume('x')
+    const { alerts } = await until(
+      () => page.view({ page: 'limits' }),
+      ({ alerts }) => alerts.length > 0,
+    )
+    expect(alerts).toMatchObject([
+      { title: expect.stringMatching(/^login refuses 40.%/), text: 'Rule too many.', since: at.getTime() },
+    ])
+  })
+
+  test('an open breaker is a band of its own', async () => {
+    const observer = report()
+    const page = await start()
+    observer.breakerOpened?.(new Error('connect ECONNREFUSED'))
+    const { alerts } = await until(
+      () => page.view({ page: 'limits' }),
+      ({ alerts }) => alerts.length > 0,
+    )
+    expect(alerts).toMatchObject([
+      { title: '1 process does not ask Redis', text: 'It failed too often: connect ECONNREFUSED' },
+    ])
+    observer.breakerClosed?.()
+    await until(
+      () => page.view({ page: 'limits' }),
+      ({ alerts }) => alerts.length === 0,
+    )
+  })
+})
+
+describe('keys', () => {
+  test('are masked unless somebody types them, and what was shown masked can be acted upon', async () => {
+    const observer = report()
+    const page = await start()
+    const login = limiterOf('login', '2/1h', observer)
+    for (let i = 0; i < 9; i++) await login.consume('customer-4711@example.com')
+    const { mostRefused } = await until(
+      () => page.view({ page: 'keys' }),
+      ({ mostRefused }) => mostRefused.length > 0,
+    )
+    expect(JSON.stringify(mostRefused)).not.toContain('4711')
+    const { ref, text } = mostRefused[0].key
+    expect(text).toBe('customer-47••e.com')
+    expect((await page.view({ page: 'keys', ref })).found).toMatchObject({
+      key: { text },
+      limiters: [{ limiter: 'login', limits: [{ remaining: 0, most: 2 }] }],
+    })
+    expect((await page.view({ page: 'keys', key: 'customer-4711@example.com' })).found?.key.text).toBe(
+      'customer-4711@example.com',
+    )
+    expect((await page.act({ act: 'reset', limiter: 'login', ref })).status).toBe(200)
+    expect((await login.peek('customer-4711@example.com', 0)).remaining).toBe(2)
+    const [change] = (await page.view({ page: 'changes' })).changes
+    expect(change).toMatchObject({ what: 'Key reset', subject: 'login', user: 'ann', key: { text } })
+  })
+
+  test('block and unblock are told with who did it, and undone from the history', async () => {
+    const observer = report()
+    const page = await start()
+    const [login, api] = [limiterOf('login', '5/1h', observer), limiterOf('api', '9/1h', observer)]
+    await login.consume('203.0.113.9')
+    await api.consume('somebody')
+    await until(
+      () => page.view({ page: 'limits' }),
+      ({ rows }) => rows.length === 2,
+    )
+    const done = await page.act({ act: 'block', limiter: 'login', key: '203.0.113.9', for: '1h' })
+    expect(done).toMatchObject({
+      status: 200,
+      text: expect.stringMatching(/^login refuses 203\.0.*\.9 for 1 h, until \d\d:\d\d\.$/),
+    })
+    expect((await login.consume('203.0.113.9')).blocked).toBe(true)
+    const { found, blocks } = await page.view({ page: 'keys', key: '203.0.113.9' })
+    expect(found?.limiters).toMatchObject([{ limiter: 'login', blockedBy: 'ann' }])
+    expect((found?.limiters[0].blockedUntil ?? 0) - Date.now()).toBeGreaterThan(3_500_000)
+    expect(blocks).toMatchObject([{ limiter: 'login', by: 'ann' }])
+    expect((await page.act(done.undo as never)).status).toBe(200)
+    expect((await login.consume('203.0.113.9')).allowed).toBe(true)
+    const { changes } = await page.view({ page: 'changes' })
+    expect(changes.map(({ what, user }) => [what, user])).toEqual([
+      ['Block ended', 'ann'],
+      ['Blocked for 1 h', 'ann'],
+    ])
+  })
+
+  test('an address is found in any notation, a key that nobody knows is not, and hostile keys are texts', async () => {
+    const observer = report()
+    const page = await start({ keys: 'plain' })
+    const login = limiterOf('login', '5/1h', observer)
+    const hostile = '<img src=x onerror=alert(1)>{}%:\u202e\n"'
+    for (const key of ['2001:db8:0:ff00::/56', hostile, 'ش'.repeat(4000)]) await login.consume(key)
+    await until(
+      () => page.view({ page: 'limits' }),
+      ({ rows }) => rows.length === 1,
+    )
+    expect((await page.view({ page: 'keys', key: '2001:DB8:0:FF12::7' })).found).toMatchObject({
+      as: '2001:db8:0:ff00::/56',
+      limiters: [{ limiter: 'login' }],
+    })
+    expect((await page.view({ page: 'keys', key: 'nobody' })).found).toMatchObject({ limiters: [], asked: 1 })
+    expect((await page.view({ page: 'keys', key: hostile })).found).toMatchObject({
+      key: { text: hostile },
+      limiters: [{ limiter: 'login' }],
+    })
+    expect((await page.act({ act: 'block', limiter: 'login', key: hostile, for: '10m' })).status).toBe(200)
+    expect((await page.view({ page: 'keys' })).blocks).toMatchObject([{ key: { text: hostile } }])
+  })
+
+  test('what means nothing is refused with a reason, and changes nothing', async () => {
+    const page = await start()
+    for (const act of [
+      { act: 'drop' },
+      { act: 'block', limiter: 'none', key: 'x', for: '1h' },
+      { act: 'reset', limiter: 'login', ref: 'unknown' },
+      { act: 'redrive' },
+      { act: 'set-limit', limiter: 'login', policy: '5/1m' },
+    ]) {
+      const reply = await page.act(act as never)
+      expect([reply.status, typeof reply.error]).toEqual([400, 'string'])
+    }
+    expect((await page.view({ page: 'changes' })).changes).toEqual([])
+  })
+})
+
+describe('live limits', () => {
+  test('are set and taken back, shown in words before and after, for all and for one key', async () => {
+    const observer = report()
+    const live = open(new LivePolicies(client, { defaults: { api: '100/1m' } }))
+    const page = await start({ live })
+    const api = new RateLimiter({
+      policy: live.policy('api', (key: string) => key),
+      name: 'api',
+      store: new RedisStore(client),
+      observer,
+    })
+    await api.consume('user:1')
+    const { rows } = await until(
+      () => page.view({ page: 'limits' }),
+      ({ rows }) => rows[0]?.changeable === true,
+    )
+    expect(rows[0].live).toBeUndefined()
+    const done = await page.act({ act: 'set-limit', limiter: 'api', policy: '3/1m', for: '1h' })
+    expect(done).toMatchObject({ status: 200, text: 'api now allows 3 in any minute, for 1 h.' })
+    expect(live.for('api')[0].quota).toBe(3)
+    const changed = (await page.view({ page: 'limits' })).rows[0]
+    expect(changed).toMatchObject({
+      facts: { quota: 3 },
+      live: { words: '3 in any minute', default: '100 in any minute', by: 'ann' },
+    })
+    await page.act({ act: 'set-limit', limiter: 'api', policy: '7/1m', key: 'user:1' })
+    const { found } = await page.view({ page: 'keys', key: 'user:1' })
+    expect(found?.limiters).toMatchObject([{ live: { words: '7 in any minute', by: 'ann' } }])
+    expect((await page.act(done.undo as never)).text).toBe('api is back to 100 in any minute.')
+    const { changes } = await page.view({ page: 'changes' })
+    expect(changes.map(({ what, before, after, user }) => [what, before, after, user])).toEqual([
+      ['Live limit cleared', '3 in any minute', '100 in any minute', 'ann'],
+      ['Live limit set', '3 in any minute', '7 in any minute', 'ann'],
+      ['Live limit set', '100 in any minute', '3 in any minute', 'ann'],
+    ])
+    expect(await page.act({ act: 'set-limit', limiter: 'api', policy: '0' })).toMatchObject({ status: 400 })
+  })
+
+  test('what LivePolicies changed elsewhere is in the history too; without `live` nothing is changed, and a word says why', async () => {
+    const live = open(new LivePolicies(client, { defaults: { api: '100/1m' } }))
+    await live.set('api', '50/1m', { by: 'deploy' })
+    const page = await start()
+    const { changes, noLive } = await page.view({ page: 'changes' })
+    expect(changes).toMatchObject([{ what: 'Live limit set', subject: 'api', after: '50/1m', user: 'deploy' }])
+    expect(noLive).toContain('no `live`')
+    expect((await page.act({ act: 'set-limit', limiter: 'api', policy: '1/1m' })).status).toBe(400)
+    expect(live.for('api')[0].quota).toBe(50)
+  })
+})
+
+describe('shared objects', () => {
+  test('a semaphore shows who holds it and who waits, and a lease is ended by force', async () => {
+    const observer = report()
+    const page = await start()
+    const semaphore = open(new Semaphore(client, 'reports', { permits: 1, observer }))
+    const lease = await semaphore.acquire()
+    const waiting = semaphore.acquire()
+    const { shared } = await until(
+      () => page.view({ page: 'waiting' }),
+      ({ shared }) => shared[0]?.waiting === 1,
+    )
+    expect(shared[0]).toMatchObject({
+      kind: 'semaphore',
+      name: 'reports',
+      inUse: 1,
+      of: 1,
+      holders: [{ id: lease.id, permits: 1 }],
+    })
+    expect((await page.act({ act: 'force-release', name: 'reports', lease: lease.id })).status).toBe(200)
+    const next = await waiting
+    await next.release()
+    expect(await page.act({ act: 'force-release', name: 'reports', lease: lease.id })).toMatchObject({
+      status: 400,
+      error: expect.stringContaining('ended'),
+    })
+  })
+
+  test('a rate is shown, set with its state kept, and set back', async () => {
+    const observer = report()
+    const page = await start()
+    const rate = open(new SharedRateLimiter(client, 'partner', { observer }))
+    await rate.trySetRate({ rate: 5, interval: '1h' })
+    for (let i = 0; i < 3; i++) await rate.acquire()
+    const { shared } = await until(
+      () => page.view({ page: 'waiting' }),
+      ({ shared }) => shared.length > 0,
+    )
+    expect(shared).toMatchObject([
+      { kind: 'rate', name: 'partner', inUse: 3, of: 5, intervalMs: 3_600_000, waiting: 0 },
+    ])
+    const done = await page.act({ act: 'set-rate', name: 'partner', rate: 10, interval: '1h' })
+    expect(await rate.availablePermits()).toBe(7)
+    await page.act(done.undo as never)
+    expect(await rate.getConfig()).toMatchObject({ rate: 5 })
+    expect(await page.act({ act: 'set-rate', name: 'partner', rate: 0, interval: '1h' })).toMatchObject({ status: 400 })
+    expect(await page.act({ act: 'set-rate', name: 'never-set', rate: 1, interval: '1h' })).toMatchObject({
+      status: 400,
+    })
+  })
+
+  test('a queue shows its dead letters with their reasons; one and all are redriven; it is paused and resumed', async () => {
+    const observer = report()
+    const page = await start()
+    const queue = open(new DelayQueue<string>(client, 'mail', { maxAttempts: 1, observer }))
+    for (const text of ['a', '<b>b</b>', 'c'.repeat(5000)]) await queue.push(text)
+    const failing = queue.consume(async () => {
+      throw new Error('no <route>')
+    })
+    const view = await until(
+      () => page.view({ page: 'queues' }),
+      ({ queues }) => queues[0]?.letters.length === 3 && queues[0].late99 !== undefined,
+    )
+    await failing.close()
+    const [{ letters, late99 }] = view.queues
+    expect(letters.map(({ reason }) => reason)).toEqual(new Array(3).fill(expect.stringContaining('no <route>')))
+    expect(letters.map(({ payload }) => payload)).toContain('"<b>b</b>"')
+    expect(Math.max(...letters.map(({ payload }) => payload.length))).toBe(2048)
+    expect(late99).toBeGreaterThanOrEqual(0)
+    expect((await page.act({ act: 'pause', name: 'mail' })).status).toBe(200)
+    expect((await page.act({ act: 'redrive', name: 'mail', id: letters[0].id })).text).toBe(
+      '1 dead letter of mail is delivered again.',
+    )
+    expect((await page.act({ act: 'redrive', name: 'mail' })).text).toBe('2 dead letters of mail are delivered again.')
+    expect((await page.view({ page: 'queues' })).queues[0]).toMatchObject({ ready: 3, dead: 0, paused: true })
+    await page.act({ act: 'resume', name: 'mail' })
+    expect((await page.view({ page: 'queues' })).queues[0].paused).toBe(false)
+  })
+})
+
+describe('faults', () => {
+  test('a dead Redis: the last view stays, marked, and changes fail with a reason', async () => {
+    const observer = report()
+    const page = await start()
+    await limiterOf('login', '5/1h', observer).consume('x')
+    await until(
+      () => page.view({ page: 'limits' }),
+      ({ rows }) => rows.length === 1,
+    )
+    await redis.kill()
+    const view = await until(
+      () => page.view({ page: 'limits' }),
+      ({ failing }) => failing !== undefined,
+    )
+    expect(view.rows).toHaveLength(1)
+    expect(view.failing?.reason).not.toBe('')
+    expect(view.now - view.readAt).toBeGreaterThan(0)
+    expect(await page.act({ act: 'pause', name: 'mail' })).toMatchObject({ status: 503 })
+    await redis.restart()
+    await until(
+      () => page.view({ page: 'limits' }),
+      ({ failing }) => failing === undefined,
+    )
+  })
+
+  test('an empty installation is told from one that is only quiet', async () => {
+    const page = await start()
+    expect(await page.view({ page: 'limits' })).toMatchObject({ installed: false, rows: [], status: { processes: 0 } })
+  })
+
+  test('whatever stands in Redis under its keys breaks nothing', async () => {
+    const observer = report()
+    const page = await start()
+    await limiterOf('login', '5/1h', observer).consume('x')
+    await until(
+      () => page.view({ page: 'limits' }),
+      ({ rows }) => rows.length === 1,
+    )
+    const root = 'spillway:{!dashboard}'
+    for (const wrong of ['', 'null', '{}', '[1]', '1 2 null', '9 9 {"service":5}', 'x'.repeat(1000)]) {
+      await client.hset(`${root}:records`, `wrong${wrong}`, wrong)
+      await client.hset(`${root}:details`, `wrong${wrong}`, wrong)
+      await client.hset(`${root}:facts`, `wrong${wrong}`, wrong)
+      await client.lpush(`${root}:changes`, wrong)
+      for (const key of await client.keys(`${root}:sums:*`)) await client.hset(key, `9${wrong}`, wrong)
+    }
+    await client.hincrby(`${root}:index`, 'version', 1)
+    const fresh = await start()
+    for (const shown of ['limits', 'keys', 'waiting', 'queues', 'changes', 'processes'] as const) {
+      expect((await fresh.view({ page: shown })).failing).toBeUndefined()
+    }
+    expect((await fresh.view({ page: 'limits' })).rows).toHaveLength(1)
+  })
+
+  test('a dashboard that nobody looks at, and a reporter that is told nothing, ask nothing of Redis', async () => {
+    const lazy = redis.client({ lazyConnect: true })
+    const page = await start({ client: lazy })
+    report({ client: lazy })
+    await page.page()
+    expect(lazy.status).toBe('wait')
+  })
+})
+
+/** What Redis has summed of the last 15 minutes: limiter and limit → allowed, refused. */
+async function counted(): Promise<Record<string, [allowed: number, refused: number]>> {
+  const picture = new Picture(client, 'spillway')
+  await picture.refresh()
+  const rows: Record<string, [number, number]> = {}
+  for (const [id, entry] of picture.entries) {
+    if (entry.kind !== 'limit') continue
+    const [allowed, refused] = picture.recent(id, 90).counts
+    rows[`${entry.name} ${entry.limit.name}`] = [allowed, refused]
+  }
+  return rows
+}
