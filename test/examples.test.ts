@@ -103,6 +103,16 @@ describe('every example runs', () => {
     expect(await statuses(`${url}/`, 5)).toEqual(passes(5, 200))
   }, 60_000)
 
+  test.concurrent('dashboard.ts serves the dashboard of a service with traffic, beside the service, and ends when it is told to', async () => {
+    const redis = await RedisServer.start()
+    const child = start('dashboard.ts', { REDIS_URL: redis.url })
+    const url = await listening(child)
+    expect(await statuses(`${url}/limits/`, 1)).toEqual([200])
+    expect(await statuses(`${url}/`, 1)).toEqual([200])
+    expect(await stopped(child)).toBe(0)
+    await redis.stop()
+  }, 60_000)
+
   test.concurrent('many-processes.ts admits one quota through two servers', async () => {
     const redis = await RedisServer.start()
     const { code, output } = await run('many-processes.ts', { REDIS_URL: redis.url })

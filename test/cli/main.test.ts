@@ -50,7 +50,11 @@ test('the command of the build tells the version inside the repository too', () 
 
 describe('wrong arguments exit with 2, unreadable files with 1, each with one line:', () => {
   test.each<[string[], number, string]>([
-    [[], 2, 'spillway: given no command, expected replay, doctor, dashboard, --help or --version, like: spillway --help\n'],
+    [
+      [],
+      2,
+      'spillway: given no command, expected replay, doctor, dashboard, --help or --version, like: spillway --help\n',
+    ],
     [['constructor'], 2, 'spillway: unknown command "constructor", expected replay,'],
     [['\x1b[31m'], 2, 'spillway: unknown command "\\u001b[31m", expected replay,'],
     [['replay', LOG_FILE], 2, 'spillway replay: given no --policy, expected'],

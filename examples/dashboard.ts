@@ -1,0 +1,103 @@
+// The dashboard with something to see: a service with live limits, a shared rate, a semaphore and a queue, the traffic of its clients, and one of
+// them who tries passwords. All in one process.
+// Needs a Redis: REDIS_URL, by default redis://127.0.0.1:6379. PORT: default a free one. Ends with Ctrl-C.
+//
+//   node --import tsx examples/dashboard.ts
+import { once } from 'node:events'
+import type { AddressInfo } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
+import express from 'express'
+import { Redis } from 'ioredis'
+import { DelayQueue, RateLimiter, RedisStore, Semaphore, SharedRateLimiter } from 'spillway'
+import { dashboard, reporter } from 'spillway/dashboard'
+import { rateLimit } from 'spillway/express'
+import { LivePolicies } from 'spillway/live'
+
+const prefix = 'example-dashboard'
+const url = process.env.REDIS_URL ?? 'redis://127.0.0.1:6379'
+const redis = new Redis(url, { maxRetriesPerRequest: 1 })
+redis.on('error', () => {})
+await redis.ping().catch(() => {
+  console.error(`No Redis at ${url}: start one, or set REDIS_URL`)
+  process.exit(1)
+})
+
+// What every process of a service has: a reporter, given to all that limits.
+const observer = reporter({
+  client: redis,
+  prefix,
+  service: 'shop',
+  version: '2.4.0',
+  keyNames: { login: 'per address', api: 'per user' },
+})
+const live = new LivePolicies(redis, { prefix, defaults: { login: '5/15m', api: '600/1m' } })
+const store = new RedisStore(redis, { prefix })
+const login = new RateLimiter({ name: 'login', store, observer, policy: live.policy('login', (key: string) => key) })
+const search = new RateLimiter({ name: 'search', store, observer, policy: '20/1s token-bucket burst=40' })
+const reports = new Semaphore(redis, 'reports', { prefix, observer, permits: 6 })
+const partner = new SharedRateLimiter(redis, 'partner-api', { prefix, observer })
+await partner.setRate({ rate: 10, interval: '1s' })
+const webhooks = new DelayQueue<{ to: string }>(redis, 'webhooks', { prefix, observer, maxAttempts: 1 })
+
+const app = express()
+// Mounted before the limit, so that it is there when everything else is refused. Who may see it: your own check of the session.
+app.use('/limits', dashboard({ client: redis, prefix, live, authorize: () => ({ access: 'write', user: 'you' }) }))
+app.use(rateLimit({ name: 'api', store, observer, policy: live.policy('api'), key: req => req.get('x-user') }))
+app.get('/', (_req, res) => void res.send('hello\n'))
+const server = app.listen(Number(process.env.PORT ?? 0), '127.0.0.1')
+await once(server, 'listening')
+const address = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+
+// From here on: traffic.
+const ended = new AbortController()
+const { signal } = ended
+const goesOn = () => !signal.aborted
+const random = (below: number) => Math.floor(Math.random() * below)
+const pause = (ms: number) => sleep(ms, undefined, { signal }).catch(() => {})
+
+async function customers(): Promise<void> {
+  for (; goesOn(); await pause(40)) {
+    await fetch(address, { headers: { 'x-user': `user:${random(40)}` } }).catch(() => {})
+    await search.consume(`user:${random(40)}`)
+    await login.consume(`198.51.100.${random(200)}`)
+  }
+}
+
+/** Two minutes of three somebody tries passwords. */
+async function attacker(): Promise<void> {
+  for (; goesOn(); await pause(60)) if ((Date.now() / 60_000) % 3 < 2) await login.consume('203.0.113.9')
+}
+
+async function worker(): Promise<void> {
+  while (goesOn()) {
+    await partner.acquire(1, { signal }).catch(() => {})
+    await reports.use(() => pause(500 + random(4000)), { signal }).catch(() => {})
+  }
+}
+
+async function orders(): Promise<void> {
+  for (; goesOn(); await pause(1500)) {
+    await webhooks.push(
+      { to: random(20) === 0 ? 'gone.example' : `customer-${random(50)}.example` },
+      { delay: 1000 + random(20_000) },
+    )
+  }
+}
+
+const deliveries = webhooks.consume(async ({ payload }) => {
+  if (payload.to === 'gone.example') throw new Error('getaddrinfo ENOTFOUND gone.example')
+  await pause(random(50))
+})
+const traffic = [customers(), attacker(), orders(), ...Array.from({ length: 9 }, worker)]
+
+console.log(`The dashboard of a service with traffic: ${address}/limits/`)
+
+async function end(): Promise<void> {
+  ended.abort(new Error('the example ends'))
+  server.close()
+  server.closeAllConnections()
+  await Promise.allSettled([...traffic, deliveries.close()])
+  await Promise.all([observer.close(), live.close(), reports.close(), partner.close(), webhooks.close()])
+  redis.disconnect()
+}
+for (const sign of ['SIGINT', 'SIGTERM'] as const) process.once(sign, () => void end())

@@ -1,0 +1,291 @@
+import { type ChildProcess, fork } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals'
+import type { Browser, Page } from 'playwright-core'
+import { reporter } from '../../src/dashboard/index.js'
+import { DelayQueue, Semaphore } from '../../src/index.js'
+import { LivePolicies } from '../../src/live/index.js'
+import { OpenDashboard } from '../dashboard/open-dashboard.js'
+import { openPage, startBrowser, violationsOf } from '../support/browser.js'
+import { RedisServer } from '../support/redis-server.js'
+
+jest.setTimeout(120_000)
+
+const WIDE = { width: 1600, height: 1350 }
+const NARROW = { width: 360, height: 900 }
+/** Pictures are written where this says: docs/dashboard, when they are taken anew. */
+const PICTURES = process.env.SPILLWAY_PICTURES
+
+let redis: RedisServer
+let client: ReturnType<RedisServer['client']>
+let browser: Browser
+let writer: OpenDashboard
+let reader: OpenDashboard
+let live: LivePolicies
+let queue: DelayQueue<object>
+let semaphore: Semaphore
+let observer: ReturnType<typeof reporter>
+const children: ChildProcess[] = []
+
+beforeAll(async () => {
+  redis = await RedisServer.start()
+  client = redis.client()
+  browser = await startBrowser()
+  live = new LivePolicies(client, { defaults: { api: '1000000/1h', login: '5/1h' } })
+  observer = reporter({ client, service: 'worker', version: '1.0.0', every: '500ms' })
+  writer = await OpenDashboard.start({ client, live, authorize: () => ({ access: 'write', user: 'ann' }) })
+  reader = await OpenDashboard.start({ client, live, authorize: () => 'read' })
+  for (let i = 0; i < 2; i++) children.push(await shopProcess())
+  queue = new DelayQueue(client, 'webhooks', { maxAttempts: 1, observer })
+  await queue.push({ to: 'customer.example', html: '<script>alert(1)</script>' })
+  const failing = queue.consume(async () => {
+    throw new Error('connect ECONNREFUSED 203.0.113.80:443')
+  })
+  semaphore = new Semaphore(client, 'reports', { permits: 2, observer })
+  await semaphore.acquire()
+  while ((await queue.stats()).dead === 0) await new Promise(resolve => setTimeout(resolve, 20))
+  await failing.close()
+})
+
+afterAll(async () => {
+  for (const child of children) child.kill('SIGKILL')
+  await browser.close()
+  await Promise.all([writer.close(), reader.close(), observer.close(), queue.close(), semaphore.close(), live.close()])
+  await redis.stop()
+})
+
+async function shopProcess(): Promise<ChildProcess> {
+  const child = fork(join(__dirname, 'shop-process.ts'), {
+    execArgv: ['--import', 'tsx'],
+    env: { ...process.env, REDIS_URL: redis.url },
+  })
+  await once(child, 'message')
+  return child
+}
+
+async function allows(child: ChildProcess, key: string): Promise<boolean> {
+  const answer = once(child, 'message')
+  child.send(key)
+  return (await answer)[0] as boolean
+}
+
+const row = (page: Page, limiter: string) =>
+  page.locator('.limits tr.row', { has: page.getByRole('button', { name: limiter, exact: true }) })
+const open = (url: string, hash = '', options = {}) =>
+  openPage(browser, `${url}${hash}`, { viewport: WIDE, ...options })
+const ready = (page: Page) => page.locator('main .panel').first().waitFor()
+
+describe('what is seen', () => {
+  test('first numbers within a second, no other host is asked, and page with data weighs less than 150 kB', async () => {
+    const context = await browser.newContext({ viewport: WIDE })
+    const page = await context.newPage()
+    let bytes = 0
+    const hosts = new Set<string>()
+    page.on('response', async response => {
+      hosts.add(new URL(response.url()).host)
+      bytes += (await response.body().catch(() => Buffer.alloc(0))).length
+    })
+    const askedAt = Date.now()
+    await page.goto(writer.url)
+    await row(page, 'login').waitFor()
+    const tookMs = Date.now() - askedAt
+    await page.waitForLoadState('networkidle').catch(() => {})
+    console.log(`first numbers after ${tookMs} ms; page and data ${Math.round(bytes / 1000)} kB, not compressed`)
+    expect(tookMs).toBeLessThan(1000)
+    expect(bytes).toBeLessThan(150_000)
+    expect([...hosts]).toEqual([new URL(writer.url).host])
+    await context.close()
+  })
+
+  test('numbers move under the traffic of two processes, and nothing is asked while the page is hidden', async () => {
+    const { page, errors } = await open(writer.url)
+    await ready(page)
+    const decisions = page.locator('.status b').nth(3)
+    await page.getByText(/[23] processes/).waitFor()
+    const seen = new Set<string>()
+    for (let i = 0; i < 12 && seen.size < 3; i++) {
+      seen.add(await decisions.innerText())
+      await page.waitForResponse(response => response.url().endsWith('view'))
+    }
+    expect(seen.size).toBeGreaterThanOrEqual(3)
+    expect(errors).toEqual([])
+    await page.evaluate(`
+      Object.defineProperty(document, 'visibilityState', { value: 'hidden', configurable: true })
+      document.dispatchEvent(new Event('visibilitychange'))
+    `)
+    let asked = 0
+    page.on('request', () => asked++)
+    await page.waitForTimeout(4500)
+    expect(asked).toBe(0)
+    await page.context().close()
+  })
+
+  test('a key that is markup is shown as a text and runs nothing', async () => {
+    const { page, errors } = await open(writer.url, '#/keys/=%3Cimg%20src%3Dx%20onerror%3Dalert(1)%3E')
+    await page.getByRole('heading', { name: 'Key <img src=x onerror=alert(1)>' }).waitFor()
+    expect(await page.locator('img').count()).toBe(0)
+    await page.goto(`${writer.url}#/queues`)
+    await page.locator('summary').first().click()
+    await page.getByText('<script>alert(1)</script>').waitFor()
+    expect(errors).toEqual([])
+    await page.context().close()
+  })
+
+  test('360 px: nothing is wider than the screen, on any page', async () => {
+    const { page } = await open(writer.url, '', { viewport: NARROW })
+    for (const name of ['limits', 'keys', 'keys/=203.0.113.9', 'waiting', 'queues', 'changes', 'processes']) {
+      await page.goto(`${writer.url}#/${name}`)
+      await page.waitForResponse(response => response.url().endsWith('view'))
+      await ready(page)
+      expect([name, await page.evaluate('document.documentElement.scrollWidth - innerWidth')]).toEqual([name, 0])
+    }
+    await page.context().close()
+  })
+
+  test.each(['light', 'dark'] as const)('axe-core finds nothing wrong with any page, %s', async colorScheme => {
+    const { page } = await open(writer.url, '', { colorScheme, bypassCSP: true })
+    for (const name of [
+      'limits',
+      'keys',
+      'keys/=203.0.113.9',
+      'keys/=nobody',
+      'waiting',
+      'queues',
+      'changes',
+      'processes',
+    ]) {
+      await page.goto(`${writer.url}#/${name}`)
+      await page.waitForResponse(response => response.url().endsWith('view'))
+      await ready(page)
+      expect([name, await violationsOf(page)]).toEqual([name, []])
+    }
+    await page.goto(`${writer.url}#/queues`)
+    await page.getByRole('button', { name: 'Pause…' }).click()
+    await page.getByRole('dialog').waitFor()
+    expect(await violationsOf(page)).toEqual([])
+    await page.context().close()
+  })
+})
+
+describe('what is done', () => {
+  test('a limit that is changed is in force in other processes within a second, and is undone', async () => {
+    const { page, errors } = await open(writer.url)
+    await row(page, 'api').click()
+    await page.getByRole('button', { name: 'Change this limit…' }).last().click()
+    const dialog = page.getByRole('dialog')
+    await dialog.getByLabel('Limit').fill('0/1h')
+    await dialog.getByText('nothing at all').waitFor()
+    expect(await allows(children[0], 'user:new')).toBe(true)
+    await dialog.getByRole('button', { name: 'Change the limit' }).click()
+    await dialog.waitFor({ state: 'hidden' })
+    const doneAt = Date.now()
+    while ((await allows(children[0], 'user:new')) || (await allows(children[1], 'user:new')))
+      expect(Date.now() - doneAt).toBeLessThan(1000)
+    await page.getByText('live', { exact: true }).first().waitFor()
+    await page.getByRole('button', { name: 'Undo' }).click()
+    await page.getByText(/^Undone/).waitFor()
+    await page.waitForTimeout(1000)
+    expect(await allows(children[0], 'user:new')).toBe(true)
+    await page.goto(`${writer.url}#/changes`)
+    await page.getByText('Live limit set').first().waitFor()
+    expect(await page.locator('table.changes').innerText()).toContain('ann')
+    expect(errors).toEqual([])
+    await page.context().close()
+  })
+
+  test('a dead letter is redriven, with the keyboard alone', async () => {
+    const { page } = await open(writer.url, '#/queues')
+    await ready(page)
+    const focused = () => page.evaluate<string>("document.activeElement?.textContent ?? ''")
+    for (let i = 0; i < 60 && (await focused()) !== 'Redrive all…'; i++) await page.keyboard.press('Tab')
+    await page.keyboard.press('Enter')
+    await page.getByRole('dialog').waitFor()
+    await page.keyboard.press('Escape')
+    await page.getByRole('dialog').waitFor({ state: 'hidden' })
+    expect([await focused(), (await queue.stats()).dead]).toEqual(['Redrive all…', 1])
+    await page.keyboard.press('Enter')
+    await page.getByRole('dialog').waitFor()
+    expect(await focused()).toBe('Redrive')
+    await page.keyboard.press('Enter')
+    await page.getByText('1 dead letter of webhooks is delivered again.').waitFor()
+    expect(await queue.stats()).toMatchObject({ dead: 0, ready: 1 })
+    await page.context().close()
+  })
+
+  test('"/" searches from anywhere, rows open with Enter, and a chart is read by the arrow keys', async () => {
+    const { page } = await open(writer.url)
+    await ready(page)
+    await page.keyboard.press('/')
+    await page.keyboard.type('203.0.113.9')
+    await page.keyboard.press('Enter')
+    await page.getByRole('heading', { name: 'login' }).waitFor()
+    expect(await page.locator('main').innerText()).toContain('0 of 5')
+    await page.goto(`${writer.url}#/limits`)
+    const button = page.getByRole('button', { name: 'api', exact: true })
+    await button.focus()
+    await page.keyboard.press('Enter')
+    expect(await button.getAttribute('aria-expanded')).toBe('true')
+    const chart = page.getByRole('slider', { name: 'api: allowed and refused per second' })
+    await chart.focus()
+    await page.keyboard.press('ArrowLeft')
+    expect(await chart.getAttribute('aria-valuetext')).toMatch(
+      /^\d\d:\d\d:\d\d: [\d.\u202f]+ allowed and [\d.\u202f]+ refused per second$/,
+    )
+    await page.context().close()
+  })
+
+  test("'read' is offered nothing to change, and a word says why", async () => {
+    const { page } = await open(reader.url)
+    await ready(page)
+    for (const name of ['limits', 'keys/=203.0.113.9', 'waiting', 'queues', 'changes']) {
+      await page.goto(`${reader.url}#/${name}`)
+      await page.waitForResponse(response => response.url().endsWith('view'))
+      await ready(page)
+      expect([name, await page.locator('main button', { hasText: '…' }).count()]).toEqual([name, 0])
+    }
+    await page.getByText('you may look, not change').waitFor()
+    await page.context().close()
+  })
+})
+
+describe('pictures', () => {
+  const shots: ReadonlyArray<
+    readonly [name: string, size: { width: number; height: number }, scheme: 'light' | 'dark']
+  > = [
+    ['wide-light', WIDE, 'light'],
+    ['wide-dark', WIDE, 'dark'],
+    ['narrow-light', NARROW, 'light'],
+    ['narrow-dark', NARROW, 'dark'],
+  ]
+  test.each(shots)('%s can be taken, and no text is cut off', async (name, viewport, colorScheme) => {
+    const { page, errors } = await open(writer.url, '', { viewport, colorScheme })
+    await ready(page)
+    const cut = await page.evaluate(`[...document.querySelectorAll('td, th, .button, .band, nav a')]
+      .filter(element => element.scrollWidth > element.clientWidth + 1)
+      .map(element => element.textContent)`)
+    expect(cut).toEqual([])
+    expect(errors).toEqual([])
+    if (PICTURES !== undefined) {
+      mkdirSync(PICTURES, { recursive: true })
+      await page.screenshot({ path: join(PICTURES, `${name}.png`), fullPage: true })
+    }
+    await page.context().close()
+  })
+})
+
+describe('a dead Redis', () => {
+  test('a band says since when, the last numbers stay, and it recovers by itself', async () => {
+    const { page } = await open(writer.url)
+    await row(page, 'login').waitFor()
+    redis.pause()
+    await page.getByRole('alert').getByText('Redis does not answer').waitFor()
+    expect(await row(page, 'login').count()).toBe(1)
+    await page.getByText(/^old: \d+ s ago$/).waitFor()
+    redis.unpause()
+    await page.getByRole('alert').waitFor({ state: 'detached' })
+    await page.getByText(/^live · \d s ago$/).waitFor()
+    await page.context().close()
+  })
+})
