@@ -78,7 +78,9 @@ function keptLimit(limit: Limit, ttlMs: number): KeptLimit {
 }
 
 class KeptWindow implements KeptLimit {
-  #entries: { at: number; units: number }[] = []
+  /** By moment, which rises but for less than a ttl. */
+  readonly #units = new Map<number, number>()
+  #sum = 0
 
   constructor(
     readonly limit: Limit,
@@ -86,8 +88,13 @@ class KeptWindow implements KeptLimit {
   ) {}
 
   remaining(now: number): number {
-    this.#entries = this.#entries.filter(({ at }) => now - at < this.limit.windowMs)
-    return Math.max(0, this.limit.quota - this.#entries.reduce((sum, { units }) => sum + units, 0))
+    for (const [at, units] of this.#units) {
+      if (at >= now - this.limit.windowMs + 2 * this.ttlMs) break
+      if (now - at < this.limit.windowMs) continue
+      this.#sum -= units
+      this.#units.delete(at)
+    }
+    return Math.max(0, this.limit.quota - this.#sum)
   }
 
   room(now: number) {
@@ -95,22 +102,22 @@ class KeptWindow implements KeptLimit {
   }
 
   buy(now: number, units: number): void {
-    this.#entries.push({ at: now + this.ttlMs, units })
+    this.#add(now + this.ttlMs, units)
   }
 
   spend(now: number): boolean {
-    this.#entries.push({ at: now, units: 1 })
+    this.#add(now, 1)
     return true
   }
 
   takeBack(_: number, soldAt: number, units: number): void {
-    let left = units
-    for (const entry of this.#entries) {
-      if (entry.at !== soldAt + this.ttlMs || left === 0) continue
-      const back = Math.min(left, entry.units)
-      entry.units -= back
-      left -= back
-    }
+    const at = soldAt + this.ttlMs
+    this.#add(at, -Math.min(units, this.#units.get(at) ?? 0))
+  }
+
+  #add(at: number, units: number): void {
+    this.#units.set(at, (this.#units.get(at) ?? 0) + units)
+    this.#sum += units
   }
 }
 
