@@ -25,6 +25,7 @@ const ENTRIES = {
   dashboard: 'src/dashboard/index.ts',
   'express-rate-limit': 'src/express-rate-limit/index.ts',
   express: 'src/adapters/express.ts',
+  'koa-ratelimit': 'src/koa-ratelimit/index.ts',
   koa: 'src/adapters/koa.ts',
   live: 'src/live/index.ts',
   node: 'src/adapters/node.ts',
@@ -34,7 +35,7 @@ const ENTRIES = {
   testing: 'src/testing.ts',
 }
 /** Entry points whose `require` gives the default export itself, with all names as its properties, as the package that they replace. */
-const CALLABLE = new Set(['express-rate-limit'])
+const CALLABLE = new Set(['express-rate-limit', 'koa-ratelimit'])
 const COMMAND = { cli: 'src/cli/main.ts' }
 
 // Not in the tarball: see "files" in package.json.

@@ -5,6 +5,7 @@ import * as koa from '../../src/adapters/koa.js'
 import * as node from '../../src/adapters/node.js'
 import * as dropIn from '../../src/express-rate-limit/index.js'
 import * as spillway from '../../src/index.js'
+import * as koaRatelimit from '../../src/koa-ratelimit/index.js'
 import * as live from '../../src/live/index.js'
 import * as outgoing from '../../src/outgoing/index.js'
 import * as testing from '../../src/testing.js'
@@ -20,6 +21,7 @@ const OURS: Record<string, unknown> = {
   'spillway/koa': koa,
   'spillway/node': node,
   'spillway/express-rate-limit': { __esModule: true, ...dropIn },
+  'spillway/koa-ratelimit': { __esModule: true, ...koaRatelimit },
   'spillway/outgoing': outgoing,
   'spillway/live': live,
   'spillway/testing': testing,

@@ -9,3 +9,9 @@ declare module 'koa2' {
   import Koa = require('koa')
   export = Koa
 }
+
+// It has no types.
+declare module 'koa-ratelimit' {
+  const ratelimit: (options: object) => import('koa').Middleware
+  export = ratelimit
+}

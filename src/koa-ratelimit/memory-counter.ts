@@ -1,0 +1,54 @@
+import type { Count, Counter } from './count.js'
+import { EntrySweeper } from './entry-sweeper.js'
+
+/** A window in the user's Map, in the form that koa-ratelimit gives it: the two may share a Map, and users look into it. */
+export interface MemoryEntry {
+  readonly id: string
+  /** When the window ends, in seconds since 1970, with fractions. */
+  readonly reset: number
+  /** Requests left before the newest one was counted; 0: it was refused. */
+  remaining: number
+  readonly total: number
+}
+
+/** Counts in a Map: fixed windows, each from a key's first request on. Refused requests spend nothing. */
+export class MemoryCounter implements Counter {
+  readonly #db: Map<string, MemoryEntry>
+  readonly #sweeper: EntrySweeper
+  readonly #prefix: string
+  readonly #max: number
+  readonly #durationMs: number
+
+  constructor(db: Map<string, MemoryEntry>, namespace: string, max: number, durationMs: number) {
+    this.#db = db
+    this.#sweeper = EntrySweeper.of(db)
+    this.#prefix = `${namespace}:`
+    this.#max = max
+    this.#durationMs = durationMs
+  }
+
+  count(id: string): Count {
+    const key = this.#prefix + id
+    const now = Date.now()
+    let entry = this.#db.get(key)
+    if (entry === undefined || endOf(entry) <= now) {
+      this.#sweeper.inserting(now)
+      entry = { id, reset: (now + this.#durationMs) / 1000, remaining: this.#max, total: this.#max }
+      this.#db.set(key, entry)
+    } else if (entry.remaining > 0) entry.remaining--
+    const { remaining, total } = entry
+    const resetAt = endOf(entry)
+    return {
+      allowed: remaining > 0,
+      remaining: Math.max(0, remaining - 1),
+      resetAfterMs: resetAt - now,
+      resetAt,
+      total,
+    }
+  }
+}
+
+/** When the window of an entry ends, in ms. */
+export function endOf({ reset }: Pick<MemoryEntry, 'reset'>): number {
+  return Math.round(reset * 1000)
+}

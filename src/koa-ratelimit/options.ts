@@ -1,0 +1,87 @@
+import type { Context } from 'koa'
+import { PolicyError, shown } from '../core/errors.js'
+
+/** What the three header fields are called. */
+export interface HeaderNames {
+  /** Requests left. Default 'X-RateLimit-Remaining'. */
+  remaining?: string
+  /** When there is room again, in seconds since 1970, rounded up. Default 'X-RateLimit-Reset'. */
+  reset?: string
+  /** Requests allowed. Default 'X-RateLimit-Limit'. */
+  total?: string
+}
+
+/** The options of koa-ratelimit 6, with their names, defaults and meaning. Others are not read, as there. */
+export interface LimiterOptions {
+  /** Where requests are counted. Default 'redis'. */
+  driver?: 'redis' | 'memory'
+  /** For 'redis' a client of ioredis or node-redis, which stays yours. For 'memory' a Map; default: one of its own. */
+  db?: object
+  /** In ms, more than 0; default one hour. */
+  duration?: number
+  /** Requests of an id allowed in `duration`: a whole number; 0 refuses all. Default 2500. */
+  max?: number
+  /** Whose request it is; false: it is not limited. Default: `ctx.ip`. */
+  id?: (ctx: Context) => string | number | false
+  /** The beginning of all keys, before a colon. Default 'limit'. */
+  namespace?: string
+  /** true: only a refusal has a header field, Retry-After. */
+  disableHeader?: boolean
+  /** The body of a refusal. Default: 'Rate limit exceeded, retry in 5 seconds.', with the time that it is. */
+  errorMessage?: string | object
+  /** The status of a refusal. Default 429. */
+  status?: number
+  /** true: a refusal is thrown, for the service's error handling. */
+  throw?: boolean
+  headers?: HeaderNames
+  /** true: the request is not limited. */
+  whitelist?: (ctx: Context) => boolean | Promise<boolean>
+  /** true: the request is answered 403. */
+  blacklist?: (ctx: Context) => boolean | Promise<boolean>
+  /** Told of each refusal, when it has been written. */
+  onLimited?: (ctx: Context) => unknown
+}
+
+/** The options with their defaults. */
+export type Configuration = LimiterOptions &
+  Required<Pick<LimiterOptions, 'driver' | 'db' | 'duration' | 'max' | 'id' | 'namespace' | 'status'>> & {
+    readonly names: Required<HeaderNames>
+  }
+
+const HOUR_MS = 3_600_000
+
+/** Fills in the defaults. Throws `PolicyError` for what koa-ratelimit would fail at with each request. */
+export function configurationOf(options: LimiterOptions): Configuration {
+  const { driver = 'redis', id = ctx => ctx.ip, namespace = 'limit' } = options
+  if (driver !== 'redis' && driver !== 'memory') {
+    throw new PolicyError(`koa-ratelimit: driver ${shown(driver)}: expected "redis" or "memory"`)
+  }
+  const db = options.db ?? (driver === 'memory' ? new Map() : undefined)
+  if (driver === 'memory' && !(db instanceof Map)) {
+    throw new PolicyError(`koa-ratelimit: db ${shown(db)}: expected a Map with driver "memory", like new Map()`)
+  }
+  if (typeof id !== 'function') {
+    throw new PolicyError(`koa-ratelimit: id ${shown(id)}: expected a function, like ctx => ctx.ip`)
+  }
+  const duration = numberOf(options.duration ?? HOUR_MS)
+  if (!(duration > 0 && duration <= Number.MAX_SAFE_INTEGER)) {
+    throw new PolicyError(`koa-ratelimit: duration ${shown(options.duration)}: expected ms > 0, like 60000`)
+  }
+  const max = numberOf(options.max ?? 2500)
+  if (!Number.isSafeInteger(max) || max < 0) {
+    throw new PolicyError(`koa-ratelimit: max ${shown(options.max)}: expected a whole number ≥ 0, like 100`)
+  }
+  const {
+    remaining = 'X-RateLimit-Remaining',
+    reset = 'X-RateLimit-Reset',
+    total = 'X-RateLimit-Limit',
+  } = options.headers ?? {}
+  const status = options.status || 429
+  const names = { remaining, reset, total }
+  return { ...options, driver, db: db as object, duration, max, id, namespace, status, names }
+}
+
+/** Services give what stands in their environment: a text of digits. */
+function numberOf(value: unknown): number {
+  return typeof value === 'number' || (typeof value === 'string' && value.trim() !== '') ? Number(value) : Number.NaN
+}
