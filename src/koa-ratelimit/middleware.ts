@@ -7,8 +7,8 @@ import { type Configuration, configurationOf, type HeaderNames, type LimiterOpti
 import { RedisCounter } from './redis-counter.js'
 
 /**
- * Middleware for Koa 2 and 3, called and behaving like that of koa-ratelimit 6. While Redis fails, requests fail, with a `StoreError`, within a
- * second. Throws `PolicyError` for options that mean nothing.
+ * Middleware for Koa 2 and 3, called and behaving like that of koa-ratelimit 6. While Redis fails, requests fail, with a `StoreError`, within
+ * five seconds. Throws `PolicyError` for options that mean nothing.
  */
 export function ratelimit(options: LimiterOptions = {}): Middleware {
   const config = configurationOf(options)

@@ -9,7 +9,7 @@ import { TimelyScripts } from '../redis/timely-scripts.js'
 import type { Count, Counter } from './count.js'
 
 /** A server that has not answered by then has failed for this request. */
-const PATIENCE_MS = 1000
+const PATIENCE_MS = 5000
 
 /** Counts in Redis, under the key and in the form of koa-ratelimit: at most `max` in any span of the duration, for all processes together. */
 export class RedisCounter implements Counter {
@@ -30,7 +30,7 @@ export class RedisCounter implements Counter {
     this.#duration = String(durationMs)
   }
 
-  /** Rejects with `StoreError` if Redis fails, is not connected or has not answered within a second. */
+  /** Rejects with `StoreError` if Redis fails, is not connected or has not answered within 5 s. */
   async count(id: string): Promise<Count> {
     const lost = notConnected(this.#port.state())
     if (lost !== undefined) {

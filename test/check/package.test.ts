@@ -59,6 +59,15 @@ const USE = {
     // @ts-expect-error: typed, not any
     rateLimit({ policy: 5n })
   `,
+  'koa-ratelimit': `
+    import Koa from 'koa'
+    import ratelimit, { type MiddlewareOptions } from 'spillway/koa-ratelimit'
+    const options: ratelimit.MiddlewareOptions = { driver: 'memory', db: new Map(), max: 5, id: ctx => ctx.ip }
+    export const same: MiddlewareOptions = options
+    new Koa().use(ratelimit(options))
+    // @ts-expect-error: typed, not any
+    ratelimit({ max: 5n })
+  `,
 }
 
 const LOADED = `
@@ -79,6 +88,8 @@ const LOADED = `
 `
 
 const NAMES = { core: '', express: '/express', koa: '/koa', testing: '/testing', dropIn: '/express-rate-limit' }
+/** Entry points whose `require` gives the function itself, as the packages do that they replace. */
+const CALLED = ['express-rate-limit', 'koa-ratelimit']
 const ANSWERS = [true, false, true, 'function', 'function', true, 1]
 
 describe('the package as users get it', () => {
@@ -110,25 +121,15 @@ describe('the package as users get it', () => {
       'package.json',
     ])
     const built = packed.filter(path => path.startsWith('dist/') && !path.startsWith('dist/chunks/'))
-    const names = [
-      'adaptive',
-      'alerts',
-      'dashboard',
-      'express',
-      'express-rate-limit',
-      'index',
-      'koa',
-      'live',
-      'opentelemetry',
-      'outgoing',
-      'prometheus',
-      'testing',
-    ]
+    const { exports } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
+    const names = Object.keys(exports)
+      .filter(path => path !== './package.json')
+      .map(path => (path === '.' ? 'index' : path.slice(2)))
     const faces = names.flatMap(name => ['d.mts', 'd.ts', 'js', 'mjs'].map(kind => `dist/${name}.${kind}`))
     const others = [
       'dist/cli.js',
       'dist/package.json',
-      ...['d.ts', 'js'].map(kind => `dist/express-rate-limit-names.${kind}`),
+      ...['d.ts', 'js'].flatMap(kind => CALLED.map(name => `dist/${name}-names.${kind}`)),
     ]
     expect(built.sort()).toEqual([...faces, ...others].sort())
   })
@@ -172,19 +173,17 @@ describe('the package as users get it', () => {
     expect(JSON.parse(run(home, process.execPath, 'load.cjs'))).toEqual(ANSWERS)
   })
 
-  test('gives what requires its drop-in for express-rate-limit the function itself, and all names that an import gives', () => {
-    const called =
-      "const rateLimit = require('spillway/express-rate-limit')\nconst made = typeof rateLimit({ limit: 1 })"
-    writeFileSync(
-      join(home, 'call.cjs'),
-      `${called}\nconsole.log(JSON.stringify([made, Object.keys(rateLimit).sort()]))`,
-    )
-    const names =
-      "import * as names from 'spillway/express-rate-limit'\nconsole.log(JSON.stringify(Object.keys(names)))"
-    writeFileSync(join(home, 'names.mjs'), names)
-    const imported: string[] = JSON.parse(run(home, process.execPath, 'names.mjs'))
-    expect(JSON.parse(run(home, process.execPath, 'call.cjs'))).toEqual(['function', imported.sort()])
-  })
+  test.each(CALLED)(
+    'gives what requires its drop-in for %s the function itself, and all names that an import gives',
+    name => {
+      const called = `const limit = require('spillway/${name}')\nconst made = typeof limit({ driver: 'memory', id: () => '', validate: false })`
+      writeFileSync(join(home, 'call.cjs'), `${called}\nconsole.log(JSON.stringify([made, Object.keys(limit).sort()]))`)
+      const names = `import * as names from 'spillway/${name}'\nconsole.log(JSON.stringify(Object.keys(names)))`
+      writeFileSync(join(home, 'names.mjs'), names)
+      const imported: string[] = JSON.parse(run(home, process.execPath, 'names.mjs'))
+      expect(JSON.parse(run(home, process.execPath, 'call.cjs'))).toEqual(['function', imported.sort()])
+    },
+  )
 
   test('gives its types to ES modules and to CommonJS, without any framework installed', () => {
     typeCheck(['core'], ['@types/node', 'undici-types'], { skipLibCheck: false })
@@ -192,7 +191,7 @@ describe('the package as users get it', () => {
 
   test('gives the types of its middleware where the frameworks are', () => {
     // The types of frameworks have errors of their own now and then.
-    typeCheck(['core', 'express', 'express-rate-limit', 'koa'], ['@types'], { skipLibCheck: true })
+    typeCheck(['core', 'express', 'express-rate-limit', 'koa', 'koa-ratelimit'], ['@types'], { skipLibCheck: true })
   }, 60_000)
 
   test('has a command that runs', () => {
