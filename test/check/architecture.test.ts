@@ -46,7 +46,11 @@ describe('the house', () => {
   test('frameworks and clients are imported as types only, and by adapters only', () => {
     const clients = outside.filter(({ to }) => CLIENTS.test(to))
     expect(clients.filter(({ typeOnly }) => !typeOnly)).toEqual([])
-    expect(clients.filter(({ from }) => !/^src\/(adapters|express-rate-limit|koa-ratelimit|rate-limiter-flexible)\//.test(from))).toEqual([])
+    expect(
+      clients.filter(
+        ({ from }) => !/^src\/(adapters|express-rate-limit|koa-ratelimit|rate-limiter-flexible)\//.test(from),
+      ),
+    ).toEqual([])
   })
 
   test('nothing else from outside is imported than Node itself, but for what a page bundles and what an entry point of its own is for', () => {
