@@ -121,9 +121,15 @@ local function line_ask(line, record, replaced, first, capacity, life)
   elseif last ~= number - 1 or stored[2] ~= stamp then
     return { 0 }
   end
-  -- The member was evicted, or keys of the line were lost.
-  if waiting > 0 and not (line.stored and redis.call('EXISTS', line.key) == 1 and redis.call('ZSCORE', line.asks, member)) then
-    return { 0 }
+  -- The member was evicted, or keys of the line were lost. Others may have made them anew since: then our waiters are not in them.
+  if waiting > 0 then
+    local there = line.stored and redis.call('ZSCORE', line.asks, member)
+    if there and own_first ~= '' then
+      there = redis.call('ZSCORE', line.key, member .. ' ' .. own_first)
+    elseif there then
+      there = redis.call('EXISTS', line.key) == 1
+    end
+    if not there then return { 0 } end
   end
   if number == 1 and replaces ~= '' then
     -- An ask of the replaced member that is still on its way finds it closed.

@@ -260,7 +260,6 @@ export class Semaphore {
   }
 
   #leaseFor(grant: Grant, permits: number, leaseMs: number, renews: boolean): Lease {
-    this.#mailbox.hold()
     const tellEnd = this.#watch?.hold(permits)
     const ended = () => {
       tellEnd?.(lease.lost)
@@ -270,6 +269,7 @@ export class Semaphore {
     const renewing = renews && this.#closed === undefined
     const lease = new HeldLease(this.#line, this.#renewals, grant, permits, leaseMs, renewing, ended)
     this.#leases.add(lease)
+    this.#mailbox.hold()
     return lease
   }
 

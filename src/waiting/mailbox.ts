@@ -45,7 +45,7 @@ export class Mailbox {
     if (isFirst) listeners.set(this.#number, this.#listener)
     subscription?.hold()
     watch(this.#office)
-    if (isFirst && missed.delete(this.#number)) this.#listener.hear('')
+    if (isFirst && missed.delete(this.#number)) this.#listener.live()
   }
 
   release(): void {

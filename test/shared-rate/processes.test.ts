@@ -20,7 +20,7 @@ describe('several processes that share a rate', () => {
     await limiter.setRate({ rate: 18, interval: 1000 })
     const four = await RateWorkers.start(4, redis.url, 'provider')
     workers = four
-    const log = new GrantLog(redis.client(), 'provider', 50)
+    const log = new GrantLog(redis.client(), 'provider', 1000)
     const answers = await Promise.all([0, 1, 2, 3].map(worker => four.acquire(worker, 18)))
     const granted = await log.stop(72)
     expect(mostWithin(1000, granted)).toBe(18)
@@ -55,7 +55,7 @@ describe('several processes that share a rate', () => {
     await limiter.setRate({ rate: 1, interval: 400 })
     const one = await RateWorkers.start(1, redis.url, 'killed')
     workers = one
-    const log = new GrantLog(redis.client(), 'killed', 50)
+    const log = new GrantLog(redis.client(), 'killed', 400)
     await limiter.acquire()
     one.processes[0].send({ count: 1, lanes: 1 })
     const inLine = (count: number) =>

@@ -1,4 +1,3 @@
-import { setTimeout } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import type { Redis } from 'ioredis'
 import type { Decision } from '../../src/core/decision.js'
@@ -8,6 +7,7 @@ import { MemoryStore } from '../../src/stores/memory/memory-store.js'
 import { RedisStore } from '../../src/stores/redis/redis-store.js'
 import { ManualClock } from '../../src/testing.js'
 import { type Random, randomFrom } from '../support/random.js'
+import { eventually } from '../support/redis-process.js'
 import { RedisServer } from '../support/redis-server.js'
 import { START } from '../support/stories.js'
 import { expectSame, expectSameVerdicts } from '../support/verdicts.js'
@@ -48,7 +48,8 @@ interface Pair {
 async function play(title: string, algorithms: readonly AlgorithmName[], game: number, random: Random) {
   const clock = new ManualClock(START)
   const memory = new MemoryStore({ clock })
-  const shared = new RedisStore(client, { clock, prefix: `${title} ${game}`, shareResets: false })
+  const prefix = `${title} ${game}`
+  const shared = new RedisStore(client, { clock, prefix, shareResets: false })
   const window = random.pick([30_000, 60_007, 3_600_000])
   // Plans of one limit: the name stays and the quota grows, so that counts go on.
   const plans = [random.integer(1, 5), random.integer(5, 9), random.integer(9, 40)].map((quota): Pair => {
@@ -111,7 +112,7 @@ async function play(title: string, algorithms: readonly AlgorithmName[], game: n
     await Promise.all(changes)
     // Looks of one turn are asked for apart from what spends.
     await same(here.peek('key 1', 1), there.peek('key 1', 1))
-    await acquireOrGiveUp(here, there, random)
+    await acquireOrGiveUp({ here, there }, prefix, random)
     if (open.length > 60) open.splice(0, 20)
   }
   memory.close()
@@ -119,7 +120,7 @@ async function play(title: string, algorithms: readonly AlgorithmName[], game: n
 }
 
 /** One who takes a turn only at once, and one who gives up waiting: what they leave behind shows in the next decisions. */
-async function acquireOrGiveUp(here: RateLimiter, there: RateLimiter, random: Random): Promise<void> {
+async function acquireOrGiveUp({ here, there }: Pair, prefix: string, random: Random): Promise<void> {
   const key = `key ${random.integer(0, 3)}`
   const cost = random.integer(1, 3)
   const [mine, other] = await Promise.all(
@@ -139,8 +140,8 @@ async function acquireOrGiveUp(here: RateLimiter, there: RateLimiter, random: Ra
   await there.peek('warm', 0)
   leaver.abort()
   expect((await left).map(({ status }) => status)).toEqual(['rejected', 'rejected'])
-  // Those who leave are told to Redis together, every 10 ms; until then the place of one is kept.
-  await setTimeout(40)
+  // Those who leave are told to Redis together, a moment later; until then the place of one is kept.
+  await eventually('nobody waits', async () => (await client.keys(`${prefix}*:meta`)).length === 0)
 }
 
 /** Until the server knows a script, a call of it is sent again, and so later than what was asked after it. */

@@ -44,9 +44,9 @@ export class GrantLog {
   constructor(
     readonly redis: Redis,
     readonly name: string,
-    everyMs: number,
+    readonly intervalMs: number,
   ) {
-    this.#timer = setInterval(() => this.read(), everyMs)
+    this.#timer = setInterval(() => this.read(), intervalMs / 10)
   }
 
   read(): Promise<void> {
@@ -66,11 +66,18 @@ export class GrantLog {
   }
 
   async #read(): Promise<void> {
-    const list = await this.redis.lrangeBuffer(`spillway:{${this.name}}:rate:log`, 0, -1)
+    const key = `spillway:{${this.name}}:rate:log`
+    const [[, time], [, list]] = (await this.redis.multi().time().lrangeBuffer(key, 0, -1).exec()) as [
+      [null, [string, string]],
+      [null, Buffer[]],
+    ]
     const entries = list.map(packed => ({
       at: packed.readUIntBE(0, 6),
       total: packed.readUIntBE(6, packed.length - 6),
     }))
+    // Whoever reads a grant too late gives it back: it then stands in the log no longer, though its interval is not over.
+    const startOfInterval = Number(time[0]) * 1000 + Number(time[1]) / 1000 - this.intervalMs
+    for (const at of this.#entries.keys()) if (at > startOfInterval) this.#entries.delete(at)
     for (const [i, { at, total }] of entries.entries()) {
       if (i > 0) this.#entries.set(at, { total, count: total - entries[i - 1].total })
     }
