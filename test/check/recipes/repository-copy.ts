@@ -46,7 +46,11 @@ export class RepositoryCopy {
 
   /** What the compiler says of these rooms; '' if they compile. */
   compilerErrors(rooms: readonly string[]): string {
-    const options = { extends: './tsconfig.json', include: rooms, exclude: ['test/support/storm', 'test/support/leases/*.mjs', 'src/**/page'] }
+    const options = {
+      extends: './tsconfig.json',
+      include: rooms,
+      exclude: ['test/support/storm', 'test/support/leases/*.mjs', 'src/**/page'],
+    }
     writeFileSync(join(this.#folder, 'tsconfig.copy.json'), JSON.stringify(options))
     return this.run('node_modules/typescript/bin/tsc', '-p', 'tsconfig.copy.json').stdout
   }

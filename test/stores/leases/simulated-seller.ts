@@ -65,16 +65,18 @@ export class SimulatedServer {
 }
 
 function keptLimit(limit: Limit, ttlMs: number): KeptLimit {
-  const kinds = {
-    'sliding-window': () => new KeptWindow(limit, ttlMs),
-    'token-bucket': () => new KeptBucket(limit, ttlMs),
-    'fixed-window': () => new KeptCounter(limit, ttlMs),
-    'sliding-counter': () => new KeptCells(limit, ttlMs),
-    'leaky-bucket': () => {
-      throw new Error('not leased')
-    },
+  switch (limit.algorithm) {
+    case 'sliding-window':
+      return new KeptWindow(limit, ttlMs)
+    case 'token-bucket':
+      return new KeptBucket(limit, ttlMs)
+    case 'fixed-window':
+      return new KeptCounter(limit, ttlMs)
+    case 'sliding-counter':
+      return new KeptCells(limit, ttlMs)
+    default:
+      throw new Error(`${limit.algorithm} is not leased`)
   }
-  return kinds[limit.algorithm]()
 }
 
 class KeptWindow implements KeptLimit {
