@@ -25,6 +25,7 @@ const ENTRIES = {
   dashboard: 'src/dashboard/index.ts',
   'express-rate-limit': 'src/express-rate-limit/index.ts',
   express: 'src/adapters/express.ts',
+  fetch: 'src/adapters/fetch.ts',
   'koa-ratelimit': 'src/koa-ratelimit/index.ts',
   koa: 'src/adapters/koa.ts',
   live: 'src/live/index.ts',

@@ -77,7 +77,7 @@ describe('every example runs', () => {
     expect(code).toBe(0)
   }, 60_000)
 
-  test.concurrent.each(['express.ts', 'koa.ts', 'node.ts'])(
+  test.concurrent.each(['express.ts', 'fetch.ts', 'koa.ts', 'node.ts'])(
     '%s lets ten pass and refuses the eleventh',
     async example => {
       const child = start(example)

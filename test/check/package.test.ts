@@ -52,6 +52,16 @@ const USE = {
     // @ts-expect-error: typed, not any
     rateLimit({ windowMs: '1m' })
   `,
+  fetch: `
+    import { rateLimit } from 'spillway/fetch'
+    const limit = rateLimit({ policy: '100/1m', key: request => request.headers.get('x-user') ?? undefined, settle: (_, { status }) => status })
+    export const answer = async (request: Request): Promise<Response> => {
+      const { refusal, decision, apply } = await limit(request, { address: '192.0.2.1' })
+      return refusal ?? apply(Response.json(decision?.remaining))
+    }
+    // @ts-expect-error: typed, not any
+    limit(new Request('https://service.example/'), { address: 5 })
+  `,
   koa: `
     import Koa from 'koa'
     import { rateLimit } from 'spillway/koa'
@@ -186,7 +196,7 @@ describe('the package as users get it', () => {
   )
 
   test('gives its types to ES modules and to CommonJS, without any framework installed', () => {
-    typeCheck(['core'], ['@types/node', 'undici-types'], { skipLibCheck: false })
+    typeCheck(['core', 'fetch'], ['@types/node', 'undici-types'], { skipLibCheck: false })
   }, 60_000)
 
   test('gives the types of its middleware where the frameworks are', () => {

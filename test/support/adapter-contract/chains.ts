@@ -67,28 +67,30 @@ export function chainsContract(world: World): void {
     })
   })
 
-  describe('a response that has begun', () => {
-    const begin = (res: ServerResponse) => {
-      res.writeHead(200, { 'content-type': 'application/json' })
-      res.flushHeaders()
-    }
-
-    test('is left alone by a limiter that lets pass', async () => {
-      const { status, headers } = await get(serve(limited({ policy: '1/1m' }), { before: begin }))
-      expect(status).toBe(200)
-      expect(headers).not.toHaveProperty('ratelimit')
-      expect(world.handled).toBe(1)
-    })
-
-    test('is left alone by a limiter that refuses, and not passed on', async () => {
-      const end = (res: ServerResponse) => {
-        begin(res)
-        res.end('null')
+  if (!world.adapter.returnsResponses) {
+    describe('a response that has begun', () => {
+      const begin = (res: ServerResponse) => {
+        res.writeHead(200, { 'content-type': 'application/json' })
+        res.flushHeaders()
       }
-      const { status, text } = await get(serve(limited({ policy: '0/1m' }), { before: end }))
-      expect([status, text, world.handled]).toEqual([200, 'null', 0])
+
+      test('is left alone by a limiter that lets pass', async () => {
+        const { status, headers } = await get(serve(limited({ policy: '1/1m' }), { before: begin }))
+        expect(status).toBe(200)
+        expect(headers).not.toHaveProperty('ratelimit')
+        expect(world.handled).toBe(1)
+      })
+
+      test('is left alone by a limiter that refuses, and not passed on', async () => {
+        const end = (res: ServerResponse) => {
+          begin(res)
+          res.end('null')
+        }
+        const { status, text } = await get(serve(limited({ policy: '0/1m' }), { before: end }))
+        expect([status, text, world.handled]).toEqual([200, 'null', 0])
+      })
     })
-  })
+  }
 
   test('an error of the service behind it stays its own, and is told once', async () => {
     const handle = () => {

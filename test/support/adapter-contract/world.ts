@@ -24,6 +24,8 @@ export interface Service {
 /** What the tests of a framework provide. */
 export interface Adapter {
   rateLimit(options?: Options): Limiters
+  /** true: there is no response until a handler returns one, so that nothing can be read from it or written to it before. */
+  returnsResponses?: true
   /** Errors are answered with 500 and JSON: `{ code, message }`. */
   serve(service: Service): RequestListener
   header(req: unknown, name: string): string | undefined
@@ -33,8 +35,8 @@ export interface Adapter {
   responseHeader(res: unknown, name: string): string | undefined
   /** The decision that is on the request. */
   decision(req: unknown): Decision | undefined
-  /** Answers with a text, as a handler of the framework does. */
-  answer(res: unknown, text: string): void
+  /** Answers with a text, as a handler of the framework does; what it returns is returned by the handler. */
+  answer(res: unknown, text: string): unknown
 }
 
 export const START = 1_700_000_000_000

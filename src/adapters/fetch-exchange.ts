@@ -1,0 +1,124 @@
+import type { Decision } from '../core/decision.js'
+import { PolicyError, shown } from '../core/errors.js'
+import type { Fields } from '../http/headers.js'
+import type { Body } from '../http/refusal.js'
+import { type Reply, send } from '../http/reply.js'
+import { followResponse, forgetRequest, watchRequest } from '../http/web-response.js'
+
+const EXCHANGES = new WeakMap<Request, Exchange>()
+
+/** How long after the decision a response is expected. */
+const WITHIN_MS = 30_000
+
+/** A request of the web platform and what the limiters have found for its response. */
+export class Exchange {
+  /** The exchange of a request, for the next limiter that it passes; a new one if the request has been answered. */
+  static begin(request: Request, address: string | undefined): Exchange {
+    let exchange = EXCHANGES.get(request)
+    if (exchange === undefined || watchRequest(request).ended) {
+      forgetRequest(request)
+      exchange = new Exchange(request)
+      EXCHANGES.set(request, exchange)
+    }
+    exchange.#address = address
+    return exchange
+  }
+
+  static of(request: Request): Exchange {
+    return EXCHANGES.get(request) as Exchange
+  }
+
+  /** What is sent; undefined while it is not known. */
+  response: Response | undefined
+  /** The strictest decision so far. */
+  decision: Decision | undefined
+  readonly #request: Request
+  /** By their names in lower case. */
+  readonly #fields = new Map<string, string>()
+  #address: string | undefined
+  #expiry: NodeJS.Timeout | undefined
+
+  private constructor(request: Request) {
+    this.#request = request
+  }
+
+  /** The client's address, as the service gives it to the limiter. */
+  get address(): string | undefined {
+    return this.#address
+  }
+
+  /** True if the service has taken the address from what a proxy wrote. */
+  get namedByProxy(): boolean {
+    const { headers } = this.#request
+    const written = `${headers.get('x-forwarded-for') ?? ''},${headers.get('forwarded') ?? ''}`
+    return !!this.#address && written.includes(this.#address)
+  }
+
+  field(name: string): string | undefined {
+    return this.#fields.get(name.toLowerCase())
+  }
+
+  /** What a limiter has found. */
+  note(decision: Decision | undefined, fields: Fields): void {
+    this.decision = decision ?? this.decision
+    for (const name in fields) this.#fields.set(name.toLowerCase(), `${fields[name]}`)
+  }
+
+  /** From now on the service handles the request. */
+  expect(): void {
+    const watch = watchRequest(this.#request)
+    if (this.#expiry !== undefined || !watch.listened) return
+    this.#expiry = setTimeout(() => watch.expire(), WITHIN_MS)
+    // A number in some runtimes.
+    this.#expiry.unref?.()
+  }
+
+  /** The response with all header fields of the limiters; tells who waits for its end. */
+  answer(response: Response): Response {
+    clearTimeout(this.#expiry)
+    this.response = this.#withFields(response)
+    const watch = watchRequest(this.#request)
+    // Runtimes neither read nor cancel the body of an answer to HEAD.
+    if (this.#request.method === 'HEAD') watch.end()
+    return followResponse(this.response, watch)
+  }
+
+  /** The response that the service's own handler has made of a refusal. */
+  word(response: unknown): void {
+    if (!(response instanceof Response)) {
+      throw new PolicyError(
+        `rateLimit: handler gave ${shown(response)}: expected a Response, like new Response("busy", { status: 429 })`,
+      )
+    }
+    this.response = response
+  }
+
+  /** The response of a refusal. No handler will run, so that the request is over. */
+  async refuse(reply: Reply): Promise<Response> {
+    clearTimeout(this.#expiry)
+    this.response = undefined
+    const write = ({ type, text }: Body) => {
+      this.response = new Response(text, { status: reply.status, headers: { 'content-type': type } })
+    }
+    await send(reply, write, () => {})
+    this.response = this.#withFields(withStatus(this.response ?? Response.error(), reply.status))
+    watchRequest(this.#request).end()
+    return this.response
+  }
+
+  #withFields(response: Response): Response {
+    try {
+      for (const [name, value] of this.#fields) response.headers.set(name, value)
+      return response
+    } catch {
+      // The fields of what `fetch` and `Response.redirect` give cannot be changed.
+      return response.status === 0 ? response : this.#withFields(new Response(response.body, response))
+    }
+  }
+}
+
+/** A handler that says nothing of the status leaves it at 200. */
+function withStatus(response: Response, status: number): Response {
+  if (response.status !== 200 || status === 200) return response
+  return new Response(response.body, { status, headers: response.headers })
+}

@@ -1,0 +1,101 @@
+import type { Decision } from '../core/decision.js'
+import type { Framework } from '../http/framework.js'
+import type { HttpOptions } from '../http/rate-limit/options.js'
+import { type Answer, Guard, type Limiters } from '../http/rate-limit/rate-limit.js'
+import type { ResponseEnd } from '../http/response-watch.js'
+import { after, type SyncOrAsync } from '../http/sync-or-async.js'
+import { watchRequest } from '../http/web-response.js'
+import { Exchange } from './fetch-exchange.js'
+
+export type { DeferOptions } from '../http/deferral/deferral.js'
+export type { GivenKey } from '../http/given-key.js'
+export type { HeaderForm } from '../http/headers.js'
+export type { HttpLimitOptions, HttpPolicyInput } from '../http/rate-limit/limit-keys.js'
+export type { BlockOptions } from '../http/rate-limit/strikes.js'
+export type { ResponseEnd } from '../http/response-watch.js'
+
+/** Who has sent a request, as the runtime tells it: `server.requestIP(request)` in Bun, `info.remoteAddr.hostname` in Deno. */
+export interface Peer {
+  /** The client's address; undefined or '' if there is none. */
+  readonly address?: string
+}
+
+/**
+ * The options of `rateLimit`: those of `rateLimit` in `spillway/express`, with the same defaults. Their functions are given the request and the peer, but for
+ * `settle` and `handler`.
+ */
+export interface RateLimitOptions<P extends Peer = Peer> extends Omit<HttpOptions<Request, P>, 'settle' | 'handler'> {
+  /**
+   * What the request has cost after all; integer ≥ 0. Asked once, when the body of the response has been read to its end or cancelled. If `apply` is not called, it is asked
+   * 30 s after the decision, with `Response.error()` and `end.ended` false, and at least 1 is charged whatever it answers.
+   */
+  settle?: (request: Request, response: Response, end: ResponseEnd) => number | Promise<number>
+  /**
+   * Gives the refusal in place of the default. All header fields are added to it; where its status is 200, the status of the refusal takes its place. What it throws is thrown by
+   * the limiter. Not called for an address on the deny list. With it, `message` is not asked.
+   */
+  handler?: (request: Request, peer: P, decision: Decision) => Response | Promise<Response>
+}
+
+/** The limiter's answer for a request. */
+export interface RateLimited {
+  /** To be returned instead of handling the request; undefined: the request may be handled. */
+  readonly refusal?: Response
+  /** The strictest decision of the rate limiters that this request has passed; undefined if none limited it. */
+  readonly decision?: Decision
+  /** The response to be sent in place of the handler's: the same, with the header fields of the limiters. */
+  apply(response: Response): Response
+}
+
+/** The function that `rateLimit` gives, with the limiter behind it. */
+export interface RateLimit<P extends Peer = Peer> extends Limiters {
+  /** Decides the request; a request that has to wait is answered when its turn has come. Rejects if a function of the options fails. */
+  (request: Request, peer: P): Promise<RateLimited>
+}
+
+/** A limiter for whatever answers a `Request` with a `Response`. Checks its options: `PolicyError`, or `CostError` for a constant cost. */
+export function rateLimit<P extends Peer = Peer>(options: RateLimitOptions<P> = {}): RateLimit<P> {
+  const guard = new Guard<Request, P>(ofExchanges(options), web)
+  return guard.equip(async (request: Request, peer: P): Promise<RateLimited> => {
+    const exchange = Exchange.begin(request, peer?.address)
+    return give(await guard.answer(request, peer), exchange)
+  })
+}
+
+async function give(answer: Answer, exchange: Exchange): Promise<RateLimited> {
+  const { decision, fields, refusal, gone } = answer
+  const apply = (response: Response) => exchange.answer(response)
+  // Nobody reads this response.
+  if (gone) return { refusal: new Response(null, { status: 499 }), decision, apply }
+  exchange.note(decision, fields)
+  if (refusal !== undefined) return { refusal: await exchange.refuse(refusal), decision: exchange.decision, apply }
+  exchange.expect()
+  return { decision: exchange.decision, apply }
+}
+
+/** The options as the guard asks them: a response is known later than its request, and is returned, not written to. */
+function ofExchanges<P extends Peer>(options: RateLimitOptions<P>): HttpOptions<Request, P> {
+  const { settle, handler } = options ?? {}
+  const own: Pick<HttpOptions<Request, P>, 'settle' | 'handler'> = {}
+  if (typeof settle === 'function') {
+    own.settle = (request, _peer, end) => settle(request, Exchange.of(request).response ?? Response.error(), end)
+  }
+  if (typeof handler === 'function') {
+    own.handler = (request, peer, decision) =>
+      after(handler(request, peer, decision) as SyncOrAsync<unknown>, response => Exchange.of(request).word(response))
+  }
+  return { ...(options as HttpOptions<Request, P>), ...own }
+}
+
+const web: Framework<Request, unknown> = {
+  name: 'the service',
+  address: request => Exchange.of(request).address,
+  peer: request => Exchange.of(request).address,
+  trust: request => (Exchange.of(request).namedByProxy ? 'some' : 'nobody'),
+  trustsAnybody: '',
+  isGone: request => request.signal.aborted,
+  requestHeader: (request, name) => request.headers.get(name) ?? undefined,
+  responseHeader: (_, name, request) => Exchange.of(request).field(name),
+  watch: (_, request) => watchRequest(request),
+  decision: request => Exchange.of(request).decision,
+}

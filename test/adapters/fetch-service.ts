@@ -1,0 +1,56 @@
+import type { IncomingMessage } from 'node:http'
+import { getRequestListener } from '@hono/node-server'
+import { type RateLimit, rateLimit } from '../../src/adapters/fetch.js'
+import type { Decision } from '../../src/core/decision.js'
+import type { Adapter } from '../support/adapter-contract.js'
+
+/** What the handler of the service says of its response before there is one. */
+interface Draft {
+  status: number
+}
+
+const DECISIONS = new WeakMap<object, Decision | undefined>()
+
+/** Handlers that turn a Request into a Response, served by Node as a framework for them does it. */
+export const fetchAdapter: Adapter = {
+  rateLimit: options => rateLimit(options as Parameters<typeof rateLimit>[0]),
+  returnsResponses: true,
+  header: (request, name) => (request as Request).headers.get(name) ?? undefined,
+  status: res => (res as Draft).status,
+  setStatus(res, status) {
+    ;(res as Draft).status = status
+  },
+  responseHeader: (res, name) => (res as Response).headers.get(name) ?? undefined,
+  decision: request => DECISIONS.get(request as Request),
+  answer: (_, text) => new Response(text),
+  serve({ limiters, trustProxy, before, handle }) {
+    const answerTo = async (request: Request, incoming: IncomingMessage): Promise<Response> => {
+      const forwarded = request.headers.get('x-forwarded-for')?.split(',').at(-1)?.trim()
+      const address = (trustProxy && forwarded) || incoming.socket.remoteAddress
+      let apply = (response: Response) => response
+      try {
+        for (const limit of limiters as RateLimit[]) {
+          const limited = await limit(request, { address })
+          DECISIONS.set(request, limited.decision)
+          if (limited.refusal) return limited.refusal
+          apply = limited.apply
+        }
+        const draft: Draft = { status: 200 }
+        await handle?.(request, draft)
+        const headers = { 'content-type': 'application/json' }
+        return apply(new Response(JSON.stringify(DECISIONS.get(request) ?? null), { status: draft.status, headers }))
+      } catch (error) {
+        const { code, message } = error as { code?: string; message?: string }
+        return apply(Response.json({ code, message }, { status: 500 }))
+      }
+    }
+    const listener = getRequestListener(
+      (request, env) => answerTo(request, (env as { incoming: IncomingMessage }).incoming),
+      { overrideGlobalObjects: false },
+    )
+    return (incoming, outgoing) => {
+      before?.(outgoing)
+      void listener(incoming, outgoing)
+    }
+  },
+}
