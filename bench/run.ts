@@ -4,6 +4,7 @@
 //   npm run bench -- redis memory  these alone; RESULTS.md stays as it is
 //   npm run bench -- --quick       two minutes or three, to see that all runs; its numbers mean little, and RESULTS.md stays as it is
 import { writeFileSync } from 'node:fs'
+import { adaptive } from './adaptive.js'
 import { chosenNames } from './contest/chosen-names.js'
 import { chosenEffort } from './contest/effort.js'
 import { machine } from './contest/machine.js'
@@ -35,6 +36,7 @@ const MEASURES: Readonly<Record<string, Measure>> = {
   'memory-a-key': memoryAKey,
   'import-time': importTime,
   observing,
+  adaptive,
 }
 /** Files without claims of this kind, whose tables are taken as they print them. */
 const OTHERS: Readonly<Record<string, string>> = {

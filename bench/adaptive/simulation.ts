@@ -35,12 +35,12 @@ export const CONTENDERS = {
 
 /** Permits that follow an algorithm, by the clock of the simulation. */
 export function adaptive(algorithm: PermitAlgorithm) {
-  return (now: () => number) => new MeasuredPermits(algorithm, BOUNDS, now)
+  return (now: () => number): Permits => new MeasuredPermits(algorithm, BOUNDS, now)
 }
 
 /** A limit that somebody has set. Infinity: none. */
-export function fixed(limit: number) {
-  return (): Permits => {
+export function fixed(limit: number): (now: () => number) => Permits {
+  return () => {
     const permits = {
       limit,
       inUse: 0,
@@ -55,7 +55,7 @@ export function fixed(limit: number) {
   }
 }
 
-interface Permits {
+export interface Permits {
   readonly limit: number
   readonly inUse: number
   enter(): (counts: boolean) => void
