@@ -3,7 +3,7 @@
 // Needs a Redis: REDIS_URL, by default redis://127.0.0.1:6379. PORT: default a free one. Ends with Ctrl-C.
 //
 //   node --import tsx examples/dashboard.ts
-import { once } from 'node:events'
+import { once, setMaxListeners } from 'node:events'
 import type { AddressInfo } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import express from 'express'
@@ -15,7 +15,7 @@ import { LivePolicies } from 'spillway/live'
 
 const prefix = 'example-dashboard'
 const url = process.env.REDIS_URL ?? 'redis://127.0.0.1:6379'
-const redis = new Redis(url, { maxRetriesPerRequest: 1 })
+const redis = new Redis(url, { maxRetriesPerRequest: 20 })
 redis.on('error', () => {})
 await redis.ping().catch(() => {
   console.error(`No Redis at ${url}: start one, or set REDIS_URL`)
@@ -51,6 +51,7 @@ const address = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
 // From here on: traffic.
 const ended = new AbortController()
 const { signal } = ended
+setMaxListeners(50, signal)
 const goesOn = () => !signal.aborted
 const random = (below: number) => Math.floor(Math.random() * below)
 const pause = (ms: number) => sleep(ms, undefined, { signal }).catch(() => {})

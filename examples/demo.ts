@@ -2,11 +2,21 @@
 // through, who is refused and when they may come back; then they come back at that moment, and a moment earlier.
 //
 //   npm run demo
+//   npm run demo -- --dashboard      a service with traffic and its dashboard, over a Redis of its own
+import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import type { AddressInfo } from 'node:net'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { type AddressInfo, createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import express from 'express'
 import { rateLimit } from 'spillway/express'
+
+if (process.argv.includes('--dashboard')) {
+  await showDashboard()
+  process.exit()
+}
 
 const POLICY = '5/2s'
 
@@ -69,8 +79,40 @@ expectStatus(await request('ann', 'too early, and it costs her nothing'), 429, '
 await sleep(promised.receivedAt + promised.retryAfterMs - performance.now())
 expectStatus(await request('ann', 'as promised'), 200, 'at the promised moment ann gets through')
 
-console.log(
-  '\nEach refusal told the truth. Next: README.md, or examples/ for Koa, plans, routes and several processes.',
-)
+console.log('\nEach refusal told the truth. To see it in a browser: npm run demo -- --dashboard')
 server.closeAllConnections()
 server.close()
+
+/** Starts a Redis that keeps nothing, on a free port, and runs examples/dashboard.ts over it until Ctrl-C. */
+async function showDashboard(): Promise<void> {
+  const folder = mkdtempSync(join(tmpdir(), 'spillway-demo-'))
+  const port = await freePort()
+  const options = ['--port', String(port), '--bind', '127.0.0.1', '--save', '', '--dir', folder]
+  const redis = spawn('redis-server', options, { stdio: 'ignore' })
+  const missing = await new Promise<boolean>(resolve => {
+    redis.once('error', () => resolve(true))
+    redis.once('spawn', () => resolve(false))
+  })
+  if (missing) {
+    rmSync(folder, { recursive: true })
+    console.log(
+      'The dashboard needs redis-server: install it, like `apt-get install redis-server` or `brew install redis`.',
+    )
+    process.exit(1)
+  }
+  const env = { ...process.env, REDIS_URL: `redis://127.0.0.1:${port}` }
+  const example = join(import.meta.dirname, 'dashboard.ts')
+  const service = spawn(process.execPath, ['--import', 'tsx', example], { env, stdio: 'inherit' })
+  for (const sign of ['SIGINT', 'SIGTERM'] as const) process.on(sign, () => void service.kill(sign))
+  await once(service, 'close')
+  redis.kill('SIGKILL')
+  rmSync(folder, { recursive: true, force: true })
+}
+
+async function freePort(): Promise<number> {
+  const probe = createServer().listen(0, '127.0.0.1')
+  await once(probe, 'listening')
+  const { port } = probe.address() as AddressInfo
+  probe.close()
+  return port
+}

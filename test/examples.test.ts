@@ -103,6 +103,12 @@ describe('every example runs', () => {
     expect(await statuses(`${url}/`, 5)).toEqual(passes(5, 200))
   }, 60_000)
 
+  test.concurrent('demo.ts --dashboard serves it over a Redis of its own', async () => {
+    const child = start('demo.ts --dashboard')
+    expect(await statuses(`${await listening(child)}/limits/`, 1)).toEqual([200])
+    expect(await stopped(child)).toBe(0)
+  }, 60_000)
+
   test.concurrent('dashboard.ts serves the dashboard of a service with traffic, beside the service, and ends when it is told to', async () => {
     const redis = await RedisServer.start()
     const child = start('dashboard.ts', { REDIS_URL: redis.url })

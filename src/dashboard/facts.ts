@@ -66,5 +66,7 @@ function readLimit(given: unknown): Limit | undefined {
   const numbers = [limit.quota, limit.windowMs, limit.burst].every(
     number => Number.isSafeInteger(number) && number >= 0,
   )
-  return numbers && typeof limit.name === 'string' && typeof limit.algorithm === 'string' ? limit : undefined
+  const { calendar } = limit
+  const dated = calendar === undefined || [calendar?.window, calendar?.timezone].every(part => typeof part === 'string')
+  return numbers && dated && typeof limit.name === 'string' && typeof limit.algorithm === 'string' ? limit : undefined
 }

@@ -197,7 +197,7 @@ describe('what is done', () => {
 
   test('a dead letter is redriven, with the keyboard alone', async () => {
     const { page } = await open(writer.url, '#/queues')
-    await ready(page)
+    await page.getByRole('button', { name: 'Redrive all…' }).waitFor()
     const focused = () => page.evaluate<string>("document.activeElement?.textContent ?? ''")
     for (let i = 0; i < 60 && (await focused()) !== 'Redrive all…'; i++) await page.keyboard.press('Tab')
     await page.keyboard.press('Enter')

@@ -1,6 +1,6 @@
 /** The changes that several pages offer, in words. */
 import { parsePolicy } from '../../core/limit.js'
-import { promiseWords } from '../look/words.js'
+import { type LimitFacts, promiseWords } from '../look/words.js'
 import type { KeyView, LiveView } from '../view.js'
 import { DURATIONS, durationLabel, ENDS, followers, type Plan } from './acting.js'
 
@@ -120,11 +120,10 @@ function problemOf(policy: string): string | undefined {
 }
 
 /** A limit as it is typed: '100/1m token-bucket burst=20'. */
-export function policyText(
-  limits: ReadonlyArray<{ quota: number; windowMs: number; burst: number; algorithm: string }>,
-): string {
+export function policyText(limits: readonly LimitFacts[]): string {
   return limits
-    .map(({ quota, windowMs, burst, algorithm }) => {
+    .map(({ quota, windowMs, burst, algorithm, calendar }) => {
+      if (calendar !== undefined) return `${quota}/${calendar.window} tz=${calendar.timezone}`
       const words = [`${quota}/${durationText(windowMs)}`]
       if (algorithm !== 'sliding-window') words.push(algorithm)
       if (algorithm.endsWith('bucket') && burst !== quota) words.push(`burst=${burst}`)

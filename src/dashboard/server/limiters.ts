@@ -1,5 +1,5 @@
 import { StoreError } from '../../core/errors.js'
-import type { Limit, LimitOptions, Policy } from '../../core/limit.js'
+import type { CalendarLimitOptions, Limit, LimitOptions, Policy } from '../../core/limit.js'
 import { readAddress } from '../../http/address/address.js'
 import { addressKey } from '../../http/address/client-key.js'
 import { RateLimiter } from '../../limiter/rate-limiter.js'
@@ -195,8 +195,9 @@ function perOf({ entries }: KnownLimiter, limit: Limit): { per?: string } {
 }
 
 /** A checked limit as it is given to a limiter. */
-function optionsOf(limit: Limit): LimitOptions {
-  const { name, quota, windowMs, burst, algorithm } = limit
+function optionsOf(limit: Limit): LimitOptions | CalendarLimitOptions {
+  const { name, quota, windowMs, burst, algorithm, calendar } = limit
+  if (calendar !== undefined) return { name, quota, ...calendar }
   const hasBurst = algorithm === 'token-bucket' || algorithm === 'leaky-bucket'
   return { name, quota, window: windowMs, algorithm, ...(hasBurst && { burst }) }
 }

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http'
 import { PolicyError, shown } from '../../core/errors.js'
 import { checkOptions, type OptionNames } from '../../core/option-names.js'
-import { LivePolicies } from '../../live/live-policies.js'
+import type { LivePolicies } from '../../live/live-policies.js'
 import type { RedisClient } from '../../redis/client.js'
 import { keyRoot } from '../../redis/key-root.js'
 import { portOf } from '../../redis/port-of.js'
@@ -53,7 +53,7 @@ export function parseDashboardOptions(options: DashboardOptions) {
   }
   keyRoot('dashboard', 'dashboard', 'dashboard', prefix)
   portOf(client, 'dashboard')
-  if (live !== undefined && !(live instanceof LivePolicies)) {
+  if (live !== undefined && !changesLimits(live)) {
     throw new PolicyError(
       `dashboard: live ${shown(live)}: expected new LivePolicies(client, { defaults: { api: '100/1m' } })`,
     )
@@ -77,4 +77,9 @@ export function parseDashboardOptions(options: DashboardOptions) {
     basePath: basePath?.replace(/\/$/, ''),
     hosts: hosts?.map(host => host.toLowerCase()),
   }
+}
+
+/** By its shape: a service may have loaded the package twice. */
+function changesLimits(live: Partial<LivePolicies> | null): boolean {
+  return [live?.set, live?.clear, live?.for].every(method => typeof method === 'function')
 }
