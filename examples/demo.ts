@@ -10,6 +10,7 @@ import { type AddressInfo, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
 import express from 'express'
 import { rateLimit } from 'spillway/express'
 
@@ -101,8 +102,9 @@ async function showDashboard(): Promise<void> {
     process.exit(1)
   }
   const env = { ...process.env, REDIS_URL: `redis://127.0.0.1:${port}` }
-  const example = join(import.meta.dirname, 'dashboard.ts')
-  const service = spawn(process.execPath, ['--import', 'tsx', example], { env, stdio: 'inherit' })
+  // The example beside this one, run as this one is.
+  const example = fileURLToPath(import.meta.url).replace(/demo(\.\w+)$/, 'dashboard$1')
+  const service = spawn(process.execPath, [...process.execArgv, example], { env, stdio: 'inherit' })
   for (const sign of ['SIGINT', 'SIGTERM'] as const) process.on(sign, () => void service.kill(sign))
   await once(service, 'close')
   redis.kill('SIGKILL')

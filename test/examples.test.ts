@@ -28,7 +28,8 @@ afterAll(() => {
 })
 
 function start(example: string, env: Record<string, string> = {}): ChildProcess {
-  const child = spawn(process.execPath, [join(folder, example.replace('.ts', '.mjs'))], {
+  const [file, ...args] = example.split(' ')
+  const child = spawn(process.execPath, [join(folder, file.replace('.ts', '.mjs')), ...args], {
     env: { ...process.env, PORT: '0', ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   })
