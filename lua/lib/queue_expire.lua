@@ -3,11 +3,11 @@
 -- @include queue_bury
 --[[
   Takes back messages whose visibility has ended, at most `most` of them: to be delivered again, or, after their last attempt, to
-  the dead letters. They are due from the end of their visibility on.
+  the dead letters. They are due from the end of their visibility on. Returns how many became dead letters.
 ]]
 local function queue_expire(keys, now, most)
   local rows = redis.call('ZRANGE', keys.unacked, '-inf', now, 'BYSCORE', 'LIMIT', '0', most, 'WITHSCORES')
-  if #rows == 0 then return end
+  if #rows == 0 then return 0 end
   local members, ids = {}, {}
   for i = 1, #rows, 2 do
     members[#members + 1] = rows[i]
@@ -15,7 +15,7 @@ local function queue_expire(keys, now, most)
   end
   redis.call('ZREM', keys.unacked, unpack(members))
   local texts = redis.call('HMGET', keys.messages, unpack(ids))
-  local places, tries = {}, {}
+  local places, tries, buried = {}, {}, 0
   for i, member in ipairs(members) do
     local text, id = texts[i], ids[i]
     if text then
@@ -23,6 +23,7 @@ local function queue_expire(keys, now, most)
       local record = queue_record(text)
       if tonumber(attempt) >= record.max then
         queue_bury(keys, now, id, text, tonumber(attempt), 'not acknowledged in time')
+        buried = buried + 1
       else
         places[#places + 1] = queue_score(record.priority, tonumber(rows[2 * i]))
         places[#places + 1] = member
@@ -31,7 +32,8 @@ local function queue_expire(keys, now, most)
       end
     end
   end
-  if #places == 0 then return end
+  if #places == 0 then return buried end
   redis.call('ZADD', keys.delayed, unpack(places))
   redis.call('HSET', keys.tries, unpack(tries))
+  return buried
 end

@@ -17,7 +17,7 @@ local clock = ARGV[1]
 
 local now = now_ms(clock)
 local more = queue_purge(keys, now, 200)
-queue_expire(keys, now, 100)
+local buried = queue_expire(keys, now, 100)
 local ready, delayed, next_due = 0, 0, -1
 for priority = 0, 9 do
   local from, to = queue_score(priority, now), queue_score(priority, QUEUE_BAND)
@@ -33,4 +33,4 @@ for priority = 0, 9 do
 end
 local lost = redis.call('ZCOUNT', keys.unacked, '-inf', now)
 local unacked = redis.call('ZCARD', keys.unacked)
-return { ready, delayed, unacked, redis.call('ZCARD', keys.dead), next_due, (more or lost > 0) and 1 or 0 }
+return { ready, delayed, unacked, redis.call('ZCARD', keys.dead), next_due, (more or lost > 0) and 1 or 0, buried }

@@ -18,6 +18,7 @@
            moment of the next end of a visibility; -1 if there is none, or if not asked to look
            for each message: receipt, due moment, end of its visibility, record
            1 if processes were woken, else 0
+           how many messages became dead letters because their last visibility has ended
 ]]
 -- @include now_ms
 -- @include queue_keys
@@ -129,19 +130,19 @@ if #acks > 0 then
   if sweep and redis.call('HLEN', keys.messages) == 0 then redis.call('DEL', keys.wake, keys.called) end
 end
 
-local next_end = -1
+local next_end, buried = -1, 0
 if look then
   -- This process learns now what all of them were woken for.
   if watch then redis.call('DEL', keys.wake, keys.called) end
-  queue_expire(keys, now, 100)
+  buried = queue_expire(keys, now, 100)
   local row = redis.call('ZRANGE', keys.unacked, '0', '0', 'WITHSCORES')
   if row[2] then next_end = tonumber(row[2]) end
 end
 
-if number == 0 then return { settled, now, -1, next_end, {}, woken } end
+if number == 0 then return { settled, now, -1, next_end, {}, woken, buried } end
 
 local kept = redis.call('GET', last_fetch)
-if queue_fetch.number(kept) > number then return { settled, now, -1, next_end, {}, woken } end
+if queue_fetch.number(kept) > number then return { settled, now, -1, next_end, {}, woken, buried } end
 if queue_fetch.number(kept) == number then
   local before, taken = queue_fetch.taken(kept), {}
   for i = 1, #before, 3 do
@@ -156,7 +157,7 @@ if queue_fetch.number(kept) == number then
       taken[#taken + 1] = text
     end
   end
-  return { settled, now, now, next_end, taken, woken }
+  return { settled, now, now, next_end, taken, woken, buried }
 end
 
 local wants = 4 + settlements * 4
@@ -252,4 +253,4 @@ if #places > 0 then
 end
 -- Kept even if it took nothing: this request may arrive once more, when nobody reads its answer.
 queue_fetch.keep(last_fetch, number, keep)
-return { settled, now, last or -1, next_end, taken, woken }
+return { settled, now, last or -1, next_end, taken, woken, buried }

@@ -49,7 +49,10 @@ export interface Observer {
    * process; `depth` counts the messages that the queue holds in Redis, dead letters not included. Who waits for less than 20 ms is not told.
    */
   level?(event: { object: ObservedObject; name: string; inUse?: number; waiting?: number; depth?: number }): void
-  /** A delivery was settled, so long after it was handed over; 'dead': it became a dead letter; 'stale': its visibility had ended. */
+  /**
+   * A delivery was settled, so long after it was handed over; 'dead': it became a dead letter; 'stale': its visibility had ended. A message whose last visibility
+   * ends without an answer is told as 'dead' with a duration of 0, by the process that finds it.
+   */
   settledDelivery?(event: { queue: string; outcome: 'ack' | 'nack' | 'dead' | 'stale'; durationMs: number }): void
 }
 

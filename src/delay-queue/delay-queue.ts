@@ -87,6 +87,7 @@ export class DelayQueue<T = unknown> {
     const { fetcher, release } = holdFetcher(client, this.#commands, base, clock)
     this.#fetcher = fetcher
     this.#release = release
+    fetcher.watches.add(this.#watch)
     this.#context = { subject: this.#subject, fetcher, backoffMs, watch: this.#watch }
   }
 
@@ -178,7 +179,8 @@ export class DelayQueue<T = unknown> {
     this.#checkOpen()
     for (;;) {
       const reply = await this.#commands.run(queueStats, this.#keys, [this.#clock()])
-      const [ready, delayed, unacked, dead, nextDueAt, unfinished] = reply as number[]
+      const [ready, delayed, unacked, dead, nextDueAt, unfinished, buried = 0] = reply as number[]
+      this.#fetcher.watches.buried(buried)
       if (unfinished === 0) return { ready, delayed, unacked, dead, nextDueAt: nextDueAt < 0 ? null : nextDueAt }
     }
   }
@@ -231,6 +233,7 @@ export class DelayQueue<T = unknown> {
   }
 
   async #close(): Promise<void> {
+    this.#fetcher.watches.delete(this.#watch)
     this.#watch?.close()
     for (const receiving of this.#receiving) receiving.end()
     await Promise.all([...this.#consumers].map(consumer => consumer.close()))

@@ -9,6 +9,7 @@ import { FetchNumber } from './fetch-number.js'
 import { FetchSchedule } from './fetch-schedule.js'
 import { queueKeys, WAKE } from './keys.js'
 import { PeerWaker } from './peer-waker.js'
+import { QueueWatches } from './queue-watch.js'
 import { type MessageReceiver, Receivers } from './receivers.js'
 import { RetryDelay } from './retry-delay.js'
 import { SettlementQueue } from './settlement-queue.js'
@@ -23,7 +24,6 @@ import {
 } from './turn.js'
 import { type Wakeup, WakeupListener } from './wakeup-listener.js'
 
-/** Bound of one call. */
 const MOST_TAKEN = 100
 /** A `receive` that follows another within this time finds the fetcher as it was. */
 const LINGER_MS = 20
@@ -50,6 +50,7 @@ export class Fetcher {
   /** True when a message is known to be due. */
   #overdue = false
   #rang = false
+  readonly watches = new QueueWatches()
   /** True if others may rely on this process to watch over the next message. */
   #watching = false
   #inTurn = false
@@ -233,6 +234,7 @@ export class Fetcher {
         const turn = parseTurn(reply, mode, askedAt)
         if (mode === 'watch') this.#peers.came()
         if (turn.woken) this.#peers.woke()
+        this.watches.buried(turn.buried)
         for (const [i, settlement] of settlements.entries()) settlement.resolve(turn.settled[i])
         if (fetches) this.#fetched(turn, wants, askedAt, rang)
         this.#after()
@@ -280,10 +282,8 @@ export class Fetcher {
 
   #retryUnread(ms: number): void {
     clearTimeout(this.#retry)
-    this.#retry = setTimeout(() => {
-      if (this.#number.unread && this.#receivers.size === 0) this.#turn()
-    }, ms)
-    this.#retry.unref()
+    const unread = () => this.#number.unread && this.#receivers.size === 0
+    this.#retry = setTimeout(() => unread() && this.#turn(), ms).unref()
   }
 
   #after(): void {

@@ -62,3 +62,25 @@ export class QueueWatch {
     if (this.#changed && !this.#closed) this.#alarm.set(this.#askedAt + DEPTH_EVERY_MS)
   }
 }
+
+/** The watches of all objects of one queue in this process. */
+export class QueueWatches {
+  readonly #watches = new Set<QueueWatch>()
+
+  add(watch: QueueWatch | undefined): void {
+    if (watch !== undefined) this.#watches.add(watch)
+  }
+
+  delete(watch: QueueWatch | undefined): void {
+    if (watch !== undefined) this.#watches.delete(watch)
+  }
+
+  /** So many messages became dead letters because their last visibility has ended: tells each observer once. */
+  buried(count: number): void {
+    if (count === 0) return
+    const watches = new Map([...this.#watches].map(watch => [watch.observer, watch]))
+    for (const watch of watches.values()) {
+      for (let i = 0; i < count; i++) watch.settled('dead', 0)
+    }
+  }
+}

@@ -31,6 +31,8 @@ export interface TurnReply {
   readonly taken: readonly Taken[]
   /** True if the turn woke other processes. */
   readonly woken: boolean
+  /** How many messages became dead letters because their last visibility has ended. */
+  readonly buried: number
 }
 
 /** A turn to be sent. */
@@ -59,13 +61,14 @@ export function turnArguments({ clock, mode, number, settlements, visibilities }
 
 /** The reply of queue_turn.lua to a turn sent at `askedAt` of `performance.now()`. */
 export function parseTurn(reply: unknown, mode: TurnRequest['mode'], askedAt: number): TurnReply {
-  const [settled, nowMs, next, nextEnd, rows, woken] = reply as [
+  const [settled, nowMs, next, nextEnd, rows, woken, buried = 0] = reply as [
     number[],
     number,
     number,
     number,
     Array<string | number>,
     number,
+    number?,
   ]
   const taken: Taken[] = []
   for (let i = 0; i < rows.length; i += 4) {
@@ -87,6 +90,7 @@ export function parseTurn(reply: unknown, mode: TurnRequest['mode'], askedAt: nu
     nextEndAt: looked ? momentOf(nextEnd) : undefined,
     taken,
     woken: woken === 1,
+    buried,
   }
 }
 

@@ -335,6 +335,24 @@ describe('a queue', () => {
     await queue.close()
   })
 
+  test('tells each observer once of a message whose last visibility has ended', async () => {
+    const clock = new ManualClock(1_000_000)
+    const name = fresh()
+    const options = { clock, observer, maxAttempts: 1, visibility: '1m' }
+    const queues = [new DelayQueue<string>(client, name, options), new DelayQueue<string>(client, name, options)]
+    await queues[0].pushMany([{ payload: 'a' }, { payload: 'b' }])
+    await queues[0].receive({ count: 2 })
+    clock.advance(60_000)
+    expect((await queues[1].stats()).dead).toBe(2)
+    expect(recorder.of('settledDelivery')).toEqual(new Array(2).fill({ queue: name, outcome: 'dead', durationMs: 0 }))
+    await queues[0].push('c')
+    await queues[0].receive()
+    clock.advance(60_000)
+    expect(await queues[0].receive()).toEqual([])
+    await settles(() => expect(recorder.count('settledDelivery')).toBe(3))
+    await Promise.all(queues.map(queue => queue.close()))
+  })
+
   test('a consumer tells what its handlers were given; what it cannot read is told as dead', async () => {
     const name = fresh()
     const queue = new DelayQueue<number>(client, name, { observer })
