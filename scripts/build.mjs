@@ -25,6 +25,7 @@ const ENTRIES = {
   dashboard: 'src/dashboard/index.ts',
   'express-rate-limit': 'src/express-rate-limit/index.ts',
   express: 'src/adapters/express.ts',
+  fastify: 'src/adapters/fastify.ts',
   fetch: 'src/adapters/fetch.ts',
   'koa-ratelimit': 'src/koa-ratelimit/index.ts',
   koa: 'src/adapters/koa.ts',
@@ -178,6 +179,7 @@ const names = require('${names}')
 const entry = (...args) => names.default(...args)
 module.exports = Object.assign(entry, names)
 for (const name in names) if (names[name] === names.default) entry[name] = entry
+for (const mark of Object.getOwnPropertySymbols(names.default)) entry[mark] = names.default[mark]
 `
 }
 

@@ -78,7 +78,7 @@ describe('every example runs', () => {
     expect(code).toBe(0)
   }, 60_000)
 
-  test.concurrent.each(['express.ts', 'fetch.ts', 'koa.ts', 'node.ts'])(
+  test.concurrent.each(['express.ts', 'fastify.ts', 'fetch.ts', 'koa.ts', 'node.ts'])(
     '%s lets ten pass and refuses the eleventh',
     async example => {
       const child = start(example)
@@ -243,6 +243,7 @@ describe('every example runs', () => {
       'defer.ts',
       'demo.ts',
       'express.ts',
+      'fastify.ts',
       'koa.ts',
       'live.ts',
       'many-processes.ts',

@@ -11,7 +11,8 @@ export function ask<Request, Response, Value>(
   const fail = (error: unknown): never => failure(error, user)
   try {
     const answer = question(req, res)
-    return isPromise(answer) ? answer.then(undefined, fail) : answer
+    // Fastify's reply has a `then` that needs both its functions and returns nothing.
+    return isPromise(answer) ? Promise.resolve(answer).then(undefined, fail) : answer
   } catch (error) {
     return fail(error)
   }

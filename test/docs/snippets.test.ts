@@ -1,6 +1,7 @@
 import { format } from 'node:util'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, jest, test } from '@jest/globals'
 import * as express from '../../src/adapters/express.js'
+import * as fastify from '../../src/adapters/fastify.js'
 import * as fetching from '../../src/adapters/fetch.js'
 import * as koa from '../../src/adapters/koa.js'
 import * as node from '../../src/adapters/node.js'
@@ -19,6 +20,7 @@ import { prelude } from './prelude.js'
 const OURS: Record<string, unknown> = {
   spillway,
   'spillway/express': express,
+  'spillway/fastify': { __esModule: true, ...fastify },
   'spillway/fetch': fetching,
   'spillway/koa': koa,
   'spillway/node': node,

@@ -1,0 +1,40 @@
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { Framework, Trust } from '../http/framework.js'
+import { watchResponse } from '../http/node-response.js'
+
+/** Fastify, as one plugin asks it: whom it trusts is the same for all requests, and is found once. */
+export function frameworkOf(): Framework<FastifyRequest, FastifyReply> {
+  let trust: Trust | undefined
+  return {
+    name: 'Fastify',
+    address: request => request.ip,
+    peer: request => request.raw.socket.remoteAddress,
+    trust(request) {
+      trust ??= trustOf(request)
+      return trust
+    },
+    trustsAnybody: 'Fastify takes the leftmost address of X-Forwarded-For (trustProxy: true)',
+    isGone: request => request.raw.socket.destroyed,
+    requestHeader: (request, name) => request.raw.headers[name] as string | undefined,
+    responseHeader: (reply, name) => reply.getHeader(name)?.toString(),
+    watch: reply => watchResponse(reply.raw),
+    decision: request => request.rateLimit,
+  }
+}
+
+/** So many proxies stand in front of nobody. */
+const CHAIN = Array.from({ length: 64 }, (_, i) => `192.0.2.${i}`)
+
+/** Fastify does not tell its option `trustProxy`. Whoever trusts all of a long chain of proxies trusts anybody. */
+function trustOf(request: FastifyRequest): Trust {
+  if (request.ips === undefined) return 'nobody'
+  const raw = { socket: { remoteAddress: '198.51.100.1' }, headers: { 'x-forwarded-for': CHAIN.join() } }
+  const probe: FastifyRequest = Object.create(Object.getPrototypeOf(request), { raw: { value: raw } })
+  return (probe.ips ?? []).length > CHAIN.length ? 'anybody' : 'some'
+}
+
+/** What a route is called, by the `config` that Fastify keeps of it, like 'POST /login'. HEAD belongs to GET: Fastify adds it by itself. */
+export function routeName({ method, url }: { method?: string | readonly string[]; url?: string }): string {
+  const methods = new Set([method ?? []].flat().map(name => (name === 'HEAD' ? 'GET' : name)))
+  return `${[...methods].join(',')} ${url}`
+}

@@ -1,0 +1,47 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import rateLimit, { type RateLimitOptions } from '../../src/adapters/fastify.js'
+import type { Framework } from '../../src/http/framework.js'
+import { Guard, type Limiters } from '../../src/http/rate-limit/rate-limit.js'
+import type { Adapter } from '../support/adapter-contract.js'
+
+/** A version of Fastify. */
+export type MakeFastify = (options: { trustProxy: string | false }) => FastifyInstance
+
+/** What plugins are registered with. */
+const OPTIONS = new WeakMap<Limiters, RateLimitOptions>()
+
+/** A version of Fastify, as the contract of the adapters needs it. A plugin is registered, not made: its limiter is looked at through one that is made of the same options. */
+export function fastifyAdapter(fastify: MakeFastify): Adapter {
+  return {
+    rateLimit(options) {
+      const limiters = new Guard(options ?? {}, {} as Framework<unknown, unknown>).equip({})
+      OPTIONS.set(limiters, options as RateLimitOptions)
+      return limiters
+    },
+    header: (request, name) => (request as FastifyRequest).headers[name] as string | undefined,
+    status: reply => (reply as FastifyReply).statusCode,
+    setStatus(reply, status) {
+      ;(reply as FastifyReply).code(status)
+    },
+    responseHeader: (reply, name) => (reply as FastifyReply).getHeader(name)?.toString(),
+    decision: request => (request as FastifyRequest).rateLimit,
+    answer: (reply, text) => (reply as FastifyReply).send(text),
+    serve({ limiters, trustProxy, before, handle }) {
+      const app = fastify({ trustProxy: trustProxy ? '127.0.0.1' : false })
+      app.addHook('onRequest', async (_, reply) => before?.(reply.raw))
+      for (const limiter of limiters) app.register(rateLimit, OPTIONS.get(limiter) ?? {})
+      app.setErrorHandler((error: { code?: string; message: string }, _request, reply) => {
+        reply.code(500).send({ code: error.code, message: error.message })
+      })
+      app.all('/*', async (request, reply) => {
+        await handle?.(request, reply)
+        const body = JSON.stringify(request.rateLimit ?? null)
+        if (!reply.raw.headersSent) return reply.type('application/json').send(body)
+        reply.hijack()
+        reply.raw.end(body)
+      })
+      const ready = app.ready()
+      return (req, res) => void ready.then(() => app.routing(req, res))
+    },
+  }
+}
