@@ -37,7 +37,7 @@ const ENTRIES = {
   testing: 'src/testing.ts',
 }
 /** Entry points whose `require` gives the default export itself, with all names as its properties, as the package that they replace. */
-const CALLABLE = new Set(['express-rate-limit', 'koa-ratelimit'])
+const CALLABLE = new Set(['express-rate-limit', 'fastify', 'koa-ratelimit'])
 const COMMAND = { cli: 'src/cli/main.ts' }
 
 // Not in the tarball: see "files" in package.json.
