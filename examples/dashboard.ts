@@ -60,7 +60,7 @@ async function customers(): Promise<void> {
   for (; goesOn(); await pause(40)) {
     await fetch(address, { headers: { 'x-user': `user:${random(40)}` } }).catch(() => {})
     await search.consume(`user:${random(40)}`)
-    await login.consume(`198.51.100.${random(200)}`)
+    await login.consume(`198.51.${random(250)}.${random(250)}`)
   }
 }
 
