@@ -237,8 +237,20 @@ describe('every example runs', () => {
     expect(code).toBe(0)
   }, 60_000)
 
+  test.concurrent('adaptive.ts answers the important requests while it refuses the others', async () => {
+    const { code, output } = await run('adaptive.ts')
+    expect(output).toMatch(/^after \d s: level \d+\.\d \(event-loop\)$/m)
+    const counts = (path: string) =>
+      new RegExp(`^${path}: (\\d+) done, (\\d+) refused$`, 'm').exec(output)?.slice(1).map(Number)
+    expect(counts('/pay')).toEqual([expect.any(Number), 0])
+    expect(counts('/pay')?.[0]).toBeGreaterThan(5)
+    expect(counts('/search')?.[1]).toBeGreaterThan(0)
+    expect(code).toBe(0)
+  }, 60_000)
+
   test('no example is forgotten here', () => {
     const tested = [
+      'adaptive.ts',
       'concurrency.ts',
       'defer.ts',
       'demo.ts',

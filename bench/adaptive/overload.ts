@@ -8,27 +8,27 @@ const SLOTS = 50
 const FEWER_SLOTS = 17
 const WORK_MS = 20
 /** Requests a second that the service can do. */
-export const CAPACITY = (SLOTS * 1000) / WORK_MS
+const CAPACITY = (SLOTS * 1000) / WORK_MS
 export const LONGEST_MS = 3 * WORK_MS
 /** Capacity drops at the first moment and returns at the second, in seconds. */
 export const DROPS_AT = 20
 export const RETURNS_AT = 40
 
-export const OVERLOAD: Scenario = { seconds: 60, offered: () => 3 * CAPACITY, slots: () => SLOTS, workMs: WORK_MS }
+const OVERLOAD: Scenario = { seconds: 60, offered: () => 3 * CAPACITY, slots: () => SLOTS, workMs: WORK_MS }
 const DROP: Scenario = {
   ...OVERLOAD,
   slots: second => (second >= DROPS_AT && second < RETURNS_AT ? FEWER_SLOTS : SLOTS),
 }
 
-export const NO_LIMIT = 'no limit'
+const NO_LIMIT = 'no limit'
 
-/** Each contender, the best fixed limit and none through a drop of the capacity. */
+/** Each contender, a fixed limit and none through a drop of the capacity. */
 export function drops(): Map<string, Second[]> {
-  return new Map([...contenders()].map(([name, permits]) => [name, play(DROP, permits())]))
+  return new Map([...contenders(SLOTS)].map(([name, permits]) => [name, play(DROP, permits())]))
 }
 
 /** The fixed limit with the most throughput for each ms of p99, found by trying. It has to be found anew whenever the service changes. */
-export function bestFixed(): number {
+function bestFixed(): number {
   const power = (limit: number) => {
     const { perSecond, p99 } = summary(play({ ...OVERLOAD, seconds: 15 }, fixed(limit)).slice(5))
     return perSecond / p99
@@ -38,11 +38,10 @@ export function bestFixed(): number {
 }
 
 /** Made anew for each play: an algorithm remembers. */
-function contenders(): Map<string, () => ReturnType<typeof fixed>> {
-  const best = bestFixed()
+function contenders(fixedLimit: number): Map<string, () => ReturnType<typeof fixed>> {
   return new Map<string, () => ReturnType<typeof fixed>>([
     ...Object.entries(CONTENDERS),
-    [`fixed: ${best}`, () => fixed(best)],
+    [`fixed: ${fixedLimit}`, () => fixed(fixedLimit)],
     [NO_LIMIT, () => fixed(Number.POSITIVE_INFINITY)],
   ])
 }
@@ -59,7 +58,7 @@ function followedAfter(seconds: readonly Second[], from: number, until: number, 
 export function simulated(): { table: Table; claims: Claim[] } {
   const rows: string[][] = []
   const claims: Claim[] = []
-  for (const [name, permits] of contenders()) {
+  for (const [name, permits] of contenders(bestFixed())) {
     const seconds = play(OVERLOAD, permits())
     const [minute, later] = [summary(seconds.slice(10)), summary(seconds.slice(20))]
     const dropped = play(DROP, permits())

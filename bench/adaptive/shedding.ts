@@ -59,7 +59,7 @@ export async function shedding(effort: Effort): Promise<{ table: Table; claims: 
         `${figure(success(first))} %`,
         figure(first.p99),
         `${figure(success(others))} %`,
-        figure(others.p99),
+        others.passed === 0 ? '–' : figure(others.p99),
         figure(first.perSecond + others.perSecond),
       ]),
     },

@@ -3,29 +3,27 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import autocannon from 'autocannon'
 import { answer } from './answering.mjs'
 
-const CANNONS = 20
-
 /**
  * Sends requests whose priorities take turns: as fast as they are answered, or `rate` a second. What comes in the first `skipMs` does not count.
  *
- * @typedef {{ port: number, ms: number, skipMs: number, connections: number, rate?: number, priorities: number[] }} Order
+ * @typedef {{ port: number, ms: number, skipMs: number, cannons?: number, connections: number, rate?: number, priorities: number[] }} Order
  * @param {Order} order
  */
-async function load({ port, ms, skipMs, connections, rate, priorities }) {
+async function load({ port, ms, skipMs, cannons = 20, connections, rate, priorities }) {
   /** @type {number[]} */
   const times = []
   let refused = 0
   let errors = 0
   const fromAt = performance.now() + skipMs
   const untilAt = fromAt + ms
-  const cannons = Array.from({ length: CANNONS }, async (_, i) => {
-    await sleep((i * 1000) / CANNONS)
+  const all = Array.from({ length: cannons }, async (_, i) => {
+    await sleep((i * 1000) / cannons)
     const cannon = autocannon({
       url: `http://127.0.0.1:${port}/`,
-      connections: Math.ceil(connections / CANNONS),
+      connections: Math.ceil(connections / cannons),
       duration: (untilAt - performance.now()) / 1000,
       timeout: 30,
-      ...(rate === undefined ? {} : { overallRate: Math.round(rate / CANNONS) }),
+      ...(rate === undefined ? {} : { overallRate: Math.round(rate / cannons) }),
       requests: priorities.map(priority => ({ headers: { 'x-priority': `${priority}` } })),
     })
     const counts = () => performance.now() >= fromAt && performance.now() < untilAt
@@ -39,7 +37,7 @@ async function load({ port, ms, skipMs, connections, rate, priorities }) {
     })
     await cannon
   })
-  await Promise.all(cannons)
+  await Promise.all(all)
   times.sort((a, b) => a - b)
   const p99 = times[Math.floor(times.length * 0.99)] ?? Number.POSITIVE_INFINITY
   return { passed: times.length, refused, errors, p99, perSecond: (times.length / ms) * 1000 }

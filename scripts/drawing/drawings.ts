@@ -1,6 +1,7 @@
 import { architecture } from './architecture.js'
 import { stories } from './burst.js'
 import { choices } from './choices.js'
+import { overload } from './overload.js'
 import { overview } from './overview.js'
 import { panel } from './panel.js'
 import { promise } from './promise.js'
@@ -12,6 +13,7 @@ export function drawings(): Map<string, string> {
     ['promise.svg', promise()],
     ...choices(),
     ['algorithms.svg', overview(all)],
+    ['adaptive.svg', overload()],
     ['architecture.svg', architecture()],
     ...all.map(story => [`${story.limit.algorithm}.svg`, panel(story)] as const),
   ])

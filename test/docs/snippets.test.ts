@@ -5,6 +5,7 @@ import * as fastify from '../../src/adapters/fastify.js'
 import * as fetching from '../../src/adapters/fetch.js'
 import * as koa from '../../src/adapters/koa.js'
 import * as node from '../../src/adapters/node.js'
+import * as adaptive from '../../src/adaptive/index.js'
 import * as dropIn from '../../src/express-rate-limit/index.js'
 import * as spillway from '../../src/index.js'
 import * as koaRatelimit from '../../src/koa-ratelimit/index.js'
@@ -26,6 +27,7 @@ const OURS: Record<string, unknown> = {
   'spillway/node': node,
   'spillway/express-rate-limit': { __esModule: true, ...dropIn },
   'spillway/koa-ratelimit': { __esModule: true, ...koaRatelimit },
+  'spillway/adaptive': adaptive,
   'spillway/outgoing': outgoing,
   'spillway/live': live,
   'spillway/testing': testing,
