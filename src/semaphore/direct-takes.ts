@@ -11,6 +11,27 @@ const LONGEST_LEASE_MS = 60_000
 const MOST_IN_A_CALL = 100
 const DEADLINE = new Deadline(5000)
 
+/** How often a client has lost a connection. */
+interface Losses {
+  count: number
+}
+
+const LOSSES = new WeakMap<ClientPort, Losses>()
+
+/** One listener for each client: a client outlives its semaphores. */
+function lossesOf(port: ClientPort): Losses {
+  let losses = LOSSES.get(port)
+  if (losses === undefined) {
+    const counted = { count: 0 }
+    port.onLost(() => {
+      counted.count++
+    })
+    LOSSES.set(port, counted)
+    losses = counted
+  }
+  return losses
+}
+
 /** A take that the server has not answered. */
 interface Take {
   readonly id: string
@@ -45,7 +66,7 @@ export class DirectTakes {
   #takes: Take[] = []
   #inFlight = false
   #onSettled: (() => void) | undefined
-  #losses = 0
+  readonly #losses: Losses
 
   /** `refused` is told once for each call after which the line is to be asked. */
   constructor(
@@ -56,9 +77,7 @@ export class DirectTakes {
   ) {
     this.sender = `@${address}`
     this.#keys = [commands.directKey]
-    port.onLost(() => {
-      this.#losses++
-    })
+    this.#losses = lossesOf(port)
   }
 
   /** True if the next ask of the line should open the semaphore for direct takes. */
@@ -99,7 +118,7 @@ export class DirectTakes {
   }
 
   release(name: string, release: Release): void {
-    const losses = this.#losses
+    const losses = this.#losses.count
     const pending = started(error => release.failed(error))
     this.port.zrem!(this.#keys[0], name).then(
       count => {
@@ -109,7 +128,7 @@ export class DirectTakes {
           return
         }
         this.shut()
-        release.absent(losses !== this.#losses)
+        release.absent(losses !== this.#losses.count)
       },
       () => {
         if (!DEADLINE.failed(pending)) return
@@ -119,9 +138,9 @@ export class DirectTakes {
     )
   }
 
-  /** Resolves when every take has been answered. */
-  async settled(): Promise<void> {
-    if (this.#inFlight) await new Promise<void>(resolve => (this.#onSettled = resolve))
+  /** Resolves when every take has been answered; undefined if all have been. */
+  settled(): Promise<void> | undefined {
+    return this.#inFlight ? new Promise(resolve => (this.#onSettled = resolve)) : undefined
   }
 
   #send(): void {

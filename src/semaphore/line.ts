@@ -16,6 +16,8 @@ import { newLeaseId } from './lease-id.js'
 /** For so long Redis may be away before those who wait, or release, are rejected. */
 const DEADLINE_MS = 5000
 const RELEASE = new Deadline(DEADLINE_MS)
+/** How long closing waits for the answers to direct takes. */
+const CLOSING = new Deadline(1000)
 
 /**
  * The waiting line of a semaphore, as one object of it sees it: leases are taken and released by its asks, so that a process that does both
@@ -149,8 +151,16 @@ export class SemaphoreLine implements LineUser<Grant> {
   /** Rejects all who wait; resolves when they have left the line. */
   async close(reason: Error): Promise<void> {
     this.#closed = reason
-    await Promise.all([this.#line.close(reason), this.#direct.settled()])
-    if (!this.#line.isIdle) await this.#line.close(reason)
+    const direct = this.#direct.settled()
+    const answered =
+      direct &&
+      CLOSING.hold(direct).then(
+        () => true,
+        () => false,
+      )
+    await this.#line.close(reason)
+    // What the answers to direct takes have left for the line to do.
+    if ((await answered) && !this.#line.isIdle) await this.#line.close(reason)
   }
 
   hold(): void {

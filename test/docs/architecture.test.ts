@@ -15,7 +15,7 @@ afterAll(() => redis.stop())
 
 test('the page shows the command that one decision sends, and what the script runs', async () => {
   const client = redis.client()
-  const limiter = new RateLimiter({ policy: '100/1m', name: 'api', store: new RedisStore(client) })
+  const limiter = new RateLimiter({ policy: '100/1m', name: 'api', store: new RedisStore(client), deadline: '5s' })
   // Before, the server knows neither the script nor the client its clock.
   await limiter.consume('203.0.113.7')
   const monitor = await redis.client().monitor()
