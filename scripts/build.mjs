@@ -27,6 +27,7 @@ const ENTRIES = {
   express: 'src/adapters/express.ts',
   fastify: 'src/adapters/fastify.ts',
   fetch: 'src/adapters/fetch.ts',
+  hono: 'src/adapters/hono.ts',
   'koa-ratelimit': 'src/koa-ratelimit/index.ts',
   koa: 'src/adapters/koa.ts',
   live: 'src/live/index.ts',

@@ -78,7 +78,7 @@ describe('every example runs', () => {
     expect(code).toBe(0)
   }, 60_000)
 
-  test.concurrent.each(['express.ts', 'fastify.ts', 'fetch.ts', 'koa.ts', 'node.ts'])(
+  test.concurrent.each(['express.ts', 'fastify.ts', 'fetch.ts', 'hono.ts', 'koa.ts', 'node.ts'])(
     '%s lets ten pass and refuses the eleventh',
     async example => {
       const child = start(example)
@@ -256,6 +256,7 @@ describe('every example runs', () => {
       'demo.ts',
       'express.ts',
       'fastify.ts',
+      'hono.ts',
       'koa.ts',
       'live.ts',
       'many-processes.ts',

@@ -12,6 +12,11 @@ export function watchRequest(request: Request): ResponseWatch {
   return watch
 }
 
+/** The watch, if somebody has asked for it: to make one takes a signal, which is dear on some servers. */
+export function knownWatch(request: Request): ResponseWatch | undefined {
+  return WATCHES.get(request)
+}
+
 /** Gives a request a new watch, for one that is answered a second time. */
 export function forgetRequest(request: Request): void {
   WATCHES.delete(request)

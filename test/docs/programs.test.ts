@@ -56,5 +56,5 @@ describe.each(programs.map(({ page, line, code }) => [page, line, code] as const
 test('the README has a program for Express and one for Koa, and the page of each other framework begins with one', () => {
   const pages = programs.map(({ page }) => page)
   expect(pages.filter(page => page === 'README.md')).toHaveLength(2)
-  expect(pages.filter(page => page !== 'README.md').sort()).toEqual(['docs/fastify.md', 'docs/node.md'])
+  expect(pages.filter(page => page !== 'README.md').sort()).toEqual(['docs/fastify.md', 'docs/hono.md', 'docs/node.md'])
 })

@@ -3,6 +3,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, jest, tes
 import * as express from '../../src/adapters/express.js'
 import * as fastify from '../../src/adapters/fastify.js'
 import * as fetching from '../../src/adapters/fetch.js'
+import * as hono from '../../src/adapters/hono.js'
 import * as koa from '../../src/adapters/koa.js'
 import * as node from '../../src/adapters/node.js'
 import * as adaptive from '../../src/adaptive/index.js'
@@ -23,6 +24,7 @@ const OURS: Record<string, unknown> = {
   'spillway/express': express,
   'spillway/fastify': { __esModule: true, ...fastify },
   'spillway/fetch': fetching,
+  'spillway/hono': hono,
   'spillway/koa': koa,
   'spillway/node': node,
   'spillway/express-rate-limit': { __esModule: true, ...dropIn },

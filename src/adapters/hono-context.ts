@@ -1,0 +1,49 @@
+import type { Context } from 'hono'
+import type { Framework } from '../http/framework.js'
+import { watchRequest } from '../http/web-response.js'
+
+/** What the runtimes that Hono runs on tell of a connection, in `c.env`. */
+interface Bindings {
+  /** @hono/node-server */
+  readonly incoming?: {
+    readonly headers: Record<string, string | string[] | undefined>
+    readonly socket: { readonly remoteAddress?: string; readonly destroyed?: boolean }
+  }
+  /** Deno */
+  readonly remoteAddr?: { readonly hostname?: string }
+  /** Bun, or again what is above */
+  readonly server?: Bindings & { requestIP?(request: Request): { readonly address: string } | null }
+  requestIP?(request: Request): { readonly address: string } | null
+}
+
+export const hono: Framework<Context, Context> = {
+  name: 'Hono',
+  address: peerOf,
+  peer: peerOf,
+  trust: () => 'nobody',
+  trustsAnybody: '',
+  isGone: c => incomingOf(c)?.socket.destroyed ?? c.req.raw.signal.aborted,
+  requestHeader: headerOf,
+  responseHeader: (c, name) => c.res.headers.get(name) ?? undefined,
+  watch: c => watchRequest(c.req.raw),
+  decision: c => c.get('rateLimit'),
+}
+
+/** The address of the connection; undefined where the runtime does not tell it. */
+function peerOf(c: Context): string | undefined {
+  const env = c.env as Bindings | undefined
+  const incoming = incomingOf(c)
+  if (incoming !== undefined) return incoming.socket.remoteAddress
+  const server = env?.server ?? env
+  return server?.requestIP?.(c.req.raw)?.address ?? server?.remoteAddr?.hostname
+}
+
+/** Node has read the fields already; asked for one, Hono copies all. */
+function headerOf(c: Context, name: string): string | undefined {
+  const incoming = incomingOf(c)
+  return incoming === undefined ? c.req.header(name) : (incoming.headers[name] as string | undefined)
+}
+
+function incomingOf({ env }: Context): Bindings['incoming'] {
+  return (env as Bindings | undefined)?.incoming ?? (env as Bindings | undefined)?.server?.incoming
+}

@@ -1,0 +1,144 @@
+import type { Context, MiddlewareHandler } from 'hono'
+import type { Decision } from '../core/decision.js'
+import { PolicyError, shown } from '../core/errors.js'
+import { type ConcurrencyControls, ConcurrencyGate } from '../http/concurrency/concurrency-limit.js'
+import type { ConcurrencyOptions } from '../http/concurrency/options.js'
+import type { Fields } from '../http/headers.js'
+import type { HttpOptions } from '../http/rate-limit/options.js'
+import { type Answer, Guard, type Limiters } from '../http/rate-limit/rate-limit.js'
+import type { Body } from '../http/refusal.js'
+import { type Reply, send } from '../http/reply.js'
+import { ShedGate, type ShedOptions } from '../http/shed/shed.js'
+import { after } from '../http/sync-or-async.js'
+import { followResponse, knownWatch } from '../http/web-response.js'
+import { hono } from './hono-context.js'
+
+export type { DeferOptions } from '../http/deferral/deferral.js'
+export type { GivenKey } from '../http/given-key.js'
+export type { HeaderForm } from '../http/headers.js'
+export type { HttpLimitOptions, HttpPolicyInput } from '../http/rate-limit/limit-keys.js'
+export type { BlockOptions } from '../http/rate-limit/strikes.js'
+export type { ResponseEnd } from '../http/response-watch.js'
+export type { ShedOptions } from '../http/shed/shed.js'
+
+declare module 'hono' {
+  interface ContextVariableMap {
+    /** The strictest decision of the rate limiters that this request has passed; undefined if none limited it. */
+    rateLimit: Decision | undefined
+  }
+}
+
+/**
+ * The options of `rateLimit`: those of `rateLimit` in `spillway/express`, with the same defaults. Their functions are given the context twice, in the places of request and response.
+ * `handler` returns the response. `settle` is asked when the body of the response has been read to its end or cancelled.
+ */
+export interface RateLimitOptions extends HttpOptions<Context, Context> {
+  /** Gives the refusal in place of the default: returns a response, as a handler of Hono does. Status and header fields are set on the context, and the decision is on it. */
+  handler?: (c: Context, same: Context, decision: Decision) => Response | Promise<Response>
+}
+
+/** The middleware that `rateLimit` gives, with the limiter behind it. */
+export interface RateLimit extends MiddlewareHandler, Limiters {}
+
+/** Middleware for Hono 4. Checks its options: `PolicyError`, or `CostError` for a constant cost. */
+export function rateLimit(options: RateLimitOptions = {}): RateLimit {
+  const guard = new Guard(returning('rateLimit', options), hono)
+  const middleware: MiddlewareHandler = async (c, next) => give(await guard.answer(c, c), c, next)
+  return guard.equip(middleware)
+}
+
+/** The options of `concurrencyLimit`: those of `spillway/express`. Their functions are given the context twice. */
+export interface ConcurrencyLimitOptions extends ConcurrencyOptions<Context, Context> {
+  /** Gives the refusal in place of the default: returns a response, as a handler of Hono does. Status and Retry-After are set on the context. */
+  handler?: (c: Context, same: Context) => Response | Promise<Response>
+}
+
+/** The middleware that `concurrencyLimit` gives. */
+export interface ConcurrencyLimit extends MiddlewareHandler, ConcurrencyControls {}
+
+/** Middleware for Hono 4: how many requests may be inside at once; one is inside until the body of its response has been read. Checks its options: `PolicyError`. */
+export function concurrencyLimit(options: ConcurrencyLimitOptions): ConcurrencyLimit {
+  const gate = new ConcurrencyGate(returning('concurrencyLimit', options), hono)
+  const middleware: MiddlewareHandler = async (c, next) => give(await gate.answer(c, c), c, next)
+  return Object.assign(middleware, { close: () => gate.close() })
+}
+
+/** Middleware for Hono 4: refuses the least important requests first while there is too much to do. Checks its options: `PolicyError`. */
+export function shed(options: ShedOptions<Context>): MiddlewareHandler {
+  const gate = new ShedGate(options, hono)
+  return async (c, next) => give(gate.answer(c), c, next)
+}
+
+/** The responses that handlers of the options have returned. */
+const RETURNED = new WeakMap<Context, Response>()
+
+/** The options with a handler whose response is kept for the middleware to return. */
+function returning<Options extends { handler?: (...given: never[]) => unknown }>(
+  user: string,
+  options: Options,
+): Options {
+  const handler: unknown = options?.handler
+  if (typeof handler !== 'function') return options
+  const keep = (c: Context, response: unknown) => {
+    if (!(response instanceof Response)) {
+      throw new PolicyError(`${user}: handler gave ${shown(response)}: expected a Response, like c.text("busy")`)
+    }
+    RETURNED.set(c, response)
+  }
+  const own = (c: Context, ...others: unknown[]) =>
+    after(handler(c, ...others) as unknown, response => keep(c, response))
+  return { ...options, handler: own }
+}
+
+async function give(answer: Answer, c: Context, next: () => Promise<void>): Promise<Response | undefined> {
+  const { decision, fields, refusal, gone } = answer
+  // Nobody reads this response.
+  if (gone) return c.body(null)
+  if (decision) c.set('rateLimit', decision)
+  for (const name in fields) c.header(name, fields[name])
+  if (refusal !== undefined) return refuse(refusal, c)
+  const { raw } = c.req
+  await next()
+  finish(fields, raw, c)
+  return undefined
+}
+
+/** The handler has returned its response. */
+function finish(fields: Fields, asked: Request, c: Context): void {
+  keepFields(fields, c)
+  const watch = knownWatch(asked)
+  if (watch === undefined) return
+  // A server neither reads nor cancels the body of an answer to HEAD.
+  if (c.req.method === 'HEAD') watch.end()
+  const followed = followResponse(c.res, watch)
+  if (followed !== c.res) replace(followed, c)
+}
+
+/** A response that the context has not made (of `fetch`, or `new Response`) lacks the fields that were set on the context. */
+function keepFields(fields: Fields, c: Context): void {
+  for (const name in fields) {
+    if (c.res.headers.has(name)) continue
+    c.header(name, fields[name])
+  }
+}
+
+/** Hono would otherwise add the fields of the response before. */
+function replace(response: Response, c: Context): void {
+  c.res = undefined
+  c.res = response
+}
+
+async function refuse(reply: Reply, c: Context): Promise<Response> {
+  c.status(reply.status as 429)
+  let response: Response | undefined
+  const write = ({ type, text }: Body) => {
+    response = c.body(text, { headers: { 'Content-Type': type } })
+  }
+  const undo = () => {
+    c.status(200)
+    c.header('Retry-After', undefined)
+  }
+  await send(reply, write, undo)
+  knownWatch(c.req.raw)?.end()
+  return response ?? RETURNED.get(c) ?? c.body(null)
+}
