@@ -48,7 +48,9 @@ describe('Hono 4', () => {
   test('settle is asked when the body has been read to its end, or cancelled, or when there is none', async () => {
     const ends: unknown[] = []
     const app = new Hono()
-    app.use(rateLimit({ key: () => 'k', settle: (c, _, end) => ends.push([c.req.path, c.res.status, end]) }))
+    app.use(
+      rateLimit({ policy: '99/1m', key: () => 'k', settle: (c, _, end) => ends.push([c.req.path, c.res.status, end]) }),
+    )
     app.get('/read', c => c.text('done', 201))
     app.get('/cancelled', c => c.body(new ReadableStream({ pull: stream => stream.enqueue(new Uint8Array(9)) })))
     app.get('/none', c => c.body(null, 204))
