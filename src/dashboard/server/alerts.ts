@@ -93,18 +93,18 @@ function refusals(
   return found.sort((a, b) => b.share - a.share).map(({ share: _, ...alert }) => alert)
 }
 
-/** Since when without a break so much was refused; a step without requests is no break. */
+/** Since when so much was refused without a break: the last stretch of it. A step without requests is no break. */
 function refusingSince(picture: Picture, id: string): number {
   const last = stepOf(picture.readAt)
-  let since = last
+  let since: number | undefined
   for (let step = last; step > last - STEPS; step--) {
     const counts = picture.counts(id, step)
     const decided = (counts?.[ALLOWED] ?? 0) + (counts?.[REFUSED] ?? 0)
     if (counts === undefined || decided === 0) continue
-    if (counts[REFUSED] / decided <= REFUSED_SHARE) break
-    since = step
+    if (counts[REFUSED] / decided > REFUSED_SHARE) since = step
+    else if (since !== undefined) break
   }
-  return since * STEP_MS
+  return (since ?? last) * STEP_MS
 }
 
 function deadLetters(queues: readonly QueueRow[]): AlertView[] {
