@@ -1,0 +1,82 @@
+// A real Express process that does ten requests at once in 20 ms each and is offered three times as many, with adaptive permits and without.
+import type { Claim } from '../contest/claim.js'
+import { ContenderProcess, withProcess } from '../contest/contender.js'
+import type { Effort } from '../contest/effort.js'
+import { figure } from '../contest/figure.js'
+import { median } from '../contest/median.js'
+import { progress } from '../contest/progress.js'
+import type { Table } from '../contest/table.js'
+
+interface Load {
+  readonly p99: number
+  readonly perSecond: number
+}
+
+interface Turn {
+  readonly algorithm: string | undefined
+  readonly capacity: number
+  /** p99 with five clients. */
+  readonly unloadedMs: number
+  readonly load: Load
+  readonly limit: number | undefined
+}
+
+export async function realPermits(effort: Effort): Promise<{ table: Table; claims: Claim[] }> {
+  const clients = new ContenderProcess({ name: 'the clients', file: 'cannon.mjs', setup: {} })
+  const turns: Turn[] = []
+  try {
+    for (let round = 0; round < effort.generations; round++) {
+      for (const algorithm of [undefined, 'gradient', 'vegas']) {
+        progress(`adaptive permits before a real service: ${algorithm ?? 'none'}`)
+        turns.push(await turn(clients, algorithm, effort))
+      }
+    }
+  } finally {
+    await clients.end()
+  }
+  const claims = ['gradient', 'vegas'].flatMap((name): Claim[] => {
+    const own = turns.filter(({ algorithm }) => algorithm === name)
+    const share = own.map(({ load, capacity }) => (100 * load.perSecond) / capacity)
+    const slower = own.map(({ load, unloadedMs }) => load.p99 / unloadedMs)
+    const text = `${name}, Express offered 3 × its capacity:`
+    return [
+      { text: `${text} throughput, of capacity`, bound: 'at least', target: 95, measured: median(share), unit: '%' },
+      { text: `${text} p99 ÷ unloaded`, bound: 'at most', target: 3, measured: median(slower) },
+    ]
+  })
+  return {
+    table: {
+      caption: 'Express, ten at 20 ms, offered three times its capacity',
+      head: ['permits', 'capacity/s', 'done/s', 'unloaded p99 ms', 'p99 ms', 'limit at the end'],
+      rows: turns.map(({ algorithm, capacity, unloadedMs, load, limit }) => [
+        algorithm ?? 'none',
+        figure(capacity),
+        figure(load.perSecond),
+        figure(unloadedMs),
+        figure(load.p99),
+        limit === undefined ? '–' : String(limit),
+      ]),
+    },
+    claims,
+  }
+}
+
+async function turn(clients: ContenderProcess, algorithm: string | undefined, effort: Effort): Promise<Turn> {
+  const ask = (order: object) => clients.ask<Load>('load', { skipMs: 1500, ms: 3000, priorities: [0], ...order })
+  const service = (name: string | undefined) => ({
+    name: name ?? 'no permits',
+    file: 'permits.mjs',
+    setup: { algorithm: name },
+  })
+  const { perSecond: capacity } = await withProcess(service(undefined), async child =>
+    ask({ port: await child.ask('port'), connections: 20 }),
+  )
+  return withProcess(service(algorithm), async child => {
+    const port = await child.ask<number>('port')
+    const { p99: unloadedMs } = await ask({ port, cannons: 5, connections: 5 })
+    const ms = 20_000 * effort.stretch
+    // Many small senders, so that requests come evenly.
+    const load = await ask({ port, cannons: 100, connections: 300, rate: 3 * capacity, skipMs: 10_000, ms })
+    return { algorithm, capacity, unloadedMs, load, limit: await child.ask('limit') }
+  })
+}
