@@ -53,6 +53,8 @@ local function line_change(line, member, capacity, answer, joins, i)
   if letter == 'l' then
     local removed = redis.call('ZREM', line.key, id)
     line.units = math.max(0, line.units - removed * cost)
+    -- A key that was empty had gone, and with it its lifetime.
+    if line.units == 0 then line.fresh = 0 end
     answer.waiting = answer.waiting - removed
     return
   end

@@ -95,6 +95,7 @@ local function line_walk(line, asker, capacity, answer)
   if #leaving > 0 then
     redis.call('ZREM', line.key, unpack(leaving))
     line.units = math.max(0, line.units - units)
+    if line.units == 0 then line.fresh = 0 end
     -- If nothing left the line, asking again at once would be useless.
     if unfinished then answer.next = 0 end
   end

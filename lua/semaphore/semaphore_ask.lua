@@ -124,6 +124,25 @@ then
   end
 end
 
+-- @include semaphore_hand_over
+if
+  clock == ''
+  and stored[7] == VERSION
+  and total
+  and used
+  and calm == 0
+  and initial >= -1
+  and idle < 0
+  and not stored[4]
+  and ARGV[9] == ''
+  and stamp == record[2]
+  and number == tonumber(record[1]) + 1
+  and record[3] ~= '0'
+then
+  local reply = semaphore_hand_over(stored, tonumber(record[3]) or 0, member, number, floor)
+  if reply then return reply end
+end
+
 -- @include semaphore_open
 -- @include semaphore_capacity
 -- @include semaphore_save

@@ -1,0 +1,126 @@
+--[[
+  The commonest ask of a process whose waiters stand at the head of the line: leases end, or others of its requests join, and what is free goes to
+  its first waiters. It does what semaphore_open, line_ask and semaphore_save do, with a third of the commands, and only while the first waiter that is
+  left has to wait and is the asker's too. Returns nil, and has written nothing, if the ask is another.
+
+  `stored` and `record` are what semaphore_ask has read. The server's clock only, and no lifetime of the semaphore.
+]]
+local function semaphore_hand_over(stored, waiting, member, number, floor)
+  local call, match, sub = redis.call, string.match, string.sub
+  local leases, facts, line, asks, meta, record = KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[8]
+  local total, used, last = tonumber(stored[1]), tonumber(stored[2]), tonumber(stored[3])
+  local head, prefix = ARGV[10], member .. ' '
+  if head == '' or not last then return nil end
+
+  -- What the ask carries.
+  local ended, tokens, joins = {}, {}, {}
+  for i = 11, #ARGV, 4 do
+    local letter = ARGV[i]
+    if letter == 'e' then
+      ended[#ended + 1] = ARGV[i + 1]
+      tokens[#tokens + 1] = ARGV[i + 2]
+    elseif letter == 'j' and ARGV[i + 2] == '' and ARGV[i + 3] ~= '0' then
+      joins[#joins + 1] = ARGV[i + 1]
+    else
+      return nil
+    end
+  end
+  local held, known = #ended > 0 and call('HMGET', facts, unpack(ended)) or {}, {}
+  for i, fact in ipairs(held) do
+    local permits, token = match(fact or '', '^(%d+) %S+ (%d+)$')
+    if token ~= tokens[i] or known[token] then return nil end
+    known[token] = true
+    used = used - permits
+  end
+
+  -- How the line and the leases stand.
+  local time = call('TIME')
+  local micros = time[1] * 1000000 + time[2]
+  local now = math.floor(micros / 1000)
+  local lined = call('HMGET', meta, 'v', 'last', 'units', 'fresh')
+  local by = tonumber(call('ZSCORE', asks, member) or nil)
+  local first = tonumber(call('ZRANGE', leases, '0', '0', 'WITHSCORES')[2])
+  local ticket, units, age = tonumber(lined[2]), tonumber(lined[3]), now - (tonumber(lined[4]) or 0)
+  -- The last is for the lifetimes of the line, which line_save renews.
+  if lined[1] ~= '1' or not ticket or not units or not by or not first or first <= now or age < 0 or age >= 10000 then return nil end
+
+  -- Whom it serves.
+  local free = total - used
+  if free < 0 or free > 100 then return nil end
+  local ids = call('ZRANGE', line, '0', free)
+  if ids[1] ~= prefix .. head then return nil end
+  local granted, served, facts_to_write, deadlines, latest = {}, {}, {}, {}, 0
+  if floor > last then last = floor end
+  for i, id in ipairs(ids) do
+    if sub(id, 1, #prefix) ~= prefix then return nil end
+    local waiter, cost, ms, lease = match(id, '^(%d+) (%d+) (%d+) (%S+)$', #prefix + 1)
+    cost, ms = tonumber(cost), tonumber(ms)
+    if not cost or cost > total then return nil end
+    if cost > free then break end
+    free = free - cost
+    used = used + cost
+    units = units - cost
+    last = math.max(last + 1, micros)
+    local token, deadline = string.format('%.0f', last), now + ms
+    if deadline < first then first = deadline end
+    if deadline > latest then latest = deadline end
+    served[i] = id
+    facts_to_write[#facts_to_write + 1] = lease
+    facts_to_write[#facts_to_write + 1] = cost .. ' ' .. prefix .. token
+    deadlines[#deadlines + 1] = deadline
+    deadlines[#deadlines + 1] = lease
+    granted[#granted + 1] = tonumber(waiter)
+    granted[#granted + 1] = token
+    granted[#granted + 1] = deadline
+  end
+  -- Nobody is left who has to wait: those who join may be served.
+  if #served == #ids then return nil end
+
+  -- Who joins, behind all others.
+  local opening = math.max(ticket + 1, micros)
+  local places = {}
+  for i, tail in ipairs(joins) do
+    local cost = tonumber(match(tail, '^%d+ (%d+) '))
+    if not cost or cost > total then return nil end
+    units = units + cost
+    ticket = opening + i - 1
+    places[2 * i - 1] = string.format('%.0f', ticket)
+    places[2 * i] = prefix .. tail
+  end
+  local stamp = math.max(ticket + 1, micros)
+  local stamp_text = string.format('%.0f', stamp)
+
+  if #served > 0 then
+    call('ZREMRANGEBYRANK', line, '0', #served - 1)
+    call('HSET', facts, unpack(facts_to_write))
+    call('ZADD', leases, unpack(deadlines))
+  end
+  if #ended > 0 then
+    -- After the new ones, so that keys with a lifetime do not become empty.
+    call('ZREM', leases, unpack(ended))
+    call('HDEL', facts, unpack(ended))
+  end
+  if #joins > 0 then call('ZADD', line, unpack(places)) end
+  local life = tonumber(stored[6]) or 0
+  if latest > 0 and (life < latest + 1000 or tonumber(stored[2]) == 0) then
+    life = math.max(life, latest + 1000 + math.ceil((latest - now) / 4))
+    call('PEXPIRE', leases, life - now)
+    call('PEXPIRE', facts, life - now)
+  end
+  if #ended + #served > 0 then call('HSET', KEYS[1], 'used', used, 'last', string.format('%.0f', last), 'life', life) end
+  call('HSET', meta, 'last', stamp_text, 'units', units)
+  -- It need not be told anew by when the member asks, if that is near enough.
+  local next = math.max(1, math.min(5000, first - now))
+  if by <= now + next and by > now + next - 1000 and by > now then
+    next = by - now
+  else
+    call('ZADD', asks, now + next, member)
+  end
+  waiting = waiting + #joins - #served
+  local changes = {}
+  for i = 1, #ended do changes[i] = 1 end
+  local reply = { 1, stamp, now, 0, next, waiting, #joins > 0 and opening or 0, total, -1, 60000, granted, {}, changes }
+  call('HSET', record, 'n', number, 'stamp', stamp_text, 'c', waiting, 'reply', cmsgpack.pack(reply))
+  call('PEXPIRE', record, 60000)
+  return reply
+end

@@ -1,0 +1,137 @@
+import { afterAll, beforeAll, expect, test } from '@jest/globals'
+import type { Redis } from 'ioredis'
+import { portOf } from '../../src/redis/port-of.js'
+import { runScript } from '../../src/redis/run-script.js'
+import { semaphoreAsk } from '../../src/redis/scripts.js'
+import { randomFrom } from '../support/random.js'
+import { RedisServer } from '../support/redis-server.js'
+
+let redis: RedisServer
+let client: Redis
+beforeAll(async () => {
+  redis = await RedisServer.start()
+  client = redis.client()
+})
+afterAll(() => redis.stop())
+
+const PERMITS = 5
+const PARTS = ['', ':leases', ':facts', ':line', ':asks', ':meta', ':direct']
+type Change = readonly [letter: string, tail: string, third: string, fourth: string]
+
+const MEMBER = 'process/1.0'
+
+/** A semaphore that one member asks. */
+class Asked {
+  readonly #keys: string[]
+  #number = 0
+  #stamp = ''
+  /** Leases that are held, with their tokens. */
+  readonly tokens = new Map<string, string>()
+
+  constructor(readonly name: string) {
+    this.#keys = PARTS.map(part => `spillway:{${name}}:semaphore${part}`)
+  }
+
+  async ask(first: string, changes: readonly Change[]): Promise<unknown[]> {
+    const record = `spillway:{${this.name}}:semaphore:sent:${MEMBER}`
+    const words = [MEMBER, String(++this.#number), this.#stamp, '', first]
+    for (const [letter, id, third, fourth] of changes) {
+      words.push(letter, id, letter === 'e' ? (this.tokens.get(id) ?? '') : third, fourth)
+    }
+    const args = ['', String(PERMITS), '-1', 'channel:', '0', ...words]
+    const reply = (await runScript(
+      portOf(client, 'test'),
+      semaphoreAsk,
+      [...this.#keys, record, record],
+      args,
+    )) as unknown[]
+    this.#stamp = String(reply[1])
+    return reply
+  }
+
+  /** The lifetimes of the line are due, for which every ask goes the long way. */
+  async makeStale(): Promise<void> {
+    if ((await client.exists(this.#keys[5])) === 1) await client.hset(this.#keys[5], 'fresh', '0')
+  }
+
+  /** All that is kept, but for moments and numbers that follow the clock. */
+  async state() {
+    const [config, leases, facts, line, asks, meta] = this.#keys
+    const held = Object.entries(await client.hgetall(facts))
+    return {
+      used: await client.hget(config, 'used'),
+      leases: (await client.zrange(leases, '0', '-1')).sort(),
+      facts: held.map(([id, fact]) => `${id} ${fact.replace(/ \d+$/, '')}`).sort(),
+      line: await client.zrange(line, '0', '-1'),
+      asks: (await client.zrange(asks, '0', '-1')).sort(),
+      units: await client.hget(meta, 'units'),
+      lifetimes: await Promise.all(
+        [leases, facts, line, asks, meta].map(async key => (await client.pttl(key)) > 25_000),
+      ),
+    }
+  }
+}
+
+/** What does not depend on the moment of asking. */
+function outcome(reply: unknown[]) {
+  const granted = (reply[10] as unknown[]).filter((_, i) => i % 3 === 0)
+  const next = Number(reply[4])
+  const untimed = [reply[0], Number(reply[6]) > 0, ...[5, 7, 8, 9].map(i => Number(reply[i]))]
+  return { untimed, next: next > 3900 && next <= 5000 ? 'about five seconds' : next, granted, rest: reply.slice(11) }
+}
+
+async function existsCalls(): Promise<number> {
+  return Number(/cmdstat_exists:calls=(\d+)/.exec(await client.info('commandstats'))?.[1] ?? 0)
+}
+
+test('the short way of an ask at the head of the line does what the long way does', async () => {
+  let short = 0
+  for (let run = 0; run < 20; run++) {
+    const random = randomFrom(`hand over ${run}`)
+    const [one, other] = [new Asked(`short-${run}`), new Asked(`long-${run}`)]
+    let waiting: string[] = []
+    const leases: string[] = []
+    let numbers = 0
+    for (let i = 0; i < 60; i++) {
+      const changes: Change[] = []
+      for (let ends = random.integer(0, Math.min(3, leases.length)); ends > 0; ends--) {
+        const [id] = leases.splice(random.integer(0, leases.length - 1), 1)
+        changes.push(['e', id, '', ''])
+        // A lease that has ended before, and one that is ended twice.
+        if (random.integer(0, 19) === 0) changes.push(['e', id, '', ''])
+      }
+      if (random.integer(0, 9) === 0 && waiting.length > 0) {
+        const [gone] = waiting.splice(random.integer(0, waiting.length - 1), 1)
+        changes.unshift(['l', gone, '', ''])
+      }
+      const first = waiting[0] ?? ''
+      const joins: string[] = []
+      for (let more = waiting.length < 12 ? random.integer(0, 4) : 0; more > 0; more--) {
+        const cost = random.pick([1, 1, 1, 1, 2, PERMITS, random.integer(1, PERMITS + 1)])
+        const tail = `${numbers} ${cost} 30000 lease${numbers++}`
+        changes.push(['j', tail, '', random.pick(['-1', '-1', '60000', '0'])])
+        joins.push(tail)
+      }
+      await other.makeStale()
+      const before = await existsCalls()
+      const reply = await one.ask(first, changes)
+      if ((await existsCalls()) === before) short++
+      const expected = await other.ask(first, changes)
+      expect(outcome(reply)).toEqual(outcome(expected))
+      expect(await one.state()).toEqual(await other.state())
+      const leaving = new Set((expected[11] as unknown[]).filter((_, at) => at % 2 === 0).map(Number))
+      for (const [which, { tokens }] of [one, other].entries()) {
+        const grants = (which === 0 ? reply : expected)[10] as unknown[]
+        for (let at = 0; at < grants.length; at += 3) tokens.set(`lease${grants[at]}`, String(grants[at + 1]))
+      }
+      const grants = expected[10] as unknown[]
+      for (let at = 0; at < grants.length; at += 3) {
+        leaving.add(Number(grants[at]))
+        leases.push(`lease${grants[at]}`)
+      }
+      waiting = [...waiting, ...joins].filter(tail => !leaving.has(Number.parseInt(tail, 10)))
+    }
+  }
+  // Else this compares the long way with itself.
+  expect(short).toBeGreaterThan(300)
+}, 60_000)
