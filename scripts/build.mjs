@@ -35,6 +35,7 @@ const ENTRIES = {
   opentelemetry: 'src/observing/opentelemetry.ts',
   outgoing: 'src/outgoing/index.ts',
   prometheus: 'src/observing/prometheus.ts',
+  'rate-limiter-flexible': 'src/rate-limiter-flexible/index.ts',
   testing: 'src/testing.ts',
 }
 /** Entry points whose `require` gives the default export itself, with all names as its properties, as the package that they replace. */

@@ -69,6 +69,14 @@ const USE = {
     // @ts-expect-error: typed, not any
     rateLimit({ policy: 5n })
   `,
+  'rate-limiter-flexible': `
+    import { RateLimiterMemory, RateLimiterRedis, RateLimiterRes, type RateLimiterLike } from 'spillway/rate-limiter-flexible'
+    export const limiters: RateLimiterLike[] = [new RateLimiterMemory({ points: 5, duration: 1 })]
+    export const over = (storeClient: object): RateLimiterRedis => new RateLimiterRedis({ storeClient, points: 5, duration: 1 })
+    export const isRefusal = (reason: unknown): reason is RateLimiterRes => reason instanceof RateLimiterRes
+    // @ts-expect-error: typed, not any
+    new RateLimiterMemory({ points: 5n, duration: 1 })
+  `,
   'koa-ratelimit': `
     import Koa from 'koa'
     import ratelimit, { type MiddlewareOptions } from 'spillway/koa-ratelimit'
@@ -196,7 +204,7 @@ describe('the package as users get it', () => {
   )
 
   test('gives its types to ES modules and to CommonJS, without any framework installed', () => {
-    typeCheck(['core', 'fetch'], ['@types/node', 'undici-types'], { skipLibCheck: false })
+    typeCheck(['core', 'fetch', 'rate-limiter-flexible'], ['@types/node', 'undici-types'], { skipLibCheck: false })
   }, 60_000)
 
   test('gives the types of its middleware where the frameworks are', () => {

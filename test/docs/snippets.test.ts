@@ -12,6 +12,7 @@ import * as spillway from '../../src/index.js'
 import * as koaRatelimit from '../../src/koa-ratelimit/index.js'
 import * as live from '../../src/live/index.js'
 import * as outgoing from '../../src/outgoing/index.js'
+import * as flexible from '../../src/rate-limiter-flexible/index.js'
 import * as testing from '../../src/testing.js'
 import { RedisServer } from '../support/redis-server.js'
 import { runSample } from '../support/sample.js'
@@ -28,6 +29,7 @@ const OURS: Record<string, unknown> = {
   'spillway/koa': koa,
   'spillway/node': node,
   'spillway/express-rate-limit': { __esModule: true, ...dropIn },
+  'spillway/rate-limiter-flexible': flexible,
   'spillway/koa-ratelimit': { __esModule: true, ...koaRatelimit },
   'spillway/adaptive': adaptive,
   'spillway/outgoing': outgoing,

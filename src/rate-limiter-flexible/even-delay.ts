@@ -1,0 +1,18 @@
+import type { RateLimiterAbstract } from './rate-limiter-abstract.js'
+import { RateLimiterRes } from './res.js'
+
+/** Longer delays make `setTimeout` fire at once. */
+export const LONGEST_MS = 2 ** 31 - 1
+
+/** Resolves at once or, with `execEvenly`, when it is this call's turn; what is told then is what is left after the delay. */
+export function evenly(limiter: RateLimiterAbstract, res: RateLimiterRes): Promise<RateLimiterRes> {
+  if (!limiter.execEvenly || limiter.points <= 0 || res.msBeforeNext <= 0 || res.isFirstInDuration) {
+    return Promise.resolve(res)
+  }
+  const { remainingPoints, msBeforeNext, consumedPoints } = res
+  const shortestMs = limiter.execEvenlyMinDelayMs
+  let delayMs = Math.ceil(msBeforeNext / (remainingPoints + 2))
+  if (delayMs < shortestMs) delayMs = consumedPoints * shortestMs
+  const later = new RateLimiterRes(remainingPoints, Math.max(0, msBeforeNext - delayMs), consumedPoints, false)
+  return new Promise(resolve => setTimeout(resolve, Math.min(delayMs, LONGEST_MS), later))
+}

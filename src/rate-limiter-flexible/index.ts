@@ -1,0 +1,28 @@
+export { BurstyRateLimiter } from './bursty-rate-limiter.js'
+export type { IRateLimiterOptions, IRateLimiterRedisOptions, IRateLimiterStoreOptions } from './options.js'
+export { RateLimiterAbstract } from './rate-limiter-abstract.js'
+export { RateLimiterCompatibleAbstract, type RateLimiterLike } from './rate-limiter-compatible-abstract.js'
+export { RateLimiterInsuredAbstract } from './rate-limiter-insured-abstract.js'
+export { RateLimiterMemory } from './rate-limiter-memory.js'
+export { type IRateLimiterQueueOpts, RateLimiterQueue } from './rate-limiter-queue.js'
+export { RateLimiterQueueError } from './rate-limiter-queue-error.js'
+export { RateLimiterRedis } from './rate-limiter-redis.js'
+export { RateLimiterStoreAbstract } from './rate-limiter-store-abstract.js'
+export { RateLimiterUnion } from './rate-limiter-union.js'
+export { RateLimiterRes } from './res.js'
+export { type IRLWrapperBlackAndWhiteOptions, RLWrapperBlackAndWhite } from './rl-wrapper-black-and-white.js'
+export type {
+  IRateLimiterMemoryExport,
+  IRateLimiterMemoryRecord,
+  IRateLimiterRestoreBucketDetail,
+  IRateLimiterRestoreDetailResponse,
+  IRateLimiterRestoreResponse,
+  IRateLimiterRestoreResult,
+} from './snapshot.js'
+/** What every limiter of rate-limiter-flexible may say of a key. */
+export interface IRateLimiterRes {
+  msBeforeNext?: number
+  remainingPoints?: number
+  consumedPoints?: number
+  isFirstInDuration?: boolean
+}

@@ -1,0 +1,120 @@
+import type { BurstyRateLimiter } from './bursty-rate-limiter.js'
+import { LONGEST_MS } from './even-delay.js'
+import type { RateLimiterAbstract } from './rate-limiter-abstract.js'
+import { RateLimiterQueueError } from './rate-limiter-queue-error.js'
+import type { RateLimiterRes } from './res.js'
+
+interface Request {
+  readonly tokens: number
+  readonly expiresUnixAt: number
+  readonly resolve: (remaining: number) => void
+  readonly reject: (error: unknown) => void
+}
+
+/** How often a limiter is asked whose duration never ends: points may be given back. */
+const ENDLESS_MS = 100
+
+/** The requests of one key that wait, in their order. While anybody waits, newcomers join the line. */
+export class KeyQueue {
+  readonly #limiter: RateLimiterAbstract | BurstyRateLimiter
+  readonly #key: string | number
+  readonly #maxSize: number
+  readonly #onIdle: () => void
+  #waiting: Request[] = []
+  /** Those that ask the limiter without having waited. */
+  #asking = 0
+  /** Whether the first one in line is asking. */
+  #turn = false
+  #timer: ReturnType<typeof setTimeout> | undefined
+
+  /** `onIdle` is called when nobody waits or asks. */
+  constructor(
+    limiter: RateLimiterAbstract | BurstyRateLimiter,
+    key: string | number,
+    maxSize: number,
+    onIdle: () => void,
+  ) {
+    this.#limiter = limiter
+    this.#key = key
+    this.#maxSize = maxSize
+    this.#onIdle = onIdle
+  }
+
+  removeTokens(tokens: number, expiresUnixAt: number): Promise<number> {
+    return new Promise((resolve, reject) => {
+      const request = { tokens, expiresUnixAt, resolve, reject }
+      const { points } = this.#limiter
+      if (tokens > points) {
+        reject(new RateLimiterQueueError(`Requested tokens ${tokens} exceeds maximum ${points} tokens per interval`))
+        this.#mayBeIdle()
+      } else if (this.#waiting.length > 0) this.#enqueue(request)
+      else this.#ask(request)
+    })
+  }
+
+  async #ask(request: Request): Promise<void> {
+    this.#asking++
+    try {
+      request.resolve((await this.#limiter.consume(this.#key, request.tokens)).remainingPoints)
+    } catch (refusal) {
+      if (refusal instanceof Error) request.reject(refusal)
+      else {
+        this.#enqueue(request)
+        this.#wait(refusal as RateLimiterRes)
+      }
+    }
+    this.#asking--
+    this.#mayBeIdle()
+  }
+
+  #enqueue(request: Request): void {
+    if (this.#waiting.length < this.#maxSize) this.#waiting.push(request)
+    else request.reject(new RateLimiterQueueError(`Number of requests reached it's maximum ${this.#maxSize}`))
+  }
+
+  #wait({ msBeforeNext }: RateLimiterRes): void {
+    if (this.#waiting.length === 0 || this.#turn) return
+    const waitMs = msBeforeNext < 0 ? ENDLESS_MS : Math.min(Math.max(1, msBeforeNext), LONGEST_MS)
+    this.#timer ??= setTimeout(() => this.#serve(), waitMs)
+  }
+
+  async #serve(): Promise<void> {
+    this.#timer = undefined
+    this.#turn = true
+    let refusal: RateLimiterRes | undefined
+    while (refusal === undefined && this.#dropExpired()) {
+      const [first] = this.#waiting
+      try {
+        const { remainingPoints } = await this.#limiter.consume(this.#key, first.tokens)
+        this.#waiting.shift()
+        first.resolve(remainingPoints)
+      } catch (error) {
+        if (error instanceof Error) {
+          this.#waiting.shift()
+          first.reject(error)
+        } else refusal = error as RateLimiterRes
+      }
+    }
+    this.#turn = false
+    if (refusal !== undefined) this.#wait(refusal)
+    this.#mayBeIdle()
+  }
+
+  /** False if nobody is left. */
+  #dropExpired(): boolean {
+    const nowSeconds = Math.floor(Date.now() / 1000)
+    const isOver = ({ expiresUnixAt }: Request) => expiresUnixAt > 0 && nowSeconds >= expiresUnixAt
+    if (this.#waiting.some(isOver)) {
+      for (const request of this.#waiting) {
+        if (!isOver(request)) continue
+        request.reject(new RateLimiterQueueError('The request to remove tokens expired before it could be fulfilled'))
+      }
+      this.#waiting = this.#waiting.filter(request => !isOver(request))
+    }
+    return this.#waiting.length > 0
+  }
+
+  #mayBeIdle(): void {
+    if (this.#waiting.length === 0 && this.#asking === 0 && !this.#turn) this.#onIdle()
+  }
+}

@@ -1,0 +1,133 @@
+import { PolicyError, shown } from '../core/errors.js'
+import { type LimiterLike, missing } from './limiter-like.js'
+import type { CallOptions, IRateLimiterOptions } from './options.js'
+import type { RateLimiterRes } from './res.js'
+
+/** The options and keys of a limiter. Its methods throw until a class implements them. */
+export class RateLimiterAbstract implements LimiterLike {
+  #points = 0
+  #duration = 0
+  #minDelayMs: number | undefined
+  #keyPrefix = ''
+  /** In seconds: how long a key is blocked that first consumes more than its points. 0: not at all. */
+  blockDuration: number
+  /** true: allowed calls are delayed so that they spread over the duration. */
+  execEvenly: boolean
+
+  /** Throws `PolicyError` for `points`, `duration` or `keyPrefix` that mean nothing. */
+  constructor(opts: IRateLimiterOptions) {
+    // Services in JavaScript may leave them out: what is missing is then said as by rate-limiter-flexible.
+    const { points, duration, blockDuration = 0, execEvenly = false, execEvenlyMinDelayMs, keyPrefix } = opts ?? {}
+    this.points = points
+    this.duration = duration
+    this.blockDuration = blockDuration
+    this.execEvenly = Boolean(execEvenly)
+    this.#minDelayMs = execEvenlyMinDelayMs
+    this.keyPrefix = keyPrefix ?? 'rlflx'
+  }
+
+  /** Points that may be consumed in a duration. */
+  get points(): number {
+    return this.#points
+  }
+
+  set points(value: number) {
+    if (!Number.isFinite(value)) {
+      throw new PolicyError(
+        `points must be set and must be a finite number: given ${shown(value)}, expected one like 100`,
+      )
+    }
+    this.#points = value
+  }
+
+  /** In seconds. 0: it never ends. */
+  get duration(): number {
+    return this.#duration
+  }
+
+  set duration(value: number) {
+    if (!(Number.isFinite(value) && value >= 0)) {
+      throw new PolicyError(
+        `duration must be set and must be a finite, non-negative number: given ${shown(value)}, expected seconds like 60`,
+      )
+    }
+    this.#duration = value
+  }
+
+  /** The duration in ms. */
+  get msDuration(): number {
+    return this.#duration * 1000
+  }
+
+  /** `blockDuration` in ms. */
+  get msBlockDuration(): number {
+    return this.blockDuration * 1000
+  }
+
+  /** The shortest delay of `execEvenly`. Default: the duration divided by the points. */
+  get execEvenlyMinDelayMs(): number {
+    if (this.#minDelayMs !== undefined) return this.#minDelayMs
+    return this.#points > 0 ? Math.ceil(this.msDuration / this.#points) : 0
+  }
+
+  set execEvenlyMinDelayMs(value: number) {
+    this.#minDelayMs = value
+  }
+
+  /** The beginning of all keys, before a colon; '' for none. */
+  get keyPrefix(): string {
+    return this.#keyPrefix
+  }
+
+  set keyPrefix(value: string) {
+    if (typeof value !== 'string') {
+      throw new PolicyError(`keyPrefix must be string: given ${shown(value)}, expected one like "login"`)
+    }
+    this.#keyPrefix = value
+  }
+
+  /** The key as the store has it. */
+  getKey(key: string | number): string {
+    return this.#keyPrefix === '' ? `${key}` : `${this.#keyPrefix}:${key}`
+  }
+
+  /** The key without the prefix. */
+  parseKey(rlKey: string): string {
+    return this.#keyPrefix === '' ? rlKey : rlKey.substring(this.#keyPrefix.length + 1)
+  }
+
+  /** Consumes points. Rejects with `RateLimiterRes` where they exceed the limit; they count all the same. */
+  consume(_key: string | number, _pointsToConsume?: number, _options?: CallOptions): Promise<RateLimiterRes> {
+    throw missing(this, 'consume')
+  }
+
+  /** Consumes points without refusing. */
+  penalty(_key: string | number, _points?: number, _options?: CallOptions): Promise<RateLimiterRes> {
+    throw missing(this, 'penalty')
+  }
+
+  /** Gives points back; the count may fall below 0. */
+  reward(_key: string | number, _points?: number, _options?: CallOptions): Promise<RateLimiterRes> {
+    throw missing(this, 'reward')
+  }
+
+  /** What a key has consumed; null if nothing is known of it. */
+  get(_key: string | number, _options?: CallOptions): Promise<RateLimiterRes | null> {
+    throw missing(this, 'get')
+  }
+
+  /** Sets the points of a key for so many seconds; 0: without end. */
+  set(_key: string | number, _points: number, _secDuration: number, _options?: CallOptions): Promise<RateLimiterRes> {
+    throw missing(this, 'set')
+  }
+
+  /** Refuses a key for so many seconds; 0: without end. */
+  block(_key: string | number, _secDuration: number, _options?: CallOptions): Promise<RateLimiterRes> {
+    throw missing(this, 'block')
+  }
+
+  /** Forgets a key; false if nothing was known of it. */
+  delete(_key: string | number, _options?: CallOptions): Promise<boolean> {
+    throw missing(this, 'delete')
+  }
+}

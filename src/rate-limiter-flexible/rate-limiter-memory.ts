@@ -1,0 +1,116 @@
+import { type Counter, Counters } from './counters.js'
+import { evenly } from './even-delay.js'
+import type { CallOptions } from './options.js'
+import { RateLimiterAbstract } from './rate-limiter-abstract.js'
+import { RateLimiterRes } from './res.js'
+import {
+  type IRateLimiterMemoryExport,
+  type IRateLimiterRestoreDetailResponse,
+  type IRateLimiterRestoreResponse,
+  restored,
+} from './snapshot.js'
+
+/** Counts in this process. Refused calls count. */
+export class RateLimiterMemory extends RateLimiterAbstract {
+  readonly #counters = new Counters()
+
+  override consume(key: string | number, pointsToConsume = 1, options?: CallOptions): Promise<RateLimiterRes> {
+    const res = this.#add(key, pointsToConsume, options)
+    const { consumedPoints } = res
+    if (consumedPoints <= this.points) return this.execEvenly ? evenly(this, res) : Promise.resolve(res)
+    // Only the call that exceeds the points first blocks the key.
+    if (this.blockDuration > 0 && consumedPoints <= this.points + pointsToConsume) {
+      const now = Date.now()
+      this.#counters.set(this.getKey(key), consumedPoints, now + this.msBlockDuration, now)
+      return Promise.reject(new RateLimiterRes(0, this.msBlockDuration, consumedPoints, true))
+    }
+    return Promise.reject(res)
+  }
+
+  override async penalty(key: string | number, points = 1, options?: CallOptions): Promise<RateLimiterRes> {
+    return this.#add(key, points, options)
+  }
+
+  override async reward(key: string | number, points = 1, options?: CallOptions): Promise<RateLimiterRes> {
+    return this.#add(key, -points, options)
+  }
+
+  override async get(key: string | number, _options?: CallOptions): Promise<RateLimiterRes | null> {
+    const now = Date.now()
+    const counter = this.#counters.get(this.getKey(key), now)
+    return counter === undefined ? null : this.#res(counter, now, false)
+  }
+
+  override async set(key: string | number, points: number, secDuration: number): Promise<RateLimiterRes> {
+    const durationMs = (secDuration >= 0 ? secDuration : this.duration) * 1000
+    const now = Date.now()
+    this.#counters.set(this.getKey(key), Math.trunc(points), durationMs > 0 ? now + durationMs : null, now)
+    return new RateLimiterRes(0, durationMs === 0 ? -1 : durationMs, points)
+  }
+
+  override block(key: string | number, secDuration: number): Promise<RateLimiterRes> {
+    return this.set(key, this.points + 1, secDuration)
+  }
+
+  override async delete(key: string | number, _options?: CallOptions): Promise<boolean> {
+    return this.#counters.delete(this.getKey(key), Date.now())
+  }
+
+  /** All counters, to be restored in a process that comes after this one. */
+  dump(): IRateLimiterMemoryExport {
+    const dumpedAt = Date.now()
+    const storage = [...this.#counters.entries(dumpedAt)].map(([key, { value, expiresAt }]) => ({
+      key: this.parseKey(key),
+      value,
+      expiresAt,
+    }))
+    return { version: 1, dumpedAt, storage }
+  }
+
+  /** Takes the counters of a dump; undefined if it is none. Says how many records (with `detailResponse`: which) were taken, had expired, or were no records. */
+  restore(
+    data: Omit<IRateLimiterMemoryExport, 'dumpedAt'>,
+    detailResponse: true,
+  ): IRateLimiterRestoreDetailResponse | undefined
+  restore(
+    data: Omit<IRateLimiterMemoryExport, 'dumpedAt'>,
+    detailResponse?: false,
+  ): IRateLimiterRestoreResponse | undefined
+  restore(
+    data: Omit<IRateLimiterMemoryExport, 'dumpedAt'>,
+    detailResponse?: boolean,
+  ): IRateLimiterRestoreResponse | IRateLimiterRestoreDetailResponse | undefined
+  restore(
+    data: Omit<IRateLimiterMemoryExport, 'dumpedAt'>,
+    detailResponse = false,
+  ): IRateLimiterRestoreResponse | IRateLimiterRestoreDetailResponse | undefined {
+    const now = Date.now()
+    return restored(data, detailResponse, now, ({ key, value, expiresAt }) =>
+      this.#counters.set(this.getKey(key), Math.trunc(value), expiresAt, now),
+    )
+  }
+
+  #add(key: string | number, points: number, options: CallOptions | undefined): RateLimiterRes {
+    const rlKey = this.getKey(key)
+    const now = Date.now()
+    const counter = this.#counters.get(rlKey, now)
+    if (counter !== undefined) {
+      counter.value = Math.trunc(counter.value + points)
+      return this.#res(counter, now, false)
+    }
+    const custom = options?.customDuration as number
+    const durationMs = (custom >= 0 ? custom : this.duration) * 1000
+    const value = Math.trunc(points)
+    this.#counters.set(rlKey, value, durationMs > 0 ? now + durationMs : null, now)
+    return new RateLimiterRes(Math.max(this.points - value, 0), durationMs > 0 ? durationMs : -1, value, true)
+  }
+
+  #res({ value, expiresAt }: Counter, now: number, isFirst: boolean): RateLimiterRes {
+    return new RateLimiterRes(
+      Math.max(this.points - value, 0),
+      expiresAt === null ? -1 : expiresAt - now,
+      value,
+      isFirst,
+    )
+  }
+}

@@ -1,0 +1,98 @@
+import { PolicyError, shown } from '../core/errors.js'
+import { BlockedKeys } from './blocked-keys.js'
+import type { IRateLimiterStoreOptions } from './options.js'
+import { RateLimiterInsuredAbstract } from './rate-limiter-insured-abstract.js'
+
+/** A limiter over a store, and the keys that it refuses without asking the store. */
+export class RateLimiterStoreAbstract extends RateLimiterInsuredAbstract {
+  #blockOnConsumed = 0
+  #inMemoryBlockOnConsumed = 0
+  #inMemoryBlockDuration = 0
+  /** Refused without asking the store. */
+  protected readonly blockedKeys = new BlockedKeys()
+
+  /** Throws `PolicyError` as `RateLimiterInsuredAbstract` does, and for thresholds below `points`. */
+  constructor(opts: IRateLimiterStoreOptions) {
+    super(opts)
+    this.blockOnConsumed = opts.blockOnConsumed ?? 0
+    this.inMemoryBlockOnConsumed = opts.inMemoryBlockOnConsumed ?? 0
+    this.inMemoryBlockDuration = opts.inMemoryBlockDuration ?? 0
+  }
+
+  /** A key is blocked for `blockDuration` when it has consumed so many points; 0: when it has consumed more than `points`. */
+  get blockOnConsumed(): number {
+    return this.#blockOnConsumed
+  }
+
+  set blockOnConsumed(value: number) {
+    this.#blockOnConsumed = this.#threshold('blockOnConsumed', value)
+  }
+
+  /** A key that has consumed so many points is refused without asking the store; 0: never. */
+  get inMemoryBlockOnConsumed(): number {
+    return this.#inMemoryBlockOnConsumed
+  }
+
+  set inMemoryBlockOnConsumed(value: number) {
+    this.#inMemoryBlockOnConsumed = this.#threshold('inMemoryBlockOnConsumed', value)
+  }
+
+  /** In whole seconds: for how long. 0: until its duration ends. */
+  get inMemoryBlockDuration(): number {
+    return this.#inMemoryBlockDuration
+  }
+
+  set inMemoryBlockDuration(value: number) {
+    const seconds = value ? Math.trunc(value) : 0
+    if (seconds > 0 && this.#inMemoryBlockOnConsumed === 0) {
+      throw new PolicyError(
+        `inMemoryBlockOnConsumed option must be set up: given inMemoryBlockDuration ${shown(value)} alone, expected both`,
+      )
+    }
+    this.#inMemoryBlockDuration = seconds
+  }
+
+  /** `inMemoryBlockDuration` in ms. */
+  get msInMemoryBlockDuration(): number {
+    return this.#inMemoryBlockDuration * 1000
+  }
+
+  /** For how many ms more a key is refused without asking the store; 0: not at all. Takes the key as `getKey` gives it. */
+  getInMemoryBlockMsBeforeExpire(rlKey: string): number {
+    return this.#inMemoryBlockOnConsumed > 0 ? this.blockedKeys.msLeft(rlKey) : 0
+  }
+
+  /** Forgets all keys that are refused without asking the store. */
+  deleteInMemoryBlockedAll(): void {
+    this.blockedKeys.clear()
+  }
+
+  /** The points that a blocked key is given. */
+  protected get blockedPoints(): number {
+    return this.#blocksLater ? this.#blockOnConsumed : this.points + 1
+  }
+
+  /** A call blocks its key if it brings the count into this range. */
+  protected blockRange(pointsToConsume: number): { low: number; high: number } {
+    const exceeded = Math.floor(this.points) + 1
+    const low = this.#blocksLater ? this.#blockOnConsumed : exceeded
+    const high = this.#blocksLater ? low + pointsToConsume - 1 : Math.floor(this.points + pointsToConsume)
+    // Without a duration of its own, the block in memory stands in the place of that in the store.
+    const inMemory = this.#inMemoryBlockOnConsumed > 0 && this.#inMemoryBlockDuration <= 0
+    return { low, high: inMemory ? Math.min(high, this.#inMemoryBlockOnConsumed - 1) : high }
+  }
+
+  get #blocksLater(): boolean {
+    return this.#blockOnConsumed > 0 && this.#blockOnConsumed > this.points
+  }
+
+  #threshold(name: string, value: number): number {
+    const threshold = value ? Math.trunc(value) : 0
+    if (threshold > 0 && this.points > threshold) {
+      throw new PolicyError(
+        `${name} option must be greater or equal "points" option: given ${shown(value)}, expected at least ${this.points}`,
+      )
+    }
+    return threshold
+  }
+}

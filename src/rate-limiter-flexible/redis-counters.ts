@@ -1,0 +1,93 @@
+import { createHash } from 'node:crypto'
+import { Deadline } from '../core/deadline.js'
+import { StoreError } from '../core/errors.js'
+import type { ClientPort, RedisClient } from '../redis/client.js'
+import { portOf } from '../redis/port-of.js'
+import { runScript } from '../redis/run-script.js'
+import type { Script } from '../redis/script.js'
+import { flexibleCount, flexibleGet, flexibleSet } from '../redis/scripts.js'
+import { slotOf } from '../redis/slot.js'
+import { TimelyScripts } from '../redis/timely-scripts.js'
+
+/** What is not answered by then has failed, and is not carried out later. */
+const PATIENCE_MS = 5000
+
+/** A counter as Redis has it. */
+export interface RedisCount {
+  readonly consumed: number
+  /** -1: it lives without end. */
+  readonly msLeft: number
+}
+
+/** When a count blocks its key, and for how long. */
+export interface BlockRule {
+  readonly low: number
+  readonly high: number
+  readonly ms: number
+}
+
+/** Plain counters with a lifetime, in the form of rate-limiter-flexible. What fails rejects with `StoreError`. */
+export class RedisCounters {
+  readonly port: ClientPort
+  readonly #scripts: TimelyScripts
+  readonly #deadline = new Deadline(PATIENCE_MS)
+
+  constructor(client: RedisClient) {
+    this.port = portOf(client, 'RateLimiterRedis: storeClient')
+    this.#scripts = TimelyScripts.of(this.port)
+  }
+
+  async add(key: string, points: string, lifetimeMs: number, block?: BlockRule): Promise<RedisCount> {
+    const [ms, low, high] = block ? [block.ms, block.low, block.high] : [0, 0, 0]
+    const rule = [points, whole(lifetimeMs), whole(ms), String(low), String(high)]
+    const [, consumed, msLeft] = await this.#run(flexibleCount, key, rule, true)
+    return { consumed: Number(consumed), msLeft: Number(msLeft) }
+  }
+
+  /** By the user's own script, which is given what rate-limiter-flexible gives it. */
+  async addBy(source: string, key: string, args: readonly string[]): Promise<RedisCount> {
+    const script: Script = { name: 'custom', sha1: createHash('sha1').update(source).digest('hex'), source }
+    const [consumed, msLeft] = (await this.#held(runScript(this.port, script, [key], args))) as unknown[]
+    return { consumed: Number(consumed), msLeft: Number(msLeft) }
+  }
+
+  async get(key: string): Promise<RedisCount | undefined> {
+    const [, points, msLeft] = await this.#run(flexibleGet, key, [], false)
+    return points === null ? undefined : { consumed: Number.parseInt(String(points), 10), msLeft: Number(msLeft) }
+  }
+
+  async set(key: string, points: string, lifetimeMs: number): Promise<void> {
+    await this.#run(flexibleSet, key, [points, whole(lifetimeMs)], true)
+  }
+
+  /** False if there was none. */
+  async delete(key: string): Promise<boolean> {
+    const [, deleted] = await this.#run(flexibleSet, key, ['', '0'], true)
+    return Number(deleted) > 0
+  }
+
+  #run(script: Script, key: string, args: readonly string[], changes: boolean): Promise<unknown[]> {
+    const reply = this.#scripts.run({
+      script,
+      keys: [key],
+      args: until => [...args, until],
+      endsAt: changes ? performance.now() + PATIENCE_MS : Number.POSITIVE_INFINITY,
+      server: this.port.cluster ? this.port.serverOf(slotOf(key)) : '',
+      byServerClock: true,
+    })
+    return this.#held(reply) as Promise<unknown[]>
+  }
+
+  async #held(reply: Promise<unknown>): Promise<unknown> {
+    try {
+      return await this.#deadline.hold(reply)
+    } catch (cause) {
+      if (cause instanceof StoreError) throw cause
+      throw new StoreError(`Redis failed: ${(cause as Error).message}`, { cause })
+    }
+  }
+}
+
+function whole(ms: number): string {
+  return String(Math.max(0, Math.ceil(ms)))
+}

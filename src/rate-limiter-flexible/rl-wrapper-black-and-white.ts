@@ -1,0 +1,148 @@
+import { PolicyError, shown } from '../core/errors.js'
+import type { CallOptions } from './options.js'
+import { RateLimiterCompatibleAbstract, type RateLimiterLike } from './rate-limiter-compatible-abstract.js'
+import { RateLimiterRes } from './res.js'
+
+/** Whether a key is listed; written as a method so that a function of a narrower key fits. */
+type IsListed = { of(key: unknown): boolean }['of']
+
+/** Options of `RLWrapperBlackAndWhite`. */
+export interface IRLWrapperBlackAndWhiteOptions {
+  /** Asked for all other keys. */
+  limiter: RateLimiterLike
+  /** Keys that are refused. */
+  blackList?: string[] | number[]
+  /** Keys that are never refused, also those of the black list. */
+  whiteList?: string[] | number[]
+  isBlackListed?(key: unknown): boolean
+  isWhiteListed?(key: unknown): boolean
+  /** Default false. true: listed keys are counted too. */
+  runActionAnyway?: boolean
+}
+
+/** A limiter with lists of keys that it always refuses, or always allows. */
+export class RLWrapperBlackAndWhite extends RateLimiterCompatibleAbstract {
+  limiter: RateLimiterLike
+  #blackList: string[] | number[] = []
+  #whiteList: string[] | number[] = []
+  isBlackListed: IsListed
+  isWhiteListed: IsListed
+  runActionAnyway: boolean
+
+  /** Throws `PolicyError` without a limiter, and for functions that are none. */
+  constructor(opts: IRLWrapperBlackAndWhiteOptions) {
+    super()
+    const { limiter, blackList, whiteList, isBlackListed, isWhiteListed, runActionAnyway = false } = opts ?? {}
+    if (limiter === undefined) throw new PolicyError('limiter is not set: expected one, like new RateLimiterMemory(…)')
+    this.limiter = limiter
+    this.blackList = blackList as string[]
+    this.whiteList = whiteList as string[]
+    this.isBlackListed = functionOf('isBlackListed', isBlackListed)
+    this.isWhiteListed = functionOf('isWhiteListed', isWhiteListed)
+    this.runActionAnyway = runActionAnyway
+  }
+
+  override get keyPrefix(): string {
+    return this.limiter.keyPrefix
+  }
+
+  override get blockDuration(): number {
+    return this.limiter.blockDuration
+  }
+
+  override set blockDuration(seconds: number) {
+    this.limiter.blockDuration = seconds
+  }
+
+  override get execEvenly(): boolean {
+    return this.limiter.execEvenly
+  }
+
+  override set execEvenly(evenly: boolean) {
+    this.limiter.execEvenly = evenly
+  }
+
+  /** Keys that are refused. */
+  get blackList(): string[] | number[] {
+    return this.#blackList
+  }
+
+  set blackList(keys: string[] | number[]) {
+    this.#blackList = Array.isArray(keys) ? keys : []
+  }
+
+  /** Keys that are never refused. */
+  get whiteList(): string[] | number[] {
+    return this.#whiteList
+  }
+
+  set whiteList(keys: string[] | number[]) {
+    this.#whiteList = Array.isArray(keys) ? keys : []
+  }
+
+  isBlackListedSomewhere(key: string | number): boolean {
+    return has(this.#blackList, key) || this.isBlackListed(key)
+  }
+
+  isWhiteListedSomewhere(key: string | number): boolean {
+    return has(this.#whiteList, key) || this.isWhiteListed(key)
+  }
+
+  override consume(key: string | number, pointsToConsume = 1, options: CallOptions = {}): Promise<RateLimiterRes> {
+    return this.#act(key, limiter => limiter.consume(key, pointsToConsume, options), true)
+  }
+
+  override penalty(key: string | number, points = 1, options: CallOptions = {}): Promise<RateLimiterRes> {
+    return this.#act(key, limiter => limiter.penalty(key, points, options))
+  }
+
+  override reward(key: string | number, points = 1, options: CallOptions = {}): Promise<RateLimiterRes> {
+    return this.#act(key, limiter => limiter.reward(key, points, options))
+  }
+
+  override get(key: string | number, options: CallOptions = {}): Promise<RateLimiterRes | null> {
+    if (this.runActionAnyway) return this.limiter.get(key, options)
+    return this.#act(key, limiter => limiter.get(key, options))
+  }
+
+  override set(
+    key: string | number,
+    points: number,
+    secDuration: number,
+    options: CallOptions = {},
+  ): Promise<RateLimiterRes> {
+    return this.#act(key, limiter => limiter.set(key, points, secDuration, options))
+  }
+
+  override block(key: string | number, secDuration: number, options: CallOptions = {}): Promise<RateLimiterRes> {
+    return this.#act(key, limiter => limiter.block(key, secDuration, options))
+  }
+
+  override delete(key: string | number, options: CallOptions = {}): Promise<boolean> {
+    return this.limiter.delete(key, options)
+  }
+
+  #act<Res extends RateLimiterRes | null>(
+    key: string | number,
+    action: (limiter: RateLimiterLike) => Promise<Res>,
+    refuses = false,
+  ): Promise<Res | RateLimiterRes> {
+    const isWhite = this.isWhiteListedSomewhere(key)
+    if (!isWhite && !this.isBlackListedSomewhere(key)) return action(this.limiter)
+    if (this.runActionAnyway) action(this.limiter).catch(() => {})
+    const most = Number.MAX_SAFE_INTEGER
+    if (isWhite) return Promise.resolve(new RateLimiterRes(most, 0, 0, false))
+    const black = new RateLimiterRes(0, most, 0, false)
+    return refuses ? Promise.reject(black) : Promise.resolve(black)
+  }
+}
+
+function has(keys: readonly (string | number)[], key: string | number): boolean {
+  return keys.includes(key)
+}
+
+function functionOf(name: string, given: IsListed | undefined): IsListed {
+  if (given === undefined) return () => false
+  if (typeof given === 'function') return given
+  throw new PolicyError(`${name} must be function: given ${shown(given)}, expected one like key => key === "admin"`)
+}

@@ -1,0 +1,62 @@
+/** A counter of a dump. */
+export interface IRateLimiterMemoryRecord {
+  key: string | number
+  value: number
+  /** ms since 1970; null: never. */
+  expiresAt: number | null
+}
+
+/** What `RateLimiterMemory.dump` gives. */
+export interface IRateLimiterMemoryExport {
+  version: number
+  /** ms since 1970. */
+  dumpedAt: number
+  storage: IRateLimiterMemoryRecord[]
+}
+
+/** What became of the records of a dump. */
+export interface IRateLimiterRestoreResult<T> {
+  invalid: T
+  expired: T
+  restored: T
+}
+
+/** How many records came to what. */
+export type IRateLimiterRestoreResponse = IRateLimiterRestoreResult<number>
+
+/** How many, and of which keys; 'N/A' stands for one that is no record. */
+export interface IRateLimiterRestoreBucketDetail {
+  count: number
+  keys: Array<string | number>
+}
+
+/** Which records came to what. */
+export type IRateLimiterRestoreDetailResponse = IRateLimiterRestoreResult<IRateLimiterRestoreBucketDetail>
+
+/** Reads a dump, which may come from anywhere; undefined if it is none. */
+export function restored(
+  data: Omit<IRateLimiterMemoryExport, 'dumpedAt'>,
+  detailed: boolean,
+  now: number,
+  take: (record: IRateLimiterMemoryRecord) => void,
+): IRateLimiterRestoreResponse | IRateLimiterRestoreDetailResponse | undefined {
+  if (!data || typeof data !== 'object' || data.version !== 1) return undefined
+  const bucket = (): IRateLimiterRestoreBucketDetail => ({ count: 0, keys: [] })
+  const detail: IRateLimiterRestoreDetailResponse = { invalid: bucket(), expired: bucket(), restored: bucket() }
+  for (const record of Array.isArray(data.storage) ? data.storage : []) {
+    const fate = fateOf(record, now)
+    if (fate === 'restored') take(record)
+    detail[fate].count++
+    detail[fate].keys.push(record && typeof record === 'object' ? record.key : 'N/A')
+  }
+  const { invalid, expired, restored } = detail
+  return detailed ? detail : { invalid: invalid.count, expired: expired.count, restored: restored.count }
+}
+
+function fateOf(record: IRateLimiterMemoryRecord, now: number): keyof IRateLimiterRestoreResponse {
+  if (!record || typeof record !== 'object') return 'invalid'
+  const { key, value, expiresAt } = record
+  const hasKey = typeof key === 'string' || typeof key === 'number'
+  if (!hasKey || !Number.isFinite(value) || !(expiresAt === null || Number.isFinite(expiresAt))) return 'invalid'
+  return expiresAt !== null && expiresAt <= now ? 'expired' : 'restored'
+}

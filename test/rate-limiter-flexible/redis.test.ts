@@ -1,0 +1,204 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, jest, test } from '@jest/globals'
+import type { Redis } from 'ioredis'
+import { createClient } from 'redis'
+import {
+  type IRateLimiterRedisOptions,
+  RateLimiterMemory,
+  RateLimiterRedis,
+} from '../../src/rate-limiter-flexible/index.js'
+import { RedisServer } from '../support/redis-server.js'
+import { MODULES, outcomeOf, randomCall, seeds } from './side-by-side.js'
+
+let redis: RedisServer
+let client: Redis
+beforeAll(async () => {
+  redis = await RedisServer.start()
+  client = redis.client()
+})
+afterAll(() => redis.stop())
+beforeEach(() => client.flushall())
+afterEach(() => {
+  jest.useRealTimers()
+})
+
+/** All times of the random calls are multiples of this, so that the server's clock, which runs on, changes no answer. */
+const UNIT_MS = 100_000
+const SECONDS = [0, 100, 1000]
+
+/** Lets time pass for all keys, and for what limiters hold in memory. */
+async function pass(ms: number): Promise<void> {
+  jest.setSystemTime(Date.now() + ms)
+  for (const key of await client.keys('*')) {
+    const left = await client.pttl(key)
+    if (left >= 0 && left - ms <= 0) await client.del(key)
+    else if (left >= 0) await client.pexpire(key, left - ms)
+  }
+}
+
+test('random calls are answered as by rate-limiter-flexible 11, each of them', async () => {
+  jest.useFakeTimers({
+    now: 1_700_000_000_000,
+    doNotFake: [
+      'performance',
+      'nextTick',
+      'setImmediate',
+      'queueMicrotask',
+      'setTimeout',
+      'clearTimeout',
+      'setInterval',
+      'clearInterval',
+    ],
+  })
+  let calls = 0
+  for (const [i] of seeds(40).entries()) {
+    const stories: unknown[] = []
+    for (const { RateLimiterRedis } of MODULES) {
+      await client.flushall()
+      jest.setSystemTime(1_700_000_000_000)
+      const random = seeds(i + 1)[i]
+      const points = random.integer(-1, 5)
+      const from = random.pick([0, 0, Math.max(1, points + 1), Math.max(1, points) + 3])
+      const limiter = new RateLimiterRedis({
+        storeClient: client,
+        points,
+        duration: random.pick(SECONDS),
+        blockDuration: random.pick([0, 0, 100, 300]),
+        blockOnConsumed: random.pick([0, 0, Math.max(1, points) + 2]),
+        inMemoryBlockOnConsumed: from,
+        inMemoryBlockDuration: from > 0 ? random.pick([0, 200]) : 0,
+      })
+      const story: unknown[] = []
+      for (let n = 0; n < 25; n++) {
+        const [method, args] = randomCall(random, SECONDS)
+        const call = limiter[method] as (...args: unknown[]) => Promise<unknown>
+        story.push([method, args, await outcomeOf(() => call.apply(limiter, args), UNIT_MS)])
+        if (random.integer(0, 3) === 0) await pass(random.pick([100_000, 200_000]))
+        if (random.integer(0, 15) === 0) limiter.deleteInMemoryBlockedAll()
+        calls++
+      }
+      stories.push(story)
+    }
+    expect(stories[1]).toEqual(stories[0])
+  }
+  expect(calls).toBe(2000)
+})
+
+test('keys and counts go on where rate-limiter-flexible has stopped, and the other way round', async () => {
+  const options: IRateLimiterRedisOptions = { storeClient: client, points: 5, duration: 1000 }
+  const [theirs, ours] = MODULES.map(({ RateLimiterRedis }) => new RateLimiterRedis(options))
+  const counts = []
+  for (const limiter of [theirs, ours, theirs, ours]) counts.push((await limiter.consume('me')).consumedPoints)
+  expect(counts).toEqual([1, 2, 3, 4])
+  await ours.block('me', 50)
+  await expect(theirs.consume('me')).rejects.toMatchObject({ consumedPoints: 7 })
+  expect(await client.keys('*')).toEqual(['rlflx:me'])
+  expect([await client.type('rlflx:me'), await client.get('rlflx:me')]).toEqual(['string', '7'])
+})
+
+test('a duration has its fractions', async () => {
+  const limiter = new RateLimiterRedis({ storeClient: client, points: 1, duration: 0.5, blockDuration: 1.5 })
+  expect((await limiter.consume('me')).msBeforeNext).toBe(500)
+  await expect(limiter.consume('me')).rejects.toMatchObject({ msBeforeNext: 1500 })
+})
+
+test('a refusal that blocks costs one command', async () => {
+  const limiter = new RateLimiterRedis({ storeClient: client, points: 0, duration: 10, blockDuration: 100 })
+  await expect(limiter.consume('warm')).rejects.toMatchObject({ msBeforeNext: 100_000 })
+  await client.config('RESETSTAT')
+  await expect(limiter.consume('me')).rejects.toMatchObject({ msBeforeNext: 100_000 })
+  const stats = await client.info('commandstats')
+  expect(/cmdstat_evalsha:calls=(\d+)/.exec(stats)?.[1]).toBe('1')
+})
+
+test('points that are no whole numbers are refused as errors, as there', async () => {
+  for (const points of [1.5, Number.NaN, '2', '1.5', '-1', '0']) {
+    const outcomes: unknown[] = []
+    for (const { RateLimiterRedis } of MODULES) {
+      const limiter = new RateLimiterRedis({
+        storeClient: client,
+        points: 5,
+        duration: 100,
+        keyPrefix: `p${outcomes.length}`,
+      })
+      outcomes.push((await outcomeOf(() => limiter.consume(`k${points}`, points as number)))[0])
+    }
+    expect([points, outcomes[1]]).toEqual([points, outcomes[0]])
+  }
+})
+
+test('a Lua script of the service counts in place of ours', async () => {
+  const customIncrTtlLuaScript = `return { redis.call('incrby', KEYS[1], ARGV[1] * 2), ARGV[2] * 1000 + ARGV[3] + ARGV[4] }`
+  const outcomes: unknown[] = []
+  for (const { RateLimiterRedis } of MODULES) {
+    await client.flushall()
+    const limiter = new RateLimiterRedis({
+      storeClient: client,
+      points: 3,
+      duration: 100,
+      blockDuration: 1000,
+      customIncrTtlLuaScript,
+    })
+    outcomes.push([await outcomeOf(() => limiter.consume('me')), await outcomeOf(() => limiter.consume('me'), UNIT_MS)])
+  }
+  expect(outcomes[1]).toEqual(outcomes[0])
+})
+
+test('node-redis serves as well, without being named', async () => {
+  const other = createClient({ url: redis.url })
+  await other.connect()
+  const limiter = new RateLimiterRedis({ storeClient: other, points: 1, duration: 10 })
+  expect(await limiter.get('me')).toBeNull()
+  expect((await limiter.consume('me')).isFirstInDuration).toBe(true)
+  await expect(limiter.consume('me')).rejects.toMatchObject({ consumedPoints: 2 })
+  expect([await limiter.delete('me'), await limiter.delete('me')]).toEqual([true, false])
+  await other.close()
+})
+
+describe('while Redis is not there', () => {
+  test('the insurance answers, with the block and the evenness of the limiter', async () => {
+    const lone = await RedisServer.start()
+    const storeClient = lone.client()
+    await storeClient.ping()
+    await lone.stop()
+    const insuranceLimiter = new RateLimiterMemory({ points: 1, duration: 10 })
+    const limiter = new RateLimiterRedis({
+      storeClient,
+      points: 5,
+      duration: 10,
+      blockDuration: 60,
+      insuranceLimiter,
+      rejectIfRedisNotReady: true,
+    })
+    expect(insuranceLimiter.blockDuration).toBe(60)
+    expect((await limiter.consume('me')).remainingPoints).toBe(0)
+    await expect(limiter.consume('me')).rejects.toMatchObject({ msBeforeNext: 60_000 })
+    expect((await limiter.get('me'))?.consumedPoints).toBe(2)
+    expect((await limiter.penalty('you')).consumedPoints).toBe(1)
+    expect((await limiter.reward('you')).consumedPoints).toBe(0)
+    expect((await limiter.set('you', 3, 5)).consumedPoints).toBe(3)
+    expect((await limiter.block('you', 5)).msBeforeNext).toBe(5000)
+    const alone = new RateLimiterRedis({ storeClient, points: 5, duration: 10, rejectIfRedisNotReady: true })
+    await expect(alone.consume('me')).rejects.toThrow('Redis connection is not ready')
+  })
+})
+
+test('options that mean nothing are refused as there', () => {
+  const wrong: object[] = [
+    { points: 5, duration: 1 },
+    { storeClient: client, points: 5, duration: 1, insuranceLimiter: {} },
+    { storeClient: client, points: 5, duration: 1, inMemoryBlockOnConsumed: 4 },
+    { storeClient: client, points: 5, duration: 1, inMemoryBlockDuration: 4 },
+    { storeClient: client, points: 5, duration: 1, blockOnConsumed: 4 },
+  ]
+  for (const options of wrong) {
+    const messages = MODULES.map(({ RateLimiterRedis }) => {
+      try {
+        return new RateLimiterRedis(options as IRateLimiterRedisOptions).points
+      } catch (error) {
+        return (error as Error).message.split(':')[0]
+      }
+    })
+    expect(messages[1]).toBe(messages[0])
+    expect(typeof messages[0]).toBe('string')
+  }
+})

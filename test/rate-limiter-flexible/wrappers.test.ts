@@ -1,0 +1,256 @@
+import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals'
+import * as theirs from 'rate-limiter-flexible'
+import {
+  BurstyRateLimiter,
+  RateLimiterMemory,
+  RateLimiterQueue,
+  RateLimiterQueueError,
+  RateLimiterUnion,
+  RLWrapperBlackAndWhite,
+} from '../../src/rate-limiter-flexible/index.js'
+import { errorsOf } from '../docs/compile.js'
+import { MODULES, type Module, outcomeOf, randomCall, seeds } from './side-by-side.js'
+
+beforeEach(() => {
+  jest.useFakeTimers({
+    now: 1_700_000_000_000,
+    doNotFake: ['performance', 'nextTick', 'setImmediate', 'queueMicrotask'],
+  })
+})
+afterEach(() => {
+  jest.useRealTimers()
+})
+
+async function both(play: (module: Module) => Promise<unknown>): Promise<void> {
+  const seen = []
+  for (const module of MODULES) {
+    jest.setSystemTime(1_700_000_000_000)
+    seen.push(await play(module))
+  }
+  expect(seen[1]).toEqual(seen[0])
+}
+
+const turns = async () => {
+  for (let n = 0; n < 5; n++) await new Promise(resolve => setImmediate(resolve))
+}
+
+test('a union answers random calls as there', async () => {
+  for (const [i] of seeds(60).entries()) {
+    await both(async ({ RateLimiterMemory, RateLimiterUnion }) => {
+      const random = seeds(i + 1)[i]
+      const limiters = ['one', 'two', 'three']
+        .slice(0, random.integer(1, 3))
+        .map(
+          keyPrefix =>
+            new RateLimiterMemory({ keyPrefix, points: random.integer(0, 6), duration: random.pick([0, 1, 2]) }),
+        )
+      const union = new RateLimiterUnion(...limiters)
+      const story = []
+      for (let n = 0; n < 20; n++) {
+        story.push(await outcomeOf(() => union.consume(random.pick(['a', 1]), random.integer(1, 2))))
+        jest.advanceTimersByTime(random.pick([0, 100, 1000]))
+      }
+      return story
+    })
+  }
+})
+
+test('a bursty limiter answers random calls as there', async () => {
+  for (const [i] of seeds(60).entries()) {
+    await both(async ({ RateLimiterMemory, BurstyRateLimiter }) => {
+      const random = seeds(i + 1)[i]
+      const [first, burst] = ['first', 'burst'].map(
+        keyPrefix =>
+          new RateLimiterMemory({ keyPrefix, points: random.integer(0, 4), duration: random.pick([0, 1, 5]) }),
+      )
+      const bursty = new BurstyRateLimiter(first, burst)
+      const story: unknown[] = [(bursty as unknown as { points: number }).points]
+      for (let n = 0; n < 20; n++) {
+        story.push(await outcomeOf(() => bursty.consume(random.pick(['a', 1]), random.integer(1, 2))))
+        story.push(await outcomeOf(() => (bursty as unknown as RateLimiterMemory).get(random.pick(['a', 1]))))
+        jest.advanceTimersByTime(random.pick([0, 100, 1000]))
+      }
+      return story
+    })
+  }
+})
+
+test('black and white lists answer random calls as there', async () => {
+  for (const [i] of seeds(60).entries()) {
+    await both(async ({ RateLimiterMemory, RLWrapperBlackAndWhite }) => {
+      const random = seeds(i + 1)[i]
+      const limiter = new RateLimiterMemory({ points: random.integer(0, 4), duration: 2 })
+      const wrapper = new RLWrapperBlackAndWhite({
+        limiter,
+        blackList: random.pick([undefined, ['a'], ['a', 'b'], [7]]) as string[] | undefined,
+        whiteList: random.pick([undefined, ['b'], ['a']]),
+        isBlackListed: random.pick([undefined, (key: unknown) => key === 'b']),
+        runActionAnyway: random.pick([undefined, true, false]),
+      })
+      wrapper.blockDuration = random.pick([0, 1])
+      const story: unknown[] = [
+        wrapper.keyPrefix,
+        wrapper.blockDuration,
+        wrapper.execEvenly,
+        wrapper.blackList,
+        wrapper.runActionAnyway,
+      ]
+      for (let n = 0; n < 20; n++) {
+        const [method, args] = randomCall(random, [0, 1, 2])
+        const call = (wrapper as unknown as RateLimiterMemory)[method] as (...args: unknown[]) => Promise<unknown>
+        story.push([method, args, await outcomeOf(() => call.apply(wrapper, args))])
+        jest.advanceTimersByTime(random.pick([0, 100, 1000]))
+      }
+      return [story, limiter.dump().storage.sort((a, b) => (String(a.key) < String(b.key) ? -1 : 1))]
+    })
+  }
+})
+
+test('a queue serves requests in the order and at the moments of rate-limiter-flexible', async () => {
+  for (const [i] of seeds(40).entries()) {
+    await both(async ({ RateLimiterMemory, RateLimiterQueue }) => {
+      const random = seeds(i + 1)[i]
+      const limiter = new RateLimiterMemory({ points: random.integer(1, 3), duration: random.pick([1, 2]) })
+      const queue = new RateLimiterQueue(limiter, { maxQueueSize: random.pick([undefined, 4, 50]) })
+      const story: unknown[] = []
+      for (let n = 0; n < 15; n++) {
+        const key = random.pick([undefined, undefined, 'other'])
+        const expiresAt = random.integer(0, 4) === 0 ? Math.floor(Date.now() / 1000) + random.integer(1, 3) : 0
+        const tokens = random.integer(1, 3)
+        outcomeOf(() => queue.removeTokens(tokens, key, expiresAt)).then(outcome =>
+          story.push([n, Date.now(), outcome]),
+        )
+        await turns()
+        story.push(await queue.getTokensRemaining(key))
+        await jest.advanceTimersByTimeAsync(random.pick([0, 0, 10, 500]))
+        await turns()
+      }
+      for (let n = 0; n < 100; n++) {
+        await jest.advanceTimersByTimeAsync(500)
+        await turns()
+      }
+      return story
+    })
+  }
+})
+
+describe('a queue', () => {
+  test('keeps nothing of a key for which nobody waits, and no timer', async () => {
+    const queue = new RateLimiterQueue(new RateLimiterMemory({ points: 1, duration: 1 }))
+    const both = [queue.removeTokens(1, 'a'), queue.removeTokens(1, 'a')]
+    await jest.advanceTimersByTimeAsync(1000)
+    expect(await Promise.all(both)).toEqual([0, 0])
+    await expect(queue.removeTokens(2, 'a')).rejects.toThrow('Requested tokens 2 exceeds maximum 1 tokens per interval')
+  })
+
+  test('does not ask again and again where a limiter never lets anybody in', async () => {
+    const limiter = new RateLimiterMemory({ points: 1, duration: 3_000_000 })
+    const consume = jest.spyOn(limiter, 'consume')
+    const queue = new RateLimiterQueue(limiter)
+    await queue.removeTokens(1)
+    queue.removeTokens(1).catch(() => {})
+    await jest.advanceTimersByTimeAsync(10_000)
+    expect(consume).toHaveBeenCalledTimes(2)
+  })
+
+  test('rejects with an error of the class that is exported', async () => {
+    const error = new RateLimiterQueueError('too many', 'more')
+    expect([error.name, error.message, error.extra, error instanceof Error]).toEqual([
+      'CustomError',
+      'too many',
+      'more',
+      true,
+    ])
+  })
+})
+
+test('limiters of rate-limiter-flexible and of ours work together', async () => {
+  const first = new theirs.RateLimiterMemory({ points: 1, duration: 5 })
+  const bursty = new BurstyRateLimiter(first, new RateLimiterMemory({ points: 1, duration: 5 }))
+  await bursty.consume('a')
+  await bursty.consume('a')
+  await expect(bursty.consume('a')).rejects.toMatchObject({ consumedPoints: 3 })
+  const union = new RateLimiterUnion(new theirs.RateLimiterMemory({ points: 5, duration: 5 }))
+  expect(Object.keys(await union.consume('a'))).toEqual(['rlflx'])
+})
+
+test('what is no limiter, no list and no function is refused as there', async () => {
+  const wrong: Array<(module: Module) => unknown> = [
+    ({ RateLimiterUnion }) => new RateLimiterUnion(),
+    ({ RateLimiterUnion }) => new RateLimiterUnion({} as RateLimiterMemory),
+    ({ RLWrapperBlackAndWhite }) => new RLWrapperBlackAndWhite({} as never),
+    ({ RLWrapperBlackAndWhite, RateLimiterMemory }) =>
+      new RLWrapperBlackAndWhite({
+        limiter: new RateLimiterMemory({ points: 1, duration: 1 }),
+        isBlackListed: 5 as never,
+      }),
+  ]
+  for (const make of wrong) {
+    await both(async module => {
+      try {
+        return make(module)
+      } catch (error) {
+        return (error as Error).message.split(': given')[0].split(': expected')[0]
+      }
+    })
+  }
+  expect(new RLWrapperBlackAndWhite({ limiter: new RateLimiterMemory({ points: 1, duration: 1 }) }).whiteList).toEqual(
+    [],
+  )
+})
+
+test('a program typed against rate-limiter-flexible compiles after the change of its import line', () => {
+  const code = `import {
+  BurstyRateLimiter, RateLimiterAbstract, RateLimiterCompatibleAbstract, RateLimiterMemory, RateLimiterQueue, RateLimiterQueueError, RateLimiterRedis,
+  RateLimiterRes, RateLimiterStoreAbstract, RateLimiterUnion, RLWrapperBlackAndWhite,
+} from 'PACKAGE'
+import type { IRateLimiterMemoryExport, IRateLimiterRes, IRateLimiterRestoreDetailResponse, RateLimiterLike } from 'PACKAGE'
+const memory = new RateLimiterMemory({ points: 5, duration: 1, execEvenly: true, execEvenlyMinDelayMs: 5, keyPrefix: 'm' })
+const stored: RateLimiterStoreAbstract = new RateLimiterRedis({
+  storeClient: redis, points: 5, duration: 1, blockDuration: 3, inMemoryBlockOnConsumed: 9, inMemoryBlockDuration: 2, insuranceLimiter: memory,
+  rejectIfRedisNotReady: true, useRedisPackage: false, customIncrTtlLuaScript: '', blockOnConsumed: 6, storeType: 'x', dbName: 'd', tableName: 't',
+})
+stored.deleteInMemoryBlockedAll()
+stored.blockOnConsumed = 7
+const white = new RLWrapperBlackAndWhite({ limiter: stored, blackList: ['a'], whiteList: [1, 2], isBlackListed: (key: string) => key === 'b', runActionAnyway: true })
+white.isWhiteListed = (key: string) => key.length > 5
+const likes: RateLimiterLike[] = [memory, stored, white]
+const abstract: RateLimiterAbstract = memory
+const ms: number = abstract.msDuration + abstract.msBlockDuration + abstract.execEvenlyMinDelayMs
+export async function use(key: string | number): Promise<number> {
+  const res: RateLimiterRes = await memory.consume(key, 2, { customDuration: 5 })
+  const maybe: RateLimiterRes | null = await memory.get(key)
+  const all: Record<string, RateLimiterRes> = await new RateLimiterUnion(...likes).consume(key, 1)
+  const bursty = new BurstyRateLimiter(memory, white)
+  const one: RateLimiterRes = await bursty.consume(key, 1, { attrs: { a: 1 } })
+  const queue = new RateLimiterQueue(bursty, { maxQueueSize: 5 })
+  const left: number = (await queue.removeTokens(1, key, 5)) + (await queue.getTokensRemaining(key))
+  const dump: IRateLimiterMemoryExport = memory.dump()
+  const detail: IRateLimiterRestoreDetailResponse | undefined = memory.restore(dump, true)
+  const gone: boolean = await white.delete(key)
+  const shape: IRateLimiterRes = res.toJSON()
+  return ms + left + res.msBeforeNext + (maybe?.remainingPoints ?? 0) + Object.keys(all).length + one.consumedPoints + (detail?.expired.count ?? 0) + Number(gone) + (shape.msBeforeNext ?? 0)
+}
+export class Mine extends RateLimiterCompatibleAbstract {
+  async consume(key: string | number, points?: number, options?: { [key: string]: any }): Promise<RateLimiterRes> {
+    return new RateLimiterRes(points, Number(options?.ms), Number(key), true)
+  }
+}
+export class Other extends RateLimiterAbstract {
+  async penalty(key: string | number): Promise<RateLimiterRes> {
+    return memory.penalty(this.parseKey(this.getKey(key)))
+  }
+}
+export const error: Error = new RateLimiterQueueError('a', 'b')
+`
+  const wrong =
+    "import { RateLimiterMemory } from 'spillway/rate-limiter-flexible'\nnew RateLimiterMemory({ points: '5' })\n"
+  const snippets = ['rate-limiter-flexible', 'spillway/rate-limiter-flexible'].map(name => ({
+    page: name,
+    line: 0,
+    code: code.replaceAll('PACKAGE', name),
+    output: undefined,
+  }))
+  expect(errorsOf(snippets)).toEqual([])
+  expect(errorsOf([{ page: 'wrong', line: 0, code: wrong, output: undefined }])).toHaveLength(2)
+}, 60_000)
