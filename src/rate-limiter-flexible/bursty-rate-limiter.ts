@@ -1,4 +1,4 @@
-import type { CallOptions } from './options.js'
+import type { CallOptions } from './call-options.js'
 import type { RateLimiterAbstract } from './rate-limiter-abstract.js'
 import type { RateLimiterLike } from './rate-limiter-compatible-abstract.js'
 import { isRes, RateLimiterRes } from './res.js'

@@ -1,4 +1,4 @@
-import type { CallOptions } from './options.js'
+import type { CallOptions } from './call-options.js'
 import type { RateLimiterRes } from './res.js'
 
 /** What all limiters do. */

@@ -46,10 +46,3 @@ export interface IRateLimiterRedisOptions extends IRateLimiterStoreOptions {
   /** Counts in place of our own script. KEYS[1]: the key; ARGV: points to add, duration in whole seconds, the limiter's points and duration. Returns the count and the ms left. */
   customIncrTtlLuaScript?: string
 }
-
-/** Options of one call. */
-export interface CallOptions {
-  /** In seconds: the duration that a new key gets, in place of the limiter's. */
-  readonly customDuration?: unknown
-  readonly [option: string]: unknown
-}

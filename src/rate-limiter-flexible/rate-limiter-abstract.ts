@@ -1,6 +1,7 @@
 import { PolicyError, shown } from '../core/errors.js'
+import type { CallOptions } from './call-options.js'
 import { type LimiterLike, missing } from './limiter-like.js'
-import type { CallOptions, IRateLimiterOptions } from './options.js'
+import type { IRateLimiterOptions } from './options.js'
 import type { RateLimiterRes } from './res.js'
 
 /** The options and keys of a limiter. Its methods throw until a class implements them. */

@@ -1,5 +1,5 @@
+import type { CallOptions } from './call-options.js'
 import { type LimiterLike, missing } from './limiter-like.js'
-import type { CallOptions } from './options.js'
 import type { RateLimiterAbstract } from './rate-limiter-abstract.js'
 import type { RateLimiterRes } from './res.js'
 

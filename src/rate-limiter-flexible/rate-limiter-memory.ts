@@ -1,6 +1,6 @@
+import type { CallOptions } from './call-options.js'
 import { type Counter, Counters } from './counters.js'
 import { evenly } from './even-delay.js'
-import type { CallOptions } from './options.js'
 import { RateLimiterAbstract } from './rate-limiter-abstract.js'
 import { RateLimiterRes } from './res.js'
 import {

@@ -1,6 +1,7 @@
 import { PolicyError } from '../core/errors.js'
+import type { CallOptions } from './call-options.js'
 import { evenly } from './even-delay.js'
-import type { CallOptions, IRateLimiterRedisOptions } from './options.js'
+import type { IRateLimiterRedisOptions } from './options.js'
 import { RateLimiterStoreAbstract } from './rate-limiter-store-abstract.js'
 import { type RedisCount, RedisCounters } from './redis-counters.js'
 import { RateLimiterRes } from './res.js'

@@ -1,5 +1,5 @@
 import { PolicyError, shown } from '../core/errors.js'
-import type { CallOptions } from './options.js'
+import type { CallOptions } from './call-options.js'
 import { RateLimiterCompatibleAbstract, type RateLimiterLike } from './rate-limiter-compatible-abstract.js'
 import { RateLimiterRes } from './res.js'
 

@@ -147,7 +147,7 @@ describe('the package as users get it', () => {
     const others = [
       'dist/cli.js',
       'dist/package.json',
-      ...['d.ts', 'js'].flatMap(kind => CALLED.map(name => `dist/${name}-names.${kind}`)),
+      ...['d.ts', 'js'].flatMap(kind => [...CALLED, 'fastify'].map(name => `dist/${name}-names.${kind}`)),
     ]
     expect(built.sort()).toEqual([...faces, ...others].sort())
   })
