@@ -37,6 +37,7 @@ const ENTRIES = {
   prometheus: 'src/observing/prometheus.ts',
   'rate-limiter-flexible': 'src/rate-limiter-flexible/index.ts',
   testing: 'src/testing.ts',
+  ws: 'src/adapters/ws.ts',
 }
 /** Entry points whose `require` gives the default export itself, with all names as its properties, as the package that they replace. */
 const CALLABLE = new Set(['express-rate-limit', 'fastify', 'koa-ratelimit'])

@@ -248,6 +248,13 @@ describe('every example runs', () => {
     expect(code).toBe(0)
   }, 60_000)
 
+  test.concurrent('ws.ts hears ten messages and refuses two', async () => {
+    const { code, output } = await run('ws.ts')
+    expect(output.match(/: heard$/gm)).toHaveLength(10)
+    expect(output.match(/: not heard, come back in \d+ ms$/gm)).toHaveLength(2)
+    expect(code).toBe(0)
+  }, 60_000)
+
   test('no example is forgotten here', () => {
     const tested = [
       'adaptive.ts',
@@ -268,6 +275,7 @@ describe('every example runs', () => {
       'polite-fetch.ts',
       'settle.ts',
       'shared-rate.ts',
+      'ws.ts',
     ]
     expect(readdirSync('examples').sort()).toEqual(tested)
   })

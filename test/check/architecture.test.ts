@@ -4,7 +4,7 @@ import { describe, expect, test } from '@jest/globals'
 import { complaint, cycleIn, FLOORS, roomOf } from './floors.js'
 import { filesOf, importsOf, root } from './house.js'
 
-const CLIENTS = /^(express|fastify|hono|koa|ioredis|redis)(\/|$)/
+const CLIENTS = /^(express|fastify|hono|koa|ioredis|redis|ws)(\/|$)/
 const NO_NOUNS = /^(utils?|helpers?|types?|common|manager|base)$/
 
 /** Entry points that load an optional peer, and no other. */

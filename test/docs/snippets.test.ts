@@ -6,6 +6,7 @@ import * as fetching from '../../src/adapters/fetch.js'
 import * as hono from '../../src/adapters/hono.js'
 import * as koa from '../../src/adapters/koa.js'
 import * as node from '../../src/adapters/node.js'
+import * as ws from '../../src/adapters/ws.js'
 import * as adaptive from '../../src/adaptive/index.js'
 import * as dropIn from '../../src/express-rate-limit/index.js'
 import * as spillway from '../../src/index.js'
@@ -28,6 +29,7 @@ const OURS: Record<string, unknown> = {
   'spillway/hono': hono,
   'spillway/koa': koa,
   'spillway/node': node,
+  'spillway/ws': ws,
   'spillway/express-rate-limit': { __esModule: true, ...dropIn },
   'spillway/rate-limiter-flexible': flexible,
   'spillway/koa-ratelimit': { __esModule: true, ...koaRatelimit },

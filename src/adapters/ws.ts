@@ -1,0 +1,192 @@
+import { randomUUID } from 'node:crypto'
+import type { EventEmitter } from 'node:events'
+import type { Decision } from '../core/decision.js'
+import { PolicyError, shown } from '../core/errors.js'
+import { checkOptions, type OptionNames } from '../core/option-names.js'
+import { type GivenKey, keyText } from '../http/given-key.js'
+import { after, isPromise, type SyncOrAsync } from '../http/sync-or-async.js'
+import { RateLimiter, type RateLimiterOptions } from '../limiter/rate-limiter.js'
+import { MemoryStore } from '../stores/memory/memory-store.js'
+
+export type { GivenKey } from '../http/given-key.js'
+
+/** A `WebSocket` of `ws`, or any emitter of 'message' events. */
+export interface MessageSocket extends Pick<EventEmitter, 'emit'> {
+  close?(code?: number, reason?: string): void
+  pause?(): void
+  resume?(): void
+}
+
+/** The options of `limitMessages`: those of `RateLimiter`, or a `limiter`, and these. */
+export interface MessageLimitOptions<Data = unknown> extends Partial<RateLimiterOptions> {
+  /** Instead of the options of `RateLimiter`. */
+  limiter?: RateLimiter
+  /** Whose messages are counted together: a key, or a function of the message; undefined from it: this message is not limited. Default: each socket for itself. */
+  key?: string | number | ((data: Data) => GivenKey)
+  /** What a message costs; integer ≥ 0, default 1. */
+  cost?: number | ((data: Data) => number)
+  /**
+   * What becomes of a message over the limit. It reaches no listener. 'drop' (default): nothing more. 'close': the socket is closed with code 1008, and what it still sends is
+   * dropped. A function is told the decision and the message.
+   */
+  onLimit?: 'drop' | 'close' | ((decision: Decision, data: Data) => void)
+}
+
+const OPTIONS: OptionNames<MessageLimitOptions> = {
+  policy: true,
+  store: true,
+  name: true,
+  deadline: true,
+  onStoreFailure: true,
+  localShare: true,
+  denyCache: true,
+  shadow: true,
+  observer: true,
+  limiter: true,
+  key: true,
+  cost: true,
+  onLimit: true,
+}
+
+/** RFC 6455: a message violates the policy. */
+const POLICY_VIOLATION = 1008
+/** While so many messages wait for their decision, the socket is not read. */
+const MOST_WAITING = 64
+/** Sockets that are given no store count together by their keys. */
+let shared: MemoryStore | undefined
+
+/**
+ * Limits the messages of a socket: what is over the limit does not reach its 'message' listeners. Messages keep their order while a store is asked. The returned function ends the
+ * limit. Checks its options: `PolicyError`. What a function of the options throws, or a wrong cost, is emitted as 'error'.
+ */
+export function limitMessages<Data = unknown>(socket: MessageSocket, options: MessageLimitOptions<Data>): () => void {
+  const limit = new MessageLimit(socket, options)
+  return () => limit.end()
+}
+
+class MessageLimit<Data> {
+  readonly #socket: MessageSocket
+  readonly #emit: MessageSocket['emit']
+  readonly #limiter: RateLimiter
+  readonly #options: MessageLimitOptions<Data>
+  readonly #ownKey = randomUUID()
+  /** Events that wait behind a message that is being decided. */
+  #waiting: Array<() => SyncOrAsync<void>> = []
+  #busy = false
+  #paused = false
+  #closed = false
+  #ended = false
+
+  constructor(socket: MessageSocket, options: MessageLimitOptions<Data>) {
+    this.#limiter = limiterOf(options)
+    const { onLimit = 'drop' } = options
+    if (onLimit !== 'drop' && onLimit !== 'close' && typeof onLimit !== 'function') {
+      throw new PolicyError(`limitMessages: onLimit ${shown(onLimit)}: expected 'drop', 'close' or a function`)
+    }
+    if (typeof socket?.emit !== 'function' || (onLimit === 'close' && typeof socket.close !== 'function')) {
+      throw new PolicyError(
+        `limitMessages: socket ${shown(socket)}: expected a WebSocket of ws, or another emitter of 'message'`,
+      )
+    }
+    this.#options = { ...options, onLimit }
+    this.#socket = socket
+    this.#emit = socket.emit.bind(socket)
+    socket.emit = (event: string | symbol, ...values: unknown[]) => this.#heard(event, values)
+  }
+
+  /** From now on all messages pass; those that wait do so in their order. */
+  end(): void {
+    this.#ended = true
+  }
+
+  #heard(event: string | symbol, values: unknown[]): boolean {
+    if ((event !== 'message' && event !== 'close') || (this.#ended && !this.#busy)) return this.#emit(event, ...values)
+    const act = event === 'message' ? () => this.#decide(values) : () => void this.#emit(event, ...values)
+    if (!this.#busy) this.#run(act)
+    else {
+      this.#waiting.push(act)
+      if (this.#waiting.length === MOST_WAITING && this.#socket.pause !== undefined) {
+        this.#paused = true
+        this.#socket.pause()
+      }
+    }
+    return true
+  }
+
+  #run(act: () => SyncOrAsync<void>): void {
+    const done = act()
+    if (!isPromise(done)) return
+    this.#busy = true
+    const next = () => this.#next()
+    // What a listener throws is uncaught, as if it had been told at once.
+    done.then(next, error => {
+      process.nextTick(() => {
+        throw error
+      })
+      next()
+    })
+  }
+
+  #next(): void {
+    this.#busy = false
+    while (!this.#busy) {
+      const act = this.#waiting.shift()
+      if (act === undefined) break
+      this.#run(act)
+    }
+    if (this.#busy || !this.#paused) return
+    this.#paused = false
+    this.#socket.resume?.()
+  }
+
+  #decide(values: unknown[]): SyncOrAsync<void> {
+    if (this.#ended) return void this.#emit('message', ...values)
+    if (this.#closed) return
+    const data = values[0] as Data
+    const fail = (error: unknown) => void this.#emit('error', error)
+    let decided: SyncOrAsync<Decision | undefined>
+    try {
+      decided = this.#ask(data)
+    } catch (error) {
+      return fail(error)
+    }
+    if (!isPromise(decided)) return this.#obey(decided, data, values)
+    return decided.then(decision => this.#obey(decision, data, values), fail)
+  }
+
+  #ask(data: Data): SyncOrAsync<Decision | undefined> {
+    const { key = this.#ownKey, cost = 1 } = this.#options
+    const text = keyText(typeof key === 'function' ? key(data) : key, 'limitMessages')
+    if (text === undefined) return undefined
+    return this.#limiter.decide(text, typeof cost === 'function' ? cost(data) : cost)
+  }
+
+  #obey(decision: Decision | undefined, data: Data, values: unknown[]): SyncOrAsync<void> {
+    if (decision === undefined || decision.allowed) {
+      const delayMs = decision?.delayMs ?? 0
+      const wait = delayMs > 0 ? new Promise<void>(resolve => setTimeout(resolve, delayMs)) : undefined
+      return after(wait, () => void this.#emit('message', ...values))
+    }
+    const { onLimit } = this.#options
+    if (typeof onLimit === 'function') onLimit(decision, data)
+    else if (onLimit === 'close') {
+      this.#closed = true
+      this.#socket.close?.(POLICY_VIOLATION, 'Too many messages')
+    }
+  }
+}
+
+function limiterOf<Data>(options: MessageLimitOptions<Data>): RateLimiter {
+  checkOptions('limitMessages', options, OPTIONS, "{ policy: '10/1s', onLimit: 'close' }")
+  const { limiter, key: _key, cost: _cost, onLimit: _onLimit, ...own } = options
+  if (limiter === undefined) {
+    shared ??= new MemoryStore()
+    return new RateLimiter({ store: shared, ...own } as RateLimiterOptions)
+  }
+  const [other] = Object.keys(own)
+  if (!(limiter instanceof RateLimiter)) {
+    throw new PolicyError(`limitMessages: limiter ${shown(limiter)}: expected a RateLimiter`)
+  }
+  if (other === undefined) return limiter
+  throw new PolicyError(`limitMessages: given both limiter and ${other}: expected ${other} where the limiter is made`)
+}
