@@ -259,10 +259,12 @@ describe('every example runs', () => {
     const tested = [
       'adaptive.ts',
       'concurrency.ts',
+      'dashboard.ts',
       'defer.ts',
       'demo.ts',
       'express.ts',
       'fastify.ts',
+      'fetch.ts',
       'hono.ts',
       'koa.ts',
       'live.ts',
