@@ -1,6 +1,22 @@
 const shared = {
   testEnvironment: 'node',
-  transform: { '^.+\\.ts$': ['@swc/jest', { jsc: { parser: { syntax: 'typescript' }, target: 'es2022' } }] },
+  transform: {
+    '^.+\\.ts$': [
+      '@swc/jest',
+      {
+        jsc: {
+          parser: { syntax: 'typescript', decorators: true },
+          target: 'es2022',
+          transform: { legacyDecorator: true },
+        },
+      },
+    ],
+    '/@nestjs/.+\\.js$': ['@swc/jest', { jsc: { target: 'es2022' }, module: { type: 'commonjs' } }],
+  },
+  // NestJS 12 has ES modules only, which Jest cannot require.
+  transformIgnorePatterns: ['/node_modules/(?!@nestjs/)'],
+  // NestJS 11 stands beside it under other names.
+  resolver: '<rootDir>/test/support/nest-resolver.cjs',
   // Sources are imported as they will be called when they are built.
   moduleNameMapper: { '^(\\.{1,2}/.*)\\.js$': '$1' },
 }

@@ -31,6 +31,7 @@ const ENTRIES = {
   'koa-ratelimit': 'src/koa-ratelimit/index.ts',
   koa: 'src/adapters/koa.ts',
   live: 'src/live/index.ts',
+  nest: 'src/adapters/nest.ts',
   node: 'src/adapters/node.ts',
   opentelemetry: 'src/observing/opentelemetry.ts',
   outgoing: 'src/outgoing/index.ts',

@@ -120,21 +120,23 @@ export function answersContract(world: World): void {
   })
 
   describe('a refusal', () => {
-    test('is one line of text for a client that does not ask for JSON', async () => {
-      const app = serve(limited({ policy: '1/1m' }))
-      await get(app)
-      for (const accept of ['*/*', 'text/html,application/xhtml+xml,*/*;q=0.8']) {
-        const { headers, text } = await get(app, { accept })
-        expect(headers['content-type']).toBe('text/plain; charset=utf-8')
-        expect(text).toBe('Too many requests: try again in 60 seconds.\n')
-      }
-    })
+    if (!adapter.refusesWithObjects)
+      test('is one line of text for a client that does not ask for JSON', async () => {
+        const app = serve(limited({ policy: '1/1m' }))
+        await get(app)
+        for (const accept of ['*/*', 'text/html,application/xhtml+xml,*/*;q=0.8']) {
+          const { headers, text } = await get(app, { accept })
+          expect(headers['content-type']).toBe('text/plain; charset=utf-8')
+          expect(text).toBe('Too many requests: try again in 60 seconds.\n')
+        }
+      })
 
     test('is problem details for a client that asks for JSON', async () => {
       const app = serve(limited({ policy: '1/1m;100/1h' }))
       await get(app)
       const { status, headers, body } = await get(app, { accept: 'text/html, application/json;q=0.9' })
-      expect([status, headers['content-type']]).toEqual([429, 'application/problem+json'])
+      const [type] = headers['content-type'].split(';')
+      expect([status, type]).toEqual([429, 'application/problem+json'])
       expect(body).toMatchObject({
         type: 'https://iana.org/assignments/http-problem-types#quota-exceeded',
         status: 429,
@@ -152,13 +154,14 @@ export function answersContract(world: World): void {
 
     test('may have a message and a status of the service', async () => {
       const text = serve(limited({ policy: '0/1m', message: 'Slow down', statusCode: 420 }))
-      expect(await get(text)).toMatchObject({ status: 420, text: 'Slow down' })
+      const worded = await get(text)
+      expect([worded.status, world.said(worded)]).toEqual([420, 'Slow down'])
       const object = serve(limited({ policy: '0/1m', message: { error: 'slow down' } }))
       expect((await get(object)).body).toEqual({ error: 'slow down' })
       const asked = serve(limited({ policy: '0/1m', message: async (req: unknown) => ({ user: user(req) }) }))
       expect((await get(asked, { 'x-user': 'ann' })).body).toEqual({ user: 'ann' })
       const silent = serve(limited({ policy: '0/1m', message: () => undefined }))
-      expect((await get(silent)).text).toMatch(/^Too many requests/)
+      expect(world.said(await get(silent))).toMatch(/^Too many requests/)
     })
   })
 

@@ -28,6 +28,8 @@ export interface Adapter {
   returnsResponses?: true
   /** Errors are answered with 500 and JSON: `{ code, message }`. */
   serve(service: Service): RequestListener
+  /** true: every refusal is an object, whatever the client asks for. */
+  refusesWithObjects?: true
   header(req: unknown, name: string): string | undefined
   /** The status of a response as it stands. */
   status(res: unknown): number
@@ -80,6 +82,10 @@ export class World {
   }
 
   get = (app: RequestListener, headers: Record<string, string> = {}) => request(app).get('/').set(headers)
+
+  /** What a refusal says in words: in its text, or in the detail of an object. */
+  said = (answer: { text: string; body: { detail?: string } }): string =>
+    (this.adapter.refusesWithObjects ? `${answer.body.detail}` : answer.text).trimEnd()
 
   /** The statuses of so many requests, one after the other. */
   statuses = async (app: RequestListener, count: number, headers: Record<string, string> = {}): Promise<number[]> => {

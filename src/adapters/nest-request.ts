@@ -1,0 +1,85 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Request as ExpressRequest } from 'express'
+import type { Decision } from '../core/decision.js'
+import type { Framework, Trust } from '../http/framework.js'
+import { watchResponse } from '../http/node-response.js'
+import { decisionOn, leaveDecision } from './express-request.js'
+
+/** What requests of Express and of Fastify have in common. */
+export interface NestRequest {
+  readonly ip?: string
+  readonly headers: IncomingMessage['headers']
+  /** The strictest decision of the rate limiters that this request has passed; undefined if none limited it. */
+  rateLimit?: Decision
+}
+
+/** What responses of Express and replies of Fastify have in common. */
+export interface NestResponse {
+  readonly statusCode: number
+  getHeader(name: string): number | string | string[] | undefined
+  removeHeader(name: string): unknown
+  status(code: number): unknown
+}
+
+interface FastifyRequest extends NestRequest {
+  readonly raw: IncomingMessage
+  /** Only there if Fastify trusts proxies. */
+  readonly ips?: readonly string[]
+}
+
+interface FastifyReply extends NestResponse {
+  readonly raw: ServerResponse
+  header(name: string, value: string): unknown
+}
+
+/** The platform of Nest that a request came through. */
+export const nest: Framework<NestRequest, NestResponse> = {
+  name: 'Nest',
+  address: req => req.ip,
+  peer: req => messageOf(req).socket.remoteAddress,
+  trust: trustOf,
+  trustsAnybody: "Express takes the leftmost address of X-Forwarded-For (app.set('trust proxy', true))",
+  isGone: req => messageOf(req).socket.destroyed,
+  requestHeader(req, name) {
+    // Nest negotiates nothing: the body of an HttpException is an object.
+    return name === 'accept' ? 'application/json' : (req.headers[name] as string | undefined)
+  },
+  responseHeader: (res, name) => res.getHeader(name)?.toString(),
+  watch: res => watchResponse(rawOf(res)),
+  decision: req => (isFastify(req) ? req.rateLimit : decisionOn(req as ExpressRequest)),
+}
+
+/** Leaves a decision where a service looks for it, as `req.rateLimit`. */
+export function noteDecision(req: NestRequest, decision: Decision): void {
+  if (isFastify(req)) req.rateLimit = decision
+  else leaveDecision(req as ExpressRequest, decision)
+}
+
+export function setHeader(res: NestResponse, name: string, value: string): void {
+  if ('raw' in res) (res as FastifyReply).header(name, value)
+  else (res as unknown as ServerResponse).setHeader(name, value)
+}
+
+/** True if the header fields have been sent. */
+export function isSent(res: NestResponse): boolean {
+  return rawOf(res).headersSent
+}
+
+function trustOf(req: NestRequest): Trust {
+  if (isFastify(req)) return req.ips === undefined ? 'nobody' : 'some'
+  const setting: unknown = (req as ExpressRequest).app.get('trust proxy')
+  if (setting === true) return 'anybody'
+  return setting ? 'some' : 'nobody'
+}
+
+function isFastify(req: NestRequest): req is FastifyRequest {
+  return 'raw' in req
+}
+
+function messageOf(req: NestRequest): IncomingMessage {
+  return isFastify(req) ? req.raw : (req as ExpressRequest)
+}
+
+function rawOf(res: NestResponse): ServerResponse {
+  return 'raw' in res ? (res as FastifyReply).raw : (res as unknown as ServerResponse)
+}

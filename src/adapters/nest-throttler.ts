@@ -1,0 +1,79 @@
+import { checkOptions } from '../core/option-names.js'
+import { PolicyMemo } from '../core/policy-memo.js'
+import { RateLimiter } from '../limiter/rate-limiter.js'
+import { MemoryStore } from '../stores/memory/memory-store.js'
+import type { Store } from '../stores/store.js'
+
+/** The options of `ThrottlerStorage`. */
+export interface ThrottlerStorageOptions {
+  /** Where hits are counted: a `RedisStore` for all processes together. Default: a `MemoryStore` of its own. */
+  store?: Store
+}
+
+/** What the guard of @nestjs/throttler is told. Times in whole seconds, rounded up. */
+export interface ThrottlerStorageRecord {
+  totalHits: number
+  timeToExpire: number
+  isBlocked: boolean
+  timeToBlockExpire: number
+}
+
+/**
+ * A storage for @nestjs/throttler 6: `ThrottlerModule.forRoot({ throttlers, storage: new ThrottlerStorage({ store }) })`. Each hit is counted for `ttl` from its own time, exactly; one
+ * that is refused is not counted.
+ */
+export class ThrottlerStorage {
+  readonly #store: Store
+  readonly #limiters = new PolicyMemo<RateLimiter>(
+    policy => new RateLimiter({ policy, store: this.#store, name: 'throttler' }),
+  )
+
+  /** Checks the options: `PolicyError`. */
+  constructor(options: ThrottlerStorageOptions = {}) {
+    checkOptions('ThrottlerStorage', options, { store: true }, '{ store: new RedisStore(client) }')
+    this.#store = options.store ?? new MemoryStore()
+    // A store that is none is found now.
+    this.#limiterOf(60_000, 1, 'default')
+  }
+
+  /**
+   * Counts a hit of `key`, `limit` of which are allowed in any `ttl` ms. A key that has more is blocked for `blockDuration` ms and then begins anew; 0: it is refused until a hit expires.
+   */
+  async increment(
+    key: string,
+    ttl: number,
+    limit: number,
+    blockDuration: number,
+    throttlerName: string,
+  ): Promise<ThrottlerStorageRecord> {
+    const limiter = this.#limiterOf(ttl, limit, throttlerName)
+    const decision = await limiter.consume(key)
+    if (decision.allowed) {
+      const { remaining, resetAfterMs } = decision
+      return {
+        totalHits: limit - remaining,
+        timeToExpire: seconds(resetAfterMs),
+        isBlocked: false,
+        timeToBlockExpire: 0,
+      }
+    }
+    const { blocked, degraded, resetAfterMs } = decision
+    let { retryAfterMs } = decision
+    if (blockDuration > 0 && !blocked && !degraded) {
+      await limiter.block(key, blockDuration)
+      // What is counted would outlast the block.
+      if (blockDuration < ttl) await limiter.reset(key)
+      retryAfterMs = blockDuration
+    }
+    const wait = seconds(Math.min(retryAfterMs, Math.max(ttl, blockDuration)))
+    return { totalHits: limit + 1, timeToExpire: seconds(resetAfterMs), isBlocked: true, timeToBlockExpire: wait }
+  }
+
+  #limiterOf(ttl: number, limit: number, name: string): RateLimiter {
+    return this.#limiters.of({ quota: limit, window: ttl, name })
+  }
+}
+
+function seconds(ms: number): number {
+  return Math.ceil(ms / 1000)
+}
