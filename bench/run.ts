@@ -45,6 +45,7 @@ const OTHERS: Readonly<Record<string, string>> = {
   acquire: 'Waiting, and policies of several limits',
   'shared-rate': 'Shared rate limiter',
   'delay-queue': 'Delay queue',
+  'drop-in-peers': 'The drop-ins for rate-limiter-flexible and koa-ratelimit',
 }
 
 const startedAt = performance.now()
