@@ -7,7 +7,9 @@ import { decisionOn, leaveDecision } from './express-request.js'
 
 /** What requests of Express and of Fastify have in common. */
 export interface NestRequest {
+  /** The client's address, as the platform tells it. */
   readonly ip?: string
+  /** Header fields of the request. */
   readonly headers: IncomingMessage['headers']
   /** The strictest decision of the rate limiters that this request has passed; undefined if none limited it. */
   rateLimit?: Decision
@@ -15,9 +17,13 @@ export interface NestRequest {
 
 /** What responses of Express and replies of Fastify have in common. */
 export interface NestResponse {
+  /** The status of the response. */
   readonly statusCode: number
+  /** Reads a header field of the response. */
   getHeader(name: string): number | string | string[] | undefined
+  /** Takes a header field of the response back. */
   removeHeader(name: string): unknown
+  /** Sets the status. */
   status(code: number): unknown
 }
 

@@ -12,9 +12,13 @@ export interface ThrottlerStorageOptions {
 
 /** What the guard of @nestjs/throttler is told. Times in whole seconds, rounded up. */
 export interface ThrottlerStorageRecord {
+  /** Requests that were counted. */
   totalHits: number
+  /** Seconds until the count begins anew. */
   timeToExpire: number
+  /** Whether the key is blocked. */
   isBlocked: boolean
+  /** Seconds until the block ends. */
   timeToBlockExpire: number
 }
 

@@ -12,8 +12,11 @@ export type { GivenKey } from '../http/given-key.js'
 
 /** A `WebSocket` of `ws`, or any emitter of 'message' events. */
 export interface MessageSocket extends Pick<EventEmitter, 'emit'> {
+  /** Ends it. */
   close?(code?: number, reason?: string): void
+  /** Stops reading from the socket. */
   pause?(): void
+  /** Goes on reading. */
   resume?(): void
 }
 

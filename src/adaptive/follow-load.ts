@@ -19,6 +19,12 @@ export interface FollowLoadOptions {
   interval: Duration
 }
 
+/** What `followLoad` gives. */
+export interface LoadFollower {
+  /** Ends it; the rate stays as it is. */
+  close(): Promise<void>
+}
+
 const OPTIONS: OptionNames<FollowLoadOptions> = { load: true, min: true, max: true, interval: true }
 
 /** The writer gives up its turn after so long. */
@@ -32,7 +38,7 @@ const TRY_AGAIN_MS = 1000
  * halved twice a second, down to `min`; below 0.7 it rises by a tenth of `max` a second. What was taken still counts. While Redis is away nothing is written.
  * Throws `PolicyError`.
  */
-export function followLoad(rate: SharedRateLimiter, options: FollowLoadOptions): { close(): Promise<void> } {
+export function followLoad(rate: SharedRateLimiter, options: FollowLoadOptions): LoadFollower {
   const example = "{ load, min: 10, max: 100, interval: '1s' }"
   checkOptions('followLoad', options, OPTIONS, example)
   if (!(rate instanceof SharedRateLimiter)) {
@@ -74,6 +80,7 @@ class RateFollower {
     this.#running = this.#run()
   }
 
+  /** Ends it. */
   async close(): Promise<void> {
     this.#closing.abort()
     await this.#running

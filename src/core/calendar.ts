@@ -5,6 +5,7 @@ export type CalendarWindow = 'hour' | 'day' | 'week' | 'month' | 'year'
 
 /** What a limit says of its windows. */
 export interface CalendarRule {
+  /** Which window. */
   readonly window: CalendarWindow
   /** A name of the IANA time zone database. */
   readonly timezone: string

@@ -34,7 +34,9 @@ export function ratelimit(options: LimiterOptions = {}): Middleware {
 
 /** The types, where programs that were written against koa-ratelimit seek them. */
 export declare namespace ratelimit {
+  /** The options of the middleware. */
   type MiddlewareOptions = LimiterOptions
+  /** The names of header fields. */
   type HeaderNameOptions = HeaderNames
 }
 

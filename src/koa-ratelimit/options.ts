@@ -33,6 +33,7 @@ export interface LimiterOptions {
   status?: number
   /** true: a refusal is thrown, for the service's error handling. */
   throw?: boolean
+  /** Header fields of the request. */
   headers?: HeaderNames
   /** true: the request is not limited. */
   whitelist?: (ctx: Context) => boolean | Promise<boolean>

@@ -7,7 +7,7 @@ export { RateLimiterMemory } from './rate-limiter-memory.js'
 export { type IRateLimiterQueueOpts, RateLimiterQueue } from './rate-limiter-queue.js'
 export { RateLimiterQueueError } from './rate-limiter-queue-error.js'
 export { RateLimiterRedis } from './rate-limiter-redis.js'
-export { RateLimiterStoreAbstract } from './rate-limiter-store-abstract.js'
+export { type BlockRange, RateLimiterStoreAbstract } from './rate-limiter-store-abstract.js'
 export { RateLimiterUnion } from './rate-limiter-union.js'
 export { RateLimiterRes } from './res.js'
 export { type IRLWrapperBlackAndWhiteOptions, RLWrapperBlackAndWhite } from './rl-wrapper-black-and-white.js'
@@ -21,8 +21,12 @@ export type {
 } from './snapshot.js'
 /** What every limiter of rate-limiter-flexible may say of a key. */
 export interface IRateLimiterRes {
+  /** In how many ms points are free again. */
   msBeforeNext?: number
+  /** Points that are left. */
   remainingPoints?: number
+  /** Points that were consumed in the present duration. */
   consumedPoints?: number
+  /** True if this call began the present duration. */
   isFirstInDuration?: boolean
 }

@@ -23,6 +23,7 @@ export interface IRateLimiterStoreOptions extends IRateLimiterOptions {
   /** A client of ioredis or node-redis, which stays yours. */
   // biome-ignore lint/suspicious/noExplicitAny: as rate-limiter-flexible declares it
   storeClient: any
+  /** As the peer declares it; without meaning here. */
   storeType?: string
   /** A key that has consumed so many points is refused without asking the store. At least `points`; default 0: never. */
   inMemoryBlockOnConsumed?: number
@@ -30,8 +31,11 @@ export interface IRateLimiterStoreOptions extends IRateLimiterOptions {
   inMemoryBlockDuration?: number
   /** A key is blocked for `blockDuration` when it has consumed so many points. At least `points`; default 0: when it has consumed more than `points`. */
   blockOnConsumed?: number
+  /** As the peer declares it; without meaning here. */
   dbName?: string
+  /** As the peer declares it; without meaning here. */
   tableName?: string
+  /** As the peer declares it; without meaning here. */
   tableCreated?: boolean
 }
 

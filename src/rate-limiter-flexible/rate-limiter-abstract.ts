@@ -32,6 +32,7 @@ export class RateLimiterAbstract implements LimiterLike {
     return this.#points
   }
 
+  /** How many points a key has in each duration. */
   set points(value: number) {
     if (!Number.isFinite(value)) {
       throw new PolicyError(
@@ -46,6 +47,7 @@ export class RateLimiterAbstract implements LimiterLike {
     return this.#duration
   }
 
+  /** Seconds until points are free again; 0: never. */
   set duration(value: number) {
     if (!(Number.isFinite(value) && value >= 0)) {
       throw new PolicyError(
@@ -71,6 +73,7 @@ export class RateLimiterAbstract implements LimiterLike {
     return this.#points > 0 ? Math.ceil(this.msDuration / this.#points) : 0
   }
 
+  /** The least delay between actions with `execEvenly`, ms. */
   set execEvenlyMinDelayMs(value: number) {
     this.#minDelayMs = value
   }
@@ -80,6 +83,7 @@ export class RateLimiterAbstract implements LimiterLike {
     return this.#keyPrefix
   }
 
+  /** What keys begin with. */
   set keyPrefix(value: string) {
     if (typeof value !== 'string') {
       throw new PolicyError(`keyPrefix must be string: given ${shown(value)}, expected one like "login"`)

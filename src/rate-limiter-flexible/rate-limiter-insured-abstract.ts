@@ -19,6 +19,7 @@ export class RateLimiterInsuredAbstract extends RateLimiterAbstract {
     return this.#insurance
   }
 
+  /** Who decides while the store fails. */
   set insuranceLimiter(value: LimiterLike | undefined) {
     if (value !== undefined && !isLimiter(value)) {
       throw new PolicyError(

@@ -2,7 +2,9 @@
 export class RateLimiterQueueError extends Error {
   /** 'CustomError', as in rate-limiter-flexible. */
   override readonly name: string = 'CustomError'
+  /** What went wrong. */
   override readonly message: string
+  /** More about it; absent if there is no more. */
   readonly extra!: string
 
   constructor(message = '', extra?: string) {

@@ -3,6 +3,14 @@ import { BlockedKeys } from './blocked-keys.js'
 import type { IRateLimiterStoreOptions } from './options.js'
 import { RateLimiterInsuredAbstract } from './rate-limiter-insured-abstract.js'
 
+/** Between which numbers of consumed points a key is blocked. */
+export interface BlockRange {
+  /** The least number. */
+  readonly low: number
+  /** The greatest number. */
+  readonly high: number
+}
+
 /** A limiter over a store, and the keys that it refuses without asking the store. */
 export class RateLimiterStoreAbstract extends RateLimiterInsuredAbstract {
   #blockOnConsumed = 0
@@ -24,6 +32,7 @@ export class RateLimiterStoreAbstract extends RateLimiterInsuredAbstract {
     return this.#blockOnConsumed
   }
 
+  /** Consumed points from which on a key is refused in memory. */
   set blockOnConsumed(value: number) {
     this.#blockOnConsumed = this.#threshold('blockOnConsumed', value)
   }
@@ -33,6 +42,7 @@ export class RateLimiterStoreAbstract extends RateLimiterInsuredAbstract {
     return this.#inMemoryBlockOnConsumed
   }
 
+  /** Consumed points from which on a key is refused in memory; 0: never. */
   set inMemoryBlockOnConsumed(value: number) {
     this.#inMemoryBlockOnConsumed = this.#threshold('inMemoryBlockOnConsumed', value)
   }
@@ -42,6 +52,7 @@ export class RateLimiterStoreAbstract extends RateLimiterInsuredAbstract {
     return this.#inMemoryBlockDuration
   }
 
+  /** For how many seconds it is refused in memory; 0: until its duration ends. */
   set inMemoryBlockDuration(value: number) {
     const seconds = value ? Math.trunc(value) : 0
     if (seconds > 0 && this.#inMemoryBlockOnConsumed === 0) {
@@ -73,7 +84,7 @@ export class RateLimiterStoreAbstract extends RateLimiterInsuredAbstract {
   }
 
   /** A call blocks its key if it brings the count into this range. */
-  protected blockRange(pointsToConsume: number): { low: number; high: number } {
+  protected blockRange(pointsToConsume: number): BlockRange {
     const exceeded = Math.floor(this.points) + 1
     const low = this.#blocksLater ? this.#blockOnConsumed : exceeded
     const high = this.#blocksLater ? low + pointsToConsume - 1 : Math.floor(this.points + pointsToConsume)

@@ -22,7 +22,7 @@ export class RateLimiterRes {
   }
 
   /** A plain object of the four. */
-  toJSON(): { remainingPoints: number; msBeforeNext: number; consumedPoints: number; isFirstInDuration: boolean } {
+  toJSON(): Pick<RateLimiterRes, 'remainingPoints' | 'msBeforeNext' | 'consumedPoints' | 'isFirstInDuration'> {
     const { remainingPoints, msBeforeNext, consumedPoints, isFirstInDuration } = this
     return { remainingPoints, msBeforeNext, consumedPoints, isFirstInDuration }
   }

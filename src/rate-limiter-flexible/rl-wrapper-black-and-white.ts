@@ -14,7 +14,9 @@ export interface IRLWrapperBlackAndWhiteOptions {
   blackList?: string[] | number[]
   /** Keys that are never refused, also those of the black list. */
   whiteList?: string[] | number[]
+  /** Whether a key is refused whatever it has consumed. */
   isBlackListed?(key: unknown): boolean
+  /** Whether a key is let in whatever it has consumed. */
   isWhiteListed?(key: unknown): boolean
   /** Default false. true: listed keys are counted too. */
   runActionAnyway?: boolean
@@ -22,11 +24,15 @@ export interface IRLWrapperBlackAndWhiteOptions {
 
 /** A limiter with lists of keys that it always refuses, or always allows. */
 export class RLWrapperBlackAndWhite extends RateLimiterCompatibleAbstract {
+  /** The limiter that is wrapped. */
   limiter: RateLimiterLike
   #blackList: string[] | number[] = []
   #whiteList: string[] | number[] = []
+  /** Whether a key is refused whatever it has consumed. */
   isBlackListed: IsListed
+  /** Whether a key is let in whatever it has consumed. */
   isWhiteListed: IsListed
+  /** Whether the limiter is called for listed keys, too. */
   runActionAnyway: boolean
 
   /** Throws `PolicyError` without a limiter, and for functions that are none. */
@@ -42,10 +48,12 @@ export class RLWrapperBlackAndWhite extends RateLimiterCompatibleAbstract {
     this.runActionAnyway = runActionAnyway
   }
 
+  /** What keys begin with. */
   override get keyPrefix(): string {
     return this.limiter.keyPrefix
   }
 
+  /** For how many seconds a key is blocked that consumes too much; 0: it is not. */
   override get blockDuration(): number {
     return this.limiter.blockDuration
   }
@@ -54,6 +62,7 @@ export class RLWrapperBlackAndWhite extends RateLimiterCompatibleAbstract {
     this.limiter.blockDuration = seconds
   }
 
+  /** Whether actions are delayed so that they are spread over the duration. */
   override get execEvenly(): boolean {
     return this.limiter.execEvenly
   }
@@ -67,6 +76,7 @@ export class RLWrapperBlackAndWhite extends RateLimiterCompatibleAbstract {
     return this.#blackList
   }
 
+  /** Keys that are refused. */
   set blackList(keys: string[] | number[]) {
     this.#blackList = Array.isArray(keys) ? keys : []
   }
@@ -76,35 +86,43 @@ export class RLWrapperBlackAndWhite extends RateLimiterCompatibleAbstract {
     return this.#whiteList
   }
 
+  /** Keys that are let in. */
   set whiteList(keys: string[] | number[]) {
     this.#whiteList = Array.isArray(keys) ? keys : []
   }
 
+  /** Whether the list or the function names the key. */
   isBlackListedSomewhere(key: string | number): boolean {
     return has(this.#blackList, key) || this.isBlackListed(key)
   }
 
+  /** Whether the list or the function names the key. */
   isWhiteListedSomewhere(key: string | number): boolean {
     return has(this.#whiteList, key) || this.isWhiteListed(key)
   }
 
+  /** Consumes points of a key. Rejects with a result where there are too few. */
   override consume(key: string | number, pointsToConsume = 1, options: CallOptions = {}): Promise<RateLimiterRes> {
     return this.#act(key, limiter => limiter.consume(key, pointsToConsume, options), true)
   }
 
+  /** Takes points of a key away, also below 0. */
   override penalty(key: string | number, points = 1, options: CallOptions = {}): Promise<RateLimiterRes> {
     return this.#act(key, limiter => limiter.penalty(key, points, options))
   }
 
+  /** Gives points of a key back. */
   override reward(key: string | number, points = 1, options: CallOptions = {}): Promise<RateLimiterRes> {
     return this.#act(key, limiter => limiter.reward(key, points, options))
   }
 
+  /** How a key stands; null if it is not known. */
   override get(key: string | number, options: CallOptions = {}): Promise<RateLimiterRes | null> {
     if (this.runActionAnyway) return this.limiter.get(key, options)
     return this.#act(key, limiter => limiter.get(key, options))
   }
 
+  /** Sets how many points of a key are consumed. */
   override set(
     key: string | number,
     points: number,
@@ -114,10 +132,12 @@ export class RLWrapperBlackAndWhite extends RateLimiterCompatibleAbstract {
     return this.#act(key, limiter => limiter.set(key, points, secDuration, options))
   }
 
+  /** Blocks a key for so many seconds. */
   override block(key: string | number, secDuration: number, options: CallOptions = {}): Promise<RateLimiterRes> {
     return this.#act(key, limiter => limiter.block(key, secDuration, options))
   }
 
+  /** Forgets a key. False if it was not known. */
   override delete(key: string | number, options: CallOptions = {}): Promise<boolean> {
     return this.limiter.delete(key, options)
   }

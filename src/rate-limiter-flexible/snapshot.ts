@@ -1,6 +1,8 @@
 /** A counter of a dump. */
 export interface IRateLimiterMemoryRecord {
+  /** The key with its prefix. */
   key: string | number
+  /** Consumed points. */
   value: number
   /** ms since 1970; null: never. */
   expiresAt: number | null
@@ -8,16 +10,21 @@ export interface IRateLimiterMemoryRecord {
 
 /** What `RateLimiterMemory.dump` gives. */
 export interface IRateLimiterMemoryExport {
+  /** Of the form of the snapshot. */
   version: number
   /** ms since 1970. */
   dumpedAt: number
+  /** The records of all keys. */
   storage: IRateLimiterMemoryRecord[]
 }
 
 /** What became of the records of a dump. */
 export interface IRateLimiterRestoreResult<T> {
+  /** Records that mean nothing. */
   invalid: T
+  /** Records whose duration has ended. */
   expired: T
+  /** How many records were taken over. */
   restored: T
 }
 
@@ -26,7 +33,9 @@ export type IRateLimiterRestoreResponse = IRateLimiterRestoreResult<number>
 
 /** How many, and of which keys; 'N/A' stands for one that is no record. */
 export interface IRateLimiterRestoreBucketDetail {
+  /** How many there are. */
   count: number
+  /** Their keys. */
   keys: Array<string | number>
 }
 

@@ -61,7 +61,9 @@ export class SharedRateLimiter {
 
   /** `client` stays yours: this never closes it. Nothing is asked of Redis before the first call. */
   constructor(
+    /** As it was given. */
     readonly client: RedisClient,
+    /** As it was given. */
     readonly name: string,
     options: SharedRateLimiterOptions = {},
   ) {

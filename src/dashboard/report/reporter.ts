@@ -23,8 +23,14 @@ const RENEW_MS = 3_600_000
  * while something happens, and nothing while nothing does; what it tells is gone after 15 minutes, its own record after an hour. A Redis that fails delays nobody:
  * what happened meanwhile is told when it is back. Throws `PolicyError` for options that mean nothing.
  */
-export function reporter(options: ReporterOptions): Observer & { close(): Promise<void> } {
+export function reporter(options: ReporterOptions): Observer & ReportEnd {
   return new Reporter(options)
+}
+
+/** What a reporter has beside being an observer. */
+export interface ReportEnd {
+  /** Sends what has not been sent, and ends the reports. */
+  close(): Promise<void>
 }
 
 class Reporter implements Observer {

@@ -8,7 +8,15 @@ import { portOf } from '../../redis/port-of.js'
 import type { KeyStyle } from './key-views.js'
 
 /** What somebody may do: look, look and change, or nothing; with a name for the history. */
-export type DashboardAccess = 'read' | 'write' | false | { readonly access: 'read' | 'write'; readonly user: string }
+export type DashboardAccess = 'read' | 'write' | false | NamedAccess
+
+/** Access with a name. */
+export interface NamedAccess {
+  /** What the user may do. */
+  readonly access: 'read' | 'write'
+  /** Stands in the history of changes. */
+  readonly user: string
+}
 
 /** Options of `dashboard`. */
 export interface DashboardOptions {

@@ -9,6 +9,7 @@ export interface Alert {
   readonly state: 'firing' | 'resolved'
   /** What was measured. */
   readonly value: number
+  /** When the state changed. */
   readonly at: Date
   /** The limiter or queue that it is about; 'store' for breakers. */
   readonly subject: string

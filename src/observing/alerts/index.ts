@@ -18,7 +18,7 @@ export interface AlertsOptions {
   /** Is told each change of state, once. What it throws or rejects with becomes a process warning (SPILLWAY_ALERT). */
   notify: (alert: Alert) => unknown
   /** Default: a monotonic clock. A clock given here is for tests and simulation. */
-  clock?: { now(): number }
+  clock?: Pick<Clock, 'now'>
 }
 
 /** An observer that alerts. */
