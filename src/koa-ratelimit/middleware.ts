@@ -32,7 +32,7 @@ export function ratelimit(options: LimiterOptions = {}): Middleware {
   }
 }
 
-/** The types, where programs that were written against koa-ratelimit seek them. */
+/** @internal The types, where programs that were written against koa-ratelimit seek them. */
 export declare namespace ratelimit {
   /** The options of the middleware. */
   type MiddlewareOptions = LimiterOptions
