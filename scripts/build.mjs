@@ -106,7 +106,13 @@ const inputs = Object.fromEntries(Object.entries(ENTRIES).map(([name, file]) => 
  * @param {string} code
  */
 function withoutSpaces(code) {
-  return transformSync(code, { minifyWhitespace: true, lineLimit: 140, target: 'node20', charset: 'utf8' }).code
+  return transformSync(code, {
+    minifyWhitespace: true,
+    minifySyntax: true,
+    lineLimit: 140,
+    target: 'node20',
+    charset: 'utf8',
+  }).code
 }
 
 /** The package carries the texts of lua/ compressed: see src/redis/packed-texts.ts. @type {import('rolldown').Plugin} */
