@@ -24,13 +24,13 @@ export function structuredList(text: string): ListItem[] {
   while (at < text.length) {
     take(SPACE)
     const value = take(VALUE)
-    const parameters = new Map<string, string>()
-    for (let match = value && take(PARAMETER); match; match = take(PARAMETER)) {
-      parameters.set(match[1].toLowerCase(), unquoted(match[2]) ?? match[3] ?? '')
-    }
-    take(SPACE)
-    if (value !== null && (at === text.length || text[at] === ',')) {
-      items.push({ value: unquoted(value[1]) ?? value[2], parameters })
+    if (value !== null) {
+      const parameters = new Map<string, string>()
+      for (let match = take(PARAMETER); match !== null; match = take(PARAMETER)) {
+        parameters.set(match[1].toLowerCase(), unquoted(match[2]) ?? match[3] ?? '')
+      }
+      take(SPACE)
+      if (at === text.length || text[at] === ',') items.push({ value: unquoted(value[1]) ?? value[2], parameters })
     }
     const comma = text.indexOf(',', at)
     at = comma < 0 ? text.length : comma + 1
