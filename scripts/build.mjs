@@ -115,7 +115,7 @@ function withoutSpaces(code) {
   }).code
 }
 
-/** The package carries the texts of lua/ compressed: see src/redis/packed-texts.ts. @type {import('rolldown').Plugin} */
+/** The package carries the texts of lua/ compressed: see src/core/packed-json.ts. @type {import('rolldown').Plugin} */
 const packLua = {
   name: 'pack-lua',
   transform(code, id) {
@@ -126,7 +126,7 @@ const packLua = {
     const packed = brotliCompressSync(texts).toString('base64')
     return code.replace(
       literal,
-      () => `import { packedTexts } from './packed-texts.js'\nconst texts = packedTexts('${packed}')`,
+      () => `import { packedJson } from '../core/packed-json.js'\nconst texts = packedJson('${packed}')`,
     )
   },
 }

@@ -1,12 +1,12 @@
 import { createHash } from 'node:crypto'
-import { replayPage } from '../../dashboard/page-files.js'
+import { pageFiles } from '../../dashboard/page-files.js'
 import { pageFacts } from './page-facts.js'
 import type { Report } from './report.js'
 
 /** The report as one page, which needs nothing else and asks nobody: its policy forbids it to. */
 export function reportAsHtml(report: Report, log: string): string {
   const data = pageFacts(report, log)
-  const { script, style } = replayPage
+  const { script, style } = pageFiles().replay
   const policy = `default-src 'none'; script-src '${hashOf(script)}'; style-src '${hashOf(style)}'; img-src data:; base-uri 'none'; form-action 'none'`
   return `<!doctype html>
 <html lang="en">

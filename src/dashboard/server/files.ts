@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { gzipSync } from 'node:zlib'
-import { dashboardPage } from '../page-files.js'
+import { pageFiles } from '../page-files.js'
 
 /** A file of the page. */
 export interface PageFile {
@@ -30,10 +30,10 @@ const PAGE = `<!doctype html>
 `
 
 const FILES: Readonly<Record<string, () => PageFile>> = {
-  '': once('text/html; charset=utf-8', PAGE),
-  'page.js': once('text/javascript; charset=utf-8', dashboardPage.script),
-  'page.css': once('text/css; charset=utf-8', dashboardPage.style),
-  'icon.svg': once('image/svg+xml', ICON),
+  '': once('text/html; charset=utf-8', () => PAGE),
+  'page.js': once('text/javascript; charset=utf-8', () => pageFiles().dashboard.script),
+  'page.css': once('text/css; charset=utf-8', () => pageFiles().dashboard.style),
+  'icon.svg': once('image/svg+xml', () => ICON),
 }
 
 /** The file of this name, '' for the page; undefined if there is none. */
@@ -41,11 +41,11 @@ export function pageFile(name: string): PageFile | undefined {
   return Object.hasOwn(FILES, name) ? FILES[name]() : undefined
 }
 
-function once(type: string, text: string): () => PageFile {
+function once(type: string, text: () => string): () => PageFile {
   let file: PageFile | undefined
   return () => {
     if (file === undefined) {
-      const body = Buffer.from(text)
+      const body = Buffer.from(text())
       const etag = `"${createHash('sha256').update(body).digest('base64url').slice(0, 20)}"`
       file = { type, body, gzipped: gzipSync(body, { level: 9 }), etag }
     }
