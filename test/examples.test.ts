@@ -14,7 +14,11 @@ import { settles } from './support/settles.js'
 const folder = mkdtempSync('dist.examples-')
 for (const example of readdirSync('examples')) {
   const { code } = transformFileSync(join('examples', example), {
-    jsc: { parser: { syntax: 'typescript' }, target: 'es2022' },
+    jsc: {
+      parser: { syntax: 'typescript', decorators: true },
+      target: 'es2022',
+      transform: { legacyDecorator: true },
+    },
     module: { type: 'es6' },
   })
   writeFileSync(join(folder, example.replace('.ts', '.mjs')), code)
@@ -78,7 +82,7 @@ describe('every example runs', () => {
     expect(code).toBe(0)
   }, 60_000)
 
-  test.concurrent.each(['express.ts', 'fastify.ts', 'fetch.ts', 'hono.ts', 'koa.ts', 'node.ts'])(
+  test.concurrent.each(['express.ts', 'fastify.ts', 'fetch.ts', 'hono.ts', 'koa.ts', 'nest.ts', 'node.ts'])(
     '%s lets ten pass and refuses the eleventh',
     async example => {
       const child = start(example)
@@ -271,6 +275,7 @@ describe('every example runs', () => {
       'many-processes.ts',
       'metrics.ts',
       'mutex.ts',
+      'nest.ts',
       'node.ts',
       'per-route.ts',
       'per-user.ts',

@@ -24,6 +24,15 @@ export { RateLimits } from './nest-limits.js'
 export type { NestRequest, NestResponse } from './nest-request.js'
 export { ThrottlerStorage, type ThrottlerStorageOptions, type ThrottlerStorageRecord } from './nest-throttler.js'
 
+declare global {
+  namespace Express {
+    interface Request {
+      /** The strictest decision of the rate limiters that this request has passed; undefined if none limited it. */
+      rateLimit?: Decision
+    }
+  }
+}
+
 /**
  * The options of `RateLimitModule.forRoot` and of `@RateLimit`: those of `rateLimit` in `spillway/express`, with the same defaults. Their functions are given request and response
  * of the platform, Express or Fastify. `handler` returns the body of the HttpException: an object, or a text, which becomes the `detail` of problem details.

@@ -12,6 +12,8 @@ const OPTIONS: ts.CompilerOptions = {
   module: ts.ModuleKind.NodeNext,
   moduleResolution: ts.ModuleResolutionKind.NodeNext,
   esModuleInterop: true,
+  // As NestJS has them.
+  experimentalDecorators: true,
   types: ['node'],
   // Frameworks' types have errors of their own now and then.
   skipLibCheck: true,

@@ -28,6 +28,10 @@ const OURS: Record<string, unknown> = {
   'spillway/fetch': fetching,
   'spillway/hono': hono,
   'spillway/koa': koa,
+  // Loaded by its own page only: NestJS is large.
+  get 'spillway/nest'() {
+    return require('../../src/adapters/nest.js')
+  },
   'spillway/node': node,
   'spillway/ws': ws,
   'spillway/express-rate-limit': { __esModule: true, ...dropIn },

@@ -6,7 +6,12 @@ export async function runSample(
   require: (name: string) => unknown,
   globals: Record<string, unknown>,
 ): Promise<void> {
-  const compilerOptions = { module: ts.ModuleKind.CommonJS, target: ts.ScriptTarget.ES2022, esModuleInterop: true }
+  const compilerOptions = {
+    module: ts.ModuleKind.CommonJS,
+    target: ts.ScriptTarget.ES2022,
+    esModuleInterop: true,
+    experimentalDecorators: true,
+  }
   const { outputText } = ts.transpileModule(code, { compilerOptions })
   const AsyncFunction = runSample.constructor as FunctionConstructor
   const names = Object.keys(globals)

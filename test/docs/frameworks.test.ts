@@ -1,0 +1,49 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect, test } from '@jest/globals'
+import { root } from '../check/house.js'
+import { textOf } from './pages.js'
+
+const ADAPTER_TESTS = readdirSync(join(root, 'test/adapters'))
+  .filter(name => name.endsWith('.test.ts'))
+  .map(name => readFileSync(join(root, 'test/adapters', name), 'utf8'))
+  .join('\n')
+
+const { exports, peerDependencies, devDependencies } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
+
+/** The rows of the README's table of frameworks. */
+const ROWS = [
+  ...textOf('README.md').matchAll(/^\| (.+) \| `spillway\/([a-z]+)` \| ([\d, ]*) ?\| `(.+)` \| (yes|–) \|$/gm),
+].map(([, name, entry, versions, decision, more]) => ({
+  name: name.replace(/\[(.+)\]\(.+?\)/, '$1'),
+  entry,
+  versions: versions.trim() === '' ? [] : versions.trim().split(', '),
+  decision,
+  more,
+}))
+
+test('the table of frameworks has each entry point that is for a framework', () => {
+  const others =
+    /express-rate-limit|koa-ratelimit|rate-limiter-flexible|adaptive|alerts|dashboard|live|outgoing|prometheus|opentelemetry|testing|package/
+  const entries = Object.keys(exports).filter(name => name !== '.' && !others.test(name))
+  expect(ROWS.map(({ entry }) => `./${entry}`).sort()).toEqual(entries.sort())
+})
+
+test.each(ROWS)('$name: each version is tested, by the contract of the adapters', ({ name, entry, versions }) => {
+  const peer = { nest: '@nestjs/common' }[entry] ?? entry
+  const majors = (range: string) => range.match(/\^\d+/g)?.map(text => text.slice(1)) ?? []
+  expect(majors(peerDependencies[peer] ?? '')).toEqual(versions)
+  if (entry === 'ws') return expect(majors(devDependencies.ws)).toEqual(versions)
+  const titles = versions.length === 0 ? [name.split(/[ ,]/)[0]] : versions.map(version => `${name} ${version}`)
+  for (const title of titles) expect(ADAPTER_TESTS).toMatch(new RegExp(`adapterContract\\(\\s*'${title}( on |')`))
+})
+
+test.each(ROWS)('$name: $more for concurrencyLimit and shed is true', ({ entry, more }) => {
+  const names = Object.keys(require(join(root, 'dist', `${entry}.js`)))
+  for (const name of ['concurrencyLimit', 'shed']) expect(names.includes(name)).toBe(more === 'yes')
+})
+
+test.each(ROWS)('$name: the decision is where the page says', ({ entry, decision }) => {
+  const page = ['express', 'koa'].includes(entry) ? 'README.md' : `docs/${entry}.md`
+  expect(textOf(page)).toContain(decision.replace(/\(.*/, ''))
+})
