@@ -1,9 +1,19 @@
+import { EventEmitter } from 'node:events'
 import { afterAll, describe, expect, test } from '@jest/globals'
 import { Redis } from 'ioredis'
-import { concurrencyLimit, rateLimit } from '../src/adapters/express.js'
+import { concurrencyLimit, rateLimit, shed } from '../src/adapters/express.js'
+import { rateLimit as limitFetch } from '../src/adapters/fetch.js'
+import { RateLimits } from '../src/adapters/nest-limits.js'
+import { limitMessages } from '../src/adapters/ws.js'
+import { adaptivePermits, followLoad, loadPolicy, processLoad } from '../src/adaptive/index.js'
 import { PolicyError } from '../src/core/errors.js'
+import { dashboard, reporter } from '../src/dashboard/index.js'
 import { DelayQueue, MemoryStore, RateLimiter, RedisStore, Semaphore, SharedRateLimiter } from '../src/index.js'
 import { LivePolicies } from '../src/live/index.js'
+import { alerts } from '../src/observing/alerts/index.js'
+import { openTelemetryObserver } from '../src/observing/opentelemetry.js'
+import { prometheusObserver } from '../src/observing/prometheus.js'
+import { politeFetch } from '../src/outgoing/index.js'
 
 // Connects to nothing: wrong options are refused before anything is sent.
 const client = new Redis({ lazyConnect: true })
@@ -196,6 +206,86 @@ const calls: Array<[what: string, call: (options: never) => unknown, misspelt: o
     options => concurrencyLimit(options),
     { permits: 1, keyPrefix: 'a' },
     'concurrencyLimit: unknown option "keyPrefix": did you mean prefix?',
+  ],
+  [
+    'rateLimit’s slowDown',
+    options => rateLimit(options),
+    { slowDown: { aftr: 1 } },
+    'rateLimit: slowDown: unknown option "aftr": did you mean after?',
+  ],
+  [
+    'rateLimit of spillway/fetch',
+    options => limitFetch(options),
+    { polcy: '1/1m' },
+    'rateLimit: unknown option "polcy": did you mean policy?',
+  ],
+  [
+    'RateLimitModule.forRoot',
+    options => new RateLimits(options),
+    { polcy: '1/1m' },
+    'rateLimit: unknown option "polcy": did you mean policy?',
+  ],
+  [
+    'shed',
+    options => shed(options),
+    { prioritys: () => 1 },
+    'shed: unknown option "prioritys": did you mean priority?',
+  ],
+  [
+    'limitMessages',
+    options => limitMessages(new EventEmitter(), options),
+    { polcy: '1/1m' },
+    'limitMessages: unknown option "polcy": did you mean policy?',
+  ],
+  [
+    'processLoad',
+    options => processLoad(options),
+    { heep: 1 },
+    'processLoad: unknown option "heep": did you mean heap?',
+  ],
+  [
+    'loadPolicy',
+    options => loadPolicy('1/1m', options),
+    { laod: 1 },
+    'loadPolicy: unknown option "laod": did you mean load?',
+  ],
+  ['followLoad', options => followLoad(rate, options), { maximum: 1 }, 'followLoad: unknown option "maximum"'],
+  [
+    'adaptivePermits',
+    options => adaptivePermits(options),
+    { algoritm: 'vegas' },
+    'adaptivePermits: unknown option "algoritm": did you mean algorithm?',
+  ],
+  [
+    'dashboard',
+    options => dashboard(options),
+    { client, basepath: '/' },
+    'dashboard: unknown option "basepath": did you mean basePath?',
+  ],
+  [
+    'reporter',
+    options => reporter(options),
+    { client, topkeys: 5 },
+    'reporter: unknown option "topkeys": did you mean topKeys?',
+  ],
+  ['alerts', options => alerts(options), { rule: [] }, 'alerts: unknown option "rule": did you mean rules?'],
+  [
+    'prometheusObserver',
+    options => prometheusObserver(options),
+    { prefx: 'a' },
+    'prometheusObserver: unknown option "prefx": did you mean prefix?',
+  ],
+  [
+    'openTelemetryObserver',
+    options => openTelemetryObserver(options),
+    { metr: 1 },
+    'openTelemetryObserver: unknown option "metr": did you mean meter?',
+  ],
+  [
+    'politeFetch',
+    options => politeFetch(options),
+    { retrys: 1 },
+    'politeFetch: unknown option "retrys": did you mean retries?',
   ],
 ]
 

@@ -84,7 +84,9 @@ function ofExchanges<P extends Peer>(options: RateLimitOptions<P>): HttpOptions<
     own.handler = (request, peer, decision) =>
       after(handler(request, peer, decision) as SyncOrAsync<unknown>, response => Exchange.of(request).word(response))
   }
-  return { ...(options as HttpOptions<Request, P>), ...own }
+  const given = options as HttpOptions<Request, P>
+  // What is no options at all is left for the guard to refuse.
+  return own.settle || own.handler ? { ...given, ...own } : given
 }
 
 const web: Framework<Request, unknown> = {

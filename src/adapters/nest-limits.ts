@@ -1,4 +1,5 @@
 import type { PolicyInput } from '../core/limit.js'
+import { checkObject } from '../core/option-names.js'
 import type { HttpOptions } from '../http/rate-limit/options.js'
 import { Guard, type Limiters } from '../http/rate-limit/rate-limit.js'
 import { routeOptions } from '../http/rate-limit/route-options.js'
@@ -39,6 +40,7 @@ export class RateLimits implements Limiters {
 
   /** Checks the options: `PolicyError`, or `CostError` for a constant cost. */
   constructor(options: NestOptions = {}) {
+    checkObject('RateLimitModule.forRoot', options, "{ policy: '100/1m' }")
     this.#options = { ...options }
     // One for all routes, so that those of one name count together.
     if (this.#options.limiter === undefined) this.#options.store ??= new MemoryStore()

@@ -17,13 +17,18 @@ export function checkOptions(
   names: Readonly<Record<string, true>>,
   example: string,
 ): void {
-  if (typeof options !== 'object' || options === null || Array.isArray(options)) {
-    throw new PolicyError(`${owner}: given ${shown(options)}, expected options like ${example}`)
-  }
+  checkObject(owner, options, example)
   for (const option of Object.keys(options)) {
     if (!Object.hasOwn(names, option)) {
       throw new PolicyError(`${owner}: unknown option ${shown(option)}: ${hintFor(option, Object.keys(names))}`)
     }
+  }
+}
+
+/** Options are an object, of whatever names. */
+export function checkObject(owner: string, options: unknown, example: string): asserts options is object {
+  if (typeof options !== 'object' || options === null || Array.isArray(options)) {
+    throw new PolicyError(`${owner}: given ${shown(options)}, expected options like ${example}`)
   }
 }
 
