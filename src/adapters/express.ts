@@ -1,5 +1,6 @@
 import type { NextFunction, Request, Response } from 'express'
 import type { Decision } from '../core/decision.js'
+import { emitWarning } from '../core/warning.js'
 import { type ConcurrencyControls, ConcurrencyGate } from '../http/concurrency/concurrency-limit.js'
 import type { ConcurrencyOptions } from '../http/concurrency/options.js'
 import type { Framework, Trust } from '../http/framework.js'
@@ -141,6 +142,6 @@ function pass(req: Request, next: NextFunction, error?: unknown): void {
     else next(error)
   } catch (thrown) {
     if (typeof req.next === 'function') req.next(thrown)
-    else process.emitWarning(`rateLimit: next threw ${thrown}`, { type: 'SpillwayWarning', code: 'SPILLWAY_NEXT' })
+    else emitWarning('SPILLWAY_NEXT', `rateLimit: next threw ${thrown}`)
   }
 }

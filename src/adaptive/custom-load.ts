@@ -1,6 +1,7 @@
 import type { Duration } from '../core/duration.js'
 import { PolicyError, shown } from '../core/errors.js'
 import { checkOptions } from '../core/option-names.js'
+import { emitWarning } from '../core/warning.js'
 import { CALM_LEVEL, type Load, parseEvery, SmoothLevel } from './load.js'
 
 /** Options of `customLoad`. */
@@ -35,10 +36,7 @@ export function customLoad(read: () => number | Promise<number>, options: Custom
       failed = false
     } catch (error) {
       if (!failed) {
-        process.emitWarning(`customLoad: ${(error as Error)?.message ?? error}`, {
-          type: 'SpillwayWarning',
-          code: 'SPILLWAY_LOAD',
-        })
+        emitWarning('SPILLWAY_LOAD', `customLoad: ${(error as Error)?.message ?? error}`)
       }
       failed = true
     } finally {

@@ -2,6 +2,7 @@ import { PolicyError, shown } from '../core/errors.js'
 import { hasBurst, type Limit, type LimitOptions, type PolicyInput, parsePolicy } from '../core/limit.js'
 import { checkOptions, type OptionNames } from '../core/option-names.js'
 import { PolicyMemo } from '../core/policy-memo.js'
+import { emitWarning } from '../core/warning.js'
 import { checkLoad, type Load } from './load.js'
 import { LoadFactor } from './load-factor.js'
 
@@ -96,9 +97,6 @@ function tell(onChange: LoadPolicyOptions['onChange'], factor: number, reason: s
   try {
     onChange?.(factor, reason)
   } catch (error) {
-    process.emitWarning(`loadPolicy: onChange threw: ${(error as Error)?.message ?? error}`, {
-      type: 'SpillwayWarning',
-      code: 'SPILLWAY_LOAD',
-    })
+    emitWarning('SPILLWAY_LOAD', `loadPolicy: onChange threw: ${(error as Error)?.message ?? error}`)
   }
 }

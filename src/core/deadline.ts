@@ -1,5 +1,8 @@
-import { setImmediate } from 'node:timers'
 import { StoreError } from './errors.js'
+
+// Not imported: this module also runs where there is nothing of Node. Node's own module, because a test may put another function in the global's place.
+const { setImmediate = (act: () => void) => setTimeout(act, 0) } =
+  globalThis.process?.getBuiltinModule?.('node:timers') ?? globalThis
 
 /** Longer delays make `setTimeout` fire at once. */
 const LONGEST_MS = 2 ** 31 - 1

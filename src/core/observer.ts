@@ -1,6 +1,7 @@
 import type { Decision } from './decision.js'
 import { PolicyError, shown } from './errors.js'
 import type { Limit } from './limit.js'
+import { emitWarning } from './warning.js'
 
 /** What an event is about: a limiter in whose line requests wait, or a shared object. */
 export type ObservedObject = 'limiter' | 'rate' | 'semaphore' | 'concurrency' | 'queue'
@@ -142,5 +143,5 @@ function warnIfRejected(told: unknown, method: keyof Observer): void {
 }
 
 function warn(method: keyof Observer, error: unknown): void {
-  process.emitWarning(`observer.${method} threw: ${(error as Error)?.message ?? error}`, { code: 'SPILLWAY_OBSERVER' })
+  emitWarning('SPILLWAY_OBSERVER', `observer.${method} threw: ${(error as Error)?.message ?? error}`)
 }

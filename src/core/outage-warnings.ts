@@ -1,3 +1,5 @@
+import { emitWarning } from './warning.js'
+
 /** So many decisions in a row that the store did not answer are an outage. */
 const IN_A_ROW = 3
 /** At most one pair of warnings in so long. */
@@ -49,5 +51,5 @@ export class OutageWarnings {
 }
 
 function emit(text: string): void {
-  process.emitWarning(text, { type: 'SpillwayWarning', code: 'SPILLWAY_STORE' })
+  emitWarning('SPILLWAY_STORE', text)
 }

@@ -1,12 +1,15 @@
-import { createHash } from 'node:crypto'
+import { sha256 } from './sha256.js'
 
 /** Longer keys are hashed: nobody needs to read them, and everybody would pay for them. */
 export const LONGEST_KEY = 200
 const HASH_MARK = 35
 
+// Not imported: this module also runs where there is nothing of Node.
+const crypto = globalThis.process?.getBuiltinModule?.('node:crypto')
+
 /** '#' and the SHA-256 of a text, by its UTF-16 units, so that lone surrogates count. */
 export function hashOf(text: string): string {
-  return `#${createHash('sha256').update(Buffer.from(text, 'utf16le')).digest('base64url')}`
+  return `#${crypto?.createHash('sha256').update(Buffer.from(text, 'utf16le')).digest('base64url') ?? sha256(text)}`
 }
 
 /**

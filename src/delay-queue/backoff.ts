@@ -1,6 +1,7 @@
 import { type Duration, parseOption } from '../core/duration.js'
 import { PolicyError, shown } from '../core/errors.js'
 import { checkOptions } from '../core/option-names.js'
+import { emitWarning } from '../core/warning.js'
 import { textOf } from './reason.js'
 
 /**
@@ -74,7 +75,7 @@ function guarded(backoff: (attempt: number, error: unknown) => number, user: str
     if (performance.now() - warnedAt >= WARN_EVERY_MS) {
       warnedAt = performance.now()
       const text = `${user}: backoff ${fault}; the default backoff counts instead`
-      process.emitWarning(text, { type: 'SpillwayWarning', code: 'SPILLWAY_BACKOFF' })
+      emitWarning('SPILLWAY_BACKOFF', text)
     }
     return otherwise(attempt, error)
   }

@@ -139,7 +139,7 @@ export class ResponseWatch {
     if (waiting.withinMs <= 0) this.#call(waiting, EXPIRED)
     else if (waiting.withinMs < Number.POSITIVE_INFINITY) {
       waiting.timer = setTimeout(() => this.#call(waiting, EXPIRED), Math.min(waiting.withinMs, LONGEST_MS))
-      waiting.timer.unref()
+      waiting.timer.unref?.()
     }
   }
 

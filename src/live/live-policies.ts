@@ -4,6 +4,7 @@ import type { Policy, PolicyInput } from '../core/limit.js'
 import { notify, type Observer, parseObserver } from '../core/observer.js'
 import { checkOptions, type OptionNames } from '../core/option-names.js'
 import { OutageWarnings } from '../core/outage-warnings.js'
+import { emitWarning } from '../core/warning.js'
 import type { RedisClient } from '../redis/client.js'
 import { type Change, type LiveChange, liveChange } from './change.js'
 import { Follower } from './follower.js'
@@ -215,7 +216,7 @@ export class LivePolicies {
         listener(told)
       } catch (error) {
         const message = `LivePolicies: a listener of onChange threw: ${(error as Error)?.message ?? error}`
-        process.emitWarning(message, { code: 'SPILLWAY_OBSERVER' })
+        emitWarning('SPILLWAY_OBSERVER', message)
       }
     }
   }

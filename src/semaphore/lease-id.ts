@@ -1,12 +1,14 @@
 import { randomFillSync } from 'node:crypto'
 
 const ID_BYTES = 16
-const pool = Buffer.alloc(256 * ID_BYTES)
-let used = pool.length
+const POOL_BYTES = 256 * ID_BYTES
+let pool: Buffer | undefined
+let used = POOL_BYTES
 
 /** 128 random bits of its own. They are drawn for many leases at a time: to ask the system costs more than all else that is done for one. */
 export function newLeaseId(): string {
-  if (used === pool.length) {
+  if (pool === undefined || used === POOL_BYTES) {
+    pool ??= Buffer.alloc(POOL_BYTES)
     randomFillSync(pool)
     used = 0
   }

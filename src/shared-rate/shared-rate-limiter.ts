@@ -1,4 +1,3 @@
-import { randomBytes } from 'node:crypto'
 import type { Clock } from '../core/clock.js'
 import type { Duration } from '../core/duration.js'
 import { CostError, PolicyError, StoreError, shown, TimeoutError } from '../core/errors.js'
@@ -8,6 +7,7 @@ import type { RedisClient } from '../redis/client.js'
 import { Commands } from '../redis/commands.js'
 import { keyRoot } from '../redis/key-root.js'
 import { noteObject } from '../redis/object-index.js'
+import { processId } from '../redis/process-id.js'
 import type { Script } from '../redis/script.js'
 import { rateEnd, rateLook, rateRelease, rateSet } from '../redis/scripts.js'
 import { type Patience, patienceOf, type WaitOptions } from '../waiting/wait.js'
@@ -35,8 +35,6 @@ const OPTIONS: OptionNames<SharedRateLimiterOptions> = {
   observer: true,
 }
 const SET_OPTIONS = { keepState: true } as const
-
-const PROCESS = randomBytes(9).toString('base64url')
 
 /** Clients may come while a rate is being set; that they come each time is a sign that something else is wrong. */
 const MOST_ATTEMPTS = 20
@@ -68,7 +66,7 @@ export class SharedRateLimiter {
     options: SharedRateLimiterOptions = {},
   ) {
     checkOptions('SharedRateLimiter', options, OPTIONS, '{ prefix: "app" }')
-    const { prefix = 'spillway', clock, clientId = PROCESS } = options
+    const { prefix = 'spillway', clock, clientId = processId() } = options
     const base = keyRoot('SharedRateLimiter', 'rate', name, prefix)
     this.prefix = prefix
     this.#subject = `SharedRateLimiter ${shown(name)}`

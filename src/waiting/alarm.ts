@@ -36,6 +36,6 @@ export class Alarm {
       this.#at = Number.POSITIVE_INFINITY
       this.ring()
     }, ms)
-    if (!this.keepsAlive) this.#timer.unref()
+    if (!this.keepsAlive) this.#timer.unref?.()
   }
 }

@@ -230,7 +230,7 @@ describe('onChange', () => {
     })
     await live.set('api', '1/1m')
     expect(warnings.mock.calls).toEqual([
-      ['LivePolicies: a listener of onChange threw: oops', { code: 'SPILLWAY_OBSERVER' }],
+      ['LivePolicies: a listener of onChange threw: oops', { type: 'SpillwayWarning', code: 'SPILLWAY_OBSERVER' }],
     ])
     warnings.mockRestore()
     end()

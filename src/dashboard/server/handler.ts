@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { gzip } from 'node:zlib'
 import { PolicyError, SpillwayError } from '../../core/errors.js'
+import { emitWarning } from '../../core/warning.js'
 import type { Ask, Failure } from '../view.js'
 import { forgeryComplaint, isRefused, lacksToken, leaveToken, viewerOf } from './access.js'
 import { carryOut } from './actions.js'
@@ -70,7 +71,7 @@ export function handlerOf(options: DashboardOptions, means: LiveMeans): Dashboar
       if (error instanceof PolicyError) return sendFailure(req, res, 400, error.message)
       if (error instanceof SpillwayError) return sendFailure(req, res, 503, error.message)
       // A fault of ours, or a client that fails in a way of its own: the page says so, and the service is told.
-      process.emitWarning(`dashboard: ${(error as Error)?.message ?? error}`, { code: 'SPILLWAY_DASHBOARD' })
+      emitWarning('SPILLWAY_DASHBOARD', `dashboard: ${(error as Error)?.message ?? error}`)
       return sendFailure(req, res, 500, 'The dashboard failed: see the warnings of the service.')
     })
   }

@@ -1,4 +1,5 @@
 import { shown } from '../../core/errors.js'
+import { emitWarning } from '../../core/warning.js'
 import type { Framework } from '../framework.js'
 import type { AddressLists } from './address-lists.js'
 import { addressKey } from './client-key.js'
@@ -120,7 +121,7 @@ export class Client<Request> {
   #warn(code: string, text: string, kind = code): void {
     if (this.#warned.has(kind)) return
     this.#warned.add(kind)
-    process.emitWarning(`${this.#settings.owner}: ${text}`, { type: 'SpillwayWarning', code })
+    emitWarning(code, `${this.#settings.owner}: ${text}`)
   }
 }
 

@@ -1,5 +1,6 @@
 import type { Decision } from '../../core/decision.js'
 import type { Limit } from '../../core/limit.js'
+import { emitWarning } from '../../core/warning.js'
 import type { LimiterKey } from '../../limiter/key.js'
 import type { RateLimiter } from '../../limiter/rate-limiter.js'
 import { RedisStore } from '../../stores/redis/redis-store.js'
@@ -48,10 +49,10 @@ export class DoubleCharge {
       if (!earlier.verdicts.some(other => this.#isDouble(other.limit, keyOf(earlier, other.limit), limit, key)))
         continue
       this.#warned = true
-      process.emitWarning(
+      emitWarning(
+        'SPILLWAY_DOUBLE',
         `rateLimit: a request was charged twice for the limit "${limit.name}": the same middleware is passed twice, or two limiters ` +
           'count the same key under one name. Mount it once, or give one of them a name of its own, like rateLimit({ name: "uploads" })',
-        { type: 'SpillwayWarning', code: 'SPILLWAY_DOUBLE' },
       )
       return
     }

@@ -1,5 +1,6 @@
 import type { Decision } from '../../core/decision.js'
 import { CostError, shown } from '../../core/errors.js'
+import { emitWarning } from '../../core/warning.js'
 import type { LimiterKey } from '../../limiter/key.js'
 import type { RateLimiter } from '../../limiter/rate-limiter.js'
 import type { Framework } from '../framework.js'
@@ -75,5 +76,5 @@ function checkCost(cost: unknown): number {
 
 /** The response has been ended, so that an error cannot be answered any more. */
 function warnOfFailure(what: string, error: unknown): void {
-  process.emitWarning(`rateLimit: ${what} failed: ${(error as Error)?.message ?? error}`, { code: 'SPILLWAY_SETTLE' })
+  emitWarning('SPILLWAY_SETTLE', `rateLimit: ${what} failed: ${(error as Error)?.message ?? error}`)
 }

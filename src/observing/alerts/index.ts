@@ -3,6 +3,7 @@ import type { Decision } from '../../core/decision.js'
 import { PolicyError, shown } from '../../core/errors.js'
 import type { Observer } from '../../core/observer.js'
 import { checkOptions, type OptionNames } from '../../core/option-names.js'
+import { emitWarning } from '../../core/warning.js'
 import { LabelValues } from '../label-values.js'
 import { type AlertCondition, type AlertRule, type CheckedRule, parseRule } from './alert-rule.js'
 import { type Alert, AlertState } from './alert-state.js'
@@ -191,8 +192,5 @@ class Judge {
 }
 
 function warn(error: unknown): void {
-  process.emitWarning(`alerts: notify threw: ${(error as Error)?.message ?? error}`, {
-    type: 'SpillwayWarning',
-    code: 'SPILLWAY_ALERT',
-  })
+  emitWarning('SPILLWAY_ALERT', `alerts: notify threw: ${(error as Error)?.message ?? error}`)
 }

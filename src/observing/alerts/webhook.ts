@@ -1,6 +1,7 @@
 import { type Duration, parseOption } from '../../core/duration.js'
 import { PolicyError, shown } from '../../core/errors.js'
 import { checkOptions, type OptionNames } from '../../core/option-names.js'
+import { emitWarning } from '../../core/warning.js'
 import { type AlertCondition, CONDITIONS } from './alert-rule.js'
 import type { Alert } from './alert-state.js'
 
@@ -83,7 +84,7 @@ class Sender {
 
   /** Names the host alone: the rest of the address is often a secret. */
   #warn(text: string): void {
-    process.emitWarning(`webhook to ${this.address.host}: ${text}`, { type: 'SpillwayWarning', code: 'SPILLWAY_ALERT' })
+    emitWarning('SPILLWAY_ALERT', `webhook to ${this.address.host}: ${text}`)
   }
 }
 

@@ -2,6 +2,7 @@ import { type Clock, systemClock } from '../../core/clock.js'
 import type { Verdict } from '../../core/decision.js'
 import { PolicyError, StoreError, shown } from '../../core/errors.js'
 import type { Limit, Policy } from '../../core/limit.js'
+import { emitWarning } from '../../core/warning.js'
 import { keySegment } from '../../redis/keys.js'
 import { type Charge, DEFAULT_LIMITER, type Store } from '../store.js'
 import { type CallbackHitStore, callsBack, type HitStore, type Hits, PromisedHitStore } from './hit-store.js'
@@ -153,5 +154,5 @@ function verdictOf(limit: Limit, left: number, retryAfterMs: number, resetAfterM
 /** As with express-rate-limit, nothing waits for `init`: a store that could not start fails when it is asked. */
 function warn(error: unknown): void {
   const text = `the store's init failed: ${(error as Error)?.message ?? error}`
-  process.emitWarning(text, { type: 'SpillwayWarning', code: 'SPILLWAY_STORE_INIT' })
+  emitWarning('SPILLWAY_STORE_INIT', text)
 }

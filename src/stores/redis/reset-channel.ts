@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { PolicyError } from '../../core/errors.js'
+import { emitWarning } from '../../core/warning.js'
 import type { ClientPort, RedisClient } from '../../redis/client.js'
 import { canListen } from '../../redis/listening-of.js'
 import { runScript } from '../../redis/run-script.js'
@@ -142,10 +143,10 @@ export class ResetChannel {
     const { message = '' } = (error ?? {}) as Error
     if (this.#warned || !/NOPERM|permission/i.test(message)) return
     this.#warned = true
-    process.emitWarning(
+    emitWarning(
+      'SPILLWAY_STORE',
       `RedisStore: other processes are not told of resets and blocks made here: ${message}. Allow publish and subscribe on the ` +
         `channel ${this.#name} (docs/operating.md), or set shareResets: false.`,
-      { code: 'SPILLWAY_STORE' },
     )
   }
 }

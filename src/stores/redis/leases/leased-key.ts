@@ -1,5 +1,5 @@
-import { randomBytes } from 'node:crypto'
 import type { Verdict } from '../../../core/decision.js'
+import { processId } from '../../../redis/process-id.js'
 import type { Asker } from '../../store.js'
 import { Demand } from './demand.js'
 import { Holdings, type HoldingsParts } from './holdings.js'
@@ -26,7 +26,6 @@ export interface LeaseOffice extends HoldingsParts {
   bought(units: number, lastsMs: number): void
 }
 
-const PROCESS = randomBytes(9).toString('base64url')
 let leases = 0
 
 /** A busy key: what this process holds of it, and how it buys more. */
@@ -142,7 +141,7 @@ export class LeasedKey {
   }
 
   #open(cost: number): Purchase {
-    const purchase = new Purchase(`${PROCESS}${++leases}`, cost)
+    const purchase = new Purchase(`${processId()}${++leases}`, cost)
     this.#purchase = purchase
     this.office.defer(() => this.#send(purchase))
     return purchase

@@ -1,0 +1,161 @@
+import { runInNewContext } from 'node:vm'
+import { describe, expect, test } from '@jest/globals'
+import { build } from 'esbuild'
+import { START, STORIES } from '../support/stories.js'
+import { root } from './house.js'
+
+const ENTRY = 'program.js'
+
+/** What a browser, an edge runtime or a worker has without any compatibility with Node: no `process`, no `Buffer`, no `setImmediate`, no `require`. */
+const webGlobals = () => ({
+  AbortController,
+  AbortSignal,
+  clearInterval: (timer: number) => clearInterval(timer),
+  clearTimeout: (timer: number) => clearTimeout(timer),
+  console,
+  Headers,
+  performance,
+  queueMicrotask,
+  ReadableStream,
+  Request,
+  Response,
+  // Timers are numbers there.
+  setInterval: (act: () => void, ms: number) => setInterval(act, ms).unref()[Symbol.toPrimitive](),
+  setTimeout: (act: () => void, ms: number) => setTimeout(act, ms).unref()[Symbol.toPrimitive](),
+  TextEncoder,
+  TransformStream,
+  URL,
+})
+
+/** Runs a bundle that leaves a promise of some text in `answer`. */
+async function run(code: string): Promise<unknown> {
+  const world = { ...webGlobals(), answer: Promise.resolve('') }
+  runInNewContext(code, world)
+  return JSON.parse(await world.answer)
+}
+
+async function esbuilt(program: string, nodeImports: string[] = []): Promise<string> {
+  const { outputFiles } = await build({
+    stdin: { contents: program, resolveDir: root, sourcefile: ENTRY },
+    bundle: true,
+    platform: 'browser',
+    write: false,
+    logLevel: 'silent',
+    plugins: [
+      {
+        name: 'node-imports',
+        setup: ({ onResolve }) =>
+          onResolve({ filter: /^node:/ }, ({ path, importer }) => {
+            nodeImports.push(`${importer.replace(root, '')} imports ${path}`)
+            return undefined
+          }),
+      },
+    ],
+  })
+  return outputFiles[0].text
+}
+
+/** Tells every story to a memory store, and gives what it answered: [allowed, remaining, retryAfterMs (null: never), resetAfterMs]. */
+const TELL = `
+  const tell = () => ${JSON.stringify(STORIES)}.map(([policy, rows]) => {
+    const clock = new ManualClock(${START})
+    const store = new MemoryStore({ clock })
+    const [limit] = parsePolicy(policy)
+    return rows.map(([at, cost]) => {
+      clock.set(${START} + at)
+      const [verdict] = store.consume([{ key: 'client'.repeat(100), limit }], cost)
+      return [verdict.allowed, verdict.remaining, verdict.retryAfterMs, verdict.resetAfterMs]
+    })
+  })
+`
+const TOLD = STORIES.map(([, rows]) =>
+  rows.map(([, , allowed, remaining, retryAfterMs, resetAfterMs]) => [
+    allowed,
+    remaining,
+    retryAfterMs === Number.POSITIVE_INFINITY ? null : retryAfterMs,
+    resetAfterMs,
+  ]),
+)
+
+describe('on the browser platform', () => {
+  test('memory store and algorithms import nothing of Node', async () => {
+    const nodeImports: string[] = []
+    const program = `
+      import { MemoryStore } from './src/stores/memory/memory-store.ts'
+      import { ManualClock } from './src/testing.ts'
+      import { parsePolicy } from './src/core/limit.ts'
+      import * as algorithms from './src/algorithms/registry.ts'
+      ${TELL}
+      globalThis.answer = Promise.resolve(JSON.stringify([Object.keys(algorithms).length > 0, tell()]))`
+    const code = await esbuilt(program, nodeImports)
+    expect(nodeImports).toEqual([])
+    expect(await run(code)).toEqual([true, TOLD])
+  })
+
+  describe('the package as it is built', () => {
+    test('decides exactly in memory', async () => {
+      const program = `
+        import { MemoryStore, parsePolicy } from 'spillway'
+        import { ManualClock } from 'spillway/testing'
+        ${TELL}
+        globalThis.answer = Promise.resolve(JSON.stringify(tell()))`
+      expect(await run(await esbuilt(program))).toEqual(TOLD)
+    })
+
+    test('limits, waits, and warns on the console', async () => {
+      const program = `
+        import { RateLimiter } from 'spillway'
+        const lines = []
+        console = { warn: line => lines.push(line) }
+        const observer = { decided() { throw new Error('broken') } }
+        const limiter = new RateLimiter({ policy: '2/100ms', observer })
+        const consume = async () => { const { allowed, retryAfterMs } = await limiter.consume('me'); return [allowed, retryAfterMs > 0] }
+        globalThis.answer = (async () => {
+          const answers = [await consume(), await consume(), await consume()]
+          const waited = await limiter.acquire('me', { timeout: '1s' })
+          await limiter.close()
+          return JSON.stringify([answers, waited.allowed, [...new Set(lines)]])
+        })()`
+      expect(await run(await esbuilt(program))).toEqual([
+        [
+          [true, false],
+          [true, false],
+          [false, true],
+        ],
+        true,
+        [expect.stringMatching(/^SPILLWAY_OBSERVER: .*broken/)],
+      ])
+    })
+
+    test('holds a store of the service to the deadline', async () => {
+      const program = `
+        import { RateLimiter } from 'spillway'
+        const silent = () => new Promise(() => {})
+        const store = { consume: silent, peek: silent, refund: silent, reset: silent }
+        const limiter = new RateLimiter({ policy: '1/1m', store, deadline: 20 })
+        globalThis.answer = (async () => {
+          const { allowed, degraded } = await limiter.consume('me')
+          await limiter.close()
+          return JSON.stringify([allowed, degraded])
+        })()`
+      expect(await run(await esbuilt(program))).toEqual([true, true])
+    })
+
+    test('limits what answers a Request with a Response', async () => {
+      const program = `
+        import { rateLimit } from 'spillway/fetch'
+        const limit = rateLimit({ policy: '1/1m', settle: () => 1 })
+        const ask = async () => {
+          const { refusal, apply } = await limit(new Request('https://service.example/'), { address: '192.0.2.1' })
+          const response = refusal ?? apply(new Response('hello'))
+          await response.text()
+          return [response.status, response.headers.get('ratelimit')]
+        }
+        globalThis.answer = (async () => JSON.stringify([await ask(), await ask()]))()`
+      expect(await run(await esbuilt(program))).toEqual([
+        [200, expect.stringContaining('r=0')],
+        [429, expect.stringContaining('r=0')],
+      ])
+    })
+  })
+})

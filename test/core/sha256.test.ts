@@ -1,0 +1,20 @@
+import { createHash } from 'node:crypto'
+import { expect, test } from '@jest/globals'
+import { sha256 } from '../../src/core/sha256.js'
+import { randomFrom } from '../support/random.js'
+
+const byNode = (text: string) => createHash('sha256').update(Buffer.from(text, 'utf16le')).digest('base64url')
+
+test('is the SHA-256 that Node gives, for every length around the ends of blocks', () => {
+  const random = randomFrom('sha256')
+  for (let length = 0; length < 300; length++) {
+    const units = Array.from({ length }, () => random.integer(0, 0xffff))
+    const text = String.fromCharCode(...units)
+    expect(sha256(text)).toBe(byNode(text))
+  }
+})
+
+test('tells lone surrogates apart', () => {
+  expect(sha256('\ud800')).toBe(byNode('\ud800'))
+  expect(sha256('\ud800')).not.toBe(sha256('\ud801'))
+})
