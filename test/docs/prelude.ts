@@ -33,6 +33,8 @@ export interface Prelude {
   readonly values: Record<string, unknown>
   /** ioredis, which connects to the server of the tests. */
   readonly clients: object
+  /** @upstash/redis, which speaks HTTP to a service: here to the server of the tests. */
+  readonly upstash: object
   close(): Promise<void>
 }
 
@@ -66,6 +68,20 @@ export async function prelude(url: string): Promise<Prelude> {
   return {
     values,
     clients: { Redis: TestRedis },
+    upstash: {
+      Redis: {
+        fromEnv() {
+          const client = new TestRedis()
+          return {
+            evalsha: (sha: string, keys: string[], args: string[]) =>
+              client.evalsha(sha, keys.length, ...keys, ...args),
+            // Redis 7.0 does not know the flag that this script asks for.
+            eval: (script: string, keys: string[], args: string[]) =>
+              client.eval(script.replace(/^#!lua.*/, ''), keys.length, ...keys, ...args),
+          }
+        },
+      },
+    },
     async close() {
       for (const close of closing.reverse()) close()
     },
