@@ -20,6 +20,8 @@ export interface ClientPort {
   readonly sendsAgain: boolean
   evalsha(sha1: string, keys: readonly string[], args: readonly ScriptArgument[]): Promise<unknown>
   eval(source: string, keys: readonly string[], args: readonly ScriptArgument[]): Promise<unknown>
+  /** The arguments of the command that it was handed last, as it would send them again. Absent where the client does not show them. */
+  lastSent?(): unknown[] | undefined
   /** Takes a member out of a sorted set: 1, or 0 if it is not there. Absent where the client has no such command. */
   zrem?(key: string, member: string): Promise<unknown>
   state(): ClientState

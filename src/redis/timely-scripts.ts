@@ -1,6 +1,6 @@
 import { StoreError } from '../core/errors.js'
 import type { ClientPort, ScriptArgument } from './client.js'
-import { runScript } from './run-script.js'
+import { askScript } from './run-script.js'
 import type { Script } from './script.js'
 import { ServerClock } from './server-clock.js'
 
@@ -37,6 +37,9 @@ export class TimelyScripts {
   readonly #clocks = new Map<string, ServerClock>()
   /** In no order. No Set: one that is filled and emptied all the time is made anew all the time. */
   readonly #inFlight: Bound[] = []
+  /** Whether the client has shown all that it has sent; undefined before the first. To such a client, texts are sent. */
+  #showsSent: boolean | undefined
+  #lastSent: unknown[] | undefined
 
   private constructor(readonly port: ClientPort) {
     port.onLost(() => this.#lost())
@@ -63,32 +66,50 @@ export class TimelyScripts {
   }
 
   /** Resolves to the script's answer. Rejects with `StoreError` if the script ran too late to act, or with the client's error. */
-  run(call: TimelyCall, repeats = 0): Promise<unknown> {
+  run(call: TimelyCall): Promise<unknown> {
+    return new Promise((resolve, reject) => this.ask(call, resolve, reject))
+  }
+
+  /** As `run`, for one who needs no promise: calls `given` or `failed` once. */
+  ask(call: TimelyCall, given: (reply: unknown) => void, failed: (error: unknown) => void, repeats = 0): void {
     const clock = this.#clockOf(call.server)
     const voidable = this.port.sendsAgain && call.endsAt < Number.POSITIVE_INFINITY
-    const bound = new Bound(lastMoment(call, clock) + (call.behindUntil ?? ''), voidable)
+    const until = lastMoment(call, clock) + (call.behindUntil ?? '')
+    const bound = new Bound(voidable && !this.#showsSent ? Buffer.from(until) : until)
     if (voidable) bound.place = this.#inFlight.push(bound) - 1
     const sentAt = performance.now()
-    return runScript(this.port, call.script, call.keys, call.args(bound.argument)).then(
-      reply => {
+    const repeat = () => this.ask(call, given, failed, repeats + 1)
+    askScript(this.port, call.script, call.keys, call.args(bound.argument), {
+      sent: voidable ? () => this.#find(bound) : undefined,
+      given: reply => {
         if (voidable) this.#ended(bound)
         const now = Array.isArray(reply) ? Number(reply[0] ?? Number.NaN) : Number.NaN
         if (call.byServerClock && now > 0) clock.learn(now, sentAt)
-        if (!Array.isArray(reply) || reply.length !== 1 || Number.isNaN(now)) return reply
-        if (bound.isVoid) throw new StoreError('the connection to Redis was lost before the answer came')
-        if (repeats >= MOST_REPEATS || performance.now() >= call.endsAt) {
-          throw new StoreError('Redis was asked too late to carry it out')
-        }
-        return this.run(call, repeats + 1)
+        if (!Array.isArray(reply) || reply.length !== 1 || Number.isNaN(now)) given(reply)
+        else if (bound.isVoid) failed(new StoreError('the connection to Redis was lost before the answer came'))
+        else if (repeats < MOST_REPEATS && performance.now() < call.endsAt) repeat()
+        else failed(new StoreError('Redis was asked too late to carry it out'))
       },
-      error => {
+      failed: error => {
         if (voidable) this.#ended(bound)
         const now = calendarNow(error)
-        if (now === undefined || bound.isVoid || repeats >= MOST_REPEATS) throw error
+        if (now === undefined || bound.isVoid || repeats >= MOST_REPEATS) {
+          failed(error)
+          return
+        }
         clock.learn(now, sentAt)
-        return this.run(call, repeats + 1)
+        repeat()
       },
-    )
+    })
+  }
+
+  /** Looks up where the client keeps what it has just sent, so that it can be changed there. */
+  #find(bound: Bound): void {
+    const sent = this.port.lastSent?.()
+    // Of a client that is wrapped, and sends later, the last one is another one.
+    const found = sent !== undefined && sent !== this.#lastSent && bound.find(sent)
+    this.#lastSent = sent
+    this.#showsSent = found && this.#showsSent !== false
   }
 
   #ended({ place }: Bound): void {
@@ -136,19 +157,29 @@ function lastMoment({ byServerClock, endsAt }: TimelyCall, clock: ServerClock): 
 
 const SCRIPTS = new WeakMap<ClientPort, TimelyScripts>()
 
-/** The last moment at which a script acts. A client that sends commands again reads it again, as it is then: so it is a buffer. */
+/**
+ * The last moment at which a script acts. A client that sends commands again must not send it as it was: a text is changed where the client
+ * keeps it; a buffer is read again, but a command that holds one takes twice as long to write.
+ */
 class Bound {
-  readonly argument: ScriptArgument
   isVoid = false
   /** Where it stands among those that are in flight. */
   place = -1
+  #sent: unknown[] = []
+  #at = -1
 
-  constructor(text: string, voidable: boolean) {
-    this.argument = voidable ? Buffer.from(text) : text
+  constructor(readonly argument: ScriptArgument) {}
+
+  /** Whether it stands among the arguments of a command that was sent. */
+  find(sent: unknown[]): boolean {
+    this.#at = sent.indexOf(this.argument)
+    this.#sent = sent
+    return this.#at >= 0
   }
 
   void(): void {
     this.isVoid = true
     if (typeof this.argument !== 'string') this.argument.fill('0')
+    else if (this.#at >= 0) this.#sent[this.#at] = '0'
   }
 }

@@ -1,6 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, jest, test } from '@jest/globals'
 import type { Redis } from 'ioredis'
+import { Redis as Ioredis5 } from 'ioredis5'
 import { RateLimiter } from '../../src/limiter/rate-limiter.js'
 import { RedisStore } from '../../src/stores/redis/redis-store.js'
 import { RedisCluster } from '../support/redis-cluster.js'
@@ -106,6 +107,37 @@ describe('what the client sends again, because the connection broke before the a
     proxy.cut()
     await done
     expect(await spent(redis.client(), 'k')).toBe(expected)
+  })
+
+  const CLIENTS: Record<string, () => Redis> = {
+    'ioredis 5': () => new Ioredis5({ port: proxy.port }) as unknown as Redis,
+    'ioredis with auto-pipelining': () => redis.client({ port: proxy.port, enableAutoPipelining: true }),
+    'a client that is wrapped, and sends later': () => {
+      const client = redis.client({ port: proxy.port })
+      const { evalsha } = client
+      client.evalsha = (async (...args: Parameters<typeof evalsha>) => {
+        await pause(1)
+        return evalsha.apply(client, args)
+      }) as typeof evalsha
+      return client
+    },
+  }
+  test.each(Object.keys(CLIENTS))('a decision, by %s', async name => {
+    const client = CLIENTS[name]()
+    try {
+      const limiter = limiterOver(client, '5s')
+      // The server has learnt the script, and the limiter how the client keeps what it sends.
+      for (let i = 0; i < 2; i++) await limiter.consume('k')
+      proxy.delayMs = () => 10_000
+      const done = limiter.consume('k')
+      await eventually('it is carried out', async () => (await spent(redis.client(), 'k')) === 3)
+      proxy.delayMs = () => 0
+      proxy.cut()
+      await done
+      expect(await spent(redis.client(), 'k')).toBe(3)
+    } finally {
+      client.disconnect()
+    }
   })
 
   test('a thousand decisions, over a connection that is cut ten times: no key is charged twice', async () => {

@@ -9,6 +9,9 @@ export interface IoredisLike {
   readonly options?: { readonly autoResendUnfulfilledCommands?: boolean; readonly keyPrefix?: string }
   /** Only on a cluster: of each slot the names of its nodes, the primary first. */
   readonly slots?: readonly (readonly string[] | undefined)[]
+  /** What was sent and is not answered yet, and what waits for a connection. */
+  readonly commandQueue?: IoredisQueue
+  readonly offlineQueue?: IoredisQueue
   nodes?(role?: 'all'): IoredisNode[]
   evalsha(sha1: string, keyCount: number, ...keysAndArgs: ScriptArgument[]): Promise<unknown>
   eval(source: string, keyCount: number, ...keysAndArgs: ScriptArgument[]): Promise<unknown>
@@ -16,6 +19,10 @@ export interface IoredisLike {
   zrem?(key: string, member: string): Promise<unknown>
   connect(): Promise<unknown>
   on(event: 'ready' | 'close' | '+node', listener: (node?: IoredisNode) => void): unknown
+}
+
+interface IoredisQueue {
+  peekBack?(): { readonly command: { readonly args: unknown[] } } | undefined
 }
 
 interface IoredisNode {
@@ -52,6 +59,10 @@ export function ioredisPort(client: IoredisLike): ClientPort {
     sendsAgain: hasNodes || client.options?.autoResendUnfulfilledCommands === true,
     evalsha: (sha1, keys, args) => client.evalsha(sha1, keys.length, ...keys, ...args),
     eval: (source, keys, args) => client.eval(source, keys.length, ...keys, ...args),
+    // What a cluster sends waits in queues of its nodes.
+    lastSent: isCluster
+      ? undefined
+      : () => (client.offlineQueue?.peekBack?.() ?? client.commandQueue?.peekBack?.())?.command.args,
     zrem: typeof client.zrem === 'function' ? (key, member) => client.zrem!(key, member) : undefined,
     state(): ClientState {
       if (client.status === 'ready') return 'ready'

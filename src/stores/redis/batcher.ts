@@ -137,8 +137,8 @@ export class Batcher {
     const nowMs = now === '' ? () => this.#scripts.serverNow(server) : () => Number(now)
     const given = now === '' ? '' : `@${now}`
     this.turn.sent()
-    this.#scripts
-      .run({
+    this.#scripts.ask(
+      {
         script: kind.script,
         keys,
         args: until => [this.spending ? until : given, ...batch.arguments(nowMs)],
@@ -147,18 +147,17 @@ export class Batcher {
         server,
         byServerClock: now === '',
         behindUntil: given,
-      })
-      .then(
-        reply => {
-          this.turn.answered()
-          const decidedAt = answer(batch, reply)
-          if (decidedAt !== undefined) this.decided(kind.tag, decidedAt)
-        },
-        cause => {
-          this.turn.answered()
-          batch.reject(failure(cause))
-        },
-      )
+      },
+      reply => {
+        this.turn.answered()
+        const decidedAt = answer(batch, reply)
+        if (decidedAt !== undefined) this.decided(kind.tag, decidedAt)
+      },
+      cause => {
+        this.turn.answered()
+        batch.reject(failure(cause))
+      },
+    )
   }
 }
 

@@ -56,6 +56,21 @@ test('decisions of one turn of the event loop are one call, or as few as maxBatc
   }
 })
 
+test('ioredis writes a decision as one text: with a buffer among the arguments it would take twice as long', async () => {
+  const client = redis.client()
+  const store = new RedisStore(client, { prefix: 'text' })
+  for (let i = 0; i < 2; i++) await store.consume(charges, 1)
+  const { stream } = client as unknown as { stream: { write(chunk: unknown): boolean } }
+  const chunks: unknown[] = []
+  const { write } = stream
+  stream.write = chunk => {
+    chunks.push(chunk)
+    return write.call(stream, chunk)
+  }
+  await store.consume(charges, 1)
+  expect(chunks).toEqual([expect.stringContaining('evalsha')])
+})
+
 describe('a reply of the wrong shape fails the decision, and nothing else', () => {
   // A rejection that nobody hears would end this process, and with it the test.
   test.each([[null], [undefined], ['OK'], [7], [[]], [{}]])('%p', async reply => {
