@@ -47,8 +47,8 @@ export class Decider implements Spender {
   readonly #clock: Clock
   /** The store, if it is one that can say when it decided. */
   readonly #memory: MemoryStore | undefined
-  /** Decides on texts where the policy is one limit over a memory store. */
-  readonly lone: LoneLimit | undefined
+  /** Decides on texts without asking a store that answers later, where it can. */
+  readonly atOnce: LoneLimit | LeasedLimits | undefined
   readonly #leased: LeasedLimits | undefined
 
   constructor(
@@ -68,8 +68,8 @@ export class Decider implements Spender {
     this.#shadow = shadow
     this.#clock = store.clock ?? monotonicClock
     this.#memory = store instanceof MemoryStore ? store : undefined
-    this.lone = LoneLimit.of(policy, this.#limiter, this)
     this.#leased = LeasedLimits.of(policy, this.#limiter, this, observer)
+    this.atOnce = LoneLimit.of(policy, this.#limiter, this) ?? this.#leased
   }
 
   /** What a key is charged. Throws `PolicyError` for a record of keys that this policy cannot use. */
@@ -77,9 +77,9 @@ export class Decider implements Spender {
     return chargesOf(this.policy, key, this.#limiter)
   }
 
-  /** Spends if it fits: at once where the store answers at once. Throws only for a key that is none. */
-  consume(key: LimiterKey, cost: number): Promise<Decision> | Decision {
-    const decision = typeof key === 'string' ? (this.lone ?? this.#leased)?.consume(key, cost) : undefined
+  /** Spends if it fits: at once where the store answers at once, unless that was tried before. Throws only for a key that is none. */
+  consume(key: LimiterKey, cost: number, wasTried = false): Promise<Decision> | Decision {
+    const decision = !wasTried && typeof key === 'string' ? this.atOnce?.consume(key, cost) : undefined
     if (decision !== undefined) return this.#report(true, decision)
     return this.decide('consume', key, cost, true)
   }

@@ -4,7 +4,7 @@ import type { Observer } from '../core/observer.js'
 import type { Lease } from '../stores/redis/leases/lease.js'
 import type { LeaseBook } from '../stores/redis/leases/lease-book.js'
 import { RedisStore } from '../stores/redis/redis-store.js'
-import { decide, type Spender, type Spent } from './settleable-decision.js'
+import { decide, SettleableDecision, type Spender, type Spent } from './settleable-decision.js'
 
 /** A policy over a store that leases: decides busy keys from what this process has bought. */
 export class LeasedLimits {
@@ -47,8 +47,10 @@ export class LeasedLimits {
     const lease = book.spend(key, cost, now)
     if (lease === undefined) return undefined
     const held = lease.units + lease.reserve
-    const verdicts = this.#isLone ? [lease.verdict(this.#limit, 0, held, now)] : this.#verdicts(lease, held, now)
-    return decide(key, cost, verdicts, 'lease', false, this.spentFrom(lease))
+    const spent = this.#spent.lease?.of === lease ? this.#spent : this.spentFrom(lease)
+    if (!this.#isLone) return decide(key, cost, this.#verdicts(lease, held, now), 'lease', false, spent)
+    const verdict = lease.verdict(this.#limit, 0, held, now)
+    return new SettleableDecision(verdict, key, cost, [verdict], 'lease', false, 0, spent, false)
   }
 
   /** The refusal of a request that found no lease, while this process has to wait before it buys again. */

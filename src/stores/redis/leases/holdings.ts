@@ -15,7 +15,7 @@ export interface HoldingsParts {
 /** The leases of one key that this process holds: at most two, because the next is bought before the first one ends. */
 export class Holdings {
   /** What is spent first. */
-  #first: Lease | undefined
+  first: Lease | undefined
   #next: Lease | undefined
   /** Goes back with the next purchase. */
   #leftover: Leftover | undefined
@@ -27,12 +27,12 @@ export class Holdings {
   }
 
   get isEmpty(): boolean {
-    return this.#first === undefined
+    return this.first === undefined
   }
 
   /** Spends from a lease; undefined where none has so much. */
   spend(cost: number, now: number): Lease | undefined {
-    const lease = this.#first
+    const lease = this.first
     if (lease === undefined || lease.units < cost || !lease.isLive(now)) return this.#spendNext(cost, now)
     lease.units -= cost
     return lease
@@ -40,17 +40,17 @@ export class Holdings {
 
   /** Units that may still be spent. */
   held(now: number): number {
-    let units = this.#first?.isLive(now) ? this.#first.units : 0
+    let units = this.first?.isLive(now) ? this.first.units : 0
     if (this.#next?.isLive(now)) units += this.#next.units
     return units
   }
 
   /** Adds what was bought. */
   add(bought: Lease, now: number): void {
-    const first = this.#first
+    const first = this.first
     if (first === undefined || first.units === 0 || !first.isLive(now)) {
       if (first !== undefined) this.retire(first)
-      this.#first = bought
+      this.first = bought
     } else {
       if (this.#next !== undefined) this.retire(this.#next)
       this.#next = bought
@@ -60,7 +60,7 @@ export class Holdings {
 
   /** Takes units of a settled decision back into its lease. False if that has ended. */
   putBack(lease: Lease, units: number): boolean {
-    const first = this.#first
+    const first = this.first
     if ((lease !== first && lease !== this.#next) || !lease.isLive(this.parts.now())) return false
     lease.units += units
     if (first !== undefined && lease === this.#next) first.reserve = lease.units
@@ -81,11 +81,11 @@ export class Holdings {
 
   /** Retires what has ended. */
   retireEnded(now: number): void {
-    while (this.#first !== undefined && !this.#first.isLive(now)) this.#advance()
+    while (this.first !== undefined && !this.first.isLive(now)) this.#advance()
   }
 
   retireAll(): void {
-    while (this.#first !== undefined) this.#advance()
+    while (this.first !== undefined) this.#advance()
   }
 
   /** What is to go back with a purchase that is sent now. */
@@ -104,18 +104,18 @@ export class Holdings {
 
   #spendNext(cost: number, now: number): Lease | undefined {
     const next = this.#next
-    if (this.#first === undefined) return undefined
-    if (this.#first.isLive(now) && (next === undefined || next.units < cost || !next.isLive(now))) return undefined
+    if (this.first === undefined) return undefined
+    if (this.first.isLive(now) && (next === undefined || next.units < cost || !next.isLive(now))) return undefined
     this.#advance()
-    const lease = this.#first
+    const lease = this.first
     if (lease === undefined || lease.units < cost || !lease.isLive(now)) return undefined
     lease.units -= cost
     return lease
   }
 
   #advance(): void {
-    if (this.#first !== undefined) this.retire(this.#first)
-    this.#first = this.#next
+    if (this.first !== undefined) this.retire(this.first)
+    this.first = this.#next
     this.#next = undefined
   }
 }

@@ -26,6 +26,8 @@ export class LeaseBook implements LeaseOffice {
   readonly decide: LeaseOffice['decide']
   readonly #busy: LeaseBookParts['busy']
   readonly #keys = new Map<string, LeasedKey>()
+  /** The key that was spent from last. */
+  #last: LeasedKey | undefined
   readonly #heat: Heat
   readonly #observers = new Set<Observer>()
   #tidying: ReturnType<typeof setTimeout> | undefined
@@ -49,8 +51,12 @@ export class LeaseBook implements LeaseOffice {
 
   /** Spends from the lease of a key; undefined where there is none that has so much. */
   spend(key: string, cost: number, now: number): Lease | undefined {
-    const leased = this.#keys.get(key)
-    if (leased === undefined) return undefined
+    let leased = this.#last
+    if (leased === undefined || leased.key !== key) {
+      leased = this.#keys.get(key)
+      if (leased === undefined) return undefined
+      this.#last = leased
+    }
     const lease = leased.spend(cost, now)
     if (lease === undefined) this.#missed = key
     return lease
@@ -110,6 +116,7 @@ export class LeaseBook implements LeaseOffice {
     this.#tidying = undefined
     const keys = [...this.#keys.values()]
     this.#keys.clear()
+    this.#last = undefined
     this.#busy(this, false)
     await Promise.all(keys.map(leased => leased.close()))
   }
@@ -150,6 +157,7 @@ export class LeaseBook implements LeaseOffice {
   /** Gives back what has ended, and forgets keys that are not busy any more. */
   tidy(): void {
     const now = this.now()
+    this.#last = undefined
     for (const [key, leased] of this.#keys) if (!leased.tidy(now)) this.#keys.delete(key)
     if (this.#keys.size === 0) this.#busy(this, false)
   }

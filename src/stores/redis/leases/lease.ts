@@ -1,3 +1,4 @@
+import { unboxed } from '../../../algorithms/unboxed.js'
 import type { Verdict } from '../../../core/decision.js'
 import type { Limit } from '../../../core/limit.js'
 import type { LeaseFacts } from './seller.js'
@@ -8,19 +9,32 @@ export class Lease {
   units: number
   /** Units of a lease that was bought besides. */
   reserve = 0
-  /** Fewer than these are left: it is time to buy more. */
-  refillBelow = 0
-  /** From then on it is time to buy more. */
-  readonly refillAt: number
+  /** Who leaves fewer units than these looks whether it is time to buy more. */
+  checkBelow!: number
+  /** Who spends from then on looks whether the lease has ended, and whether it is time to buy more. */
+  checkAt!: number
 
-  /** `askedAt` and `endsAt` by the process's own clock: from before the purchase was sent. */
+  /** `askedAt` and `endsAt` by the process's own clock: from before the purchase was sent. `refillBelow`: when fewer units are left it is time to buy more. */
   constructor(
     readonly facts: LeaseFacts,
     readonly askedAt: number,
     readonly endsAt: number,
+    readonly refillBelow: number,
   ) {
     this.units = facts.sold
-    this.refillAt = endsAt - (endsAt - askedAt) / 4
+    this.watch()
+  }
+
+  /** More is to be bought when units, or the time, run short. */
+  watch(): void {
+    this.checkBelow = this.refillBelow
+    this.checkAt = this.endsAt - (this.endsAt - this.askedAt) / 4
+  }
+
+  /** Nothing is to be bought before this moment. */
+  rest(untilAt: number): void {
+    this.checkBelow = 0
+    this.checkAt = Math.min(untilAt, this.endsAt)
   }
 
   /** Expiry is checked whenever units are spent: the process may have stood still. */
@@ -35,9 +49,9 @@ export class Lease {
     return {
       limit,
       allowed: true,
-      remaining: remaining[place] + held,
+      remaining: unboxed(remaining[place] + held),
       retryAfterMs: 0,
-      resetAfterMs: resetMs > 0 ? resetMs : 0,
+      resetAfterMs: resetMs > 0 ? unboxed(resetMs) : 0,
       delayMs: 0,
     }
   }

@@ -53,7 +53,12 @@ export class LeasedKey {
     const demand = this.#demand
     demand.hits++
     demand.units += cost
-    return this.#spend(cost, now)
+    const lease = this.#holdings.first
+    if (lease === undefined || now >= lease.checkAt || now < lease.askedAt) return this.#spend(cost, now)
+    const left = lease.units - cost
+    if (left < lease.checkBelow || left < 0) return this.#spend(cost, now)
+    lease.units = left
+    return lease
   }
 
   /** Units that this process may still spend. */
@@ -98,6 +103,7 @@ export class LeasedKey {
   /** Something was given back: it may be worth to ask again. */
   wake(): void {
     this.#pausedUntil = Number.NEGATIVE_INFINITY
+    if (this.#purchase === undefined && !this.#holdings.hasNext) this.#holdings.first?.watch()
   }
 
   /** What was bought must not be spent any more: the key was reset or blocked. */
@@ -129,15 +135,22 @@ export class LeasedKey {
 
   #spend(cost: number, now: number): Lease | undefined {
     const lease = this.#holdings.spend(cost, now)
-    if (lease !== undefined && (lease.units < lease.refillBelow || now >= lease.refillAt)) this.#refill(now)
+    if (lease !== undefined && (lease.units < lease.checkBelow || now >= lease.checkAt)) this.#refill(lease, now)
     return lease
   }
 
-  #refill(now: number): void {
-    if (this.#purchase !== undefined || this.#holdings.hasNext || now < this.#pausedUntil || now < this.#closedUntil)
-      return
-    if (!this.office.seller.isReady() || !this.#demand.isHigh(now)) return
-    this.#open(1).endsAt = performance.now() + this.office.terms.ttlMs
+  #refill(lease: Lease, now: number): void {
+    const closedUntil = Math.max(this.#pausedUntil, this.#closedUntil)
+    if (this.#purchase !== undefined || this.#holdings.hasNext) lease.rest(lease.endsAt)
+    else if (now < closedUntil) lease.rest(closedUntil)
+    else if (this.office.seller.isReady() && this.#demand.isHigh(now)) {
+      this.#open(1).endsAt = performance.now() + this.office.terms.ttlMs
+    }
+  }
+
+  #purchaseEnded(): void {
+    this.#purchase = undefined
+    if (!this.#holdings.hasNext) this.#holdings.first?.watch()
   }
 
   #open(cost: number): Purchase {
@@ -166,7 +179,7 @@ export class LeasedKey {
   #sold(purchase: Purchase, sale: Sale, want: number, version: number): void {
     const now = this.office.now()
     const expected = this.#purchase === purchase
-    if (expected) this.#purchase = undefined
+    if (expected) this.#purchaseEnded()
     if (sale.units === undefined) {
       this.#closedUntil = now + this.office.terms.ttlMs
       for (const { cost, asker } of purchase.askers) this.office.decide(this.key, cost, asker)
@@ -180,8 +193,8 @@ export class LeasedKey {
   #keep({ lease, sentAt }: Purchase, units: number, sale: Sale, version: number, now: number): void {
     const { soldAt, remaining, resetAfterMs, lastsMs } = sale
     const facts = { key: this.key, lease, sold: units, soldAt, remaining, resetAfterMs }
-    const bought = new Lease(facts, sentAt, sentAt + lastsMs * (1 - DRIFT))
-    bought.refillBelow = Math.max(1, units / 4, this.#demand.expected(2 * (now - sentAt), now))
+    const refillBelow = Math.max(1, Math.ceil(units / 4), this.#demand.expected(2 * (now - sentAt), now))
+    const bought = new Lease(facts, sentAt, sentAt + lastsMs * (1 - DRIFT), refillBelow)
     this.office.bought(units, lastsMs)
     if (version === this.#version && bought.isLive(now)) this.#holdings.add(bought, now)
     else this.#holdings.retire(bought)
@@ -206,14 +219,14 @@ export class LeasedKey {
   }
 
   #failed(purchase: Purchase, error: unknown): void {
-    if (this.#purchase === purchase) this.#purchase = undefined
+    if (this.#purchase === purchase) this.#purchaseEnded()
     for (const { asker } of purchase.askers) asker.reject(error)
   }
 
   /** An answer that comes after this is not waited for; its units go back. */
   #giveUpLate(): void {
     const purchase = this.#purchase
-    if (purchase?.sent && performance.now() > purchase.endsAt + GRACE_MS) this.#purchase = undefined
+    if (purchase?.sent && performance.now() > purchase.endsAt + GRACE_MS) this.#purchaseEnded()
   }
 }
 
