@@ -9,9 +9,11 @@ import { type Report, runAlone } from './contest/report.js'
 export async function adaptive(effort: Effort): Promise<Report> {
   progress('adaptive permits, simulated')
   const overloads = simulated()
-  const permits = await realPermits(effort)
-  const shed = await shedding(effort)
-  const cost = await measuringCost(effort)
+  // Each turn lasts tens of seconds by itself: few of them tell enough.
+  const short = { ...effort, generations: 1, rounds: Math.min(2, effort.rounds), stretch: effort.stretch / 2 }
+  const permits = await realPermits(short)
+  const shed = await shedding(short)
+  const cost = await measuringCost(short)
   return {
     title: 'Limits that follow load',
     method:

@@ -1,8 +1,8 @@
 // Everything, or what is named: prints each result as it comes. Everything writes RESULTS.md.
 //
-//   npm run bench                  about ten minutes, on a machine that does nothing else
+//   npm run bench                  about half an hour, on a machine that does nothing else
 //   npm run bench -- redis memory  these alone; RESULTS.md stays as it is
-//   npm run bench -- --quick       two minutes or three, to see that all runs; its numbers mean little, and RESULTS.md stays as it is
+//   npm run bench -- --quick       about ten minutes, to see that all runs; its numbers mean little, and RESULTS.md stays as it is
 import { writeFileSync } from 'node:fs'
 import { adaptive } from './adaptive.js'
 import { chosenNames } from './contest/chosen-names.js'
