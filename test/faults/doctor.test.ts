@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import { createServer, type Server } from 'node:net'
 import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals'
 import type { Redis } from 'ioredis'
-import { readAddress } from '../../src/cli/doctor/address.js'
+import { readAddress } from '../../src/cli/redis-address.js'
 import { examine } from '../../src/cli/doctor/examination.js'
 import type { Finding, State } from '../../src/cli/doctor/finding.js'
 import { RateLimiter } from '../../src/limiter/rate-limiter.js'
@@ -24,7 +24,7 @@ beforeAll(async () => {
 afterAll(() => redis.stop())
 
 const never = new AbortController().signal
-const look = (url: string, answerMs = 2000) => examine(readAddress(url), 'spillway', { answerMs, interrupted: never })
+const look = (url: string, answerMs = 2000) => examine({ ...readAddress(url), certificates: {} }, 'spillway', { answerMs, interrupted: never })
 const of = (findings: readonly Finding[], subject: string) => findings.filter(finding => finding.subject === subject)
 
 async function expectOne(subject: string, state: State, text: string | RegExp, url = redis.url): Promise<Finding> {
@@ -217,7 +217,7 @@ describe('permissions', () => {
     ['+@all -eval', 'peek, consume', "'eval' command"],
     ['+@all -zadd', 'block', "can't run this command"],
     ['+@all -publish', 'sharing resets: ', "can't run this command"],
-    ['+@all -mget', 'consume', "can't run this command"],
+    ['+@all -mget', 'peek: ', "can't run this command"],
     ['+@all -set', 'consume', "can't run this command"],
   ])('%s', async (rules, deeds, reason) => {
     await admin.script('FLUSH')

@@ -7,6 +7,7 @@ import { handlerOf } from '../../dashboard/server/handler.js'
 import { type Option, readArguments, UsageError } from '../arguments.js'
 import { type Command, EXIT, write } from '../command.js'
 import { shownGiven } from '../given.js'
+import { REDIS_OPTIONS, readRedis } from '../redis-address.js'
 import { Door } from './door.js'
 import { ownClient } from './redis-client.js'
 
@@ -30,8 +31,7 @@ Exit codes: 0 Ctrl-C, 1 it could not start, 2 the arguments mean nothing.
 `
 
 const OPTIONS: Record<string, Option> = {
-  redis: { value: 'the URL of a Redis', example: '--redis redis://127.0.0.1:6379' },
-  prefix: { value: 'the prefix of your stores', example: '--prefix spillway' },
+  ...REDIS_OPTIONS,
   port: { value: 'a port', example: '--port 4400' },
   write: { example: '--write' },
   help: { example: '--help', short: 'h' },
@@ -47,15 +47,7 @@ export const dashboardCommand: Command = {
       await write(terminal.stdout, HELP)
       return EXIT.ok
     }
-    if (given.positionals.length > 0) {
-      // Not repeated: it may be a URL with a password in it.
-      throw new UsageError(
-        `given ${given.positionals.length} words too many, expected --redis URL, like ${OPTIONS.redis.example}`,
-      )
-    }
-    const url = requireUrl(given.values('redis')[0] ?? terminal.env.REDIS_URL)
-    const prefix = given.values('prefix')[0] ?? 'spillway'
-    if (prefix === '') throw new UsageError(`--prefix: given nothing, expected a text, like ${OPTIONS.prefix.example}`)
+    const { url, prefix } = readRedis('dashboard', given, terminal)
     const port = portOf(given.values('port')[0])
     const own = await ownClient(url)
     const door = new Door()
@@ -94,14 +86,6 @@ async function listening(server: Server, port: number): Promise<number> {
     })
   }
   return (server.address() as AddressInfo).port
-}
-
-/** Not repeated in errors: there may be a password in it. */
-function requireUrl(given: string | undefined): string {
-  if (given === undefined || given === '')
-    throw new UsageError(`given no Redis, expected --redis URL or $REDIS_URL, like ${OPTIONS.redis.example}`)
-  if (/^rediss?:\/\/./.test(given) && URL.canParse(given)) return given
-  throw new UsageError(`--redis: expected a URL that begins with redis: or rediss:, like ${OPTIONS.redis.example}`)
 }
 
 function portOf(given: string | undefined): number {

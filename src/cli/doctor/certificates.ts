@@ -2,12 +2,18 @@ import { readFileSync } from 'node:fs'
 import { createSecureContext } from 'node:tls'
 import { type Arguments, type Option, UsageError } from '../arguments.js'
 import { shownGiven } from '../given.js'
+import type { Address } from '../redis-address.js'
 
 /** Certificates and key of a TLS connection, as PEM. */
 export interface Certificates {
   readonly ca?: Buffer
   readonly cert?: Buffer
   readonly key?: Buffer
+}
+
+/** A server to connect to, and how to prove to each other who we are. */
+export interface SecureAddress extends Address {
+  readonly certificates: Certificates
 }
 
 export const CERTIFICATE_OPTIONS = {

@@ -1,6 +1,6 @@
 import { connect as connectTcp, isIP, type Socket } from 'node:net'
 import { connect as connectTls } from 'node:tls'
-import type { Address } from './address.js'
+import type { SecureAddress } from './certificates.js'
 import { ProtocolError, type Reply, ReplyError, ReplyReader } from './replies.js'
 
 /** The server could not be reached, went away, or did not answer in time. */
@@ -37,7 +37,7 @@ export class Connection {
   }
 
   /** Connects and introduces itself. Rejects with `ConnectionError`, or with the server's `ReplyError`. */
-  static async open(address: Address, patience: Patience): Promise<Connection> {
+  static async open(address: SecureAddress, patience: Patience): Promise<Connection> {
     const socket = await dial(address, patience)
     const connection = new Connection(socket, patience)
     try {
@@ -77,7 +77,7 @@ export class Connection {
     this.#fail(new ConnectionError('the connection was closed'))
   }
 
-  async #introduce({ username, password, db }: Address): Promise<void> {
+  async #introduce({ username, password, db }: SecureAddress): Promise<void> {
     if (password !== undefined) {
       const reply = await this.ask('AUTH', ...(username === undefined ? [password] : [username, password]))
       if (reply instanceof ReplyError) throw reply
@@ -106,7 +106,7 @@ export class Connection {
   }
 }
 
-function dial({ host, port, tls, certificates }: Address, { answerMs, interrupted }: Patience): Promise<Socket> {
+function dial({ host, port, tls, certificates }: SecureAddress, { answerMs, interrupted }: Patience): Promise<Socket> {
   return new Promise((resolve, reject) => {
     const socket = tls
       ? connectTls({ host, port, servername: isIP(host) ? undefined : host, ...certificates })

@@ -1,6 +1,6 @@
-import { type Option, readArguments, UsageError } from '../arguments.js'
+import { type Option, readArguments } from '../arguments.js'
 import { type Command, EXIT, type Terminal, write } from '../command.js'
-import { requireAddress, shownAddress } from './address.js'
+import { REDIS_OPTIONS, readRedis, shownAddress } from '../redis-address.js'
 import { CERTIFICATE_OPTIONS, readCertificates } from './certificates.js'
 import { type Diagnosis, diagnosisAsJson, diagnosisAsText, hasProblem } from './diagnosis.js'
 import { examine } from './examination.js'
@@ -36,9 +36,8 @@ Exit codes: 0 no problem, 1 a problem, 2 the arguments mean nothing, 130 Ctrl-C.
 `
 
 const OPTIONS: Record<string, Option> = {
-  redis: { value: 'the URL of a Redis', example: '--redis redis://127.0.0.1:6379' },
+  ...REDIS_OPTIONS,
   ...CERTIFICATE_OPTIONS,
-  prefix: { value: 'the prefix of your RedisStore', example: '--prefix spillway' },
   json: { example: '--json' },
   help: { example: '--help', short: 'h' },
 }
@@ -53,16 +52,8 @@ export const doctorCommand: Command = {
       await write(terminal.stdout, HELP)
       return EXIT.ok
     }
-    if (given.positionals.length > 0) {
-      // Not repeated: it may be a URL with a password in it.
-      throw new UsageError(
-        `given ${given.positionals.length} words too many, expected --redis URL, like ${OPTIONS.redis.example}`,
-      )
-    }
-    const server = requireAddress(given.values('redis')[0] ?? terminal.env.REDIS_URL)
+    const { address: server, prefix } = readRedis('doctor', given, terminal)
     const address = { ...server, certificates: readCertificates(given, server.tls) }
-    const prefix = given.values('prefix')[0] ?? 'spillway'
-    if (prefix === '') throw new UsageError(`--prefix: given nothing, expected a text, like ${OPTIONS.prefix.example}`)
 
     const startedAt = performance.now()
     const redis = shownAddress(address)

@@ -1,4 +1,5 @@
-import { type Address, hostAndPort } from './address.js'
+import { hostAndPort } from '../redis-address.js'
+import type { SecureAddress } from './certificates.js'
 import { connectionFindings } from './clients.js'
 import { Connection, ConnectionError, type Patience } from './connection.js'
 import { readFacts } from './facts.js'
@@ -22,7 +23,7 @@ const NOT_NOW: Readonly<Record<string, string>> = {
 }
 
 /** Looks at a server, and at the other primaries if it is one of a cluster. */
-export async function examine(address: Address, prefix: string, patience: Patience): Promise<Finding[]> {
+export async function examine(address: SecureAddress, prefix: string, patience: Patience): Promise<Finding[]> {
   const findings: Finding[] = []
   try {
     const others = await examineNode(address, prefix, patience, findings)
@@ -44,11 +45,11 @@ export async function examine(address: Address, prefix: string, patience: Patien
 
 /** Adds to `findings` what is seen, as it is seen; the addresses of the other primaries. */
 async function examineNode(
-  address: Address,
+  address: SecureAddress,
   prefix: string,
   patience: Patience,
   findings: Finding[],
-): Promise<Address[]> {
+): Promise<SecureAddress[]> {
   const connection = await Connection.open(address, patience)
   try {
     const pong = await connection.ask('PING')
@@ -94,8 +95,8 @@ function fieldsOf(reply: Reply): ReadonlyMap<string, string> | undefined {
   return new Map(reply.split('\r\n').map(line => line.split(':') as [string, string]))
 }
 
-function otherPrimaries(slots: Reply, address: Address, ownPort: string | undefined): Address[] {
-  const primaries = new Map<string, Address>()
+function otherPrimaries(slots: Reply, address: SecureAddress, ownPort: string | undefined): SecureAddress[] {
+  const primaries = new Map<string, SecureAddress>()
   for (const range of Array.isArray(slots) ? slots : []) {
     const [host, port] = Array.isArray(range) && Array.isArray(range[2]) ? range[2] : []
     if (typeof port !== 'number') continue

@@ -5,7 +5,7 @@ import { runScript } from '../../redis/run-script.js'
 import { tell } from '../../redis/scripts.js'
 import { RedisStore } from '../../stores/redis/redis-store.js'
 import type { Charge } from '../../stores/store.js'
-import type { Address } from './address.js'
+import type { SecureAddress } from './certificates.js'
 import { Connection, type Patience } from './connection.js'
 import { type Finding, ok, problem, warning } from './finding.js'
 import { ReplyError } from './replies.js'
@@ -55,7 +55,7 @@ export async function scriptFinding(connection: Connection, prefix: string, clus
 }
 
 /** Whether the channels may be heard on which processes are told that waiters in `acquire` move up, and of resets. */
-export async function channelFinding(address: Address, prefix: string, patience: Patience): Promise<Finding> {
+export async function channelFinding(address: SecureAddress, prefix: string, patience: Patience): Promise<Finding> {
   const [turns, resets] = [`${keySegment(prefix)}!turns:`, `${keySegment(prefix)}!resets`]
   const listener = await Connection.open(address, patience)
   try {

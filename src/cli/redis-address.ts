@@ -1,7 +1,6 @@
-import { UsageError } from '../arguments.js'
-import type { Certificates } from './certificates.js'
+import { type Arguments, type Option, UsageError } from './arguments.js'
+import type { Terminal } from './command.js'
 
-const EXAMPLE = '--redis redis://127.0.0.1:6379'
 const EXPECTED =
   'expected a URL like redis://127.0.0.1:6379, rediss://user:password@redis.example:6380/2 or redis://[::1]:6379'
 
@@ -13,8 +12,13 @@ export interface Address {
   readonly db: number
   readonly username: string | undefined
   readonly password: string | undefined
-  readonly certificates: Certificates
 }
+
+/** The options of every command that looks at a Redis. */
+export const REDIS_OPTIONS = {
+  redis: { value: 'the URL of a Redis', example: '--redis redis://127.0.0.1:6379' },
+  prefix: { value: 'the prefix of your stores', example: '--prefix spillway' },
+} as const satisfies Record<string, Option>
 
 /**
  * Reads the URL of a Redis. `UsageError` for anything else, which never repeats what was given: there may be a password in it.
@@ -34,15 +38,25 @@ export function readAddress(text: string): Address {
     db,
     username: url.username === '' ? undefined : decoded(url.username),
     password: url.password === '' ? undefined : decoded(url.password),
-    certificates: {},
   }
 }
 
-export function requireAddress(text: string | undefined): Address {
-  if (text === undefined || text === '') {
-    throw new UsageError(`given no --redis and no REDIS_URL, expected a URL, like: spillway doctor ${EXAMPLE}`)
+/** Which Redis a command is to look at, by its arguments or REDIS_URL: the URL as it was given, what it says, and the prefix of the keys. */
+export function readRedis(command: string, given: Arguments, { env }: Terminal) {
+  const { redis, prefix: prefixOption } = REDIS_OPTIONS
+  if (given.positionals.length > 0) {
+    // Not repeated: it may be a URL with a password in it.
+    const { length } = given.positionals
+    throw new UsageError(`given ${length} words too many, expected --redis URL, like ${redis.example}`)
   }
-  return readAddress(text)
+  const url = given.values('redis')[0] ?? env.REDIS_URL ?? ''
+  if (url === '') {
+    const call = `spillway ${command} ${redis.example}`
+    throw new UsageError(`given no --redis and no REDIS_URL, expected a URL, like: ${call}`)
+  }
+  const prefix = given.values('prefix')[0] ?? 'spillway'
+  if (prefix === '') throw new UsageError(`--prefix: given nothing, expected a text, like ${prefixOption.example}`)
+  return { url, address: readAddress(url), prefix }
 }
 
 /** The URL for people: without the password. What stands alone before the @ may be one, too. */
