@@ -2,9 +2,9 @@ import { readFileSync } from 'node:fs'
 import { createServer, type Server } from 'node:net'
 import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals'
 import type { Redis } from 'ioredis'
-import { readAddress } from '../../src/cli/redis-address.js'
 import { examine } from '../../src/cli/doctor/examination.js'
 import type { Finding, State } from '../../src/cli/doctor/finding.js'
+import { readAddress } from '../../src/cli/redis-address.js'
 import { RateLimiter } from '../../src/limiter/rate-limiter.js'
 import { RedisStore } from '../../src/stores/redis/redis-store.js'
 import { spawnSpillway } from '../cli/spawn-spillway.js'
@@ -24,7 +24,8 @@ beforeAll(async () => {
 afterAll(() => redis.stop())
 
 const never = new AbortController().signal
-const look = (url: string, answerMs = 2000) => examine({ ...readAddress(url), certificates: {} }, 'spillway', { answerMs, interrupted: never })
+const look = (url: string, answerMs = 2000) =>
+  examine({ ...readAddress(url), certificates: {} }, 'spillway', { answerMs, interrupted: never })
 const of = (findings: readonly Finding[], subject: string) => findings.filter(finding => finding.subject === subject)
 
 async function expectOne(subject: string, state: State, text: string | RegExp, url = redis.url): Promise<Finding> {
