@@ -9,7 +9,7 @@ import { type Framework, service } from './contest/web-service.js'
 
 const QUOTA = 5
 const REQUESTS = 10
-const LIMITERS: Record<Framework, string[]> = {
+const LIMITERS: Partial<Record<Framework, string[]>> = {
   express: ['spillway', 'express-rate-limit'],
   koa: ['spillway', 'koa-ratelimit'],
 }
@@ -22,7 +22,7 @@ export async function pipelined(): Promise<Report> {
   const claims: Claim[] = []
   try {
     for (const framework of ['express', 'koa'] as const) {
-      for (const limiter of LIMITERS[framework]) {
+      for (const limiter of LIMITERS[framework] ?? []) {
         for (const redisPort of [undefined, redis.port]) {
           await client.flushall()
           const contender = service(framework, limiter, { quota: QUOTA, redisPort })
