@@ -1,6 +1,7 @@
 import { IncomingMessage } from 'node:http'
 import type { Request } from 'express'
 import type { Decision } from '../core/decision.js'
+import { Existing } from '../core/existing.js'
 
 const NAME = 'rateLimit'
 /** The prototypes of requests on which `rateLimit` is our accessor, directly or inherited. */
@@ -23,19 +24,14 @@ export function leaveOnRequest(req: Request, name: string, value: unknown): void
   ;(req as unknown as Record<string, unknown>)[name] = value
 }
 
-/** Constructs the object that it is given, so that a class derived from it can add private fields to an object that exists. */
-function existing(holder: object): object {
-  return holder
-}
-
 /**
  * What is left on a request lies in private fields of `req.rawHeaders`, an array that each request has for itself and that nobody
- * replaces, as services do with `res.locals`. Private fields are seen by nobody who prints, copies or compares the array.
+ * replaces, as services do with `res.locals`.
  *
  * It is the cheapest place as well. Express changes the prototype of each request and response; V8 adds a property to such an object
- * so slowly that it would be the dearest part of the whole decision, and a WeakMap costs twice as much as this.
+ * so slowly that it would be the dearest part of the whole decision.
  */
-class Kept extends (existing as unknown as new (holder: object) => object) {
+class Kept extends Existing {
   #decision: unknown
   #others: Map<string, unknown> | undefined
 

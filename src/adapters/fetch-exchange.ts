@@ -1,31 +1,44 @@
 import type { Decision } from '../core/decision.js'
 import { PolicyError, shown } from '../core/errors.js'
+import { Existing } from '../core/existing.js'
 import type { Fields } from '../http/headers.js'
 import type { Body } from '../http/refusal.js'
 import { type Reply, send } from '../http/reply.js'
-import { followResponse, forgetRequest, watchRequest } from '../http/web-response.js'
-
-const EXCHANGES = new WeakMap<Request, Exchange>()
+import { followResponse, forgetRequest, knownWatch } from '../http/web-response.js'
 
 /** How long after the decision a response is expected. */
 const WITHIN_MS = 30_000
+
+/** The exchange of a request, in a private field of the request. */
+class Kept extends Existing {
+  #exchange: Exchange | undefined
+
+  static exchange(request: Request): Exchange | undefined {
+    return #exchange in request ? (request as Kept).#exchange : undefined
+  }
+
+  static keep(request: Request, exchange: Exchange): void {
+    const kept = #exchange in request ? (request as Kept) : (new Kept(request) as Kept)
+    kept.#exchange = exchange
+  }
+}
 
 /** A request of the web platform and what the limiters have found for its response. */
 export class Exchange {
   /** The exchange of a request, for the next limiter that it passes; a new one if the request has been answered. */
   static begin(request: Request, address: string | undefined): Exchange {
-    let exchange = EXCHANGES.get(request)
-    if (exchange === undefined || watchRequest(request).ended) {
+    let exchange = Kept.exchange(request)
+    if (exchange === undefined || exchange.#isOver) {
       forgetRequest(request)
       exchange = new Exchange(request)
-      EXCHANGES.set(request, exchange)
+      Kept.keep(request, exchange)
     }
     exchange.#address = address
     return exchange
   }
 
   static of(request: Request): Exchange {
-    return EXCHANGES.get(request) as Exchange
+    return Kept.exchange(request) as Exchange
   }
 
   /** What is sent; undefined while it is not known. */
@@ -33,8 +46,9 @@ export class Exchange {
   /** The strictest decision so far. */
   decision: Decision | undefined
   readonly #request: Request
-  /** By their names in lower case. */
-  readonly #fields = new Map<string, string>()
+  /** What each limiter has found, for the response: of two values of a field the later one counts. */
+  readonly #fields: Fields[] = []
+  #answered = false
   #address: string | undefined
   #expiry: NodeJS.Timeout | undefined
 
@@ -47,27 +61,28 @@ export class Exchange {
     return this.#address
   }
 
-  /** True if the service has taken the address from what a proxy wrote. */
-  get namedByProxy(): boolean {
+  /** True if a proxy has written addresses, and the service has taken the address from elsewhere. */
+  get ignoresProxy(): boolean {
     const { headers } = this.#request
     const written = `${headers.get('x-forwarded-for') ?? ''},${headers.get('forwarded') ?? ''}`
-    return !!this.#address && written.includes(this.#address)
+    return written !== ',' && !(this.#address && written.includes(this.#address))
   }
 
+  /** A field that a limiter has found so far. Limiters write the name of a field alike. */
   field(name: string): string | undefined {
-    return this.#fields.get(name.toLowerCase())
+    return this.#fields.findLast(fields => name in fields)?.[name]
   }
 
   /** What a limiter has found. */
   note(decision: Decision | undefined, fields: Fields): void {
     this.decision = decision ?? this.decision
-    for (const name in fields) this.#fields.set(name.toLowerCase(), `${fields[name]}`)
+    this.#fields.push(fields)
   }
 
   /** From now on the service handles the request. */
   expect(): void {
-    const watch = watchRequest(this.#request)
-    if (this.#expiry !== undefined || !watch.listened) return
+    const watch = knownWatch(this.#request)
+    if (this.#expiry !== undefined || !watch?.listened) return
     this.#expiry = setTimeout(() => watch.expire(), WITHIN_MS)
     // A number in some runtimes.
     this.#expiry.unref?.()
@@ -77,7 +92,9 @@ export class Exchange {
   answer(response: Response): Response {
     clearTimeout(this.#expiry)
     this.response = this.#withFields(response)
-    const watch = watchRequest(this.#request)
+    this.#answered = true
+    const watch = knownWatch(this.#request)
+    if (watch === undefined) return this.response
     // Runtimes neither read nor cancel the body of an answer to HEAD.
     if (this.#request.method === 'HEAD') watch.end()
     return followResponse(this.response, watch)
@@ -102,13 +119,19 @@ export class Exchange {
     }
     await send(reply, write, () => {})
     this.response = this.#withFields(withStatus(this.response ?? Response.error(), reply.status))
-    watchRequest(this.#request).end()
+    this.#answered = true
+    knownWatch(this.#request)?.end()
     return this.response
+  }
+
+  get #isOver(): boolean {
+    return knownWatch(this.#request)?.ended ?? this.#answered
   }
 
   #withFields(response: Response): Response {
     try {
-      for (const [name, value] of this.#fields) response.headers.set(name, value)
+      const { headers } = response
+      for (const fields of this.#fields) for (const name in fields) headers.set(name, fields[name])
       return response
     } catch {
       // The fields of what `fetch` and `Response.redirect` give cannot be changed.

@@ -3,7 +3,7 @@ import type { Framework } from '../http/framework.js'
 import type { HttpOptions } from '../http/rate-limit/options.js'
 import { type Answer, Guard, type Limiters } from '../http/rate-limit/rate-limit.js'
 import type { ResponseEnd } from '../http/response-watch.js'
-import { after, type SyncOrAsync } from '../http/sync-or-async.js'
+import { after, isPromise, type SyncOrAsync } from '../http/sync-or-async.js'
 import { watchRequest } from '../http/web-response.js'
 import { Exchange } from './fetch-exchange.js'
 
@@ -58,17 +58,20 @@ export function rateLimit<P extends Peer = Peer>(options: RateLimitOptions<P> = 
   const guard = new Guard<Request, P>(ofExchanges(options), web)
   return guard.equip(async (request: Request, peer: P): Promise<RateLimited> => {
     const exchange = Exchange.begin(request, peer?.address)
-    return give(await guard.answer(request, peer), exchange)
+    const answer = guard.answer(request, peer)
+    return give(isPromise(answer) ? await answer : answer, exchange)
   })
 }
 
-async function give(answer: Answer, exchange: Exchange): Promise<RateLimited> {
+function give(answer: Answer, exchange: Exchange): SyncOrAsync<RateLimited> {
   const { decision, fields, refusal, gone } = answer
   const apply = (response: Response) => exchange.answer(response)
   // Nobody reads this response.
   if (gone) return { refusal: new Response(null, { status: 499 }), decision, apply }
   exchange.note(decision, fields)
-  if (refusal !== undefined) return { refusal: await exchange.refuse(refusal), decision: exchange.decision, apply }
+  if (refusal !== undefined) {
+    return exchange.refuse(refusal).then(refusal => ({ refusal, decision: exchange.decision, apply }))
+  }
   exchange.expect()
   return { decision: exchange.decision, apply }
 }
@@ -93,7 +96,7 @@ const web: Framework<Request, unknown> = {
   name: 'the service',
   address: request => Exchange.of(request).address,
   peer: request => Exchange.of(request).address,
-  trust: request => (Exchange.of(request).namedByProxy ? 'some' : 'nobody'),
+  trust: request => (Exchange.of(request).ignoresProxy ? 'nobody' : 'some'),
   trustsAnybody: '',
   isGone: request => request.signal.aborted,
   requestHeader: (request, name) => request.headers.get(name) ?? undefined,

@@ -9,7 +9,7 @@ import { type Answer, Guard, type Limiters } from '../http/rate-limit/rate-limit
 import type { Body } from '../http/refusal.js'
 import { type Reply, send } from '../http/reply.js'
 import { ShedGate, type ShedOptions } from '../http/shed/shed.js'
-import { after } from '../http/sync-or-async.js'
+import { after, isPromise, type SyncOrAsync } from '../http/sync-or-async.js'
 import { followResponse, knownWatch } from '../http/web-response.js'
 import { hono } from './hono-context.js'
 
@@ -43,7 +43,7 @@ export interface RateLimit extends MiddlewareHandler, Limiters {}
 /** Middleware for Hono 4. Checks its options: `PolicyError`, or `CostError` for a constant cost. */
 export function rateLimit(options: RateLimitOptions = {}): RateLimit {
   const guard = new Guard(returning('rateLimit', options), hono)
-  const middleware: MiddlewareHandler = async (c, next) => give(await guard.answer(c, c), c, next)
+  const middleware: MiddlewareHandler = (c, next) => limited(() => guard.answer(c, c), c, next)
   return guard.equip(middleware)
 }
 
@@ -59,14 +59,14 @@ export interface ConcurrencyLimit extends MiddlewareHandler, ConcurrencyControls
 /** Middleware for Hono 4: how many requests may be inside at once; one is inside until the body of its response has been read. Checks its options: `PolicyError`. */
 export function concurrencyLimit(options: ConcurrencyLimitOptions): ConcurrencyLimit {
   const gate = new ConcurrencyGate(returning('concurrencyLimit', options), hono)
-  const middleware: MiddlewareHandler = async (c, next) => give(await gate.answer(c, c), c, next)
+  const middleware: MiddlewareHandler = (c, next) => limited(() => gate.answer(c, c), c, next)
   return Object.assign(middleware, { close: () => gate.close() })
 }
 
 /** Middleware for Hono 4: refuses the least important requests first while there is too much to do. Checks its options: `PolicyError`. */
 export function shed(options: ShedOptions<Context>): MiddlewareHandler {
   const gate = new ShedGate(options, hono)
-  return async (c, next) => give(gate.answer(c), c, next)
+  return (c, next) => limited(() => gate.answer(c), c, next)
 }
 
 /** The responses that handlers of the options have returned. */
@@ -90,8 +90,13 @@ function returning<Options extends { handler?: (...given: never[]) => unknown }>
   return { ...options, handler: own }
 }
 
-async function give(answer: Answer, c: Context, next: () => Promise<void>): Promise<Response | undefined> {
-  const { decision, fields, refusal, gone } = answer
+async function limited(
+  ask: () => SyncOrAsync<Answer>,
+  c: Context,
+  next: () => Promise<void>,
+): Promise<Response | undefined> {
+  const answer = ask()
+  const { decision, fields, refusal, gone } = isPromise(answer) ? await answer : answer
   // Nobody reads this response.
   if (gone) return c.body(null)
   if (decision) c.set('rateLimit', decision)
@@ -116,10 +121,12 @@ function finish(fields: Fields, asked: Request, c: Context): void {
 
 /** A response that the context has not made (of `fetch`, or `new Response`) lacks the fields that were set on the context. */
 function keepFields(fields: Fields, c: Context): void {
-  for (const name in fields) {
-    if (c.res.headers.has(name)) continue
-    c.header(name, fields[name])
-  }
+  const { headers } = c.res
+  let last = ''
+  for (const name in fields) last = name
+  // What the context made has all of them.
+  if (last === '' || headers.get(last) === fields[last]) return
+  for (const name in fields) if (!headers.has(name)) c.header(name, fields[name])
 }
 
 /** Hono would otherwise add the fields of the response before. */

@@ -9,7 +9,7 @@ import { type Answer, Guard, type Limiters } from '../http/rate-limit/rate-limit
 import type { Body } from '../http/refusal.js'
 import { type Reply, send } from '../http/reply.js'
 import { ShedGate, type ShedOptions } from '../http/shed/shed.js'
-import { isPromise } from '../http/sync-or-async.js'
+import { isPromise, type SyncOrAsync } from '../http/sync-or-async.js'
 import { middlewareReturned, watchContext } from './koa-response.js'
 
 export type { DeferOptions } from '../http/deferral/deferral.js'
@@ -44,11 +44,7 @@ export interface RateLimit extends Limiters {
  */
 export function rateLimit(options: RateLimitOptions = {}): RateLimit {
   const guard = new Guard(options, koa)
-  return guard.equip(async (ctx: Context, next: Next): Promise<void> => {
-    const answer = guard.answer(ctx, ctx)
-    if (isPromise(answer)) await give(await answer, ctx, next)
-    else await give(answer, ctx, () => new Promise<void>(nextTick).then(next))
-  })
+  return guard.equip((ctx: Context, next: Next) => limited(() => guard.answer(ctx, ctx), ctx, next, nextTick))
 }
 
 /** The options of `concurrencyLimit`: those of `spillway/express`. Their functions are given the context twice. */
@@ -63,20 +59,26 @@ export interface ConcurrencyLimit extends ConcurrencyControls {
 /** Middleware for Koa 2 and 3: how many requests may be inside at once. Checks its options: `PolicyError`. */
 export function concurrencyLimit(options: ConcurrencyLimitOptions): ConcurrencyLimit {
   const gate = new ConcurrencyGate(options, koa)
-  const middleware = async (ctx: Context, next: Next): Promise<void> => {
-    const answer = gate.answer(ctx, ctx)
-    await give(isPromise(answer) ? await answer : answer, ctx, next)
-  }
+  const middleware = (ctx: Context, next: Next) => limited(() => gate.answer(ctx, ctx), ctx, next)
   return Object.assign(middleware, { close: () => gate.close() })
 }
 
 /** Middleware for Koa 2 and 3: refuses the least important requests first while there is too much to do. Checks its options: `PolicyError`. */
 export function shed(options: ShedOptions<Context>): (ctx: Context, next: Next) => Promise<void> {
   const gate = new ShedGate(options, koa)
-  return async (ctx, next) => give(gate.answer(ctx), ctx, next)
+  return (ctx, next) => limited(() => gate.answer(ctx), ctx, next)
 }
 
-async function give({ decision, fields, refusal, gone }: Answer, ctx: Context, next: Next): Promise<void> {
+/** `defer`: when a request goes on that was decided at once. */
+async function limited(
+  ask: () => SyncOrAsync<Answer>,
+  ctx: Context,
+  next: Next,
+  defer?: (act: () => void) => void,
+): Promise<void> {
+  const answer = ask()
+  const isLater = isPromise(answer)
+  const { decision, fields, refusal, gone } = isLater ? await answer : answer
   if (gone) return
   if (decision) leaveDecision(ctx, decision)
   // As ctx.set, without the arrays that ctx.set creates first.
@@ -86,6 +88,7 @@ async function give({ decision, fields, refusal, gone }: Answer, ctx: Context, n
     return
   }
   try {
+    if (defer !== undefined && !isLater) await new Promise<void>(defer)
     await next()
   } finally {
     middlewareReturned(ctx)

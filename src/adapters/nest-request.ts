@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Request as ExpressRequest } from 'express'
 import type { Decision } from '../core/decision.js'
 import type { Framework, Trust } from '../http/framework.js'
+import type { Fields } from '../http/headers.js'
 import { watchResponse } from '../http/node-response.js'
 import { decisionOn, leaveDecision } from './express-request.js'
 
@@ -61,9 +62,9 @@ export function noteDecision(req: NestRequest, decision: Decision): void {
   else leaveDecision(req as ExpressRequest, decision)
 }
 
-export function setHeader(res: NestResponse, name: string, value: string): void {
-  if ('raw' in res) (res as FastifyReply).header(name, value)
-  else (res as unknown as ServerResponse).setHeader(name, value)
+export function setFields(res: NestResponse, fields: Fields): void {
+  if ('raw' in res) for (const name in fields) (res as FastifyReply).header(name, fields[name])
+  else for (const name in fields) (res as unknown as ServerResponse).setHeader(name, fields[name])
 }
 
 /** True if the header fields have been sent. */

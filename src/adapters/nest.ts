@@ -11,8 +11,9 @@ import type { Decision } from '../core/decision.js'
 import type { Answer } from '../http/rate-limit/rate-limit.js'
 import { type Body, refuse } from '../http/refusal.js'
 import type { Reply } from '../http/reply.js'
+import { isPromise, type SyncOrAsync } from '../http/sync-or-async.js'
 import { decorate, type NestOptions, RateLimits, wordedOf } from './nest-limits.js'
-import { isSent, type NestRequest, type NestResponse, nest, noteDecision, setHeader } from './nest-request.js'
+import { isSent, type NestRequest, type NestResponse, nest, noteDecision, setFields } from './nest-request.js'
 
 export type { DeferOptions } from '../http/deferral/deferral.js'
 export type { GivenKey } from '../http/given-key.js'
@@ -89,20 +90,27 @@ export class RateLimitGuard implements CanActivate {
     const http = context.switchToHttp()
     const req = http.getRequest<NestRequest>()
     const res = http.getResponse<NestResponse>()
-    await give(await guard.answer(req, res), req, res)
+    const answer = guard.answer(req, res)
+    const refused = give(isPromise(answer) ? await answer : answer, req, res)
+    if (refused !== undefined) throw await refused
     return true
   }
 }
 Injectable()(RateLimitGuard)
 Inject(RateLimits)(RateLimitGuard, undefined, 0)
 
-async function give({ decision, fields, refusal, gone }: Answer, req: NestRequest, res: NestResponse): Promise<void> {
+/** What a refused request is answered with. */
+function give(
+  { decision, fields, refusal, gone }: Answer,
+  req: NestRequest,
+  res: NestResponse,
+): SyncOrAsync<HttpException> | undefined {
   // Nobody reads this response.
-  if (gone) throw new HttpException({ status: 499 }, 499)
+  if (gone) return new HttpException({ status: 499 }, 499)
   if (decision) noteDecision(req, decision)
   const sent = isSent(res)
-  if (!sent) for (const name in fields) setHeader(res, name, fields[name])
-  if (refusal !== undefined) throw await exceptionOf(refusal, nest.decision(req, res), req, res)
+  if (!sent) setFields(res, fields)
+  return refusal && exceptionOf(refusal, nest.decision(req, res), req, res)
 }
 
 async function exceptionOf(
@@ -117,7 +125,7 @@ async function exceptionOf(
   try {
     const body = await reply.body()
     const [type, object] = body === undefined ? said(wordedOf(req), status, decision) : parsed(body, status, decision)
-    if (!isSent(res)) setHeader(res, 'Content-Type', type)
+    if (!isSent(res)) setFields(res, { 'Content-Type': type })
     return new HttpException(object, status)
   } catch (error) {
     if (!isSent(res)) {

@@ -10,6 +10,7 @@ import { type Answer, Guard, type Limiters } from '../http/rate-limit/rate-limit
 import type { Body } from '../http/refusal.js'
 import { type Reply, send } from '../http/reply.js'
 import { ShedGate, type ShedOptions } from '../http/shed/shed.js'
+import { isPromise, type SyncOrAsync } from '../http/sync-or-async.js'
 
 export type { DeferOptions } from '../http/deferral/deferral.js'
 export type { GivenKey } from '../http/given-key.js'
@@ -53,7 +54,7 @@ export interface RateLimit extends Limiters {
 /** A rate limit for services over `node:http` and `node:http2`. Checks its options: `PolicyError`, or `CostError` for a constant cost. */
 export function rateLimit(options: RateLimitOptions = {}): RateLimit {
   const guard = new Guard(options, node)
-  return guard.equip(async (req: NodeRequest, res: NodeResponse) => give(await guard.answer(req, res), req, res))
+  return guard.equip((req: NodeRequest, res: NodeResponse) => limited(() => guard.answer(req, res), req, res))
 }
 
 /** The options of `concurrencyLimit`: those of `spillway/express`. Their functions are given `(req, res)`. */
@@ -68,7 +69,7 @@ export interface ConcurrencyLimit extends ConcurrencyControls {
 /** For services over `node:http` and `node:http2`: how many requests may be inside at once. Checks its options: `PolicyError`. */
 export function concurrencyLimit(options: ConcurrencyLimitOptions): ConcurrencyLimit {
   const gate = new ConcurrencyGate(options, node)
-  return Object.assign(async (req: NodeRequest, res: NodeResponse) => give(await gate.answer(req, res), req, res), {
+  return Object.assign((req: NodeRequest, res: NodeResponse) => limited(() => gate.answer(req, res), req, res), {
     close: () => gate.close(),
   })
 }
@@ -79,7 +80,7 @@ export function concurrencyLimit(options: ConcurrencyLimitOptions): ConcurrencyL
  */
 export function shed(options: ShedOptions<NodeRequest>): (req: NodeRequest, res: NodeResponse) => Promise<boolean> {
   const gate = new ShedGate(options, node)
-  return async (req, res) => give(gate.answer(req), req, res)
+  return (req, res) => limited(() => gate.answer(req), req, res)
 }
 
 const node: Framework<NodeRequest, NodeResponse> = {
@@ -100,8 +101,9 @@ function addressOf(req: NodeRequest): string | undefined {
 }
 
 /** True if the request is to be passed on. */
-async function give(answer: Answer, req: NodeRequest, res: NodeResponse): Promise<boolean> {
-  const { decision, fields, refusal, gone } = answer
+async function limited(ask: () => SyncOrAsync<Answer>, req: NodeRequest, res: NodeResponse): Promise<boolean> {
+  const answer = ask()
+  const { decision, fields, refusal, gone } = isPromise(answer) ? await answer : answer
   if (gone) return false
   if (decision) req.rateLimit = decision
   if (!res.headersSent) for (const name in fields) res.setHeader(name, fields[name])

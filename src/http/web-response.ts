@@ -52,7 +52,8 @@ class WebClient implements Client {
  * If nobody listens, if there is no body, or if the client has gone, the watch is told at once, and the response is returned as it is.
  */
 export function followResponse(response: Response, watch: ResponseWatch): Response {
-  if (watch.ended || response.body === null || !watch.listened || watch.gone) {
+  // Asked for its body, a response of some servers is made anew: if nobody listens, that would be for nothing.
+  if (watch.ended || !watch.listened || response.body === null || watch.gone) {
     watch.end()
     return response
   }

@@ -8,6 +8,17 @@ adapterContract('fetch', fetchAdapter)
 const ADA = { address: '192.0.2.1' }
 const requestOf = (init?: RequestInit) => new Request('https://service.example/', init)
 
+/** Notes each time that somebody reads the property: servers make what is behind it when it is asked for. */
+function watchGetter<Name extends string>(object: Record<Name, unknown>, name: Name, asked: string[]): void {
+  const value = object[name]
+  Object.defineProperty(object, name, {
+    get() {
+      asked.push(name)
+      return value
+    },
+  })
+}
+
 describe('a limiter of requests and responses', () => {
   test('adds its header fields to what the handler returns, also to a response whose fields cannot be changed', async () => {
     const limit = rateLimit({ policy: '9/1m' })
@@ -25,6 +36,19 @@ describe('a limiter of requests and responses', () => {
       'https://other.example/',
       '7',
     ])
+  })
+
+  test('asks a request for its signal, and a response for its body, only where somebody waits for the end', async () => {
+    const limit = rateLimit({ policy: '9/1m' })
+    const request = requestOf()
+    const response = new Response('hello')
+    const asked: string[] = []
+    watchGetter(request, 'signal', asked)
+    watchGetter(response, 'body', asked)
+    const { apply } = await limit(request, ADA)
+    expect([apply(response).headers.get('x-ratelimit-remaining'), asked]).toEqual(['8', []])
+    const again = await limit(request, ADA)
+    expect([again.decision?.remaining, asked]).toEqual([7, []])
   })
 
   test('gives a handler request and peer, and its Response the status of the refusal, unless it says another', async () => {

@@ -4,13 +4,13 @@ import { getRequestListener } from '@hono/node-server'
 /** @type {import('../http.mjs').Service} */
 export async function service(limiter, plan) {
   if (limiter === 'fields by hand') {
-    return getRequestListener(() => {
+    return getRequestListener(async () => {
       const response = new Response('hello')
       plan.setFields((name, value) => response.headers.set(name, value))
       return response
     })
   }
-  if (limiter !== 'spillway') return getRequestListener(() => new Response('hello'))
+  if (limiter !== 'spillway') return getRequestListener(async () => new Response('hello'))
   const { rateLimit } = await plan.ours('fetch')
   const limit = rateLimit(await plan.ourOptions())
   return getRequestListener(async (request, env) => {

@@ -186,20 +186,31 @@ export class Guard<Request, Response> implements Limiters {
     const paysLater = cost === 0 && this.#settings.settle !== undefined
     const asked = paysLater ? limiter.peek(key) : limiter.decide(key, cost)
     // A limiter that was given may have a function for its policy, which has just been asked.
-    if (limiter.policy !== rule.policy) rule = this.#rules.ruleOf(limiter)
-    return after(asked, decision => {
-      noteKeys(decision, key)
-      if (!decision.allowed) return this.#deny(rule, key, decision, req, res)
-      const admission = { limiter, key, decision, paysLater }
-      const delayMs = Math.max(decision.delayMs, this.#slowDown?.delayMs(decision) ?? 0)
-      const deferral = decision.cost > 0 ? this.#deferral : undefined
-      if (deferral === undefined) return this.#pass(rule, admission, delayMs, req, res)
-      return after(deferral.admit(limiter, key, decision), waitMs => {
-        if (waitMs !== undefined) return this.#pass(rule, admission, Math.max(delayMs, waitMs), req, res)
-        // The limiter has charged it, but messages of its key come first.
-        const givenBack = paysLater ? undefined : giveBack(admission)
-        return after(givenBack, () => this.#defer(deferral, rule, key, decision, req, res))
-      })
+    const used = limiter.policy === rule.policy ? rule : this.#rules.ruleOf(limiter)
+    if (!isPromise(asked)) return this.#decided(used, key, asked, paysLater, req, res)
+    return asked.then(decision => this.#decided(used, key, decision, paysLater, req, res))
+  }
+
+  #decided(
+    rule: Rule,
+    key: LimiterKey,
+    decision: Decision,
+    paysLater: boolean,
+    req: Request,
+    res: Response,
+  ): SyncOrAsync<Answer> {
+    const { limiter } = rule
+    noteKeys(decision, key)
+    if (!decision.allowed) return this.#deny(rule, key, decision, req, res)
+    const admission = { limiter, key, decision, paysLater }
+    const delayMs = Math.max(decision.delayMs, this.#slowDown?.delayMs(decision) ?? 0)
+    const deferral = decision.cost > 0 ? this.#deferral : undefined
+    if (deferral === undefined) return this.#pass(rule, admission, delayMs, req, res)
+    return after(deferral.admit(limiter, key, decision), waitMs => {
+      if (waitMs !== undefined) return this.#pass(rule, admission, Math.max(delayMs, waitMs), req, res)
+      // The limiter has charged it, but messages of its key come first.
+      const givenBack = paysLater ? undefined : giveBack(admission)
+      return after(givenBack, () => this.#defer(deferral, rule, key, decision, req, res))
     })
   }
 
