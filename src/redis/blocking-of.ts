@@ -1,5 +1,6 @@
 import type { OpenBlocking } from './blocking.js'
 import type { RedisClient } from './client.js'
+import { glideBlocking, isGlideBlocker } from './glide/beside.js'
 import { ioredisBlocking, isIoredisBlocker } from './ioredis/blocking.js'
 import { isNodeRedisBlocker, nodeRedisBlocking } from './node-redis/blocking.js'
 
@@ -9,5 +10,5 @@ import { isNodeRedisBlocker, nodeRedisBlocking } from './node-redis/blocking.js'
 export function blockingOf(client: RedisClient): OpenBlocking | undefined {
   if (isIoredisBlocker(client)) return ioredisBlocking(client)
   if (isNodeRedisBlocker(client)) return nodeRedisBlocking(client)
-  return undefined
+  return isGlideBlocker(client) ? glideBlocking(client) : undefined
 }

@@ -1,4 +1,5 @@
 import type { RedisClient } from './client.js'
+import { portOf } from './port-of.js'
 
 interface Address {
   readonly host?: unknown
@@ -8,12 +9,13 @@ interface Address {
 
 /** Where a client connects to, for messages: "127.0.0.1:6379", or "a cluster". Nothing of a user or a password. */
 export function clientName(client: RedisClient): string {
-  const { isCluster, options, slots } = client as {
-    isCluster?: unknown
-    slots?: unknown
+  if (portOf(client, 'client').cluster) return 'a cluster'
+  const { options, config } = client as {
     options?: Address & { socket?: Address; url?: unknown }
+    /** Of GLIDE. */
+    config?: { addresses?: readonly Address[] }
   }
-  return isCluster === true || slots !== undefined ? 'a cluster' : addressOf(options)
+  return addressOf(options ?? config?.addresses?.[0])
 }
 
 function addressOf(options: (Address & { socket?: Address; url?: unknown }) | undefined): string {

@@ -1,5 +1,6 @@
 import { PolicyError, shown } from '../core/errors.js'
 import type { RedisClient } from './client.js'
+import { glideCommand, isGlide } from './glide/port.js'
 
 interface HashReaders {
   hgetall?(key: string): Promise<object>
@@ -11,6 +12,12 @@ interface HashReaders {
  * `user`, for a client that cannot.
  */
 export function hashReader(client: RedisClient, user: string): (key: string) => Promise<Array<[string, string]>> {
+  if (isGlide(client)) {
+    return async key => {
+      const fields = (await glideCommand(client, ['HGETALL', key])) as Array<{ key: string; value: string }>
+      return fields.map(field => [field.key, field.value])
+    }
+  }
   const { hgetall, hGetAll } = client as HashReaders
   const read = hgetall ?? hGetAll
   if (typeof read !== 'function') {

@@ -1,5 +1,6 @@
 import { PolicyError, shown } from '../core/errors.js'
 import type { ClientPort, RedisClient } from './client.js'
+import { glidePort, isGlide } from './glide/port.js'
 import { ioredisPort, isIoredis } from './ioredis/port.js'
 import { isNodeRedis, nodeRedisPort } from './node-redis/port.js'
 
@@ -22,12 +23,14 @@ export function portOf(client: RedisClient, user: string): ClientPort {
 function newPort(client: RedisClient, user: string): ClientPort {
   if (isIoredis(client)) return ioredisPort(client)
   if (isNodeRedis(client)) return nodeRedisPort(client)
+  if (isGlide(client)) return glidePort(client)
   throw unknown(client, user)
 }
 
 function unknown(client: unknown, user: string): PolicyError {
   return new PolicyError(
-    `${user}: client ${shown(client)}: expected a client of ioredis, like new Redis('redis://127.0.0.1:6379') or new Redis.Cluster([…]), ` +
-      "or of node-redis, like createClient({ url: 'redis://127.0.0.1:6379' }), createCluster or createSentinel",
+    `${user}: client ${shown(client)}: expected a client of ioredis or iovalkey, like new Redis('redis://127.0.0.1:6379') or new Cluster([…]), ` +
+      "of node-redis, like createClient({ url: 'redis://127.0.0.1:6379' }), createCluster or createSentinel, " +
+      'or of @valkey/valkey-glide, like await GlideClient.createClient({ addresses: […] }) or GlideClusterClient',
   )
 }

@@ -1,5 +1,6 @@
 import { StoreError } from '../core/errors.js'
 import type { RedisClient } from './client.js'
+import { type GlideLike, glideCommand, glideNodes, isGlide } from './glide/port.js'
 import { type IoredisLike, isIoredis } from './ioredis/port.js'
 import { isNodeRedis, type NodeRedisLike } from './node-redis/port.js'
 
@@ -28,6 +29,7 @@ interface NodeRedisKeys extends NodeRedisLike {
 export async function unlinkAll(client: RedisClient, pattern: string): Promise<void> {
   if (isIoredis(client)) return unlinkByIoredis(client as IoredisKeys, pattern)
   if (isNodeRedis(client)) return unlinkByNodeRedis(client as NodeRedisKeys, pattern)
+  if (isGlide(client)) return unlinkByGlide(client, pattern)
   throw new StoreError('the client cannot walk through the keys of its server')
 }
 
@@ -51,6 +53,20 @@ async function unlinkByNodeRedis(client: NodeRedisKeys, pattern: string): Promis
       return { cursor: String(reply.cursor), keys: reply.keys }
     }
     await walk(step, key => client.unlink(key))
+  }
+}
+
+async function unlinkByGlide(client: GlideLike, pattern: string): Promise<void> {
+  for (const route of await glideNodes(client)) {
+    const step: Step = async cursor => {
+      const [next, keys] = (await glideCommand(
+        client,
+        ['SCAN', cursor, 'MATCH', pattern, 'COUNT', String(A_STEP)],
+        route,
+      )) as [string, string[]]
+      return { cursor: next, keys }
+    }
+    await walk(step, key => glideCommand(client, ['UNLINK', key]))
   }
 }
 

@@ -1,24 +1,33 @@
 import { describe, expect, test } from '@jest/globals'
+import { GlideClient, GlideClusterClient } from '@valkey/valkey-glide'
 import { Cluster, Redis } from 'ioredis'
 import { Cluster as Cluster5, Redis as Redis5 } from 'ioredis5'
+import * as iovalkey from 'iovalkey'
 import { createClient, createCluster } from 'redis'
 import { PolicyError } from '../../src/core/errors.js'
 import { portOf } from '../../src/redis/port-of.js'
 import { RedisStore, type RedisStoreOptions } from '../../src/stores/redis/redis-store.js'
 
 const lazy = { lazyConnect: true }
+const nowhere = { addresses: [{ host: '127.0.0.1', port: 1 }], lazyConnect: true }
 
 describe('a Redis client', () => {
-  test.each<[string, object, boolean]>([
+  test.each<[string, object | Promise<object>, boolean]>([
     ['ioredis 6', new Redis(lazy), false],
     ['ioredis 5', new Redis5(lazy), false],
     ['a cluster of ioredis 6', new Cluster([{ port: 1 }], lazy), true],
     ['a cluster of ioredis 5', new Cluster5([{ port: 1 }], lazy), true],
+    ['iovalkey', new iovalkey.Redis(lazy), false],
+    ['a cluster of iovalkey', new iovalkey.Cluster([{ port: 1 }], lazy), true],
     ['node-redis', createClient(), false],
     ['a cluster of node-redis', createCluster({ rootNodes: [{ url: 'redis://127.0.0.1:1' }] }), true],
-  ])('of %s is known by its shape', (_, client, cluster) => {
+    ['GLIDE', GlideClient.createClient(nowhere), false],
+    ['a cluster of GLIDE', GlideClusterClient.createClient(nowhere), true],
+  ])('of %s is known by its shape', async (_, made, cluster) => {
+    const client = await made
     expect(portOf(client, 'test').cluster).toBe(cluster)
     expect(() => new RedisStore(client)).not.toThrow()
+    if (client instanceof GlideClient || client instanceof GlideClusterClient) client.close()
   })
 
   test('has one port, however many objects use it', () => {
@@ -44,7 +53,10 @@ describe('a Redis client', () => {
   ])('that is none, %s, is refused when the store is built', (_, client, shown) => {
     const attempt = () => new RedisStore(client as object)
     expect(attempt).toThrow(PolicyError)
-    expect(attempt).toThrow(`RedisStore: client ${shown}: expected a client of ioredis, like new Redis(`)
+    expect(attempt).toThrow(`RedisStore: client ${shown}: expected a client of ioredis or iovalkey, like new Redis(`)
+    expect(attempt).toThrow(
+      / of node-redis, like createClient\(.+ or of @valkey\/valkey-glide, like await GlideClient\./,
+    )
   })
 })
 

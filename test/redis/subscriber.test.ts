@@ -129,7 +129,7 @@ describe('a subscriber', () => {
 
   test('a client that is no client of ours is refused with its shape', () => {
     expect(() => Subscriber.of({ evalsha: 1 }, 'Semaphore')).toThrow(
-      /^Semaphore: client an object .* has no duplicate\(\)/,
+      /^Semaphore: client an object .* gives no connection to listen on/,
     )
   })
 })

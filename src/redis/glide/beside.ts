@@ -1,0 +1,124 @@
+import type { Blocking, OpenBlocking } from '../blocking.js'
+import type { OpenListening } from '../listening.js'
+import { type GlideLike, glideCommand, TEXT } from './port.js'
+
+interface Message {
+  readonly channel: unknown
+  readonly message: unknown
+}
+
+/** A client of GLIDE that tells how to make another like it. */
+interface GlideOpener extends GlideLike {
+  readonly config: object
+  readonly constructor: { createClient(config: object): Promise<GlideConnection> }
+}
+
+interface GlideListener extends GlideOpener {
+  /** Since 2.3. */
+  subscribe: unknown
+}
+
+interface GlideConnection extends GlideLike {
+  readonly socket?: { unref?(): unknown }
+  subscribe(channels: readonly string[], timeoutMs: number): Promise<unknown>
+  unsubscribeLazy(channels: readonly string[]): Promise<unknown>
+  close(): void
+}
+
+/** GLIDE tries to subscribe for so long, also to a channel that the server refuses. */
+const SUBSCRIBE_MS = 1000
+
+export function isGlideBlocker(client: object): client is GlideOpener {
+  const { config, constructor: maker } = client as Partial<GlideOpener>
+  return typeof config === 'object' && typeof maker?.createClient === 'function'
+}
+
+export function isGlideListener(client: object): client is GlideListener {
+  return isGlideBlocker(client) && typeof (client as Partial<GlideListener>).subscribe === 'function'
+}
+
+export function glideBlocking(client: GlideOpener): OpenBlocking {
+  return key => (client.isClosed ? undefined : blocking(client, key))
+}
+
+export function glideListening(client: GlideListener): OpenListening {
+  return ({ onMessage }) => {
+    if (client.isClosed) return undefined
+    let over = false
+    const callback = ({ channel, message }: Message) => over || onMessage(String(channel), String(message))
+    // Channels need RESP3, its default, whatever the client itself speaks.
+    const more = { protocol: undefined, pubsubSubscriptions: { channelsAndPatterns: {}, callback } }
+    return open(client, more).then(async connection => {
+      // It connects again by itself and tells nobody, but then it has another number on the server, and has missed messages.
+      const numbers = await numbersOf(connection)
+      const ping = async () => {
+        if ((await numbersOf(connection)) !== numbers) throw new Error('the connection was replaced')
+      }
+      return {
+        async subscribe(channels) {
+          try {
+            await connection.subscribe(channels, SUBSCRIBE_MS)
+          } catch {
+            // It would try for ever.
+            await connection.unsubscribeLazy(channels)
+            await ping()
+            throw new Error(`NOPERM: the server did not let GLIDE subscribe to ${channels} within ${SUBSCRIBE_MS} ms`)
+          }
+        },
+        unsubscribe: channels => connection.unsubscribeLazy(channels),
+        ping,
+        close() {
+          over = true
+          connection.close()
+        },
+      }
+    })
+  }
+}
+
+function blocking(client: GlideOpener, key: string): Blocking {
+  const route = { type: 'primarySlotKey', key } as const
+  let over = false
+  let blocks = false
+  let number: unknown
+  let connection: GlideConnection | undefined
+  return {
+    async connect() {
+      connection = await open(client, {})
+      number = await glideCommand(connection, ['CLIENT', 'ID'], route)
+      if (!over) return
+      connection.close()
+      throw new Error('closed while it was connecting')
+    },
+    async pop(_, seconds) {
+      if (connection === undefined) return undefined
+      blocks = true
+      try {
+        const reply = await glideCommand(connection, ['BZPOPMIN', key, String(seconds)])
+        return (reply as [key: string, member: string, score: number] | null)?.[1]
+      } finally {
+        blocks = false
+      }
+    },
+    close() {
+      over = true
+      // A closed connection would go on blocking, and take a wake-up away from others.
+      if (blocks) glideCommand(client, ['CLIENT', 'UNBLOCK', String(number)], route).catch(() => {})
+      connection?.close()
+    },
+  }
+}
+
+/** Opens another client of the same settings. It does not keep the process alive: a timer of the caller does. */
+async function open(client: GlideOpener, more: object): Promise<GlideConnection> {
+  const config = { ...client.config, lazyConnect: false, defaultDecoder: TEXT, pubsubSubscriptions: undefined, ...more }
+  const connection = await client.constructor.createClient(config)
+  connection.socket?.unref?.()
+  return connection
+}
+
+/** Which connections the server knows it by; of a cluster those to all primaries. */
+async function numbersOf(connection: GlideConnection): Promise<string> {
+  const all = await glideCommand(connection, ['CLIENT', 'ID'], 'allPrimaries')
+  return JSON.stringify(Array.isArray(all) ? all.map(entry => JSON.stringify(entry)).sort() : all)
+}
