@@ -3,12 +3,12 @@
   its first waiters. It does what semaphore_open, line_ask and semaphore_save do, with a third of the commands, and only while the first waiter that is
   left has to wait and is the asker's too. Returns nil, and has written nothing, if the ask is another.
 
-  `stored` and `record` are what semaphore_ask has read. The server's clock only, and no lifetime of the semaphore.
+  `stored` and `asked` are what semaphore_ask has read of the semaphore and of the member. The server's clock only, and no lifetime of the semaphore.
 ]]
-local function semaphore_hand_over(stored, waiting, member, number, floor)
-  local call, match, sub = redis.call, string.match, string.sub
+local function semaphore_hand_over(stored, asked, member, number, floor)
+  local call, match, find, format = redis.call, string.match, string.find, string.format
   local leases, facts, line, asks, meta, record = KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[8]
-  local total, used, last = tonumber(stored[1]), tonumber(stored[2]), tonumber(stored[3])
+  local total, used, last, waiting = tonumber(stored[1]), tonumber(stored[2]), tonumber(stored[3]), tonumber(asked[3]) or 0
   local head, prefix = ARGV[10], member .. ' '
   if head == '' or not last then return nil end
 
@@ -49,49 +49,58 @@ local function semaphore_hand_over(stored, waiting, member, number, floor)
   if free < 0 or free > 100 then return nil end
   local ids = call('ZRANGE', line, '0', free)
   if ids[1] ~= prefix .. head then return nil end
-  local granted, served, facts_to_write, deadlines, latest = {}, {}, {}, {}, 0
+  local granted, served, facts_to_write, deadlines, latest = {}, 0, {}, {}, 0
   if floor > last then last = floor end
-  for i, id in ipairs(ids) do
-    if sub(id, 1, #prefix) ~= prefix then return nil end
+  -- Most leases last as long as the one before, and one permit is the commonest cost: what they have in common is worked out once.
+  local same_ms, deadline, deadline_text
+  for i = 1, #ids do
+    local id = ids[i]
+    if find(id, prefix, 1, true) ~= 1 then return nil end
     local waiter, cost, ms, lease = match(id, '^(%d+) (%d+) (%d+) (%S+)$', #prefix + 1)
-    cost, ms = tonumber(cost), tonumber(ms)
-    if not cost or cost > total then return nil end
-    if cost > free then break end
-    free = free - cost
-    used = used + cost
-    units = units - cost
-    last = math.max(last + 1, micros)
-    local token, deadline = string.format('%.0f', last), now + ms
-    if deadline < first then first = deadline end
-    if deadline > latest then latest = deadline end
-    served[i] = id
-    facts_to_write[#facts_to_write + 1] = lease
-    facts_to_write[#facts_to_write + 1] = cost .. ' ' .. prefix .. token
-    deadlines[#deadlines + 1] = deadline
-    deadlines[#deadlines + 1] = lease
-    granted[#granted + 1] = tonumber(waiter)
-    granted[#granted + 1] = token
-    granted[#granted + 1] = deadline
+    local units_of = cost == '1' and 1 or tonumber(cost)
+    if not units_of or units_of > total then return nil end
+    if units_of > free then break end
+    free = free - units_of
+    last = last < micros and micros or last + 1
+    if ms ~= same_ms then
+      same_ms, deadline = ms, now + ms
+      deadline_text = format('%.0f', deadline)
+      if deadline < first then first = deadline end
+      if deadline > latest then latest = deadline end
+    end
+    local token = format('%.0f', last)
+    served = i
+    local two, three = 2 * i, 3 * i
+    facts_to_write[two - 1] = lease
+    facts_to_write[two] = cost .. ' ' .. prefix .. token
+    deadlines[two - 1] = deadline_text
+    deadlines[two] = lease
+    granted[three - 2] = tonumber(waiter)
+    granted[three - 1] = token
+    granted[three] = deadline
   end
   -- Nobody is left who has to wait: those who join may be served.
-  if #served == #ids then return nil end
+  if served == #ids then return nil end
+  units = units - (total - used - free)
+  used = total - free
 
   -- Who joins, behind all others.
   local opening = math.max(ticket + 1, micros)
   local places = {}
-  for i, tail in ipairs(joins) do
+  for i = 1, #joins do
+    local tail = joins[i]
     local cost = tonumber(match(tail, '^%d+ (%d+) '))
     if not cost or cost > total then return nil end
     units = units + cost
     ticket = opening + i - 1
-    places[2 * i - 1] = string.format('%.0f', ticket)
+    places[2 * i - 1] = format('%.0f', ticket)
     places[2 * i] = prefix .. tail
   end
   local stamp = math.max(ticket + 1, micros)
-  local stamp_text = string.format('%.0f', stamp)
+  local stamp_text = format('%.0f', stamp)
 
-  if #served > 0 then
-    call('ZREMRANGEBYRANK', line, '0', #served - 1)
+  if served > 0 then
+    call('ZREMRANGEBYRANK', line, '0', served - 1)
     call('HSET', facts, unpack(facts_to_write))
     call('ZADD', leases, unpack(deadlines))
   end
@@ -107,8 +116,10 @@ local function semaphore_hand_over(stored, waiting, member, number, floor)
     call('PEXPIRE', leases, life - now)
     call('PEXPIRE', facts, life - now)
   end
-  if #ended + #served > 0 then call('HSET', KEYS[1], 'used', used, 'last', string.format('%.0f', last), 'life', life) end
-  call('HSET', meta, 'last', stamp_text, 'units', units)
+  if #ended + served > 0 then
+    call('HSET', KEYS[1], 'used', format('%d', used), 'last', format('%.0f', last), 'life', format('%.0f', life))
+  end
+  call('HSET', meta, 'last', stamp_text, 'units', format('%.0f', units))
   -- It need not be told anew by when the member asks, if that is near enough.
   local next = math.max(1, math.min(5000, first - now))
   if by <= now + next and by > now + next - 1000 and by > now then
@@ -116,11 +127,18 @@ local function semaphore_hand_over(stored, waiting, member, number, floor)
   else
     call('ZADD', asks, now + next, member)
   end
-  waiting = waiting + #joins - #served
+  waiting = waiting + #joins - served
   local changes = {}
   for i = 1, #ended do changes[i] = 1 end
   local reply = { 1, stamp, now, 0, next, waiting, #joins > 0 and opening or 0, total, -1, 60000, granted, {}, changes }
-  call('HSET', record, 'n', number, 'stamp', stamp_text, 'c', waiting, 'reply', cmsgpack.pack(reply))
-  call('PEXPIRE', record, 60000)
+  local fresh = tonumber(asked[4]) or 0
+  -- It lives for a minute at least; to set its lifetime each time would cost as much as a lease.
+  local stale = math.abs(stamp - fresh) > 20000000
+  if stale then fresh = stamp end
+  call(
+    'HSET', record, 'n', format('%.0f', number), 'stamp', stamp_text, 'c', format('%d', waiting), 'reply', cmsgpack.pack(reply),
+    'fresh', format('%.0f', fresh)
+  )
+  if stale then call('PEXPIRE', record, 80000) end
   return reply
 end

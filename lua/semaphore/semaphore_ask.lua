@@ -139,7 +139,7 @@ if
   and number == tonumber(record[1]) + 1
   and record[3] ~= '0'
 then
-  local reply = semaphore_hand_over(stored, tonumber(record[3]) or 0, member, number, floor)
+  local reply = semaphore_hand_over(stored, record, member, number, floor)
   if reply then return reply end
 end
 

@@ -123,19 +123,22 @@ export class SemaphoreLine implements LineUser<Grant> {
     })
   }
 
-  async #endInLine(name: string, token: bigint): Promise<boolean> {
-    let silent = false
-    const answer = this.#line.change('e', [name, String(token), ''])
-    const silence = () => {
-      silent = true
-    }
-    try {
-      return (await RELEASE.hold(answer, { silent: silence })) === 1
-    } catch (error) {
-      // Without a semaphore there are no leases.
-      if (error instanceof NotInitializedError) return false
-      throw silent ? this.failed(error) : error
-    }
+  #endInLine(name: string, token: bigint): Promise<boolean> {
+    return new Promise((resolve, reject) => {
+      const pending = { endsAt: 0, settled: false, expire: (error: Error) => reject(this.failed(error)) }
+      RELEASE.start(pending)
+      this.#line.send({
+        letter: 'e',
+        words: [name, String(token), ''],
+        answered: count => RELEASE.answered(pending) && resolve(count === 1),
+        failed: error => {
+          if (!RELEASE.failed(pending)) return
+          // Without a semaphore there are no leases.
+          if (error instanceof NotInitializedError) resolve(false)
+          else reject(error)
+        },
+      })
+    })
   }
 
   /** Something may have changed for those who wait. */

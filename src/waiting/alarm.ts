@@ -3,10 +3,13 @@ const LONGEST_MS = 2 ** 31 - 1
 
 /**
  * One timer that is set to a moment of `performance.now()` and never rings before it. (A timer of Node may fire up to a
- * millisecond early, and at once for more than 24 days.) It keeps the process alive while it is set, unless told not to.
+ * millisecond early, and at once for more than 24 days.) It keeps the process alive while it is set, unless told not to. To put it off costs
+ * nothing: its timer stays, and is set anew when it fires.
  */
 export class Alarm {
   #timer: ReturnType<typeof setTimeout> | undefined
+  /** When the timer fires at the latest. */
+  #firesAt = Number.POSITIVE_INFINITY
   #at = Number.POSITIVE_INFINITY
 
   constructor(
@@ -18,7 +21,9 @@ export class Alarm {
   set(at: number): void {
     if (at === this.#at) return
     this.#at = at
+    if (at >= this.#firesAt && at < Number.POSITIVE_INFINITY) return
     clearTimeout(this.#timer)
+    this.#firesAt = Number.POSITIVE_INFINITY
     if (at < Number.POSITIVE_INFINITY) this.#arm()
   }
 
@@ -28,7 +33,9 @@ export class Alarm {
 
   #arm(): void {
     const ms = Math.min(LONGEST_MS, Math.max(1, Math.ceil(this.#at - performance.now())))
+    this.#firesAt = this.#at
     this.#timer = setTimeout(() => {
+      this.#firesAt = Number.POSITIVE_INFINITY
       if (performance.now() < this.#at) {
         this.#arm()
         return

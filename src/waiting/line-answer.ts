@@ -43,14 +43,15 @@ interface Refused {
 /** Reads a reply in which each grant has `width` facts. Throws `TypeError` for anything else. */
 export function lineAnswer(reply: unknown, width: number): LineAnswer {
   const parts: readonly unknown[] = Array.isArray(reply) ? reply : []
-  const numbers = parts.slice(0, 10).map(Number)
-  const [status = Number.NaN, , at, ageMs, nextMs, waiting, ticket, most, lateMs, lifeMs] = numbers
-  const lists = parts.slice(10, 13)
-  const whole = status < 1 || (parts.length === 13 && lists.every(Array.isArray))
-  if (numbers.some(Number.isNaN) || Number.isNaN(status) || !whole) {
+  const [status = Number.NaN, , at, ageMs, nextMs, waiting, ticket, most, lateMs, lifeMs] = parts
+    .slice(0, 10)
+    .map(Number)
+  const isWhole =
+    status >= 1 && parts.length === 13 && !Number.isNaN(at + ageMs + nextMs + waiting + ticket + most + lateMs + lifeMs)
+  const [granted = [], refused = [], changes = []] = parts.slice(10) as (readonly unknown[])[]
+  if (!(status < 1 || isWhole) || ![granted, refused, changes].every(Array.isArray)) {
     throw new TypeError(`Redis answered ${shown(reply)}, expected what a waiting line answers`)
   }
-  const [granted = [], refused = [], changes = []] = lists as (readonly unknown[])[]
   return {
     unknown: status === 0,
     word: status,
@@ -63,12 +64,15 @@ export function lineAnswer(reply: unknown, width: number): LineAnswer {
     most,
     lateMs,
     lifeMs,
-    granted: groups(granted, width + 1).map(([number, ...facts]) => ({ number: Number(number), facts })),
-    refused: groups(refused, 2).map(([number, waitMs]) => ({ number: Number(number), waitMs: Number(waitMs) })),
+    granted: groups(granted, width + 1, (number, i) => ({ number, facts: granted.slice(i + 1, i + 1 + width) })),
+    refused: groups(refused, 2, (number, i) => ({ number, waitMs: Number(refused[i + 1]) })),
     changes: changes.map(Number),
   }
 }
 
-function groups(list: readonly unknown[], size: number): (readonly unknown[])[] {
-  return Array.from({ length: Math.floor(list.length / size) }, (_, i) => list.slice(i * size, (i + 1) * size))
+/** What `read` makes of the first number of each group and its place in the list. */
+function groups<T>(list: readonly unknown[], size: number, read: (first: number, i: number) => T): T[] {
+  const all: T[] = []
+  for (let i = 0; i + size <= list.length; i += size) all.push(read(Number(list[i]), i))
+  return all
 }

@@ -10,11 +10,11 @@ interface Return {
 }
 
 /** A change that only the user of the line understands, like the end of a lease. */
-interface OwnChange {
+export interface OwnChange {
   readonly letter: string
   readonly words: readonly [string, string, string]
-  answered(number: number): void
-  failed(error: unknown): void
+  answered(number: number): unknown
+  failed(error: unknown): unknown
 }
 
 /** Changes that one ask carries. */

@@ -21,7 +21,6 @@ export class LineFlight<Grant> {
   readonly firstSentAt: number
   /** Why it has not been answered yet, as far as is known. */
   cause: unknown
-  readonly #retry: Ringing
   #retryMs = FIRST_RETRY_MS
   #over = false
 
@@ -29,10 +28,11 @@ export class LineFlight<Grant> {
     readonly carried: NumberedAsk<Grant>,
     readonly user: LineUser<Grant>,
     readonly timing: Timing,
+    /** Rings for the flight that is on its way then, so that the answers of many need not clear it. */
+    readonly retry: Ringing,
     readonly end: FlightEnd,
   ) {
     this.firstSentAt = timing.now()
-    this.#retry = timing.alarm(() => this.send(), false)
     this.send()
   }
 
@@ -41,12 +41,12 @@ export class LineFlight<Grant> {
     if (this.#over) return
     const sentAt = this.timing.now()
     if (sentAt - this.firstSentAt > REMEMBERED_MS) {
-      this.#finish()
+      this.#over = true
       this.end.givenUp()
       return
     }
     // An answer that is lost is asked for again in a second. So is a client that is not ready: it may never say that it is.
-    this.#retry.set(sentAt + LONGEST_RETRY_MS)
+    this.retry.set(sentAt + LONGEST_RETRY_MS)
     if (!this.user.ready()) {
       this.cause ??= new Error('the Redis client is not connected')
       return
@@ -54,7 +54,7 @@ export class LineFlight<Grant> {
     this.user.send(this.carried.ask).then(
       reply => {
         if (this.#over) return
-        this.#finish()
+        this.#over = true
         this.end.answered(reply, sentAt)
       },
       error => this.#failed(error),
@@ -64,17 +64,12 @@ export class LineFlight<Grant> {
   #failed(error: unknown): void {
     if (this.#over) return
     if (this.user.isFault(error)) {
-      this.#finish()
+      this.#over = true
       this.end.fault(error)
       return
     }
     this.cause = error
-    this.#retry.set(this.timing.now() + this.#retryMs)
+    this.retry.set(this.timing.now() + this.#retryMs)
     this.#retryMs = Math.min(LONGEST_RETRY_MS, this.#retryMs * 2)
-  }
-
-  #finish(): void {
-    this.#over = true
-    this.#retry.clear()
   }
 }

@@ -87,8 +87,9 @@ export class LineMembership<Grant> {
     for (const waiter of joins) waiter.ticket ??= ticket++
     for (const waiter of leaves) this.#byNumber.delete(waiter.number)
     for (const waiter of [...joins, ...lates]) waiter.place = 'inside'
-    for (const [i, change] of own.entries()) change.answered(answer.changes[i])
+    // First those who have waited: whoever has changed something may go on to ask for more.
     this.#readGrants(answer, ageMs)
+    for (const [i, change] of own.entries()) change.answered(answer.changes[i])
     for (const { number, waitMs } of answer.refused) {
       const waiter = this.#takeOut(number)
       if (waiter === undefined) continue

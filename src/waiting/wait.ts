@@ -55,7 +55,7 @@ export class Wait<T> {
   readonly promise: Promise<T>
   readonly #patience: Patience
   readonly #timing: Timing
-  readonly #alarm: Ringing
+  #alarm: Ringing | undefined
   readonly #startedAt: number
   #settle: { resolve(value: T): void; reject(error: unknown): void } | undefined
   #forgetSignal: (() => void) | undefined
@@ -69,7 +69,6 @@ export class Wait<T> {
   constructor(patience: Patience, timedOut: () => unknown, aborted?: () => void, timing: Timing = realTiming) {
     this.#patience = patience
     this.#timing = timing
-    this.#alarm = timing.alarm(() => this.reject(this.#onTimeout?.()))
     this.#startedAt = timing.now()
     this.#onTimeout = timedOut
     this.#onAbort = aborted
@@ -79,7 +78,9 @@ export class Wait<T> {
     const { signal } = patience
     if (signal?.aborted) this.#abort()
     else if (signal) this.#forgetSignal = onAbort(signal, () => this.#abort())
-    if (!this.over) this.#alarm.set(this.#startedAt + patience.timeoutMs)
+    if (this.over || patience.timeoutMs === Number.POSITIVE_INFINITY) return
+    this.#alarm = timing.alarm(() => this.reject(this.#onTimeout?.()))
+    this.#alarm.set(this.#startedAt + patience.timeoutMs)
   }
 
   /** True when it has ended, however. */
@@ -112,7 +113,7 @@ export class Wait<T> {
     const settle = this.#settle
     this.#settle = undefined
     this.#forgetSignal?.()
-    this.#alarm.clear()
+    this.#alarm?.clear()
     this.#forgetSignal = this.#onTimeout = this.#onAbort = undefined
     return settle
   }

@@ -1,4 +1,5 @@
 import { type LineAnswer, lineAnswer } from './line-answer.js'
+import type { OwnChange } from './line-changes.js'
 import { LineFlight } from './line-flight.js'
 import { LineMembership } from './line-membership.js'
 import type { LineUser } from './line-user.js'
@@ -24,6 +25,7 @@ export class WaitingLine<Grant> {
   readonly #nextAskAlarm: Ringing
   readonly #gather: Ringing
   readonly #deadline: Ringing
+  readonly #retry: Ringing
   #flight: LineFlight<Grant> | undefined
   /** Something may have changed since the ask in flight was sent. */
   #heard = false
@@ -40,6 +42,7 @@ export class WaitingLine<Grant> {
     this.#gather = timing.alarm(() => this.#schedule())
     // In the next turn: after a pause of the process, answers that have already been received are read first.
     this.#deadline = timing.alarm(() => timing.nextTurn(() => this.#expire()))
+    this.#retry = timing.alarm(() => this.#flight?.send(), false)
   }
 
   /** True if nobody waits and nothing is on its way. */
@@ -82,7 +85,7 @@ export class WaitingLine<Grant> {
       wasLate: false,
     }
     this.#membership.join(waiter)
-    if (this.#flight !== undefined) this.#setDeadline()
+    if (this.#flight !== undefined && this.size === 1) this.#setDeadline()
     this.#schedule()
     return wait.promise
   }
@@ -92,10 +95,13 @@ export class WaitingLine<Grant> {
    * with the letter 'e' and the words `[id, token, '']`, and gets 1, or 0 if the lease had ended before.
    */
   change(letter: string, words: readonly [string, string, string]): Promise<number> {
-    return new Promise((answered, failed) => {
-      this.#membership.changes.own.push({ letter, words, answered, failed })
-      this.#schedule()
-    })
+    return new Promise((answered, failed) => this.send({ letter, words, answered, failed }))
+  }
+
+  /** As `change`, without a promise. */
+  send(change: OwnChange): void {
+    this.#membership.changes.own.push(change)
+    this.#schedule()
   }
 
   /** Asks, if somebody waits: something may have changed for them. */
@@ -161,12 +167,13 @@ export class WaitingLine<Grant> {
     this.#gather.clear()
     if (!asks) return
     const ask = this.#membership.nextAsk(this.#timing.now())
-    this.#flight = new LineFlight(ask, this.#user, this.#timing, {
+    this.#flight = new LineFlight(ask, this.#user, this.#timing, this.#retry, {
       answered: (reply, sentAt) => this.#answered(reply, sentAt),
       fault: error => this.#endAll(this.#user.failed(error)),
       givenUp: () => this.#giveUp(),
     })
-    this.#setDeadline()
+    // Nobody's deadline is earlier.
+    if (this.size > 0) this.#deadline.set(this.#flight.firstSentAt + this.#user.deadlineMs)
   }
 
   #answered(reply: unknown, sentAt: number): void {
@@ -226,10 +233,10 @@ export class WaitingLine<Grant> {
     }
     if (this.size === 0) {
       this.#nextAskAlarm.clear()
+      this.#deadline.clear()
       if (this.#holds) this.#user.release()
       this.#holds = false
     }
-    this.#setDeadline()
     if (this.#flight !== undefined) return
     const { changes } = this.#membership
     if (this.isIdle) this.#resolveClose?.()
@@ -242,17 +249,20 @@ export class WaitingLine<Grant> {
     }
   }
 
+  /** To the moment at which the first who waits has waited for an answer for too long. */
   #setDeadline(): void {
     const flight = this.#flight
-    let first = Number.POSITIVE_INFINITY
-    if (flight !== undefined) {
+    let since = Number.POSITIVE_INFINITY
+    if (flight !== undefined && this.size > 0) {
+      // Whoever joins later is not due before that.
+      since = this.#timing.now()
       for (const { wait, joinedAt } of this.#membership.waiters) {
         if (wait.over) continue
-        first = Math.max(joinedAt, flight.firstSentAt)
+        since = Math.max(joinedAt, flight.firstSentAt)
         break
       }
     }
-    this.#deadline.set(first + this.#user.deadlineMs)
+    this.#deadline.set(since + this.#user.deadlineMs)
   }
 
   /** Rejects the waiters that the server has kept waiting for an answer for longer than the deadline. */
@@ -264,6 +274,7 @@ export class WaitingLine<Grant> {
       const error = late.length > 0 && this.#user.failed(flight.cause)
       for (const waiter of late) this.#membership.reject(waiter, error)
     }
+    this.#setDeadline()
     this.#doNext()
   }
 }
