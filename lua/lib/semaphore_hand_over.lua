@@ -5,6 +5,7 @@
 
   `stored` and `asked` are what semaphore_ask has read of the semaphore and of the member. The server's clock only, and no lifetime of the semaphore.
 ]]
+-- @include semaphore_answered
 local function semaphore_hand_over(stored, asked, member, number, floor)
   local call, match, find, format = redis.call, string.match, string.find, string.format
   local leases, facts, line, asks, meta, record = KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[8]
@@ -131,14 +132,5 @@ local function semaphore_hand_over(stored, asked, member, number, floor)
   local changes = {}
   for i = 1, #ended do changes[i] = 1 end
   local reply = { 1, stamp, now, 0, next, waiting, #joins > 0 and opening or 0, total, -1, 60000, granted, {}, changes }
-  local fresh = tonumber(asked[4]) or 0
-  -- It lives for a minute at least; to set its lifetime each time would cost as much as a lease.
-  local stale = math.abs(stamp - fresh) > 20000000
-  if stale then fresh = stamp end
-  call(
-    'HSET', record, 'n', format('%.0f', number), 'stamp', stamp_text, 'c', format('%d', waiting), 'reply', cmsgpack.pack(reply),
-    'fresh', format('%.0f', fresh)
-  )
-  if stale then call('PEXPIRE', record, 80000) end
-  return reply
+  return semaphore_answered(record, asked, number, waiting, 80000, reply)
 end

@@ -22,6 +22,7 @@ local member = ARGV[6]
 local number = tonumber(ARGV[7])
 local stamp = ARGV[8]
 
+-- @include semaphore_answered
 -- Nearly always nobody waits, no lease is over and there is enough for all. That is decided here, before the functions that the rest needs
 -- are made: making them costs more than this.
 local VERSION = '3'
@@ -113,14 +114,7 @@ then
     local kept = math.min(80000, tonumber(stored[4]) or 80000)
     local stamped = math.max(micros, (tonumber(record[2]) or 0) + 1)
     local reply = { 1, stamped, now, 0, 5000, 0, 0, total, -1, kept, granted, {}, changes }
-    local fresh = tonumber(record[4]) or 0
-    -- It lives for three quarters of `kept` at least; to set its lifetime each time would cost as much as the lease.
-    local stale = math.abs(stamped - fresh) > kept * 250
-    if stale then fresh = stamped end
-    local stamp_text, fresh_text = string.format('%.0f', stamped), string.format('%.0f', fresh)
-    call('HSET', KEYS[8], 'n', number, 'stamp', stamp_text, 'c', 0, 'reply', cmsgpack.pack(reply), 'fresh', fresh_text)
-    if stale then call('PEXPIRE', KEYS[8], kept) end
-    return reply
+    return semaphore_answered(KEYS[8], record, number, 0, kept, reply)
   end
 end
 

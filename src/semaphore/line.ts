@@ -99,15 +99,12 @@ export class SemaphoreLine implements LineUser<Grant> {
 
   #open(): void {
     this.#direct.shut()
-    this.#line.change('d', [this.#direct.sender, '', '']).then(
-      newest => this.#direct.open(newest),
-      () => {},
-    )
+    this.#tell('d', this.#direct.sender, newest => this.#direct.open(newest))
   }
 
-  /** A change of whose answer nothing depends. */
-  #tell(letter: string, word: string): void {
-    this.#line.change(letter, [word, '', '']).catch(() => {})
+  /** A change whose failure needs no answer. */
+  #tell(letter: string, word: string, answered: (number: number) => void = () => {}): void {
+    this.#line.send({ letter, words: [word, '', ''], answered, failed() {} })
   }
 
   /** Ends a lease; false if it had ended. Rejects with `StoreError` after five seconds; it is still ended when Redis is back soon. */

@@ -2,9 +2,7 @@ import { shown } from '../core/errors.js'
 
 /** What the server says to an ask: see line_ask.lua. */
 export interface LineAnswer {
-  /** The member is not known: another one is to be opened. */
-  readonly unknown: boolean
-  /** Below 0: a word of the user's script, and nothing was done. */
+  /** 1: the ask was carried out; 0: the member is not known, and another one is to be opened. Below 0: a word of the user's script, and nothing was done. */
   readonly word: number
   readonly stamp: string
   /** The moment of its grants, by the server's clock, ms. */
@@ -53,7 +51,6 @@ export function lineAnswer(reply: unknown, width: number): LineAnswer {
     throw new TypeError(`Redis answered ${shown(reply)}, expected what a waiting line answers`)
   }
   return {
-    unknown: status === 0,
     word: status,
     stamp: String(parts[1]),
     at,

@@ -184,7 +184,7 @@ export class WaitingLine<Grant> {
       this.#endAll(this.#user.failed(error))
       return
     }
-    if (answer.unknown) this.#rejoin()
+    if (answer.word === 0) this.#rejoin()
     // A word below 0 comes from the user's own script, for example where no rate is set: nobody in this line can be granted anything.
     else if (answer.word < 0) this.#endAll(this.#user.ended(answer.word))
     else this.#read(answer, sentAt)
@@ -254,13 +254,9 @@ export class WaitingLine<Grant> {
     const flight = this.#flight
     let since = Number.POSITIVE_INFINITY
     if (flight !== undefined && this.size > 0) {
+      const first = [...this.#membership.waiters].find(({ wait }) => !wait.over)
       // Whoever joins later is not due before that.
-      since = this.#timing.now()
-      for (const { wait, joinedAt } of this.#membership.waiters) {
-        if (wait.over) continue
-        since = Math.max(joinedAt, flight.firstSentAt)
-        break
-      }
+      since = first === undefined ? this.#timing.now() : Math.max(first.joinedAt, flight.firstSentAt)
     }
     this.#deadline.set(since + this.#user.deadlineMs)
   }
