@@ -16,13 +16,17 @@ export class Batch {
   readonly #costs: number[] = []
   #closed = false
 
-  constructor(readonly kind: BatchKind) {
+  /** It holds at most `most`, and no more work than the server does in 1 ms. */
+  constructor(
+    readonly kind: BatchKind,
+    readonly most: number,
+  ) {
     this.keys = [...kind.sharedKeys]
   }
 
-  /** Whether it takes one more decision, of this deadline, where a batch may hold `most` and no more work than the server does in 1 ms. */
-  takesMore(most: number, endsAt: number): boolean {
-    if (this.#closed || this.askers.length >= most || this.askers.length >= this.kind.most) return false
+  /** Whether it takes one more decision, of this deadline. */
+  takesMore(endsAt: number): boolean {
+    if (this.#closed || this.askers.length >= this.most || this.askers.length >= this.kind.most) return false
     if (this.keys.length + this.kind.limits.length > MOST_KEYS) return false
     if (endsAt - this.firstEndsAt > LONGEST_SPREAD_MS) return false
     return this.lastEndsAt - endsAt <= LONGEST_SPREAD_MS

@@ -81,12 +81,13 @@ export class Batcher {
   #batchFor(charges: readonly Charge[], tag: number, endsAt: number): Batch {
     const kind = this.#kinds.of(charges, tag)
     const filling = this.#filling.get(kind)
-    if (filling?.takesMore(this.maxBatch, endsAt)) return filling
+    if (filling?.takesMore(endsAt)) return filling
     if (!this.#scheduled) {
       this.#scheduled = true
       this.turn.ends(this.#flushes)
     }
-    const batch = new Batch(kind)
+    const most = this.#open.length === 0 ? Math.min(this.maxBatch, this.turn.firstShare) : this.maxBatch
+    const batch = new Batch(kind, most)
     this.#filling.set(kind, batch)
     this.#open.push(batch)
     return batch
@@ -149,12 +150,12 @@ export class Batcher {
         behindUntil: given,
       },
       reply => {
-        this.turn.answered()
+        this.turn.answered(batch.askers.length)
         const decidedAt = answer(batch, reply)
         if (decidedAt !== undefined) this.decided(kind.tag, decidedAt)
       },
       cause => {
-        this.turn.answered()
+        this.turn.answered(batch.askers.length)
         batch.reject(failure(cause))
       },
     )

@@ -56,6 +56,26 @@ test('decisions of one turn of the event loop are one call, or as few as maxBatc
   }
 })
 
+test('callers that ask again as soon as they are answered are divided into two calls, so that server and process work at the same time', async () => {
+  const client = redis.client()
+  const calls = async () => Number(/^cmdstat_evalsha:calls=(\d+)/m.exec(await client.info('commandstats'))?.[1] ?? 0)
+  const store = new RedisStore(client, { prefix: 'halves' })
+  await store.consume(charges, 1)
+  const rounds = async (callers: number, count: number) => {
+    const before = await calls()
+    await Promise.all(
+      Array.from({ length: callers }, async () => {
+        for (let i = 0; i < count; i++) await store.peek(charges, 1)
+      }),
+    )
+    return (await calls()) - before
+  }
+  expect(await rounds(64, 1)).toBe(1)
+  expect(await rounds(64, 5)).toBe(1 + 4 * 2)
+  // Too few to be worth it.
+  expect(await rounds(31, 5)).toBe(5)
+})
+
 test('ioredis writes a decision as one text: with a buffer among the arguments it would take twice as long', async () => {
   const client = redis.client()
   const store = new RedisStore(client, { prefix: 'text' })
