@@ -1,9 +1,10 @@
-import { monitorEventLoopDelay, performance } from 'node:perf_hooks'
+import { performance } from 'node:perf_hooks'
 import { getHeapStatistics } from 'node:v8'
 import { type Duration, parseOption } from '../core/duration.js'
 import { PolicyError, shown } from '../core/errors.js'
 import { checkOptions, type OptionNames } from '../core/option-names.js'
 import { containerCpus } from './container-cpus.js'
+import { EventLoopDelay } from './event-loop-delay.js'
 import { CALM_LEVEL, type Load, parseEvery, SmoothLevel } from './load.js'
 
 /** Options of `processLoad`: what is healthy. Each measurement is divided by its threshold; the largest is the level. */
@@ -28,15 +29,12 @@ const OPTIONS: OptionNames<ProcessLoadOptions> = {
   every: true,
 }
 
-/** The monitor's timer: at 10 ms it takes 0.5 % of a core, at 50 ms 0.1 %. Its delays include it. */
-const RESOLUTION_MS = 50
-
 type Reason = Exclude<Load['reason'], 'none' | 'custom'>
 
 /**
  * How busy this process is: delay and utilisation of its event loop, processor time against what its container may use (cgroup quotas), heap
- * against its limit. Takes less than 0.2 % of a core and keeps no process alive. On a runtime without `monitorEventLoopDelay` the delay is left
- * out. Throws `PolicyError` for options that mean nothing.
+ * against its limit. Takes less than 0.2 % of a core and keeps no process alive. What a runtime does not tell is left out: Bun and Deno the
+ * utilisation, Bun also the heap's limit. Throws `PolicyError` for options that mean nothing.
  */
 export function processLoad(options: ProcessLoadOptions = {}): Load {
   checkOptions('processLoad', options, OPTIONS, "{ eventLoopDelayP99: '70ms' }")
@@ -58,7 +56,7 @@ class ProcessLoad implements Load {
   readonly #thresholds: Thresholds
   readonly #smooth = new SmoothLevel()
   readonly #cpus = containerCpus()
-  readonly #delays = delayMonitor()
+  readonly #delay = new EventLoopDelay()
   readonly #timer: ReturnType<typeof setInterval>
   #utilization = performance.eventLoopUtilization()
   #cpu = process.cpuUsage()
@@ -80,14 +78,14 @@ class ProcessLoad implements Load {
 
   close(): void {
     clearInterval(this.#timer)
-    this.#delays?.disable()
+    this.#delay.close()
   }
 
   #measure(): void {
     const { delayMs, utilization, cpu, heap } = this.#thresholds
     const { used_heap_size, heap_size_limit } = getHeapStatistics()
     const measured: readonly (readonly [Reason, number])[] = [
-      ['event-loop', this.#delayMs() / delayMs],
+      ['event-loop', this.#delay.takeMs() / delayMs],
       ['event-loop', this.#busyShare() / utilization],
       ['cpu', this.#cpuShare() / cpu],
       ['memory', used_heap_size / heap_size_limit / heap],
@@ -95,13 +93,6 @@ class ProcessLoad implements Load {
     const [reason, level] = measured.reduce((most, one) => (one[1] > most[1] ? one : most))
     this.#smooth.add(level)
     this.#reason = reason
-  }
-
-  #delayMs(): number {
-    if (this.#delays === undefined || this.#delays.count === 0) return 0
-    const p99 = this.#delays.percentile(99) / 1e6
-    this.#delays.reset()
-    return Math.max(0, p99 - RESOLUTION_MS)
   }
 
   #busyShare(): number {
@@ -117,16 +108,6 @@ class ProcessLoad implements Load {
     this.#cpu = process.cpuUsage()
     this.#measuredAt = now
     return share
-  }
-}
-
-function delayMonitor(): ReturnType<typeof monitorEventLoopDelay> | undefined {
-  try {
-    const monitor = monitorEventLoopDelay({ resolution: RESOLUTION_MS })
-    monitor.enable()
-    return monitor
-  } catch {
-    return undefined
   }
 }
 

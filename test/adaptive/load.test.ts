@@ -91,6 +91,23 @@ describe('processLoad', () => {
     }
   })
 
+  test('delays that come one after another count in full, not only as a busy loop', async () => {
+    const load = processLoad({ every: 100, eventLoopDelayP99: 20 })
+    const levels: number[] = []
+    try {
+      for (let i = 0; i < 10; i++) {
+        const until = performance.now() + 250
+        while (performance.now() < until) {}
+        await sleep(1)
+        levels.push(load.level)
+      }
+      // 200 ms late each time, which is ten times too much; a loop that is always busy is 1.05 times too busy.
+      expect(Math.min(...levels.slice(-4))).toBeGreaterThan(8.5)
+    } finally {
+      load.close()
+    }
+  })
+
   test('the heap against its limit counts as memory', async () => {
     const load = processLoad({ every: 100, heap: 1e-6, eventLoopDelayP99: '1h', utilization: 1 })
     await sleep(150)
