@@ -1,0 +1,25 @@
+/** One thing that must work on every runtime. */
+export interface Case {
+  readonly name: string
+  /** Throws if it does not; gives what there is to say of it. */
+  run(): Promise<string>
+}
+
+/** What a program prints for each case, as a line of JSON. */
+export interface Outcome {
+  readonly name: string
+  readonly ms: number
+  readonly told?: string
+  readonly error?: string
+}
+
+export const sleep = (ms: number): Promise<void> => new Promise(resolve => setTimeout(resolve, ms))
+
+/** Waits until something holds. */
+export async function until(what: string, holds: () => boolean | Promise<boolean>): Promise<void> {
+  const end = performance.now() + 10_000
+  while (!(await holds())) {
+    if (performance.now() > end) throw new Error(`${what}: not within 10 s`)
+    await sleep(5)
+  }
+}

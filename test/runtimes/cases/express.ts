@@ -1,0 +1,82 @@
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import type { AddressInfo } from 'node:net'
+import express, { type RequestHandler, type Response } from 'express'
+import { concurrencyLimit, rateLimit } from 'spillway/express'
+import { rawClient } from '../../support/raw-client.js'
+import { type Case, sleep, until } from '../case.js'
+
+export const expressCases: Case[] = [
+  { name: 'Express', run: limits },
+  { name: 'Express, requests that end early', run: earlyEnds },
+]
+
+async function serving<Result>(handlers: RequestHandler[], work: (port: number) => Promise<Result>): Promise<Result> {
+  const server = express()
+    .use(...handlers)
+    .listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  try {
+    return await work((server.address() as AddressInfo).port)
+  } finally {
+    server.closeAllConnections()
+    server.close()
+  }
+}
+
+function limits(): Promise<string> {
+  const answer: RequestHandler = (req, res) => void res.send(`${req.rateLimit?.remaining} left`)
+  return serving([rateLimit({ policy: '2/400ms' }), answer], async port => {
+    const ask = () => fetch(`http://127.0.0.1:${port}/`, { headers: { accept: 'application/json' } })
+    const answers = [await ask(), await ask(), await ask()]
+    assert.deepEqual(
+      answers.map(({ status }) => status),
+      [200, 200, 429],
+    )
+    assert.equal(await answers[1].text(), '0 left')
+    assert.equal(answers[2].headers.get('retry-after'), '1')
+    assert.match(answers[2].headers.get('ratelimit') ?? '', /r=0/)
+    const { retryAfterMs } = (await answers[2].json()) as { retryAfterMs: number }
+    assert.ok(retryAfterMs > 0 && retryAfterMs <= 400)
+    await sleep(retryAfterMs + 2)
+    assert.equal((await ask()).status, 200)
+    return 'decision, header fields, refusal, the promised moment'
+  })
+}
+
+/** The client leaves while the handler works: what the request costs is known when the handler has ended it, and until then it holds its place. */
+async function earlyEnds(): Promise<string> {
+  const ends: unknown[] = []
+  const logins = rateLimit({
+    policy: '5/15m',
+    key: () => 'mallory',
+    cost: 0,
+    settle: (_req, res, end) => {
+      ends.push({ ...end })
+      return res.statusCode === 401 ? 1 : 0
+    },
+  })
+  const places = concurrencyLimit({ permits: 1, key: () => 'all' })
+  const atWork: Response[] = []
+  const left: unknown[] = []
+  const handle: RequestHandler = (req, res) => {
+    if (req.path === '/quick') return void res.send('quick')
+    res.on('close', () => left.push(req.path))
+    atWork.push(res)
+  }
+  await serving([places, logins, handle], async port => {
+    const client = await rawClient(port)
+    client.send('/login')
+    await until('the handler works', () => atWork.length === 1)
+    client.leave()
+    await until('the server has noticed', () => left.length === 1)
+    const ask = async () => (await fetch(`http://127.0.0.1:${port}/quick`)).status
+    assert.deepEqual([ends, await ask()], [[], 429])
+    atWork[0].status(401).send('wrong')
+    await until('it is settled', () => ends.length === 1)
+    assert.deepEqual(ends, [{ completed: false, ended: true }])
+    await until('it has paid', async () => (await logins.limiter.peek('mallory', 0)).remaining === 4)
+    await until('its place is free', async () => (await ask()) === 200)
+  })
+  return 'place held and cost settled by the handler'
+}

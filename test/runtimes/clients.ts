@@ -1,0 +1,44 @@
+import { Redis } from 'ioredis'
+import { createClient } from 'redis'
+import type { RedisClient } from 'spillway'
+
+/** The clients that the cases run on. */
+export const CLIENTS = { ioredis, 'node-redis': nodeRedis }
+
+/** A connection of its own to the server of the tests. */
+interface Connection {
+  readonly client: RedisClient
+  end(): Promise<unknown>
+}
+
+let names = 0
+
+/** A name that no other case and no other process uses. */
+export function freshName(): string {
+  return `${process.env.RUN}-${++names}`
+}
+
+/** Runs `work` with two connections, as two processes would have, and ends them. */
+export async function withTwo<Result>(
+  open: () => Promise<Connection>,
+  work: (one: RedisClient, other: RedisClient) => Promise<Result>,
+): Promise<Result> {
+  const connections = await Promise.all([open(), open()])
+  try {
+    return await work(connections[0].client, connections[1].client)
+  } finally {
+    await Promise.all(connections.map(connection => connection.end()))
+  }
+}
+
+async function ioredis(): Promise<Connection> {
+  const client = new Redis(process.env.REDIS_URL as string)
+  return { client, end: () => client.quit() }
+}
+
+async function nodeRedis(): Promise<Connection> {
+  const client = createClient({ url: process.env.REDIS_URL as string })
+  client.on('error', error => console.error(error))
+  await client.connect()
+  return { client, end: () => client.close() }
+}

@@ -1,0 +1,55 @@
+import { spawnSync } from 'node:child_process'
+import { createHash } from 'node:crypto'
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+
+/** A program that runs JavaScript. */
+export interface Runtime {
+  /** As the README's table calls it: the column. */
+  readonly column: string
+  /** With its version. */
+  readonly title: string
+  /** The command line, to which the file is added. */
+  readonly command: readonly [program: string, ...args: string[]]
+}
+
+const FOLDER = join(import.meta.dirname, 'binaries')
+/** Not in the lock: of what the runtimes were installed. */
+const STAMP = join(FOLDER, 'node_modules', '.installed-from')
+
+const PROGRAMS = [
+  ['Node', 'node20/bin/node', []],
+  ['Node', 'node22/bin/node', []],
+  ['Node', 'node24/bin/node', []],
+  ['Node', 'node26/bin/node', []],
+  ['Bun', '@oven/bun-linux-x64/bin/bun', ['run']],
+  ['Deno', '@deno/linux-x64-glibc/deno', ['run', '--allow-all', '--quiet']],
+] as const
+
+/** Runs npm in a folder; throws with what it printed when it fails. */
+export function npm(cwd: string, ...args: string[]): string {
+  const { status, stdout, stderr, error } = spawnSync('npm', args, { cwd, encoding: 'utf8' })
+  if (status === 0) return stdout
+  throw new Error(`npm ${args.join(' ')}: ${error ?? `exit code ${status}`}\n${stdout}${stderr}`)
+}
+
+/** The runtimes, installed from their npm packages if they are not there yet. */
+export function runtimes(): Runtime[] {
+  if (process.platform !== 'linux' || process.arch !== 'x64') {
+    throw new Error(
+      `The runtimes are locked for Linux on x64, and this is ${process.platform} on ${process.arch}: run this there`,
+    )
+  }
+  const lock = createHash('sha256')
+    .update(readFileSync(join(FOLDER, 'package-lock.json')))
+    .digest('hex')
+  if (!existsSync(STAMP) || readFileSync(STAMP, 'utf8') !== lock) {
+    npm(FOLDER, 'ci', '--ignore-scripts')
+    writeFileSync(STAMP, lock)
+  }
+  return PROGRAMS.map(([column, file, args]) => {
+    const program = join(FOLDER, 'node_modules', file)
+    const version = /\d+\.\d+\.\d+/.exec(spawnSync(program, ['--version'], { encoding: 'utf8' }).stdout)?.[0]
+    return { column, title: `${column} ${version}`, command: [program, ...args] }
+  })
+}
