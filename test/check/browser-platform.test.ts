@@ -34,11 +34,15 @@ async function run(code: string): Promise<unknown> {
   return JSON.parse(await world.answer)
 }
 
-async function esbuilt(program: string, nodeImports: string[] = []): Promise<string> {
+async function esbuilt(
+  program: string,
+  nodeImports: string[] = [],
+  platform: 'browser' | 'node' = 'browser',
+): Promise<string> {
   const { outputFiles } = await build({
     stdin: { contents: program, resolveDir: root, sourcefile: ENTRY },
     bundle: true,
-    platform: 'browser',
+    platform,
     write: false,
     logLevel: 'silent',
     plugins: [
@@ -139,6 +143,30 @@ describe('on the browser platform', () => {
           return JSON.stringify([allowed, degraded])
         })()`
       expect(await run(await esbuilt(program))).toEqual([true, true])
+    })
+
+    test('calls nothing of its runtime while it loads, which some forbid', async () => {
+      const forbidden = (): never => {
+        throw new Error('called while the program loads')
+      }
+      const modules = new Proxy({}, { get: () => forbidden })
+      const world = {
+        ...webGlobals(),
+        setTimeout: forbidden,
+        setInterval: forbidden,
+        queueMicrotask: forbidden,
+        crypto: modules,
+        performance: modules,
+        Buffer: modules,
+        require: () => modules,
+        answer: '',
+      }
+      const program = `
+        import * as core from 'spillway'
+        import * as web from 'spillway/fetch'
+        globalThis.answer = [core.RateLimiter, core.Semaphore, core.DelayQueue, web.rateLimit].map(f => typeof f).join()`
+      runInNewContext(await esbuilt(program, [], 'node'), world)
+      expect(world.answer).toBe('function,function,function,function')
     })
 
     test('limits what answers a Request with a Response', async () => {

@@ -9,6 +9,7 @@ export interface Runtime {
   readonly column: string
   /** With its version. */
   readonly title: string
+  readonly version: string
   /** The command line, to which the file is added. */
   readonly command: readonly [program: string, ...args: string[]]
 }
@@ -50,6 +51,7 @@ export function runtimes(): Runtime[] {
   return PROGRAMS.map(([column, file, args]) => {
     const program = join(FOLDER, 'node_modules', file)
     const version = /\d+\.\d+\.\d+/.exec(spawnSync(program, ['--version'], { encoding: 'utf8' }).stdout)?.[0]
-    return { column, title: `${column} ${version}`, command: [program, ...args] }
+    if (version === undefined) throw new Error(`${program} does not run here`)
+    return { column, title: `${column} ${version}`, version, command: [program, ...args] }
   })
 }
