@@ -1,6 +1,7 @@
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import { ceilDiv, floorDiv } from '../../src/algorithms/division.js'
+import { ofCases } from '../support/cases.js'
 
 const dividend = fc.oneof(
   fc.maxSafeNat(),
@@ -17,7 +18,7 @@ describe('division of whole numbers', () => {
         expect(floorDiv(a, b)).toBe(Number(exact))
         expect(ceilDiv(a, b)).toBe(Number(exact * BigInt(b) === BigInt(a) ? exact : exact + 1n))
       }),
-      { numRuns: 5000 },
+      { numRuns: ofCases(5000) },
     )
   })
 

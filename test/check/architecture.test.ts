@@ -1,8 +1,9 @@
 import { readFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
+import { filesOf, root } from './files.js'
 import { complaint, cycleIn, FLOORS, roomOf } from './floors.js'
-import { filesOf, importsOf, root } from './house.js'
+import { importsOf } from './house.js'
 
 const CLIENTS = /^(express|fastify|hono|koa|ioredis|redis|ws)(\/|$)/
 const NO_NOUNS = /^(utils?|helpers?|types?|common|manager|base)$/

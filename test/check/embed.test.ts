@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals'
 import { LuaScript, type Script } from '../../src/redis/script.js'
-import { root } from './house.js'
+import { root } from './files.js'
 
 describe('embedding Lua', () => {
   let folder: string

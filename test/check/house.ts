@@ -1,20 +1,5 @@
-import { readdirSync } from 'node:fs'
-import { join, posix } from 'node:path'
+import { posix } from 'node:path'
 import ts from 'typescript'
-
-export const root = join(__dirname, '../..')
-
-/** Files below a folder of the project, as paths from the root with `/`, sorted. */
-export function filesOf(folder: string, extension: string): string[] {
-  return readdirSync(join(root, folder), { recursive: true, withFileTypes: true })
-    .filter(entry => entry.isFile() && entry.name.endsWith(extension))
-    .map(entry =>
-      join(entry.parentPath, entry.name)
-        .slice(root.length + 1)
-        .replaceAll('\\', '/'),
-    )
-    .sort()
-}
 
 export interface Import {
   readonly from: string

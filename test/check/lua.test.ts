@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import type { Script } from '../../src/redis/script.js'
 import * as embedded from '../../src/redis/scripts.js'
 import { RedisServer } from '../support/redis-server.js'
-import { filesOf, root } from './house.js'
+import { filesOf, root } from './files.js'
 
 const files = filesOf('lua', '.lua')
 const fragments = files.filter(file => file.startsWith('lua/lib/'))

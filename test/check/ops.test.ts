@@ -7,7 +7,7 @@ import { filledIn, panelsOf } from '../support/grafana-dashboard.js'
 import { PrometheusServer, promtool } from '../support/prometheus-server.js'
 import { RedisServer } from '../support/redis-server.js'
 import { settles } from '../support/settles.js'
-import { root } from './house.js'
+import { root } from './files.js'
 
 const file = (name: string) => join(root, 'ops', name)
 const text = (name: string) => readFileSync(file(name), 'utf8')

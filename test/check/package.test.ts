@@ -3,7 +3,7 @@ import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, syml
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
-import { root } from './house.js'
+import { root } from './files.js'
 
 /** Runs a command to its end and gives what it printed; throws with what it printed when it failed. */
 function run(cwd: string, program: string, ...args: string[]): string {

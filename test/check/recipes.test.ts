@@ -1,8 +1,8 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
+import { root } from './files.js'
 import { FLOORS } from './floors.js'
-import { root } from './house.js'
 
 const page = readFileSync(join(root, 'docs/architecture.md'), 'utf8')
 const PATH = /`((?:src|lua|test|docs|proofs|scripts|bench|examples)\/[\w./-]*[\w/]|package\.json|typedoc\.json)`/g

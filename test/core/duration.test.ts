@@ -2,6 +2,7 @@ import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import { formatDuration, parseDuration, parseDurationOrZero } from '../../src/core/duration.js'
 import { PolicyError } from '../../src/core/errors.js'
+import { ofCases } from '../support/cases.js'
 
 describe('a duration', () => {
   test.each([
@@ -75,7 +76,7 @@ describe('a duration', () => {
     )
     fc.assert(
       fc.property(anyMs, ms => parseDuration(formatDuration(ms)) === ms),
-      { numRuns: 2000 },
+      { numRuns: ofCases(2000) },
     )
   })
 

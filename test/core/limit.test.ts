@@ -3,6 +3,7 @@ import fc from 'fast-check'
 import { formatDuration } from '../../src/core/duration.js'
 import { PolicyError } from '../../src/core/errors.js'
 import { ALGORITHM_NAMES, type LimitOptions, type PolicyInput, parsePolicy } from '../../src/core/limit.js'
+import { ofCases } from '../support/cases.js'
 
 const ALGORITHMS = ALGORITHM_NAMES.join(', ')
 const TEXT_FORM = 'expected "<quota>/<duration>", like "100/1m" (ms, s, m, h, d)'
@@ -274,7 +275,7 @@ describe('a limit as text', () => {
         const burst = given.burst === undefined ? '' : ` burst=${given.burst}`
         expect(parsePolicy(`${given.quota}/${given.window}ms ${given.algorithm}${burst}`)).toEqual([limit])
       }),
-      { numRuns: 2000 },
+      { numRuns: ofCases(2000) },
     )
     expect(read).toBeGreaterThan(300)
   })

@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
-import { filesOf, root } from '../check/house.js'
+import { filesOf, root } from '../check/files.js'
 import { PAGES, textOf } from './pages.js'
 
 /** Links of the README lead to the repository, because a registry's page shows it without the other files. */
@@ -21,8 +21,15 @@ function targetsOf(page: string): string[] {
   })
 }
 
-/** The anchors that GitHub gives the headings of a page, and those that the page sets itself. */
+const anchors = new Map<string, Set<string>>()
 function anchorsOf(page: string): Set<string> {
+  const known = anchors.get(page) ?? readAnchors(page)
+  anchors.set(page, known)
+  return known
+}
+
+/** The anchors that GitHub gives the headings of a page, and those that the page sets itself. */
+function readAnchors(page: string): Set<string> {
   const text = textOf(page).replace(/^```.*?^```$/gms, '')
   const anchors = new Set([...text.matchAll(/<a id="([^"]+)"/g)].map(([, id]) => id))
   for (const [, heading] of text.matchAll(/^#+ (.+)$/gm)) {

@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { root } from '../check/house.js'
+import { root } from '../check/files.js'
 
 /** A block of code on a page, with what the page says that it prints. */
 export interface Snippet {

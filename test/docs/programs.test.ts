@@ -1,8 +1,8 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { afterEach, describe, expect, test } from '@jest/globals'
-import ts from 'typescript'
-import { root } from '../check/house.js'
+import { transformSync } from '@swc/core'
+import { root } from '../check/files.js'
 import { SNIPPETS } from './pages.js'
 
 // The programs of the README listen on port 3000, which somebody else may have.
@@ -15,7 +15,8 @@ const PRELOAD = `
 const WITH_ANY_PORT = `data:text/javascript,${encodeURIComponent(PRELOAD)}`
 
 const commonJs = (code: string) =>
-  ts.transpileModule(code, { compilerOptions: { module: ts.ModuleKind.CommonJS, esModuleInterop: true } }).outputText
+  transformSync(code, { jsc: { parser: { syntax: 'typescript' }, target: 'es2022' }, module: { type: 'commonjs' } })
+    .code
 
 const programs = SNIPPETS.filter(({ code }) => /\.listen\(3000\)|port: 3000\b/.test(code))
 

@@ -17,7 +17,6 @@ import * as flexible from '../../src/rate-limiter-flexible/index.js'
 import * as testing from '../../src/testing.js'
 import { RedisServer } from '../support/redis-server.js'
 import { runSample } from '../support/sample.js'
-import { errorsOf } from './compile.js'
 import { PAGES, SNIPPETS, type Snippet } from './pages.js'
 import { prelude } from './prelude.js'
 
@@ -58,20 +57,6 @@ const ENDING = ['clearTimeout', 'clearInterval', 'clearImmediate'] as const
 
 /** Programs that listen on a port of their own choice: programs.test.ts runs them in processes. */
 const isProgram = ({ code }: Snippet) => /\.listen\(\d{4}\)|port: 3000\b/.test(code)
-
-test('every snippet compiles in strict TypeScript, as an ES module and as CommonJS', () => {
-  expect(SNIPPETS.length).toBeGreaterThan(40)
-  expect(errorsOf(SNIPPETS)).toEqual([])
-}, 120_000)
-
-test('a snippet that is wrong does not compile, and its line on the page is told', () => {
-  const code = "import { RateLimiter } from 'spillway'\nnew RateLimiter({ policy: 5n })\n"
-  const errors = errorsOf([{ page: 'docs/wrong.md', line: 10, code, output: undefined }])
-  expect(errors.sort()).toEqual([
-    "docs/wrong.md:12 (CommonJS): Type 'bigint' is not assignable to type 'PolicyInput | PolicyFunction'.",
-    "docs/wrong.md:12 (ES module): Type 'bigint' is not assignable to type 'PolicyInput | PolicyFunction'.",
-  ])
-}, 120_000)
 
 describe.each(PAGES.filter(page => SNIPPETS.some(snippet => snippet.page === page)))('the snippets of %s', page => {
   let redis: RedisServer

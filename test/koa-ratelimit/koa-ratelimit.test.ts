@@ -4,7 +4,6 @@ import Koa from 'koa'
 import theirs from 'koa-ratelimit'
 import { createClient } from 'redis'
 import ratelimit, { type MiddlewareOptions } from '../../src/koa-ratelimit/index.js'
-import { errorsOf } from '../docs/compile.js'
 import { randomFrom } from '../support/random.js'
 import { RedisServer } from '../support/redis-server.js'
 import { both, serviceOf } from './world.js'
@@ -219,27 +218,3 @@ test('options that koa-ratelimit fails at with every request are refused when th
   expect(make({ id: 'me' })).toThrow('koa-ratelimit: id "me": expected a function, like ctx => ctx.ip')
   expect(make({ max: '5', duration: '1000' })).not.toThrow()
 })
-
-test('a program typed against @types/koa-ratelimit compiles after the change of its import line', () => {
-  const code = `import Koa from 'koa'
-import ratelimit from 'spillway/koa-ratelimit'
-const names: ratelimit.HeaderNameOptions = { remaining: 'A', reset: 'B', total: 'C' }
-const options: ratelimit.MiddlewareOptions = {
-  driver: 'memory', db: new Map<string, unknown>(), duration: 60000, max: 10, headers: names, disableHeader: false,
-  id: (context: Koa.Context): string | false => context.get('x-user') || false, namespace: 'api', throw: true,
-  errorMessage: 'slow down', whitelist: context => context.ip === '::1', blacklist: async (context: Koa.Context) => context.ip === '',
-}
-const middleware: Koa.Middleware = ratelimit(options)
-new Koa().use(middleware).use(ratelimit({ driver: 'redis', db: redis }))
-`
-  const required = code.replace(
-    "import ratelimit from 'spillway/koa-ratelimit'",
-    "import ratelimit = require('spillway/koa-ratelimit')",
-  )
-  const commonJs = required.replace("import Koa from 'koa'", "import Koa = require('koa')")
-  const wrong = `import ratelimit from 'spillway/koa-ratelimit'\nratelimit({ driver: 'disk' })\n`
-  const snippet = (code: string) => ({ page: 'test', line: 0, code, output: undefined })
-  expect(errorsOf([snippet(code)])).toEqual([])
-  expect(errorsOf([snippet(commonJs)]).filter(line => !line.includes('(ES module)'))).toEqual([])
-  expect(errorsOf([snippet(wrong)])).toHaveLength(2)
-}, 60_000)

@@ -7,6 +7,7 @@ import { MemoryStore } from '../../src/stores/memory/memory-store.js'
 import { RedisStore } from '../../src/stores/redis/redis-store.js'
 import type { Store } from '../../src/stores/store.js'
 import { ManualClock } from '../../src/testing.js'
+import { ofCases } from '../support/cases.js'
 import { type Random, randomFrom } from '../support/random.js'
 import { RedisServer } from '../support/redis-server.js'
 import { START } from '../support/stories.js'
@@ -126,7 +127,7 @@ class Ledger {
   }
 }
 
-const OPERATIONS = { memory: 20_000, Redis: 3000 }
+const OPERATIONS = { memory: ofCases(20_000), Redis: ofCases(3000) }
 /** A counter that steps back into another cell is an estimate of its own; a leaky bucket's places are counted in steady time only. */
 const STEPS_BACK: Partial<Record<AlgorithmName, boolean>> = {
   'sliding-window': true,

@@ -20,6 +20,7 @@ import { openTelemetryObserver } from '../../src/observing/opentelemetry.js'
 import { prometheusObserver } from '../../src/observing/prometheus.js'
 import { Semaphore } from '../../src/semaphore/semaphore.js'
 import { RedisStore } from '../../src/stores/redis/redis-store.js'
+import { ofCases } from '../support/cases.js'
 import { randomFrom } from '../support/random.js'
 import { RedisServer } from '../support/redis-server.js'
 import { settles } from '../support/settles.js'
@@ -45,10 +46,10 @@ class Tally {
   }
 }
 
-const DECISIONS = 100_000
+const DECISIONS = ofCases(100_000)
 const random = randomFrom('truth')
 
-test('after 100 000 random decisions metrics and callers have counted the same, to the unit, and nobody waits or holds', async () => {
+test(`after ${DECISIONS} random decisions metrics and callers have counted the same, to the unit, and nobody waits or holds`, async () => {
   const registry = new Registry()
   const exporter = new InMemoryMetricExporter(AggregationTemporality.CUMULATIVE)
   const reader = new PeriodicExportingMetricReader({ exporter, exportIntervalMillis: 3_600_000 })

@@ -1,7 +1,8 @@
 import { inspect } from 'node:util'
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals'
 import { RateLimiterMemory, RateLimiterRes } from '../../src/rate-limiter-flexible/index.js'
-import { MODULES, type Module, outcomeOf, randomCall, seeds } from './side-by-side.js'
+import { ofCases } from '../support/cases.js'
+import { MODULES, type Module, outcomeOf, randomCall, sequence } from './side-by-side.js'
 
 beforeEach(() => {
   jest.useFakeTimers({
@@ -28,9 +29,9 @@ async function both(play: (module: Module) => unknown): Promise<[expected: unkno
 
 test('random calls are answered as by rate-limiter-flexible 11, each of them', async () => {
   let calls = 0
-  for (const [i] of seeds(300).entries()) {
+  for (let i = 0; i < ofCases(300); i++) {
     const [expected, seen] = await both(async ({ RateLimiterMemory }) => {
-      const random = seeds(i + 1)[i]
+      const random = sequence(i)
       const limiter = new RateLimiterMemory({
         points: random.integer(-1, 5),
         duration: random.pick(SECONDS),
@@ -49,13 +50,13 @@ test('random calls are answered as by rate-limiter-flexible 11, each of them', a
     })
     expect(seen).toEqual(expected)
   }
-  expect(calls).toBe(24_000)
+  expect(calls).toBe(80 * ofCases(300))
 })
 
 test('execEvenly delays each call as long as there', async () => {
-  for (const [i] of seeds(40).entries()) {
+  for (let i = 0; i < ofCases(40); i++) {
     const [expected, seen] = await both(async ({ RateLimiterMemory }) => {
-      const random = seeds(i + 1)[i]
+      const random = sequence(i)
       const limiter = new RateLimiterMemory({
         points: random.integer(0, 5),
         duration: random.pick([0, 1, 2]),

@@ -59,6 +59,7 @@ export function randomCall(
   return [method, [key]]
 }
 
-export function seeds(count: number): Random[] {
-  return Array.from({ length: count }, (_, i) => randomFrom(`sequence ${i}`))
+/** The random numbers of one sequence of calls, the same each time. */
+export function sequence(number: number): Random {
+  return randomFrom(`sequence ${number}`)
 }

@@ -8,8 +8,8 @@ import {
   RateLimiterUnion,
   RLWrapperBlackAndWhite,
 } from '../../src/rate-limiter-flexible/index.js'
-import { errorsOf } from '../docs/compile.js'
-import { MODULES, type Module, outcomeOf, randomCall, seeds } from './side-by-side.js'
+import { ofCases } from '../support/cases.js'
+import { MODULES, type Module, outcomeOf, randomCall, sequence } from './side-by-side.js'
 
 beforeEach(() => {
   jest.useFakeTimers({
@@ -35,9 +35,9 @@ const turns = async () => {
 }
 
 test('a union answers random calls as there', async () => {
-  for (const [i] of seeds(60).entries()) {
+  for (let i = 0; i < ofCases(60); i++) {
     await both(async ({ RateLimiterMemory, RateLimiterUnion }) => {
-      const random = seeds(i + 1)[i]
+      const random = sequence(i)
       const limiters = ['one', 'two', 'three']
         .slice(0, random.integer(1, 3))
         .map(
@@ -56,9 +56,9 @@ test('a union answers random calls as there', async () => {
 })
 
 test('a bursty limiter answers random calls as there', async () => {
-  for (const [i] of seeds(60).entries()) {
+  for (let i = 0; i < ofCases(60); i++) {
     await both(async ({ RateLimiterMemory, BurstyRateLimiter }) => {
-      const random = seeds(i + 1)[i]
+      const random = sequence(i)
       const [first, burst] = ['first', 'burst'].map(
         keyPrefix =>
           new RateLimiterMemory({ keyPrefix, points: random.integer(0, 4), duration: random.pick([0, 1, 5]) }),
@@ -76,9 +76,9 @@ test('a bursty limiter answers random calls as there', async () => {
 })
 
 test('black and white lists answer random calls as there', async () => {
-  for (const [i] of seeds(60).entries()) {
+  for (let i = 0; i < ofCases(60); i++) {
     await both(async ({ RateLimiterMemory, RLWrapperBlackAndWhite }) => {
-      const random = seeds(i + 1)[i]
+      const random = sequence(i)
       const limiter = new RateLimiterMemory({ points: random.integer(0, 4), duration: 2 })
       const wrapper = new RLWrapperBlackAndWhite({
         limiter,
@@ -107,9 +107,9 @@ test('black and white lists answer random calls as there', async () => {
 })
 
 test('a queue serves requests in the order and at the moments of rate-limiter-flexible', async () => {
-  for (const [i] of seeds(40).entries()) {
+  for (let i = 0; i < ofCases(40); i++) {
     await both(async ({ RateLimiterMemory, RateLimiterQueue }) => {
-      const random = seeds(i + 1)[i]
+      const random = sequence(i)
       const limiter = new RateLimiterMemory({ points: random.integer(1, 3), duration: random.pick([1, 2]) })
       const queue = new RateLimiterQueue(limiter, { maxQueueSize: random.pick([undefined, 4, 50]) })
       const story: unknown[] = []
@@ -198,59 +198,3 @@ test('what is no limiter, no list and no function is refused as there', async ()
     [],
   )
 })
-
-test('a program typed against rate-limiter-flexible compiles after the change of its import line', () => {
-  const code = `import {
-  BurstyRateLimiter, RateLimiterAbstract, RateLimiterCompatibleAbstract, RateLimiterMemory, RateLimiterQueue, RateLimiterQueueError, RateLimiterRedis,
-  RateLimiterRes, RateLimiterStoreAbstract, RateLimiterUnion, RLWrapperBlackAndWhite,
-} from 'PACKAGE'
-import type { IRateLimiterMemoryExport, IRateLimiterRes, IRateLimiterRestoreDetailResponse, RateLimiterLike } from 'PACKAGE'
-const memory = new RateLimiterMemory({ points: 5, duration: 1, execEvenly: true, execEvenlyMinDelayMs: 5, keyPrefix: 'm' })
-const stored: RateLimiterStoreAbstract = new RateLimiterRedis({
-  storeClient: redis, points: 5, duration: 1, blockDuration: 3, inMemoryBlockOnConsumed: 9, inMemoryBlockDuration: 2, insuranceLimiter: memory,
-  rejectIfRedisNotReady: true, useRedisPackage: false, customIncrTtlLuaScript: '', blockOnConsumed: 6, storeType: 'x', dbName: 'd', tableName: 't',
-})
-stored.deleteInMemoryBlockedAll()
-stored.blockOnConsumed = 7
-const white = new RLWrapperBlackAndWhite({ limiter: stored, blackList: ['a'], whiteList: [1, 2], isBlackListed: (key: string) => key === 'b', runActionAnyway: true })
-white.isWhiteListed = (key: string) => key.length > 5
-const likes: RateLimiterLike[] = [memory, stored, white]
-const abstract: RateLimiterAbstract = memory
-const ms: number = abstract.msDuration + abstract.msBlockDuration + abstract.execEvenlyMinDelayMs
-export async function use(key: string | number): Promise<number> {
-  const res: RateLimiterRes = await memory.consume(key, 2, { customDuration: 5 })
-  const maybe: RateLimiterRes | null = await memory.get(key)
-  const all: Record<string, RateLimiterRes> = await new RateLimiterUnion(...likes).consume(key, 1)
-  const bursty = new BurstyRateLimiter(memory, white)
-  const one: RateLimiterRes = await bursty.consume(key, 1, { attrs: { a: 1 } })
-  const queue = new RateLimiterQueue(bursty, { maxQueueSize: 5 })
-  const left: number = (await queue.removeTokens(1, key, 5)) + (await queue.getTokensRemaining(key))
-  const dump: IRateLimiterMemoryExport = memory.dump()
-  const detail: IRateLimiterRestoreDetailResponse | undefined = memory.restore(dump, true)
-  const gone: boolean = await white.delete(key)
-  const shape: IRateLimiterRes = res.toJSON()
-  return ms + left + res.msBeforeNext + (maybe?.remainingPoints ?? 0) + Object.keys(all).length + one.consumedPoints + (detail?.expired.count ?? 0) + Number(gone) + (shape.msBeforeNext ?? 0)
-}
-export class Mine extends RateLimiterCompatibleAbstract {
-  async consume(key: string | number, points?: number, options?: { [key: string]: any }): Promise<RateLimiterRes> {
-    return new RateLimiterRes(points, Number(options?.ms), Number(key), true)
-  }
-}
-export class Other extends RateLimiterAbstract {
-  async penalty(key: string | number): Promise<RateLimiterRes> {
-    return memory.penalty(this.parseKey(this.getKey(key)))
-  }
-}
-export const error: Error = new RateLimiterQueueError('a', 'b')
-`
-  const wrong =
-    "import { RateLimiterMemory } from 'spillway/rate-limiter-flexible'\nnew RateLimiterMemory({ points: '5' })\n"
-  const snippets = ['rate-limiter-flexible', 'spillway/rate-limiter-flexible'].map(name => ({
-    page: name,
-    line: 0,
-    code: code.replaceAll('PACKAGE', name),
-    output: undefined,
-  }))
-  expect(errorsOf(snippets)).toEqual([])
-  expect(errorsOf([{ page: 'wrong', line: 0, code: wrong, output: undefined }])).toHaveLength(2)
-}, 60_000)

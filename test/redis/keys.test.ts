@@ -1,6 +1,7 @@
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import { clientSegment, keySegment } from '../../src/redis/keys.js'
+import { ofCases } from '../support/cases.js'
 import { hostileKeys } from '../support/store-contract.js'
 
 describe('a segment of a Redis key', () => {
@@ -57,7 +58,7 @@ describe('a segment of a Redis key', () => {
         expect(segment).toMatch(/^[^:{}\p{Cc}\p{Cs}]+$/u)
         expect(Buffer.from(segment).toString()).toBe(segment)
       }),
-      { numRuns: 3000 },
+      { numRuns: ofCases(3000) },
     )
   })
 
@@ -75,7 +76,7 @@ describe('a segment of a Redis key', () => {
       add(add(name))
     }
     for (const name of hostileKeys()) meet(name)
-    fc.assert(fc.property(anyName, meet), { numRuns: 10_000 })
+    fc.assert(fc.property(anyName, meet), { numRuns: ofCases(10_000) })
     expect(names.size).toBeGreaterThan(2000)
   })
 })

@@ -5,14 +5,14 @@ import { MemoryStore } from '../../src/stores/memory/memory-store.js'
 import { RedisStore } from '../../src/stores/redis/redis-store.js'
 import { ManualClock } from '../../src/testing.js'
 import { expectAgreement, isBucket, KINDS } from '../support/agreement.js'
-import { forCases } from '../support/cases.js'
+import { forCases, ofCases } from '../support/cases.js'
 import { RedisServer } from '../support/redis-server.js'
 import { randomChange, randomHistory, randomLimit } from '../support/scenario.js'
 import { START } from '../support/stories.js'
 import { expectSameVerdicts } from '../support/verdicts.js'
 
 /** test/faults/agreement.test.ts plays a million. */
-const OPERATIONS = 200_000
+const OPERATIONS = ofCases(200_000)
 
 let redis: RedisServer
 beforeAll(async () => {

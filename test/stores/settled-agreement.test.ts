@@ -6,6 +6,7 @@ import { RateLimiter } from '../../src/limiter/rate-limiter.js'
 import { MemoryStore } from '../../src/stores/memory/memory-store.js'
 import { RedisStore } from '../../src/stores/redis/redis-store.js'
 import { ManualClock } from '../../src/testing.js'
+import { ofCases } from '../support/cases.js'
 import { type Random, randomFrom } from '../support/random.js'
 import { eventually } from '../support/redis-process.js'
 import { RedisServer } from '../support/redis-server.js'
@@ -13,7 +14,7 @@ import { START } from '../support/stories.js'
 import { expectSame, expectSameVerdicts } from '../support/verdicts.js'
 
 /** In all. `npm run fuzz` plays a million. */
-const OPERATIONS = Number(process.env.SPILLWAY_FUZZ ?? 100_000)
+const OPERATIONS = Number(process.env.SPILLWAY_FUZZ ?? ofCases(100_000))
 const KINDS: ReadonlyArray<readonly [title: string, algorithms: readonly AlgorithmName[]]> = [
   ...ALGORITHM_NAMES.map(name => [name, [name]] as const),
   ['all five decided together', ALGORITHM_NAMES],

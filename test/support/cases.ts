@@ -1,14 +1,23 @@
 import { type Random, randomFrom } from './random.js'
 
+/** True if all random cases are played, as by `npm run test:random`; `npm test` plays the first fifth of them. */
+export const ALL_CASES = process.env.SPILLWAY_CASES === 'all'
+
+/** How many of so many random cases this run plays. */
+export function ofCases(all: number): number {
+  return ALL_CASES ? all : Math.ceil(all / 5)
+}
+
 /** Enough to keep a connection busy; few, so that no case takes so long that Redis forgets keys of a clock that stands still. */
 const AT_ONCE = 50
 
-/** Runs `check` for so many cases, each with random numbers of its own. A failure says how to play it again. */
+/** Runs `check` for `ofCases(all)` cases, each with random numbers of its own. A failure says how to play it again. */
 export async function forCases(
-  count: number,
+  all: number,
   seed: string,
   check: (random: Random, id: string) => Promise<void>,
 ): Promise<void> {
+  const count = ofCases(all)
   for (let first = 0; first < count; first += AT_ONCE) {
     const ids = Array.from({ length: Math.min(AT_ONCE, count - first) }, (_, i) => `${seed} ${first + i}`)
     await Promise.all(ids.map(id => replay(id, check)))

@@ -3,6 +3,7 @@ import type { State } from '../../src/algorithms/registry.js'
 import { algorithmOf } from '../../src/algorithms/registry.js'
 import type { Verdict } from '../../src/core/decision.js'
 import type { Limit } from '../../src/core/limit.js'
+import { ofCases } from './cases.js'
 import type { Random } from './random.js'
 import { randomCost, randomPause } from './scenario.js'
 
@@ -14,12 +15,12 @@ export function randomOf(generate: fc.GeneratorValue): Random {
   }
 }
 
-/** `check` with random numbers, so many times; a failure is made as small as it can be. */
-export async function forRandom(runs: number, check: (random: Random) => Promise<void> | void): Promise<void> {
+/** `check` with random numbers, `ofCases(all)` times; a failure is made as small as it can be. */
+export async function forRandom(all: number, check: (random: Random) => Promise<void> | void): Promise<void> {
   const property = fc.asyncProperty(fc.gen(), async generate => {
     await check(randomOf(generate))
   })
-  await fc.assert(property, { numRuns: runs, seed: 20261121 })
+  await fc.assert(property, { numRuns: ofCases(all), seed: 20261121 })
 }
 
 /** A key of a limit, straight on the arithmetic; keeps all that was admitted. */

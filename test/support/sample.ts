@@ -1,4 +1,4 @@
-import ts from 'typescript'
+import { transformSync } from '@swc/core'
 
 /** Runs a module of TypeScript that may await at its top. */
 export async function runSample(
@@ -6,13 +6,10 @@ export async function runSample(
   require: (name: string) => unknown,
   globals: Record<string, unknown>,
 ): Promise<void> {
-  const compilerOptions = {
-    module: ts.ModuleKind.CommonJS,
-    target: ts.ScriptTarget.ES2022,
-    esModuleInterop: true,
-    experimentalDecorators: true,
-  }
-  const { outputText } = ts.transpileModule(code, { compilerOptions })
+  const { code: outputText } = transformSync(code, {
+    jsc: { parser: { syntax: 'typescript', decorators: true }, target: 'es2022', transform: { legacyDecorator: true } },
+    module: { type: 'commonjs' },
+  })
   const AsyncFunction = runSample.constructor as FunctionConstructor
   const names = Object.keys(globals)
   // In a block of its own, so that a sample may give its variables the names of globals.

@@ -7,8 +7,8 @@ export interface StoreMaker {
   /** A new store without anything in it, or with nothing under the keys of the others. */
   make(clock: ManualClock): Store
   /**
-   * Random cases: of each promise, default 11 500, of which at least 10 000 are denied for a time that ends; of each other
-   * property, default 2000.
+   * All random cases: of each promise, default 11 500, of which at least 10 000 are denied for a time that ends; of each other
+   * property, default 2000. `npm test` plays a part of them.
    */
   promises?: number
   properties?: number

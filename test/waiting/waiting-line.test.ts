@@ -1,4 +1,5 @@
 import { describe, expect, test } from '@jest/globals'
+import { ofCases } from '../support/cases.js'
 import { randomFrom } from '../support/random.js'
 import { type Faults, Simulation } from './simulation.js'
 
@@ -111,7 +112,7 @@ const scripts: readonly (readonly [string, Script, number])[] = [
 
 describe.each(scripts)('the waiting line, %s', (_, script, runs) => {
   test('grants everybody who lives, nobody twice, and never more than the rate', async () => {
-    for (let run = 0; run < runs; run++) {
+    for (let run = 0; run < ofCases(runs); run++) {
       const { world, waiters, highest, lost } = await play(`${JSON.stringify(script)} ${run}`, script)
       const seed = `run ${run}`
       const { began, oracle } = world
@@ -139,7 +140,7 @@ describe.each(scripts)('the waiting line, %s', (_, script, runs) => {
 })
 
 test('in peace all processes are served in the order in which they asked', async () => {
-  for (let run = 0; run < 40; run++) {
+  for (let run = 0; run < ofCases(40); run++) {
     const { world, waiters } = await play(`order ${run}`, QUIET)
     const tickets = world.oracle.grants.map(({ who }) => Number(who.slice(1)))
     expect(tickets).toHaveLength(waiters.length)

@@ -7,7 +7,7 @@ import { portOf } from '../../../src/redis/port-of.js'
 import { LuaScript } from '../../../src/redis/script.js'
 import { TimelyScripts } from '../../../src/redis/timely-scripts.js'
 import { RedisServer } from '../../support/redis-server.js'
-import { root } from '../house.js'
+import { root } from '../files.js'
 
 /** As a new file of lua/limiter/: a header, ARGV in named locals, fragments, and nothing after its last moment. */
 const SCRIPT = `--[[

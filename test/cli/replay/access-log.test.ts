@@ -1,6 +1,7 @@
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import { AccessLogLine } from '../../../src/cli/replay/access-log.js'
+import { ofCases } from '../../support/cases.js'
 import { logLine, TEN_O_CLOCK } from '../log-line.js'
 
 /** What may follow a line in its block: the next line, or, where a line was put together from two blocks, anything. */
@@ -164,7 +165,7 @@ test('the meaning of a line depends on no other line', () => {
       expect(parts(inside)).toEqual(parts(alone))
       expect(inside?.second).toBe(alone?.second)
     }),
-    { numRuns: 2000 },
+    { numRuns: ofCases(2000) },
   )
 })
 

@@ -1,6 +1,7 @@
 import { expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import { LineCutter } from '../../../src/cli/replay/lines.js'
+import { ofCases } from '../../support/cases.js'
 
 const TOO_LONG = '(too long)'
 
@@ -38,7 +39,7 @@ test('lines are the same however the bytes come in blocks', () => {
       if (whole === '' || whole.endsWith('\n')) expected.pop()
       expect(cut(blocks, maxBytes)).toEqual(expected)
     }),
-    { numRuns: 1000 },
+    { numRuns: ofCases(1000) },
   )
 })
 

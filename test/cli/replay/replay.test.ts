@@ -5,6 +5,7 @@ import fc from 'fast-check'
 import { TooManyKeysError } from '../../../src/cli/replay/key-table.js'
 import { reportAsJson } from '../../../src/cli/replay/report-json.js'
 import { reportAsText } from '../../../src/cli/replay/report-text.js'
+import { ofCases } from '../../support/cases.js'
 import { runChild } from '../../support/child.js'
 import { logLine, TEN_O_CLOCK } from '../log-line.js'
 import { replayed } from '../replayed.js'
@@ -159,7 +160,7 @@ describe('hostile lines', () => {
           }
         },
       ),
-      { numRuns: 300 },
+      { numRuns: ofCases(300) },
     )
   })
 
@@ -174,7 +175,7 @@ describe('hostile lines', () => {
         expect(skipped.lines).toBe(30)
         expect(rest).toEqual({ ...expected, skipped: undefined })
       }),
-      { numRuns: 50 },
+      { numRuns: ofCases(50) },
     )
   })
 })

@@ -2,6 +2,7 @@ import { describe, expect, test } from '@jest/globals'
 import { PolicyError } from '../../../src/core/errors.js'
 import { readAddress } from '../../../src/http/address/address.js'
 import { AddressSet } from '../../../src/http/address/address-set.js'
+import { ofCases } from '../../support/cases.js'
 import { randomFrom } from '../../support/random.js'
 
 const setOf = (...entries: string[]) => new AddressSet(entries, 'rateLimit: deny')
@@ -94,7 +95,7 @@ describe('a set of addresses', () => {
       BigInt(random.pick([0, 1, 2 ** bits - 1, 2 ** (bits - 1), random.integer(0, 2 ** bits - 1)]))
     const anyIPv4 = () => IPV4 | (part(8) << 24n) | (part(8) << 16n) | (part(8) << 8n) | part(8)
     const anyIPv6 = () => (0x20010db8n << 96n) | (part(16) << 80n) | (part(16) << 64n) | part(16)
-    for (let i = 0; i < 500; i++) {
+    for (let i = 0; i < ofCases(500); i++) {
       const ranges = Array.from({ length: random.integer(0, 12) }, () => {
         if (random.integer(0, 1) === 0)
           return { text: ipv4Text, of: anyIPv4(), bits: random.integer(96, 128), offset: 96 }

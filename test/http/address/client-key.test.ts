@@ -2,6 +2,7 @@ import { BlockList, isIPv6 } from 'node:net'
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import { addressKey } from '../../../src/http/address/client-key.js'
+import { ofCases } from '../../support/cases.js'
 
 // [address, IPv6 subnet, key, why]
 const rows: Array<[string, number | false, string, string]> = [
@@ -71,7 +72,7 @@ describe('for any address', () => {
         expect(addressKey(text, subnet)).toBe(addressKey(plain(groups), subnet))
         expect(addressKey(text, false)).toBe(addressKey(plain(groups), false))
       }),
-      { numRuns: 2000 },
+      { numRuns: ofCases(2000) },
     )
   })
 
@@ -81,7 +82,7 @@ describe('for any address', () => {
         fc.pre(!carriesIPv4(groups))
         expect(`[${addressKey(plain(groups), false)}]`).toBe(new URL(`http://[${plain(groups)}]/`).hostname)
       }),
-      { numRuns: 2000 },
+      { numRuns: ofCases(2000) },
     )
   })
 
@@ -95,7 +96,7 @@ describe('for any address', () => {
         const same = addressKey(plain(groups), subnet) === addressKey(plain(other), subnet)
         expect(same).toBe(network.check(plain(other), 'ipv6'))
       }),
-      { numRuns: 2000 },
+      { numRuns: ofCases(2000) },
     )
   })
 })

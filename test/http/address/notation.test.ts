@@ -3,6 +3,7 @@ import { expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import { isIPv4 } from '../../../src/http/address/ipv4.js'
 import { formatIPv6, readIPv6 } from '../../../src/http/address/ipv6.js'
+import { ofCases } from '../../support/cases.js'
 
 test('a text is an IPv6 address exactly if Node says so', () => {
   const piece = fc.constantFrom('0', '1', 'ab', 'FFFF', '12345', 'g', ':', ':', ':', ':', '::', '1.2.3.4', '1.2', '.')
@@ -15,7 +16,7 @@ test('a text is an IPv6 address exactly if Node says so', () => {
     fc.property(text, text => {
       expect([text, readIPv6(text) !== undefined]).toEqual([text, isIPv6(text)])
     }),
-    { numRuns: 10_000 },
+    { numRuns: ofCases(10_000) },
   )
 })
 
@@ -26,7 +27,7 @@ test('a text is an IPv4 address exactly if Node says so', () => {
       const text = bytes.join('.')
       expect([text, isIPv4(text)]).toEqual([text, isIPv4ForNode(text)])
     }),
-    { numRuns: 10_000 },
+    { numRuns: ofCases(10_000) },
   )
 })
 

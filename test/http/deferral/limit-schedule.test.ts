@@ -3,6 +3,7 @@ import { type AlgorithmName, parseLimit } from '../../../src/core/limit.js'
 import { earliestFit, LimitSchedule, stateOf } from '../../../src/http/deferral/limit-schedule.js'
 import { MemoryStore } from '../../../src/stores/memory/memory-store.js'
 import { ManualClock } from '../../../src/testing.js'
+import { ofCases } from '../../support/cases.js'
 import { randomFrom } from '../../support/random.js'
 import { START } from '../../support/stories.js'
 
@@ -19,7 +20,7 @@ describe.each(ALGORITHMS)('%s', algorithm => {
 
   test('a store allows every message at the moment that the schedule gives, and no earlier', () => {
     const random = randomFrom(`schedule ${algorithm}`)
-    for (let round = 0; round < 50; round++) {
+    for (let round = 0; round < ofCases(50); round++) {
       const clock = new ManualClock(START)
       const store = new MemoryStore({ clock })
       const schedule = new LimitSchedule(limit, undefined, [], START)
@@ -44,7 +45,7 @@ describe.each(ALGORITHMS)('%s', algorithm => {
 
   test('verdicts tell what a store has counted, and never too little', () => {
     const random = randomFrom(`derived ${algorithm}`)
-    for (let round = 0; round < 200; round++) {
+    for (let round = 0; round < ofCases(200); round++) {
       const clock = new ManualClock(START)
       const store = new MemoryStore({ clock })
       const charges = [{ key: 'k', limit }]

@@ -4,11 +4,12 @@ import { type Limit, parsePolicy } from '../../../src/core/limit.js'
 import { LeaseBook } from '../../../src/stores/redis/leases/lease-book.js'
 import { type LeaseTerms, leaseTerms } from '../../../src/stores/redis/leases/terms.js'
 import type { Asker } from '../../../src/stores/store.js'
+import { ofCases } from '../../support/cases.js'
 import { type Breach, Spending } from '../../support/leases/spending.js'
 import { type Random, randomFrom } from '../../support/random.js'
 import { SimulatedSeller, SimulatedServer } from './simulated-seller.js'
 
-const SCHEDULES = Number(process.env.SPILLWAY_LEASE_SCHEDULES ?? 10_000)
+const SCHEDULES = Number(process.env.SPILLWAY_LEASE_SCHEDULES ?? ofCases(10_000))
 /** The number of the first one: a long run may be split. */
 const FIRST = Number(process.env.SPILLWAY_LEASE_FIRST ?? 0)
 const MOST_PROCESSES = 32
