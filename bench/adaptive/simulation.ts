@@ -85,14 +85,16 @@ export function play(scenario: Scenario, permitsOf: (now: () => number) => Permi
   const seconds: Second[] = []
   const waiting: Inside[] = []
   let head = 0
-  // Ends of work, as a heap would hold them: there are at most as many as slots.
   const working: { endsAt: number; request: Inside }[] = []
+  /** The place of the one that ends first; most events are refusals, which change nothing about it. */
+  let first = -1
   let times: number[] = []
   let refused = 0
   const start = () => {
     while (head < waiting.length && working.length < scenario.slots(now / 1000)) {
       const workMs = scenario.workMs * (0.9 + 0.2 * random())
-      working.push({ endsAt: now + workMs, request: waiting[head++] })
+      const last = working.push({ endsAt: now + workMs, request: waiting[head++] }) - 1
+      if (first < 0 || working[last].endsAt < working[first].endsAt) first = last
     }
     if (head > 10_000) {
       waiting.splice(0, head)
@@ -101,8 +103,6 @@ export function play(scenario: Scenario, permitsOf: (now: () => number) => Permi
   }
   let arrivesAt = 0
   while (seconds.length < scenario.seconds) {
-    let first = -1
-    for (let i = 0; i < working.length; i++) if (first < 0 || working[i].endsAt < working[first].endsAt) first = i
     const endsAt = first < 0 ? Number.POSITIVE_INFINITY : working[first].endsAt
     const secondAt = (seconds.length + 1) * 1000
     now = Math.min(arrivesAt, endsAt, secondAt)
@@ -114,6 +114,8 @@ export function play(scenario: Scenario, permitsOf: (now: () => number) => Permi
       refused = 0
     } else if (now === endsAt) {
       const [{ request }] = working.splice(first, 1)
+      first = -1
+      for (let i = 0; i < working.length; i++) if (first < 0 || working[i].endsAt < working[first].endsAt) first = i
       times.push(now - request.enteredAt)
       request.leave(true)
       start()
