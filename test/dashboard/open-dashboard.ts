@@ -90,11 +90,12 @@ export function encoded(value: object): string {
   return Buffer.from(JSON.stringify(value)).toString('base64url')
 }
 
-/** Asks until something is so; the time limit of the test ends it. */
-export async function until<T>(ask: () => Promise<T>, isSo: (value: T) => boolean): Promise<T> {
-  for (;;) {
+/** Asks until something is so; after `timeoutMs` fails with what was answered last. */
+export async function until<T>(ask: () => Promise<T>, isSo: (value: T) => boolean, timeoutMs = 15_000): Promise<T> {
+  for (const end = performance.now() + timeoutMs; ; ) {
     const value = await ask()
     if (isSo(value)) return value
+    if (performance.now() > end) throw new Error(`not within ${timeoutMs} ms: ${JSON.stringify(value)}`)
     await new Promise(resolve => setTimeout(resolve, 25))
   }
 }

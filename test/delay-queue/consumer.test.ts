@@ -18,6 +18,14 @@ let names = 0
 const open = <T = unknown>(options: DelayQueueOptions<T> = {}, name = `test-${names++}`) =>
   new DelayQueue<T>(redis.client(), name, options)
 
+/** Resolves when the consumer that `consume` makes sleeps; gives what it gives. */
+async function asleep<Consumer>(consume: () => Consumer): Promise<Consumer> {
+  const before = await redis.blockedClients()
+  const consumer = consume()
+  await eventually('it sleeps', async () => (await redis.blockedClients()) > before)
+  return consumer
+}
+
 /** Waits for as many calls as a test expects. */
 function counter(most: number) {
   let done = () => {}
@@ -47,11 +55,12 @@ describe('a consumer', () => {
     const queue = open<string>()
     const got: string[] = []
     const three = counter(3)
-    const consumer = queue.consume(async ({ payload }) => {
-      got.push(payload)
-      three.add()
-    })
-    await sleep(50)
+    const consumer = await asleep(() =>
+      queue.consume(async ({ payload }) => {
+        got.push(payload)
+        three.add()
+      }),
+    )
     for (const payload of ['a', 'b', 'c']) await queue.push(payload)
     await three.all
     expect(got).toEqual(['a', 'b', 'c'])
@@ -64,12 +73,13 @@ describe('a consumer', () => {
     const queue = open<string>()
     const got = counter(1)
     let lateMs = Number.NaN
-    const consumer = queue.consume(async ({ dueAt }) => {
-      lateMs = Date.now() - dueAt
-      got.add()
-    })
     await queue.push('next year', { delay: '365d' })
-    await sleep(100)
+    const consumer = await asleep(() =>
+      queue.consume(async ({ dueAt }) => {
+        lateMs = Date.now() - dueAt
+        got.add()
+      }),
+    )
     await queue.push('soon', { delay: 300 })
     await got.all
     // Never early; the machine may be busy.
@@ -84,8 +94,7 @@ describe('a consumer', () => {
     const [here, there] = [open({}, name), open({}, name)]
     const got = counter(1)
     await here.push('x', { id: 'x', delay: '1h' })
-    const consumer = there.consume(async () => got.add())
-    await sleep(50)
+    const consumer = await asleep(() => there.consume(async () => got.add()))
     expect(await here.reschedule('x', 20)).toBe(true)
     await got.all
     await consumer.close()
@@ -191,12 +200,13 @@ describe('a consumer', () => {
     const [dying, living] = [open({}, name), open({}, name)]
     const got = counter(1)
     let attempt = 0
-    const consumer = living.consume(async delivery => {
-      attempt = delivery.attempt
-      got.add()
-    })
     await living.pause()
-    await sleep(50)
+    const consumer = await asleep(() =>
+      living.consume(async delivery => {
+        attempt = delivery.attempt
+        got.add()
+      }),
+    )
     await dying.push('x')
     await dying.resume()
     const taken = await dying.receive({ visibility: 300 })
@@ -323,6 +333,7 @@ describe('several consumers', () => {
     const client = server.client()
     const queues = Array.from({ length: 10 }, () => new DelayQueue(client, 'shared'))
     const consumers = queues.flatMap(queue => [queue.consume(async () => {}), queue.consume(async () => {})])
+    // As long as connections of others would take to come.
     await sleep(300)
     // The user's, and one of ours.
     expect(Number(/connected_clients:(\d+)/.exec(await client.info('clients'))?.[1])).toBe(2)
@@ -360,8 +371,7 @@ describe('several consumers', () => {
     const first = busy.consume(() => new Promise<void>(resolve => (end = resolve)))
     await busy.push(1)
     await eventually('one is busy', async () => first.running === 1)
-    const second = idle.consume(async () => all.add())
-    await sleep(100)
+    const second = await asleep(() => idle.consume(async () => all.add()))
     await busy.push(2, { delay: 30 })
     await busy.push(3, { delay: 60 })
     await all.all
@@ -488,8 +498,7 @@ describe('an idle consumer', () => {
 describe('receive', () => {
   test('waits for the first message, and no longer than it may', async () => {
     const queue = open<string>()
-    const waiting = queue.receive({ wait: '10s', count: 5 })
-    await sleep(30)
+    const { waiting } = await asleep(() => ({ waiting: queue.receive({ wait: '10s', count: 5 }) }))
     await queue.push('x', { delay: 50 })
     expect((await waiting).map(({ payload }) => payload)).toEqual(['x'])
     const before = performance.now()

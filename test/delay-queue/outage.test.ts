@@ -13,6 +13,13 @@ beforeAll(async () => {
 })
 afterAll(() => redis.stop())
 
+/** Resolves when the only consumer of these servers sleeps. */
+const asleep = (...servers: RedisServer[]) =>
+  eventually('it sleeps', async () => {
+    const blocked = await Promise.all(servers.map(server => server.blockedClients()))
+    return blocked.some(count => count > 0)
+  })
+
 describe('a consumer', () => {
   const counting = (queue: DelayQueue<unknown>) => {
     const got: unknown[] = []
@@ -28,6 +35,7 @@ describe('a consumer', () => {
     await queue.push('soon', { delay: 700 })
     await redis.restart()
     await eventually('it is delivered', async () => got.length > 0, 4000)
+    // As long as a second delivery would take to come.
     await sleep(200)
     expect(got).toEqual(['soon'])
     await consumer.close()
@@ -37,7 +45,7 @@ describe('a consumer', () => {
   test('goes on after every connection was killed while it slept', async () => {
     const queue = new DelayQueue(redis.client(), 'disconnected')
     const { got, consumer } = counting(queue)
-    await sleep(200)
+    await asleep(redis)
     const admin = redis.client()
     await admin.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes')
     const killedAt = performance.now()
@@ -45,7 +53,7 @@ describe('a consumer', () => {
     await eventually('it is delivered', async () => got.length > 0, 4000)
     expect(performance.now() - killedAt).toBeLessThan(5000)
     // The connection to be woken on is there again, too.
-    await sleep(300)
+    await asleep(redis)
     await new DelayQueue(admin, 'disconnected').push('again')
     await eventually('it is woken', async () => got.length === 2, 4000)
     await consumer.close()
@@ -70,12 +78,12 @@ describe('a consumer', () => {
 })
 
 describe('a queue', () => {
-  const roundTrip = async (queue: DelayQueue<string>) => {
+  const roundTrip = async (queue: DelayQueue<string>, ...servers: RedisServer[]) => {
     const got: string[] = []
     const consumer = queue.consume(async ({ payload }) => {
       got.push(payload)
     })
-    await sleep(150)
+    await asleep(...servers)
     // In one command: by the server's clock the first is due after the second, however long the machine takes.
     await queue.pushMany([{ payload: 'later', options: { delay: 60 } }, { payload: 'at once' }])
     await eventually('both are delivered', async () => got.length === 2, 4000)
@@ -90,7 +98,7 @@ describe('a queue', () => {
       const client = create({ url: redis.url })
       client.on('error', () => {})
       await client.connect()
-      await roundTrip(new DelayQueue(client, 'node-redis'))
+      await roundTrip(new DelayQueue(client, 'node-redis'), redis)
       await client.disconnect()
     }
   })
@@ -98,7 +106,7 @@ describe('a queue', () => {
   test('lies in one slot of a cluster', async () => {
     const cluster = await RedisCluster.start()
     try {
-      for (let i = 0; i < 3; i++) await roundTrip(new DelayQueue(cluster.client(), `clustered-${i}`))
+      for (let i = 0; i < 3; i++) await roundTrip(new DelayQueue(cluster.client(), `clustered-${i}`), ...cluster.nodes)
     } finally {
       await cluster.stop()
     }

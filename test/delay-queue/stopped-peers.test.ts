@@ -12,7 +12,7 @@ afterAll(() => redis.stop())
 let names = 0
 const nextName = () => `peers-${names++}`
 
-const blockedClients = async () => Number(/blocked_clients:(\d+)/.exec(await redis.client().info('clients'))?.[1])
+const blockedClients = () => redis.blockedClients()
 
 /** A process that is stopped: it blocks like a consumer, so Redis hands it a wake-up, and it never does anything with it. */
 async function stoppedProcess(name: string) {
@@ -113,6 +113,7 @@ describe('beside processes that are stopped, an idle consumer', () => {
       'two others know',
       async () => (await redis.client().exists(`spillway:{${name}}:queue:called`)) === 0,
     )
+    // Time for them to begin to watch over it.
     await new Promise(resolve => setTimeout(resolve, 150))
     await Promise.all([first.close(), second.close()])
     await eventually('all are delivered', async () => idle.lateMs.length === 10, 3000)
@@ -134,6 +135,7 @@ test('a lone consumer asks once for each wake-up, and nobody asks when it has an
   for (let i = 0; i < 3; i++) {
     await pusher.push(i)
     await eventually('it is delivered', async () => idle.lateMs.length === i + 1)
+    // The subject is what is asked while nothing happens.
     await new Promise(resolve => setTimeout(resolve, 400))
   }
   const before = await calls()

@@ -444,6 +444,7 @@ describe('over a Redis', () => {
       client.on('reconnecting', () => reconnects++)
       await limiter.consume('k')
     }
+    // As long as a reconnection would take to come.
     await new Promise(resolve => setTimeout(resolve, 100))
     expect(reconnects).toBe(0)
   })

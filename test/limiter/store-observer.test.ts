@@ -36,6 +36,7 @@ describe('a limiter without an observer', () => {
     expect(texts).toEqual([expect.stringMatching(/^the store StubStore does not answer \(the store failed: down\)/)])
     expect(texts[0]).toContain(`until it does, ${meanwhile} (onStoreFailure: '${onStoreFailure}')`)
     store.answer = allow
+    // The breaker asks the store again.
     await new Promise(resolve => setTimeout(resolve, 250))
     await limiter.consume('k')
     expect(texts.slice(1)).toEqual([expect.stringMatching(/^the store StubStore answers again, 0\.\d s after/)])

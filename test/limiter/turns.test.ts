@@ -100,6 +100,7 @@ describe.each(places)('acquire under other policies, on %s', (place, makeStore) 
     const second = limiter.acquire('k', { timeout: '900ms' }).catch(error => order.push(error.code))
     await Promise.all([first, second])
     expect(order).toEqual(['SPILLWAY_TIMEOUT', 'first granted'])
+    // Nobody has spent the permit of the next window.
     await new Promise(resolve => setTimeout(resolve, 500))
     expect((await limiter.peek('k', 0)).remaining).toBe(1)
   })

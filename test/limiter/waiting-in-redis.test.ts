@@ -201,6 +201,7 @@ describe('an ask', () => {
     await expect(limiter.acquire('k', { timeout: '1m' })).rejects.toThrow(StoreError)
     redis.unpause()
     await eventually('it is carried out', async () => (await client.keys('*:sent:*')).length > 0)
+    // As long as it would take to give something back.
     await new Promise(resolve => setTimeout(resolve, 50))
     expect((await limiterOf('1/1h').peek('k', 0)).remaining).toBe(0)
   })

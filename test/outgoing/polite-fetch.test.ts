@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { afterAll, afterEach, beforeAll, describe, expect, jest, test } from '@jest/globals'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, jest, test } from '@jest/globals'
 import { PolicyError, TimeoutError } from '../../src/core/errors.js'
 import { type PoliteOptions, politeFetch } from '../../src/outgoing/index.js'
 import type { Partner } from '../../src/outgoing/partner.js'
@@ -15,11 +15,20 @@ function answers(...list: readonly Answer[]) {
   const fetch = (async (input, init) => {
     const { status = 200, headers = {}, afterMs = 0 } = list[Math.min(calls.length, list.length - 1)]
     calls.push({ at: performance.now(), input, init })
-    if (afterMs > 0) await sleep(afterMs, undefined, { signal: init?.signal ?? undefined })
+    if (afterMs > 0) await later(afterMs, init?.signal)
     return new Response(String(calls.length), { status, headers })
   }) as typeof globalThis.fetch
   return { fetch, calls, gap: (i: number) => calls[i].at - calls[i - 1].at }
 }
+
+/** Resolves after so long, by fake timers too, which leave those of node:timers/promises alone. */
+function later(ms: number, signal?: AbortSignal | null): Promise<void> {
+  return new Promise((resolve, reject) => {
+    setTimeout(resolve, ms)
+    signal?.addEventListener('abort', () => reject(signal.reason))
+  })
+}
+
 interface Answer {
   readonly status?: number
   readonly headers?: Record<string, string>
@@ -35,10 +44,32 @@ const timeout = async (call: Promise<unknown>): Promise<TimeoutError> => {
   return error as TimeoutError
 }
 
+/** Where waits are measured: time stands still but for the timers that a call waits for, so that a slow machine changes nothing. */
+function withoutHaste(): void {
+  beforeEach(() => void jest.useFakeTimers({ doNotFake: ['nextTick', 'setImmediate', 'queueMicrotask'] }))
+  afterEach(() => void jest.useRealTimers())
+}
+
+/** What a call gives, the clock being moved to each timer that it waits for. */
+async function end<T>(call: Promise<T>): Promise<T> {
+  let ended = false
+  const end = () => {
+    ended = true
+  }
+  call.then(end, end)
+  for (;;) {
+    for (let turns = 0; turns < 5; turns++) await new Promise(resolve => setImmediate(resolve))
+    if (ended) return call
+    jest.advanceTimersToNextTimer()
+  }
+}
+
 describe('an answer that asks to wait', () => {
+  withoutHaste()
+
   test('429 with Retry-After: the call is sent again after it, and the caller sees only the last answer', async () => {
     const partner = answers({ status: 429, headers: { 'retry-after': '0.2' } }, {})
-    const answer = await politeFetch({ fetch: partner.fetch })(URL_A, { method: 'POST', body: 'text' })
+    const answer = await end(politeFetch({ fetch: partner.fetch })(URL_A, { method: 'POST', body: 'text' }))
     expect(answer.status).toBe(200)
     expect(await answer.text()).toBe('2')
     expect(partner.gap(1)).toBeGreaterThanOrEqual(199)
@@ -47,15 +78,16 @@ describe('an answer that asks to wait', () => {
 
   test('503 without Retry-After: it is sent again after half a second, then one, with at most a quarter more', async () => {
     const partner = answers({ status: 503 }, { status: 503 }, {})
-    expect((await politeFetch({ fetch: partner.fetch })(URL_A)).status).toBe(200)
+    expect((await end(politeFetch({ fetch: partner.fetch })(URL_A))).status).toBe(200)
     expect(partner.gap(1)).toBeGreaterThanOrEqual(499)
+    expect(partner.gap(1)).toBeLessThanOrEqual(626)
     expect(partner.gap(2)).toBeGreaterThanOrEqual(999)
-    expect(partner.gap(2)).toBeLessThan(1400)
+    expect(partner.gap(2)).toBeLessThanOrEqual(1251)
   })
 
   test('the last of the tries is returned, whatever it is', async () => {
     const partner = answers({ status: 429, headers: { 'retry-after': '0' } })
-    const answer = await politeFetch({ fetch: partner.fetch, retries: 1 })(URL_A)
+    const answer = await end(politeFetch({ fetch: partner.fetch, retries: 1 })(URL_A))
     expect([answer.status, await answer.text()]).toEqual([429, '2'])
   })
 
@@ -64,25 +96,25 @@ describe('an answer that asks to wait', () => {
     const polite = politeFetch({ fetch: partner.fetch, retries: 0 })
     expect((await polite(URL_A)).status).toBe(429)
     const startedAt = performance.now()
-    await polite('https://b.example/')
+    await end(polite('https://b.example/'))
     expect(performance.now() - startedAt).toBeLessThan(150)
-    await polite(URL_A)
+    await end(polite(URL_A))
     expect(performance.now() - startedAt).toBeGreaterThanOrEqual(290)
   })
 
   test('nothing left: the next call waits until units come back', async () => {
     const partner = answers({ headers: { ratelimit: '"a";r=0;t=0.25' } }, {})
     const polite = politeFetch({ fetch: partner.fetch })
-    await polite(URL_A)
-    await polite(URL_A)
+    await end(polite(URL_A))
+    await end(polite(URL_A))
     expect(partner.gap(1)).toBeGreaterThanOrEqual(249)
   })
 
   test('nothing left does not count where our own limits name the partner', async () => {
     const partner = answers({ headers: { ratelimit: '"a";r=0;t=5' } }, {})
     const polite = politeFetch({ fetch: partner.fetch, limits: { [A]: { rate: 10, interval: '1s' } } })
-    await polite(URL_A)
-    await polite(URL_A)
+    await end(polite(URL_A))
+    await end(polite(URL_A))
     expect(partner.gap(1)).toBeLessThan(200)
   })
 
@@ -94,12 +126,12 @@ describe('an answer that asks to wait', () => {
     ]
     for (const [input, init] of cases) {
       const partner = answers({ status: 429, headers: { 'retry-after': '0' } })
-      expect((await politeFetch({ fetch: partner.fetch })(input, init)).status).toBe(429)
+      expect((await end(politeFetch({ fetch: partner.fetch })(input, init))).status).toBe(429)
       expect(partner.calls).toHaveLength(1)
     }
     for (const body of [undefined, new Uint8Array(2), new URLSearchParams('a=1'), new FormData(), new Blob(['a'])]) {
       const partner = answers({ status: 429, headers: { 'retry-after': '0' } }, {})
-      expect((await politeFetch({ fetch: partner.fetch })(URL_A, { method: 'POST', body })).status).toBe(200)
+      expect((await end(politeFetch({ fetch: partner.fetch })(URL_A, { method: 'POST', body }))).status).toBe(200)
     }
   })
 })
@@ -164,7 +196,7 @@ describe('a signal', () => {
     await aborted(signal => crowded(URL_A, { signal }))
     await first
 
-    await expect(aborted(signal => politeFetch({ fetch: slow.fetch })(URL_A, { signal }))).rejects.toThrow()
+    await aborted(signal => politeFetch({ fetch: slow.fetch })(URL_A, { signal }))
   })
 
   test('that is aborted already ends the call before anything is sent', async () => {
@@ -177,10 +209,12 @@ describe('a signal', () => {
 })
 
 describe('limits', () => {
+  withoutHaste()
+
   test('a unit is spent until one interval after its answer came, or after a fifth of the interval', async () => {
     const partner = answers({ afterMs: 30 }, { afterMs: 150 }, {})
     const polite = politeFetch({ fetch: partner.fetch, limits: { [A]: { rate: 1, interval: 300 } } })
-    await Promise.all([polite(URL_A), polite(URL_A), polite(URL_A)])
+    await end(Promise.all([polite(URL_A), polite(URL_A), polite(URL_A)]))
     expect(partner.gap(1)).toBeGreaterThanOrEqual(329)
     expect(partner.gap(1)).toBeLessThan(360)
     expect(partner.gap(2)).toBeGreaterThanOrEqual(360)
@@ -202,12 +236,12 @@ describe('limits', () => {
     let [now, most] = [0, 0]
     const counting = (async () => {
       most = Math.max(most, ++now)
-      await sleep(5)
+      await later(5)
       now--
       return new Response()
     }) as typeof fetch
     const polite = politeFetch({ fetch: counting, limits: { [A]: { rate: 100, interval: '1s', concurrency: 3 } } })
-    await Promise.all(Array.from({ length: 20 }, () => polite(URL_A)))
+    await end(Promise.all(Array.from({ length: 20 }, () => polite(URL_A))))
     expect(most).toBe(3)
   })
 
@@ -229,7 +263,7 @@ describe('limits', () => {
     const partner = answers({ afterMs: 10 })
     const limits = { [A]: { rate: 1, interval: 100, concurrency: 1 } }
     const polite = politeFetch({ fetch: partner.fetch, limits, observer: { waited: event => waited.push(event) } })
-    await Promise.all([polite(URL_A), polite(URL_A)])
+    await end(Promise.all([polite(URL_A), polite(URL_A)]))
     const heard = (object: string) => expect.objectContaining({ object, name: A, outcome: 'granted' })
     expect(waited).toEqual([heard('semaphore'), heard('rate'), heard('semaphore'), heard('rate')])
     expect((waited[3] as { waitMs: number }).waitMs).toBeGreaterThan(90)
@@ -306,7 +340,8 @@ describe('over Redis', () => {
     await redis.client().flushall()
   })
 
-  test('two processes share the limit of a partner: no span of it sees more calls, and it is used up', async () => {
+  // That it is used up: test/faults/polite-fetch.test.ts.
+  test('two processes share the limit of a partner: no span of it sees more calls', async () => {
     const at: number[] = []
     // The partner counts a call when it leaves, which is the earliest that it can; its answer comes later.
     const counting = (async () => {
@@ -321,8 +356,6 @@ describe('over Redis', () => {
     })
     await Promise.all(all)
     for (let i = 20; i < at.length; i++) expect(at[i] - at[i - 20]).toBeGreaterThanOrEqual(500)
-    // Three intervals pass between the first and the 61st call.
-    expect(at[60] - at[0]).toBeLessThan(1500 / 0.9)
   })
 
   test('a pause that one process was told of reaches another that has called within a moment', async () => {

@@ -55,8 +55,7 @@ const LIVES: Record<string, (client: Redis) => Promise<void>> = {
     await eventually('nobody waits', async () => (await semaphore.waiting()) === 0)
     expect(await semaphore.forceRelease(taken?.id ?? '')).toBe(true)
     const forgotten = await semaphore.acquire({ lease: 20, renew: false })
-    await new Promise(resolve => setTimeout(resolve, 40))
-    expect(await semaphore.availablePermits()).toBe(3)
+    await eventually('its lease is over', async () => (await semaphore.availablePermits()) === 3)
     expect(await forgotten.release()).toBe(false)
     expect(await semaphore.delete()).toBe(true)
     await semaphore.close()
@@ -80,9 +79,7 @@ const LIVES: Record<string, (client: Redis) => Promise<void>> = {
     ])
     const later = await queue.push(3, { delay: '1h' })
     expect(await queue.reschedule(later ?? '', 60)).toBe(true)
-    for (let i = 0; i < 200 && (done.length < 3 || (await queue.stats()).dead === 0); i++) {
-      await new Promise(resolve => setTimeout(resolve, 10))
-    }
+    await eventually('all are done', async () => done.length === 3 && (await queue.stats()).dead === 1)
     expect(done.sort()).toEqual([1, 2, 3])
     await consumer.close()
     expect(await queue.dead()).toHaveLength(1)
@@ -105,6 +102,7 @@ const LIVES: Record<string, (client: Redis) => Promise<void>> = {
       await live.clear('api', { key })
     }
     await live.set('api', '10/1m', { until: 5, key: 'bob' })
+    // Both are over then, by the clock of Redis.
     await new Promise(resolve => setTimeout(resolve, 20))
     const late = new LivePolicies(client, { defaults: { api: '100/1m' } })
     await late.set('api', '5/1m', { key: 'carol' })
@@ -112,10 +110,7 @@ const LIVES: Record<string, (client: Redis) => Promise<void>> = {
     expect(await late.history()).toHaveLength(8)
     const records = new LiveRecords(client, 'test')
     expect((await records.ownLimit('api', 'carol')).isSet).toBe(true)
-    for (let i = 0; i < 200 && (await records.names()).names.length === 0; i++) {
-      await new Promise(resolve => setTimeout(resolve, 10))
-    }
-    expect((await records.names()).names).toHaveLength(1)
+    await eventually('its name is told', async () => (await records.names()).names.length === 1)
     await live.close()
     await late.close()
   },

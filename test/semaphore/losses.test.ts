@@ -21,6 +21,10 @@ let names = 0
 const fresh = () => `losses-${names++}`
 const keyOf = (name: string, part = '') => `spillway:{${name}}:semaphore${part}`
 
+/** Resolves when a process listens that did not while these channels were all; each process has one of its own. */
+const listens = (channels: unknown[]) =>
+  eventually('listens', async () => (await admin.pubsub('CHANNELS')).some(channel => !channels.includes(channel)))
+
 /** Scripts that a client is asked to run, by their hash. */
 function callsOf(client: Redis): string[] {
   const calls: string[] = []
@@ -43,9 +47,10 @@ describe('a lease that Redis has forgotten', () => {
     Object.assign(client, { duplicate: (options: object) => redis.client(options) })
     const name = fresh()
     const semaphore = new Semaphore(client, name, { permits: 1 })
+    const channels = await admin.pubsub('CHANNELS')
     const lease = await semaphore.acquire()
     const { signal } = lease
-    await sleep(100)
+    await listens(channels)
     await admin.del(keyOf(name), keyOf(name, ':leases'), keyOf(name, ':facts'))
     calls.length = 0
     const cutAt = performance.now()
@@ -62,9 +67,10 @@ describe('a lease that Redis has forgotten', () => {
   test('is lost when the connection that listens comes back, for news may have been missed', async () => {
     const name = fresh()
     const semaphore = new Semaphore(redis.client(), name, { permits: 1 })
+    const channels = await admin.pubsub('CHANNELS')
     const lease = await semaphore.acquire()
     const { signal } = lease
-    await sleep(100)
+    await listens(channels)
     await admin.del(keyOf(name, ':leases'), keyOf(name, ':facts'))
     await admin.call('CLIENT', 'KILL', 'TYPE', 'pubsub')
     await eventually('lost', async () => signal.aborted, 1000)
@@ -94,6 +100,7 @@ describe('renew', () => {
     await admin.set(keyOf(bad, ':leases'), 'something else')
     await expect(broken.renew()).rejects.toThrow(StoreError)
     await expect(broken.renew()).rejects.toThrow(/WRONGTYPE/)
+    // Longer than both leases, which are renewed or not.
     await sleep(1000)
     expect([kept.held, broken.held]).toEqual([true, false])
     await kept.release()

@@ -242,8 +242,12 @@ describe('a lost message', () => {
     const held = await a.acquire()
     const client = redis.client()
     // Something else of the client listens already.
+    const admin = redis.client()
+    const channels = await admin.pubsub('CHANNELS')
     await new Semaphore(client, fresh(), { permits: 1 }).acquire()
-    await sleep(50)
+    await eventually('it listens', async () =>
+      (await admin.pubsub('CHANNELS')).some(channel => !channels.includes(channel)),
+    )
     const evalsha = client.evalsha.bind(client) as (...args: unknown[]) => Promise<unknown>
     Object.assign(client, {
       evalsha: async (...args: unknown[]) => {

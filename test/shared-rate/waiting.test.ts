@@ -154,6 +154,7 @@ describe('waiters', () => {
     await inLine(name, 2)
     await limiter.acquire(0)
     expect(await limiter.tryAcquire(0)).toBe(true)
+    // As long as news of a permit would take.
     await sleep(50)
     expect(waiting.map(({ granted }) => granted)).toEqual([false, false])
     expect(await waitingIn(name)).toBe(2)
@@ -623,7 +624,7 @@ describe('a storm of acquires, aborts, releases, rates and lost connections', ()
       }
       if (what % 10 === 0) await sleep(random(4))
     }
-    await sleep(300)
+    await eventually('many are granted', async () => granted > 100)
     for (const abort of aborts) abort.abort()
     await Promise.all(waiting)
     // Raised above all that is out, what is not available is what was granted.
@@ -633,7 +634,6 @@ describe('a storm of acquires, aborts, releases, rates and lost connections', ()
       return (await limiters[0].availablePermits()) === rate - out
     })
     expect(await admin.exists(keyOf(name, 'line'))).toBe(0)
-    expect(granted).toBeGreaterThan(100)
   })
 })
 
@@ -687,6 +687,7 @@ describe('a reply that is lost', () => {
       () => far.acquire(4),
     )
     await inLine(name, 1)
+    // As long as a second place in the line would take to come.
     await sleep(300)
     expect(await admin.zcard(keyOf(name, 'line'))).toBe(1)
     await near.release(4)

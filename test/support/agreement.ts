@@ -5,6 +5,7 @@ import { MemoryStore } from '../../src/stores/memory/memory-store.js'
 import { RedisStore } from '../../src/stores/redis/redis-store.js'
 import type { Charge } from '../../src/stores/store.js'
 import { ManualClock } from '../../src/testing.js'
+import { ofCases } from './cases.js'
 import { type Random, randomFrom } from './random.js'
 import { START } from './stories.js'
 import { expectSameVerdicts } from './verdicts.js'
@@ -32,6 +33,8 @@ export async function expectAgreement(
   const clock = new ManualClock(START)
   const memory = new MemoryStore({ clock })
   const shared = new RedisStore(client, { clock, prefix: algorithms.join('+') })
+  // As many phases, whose limits differ, however few operations are played.
+  const rounds = ofCases(40)
   let latest = START
   let done = 0
   let denied = 0
@@ -41,7 +44,7 @@ export async function expectAgreement(
       const key = `key ${random.integer(0, 40)}`
       return limits.map((limit): Charge => ({ key, limit }))
     })
-    for (let round = 0; round < 40; round++) {
+    for (let round = 0; round < rounds; round++) {
       clock.set(Math.max(clock.now() + randomStep(limits[0], random), latest - MOST_BACK_MS))
       latest = Math.max(latest, clock.now())
       const burst = Array.from({ length: random.integer(1, 60) }, () => ({

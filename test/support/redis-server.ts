@@ -23,6 +23,7 @@ export class RedisServer {
   readonly #args: readonly string[]
   readonly #clients = new Set<Disconnectable>()
   #process: RedisProcess
+  #admin: Redis | undefined
 
   private constructor(port: number, dir: string, args: readonly string[], process: RedisProcess) {
     this.port = port
@@ -85,6 +86,12 @@ export class RedisServer {
       }) as typeof write
     })
     return client
+  }
+
+  /** How many clients wait in a command that blocks, as a consumer does that sleeps. */
+  async blockedClients(): Promise<number> {
+    this.#admin ??= this.client()
+    return Number(/blocked_clients:(\d+)/.exec(await this.#admin.info('clients'))?.[1])
   }
 
   /** Any other client that shall be disconnected when the server is stopped. */

@@ -99,7 +99,8 @@ describe('a wait', () => {
     controller.abort(new Error('all'))
     const ends = await Promise.allSettled(again.map(wait => wait.promise))
     expect(ends.every(end => end.status === 'rejected' && end.reason.message === 'all')).toBe(true)
-    await sleep(5)
+    // A warning is told in a later turn.
+    await new Promise(resolve => setImmediate(resolve))
     process.off('warning', warned)
     expect(warnings).toEqual([])
   })

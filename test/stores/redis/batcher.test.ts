@@ -166,6 +166,7 @@ describe('while the client seeks its first connection', () => {
     const limiters = [100, 5000].map(deadline => new RateLimiter({ policy: '50/1m', store, deadline }))
     const decisions = limiters.map(limiter => limiter.consume('k'))
     expect(await decisions[0]).toMatchObject({ degraded: true })
+    // A connection that takes more than a second.
     await new Promise(resolve => setTimeout(resolve, 1100))
     client.start()
     expect(await decisions[1]).toMatchObject({ source: 'redis', remaining: 49 })
