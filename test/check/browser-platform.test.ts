@@ -2,7 +2,7 @@ import { runInNewContext } from 'node:vm'
 import { describe, expect, test } from '@jest/globals'
 import { build } from 'esbuild'
 import { START, STORIES } from '../support/stories.js'
-import { root } from './house.js'
+import { root } from './files.js'
 
 const ENTRY = 'program.js'
 
