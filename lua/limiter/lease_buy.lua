@@ -3,7 +3,7 @@
   left of the lease before.
 
   KEYS      the block list of each limit (ZSET member → blocked until, ms); the marks of the waiting lines of the policy (see line_mark);
-            the state of each limit; the note of each; the leases of each (ZSET lease → when it was sold, ms)
+            the state of each limit; the note of each; the leases of each (ZSET lease → when it was sold, ms; see lease_return)
   ARGV[1]   now, ms; '' for the server's clock
   ARGV[2]   how long the lease lasts at most, ms
   ARGV[3]   units of one request
@@ -51,6 +51,9 @@ if returned ~= '' then
   -- A log was changed behind its state.
   open()
 end
+
+-- The purchase has arrived before: its answer is on its way, or lost with its units. Sold once more, they could come back once more.
+if call('ZSCORE', sold[1], lease) then return { now, -1, 0 } end
 
 local some_kept = call('EXISTS', unpack(KEYS, 1, count + 1)) > 0
 local line_name = table.concat(keys, ' ')

@@ -101,6 +101,15 @@ end:
         p[q].units = p[q].bought; p[q].age = START_AGE(q);
         p[q].asked = 0; p[q].askedAge = 0; p[q].bought = 0
       }
+    /* A purchase that arrives again when its lease has come back sells nothing: the server still knows the lease. */
+#ifdef MUTANT_SOLD_AGAIN
+    :: d_step { p[q].again && !p[q].open && repeats < REPEATS && available() > 0 ->
+        printf("server: sells 1 to %d once more, under the name of the lease that came back\n", q);
+        repeats++;
+        sell(q, 1);
+        p[q].open = 1; p[q].soldAge = 0
+      }
+#endif
     /* The purchase, or its answer, is given up; units that were sold are lost. */
     :: d_step { p[q].asked > 0 -> printf("%d: gives up its purchase\n", q); p[q].asked = 0; p[q].askedAge = 0; p[q].bought = 0 }
     :: d_step { MAY_SPEND(q) -> printf("%d: spends 1 of %d\n", q, p[q].units); p[q].units--; spend(1); if :: p[q].units == 0 -> p[q].age = 0 :: else fi }

@@ -32,6 +32,50 @@ const POLICIES = [
   '400/1s fixed-window; 60/400ms name=short',
 ]
 
+test.each(POLICIES)(
+  'under %s a purchase that arrives again sells nothing, and what is left comes back once, whatever arrives again',
+  async policy => {
+    const limits = parsePolicy(policy)
+    const terms = leaseTerms(limits, { ttlMs: undefined, strict: true })
+    if (terms === undefined) throw new Error('these limits are not leased')
+    const clock = new ManualClock(START)
+    const prefix = `again ${policy}`
+    const port = portOf(client, 'test')
+    const charges = limits.map(limit => ({ key: 'k', limit }))
+    const store = new RedisStore(client, { clock, prefix })
+    const nowText = () => String(clock.now())
+    const keys = new ChargeKeys(prefix, port, 1, () => {})
+    const seller = new RedisSeller({ port, keys, terms, limiter: undefined, nowText, giveBack: async () => {} })
+    const remaining = async () => (await store.peek(charges, 0)).map(verdict => verdict.remaining)
+    const order = {
+      key: 'k',
+      lease: 'l',
+      cost: 1,
+      need: 10,
+      want: 10,
+      leftover: undefined,
+      endsAt: Number.MAX_SAFE_INTEGER,
+    }
+
+    const { units, ...facts } = await seller.buy(order)
+    expect(units).toBe(10)
+    const after = await remaining()
+    expect((await seller.buy(order)).units).toBeUndefined()
+    expect(await remaining()).toEqual(after)
+    const leftover = { facts: { key: 'k', lease: 'l', sold: 10, ...facts }, units: 3 }
+    await seller.takeBack(leftover)
+    expect(await remaining()).toEqual(after.map(left => left + 3))
+
+    for (const waitMs of [0, 5]) {
+      clock.advance(waitMs)
+      const before = await remaining()
+      expect((await seller.buy(order)).units).toBeUndefined()
+      await seller.takeBack(leftover)
+      expect(await remaining()).toEqual(before)
+    }
+  },
+)
+
 test.each(POLICIES)('the scripts sell, take back and decide under %s as the simulated server does', async policy => {
   const limits = parsePolicy(policy)
   const terms = leaseTerms(limits, { ttlMs: undefined, strict: true })

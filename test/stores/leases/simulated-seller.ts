@@ -16,6 +16,7 @@ interface KeptLimit {
 /** The arithmetic of the scripts for one key, in this process: `test/stores/leases/scripts.test.ts` compares the two. */
 export class SimulatedServer {
   readonly #limits: readonly KeptLimit[]
+  /** When each lease was sold; NaN once it has come back. */
   readonly #sold = new Map<string, number>()
 
   constructor(readonly terms: LeaseTerms) {
@@ -24,6 +25,10 @@ export class SimulatedServer {
 
   buy(now: number, { lease, need, want, leftover }: Omit<LeaseOrder, 'key' | 'cost' | 'endsAt'>): Sale {
     if (leftover !== undefined) this.takeBack(now, leftover)
+    // The order was sent again.
+    if (this.#sold.has(lease)) {
+      return { units: undefined, soldAt: now, lastsMs: 0, remaining: [], resetAfterMs: [], retries: [] }
+    }
     const rooms = this.#limits.map(limit => limit.room(now))
     const room = Math.min(...rooms.map(({ units }) => units))
     const lastsMs = Math.min(...rooms.map(({ lastsMs }) => lastsMs))
@@ -48,7 +53,8 @@ export class SimulatedServer {
   }
 
   takeBack(now: number, { facts, units }: Leftover): void {
-    if (!this.#sold.delete(facts.lease)) return
+    if (this.#sold.get(facts.lease) !== facts.soldAt) return
+    this.#sold.set(facts.lease, Number.NaN)
     for (const limit of this.#limits) limit.takeBack(now, facts.soldAt, units)
   }
 
