@@ -16,6 +16,7 @@ import { tableText } from './contest/table.js'
 import { dropIn } from './drop-in.js'
 import { http } from './http.js'
 import { importTime } from './import-time.js'
+import { leases } from './leases.js'
 import { memory } from './memory.js'
 import { memoryAKey } from './memory-a-key.js'
 import { observing } from './observing.js'
@@ -32,6 +33,7 @@ const MEASURES: Readonly<Record<string, Measure>> = {
   http,
   'drop-in': dropIn,
   pipelined,
+  leases,
   semaphore,
   'memory-a-key': memoryAKey,
   'import-time': importTime,

@@ -1,80 +1,112 @@
 import type { Redis } from 'ioredis'
-import { parsePolicy } from '../../src/core/limit.js'
-import { type BuyerOptions, Fleet } from '../../test/support/leases/fleet.js'
+import { type Limit, parsePolicy } from '../../src/core/limit.js'
+import { Buyer, type BuyerOptions, RunRecord } from '../../test/support/leases/fleet.js'
 import type { Breach } from '../../test/support/leases/spending.js'
 import type { RedisServer } from '../../test/support/redis-server.js'
 
-/** How a fleet of processes fared. */
+/** How a fleet of processes fared under one policy. */
 export interface Outcome {
   readonly policy: string
-  readonly processes: number
   /** Of what the policy allows after the first window. */
   readonly used: number
+  /** Requests after the first window, as a multiple of what the policy allows: what the machine carried. */
+  readonly offered: number
   readonly breach: Breach
   readonly decisions: number
+  /** Script calls of all policies of the fleet, for each decision. */
   readonly callsPerDecision: number
   readonly fromLeases: number
   /** Decisions that the failure policy made, because Redis did not answer in time. */
   readonly degraded: number
+  /** When the last of them was answered; -Infinity: there was none. */
+  readonly degradedUntil: number
 }
 
 export interface TrialOptions {
-  readonly policy: string
+  /** All processes ask under each of them. */
+  readonly policies: readonly string[]
   readonly processes: number
   /** Requests of all processes together, as a multiple of the limit. */
   readonly demand: number
   readonly seconds: number
+  /** Measured so long after the first window; default: until the end. */
+  readonly measuredMs?: number
   readonly leases?: BuyerOptions['leases']
   /** The part of all requests that the first process makes; default: an equal one. */
   readonly first?: number
-  /** Done while the fleet runs; gets what it takes to start another process. */
-  readonly meanwhile?: (fleet: Fleet, startOne: () => void, untilAt: number) => Promise<void>
+  /** The oldest process is killed (SIGKILL) so often, and another one, which was ready, begins in its place. */
+  readonly killEveryMs?: number
+  /** Done while the fleet runs. */
+  readonly meanwhile?: () => Promise<void>
 }
 
 let trials = 0
 
-/** Lets processes spend from one key, and compares what all of them were allowed with the policy, by the server's clock. */
-export async function trial(redis: RedisServer, client: Redis, options: TrialOptions): Promise<Outcome> {
-  const { policy, processes, demand, seconds, leases = true, first = 1 / processes, meanwhile } = options
-  const [{ quota, windowMs, burst, algorithm }] = parsePolicy(policy)
+/** Lets processes spend from one key, and compares what all of them were allowed with each policy, by the server's clock. */
+export async function trial(redis: RedisServer, client: Redis, options: TrialOptions): Promise<Outcome[]> {
+  const { policies, processes, demand, seconds, leases = true, first = 1 / processes, killEveryMs, meanwhile } = options
   const prefix = `trial${++trials}`
-  const perSecond = (demand * quota * 1000) / windowMs
-  const fleet = new Fleet()
-  const startsAt = Date.now() + 500 + 250 * processes
-  const buyer = (share: number): BuyerOptions => {
-    const forMs = startsAt + seconds * 1000 - Math.max(Date.now(), startsAt)
-    return { port: redis.port, policy, prefix, leases, perSecond: perSecond * share, forMs, key: 'k', startsAt }
+  const limits = policies.map(policy => parsePolicy(policy)[0])
+  const records = policies.map(() => new RunRecord())
+  const buyer = (share: number, forMs: number) => {
+    const runs = limits.map(({ quota, windowMs }, i) => {
+      return { policy: policies[i], prefix: `${prefix}r${i}`, perSecond: (share * demand * quota * 1000) / windowMs }
+    })
+    return new Buyer({ port: redis.port, leases, key: 'k', forMs, runs }, records)
   }
-  for (let i = 0; i < processes; i++) fleet.start(buyer(i === 0 ? first : (1 - first) / (processes - 1)))
-  const endsAt = startsAt + seconds * 1000
-  const watch = algorithm === 'fixed-window' ? new WindowWatch(client, prefix, endsAt) : undefined
-  await until(startsAt - 50)
+  const forMs = seconds * 1000
+  const buyers: Buyer[] = []
+  for (let i = 0; i < processes; i++) buyers.push(buyer(i === 0 ? first : (1 - first) / (processes - 1), forMs))
+  const kills = killEveryMs === undefined ? 0 : Math.floor((forMs - 500) / killEveryMs)
+  for (let i = 1; i <= kills; i++) buyers.push(buyer(1 / processes, forMs - i * killEveryMs!))
+  await Promise.all(buyers.map(({ ready }) => ready))
+
+  const startsAt = Date.now() + 100
+  const endsAt = startsAt + forMs
+  for (const [i, one] of buyers.entries()) one.begin(startsAt + Math.max(0, i + 1 - processes) * (killEveryMs ?? 0))
+  const watches = limits.map(({ algorithm }, i) => {
+    return algorithm === 'fixed-window' ? new WindowWatch(client, `${prefix}r${i}`, endsAt) : undefined
+  })
   const callsBefore = await calls(client)
-  await meanwhile?.(fleet, () => void fleet.start(buyer(1 / processes)), endsAt)
-  await fleet.end()
+  const killing = (async () => {
+    for (let i = 0; i < kills; i++) {
+      await until(startsAt + (i + 1) * killEveryMs!)
+      buyers[i].kill()
+    }
+  })()
+  await until(startsAt)
+  await meanwhile?.()
+  await killing
+  await Promise.all(buyers.map(({ ended }) => ended))
   const made = (await calls(client)) - callsBefore
-  const starts = await watch?.starts()
-  const { spending } = fleet
-  const measured = spending.between(startsAt + windowMs, endsAt)
-  const spanMs = endsAt - startsAt - windowMs
-  const breach = {
-    'sliding-window': () => spending.inWindows(quota, windowMs),
-    'token-bucket': () => spending.inSpans(burst, quota, windowMs),
-    'fixed-window': () => spending.inOwnWindows(quota, windowMs, starts ?? []),
-    'sliding-counter': () => spending.inCells(quota, windowMs),
-    'leaky-bucket': () => spending.inSpans(burst, quota, windowMs),
-  }[algorithm]()
-  const inLeases = fleet.counts.reduce((sum, { lease }) => sum + lease, 0)
-  return {
-    policy,
-    processes,
-    used: measured / ((quota * spanMs) / windowMs),
-    breach,
-    decisions: fleet.decisions,
-    callsPerDecision: made / fleet.decisions,
-    fromLeases: inLeases / spending.total,
-    degraded: fleet.counts.reduce((sum, { degraded }) => sum + degraded, 0),
-  }
+  const decisions = records.reduce((sum, { decided }) => sum + decided.total, 0)
+
+  return Promise.all(
+    records.map(async ({ spending, decided, degraded, fromLeases }, i): Promise<Outcome> => {
+      const { quota, windowMs } = limits[i]
+      const from = startsAt + windowMs
+      const to = Math.min(endsAt, from + (options.measuredMs ?? Number.POSITIVE_INFINITY))
+      const allowance = ((to - from) * quota) / windowMs
+      return {
+        policy: policies[i],
+        used: spending.between(from, to) / allowance,
+        offered: decided.between(from, to) / allowance,
+        breach: breachOf(limits[i], records[i], (await watches[i]?.starts()) ?? []),
+        decisions: decided.total,
+        callsPerDecision: made / decisions,
+        fromLeases: fromLeases / spending.total,
+        degraded: degraded.total,
+        degradedUntil: degraded.lastAt,
+      }
+    }),
+  )
+}
+
+function breachOf({ algorithm, quota, windowMs, burst }: Limit, { spending }: RunRecord, starts: number[]): Breach {
+  if (algorithm === 'sliding-window') return spending.inWindows(quota, windowMs)
+  if (algorithm === 'fixed-window') return spending.inOwnWindows(quota, windowMs, starts)
+  if (algorithm === 'sliding-counter') return spending.inCells(quota, windowMs)
+  return spending.inSpans(burst, quota, windowMs)
 }
 
 /** The starts of a fixed window, as the server keeps them. */

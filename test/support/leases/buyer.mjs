@@ -1,38 +1,41 @@
-// One process of a fleet: asks so often, and writes what it was allowed to stdout, a line a turn: when it asked, when it was answered (ms by the
-// machine's clock, which is the server's), how many. Written at once, so that a process that is killed has told what it spent.
+// One process of a fleet: asks so often under each policy, and writes what it was answered to stdout, a line each ms: which policy, when it asked, when it was answered
+// (ms by the machine's clock, which is the server's), how many were allowed, decided, and decided by the failure policy. Written at once, so that a process that is killed has
+// told what it spent. It begins at the moment that it reads from stdin once it has written "ready".
 //
-//   node buyer.mjs '{"port":6379,"policy":"100/1s","prefix":"x","leases":true,"perSecond":200,"forMs":5000,"key":"k"}'
+//   node buyer.mjs '{"port":6379,"leases":true,"key":"k","forMs":5000,"runs":[{"policy":"100/1s","prefix":"x","perSecond":200}]}'
+import { once } from 'node:events'
 import { writeSync } from 'node:fs'
 import { Redis } from 'ioredis'
 import { RateLimiter, RedisStore } from '../../../dist/index.mjs'
 
-const { port, policy, prefix, leases, perSecond, forMs, key, startsAt = 0 } = JSON.parse(process.argv[2])
+const { port, leases, key, forMs, runs } = JSON.parse(process.argv[2])
 const client = new Redis(port, '127.0.0.1', { maxRetriesPerRequest: 0 })
 client.on('error', () => {})
-const store = new RedisStore(client, { prefix, leases })
-const counts = { decisions: 0, allowed: 0, lease: 0, degraded: 0 }
 const observer = { storeFailed() {} }
-// Long enough that a busy machine is not taken for an outage.
-const limiter = new RateLimiter({ policy, store, observer, onStoreFailure: 'closed', deadline: '1s' })
-await new Promise(resolve => client.once('ready', resolve))
-await limiter.peek('warm', 0)
+await once(client, 'ready')
+const buyers = await Promise.all(
+  runs.map(
+    async (/** @type {{ policy: string, prefix: string, perSecond: number }} */ { policy, prefix, perSecond }) => {
+      const store = new RedisStore(client, { prefix, leases })
+      // Long enough that a busy machine is not taken for an outage.
+      const limiter = new RateLimiter({ policy, store, observer, onStoreFailure: 'closed', deadline: '1s' })
+      await limiter.peek('warm', 0)
+      return { store, limiter, perSecond, asked: 0, open: 0, fromLeases: 0 }
+    },
+  ),
+)
+write('ready\n')
+const [line] = await once(process.stdin, 'data')
+process.stdin.destroy()
+const startsAt = Math.max(Date.now(), Number(line))
+await new Promise(resolve => setTimeout(resolve, startsAt - Date.now()))
+turn()
 
-/** @param {import('../../../dist/index.js').Decision} decision @param {number} [askedAt] @param {number} [answeredAt] */
-const note = (decision, askedAt, answeredAt) => {
-  counts.decisions++
-  if (decision.degraded) counts.degraded++
-  if (!decision.allowed) return 0
-  counts.allowed++
-  if (decision.source === 'lease') counts.lease++
-  if (askedAt !== undefined) write(`${askedAt} ${answeredAt} 1\n`)
-  return 1
-}
-
-/** @param {string} line */
-function write(line) {
+/** @param {string} text */
+function write(text) {
   for (;;) {
     try {
-      writeSync(1, line)
+      writeSync(1, text)
       return
     } catch (error) {
       if (/** @type {NodeJS.ErrnoException} */ (error).code !== 'EAGAIN') throw error
@@ -40,46 +43,60 @@ function write(line) {
   }
 }
 
-const begunAt = Math.max(Date.now(), startsAt)
-await new Promise(resolve => setTimeout(resolve, begunAt - Date.now()))
-let asked = 0
-let open = 0
-const turn = () => {
+function turn() {
   const now = Date.now()
-  const due = Math.floor(((Math.min(now, begunAt + forMs) - begunAt) * perSecond) / 1000)
+  for (const [run, buyer] of buyers.entries()) ask(run, buyer, now)
+  if (now < startsAt + forMs) setTimeout(turn, 1)
+  else end()
+}
+
+/** @param {number} run @param {typeof buyers[number]} buyer @param {number} now */
+function ask(run, buyer, now) {
+  const { limiter, perSecond } = buyer
+  const due = Math.floor(((Math.min(now, startsAt + forMs) - startsAt) * perSecond) / 1000)
   // A process that was stopped does not catch up.
-  asked = Math.max(asked, due - Math.max(20, perSecond / 10))
+  buyer.asked = Math.max(buyer.asked, due - Math.max(20, perSecond / 10))
   let at = now
   let allowed = 0
-  while (asked < due) {
-    asked++
+  let decided = 0
+  let degraded = 0
+  while (buyer.asked < due) {
+    buyer.asked++
     const answer = limiter.decide(key)
     if (answer instanceof Promise) {
-      open++
+      buyer.open++
       const askedAt = Date.now()
       answer.then(decision => {
-        open--
-        note(decision, askedAt, Date.now())
+        buyer.open--
+        if (decision.source === 'lease' && decision.allowed) buyer.fromLeases++
+        write(`${run} ${askedAt} ${Date.now()} ${decision.allowed ? 1 : 0} 1 ${decision.degraded ? 1 : 0}\n`)
       })
       continue
     }
     const then = Date.now()
-    if (then !== at && allowed > 0) {
-      write(`${at} ${then} ${allowed}\n`)
+    if (then !== at) {
+      if (decided > 0) write(`${run} ${at} ${then} ${allowed} ${decided} ${degraded}\n`)
+      at = then
       allowed = 0
+      decided = 0
+      degraded = 0
     }
-    if (allowed === 0) at = then
-    allowed += note(answer)
+    decided++
+    if (answer.degraded) degraded++
+    if (answer.allowed) {
+      allowed++
+      if (answer.source === 'lease') buyer.fromLeases++
+    }
   }
-  if (allowed > 0) write(`${at} ${Date.now()} ${allowed}\n`)
-  if (now < begunAt + forMs) setTimeout(turn, 1)
-  else end()
+  if (decided > 0) write(`${run} ${at} ${Date.now()} ${allowed} ${decided} ${degraded}\n`)
 }
-const end = async () => {
-  while (open > 0) await new Promise(resolve => setTimeout(resolve, 5))
-  await limiter.close()
-  await store.close()
-  write(`end ${JSON.stringify(counts)}\n`)
+
+async function end() {
+  while (buyers.some(({ open }) => open > 0)) await new Promise(resolve => setTimeout(resolve, 5))
+  for (const { limiter, store } of buyers) {
+    await limiter.close()
+    await store.close()
+  }
+  write(`end ${JSON.stringify(buyers.map(({ fromLeases }) => fromLeases))}\n`)
   client.disconnect()
 }
-turn()

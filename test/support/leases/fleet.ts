@@ -4,80 +4,82 @@ import { Spending } from './spending.js'
 
 const BUYER = fileURLToPath(new URL('./buyer.mjs', import.meta.url))
 
-export interface BuyerOptions {
-  readonly port: number
+/** What a process asks for under one policy. */
+export interface BuyerRun {
   readonly policy: string
   readonly prefix: string
-  readonly leases: boolean | { ttl?: number | string }
   readonly perSecond: number
-  readonly forMs: number
+}
+
+export interface BuyerOptions {
+  readonly port: number
+  readonly leases: boolean | { ttl?: number | string }
   readonly key: string
-  /** ms by the machine's clock. */
-  readonly startsAt?: number
+  readonly forMs: number
+  readonly runs: readonly BuyerRun[]
 }
 
-/** How one process has ended by itself. */
-export interface BuyerCounts {
-  readonly decisions: number
-  readonly allowed: number
-  readonly lease: number
-  readonly degraded: number
-}
-
-/** Processes that spend from the same key, and what all of them together have spent. */
-export class Fleet {
+/** What all processes together were answered under one policy. */
+export class RunRecord {
+  /** Units that were allowed. */
   readonly spending = new Spending()
-  readonly counts: BuyerCounts[] = []
-  readonly #alive: ChildProcess[] = []
-  readonly #ended: Promise<void>[] = []
+  /** Requests, allowed or not. */
+  readonly decided = new Spending()
+  /** Decisions of the failure policy. */
+  readonly degraded = new Spending()
+  /** Of the processes that ended by themselves: units that were spent from leases. */
+  fromLeases = 0
+}
 
-  start(options: BuyerOptions): ChildProcess {
-    const child = spawn(process.execPath, [BUYER, JSON.stringify(options)], { stdio: ['ignore', 'pipe', 'inherit'] })
-    this.#alive.push(child)
+/** A process of a fleet. */
+export class Buyer {
+  readonly ready: Promise<void>
+  readonly ended: Promise<void>
+  readonly #child: ChildProcess
+  #heardReady: () => void = () => {}
+
+  constructor(
+    options: BuyerOptions,
+    readonly records: readonly RunRecord[],
+  ) {
+    this.#child = spawn(process.execPath, [BUYER, JSON.stringify(options)], { stdio: ['pipe', 'pipe', 'inherit'] })
+    // A process that was killed reads nothing.
+    this.#child.stdin?.on('error', () => {})
+    this.ready = new Promise(resolve => {
+      this.#heardReady = resolve
+    })
     let rest = ''
-    child.stdout.setEncoding('utf8').on('data', (text: string) => {
+    this.#child.stdout?.setEncoding('utf8').on('data', (text: string) => {
       const lines = (rest + text).split('\n')
       rest = lines.pop() ?? ''
       for (const line of lines) this.#read(line)
     })
-    this.#ended.push(
-      new Promise(resolve => {
-        child.once('close', () => {
-          this.#alive.splice(this.#alive.indexOf(child), 1)
-          resolve()
-        })
-      }),
-    )
-    return child
+    this.ended = new Promise(resolve => this.#child.once('close', () => resolve()))
   }
 
-  /** Kills the process that has lived longest (SIGKILL). */
-  killOldest(): void {
-    this.#alive[0]?.kill('SIGKILL')
+  /** It begins at this moment, ms by the machine's clock. */
+  begin(startsAt: number): void {
+    this.#child.stdin?.end(String(startsAt))
   }
 
-  /** All have ended; also those that are started meanwhile. */
-  async end(): Promise<void> {
-    for (let known = 0; known < this.#ended.length; ) {
-      known = this.#ended.length
-      await Promise.all(this.#ended)
-    }
-  }
-
+  /** SIGKILL. */
   kill(): void {
-    for (const child of this.#alive) child.kill('SIGKILL')
-  }
-
-  get decisions(): number {
-    return this.counts.reduce((sum, { decisions }) => sum + decisions, 0)
+    this.#child.kill('SIGKILL')
   }
 
   #read(line: string): void {
-    if (line.startsWith('end ')) {
-      this.counts.push(JSON.parse(line.slice(4)) as BuyerCounts)
+    if (line === 'ready') {
+      this.#heardReady()
       return
     }
-    const [askedAt, answeredAt, units] = line.split(' ').map(Number)
-    this.spending.add(askedAt, answeredAt, units)
+    if (line.startsWith('end ')) {
+      for (const [i, units] of (JSON.parse(line.slice(4)) as number[]).entries()) this.records[i].fromLeases += units
+      return
+    }
+    const [run, askedAt, answeredAt, allowed, decided, degraded] = line.split(' ').map(Number)
+    const record = this.records[run]
+    if (allowed > 0) record.spending.add(askedAt, answeredAt, allowed)
+    record.decided.add(askedAt, answeredAt, decided)
+    if (degraded > 0) record.degraded.add(askedAt, answeredAt, degraded)
   }
 }

@@ -1,0 +1,114 @@
+import type { RedisServer } from '../../test/support/redis-server.js'
+import { type Claim, single } from '../contest/claim.js'
+import { figure } from '../contest/figure.js'
+import { progress } from '../contest/progress.js'
+import type { Table } from '../contest/table.js'
+import { type Outcome, trial } from './trial.js'
+
+export interface Findings {
+  readonly tables: Table[]
+  readonly claims: Claim[]
+}
+
+export const FLEET = { processes: 16, demand: 2 }
+const ALGORITHMS = ['sliding-window', 'token-bucket', 'fixed-window', 'sliding-counter']
+
+/** All algorithms at once, over a server of their own, for two windows. */
+export async function minute(redis: RedisServer): Promise<Findings> {
+  const policies = ALGORITHMS.map(algorithm => `10000/1m ${algorithm}`)
+  // The second window of a fixed window begins a little after the first one.
+  const outcomes = await trial(redis, redis.client(), { ...FLEET, policies, seconds: 121, measuredMs: 60_000 })
+  return {
+    tables: [outcomeTable('16 processes at twice 10000/1m, all at once', outcomes)],
+    claims: [noExcess('10000/1m', outcomes), leastUsed('10000/1m', outcomes, 95)],
+  }
+}
+
+/** Windows of a second: the smaller limits at once, 100000/1s each by itself; then uneven traffic. */
+export async function seconds(redis: RedisServer): Promise<Findings> {
+  const client = redis.client()
+  progress('leases: 100/1s and 1000/1s')
+  const small = ['100/1s', '1000/1s'].map(limit => ALGORITHMS.map(algorithm => `${limit} ${algorithm}`))
+  const smallOutcomes = await trial(redis, client, { ...FLEET, policies: small.flat(), seconds: 6 })
+  const large: Outcome[] = []
+  for (const algorithm of ALGORITHMS) {
+    progress(`leases: 100000/1s ${algorithm}`)
+    large.push(...(await trial(redis, client, { ...FLEET, policies: [`100000/1s ${algorithm}`], seconds: 6 })))
+  }
+  progress('leases: uneven traffic')
+  const even = ['1000/1s', '1000/1s token-bucket', '1000/1s fixed-window', '1000/1s sliding-counter']
+  const uneven = await trial(redis, client, { ...FLEET, policies: even, seconds: 6, first: 0.95 })
+  const busy = await trial(redis, client, { ...FLEET, policies: ['100000/1s'], seconds: 6, first: 0.95 })
+  const unevenOutcomes = [...uneven, ...busy]
+  const of = (limit: string) => smallOutcomes.filter(({ policy }) => policy.startsWith(`${limit} `))
+  const calls = Math.max(...large.map(({ callsPerDecision }) => callsPerDecision))
+  return {
+    tables: [
+      outcomeTable('16 processes at twice the limit (100/1s and 1000/1s all at once)', [...smallOutcomes, ...large]),
+      outcomeTable('95 % of the requests at one process of 16', unevenOutcomes),
+    ],
+    claims: [
+      noExcess('100/1s, 1000/1s and 100000/1s', [...smallOutcomes, ...large]),
+      leastUsed('100/1s', of('100/1s'), 95),
+      leastUsed('1000/1s', of('1000/1s'), 95),
+      leastUsed('100000/1s', large, 95),
+      {
+        text: '16 processes, 100000/1s: script calls for each decision, the most of the algorithms',
+        bound: 'at most',
+        target: 0.02,
+        measured: single(calls),
+        unit: 'calls',
+      },
+      noExcess('uneven traffic', unevenOutcomes),
+      leastUsed('uneven traffic', unevenOutcomes, 95),
+    ],
+  }
+}
+
+export function noExcess(what: string, outcomes: readonly Outcome[]): Claim {
+  const most = Math.max(...outcomes.map(({ breach }) => breach.excess))
+  return {
+    text: `16 processes, ${what}: units above the policy`,
+    bound: 'at most',
+    target: 0,
+    measured: single(most),
+    unit: 'units',
+  }
+}
+
+export function leastUsed(what: string, outcomes: readonly Outcome[], percent: number): Claim {
+  const least = Math.min(...outcomes.map(({ used }) => used))
+  return {
+    text: `16 processes, ${what}: used, the least of the policies`,
+    bound: 'at least',
+    target: percent,
+    measured: single(100 * least),
+    unit: '%',
+  }
+}
+
+export function outcomeTable(caption: string, outcomes: readonly Outcome[]): Table {
+  return {
+    caption,
+    head: [
+      'policy',
+      'used %',
+      'offered %',
+      'excess, units',
+      'calls/decision',
+      'from leases %',
+      'decisions',
+      'degraded',
+    ],
+    rows: outcomes.map(outcome => [
+      outcome.policy,
+      (100 * outcome.used).toFixed(1),
+      (100 * outcome.offered).toFixed(0),
+      String(Math.ceil(outcome.breach.excess)),
+      outcome.callsPerDecision.toFixed(4),
+      (100 * outcome.fromLeases).toFixed(1),
+      figure(outcome.decisions),
+      String(outcome.degraded),
+    ]),
+  }
+}
