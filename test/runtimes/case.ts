@@ -13,6 +13,9 @@ export interface Outcome {
   readonly error?: string
 }
 
+/** The outcome that a program prints last. */
+export const LAST = 'ends'
+
 export const sleep = (ms: number): Promise<void> => new Promise(resolve => setTimeout(resolve, ms))
 
 /** Waits until something holds. */

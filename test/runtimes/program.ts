@@ -1,5 +1,5 @@
 // Runs on every runtime: every case, one line of JSON for each. Ends by itself: nothing of spillway keeps a process alive.
-import type { Outcome } from './case.js'
+import { LAST, type Outcome } from './case.js'
 import { entries } from './cases/entries.js'
 import { exact } from './cases/exact.js'
 import { expressCases } from './cases/express.js'
@@ -7,23 +7,22 @@ import { fetchCases } from './cases/fetch.js'
 import { processLoads } from './cases/process-load.js'
 import { sharedObjects } from './cases/shared-objects.js'
 
+const CASES = [...entries, ...exact, ...expressCases, ...fetchCases, ...sharedObjects, ...processLoads]
+
 async function main(): Promise<void> {
-  for (const { name, run } of [
-    ...entries,
-    ...exact,
-    ...expressCases,
-    ...fetchCases,
-    ...sharedObjects,
-    ...processLoads,
-  ]) {
+  for (const { name, run } of CASES) {
     const startedAt = performance.now()
     const outcome = await run().then(
       told => ({ told }),
       error => ({ error: String(error?.stack ?? error) }),
     )
-    const line: Outcome = { name, ms: Math.round(performance.now() - startedAt), ...outcome }
-    console.log(JSON.stringify(line))
+    print({ name, ms: performance.now() - startedAt, ...outcome })
   }
+  print({ name: LAST, ms: performance.now(), told: `by itself, after ${CASES.length} cases` })
+}
+
+function print(outcome: Outcome): void {
+  console.log(JSON.stringify({ ...outcome, ms: Math.round(outcome.ms) }))
 }
 
 main()

@@ -1,6 +1,5 @@
 import { spawnSync } from 'node:child_process'
-import { createHash } from 'node:crypto'
-import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { cpSync, existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 
 /** A program that runs JavaScript. */
@@ -14,9 +13,9 @@ export interface Runtime {
   readonly command: readonly [program: string, ...args: string[]]
 }
 
-const FOLDER = join(import.meta.dirname, 'binaries')
-/** Not in the lock: of what the runtimes were installed. */
-const STAMP = join(FOLDER, 'node_modules', '.installed-from')
+const LOCKED = join(import.meta.dirname, 'binaries')
+/** Not beside their lock: they take a gigabyte, and tests copy this folder. */
+const FOLDER = join(import.meta.dirname, '../../node_modules/.cache/spillway-runtimes')
 
 const PROGRAMS = [
   ['Node', 'node20/bin/node', []],
@@ -41,12 +40,12 @@ export function runtimes(): Runtime[] {
       `The runtimes are locked for Linux on x64, and this is ${process.platform} on ${process.arch}: run this there`,
     )
   }
-  const lock = createHash('sha256')
-    .update(readFileSync(join(FOLDER, 'package-lock.json')))
-    .digest('hex')
-  if (!existsSync(STAMP) || readFileSync(STAMP, 'utf8') !== lock) {
+  const lock = readFileSync(join(LOCKED, 'package-lock.json'), 'utf8')
+  const installed = join(FOLDER, 'node_modules', '.installed-from')
+  if (!existsSync(installed) || readFileSync(installed, 'utf8') !== lock) {
+    cpSync(LOCKED, FOLDER, { recursive: true })
     npm(FOLDER, 'ci', '--ignore-scripts')
-    writeFileSync(STAMP, lock)
+    writeFileSync(installed, lock)
   }
   return PROGRAMS.map(([column, file, args]) => {
     const program = join(FOLDER, 'node_modules', file)

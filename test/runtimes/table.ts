@@ -1,4 +1,5 @@
 import type { Finding } from './run.js'
+import type { Runtime } from './runtimes.js'
 
 const SHARED = ['SharedRateLimiter', 'Semaphore', 'DelayQueue']
 
@@ -15,29 +16,24 @@ const ROWS: readonly (readonly [title: string, tells: (name: string) => boolean,
 ]
 
 /** What the README's table has to be after these findings, in Markdown. */
-export function tableOf(findings: readonly Finding[]): string {
-  const columns = new Map<string, Finding[]>()
-  for (const finding of findings) {
-    columns.set(finding.runtime.column, [...(columns.get(finding.runtime.column) ?? []), finding])
-  }
-  const heads = [...columns].map(([column, found]) => `${column} ${versionsOf(found).join(', ')}`)
+export function tableOf(runtimes: readonly Runtime[], findings: readonly Finding[]): string {
+  const columns = [...new Set(runtimes.map(({ column }) => column))]
+  const heads = columns.map(column => `${column} ${versionsOf(runtimes.filter(runtime => runtime.column === column))}`)
   const rows = ROWS.map(([title, tells, inWords]) => {
-    const cells = [...columns.values()].map(found =>
-      cellOf(
-        found.filter(({ name }) => tells(name)),
-        inWords,
-      ),
-    )
+    const told = findings.filter(({ name }) => tells(name))
+    const cells = columns.map(column => {
+      const found = told.filter(({ runtime }) => runtime.column === column)
+      return cellOf(found, inWords)
+    })
     return `| ${title} | ${cells.join(' | ')} |`
   })
-  return [`| | ${heads.join(' | ')} |`, `|${' --- |'.repeat(columns.size + 1)}`, ...rows].join('\n')
+  return [`| | ${heads.join(' | ')} |`, `|${' --- |'.repeat(columns.length + 1)}`, ...rows].join('\n')
 }
 
 /** Node is known by its major version, the others by the minor as well. */
-function versionsOf(found: readonly Finding[]): string[] {
-  return [
-    ...new Set(found.map(({ runtime }) => runtime.version.split('.', runtime.column === 'Node' ? 1 : 2).join('.'))),
-  ].sort()
+function versionsOf(runtimes: readonly Runtime[]): string {
+  const parts = ({ column, version }: Runtime) => version.split('.', column === 'Node' ? 1 : 2)
+  return runtimes.map(runtime => parts(runtime).join('.')).join(', ')
 }
 
 function cellOf(found: readonly Finding[], inWords?: true): string {

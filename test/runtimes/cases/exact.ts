@@ -59,7 +59,7 @@ async function shareQuota(stores: readonly Store[]): Promise<void> {
   assert.ok(decisions.every(({ allowed, retryAfterMs }) => allowed || (retryAfterMs > 0 && retryAfterMs <= 60_000)))
 
   const quick = stores.map(
-    store => new RateLimiter({ policy: '2/200ms', name: `${name}-quick`, store, deadline: '5s' }),
+    store => new RateLimiter({ policy: '2/500ms', name: `${name}-quick`, store, deadline: '5s' }),
   )
   assert.equal((await quick[0].consume('me', 2)).allowed, true)
   const { allowed, retryAfterMs } = await quick[1].consume('me', 2)

@@ -12,14 +12,14 @@ export const sharedObjects: Case[] = Object.entries(CLIENTS).flatMap(([name, ope
 async function rate(...clients: RedisClient[]): Promise<string> {
   const name = freshName()
   const [one, other] = clients.map(client => new SharedRateLimiter(client, name))
-  await one.setRate({ rate: 4, interval: '300ms' })
+  await one.setRate({ rate: 4, interval: '600ms' })
   const taken = await Promise.all(Array.from({ length: 6 }, (_, i) => (i % 2 ? one : other).tryAcquire()))
   assert.equal(taken.filter(Boolean).length, 4)
   const startedAt = performance.now()
   await Promise.all(Array.from({ length: 8 }, (_, i) => (i % 2 ? one : other).acquire(1, { timeout: '10s' })))
   // The first four come after one interval, the others after two; some of the first interval has passed.
   const ms = performance.now() - startedAt
-  assert.ok(ms > 300, `8 more permits of 4 per 300 ms after ${ms} ms`)
+  assert.ok(ms > 600, `8 more permits of 4 per 600 ms after ${ms} ms`)
   await one.delete()
   await Promise.all([one.close(), other.close()])
   return 'at once and waiting'
@@ -28,7 +28,7 @@ async function rate(...clients: RedisClient[]): Promise<string> {
 async function semaphore(...clients: RedisClient[]): Promise<string> {
   const name = freshName()
   const [one, other] = clients.map(client => new Semaphore(client, name, { permits: 1 }))
-  const lease = await one.acquire({ lease: '400ms' })
+  const lease = await one.acquire({ lease: '1s' })
   assert.equal(await other.tryAcquire(), null)
   let next: { token: bigint } | undefined
   const waiting = other.acquire({ timeout: '10s' }).then(async granted => {
@@ -36,7 +36,7 @@ async function semaphore(...clients: RedisClient[]): Promise<string> {
     await granted.release()
   })
   // Longer than the lease: it is extended while its process lives.
-  await sleep(700)
+  await sleep(1300)
   assert.deepEqual([lease.held, next], [true, undefined])
   await lease.release()
   await waiting
