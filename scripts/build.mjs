@@ -102,17 +102,17 @@ const moduleOf = name => (CALLABLE.has(name) ? `${name}-names` : name)
 const inputs = Object.fromEntries(Object.entries(ENTRIES).map(([name, file]) => [moduleOf(name), file]))
 
 /**
- * Without indentation and spaces, which are an eighth of the package; in lines, for stack traces.
+ * Without indentation and spaces, which are an eighth of the package, and with short names for the chunks that a file requires; in lines,
+ * for stack traces.
  * @param {string} code
  */
-function withoutSpaces(code) {
-  return transformSync(code, {
-    minifyWhitespace: true,
-    minifySyntax: true,
-    lineLimit: 140,
-    target: 'node20',
-    charset: 'utf8',
-  }).code
+function compact(code) {
+  const chunks = [...new Set(code.match(/\brequire_\w+/g))]
+  const short = new Map(chunks.map((name, i) => [name, `$_${i}`]))
+  return transformSync(
+    code.replace(/\brequire_\w+/g, name => /** @type {string} */ (short.get(name))),
+    { minifyWhitespace: true, minifySyntax: true, lineLimit: 140, target: 'node20', charset: 'utf8' },
+  ).code
 }
 
 /**
@@ -161,7 +161,7 @@ async function writeScripts(folder) {
   })
   for (const { fileName } of output) {
     const file = join(folder, fileName)
-    writeFileSync(file, withoutSpaces(withPlainExports(readFileSync(file, 'utf8'))))
+    writeFileSync(file, compact(withPlainExports(readFileSync(file, 'utf8'))))
   }
   chmodSync(join(folder, 'cli.js'), 0o755)
   for (const name of Object.keys(ENTRIES)) {
