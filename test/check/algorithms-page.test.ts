@@ -9,7 +9,7 @@ import { STATES } from '../../bench/algorithms/state.js'
 import { tableText } from '../../bench/contest/table.js'
 import { drawings } from '../../scripts/drawing/drawings.js'
 import { parsePolicy } from '../../src/core/limit.js'
-import { PAGES, textOf } from './pages.js'
+import { PAGES, textOf } from '../docs/pages.js'
 
 const folder = join(__dirname, '../../docs')
 const lines = textOf('docs/algorithms.md').split('\n')
