@@ -5,6 +5,7 @@ import type { Redis } from 'ioredis'
 import { StoreError } from '../../src/core/errors.js'
 import { RateLimiter, type RateLimiterOptions } from '../../src/limiter/rate-limiter.js'
 import { RedisStore } from '../../src/stores/redis/redis-store.js'
+import { childProgram } from '../support/child-program.js'
 import { eventually } from '../support/redis-process.js'
 import { RedisServer } from '../support/redis-server.js'
 
@@ -281,7 +282,7 @@ class Acquirer {
         await Promise.all(Array.from({ length: ${count} }, (_, i) => limiter.acquire('k').then(() => console.log('granted ' + i))))
         process.exit()
       })`
-    this.child = spawn(process.execPath, ['--import', 'tsx', '--input-type=module', '-e', source], {
+    this.child = spawn(process.execPath, [childProgram(source)], {
       env: { ...process.env, NODE_OPTIONS: '' },
       stdio: ['pipe', 'pipe', 'inherit'],
     })

@@ -1,4 +1,5 @@
 import { spawn } from 'node:child_process'
+import { childProgram } from './child-program.js'
 
 export interface ChildResult {
   readonly code: number | null
@@ -24,7 +25,7 @@ export function runChild(
   source: string,
   { flags = [], env = {}, timeoutMs = 20_000 }: ChildOptions = {},
 ): Promise<ChildResult> {
-  const args = ['--import', 'tsx', ...flags, '--input-type=module', '-e', source]
+  const args = [...flags, childProgram(source)]
   const child = spawn(process.execPath, args, {
     cwd: process.cwd(),
     env: { ...process.env, NODE_OPTIONS: '', ...env },

@@ -1,6 +1,7 @@
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import type { Redis } from 'ioredis'
+import { childProgram } from './child-program.js'
 import type { Granted, Order } from './rate-worker.js'
 
 /** Processes that share one rate, each with a client of its own. End with the process that started them. */
@@ -8,9 +9,10 @@ export class RateWorkers {
   private constructor(readonly processes: readonly ChildProcess[]) {}
 
   static async start(count: number, url: string, name: string): Promise<RateWorkers> {
+    const program = childProgram("import './test/support/rate-worker.ts'")
     const processes = Array.from({ length: count }, () =>
-      fork('test/support/rate-worker.ts', [url, name], {
-        execArgv: ['--import', 'tsx'],
+      fork(program, [url, name], {
+        execArgv: [],
         env: { ...process.env, NODE_OPTIONS: '' },
       }),
     )

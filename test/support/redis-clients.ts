@@ -70,6 +70,9 @@ export function nodeRedis({ createClient, createCluster, createSentinel }: NodeR
   }
 }
 
+/** By itself GLIDE gives a request up after 250 ms, which a busy machine may take. */
+const PATIENCE_MS = 5000
+
 /** What the versions of GLIDE have in common. */
 export interface Glide {
   readonly Logger: { setLoggerConfig(level: 'off'): void }
@@ -77,7 +80,10 @@ export interface Glide {
   readonly GlideClusterClient: GlideMaker
 }
 interface GlideMaker {
-  createClient(options: { addresses: { host: string; port: number }[] }): Promise<{ close(): void }>
+  createClient(options: {
+    addresses: { host: string; port: number }[]
+    requestTimeout: number
+  }): Promise<{ close(): void }>
 }
 
 export function valkeyGlide({ GlideClient, GlideClusterClient, Logger }: Glide, listens: boolean): ClientKind {
@@ -88,8 +94,10 @@ export function valkeyGlide({ GlideClient, GlideClusterClient, Logger }: Glide, 
     return client
   }
   return {
-    single: async server => opened(await GlideClient.createClient({ addresses: addresses([server]) })),
-    cluster: async ({ nodes }) => opened(await GlideClusterClient.createClient({ addresses: addresses(nodes) })),
+    single: async server =>
+      opened(await GlideClient.createClient({ addresses: addresses([server]), requestTimeout: PATIENCE_MS })),
+    cluster: async ({ nodes }) =>
+      opened(await GlideClusterClient.createClient({ addresses: addresses(nodes), requestTimeout: PATIENCE_MS })),
     listens,
   }
 }

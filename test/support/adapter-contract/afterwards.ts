@@ -113,7 +113,7 @@ export function afterwardsContract(world: World): void {
       expect(text).toMatch(
         /^rateLimit: settle failed: (boom|rateLimit: settle gave (-1|undefined): expected an integer ≥ 0)/,
       )
-      expect(options).toEqual({ code: 'SPILLWAY_SETTLE' })
+      expect(options).toEqual({ type: 'SpillwayWarning', code: 'SPILLWAY_SETTLE' })
       expect((await limiter.limiter.peek('k', 0)).remaining).toBe(6)
     })
   })
