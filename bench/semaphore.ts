@@ -1,4 +1,5 @@
 // Permits in Redis: acquired and released, uncontended and handed from one process to the next, against redis-semaphore.
+import type { Redis } from 'ioredis'
 import { RedisServer } from '../test/support/redis-server.js'
 import type { Claim } from './contest/claim.js'
 import { type Contender, ContenderProcess } from './contest/contender.js'
@@ -17,9 +18,25 @@ interface Turn {
   readonly calls: number
 }
 
+/** A turn of many that wait for few permits. */
+interface Contention {
+  readonly turns: number
+  readonly ms: number
+  readonly longestMs: number
+  readonly roundTripMs: number
+  readonly serverMicros: number
+}
+
 const PEER = 'redis-semaphore'
+const QUEUE = 'queue in the process'
 const NAMES = ['spillway', PEER]
-const LANES = [1, 64]
+/** How many at a time, and what of redis-semaphore's pairs spillway is to have. */
+const LANES = [
+  [1, 0.95],
+  [64, 1],
+] as const
+/** Many that wait for few permits. */
+const CONTENDED = { lanes: 64, permits: 8, holdMs: 2 }
 const PROCESSES = 16
 const HOLD_MS = 10
 
@@ -31,7 +48,7 @@ export async function semaphore(effort: Effort): Promise<Report> {
   const claims: Claim[] = []
   const rows: string[][] = []
   try {
-    for (const lanes of LANES) {
+    for (const [lanes, target] of LANES) {
       progress(`permits in Redis: ${lanes} at a time`)
       const contenders = NAMES.map(name => contenderOf(name, redis.port, lanes, `pairs-${lanes}-${name}`))
       const ms = 1500 * effort.stretch
@@ -54,17 +71,33 @@ export async function semaphore(effort: Effort): Promise<Report> {
         ])
       }
       const text = `Pairs of acquire and release a second, ${lanes} at a time, against ${PEER}`
-      claims.push({ text, bound: 'at least', target: 1, measured: ratio(turns, 'spillway', PEER, perSecond) })
+      claims.push({ text, bound: 'at least', target, measured: ratio(turns, 'spillway', PEER, perSecond) })
     }
+    const contended = await contend(redis.port, client, effort)
     const taken = await takeTurns(redis.port, effort)
-    claims.push(...taken.claims)
+    claims.push(...contended.claims, ...taken.claims)
     return {
       title: 'Permits in Redis',
       method:
-        `Each at a time takes a permit of as many and gives it back at once. Then ${PROCESSES} processes take turns at one permit and hold ` +
+        'Each at a time takes a permit of as many and gives it back at once. Then ' +
+        `${CONTENDED.lanes} lanes of one process take turns at ${CONTENDED.permits} permits and hold them for ${CONTENDED.holdMs} ms. What can be had is what a ` +
+        'queue in the process has, if each turn takes a round trip longer; the round trip is a PING after a pause of as long as a turn, since a ' +
+        `server that has slept answers later than one that is asked all the time. Then ${PROCESSES} processes take turns at one permit and hold ` +
         `it for ${HOLD_MS} ms, each turn with an INCR and a DECR that prove that nobody else is inside.`,
       tables: [
         { caption: 'Uncontended', head: ['who', 'pairs a second', `against ${PEER}`, 'script calls a pair'], rows },
+        {
+          caption: `${CONTENDED.lanes} lanes, ${CONTENDED.permits} permits held for ${CONTENDED.holdMs} ms`,
+          head: [
+            'who',
+            'turns a second',
+            'of what can be had',
+            'server time a turn, µs',
+            'longest wait, ms',
+            'a round trip, ms',
+          ],
+          rows: contended.rows,
+        },
         { caption: `${PROCESSES} processes, one permit`, head: ['', 'ms'], rows: taken.rows },
       ],
       claims,
@@ -72,6 +105,61 @@ export async function semaphore(effort: Effort): Promise<Report> {
   } finally {
     await redis.stop()
   }
+}
+
+async function contend(port: number, client: Redis, effort: Effort): Promise<{ rows: string[][]; claims: Claim[] }> {
+  const { lanes, permits, holdMs } = CONTENDED
+  progress(`permits in Redis: ${lanes} lanes, ${permits} permits`)
+  const names = [...NAMES, QUEUE]
+  const ms = 1500 * effort.stretch
+  const turns = await contest<Contention>(
+    names.map(name => contenderOf(name, port, permits, `contended-${name}`)),
+    effort,
+    {
+      warmUp: child => child.ask('contended', { ms, lanes, holdMs: 1 }),
+      turn: async child => {
+        const before = await readWork(client)
+        const done = await child.ask<Omit<Contention, 'serverMicros'>>('contended', { ms, lanes, holdMs })
+        const after = await readWork(client)
+        const micros = ['evalsha', 'eval'].map(command => after.micros(command) - before.micros(command))
+        return { ...done, serverMicros: (micros[0] + micros[1]) / done.turns }
+      },
+    },
+  )
+  const each = (turn: Contention) => (turn.turns / turn.ms) * 1000
+  const shareOf = (name: string) => {
+    const queued = turns.get(QUEUE)!
+    return median(turns.get(name)!.map((turn, i) => each(turn) / (each(queued[i]) / (1 + turn.roundTripMs / holdMs))))
+  }
+  const serverMicros = (name: string) => medianOf(turns, name, turn => turn.serverMicros)
+  const longestMs = (name: string) => medianOf(turns, name, turn => turn.longestMs)
+  const rows = names.map(name => [
+    name,
+    spread(medianOf(turns, name, each)),
+    name === QUEUE ? '' : spread(shareOf(name)),
+    figure(serverMicros(name).value),
+    spread(longestMs(name)),
+    spread(medianOf(turns, name, turn => turn.roundTripMs)),
+  ])
+  const what = `${lanes} lanes on ${permits} permits held for ${holdMs} ms`
+  const claims: Claim[] = [
+    { text: `${what}: turns, of what can be had`, bound: 'at least', target: 0.9, measured: shareOf('spillway') },
+    {
+      text: `${what}: server time a turn (50, or that of ${PEER} if it is more)`,
+      bound: 'at most',
+      target: Math.max(50, serverMicros(PEER).value),
+      measured: serverMicros('spillway'),
+      unit: 'µs',
+    },
+    {
+      text: `${what}: longest wait of a lane`,
+      bound: 'at most',
+      target: 40,
+      measured: longestMs('spillway'),
+      unit: 'ms',
+    },
+  ]
+  return { rows, claims }
 }
 
 async function takeTurns(port: number, effort: Effort): Promise<{ rows: string[][]; claims: Claim[] }> {

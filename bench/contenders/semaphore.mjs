@@ -32,6 +32,20 @@ const contenders = {
       await semaphore.release()
     }
   },
+  /** What waiting costs without Redis. */
+  'queue in the process'() {
+    /** @type {((value?: unknown) => void)[]} */
+    const waiting = []
+    let free = permits
+    return async work => {
+      if (free > 0) free--
+      else await new Promise(granted => waiting.push(granted))
+      await work?.()
+      const next = waiting.shift()
+      if (next) next()
+      else free++
+    }
+  },
 }
 const use = contenders[contender]()
 
@@ -53,6 +67,32 @@ answer({
     return { pairs, ms: performance.now() - startedAt }
   },
 
+  /**
+   * How many turns so many lanes have in so many ms, how long the longest of them waited for its turn, and the median of round trips that
+   * are as far apart: each finds client and server as idle as a turn does.
+   */
+  async contended({ ms, lanes, holdMs }) {
+    await client.ping()
+    const startedAt = performance.now()
+    const endsAt = startedAt + ms
+    let turns = 0
+    let longestMs = 0
+    const lane = async () => {
+      while (performance.now() < endsAt) {
+        const askedAt = performance.now()
+        await use(async () => {
+          longestMs = Math.max(longestMs, performance.now() - askedAt)
+          await sleep(holdMs)
+        })
+        turns++
+      }
+    }
+    await Promise.all(Array.from({ length: lanes }, lane))
+    const tookMs = performance.now() - startedAt
+    const roundTripMs = await roundTrip(100, holdMs)
+    return { turns, ms: tookMs, longestMs, roundTripMs }
+  },
+
   /** Takes so many turns of so many ms; how often somebody else was inside at the same time. */
   async turns({ turns, holdMs }) {
     let together = 0
@@ -66,14 +106,22 @@ answer({
     return together
   },
 
-  /** The median of many round trips, in ms. */
-  async roundTrip() {
-    const times = []
-    for (let i = 0; i < 1000; i++) {
-      const before = performance.now()
-      await client.ping()
-      times.push(performance.now() - before)
-    }
-    return times.sort((a, b) => a - b)[500]
-  },
+  roundTrip: () => roundTrip(1000, 0),
 })
+
+/**
+ * The median of so many round trips with pauses between them, in ms.
+ *
+ * @param {number} count
+ * @param {number} pauseMs
+ */
+async function roundTrip(count, pauseMs) {
+  const times = []
+  for (let i = 0; i < count; i++) {
+    if (pauseMs > 0) await sleep(pauseMs)
+    const before = performance.now()
+    await client.ping()
+    times.push(performance.now() - before)
+  }
+  return times.sort((a, b) => a - b)[count / 2]
+}

@@ -9,6 +9,8 @@ export interface RedisWork {
   readonly commands: number
   /** Calls of one command by its name, in lower case. */
   readonly calls: (command: string) => number
+  /** Time within those calls, µs. */
+  readonly micros: (command: string) => number
 }
 
 export async function readWork(client: Redis): Promise<RedisWork> {
@@ -20,5 +22,6 @@ export async function readWork(client: Redis): Promise<RedisWork> {
     bytes: field('total_net_input_bytes') + field('total_net_output_bytes'),
     commands: field('total_commands_processed'),
     calls: command => number(new RegExp(`^cmdstat_${command}:calls=(\\d+)`, 'm')),
+    micros: command => number(new RegExp(`^cmdstat_${command}:calls=\\d+,usec=(\\d+)`, 'm')),
   }
 }

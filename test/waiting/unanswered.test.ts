@@ -1,0 +1,106 @@
+import { expect, test } from '@jest/globals'
+import type { LineAnswer } from '../../src/waiting/line-answer.js'
+import { LineMembership } from '../../src/waiting/line-membership.js'
+import type { LineWaiter } from '../../src/waiting/line-waiter.js'
+import { Wait } from '../../src/waiting/wait.js'
+import { randomFrom } from '../support/random.js'
+import { Simulation } from './simulation.js'
+
+const worldOf = (seed: string) => {
+  const world = new Simulation(randomFrom(seed), 1, 1000, { lost: 0, late: 0, doubled: 0 })
+  world.start(1)
+  return world
+}
+
+const waiterOf = (own: string): LineWaiter<void> => {
+  const wait = new Wait<void>({ timeoutMs: Number.POSITIVE_INFINITY, signal: undefined }, () => undefined)
+  wait.promise.catch(() => {})
+  return {
+    cost: 1,
+    own,
+    wait,
+    joinedAt: 0,
+    waits: true,
+    place: 'outside',
+    number: 0,
+    ticket: undefined,
+    grantedAt: 0,
+    wasLate: false,
+  }
+}
+
+const ANSWER: LineAnswer = {
+  word: 1,
+  stamp: '1',
+  at: 5,
+  ageMs: 0,
+  nextMs: 1000,
+  waiting: 0,
+  ticket: 7,
+  most: 10,
+  lateMs: 50,
+  lifeMs: 60_000,
+  granted: [],
+  refused: [],
+  changes: [],
+}
+
+/** A member whose second ask gives back a grant, ends something of the user's own, and is never answered. Another waiter is in the line. */
+function unanswered() {
+  const membership = new LineMembership<void>(worldOf('unanswered').processes[0])
+  const [gone, stays] = [waiterOf('gone'), waiterOf('stays')]
+  membership.join(gone)
+  membership.join(stays)
+  const first = membership.nextAsk(0)
+  membership.reject(gone, new Error('it has given up'))
+  membership.read(first, { ...ANSWER, waiting: 1, granted: [{ number: gone.number, facts: [] }] }, 0, 0)
+  const told: number[] = []
+  const answered = (number: number) => told.push(number)
+  membership.changes.own.push({ letter: 'e', words: ['lease', '3', ''], answered, failed: () => {} })
+  const second = membership.nextAsk(0)
+  expect(second.ask.words.slice(5)).toEqual(['r', '0 1 gone', '', '5', 'e', 'lease', '3', ''])
+  return { membership, second, told }
+}
+
+test('an ask that is given up tells its own changes again, and never a grant that may have been given back', () => {
+  const { membership, second, told } = unanswered()
+  membership.giveUp(second)
+  membership.rejoin()
+  const next = membership.nextAsk(0)
+  const [member, number, stamp, replaces, , ...changes] = next.ask.words
+  expect([number, stamp, replaces]).toEqual(['1', '', second.ask.member])
+  expect(member).not.toBe(second.ask.member)
+  // The waiter brings the ticket that it had.
+  expect(changes).toEqual(['e', 'lease', '3', '', 'j', '2 1 stays', '8', '-1'])
+  membership.read(next, { ...ANSWER, waiting: 1, changes: [1] }, 0, 0)
+  expect(told).toEqual([1])
+})
+
+test('an ask that was not carried out tells everything again', () => {
+  const { membership, second } = unanswered()
+  membership.putBack(second)
+  membership.rejoin()
+  const [, , , , , ...changes] = membership.nextAsk(0).ask.words
+  expect(changes).toEqual(['r', '0 1 gone', '', '5', 'e', 'lease', '3', '', 'j', '2 1 stays', '8', '-1'])
+})
+
+test('whoever waits while an ask stays unanswered for longer than the server remembers it is granted once, as another member', async () => {
+  const world = worldOf('forgotten')
+  const [process] = world.processes
+  world.faults = { lost: 0, late: 100, doubled: 0 }
+  let granted = 0
+  process.line.wait(1, 'w', { timeoutMs: Number.POSITIVE_INFINITY, signal: undefined }).then(() => granted++)
+  await world.advance(0)
+  const first = process.line.member
+  // The ask arrives, and no answer to it does.
+  world.faults = { lost: 100, late: 0, doubled: 0 }
+  await world.advance(49_000)
+  expect([granted, process.line.member, world.oracle.grants.length]).toEqual([0, first, 1])
+  await world.advance(11_000)
+  expect([granted, process.line.member === first]).toEqual([0, false])
+  world.faults = { lost: 0, late: 0, doubled: 0 }
+  await world.advance(5000)
+  expect([granted, world.began.length, world.oracle.grants.length]).toEqual([1, 1, 2])
+  // An ask of the first member that is still on its way finds it closed.
+  expect(world.oracle.records.get(first)?.number).toBe(-1)
+})
