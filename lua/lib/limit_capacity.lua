@@ -39,7 +39,7 @@ local function limit_capacity(limits, keys, blocks, notes, now, clock)
     return list
   end
 
-  local capacity = { now = now, most = 9007199254740991, late = math.max(50, math.floor(shortest / 10)) }
+  local capacity = { now = now, own_limits = true, most = 9007199254740991, late = math.max(50, math.floor(shortest / 10)) }
 
   capacity.when = function(ahead, cost, own)
     local longest = blocked

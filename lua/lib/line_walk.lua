@@ -7,6 +7,8 @@
 
     when(ahead, cost, own)    ms until `cost` more units fit behind `ahead` units; 0 now, below 0 never
     grant(cost, own, into)    spends it now, and adds to the list `into` what the client must know of it
+    own_limits                true if a waiter's own text is the limit by which it is measured: then what is kept for a waiter is only kept
+                              if nobody behind it who has another limit is granted anything
     has_end                   true if it ends at some moment, so that waiters far behind may never be served (when() is below 0 for
                               them): the walk goes on to refuse them
 
@@ -26,6 +28,8 @@ local function line_walk(line, asker, capacity, answer)
   local leaving, units = {}, 0
   -- True once a waiter has been met that has to wait: nobody behind it is granted anything.
   local full = false
+  -- The limit of a waiter of another member for whom capacity is kept.
+  local kept
 
   -- True if the walk stops at this waiter.
   local function visit(id)
@@ -45,7 +49,9 @@ local function line_walk(line, asker, capacity, answer)
       if asks_by and asks_by <= now then answer.next = math.min(answer.next, asks_by + LINE_GRACE_MS + 1 - now) end
     end
     local wait = asks_by and capacity.when(ahead, cost, own)
+    if asks_by and kept and kept ~= own then full = true end
     if asks_by and not mine then
+      if wait == 0 and capacity.own_limits then kept = kept or own end
       if not full then line_notify(line, member, math.max(0, wait)) end
       if wait >= 0 then ahead = ahead + cost end
       full = full or wait > 0

@@ -5,6 +5,7 @@ import type { Redis } from 'ioredis'
 import { StoreError } from '../../src/core/errors.js'
 import { RateLimiter, type RateLimiterOptions } from '../../src/limiter/rate-limiter.js'
 import { RedisStore } from '../../src/stores/redis/redis-store.js'
+import { ManualClock } from '../../src/testing.js'
 import { childProgram } from '../support/child-program.js'
 import { eventually } from '../support/redis-process.js'
 import { RedisServer } from '../support/redis-server.js'
@@ -165,6 +166,85 @@ describe('a waiter', () => {
     await limiter.reset('k')
     await Promise.all(waiting)
   })
+})
+
+/** Joins the line and leaves it: the process asks, and is granted what fits. */
+async function withdraws(limiter: RateLimiter): Promise<void> {
+  const control = new AbortController()
+  const extra = limiter.acquire('k', { signal: control.signal })
+  await limiter.peek('k', 0)
+  control.abort(new Error('withdrawn'))
+  await expect(extra).rejects.toThrow('withdrawn')
+  await limiter.peek('k', 0)
+}
+
+describe('waiters of different limits in one line', () => {
+  test.each(['sliding-window', 'fixed-window'] as const)(
+    'are each measured by their own limit, and keep their order (%s)',
+    async algorithm => {
+      const limiterWith = (quota: number) => {
+        const policy = { name: 'shared', quota, window: '1h', algorithm } as const
+        return new RateLimiter({ policy, store: new RedisStore(redis.client()), deadline: '5s', denyCache: false })
+      }
+      const [low, high] = [limiterWith(1), limiterWith(3)]
+      const order: string[] = []
+      const wait = (limiter: RateLimiter, who: string) =>
+        limiter.acquire('k').then(({ allowed }) => order.push(`${who} ${allowed}`))
+      await high.consume('k', 2)
+      const all = [wait(low, 'low')]
+      await inLine(1)
+      all.push(wait(high, 'high'))
+      await inLine(2)
+      all.push(wait(low, 'last'))
+      await inLine(3)
+      // One is spent, which is too much for a limit of one: neither does the higher limit's refund grant it, nor does anybody overtake it.
+      await high.refund('k', 1)
+      await withdraws(high)
+      await withdraws(low)
+      await inLine(3)
+      expect(order).toEqual([])
+      await high.refund('k', 1)
+      await eventually('two are granted', async () => order.length === 2)
+      await inLine(1)
+      expect((await high.peek('k', 0)).remaining).toBe(1)
+      await high.refund('k', 2)
+      await Promise.all(all)
+      expect(order).toEqual(['low true', 'high true', 'last true'])
+      expect((await high.peek('k', 0)).remaining).toBe(2)
+    },
+  )
+})
+
+describe('a step of the clock while a line waits', () => {
+  test.each([
+    ['back', -3_600_000],
+    ['on', 3_600_000],
+  ])(
+    'an hour %s: nobody waits for longer than a window, and never are more granted than the quota',
+    async (_, stepMs) => {
+      const clock = new ManualClock(Date.now())
+      const limiter = new RateLimiter({
+        policy: '2/2s',
+        store: new RedisStore(client, { clock }),
+        denyCache: false,
+        deadline: '5s',
+      })
+      await limiter.consume('k', 2)
+      let granted = 0
+      const all = Array.from({ length: 4 }, () => limiter.acquire('k').then(() => granted++))
+      await inLine(4)
+      clock.advance(stepMs)
+      // Behind four who wait for two a window there are three windows at most.
+      expect((await limiter.peek('k')).retryAfterMs).toBeLessThanOrEqual(6000)
+      for (const most of [2, 4]) {
+        await withdraws(limiter)
+        expect(granted).toBeLessThanOrEqual(most)
+        clock.advance(2000)
+      }
+      await withdraws(limiter)
+      await Promise.all(all)
+    },
+  )
 })
 
 describe('close', () => {
