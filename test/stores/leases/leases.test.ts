@@ -178,6 +178,19 @@ describe.each(ALGORITHMS)('under %s', algorithm => {
   })
 })
 
+test('requests that waited for a purchase are decided by it though its answer comes after the lease has ended, and nobody spends what is left', async () => {
+  const { limiter, clock } = await warm('500/1s token-bucket')
+  await decisions(limiter, 40)
+  clock.advance(60)
+  const waiting = Array.from({ length: 5 }, () => limiter.consume('k'))
+  await new Promise(resolve => setImmediate(resolve))
+  clock.advance(60)
+  const all = await Promise.all(waiting)
+  expect(leased(all).length).toBe(5)
+  expect(limiter.decide('k')).toBeInstanceOf(Promise)
+  await limiter.close()
+})
+
 test('several limits are leased together or not at all', async () => {
   const together = await warm('1000/1s; 5000/1m name=long token-bucket')
   const all = await decisions(together.limiter, 20)

@@ -116,10 +116,12 @@ class Schedule {
       const cost = this.random.integer(0, 7) === 0 ? this.random.integer(1, 5) : 1
       if (book.spend('k', cost, book.now()) !== undefined) this.#spent(cost)
       else if (book.refusal('k', cost) === undefined) {
+        const askedAt = Math.floor(this.now)
         const asker: Asker = {
           endsAt: Number.MAX_SAFE_INTEGER,
           resolve: (verdicts: readonly Verdict[]) => {
-            if (verdicts.every(({ allowed }) => allowed)) this.#spent(cost)
+            // The server may have decided at any moment since.
+            if (verdicts.every(({ allowed }) => allowed)) this.#spent(cost, askedAt)
           },
           reject: () => {},
         }
@@ -132,9 +134,9 @@ class Schedule {
     if (cost === 1 && this.server.spend(Math.floor(this.now))) this.#spent(1)
   }
 
-  #spent(units: number): void {
+  #spent(units: number, askedAt = Math.floor(this.now)): void {
     this.granted += units
-    this.spending.add(Math.floor(this.now), Math.floor(this.now), units)
+    this.spending.add(askedAt, Math.floor(this.now), units)
   }
 
   /** Each process counts by a clock of its own. */

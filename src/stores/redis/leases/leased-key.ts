@@ -185,37 +185,47 @@ export class LeasedKey {
       for (const { cost, asker } of purchase.askers) this.office.decide(this.key, cost, asker)
       return
     }
-    if (sale.units > 0) this.#keep(purchase, sale.units, sale, version, now)
+    const bought = sale.units > 0 ? this.#lease(purchase, sale.units, sale, now) : undefined
     if (sale.units < want) this.#pausedUntil = now + this.office.terms.ttlMs * PAUSE
-    for (const waiting of purchase.askers) this.#serve(waiting, purchase, sale, now)
+    // The server decided on those who asked before it was sent, at the sale, as it does without leases: their answer may come late.
+    const { askers } = purchase
+    let served = 0
+    while (bought !== undefined && served < purchase.counted && bought.units >= askers[served].cost) {
+      bought.units -= askers[served].cost
+      this.#resolve(askers[served++].asker, bought, bought.units, now)
+    }
+    if (bought !== undefined) this.#keep(bought, version, now)
+    for (const waiting of askers.slice(served)) this.#serve(waiting, purchase, sale, now)
   }
 
-  #keep({ lease, sentAt }: Purchase, units: number, sale: Sale, version: number, now: number): void {
+  #lease({ lease, sentAt }: Purchase, units: number, sale: Sale, now: number): Lease {
     const { soldAt, remaining, resetAfterMs, lastsMs } = sale
     const facts = { key: this.key, lease, sold: units, soldAt, remaining, resetAfterMs }
     const refillBelow = Math.max(1, Math.ceil(units / 4), this.#demand.expected(2 * (now - sentAt), now))
-    const bought = new Lease(facts, sentAt, sentAt + lastsMs * (1 - DRIFT), refillBelow)
     this.office.bought(units, lastsMs)
-    if (version === this.#version && bought.isLive(now)) this.#holdings.add(bought, now)
+    return new Lease(facts, sentAt, sentAt + lastsMs * (1 - DRIFT), refillBelow)
+  }
+
+  #keep(bought: Lease, version: number, now: number): void {
+    if (version === this.#version && bought.units > 0 && bought.isLive(now)) this.#holdings.add(bought, now)
     else this.#holdings.retire(bought)
   }
 
-  /**
-   * A request that waited: from the lease; else refused with the time that the server told, or until the end of the pause; else with the next purchase. An
-   * answer that took longer than a lease lasts says that leases do not help now.
-   */
+  /** A request that waited: from the lease; else refused with the time that the server told, or until the end of the pause; else with the next purchase. */
   #serve({ cost, asker }: LeaseAsker, purchase: Purchase, sale: Sale, now: number): void {
     const lease = this.#spend(cost, now)
-    const { limits } = this.office.terms
     if (lease !== undefined) {
-      const held = this.held(now)
-      const verdicts = limits.map((limit, i) => lease.verdict(limit, i, held, now))
-      asker.resolve(verdicts, performance.now(), lease.facts.soldAt, lease)
+      this.#resolve(asker, lease, this.held(now), now)
     } else if (cost === purchase.cost && purchase.need > 0 && sale.retries.some(retry => retry !== 0)) {
       asker.resolve(refusals(this.office.terms, sale, this.held(now)), performance.now(), sale.soldAt)
-    } else if (now >= purchase.sentAt + sale.lastsMs || !this.ask(cost, asker, now)) {
+    } else if (!this.ask(cost, asker, now)) {
       this.office.decide(this.key, cost, asker)
     }
+  }
+
+  #resolve(asker: Asker, lease: Lease, held: number, now: number): void {
+    const verdicts = this.office.terms.limits.map((limit, i) => lease.verdict(limit, i, held, now))
+    asker.resolve(verdicts, performance.now(), lease.facts.soldAt, lease)
   }
 
   #failed(purchase: Purchase, error: unknown): void {

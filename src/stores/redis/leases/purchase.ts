@@ -12,6 +12,8 @@ export class Purchase {
   /** Units that those need who came before it was sent. */
   need = 0
   sent = false
+  /** How many of the askers came before it was sent. */
+  counted = 0
   /** By the process's own clock. */
   sentAt = 0
   /** By `performance.now()`: it is given up then. */
@@ -27,6 +29,7 @@ export class Purchase {
     this.askers.push({ cost, asker })
     if (this.sent) return
     this.need += cost
+    this.counted++
     if (asker.endsAt !== undefined) this.endsAt = Math.min(this.endsAt, asker.endsAt)
   }
 }
