@@ -1,34 +1,55 @@
 --[[
-  Counts a request as koa-ratelimit does, in the sorted set that it keeps: a member for each request, whose score is the moment, ms.
+  Counts requests as koa-ratelimit does, in the sorted sets that it keeps: a member for each request, whose score is the moment, ms.
   The moment is the server's, and two requests never share a member.
 
-  KEYS[1]  the requests of one id
-  ARGV[1]  the length of a span, ms
-  ARGV[2]  the requests allowed in any span
-  ARGV[3]  until when this may be carried out, ms
+  KEYS         the requests of one id; one may be there several times
+  ARGV[1…]     the rule of each key, or one for all. Words: the length of a span (ms), the requests allowed in any span
+  ARGV[#ARGV]  until when this may be carried out, ms
 
-  Returns now, and nothing else, if it came too late; else now, the requests left (-1: refused) and when the oldest one ends to count, ms.
+  Returns now, and nothing else, if it came too late; else now, and for each key the requests left (-1: refused) and when the oldest one ends
+  to count, ms; or why it failed and 0.
 ]]
-local key = KEYS[1]
-local duration = tonumber(ARGV[1])
-local max = tonumber(ARGV[2])
 local time = redis.call('TIME')
 local now = time[1] * 1000 + time[2] / 1000
 -- @include steps/in_time
-local oldest = redis.call('ZRANGE', key, 0, 0)[1]
-if oldest and tonumber(oldest) + duration <= now then
-  redis.call('ZREMRANGEBYSCORE', key, '-inf', string.format('%.3f', now - duration))
-  oldest = redis.call('ZRANGE', key, 0, 0)[1]
+local call, pcall = redis.call, redis.pcall
+local reply = { now }
+local rules = #ARGV - 1
+-- How many microseconds after the moment of this call the next member stands: all members of a call differ.
+local after = 0
+local read, duration, max, lifetime
+for i = 1, #KEYS do
+  local key = KEYS[i]
+  local rule = ARGV[rules == 1 and 1 or i]
+  if rule ~= read then
+    local span, most = string.match(rule, '(%S+) (%S+)')
+    duration, max = tonumber(span), tonumber(most)
+    lifetime = string.format('%.0f', math.ceil(duration))
+    read = rule
+  end
+  local members = pcall('ZRANGE', key, 0, 0)
+  local left, reset_at = members.err, 0
+  if not left then
+    local oldest = members[1]
+    if oldest and oldest + duration <= now then
+      call('ZREMRANGEBYSCORE', key, '-inf', string.format('%.3f', now - duration))
+      oldest = call('ZRANGE', key, 0, 0)[1]
+    end
+    local count = oldest and call('ZCARD', key) or 0
+    left = -1
+    if count < max then
+      left = max - count - 1
+      local at
+      repeat
+        -- More than once if the clock was set back, and shows a moment again.
+        at = string.format('%.3f', now + after / 1000)
+        after = after + 1
+      until call('ZADD', key, 'NX', at, at) == 1
+      call('PEXPIRE', key, lifetime)
+    end
+    reset_at = math.ceil((oldest or now) + duration)
+  end
+  reply[2 * i] = left
+  reply[2 * i + 1] = reset_at
 end
-local count = oldest and redis.call('ZCARD', key) or 0
-local reset_at = math.ceil((oldest and tonumber(oldest) or now) + duration)
-if count >= max then return { now, -1, reset_at } end
-local at = now
-local spelled = string.format('%.3f', at)
-while redis.call('ZADD', key, 'NX', spelled, spelled) == 0 do
-  -- The clock was set back, and shows a moment again.
-  at = at + 0.001
-  spelled = string.format('%.3f', at)
-end
-redis.call('PEXPIRE', key, string.format('%.0f', math.ceil(duration)))
-return { now, max - count - 1, reset_at }
+return reply

@@ -1,10 +1,17 @@
 import { PolicyError } from '../core/errors.js'
 import type { CallOptions } from './call-options.js'
 import { evenly } from './even-delay.js'
+import type { LimiterLike } from './limiter-like.js'
 import type { IRateLimiterRedisOptions } from './options.js'
-import { RateLimiterStoreAbstract } from './rate-limiter-store-abstract.js'
-import { type RedisCount, RedisCounters } from './redis-counters.js'
+import { type BlockRange, RateLimiterStoreAbstract } from './rate-limiter-store-abstract.js'
+import { type BlockRule, type RedisCount, RedisCounters } from './redis-counters.js'
 import { RateLimiterRes } from './res.js'
+
+/** What becomes of points that are added. */
+interface Counting {
+  readonly counted: (res: RateLimiterRes) => void
+  readonly failed: (error: unknown) => void
+}
 
 /**
  * Counts in Redis, for all processes together, in the keys of rate-limiter-flexible. Refused calls count. While Redis fails, the
@@ -26,21 +33,25 @@ export class RateLimiterRedis extends RateLimiterStoreAbstract {
   }
 
   override consume(key: string | number, pointsToConsume = 1, options: CallOptions = {}): Promise<RateLimiterRes> {
-    return this.#consume(this.getKey(key), pointsToConsume, options).catch(error =>
-      this.insured(error, limiter => limiter.consume(key, pointsToConsume, options)),
+    const rlKey = this.getKey(key)
+    const blockedMs = this.getInMemoryBlockMsBeforeExpire(rlKey)
+    if (blockedMs > 0) return Promise.reject(new RateLimiterRes(0, blockedMs))
+    const range = this.blockDuration > 0 ? this.blockRange(Number(pointsToConsume)) : undefined
+    return new Promise((resolve, reject) =>
+      this.#add(rlKey, pointsToConsume, options, range, {
+        counted: res => this.#decide(rlKey, res, resolve, reject),
+        failed: error =>
+          this.insured(error, limiter => limiter.consume(key, pointsToConsume, options)).then(resolve, reject),
+      }),
     )
   }
 
   override penalty(key: string | number, points = 1, options: CallOptions = {}): Promise<RateLimiterRes> {
-    return this.#change(this.getKey(key), points, options).catch(error =>
-      this.insured(error, limiter => limiter.penalty(key, points, options)),
-    )
+    return this.#change(key, points, options, limiter => limiter.penalty(key, points, options))
   }
 
   override reward(key: string | number, points = 1, options: CallOptions = {}): Promise<RateLimiterRes> {
-    return this.#change(this.getKey(key), -points, options).catch(error =>
-      this.insured(error, limiter => limiter.reward(key, points, options)),
-    )
+    return this.#change(key, -points, options, limiter => limiter.reward(key, points, options))
   }
 
   override async get(key: string | number, options: CallOptions = {}): Promise<RateLimiterRes | null> {
@@ -86,50 +97,80 @@ export class RateLimiterRedis extends RateLimiterStoreAbstract {
     }
   }
 
-  async #consume(rlKey: string, points: number, options: CallOptions): Promise<RateLimiterRes> {
-    const blockedMs = this.getInMemoryBlockMsBeforeExpire(rlKey)
-    if (blockedMs > 0) throw new RateLimiterRes(0, blockedMs)
-    const range = this.blockDuration > 0 ? this.blockRange(Number(points)) : undefined
-    const counted = await this.#add(rlKey, points, options, range)
+  #decide(
+    rlKey: string,
+    counted: RateLimiterRes,
+    resolve: (res: RateLimiterRes | Promise<RateLimiterRes>) => void,
+    reject: (refusal: RateLimiterRes) => void,
+  ): void {
     const { consumedPoints, msBeforeNext } = counted
+    const allowed = consumedPoints <= this.points
     const from = this.inMemoryBlockOnConsumed
     const blocksInMemory = from > 0 && consumedPoints >= from
     if (blocksInMemory && this.inMemoryBlockDuration <= 0) {
       this.blockedKeys.block(rlKey, msBeforeNext)
-      if (consumedPoints > this.points) throw counted
-      return counted
-    }
-    if (consumedPoints <= this.points) return this.execEvenly ? evenly(this, counted) : counted
-    if (!blocksInMemory) throw counted
-    this.blockedKeys.block(rlKey, this.msInMemoryBlockDuration)
-    throw new RateLimiterRes(0, this.msInMemoryBlockDuration, consumedPoints, counted.isFirstInDuration)
+      if (allowed) resolve(counted)
+      else reject(counted)
+    } else if (allowed) resolve(this.execEvenly ? evenly(this, counted) : counted)
+    else if (blocksInMemory) {
+      this.blockedKeys.block(rlKey, this.msInMemoryBlockDuration)
+      reject(new RateLimiterRes(0, this.msInMemoryBlockDuration, consumedPoints, counted.isFirstInDuration))
+    } else reject(counted)
   }
 
-  async #change(rlKey: string, points: number, options: CallOptions): Promise<RateLimiterRes> {
-    return this.#add(rlKey, points, options)
+  #change(
+    key: string | number,
+    points: number,
+    options: CallOptions,
+    ask: (insurance: LimiterLike) => Promise<RateLimiterRes>,
+  ): Promise<RateLimiterRes> {
+    return new Promise((resolve, reject) =>
+      this.#add(this.getKey(key), points, options, undefined, {
+        counted: resolve,
+        failed: error => this.insured(error, ask).then(resolve, reject),
+      }),
+    )
   }
 
-  async #add(
+  #add(
     rlKey: string,
     points: number,
     options: CallOptions,
-    range?: { low: number; high: number },
-  ): Promise<RateLimiterRes> {
-    const text = wholePoints(points)
-    this.#insistOnReady()
-    const custom = options?.customDuration as number
-    const lifetimeMs = (custom >= 0 ? custom : this.duration) * 1000
-    const block = range && { ...range, ms: this.msBlockDuration }
-    if (this.#ownScript === undefined || lifetimeMs < 1000) {
-      return this.#res(await this.#counters.add(rlKey, text, lifetimeMs, block), Number(points))
+    range: BlockRange | undefined,
+    { counted, failed }: Counting,
+  ): void {
+    try {
+      const text = wholePoints(points)
+      this.#insistOnReady()
+      const custom = options?.customDuration as number
+      const lifetimeMs = (custom >= 0 ? custom : this.duration) * 1000
+      const block = range && { ...range, ms: this.msBlockDuration }
+      const changed = Number(points)
+      if (this.#ownScript !== undefined && lifetimeMs >= 1000) {
+        const args = [text, String(Math.floor(lifetimeMs / 1000)), String(this.points), String(this.duration)]
+        this.#countBy(this.#ownScript, rlKey, args, block).then(count => counted(this.#res(count, changed)), failed)
+      } else {
+        this.#counters.add(rlKey, text, lifetimeMs, block, {
+          resolve: (_, consumed, msLeft) => counted(this.#res({ consumed, msLeft }, changed)),
+          reject: failed,
+        })
+      }
+    } catch (error) {
+      failed(error)
     }
-    const seconds = String(Math.floor(lifetimeMs / 1000))
-    const args = [text, seconds, String(this.points), String(this.duration)]
-    const count = await this.#counters.addBy(this.#ownScript, rlKey, args)
+  }
+
+  async #countBy(
+    script: string,
+    rlKey: string,
+    args: readonly string[],
+    block: BlockRule | undefined,
+  ): Promise<RedisCount> {
+    const count = await this.#counters.addBy(script, rlKey, args)
     const { consumed } = count
-    if (!block || consumed < block.low || consumed > block.high) return this.#res(count, Number(points))
+    if (!block || consumed < block.low || consumed > block.high) return count
     await this.#counters.set(rlKey, String(consumed), block.ms)
-    return this.#res({ consumed, msLeft: block.ms }, Number(points))
+    return { consumed, msLeft: block.ms }
   }
 
   async #set(key: string | number, points: number, seconds: number): Promise<RateLimiterRes> {

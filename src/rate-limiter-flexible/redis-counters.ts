@@ -8,6 +8,7 @@ import type { Script } from '../redis/script.js'
 import { flexibleCount, flexibleGet, flexibleSet } from '../redis/scripts.js'
 import { slotOf } from '../redis/slot.js'
 import { TimelyScripts } from '../redis/timely-scripts.js'
+import { type KeyedAsker, KeyedScript } from '../stores/redis/keyed-script.js'
 
 /** What is not answered by then has failed, and is not carried out later. */
 const PATIENCE_MS = 5000
@@ -30,23 +31,25 @@ export interface BlockRule {
 export class RedisCounters {
   readonly port: ClientPort
   readonly #scripts: TimelyScripts
+  readonly #counting: KeyedScript
   readonly #deadline = new Deadline(PATIENCE_MS)
 
   constructor(client: RedisClient) {
     this.port = portOf(client, 'RateLimiterRedis: storeClient')
     this.#scripts = TimelyScripts.of(this.port)
+    this.#counting = KeyedScript.of(this.port, flexibleCount)
   }
 
-  async add(key: string, points: string, lifetimeMs: number, block?: BlockRule): Promise<RedisCount> {
-    const [ms, low, high] = block ? [block.ms, block.low, block.high] : [0, 0, 0]
-    const rule = [points, whole(lifetimeMs), whole(ms), String(low), String(high)]
-    const [, consumed, msLeft] = await this.#run(flexibleCount, key, rule, true)
-    return { consumed: Number(consumed), msLeft: Number(msLeft) }
+  /** Tells the asker the count and the ms that it still lives, -1: without end. */
+  add(key: string, points: string, lifetimeMs: number, block: BlockRule | undefined, asker: KeyedAsker): void {
+    const rule = block === undefined ? '' : ` ${whole(block.ms)} ${block.low} ${block.high}`
+    this.#counting.ask(key, `${points} ${whole(lifetimeMs)}${rule}`, asker)
   }
 
   /** By the user's own script, which is given what rate-limiter-flexible gives it. */
   async addBy(source: string, key: string, args: readonly string[]): Promise<RedisCount> {
     const script: Script = { name: 'custom', sha1: createHash('sha1').update(source).digest('hex'), source }
+    this.#counting.flush()
     const [consumed, msLeft] = (await this.#held(runScript(this.port, script, [key], args))) as unknown[]
     return { consumed: Number(consumed), msLeft: Number(msLeft) }
   }
@@ -67,6 +70,7 @@ export class RedisCounters {
   }
 
   #run(script: Script, key: string, args: readonly string[], changes: boolean): Promise<unknown[]> {
+    this.#counting.flush()
     const reply = this.#scripts.run({
       script,
       keys: [key],
