@@ -1,82 +1,135 @@
-// Decisions a second of the drop-ins for rate-limiter-flexible and koa-ratelimit, against these, in one process, in turns: in memory and on Redis,
-// with 1 and 64 in flight. Half of the decisions are refused.
-import { Redis } from 'ioredis'
-import type { Context, Middleware } from 'koa'
-import theirKoa from 'koa-ratelimit'
-import * as theirs from 'rate-limiter-flexible'
-import ourKoa from '../src/koa-ratelimit/index.js'
-import * as ours from '../src/rate-limiter-flexible/index.js'
+// Decisions a second of the drop-ins for rate-limiter-flexible and koa-ratelimit, against these: in memory and on Redis, with 1 and 64 in flight.
 import { RedisServer } from '../test/support/redis-server.js'
+import type { Claim } from './contest/claim.js'
+import { type Contender, withProcess } from './contest/contender.js'
+import { contest, type Turns } from './contest/contest.js'
+import type { Effort } from './contest/effort.js'
+import { figure, spread } from './contest/figure.js'
+import { medianOf, ratio } from './contest/median.js'
+import { progress } from './contest/progress.js'
+import { readWork } from './contest/redis-meter.js'
+import { type Report, runAlone } from './contest/report.js'
 
-type Decide = (key: string) => Promise<unknown>
-type Peer = readonly [name: string, ours: Decide, theirs: Decide, redis: boolean]
-
-const ROUNDS = 9
-const KEYS = Array.from({ length: 1000 }, (_, i) => `key-${i}`)
-
-const server = await RedisServer.start()
-const [oursOn, theirsOn] = [0, 1].map(() => new Redis(server.url))
-
-const limiter = (module: typeof theirs, storeClient?: Redis): Decide => {
-  const options = { points: 50, duration: 3600 }
-  const limiter = storeClient
-    ? new module.RateLimiterRedis({ ...options, storeClient, keyPrefix: module === theirs ? 'theirs' : 'ours' })
-    : new module.RateLimiterMemory(options)
-  return key => limiter.consume(key).catch((refusal: unknown) => refusal)
-}
-const middleware = (make: (options: object) => Middleware, options: object): Decide => {
-  const limit = make({ max: 50, duration: 3_600_000, id: (ctx: Context) => ctx.ip, ...options })
-  const next = async () => {}
-  return key => limit({ ip: key, set() {}, state: {} } as unknown as Parameters<Middleware>[0], next)
+interface Run {
+  readonly decisions: number
+  readonly ms: number
+  readonly cpuUs: number
 }
 
-const peers: readonly Peer[] = [
-  ['rate-limiter-flexible, memory', limiter(ours as unknown as typeof theirs), limiter(theirs), false],
-  ['rate-limiter-flexible, Redis', limiter(ours as unknown as typeof theirs, oursOn), limiter(theirs, theirsOn), true],
-  [
-    'koa-ratelimit, memory',
-    middleware(ourKoa, { driver: 'memory', db: new Map() }),
-    middleware(theirKoa, { driver: 'memory', db: new Map() }),
-    false,
-  ],
-  [
-    'koa-ratelimit, Redis',
-    middleware(ourKoa, { driver: 'redis', db: oursOn, namespace: 'our-koa' }),
-    middleware(theirKoa, { driver: 'redis', db: theirsOn, namespace: 'their-koa' }),
-    true,
-  ],
-]
-
-async function perSecond(decide: Decide, count: number, inFlight: number): Promise<number> {
-  let next = 0
-  const worker = async () => {
-    while (next < count) await decide(KEYS[next++ % KEYS.length])
-  }
-  const startedAt = performance.now()
-  await Promise.all(Array.from({ length: inFlight }, worker))
-  return (count / (performance.now() - startedAt)) * 1000
+/** A run, and what a decision cost the server. */
+interface Turn extends Run {
+  readonly redisCpu: number
 }
 
-const median = (numbers: number[]) => numbers.sort((a, b) => a - b)[numbers.length >> 1]
+/** A drop-in and its peer under the same load. */
+interface Pairing {
+  readonly peer: string
+  readonly on: 'memory' | 'Redis'
+  readonly inFlight: number
+  readonly turns: Turns<Turn>
+}
 
-console.log('| peer | in flight | drop-in/s | peer/s | drop-in ÷ peer |\n| --- | --- | --- | --- | --- |')
-for (const [name, mine, other, redis] of peers) {
-  for (const inFlight of [1, 64]) {
-    const count = redis ? (inFlight === 1 ? 1500 : 6000) : 60_000
-    const rates: [number[], number[], number[]] = [[], [], []]
-    await perSecond(mine, count, inFlight)
-    await perSecond(other, count, inFlight)
-    for (let round = 0; round < ROUNDS; round++) {
-      const order = round % 2 === 0 ? [mine, other] : [other, mine]
-      const [first, second] = [await perSecond(order[0], count, inFlight), await perSecond(order[1], count, inFlight)]
-      const [a, b] = round % 2 === 0 ? [first, second] : [second, first]
-      rates[0].push(a)
-      rates[1].push(b)
-      rates[2].push(a / b)
+const PEERS = ['rate-limiter-flexible', 'koa-ratelimit']
+const TURN_MS = { memory: 250, Redis: 500 }
+
+const perSecond = ({ decisions, ms }: Turn) => (decisions / ms) * 1000
+const nameOf = (peer: string) => `spillway/${peer}`
+
+export async function dropInPeers(effort: Effort): Promise<Report> {
+  const server = await RedisServer.start()
+  const pairings: Pairing[] = []
+  try {
+    for (const peer of PEERS) {
+      for (const on of ['memory', 'Redis'] as const) {
+        for (const inFlight of [1, 64]) {
+          progress(`the drop-ins: ${peer}, ${on}, ${inFlight} in flight`)
+          pairings.push({ peer, on, inFlight, turns: await measure(server, peer, on, inFlight, effort) })
+        }
+      }
     }
-    const [a, b, ratio] = rates.map(median)
-    console.log(`| ${name} | ${inFlight} | ${Math.round(a)} | ${Math.round(b)} | ${ratio.toFixed(2)} |`)
+  } finally {
+    await server.stop()
+  }
+  return {
+    title: 'The drop-ins for rate-limiter-flexible and koa-ratelimit',
+    method:
+      'Each drop-in against the package that it replaces, the same calls in a process of its own: `consume`, and the middleware with a bare ' +
+      'context. 1000 keys, every second decision refused. The server and the client run on the same machine.',
+    tables: [
+      {
+        caption: 'The drop-ins and their peers',
+        head: [
+          'peer',
+          'on',
+          'in flight',
+          'drop-in/s',
+          'peer/s',
+          'drop-in ÷ peer',
+          'client CPU µs',
+          'of the peer',
+          'Redis CPU µs',
+          'of the peer',
+        ],
+        rows: pairings.map(({ peer, on, inFlight, turns }) => {
+          const both = (figureOf: (turn: Turn) => number) =>
+            [nameOf(peer), peer].map(name => figure(medianOf(turns, name, figureOf).value))
+          return [
+            peer,
+            on,
+            String(inFlight),
+            ...both(perSecond),
+            spread(ratio(turns, nameOf(peer), peer, perSecond)),
+            ...both(turn => turn.cpuUs / turn.decisions),
+            ...(on === 'Redis' ? both(turn => turn.redisCpu) : ['', '']),
+          ]
+        }),
+      },
+    ],
+    claims: pairings.map(
+      ({ peer, on, inFlight, turns }): Claim => ({
+        text: `${nameOf(peer)}, ${on}, ${inFlight} in flight: decisions/s ÷ ${peer}`,
+        bound: 'at least',
+        target: 1,
+        measured: ratio(turns, nameOf(peer), peer, perSecond),
+      }),
+    ),
   }
 }
-for (const client of [oursOn, theirsOn]) client.disconnect()
-await server.stop()
+
+async function measure(
+  server: RedisServer,
+  peer: string,
+  on: Pairing['on'],
+  inFlight: number,
+  effort: Effort,
+): Promise<Turns<Turn>> {
+  const port = on === 'Redis' ? server.port : undefined
+  const pair = [true, false].map(
+    (ours): Contender => ({
+      name: ours ? nameOf(peer) : peer,
+      file: 'drop-ins.mjs',
+      setup: { peer, ours, port, inFlight },
+    }),
+  )
+  const client = server.client()
+  await client.flushall()
+  if (inFlight === 1) for (const contender of pair) await check(contender)
+  const turns = await contest<Turn>(pair, effort, {
+    warmUp: child => child.ask('run', { ms: 400 }),
+    turn: async child => {
+      const before = await readWork(client)
+      const run = await child.ask<Run>('run', { ms: TURN_MS[on] * effort.stretch })
+      const after = await readWork(client)
+      return { ...run, redisCpu: (after.cpuUs - before.cpuUs) / run.decisions }
+    },
+  })
+  client.disconnect()
+  return turns
+}
+
+async function check(contender: Contender): Promise<void> {
+  const passed = await withProcess(contender, child => child.ask<number[]>('check'))
+  if (passed.some(count => count !== 10)) throw new Error(`${contender.name} let ${passed} of 30 pass at quota 10`)
+}
+
+await runAlone(import.meta, dropInPeers)

@@ -14,6 +14,7 @@ import { progress } from './contest/progress.js'
 import { claimTable, type Measure, type Report, reportText } from './contest/report.js'
 import { tableText } from './contest/table.js'
 import { dropIn } from './drop-in.js'
+import { dropInPeers } from './drop-in-peers.js'
 import { http } from './http.js'
 import { importTime } from './import-time.js'
 import { leases } from './leases.js'
@@ -32,6 +33,7 @@ const MEASURES: Readonly<Record<string, Measure>> = {
   refusals,
   http,
   'drop-in': dropIn,
+  'drop-in-peers': dropInPeers,
   pipelined,
   leases,
   semaphore,
@@ -47,7 +49,6 @@ const OTHERS: Readonly<Record<string, string>> = {
   acquire: 'Waiting, and policies of several limits',
   'shared-rate': 'Shared rate limiter',
   'delay-queue': 'Delay queue',
-  'drop-in-peers': 'The drop-ins for rate-limiter-flexible and koa-ratelimit',
 }
 
 const startedAt = performance.now()

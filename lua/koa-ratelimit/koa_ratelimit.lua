@@ -6,26 +6,22 @@
   ARGV[1…]     the rule of each key, or one for all. Words: the length of a span (ms), the requests allowed in any span
   ARGV[#ARGV]  until when this may be carried out, ms
 
-  Returns now, and nothing else, if it came too late; else now, and for each key the requests left (-1: refused) and when the oldest one ends
-  to count, ms; or why it failed and 0.
+  Returns now, and nothing else, if it came too late; else for each key the requests left (-1: refused) and when the oldest one ends to
+  count, ms, or why it failed and 0; and then now.
 ]]
-local time = redis.call('TIME')
-local now = time[1] * 1000 + time[2] / 1000
--- @include steps/in_time
+-- @include steps/late_by_seconds
 local call, pcall = redis.call, redis.pcall
-local reply = { now }
-local rules = #ARGV - 1
--- How many microseconds after the moment of this call the next member stands: all members of a call differ.
+local now = time[1] * 1000 + time[2] / 1000
+local reply = { 0, 0, now }
+local shared = #ARGV == 2
+-- How many microseconds after this moment the next member stands: all members of a call differ.
 local after = 0
-local read, duration, max, lifetime
+local read, duration, max
 for i = 1, #KEYS do
-  local key = KEYS[i]
-  local rule = ARGV[rules == 1 and 1 or i]
+  local key, rule = KEYS[i], ARGV[shared and 1 or i]
   if rule ~= read then
     local span, most = string.match(rule, '(%S+) (%S+)')
-    duration, max = tonumber(span), tonumber(most)
-    lifetime = string.format('%.0f', math.ceil(duration))
-    read = rule
+    read, duration, max = rule, tonumber(span), tonumber(most)
   end
   local members = pcall('ZRANGE', key, 0, 0)
   local left, reset_at = members.err, 0
@@ -45,11 +41,11 @@ for i = 1, #KEYS do
         at = string.format('%.3f', now + after / 1000)
         after = after + 1
       until call('ZADD', key, 'NX', at, at) == 1
-      call('PEXPIRE', key, lifetime)
+      call('PEXPIRE', key, math.ceil(duration))
     end
     reset_at = math.ceil((oldest or now) + duration)
   end
-  reply[2 * i] = left
-  reply[2 * i + 1] = reset_at
+  reply[2 * i - 1], reply[2 * i] = left, reset_at
 end
+reply[2 * #KEYS + 1] = now
 return reply

@@ -6,44 +6,36 @@
                keys are blocked, for how long from now on (ms), if the count is at least this, and at most this
   ARGV[#ARGV]  until when this may be carried out, ms
 
-  Returns now, and nothing else, if it came too late; else now, and for each key the count and the ms it still lives (-1: without end), or
-  why it failed and 0.
+  Returns now, and nothing else, if it came too late; else for each key the count and the ms it still lives (-1: without end), or why it
+  failed and 0.
 ]]
--- @include now_ms
-local now = now_ms('')
--- @include steps/in_time
+-- @include steps/late_by_seconds
 local call, pcall = redis.call, redis.pcall
-local reply = { now }
-local rules = #ARGV - 1
-local read, points, lifetime, lifetime_text, block, block_text, low, high
+local reply = { 0, 0 }
+local shared = #ARGV == 2
+local read, points, lifetime, block, low, high
 for i = 1, #KEYS do
-  local key = KEYS[i]
-  local rule = ARGV[rules == 1 and 1 or i]
+  local key, rule = KEYS[i], ARGV[shared and 1 or i]
   if rule ~= read then
-    local rest
-    points, lifetime_text, rest = string.match(rule, '^(%S+) (%S+)(.*)$')
-    lifetime = tonumber(lifetime_text)
-    block = nil
-    if rest ~= '' then
-      block_text, low, high = string.match(rest, '(%S+) (%S+) (%S+)')
-      block, low, high = tonumber(block_text), tonumber(low), tonumber(high)
+    read, points, lifetime, block = rule, string.match(rule, '(%S+) (%S+) ?(%S*)')
+    if block ~= '' then
+      low, high = string.match(rule, '(%S+) (%S+)$')
+      low, high = tonumber(low), tonumber(high)
     end
-    read = rule
   end
   local count, left = pcall('INCRBY', key, points), 0
   if type(count) == 'table' then
     count = count.err
-  elseif block and count >= low and count <= high then
-    call('PEXPIRE', key, block_text)
-    left = block
+  elseif block ~= '' and count >= low and count <= high then
+    call('PEXPIRE', key, block)
+    left = tonumber(block)
   else
     left = call('PTTL', key)
-    if left < 0 and lifetime > 0 then
-      call('PEXPIRE', key, lifetime_text)
-      left = lifetime
+    if left < 0 and lifetime ~= '0' then
+      call('PEXPIRE', key, lifetime)
+      left = tonumber(lifetime)
     end
   end
-  reply[2 * i] = count
-  reply[2 * i + 1] = left
+  reply[2 * i - 1], reply[2 * i] = count, left
 end
 return reply

@@ -30,7 +30,7 @@ export class RedisCounter implements Counter {
     }
     return new Promise((resolve, reject) =>
       this.#script.ask(this.#prefix + id, this.#rule, {
-        resolve: (now, left, resetAt) =>
+        resolve: (left, resetAt, now) =>
           resolve({
             allowed: left >= 0,
             remaining: Math.max(0, left),

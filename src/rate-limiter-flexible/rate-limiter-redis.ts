@@ -151,7 +151,7 @@ export class RateLimiterRedis extends RateLimiterStoreAbstract {
         this.#countBy(this.#ownScript, rlKey, args, block).then(count => counted(this.#res(count, changed)), failed)
       } else {
         this.#counters.add(rlKey, text, lifetimeMs, block, {
-          resolve: (_, consumed, msLeft) => counted(this.#res({ consumed, msLeft }, changed)),
+          resolve: (consumed, msLeft) => counted(this.#res({ consumed, msLeft }, changed)),
           reject: failed,
         })
       }

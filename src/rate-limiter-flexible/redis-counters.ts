@@ -32,6 +32,10 @@ export class RedisCounters {
   readonly port: ClientPort
   readonly #scripts: TimelyScripts
   readonly #counting: KeyedScript
+  /** The rule of the last call, which is mostly that of the next one. */
+  #rule = ''
+  #points = ''
+  #lifetimeMs = Number.NaN
   readonly #deadline = new Deadline(PATIENCE_MS)
 
   constructor(client: RedisClient) {
@@ -42,8 +46,15 @@ export class RedisCounters {
 
   /** Tells the asker the count and the ms that it still lives, -1: without end. */
   add(key: string, points: string, lifetimeMs: number, block: BlockRule | undefined, asker: KeyedAsker): void {
-    const rule = block === undefined ? '' : ` ${whole(block.ms)} ${block.low} ${block.high}`
-    this.#counting.ask(key, `${points} ${whole(lifetimeMs)}${rule}`, asker)
+    if (block === undefined && points === this.#points && lifetimeMs === this.#lifetimeMs) {
+      this.#counting.ask(key, this.#rule, asker)
+      return
+    }
+    this.#points = points
+    this.#lifetimeMs = block === undefined ? lifetimeMs : Number.NaN
+    this.#rule = `${points} ${whole(lifetimeMs)}`
+    if (block !== undefined) this.#rule += ` ${whole(block.ms)} ${block.low} ${block.high}`
+    this.#counting.ask(key, this.#rule, asker)
   }
 
   /** By the user's own script, which is given what rate-limiter-flexible gives it. */

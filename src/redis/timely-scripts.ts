@@ -22,6 +22,8 @@ export interface TimelyCall {
   readonly server: string
   /** False if the script goes by a clock that it was given: nothing is late by that, but it still is not carried out twice. */
   readonly byServerClock: boolean
+  /** False if its answer does not begin with the server's time, but where it came too late. */
+  readonly tellsTime?: boolean
   /** What follows `until` in its argument, for a script that reads more there. Default: nothing. */
   readonly behindUntil?: string
 }
@@ -83,7 +85,8 @@ export class TimelyScripts {
       sent: voidable ? () => this.#find(bound) : undefined,
       given: reply => {
         if (voidable) this.#ended(bound)
-        const now = Array.isArray(reply) ? Number(reply[0] ?? Number.NaN) : Number.NaN
+        const isTold = Array.isArray(reply) && (reply.length === 1 || call.tellsTime !== false)
+        const now = isTold ? Number(reply[0] ?? Number.NaN) : Number.NaN
         if (call.byServerClock && now > 0) clock.learn(now, sentAt)
         if (!Array.isArray(reply) || reply.length !== 1 || Number.isNaN(now)) given(reply)
         else if (bound.isVoid) failed(new StoreError('the connection to Redis was lost before the answer came'))

@@ -188,6 +188,33 @@ describe('on Redis', () => {
     expect(await client.pttl('limit:me')).toBeGreaterThan(50_000)
   })
 
+  test('requests of one turn share a command, and fail alone', async () => {
+    let name = 0
+    const middlewares = [5, 6].map(max =>
+      ratelimit({ ...options, db: client, max, id: () => `k${name++ % 20}`, errorMessage: 'no' }),
+    )
+    const run = async (middleware: Koa.Middleware) => {
+      const ctx = { set() {}, state: {} } as unknown as Koa.ParameterizedContext & { status: number }
+      await middleware(ctx as never, async () => {})
+      return ctx.status ?? 200
+    }
+    await run(middlewares[0])
+    await client.flushall()
+    await client.set('limit:k3', 'no set')
+    await client.config('RESETSTAT')
+    name = 0
+    const outcomes = await Promise.allSettled(Array.from({ length: 200 }, (_, i) => run(middlewares[i < 100 ? 0 : 1])))
+    expect(await client.info('commandstats')).toContain('cmdstat_evalsha:calls=1,')
+    const seen = outcomes.map((outcome, i) => [i % 20 === 3, outcome.status, 'value' in outcome && outcome.value])
+    expect(seen).toEqual(
+      Array.from({ length: 200 }, (_, i) => {
+        if (i % 20 === 3) return [true, 'rejected', false]
+        return [false, 'fulfilled', i < 120 ? 200 : 429]
+      }),
+    )
+    expect(await client.zcard('limit:k0')).toBe(6)
+  })
+
   test('node-redis serves as well', async () => {
     const other = createClient({ url: redis.url })
     await other.connect()

@@ -6,6 +6,7 @@ import {
   RateLimiterMemory,
   RateLimiterRedis,
 } from '../../src/rate-limiter-flexible/index.js'
+import { flexibleCount } from '../../src/redis/scripts.js'
 import { ofCases } from '../support/cases.js'
 import { RedisServer } from '../support/redis-server.js'
 import { MODULES, outcomeOf, randomCall, sequence } from './side-by-side.js'
@@ -109,6 +110,79 @@ test('a refusal that blocks costs one command', async () => {
   await expect(limiter.consume('me')).rejects.toMatchObject({ msBeforeNext: 100_000 })
   const stats = await client.info('commandstats')
   expect(/cmdstat_evalsha:calls=(\d+)/.exec(stats)?.[1]).toBe('1')
+})
+
+describe('calls of one turn', () => {
+  const options: IRateLimiterRedisOptions = { storeClient: {}, points: 5, duration: 1000 }
+  const scripts = async () => Number(/cmdstat_evalsha:calls=(\d+)/.exec(await client.info('commandstats'))?.[1])
+
+  test('share a command, whatever their limits and points', async () => {
+    const [one, two] = ['one', 'two'].map(
+      (keyPrefix, i) => new RateLimiterRedis({ ...options, storeClient: client, keyPrefix, points: 5 + i }),
+    )
+    await one.consume('warm')
+    await client.config('RESETSTAT')
+    const all = await Promise.all(
+      Array.from({ length: 64 }, (_, i) => [one.penalty(`k${i}`, 1 + (i % 3)), two.consume(`k${i}`)]).flat(),
+    )
+    expect(await scripts()).toBe(1)
+    expect(all.map(({ consumedPoints }) => consumedPoints)).toEqual(
+      Array.from({ length: 64 }, (_, i) => [1 + (i % 3), 1]).flat(),
+    )
+  })
+
+  test('are answered as by rate-limiter-flexible, in their order, with those of the same key and of other kinds', async () => {
+    const stories: unknown[] = []
+    for (const { RateLimiterRedis } of MODULES) {
+      await client.flushall()
+      const limiter = new RateLimiterRedis({ ...options, storeClient: client, blockDuration: 2000 })
+      // A script that the server does not know yet is sent a second time, after what was asked meanwhile.
+      await limiter.consume('warm')
+      await limiter.set('warm', 1, 100)
+      await limiter.get('warm')
+      stories.push(
+        await Promise.all([
+          outcomeOf(() => limiter.consume('me', 2), UNIT_MS),
+          outcomeOf(() => limiter.reward('me', 1), UNIT_MS),
+          outcomeOf(() => limiter.get('me'), UNIT_MS),
+          outcomeOf(() => limiter.consume('you', 5), UNIT_MS),
+          outcomeOf(() => limiter.consume('me', 4), UNIT_MS),
+          outcomeOf(() => limiter.set('me', 2, 100), UNIT_MS),
+          outcomeOf(() => limiter.consume('me'), UNIT_MS),
+          outcomeOf(() => limiter.consume('you'), UNIT_MS),
+          outcomeOf(() => limiter.delete('me'), UNIT_MS),
+          outcomeOf(() => limiter.consume('me'), UNIT_MS),
+        ]),
+      )
+    }
+    expect(stories[1]).toEqual(stories[0])
+  })
+
+  test('fail alone where their key is no counter', async () => {
+    await client.lpush('rlflx:list', 'x')
+    const limiter = new RateLimiterRedis({ ...options, storeClient: client })
+    const calls = ['a', 'list', 'b'].map(key => limiter.consume(key))
+    const [a, list, b] = await Promise.allSettled(calls)
+    expect([a.status, b.status]).toEqual(['fulfilled', 'fulfilled'])
+    expect(list).toMatchObject({ reason: { name: 'StoreError', message: expect.stringContaining('WRONGTYPE') } })
+  })
+
+  test('are not carried out, and told the time, when they come too late', async () => {
+    const [seconds] = (await client.time()).map(Number)
+    const late = await client.eval(flexibleCount.source, 1, 'late', '1 1000', String(seconds * 1000 - 1))
+    expect(late).toEqual([expect.any(Number)])
+    expect((late as number[])[0]).toBeGreaterThanOrEqual(seconds * 1000)
+    expect(await client.exists('late')).toBe(0)
+    expect(await client.eval(flexibleCount.source, 1, 'late', '1 1000', String(seconds * 1000 + 9000))).toEqual([
+      1, 1000,
+    ])
+  })
+
+  test('of which there are too many for one command are all answered', async () => {
+    const limiter = new RateLimiterRedis({ ...options, storeClient: client, points: 1000 })
+    const all = await Promise.all(Array.from({ length: 600 }, () => limiter.consume('me')))
+    expect(all.map(({ consumedPoints }) => consumedPoints)).toEqual(all.map((_, i) => i + 1))
+  })
 })
 
 test('points that are no whole numbers are refused as errors, as there', async () => {

@@ -1,36 +1,39 @@
+import { setImmediate } from 'node:timers'
 import { Deadline, type Pending } from '../../core/deadline.js'
-import { StoreError } from '../../core/errors.js'
+import { StoreError, shown } from '../../core/errors.js'
 import type { ClientPort } from '../../redis/client.js'
 import type { Script } from '../../redis/script.js'
 import { slotOf } from '../../redis/slot.js'
-import { TimelyScripts } from '../../redis/timely-scripts.js'
-import { Turn } from './turn.js'
+import { GRACE_MS, TimelyScripts } from '../../redis/timely-scripts.js'
 
 /** What is not answered by then has failed, and is not carried out later. */
 const PATIENCE_MS = 5000
+/** The scripts compare whole seconds, so that they stop up to so long after their last moment. */
+const COARSE_MS = 1000 + GRACE_MS
 /** The server does the work of so many calls in less than 1 ms. */
 const MOST_KEYS = 256
 
 /** Who waits for what the script says of one key. */
 export interface KeyedAsker {
-  /** The moment of the script by the server's clock, ms, and two numbers. */
-  resolve(now: number, first: number, second: number): void
+  /** Two numbers, and the moment of the script by the server's clock, ms, if it tells that. */
+  resolve(first: number, second: number, now: number): void
   reject(error: StoreError): void
 }
 
 /**
  * Runs a script that does the same with each of its keys: the calls of one turn are one command, in their order. The script is given the keys, a
- * rule for each (or one for all) and its last moment; it answers the time and two values for each key, of which the first is a text
- * if that key failed.
+ * rule for each (or one for all) and its last moment; it answers two values for each key, of which the first is a text if that key failed, and
+ * then the time, if anybody needs it. What comes too late is answered by the time alone.
  */
 export class KeyedScript {
   readonly #script: Script
   readonly #port: ClientPort
   readonly #scripts: TimelyScripts
   readonly #deadline = new Deadline(PATIENCE_MS)
-  readonly #turn = new Turn()
-  /** By slot. Where there is no cluster all keys lie in one. Never cleared, but made anew: a Map that is cleared keeps what it held from the garbage collector. */
-  #open = new Map<number, KeyedBatch>()
+  #open: KeyedBatch[] = []
+  /** Of a cluster the newest for each slot. Made anew with each turn: a Map that is cleared keeps what it held from the garbage collector. */
+  #bySlot = new Map<number, KeyedBatch>()
+  #inFlight = 0
   readonly #flushes = () => this.flush()
 
   private constructor(port: ClientPort, script: Script) {
@@ -49,46 +52,51 @@ export class KeyedScript {
 
   /** Rejects the asker with `StoreError` if Redis fails, or has not answered within 5 s. */
   ask(key: string, rule: string, asker: KeyedAsker): void {
-    const slot = this.#port.cluster ? slotOf(key) : 0
-    let batch = this.#open.get(slot)
+    const { cluster } = this.#port
+    const slot = cluster ? slotOf(key) : 0
+    let batch = cluster ? this.#bySlot.get(slot) : this.#open.at(-1)
     if (batch === undefined || batch.keys.length === MOST_KEYS) {
-      if (batch !== undefined) this.#send(slot, batch)
-      else if (this.#open.size === 0) this.#turn.ends(this.#flushes)
-      batch = new KeyedBatch(rule)
-      this.#open.set(slot, batch)
+      batch = new KeyedBatch(slot, rule)
+      if (cluster) this.#bySlot.set(slot, batch)
+      // While nothing is in flight nothing is gained by waiting for what other callbacks ask.
+      if (this.#open.push(batch) === 1) {
+        if (this.#inFlight === 0) queueMicrotask(this.#flushes)
+        else setImmediate(this.#flushes)
+      }
     }
     batch.add(key, rule, asker)
   }
 
   /** Sends what waits for the end of the turn: another command about the same keys comes after it. */
   flush(): void {
-    const open = this.#open
-    this.#open = new Map()
-    for (const [slot, batch] of open) this.#send(slot, batch)
+    const batches = this.#open
+    this.#open = []
+    if (this.#port.cluster) this.#bySlot = new Map()
+    for (const batch of batches) this.#send(batch)
   }
 
-  #send(slot: number, batch: KeyedBatch): void {
-    this.#deadline.start(batch)
-    this.#turn.sent()
-    this.#scripts
-      .run({
+  #send(batch: KeyedBatch): void {
+    this.#inFlight++
+    this.#scripts.ask(
+      {
         script: this.#script,
         keys: batch.keys,
         args: until => [...batch.rules, until],
-        endsAt: batch.endsAt,
-        server: this.#port.cluster ? this.#port.serverOf(slot) : '',
+        endsAt: performance.now() + PATIENCE_MS - COARSE_MS,
+        server: this.#port.cluster ? this.#port.serverOf(batch.slot) : '',
         byServerClock: true,
-      })
-      .then(
-        reply => {
-          this.#turn.answered()
-          if (this.#deadline.answered(batch)) batch.answer(reply as unknown[])
-        },
-        cause => {
-          this.#turn.answered()
-          if (this.#deadline.failed(batch)) batch.expire(failure(cause))
-        },
-      )
+        tellsTime: false,
+      },
+      reply => {
+        this.#inFlight--
+        if (this.#deadline.answered(batch)) batch.answer(reply)
+      },
+      cause => {
+        this.#inFlight--
+        if (this.#deadline.failed(batch)) batch.expire(failure(cause))
+      },
+    )
+    if (!batch.settled) this.#deadline.start(batch)
   }
 }
 
@@ -103,7 +111,10 @@ class KeyedBatch implements Pending {
   endsAt = 0
   settled = false
 
-  constructor(rule: string) {
+  constructor(
+    readonly slot: number,
+    rule: string,
+  ) {
     this.rules = [rule]
   }
 
@@ -117,12 +128,16 @@ class KeyedBatch implements Pending {
     this.rules.push(rule)
   }
 
-  answer(reply: unknown[]): void {
-    const now = Number(reply[0])
+  answer(reply: unknown): void {
+    if (!Array.isArray(reply)) {
+      this.expire(new StoreError(`Redis answered ${shown(reply)}, expected a list of numbers`))
+      return
+    }
+    const now = Number(reply.at(-1))
     for (let i = 0; i < this.#askers.length; i++) {
-      const first = Number(reply[2 * i + 1])
-      if (Number.isNaN(first)) this.#askers[i].reject(failure(new Error(String(reply[2 * i + 1]))))
-      else this.#askers[i].resolve(now, first, Number(reply[2 * i + 2]))
+      const first = Number(reply[2 * i])
+      if (Number.isNaN(first)) this.#askers[i].reject(failure(new Error(String(reply[2 * i]))))
+      else this.#askers[i].resolve(first, Number(reply[2 * i + 1]), now)
     }
   }
 
