@@ -61,7 +61,12 @@ export const replayCommand: Command = {
       return EXIT.ok
     }
     const log = await openLog(given.file, terminal.stdin)
-    if (given.html !== undefined) await checkPageFile(given.html, given.file)
+    try {
+      if (given.html !== undefined) await checkPageFile(given.html, given.file)
+    } catch (error) {
+      log.stream.destroy()
+      throw error
+    }
     const replay = new Replay(given)
     const fault = await readAll(log, replay, terminal, interrupted)
     const report = replay.finish({ complete: fault === undefined && !interrupted.aborted })
