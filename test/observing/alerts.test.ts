@@ -315,8 +315,8 @@ describe('webhook', () => {
     jest.spyOn(process, 'emitWarning').mockImplementation(text => void warnings.push(String(text)))
     const real = setTimeout
     jest.spyOn(globalThis, 'setTimeout').mockImplementation(((ring: () => void, ms: number) => {
-      // Of all timers of the process only the pauses between tries.
-      if (ms !== 1000 && ms !== 2000) return real(ring, ms)
+      // Of all timers of the process only the pauses between tries, which resolve a promise.
+      if ((ms !== 1000 && ms !== 2000) || !String(ring).includes('[native code]')) return real(ring, ms)
       pauses.push(ms)
       return real(ring, 1)
     }) as typeof setTimeout)
