@@ -106,8 +106,8 @@ export class RateLimiter {
       const decision = typeof key === 'string' ? this.#atOnce?.consume(key, cost) : undefined
       if (decision === undefined) return Promise.resolve(this.#decideAny(key, cost))
       if (this.#observer !== undefined) tellDecided(this.#observer, decision, this.#name)
-      // Of an object that was looked at just before, in either way, the compiler knows that it has no `then`, and does not search for it: a fifth of the time.
-      return decision.allowed ? Promise.resolve(decision) : Promise.resolve(decision)
+      // Never undefined. But of an object that was looked at just before the compiler knows that it has no `then`, and does not search for it: a fifth of the time.
+      return decision.allowed === undefined ? Promise.reject(decision) : Promise.resolve(decision)
     } catch (error) {
       return Promise.reject(error)
     }
