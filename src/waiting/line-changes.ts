@@ -1,7 +1,7 @@
 import { type LineWaiter, tailOf } from './line-waiter.js'
 
 /** Bounds an ask: so many changes take the server about 1 ms. */
-const MOST_CHANGES = 100
+const MOST_CHANGES = 64
 
 /** A grant that nobody wants any more. */
 interface Return {
