@@ -65,7 +65,8 @@ export function isGlideCluster(client: GlideLike): boolean {
 /** A route to each primary; undefined where there is one server. */
 export async function glideNodes(client: GlideLike): Promise<readonly (Route | undefined)[]> {
   if (!isGlideCluster(client)) return [undefined]
-  const answers = (await glideCommand(client, ['PING'], 'allPrimaries')) as ReadonlyArray<{ key: string }>
+  // Any command whose answers GLIDE does not combine tells their addresses.
+  const answers = (await glideCommand(client, ['CLIENT', 'ID'], 'allPrimaries')) as ReadonlyArray<{ key: string }>
   return answers.map(({ key: address }) => {
     const colon = address.lastIndexOf(':')
     return { type: 'routeByAddress', host: address.slice(0, colon), port: Number(address.slice(colon + 1)) }
