@@ -13,7 +13,7 @@ import type { Options, Store } from './options.js'
 
 /** Options of the drop-in's `RedisStore`. */
 export interface RedisStoreOptions {
-  /** A client of ioredis or node-redis, single or cluster. It stays yours. Either this, or one of the two functions. */
+  /** A client of ioredis, iovalkey, node-redis or GLIDE, single or cluster. It stays yours. Either this, or one of the two functions. */
   client?: RedisClient
   /** As `rate-limit-redis` has it. Better give the client, which can tell when it is not connected. */
   sendCommand?: SendCommand

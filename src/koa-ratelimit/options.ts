@@ -15,7 +15,7 @@ export interface HeaderNames {
 export interface LimiterOptions {
   /** Where requests are counted. Default 'redis'. */
   driver?: 'redis' | 'memory'
-  /** For 'redis' a client of ioredis or node-redis, which stays yours. For 'memory' a Map; default: one of its own. */
+  /** For 'redis' a client of ioredis, iovalkey, node-redis or GLIDE, which stays yours. For 'memory' a Map; default: one of its own. */
   db?: object
   /** In ms, more than 0; default one hour. */
   duration?: number

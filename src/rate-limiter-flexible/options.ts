@@ -20,7 +20,7 @@ export interface IRateLimiterOptions {
 
 /** Options of limiters over a store. */
 export interface IRateLimiterStoreOptions extends IRateLimiterOptions {
-  /** A client of ioredis or node-redis, which stays yours. */
+  /** A client of ioredis, iovalkey, node-redis or GLIDE, which stays yours. */
   // biome-ignore lint/suspicious/noExplicitAny: as rate-limiter-flexible declares it
   storeClient: any
   /** As the peer declares it; without meaning here. */

@@ -33,6 +33,8 @@ export interface Prelude {
   readonly values: Record<string, unknown>
   /** ioredis, which connects to the server of the tests. */
   readonly clients: object
+  /** @valkey/valkey-glide, which connects to the server of the tests. It is loaded when it is used. */
+  readonly glide: object
   /** @upstash/redis, which speaks HTTP to a service: here to the server of the tests. */
   readonly upstash: object
   close(): Promise<void>
@@ -68,6 +70,18 @@ export async function prelude(url: string): Promise<Prelude> {
   return {
     values,
     clients: { Redis: TestRedis },
+    glide: {
+      GlideClient: {
+        async createClient(options: object) {
+          const glide: typeof import('@valkey/valkey-glide') = require('@valkey/valkey-glide')
+          glide.Logger.setLoggerConfig('off')
+          const { hostname: host, port } = new URL(url)
+          const client = await glide.GlideClient.createClient({ ...options, addresses: [{ host, port: Number(port) }] })
+          closing.push(() => client.close())
+          return client
+        },
+      },
+    },
     upstash: {
       Redis: {
         fromEnv() {

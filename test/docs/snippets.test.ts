@@ -73,10 +73,15 @@ describe.each(PAGES.filter(page => SNIPPETS.some(snippet => snippet.page === pag
   const rows = snippets.map(snippet => [snippet.line, snippet] as const)
   if (rows.length > 0) {
     test.each(rows)('in line %i runs and prints what the page says', async (_, { code, output }) => {
-      const { values, clients, upstash, close } = await prelude(redis.url)
+      const { values, clients, glide, upstash, close } = await prelude(redis.url)
       const printed: string[] = []
       const log = (...values: unknown[]) => printed.push(`${format(...values)}\n`)
-      const modules: Record<string, unknown> = { ...OURS, ioredis: clients, '@upstash/redis': upstash }
+      const modules: Record<string, unknown> = {
+        ...OURS,
+        ioredis: clients,
+        '@valkey/valkey-glide': glide,
+        '@upstash/redis': upstash,
+      }
       try {
         await runSample(code, module => modules[module] ?? require(module), { ...values, console: { ...console, log } })
       } finally {

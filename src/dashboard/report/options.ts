@@ -19,7 +19,7 @@ export interface FiringAlerts {
 
 /** Options of `reporter`. */
 export interface ReporterOptions {
-  /** A client of ioredis or node-redis; it stays yours. */
+  /** A client of ioredis, iovalkey, node-redis or GLIDE; it stays yours. */
   client: RedisClient
   /** What keys begin with, as for the store; default 'spillway'. */
   prefix?: string

@@ -20,7 +20,7 @@ export interface NamedAccess {
 
 /** Options of `dashboard`. */
 export interface DashboardOptions {
-  /** A client of ioredis or node-redis; it stays yours. */
+  /** A client of ioredis, iovalkey, node-redis or GLIDE; it stays yours. */
   client: RedisClient
   /** What keys begin with, as for stores and `reporter`; default 'spillway'. */
   prefix?: string

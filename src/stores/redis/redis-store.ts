@@ -46,7 +46,7 @@ export class RedisStore implements Store {
   /** Kept here, because the channel does not keep its listeners alive. */
   readonly #onChange: ResetListener = (key, endsLeases) => this.#leases?.changed(key, endsLeases)
 
-  /** `client`: an ioredis `Redis` or `Cluster`, or a client, cluster or sentinel of node-redis. It stays yours: this store never closes it. */
+  /** `client`: a `Redis` or `Cluster` of ioredis or iovalkey, a client, cluster or sentinel of node-redis, or a `GlideClient` or `GlideClusterClient`. It stays yours: this store never closes it. */
   constructor(client: RedisClient, options: RedisStoreOptions = {}) {
     const { prefix, clock, maxBatch, tags, shareResets, leases } = parseRedisStoreOptions(options)
     this.clock = clock

@@ -1,0 +1,53 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect, test } from '@jest/globals'
+import { root } from '../check/house.js'
+import { CLIENTS } from '../support/tested-clients.js'
+import { textOf } from './pages.js'
+
+const { peerDependencies, devDependencies } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
+
+/** The table of docs/clients.md: client → its cells. */
+const ROWS = [...textOf('docs/clients.md').matchAll(/^\| (ioredis|iovalkey|node-redis|@valkey\S+) \| (.+) \|$/gm)].map(
+  ([, name, cells]) => {
+    const [versions, single, cluster, sentinel, listens, blocks] = cells.split(' | ')
+    return { name, versions, single, cluster, sentinel, listens, blocks }
+  },
+)
+
+/** What the contract of shared objects runs: GLIDE 2.2 has a file of its own. */
+const kindsOf = (name: string) => {
+  const own = name === '@valkey/valkey-glide' ? 'GLIDE' : name
+  return Object.entries(CLIENTS).filter(([tested]) => tested.startsWith(`${own} `))
+}
+
+test('the table has every client that is a peer', () => {
+  const names = ROWS.map(({ name }) => (name === 'node-redis' ? 'redis' : name))
+  expect(names.sort()).toEqual(
+    Object.keys(peerDependencies)
+      .filter(name => /redis|valkey/.test(name))
+      .sort(),
+  )
+})
+
+test.each(ROWS)('$name: the range of the peer begins with a version that the tests run, and ends with one', row => {
+  const peer = row.name === 'node-redis' ? 'redis' : row.name
+  const ranges = peerDependencies[peer].split(' || ') as string[]
+  const installed = Object.entries(devDependencies as Record<string, string>)
+    .filter(([name, range]) => name === peer || range.startsWith(`npm:${peer}@`))
+    .map(([, range]) => range.replace(/^npm:.+@/, ''))
+  // Before 1.0 the second number counts as the major one.
+  const line = (version: string) => /^\^?(0\.\d+|\d+)/.exec(version)?.[1]
+  expect(installed).toContain(ranges[0].slice(1))
+  expect(installed.map(line)).toContain(line(ranges[ranges.length - 1]))
+  expect(kindsOf(row.name).length).toBeGreaterThan(0)
+})
+
+test.each(ROWS)('$name: the kinds of server, and what it can do there, are those that the contract runs', row => {
+  expect([row.single, row.cluster]).toEqual(['yes', 'yes'])
+  const withSentinel = kindsOf(row.name).filter(([, { sentinel }]) => sentinel)
+  expect(withSentinel.length > 0).toBe(row.sentinel !== '–')
+  const majors = new Set(withSentinel.map(([name]) => name.split(' ')[1].split('.')[0]))
+  if (row.sentinel !== 'yes' && row.sentinel !== '–') expect([...majors].sort()).toEqual(row.sentinel.split(', '))
+  expect(row.listens !== '–').toBe(kindsOf(row.name).every(([, { listens }]) => listens))
+})
