@@ -87,7 +87,7 @@ class LimitLine implements LineUser<Turn> {
     readonly deadlineMs: number,
   ) {
     this.width = 2 * charges.length
-    this.#mailbox = new Mailbox(store.client, 'RedisStore', store.prefix, {
+    this.#mailbox = new Mailbox(store.client, store.prefix, {
       hear: () => this.#line.hear(),
       live: () => this.#line.hear(),
     })

@@ -1,5 +1,4 @@
 import type { RedisClient } from '../redis/client.js'
-import { canListen } from '../redis/listening-of.js'
 import { notConnected } from '../redis/not-connected.js'
 import { Subscriber, type Subscription } from '../redis/subscriber.js'
 import { type Change, readChange } from './change.js'
@@ -52,14 +51,12 @@ export class Follower {
     this.#user = user
     // A connection that is new may have lost what was asked on the old one.
     this.#forgetReady = records.port.onReady(() => this.#catchUp())
-    if (canListen(client)) {
-      this.#subscription = Subscriber.of(client, 'LivePolicies').subscription(records.keys.channel, {
-        hear: line => this.#hear(line),
-        live: () => this.ask(),
-        refused: error => user.failed(error),
-      })
-      this.#subscription.hold()
-    }
+    this.#subscription = Subscriber.of(client)?.subscription(records.keys.channel, {
+      hear: line => this.#hear(line),
+      live: () => this.ask(),
+      refused: error => user.failed(error),
+    })
+    this.#subscription?.hold()
     this.#checkIn(0)
   }
 

@@ -65,11 +65,12 @@ export class Subscriber {
     this.#open = open
   }
 
-  /** The subscriber beside a client: always the same one. `PolicyError`, naming `user`, for a client it cannot duplicate. */
-  static of(client: RedisClient, user: string): Subscriber {
+  /** The subscriber beside a client: always the same one; undefined where the client gives no connection to listen on. */
+  static of(client: RedisClient): Subscriber | undefined {
     let subscriber = SUBSCRIBERS.get(client)
-    if (subscriber === undefined) {
-      subscriber = new Subscriber(listeningOf(client, user))
+    const open = subscriber === undefined ? listeningOf(client) : undefined
+    if (open !== undefined) {
+      subscriber = new Subscriber(open)
       SUBSCRIBERS.set(client, subscriber)
     }
     return subscriber

@@ -95,7 +95,7 @@ export class Semaphore {
     const observer = parseObserver(options.observer, 'Semaphore')
     this.#watch = observer && new HoldWatch(observer, 'semaphore', name)
     this.#renewals = Renewals.of(portOf(client, 'Semaphore'))
-    this.#mailbox = new Mailbox(client, 'Semaphore', prefix, {
+    this.#mailbox = new Mailbox(client, prefix, {
       hear: text => this.#hear(text),
       live: () => this.#look(),
     })

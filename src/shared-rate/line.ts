@@ -40,7 +40,7 @@ export class RateLine implements LineUser<number> {
   ) {
     const { subject, prefix } = options
     this.#port = portOf(client, subject)
-    this.#mailbox = new Mailbox(client, subject, prefix, {
+    this.#mailbox = new Mailbox(client, prefix, {
       hear: () => this.#line.hear(),
       live: () => this.#line.hear(),
     })

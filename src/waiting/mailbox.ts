@@ -1,7 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import type { RedisClient } from '../redis/client.js'
 import { keySegment } from '../redis/keys.js'
-import { canListen } from '../redis/listening-of.js'
 import { Subscriber, type Subscription } from '../redis/subscriber.js'
 
 /** How often to see whether the connection has been silent for too long, while somebody listens. Mostly it has not, and nothing is sent. */
@@ -30,11 +29,10 @@ export class Mailbox {
   readonly #listener: MailboxListener
   #holds = 0
 
-  /** `user` names the class that was given the client. */
-  constructor(client: RedisClient, user: string, prefix: string, listener: MailboxListener) {
+  constructor(client: RedisClient, prefix: string, listener: MailboxListener) {
     this.channel = channelOf(prefix)
-    this.canHear = canListen(client)
-    this.#office = officeOf(client, user, this.channel)
+    this.#office = officeOf(client, this.channel)
+    this.canHear = this.#office.subscription !== undefined
     this.address = `${this.#office.process}/${this.#number}`
     this.#listener = listener
   }
@@ -93,7 +91,7 @@ function watch(office: Office): void {
 
 const OFFICES = new WeakMap<RedisClient, Map<string, Office>>()
 
-function officeOf(client: RedisClient, user: string, channel: string): Office {
+function officeOf(client: RedisClient, channel: string): Office {
   let offices = OFFICES.get(client)
   if (offices === undefined) {
     offices = new Map()
@@ -101,18 +99,17 @@ function officeOf(client: RedisClient, user: string, channel: string): Office {
   }
   let office = offices.get(channel)
   if (office === undefined) {
-    office = newOffice(client, user, channel)
+    office = newOffice(client, channel)
     offices.set(channel, office)
   }
   return office
 }
 
-function newOffice(client: RedisClient, user: string, channel: string): Office {
+function newOffice(client: RedisClient, channel: string): Office {
   const process = randomBytes(9).toString('base64url')
   const listeners: Office['listeners'] = new Map()
   const missed: Office['missed'] = new Set()
-  if (!canListen(client)) return { process, subscription: undefined, listeners, missed, checks: undefined }
-  const subscription = Subscriber.of(client, user).subscription(`${channel}${process}`, {
+  const subscription = Subscriber.of(client)?.subscription(`${channel}${process}`, {
     hear: text => {
       const [number = ''] = /^\d+/.exec(text) ?? []
       const listener = listeners.get(number)

@@ -76,7 +76,7 @@ describe('the client of GLIDE', () => {
         live() {},
         refused: ({ message }: Error) => told.push(`${channel}: ${message}`),
       }
-      const subscription = Subscriber.of(deaf, 'test').subscription(channel, listener)
+      const subscription = Subscriber.of(deaf)!.subscription(channel, listener)
       subscription.hold()
       return subscription
     }
@@ -160,7 +160,7 @@ describe('a lost connection of GLIDE', () => {
         let lives = 0
         const heard: string[] = []
         const listener = { hear: (text: string) => heard.push(text), live: () => lives++ }
-        const subscription = Subscriber.of(each, 'test').subscription('{x}:news', listener)
+        const subscription = Subscriber.of(each)!.subscription('{x}:news', listener)
         subscription.hold()
         await eventually('live', async () => subscription.live)
         await kill[i === 0 ? 'single' : 'cluster']()

@@ -1,4 +1,5 @@
 import type { Blocking, OpenBlocking } from '../blocking.js'
+import { hasMethods } from '../has-methods.js'
 import type { OpenListening } from '../listening.js'
 import { type GlideLike, glideCommand, TEXT } from './port.js'
 
@@ -13,11 +14,6 @@ interface GlideOpener extends GlideLike {
   readonly constructor: { createClient(config: object): Promise<GlideConnection> }
 }
 
-interface GlideListener extends GlideOpener {
-  /** Since 2.3. */
-  subscribe: unknown
-}
-
 interface GlideConnection extends GlideLike {
   readonly socket?: { unref?(): unknown }
   subscribe(channels: readonly string[], timeoutMs: number): Promise<unknown>
@@ -29,19 +25,20 @@ interface GlideConnection extends GlideLike {
 const SUBSCRIBE_MS = 1000
 
 export function isGlideBlocker(client: object): client is GlideOpener {
-  const { config, constructor: maker } = client as Partial<GlideOpener>
-  return typeof config === 'object' && typeof maker?.createClient === 'function'
+  const { config, constructor: maker } = client as GlideOpener
+  return typeof config === 'object' && hasMethods(maker ?? {}, 'createClient')
 }
 
-export function isGlideListener(client: object): client is GlideListener {
-  return isGlideBlocker(client) && typeof (client as Partial<GlideListener>).subscribe === 'function'
+export function isGlideListener(client: object): client is GlideOpener {
+  // Since 2.3.
+  return isGlideBlocker(client) && hasMethods(client, 'subscribe')
 }
 
 export function glideBlocking(client: GlideOpener): OpenBlocking {
   return key => (client.isClosed ? undefined : blocking(client, key))
 }
 
-export function glideListening(client: GlideListener): OpenListening {
+export function glideListening(client: GlideOpener): OpenListening {
   return ({ onMessage }) => {
     if (client.isClosed) return undefined
     let over = false

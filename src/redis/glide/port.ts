@@ -1,4 +1,5 @@
 import type { ClientPort, ScriptArgument } from '../client.js'
+import { hasMethods } from '../has-methods.js'
 
 /** Where a command goes that a cluster could not tell by its keys. */
 type Route =
@@ -11,13 +12,10 @@ export interface GlideLike {
   customCommand(args: readonly ScriptArgument[], options?: { decoder: number; route?: Route }): Promise<unknown>
   /** Absent on a wrapper. */
   readonly isClosed?: boolean
-  /** Only on a cluster. */
-  readonly fcallWithRoute?: unknown
 }
 
 export function isGlide(client: object): client is GlideLike {
-  const { customCommand, invokeScript } = client as Partial<GlideLike> & { invokeScript?: unknown }
-  return [customCommand, invokeScript].every(method => typeof method === 'function')
+  return hasMethods(client, 'customCommand', 'invokeScript')
 }
 
 /** GLIDE's `Decoder.String`. */
@@ -59,7 +57,7 @@ export function glidePort(client: GlideLike): ClientPort {
 }
 
 export function isGlideCluster(client: GlideLike): boolean {
-  return typeof client.fcallWithRoute === 'function'
+  return hasMethods(client, 'fcallWithRoute')
 }
 
 /** A route to each primary; undefined where there is one server. */

@@ -1,4 +1,6 @@
 import type { Blocking, OpenBlocking } from '../blocking.js'
+import { hasMethods } from '../has-methods.js'
+import { DUPLICATE } from './listening.js'
 
 /** The part of an ioredis `Redis` or `Cluster` (5 and 6) that is used here. */
 interface IoredisBlocker {
@@ -19,29 +21,18 @@ interface IoredisNode {
 }
 
 export function isIoredisBlocker(client: object): client is IoredisBlocker {
-  const { status, duplicate, bzpopmin } = client as Partial<IoredisBlocker>
-  return typeof status === 'string' && [duplicate, bzpopmin].every(method => typeof method === 'function')
+  return typeof (client as IoredisBlocker).status === 'string' && hasMethods(client, 'duplicate', 'bzpopmin')
 }
 
 /** Instead of the client's own options: a lost connection is replaced, not reconnected, and a block may last longer than a command. */
-const OPTIONS = {
-  lazyConnect: true,
-  retryStrategy: () => null,
-  reconnectOnError: null,
-  autoResendUnfulfilledCommands: false,
-  enableReadyCheck: false,
-  maxRetriesPerRequest: null,
-  commandTimeout: undefined,
-  socketTimeout: undefined,
-  readOnly: false,
-  monitor: false,
-}
+const PATIENT = { commandTimeout: undefined, socketTimeout: undefined }
+const OPTIONS = { ...DUPLICATE, ...PATIENT, maxRetriesPerRequest: null }
 
 const CLUSTER_OPTIONS = {
   lazyConnect: true,
   clusterRetryStrategy: () => null,
   scaleReads: 'master',
-  redisOptions: { commandTimeout: undefined, socketTimeout: undefined },
+  redisOptions: PATIENT,
 }
 
 export function ioredisBlocking(client: IoredisBlocker): OpenBlocking {

@@ -1,3 +1,4 @@
+import { hasMethods } from '../has-methods.js'
 import type { Listening, ListeningEvents, OpenListening } from '../listening.js'
 
 /** The part of an ioredis connection (5 and 6) that is used here. */
@@ -37,27 +38,25 @@ export function ioredisListening(client: IoredisConnection | IoredisCluster): Op
 }
 
 function isCluster(client: object): client is IoredisCluster {
-  const { isCluster, nodes } = client as Partial<IoredisCluster>
-  return isCluster === true && typeof nodes === 'function'
+  return (client as IoredisCluster).isCluster === true && hasMethods(client, 'nodes')
 }
 
 function isConnection(client: object): client is IoredisConnection {
-  const { duplicate, status } = client as Partial<IoredisConnection>
-  return typeof duplicate === 'function' && typeof status === 'string'
+  return typeof (client as IoredisConnection).status === 'string' && hasMethods(client, 'duplicate')
 }
 
-/** Beside a client's own options: who loses such a connection opens another, and a channel is no key. */
-const OPTIONS = {
+/** Instead of a client's own options: who loses such a connection opens another. */
+export const DUPLICATE = {
   lazyConnect: true,
   retryStrategy: () => null,
   reconnectOnError: null,
-  autoResubscribe: false,
   autoResendUnfulfilledCommands: false,
   enableReadyCheck: false,
-  keyPrefix: '',
   readOnly: false,
   monitor: false,
 }
+// A channel is no key.
+const OPTIONS = { ...DUPLICATE, autoResubscribe: false, keyPrefix: '' }
 
 async function open(client: IoredisConnection, { onMessage, onLost }: ListeningEvents): Promise<Listening> {
   const connection = client.duplicate(OPTIONS)

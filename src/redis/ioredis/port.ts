@@ -1,4 +1,5 @@
 import type { ClientPort, ClientState, ScriptArgument } from '../client.js'
+import { hasMethods } from '../has-methods.js'
 
 /** The part of an ioredis `Redis` or `Cluster` (5 and 6) that is used here. */
 export interface IoredisLike {
@@ -30,8 +31,7 @@ interface IoredisNode {
 }
 
 export function isIoredis(client: object): client is IoredisLike {
-  const { status, evalsha, eval: run, connect, on } = client as Partial<IoredisLike>
-  return typeof status === 'string' && [evalsha, run, connect, on].every(method => typeof method === 'function')
+  return typeof (client as IoredisLike).status === 'string' && hasMethods(client, 'evalsha', 'eval', 'connect', 'on')
 }
 
 export function ioredisPort(client: IoredisLike): ClientPort {

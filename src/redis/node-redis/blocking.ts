@@ -1,5 +1,7 @@
 import type { Blocking, OpenBlocking } from '../blocking.js'
+import { hasMethods } from '../has-methods.js'
 import { slotOf } from '../slot.js'
+import { close } from './listening.js'
 
 /** The part of a node-redis client (4 and later) that is used here. */
 interface NodeRedisBlocker {
@@ -24,13 +26,11 @@ interface NodeRedisCluster {
 
 export function isNodeRedisBlocker(client: object): client is NodeRedisBlocker | NodeRedisCluster {
   if (isCluster(client)) return true
-  const { isOpen, duplicate, sendCommand } = client as Partial<NodeRedisBlocker>
-  return typeof isOpen === 'boolean' && [duplicate, sendCommand].every(method => typeof method === 'function')
+  return typeof (client as NodeRedisBlocker).isOpen === 'boolean' && hasMethods(client, 'duplicate', 'sendCommand')
 }
 
 function isCluster(client: object): client is NodeRedisCluster {
-  const { isOpen, slots, nodeClient } = client as Partial<NodeRedisCluster>
-  return typeof isOpen === 'boolean' && Array.isArray(slots) && typeof nodeClient === 'function'
+  return Array.isArray((client as NodeRedisCluster).slots) && hasMethods(client, 'nodeClient')
 }
 
 export function nodeRedisBlocking(client: NodeRedisBlocker | NodeRedisCluster): OpenBlocking {
@@ -45,12 +45,10 @@ export function nodeRedisBlocking(client: NodeRedisBlocker | NodeRedisCluster): 
 function make(nodeOf: () => Promise<NodeRedisBlocker> | NodeRedisBlocker): Blocking {
   let over = false
   let connection: NodeRedisBlocker | undefined
-  const close = () => {
+  const end = () => {
     if (over) return
     over = true
-    if (!connection?.isOpen) return
-    if (connection.destroy) connection.destroy()
-    else Promise.resolve(connection.disconnect?.()).catch(() => {})
+    if (connection?.isOpen) close(connection)
   }
   return {
     async connect() {
@@ -63,13 +61,13 @@ function make(nodeOf: () => Promise<NodeRedisBlocker> | NodeRedisBlocker): Block
         commandOptions: undefined,
         pingInterval: undefined,
       })
-      connection.on('error', close)
+      connection.on('error', end)
       try {
         await connection.connect()
         // A timer of the caller keeps the process alive, not this socket.
         connection.unref?.()
       } catch (error) {
-        close()
+        end()
         throw error
       }
     },
@@ -77,6 +75,6 @@ function make(nodeOf: () => Promise<NodeRedisBlocker> | NodeRedisBlocker): Block
       const reply = await connection?.sendCommand(['BZPOPMIN', key, String(seconds)])
       return (reply as [key: string, member: string, score: unknown] | null | undefined)?.[1]
     },
-    close,
+    close: end,
   }
 }

@@ -1,3 +1,4 @@
+import { hasMethods } from '../has-methods.js'
 import type { Listening, ListeningEvents, OpenListening } from '../listening.js'
 
 type Hear = (text: string, channel: string) => void
@@ -40,13 +41,13 @@ export function nodeRedisListening(client: NodeRedisConnection | NodeRedisCluste
 }
 
 function isCluster(client: object): client is NodeRedisCluster {
-  const { isOpen, masters, nodeClient } = client as Partial<NodeRedisCluster>
-  return typeof isOpen === 'boolean' && Array.isArray(masters) && typeof nodeClient === 'function'
+  return Array.isArray((client as NodeRedisCluster).masters) && hasMethods(client, 'nodeClient')
 }
 
 function isConnection(client: object): client is NodeRedisConnection {
-  const { isOpen, duplicate, unref, subscribe } = client as Partial<NodeRedisConnection>
-  return typeof isOpen === 'boolean' && [duplicate, unref, subscribe].every(method => typeof method === 'function')
+  return (
+    typeof (client as NodeRedisConnection).isOpen === 'boolean' && hasMethods(client, 'duplicate', 'unref', 'subscribe')
+  )
 }
 
 async function open(client: NodeRedisConnection, { onMessage, onLost }: ListeningEvents): Promise<Listening> {
@@ -80,7 +81,8 @@ async function open(client: NodeRedisConnection, { onMessage, onLost }: Listenin
   }
 }
 
-function close(connection: NodeRedisConnection): void {
+/** Closes it at once; before version 5 it was `disconnect` that did. */
+export function close(connection: { destroy?(): void; disconnect?(): Promise<void> | void }): void {
   if (connection.destroy) connection.destroy()
-  else Promise.resolve(connection.disconnect()).catch(() => {})
+  else Promise.resolve(connection.disconnect?.()).catch(() => {})
 }

@@ -1,4 +1,5 @@
 import type { ClientPort, ClientState, ScriptArgument } from '../client.js'
+import { hasMethods } from '../has-methods.js'
 import { NEVER_CONNECTED } from '../not-connected.js'
 
 interface EvalOptions {
@@ -21,8 +22,7 @@ export interface NodeRedisLike {
 }
 
 export function isNodeRedis(client: object): client is NodeRedisLike {
-  const { isOpen, evalSha, eval: run, on } = client as Partial<NodeRedisLike>
-  return typeof isOpen === 'boolean' && [evalSha, run, on].every(method => typeof method === 'function')
+  return typeof (client as NodeRedisLike).isOpen === 'boolean' && hasMethods(client, 'evalSha', 'eval', 'on')
 }
 
 export function nodeRedisPort(client: NodeRedisLike): ClientPort {

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { PolicyError } from '../../core/errors.js'
 import { emitWarning } from '../../core/warning.js'
 import type { ClientPort, RedisClient } from '../../redis/client.js'
-import { canListen } from '../../redis/listening-of.js'
+import { listeningOf } from '../../redis/listening-of.js'
 import { runScript } from '../../redis/run-script.js'
 import { tell } from '../../redis/scripts.js'
 import { Subscriber, type Subscription } from '../../redis/subscriber.js'
@@ -51,8 +51,7 @@ export class ResetChannel {
     prefix: string,
   ) {
     this.#name = `${prefix}!resets`
-    if (!canListen(client)) return
-    this.#subscription = Subscriber.of(client, 'RedisStore').subscription(this.#name, {
+    this.#subscription = Subscriber.of(client)?.subscription(this.#name, {
       hear: text => this.#hear(text),
       live: () => this.#callAll(undefined, false),
       refused: error => this.#warn(error),
@@ -170,7 +169,7 @@ function messageOf(text: string): Message | undefined {
 
 /** Whether processes tell each other of resets; `given`: the option `shareResets`. Throws `PolicyError` for a client that can not listen though it should. */
 export function sharesResets(client: RedisClient, given: boolean | undefined): boolean {
-  const can = canListen(client)
+  const can = listeningOf(client) !== undefined
   if (given !== true || can) return given ?? can
   throw new PolicyError('RedisStore: shareResets true: this client gives no connection to listen on, expected false')
 }

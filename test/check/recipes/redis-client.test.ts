@@ -89,7 +89,6 @@ const LINES: ReadonlyArray<readonly [file: string, after: RegExp, text: string]>
     /^/,
     "import { wireListening } from './wire/listening.js'\nimport { isWire } from './wire/port.js'\n",
   ],
-  ['src/redis/listening-of.ts', /(?<=function canListen\(.+\{\n)/, '  if (isWire(client)) return true\n'],
   [
     'src/redis/listening-of.ts',
     /(?<=function listeningOf\(.+\{\n)/,
