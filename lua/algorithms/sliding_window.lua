@@ -10,12 +10,7 @@ has_log = true
 -- What consume does, with short ways for the commonest cases: a log from which nothing expires just now, and a request that fits.
 local algorithm, shaped, costs_at = 'sliding-window', false, 4
 -- @include steps/open_one
--- @include steps/is_lone
-if lone then
-  local key, cost, left, head = KEYS[3], 1, nil, nil
-  -- @include steps/spend_log_at_once
-  if left then return { now, left, window } end
-end
+-- @include steps/spend_lone_log
 -- @include steps/functions_of_one with algorithms/sliding_window.functions
 -- @include now_ms
 -- @include log_unpack
@@ -24,48 +19,35 @@ end
 local waiting, limit = KEYS[2], { quota = quota, window = window }
 local one_cost = #ARGV <= costs_at and tonumber(ARGV[costs_at] or 1)
 
--- A key is written at once when it is met first; when it is met again it is read once more, and then written once, at the end.
+-- A key that stands in the batch twice is read once and written once.
 local logs, changed = {}, {}
-local at_once = spending and clock == '' and not some_kept
 for i = 3, #KEYS do
   local key = KEYS[i]
-  local cost = one_cost or tonumber(ARGV[costs_at - 3 + i])
   local log = logs[key]
-  local left, head
-  if log == nil and at_once and cost > 0 then
-    -- @include steps/spend_log_at_once
+  if not log then
+    -- @include steps/open_log
   end
-  if left then
-    logs[key] = false
-    out[size + 1] = left
-    out[size + 2] = window
-    size = size + 2
+  if log.err then
+    size = size + 1
+    out[size] = log.err
   else
-    if not log then
-      head = head or redis.pcall('LRANGE', key, '0', '2')
-      -- @include steps/open_log
+    local cost = one_cost or tonumber(ARGV[costs_at - 3 + i])
+    local blocked_until = some_kept and tonumber(call('ZSCORE', KEYS[1], key) or 0) or 0
+    local blocked = blocked_until > now
+    local line_name = key
+    -- @include steps/read_ahead
+    local wait = ahead > 0 and cost > 0 and functions_of(algorithm).ahead(limit, now, ahead, cost, key, log) or 0
+    local retry, remaining, reset, delay = 0, quota - (log.total - log.gone) - cost, window, 0
+    if remaining < 0 or cost == 0 or blocked or wait > 0 then
+      local measure = functions_of(algorithm).measure
+      retry, remaining, reset = measure(limit, now, cost, key, log)
+      -- A block, or a waiting line, spends nothing: what would be allowed is told as it stands.
+      if (blocked or wait > 0) and retry == 0 then retry, remaining, reset = measure(limit, now, 0, key, log) end
+      if wait > retry and retry >= 0 then retry = wait end
+    elseif spending then
+      -- @include steps/spend_log
     end
-    if log.err then
-      size = size + 1
-      out[size] = log.err
-    else
-      local blocked_until = some_kept and tonumber(call('ZSCORE', KEYS[1], key) or 0) or 0
-      local blocked = blocked_until > now
-      local line_name = key
-      -- @include steps/read_ahead
-      local wait = ahead > 0 and cost > 0 and functions_of(algorithm).ahead(limit, now, ahead, cost, key, log) or 0
-      local retry, remaining, reset, delay = 0, quota - (log.total - log.gone) - cost, window, 0
-      if remaining < 0 or cost == 0 or blocked or wait > 0 then
-        local measure = functions_of(algorithm).measure
-        retry, remaining, reset = measure(limit, now, cost, key, log)
-        -- A block, or a waiting line, spends nothing: what would be allowed is told as it stands.
-        if (blocked or wait > 0) and retry == 0 then retry, remaining, reset = measure(limit, now, 0, key, log) end
-        if wait > retry and retry >= 0 then retry = wait end
-      elseif spending then
-        -- @include steps/spend_log
-      end
-      -- @include steps/tell
-    end
+    -- @include steps/tell
   end
 end
 

@@ -101,7 +101,6 @@ for first = width + 1, count - 1, width do
         if not limit.row then
           local log = logs[key]
           if not log then
-            local head = redis.pcall('LRANGE', key, '0', '2')
             -- @include steps/open_log
           end
           failure = log.err

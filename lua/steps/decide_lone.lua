@@ -22,7 +22,7 @@ if lone then
       local row = struct.pack('<ddd', next_at, next_x, next_y)
       -- @include steps/outlives
       if outlives then
-        call('SETRANGE', key, '0', row)
+        call('SET', key, row, 'KEEPTTL')
       else
         local moment = now + reset + 4999
         call('SET', key, row, 'PXAT', moment - moment % 4000)

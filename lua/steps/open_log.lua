@@ -1,7 +1,8 @@
 --[[
-  Sets `log` to that of `key`, as log_open describes it: by a short way if all of it counts. `head`: its first three entries. Reads now, window and spending;
-  uses call, log_formats, algorithm and functions_of.
+  Sets `log` to that of `key`, as log_open describes it: by a short way if all of it counts. Reads now, window and spending; uses
+  call, log_formats, algorithm and functions_of.
 ]]
+local head = redis.pcall('LRANGE', key, '0', '2')
 local second = head[2]
 if second then
   local last = head[3] and call('LINDEX', key, '-1') or second

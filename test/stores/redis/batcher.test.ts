@@ -1,4 +1,3 @@
-import { setTimeout as pause } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { StoreError } from '../../../src/core/errors.js'
 import { parsePolicy } from '../../../src/core/limit.js'
@@ -55,61 +54,6 @@ test('decisions of one turn of the event loop are one call, or as few as maxBatc
     expect(remaining).toEqual(keys.map(() => 4))
     expect((await calls()) - before).toBe(expected)
   }
-})
-
-describe('a batch under a sliding window spends as its requests would one after another, by the clock of the server', () => {
-  const LIMIT = parsePolicy('20/1h')[0]
-
-  test('of keys that stand in it once, twice or often, and costs that fit or not', async () => {
-    const store = new RedisStore(redis.client(), { prefix: 'one after another' })
-    const spent = new Map<string, number>()
-    // Keys and costs that look random, and are the same in each run.
-    let state = 7
-    const below = (bound: number) => {
-      state = (state * 1103515245 + 12345) % 2147483648
-      return Math.floor((state / 2147483648) * bound)
-    }
-    for (let round = 0; round < 20; round++) {
-      const batch = Array.from({ length: 1 + below(40) }, () => ({ key: `k${below(30)}`, cost: 1 + below(3) }))
-      const verdicts = await Promise.all(batch.map(({ key, cost }) => store.consume([{ key, limit: LIMIT }], cost)))
-      const expected = batch.map(({ key, cost }) => {
-        const before = spent.get(key) ?? 0
-        const allowed = before + cost <= 20
-        if (allowed) spent.set(key, before + cost)
-        return { allowed, remaining: 20 - (allowed ? before + cost : before) }
-      })
-      expect(verdicts.map(([{ allowed, remaining }]) => ({ allowed, remaining }))).toEqual(expected)
-    }
-    for (const [key, units] of spent) {
-      const [{ remaining }] = await store.peek([{ key, limit: LIMIT }], 0)
-      expect([key, remaining]).toEqual([key, 20 - units])
-    }
-  })
-
-  test('a key of another type fails alone', async () => {
-    const client = redis.client()
-    const store = new RedisStore(client, { prefix: 'types' })
-    const consume = (key: string) => store.consume([{ key, limit: LIMIT }], 1)
-    await consume('a')
-    const [name] = await client.keys('types:{a}*')
-    await client.set(name.replace('{a}', '{text}'), 'a text')
-    const [a, text, b] = await Promise.allSettled([consume('a'), consume('text'), consume('b')])
-    expect(a).toMatchObject({ value: [{ remaining: 18 }] })
-    expect(text).toMatchObject({ reason: expect.any(StoreError) })
-    expect(b).toMatchObject({ value: [{ remaining: 19 }] })
-  })
-
-  test('what has expired counts no more', async () => {
-    const store = new RedisStore(redis.client(), { prefix: 'expired' })
-    const [limit] = parsePolicy('3/200ms')
-    const round = async (keys: string[]) => {
-      const verdicts = await Promise.all(keys.map(key => store.consume([{ key, limit }], 1)))
-      return verdicts.map(([{ remaining }]) => remaining)
-    }
-    expect(await round(['a', 'b'])).toEqual([2, 2])
-    await pause(210)
-    expect(await round(['a', 'b', 'a', 'a', 'a'])).toEqual([2, 2, 1, 0, 0])
-  })
 })
 
 test('callers that ask again as soon as they are answered are divided into two calls, so that server and process work at the same time', async () => {
