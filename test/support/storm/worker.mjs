@@ -35,8 +35,8 @@ for (const verb of /** @type {const} */ (['evalsha', 'eval'])) {
     /** @type {(script: string, count: number, ...rest: string[]) => Promise<unknown>} */
     async [verb](script, count, ...rest) {
       const reply = await send(script, count, ...rest)
-      // The first key is the list of blocked keys.
-      note(rest.slice(1, count), reply)
+      // The first keys are the list of blocked keys and the marks of waiting lines.
+      note(rest.slice(2, count), reply)
       return reply
     },
   })
