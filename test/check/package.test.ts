@@ -1,4 +1,5 @@
-import { spawnSync } from 'node:child_process'
+import { spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
 import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
@@ -114,6 +115,7 @@ describe('the package as users get it', () => {
   let home: string
   let packed: string[]
   let unpackedSize: number
+  let tarball: string
   const installed = (file: string) => join(home, 'node_modules/spillway', file)
 
   beforeAll(() => {
@@ -124,9 +126,10 @@ describe('the package as users get it', () => {
       { filename: string; unpackedSize: number; files: { path: string }[] },
     ]
     unpackedSize = sizes.unpackedSize
+    tarball = join(home, filename)
     packed = files.map(({ path }) => path)
     writeFileSync(join(home, 'package.json'), '{ "private": true }')
-    run(home, 'npm', 'install', '--offline', '--no-audit', '--no-fund', join(home, filename))
+    run(home, 'npm', 'install', '--offline', '--no-audit', '--no-fund', tarball)
   }, 60_000)
 
   afterAll(() => rmSync(home, { recursive: true, force: true }))
@@ -159,6 +162,25 @@ describe('the package as users get it', () => {
   test('brings no other package along', () => {
     expect(readdirSync(join(home, 'node_modules')).filter(name => !name.startsWith('.'))).toEqual(['spillway'])
   })
+
+  test('is installed beside any one of the frameworks and clients alone, without a word of it', async () => {
+    const { peerDependencies } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
+    const said = await Promise.all(
+      Object.entries(peerDependencies).map(async ([peer, range]) => {
+        const folder = mkdtempSync(join(tmpdir(), 'spillway-beside-'))
+        writeFileSync(join(folder, 'package.json'), '{ "private": true }')
+        const options = ['--package-lock-only', '--ignore-scripts', '--no-audit', '--no-fund']
+        const npm = spawn('npm', ['install', ...options, tarball, `${peer}@${range}`], { cwd: folder })
+        let text = ''
+        npm.stderr.on('data', data => (text += data))
+        const [code] = await once(npm, 'close')
+        rmSync(folder, { recursive: true })
+        const words = text.split('\n').filter(line => /ERESOLVE|peer|spillway|npm error/i.test(line))
+        return [peer, code, ...words]
+      }),
+    )
+    expect(said).toEqual(Object.keys(peerDependencies).map(peer => [peer, 0]))
+  }, 120_000)
 
   test('is one implementation: what is imported and what is required are the same', () => {
     const program = `
