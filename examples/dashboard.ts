@@ -58,7 +58,7 @@ const pause = (ms: number) => sleep(ms, undefined, { signal }).catch(() => {})
 
 async function customers(): Promise<void> {
   for (; goesOn(); await pause(40)) {
-    await fetch(address, { headers: { 'x-user': `user:${random(40)}` } }).catch(() => {})
+    await fetch(address, { headers: { 'x-user': `user:${random(40)}` }, signal }).catch(() => {})
     await search.consume(`user:${random(40)}`)
     await login.consume(`198.51.${random(250)}.${random(250)}`)
   }
