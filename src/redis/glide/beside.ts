@@ -51,16 +51,23 @@ export function glideListening(client: GlideOpener): OpenListening {
       const ping = async () => {
         if ((await numbersOf(connection)) !== numbers) throw new Error('the connection was replaced')
       }
+      const subscribe = async (channels: readonly string[]) => {
+        try {
+          await connection.subscribe(channels, SUBSCRIBE_MS)
+        } catch {
+          // It would try for ever.
+          await connection.unsubscribeLazy(channels)
+          await ping()
+          throw new Error(`NOPERM: the server did not let GLIDE subscribe to ${channels} within ${SUBSCRIBE_MS} ms`)
+        }
+      }
+      // One after another: GLIDE asks for all channels together, so that one that is refused would hold up the others.
+      let last: Promise<void> = Promise.resolve()
       return {
-        async subscribe(channels) {
-          try {
-            await connection.subscribe(channels, SUBSCRIBE_MS)
-          } catch {
-            // It would try for ever.
-            await connection.unsubscribeLazy(channels)
-            await ping()
-            throw new Error(`NOPERM: the server did not let GLIDE subscribe to ${channels} within ${SUBSCRIBE_MS} ms`)
-          }
+        subscribe(channels) {
+          const subscribed = last.then(() => subscribe(channels))
+          last = subscribed.catch(() => {})
+          return subscribed
         },
         unsubscribe: channels => connection.unsubscribeLazy(channels),
         ping,
