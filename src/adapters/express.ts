@@ -5,11 +5,10 @@ import { type ConcurrencyControls, ConcurrencyGate } from '../http/concurrency/c
 import type { ConcurrencyOptions } from '../http/concurrency/options.js'
 import type { Framework, Trust } from '../http/framework.js'
 import { nextTick } from '../http/next-tick.js'
+import { sendOnNode } from '../http/node-reply.js'
 import { watchResponse } from '../http/node-response.js'
 import type { HttpOptions } from '../http/rate-limit/options.js'
 import { type Answer, Guard, type Limiters } from '../http/rate-limit/rate-limit.js'
-import type { Body } from '../http/refusal.js'
-import { type Reply, send } from '../http/reply.js'
 import { ShedGate, type ShedOptions } from '../http/shed/shed.js'
 import { after, isPromise, type SyncOrAsync } from '../http/sync-or-async.js'
 import { decisionOn, leaveDecision } from './express-request.js'
@@ -112,24 +111,7 @@ function give({ decision, fields, refusal, gone }: Answer, req: Request, res: Re
   if (decision) leaveDecision(req, decision)
   if (!res.headersSent) for (const name in fields) res.setHeader(name, fields[name])
   if (refusal === undefined) return true
-  return res.headersSent ? false : after(refuse(refusal, res), () => false)
-}
-
-function refuse(reply: Reply, res: Response): SyncOrAsync<void> {
-  const { statusCode } = res
-  res.statusCode = reply.status
-  const write = ({ type, text }: Body) => {
-    if (res.headersSent) return
-    res.setHeader('Content-Type', type)
-    res.end(text)
-  }
-  // Express answers an error with the status of the response, if that is one of an error.
-  const undo = () => {
-    if (res.headersSent) return
-    res.statusCode = statusCode
-    res.removeHeader('Retry-After')
-  }
-  return send(reply, write, undo)
+  return res.headersSent ? false : after(sendOnNode(refusal, res), () => false)
 }
 
 /**

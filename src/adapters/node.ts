@@ -4,11 +4,10 @@ import type { Decision } from '../core/decision.js'
 import { type ConcurrencyControls, ConcurrencyGate } from '../http/concurrency/concurrency-limit.js'
 import type { ConcurrencyOptions } from '../http/concurrency/options.js'
 import type { Framework } from '../http/framework.js'
+import { sendOnNode } from '../http/node-reply.js'
 import { watchResponse } from '../http/node-response.js'
 import type { HttpOptions } from '../http/rate-limit/options.js'
 import { type Answer, Guard, type Limiters } from '../http/rate-limit/rate-limit.js'
-import type { Body } from '../http/refusal.js'
-import { type Reply, send } from '../http/reply.js'
 import { ShedGate, type ShedOptions } from '../http/shed/shed.js'
 import { isPromise, type SyncOrAsync } from '../http/sync-or-async.js'
 
@@ -108,22 +107,6 @@ async function limited(ask: () => SyncOrAsync<Answer>, req: NodeRequest, res: No
   if (decision) req.rateLimit = decision
   if (!res.headersSent) for (const name in fields) res.setHeader(name, fields[name])
   if (refusal === undefined) return true
-  if (!res.headersSent) await refuse(refusal, res)
+  if (!res.headersSent) await sendOnNode(refusal, res)
   return false
-}
-
-async function refuse(reply: Reply, res: NodeResponse): Promise<void> {
-  const { statusCode } = res
-  res.statusCode = reply.status
-  const write = ({ type, text }: Body) => {
-    if (res.headersSent) return
-    res.setHeader('Content-Type', type)
-    res.end(text)
-  }
-  const undo = () => {
-    if (res.headersSent) return
-    res.statusCode = statusCode
-    res.removeHeader('Retry-After')
-  }
-  await send(reply, write, undo)
 }

@@ -1,5 +1,6 @@
 import { PolicyError, shown } from '../../core/errors.js'
 import type { HttpOptions } from './options.js'
+import { SETTLED_BY_LIMITER } from './settings.js'
 
 type Name = keyof HttpOptions<never, never>
 
@@ -12,24 +13,7 @@ const IN_PLACE_OF: ReadonlyArray<readonly [own: Name, others: readonly Name[]]> 
   ['algorithm', ['policy', 'limiter']],
   ['key', ['keyGenerator']],
   ['keyGenerator', ['key']],
-  [
-    'limiter',
-    [
-      'policy',
-      'limit',
-      'max',
-      'windowMs',
-      'algorithm',
-      'store',
-      'name',
-      'deadline',
-      'onStoreFailure',
-      'localShare',
-      'denyCache',
-      'shadow',
-      'observer',
-    ],
-  ],
+  ['limiter', SETTLED_BY_LIMITER],
 ]
 
 /**

@@ -129,7 +129,7 @@ export function parseHttpOptions<Request, Response>(
 }
 
 /** The options that a limiter which was made elsewhere has settled already. */
-const SETTLED_BY_LIMITER = [
+export const SETTLED_BY_LIMITER = [
   'policy',
   'limit',
   'max',
