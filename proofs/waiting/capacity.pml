@@ -24,11 +24,11 @@ inline usedUnits(l) {
   :: else -> break
   od
 }
-/* t = ticks until the first lease ends if `units` more do not fit now, else 0 */
-inline whenOne(l, units) {
+/* t = ticks until the first lease ends if `units` more do not fit under `most` now, else 0 */
+inline whenOne(l, units, most) {
   usedUnits(l);
   if
-  :: sum + (units) <= quota -> t = 0
+  :: sum + (units) <= (most) -> t = 0
   :: else ->
     t = CHECK; c = 0;
     do
@@ -47,19 +47,19 @@ inline usedAt(l, at) {
   od
 }
 inline usedUnits(l) { usedAt(l, 0) }
-/* t = ticks until `units` more fit into limit l; above the quota, whole windows first */
-inline whenOne(l, units) {
+/* t = ticks until `units` more fit into limit l under `most`; above `most`, whole windows first */
+inline whenOne(l, units, most) {
   need = (units);
   if
   :: need == 0 -> t = 0
   :: else ->
-    y = ((need - 1) / quota) * INTERVAL;
-    need = ((need - 1) % quota) + 1;
+    y = ((need - 1) / (most)) * INTERVAL;
+    need = ((need - 1) % (most)) + 1;
     t = 0;
     do
     :: t <= INTERVAL ->
       usedAt(l, t);
-      if :: sum + need <= quota -> break :: else -> t++ fi
+      if :: sum + need <= (most) -> break :: else -> t++ fi
     :: else -> break
     od;
     t = t + y
@@ -73,7 +73,7 @@ inline when(w) {
   do
   :: k < NL ->
     if
-    :: USES(w, k) && LIMIT_CHECKED(k) -> whenOne(k, ahead[k] + COST(w)); if :: t > z -> z = t :: else fi
+    :: USES(w, k) && LIMIT_CHECKED(k) -> whenOne(k, ahead[k] + COST(w), QUOTA_OF(w)); if :: t > z -> z = t :: else fi
     :: else
     fi;
     k++
@@ -118,13 +118,15 @@ inline spend(w) {
       do
       :: y < r ->
         if
-        :: (inLine[0] | inLine[1]) & BIT(order[y]) && USES(order[y], k) && COST(order[y]) <= quota && LINE(OWNER(order[y])) == LINE(OWNER(w)) -> x = x + COST(order[y])
+        :: (inLine[0] | inLine[1]) & BIT(order[y]) && USES(order[y], k) && COST(order[y]) <= QUOTA_OF(order[y]) && LINE(OWNER(order[y])) == LINE(OWNER(w)) ->
+          x = x + COST(order[y]);
+          assert(x <= QUOTA_OF(order[y]))        /* order_kept */
         :: else
         fi;
         y++
       :: else -> break
       od;
-      assert(x <= quota)                         /* order_kept */
+      assert(x <= QUOTA_OF(w))                   /* order_kept */
     :: else
     fi;
     k++
@@ -163,7 +165,7 @@ inline record_spend(w) {
     :: c < TRUE_CELLS -> if :: trueLeft[c] > 0 && USES(trueOf[c], k) -> sum = sum + COST(trueOf[c]) :: else fi; c++
     :: else -> break
     od;
-    assert(sum <= quota * (1 + losses));         /* quota_kept */
+    assert(sum <= QUOTA_OF(w) * (1 + losses));   /* quota_kept */
     k++
   :: else -> break
   od

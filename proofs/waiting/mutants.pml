@@ -66,6 +66,11 @@
 #else
 #define LIMIT_CHECKED(l) 1
 #endif
+#ifdef MUTANT_HIGHER_LIMIT_OVERTAKES
+#define KEPT_FOR_ANOTHER(w) 0
+#else
+#define KEPT_FOR_ANOTHER(w) (keptFor != 0 && keptFor != QUOTA_OF(w))
+#endif
 #ifdef MUTANT_ABORT_FORGOTTEN
 #define ON_ABORT(w) if :: aJoin & BIT(w) -> skip :: else -> toLeave = toLeave | BIT(w) fi
 #else

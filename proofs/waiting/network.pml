@@ -276,7 +276,7 @@ inline newcomer() {
   ahead[0] = 0; ahead[1] = 0; v = NEWCOMER; granted = 0; refused = 0;
   unitsInLine();
   NEWCOMER_SEES_LINE;
-  whenOne(0, ahead[0] + 1);
+  whenOne(0, ahead[0] + 1, quota);
   if
   :: LINE_EMPTY && t == 0 ->
     assert(!((inLine[0] | inLine[1]) & waiting)); /* newcomers_wait */
@@ -302,7 +302,7 @@ inline measureIdle() {
   :: r < known && !found ->
     v = order[r];
     if
-    :: waiting & told & BIT(v) && state[OWNER(v)] == RUNS && COST(v) <= quota -> found = 1
+    :: waiting & told & BIT(v) && state[OWNER(v)] == RUNS && COST(v) <= QUOTA_OF(v) -> found = 1
     :: else
     fi;
     r++

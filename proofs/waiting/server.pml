@@ -27,6 +27,7 @@ byte losses;               /* how often the server lost its newest writes */
 hidden byte r, v, gen, s, t, need, sum, k, c, x, y, z, mine, firstEnd;
 hidden byte ahead[2];
 hidden byte next, atFirst, stoppedFor;
+hidden byte keptFor;       /* the limit of the first waiter for whom the walk keeps capacity; 0: for nobody */
 hidden byte stop, found, changed;
 hidden byte reply, granted, refused, age;
 
@@ -62,7 +63,7 @@ inline notify(m, ticks) {
 
 /* The walk that ends every command. asker: a member, or NOBODY. l: the line. */
 inline walk(asker, l) {
-  next = NO_NEXT; stop = 0; stoppedFor = 0; ahead[0] = 0; ahead[1] = 0; r = 0;
+  next = NO_NEXT; stop = 0; stoppedFor = 0; keptFor = 0; ahead[0] = 0; ahead[1] = 0; r = 0;
   do
   :: r < known && !stop ->
     v = order[r]; gen = 0;
@@ -80,18 +81,20 @@ inline walk(asker, l) {
           inLine[gen] = inLine[gen] & ~BIT(v)
         :: else ->
           if
-          :: COST(v) > quota ->
+          :: COST(v) > QUOTA_OF(v) ->
             if
             :: s == asker -> refused = refused | BIT(v); inLine[gen] = inLine[gen] & ~BIT(v)
             :: else -> WATCH(s); notify(s, 0)
             fi
+          /* What one limit leaves beside the waiters kept for is no measure for another limit: nobody behind is granted, and we look again in a tick. */
+          :: COST(v) <= QUOTA_OF(v) && KEPT_FOR_ANOTHER(v) -> stop = 1; stoppedFor = 1
           :: else ->
             when(v);
             if
             :: t == 0 && (s == asker) ->
               inLine[gen] = inLine[gen] & ~BIT(v);
               spend(v); granted = granted | BIT(v)
-            :: t == 0 && s != asker -> GRANT_OTHER(s, v)
+            :: t == 0 && s != asker -> keptFor = (keptFor == 0 -> QUOTA_OF(v) : keptFor); GRANT_OTHER(s, v)
             :: t > 0 ->
               if
               :: s == asker -> next = (OWN_TIMER(t) < next -> OWN_TIMER(t) : next)
@@ -119,7 +122,7 @@ inline walk(asker, l) {
       do
       :: gen < 2 && !stop ->
         if
-        :: (inLine[gen] & BIT(v)) && LINE(OWNER(v)) == l && COST(v) <= quota ->
+        :: (inLine[gen] & BIT(v)) && LINE(OWNER(v)) == l && COST(v) <= QUOTA_OF(v) ->
           if
           :: MEMBER(OWNER(v), gen) == asker -> when(v); OWN_AFTER_STOP; next = (OWN_TIMER(t) < next -> OWN_TIMER(t) : next); stop = 1
           :: else -> reserve(v)

@@ -90,6 +90,10 @@
 #define COST_2 0           /* the waiters of cost 2; all others cost 1 */
 #endif
 #define COST(w) (1 + ((COST_2 >> (w)) & 1))
+#ifndef HIGH
+#define HIGH 0             /* the waiters whose own limit is one higher than the quota */
+#endif
+#define QUOTA_OF(w) (quota + ((HIGH >> (w)) & 1))
 #ifndef USES
 #define USES(w, l) 1
 #endif
