@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from '@jest/globals'
 import { root } from '../check/files.js'
+import { OLDER_CLIENTS } from '../support/older-clients.js'
 import { CLIENTS } from '../support/tested-clients.js'
 import { textOf } from './pages.js'
 
@@ -18,7 +19,7 @@ const ROWS = [...textOf('docs/clients.md').matchAll(/^\| (ioredis|iovalkey|node-
 /** What the contract of shared objects runs: GLIDE 2.2 has a file of its own. */
 const kindsOf = (name: string) => {
   const own = name === '@valkey/valkey-glide' ? 'GLIDE' : name
-  return Object.entries(CLIENTS).filter(([tested]) => tested.startsWith(`${own} `))
+  return Object.entries({ ...CLIENTS, ...OLDER_CLIENTS }).filter(([tested]) => tested.startsWith(`${own} `))
 }
 
 test('the table has every client that is a peer', () => {

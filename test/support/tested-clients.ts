@@ -1,28 +1,13 @@
 import * as glide from '@valkey/valkey-glide'
 import * as ioredis6 from 'ioredis'
-import * as ioredis5 from 'ioredis5'
-import * as ioredis50 from 'ioredis50'
 import * as iovalkey from 'iovalkey'
-import * as iovalkey02 from 'iovalkey02'
 import * as nodeRedis6 from 'redis'
-import * as nodeRedis4 from 'redis4'
-import * as nodeRedis5 from 'redis5'
-import * as nodeRedis46 from 'redis46'
 import { type ClientKind, type Ioredis, ioredis, type NodeRedis, nodeRedis, valkeyGlide } from './redis-clients.js'
 
-/**
- * Both ends of every range in `peerDependencies`, and each major version. The oldest GLIDE is not here: only one version of it can be loaded
- * in a process.
- */
+/** The newest version of every client in `peerDependencies`. The older ones are in `older-clients`. */
 export const CLIENTS: Readonly<Record<string, ClientKind>> = {
   'ioredis 6': ioredis(ioredis6 as unknown as Ioredis),
-  'ioredis 5': ioredis(ioredis5 as unknown as Ioredis),
-  'ioredis 5.0': ioredis(ioredis50 as unknown as Ioredis),
   'iovalkey 0.4': ioredis(iovalkey as unknown as Ioredis),
-  'iovalkey 0.2': ioredis(iovalkey02 as unknown as Ioredis),
   'node-redis 6': nodeRedis(nodeRedis6 as unknown as NodeRedis),
-  'node-redis 5': nodeRedis(nodeRedis5 as unknown as NodeRedis),
-  'node-redis 4': nodeRedis(nodeRedis4 as unknown as NodeRedis),
-  'node-redis 4.6': nodeRedis(nodeRedis46 as unknown as NodeRedis),
   'GLIDE 2': valkeyGlide(glide, true),
 }

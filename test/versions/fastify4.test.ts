@@ -1,7 +1,7 @@
 import type { FastifyInstance } from 'fastify'
 import fastify4 from 'fastify4'
+import { fastifyAdapter } from '../adapters/fastify-service.js'
 import { adapterContract } from '../support/adapter-contract.js'
-import { fastifyAdapter } from './fastify-service.js'
 
 adapterContract(
   'Fastify 4',

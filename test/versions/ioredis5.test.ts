@@ -1,7 +1,7 @@
 import { Redis } from 'ioredis5'
-import { RedisStore } from '../../../src/stores/redis/redis-store.js'
-import { RedisServer } from '../../support/redis-server.js'
-import { describeStore } from '../../support/store-contract.js'
+import { RedisStore } from '../../src/stores/redis/redis-store.js'
+import { RedisServer } from '../support/redis-server.js'
+import { describeStore } from '../support/store-contract.js'
 
 let redis: RedisServer
 let client: Redis

@@ -1,9 +1,9 @@
 import 'reflect-metadata'
 import { jest } from '@jest/globals'
 import express from 'express'
+import { describeModule } from '../adapters/nest-module.js'
+import { nestAdapter } from '../adapters/nest-service.js'
 import { adapterContract } from '../support/adapter-contract.js'
-import { describeModule } from './nest-module.js'
-import { nestAdapter } from './nest-service.js'
 
 jest.mock('@nestjs/common', () => jest.requireActual('nest11-common'))
 const common: typeof import('@nestjs/common') = jest.requireActual('nest11-common')

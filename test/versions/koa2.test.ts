@@ -1,5 +1,5 @@
 import Koa from 'koa2'
+import { koaAdapter } from '../adapters/koa-service.js'
 import { adapterContract } from '../support/adapter-contract.js'
-import { koaAdapter } from './koa-service.js'
 
 adapterContract('Koa 2', koaAdapter(Koa))

@@ -1,0 +1,71 @@
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { RateLimiter } from '../../src/limiter/rate-limiter.js'
+import type { RedisClient } from '../../src/redis/client.js'
+import { RedisStore } from '../../src/stores/redis/redis-store.js'
+import { type ClientKind, closeClients } from './redis-clients.js'
+import { RedisCluster } from './redis-cluster.js'
+import { eventually } from './redis-process.js'
+import { RedisServer } from './redis-server.js'
+import { describeStore } from './store-contract.js'
+
+/**
+ * What a store and its waiters do over every client, on one server and on a cluster. `elsewhere` says which of these pass the contract of stores
+ * in another file.
+ */
+export function describeClients(kinds: Readonly<Record<string, ClientKind>>, elsewhere: RegExp): void {
+  let redis: RedisServer
+  let cluster: RedisCluster
+  beforeAll(async () => {
+    ;[redis, cluster] = await Promise.all([RedisServer.start(), RedisCluster.start()])
+  }, 60_000)
+  afterAll(async () => {
+    await closeClients()
+    await Promise.all([redis.stop(), cluster.stop()])
+  })
+
+  const forms = Object.entries(kinds).flatMap(([name, kind]) => [
+    { name, make: () => kind.single(redis) },
+    { name: `a cluster of ${name}`, make: () => kind.cluster(cluster) },
+  ])
+  let stores = 0
+  for (const { name, make } of forms.filter(({ name }) => !elsewhere.test(name))) {
+    let client: RedisClient
+    describeStore(`RedisStore over ${name}`, {
+      make: clock => new RedisStore(client, { clock, prefix: `store ${stores++}` }),
+      promises: 20,
+      properties: 2,
+      start: async () => {
+        client = await make()
+      },
+    })
+  }
+
+  describe('acquire', () => {
+    test.concurrent.each(forms)(
+      'a waiter moves up when the one before it gives up, and that is no failure of the store, over $name',
+      async ({ name, make }) => {
+        const client = await make()
+        const failures: Error[] = []
+        const limiter = new RateLimiter({
+          policy: '1/1s',
+          store: new RedisStore(client, { prefix: `acquire ${name}` }),
+          deadline: '5s',
+          observer: { storeFailed: error => failures.push(error) },
+        })
+        await eventually('Redis decides', async () => (await limiter.consume('warm')).source === 'redis')
+        await limiter.acquire('k')
+        const impatient = new AbortController()
+        const first = limiter.acquire('k', { signal: impatient.signal })
+        first.catch(() => {})
+        const second = limiter.acquire('k')
+        const askedAt = performance.now()
+        await new Promise(done => setTimeout(done, 150))
+        impatient.abort(new Error('gone'))
+        await expect(first).rejects.toThrow('gone')
+        expect((await second).source).toBe('redis')
+        expect(performance.now() - askedAt).toBeLessThan(1800)
+        expect(failures).toEqual([])
+      },
+    )
+  })
+}

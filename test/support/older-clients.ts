@@ -1,0 +1,20 @@
+import * as ioredis5 from 'ioredis5'
+import * as ioredis50 from 'ioredis50'
+import * as iovalkey02 from 'iovalkey02'
+import * as nodeRedis4 from 'redis4'
+import * as nodeRedis5 from 'redis5'
+import * as nodeRedis46 from 'redis46'
+import { type ClientKind, type Ioredis, ioredis, type NodeRedis, nodeRedis } from './redis-clients.js'
+
+/**
+ * The first version of every range in `peerDependencies`, and of each earlier major version the last. The oldest GLIDE is not here: only one
+ * version of it can be loaded in a process.
+ */
+export const OLDER_CLIENTS: Readonly<Record<string, ClientKind>> = {
+  'ioredis 5': ioredis(ioredis5 as unknown as Ioredis),
+  'ioredis 5.0': ioredis(ioredis50 as unknown as Ioredis),
+  'iovalkey 0.2': ioredis(iovalkey02 as unknown as Ioredis),
+  'node-redis 5': nodeRedis(nodeRedis5 as unknown as NodeRedis),
+  'node-redis 4': nodeRedis(nodeRedis4 as unknown as NodeRedis),
+  'node-redis 4.6': nodeRedis(nodeRedis46 as unknown as NodeRedis),
+}
