@@ -3,8 +3,11 @@
   out; nothing of it is written before semaphore_save.
 ]]
 -- @include semaphore_read
+-- @include semaphore_mend
 -- @include semaphore_sweep
 local function semaphore_open(keys, clock, initial, idle, floor, stored)
   local s = semaphore_read(keys, clock, initial, idle, floor, stored)
-  return s and not s.err and semaphore_sweep(s) or s
+  if not s or s.err then return s end
+  if clock == '' then semaphore_mend(s) end
+  return semaphore_sweep(s)
 end

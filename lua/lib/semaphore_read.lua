@@ -2,7 +2,8 @@
   Reads a semaphore as it was left. `keys` are, in this order:
 
     config   HASH v (version of this state), permits, used (by leases), last (the newest token), idle (lifetime in ms where nothing is held),
-             calm: until when, in ms, no lease ends and nobody waits, and life: until when the other keys live
+             calm: until when, in ms, no lease ends and nobody waits, life: until when the other keys live, and mended: the newest
+             token when leases were mended last, see semaphore_mend
     leases   ZSET id → deadline in ms; more in semaphore_direct
     facts    HASH id → "permits member token" of each lease
     line, asks, meta   those who wait: see line_open. A waiter's own text is "lease in ms id of the lease"

@@ -24,6 +24,8 @@ local function extend(s, at, holder)
   if not directly and stamp ~= token then return -1 end
   if ms == 0 then return deadline end
   deadline = s.now + ms
+  -- No lease was written later than the newest token says: see semaphore_mend.
+  s.last = math.max(s.last, s.micros)
   if directly then redis.call('ZADD', s.leases, string.format('%.0f', s.micros), '&' .. holder) end
   redis.call('ZADD', s.leases, string.format('%.0f', deadline), id)
   s.latest = math.max(s.latest or 0, deadline)

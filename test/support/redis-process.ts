@@ -26,8 +26,9 @@ export class RedisProcess {
   #log = ''
 
   /** `dir` is removed with the server if this process dies; otherwise it is the caller's. */
-  private constructor(args: readonly string[], dir: string) {
-    this.#child = spawn(redisBinary(), args, { cwd: dir, stdio: ['ignore', 'pipe', 'pipe'] })
+  private constructor(args: readonly string[], dir: string, env: Readonly<Record<string, string>>) {
+    const stdio: ['ignore', 'pipe', 'pipe'] = ['ignore', 'pipe', 'pipe']
+    this.#child = spawn(redisBinary(), args, { cwd: dir, stdio, env: { ...process.env, ...env } })
     this.#exited = new Promise(resolve => this.#child.once('exit', resolve))
     this.pid = this.#child.pid as number
     for (const stream of [this.#child.stdout, this.#child.stderr]) {
@@ -39,8 +40,12 @@ export class RedisProcess {
   }
 
   /** Resolves when the server accepts connections. Rejects with `PortTakenError`, or with the server's own words. */
-  static async start(args: readonly string[], dir: string): Promise<RedisProcess> {
-    const server = new RedisProcess(args, dir)
+  static async start(
+    args: readonly string[],
+    dir: string,
+    env: Readonly<Record<string, string>> = {},
+  ): Promise<RedisProcess> {
+    const server = new RedisProcess(args, dir, env)
     try {
       await server.#ready()
     } catch (error) {

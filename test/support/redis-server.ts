@@ -10,6 +10,8 @@ export interface RedisServerOptions {
   readonly args?: readonly string[]
   /** Lines of a configuration file, for what a command line cannot say. */
   readonly config?: (port: number) => string
+  /** Added to the environment of the server. */
+  readonly env?: Readonly<Record<string, string>>
 }
 
 /**
@@ -21,24 +23,32 @@ export class RedisServer {
   readonly port: number
   readonly dir: string
   readonly #args: readonly string[]
+  readonly #env: Readonly<Record<string, string>>
   readonly #clients = new Set<Disconnectable>()
   #process: RedisProcess
   #admin: Redis | undefined
 
-  private constructor(port: number, dir: string, args: readonly string[], process: RedisProcess) {
+  private constructor(
+    port: number,
+    dir: string,
+    args: readonly string[],
+    env: Readonly<Record<string, string>>,
+    process: RedisProcess,
+  ) {
     this.port = port
     this.dir = dir
     this.#args = args
+    this.#env = env
     this.#process = process
   }
 
-  static async start({ args = [], config }: RedisServerOptions = {}): Promise<RedisServer> {
+  static async start({ args = [], config, env = {} }: RedisServerOptions = {}): Promise<RedisServer> {
     const dir = await mkdtemp(join(tmpdir(), 'spillway-redis-'))
     for (let tries = 0; ; tries++) {
       const port = await freePort()
       const line = config ? [await configure(dir, config(port)), ...args] : [...DEFAULTS, ...at(port, dir), ...args]
       try {
-        return new RedisServer(port, dir, line, await RedisProcess.start(line, dir))
+        return new RedisServer(port, dir, line, env, await RedisProcess.start(line, dir, env))
       } catch (error) {
         if (error instanceof PortTakenError && tries < 20) continue
         await rm(dir, { recursive: true, force: true })
@@ -120,7 +130,7 @@ export class RedisServer {
     await this.kill()
     for (let tries = 0; ; tries++) {
       try {
-        this.#process = await RedisProcess.start(this.#args, this.dir)
+        this.#process = await RedisProcess.start(this.#args, this.dir, this.#env)
         return
       } catch (error) {
         if (!(error instanceof PortTakenError) || tries >= 50) throw error

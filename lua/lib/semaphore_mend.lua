@@ -1,0 +1,25 @@
+--[[
+  Mends the leases of a semaphore after the server's clock was set back: each lasts for as long as it had left when a lease was last written,
+  not until the old clock's moment comes again. The newest token, which is in µs and never falls, tells that the clock was set back. A step
+  that is shorter than a lease is left alone: after it, leases of the old clock and of the new one look alike.
+]]
+-- @include semaphore_sum
+local function semaphore_mend(s)
+  if s.last - s.micros < 1000000 or not s.stored[1] then return end
+  -- Until the clock has caught up, tokens rise by one each: then all leases were mended, or are of the new clock.
+  if s.last - (tonumber(redis.call('HGET', s.config, 'mended') or nil) or 0) < 1000000 then return end
+  local written = math.floor(s.last / 1000)
+  local behind = written - s.now
+  local leases = redis.call('ZRANGEBYSCORE', s.leases, written + 1, SEMAPHORE_ABOVE, 'WITHSCORES')
+  if #leases > 0 and leases[#leases] - written > behind then return end
+  for from = 1, #leases, SEMAPHORE_BATCH do
+    local entries = {}
+    for i = from, math.min(#leases, from + SEMAPHORE_BATCH - 1), 2 do
+      entries[#entries + 1] = string.format('%.0f', leases[i + 1] - behind)
+      entries[#entries + 1] = leases[i]
+    end
+    redis.call('ZADD', s.leases, unpack(entries))
+  end
+  s.calm = 0
+  redis.call('HSET', s.config, 'mended', string.format('%.0f', s.last), 'calm', '0')
+end
