@@ -88,7 +88,16 @@ end:
         printf("server: sells %d to %d\n", n, q);
         sell(q, n);
         p[q].open = 1; p[q].soldAge = 0;
-        p[q].bought = n; p[q].asked = 2; n = 0
+        p[q].bought = n; p[q].asked = 2; n = 0;
+        /*
+          The sale decides requests that came before the purchase was sent: it lies between their asking and their answer, so they are counted now, however late
+          the answer comes. To count them at an answer that comes in time is to spend from the lease at once.
+        */
+        do
+        :: p[q].bought > 0 -> printf("server: allows with it a request that waits at %d\n", q); p[q].bought--; spend(1)
+        :: break
+        od;
+        if :: p[q].bought == 0 -> p[q].asked = 0; p[q].askedAge = 0 :: else fi
       }
     /* The purchase is sold twice: the second copy's answer is nobody's. */
     :: d_step { p[q].asked == 2 && repeats < REPEATS && available() >= p[q].bought ->
@@ -101,6 +110,14 @@ end:
         p[q].units = p[q].bought; p[q].age = START_AGE(q);
         p[q].asked = 0; p[q].askedAge = 0; p[q].bought = 0
       }
+#ifdef MUTANT_LATER_REQUESTS
+    /* The sale decides a request that comes after the purchase was sent, too: it is counted when it comes, at the earliest. */
+    :: d_step { p[q].asked == 2 && p[q].bought > 0 ->
+        printf("%d: a request comes, which an answer will allow that was asked for %d ticks ago\n", q, p[q].askedAge);
+        p[q].bought--;
+        spend(1)
+      }
+#endif
     /* A purchase that arrives again when its lease has come back sells nothing: the server still knows the lease. */
 #ifdef MUTANT_SOLD_AGAIN
     :: d_step { p[q].again && !p[q].open && repeats < REPEATS && available() > 0 ->
