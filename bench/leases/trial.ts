@@ -48,14 +48,16 @@ export async function trial(redis: RedisServer, client: Redis, options: TrialOpt
   const prefix = `trial${++trials}`
   const limits = policies.map(policy => parsePolicy(policy)[0])
   const records = policies.map(() => new RunRecord())
+  const buyers: Buyer[] = []
   const buyer = (share: number, forMs: number) => {
+    const phase = (buyers.length % processes) / processes
     const runs = limits.map(({ quota, windowMs }, i) => {
-      return { policy: policies[i], prefix: `${prefix}r${i}`, perSecond: (share * demand * quota * 1000) / windowMs }
+      const perSecond = (share * demand * quota * 1000) / windowMs
+      return { policy: policies[i], prefix: `${prefix}r${i}`, perSecond, phase }
     })
     return new Buyer({ port: redis.port, leases, key: 'k', forMs, runs }, records)
   }
   const forMs = seconds * 1000
-  const buyers: Buyer[] = []
   for (let i = 0; i < processes; i++) buyers.push(buyer(i === 0 ? first : (1 - first) / (processes - 1), forMs))
   const kills = killEveryMs === undefined ? 0 : Math.floor((forMs - 500) / killEveryMs)
   for (let i = 1; i <= kills; i++) buyers.push(buyer(1 / processes, forMs - i * killEveryMs!))

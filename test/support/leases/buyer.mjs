@@ -2,7 +2,7 @@
 // (ms by the machine's clock, which is the server's), how many were allowed, decided, and decided by the failure policy. Written at once, so that a process that is killed has
 // told what it spent. It begins at the moment that it reads from stdin once it has written "ready".
 //
-//   node buyer.mjs '{"port":6379,"leases":true,"key":"k","forMs":5000,"runs":[{"policy":"100/1s","prefix":"x","perSecond":200}]}'
+//   node buyer.mjs '{"port":6379,"leases":true,"key":"k","forMs":5000,"runs":[{"policy":"100/1s","prefix":"x","perSecond":200,"phase":0.5}]}'
 import { once } from 'node:events'
 import { writeSync } from 'node:fs'
 import { Redis } from 'ioredis'
@@ -14,15 +14,14 @@ client.on('error', () => {})
 const observer = { storeFailed() {} }
 await once(client, 'ready')
 const buyers = await Promise.all(
-  runs.map(
-    async (/** @type {{ policy: string, prefix: string, perSecond: number }} */ { policy, prefix, perSecond }) => {
-      const store = new RedisStore(client, { prefix, leases })
-      // Long enough that a busy machine is not taken for an outage.
-      const limiter = new RateLimiter({ policy, store, observer, onStoreFailure: 'closed', deadline: '1s' })
-      await limiter.peek('warm', 0)
-      return { store, limiter, perSecond, asked: 0, open: 0, fromLeases: 0 }
-    },
-  ),
+  runs.map(async (/** @type {{ policy: string, prefix: string, perSecond: number, phase: number }} */ run) => {
+    const { policy, prefix, perSecond, phase } = run
+    const store = new RedisStore(client, { prefix, leases })
+    // Long enough that a busy machine is not taken for an outage.
+    const limiter = new RateLimiter({ policy, store, observer, onStoreFailure: 'closed', deadline: '1s' })
+    await limiter.peek('warm', 0)
+    return { store, limiter, perSecond, phase, asked: 0, open: 0, fromLeases: 0 }
+  }),
 )
 write('ready\n')
 const [line] = await once(process.stdin, 'data')
@@ -52,8 +51,8 @@ function turn() {
 
 /** @param {number} run @param {typeof buyers[number]} buyer @param {number} now */
 function ask(run, buyer, now) {
-  const { limiter, perSecond } = buyer
-  const due = Math.floor(((Math.min(now, startsAt + forMs) - startsAt) * perSecond) / 1000)
+  const { limiter, perSecond, phase } = buyer
+  const due = Math.floor(((Math.min(now, startsAt + forMs) - startsAt) * perSecond) / 1000 + phase)
   // A process that was stopped does not catch up.
   buyer.asked = Math.max(buyer.asked, due - Math.max(20, perSecond / 10))
   let at = now

@@ -37,6 +37,8 @@ export class LeasedKey {
   #closedUntil = Number.NEGATIVE_INFINITY
   /** Grows when what was bought before must not be spent any more. */
   #version = 0
+  /** The last lease, if all that was wanted was sold: it should last for half a ttl. */
+  #ample: Lease | undefined
   readonly #demand: Demand
 
   constructor(
@@ -87,6 +89,7 @@ export class LeasedKey {
     const { terms } = this.office
     if (cost > terms.largestCost || now < this.#closedUntil || !this.#demand.isHigh(now)) return false
     this.#giveUpLate()
+    this.#noteExcess(now)
     if (this.#purchase !== undefined) {
       this.#purchase.join(cost, asker)
       return true
@@ -148,6 +151,15 @@ export class LeasedKey {
     }
   }
 
+  /** If a lease that should have lasted has been used up, the key is used faster than was measured. */
+  #noteExcess(now: number): void {
+    const lease = this.#ample
+    this.#ample = undefined
+    if (lease === undefined || lease.units > 0) return
+    const lastedMs = now - lease.askedAt
+    if (lastedMs < this.office.terms.ttlMs * BOUGHT_AHEAD) this.#demand.exceed(lease.facts.sold, lastedMs)
+  }
+
   #purchaseEnded(): void {
     this.#purchase = undefined
     if (!this.#holdings.hasNext) this.#holdings.first?.watch()
@@ -186,6 +198,7 @@ export class LeasedKey {
       return
     }
     const bought = sale.units > 0 ? this.#lease(purchase, sale.units, sale, now) : undefined
+    this.#ample = sale.units < want ? undefined : bought
     if (sale.units < want) this.#pausedUntil = now + this.office.terms.ttlMs * PAUSE
     // The server decided on those who asked before it was sent, at the sale, as it does without leases: their answer may come late.
     const { askers } = purchase
