@@ -4,9 +4,10 @@ import { expect, test } from '@jest/globals'
 import { root } from '../check/files.js'
 import { textOf } from './pages.js'
 
-const ADAPTER_TESTS = readdirSync(join(root, 'test/adapters'))
-  .filter(name => name.endsWith('.test.ts'))
-  .map(name => readFileSync(join(root, 'test/adapters', name), 'utf8'))
+const ADAPTER_TESTS = ['test/adapters', 'test/versions']
+  .flatMap(folder => readdirSync(join(root, folder)).map(name => join(root, folder, name)))
+  .filter(file => file.endsWith('.test.ts'))
+  .map(file => readFileSync(file, 'utf8'))
   .join('\n')
 
 const { exports, peerDependencies, devDependencies } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
