@@ -3,7 +3,7 @@
 
     member, number of the ask, stamp of the last answer that the member has read ('' for the first ask)
     the member that it replaces ('' for none), and the first of its waiters in the line, as "number cost own" ('' for none)
-    then four for each change:
+    the changes as one text: four words for each, and a newline after each word:
       j  "number cost own"  ticket that it brings, or ''   ms that it waits at most, or -1   joins the line
       l  "number cost own"  ''                             ''                                leaves the line
       r  "number cost own"  ''                             moment of the grant, ms           gives a grant back that nobody wants
@@ -22,13 +22,14 @@
     guesses                       true if nobody can know when units come free: then when() only tells when to look again
     rejoin(cost, own)             optional: takes back what a waiter that brings its ticket was granted in an answer that was lost
 
-  An ask that comes again is answered as it was, and does nothing. Returns { 0 } to a member that is not known: it opens another one. Else
-  1, stamp, moment of the grants in ms, age of the answer in ms, ms until the next ask, waiters of the member in the line, ticket of the
+  An ask that comes again is answered as it was, and does nothing. Returns '0' to a member that is not known: it opens another one. Else
+  what line_answer makes of 1, stamp, moment of the grants in ms, age of the answer in ms, ms until the next ask, waiters of the member in the line, ticket of the
   first waiter that joined without one, most and late, for how many ms the member is known without asking, and three lists: granted,
   refused, and the numbers for the user's own changes. Granted and refused: see line_walk; a wait in ms: longer than the waiter waits.
 ]]
 -- @include line_ticket
 -- @include line_walk
+-- @include line_answer
 -- @include line_save
 local LINE_CHECK_MS = 5000
 
@@ -41,8 +42,7 @@ local function line_own_turn(line, capacity, first)
   return math.max(1000, capacity.when(rank * tonumber(cost), tonumber(cost), own))
 end
 
-local function line_change(line, member, capacity, answer, joins, i)
-  local letter, tail, ticket, third = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]
+local function line_change(line, member, capacity, answer, joins, letter, tail, ticket, third)
   if letter ~= 'j' and letter ~= 'l' and letter ~= 'r' and letter ~= 'g' then
     answer.changes[#answer.changes + 1] = capacity.change(letter, tail, ticket, third)
     return
@@ -112,16 +112,15 @@ local function line_ask(line, record, replaced, first, capacity, life)
   local stored = redis.call('HMGET', record, 'n', 'stamp', 'c', 'reply')
   local last, waiting = tonumber(stored[1]), tonumber(stored[3]) or 0
   if last == number then
-    local reply = cmsgpack.unpack(stored[4])
+    local start, next, rest = string.match(stored[4], '^(%S+ %S+ %S+) %S+ (%S+)(.*)$')
     local by = tonumber(redis.call('ZSCORE', line.asks, member) or nil)
-    reply[4] = math.max(0, math.floor((line.micros - tonumber(stored[2])) / 1000))
-    reply[5] = by and math.max(0, by - now) or reply[5]
-    return reply
+    local age = math.max(0, math.floor((line.micros - tonumber(stored[2])) / 1000))
+    return start .. ' ' .. line_numbers({ age, by and math.max(0, by - now) or next }) .. rest
   end
   if number == 1 then
-    if last then return { 0 } end
+    if last then return '0' end
   elseif last ~= number - 1 or stored[2] ~= stamp then
-    return { 0 }
+    return '0'
   end
   -- The member was evicted, or keys of the line were lost. Others may have made them anew since: then our waiters are not in them.
   if waiting > 0 then
@@ -131,7 +130,7 @@ local function line_ask(line, record, replaced, first, capacity, life)
     elseif there then
       there = redis.call('EXISTS', line.key) == 1
     end
-    if not there then return { 0 } end
+    if not there then return '0' end
   end
   if number == 1 and replaces ~= '' then
     -- An ask of the replaced member that is still on its way finds it closed.
@@ -151,13 +150,13 @@ local function line_ask(line, record, replaced, first, capacity, life)
   }
   local joins = {}
   local measured = false
-  for i = first + 5, #ARGV, 4 do
-    if ARGV[i] == 'j' and not measured then
+  for letter, tail, ticket, third in string.gmatch(ARGV[first + 5], LINE_CHANGE) do
+    if letter == 'j' and not measured then
       measured = true
       -- Whoever leaves has left by now. Waiters of members that have gone are dropped before newcomers are measured behind them.
       if line_head_is_dead(line) then line_walk(line, member, capacity, answer) end
     end
-    line_change(line, member, capacity, answer, joins, i)
+    line_change(line, member, capacity, answer, joins, letter, tail, ticket, third)
   end
   if #joins > 0 then
     -- What is left of a line whose other keys were lost would be misread.
@@ -177,13 +176,10 @@ local function line_ask(line, record, replaced, first, capacity, life)
   end
   life = answer.waiting > 0 and LINE_LIFE_MS or life
   local stamped = line_ticket(line)
-  local reply = {
-    1, stamped, capacity.now, 0, answer.next, answer.waiting, answer.ticket or 0, capacity.most, capacity.late, life,
-    answer.granted, answer.refused, answer.changes,
-  }
+  local head = { 1, stamped, capacity.now, 0, answer.next, answer.waiting, answer.ticket or 0, capacity.most, capacity.late, life }
+  local reply = line_answer(head, answer.granted, answer.refused, answer.changes)
   redis.call(
-    'HSET', record, 'n', number, 'stamp', string.format('%.0f', stamped), 'c', answer.waiting, 'reply', cmsgpack.pack(reply),
-    'fresh', '0'
+    'HSET', record, 'n', number, 'stamp', string.format('%.0f', stamped), 'c', answer.waiting, 'reply', reply, 'fresh', '0'
   )
   redis.call('PEXPIRE', record, life)
   line_save(line)

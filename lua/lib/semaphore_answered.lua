@@ -1,16 +1,13 @@
 --[[
   Keeps the answer to the ask of that number in the record of a member, as line_ask does, with `count` of its waiters. The record lives for three
-  quarters of `kept` ms at least: to set its lifetime each time would cost as much as a lease. `asked` is what semaphore_ask has read of it.
-  Returns the answer.
+  quarters of `kept` ms at least: to set its lifetime each time would cost as much as a lease. `stamp` is the stamp of the answer as a number and `asked` what
+  semaphore_ask has read of the record. Returns the answer.
 ]]
-local function semaphore_answered(record, asked, number, count, kept, reply)
-  local format, stamp, fresh = string.format, reply[2], tonumber(asked[4]) or 0
+local function semaphore_answered(record, asked, number, stamp, count, kept, reply)
+  local format, fresh = string.format, tonumber(asked[4]) or 0
   local stale = math.abs(stamp - fresh) > kept * 250
-  if stale then fresh = stamp end
-  redis.call(
-    'HSET', record, 'n', format('%.0f', number), 'stamp', format('%.0f', stamp), 'c', format('%d', count), 'reply', cmsgpack.pack(reply),
-    'fresh', format('%.0f', fresh)
-  )
+  local stamp_text = format('%.0f', stamp)
+  redis.call('HSET', record, 'n', number, 'stamp', stamp_text, 'c', count, 'reply', reply, 'fresh', stale and stamp_text or asked[4])
   if stale then redis.call('PEXPIRE', record, kept) end
   return reply
 end

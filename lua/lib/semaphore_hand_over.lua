@@ -5,6 +5,7 @@
 
   `stored` and `asked` are what semaphore_ask has read of the semaphore and of the member. The server's clock only, and no lifetime of the semaphore.
 ]]
+-- @include line_answer
 -- @include semaphore_answered
 local function semaphore_hand_over(stored, asked, member, number, floor)
   local call, match, find, format = redis.call, string.match, string.find, string.format
@@ -15,21 +16,27 @@ local function semaphore_hand_over(stored, asked, member, number, floor)
 
   -- What the ask carries.
   local ended, tokens, joins = {}, {}, {}
-  for i = 11, #ARGV, 4 do
-    local letter = ARGV[i]
+  for letter, id, third, most in string.gmatch(ARGV[11], LINE_CHANGE) do
     if letter == 'e' then
-      ended[#ended + 1] = ARGV[i + 1]
-      tokens[#tokens + 1] = ARGV[i + 2]
-    elseif letter == 'j' and ARGV[i + 2] == '' and ARGV[i + 3] ~= '0' then
-      joins[#joins + 1] = ARGV[i + 1]
+      ended[#ended + 1] = id
+      tokens[#tokens + 1] = third
+    elseif letter == 'j' and third == '' and most ~= '0' then
+      joins[#joins + 1] = id
     else
       return nil
     end
   end
   local held, known = #ended > 0 and call('HMGET', facts, unpack(ended)) or {}, {}
-  for i, fact in ipairs(held) do
-    local permits, token = match(fact or '', '^(%d+) %S+ (%d+)$')
-    if token ~= tokens[i] or known[token] then return nil end
+  local single = '1 ' .. prefix
+  for i = 1, #held do
+    local fact, token = held[i], tokens[i]
+    local permits = 1
+    if fact ~= single .. token then
+      local stored_token
+      permits, stored_token = match(fact or '', '^(%d+) %S+ (%d+)$')
+      if stored_token ~= token then return nil end
+    end
+    if known[token] then return nil end
     known[token] = true
     used = used - permits
   end
@@ -76,9 +83,9 @@ local function semaphore_hand_over(stored, asked, member, number, floor)
     facts_to_write[two] = cost .. ' ' .. prefix .. token
     deadlines[two - 1] = deadline_text
     deadlines[two] = lease
-    granted[three - 2] = tonumber(waiter)
+    granted[three - 2] = waiter
     granted[three - 1] = token
-    granted[three] = deadline
+    granted[three] = deadline_text
   end
   -- Nobody is left who has to wait: those who join may be served.
   if served == #ids then return nil end
@@ -129,8 +136,10 @@ local function semaphore_hand_over(stored, asked, member, number, floor)
     call('ZADD', asks, now + next, member)
   end
   waiting = waiting + #joins - served
-  local changes = {}
-  for i = 1, #ended do changes[i] = 1 end
-  local reply = { 1, stamp, now, 0, next, waiting, #joins > 0 and opening or 0, total, -1, 60000, granted, {}, changes }
-  return semaphore_answered(record, asked, number, waiting, 80000, reply)
+  local head = format(
+    '1 %s %.0f 0 %.0f %.0f %.0f %.0f -1 60000,', stamp_text, now, next, waiting, #joins > 0 and opening or 0, total
+  )
+  local ones = #ended > 0 and '1' .. string.rep(' 1', #ended - 1) or ''
+  local reply = head .. table.concat(granted, ' ') .. ',,' .. ones
+  return semaphore_answered(record, asked, number, stamp, waiting, 80000, reply)
 end

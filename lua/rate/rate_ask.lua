@@ -8,7 +8,7 @@
   ARGV[3]      what the channel of every process begins with
   ARGV[4..]    the ask: see line_ask
 
-  Returns what line_ask returns, or { -2 } where no rate is set. Refused with -1: more than the rate; with -2: the rate ends before.
+  Returns what line_ask returns, or '-2' where no rate is set. Refused with -1: more than the rate; with -2: the rate ends before.
 ]]
 -- @include now_ms
 -- @include rate_open
@@ -21,7 +21,7 @@ local channel = ARGV[3]
 local now = now_ms(clock)
 
 local rate = rate_open(clock, now)
-if not rate then return { -2 } end
+if not rate then return '-2' end
 local party = rate.party
 local line = line_open(party.line, party.asks, party.meta, channel)
 if line.err then return redis.error_reply(line.err) end

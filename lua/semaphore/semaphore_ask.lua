@@ -11,7 +11,7 @@
   ARGV[5]     the newest token that the caller has seen
   ARGV[6..]   the ask: see line_ask. Its own change is 'e': ends the lease of an id and a token, if it is still that, and gives 1 or 0. More: see semaphore_capacity
 
-  Returns what line_ask returns, or { -2 } without a semaphore. Of each grant it tells the token and the deadline in ms.
+  Returns what line_ask returns, or '-2' without a semaphore. Of each grant it tells the token and the deadline in ms.
 ]]
 local clock = ARGV[1]
 local initial = tonumber(ARGV[2])
@@ -22,6 +22,7 @@ local member = ARGV[6]
 local number = tonumber(ARGV[7])
 local stamp = ARGV[8]
 
+-- @include line_answer
 -- @include semaphore_answered
 -- Nearly always nobody waits, no lease is over and there is enough for all. That is decided here, before the functions that the rest needs
 -- are made: making them costs more than this.
@@ -34,16 +35,15 @@ local total, used, calm = tonumber(stored[1]), tonumber(stored[2]), tonumber(sto
 -- What this ask carries; nil if not all of it can be done here.
 local function easy_changes()
   local joins, ends, wanted = {}, {}, 0
-  for i = 11, #ARGV, 4 do
-    local letter, id = ARGV[i], ARGV[i + 1]
-    if letter == 'j' and ARGV[i + 2] == '' then
+  for letter, id, third in string.gmatch(ARGV[11], LINE_CHANGE) do
+    if letter == 'j' and third == '' then
       local waiter, cost, ms, lease = match(id, '^(%d+) (%d+) (%d+) (%S+)$')
       wanted = wanted + cost
       if wanted > total - used then return nil end
       joins[#joins + 1] = { waiter, cost, tonumber(ms), lease }
     elseif letter == 'e' then
       local permits, token = match(call('HGET', KEYS[3], id) or '', '^(%d+) %S+ (%d+)$')
-      if token ~= ARGV[i + 2] then return nil end
+      if token ~= third then return nil end
       ends[#ends + 1] = { id, permits }
     else
       return nil
@@ -113,8 +113,8 @@ then
     end
     local kept = math.min(80000, tonumber(stored[4]) or 80000)
     local stamped = math.max(micros, (tonumber(record[2]) or 0) + 1)
-    local reply = { 1, stamped, now, 0, 5000, 0, 0, total, -1, kept, granted, {}, changes }
-    return semaphore_answered(KEYS[8], record, number, 0, kept, reply)
+    local reply = line_answer({ 1, stamped, now, 0, 5000, 0, 0, total, -1, kept }, granted, {}, changes)
+    return semaphore_answered(KEYS[8], record, number, stamped, 0, kept, reply)
   end
 end
 
@@ -143,7 +143,7 @@ end
 -- @include line_open
 -- @include line_ask
 local s = semaphore_open(KEYS, clock, initial, idle, floor, stored)
-if not s then return { -2 } end
+if not s then return '-2' end
 if s.err then return redis.error_reply(s.err) end
 local line = line_open(KEYS[4], KEYS[5], KEYS[6], channel)
 if line.err then return redis.error_reply(line.err) end

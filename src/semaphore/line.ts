@@ -197,7 +197,7 @@ export class SemaphoreLine implements LineUser<Grant> {
     return {
       id,
       name: id,
-      token: this.commands.saw(BigInt(String(token))),
+      token: this.commands.saw(BigInt(token)),
       expiresAt: Number(expiresAt),
       askedAt: performance.now() - ageMs,
     }

@@ -29,7 +29,7 @@ export interface LineAnswer {
 interface Granted {
   readonly number: number
   /** What the user's script tells of it. */
-  readonly facts: readonly unknown[]
+  readonly facts: readonly string[]
 }
 
 interface Refused {
@@ -38,21 +38,22 @@ interface Refused {
   readonly waitMs: number
 }
 
-/** Reads a reply in which each grant has `width` facts. Throws `TypeError` for anything else. */
+/** Reads a reply in which each grant has `width` facts: see line_answer.lua. Throws `TypeError` for anything else. */
 export function lineAnswer(reply: unknown, width: number): LineAnswer {
-  const parts: readonly unknown[] = Array.isArray(reply) ? reply : []
-  const [status = Number.NaN, , at, ageMs, nextMs, waiting, ticket, most, lateMs, lifeMs] = parts
-    .slice(0, 10)
-    .map(Number)
+  const [head, ...lists] = String(reply).split(',')
+  const words = head.split(' ')
+  const [word, , at, ageMs, nextMs, waiting, ticket, most, lateMs, lifeMs] = words.map(Number)
   const isWhole =
-    status >= 1 && parts.length === 13 && !Number.isNaN(at + ageMs + nextMs + waiting + ticket + most + lateMs + lifeMs)
-  const [granted = [], refused = [], changes = []] = parts.slice(10) as (readonly unknown[])[]
-  if (!(status < 1 || isWhole) || ![granted, refused, changes].every(Array.isArray)) {
+    lists.length === 3 &&
+    words.length === 10 &&
+    !Number.isNaN(at + ageMs + nextMs + waiting + ticket + most + lateMs + lifeMs)
+  if (head === '' || !(word < 1 || (word >= 1 && isWhole))) {
     throw new TypeError(`Redis answered ${shown(reply)}, expected what a waiting line answers`)
   }
+  const [granted, refused, changes] = isWhole ? lists.map(wordsOf) : [[], [], []]
   return {
-    word: status,
-    stamp: String(parts[1]),
+    word,
+    stamp: words[1],
     at,
     ageMs,
     nextMs,
@@ -67,8 +68,12 @@ export function lineAnswer(reply: unknown, width: number): LineAnswer {
   }
 }
 
+function wordsOf(list: string): string[] {
+  return list === '' ? [] : list.split(' ')
+}
+
 /** What `read` makes of the first number of each group and its place in the list. */
-function groups<T>(list: readonly unknown[], size: number, read: (first: number, i: number) => T): T[] {
+function groups<T>(list: readonly string[], size: number, read: (first: number, i: number) => T): T[] {
   const all: T[] = []
   for (let i = 0; i + size <= list.length; i += size) all.push(read(Number(list[i]), i))
   return all

@@ -79,20 +79,20 @@ export class LineChanges<Grant> {
   }
 }
 
-/** The changes as line_ask.lua reads them, four words each. `maxWaitMs` tells how long a waiter waits at most. */
-export function changeWords<Grant>(
+/** The changes as line_ask.lua reads them: four words each, and a newline after each word. `maxWaitMs` tells how long a waiter waits at most. */
+export function changeText<Grant>(
   { leaves, returns, lates, own, joins }: LineChangeSet<Grant>,
   maxWaitMs: (waiter: LineWaiter<Grant>) => number,
-): string[] {
-  const words: string[] = []
-  for (const waiter of leaves) words.push('l', tailOf(waiter), '', '')
-  for (const { tail, grantedAt } of returns) words.push('r', tail, '', String(grantedAt))
-  for (const waiter of lates) words.push('g', tailOf(waiter), String(waiter.ticket), String(waiter.grantedAt))
-  for (const { letter, words: given } of own) words.push(letter, ...given)
+): string {
+  let text = ''
+  for (const waiter of leaves) text += `l\n${tailOf(waiter)}\n\n\n`
+  for (const { tail, grantedAt } of returns) text += `r\n${tail}\n\n${grantedAt}\n`
+  for (const waiter of lates) text += `g\n${tailOf(waiter)}\n${waiter.ticket}\n${waiter.grantedAt}\n`
+  for (const { letter, words } of own) text += `${letter}\n${words[0]}\n${words[1]}\n${words[2]}\n`
   for (const waiter of joins) {
     const mostMs = maxWaitMs(waiter)
-    const ms = mostMs === Number.POSITIVE_INFINITY ? '-1' : String(Math.floor(mostMs))
-    words.push('j', tailOf(waiter), waiter.ticket === undefined ? '' : String(waiter.ticket), ms)
+    const ms = mostMs === Number.POSITIVE_INFINITY ? -1 : Math.floor(mostMs)
+    text += `j\n${tailOf(waiter)}\n${waiter.ticket ?? ''}\n${ms}\n`
   }
-  return words
+  return text
 }

@@ -1,5 +1,5 @@
 import type { LineAnswer } from './line-answer.js'
-import { changeWords, type LineChangeSet, LineChanges } from './line-changes.js'
+import { changeText, type LineChangeSet, LineChanges } from './line-changes.js'
 import { LineMember } from './line-member.js'
 import type { LineAsk, LineUser } from './line-user.js'
 import { type LineWaiter, tailOf } from './line-waiter.js'
@@ -67,8 +67,8 @@ export class LineMembership<Grant> {
     }
     const number = member.asked + 1
     const replaces = number === 1 ? member.replaces : ''
-    const words = [member.id, String(number), member.stamp, replaces, this.#firstInside()]
-    words.push(...changeWords(changes, ({ wait, waits }) => (waits ? wait.leftMs : 0)))
+    const text = changeText(changes, ({ wait, waits }) => (waits ? wait.leftMs : 0))
+    const words = [member.id, String(number), member.stamp, replaces, this.#firstInside(), text]
     return { number, changes, ask: { member: member.id, replaces, words } }
   }
 

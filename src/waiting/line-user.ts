@@ -16,7 +16,7 @@ export interface Wanted {
 /** What a grant is made of. */
 export interface GrantFacts {
   /** What the user's script tells of it. */
-  readonly facts: readonly unknown[]
+  readonly facts: readonly string[]
   /** Its moment, by the server's clock, ms. */
   readonly at: number
   /** How old it may be, ms. */

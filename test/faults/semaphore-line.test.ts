@@ -5,6 +5,7 @@ import { CostError, StoreError } from '../../src/core/errors.js'
 import { semaphoreAsk } from '../../src/redis/scripts.js'
 import type { Lease } from '../../src/semaphore/lease.js'
 import { Semaphore } from '../../src/semaphore/semaphore.js'
+import { answerParts, changesText } from '../support/line-words.js'
 import { eventually } from '../support/redis-process.js'
 import { RedisServer } from '../support/redis-server.js'
 import { TcpProxy } from '../support/tcp-proxy.js'
@@ -55,9 +56,9 @@ async function ghosts(name: string, processes: number, of: number): Promise<void
         stamp,
         '',
         '',
-        ...joins.flat(),
+        changesText(joins.flat()),
       ]
-      const reply = (await admin.eval(semaphoreAsk.source, keys.length, ...keys, ...args)) as unknown[]
+      const reply = answerParts(await admin.eval(semaphoreAsk.source, keys.length, ...keys, ...args))
       stamp = String(reply[1])
     }
   }

@@ -4,6 +4,7 @@ import { portOf } from '../../src/redis/port-of.js'
 import { runScript } from '../../src/redis/run-script.js'
 import { semaphoreAsk } from '../../src/redis/scripts.js'
 import { ofCases } from '../support/cases.js'
+import { answerParts, changesText } from '../support/line-words.js'
 import { randomFrom } from '../support/random.js'
 import { RedisServer } from '../support/redis-server.js'
 
@@ -35,17 +36,17 @@ class Asked {
 
   async ask(first: string, changes: readonly Change[]): Promise<unknown[]> {
     const record = `spillway:{${this.name}}:semaphore:sent:${MEMBER}`
-    const words = [MEMBER, String(++this.#number), this.#stamp, '', first]
-    for (const [letter, id, third, fourth] of changes) {
-      words.push(letter, id, letter === 'e' ? (this.tokens.get(id) ?? '') : third, fourth)
-    }
-    const args = ['', String(PERMITS), '-1', 'channel:', '0', ...words]
-    const reply = (await runScript(
-      portOf(client, 'test'),
-      semaphoreAsk,
-      [...this.#keys, record, record],
-      args,
-    )) as unknown[]
+    const words = changes.flatMap(([letter, id, third, fourth]) => [
+      letter,
+      id,
+      letter === 'e' ? (this.tokens.get(id) ?? '') : third,
+      fourth,
+    ])
+    const asked = [MEMBER, String(++this.#number), this.#stamp, '', first, changesText(words)]
+    const args = ['', String(PERMITS), '-1', 'channel:', '0', ...asked]
+    const reply = answerParts(
+      await runScript(portOf(client, 'test'), semaphoreAsk, [...this.#keys, record, record], args),
+    )
     this.#stamp = String(reply[1])
     return reply
   }

@@ -4,6 +4,7 @@ import { CostError, NotInitializedError, SpillwayError } from '../../src/core/er
 import { semaphoreAsk } from '../../src/redis/scripts.js'
 import type { Lease } from '../../src/semaphore/lease.js'
 import { type AcquireOptions, Semaphore, type SemaphoreOptions } from '../../src/semaphore/semaphore.js'
+import { changesText } from '../support/line-words.js'
 import { eventually } from '../support/redis-process.js'
 import { RedisServer } from '../support/redis-server.js'
 
@@ -45,7 +46,7 @@ async function ghosts(name: string, count: number, permits = 1): Promise<void> {
     ),
   ]
   const joins = Array.from({ length: count }, (_, i) => ['j', `${i} ${permits} 30000 ghost-${i}`, '', '-1']).flat()
-  const args = ['', '-1', '-1', 'spillway!turns:', '0', 'dead/0.0', '1', '', '', '', ...joins]
+  const args = ['', '-1', '-1', 'spillway!turns:', '0', 'dead/0.0', '1', '', '', '', changesText(joins)]
   await redis.client().eval(semaphoreAsk.source, keys.length, ...keys, ...args)
 }
 

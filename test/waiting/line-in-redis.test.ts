@@ -7,6 +7,7 @@ import { rateAsk } from '../../src/redis/scripts.js'
 import { RateKeys } from '../../src/shared-rate/keys.js'
 import { SharedRateLimiter } from '../../src/shared-rate/shared-rate-limiter.js'
 import { ManualClock } from '../../src/testing.js'
+import { answerParts, changesText } from '../support/line-words.js'
 import { randomFrom } from '../support/random.js'
 import { RedisServer } from '../support/redis-server.js'
 import { LineOracle } from './oracle.js'
@@ -64,12 +65,8 @@ test('the scripts of a shared rate answer random asks as the oracle does', async
     const ask = async (asker: Asker, words: (side: 0 | 1) => readonly string[]) => {
       const { member, replaces } = asker
       const records = [keys.record(member), keys.record(replaces === '' ? member : replaces)]
-      const there = (await runScript(
-        port,
-        rateAsk,
-        [...keys.own, ...records],
-        [String(clock.now()), 'client', 'channel:', ...words(0)],
-      )) as unknown[]
+      const args = [String(clock.now()), 'client', 'channel:', ...words(0)]
+      const there = answerParts(await runScript(port, rateAsk, [...keys.own, ...records], args))
       const here = oracle.ask(words(1))
       expect([run, outcome(there)]).toEqual([run, outcome(here)])
       return { there, here }
@@ -100,9 +97,11 @@ test('the scripts of a shared rate answer random asks as the oracle does', async
         asker.stamps[side],
         reopens ? asker.replaces : '',
         '',
-        ...leaves.flatMap(({ tail }) => ['l', tail, '', '']),
-        ...(reopens ? asker.inside.flatMap(({ tail, tickets }) => ['j', tail, String(tickets[side]), '-1']) : []),
-        ...joins.flatMap(tail => ['j', tail, '', '-1']),
+        changesText([
+          ...leaves.flatMap(({ tail }) => ['l', tail, '', '']),
+          ...(reopens ? asker.inside.flatMap(({ tail, tickets }) => ['j', tail, String(tickets[side]), '-1']) : []),
+          ...joins.flatMap(tail => ['j', tail, '', '-1']),
+        ]),
       ]
       const { there, here } = await ask(asker, words)
       // The same ask once more, as it comes when an answer was lost: it is answered alike, and does nothing.
@@ -128,16 +127,16 @@ test('an ask of a process that was silent for seconds grants nothing to those wh
   const limiter = new SharedRateLimiter(client, 'silent')
   await limiter.setRate({ rate: 1, interval: 20 })
   const keys = new RateKeys('spillway:{silent}:rate', 'client')
-  const ask = (...words: string[]) => {
+  const ask = async (number: string, stamp: string, changes: readonly string[]) => {
     const records = [keys.record('a/1.0'), keys.record('a/1.0')]
-    const args = ['', 'client', 'channel:', 'a/1.0', ...words]
-    return runScript(portOf(client, 'test'), rateAsk, [...keys.own, ...records], args) as Promise<unknown[]>
+    const args = ['', 'client', 'channel:', 'a/1.0', number, stamp, '', '', changesText(changes)]
+    return answerParts(await runScript(portOf(client, 'test'), rateAsk, [...keys.own, ...records], args))
   }
-  const first = await ask('1', '', '', '', 'j', '0 1 w0', '', '-1', 'j', '1 1 w1', '', '-1')
+  const first = await ask('1', '', ['j', '0 1 w0', '', '-1', 'j', '1 1 w1', '', '-1'])
   expect((first[10] as unknown[]).map(Number)).toEqual([0])
   // By then a process that was to ask is taken for dead.
   await setTimeout(Number(first[4]) + 1000)
-  const answer = await ask('2', String(first[1]), '', '', 'l', '1 1 w1', '', '', 'j', '2 1 w2', '', '-1')
+  const answer = await ask('2', String(first[1]), ['l', '1 1 w1', '', '', 'j', '2 1 w2', '', '-1'])
   expect(Number(answer[5])).toBe(0)
   expect((answer[10] as unknown[]).map(Number)).toEqual([2])
   await limiter.close()

@@ -1,3 +1,5 @@
+import { changesOf } from '../support/line-words.js'
+
 /**
  * The server of one waiting line in memory, by the rules of proofs/waiting: what line_ask.lua and line_walk.lua do for a rate whose permits
  * are free again an interval after they were granted. It also keeps what the properties are about: every grant, when, to whom, and whether
@@ -72,7 +74,8 @@ export class LineOracle {
   }
 
   ask(words: readonly string[]): unknown[] {
-    const [member, numberWord, stamp, replaces, , ...changes] = words
+    const [member, numberWord, stamp, replaces, , text] = words
+    const changes = changesOf(text)
     const number = Number(numberWord)
     const record = this.records.get(member)
     if (record?.number === number && record.reply) {

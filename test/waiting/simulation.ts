@@ -2,6 +2,7 @@ import type { GrantFacts, LineAsk, LineUser, Wanted } from '../../src/waiting/li
 import { isLateOnce } from '../../src/waiting/line-user.js'
 import type { Ringing, Timing } from '../../src/waiting/timing.js'
 import { WaitingLine } from '../../src/waiting/waiting-line.js'
+import { answerText } from '../support/line-words.js'
 import type { Random } from '../support/random.js'
 import { LineOracle } from './oracle.js'
 
@@ -77,7 +78,7 @@ export class Simulation {
       for (let copy = 0; copy < copies; copy++) {
         if (this.#happens(this.faults.lost)) continue
         this.schedule(this.nowMs + this.#delay(), undefined, () => {
-          const reply = this.oracle.ask(ask.words)
+          const reply = answerText(this.oracle.ask(ask.words))
           this.tell()
           if (this.#happens(this.faults.lost)) return
           this.schedule(this.nowMs + this.#delay(), process, () => resolve(reply))

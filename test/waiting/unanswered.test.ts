@@ -3,6 +3,7 @@ import type { LineAnswer } from '../../src/waiting/line-answer.js'
 import { LineMembership } from '../../src/waiting/line-membership.js'
 import type { LineWaiter } from '../../src/waiting/line-waiter.js'
 import { Wait } from '../../src/waiting/wait.js'
+import { changesOf } from '../support/line-words.js'
 import { randomFrom } from '../support/random.js'
 import { Simulation } from './simulation.js'
 
@@ -58,7 +59,7 @@ function unanswered() {
   const answered = (number: number) => told.push(number)
   membership.changes.own.push({ letter: 'e', words: ['lease', '3', ''], answered, failed: () => {} })
   const second = membership.nextAsk(0)
-  expect(second.ask.words.slice(5)).toEqual(['r', '0 1 gone', '', '5', 'e', 'lease', '3', ''])
+  expect(changesOf(second.ask.words[5])).toEqual(['r', '0 1 gone', '', '5', 'e', 'lease', '3', ''])
   return { membership, second, told }
 }
 
@@ -67,11 +68,11 @@ test('an ask that is given up tells its own changes again, and never a grant tha
   membership.giveUp(second)
   membership.rejoin()
   const next = membership.nextAsk(0)
-  const [member, number, stamp, replaces, , ...changes] = next.ask.words
+  const [member, number, stamp, replaces, , text] = next.ask.words
   expect([number, stamp, replaces]).toEqual(['1', '', second.ask.member])
   expect(member).not.toBe(second.ask.member)
   // The waiter brings the ticket that it had.
-  expect(changes).toEqual(['e', 'lease', '3', '', 'j', '2 1 stays', '8', '-1'])
+  expect(changesOf(text)).toEqual(['e', 'lease', '3', '', 'j', '2 1 stays', '8', '-1'])
   membership.read(next, { ...ANSWER, waiting: 1, changes: [1] }, 0, 0)
   expect(told).toEqual([1])
 })
@@ -80,7 +81,7 @@ test('an ask that was not carried out tells everything again', () => {
   const { membership, second } = unanswered()
   membership.putBack(second)
   membership.rejoin()
-  const [, , , , , ...changes] = membership.nextAsk(0).ask.words
+  const changes = changesOf(membership.nextAsk(0).ask.words[5])
   expect(changes).toEqual(['r', '0 1 gone', '', '5', 'e', 'lease', '3', '', 'j', '2 1 stays', '8', '-1'])
 })
 

@@ -1,0 +1,21 @@
+/** The changes of an ask, four words each, as `line_ask.lua` reads them. */
+export function changesText(words: readonly string[]): string {
+  return words.map(word => `${word}\n`).join('')
+}
+
+/** The four words of each change of an ask. */
+export function changesOf(text: string): string[] {
+  return text.split('\n').slice(0, -1)
+}
+
+/** The answer of `line_ask.lua` in parts: ten numbers, then three lists of numbers. */
+export function answerParts(reply: unknown): unknown[] {
+  const [head, ...lists] = String(reply).split(',')
+  return [...head.split(' ').map(Number), ...lists.map(list => (list === '' ? [] : list.split(' ').map(Number)))]
+}
+
+/** The same parts as one text. */
+export function answerText(parts: readonly unknown[]): string {
+  const lists = parts.slice(10) as (readonly unknown[])[]
+  return [parts.slice(0, 10), ...lists].map(list => list.join(' ')).join(',')
+}
