@@ -5,6 +5,7 @@ import { PolicyError, shown } from '../core/errors.js'
 import { checkOptions, type OptionNames } from '../core/option-names.js'
 import { type GivenKey, keyText } from '../http/given-key.js'
 import { after, isPromise, type SyncOrAsync } from '../http/sync-or-async.js'
+import { LIMITER_OPTIONS } from '../limiter/options.js'
 import { RateLimiter, type RateLimiterOptions } from '../limiter/rate-limiter.js'
 import { MemoryStore } from '../stores/memory/memory-store.js'
 
@@ -36,15 +37,7 @@ export interface MessageLimitOptions<Data = unknown> extends Partial<RateLimiter
 }
 
 const OPTIONS: OptionNames<MessageLimitOptions> = {
-  policy: true,
-  store: true,
-  name: true,
-  deadline: true,
-  onStoreFailure: true,
-  localShare: true,
-  denyCache: true,
-  shadow: true,
-  observer: true,
+  ...LIMITER_OPTIONS,
   limiter: true,
   key: true,
   cost: true,

@@ -20,7 +20,7 @@ export function customLoad(read: () => number | Promise<number>, options: Custom
     throw new PolicyError(`customLoad: given ${shown(read)}, expected a function, like () => queue.length / 1000`)
   }
   checkOptions('customLoad', options, { every: true }, "{ every: '500ms' }")
-  const everyMs = parseEvery(options.every, 'customLoad', 500)
+  const everyMs = parseEvery(options.every, 'customLoad')
   const smooth = new SmoothLevel()
   let reading = false
   let failed = false

@@ -18,7 +18,8 @@ export class LoadFactor {
   ) {}
 
   /** Looks at the load. True if the factor has changed. */
-  update(now = performance.now()): boolean {
+  update(): boolean {
+    const now = performance.now()
     const { level } = this.load
     const before = this.value
     const sinceMs = now - this.#changedAt

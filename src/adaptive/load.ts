@@ -22,6 +22,7 @@ const FALL_WEIGHT = 0.3
 
 const LEAST_EVERY_MS = 100
 const MOST_EVERY_MS = 1000
+const DEFAULT_EVERY_MS = 500
 
 /** A level that follows measurements smoothly. */
 export class SmoothLevel {
@@ -33,9 +34,9 @@ export class SmoothLevel {
   }
 }
 
-/** Checks the option `every`: 100 ms to 1 s. Throws `PolicyError`. */
-export function parseEvery(every: Duration | undefined, owner: string, byDefault: number): number {
-  const ms = every === undefined ? byDefault : parseOption(every, `${owner}: every`)
+/** Checks the option `every`: 100 ms to 1 s, default 500 ms. Throws `PolicyError`. */
+export function parseEvery(every: Duration | undefined, owner: string): number {
+  const ms = every === undefined ? DEFAULT_EVERY_MS : parseOption(every, `${owner}: every`)
   if (ms >= LEAST_EVERY_MS && ms <= MOST_EVERY_MS) return ms
   throw new PolicyError(`${owner}: every ${shown(every)}: expected 100 ms to 1 s, like '500ms'`)
 }

@@ -41,7 +41,7 @@ export function processLoad(options: ProcessLoadOptions = {}): Load {
   const { eventLoopDelayP99 = 70, utilization = 0.95, cpu = 0.9, heap = 0.9 } = options
   const delayMs = parseOption(eventLoopDelayP99, 'processLoad: eventLoopDelayP99')
   for (const [name, share] of Object.entries({ utilization, cpu, heap })) checkShare(name, share)
-  const everyMs = parseEvery(options.every, 'processLoad', 500)
+  const everyMs = parseEvery(options.every, 'processLoad')
   return new ProcessLoad({ delayMs, utilization, cpu, heap }, everyMs)
 }
 

@@ -2,7 +2,6 @@ import type { DecisionSource } from '../core/decision.js'
 
 /** What is counted of a limit, in the order in which it stands in Redis. */
 export const COUNTED = ['allowed', 'refused', 'shadow', 'memory', 'redis', 'lease', 'remembered', 'fallback'] as const
-export type Counted = (typeof COUNTED)[number]
 
 /** One number for each of `COUNTED`. */
 export type Counts = Float64Array

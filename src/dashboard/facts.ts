@@ -4,7 +4,7 @@ import type { ObjectFacts } from '../redis/object-index.js'
 /** The row in which all decisions of all limiters are summed. */
 export const EVERYTHING = '*'
 
-export const OBJECT_KINDS = ['rate', 'semaphore', 'queue'] as const
+const OBJECT_KINDS = ['rate', 'semaphore', 'queue'] as const
 export type ObjectKind = (typeof OBJECT_KINDS)[number]
 
 /** A limit of a limiter, as the index of objects tells of it. */
@@ -23,7 +23,7 @@ export interface LimitEntry {
 }
 
 /** A shared rate, a semaphore or a queue. */
-export interface ObjectEntry {
+interface ObjectEntry {
   readonly kind: ObjectKind
   readonly id: string
   readonly name: string

@@ -21,7 +21,7 @@ export interface Frame {
   readonly installed: boolean
 }
 
-export interface Status {
+interface Status {
   readonly services: number
   /** Heard of lately. */
   readonly processes: number
@@ -167,7 +167,7 @@ export interface QueuesView extends Frame {
   readonly queues: ReadonlyArray<QueueRow & { readonly letters: readonly DeadView[] }>
 }
 
-export interface KeyLimitView {
+interface KeyLimitView {
   readonly id: string
   readonly limit: string
   readonly facts: LimitFacts
@@ -197,7 +197,7 @@ export interface KeyFound {
   readonly asked: number
 }
 
-export interface BlockRow {
+interface BlockRow {
   readonly limiter: string
   readonly key: KeyView
   readonly until: number
@@ -266,7 +266,7 @@ export interface Ask {
 }
 
 /** A key in a change: as it was typed, or the `ref` of one that was shown. */
-export type KeyGiven = { readonly key: string } | { readonly ref: string }
+type KeyGiven = { readonly key: string } | { readonly ref: string }
 
 /** A change. */
 export type Act =

@@ -1,4 +1,3 @@
-import type { Limit } from '../core/limit.js'
 import { MemoryStore as CoreMemoryStore } from '../stores/memory/memory-store.js'
 import type { Charge } from '../stores/store.js'
 import type { Client, ClientRateLimitInfo } from './client-info.js'
@@ -69,8 +68,8 @@ export class MemoryStore implements Store {
     return hitsOf(verdict, this.#core.decidedAt)
   }
 
-  #charge(key: string, limit: Limit = this.#limit): Charge {
-    return hitsCharge(key, limit)
+  #charge(key: string): Charge {
+    return hitsCharge(key, this.#limit)
   }
 
   /**

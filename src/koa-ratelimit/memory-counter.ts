@@ -1,5 +1,5 @@
+import { MapSweeper } from '../core/map-sweeper.js'
 import type { Count, Counter } from './count.js'
-import { EntrySweeper } from './entry-sweeper.js'
 
 /** A window in the user's Map, in the form that koa-ratelimit gives it: the two may share a Map, and users look into it. */
 export interface MemoryEntry {
@@ -14,14 +14,14 @@ export interface MemoryEntry {
 /** Counts in a Map: fixed windows, each from a key's first request on. Refused requests spend nothing. */
 export class MemoryCounter implements Counter {
   readonly #db: Map<string, MemoryEntry>
-  readonly #sweeper: EntrySweeper
+  readonly #sweeper: MapSweeper<MemoryEntry>
   readonly #prefix: string
   readonly #max: number
   readonly #durationMs: number
 
   constructor(db: Map<string, MemoryEntry>, namespace: string, max: number, durationMs: number) {
     this.#db = db
-    this.#sweeper = EntrySweeper.of(db)
+    this.#sweeper = sweeperOf(db)
     this.#prefix = `${namespace}:`
     this.#max = max
     this.#durationMs = durationMs
@@ -33,6 +33,7 @@ export class MemoryCounter implements Counter {
     let entry = this.#db.get(key)
     if (entry === undefined || endOf(entry) <= now) {
       this.#sweeper.inserting(now)
+      this.#sweeper.start()
       entry = { id, reset: (now + this.#durationMs) / 1000, remaining: this.#max, total: this.#max }
       this.#db.set(key, entry)
     } else if (entry.remaining > 0) entry.remaining--
@@ -49,6 +50,22 @@ export class MemoryCounter implements Counter {
 }
 
 /** When the window of an entry ends, in ms. */
-export function endOf({ reset }: Pick<MemoryEntry, 'reset'>): number {
+function endOf({ reset }: MemoryEntry): number {
   return Math.round(reset * 1000)
 }
+
+/** One for each Map, however many middlewares use it. What a user keeps there besides windows stays. */
+function sweeperOf(db: Map<string, MemoryEntry>): MapSweeper<MemoryEntry> {
+  let sweeper = SWEEPERS.get(db)
+  if (sweeper === undefined) {
+    sweeper = new MapSweeper(db, entry => (isWindow(entry) ? endOf(entry) : undefined))
+    SWEEPERS.set(db, sweeper)
+  }
+  return sweeper
+}
+
+function isWindow(value: MemoryEntry | undefined): boolean {
+  return typeof value?.reset === 'number' && typeof value.remaining === 'number'
+}
+
+const SWEEPERS = new WeakMap<object, MapSweeper<MemoryEntry>>()

@@ -61,7 +61,7 @@ interface LimiterSettings {
   readonly observer: Observer | undefined
 }
 
-const NAMES: OptionNames<RateLimiterOptions> = {
+export const LIMITER_OPTIONS: OptionNames<RateLimiterOptions> = {
   policy: true,
   store: true,
   name: true,
@@ -76,7 +76,7 @@ const FAILURES: readonly unknown[] = ['local', 'open', 'closed']
 
 /** Checks the options of a `RateLimiter`; throws `PolicyError`. */
 export function parseLimiterOptions(options: RateLimiterOptions): LimiterSettings {
-  checkOptions('RateLimiter', options, NAMES, '{ policy: "100/1m" }')
+  checkOptions('RateLimiter', options, LIMITER_OPTIONS, '{ policy: "100/1m" }')
   const { store, name = DEFAULT_LIMITER, deadline = 50, onStoreFailure = 'local', localShare = 1 } = options
   if (options.policy === undefined) throw new PolicyError('RateLimiter: no policy given, expected one like "100/1m"')
   if (store !== undefined) checkStore(store)

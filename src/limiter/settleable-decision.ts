@@ -12,7 +12,7 @@ export interface Spender {
 }
 
 /** A lease that a decision has spent from. */
-export interface SpentLease {
+interface SpentLease {
   readonly of: object
   /** Gives units back to the lease, or to the store once that has ended. */
   settle(units: number, endsAt?: number): Promise<void>

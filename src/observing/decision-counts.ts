@@ -4,7 +4,7 @@ import { LabelValues } from './label-values.js'
 const OUTCOMES = ['allowed', 'refused', 'shadow'] as const
 
 /** What one series counts. */
-export interface DecisionLabels {
+interface DecisionLabels {
   readonly limiter: string
   readonly limit: string
   readonly outcome: (typeof OUTCOMES)[number]

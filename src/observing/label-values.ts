@@ -1,7 +1,7 @@
 /** So many values of one label are told apart. Names come from code, and so few; a name made of a request must not fill a monitoring system. */
 const MOST_VALUES = 1000
 /** Stands for all further ones. */
-export const OTHER_VALUES = 'other'
+const OTHER_VALUES = 'other'
 
 /** The values of one label, bounded in number. */
 export class LabelValues {

@@ -22,8 +22,3 @@ export function isLimiter(value: unknown): value is LimiterLike {
   if (typeof value !== 'object' || value === null) return false
   return METHODS.every(method => typeof (value as Partial<LimiterLike>)[method] === 'function')
 }
-
-/** The error of a method that a class of limiters has left out. */
-export function missing(limiter: object, method: string): Error {
-  return new Error(`${limiter.constructor.name}: You have to implement the method '${method}'!`)
-}

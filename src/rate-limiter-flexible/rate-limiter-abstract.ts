@@ -1,11 +1,10 @@
 import { PolicyError, shown } from '../core/errors.js'
-import type { CallOptions } from './call-options.js'
-import { type LimiterLike, missing } from './limiter-like.js'
+import type { LimiterLike } from './limiter-like.js'
+import { LimiterMethods } from './limiter-methods.js'
 import type { IRateLimiterOptions } from './options.js'
-import type { RateLimiterRes } from './res.js'
 
 /** The options and keys of a limiter. Its methods throw until a class implements them. */
-export class RateLimiterAbstract implements LimiterLike {
+export class RateLimiterAbstract extends LimiterMethods implements LimiterLike {
   #points = 0
   #duration = 0
   #minDelayMs: number | undefined
@@ -17,6 +16,7 @@ export class RateLimiterAbstract implements LimiterLike {
 
   /** Throws `PolicyError` for `points`, `duration` or `keyPrefix` that mean nothing. */
   constructor(opts: IRateLimiterOptions) {
+    super()
     // Services in JavaScript may leave them out: what is missing is then said as by rate-limiter-flexible.
     const { points, duration, blockDuration = 0, execEvenly = false, execEvenlyMinDelayMs, keyPrefix } = opts ?? {}
     this.points = points
@@ -99,40 +99,5 @@ export class RateLimiterAbstract implements LimiterLike {
   /** The key without the prefix. */
   parseKey(rlKey: string): string {
     return this.#keyPrefix === '' ? rlKey : rlKey.substring(this.#keyPrefix.length + 1)
-  }
-
-  /** Consumes points. Rejects with `RateLimiterRes` where they exceed the limit; they count all the same. */
-  consume(_key: string | number, _pointsToConsume?: number, _options?: CallOptions): Promise<RateLimiterRes> {
-    throw missing(this, 'consume')
-  }
-
-  /** Consumes points without refusing. */
-  penalty(_key: string | number, _points?: number, _options?: CallOptions): Promise<RateLimiterRes> {
-    throw missing(this, 'penalty')
-  }
-
-  /** Gives points back; the count may fall below 0. */
-  reward(_key: string | number, _points?: number, _options?: CallOptions): Promise<RateLimiterRes> {
-    throw missing(this, 'reward')
-  }
-
-  /** What a key has consumed; null if nothing is known of it. */
-  get(_key: string | number, _options?: CallOptions): Promise<RateLimiterRes | null> {
-    throw missing(this, 'get')
-  }
-
-  /** Sets the points of a key for so many seconds; 0: without end. */
-  set(_key: string | number, _points: number, _secDuration: number, _options?: CallOptions): Promise<RateLimiterRes> {
-    throw missing(this, 'set')
-  }
-
-  /** Refuses a key for so many seconds; 0: without end. */
-  block(_key: string | number, _secDuration: number, _options?: CallOptions): Promise<RateLimiterRes> {
-    throw missing(this, 'block')
-  }
-
-  /** Forgets a key; false if nothing was known of it. */
-  delete(_key: string | number, _options?: CallOptions): Promise<boolean> {
-    throw missing(this, 'delete')
   }
 }

@@ -38,7 +38,7 @@ export class RateLimiterMemory extends RateLimiterAbstract {
   override async get(key: string | number, _options?: CallOptions): Promise<RateLimiterRes | null> {
     const now = Date.now()
     const counter = this.#counters.get(this.getKey(key), now)
-    return counter === undefined ? null : this.#res(counter, now, false)
+    return counter === undefined ? null : this.#res(counter, now)
   }
 
   override async set(key: string | number, points: number, secDuration: number): Promise<RateLimiterRes> {
@@ -96,7 +96,7 @@ export class RateLimiterMemory extends RateLimiterAbstract {
     const counter = this.#counters.get(rlKey, now)
     if (counter !== undefined) {
       counter.value = Math.trunc(counter.value + points)
-      return this.#res(counter, now, false)
+      return this.#res(counter, now)
     }
     const custom = options?.customDuration as number
     const durationMs = (custom >= 0 ? custom : this.duration) * 1000
@@ -105,12 +105,7 @@ export class RateLimiterMemory extends RateLimiterAbstract {
     return new RateLimiterRes(Math.max(this.points - value, 0), durationMs > 0 ? durationMs : -1, value, true)
   }
 
-  #res({ value, expiresAt }: Counter, now: number, isFirst: boolean): RateLimiterRes {
-    return new RateLimiterRes(
-      Math.max(this.points - value, 0),
-      expiresAt === null ? -1 : expiresAt - now,
-      value,
-      isFirst,
-    )
+  #res({ value, expiresAt }: Counter, now: number): RateLimiterRes {
+    return new RateLimiterRes(Math.max(this.points - value, 0), expiresAt === null ? -1 : expiresAt - now, value, false)
   }
 }

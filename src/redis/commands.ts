@@ -44,15 +44,9 @@ export class Commands {
 
   /**
    * Runs a script that acts once, however often the client sends it: see `once.lua`. KEYS end with the list of what was sent;
-   * ARGV begins with the number of this request and the lowest that is not answered. `late` is told of an answer that came after
-   * all, when the promise has been rejected.
+   * ARGV begins with the number of this request and the lowest that is not answered.
    */
-  async once(
-    script: Script,
-    keys: readonly string[],
-    args: readonly string[],
-    late?: (answer: unknown) => void,
-  ): Promise<unknown> {
+  async once(script: Script, keys: readonly string[], args: readonly string[]): Promise<unknown> {
     const number = this.#next++
     this.#inFlight.add(number)
     const [floor] = this.#inFlight
@@ -63,7 +57,7 @@ export class Commands {
       if (this.#forgets) this.forgetWhenQuiet()
     }
     answer.then(settled, settled)
-    return this.#hold(answer, late)
+    return this.#hold(answer)
   }
 
   /** Forgets what was sent when nothing was asked for a while. What has been answered cannot come again. */
@@ -87,20 +81,14 @@ export class Commands {
   }
 
   /** Runs a script that may as well run twice. */
-  run(
-    script: Script,
-    keys: readonly string[],
-    args: readonly string[],
-    late?: (answer: unknown) => void,
-  ): Promise<unknown> {
-    return this.#hold(runScript(this.#port, script, keys, args), late)
+  run(script: Script, keys: readonly string[], args: readonly string[]): Promise<unknown> {
+    return this.#hold(runScript(this.#port, script, keys, args))
   }
 
-  async #hold(answer: Promise<unknown>, late?: (answer: unknown) => void): Promise<unknown> {
+  async #hold(answer: Promise<unknown>): Promise<unknown> {
     try {
       return await PATIENCE.hold(answer)
     } catch (cause) {
-      if (late) answer.then(late, () => {})
       throw new StoreError(`${this.#subject}: Redis failed: ${replyWords(cause)}`, { cause })
     }
   }

@@ -62,7 +62,7 @@ function errorsTogether(snippets: readonly Snippet[]): string[] {
 }
 
 /** True if the module awaits outside of functions, which CommonJS cannot. */
-export function awaitsAtTop(code: string): boolean {
+function awaitsAtTop(code: string): boolean {
   const visit = (node: ts.Node): boolean => {
     if (ts.isFunctionLike(node)) return false
     if (ts.isAwaitExpression(node) || (ts.isForOfStatement(node) && node.awaitModifier !== undefined)) return true

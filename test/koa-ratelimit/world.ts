@@ -42,7 +42,7 @@ export function serviceOf(create: () => Koa, ...middlewares: Middleware[]): (pat
 }
 
 /** An answer with the digits of its moments left out where ours differ on purpose. */
-export function withoutMoments({ status, text, headers, told }: Answer): unknown {
+function withoutMoments({ status, text, headers, told }: Answer): unknown {
   const { date: _, 'retry-after': after, 'x-ratelimit-reset': reset, until, ...rest } = headers
   const { after: toldAfter, headers: toldHeaders, ...left } = (told ?? {}) as Record<string, object>
   const names = [typeof toldAfter, Object.keys(toldHeaders ?? {})]

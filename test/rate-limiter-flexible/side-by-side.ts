@@ -10,7 +10,7 @@ export const MODULES: readonly Module[] = [theirs as unknown as Module, ours]
 export type Outcome = readonly [kind: 'resolved' | 'refused' | 'failed' | 'threw', value: unknown]
 
 /** What is compared of an answer: all, or with its times in units, where a server's clock ran meanwhile. */
-export function plain(value: unknown, unitMs = 1): unknown {
+function plain(value: unknown, unitMs = 1): unknown {
   if (value instanceof Error) return value.constructor.name === 'RateLimiterQueueError' ? value.message : 'an error'
   if (typeof value !== 'object' || value === null) return value
   const { remainingPoints, msBeforeNext, consumedPoints, isFirstInDuration } = value as ours.RateLimiterRes

@@ -6,7 +6,7 @@ const FIRST = 10_240
 const LAST = 22_000
 
 /** How far above its port a cluster node listens for its peers: Redis's own rule. */
-export const BUS_OFFSET = 10_000
+const BUS_OFFSET = 10_000
 
 /** A port on which nobody listens just now, with its cluster bus. Another process may still be faster: be ready to ask again. */
 export async function freePort(): Promise<number> {

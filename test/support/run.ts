@@ -8,7 +8,7 @@ import type { Random } from './random.js'
 import { randomCost, randomPause } from './scenario.js'
 
 /** Random numbers out of fast-check, which then makes a failing case smaller. */
-export function randomOf(generate: fc.GeneratorValue): Random {
+function randomOf(generate: fc.GeneratorValue): Random {
   return {
     integer: (low, high) => generate(fc.integer, { min: low, max: high }),
     pick: choices => choices[generate(fc.nat, choices.length - 1)],

@@ -27,7 +27,7 @@ export interface SubjectDetails {
   readonly top: readonly RankedSubject[]
 }
 
-export interface RankedSubject extends RankedKey {
+interface RankedSubject extends RankedKey {
   /** Under each policy, ms; 0: never refused. */
   readonly longestWaits: readonly number[]
   readonly activity: ReturnType<Activity['of']>

@@ -31,7 +31,7 @@ export interface PagePolicy {
 }
 
 /** Columns of a chart; null: a gap, in which nothing happened for long. */
-export interface PageChart {
+interface PageChart {
   readonly spanSeconds: number
   readonly at: ReadonlyArray<number | null>
   readonly requests: ReadonlyArray<number | null>

@@ -5,7 +5,7 @@ import type { Subject } from './subject-name.js'
 import type { TimelineRow } from './timeline.js'
 
 /** Requests over time, in rows of one span. */
-export interface ReportTimeline {
+interface ReportTimeline {
   readonly spanSeconds: number
   readonly rows: readonly TimelineRow[]
 }

@@ -8,7 +8,7 @@ import type { Act, Done } from '../view.js'
 import { sendAct } from './connection.js'
 
 /** Fields of a dialogue by name. */
-export type Values = Readonly<Record<string, string>>
+type Values = Readonly<Record<string, string>>
 
 export interface Field {
   readonly name: string

@@ -25,7 +25,7 @@ export function addressText({ page, row, key, ref }: Address): string {
   return row === undefined ? `#/${page}` : `#/${page}/${row}`
 }
 
-export function readAddress(hash: string): Address {
+function readAddress(hash: string): Address {
   const [, name = '', rest] = /^#\/([a-z]+)(?:\/(.*))?$/s.exec(hash) ?? []
   const page = PAGES.find(([known]) => known === name)?.[0] ?? 'limits'
   if (page === 'keys' && rest?.startsWith('=')) return { page, key: decoded(rest.slice(1)) }

@@ -26,7 +26,7 @@ export interface Traffic {
 }
 
 /** The upper edge that the small and the large chart of one row share. */
-export function topOf({ allowed, refused }: Traffic): number {
+function topOf({ allowed, refused }: Traffic): number {
   return niceTop(largest(stacked(allowed, refused), allowed))
 }
 

@@ -19,7 +19,7 @@ export function keyView(key: string, style: KeyStyle): KeyView {
 }
 
 /** A key with its middle left out: '203.0••.9'. A third is missing, and at least two characters; of a long one all but 24. */
-export function masked(key: string): string {
+function masked(key: string): string {
   const letters = [...key]
   const kept = letters.length - Math.max(2, Math.ceil(letters.length / 3))
   if (kept <= 0) return GAP

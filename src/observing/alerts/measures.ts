@@ -17,7 +17,7 @@ export interface Measure {
 }
 
 /** `enough`: it rests on so many events that it means something. */
-export interface Measured {
+interface Measured {
   readonly value: number
   readonly enough: boolean
 }

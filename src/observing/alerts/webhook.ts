@@ -103,7 +103,7 @@ const WORDS: Readonly<Record<AlertCondition, (subject: string) => string>> = {
 }
 
 /** One line for people. */
-export function textOf({ rule, state, value, subject }: Alert): string {
+function textOf({ rule, state, value, subject }: Alert): string {
   const { name, when, above } = rule
   const amount = (number: number) => {
     if (CONDITIONS[when]) return `${Number((number * 100).toPrecision(3))} %`

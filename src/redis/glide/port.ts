@@ -56,7 +56,7 @@ export function glidePort(client: GlideLike): ClientPort {
   }
 }
 
-export function isGlideCluster(client: GlideLike): boolean {
+function isGlideCluster(client: GlideLike): boolean {
   return hasMethods(client, 'fcallWithRoute')
 }
 

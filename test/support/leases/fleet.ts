@@ -5,7 +5,7 @@ import { Spending } from './spending.js'
 const BUYER = fileURLToPath(new URL('./buyer.mjs', import.meta.url))
 
 /** What a process asks for under one policy. */
-export interface BuyerRun {
+interface BuyerRun {
   readonly policy: string
   readonly prefix: string
   readonly perSecond: number
