@@ -61,7 +61,7 @@ const calls: Array<[what: string, call: (options: never) => unknown, misspelt: o
     'RateLimiter with keyPrefix',
     options => new RateLimiter(options),
     { keyPrefix: 'a' },
-    'RateLimiter: unknown option "keyPrefix": what keys begin with is an option of the store',
+    'RateLimiter: unknown option "keyPrefix": the prefix of keys is an option of the store',
   ],
   [
     'RateLimiter.acquire',

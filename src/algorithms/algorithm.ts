@@ -10,83 +10,83 @@ export interface Retry {
 }
 
 /**
- * Everything that depends on the algorithm of a limit. The arithmetic changes the state that it is given: a state kept in place costs
+ * Everything that depends on the algorithm of a limit. The arithmetic changes the given state in place, which creates
  * no garbage. It reads no clock.
  *
- * `nowMs` is whole milliseconds. A cost of 0 always fits and spends nothing. A time in the state that lies after `nowMs` (the
- * clock ran back) becomes `nowMs`, which is the only thing that a refusal may change in what is counted.
+ * `nowMs` is whole milliseconds. A cost of 0 always fits and spends nothing. A time in the state after `nowMs` (the
+ * clock ran back) becomes `nowMs`: this is the only change that a refusal may make to the counts.
  */
 export interface Arithmetic<State> {
-  /** Two letters that stand for the algorithm in store keys, so that another algorithm under the same name starts anew. */
+  /** Two letters for the algorithm in store keys, so that a limit starts anew when its algorithm changes. */
   readonly keySuffix: string
   /** The cost of a decision for Redis, in units of about 4 µs. */
   readonly redisWork: number
-  /** Whether admitted requests have to wait: Redis then answers their delay too. */
+  /** Whether allowed requests have to wait: Redis then returns their delay too. */
   readonly shapes: boolean
-  /** Whether a settlement has to know of a reset, because what is charged after it cannot be told from what was charged before. */
+  /** Whether settlements must record resets, because the state does not tell charges after a reset from charges before it. */
   readonly notesResets: boolean
-  /** Whether a verdict does not tell when the units of several requests come back, so that `stateFrom` needs a `Retry` for each. */
+  /** Whether a verdict does not determine when the units of several requests come back, so that `stateFrom` needs a `Retry` for each. */
   readonly needsRetries: boolean
 
   /** The state of a key that was never used. */
   fresh(): State
   copy(state: State): State
-  /** The state as it is written to JSON: without what does not count any more. Absent where nothing of the kind is kept. */
+  /** The state as written to JSON, without expired entries. Absent if the state never holds any. */
   compact?(state: State): State
-  /** True if nothing is left of the state at this time. Absent where even an empty state matters when the clock runs back. */
+  /** True if nothing counts in the state at this time. Absent if even an empty state matters when the clock runs back. */
   isOver?(limit: Limit, state: Readonly<State>, nowMs: number): boolean
 
-  /** Measures, and spends if it fits: a verdict that allows a cost above 0 has spent it. */
+  /** Spends if the cost fits: a verdict that allows a cost above 0 has spent it. */
   consume(limit: Limit, state: State, nowMs: number, cost: number): Verdict
-  /** Spends a cost above 0 whether it fits or not: the way to charge a debt. */
+  /** Spends a cost above 0 even if it does not fit: charges a debt. */
   spend(limit: Limit, state: State, nowMs: number, cost: number): void
   /**
-   * Gives back at most what is spent: a log its oldest units, a counter or bucket its newest. Writes into `note` what a later
-   * `giveBack` has to know.
+   * Gives back at most what is spent: a log its oldest units, a counter or bucket its newest. Records in `note` what a later
+   * `giveBack` needs.
    */
   refund(limit: Limit, state: State, nowMs: number, cost: number, note: SettlementNote): void
   /**
-   * Gives back at most `units` of what one decision spent, at the moment it was charged, so far as they still count. Keeps the
-   * invariant: whenever `consume` allows, what was charged in the window that ends now and was not given back, this decision
-   * included, is at most what the limit allows. Does nothing in doubt: too little given back keeps the invariant, too much does not.
+   * Gives back at most `units` of what one decision spent, dated at the moment of its charge, as far as they still count. Keeps the
+   * invariant: whenever `consume` allows, the units charged in the window that ends now and not given back, this decision
+   * included, are at most what the limit allows. In doubt it gives back nothing: too little keeps the invariant, too much breaks it.
    */
   giveBack(limit: Limit, state: State, nowMs: number, units: number, receipt: Receipt, note: SettlementNote): void
 
   /**
-   * When `cost` units fit behind `ahead` units that are spent before them, in ms: 0 now, Infinity never. May spend from the state that
-   * it is given. Units above what fits at once take whole windows; a bucket goes on filling meanwhile. Never too long; too short only
-   * where costs differ and leave gaps.
+   * When `cost` units fit behind `ahead` units that are spent before them, in ms: 0 now, Infinity never. May spend from the given
+   * state. Units above what fits at once take whole windows; a bucket goes on filling meanwhile. Never too long; too short only
+   * where requests of different costs leave gaps.
    *
-   * `waits`: for a request that waits in line. Behind others a leaky bucket grants a waiter when it can leave at once, and a newcomer
-   * when nobody waits any more.
+   * `waits`: the request waits in line. Behind others, a leaky bucket grants a waiter when it can leave at once, and a newcomer
+   * only when the line is empty.
    */
   fitsAfterMs(limit: Limit, state: State, nowMs: number, ahead: number, cost: number, waits: boolean): number
   /**
-   * For how long a cost that the verdict leaves no room for is refused, with no further traffic, ms. Absent, or undefined, where the
-   * verdict does not tell it to the millisecond.
+   * How long a cost above `remaining` is refused without further traffic, ms. Absent, or undefined, where the
+   * verdict does not determine it to the millisecond.
    */
   refusedAfterMs?(verdict: Verdict, cost: number): number | undefined
-  /** How many of the newest `cost` units still count when all are gone in `leftMs`. Absent where all of them count to the end. */
+  /** How many of the newest `cost` units still count when all are gone in `leftMs`. Absent if all count until the end. */
   stillCounted?(limit: Limit, cost: number, leftMs: number): number
   /**
-   * A state that allows no more than the one that a store described: `verdict` is its answer with nothing spent, `retries` say when
-   * larger and larger costs fit.
+   * A state that allows no more than the one that a store described: `verdict` is the store's answer with nothing spent, `retries` tell when
+   * increasing costs fit.
    */
   stateFrom(verdict: Verdict, retries: readonly Retry[], nowMs: number): State
 }
 
 /**
- * A verdict and the state that follows from it: after spending if it allows, else as it was (mended where a clock ran back);
- * undefined where nothing is left of it.
+ * A verdict and the state after it: spent if allowed, else unchanged (except for corrections after the clock ran back);
+ * undefined if nothing in the state counts.
  */
 interface Measurement<State> {
   readonly verdict: Verdict
   readonly next: State | undefined
 }
 
-/** The same arithmetic on copies: the given state stays as it is. `undefined` is the state of a key that was never used. */
+/** The same arithmetic on copies: the given state does not change. `undefined` is the state of an unused key. */
 export interface Algorithm<State> {
-  /** Changes the state that it is given, and says what else depends on the algorithm. */
+  /** The arithmetic that changes the given state, and all else that depends on the algorithm. */
   readonly inPlace: Arithmetic<State>
   measure(limit: Limit, state: State | undefined, nowMs: number, cost: number): Measurement<State>
   spend(limit: Limit, state: State | undefined, nowMs: number, cost: number): State | undefined
@@ -102,7 +102,7 @@ export interface Algorithm<State> {
   ): number
 }
 
-/** How a state that is a fixed count of numbers is laid out, so that a million keys fit in a few flat arrays. */
+/** The layout of a state with a fixed count of numbers, so that a million keys fit in a few flat arrays. */
 export interface Row<State> {
   /** Numbers per key. */
   readonly width: number
@@ -152,7 +152,7 @@ export function rowAlgorithm<State>(row: Row<State>, inPlace: Arithmetic<State>)
   return { ...algorithm(inPlace), row }
 }
 
-/** `fitsAfterMs` where units above the quota take whole windows; `retryAfterMs` tells when so many units fit, at most the quota. */
+/** `fitsAfterMs` where units above the quota take whole windows; `retryAfterMs` returns when up to a quota of units fits. */
 export function fitsAfterWindows(
   { quota, windowMs }: Limit,
   ahead: number,

@@ -6,17 +6,17 @@ import { noteRefund, type SettlementNote } from './settlement-note.js'
 import { unboxed } from './unboxed.js'
 
 /**
- * The common part of token-bucket and leaky-bucket: a level that rises by cost × window with every unit spent and falls by `quota`
- * every millisecond. Counted in unit × ms it stays a whole number for every rate, so 7 per second is as exact as 10.
+ * The common part of token-bucket and leaky-bucket: a level that rises by cost × window with every spent unit and falls by `quota`
+ * every millisecond. In units × ms the level is a whole number for every rate, so 7 per second is as exact as 10.
  */
 export interface Bucket {
-  /** When `level` was true, ms. */
+  /** The time of `level`, ms. */
   at: number
   /** Units spent and not yet regained, × windowMs. */
   level: number
 }
 
-/** Builds a bucket algorithm. A bucket that shapes makes an admitted request wait until the level that it found has drained. */
+/** Builds a bucket algorithm. If it shapes, an allowed request waits until the level that it found has drained. */
 export function bucket({
   keySuffix,
   shapes,
@@ -45,10 +45,10 @@ export function bucket({
       copy: ({ at, level }) => ({ at, level }),
 
       consume(limit, bucket, nowMs, cost) {
-        // Nothing drains at quota 0 and nothing is admitted: what was spent before does not matter, until the quota changes.
+        // At quota 0 nothing drains and nothing is allowed: the level does not matter until the quota changes.
         const level = limit.quota === 0 ? 0 : levelAt(limit, bucket, nowMs)
         const most = mostOf(limit)
-        // What is compared never exceeds burst × windowMs, which the policy keeps below 2⁵³; a sum of both sides would.
+        // The compared values never exceed burst × windowMs, which the policy keeps below 2⁵³; a sum of both sides could.
         const over = level - (most - cost) * limit.windowMs
         if (cost > 0 && cost <= most && over <= 0) {
           bucket.at = nowMs
@@ -65,7 +65,7 @@ export function bucket({
         bucket.at = nowMs
       },
 
-      // The units that were spent last. What is left of those before them goes on draining.
+      // The newest units. What remains of the older ones goes on draining.
       refund(limit, bucket, nowMs, cost, note) {
         const level = levelAt(limit, bucket, nowMs)
         bucket.level = Math.max(0, level - cost * limit.windowMs)
@@ -89,8 +89,8 @@ export function bucket({
         return shapes && ahead > 0 ? Math.max(fitsMs, emptyAfterMs(ahead - 1)) : fitsMs
       },
 
-      // A bucket that is empty in resetAfterMs has room for `cost` when the rest of the burst has yet to drain. Its level is known in
-      // whole ms of draining only: so that must be a whole number of them too.
+      // A bucket that is empty in resetAfterMs has room for `cost` when the rest of the burst has yet to drain. The level is known only in
+      // whole ms of draining, so that rest must be a whole number of them too.
       refusedAfterMs({ limit, resetAfterMs }, cost) {
         const restMs = ((mostOf(limit) - cost) * limit.windowMs) / limit.quota
         return Number.isInteger(restMs) ? resetAfterMs - restMs : undefined
@@ -99,7 +99,7 @@ export function bucket({
       // A bucket regains its oldest units first.
       stillCounted: ({ quota, windowMs }, cost, leftMs) => Math.min(cost, Math.floor((leftMs * quota) / windowMs)),
 
-      // The moment at which the bucket is empty, or at which a cost fits, tells the level to less than a ms of draining.
+      // The moment when the bucket is empty, or when a cost fits, determines the level to less than a ms of draining.
       stateFrom({ limit, resetAfterMs }, retries, nowMs) {
         const most = mostOf(limit)
         const levels = retries
@@ -111,16 +111,16 @@ export function bucket({
   )
 }
 
-/** How much of what was charged before the last refund or reset can still be given back, in units × ms. */
+/** How much of the units charged before the last refund or reset can still be given back, in units × ms. */
 export function leftOfCut(limit: Limit, note: SettlementNote, nowMs: number): number {
   const { quota, burst, windowMs } = limit
   if (note.cutAt === Number.NEGATIVE_INFINITY) return Number.POSITIVE_INFINITY
-  // A bucket that had time to fill has regained whatever was charged before.
+  // A bucket that had time to fill has regained all earlier charges.
   if (quota * (nowMs - note.cutAt) >= burst * windowMs) return Number.POSITIVE_INFINITY
   return Math.max(0, note.left - quota * Math.max(0, nowMs - note.cutAt))
 }
 
-/** The level after so many more units. A debt without end would leave the exact integers; nobody lives to see 2⁵³ regained. */
+/** The level after so many more units. Capped, because an endless debt would leave the exact integers; 2⁵³ are never regained in practice. */
 function levelBehind({ windowMs }: Limit, level: number, units: number): number {
   return Math.min(level + units * windowMs, Number.MAX_SAFE_INTEGER)
 }

@@ -13,8 +13,8 @@ interface FixedWindow {
 }
 
 /**
- * Counts from a key's first request, or in the windows of a calendar; when the window ends, counting starts anew at the next one. The cheapest limit; it admits up
- * to twice its quota in a span of one window, at the end of one and the start of the next, all within an instant.
+ * Counts from a key's first request, or in calendar windows; when the window ends, the count starts anew. The cheapest limit. It allows up
+ * to twice its quota within an instant: once at the end of a window and once at the start of the next.
  */
 export const fixedWindow = rowAlgorithm<FixedWindow>(
   {
@@ -67,12 +67,12 @@ export const fixedWindow = rowAlgorithm<FixedWindow>(
       noteRefund(note, nowMs, back, note.cutAt >= window.startedAt)
     },
 
-    // Any units of the decision's own window are as good as its own: they expire together.
+    // All units of the decision's own window are equal: they expire together.
     giveBack(limit, window, nowMs, units, receipt, note) {
       const { chargedAt } = receipt
       const { startedAt } = window
       if (chargedAt < startedAt || chargedAt - startedAt >= lengthFrom(limit, startedAt)) return
-      // After a step back of the clock the window may be another one that was moved to here.
+      // After the clock stepped back, this may be another window that was moved to the present.
       if (startedAt <= nowMs && chargedAt > nowMs) return
       if (nowMs - startedAt >= lengthFrom(limit, startedAt)) return
       window.spent -= Math.min(units, window.spent, ownLeft(receipt, note))
@@ -97,12 +97,12 @@ export const fixedWindow = rowAlgorithm<FixedWindow>(
   },
 )
 
-/** For how much longer the window runs; 0 when it is over. */
+/** The time until the window ends; 0 when it is over. */
 function runsFor(limit: Limit, window: FixedWindow, nowMs: number): number {
-  // A start in the future means that the clock ran back: the window starts now, so that nobody waits longer than one.
+  // A start in the future means that the clock ran back: the window restarts now, so that no request waits longer than one window.
   if (window.startedAt > nowMs) window.startedAt = nowMs
   if (limit.calendar !== undefined) return calendarRunsFor(limit, window, nowMs)
-  // Subtracting the moments first keeps this exact for windows near 2⁵³.
+  // Subtracting the moments first stays exact for windows near 2⁵³.
   const leftMs = window.startedAt - nowMs + limit.windowMs
   return leftMs > 0 ? leftMs : 0
 }
@@ -112,7 +112,7 @@ function calendarRunsFor(limit: Limit, window: FixedWindow, nowMs: number): numb
   return window.startedAt >= span.startAt ? span.endAt - nowMs : 0
 }
 
-/** For how long a window runs that begins at a moment. Sums of moments and windows near 2⁵³ would be rounded. */
+/** The length of the window that begins at a moment. Sums of moments and windows near 2⁵³ would be rounded. */
 function lengthFrom(limit: Limit, moment: number): number {
   const calendar = calendarOf(limit)
   return calendar === undefined ? limit.windowMs : calendar.spanAt(moment).endAt - moment

@@ -3,11 +3,11 @@ import { bucket, levelAt } from './bucket.js'
 import { ownLeft } from './settlement-note.js'
 
 /**
- * Shapes instead of refusing: an admitted request waits `delayMs`, until all that were admitted before it have left
- * window/quota apart. `burst` places in all, the one that leaves at once included; when they are taken it refuses.
+ * Delays instead of refusing: an allowed request waits `delayMs`, until all requests allowed before it have left
+ * window/quota apart. `burst` places in all, including the request that leaves at once; when they are taken it refuses.
  *
- * A settlement gives a place back only if it is the last one. One in the middle cannot be taken by who comes next, who would
- * leave together with the last.
+ * A settlement gives a place back only if it is the last one. A freed place in the middle would let the next request leave
+ * at the same time as the last one.
  */
 export const leakyBucket = bucket({
   keySuffix: 'lb',
@@ -16,7 +16,7 @@ export const leakyBucket = bucket({
     const { chargedAt, remaining } = receipt
     const level = levelAt(limit, state, nowMs)
     if (level === 0 || chargedAt > nowMs || chargedAt < note.cutAt) return
-    // Each unit raises the level by a whole window, so that the whole units of the verdict tell whether anybody came after.
+    // Each unit raises the level by a whole window, so the whole units of the verdict tell whether later requests were charged.
     const levelThen = (mostOf(limit) - remaining) * limit.windowMs
     if (level + limit.quota * (nowMs - chargedAt) > levelThen) return
     state.level -= Math.min(Math.min(units, ownLeft(receipt, note)) * limit.windowMs, level)

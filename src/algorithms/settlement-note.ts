@@ -10,30 +10,30 @@ export interface Receipt {
 }
 
 /**
- * What a store remembers of a key's refunds and settlements beside its state. Without the note, an earlier decision could give back
- * units that others have spent since.
+ * What a store remembers of a key's refunds and settlements beside its state. Without the note, settling an earlier decision could
+ * give back units that other decisions have spent since.
  */
 export interface SettlementNote {
   /** The last refund or reset, ms; −Infinity: none. */
   cutAt: number
-  /** Units refunded of what was charged until `cutAt`: of one decision's own units, that many may be gone already. */
+  /** Units refunded from charges up to `cutAt`: up to this many of a decision's own units may already be gone. */
   refunded: number
-  /** Buckets: the level just after `cutAt`. */
+  /** Buckets: the level directly after `cutAt`. */
   left: number
-  /** Token bucket: units × ms that were given back out of the middle. See `token-bucket.ts`. */
+  /** Token bucket: units × ms that were given back from the middle of the level. See `token-bucket.ts`. */
   readonly gaps: Gap[]
 }
 
-/** `size` was given back. Units charged from `from` to `to` have come back that much earlier. */
+/** `size` was given back. Units charged between `from` and `to` came back earlier by that amount. */
 export interface Gap {
   readonly from: number
   readonly to: number
   readonly size: number
 }
 
-/** The note of a key that was reset: nothing that was charged before is left. */
+/** The note of a key that was reset: no earlier charge is left. */
 export function resetNote(nowMs: number): SettlementNote {
-  // A charge in the same ms counts as later.
+  // A charge in the same ms counts as made after the reset.
   return { cutAt: nowMs - 1, refunded: Number.MAX_SAFE_INTEGER, left: 0, gaps: [] }
 }
 
@@ -41,12 +41,12 @@ export function newNote(): SettlementNote {
   return { cutAt: Number.NEGATIVE_INFINITY, refunded: 0, left: 0, gaps: [] }
 }
 
-/** How many units of a decision's own certainly still count, after refunds. */
+/** How many of a decision's own units certainly still count after refunds. */
 export function ownLeft({ chargedAt, cost }: Receipt, { cutAt, refunded }: SettlementNote): number {
   return chargedAt <= cutAt ? Math.max(0, cost - refunded) : cost
 }
 
-/** Notes a refund of so many units that were spent; `continues` if earlier ones still matter. */
+/** Records a refund of `units` spent units; `continues` if earlier refunds still matter. */
 export function noteRefund(note: SettlementNote, nowMs: number, units: number, continues: boolean): void {
   if (units === 0) return
   note.refunded = Math.min(Number.MAX_SAFE_INTEGER, continues ? note.refunded + units : units)

@@ -13,7 +13,7 @@ interface CellPair {
 }
 
 /**
- * Two counters: the previous cell's count weighs as much as the sliding window still overlaps it. Constant state, and an
+ * Two counters: the previous cell counts in proportion to its overlap with the sliding window. Constant state, but an
  * estimate: it assumes that the previous cell's units came evenly.
  */
 export const slidingCounter = rowAlgorithm<CellPair>(
@@ -48,7 +48,7 @@ export const slidingCounter = rowAlgorithm<CellPair>(
         become(state, pair, pair.current + cost, pair.previous)
         return verdict(limit, state, overlapMs, 0)
       }
-      // Mended where the clock ran back; else the cells stay as they are, for a clock that may yet run back.
+      // Corrected where the clock ran back; else unchanged, because the clock may yet run back.
       if (state.startedAt > pair.startedAt) become(state, pair, pair.current, pair.previous)
       return verdict(limit, pair, overlapMs, cost === 0 ? 0 : retryAfter(limit, pair, overlapMs, cost))
     },
@@ -66,11 +66,11 @@ export const slidingCounter = rowAlgorithm<CellPair>(
       noteRefund(note, nowMs, fromCurrent + fromPrevious, note.cutAt >= state.startedAt - limit.windowMs)
     },
 
-    // Out of the cell of the charge: any units of one cell weigh the same at any time.
+    // From the cell of the charge: all units of one cell have the same weight at any time.
     giveBack(limit, state, nowMs, units, receipt, note) {
       const cell = cellOf(limit, receipt.chargedAt)
       const nowCell = cellOf(limit, nowMs)
-      // The clock stepped back: what the cell counted may be counted in an earlier one by now.
+      // The clock stepped back: the units of this cell may be counted in an earlier one by now.
       if (cell > nowCell && state.startedAt <= nowCell) return
       if (nowCell - cell > limit.windowMs) return
       const isCurrent = cell === state.startedAt
@@ -88,7 +88,7 @@ export const slidingCounter = rowAlgorithm<CellPair>(
     stateFrom({ limit, remaining, resetAfterMs }, _, nowMs) {
       const spent = limit.quota - remaining
       const startedAt = cellOf(limit, nowMs)
-      // Something was spent in the current cell: as if all of it had been.
+      // Something was spent in the current cell: assume that all of it was.
       if (resetAfterMs > limit.windowMs) return { startedAt, current: spent, previous: 0 }
       const current = Math.floor((spent * limit.windowMs) / resetAfterMs)
       return { startedAt: startedAt - limit.windowMs, current, previous: 0 }
@@ -111,8 +111,8 @@ function become(state: CellPair, { startedAt }: CellPair, current: number, previ
 function pairAt(limit: Limit, state: Readonly<CellPair>, nowMs: number): CellPair {
   const startedAt = cellOf(limit, nowMs)
   if (state.startedAt === startedAt) return { startedAt, current: state.current, previous: state.previous }
-  // A cell in the future means that the clock ran back: what it and the one before it counted is counted now, in full. More
-  // than the quota would say no more, and could grow without end.
+  // A cell in the future means that the clock ran back: its count and the previous one's count now, in full. A count above
+  // the quota would make no difference, and could grow without end.
   if (state.startedAt > startedAt) {
     const most = Math.max(limit.quota, state.current)
     return { startedAt, current: Math.min(state.current + state.previous, most), previous: 0 }

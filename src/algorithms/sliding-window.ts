@@ -4,16 +4,16 @@ import { type Algorithm, algorithm, fitsAfterWindows } from './algorithm.js'
 import { unboxed } from './unboxed.js'
 
 /**
- * A log of what was spent and when. Entry i says that by `entries[2i]` ms a total of `entries[2i + 1]` units had been spent;
- * running totals make every question about a span a binary search. Entries `from`…`to - 1` count, and the newest one is kept
- * beside them, so that spending again in the same ms changes a number. Entries from `to` on belong to nobody: states share
- * one array, and a state that is given up leaves at most such rubbish behind.
+ * A log of what was spent and when. Entry i: by `entries[2i]` ms a total of `entries[2i + 1]` units had been spent.
+ * Running totals make every question about a span a binary search. Entries `from`…`to - 1` count; the newest one is kept
+ * in fields, so that spending again in the same ms changes one number. Entries from `to` on are garbage: several states share
+ * one array, and an abandoned state may leave entries there.
  */
 interface SpendLog {
   entries: number[]
   from: number
   to: number
-  /** Total before the oldest entry that counts. */
+  /** The total before the oldest entry that counts. */
   gone: number
   newestAt: number
   total: number
@@ -30,7 +30,7 @@ export const slidingWindow: Algorithm<SpendLog> = algorithm<SpendLog>({
   notesResets: false,
   needsRetries: true,
 
-  // `newestAt` is a number from the start, so that all logs have one shape.
+  // `newestAt` is a number from the start, so that all logs have the same shape in V8.
   fresh: () => ({ entries: [], from: 0, to: 0, gone: 0, newestAt: Number.NEGATIVE_INFINITY, total: 0 }),
   copy: ({ entries, from, to, gone, newestAt, total }) => ({ entries, from, to, gone, newestAt, total }),
   compact: ({ entries, from, to, gone, newestAt, total }) => ({
@@ -59,7 +59,7 @@ export const slidingWindow: Algorithm<SpendLog> = algorithm<SpendLog>({
     append(log, spent, nowMs, cost)
   },
 
-  // The oldest: without newer units instead of these, more than the quota would fit into one window.
+  // The oldest units: if newer ones were removed instead, more than the quota would fit into one window.
   refund(limit, log, nowMs, cost) {
     if (advance(limit, log, nowMs) > 0) giveBackOldest(log, cost)
   },
@@ -93,8 +93,8 @@ export const slidingWindow: Algorithm<SpendLog> = algorithm<SpendLog>({
 })
 
 /**
- * How many entries a settlement may rewrite in Redis, where it holds up others. Of a log with more on either side of the
- * decision's own entry it gives back the oldest units instead: as many, and safe, but some of them come back later.
+ * The number of entries that a settlement may rewrite in Redis, where it blocks other clients. If a log has more on either side of the
+ * decision's own entry, the oldest units are given back instead: equally many, and safe, but some come back later.
  */
 const SETTLEMENT_REACH = 1000
 
@@ -111,7 +111,7 @@ function entryAt(log: SpendLog, at: number): number | undefined {
   return low < log.to && log.entries[2 * low] === at ? low : undefined
 }
 
-/** Takes units out of entry `i`, and the entry too if nothing is left of it. Changes the entries in place. */
+/** Removes units from entry `i`, and the entry if it becomes empty. Changes the entries in place. */
 function remove(log: SpendLog, i: number, units: number, whole: boolean): void {
   for (let j = whole ? i + 1 : i; j < log.to; j++) log.entries[2 * j + 1] -= units
   log.total -= units
@@ -119,7 +119,7 @@ function remove(log: SpendLog, i: number, units: number, whole: boolean): void {
   if (i < log.to) log.entries.splice(2 * i, 2)
   if (log.to === log.from) return
   log.to--
-  // The newest one has gone: the one before it takes its place.
+  // The newest entry is gone: the previous one becomes the newest.
   if (i > log.to) {
     log.newestAt = log.entries[2 * log.to]
     log.total = log.entries[2 * log.to + 1]
@@ -132,14 +132,14 @@ function giveBackOldest(log: SpendLog, units: number): void {
 }
 
 /**
- * Drops what has expired and moves times in the future to now; what is still spent. A log of which nothing is left stays as it
- * is, for a clock that may yet run back.
+ * Drops expired entries and moves future times to now; returns what is still spent. An empty log stays as it
+ * is, because the clock may yet run back.
  */
 function advance(limit: Limit, log: SpendLog, nowMs: number): number {
   if (log.total === log.gone) return 0
   if (log.newestAt > nowMs) {
     while (log.to > log.from && log.entries[2 * log.to - 2] > nowMs) log.to--
-    // A copy, because a state that shares the entries still counts those that this one drops.
+    // A copy, because another state that shares the entries still counts those that this one drops.
     log.entries = log.entries.slice(0, 2 * log.to)
     log.newestAt = nowMs
   }
@@ -152,7 +152,7 @@ function drop(limit: Limit, log: SpendLog, nowMs: number): void {
   do log.from++
   while (log.from < log.to && expired(limit, log.entries[2 * log.from], nowMs))
   log.gone = log.entries[2 * log.from - 1]
-  // Copying when half is rubbish costs each entry one move in its life, and bounds the array by twice what counts.
+  // Copying when half of the array is garbage moves each entry once in its life, and keeps the array below twice what counts.
   if (log.from >= 32 && log.from * 2 >= log.to) keepOnly(log)
 }
 
@@ -160,14 +160,14 @@ function expired(limit: Limit, at: number, nowMs: number): boolean {
   return nowMs - at >= limit.windowMs
 }
 
-/** Lets go the entries that do not count any more, and nobody else's. */
+/** Keeps only the entries that count, in an array of its own. */
 function keepOnly(log: SpendLog): void {
   log.entries = log.entries.slice(2 * log.from, 2 * log.to)
   log.to -= log.from
   log.from = 0
 }
 
-/** Spends at a time not before the newest; `spent` is what the log counted until now. */
+/** Spends at a time that is not before the newest; `spent` is the sum of the log so far. */
 function append(log: SpendLog, spent: number, at: number, cost: number): void {
   if (spent === 0) {
     begin(log, at, cost)
@@ -192,7 +192,7 @@ function begin(log: SpendLog, at: number, cost: number): void {
   log.total = cost
 }
 
-/** The same log, its totals counted from what still counts: before they leave the exact integers, once in 2⁵³ units. */
+/** The same log with totals counted from the oldest entry that counts, before they leave the exact integers (once in 2⁵³ units). */
 function rebase(log: SpendLog): void {
   keepOnly(log)
   for (let i = 1; i < log.entries.length; i += 2) log.entries[i] -= log.gone
@@ -200,7 +200,7 @@ function rebase(log: SpendLog): void {
   log.gone = 0
 }
 
-/** The first entry by which `total` had been spent; `to` stands for the newest. */
+/** The first entry with a total of at least `total`; `to` stands for the newest. */
 function firstReaching(log: SpendLog, total: number): number {
   let low = log.from
   let high = log.to
@@ -212,7 +212,7 @@ function firstReaching(log: SpendLog, total: number): number {
   return low
 }
 
-/** `cost` fits once as many units have expired as are too many now: when the entry that spent the last of them does. */
+/** `cost` fits once the units that are too many now have expired: when the entry that spent the last of them does. */
 function retryAfter(limit: Limit, log: SpendLog, nowMs: number, cost: number): number {
   const i = firstReaching(log, log.total - (limit.quota - cost))
   const at = i === log.to ? log.newestAt : log.entries[2 * i]

@@ -2,17 +2,17 @@ import { type Limit, mostOf } from '../core/limit.js'
 import { bucket, leftOfCut, levelAt } from './bucket.js'
 import { type Gap, ownLeft, type Receipt, type SettlementNote } from './settlement-note.js'
 
-/** More gaps than these are joined, which counts them for more decisions than need be. */
+/** More gaps than this are joined, so that they count for more decisions than necessary. */
 const MOST_GAPS = 32
 
 /**
- * Refills `quota` per window evenly and holds `burst`: what was saved can be spent at one instant. Nothing is counted twice
- * at a boundary, because there is none. The arithmetic is that of the generic cell rate algorithm (GCRA, ITU-T I.371), kept
- * in whole unit × ms.
+ * Refills `quota` per window evenly and holds up to `burst`: saved units can be spent at one instant. There is no window boundary
+ * at which units could count twice. The arithmetic is the generic cell rate algorithm (GCRA, ITU-T I.371),
+ * in whole units × ms.
  *
- * A settlement gives back what the bucket has not yet regained by itself: units are regained in the order in which they were
- * charged. After its decision nobody was charged: everything that is left. Else the level just after the decision, less what was
- * regained since, less what was given back from before the decision's place, because its own units were regained so much earlier.
+ * A settlement gives back the units that the bucket has not yet regained: units are regained in the order in which they were
+ * charged. If the decision's charge was the last one: all that is left. Else the level directly after the decision, less what was
+ * regained since, less what was given back from earlier charges, because the decision's own units came back earlier by that much.
  */
 export const tokenBucket = bucket({
   keySuffix: 'tb',
@@ -36,13 +36,13 @@ export const tokenBucket = bucket({
   },
 })
 
-/** The level just after the decision: the least that its verdict allows, which rounds to whole units and whole ms. */
+/** The level directly after the decision: the lowest that fits its verdict, which is rounded to whole units and whole ms. */
 function levelThen(limit: Limit, { remaining, resetAfterMs }: Receipt): number {
   return Math.max((resetAfterMs - 1) * limit.quota, (mostOf(limit) - remaining - 1) * limit.windowMs) + 1
 }
 
 function addGap(limit: Limit, { gaps }: SettlementNote, gap: Gap, nowMs: number): void {
-  // A decision of so long ago has nothing left to give back, and what was given back before does not matter to it.
+  // Such an old decision has nothing left to give back, and earlier returns do not affect it.
   const fillMs = (mostOf(limit) * limit.windowMs) / limit.quota
   const kept = gaps.filter(({ to }) => nowMs - to < fillMs)
   kept.push(gap)

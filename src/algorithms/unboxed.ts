@@ -1,6 +1,6 @@
 /**
- * The same number. The difference of two moments, or a number out of a flat array, comes with a box of its own, though it be small and
- * whole. V8 keeps the box: once one verdict has one, all have, and each decision a copy of it, which is a third of its garbage.
+ * The same number, stored without a heap box. The difference of two moments, or a number from a flat array, has a box even if it is a small
+ * integer. Once one verdict holds a boxed number, V8 boxes that field in all verdicts: a third of the garbage of each decision.
  */
 export function unboxed(value: number): number {
   const whole = value | 0

@@ -3,15 +3,15 @@ import { PolicyError, shown } from './errors.js'
 /** A window of the calendar, in some time zone. Weeks begin on Monday. */
 export type CalendarWindow = 'hour' | 'day' | 'week' | 'month' | 'year'
 
-/** What a limit says of its windows. */
+/** The calendar windows of a limit. */
 export interface CalendarRule {
-  /** Which window. */
+  /** The kind of window. */
   readonly window: CalendarWindow
-  /** A name of the IANA time zone database. */
+  /** A time zone name of the IANA database. */
   readonly timezone: string
 }
 
-/** From `startAt`, ms since the epoch, up to and without `endAt`. */
+/** From `startAt` (included) to `endAt` (excluded), ms since the epoch. */
 export interface CalendarSpan {
   readonly startAt: number
   readonly endAt: number
@@ -25,15 +25,15 @@ export function isCalendarWindow(word: unknown): word is CalendarWindow {
 
 const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS
-/** Years in which the longest window of a zone is looked for: two of them are leap years. */
+/** The longest window of a zone is searched in these years; two of them are leap years. */
 const SAMPLE = [Date.UTC(2024, 0, 1), Date.UTC(2032, 0, 1)] as const
 
 /** A local date and time, as the ms since the epoch of the same date and time in UTC. */
 type Wall = number
 
 /**
- * The windows of one kind in one time zone, by the time zone data of the runtime. Summer time and months of 28 to 31 days count as they are. A day begins with
- * the first moment of its date, also where midnight is skipped. An hour begins when the local clock shows minute 0, and where clocks go back.
+ * The windows of one kind in one time zone, by the time zone data of the runtime. Changes to summer time and months of 28 to 31 days are exact. A day begins
+ * at the first moment of its date, also where midnight is skipped. An hour begins when the local clock shows minute 0, and where clocks go back.
  */
 export class Calendar {
   static readonly #known = new Map<string, Calendar>()
@@ -72,19 +72,19 @@ export class Calendar {
     return calendar
   }
 
-  /** The length of the longest window that there can be, ms. */
+  /** The length of the longest possible window, ms. */
   get longestMs(): number {
     if (this.#longestMs === 0) this.#measure()
     return this.#longestMs
   }
 
-  /** The length of the shortest window that there can be, ms. */
+  /** The length of the shortest possible window, ms. */
   get shortestMs(): number {
     if (this.#shortestMs === 0) this.#measure()
     return this.#shortestMs
   }
 
-  /** The window in which a moment lies, ms since the epoch. */
+  /** The window that contains a moment, given in ms since the epoch. */
   spanAt(moment: number): CalendarSpan {
     const last = this.#last
     if (moment >= last.startAt && moment < last.endAt) return last
@@ -97,7 +97,7 @@ export class Calendar {
     let startAt = this.#zone.momentOf(first)
     let next = nextDate(this.window, first)
     let endAt = this.#zone.momentOf(next)
-    // Clocks that go back over midnight show the old date once more.
+    // Clocks that go back over midnight show the old date again.
     while (endAt <= moment) {
       startAt = endAt
       next = nextDate(this.window, next)
@@ -114,7 +114,7 @@ export class Calendar {
     const before = zone.offsetAt(startAt)
     if (before !== offset) {
       const change = zone.changeIn(startAt, moment)
-      // Clocks that go forward may skip minute 0: the window goes on.
+      // Clocks that go forward may skip minute 0: the window continues.
       startAt = before > offset ? change : change - remainder(change + before - 1, HOUR_MS) - 1
     }
     let endAt = moment - intoHour + HOUR_MS
@@ -143,7 +143,7 @@ export class Calendar {
   }
 }
 
-/** A time zone: what its clocks show when. */
+/** A time zone: converts between moments and local time. */
 class Zone {
   readonly #format: Intl.DateTimeFormat
 
@@ -173,12 +173,12 @@ class Zone {
     return Date.UTC(year, month - 1, day, hour, minute, second) + remainder(moment, 1000)
   }
 
-  /** What clocks are ahead of UTC, ms. */
+  /** How far local clocks are ahead of UTC, ms. */
   offsetAt(moment: number): number {
     return this.wallAt(moment) - moment
   }
 
-  /** The first moment at which clocks show this, or later where it is skipped. */
+  /** The first moment at which local clocks show `wall`; where they skip it, the first moment after. */
   momentOf(wall: Wall): number {
     const before = this.offsetAt(wall - 36 * HOUR_MS)
     const after = this.offsetAt(wall + 36 * HOUR_MS)
@@ -188,7 +188,7 @@ class Zone {
     return Math.max(change, wall - after)
   }
 
-  /** The moment after `from`, up to `to`, from which on clocks differ. There is one. */
+  /** The moment after `from`, up to `to`, at which the offset changes. There must be one. */
   changeIn(from: number, to: number): number {
     const before = this.offsetAt(from)
     let [low, high] = [from, to]
@@ -209,7 +209,7 @@ class Zone {
   }
 }
 
-/** Midnight of the first date of the window in which a date lies. */
+/** Midnight of the first date of the window that contains a date. */
 function firstDate(window: CalendarWindow, wall: Wall): Wall {
   const date = new Date(wall)
   const [year, month, day] = [date.getUTCFullYear(), date.getUTCMonth(), date.getUTCDate()]
@@ -227,7 +227,7 @@ function nextDate(window: CalendarWindow, first: Wall): Wall {
   return first + (window === 'week' ? 7 : 1) * DAY_MS
 }
 
-/** Never negative, as `%` is. */
+/** The remainder, never negative, unlike `%`. */
 function remainder(a: number, b: number): number {
   return ((a % b) + b) % b
 }

@@ -1,6 +1,6 @@
 import { CostError, shown } from './errors.js'
 
-/** Throws `CostError` for what is no cost. */
+/** Throws `CostError` unless the cost is an integer ≥ 0. */
 export function checkCost(cost: number): void {
   if (Number.isSafeInteger(cost) && cost >= 0) return
   throw wrongCost(cost)

@@ -1,6 +1,6 @@
 import { StoreError } from './errors.js'
 
-// Not imported: this module also runs where there is nothing of Node. Node's own module, because a test may put another function in the global's place.
+// Read from the global object instead of imported: this module also runs where Node's modules do not exist. In Node, `node:timers` is used because tests may replace the global function.
 const { setImmediate = (act: () => void) => setTimeout(act, 0) } =
   globalThis.process?.getBuiltinModule?.('node:timers') ?? globalThis
 
@@ -9,13 +9,13 @@ const LONGEST_MS = 2 ** 31 - 1
 
 /** A call that waits for its answer. */
 export interface Pending {
-  /** By `performance.now()`; the deadline sets it. */
+  /** When the deadline passes, by `performance.now()`; set by `Deadline`. */
   endsAt: number
-  /** True when it was answered or has expired. */
+  /** True when the call was answered or has expired. */
   settled: boolean
-  /** Called when the time is over: an answer that comes later does not count. */
+  /** Called when the deadline passes: a later answer does not count. */
   expire(error: StoreError): void
-  /** Its answer came after the deadline. */
+  /** Called when the answer comes after the deadline. */
   late?(): void
 }
 
@@ -28,18 +28,18 @@ export interface PendingOutcome {
 }
 
 /**
- * Holds calls to a deadline, measured from the moment of asking by a monotonic clock. One timer serves all, because they end in the
- * order in which they were asked.
+ * Rejects calls at a deadline, measured from the start of each call by a monotonic clock. One timer serves all calls, because they
+ * expire in the order in which they started.
  */
 export class Deadline {
   #queue: Pending[] = []
-  /** Everything before this place in the queue is settled. */
+  /** All calls before this index of the queue are settled. */
   #head = 0
   #timer: ReturnType<typeof setTimeout> | undefined
 
   /**
-   * `onLate` is told when an answer comes after its deadline; `onSilence` when a deadline passes without one, once for all that
-   * end together.
+   * `onLate` is called when an answer comes after its deadline; `onSilence` when a deadline passes without an answer, once for all
+   * calls that expire together.
    */
   constructor(
     readonly ms: number,
@@ -47,7 +47,7 @@ export class Deadline {
     readonly onSilence: () => void = () => {},
   ) {}
 
-  /** Settles as `answer` does, or rejects with `StoreError` when the time is over; a later answer changes nothing. */
+  /** Settles as `answer` does, or rejects with `StoreError` at the deadline; a later answer has no effect. */
   hold<T>(answer: Promise<T>, outcome?: PendingOutcome): Promise<T> {
     return new Promise((resolve, reject) => {
       const pending: Pending = {
@@ -79,7 +79,7 @@ export class Deadline {
     else if (this.#queue.length === 1) this.#timer.ref?.()
   }
 
-  /** True if the answer that has come still counts. */
+  /** True if the answer came in time and counts. */
   answered(pending: Pending): boolean {
     if (pending.settled) {
       this.onLate()
@@ -88,7 +88,7 @@ export class Deadline {
     return this.failed(pending)
   }
 
-  /** True if the failure that has come still counts. */
+  /** True if the failure came in time and counts. */
   failed(pending: Pending): boolean {
     if (pending.settled) return false
     pending.settled = true
@@ -96,7 +96,7 @@ export class Deadline {
     return true
   }
 
-  // A process that was busy for longer than the deadline finds the timer due and answers unread: it reads them first.
+  // If the process was busy for longer than the deadline, the timer is due before the answers that have arrived were read: read them first.
   #startTimer(ms: number): ReturnType<typeof setTimeout> {
     return setTimeout(() => setImmediate(() => this.#expire()), Math.min(ms, LONGEST_MS))
   }
@@ -113,17 +113,17 @@ export class Deadline {
     }
     const next = this.#queue[this.#head]
     if (next === undefined) return
-    // A caller that was rejected may have asked again at once, which started a timer.
+    // A rejected caller may have made a new call at once, which started a timer.
     clearTimeout(this.#timer)
     this.#timer = this.#startTimer(Math.max(1, Math.ceil(next.endsAt - now)))
   }
 
-  /** Forgets settled calls: under load those of a whole deadline would fill the heap. */
+  /** Drops settled calls: under load the calls of a whole deadline would fill the heap. */
   #advance(): void {
     while (this.#head < this.#queue.length && this.#queue[this.#head].settled) this.#head++
     if (this.#head === this.#queue.length) {
       this.#queue.length = 0
-      // The timer stays for the next call, but keeps no process alive meanwhile.
+      // The timer stays for the next call, but does not keep the process alive meanwhile.
       this.#timer?.unref?.()
     } else if (this.#head < 1024 || this.#head * 2 < this.#queue.length) return
     else this.#queue.splice(0, this.#head)

@@ -2,19 +2,19 @@ import type { Limit } from './limit.js'
 
 /** The verdict of one limit on one request. Durations count from the moment of the decision, in whole ms, never negative. */
 export interface Verdict {
-  /** The limit that speaks. */
+  /** The limit of this verdict. */
   readonly limit: Limit
   /** Whether the cost fits under this limit. A request is allowed if every limit allows it. */
   readonly allowed: boolean
-  /** Units left for this key, ≥ 0. Of an allowed decision its own units are gone already; a denied one has spent nothing. */
+  /** Units left for this key, ≥ 0. An allowed decision has already spent its units; a denied one has spent none. */
   readonly remaining: number
-  /** Ms until the same request fits: refused until then, allowed then if nobody else spends meanwhile. 0 when allowed. Infinity: never fits. */
+  /** Ms until the same request fits: refused before, allowed then if nothing else is spent meanwhile. 0 when allowed. Infinity: never fits. */
   readonly retryAfterMs: number
-  /** Ms until the key is as if never used, without further traffic: bucket full, log empty, window over. 0: it is so now. */
+  /** Ms until the key is as if never used, without further traffic: bucket full, log empty, window over. 0: it already is. */
   readonly resetAfterMs: number
-  /** Ms to wait before going on: of an allowed request under `leaky-bucket`; else 0. */
+  /** Ms that an allowed request must wait before it goes on, under `leaky-bucket`; else 0. */
   readonly delayMs: number
-  /** True when the key is denied because it was blocked (`RateLimiter.block`), whatever it has spent. */
+  /** True when the key is denied because it is blocked (`RateLimiter.block`), regardless of what it has spent. */
   readonly blocked?: true
 }
 
@@ -24,24 +24,24 @@ export interface Verdict {
  */
 export type DecisionSource = 'memory' | 'redis' | 'lease' | 'deny-cache' | 'fallback' | 'open' | 'closed'
 
-/** The strictest verdict (denied: the longest wait; allowed: the least remaining), all verdicts behind it, and who gave the answer. */
+/** The strictest verdict (denied: the longest wait; allowed: the least remaining), all verdicts behind it, and the source of the answer. */
 export interface Decision extends Verdict {
-  /** The key. For a record of keys: all of them, as text. */
+  /** The key. For a record of keys: the key of `limit`. */
   readonly key: string
-  /** Units that were asked for. */
+  /** Requested units. */
   readonly cost: number
   /** The verdict of each limit, in the order of the policy. */
   readonly verdicts: readonly Verdict[]
   /** The source of the answer. */
   readonly source: DecisionSource
-  /** True when the store did not answer and the failure policy did. */
+  /** True when the store did not answer, so that the failure policy decided. */
   readonly degraded: boolean
-  /** True when the limits refuse the request and it is let through all the same, because the limiter is in shadow mode. */
+  /** True when the limits refuse the request but the limiter lets it through, because it is in shadow mode. */
   readonly shadow: boolean
 }
 
 /**
- * The verdict that speaks for all: a denial before any permission, among denials the longest wait, among permissions the
+ * The verdict of the whole decision: a denial before an allowed verdict; among denials the longest wait; among allowed verdicts the
  * least remaining. The first one wins a tie.
  */
 export function strictest(verdicts: readonly Verdict[]): Verdict {
@@ -55,7 +55,7 @@ function isStricter(a: Verdict, b: Verdict): boolean {
   return a.allowed ? a.remaining < b.remaining : a.retryAfterMs > b.retryAfterMs
 }
 
-/** The same verdict of a key that is blocked for so long. What can never fit has no use for a block. */
+/** The verdict of a key that is blocked for `forMs`. A verdict whose cost can never fit stays as it is. */
 export function blockedVerdict(verdict: Verdict, forMs: number): Verdict {
   if (verdict.retryAfterMs === Number.POSITIVE_INFINITY) return verdict
   return { ...verdict, allowed: false, retryAfterMs: Math.max(verdict.retryAfterMs, forMs), delayMs: 0, blocked: true }

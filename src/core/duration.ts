@@ -27,13 +27,13 @@ export function parseDuration(input: Duration): number {
   )
 }
 
-/** As `parseDuration`, for the places where 0 means "do not wait" or "at once". `what` names the option in the error. */
+/** As `parseDuration`, for options where 0 means "do not wait" or "at once". `what` names the option in the error. */
 export function parseDurationOrZero(input: Duration, what: string): number {
   if (input === 0) return 0
   return parseOption(input, what)
 }
 
-/** As `parseDuration`; the error says which option was wrong. */
+/** As `parseDuration`; the error names the option `what`. */
 export function parseOption(input: Duration, what: string): number {
   try {
     return parseDuration(input)
@@ -42,7 +42,7 @@ export function parseOption(input: Duration, what: string): number {
   }
 }
 
-/** The shortest text for a duration, '1h30m', which `parseDuration` reads back. */
+/** The shortest text of a duration, like '1h30m'; `parseDuration` reads it back. */
 export function formatDuration(ms: number): string {
   let rest = ms
   let text = ''

@@ -9,24 +9,24 @@ export class SpillwayError extends Error {
   }
 }
 
-/** A policy, a duration or an option that means nothing. Thrown when the object is built. */
+/** An invalid policy, duration or option. Thrown when the object is built. */
 export class PolicyError extends SpillwayError {
   /** Always `SPILLWAY_POLICY`. */
   override readonly code = 'SPILLWAY_POLICY'
 }
 
-/** A cost that is not an integer ≥ 0, or (where one waits for it) more than can ever fit. Nothing was spent. */
+/** A cost that is not an integer ≥ 0, or, for calls that wait, exceeds what can ever fit. Nothing was spent. */
 export class CostError extends SpillwayError {
   /** Always `SPILLWAY_COST`. */
   override readonly code = 'SPILLWAY_COST'
 }
 
-/** The turn would have come after the given timeout. Nothing was spent. */
+/** The wait would have ended after the given timeout. Nothing was spent. */
 export class TimeoutError extends SpillwayError {
   /** Always `SPILLWAY_TIMEOUT`. */
   override readonly code = 'SPILLWAY_TIMEOUT'
 
-  /** In how many ms the turn would have come, where that is known. */
+  /** How many ms the wait would have taken, if known. */
   readonly retryAfterMs: number | undefined
 
   constructor(message: string, options?: { cause?: unknown; retryAfterMs?: number }) {
@@ -53,7 +53,7 @@ export class LeaseLostError extends SpillwayError {
   override readonly code = 'SPILLWAY_LEASE_LOST'
 }
 
-/** A delivery that is no longer ours was acknowledged, put back, rejected or extended. Nothing changed. */
+/** A delivery was acknowledged, put back, rejected or extended after it stopped belonging to this process. Nothing changed. */
 export class StaleDeliveryError extends SpillwayError {
   /** Always `SPILLWAY_STALE_DELIVERY`. */
   override readonly code = 'SPILLWAY_STALE_DELIVERY'
@@ -61,7 +61,7 @@ export class StaleDeliveryError extends SpillwayError {
 
 const LONGEST_SHOWN = 80
 
-/** A wrong value as messages show it: shortened, without control characters. */
+/** A wrong value as error messages show it: shortened, without control characters. */
 export function shown(value: unknown): string {
   if (typeof value === 'string') return quoted(value)
   if (typeof value === 'bigint') return clipped(`${value}n`)

@@ -3,7 +3,7 @@ function existing(holder: object): object {
 }
 
 /**
- * Constructs the object that it is given, so that a class derived from it can add private fields to an object that exists. Nobody who prints, copies or compares the object
- * sees them, and they cost half of what a WeakMap costs.
+ * Returns the given object from its constructor, so that a derived class can add private fields to an existing object. Printing, copying or comparing the object
+ * does not show these fields, and they cost half as much as a WeakMap.
  */
 export const Existing = existing as unknown as new (holder: object) => object

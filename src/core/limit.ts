@@ -6,18 +6,18 @@ import { PolicyError, shown } from './errors.js'
  * How a limit counts.
  *
  * - `sliding-window` (default): exact log, at most `quota` in any span of `window`.
- * - `fixed-window`: a counter that starts at a key's first request; up to twice `quota` across a boundary.
+ * - `fixed-window`: a counter that starts at a key's first request; allows up to twice `quota` across a boundary.
  * - `sliding-counter`: two counters, weighted; constant state, approximate.
  * - `token-bucket`: refills `quota` per window, holds `burst`.
- * - `leaky-bucket`: shapes; admitted requests are told to wait (`delayMs`) so that they leave window/quota apart.
+ * - `leaky-bucket`: shapes traffic; an allowed request waits `delayMs`, so that requests leave window/quota apart.
  */
 export type AlgorithmName = 'fixed-window' | 'sliding-window' | 'sliding-counter' | 'token-bucket' | 'leaky-bucket'
 
 /** The traits of an algorithm that a policy needs. */
 interface AlgorithmTraits {
-  /** Whether its limits may have a burst above or below the quota. */
+  /** Whether its limits may set a burst that differs from the quota. */
   readonly hasBurst: boolean
-  /** Whether it multiplies units by ms: beyond 2⁵³ that would be rounded, and a rounded limit is no limit. */
+  /** Whether it multiplies units by ms: products above 2⁵³ would be rounded, so policies above that are rejected. */
   readonly multiplies: boolean
 }
 
@@ -35,7 +35,7 @@ export function hasBurst(algorithm: AlgorithmName): boolean {
   return ALGORITHMS[algorithm].hasBurst
 }
 
-/** One rule: `quota` units per `window`, counted for each key apart. */
+/** One rule: `quota` units per `window`, counted separately for each key. */
 export interface LimitOptions {
   /** Units per window; integer ≥ 0. 0 refuses everything. */
   quota: number
@@ -43,17 +43,17 @@ export interface LimitOptions {
   window: Duration
   /** Default 'sliding-window'. */
   algorithm?: AlgorithmName
-  /** token-bucket: most units spendable at one instant; leaky-bucket: places in all. Integer ≥ 1, default `quota`. */
+  /** token-bucket: most units that can be spent at one instant; leaky-bucket: places, including the request that leaves at once. Integer ≥ 1, default `quota`. */
   burst?: number
   /** Default "100-per-1m". Names the limit in headers and store keys: printable ASCII, at most 64 characters. */
   name?: string
 }
 
-/** One rule whose windows are those of the calendar: `quota` units per month, say, counted for each key apart. A fixed window. */
+/** One rule in windows of the calendar, like `quota` units per month, counted separately for each key. The algorithm is a fixed window. */
 export interface CalendarLimitOptions {
   /** Units per window; integer ≥ 0. 0 refuses everything. */
   quota: number
-  /** 'hour', 'day', 'week' (from Monday), 'month' or 'year'. The clock of the store decides when one begins. */
+  /** 'hour', 'day', 'week' (from Monday), 'month' or 'year'. The store's clock decides when a window begins. */
   window: CalendarWindow
   /** A name of the IANA time zone database, like 'Europe/Berlin'; default 'UTC'. */
   timezone?: string
@@ -77,28 +77,28 @@ export interface Limit {
   readonly name: string
   /** Units per window; 0 refuses every cost but 0. */
   readonly quota: number
-  /** Length of the window in ms; of a calendar window the longest that there can be in its time zone. */
+  /** Length of the window in ms; for a calendar window the longest possible one in its time zone. */
   readonly windowMs: number
-  /** Most units at one instant; of algorithms without a burst the quota. */
+  /** Most units that can be spent at one instant; equals the quota for algorithms without a burst. */
   readonly burst: number
-  /** How it counts. */
+  /** The algorithm. */
   readonly algorithm: AlgorithmName
-  /** Of windows of the calendar: which, and in which time zone. */
+  /** Only for calendar windows: the kind of window and the time zone. */
   readonly calendar?: CalendarRule
 }
 
-/** Limits decided together, all or none; names unique. */
+/** Limits that are decided together: all of them spend or none; names are unique. */
 export type Policy = readonly Limit[]
 
 const TEXT = /^(\d+)\/([0-9a-z]+)$/
 const TEXT_FORM =
   'expected "<quota>/<duration>", like "100/1m" (ms, s, m, h, d) or "500/day" (hour, day, week, month, year)'
 const OPTION_NAMES = new Set(['quota', 'window', 'algorithm', 'burst', 'name', 'timezone'])
-/** The algorithm of windows of the calendar. */
+/** The algorithm of calendar windows. */
 const CALENDAR_ALGORITHM = 'fixed-window'
 
 /**
- * Reads a policy. `algorithm` is that of limits which name none, default 'sliding-window'. Throws `PolicyError`, which says what
+ * Reads a policy. `algorithm` applies to limits that name none, default 'sliding-window'. Throws `PolicyError`, which says what
  * was given and what was expected.
  */
 export function parsePolicy(input: PolicyInput, algorithm?: AlgorithmName): Policy {

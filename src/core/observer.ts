@@ -3,56 +3,56 @@ import { PolicyError, shown } from './errors.js'
 import type { Limit } from './limit.js'
 import { emitWarning } from './warning.js'
 
-/** What an event is about: a limiter in whose line requests wait, or a shared object. */
+/** The subject of an event: a limiter with a waiting line, or a shared object. */
 export type ObservedObject = 'limiter' | 'rate' | 'semaphore' | 'concurrency' | 'queue'
 
 /** How a wait ended. */
 export type WaitOutcome = 'granted' | 'timeout' | 'aborted'
 
 /**
- * Watches decisions, the store and the shared objects, for metrics and logs. Every method is optional and is called synchronously. An error
- * that one throws, or the promise that it returns rejects with, becomes a process warning (SPILLWAY_OBSERVER) and changes nothing else. Durations
- * are in ms, never negative, and may have fractions. An object without observer measures nothing.
+ * Receives events of decisions, the store and the shared objects, for metrics and logs. Every method is optional and is called synchronously. An error
+ * that a method throws, or its promise's rejection, becomes a process warning (SPILLWAY_OBSERVER) and has no other effect. Durations
+ * are in ms, never negative, and may be fractional. An object without an observer measures nothing.
  */
 export interface Observer {
   /**
-   * Once for each decision of `consume`, `consumeUpTo`, `decide` and `acquire`, whoever made it (`decision.source`); not for `peek`. `limiter` is the
-   * limiter's name, 'default' without one. An `acquire` that rejects has no decision.
+   * Called once for each decision of `consume`, `consumeUpTo`, `decide` and `acquire`, from any source (`decision.source`); not for `peek`. `limiter` is the
+   * limiter's name, or 'default'. An `acquire` that rejects has no decision.
    */
   decided?(decision: Decision, limiter: string): void
   /**
-   * The store has answered one question. `decisions`: how many decisions it held, those of `peek` included; 0 for a change (`reset`, `settle`), an ask of a
-   * waiting line, or a place of `concurrencyLimit`. Not told of a store that answers at once, such as a `MemoryStore`.
+   * The store answered one call. `decisions`: the number of decisions in the call, `peek` included; 0 for a change (`reset`, `settle`), a message to a
+   * waiting line, or a place of `concurrencyLimit`. Not called for stores that answer synchronously, such as `MemoryStore`.
    */
   storeAnswered?(event: { durationMs: number; decisions: number }): void
   /** The store failed one decision or change, or did not answer it within the deadline. */
   storeFailed?(error: Error): void
-  /** The store fails so often that only a probe now and then asks it. Told to every observer of the store's limiters with the same deadline. */
+  /** The store fails so often that it is only probed from time to time. Called for every observer of the store's limiters with the same deadline. */
   breakerOpened?(error: Error): void
-  /** A probe succeeded: the store is asked again. Told to whom the opening was told, once for each. */
+  /** A probe succeeded: the store is in use again. Called once for each observer that received `breakerOpened`. */
   breakerClosed?(): void
-  /** A process has bought units of a busy key in advance, under each limit of its policy: see the option `leases` of `RedisStore`. `ttlMs`: for so long it may spend them. */
+  /** A process bought units of a busy key in advance, under each limit of its policy: see the option `leases` of `RedisStore`. It may spend them for `ttlMs`. */
   leaseBought?(event: { limit: Limit; units: number; ttlMs: number }): void
-  /** Units that were bought in advance and not spent in time. */
+  /** Units that were bought in advance expired unspent. */
   leaseExpired?(event: { limit: Limit; units: number }): void
   /**
-   * A call that was ready to wait has ended: `acquire` and `tryAcquire`, a request to `concurrencyLimit`, a request that a leaky bucket holds
-   * back. 'granted' at once is told too, with a `waitMs` near 0; 'timeout': the turn did not come, or would have come, in time. Calls that fail (`StoreError`,
-   * `CostError`) are not told.
+   * A call that was willing to wait has ended: `acquire` and `tryAcquire`, a request to `concurrencyLimit`, a request delayed by a leaky
+   * bucket. Immediate grants are reported too, with a `waitMs` near 0. 'timeout': the turn did not come in time, or could not have. Calls that fail (`StoreError`,
+   * `CostError`) are not reported.
    */
   waited?(event: { object: Exclude<ObservedObject, 'queue'>; name: string; waitMs: number; outcome: WaitOutcome }): void
-  /** Permits of a lease, or the place of a request, were given back after so long; `lost`: the lease had ended before. */
+  /** Permits of a lease, or the place of a request, were given back after `heldMs`; `lost`: the lease had ended before. */
   held?(event: { object: 'semaphore' | 'concurrency'; name: string; heldMs: number; lost: boolean }): void
-  /** A message was handed to a handler, or by `receive`, so long after it was due; `attempt` is 1 for the first delivery. */
+  /** A message was given to a handler, or returned by `receive`, `latenessMs` after it was due; `attempt` is 1 for the first delivery. */
   delivered?(event: { queue: string; latenessMs: number; attempt: number }): void
   /**
-   * What stands at the moment: told when it changes, at most once a second for each object and name. `inUse` (permits that are held) and `waiting` are those of this
-   * process; `depth` counts the messages that the queue holds in Redis, dead letters not included. Who waits for less than 20 ms is not told.
+   * Current levels: reported when they change, at most once a second for each object and name. `inUse` (permits held) and `waiting` count this
+   * process only; `depth` counts the messages of the queue in Redis, without dead letters. Waits shorter than 20 ms are not reported.
    */
   level?(event: { object: ObservedObject; name: string; inUse?: number; waiting?: number; depth?: number }): void
   /**
-   * A delivery was settled, so long after it was handed over; 'dead': it became a dead letter; 'stale': its visibility had ended. A message whose last visibility
-   * ends without an answer is told as 'dead' with a duration of 0, by the process that finds it.
+   * A delivery was settled `durationMs` after it was handed over; 'dead': it became a dead letter; 'stale': its visibility had ended. When a message's last visibility
+   * ends without an answer, the process that finds it reports 'dead' with a duration of 0.
    */
   settledDelivery?(event: { queue: string; outcome: 'ack' | 'nack' | 'dead' | 'stale'; durationMs: number }): void
 }
@@ -98,7 +98,7 @@ export function notify<Method extends keyof Observer>(
   if (observer?.[method] !== undefined) tell(observer, method, args)
 }
 
-/** As `notify` for `decided`, which is told of every decision: a list of arguments would cost as much again. */
+/** As `notify` for `decided`: called for every decision, where a rest parameter would double the cost. */
 export function tellDecided(observer: Observer | undefined, decision: Decision, limiter: string): void {
   if (observer?.decided === undefined) return
   try {
@@ -109,7 +109,7 @@ export function tellDecided(observer: Observer | undefined, decision: Decision, 
   }
 }
 
-/** One observer that tells several, in this order; an error that one throws keeps nothing from the others. Throws `PolicyError`. */
+/** One observer that calls several, in this order; an error in one does not affect the others. Throws `PolicyError`. */
 export function observers(...all: readonly Observer[]): Observer {
   for (const one of all) parseObserver(one ?? (null as unknown as Observer), 'observers')
   const combined: Record<string, (...args: unknown[]) => void> = {}
@@ -137,7 +137,7 @@ function tell(observer: Observer, method: keyof Observer, args: readonly unknown
   }
 }
 
-/** A method may be an async function, though nobody waits for it. */
+/** Observers may be async functions, though their promises are not awaited. */
 function warnIfRejected(told: unknown, method: keyof Observer): void {
   if (told instanceof Promise) told.catch(error => warn(method, error))
 }

@@ -1,12 +1,12 @@
 import { PolicyError, shown } from './errors.js'
 
-/** The names of the options of a type: the compiler checks that none is missing and none too many. */
+/** The names of the options of a type: the compiler checks that the list is complete. */
 export type OptionNames<Options> = Readonly<Record<keyof Options & string, true>>
 
-const STORE_PREFIX = 'what keys begin with is an option of the store, like new RedisStore(client, { prefix: "app" })'
+const STORE_PREFIX = 'the prefix of keys is an option of the store, like new RedisStore(client, { prefix: "app" })'
 
 /**
- * Throws `PolicyError` for options that are no object and for an option that has another name than those, with the name that
+ * Throws `PolicyError` if `options` is not an object, or has an option that is not in `names`; the error suggests the name that
  * was most likely meant.
  *
  * `owner` begins the message, like 'RedisStore' or 'acquire'; `example` ends it, like '{ prefix: "app" }'.
@@ -25,7 +25,7 @@ export function checkOptions(
   }
 }
 
-/** Options are an object, of whatever names. */
+/** Throws `PolicyError` unless `options` is an object; its names are not checked. */
 export function checkObject(owner: string, options: unknown, example: string): asserts options is object {
   if (typeof options !== 'object' || options === null || Array.isArray(options)) {
     throw new PolicyError(`${owner}: given ${shown(options)}, expected options like ${example}`)
@@ -39,7 +39,7 @@ function hintFor(option: string, names: readonly string[]): string {
   return names.length > 0 ? `expected ${names.join(', ')}` : 'expected none'
 }
 
-/** The name that was most likely meant: one that differs in case alone, in up to two letters, or in length. */
+/** The most likely intended name: one that differs only in case, in up to two letters, or in length. */
 function similarName(given: string, names: readonly string[]): string | undefined {
   const text = given.toLowerCase()
   let similar: string | undefined
@@ -58,7 +58,7 @@ function contains(a: string, b: string): boolean {
   return a.includes(b) || b.includes(a)
 }
 
-/** How many letters must be inserted, removed or changed (Levenshtein). */
+/** The number of letters to insert, remove or change (Levenshtein distance). */
 function editDistance(a: string, b: string): number {
   let row = Array.from({ length: b.length + 1 }, (_, j) => j)
   for (let i = 1; i <= a.length; i++) {

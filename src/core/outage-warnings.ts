@@ -1,12 +1,12 @@
 import { emitWarning } from './warning.js'
 
-/** So many decisions in a row that the store did not answer are an outage. */
+/** This many failed decisions in a row count as an outage. */
 const IN_A_ROW = 3
-/** At most one pair of warnings in so long. */
+/** At most one pair of warnings per this time. */
 const EVERY_MS = 60_000
 
 /**
- * Tells of one store's outage by process warnings (SPILLWAY_STORE): once when it begins and once when the store answers again, at most
+ * Reports one store's outage by process warnings (SPILLWAY_STORE): one when it begins and one when the store answers again, at most
  * one such pair a minute.
  */
 export class OutageWarnings {
@@ -14,18 +14,18 @@ export class OutageWarnings {
   #warnedAt = Number.NEGATIVE_INFINITY
   #warned = false
 
-  /** `store` names the store: "RedisStore at 127.0.0.1:6379". Times are by `nowMs`, a monotonic clock. */
+  /** `store` names the store, like "RedisStore at 127.0.0.1:6379". Times are by `nowMs`, a monotonic clock. */
   constructor(
     readonly store: () => string,
     readonly nowMs: () => number = () => performance.now(),
   ) {}
 
-  /** The store did not answer one decision. `meanwhile` says what answers in its place, in a clause. */
+  /** The store failed one decision. `meanwhile` is a clause that says who decides instead. */
   failed(meanwhile: string, error: Error | undefined): void {
     if (++this.#failures >= IN_A_ROW) this.#warn(meanwhile, error)
   }
 
-  /** The store is not asked any more. */
+  /** The store is no longer asked. */
   breakerOpened(meanwhile: string, error: Error): void {
     this.#failures = Math.max(this.#failures, IN_A_ROW)
     this.#warn(meanwhile, error)

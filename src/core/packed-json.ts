@@ -1,6 +1,6 @@
 import { brotliDecompressSync } from 'node:zlib'
 
-/** What the build has packed: JSON, compressed with Brotli, in base64, a quarter as large. Unpacked when it is first asked for. */
+/** Data that the build has packed: JSON, compressed with Brotli, in base64, a quarter of the size. Unpacked on first use. */
 export function packedJson<Value>(packed: string): () => Value {
   let value: Value | undefined
   return () => {

@@ -1,18 +1,18 @@
 import type { PolicyInput } from './limit.js'
 
-/** A policy that is written in place is a new object for each request, but there are only as many texts as there are plans. */
+/** An inline policy is a new object for each request, but there are only as many different policies as there are plans. */
 const MOST = 1000
 
 /**
- * What was made of a policy, for functions that give one for each decision: the same text, the same frozen object, or an object
- * that says the same is not read again. Of more than 1000 policies the oldest is forgotten.
+ * A cache of parsed policies, for functions that return a policy for each decision: the same text, the same frozen object, or an equal
+ * object is parsed once. Above 1000 policies the oldest is dropped.
  */
 export class PolicyMemo<Value> {
   readonly #ofTexts = new Map<string, Value>()
   readonly #ofObjects = new Map<string, Value>()
   readonly #ofFrozen = new WeakMap<object, Value>()
 
-  /** `make` throws for a policy that means nothing; then nothing is remembered. */
+  /** `make` throws for an invalid policy; then nothing is cached. */
   constructor(readonly make: (policy: PolicyInput) => Value) {}
 
   of(policy: PolicyInput): Value {
@@ -25,7 +25,7 @@ export class PolicyMemo<Value> {
     const text = jsonOf(policy)
     if (text === undefined) return this.make(policy)
     const value = this.#ofObjects.get(text) ?? this.#add(this.#ofObjects, text, policy)
-    // Any other object may say something else the next time.
+    // Any other object may have changed by the next call.
     if (isFrozen(policy)) this.#ofFrozen.set(policy, value)
     return value
   }
@@ -38,7 +38,7 @@ export class PolicyMemo<Value> {
   }
 }
 
-/** undefined for what has no JSON, as a BigInt or a circle. */
+/** undefined for values without JSON, such as a BigInt or a cycle. */
 function jsonOf(policy: object): string | undefined {
   try {
     return JSON.stringify(policy)

@@ -46,7 +46,7 @@ function compress(state: Int32Array, schedule: Int32Array): void {
   for (const [i, word] of [a, b, c, d, e, f, g, h].entries()) state[i] += word
 }
 
-/** The text in big-endian words, filled up to whole blocks: a one after it, its length in bits at the end. */
+/** The text as big-endian words, padded to whole blocks: a 1 bit after the text, its length in bits at the end. */
 function padded(text: string): Int32Array {
   const words = new Int32Array(Math.ceil((text.length * 2 + 9) / 64) * 16)
   const put = (i: number, unit: number) => {

@@ -1,6 +1,6 @@
 /**
- * Tells whoever runs the service: by a process warning of the type SpillwayWarning with this code, or on the console where the runtime has no
- * process warnings.
+ * Emits a process warning of the type SpillwayWarning with this code; in runtimes without process warnings it goes to the
+ * console.
  */
 export function emitWarning(code: string, text: string): void {
   if (globalThis.process?.emitWarning === undefined) console.warn(`${code}: ${text}`)

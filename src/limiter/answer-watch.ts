@@ -1,6 +1,6 @@
 import { notify, type Observer } from '../core/observer.js'
 
-/** Tells an observer how long a store took: once for all decisions that one answer brought. */
+/** Reports to an observer how long a store took: once for all decisions of one answer. */
 export class AnswerWatch {
   #decisions = 0
   #askedAt = 0
@@ -8,12 +8,12 @@ export class AnswerWatch {
 
   private constructor(readonly observer: Observer) {}
 
-  /** Undefined where nobody wants to know. */
+  /** Undefined without an observer of `storeAnswered`. */
   static of(observer: Observer | undefined): AnswerWatch | undefined {
     return observer?.storeAnswered === undefined ? undefined : new AnswerWatch(observer)
   }
 
-  /** One decision was answered. Those of one answer come at one moment, the longest asked first. */
+  /** One decision was answered. The decisions of one answer are reported at the same moment, the earliest asked first. */
   decided(askedAt: number, answeredAt: number): void {
     if (this.#decisions > 0 && answeredAt === this.#answeredAt) {
       this.#decisions++
@@ -26,7 +26,7 @@ export class AnswerWatch {
     this.#answeredAt = answeredAt
   }
 
-  /** A question was answered that held no decision. */
+  /** A call without decisions was answered. */
   answered(askedAt: number, answeredAt: number): void {
     notify(this.observer, 'storeAnswered', { durationMs: Math.max(0, answeredAt - askedAt), decisions: 0 })
   }

@@ -1,12 +1,12 @@
 import { notify, type Observer } from '../core/observer.js'
 import type { CircuitBreaker } from './circuit-breaker.js'
 
-/** How many observers there may be before those that nobody uses any more are looked for. */
+/** Above this number of observers, those that were garbage collected are removed. */
 const FEW = 64
 
 /**
- * Whom the breakers of a store tell: every observer of its limiters, not only that of the limiter which met the last failure. Each hears
- * that a breaker closes if it was told that it opened, so that whoever counts open breakers comes back to 0.
+ * The observers of a store's breakers: all observers of its limiters, not only that of the limiter with the last failure. Each observer
+ * that was told of an opening is told of the closing, so that a count of open breakers returns to 0.
  */
 export class BreakerAudience {
   /** Weak, so that a store does not keep the observers of limiters that are gone. */

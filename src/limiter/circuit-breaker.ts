@@ -2,13 +2,13 @@ const SPAN_MS = 10_000
 const BUCKETS = 10
 const ENOUGH = 20
 const PROBE_EVERY_MS = 200
-/** Longest interval between probes that get no answer: each of them stays in the client's memory until its connection ends. */
+/** Longest interval between probes without an answer: each of them occupies memory in the client until its connection ends. */
 const LONGEST_PROBE_MS = 5000
 
 /**
- * Stops asking a store that fails: when at least half of at least 20 decisions of the last 10 s failed. From then on one
- * decision every 200 ms goes through as a probe, and the first that succeeds lets all through again. Probes that get no answer
- * become rarer, up to one in 5 s: a store that returns answers the earlier probes first, which allows the next one at once. (After
+ * Stops asking a failing store: it opens when at least half of at least 20 decisions of the last 10 s failed. While it is open, one
+ * decision every 200 ms goes through as a probe; the first successful probe closes it. Probes without an answer
+ * become rarer, up to one in 5 s: a store that returns answers the earlier probes first, and such an answer allows the next probe at once. (After
  * the circuit breaker of M. Nygard, Release It!, 2007.)
  */
 export class CircuitBreaker {
@@ -23,7 +23,7 @@ export class CircuitBreaker {
     return this.#open
   }
 
-  /** Whether a decision may ask the store. While the breaker is open, the one that may is the probe, and the next has to wait. */
+  /** Whether a decision may ask the store. While the breaker is open, one decision becomes the probe and the others must wait. */
   admits(now: number): boolean {
     if (!this.#open) return true
     if (now < this.#nextProbeAt) return false
@@ -60,13 +60,13 @@ export class CircuitBreaker {
     this.#nextProbeAt = 0
   }
 
-  /** The store or its client refused a probe: it is not silent, so probes go back to one in 200 ms. */
+  /** The store or its client refused a probe: it is reachable, so probes return to one in 200 ms. */
   hear(now: number): void {
     this.#probeEveryMs = PROBE_EVERY_MS
     this.#nextProbeAt = Math.min(this.#nextProbeAt, now + PROBE_EVERY_MS)
   }
 
-  /** The deadline of a probe passed without an answer: the next probe comes later. */
+  /** A probe got no answer within its deadline: the next probe comes later. */
   silence(): void {
     if (this.#open) this.#probeEveryMs = Math.min(this.#probeEveryMs * 2, LONGEST_PROBE_MS)
   }

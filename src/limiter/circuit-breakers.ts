@@ -3,11 +3,11 @@ import { BreakerAudience } from './breaker-audience.js'
 import { CircuitBreaker } from './circuit-breaker.js'
 
 /**
- * The circuit breakers of a store under one deadline: one for each of its servers, so that a server that hangs degrades neither the
- * others nor limiters that wait longer for it. Limiters over one store with one deadline share them.
+ * The circuit breakers of a store under one deadline: one for each server, so that a hanging server affects neither the
+ * other servers nor limiters with a longer deadline. Limiters with the same store and deadline share them.
  */
 export class CircuitBreakers {
-  /** Who is told when one of them opens or closes. */
+  /** The observers that are told when a breaker opens or closes. */
   readonly audience = new BreakerAudience()
   readonly #byServer = new Map<string, CircuitBreaker>()
 
@@ -40,7 +40,7 @@ export class CircuitBreakers {
     return this.of(this.store.serverOf?.(charge) ?? '')
   }
 
-  /** The charges that each breaker stands for. */
+  /** Groups charges by the breaker of their server. */
   parts<C extends Charge>(charges: readonly C[]): ReadonlyMap<CircuitBreaker, readonly C[]> {
     const [first] = charges
     if (charges.length === 1 || this.store.serverOf === undefined) return new Map([[this.ofCharge(first), charges]])

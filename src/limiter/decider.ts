@@ -31,11 +31,11 @@ export interface DeciderParts {
 }
 
 /**
- * Makes decisions by one policy out of what a store says: after a denial that still holds, and in the store's place while it fails.
+ * Makes decisions under one policy: from a remembered denial, from the store, or from the failure policy while the store fails.
  */
 export class Decider implements Spender {
   readonly store: Store
-  /** The limiter's name in charges, which leave out the default one. */
+  /** The limiter's name in charges; undefined for the default name. */
   readonly #limiter: string | undefined
   readonly #times: SpendingClock
   readonly #guarded: GuardedStore
@@ -45,9 +45,9 @@ export class Decider implements Spender {
   readonly #name: string
   readonly #shadow: boolean
   readonly #clock: Clock
-  /** The store, if it is one that can say when it decided. */
+  /** The store, if it is a `MemoryStore`, which knows the time of its decisions. */
   readonly #memory: MemoryStore | undefined
-  /** Decides on texts without asking a store that answers later, where it can. */
+  /** Decides for text keys without asking a store that answers later, where possible. */
   readonly atOnce: LoneLimit | LeasedLimits | undefined
   readonly #leased: LeasedLimits | undefined
 
@@ -72,12 +72,12 @@ export class Decider implements Spender {
     this.atOnce = LoneLimit.of(policy, this.#limiter, this) ?? this.#leased
   }
 
-  /** What a key is charged. Throws `PolicyError` for a record of keys that this policy cannot use. */
+  /** The charges of a key. Throws `PolicyError` for a record of keys that does not fit the policy. */
   chargesOf(key: LimiterKey): readonly Charge[] {
     return chargesOf(this.policy, key, this.#limiter)
   }
 
-  /** Spends if it fits: at once where the store answers at once, unless that was tried before. Throws only for a key that is none. */
+  /** Spends if the cost fits: synchronously where the store is synchronous, unless the caller tried that before. Throws only for an invalid key. */
   consume(key: LimiterKey, cost: number, wasTried = false): Promise<Decision> | Decision {
     const decision = !wasTried && typeof key === 'string' ? this.atOnce?.consume(key, cost) : undefined
     if (decision !== undefined) return this.#report(true, decision)
@@ -91,7 +91,7 @@ export class Decider implements Spender {
     return decision === undefined ? this.decide('consume', key, 1, true, grant) : this.#report(true, decision)
   }
 
-  /** At once where the store answers at once; throws only for a key that is none. Tells the observer if `told`. `grant`: takes as much as fits. */
+  /** Synchronous where the store is; throws only for an invalid key. Calls the observer if `told`. `grant`: takes as much as fits. */
   decide(verb: Verb, key: LimiterKey, cost: number, told: boolean, grant?: PartialGrant): Promise<Decision> | Decision {
     const charges = this.chargesOf(key)
     const denial = this.#denials?.find(key, cost, this.policy)
@@ -101,7 +101,7 @@ export class Decider implements Spender {
       if (refusal !== undefined) return this.#report(told, refusal)
     }
     const epoch = this.#denials?.epoch ?? 0
-    // A store that does not tell when it decides may have done so as soon as it was asked.
+    // A store that does not report when it decided may have decided as soon as it was asked.
     const askedAt = this.#memory !== undefined || isAskable(this.store, verb) ? undefined : this.#clock.now()
     const answer = this.#guarded.decide(verb, charges, cost, grant)
     const spent = () => grant?.cost ?? cost
@@ -139,12 +139,12 @@ export class Decider implements Spender {
     })
   }
 
-  /** Gives back what was bought and not spent. */
+  /** Gives back units that were bought in advance and not spent. */
   async close(): Promise<void> {
     await this.#leased?.close()
   }
 
-  /** The decision that a turn which has come amounts to. */
+  /** The decision for a request whose turn in the line has come. */
   granted(
     key: LimiterKey,
     charges: readonly Charge[],
@@ -156,7 +156,7 @@ export class Decider implements Spender {
     return this.#settleable('consume', key, charges, cost, verdicts, source, chargedAt, undefined)
   }
 
-  /** A decision as it is given to who asked. */
+  /** Reports a decision to the observer and returns it as the caller sees it. */
   #report(told: boolean, decision: Decision): Decision {
     const given = this.#shadow && !decision.allowed ? allowAnyway(decision) : decision
     if (told && this.#observer !== undefined) tellDecided(this.#observer, given, this.#name)
@@ -190,7 +190,7 @@ export class Decider implements Spender {
     askedAt: number | undefined,
   ): Decision {
     if (verb === 'peek') return decide(key, cost, verdicts, source)
-    // A record of keys is the caller's, who may change it before the decision is settled.
+    // The caller owns the record of keys and may change it before the decision is settled.
     const spent =
       typeof key === 'string' && chargedAt !== undefined
         ? this.#times.spentAt(chargedAt)

@@ -19,7 +19,7 @@ export class Deciders {
     else this.#last = new Decider(policy, parts)
   }
 
-  /** The policy that was used last; of a function that has not been asked yet: no limits. */
+  /** The policy that was used last. If the policy is a function that was not called yet: no limits. */
   get policy(): Policy {
     return this.#last?.policy ?? NOT_ASKED
   }
@@ -29,14 +29,14 @@ export class Deciders {
     return this.#policyOf === undefined ? this.#last : undefined
   }
 
-  /** Who decides on a key now. Asks the function if the policy is one: throws what it throws, and `PolicyError` for what is no policy. */
+  /** The decider for a key. Calls the policy function if there is one: throws what it throws, and `PolicyError` for an invalid policy. */
   of(key: LimiterKey): Decider {
     if (this.#policyOf === undefined) return this.#last!
     this.#last = this.#known.of(this.#policyOf(textOf(key)))
     return this.#last
   }
 
-  /** Gives back what was bought under the last policy and not spent; what was bought under earlier ones goes back when it ends. */
+  /** Gives back unspent units bought under the last policy; units bought under earlier policies go back when their leases end. */
   async close(): Promise<void> {
     await this.#last?.close()
   }
@@ -44,16 +44,16 @@ export class Deciders {
 
 function read(input: PolicyInput): Policy {
   if (typeof (input as { then?: unknown } | undefined)?.then === 'function') {
-    throw new PolicyError('RateLimiter: policy gave a promise: expected a policy at once, like "100/1m"')
+    throw new PolicyError('RateLimiter: the policy function returned a promise: expected a policy, like "100/1m"')
   }
   try {
     return parsePolicy(input)
   } catch (error) {
-    throw new PolicyError(`RateLimiter: policy gave what is none: ${(error as Error).message}`)
+    throw new PolicyError(`RateLimiter: the policy function returned an invalid policy: ${(error as Error).message}`)
   }
 }
 
-/** The one key that all limits of a record have; of several, all as JSON. */
+/** The key that all limits of a record share; if they differ, all keys as JSON. */
 function textOf(key: LimiterKey): string {
   if (typeof key !== 'object' || key === null) return key
   const keys = new Set(Object.values(key).filter(value => value !== undefined))

@@ -9,34 +9,34 @@ import { decide } from './settleable-decision.js'
 
 interface Denial {
   readonly policy: Policy
-  /** Refused this cost, and those not smaller. */
+  /** The cost that was refused; larger costs are refused too. */
   readonly cost: number
   readonly verdicts: readonly Verdict[]
   readonly retryAfterMs: number
   readonly deniedAt: number
-  /** What the store said of larger costs since. */
+  /** Denials of larger costs that the store returned since. */
   readonly larger: readonly Denial[]
 }
 
-/** So many larger costs of a key are remembered beside the smallest. */
+/** Most larger costs of a key to remember beside the smallest. */
 const MOST_LARGER = 4
 
 /**
- * Denials that still hold: a key that the store refused is refused here until its `retryAfterMs` has passed, for costs not
- * smaller, without asking: for larger ones where what the store said tells when they fit. When it has passed, and what is then
- * allowed leaves too little for the same again, the key is refused here for as long as that is certain: of a client that asks for
- * more than it may have, the store hears of what it grants. A refund or reset in this process drops the denial; one in another
- * process does where the store hears of it (`Store.onReset`), else the denial lasts until it ends.
+ * Remembers denials: a key that the store refused is refused here, without asking the store, until its `retryAfterMs` has passed, for the same and
+ * larger costs; for larger costs only where the store's answer determines when they fit. When a later allowed request leaves too little for the
+ * same cost again, the key is refused here for as long as that is certain: for a client that asks for
+ * more than its limit, the store only receives the requests that it grants. A refund or reset in this process drops the denial; one in another
+ * process does so if the store reports it (`Store.onReset`), else the denial stays until it ends.
  */
 export class DenyCache {
   readonly #denials = new Map<string, Denial>()
-  /** Of some keys: the epoch in which they were last dropped, at a place that the key's hash gives. */
+  /** The epoch of the last drop, at an index from the key's hash; several keys share an index. */
   readonly #droppedIn = new Float64Array(DROP_PLACES)
   #allDroppedIn = 0
   #epoch = 0
-  /** How many limiters use it. */
+  /** The number of limiters that use this cache. */
   #users = 0
-  /** How many of them were of keys by limit, of which a change elsewhere may concern any. */
+  /** How many cached denials are of records of keys, which a reset of any key may affect. */
   #records = 0
 
   private constructor(
@@ -45,10 +45,10 @@ export class DenyCache {
     private maxKeys: number,
   ) {}
 
-  // The store does not keep its listeners alive.
+  // Held here, because the store does not keep its listeners alive.
   readonly #onReset = (key: string | undefined) => (key === undefined ? this.#clear() : this.drop(key))
 
-  /** The one cache of a store and a limiter's name: all limiters that share counts share what is known of them. */
+  /** The cache of a store and a limiter's name, shared by all limiters that share counts. */
   static of(store: Store, limiter: string, maxKeys: number): DenyCache {
     let caches = CACHES.get(store)
     if (caches === undefined) {
@@ -66,24 +66,24 @@ export class DenyCache {
     return cache
   }
 
-  /** A limiter is closed. After the last one the store need not listen to resets. */
+  /** Called when a limiter closes. After the last one the store need not listen for resets. */
   leave(): void {
     this.#users--
     if (this.#users === 0) this.store.hearResets?.(0)
   }
 
-  /** Grows with every change. An answer is only remembered if the key was not changed since this was asked for. */
+  /** Grows with every change. An answer is remembered only if its key has not changed since the request. */
   get epoch(): number {
     return this.#epoch
   }
 
-  /** The denial that still holds for this key, cost and policy, as it stands now. */
+  /** The denial that still holds for this key, cost and policy, with its present times. */
   find(key: LimiterKey, cost: number, policy: Policy): Decision | undefined {
     const denial = this.#denials.get(textOf(key))
     if (denial === undefined || denial.policy !== policy) return undefined
     const now = this.clock.now()
     const elapsedMs = now - denial.deniedAt
-    // What is over stays, as the sign of a key in demand.
+    // An ended denial stays, as a sign that the key is in demand.
     if (isOver(denial, elapsedMs) || cost < denial.cost) return undefined
     this.store.hearResets?.(denial.retryAfterMs - elapsedMs)
     for (const one of [denial, ...denial.larger]) {
@@ -93,7 +93,7 @@ export class DenyCache {
     return undefined
   }
 
-  /** The store has refused a decision that was asked for in `epoch`. */
+  /** The store refused a decision that was requested in `epoch`. */
   remember(key: LimiterKey, policy: Policy, { cost, verdicts, retryAfterMs }: Decision, epoch: number): void {
     if (this.#wasDroppedSince(epoch, key)) return
     const text = textOf(key)
@@ -116,7 +116,7 @@ export class DenyCache {
     this.store.hearResets?.(retryAfterMs)
   }
 
-  /** The store has spent for a key, as was asked for in `epoch`: if the key was refused before, it may be known when the next unit is due. */
+  /** The store allowed a decision that was requested in `epoch`: if the key was refused before, the time of its next unit may be known. */
   renew(key: LimiterKey, policy: Policy, { cost, verdicts }: Decision, epoch: number): void {
     if (this.#denials.size === 0 || cost === 0 || this.#wasDroppedSince(epoch, key)) return
     const text = textOf(key)
@@ -131,13 +131,13 @@ export class DenyCache {
     } else this.#denials.delete(text)
   }
 
-  /** As the newest: the oldest ones go first when there are too many. */
+  /** Inserts as the newest entry: the oldest are removed when there are too many. */
   #put(text: string, denial: Denial): void {
     this.#denials.delete(text)
     this.#denials.set(ownCopy(text), denial)
   }
 
-  /** Forgets what may no longer hold for this key. Where limits have keys of their own, that may be anything. */
+  /** Drops the denials that may no longer hold for this key. For records of keys, that may be any of them. */
   drop(key: LimiterKey): void {
     if (typeof key !== 'string' || this.#records > 0) {
       this.#clear()
@@ -153,7 +153,7 @@ export class DenyCache {
     this.#allDroppedIn = ++this.#epoch
   }
 
-  /** Some keys share a place: then an answer is forgotten which could have been remembered. */
+  /** Keys may share an index: then an answer is not remembered although it could be. */
   #wasDroppedSince(epoch: number, key: LimiterKey): boolean {
     if (this.#epoch === epoch) return false
     if (this.#allDroppedIn > epoch) return true
@@ -174,17 +174,17 @@ function placeOf(key: string): number {
 
 const CACHES = new WeakMap<Store, Map<string, DenyCache>>()
 
-/** Time that ran back would make a denial last longer than promised. */
+/** A clock that ran back would make a denial last longer than promised. */
 function isOver({ retryAfterMs }: Denial, elapsedMs: number): boolean {
   return elapsedMs < 0 || elapsedMs >= retryAfterMs
 }
 
-/** The text by which a key is kept, short however long the key is. The colon is there so that a text and a record never meet. */
+/** The text that stands for a key in the cache, short for keys of any length. The colon keeps texts and records apart. */
 function textOf(key: LimiterKey): string {
   return shortKey(typeof key === 'string' ? `:${key}` : JSON.stringify(key))
 }
 
-/** The verdicts on a cost after some time without change; undefined if what the store said does not tell them. */
+/** The verdicts on a cost after some time without change; undefined if the store's answer does not determine them. */
 function verdictsOf(denial: Denial, elapsedMs: number, cost: number): Verdict[] | undefined {
   if (isOver(denial, elapsedMs) || cost < denial.cost) return undefined
   const verdicts: Verdict[] = []

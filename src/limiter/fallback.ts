@@ -6,19 +6,19 @@ import type { LimiterKey } from './key.js'
 import { decide } from './settleable-decision.js'
 
 /**
- * What answers when the store does not: 'local' (default) an in-process limiter with quota × localShare, kept warm by nothing
- * but its own traffic; 'open' allows; 'closed' denies, over HTTP with 503.
+ * The decision while the store fails: 'local' (default): an in-process limiter with quota × localShare, which counts only
+ * what it decides itself; 'open' allows; 'closed' denies, over HTTP with 503.
  */
 export type StoreFailure = 'local' | 'open' | 'closed'
 
-/** When to come back to a store that failed: nobody knows, so not at once and not for long. */
+/** `retryAfterMs` of a denial while the store fails: the end of an outage is unknown. */
 const CLOSED_RETRY_MS = 1000
 
 const LOCAL = new WeakMap<Store, MemoryStore>()
 
 /**
- * What decides locally in a store's place. It is shared by all limiters over the store, as the store is, so that limiters of one name
- * and limit have one quota between them in an outage, too.
+ * The local store that replaces a failed store. All limiters over the failed store share it, so that limiters with the same name
+ * and limit share one quota in an outage, too.
  */
 function localOf(store: Store): MemoryStore {
   let local = LOCAL.get(store)
@@ -29,11 +29,11 @@ function localOf(store: Store): MemoryStore {
   return local
 }
 
-/** The failure policy: decides in the store's place, and says so (`degraded`). */
+/** The failure policy: decides instead of the store, and marks its decisions (`degraded`). */
 export class FailurePolicy {
   readonly #shared = new WeakMap<Limit, Limit>()
 
-  /** `store`: in whose place it decides. */
+  /** `store`: the store that it replaces. */
   constructor(
     readonly kind: StoreFailure,
     readonly localShare: number,
@@ -74,13 +74,13 @@ export class FailurePolicy {
     return decide(key, cost, verdicts, allowed ? 'open' : 'closed', true)
   }
 
-  /** units × localShare, rounded down; of 1/n exactly, where the product of floats may fall just short of a whole number. */
+  /** units × localShare, rounded down; exact for 1/n, where the product of floats may be just below a whole number. */
   #partOf(units: number): number {
     const part = Math.floor(units * this.localShare)
     return (part + 1) / units <= this.localShare ? part + 1 : part
   }
 
-  /** The part of a limit that one process grants alone: rounded down, at least 1 where the whole is. */
+  /** The part of a limit that one process grants alone: rounded down, but at least 1 if the limit is not 0. */
   #shareOf(limit: Limit): Limit {
     if (this.localShare === 1) return limit
     let shared = this.#shared.get(limit)

@@ -31,7 +31,7 @@ export class GuardedStore implements DecisionWatch {
     if (observer !== undefined) this.#breakers.audience.join(observer)
   }
 
-  /** A decision: the verdicts at once from a store that is synchronous, else a pending decision. `grant`: takes as much as fits. */
+  /** A decision: the verdicts if the store is synchronous, else a pending decision. `grant`: takes as much as fits. */
   decide(
     verb: 'consume' | 'peek',
     charges: readonly Charge[],
@@ -56,7 +56,7 @@ export class GuardedStore implements DecisionWatch {
       const answer = grant === undefined ? ask(cost) : grant.of(ask)
       if (!isPromise(answer)) return this.#given(checked(answer, charges.length), breaker)
       this.#deadline.start(pending)
-      // Through a promise of our own: a thenable may answer at once, before anyone listens.
+      // Wrapped in a promise: a thenable may answer at once, before a listener is attached.
       Promise.resolve(answer)
         .then(verdicts => checked(verdicts, charges.length))
         .then(
@@ -83,7 +83,7 @@ export class GuardedStore implements DecisionWatch {
   }
 
   failed(pending: PendingDecision): boolean {
-    // The refusal of a probe counts however late it is.
+    // A refused probe counts however late the refusal is.
     if (pending.isProbe) pending.breaker.hear(performance.now())
     return this.#deadline.failed(pending)
   }
@@ -101,30 +101,30 @@ export class GuardedStore implements DecisionWatch {
       cause instanceof StoreError
         ? cause
         : new StoreError(`the store failed: ${(cause as Error)?.message ?? shown(cause)}`, { cause })
-    // Counted before the observer is told: an observer that asks again at once must meet an open breaker.
+    // Counted before the observer is called: an observer that asks again at once must find the breaker open.
     const opened = breaker.fail(performance.now())
     notify(this.observer, 'storeFailed', error)
     if (opened) this.#breakers.audience.opened(breaker, error)
     return error
   }
 
-  /** Throws while the server of the charge is not asked because it fails. */
+  /** Throws while the breaker of the charge's server is open. */
   checkAsked(charge: Charge): void {
     if (isClosedTo(this.#breakers.ofCharge(charge))) throw REFUSED
   }
 
-  /** The server of the charge has answered what was asked at `askedAt` for requests that wait. */
+  /** The server of the charge answered a message of waiting requests that was sent at `askedAt`. */
   heard(charge: Charge, askedAt: number): void {
     this.#answers?.answered(askedAt, performance.now())
     this.#given(undefined, this.#breakers.ofCharge(charge))
   }
 
-  /** The server of the charge has not answered requests that wait. */
+  /** The server of the charge did not answer a message of waiting requests. */
   unheard(charge: Charge, cause: unknown): StoreError {
     return this.failure(cause, this.#breakers.ofCharge(charge))
   }
 
-  /** A change of what was spent. The charges of each server are changed apart; `endsAt` is for the store. */
+  /** Changes what was spent. The charges of each server are changed in separate calls; `endsAt` is passed to the store. */
   async act<C extends Charge>(
     charges: readonly C[],
     change: (store: Store, charges: readonly C[], endsAt: number) => Answer<void>,
@@ -153,7 +153,7 @@ export class GuardedStore implements DecisionWatch {
       throw this.failure(error, breaker)
     }
     if (!isPromise(answer)) return this.#given(answer, breaker)
-    // The refusal of a probe counts however late it is.
+    // A refused probe counts however late the refusal is.
     if (isProbe) answer.catch(() => breaker.hear(performance.now()))
     const outcome: PendingOutcome = {
       silent: () => {
@@ -186,7 +186,7 @@ function isClosedTo(breaker: CircuitBreaker): boolean {
   return !breaker.admits(performance.now())
 }
 
-/** Stores are written by others, too: a wrong answer counts as a failure of the store, not of the limiter. */
+/** Users may write their own stores: an invalid answer counts as a failure of the store. */
 function checked(verdicts: readonly Verdict[], count: number): readonly Verdict[] {
   let valid = Array.isArray(verdicts) && verdicts.length === count
   for (let i = 0; valid && i < count; i++) valid = typeof verdicts[i]?.allowed === 'boolean'

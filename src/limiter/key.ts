@@ -3,8 +3,8 @@ import type { Policy } from '../core/limit.js'
 import type { Charge } from '../stores/store.js'
 
 /**
- * Who is asking: one key for all limits of a policy, or a key for each limit by its name. A limit without a key in such a record
- * is not asked. A number stands for its text; NaN and ±Infinity are no keys.
+ * The subject of a request: one key for all limits of a policy, or a record with a key for each limit by its name. A limit without a key in the record
+ * does not apply. A number stands for its text; NaN and ±Infinity are invalid.
  */
 export type KeyInput = string | number | Readonly<Record<string, string | number | undefined>>
 
@@ -12,7 +12,7 @@ export type KeyInput = string | number | Readonly<Record<string, string | number
 export type LimiterKey = string | Readonly<Record<string, string | undefined>>
 
 /**
- * A key without numbers. Throws `PolicyError` for what is no key, and for NaN and ±Infinity, which would make strangers share one
+ * Converts numbers to texts. Throws `PolicyError` for an invalid key, and for NaN and ±Infinity, with which strangers would share one
  * count.
  */
 export function limiterKey(key: KeyInput): LimiterKey {
@@ -33,7 +33,7 @@ function numberText(key: number): string {
   throw new PolicyError(`key ${key}: expected a text or a finite number, like 42`)
 }
 
-/** What a key is charged under a policy. Throws `PolicyError` for a record that names other limits, or none. */
+/** The charges of a key under a policy. Throws `PolicyError` for a record that names unknown limits, or none. */
 export function chargesOf(policy: Policy, key: LimiterKey, limiter: string | undefined): readonly Charge[] {
   if (typeof key !== 'string') return keyedCharges(policy, key, limiter)
   if (policy.length === 1) return [{ key, limit: policy[0], limiter }]

@@ -6,9 +6,9 @@ import type { LeaseBook } from '../stores/redis/leases/lease-book.js'
 import { RedisStore } from '../stores/redis/redis-store.js'
 import { decide, SettleableDecision, type Spender, type Spent } from './settleable-decision.js'
 
-/** A policy over a store that leases: decides busy keys from what this process has bought. */
+/** A policy over a store that leases: decides busy keys from units that this process has bought. */
 export class LeasedLimits {
-  /** What all decisions of one lease have spent from. */
+  /** The `Spent` that all decisions of one lease share. */
   #spent: Spent
   readonly #limit: Limit
   readonly #isLone: boolean
@@ -24,7 +24,7 @@ export class LeasedLimits {
     this.#isLone = policy.length === 1
   }
 
-  /** Undefined where each decision asks the store. Throws `PolicyError` for a policy that can not be leased though it was asked for. */
+  /** Undefined if each decision asks the store. Throws `PolicyError` if leases were requested for a policy that cannot be leased. */
   static of(
     policy: Policy,
     limiter: string | undefined,
@@ -39,7 +39,7 @@ export class LeasedLimits {
     return new LeasedLimits(book, store, policy, spender)
   }
 
-  /** Spends from a lease; undefined where this process holds none that has so much. */
+  /** Spends from a lease; undefined if this process holds no lease with enough units. */
   consume(key: string, cost: number): Decision | undefined {
     if (cost === 0 || this.store.consume !== OUR_CONSUME) return undefined
     const { book } = this
@@ -53,13 +53,13 @@ export class LeasedLimits {
     return new SettleableDecision(verdict, key, cost, [verdict], 'lease', false, 0, spent, false)
   }
 
-  /** The refusal of a request that found no lease, while this process has to wait before it buys again. */
+  /** The refusal of a request without a lease, while this process must wait before it buys again. */
   refusal(key: string, cost: number): Decision | undefined {
     const verdicts = cost === 0 ? undefined : this.book.refusal(key, cost)
     return verdicts && decide(key, cost, verdicts, 'lease')
   }
 
-  /** What a decision has spent that took from this lease. */
+  /** The `Spent` of decisions from this lease. */
   spentFrom(lease: Lease): Spent {
     if (this.#spent.lease?.of !== lease) {
       const settle = (units: number, endsAt?: number) => this.book.settle(lease, units, endsAt)
@@ -68,7 +68,7 @@ export class LeasedLimits {
     return this.#spent
   }
 
-  /** Gives back all that this process holds. */
+  /** Gives back all unspent units of this process. */
   close(): Promise<void> {
     return this.book.close()
   }

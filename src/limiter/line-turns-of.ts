@@ -6,7 +6,7 @@ import type { LineTurns } from './line-turns.js'
 import { MemoryTurns } from './memory-turns.js'
 import { RedisTurns } from './redis-turns.js'
 
-/** The lines of a limiter over a store; undefined where the store keeps none. */
+/** The waiting lines of a limiter over a store; undefined if the store has none. */
 export function lineTurnsOf(store: Store, guarded: GuardedStore, deadlineMs: number): LineTurns | undefined {
   if (store instanceof MemoryStore) return MemoryTurns.of(store)
   if (store instanceof RedisStore) return new RedisTurns(store, guarded, deadlineMs)

@@ -10,9 +10,9 @@ import type { LineTurns } from './line-turns.js'
 import { lineTurnsOf } from './line-turns-of.js'
 import { Turns } from './turns.js'
 
-/** The lines in which requests of one limiter wait: those that the store keeps and, where it keeps none and in outages, this process's. */
+/** The waiting lines of one limiter: those of the store and, if it has none or during an outage, those of this process. */
 export class Lines {
-  /** Undefined if the store keeps none. */
+  /** Undefined if the store has no lines. */
   readonly #inStore: LineTurns | undefined
   readonly #local: Turns
   readonly #onStoreFailure: StoreFailure
@@ -30,7 +30,7 @@ export class Lines {
     this.#onStoreFailure = onStoreFailure
   }
 
-  /** Waits for a turn, as `RateLimiter.acquire` says. While the store fails, the failure policy decides. */
+  /** Waits for a turn, as documented at `RateLimiter.acquire`. While the store fails, the failure policy decides. */
   async wait(decider: Decider, key: LimiterKey, cost: number, patience: Patience): Promise<Decision> {
     const askedAt = performance.now()
     const charges = decider.chargesOf(key)
@@ -46,13 +46,13 @@ export class Lines {
     }
   }
 
-  /** Something may have become free for those who wait for these charges of the key. */
+  /** Units may have become free: wakes the waiters of these charges of the key. */
   wake(key: LimiterKey, charges: readonly Charge[]): void {
     this.#local.wake(key)
     this.#inStore?.wake(charges)
   }
 
-  /** Rejects all who wait in the store's lines; resolves when they have left them. `ownsStore`: nobody else uses the store. */
+  /** Rejects all waiters in the store's lines; resolves when they have left them. `ownsStore`: no other limiter uses the store. */
   async close(ownsStore: boolean): Promise<void> {
     this.#closed = true
     await this.#inStore?.close(new StoreError('the limiter was closed while this waited'), ownsStore)

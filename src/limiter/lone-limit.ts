@@ -5,8 +5,8 @@ import type { MemoryTable } from '../stores/memory/table.js'
 import { SettleableDecision, type Spender, SpendingClock } from './settleable-decision.js'
 
 /**
- * One limit over a store in this process, the commonest limiter: decides without the list of charges that others need, and
- * without a guard, because it answers at once. The code is short and has few calls, so that the compiler makes one piece of it.
+ * One limit over a `MemoryStore`, the most common limiter: decides without the list of charges that other limiters need, and
+ * without a deadline, because the store is synchronous. The code is short and has few calls, so that V8 inlines it.
  */
 export class LoneLimit {
   readonly #times: SpendingClock
@@ -29,7 +29,7 @@ export class LoneLimit {
     return new LoneLimit(store, policy[0], limiter, spender)
   }
 
-  /** Spends if it fits. Undefined if the store fails or its `consume` is somebody else's: then it is to be asked as any store is. */
+  /** Spends if the cost fits. Undefined if the store fails or a user replaced its `consume`: then the limiter asks it like any other store. */
   consume(key: string, cost: number): Decision | undefined {
     const { store } = this
     if (store.consume !== OUR_CONSUME) return undefined

@@ -16,19 +16,19 @@ interface Line {
   readonly name: string
   readonly waiters: Set<Waiter>
   units: number
-  /** When the first may fit. */
+  /** Rings when the first waiter may fit. */
   readonly alarm: Alarm
 }
 
 const TURNS = new WeakMap<MemoryStore, MemoryTurns>()
 
-/** Waits by the same rules as the lines in Redis; without messages, because everybody is in this process. */
+/** Waits by the same rules as the lines in Redis; needs no messages, because all waiters are in this process. */
 export class MemoryTurns implements LineTurns {
   readonly #lines = new Map<string, Line>()
 
   private constructor(readonly store: MemoryStore) {}
 
-  /** The lines of a store, whichever limiter asks. */
+  /** The lines of a store, shared by all its limiters. */
   static of(store: MemoryStore): MemoryTurns {
     let turns = TURNS.get(store)
     if (turns === undefined) {
@@ -54,7 +54,7 @@ export class MemoryTurns implements LineTurns {
     if (line !== undefined) this.#walk(line)
   }
 
-  /** Whoever waits in a store that several limiters share waits on: only a limiter that owns its store closes its lines. */
+  /** Other limiters may share the store and its lines: only a limiter that owns its store closes them. */
   async close(error: Error, ownsStore: boolean): Promise<void> {
     if (!ownsStore) return
     for (const line of [...this.#lines.values()]) {
@@ -97,7 +97,7 @@ export class MemoryTurns implements LineTurns {
     this.store.setWaiting(line.name, line.units)
   }
 
-  /** Grants to the first as long as it fits. */
+  /** Grants to the first waiter as long as it fits. */
   #walk(line: Line): void {
     for (const waiter of line.waiters) {
       const { charges, cost, wait } = waiter

@@ -7,16 +7,16 @@ import { type CallbackHitStore, countsHits, type HitStore } from '../stores/expr
 import { DEFAULT_LIMITER, type Store } from '../stores/store.js'
 import type { StoreFailure } from './fallback.js'
 
-/** Options of a `RateLimiter`. A mistake, or an unknown name, throws `PolicyError` when it is built. */
+/** Options of a `RateLimiter`. An invalid value or an unknown name throws `PolicyError` when the limiter is built. */
 export interface RateLimiterOptions {
   /**
-   * The limits, decided together: text, an object, or a list of either. A function is asked for each decision, with the key (of a record of
-   * keys: the one key that its limits share, else all of them as JSON), and answers at once. Counts go on when it gives another policy, as
-   * long as a limit's name, algorithm and window stay the same. What it throws reaches the caller; what is no policy is a `PolicyError`.
+   * The limits, decided together: text, an object, or a list of either. A function is called for each decision, with the key (for a record of
+   * keys: the key that its limits share, else all of them as JSON), and returns the policy synchronously. Counts continue when it returns another policy, as
+   * long as a limit's name, algorithm and window stay the same. Its errors reach the caller; an invalid policy is a `PolicyError`.
    */
   policy: PolicyInput | PolicyFunction
   /**
-   * Default: a `MemoryStore` of its own. A store made for express-rate-limit counts one fixed window; on it, that is the default
+   * Default: a `MemoryStore` of its own. A store made for express-rate-limit counts one fixed window; with it, that is the default
    * algorithm and the only one.
    */
   store?: Store | HitStore | CallbackHitStore
@@ -24,28 +24,28 @@ export interface RateLimiterOptions {
   name?: string
   /** Default 50 ms, more than 0: a store that has not answered by then has failed for this decision. */
   deadline?: Duration
-  /** Who decides when the store does not answer in time. Default `local`: this process alone. */
+  /** Decides when the store does not answer in time. Default `local`: this process alone. */
   onStoreFailure?: StoreFailure
   /**
-   * (0, 1], default 1: the part of the quota that one process grants alone while the store fails, rounded down, at least 1;
-   * 1 / processes is exact.
+   * (0, 1], default 1: the part of the quota that one process grants alone while the store fails, rounded down, at least 1.
+   * For n processes 1 / n is computed exactly.
    */
   localShare?: number
   /**
-   * A key that the store denied is refused in the process until its `retryAfterMs` ends. Default true, which is 10 000 keys; a number ≥ 0 is how
-   * many keys; 0 and false remember none.
+   * A key that the store denied is refused in the process until its `retryAfterMs` ends. Default true, which remembers 10 000 keys; a number ≥ 0 is
+   * the number of keys; 0 and false remember none.
    */
   denyCache?: boolean | number
-  /** Default false: decide and report, but always allow. The verdicts tell what would have been. */
+  /** Default false. true: decide and report, but always allow. The verdicts tell what the decision would have been. */
   shadow?: boolean
   /**
-   * Is told of decisions, failures of the store and its breaker. Without one, an outage of the store is told by process warnings
+   * Receives decisions, failures of the store and the state of its breaker. Without an observer, an outage of the store causes process warnings
    * (SPILLWAY_STORE).
    */
   observer?: Observer
 }
 
-/** Gives the policy for a key. */
+/** Returns the policy for a key. */
 export type PolicyFunction = (key: string) => PolicyInput
 
 /** The options, checked and with their defaults. */

@@ -5,9 +5,9 @@ import type { Asker, Charge } from '../stores/store.js'
 
 type Answer = Promise<readonly Verdict[]> | readonly Verdict[]
 
-/** A request that takes as much of `most` units as fits: asks for all, then for as many as the refusal leaves, and at last for one. */
+/** A request for as many of `most` units as fit: tries all of them, then as many as the refusal leaves, and finally one. */
 export class PartialGrant {
-  /** Units of the last attempt: those that were spent, or 1 where not even one fits. */
+  /** Units of the last attempt: the units spent, or 1 if not even one fits. */
   cost: number
   #attempts = 0
 
@@ -19,7 +19,7 @@ export class PartialGrant {
     this.cost = most
   }
 
-  /** What a store says that answers at once or by a promise. */
+  /** The answer of a store that is synchronous or returns a promise. */
   of(consume: (cost: number) => Answer): Answer {
     const answer = consume(this.cost)
     if (answer instanceof Promise)
@@ -27,7 +27,7 @@ export class PartialGrant {
     return Array.isArray(answer) && this.#goesOn(answer) ? this.of(consume) : answer
   }
 
-  /** The same of a Redis store; all attempts share the deadline of `asker`. */
+  /** The same for a Redis store; all attempts share the deadline of `asker`. */
   ask(store: RedisStore, charges: readonly Charge[], asker: Asker): void {
     store.ask('consume', charges, this.cost, {
       endsAt: asker.endsAt,
@@ -40,13 +40,13 @@ export class PartialGrant {
     })
   }
 
-  /** The same of the failure policy. */
+  /** The same for the failure policy. */
   decision(consume: (cost: number) => Decision): Decision {
     const decision = consume(this.cost)
     return this.#goesOn(decision.verdicts) ? this.decision(consume) : decision
   }
 
-  /** True if less is to be asked for: as much as is left; if that was taken meanwhile, half as much. */
+  /** True if a smaller cost is to be tried: what is left; if others took that meanwhile, half as much. */
   #goesOn(verdicts: readonly Verdict[]): boolean {
     if (this.cost === 1 || verdicts.every(({ allowed }) => allowed)) return false
     const left = Math.min(...verdicts.map(({ remaining }) => remaining))

@@ -12,15 +12,15 @@ export interface DecisionWatch {
   answered(pending: PendingDecision, answeredAt: number): boolean
   /** True if this failure still counts. */
   failed(pending: PendingDecision): boolean
-  /** Counts a failure, and puts it into words. */
+  /** Counts a failure and returns its error. */
   failure(cause: unknown, breaker: CircuitBreaker): StoreError
-  /** The breaker of another server, which is asked next; the one before has answered. */
+  /** The decision continues at another server, under its breaker; the server before has answered. */
   next(pending: PendingDecision, server: string): void
 }
 
 /**
- * A decision that a store gives later: what a promise would be, without its price. Under load the promises of a decision cost more
- * than all else that a client does for it.
+ * A decision that a store returns later, like a promise but cheaper: under load, promises would cost more than
+ * all other work of the client for the decision.
  */
 export class PendingDecision implements Asker, Pending {
   endsAt = 0
@@ -31,13 +31,13 @@ export class PendingDecision implements Asker, Pending {
 
   constructor(
     readonly watch: DecisionWatch,
-    /** Of the server that is asked now. */
+    /** The breaker of the server that is asked now. */
     public breaker: CircuitBreaker,
     /** Whether this breaker was open when the server was asked. */
     public isProbe: boolean,
   ) {}
 
-  /** One that is refused without asking a server. */
+  /** A decision that is refused without asking a server. */
   static refused(watch: DecisionWatch, breaker: CircuitBreaker, failure: StoreError): PendingDecision {
     const pending = new PendingDecision(watch, breaker, false)
     pending.settled = true
@@ -45,7 +45,7 @@ export class PendingDecision implements Asker, Pending {
     return pending
   }
 
-  /** Tells the end, once: at once if it has failed already. */
+  /** Calls one of the listeners once: immediately if the decision has failed already. */
   listen(given: Answered, failed: (error: StoreError) => void): void {
     if (this.#failure !== undefined) {
       failed(this.#failure)

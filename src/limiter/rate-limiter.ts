@@ -30,13 +30,13 @@ const ACQUIRE_OPTIONS: OptionNames<WaitOptions & { cost?: number }> = { ...WAIT_
 export type { RateLimiterOptions } from './options.js'
 
 /**
- * A policy over a store. `consume` decides one request now, which is what a server wants; `acquire` waits its turn; `peek` looks.
+ * A policy over a store. `consume` decides one request now, which is what a server needs; `acquire` waits for its turn; `peek` spends nothing.
  *
  * A key is a text or a number, which stands for its text, or a record with a key for each limit by its name,
- * `{ 'per-ip': '192.0.2.1', 'per-user': 42 }`; a limit without a key in it is not asked. Options are checked here: `PolicyError`. A decision takes at most `deadline`.
+ * `{ 'per-ip': '192.0.2.1', 'per-user': 42 }`; a limit without a key in it does not apply. Invalid options throw `PolicyError`. A decision takes at most `deadline`.
  */
 export class RateLimiter {
-  /** @internal What another limiter needs to count beside this one. */
+  /** @internal The options, for a limiter that counts beside this one. */
   readonly options: RateLimiterOptions
   readonly #store: Store
   readonly #ownsStore: boolean
@@ -48,7 +48,7 @@ export class RateLimiter {
   readonly #waits: WaitWatch | undefined
   readonly #shadow: boolean
   readonly #deciders: Deciders
-  /** Decides on texts, where it can: most limiters over memory, and busy keys that are leased. */
+  /** Decides for text keys synchronously, where possible: most limiters over memory, and busy leased keys. */
   readonly #atOnce: Decider['atOnce']
   readonly #lines: Lines
 
@@ -68,7 +68,7 @@ export class RateLimiter {
     this.#observer = observer
     this.#waits = settings.observer && new WaitWatch(settings.observer, 'limiter', name)
     this.#shadow = shadow
-    // A memory store refuses as fast as a cache would, and is never out of date.
+    // A memory store refuses as fast as a cache would, and is never outdated.
     if (denyCacheKeys > 0 && !(store instanceof MemoryStore)) this.#denials = DenyCache.of(store, name, denyCacheKeys)
     this.#deciders = new Deciders(policy, {
       guarded: this.#guarded,
@@ -88,7 +88,7 @@ export class RateLimiter {
     )
   }
 
-  /** The limits, checked and frozen. Of a policy that is a function: those that were used last, and none before the first decision. */
+  /** The limits, checked and frozen. If the policy is a function: the limits used last, and none before the first decision. */
   get policy(): Policy {
     return this.#deciders.policy
   }
@@ -96,8 +96,8 @@ export class RateLimiter {
   /**
    * Spends `cost` (default 1) if every limit allows it; a denied request spends nothing.
    *
-   * A denial resolves; so does an outage (by the failure policy, `degraded`). Rejects only with `CostError` (anything but an
-   * integer ≥ 0), with `PolicyError` (an invalid key), or with what a `policy` that is a function throws, before anything changes. A cost of
+   * A denial resolves; an outage resolves too (by the failure policy, `degraded`). Rejects only with `CostError` (anything but an
+   * integer ≥ 0), with `PolicyError` (an invalid key), or with an error of the `policy` function, before anything changes. A cost of
    * 0 changes nothing.
    */
   consume(key: KeyInput, cost = 1): Promise<Decision> {
@@ -106,7 +106,7 @@ export class RateLimiter {
       const decision = typeof key === 'string' ? this.#atOnce?.consume(key, cost) : undefined
       if (decision === undefined) return Promise.resolve(this.#decideAny(key, cost))
       if (this.#observer !== undefined) tellDecided(this.#observer, decision, this.#name)
-      // Never undefined. But of an object that was looked at just before the compiler knows that it has no `then`, and does not search for it: a fifth of the time.
+      // Never undefined. But the check lets the compiler assume an object of known shape without `then`, which saves a fifth of the time.
       return decision.allowed === undefined ? Promise.reject(decision) : Promise.resolve(decision)
     } catch (error) {
       return Promise.reject(error)
@@ -114,9 +114,9 @@ export class RateLimiter {
   }
 
   /**
-   * As `consume`, but returns the decision itself where nothing has to be awaited: from a memory store, and while a remembered denial
-   * holds. For code that runs on every request: a promise costs as much as the decision. Throws where `consume` rejects; the promise,
-   * if it gives one, does not reject.
+   * As `consume`, but returns the decision itself if it is known synchronously: from a memory store, and while a remembered denial
+   * holds. For code that runs on every request: a promise costs as much as the decision. Throws where `consume` rejects; a returned
+   * promise does not reject.
    */
   decide(key: KeyInput, cost = 1): Decision | Promise<Decision> {
     checkCost(cost)
@@ -127,16 +127,16 @@ export class RateLimiter {
   }
 
   /**
-   * Spends as much of `most` units as fits under every limit, at least 1: `decision.cost` says how much. If not even 1 fits it is denied and spends
-   * nothing; its cost is 1, and `retryAfterMs` tells when 1 fits. A remembered denial of a larger cost does not refuse it. `most` is an integer from 1, like 10:
-   * else rejects with `CostError`. While others spend from the same key it may get less than there was.
+   * Spends as much of `most` units as fits under every limit, at least 1: `decision.cost` tells how much. If not even 1 fits, the request is denied and spends
+   * nothing; its cost is 1, and `retryAfterMs` tells when 1 fits. A remembered denial of a larger cost does not refuse it. `most` is an integer from 1, like 10;
+   * anything else rejects with `CostError`. While others spend from the same key it may spend less than was available.
    */
   async consumeUpTo(key: KeyInput, most: number): Promise<Decision> {
     const checked = limiterKey(key)
     return this.#deciders.of(checked).consumeUpTo(checked, most)
   }
 
-  /** The decision that `consume` would give, spending nothing. With cost 0: how things stand. */
+  /** The decision that `consume` would return; spends nothing. A cost of 0 shows the current state. */
   async peek(key: KeyInput, cost = 1): Promise<Decision> {
     checkCost(cost)
     const checked = limiterKey(key)
@@ -145,15 +145,15 @@ export class RateLimiter {
 
   /**
    * Waits until `cost` (default 1) can be spent under all limits, then spends it: first come, first served, in one line for all processes.
-   * `consume` does not overtake whoever waits, and whoever gives up lets those behind move up. Under a leaky bucket `acquire` itself waits
-   * out the delay, so `delayMs` is 0. Where the store keeps no line (another store; limits in several slots of a cluster), the first in
-   * this process's line asks again each time the store has said when to.
+   * `consume` does not overtake waiters, and when a waiter gives up, those behind it move up. Under a leaky bucket `acquire` itself waits
+   * out the delay, so `delayMs` is 0. If the store keeps no line (a custom store; limits in several slots of a cluster), the first waiter in
+   * this process asks again at the times that the store returns.
    *
-   * Rejects with `TimeoutError` when `timeout` is over, or at once if the turn would come after it (0: does not wait; absent:
-   * waits as long as it takes), with the signal's reason when it is aborted, and at once with `CostError` if `cost` can never
+   * Rejects with `TimeoutError` when `timeout` is over, or at once if the turn would come after it (0: does not wait; default:
+   * no timeout), with the signal's reason when it is aborted, and at once with `CostError` if `cost` can never
    * fit. Then nothing is spent. While the store fails, the failure policy decides; 'closed' rejects with `StoreError`. In
-   * shadow mode `acquire` returns at once. Nobody is granted while the key is blocked. When the store does not
-   * answer within `deadline`, the failure policy decides for all who wait, also for those who have waited long.
+   * shadow mode `acquire` returns at once. While the key is blocked, no waiter is granted. When the store does not
+   * answer within `deadline`, the failure policy decides for all waiters, also for those that have waited long.
    */
   async acquire(given: KeyInput, options: WaitOptions & { cost?: number } = {}): Promise<Decision> {
     const key = limiterKey(given)
@@ -173,8 +173,8 @@ export class RateLimiter {
   }
 
   /**
-   * Gives back at most what is spent (default 1): of a sliding window the oldest units, of a counter or bucket the newest; a window that
-   * runs goes on. Rejects with `StoreError`, within the deadline, when the store fails.
+   * Gives back `cost` units (default 1), at most what is spent: a sliding window's oldest units, a counter's or bucket's newest; a running
+   * window continues. Rejects with `StoreError`, within the deadline, when the store fails.
    */
   async refund(given: KeyInput, cost = 1): Promise<void> {
     checkCost(cost)
@@ -184,7 +184,7 @@ export class RateLimiter {
   }
 
   /**
-   * Spends `cost` (default 1) though it may not fit: for a cost that is known only afterwards. The key then has to wait longer.
+   * Spends `cost` (default 1) even if it does not fit: for a cost that is known only afterwards. The key then has to wait longer.
    * Rejects with `CostError`, and with `StoreError`, within the deadline, when the store fails or cannot charge.
    */
   async charge(given: KeyInput, cost = 1): Promise<void> {
@@ -196,8 +196,8 @@ export class RateLimiter {
   }
 
   /**
-   * Corrects what an allowed decision was charged, once its real cost is known: gives back what was too much, as far as it is
-   * still counted, or charges what was too little, even if that does not fit. The key then has to wait longer. It gives back the decision's
+   * Corrects the charge of an allowed decision once its real cost is known: gives back what was too much, as far as it
+   * still counts, or charges what was too little, even if that does not fit. The key then has to wait longer. It gives back the decision's
    * own units, as of the moment when they were charged, by the clock of the store that decided, and none that have expired. For example, a decision under '10/1m' is charged 8 units at 12:00:00 and turns out to cost 3: `settle` gives back 5, and
    * the 3 others expire at 12:01:00. So whenever `consume` allows, the units of the last window that were charged and not given back,
    * this decision's included, are at most the quota. If several decisions were charged at one instant, or the key was refunded or reset
@@ -223,21 +223,21 @@ export class RateLimiter {
   }
 
   /**
-   * Denies the key, whatever it has spent, for `duration` from now, in all processes that share the store. A later block replaces
+   * Denies the key, regardless of what it has spent, for `duration` from now, in all processes that share the store. A later block replaces
    * an earlier one. Rejects with `StoreError`, within the deadline, when the store fails.
    */
   async block(key: KeyInput, duration: Duration): Promise<void> {
     await this.#block(limiterKey(key), parseOption(duration, 'block: duration'))
   }
 
-  /** Ends a block before its time. What the key has spent stays spent. */
+  /** Ends a block early. What the key has spent stays spent. */
   async unblock(key: KeyInput): Promise<void> {
     await this.#block(limiterKey(key), 0)
   }
 
   /**
-   * Closes what this limiter made for itself; a store that was given to it stays open. Whoever waits in `acquire` rejects with
-   * `StoreError`, and has left the line in Redis when this resolves: at most after 1 s, at once without a connection. (In a memory store that limiters share, waiters wait on.)
+   * Closes what this limiter created; a store that was passed in stays open. Waiters in `acquire` reject with
+   * `StoreError`, and have left the line in Redis when this resolves: after at most 1 s, at once without a connection. (In a memory store that limiters share, waiters continue to wait.)
    */
   async close(): Promise<void> {
     this.#denials?.leave()
@@ -245,14 +245,14 @@ export class RateLimiter {
     if (this.#ownsStore) await this.#store.close?.()
   }
 
-  /** @internal What a key is charged. */
+  /** @internal The charges of a key. */
   chargesOf(key: LimiterKey): readonly Charge[] {
     return this.#deciders.of(key).chargesOf(key)
   }
 
   /**
-   * What the store says of each cost, spending nothing: one list of verdicts a cost. Neither a remembered denial nor the failure policy
-   * answers in its place: rejects with `StoreError`.
+   * The store's verdicts for each cost; spends nothing. One list of verdicts per cost. Neither a remembered denial nor the failure policy
+   * replaces the store: rejects with `StoreError`.
    *
    * @internal For deferred requests.
    */
@@ -261,7 +261,7 @@ export class RateLimiter {
     return Promise.all(costs.map(cost => this.#guarded.verdicts('peek', charges, cost)))
   }
 
-  /** Decides what could not be decided at once. */
+  /** Decides where no synchronous decision was possible. */
   #decideAny(given: KeyInput, cost: number): Decision | Promise<Decision> {
     const key = limiterKey(given)
     return this.#deciders.of(key).consume(key, cost, typeof given === 'string' && this.#atOnce !== undefined)
@@ -280,8 +280,8 @@ export class RateLimiter {
   }
 
   /**
-   * Changes what a key may do. Drops the cached denial twice: before, so nobody is refused meanwhile; after, because an old answer may have
-   * been cached during the change. `all` is what the key is charged in all, if the change concerns a part of it only.
+   * Changes what a key may spend. Drops the cached denial twice: before, so that no request is refused meanwhile; after, because an old answer may have
+   * been cached during the change. `all`: all charges of the key, if the change affects only some.
    */
   async #change<C extends Charge>(
     key: LimiterKey,

@@ -11,10 +11,10 @@ import type { GuardedStore } from './guarded-store.js'
 import { type LineTurns, type Turn, turnVerdict } from './line-turns.js'
 import { neverFits, tooFar } from './turns.js'
 
-/** Who waits for the same key again within so long goes on as the same member of its line. */
+/** A key that waits again within this time continues as the same member of its line. */
 const IDLE_MS = 10_000
 
-/** The lines of one limiter in Redis. */
+/** The waiting lines of one limiter in Redis. */
 export class RedisTurns implements LineTurns {
   readonly #store: RedisStore
   readonly #guarded: GuardedStore
@@ -32,7 +32,7 @@ export class RedisTurns implements LineTurns {
     const server = this.#store.lineOf(charges)
     if (server === undefined) return undefined
     this.#guarded.checkAsked(charges[0])
-    // A line in Redis holds requests under quotas of all kinds; each part of it here is under the same.
+    // One line in Redis may hold requests under different quotas; each `LimitLine` here has only one.
     const own = charges.map(({ limit }) => `${limit.quota} ${limit.burst}`).join(' ')
     const name = `${own}|${server.name}`
     let line = this.#lines.get(name)
@@ -45,7 +45,7 @@ export class RedisTurns implements LineTurns {
   }
 
   wake(charges: readonly Charge[]): void {
-    // A message that is lost makes a waiter late by a few seconds at most, as any other.
+    // A lost message delays a waiter by a few seconds at most.
     this.#store
       .lineOf(charges)
       ?.notify()
@@ -68,7 +68,7 @@ export class RedisTurns implements LineTurns {
   }
 }
 
-/** This process in the line of one key, under limits of one size. */
+/** This process in the line of one key, under one set of quotas. */
 class LimitLine implements LineUser<Turn> {
   readonly width: number
   readonly isLate = isLateOnce

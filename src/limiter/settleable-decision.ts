@@ -3,10 +3,10 @@ import type { Limit } from '../core/limit.js'
 import type { Charge, ChargedAt, Store } from '../stores/store.js'
 import type { LimiterKey } from './key.js'
 
-/** Who spends for a limiter: it knows where, and what a key is charged. */
+/** Spends for a limiter: the store and the charges that a settlement needs. */
 export interface Spender {
   readonly store: Store
-  /** If it spends for one decision whose limits have keys of their own; else the key is the decision's. */
+  /** The key record of a decision whose limits have separate keys; else the decision has the key. */
   readonly key?: LimiterKey
   chargesOf(key: LimiterKey): readonly Charge[]
 }
@@ -18,18 +18,18 @@ interface SpentLease {
   settle(units: number, endsAt?: number): Promise<void>
 }
 
-/** Who spent, and when. */
+/** The spender of a decision, and when it spent. */
 export interface Spent {
   readonly spender: Spender
-  /** If it spent from a lease. */
+  /** The lease, if it spent from one. */
   readonly lease?: SpentLease
-  /** By the clock of the store that decided, if it tells. */
+  /** By the clock of the store that decided, if the store reports it. */
   readonly chargedAt?: ChargedAt
-  /** Else when it was asked, by the limiter's clock, ms. */
+  /** Otherwise: when the request was made, by the limiter's clock, ms. */
   readonly askedAt?: number
 }
 
-/** Gives all decisions of one instant the same `Spent`: a moment kept in each would cost a tenth of the decision. */
+/** Returns the same `Spent` for all decisions of one instant: storing the moment in each would cost a tenth of the decision. */
 export class SpendingClock {
   #last: Spent
 
@@ -43,20 +43,20 @@ export class SpendingClock {
   }
 }
 
-/** Where, when and of what a decision spent: what it takes to settle it later. */
+/** Where, when and how much a decision spent: the data for a later settlement. */
 export interface Spending {
   readonly key: LimiterKey
   readonly store: Store
   readonly charges: readonly Charge[]
-  /** As of `Spent`. */
+  /** As in `Spent`. */
   readonly chargedAt?: ChargedAt
   readonly askedAt?: number
   readonly lease?: SpentLease
 }
 
 /**
- * The decision that a set of verdicts amounts to. `key` is that of all limits, or of each by its name. An allowed decision
- * carries the longest delay that any limit asks for, and remembers who spent, and when, by the limiter's clock.
+ * The decision that follows from a set of verdicts. `key` is the key of all limits, or a record of keys. An allowed decision
+ * has the longest delay of its limits, and remembers who spent, and when, by the limiter's clock.
  */
 export function decide(
   key: LimiterKey,
@@ -72,19 +72,19 @@ export function decide(
   return new SettleableDecision(strict, own, cost, verdicts, source, degraded, delayMs, spent, false)
 }
 
-/** The same decision, but that it lets pass; its verdicts still tell what would have been. */
+/** The same decision, but allowed; its verdicts still tell what the decision would have been. */
 export function allowAnyway(decision: Decision): Decision {
   const { limit, remaining, resetAfterMs, key, cost, verdicts, source, degraded } = decision
   const permission = { limit, allowed: true, remaining, retryAfterMs: 0, resetAfterMs, delayMs: 0 }
   return new SettleableDecision(permission, key, cost, verdicts, source, degraded, 0, undefined, true)
 }
 
-/** What the decision spent; it is told once, so that a decision is settled once. */
+/** What the decision spent; returned only once, so that a decision is settled only once. */
 export function takeSpending(decision: Decision): Spending | undefined {
   return SettleableDecision.takeSpending(decision)
 }
 
-/** A decision that keeps what it spent out of sight. Its fields are only declared: to define them first would take as long again. */
+/** A decision with hidden data for settlement. Its fields are declared without initial values: initializing them would take as long again. */
 export class SettleableDecision implements Decision {
   declare readonly limit: Limit
   declare readonly allowed: boolean
@@ -99,7 +99,7 @@ export class SettleableDecision implements Decision {
   declare readonly degraded: boolean
   declare readonly shadow: boolean
   declare readonly blocked?: true
-  // Not an object of their own: every decision would pay for it, and few are settled.
+  // Fields instead of an object: every decision would pay for the object, and few are settled.
   #spent: Spent | undefined
 
   constructor(
@@ -144,7 +144,7 @@ function longestDelay(verdicts: readonly Verdict[]): number {
   return longest
 }
 
-/** A record's own key for a limit: limits may be called `constructor`, too. */
+/** A record's own key for a limit: a limit may be named `constructor`. */
 function ownKey(key: Exclude<LimiterKey, string>, name: string): string | undefined {
   return Object.hasOwn(key, name) ? key[name] : undefined
 }

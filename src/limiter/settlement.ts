@@ -10,13 +10,13 @@ interface SettlementCall {
   readonly change: (store: Store, receipts: readonly ChargeReceipt[], endsAt?: number) => Promise<void> | void
 }
 
-/** Units to give back to the limits at some places of a decision. */
+/** Units to give back under some limits of a decision, by their index. */
 interface Correction {
   readonly units: number
   readonly places: readonly number[]
 }
 
-/** What makes a decision have cost `actualCost`. */
+/** The call that corrects a decision's charge to `actualCost`. */
 export function settlement(spending: Spending, decision: Decision, actualCost: number, clock: Clock): SettlementCall[] {
   const { chargedAt, askedAt = 0, lease } = spending
   const units = actualCost - decision.cost
@@ -32,7 +32,7 @@ export function settlement(spending: Spending, decision: Decision, actualCost: n
   }))
 }
 
-/** For a store that cannot give back a decision's own units: what it may refund of a decision that was asked so long ago. */
+/** For a store that cannot give back a decision's own units: what it may refund for a decision of that age. */
 export function refunds(decision: Decision, units: number, elapsedMs: number): Correction[] {
   const byUnits = new Map<number, number[]>()
   decision.verdicts.forEach((verdict, place) => {
@@ -42,7 +42,7 @@ export function refunds(decision: Decision, units: number, elapsedMs: number): C
   return [...byUnits].map(([units, places]) => ({ units, places }))
 }
 
-/** How many of the units that a decision spent one of its limits still counts: more would be units that others have spent since. */
+/** How many units of a decision still count under one limit: refunding more would give back units that others have spent since. */
 function stillCounted(verdict: Verdict, cost: number, elapsedMs: number): number {
   const { limit, resetAfterMs } = verdict
   const leftMs = resetAfterMs - elapsedMs

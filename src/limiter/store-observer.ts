@@ -12,12 +12,12 @@ const MEANWHILE: Record<StoreFailure, string> = {
   closed: "every request is denied (onStoreFailure: 'closed')",
 }
 
-/** By client, where there is one: stores on one server fail together. */
+/** By client, if there is one: stores on one server fail together. */
 const WARNINGS = new WeakMap<object, OutageWarnings>()
 
 /**
- * What observes a limiter that was given no observer: an outage of its store becomes a process warning. Limiters on one client or
- * store warn together. undefined for a store in this process, which has no outages.
+ * The default observer: turns an outage of the store into process warnings. Limiters on one client or
+ * store share the warnings. undefined for a store in this process, which has no outages.
  */
 export function storeObserver(store: Store, onStoreFailure: StoreFailure): Observer | undefined {
   if (store instanceof MemoryStore) return undefined

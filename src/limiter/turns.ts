@@ -11,20 +11,20 @@ interface Waiting {
   readonly wait: Wait<Decision>
 }
 
-/** Those who want one key, the first of whom asks. */
+/** The waiters for one key. Only the first asks the store. */
 interface Line {
   readonly key: LimiterKey
   readonly waiting: Waiting[]
-  /** Set while the first waits to ask again. */
+  /** Set while the first waiter is paused between two requests. */
   readonly alarm: Alarm
   asleep: boolean
-  /** When the first asks again, by `performance.now()`; while `asleep`. */
+  /** When the first waiter asks again, by `performance.now()`; valid while `asleep`. */
   asksAt: number
 }
 
 /**
- * Waiting where the store keeps no line: those who want the same key stand in line, first come, first served in this process, and
- * only the first one asks, each time the store has said when to come back.
+ * Waiting where the store keeps no line: waiters for the same key queue up in this process, first come, first served, and
+ * only the first one asks, each time at the moment that the store returned.
  */
 export class Turns {
   readonly #lines = new Map<string, Line>()
@@ -55,7 +55,7 @@ export class Turns {
     return wait.promise
   }
 
-  /** What the key may do has changed: the first of its line asks at once. */
+  /** What the key may spend has changed: the first waiter asks at once. */
   wake(key: LimiterKey): void {
     if (this.#lines.size === 0) return
     const line = this.#lines.get(JSON.stringify(key))
@@ -74,7 +74,7 @@ export class Turns {
     return line
   }
 
-  /** Asks for the first in line, who stays first until it is served, must come back, or has gone. */
+  /** Asks for the first waiter, which stays first until it is served, must wait, or has left. */
   async #serve(line: Line): Promise<void> {
     line.asleep = false
     line.alarm.clear()
@@ -86,7 +86,7 @@ export class Turns {
         if (decision.allowed) this.giveBack(decision).catch(() => {})
       } else if (decision.allowed) wait.resolve(decision)
       else if (decision.source === 'closed')
-        wait.reject(new StoreError('the store failed, and nobody decides in its place'))
+        wait.reject(new StoreError('the store failed, and the failure policy gives no decision'))
       else if (decision.retryAfterMs === Number.POSITIVE_INFINITY) wait.reject(neverFits(cost, decision.limit))
       else if (decision.retryAfterMs > (patience.timeoutMs === 0 ? 0 : wait.leftMs)) {
         wait.reject(tooFar(decision.retryAfterMs))
@@ -100,7 +100,7 @@ export class Turns {
     this.#leave(line, first)
   }
 
-  /** Until the first may ask again. Who cannot wait so long cannot wait for those before him, either. */
+  /** Pauses until the first may ask again. Waiters that cannot wait so long leave, because those before them cannot be faster. */
   #sleep(line: Line, ms: number): void {
     line.asleep = true
     line.asksAt = performance.now() + ms
@@ -126,7 +126,7 @@ export class Turns {
   }
 }
 
-/** Whoever is not ready to wait still waits for the answer, which the deadline bounds. */
+/** A request that does not wait for units still waits for the store's answer, up to the deadline. */
 function patienceOfAsking(patience: Patience): Patience {
   return patience.timeoutMs === 0 ? { ...patience, timeoutMs: Number.POSITIVE_INFINITY } : patience
 }

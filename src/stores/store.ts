@@ -3,13 +3,13 @@ import type { Clock } from '../core/clock.js'
 import type { Verdict } from '../core/decision.js'
 import type { Limit } from '../core/limit.js'
 
-/** What is counted: a key under a limit. */
+/** A key under a limit: the unit of counting. */
 export interface Charge {
-  /** Who is charged. */
+  /** The key to charge. */
   readonly key: string
-  /** By which limit. */
+  /** The limit. */
   readonly limit: Limit
-  /** The name of the limiter that asks; absent: 'default'. Limiters of different names never share their counts. */
+  /** The limiter's name; undefined: 'default'. Limiters with different names never share their counts. */
   readonly limiter?: string
 }
 
@@ -17,7 +17,7 @@ export interface Charge {
 export interface ChargeReceipt extends Charge, Receipt {}
 
 /**
- * When a decision's units were charged, in ms by the clock of the store that decided: one moment for all its limits, or one for
+ * When a decision's units were charged, in ms by the clock of the store that decided: one moment for all limits, or one for
  * each, where servers of a cluster decided one after another.
  */
 export type ChargedAt = number | readonly number[]
@@ -37,56 +37,56 @@ export function receiptsOf(
   }))
 }
 
-/** Who waits for the verdicts of one decision; is told one or the other, once, and throws nothing. */
+/** Receives the outcome of one decision: exactly one of `resolve` and `reject`, once. The methods must not throw. */
 export interface Asker {
-  /** By `performance.now()`: later the decision is of no use, and is not carried out. Absent: a second after it was asked. */
+  /** By `performance.now()`: after this the decision is useless and is not carried out. Undefined: a second after the request. */
   readonly endsAt?: number
-  /** A server is asked that may fail while others do not: see `Store.serverOf`. */
+  /** Called before a server is asked that can fail without the others: see `Store.serverOf`. */
   asks?(server: string): void
   /**
-   * `answeredAt`: by `performance.now()`. `chargedAt`: if the store tells when it decided. `lease`: what the decision has spent from, if it was not
-   * the store itself.
+   * `answeredAt`: by `performance.now()`. `chargedAt`: if the store reports when it decided. `lease`: the lease that the decision spent from, instead
+   * of the store.
    */
   resolve(verdicts: readonly Verdict[], answeredAt: number, chargedAt?: ChargedAt, lease?: object): void
   reject(error: unknown): void
 }
 
 /**
- * Where state lives. Every call measures all its charges at one instant and spends from all or from none, by the store's
- * own clock. `endsAt`, by `performance.now()`, is the moment after which a change is of no use any more; absent: as long as it takes.
+ * Keeps the state. Every call measures all its charges at one instant and spends from all or from none, by the store's
+ * own clock. `endsAt`, by `performance.now()`, is the moment after which a change is no longer wanted; undefined: no such moment.
  */
 export interface Store {
   /** Spends `cost` from all charges or from none; a cost of 0 always fits. One verdict for each charge, in their order. */
   consume(charges: readonly Charge[], cost: number): Promise<readonly Verdict[]> | readonly Verdict[]
   /** The verdicts that `consume` would give; changes nothing. */
   peek(charges: readonly Charge[], cost: number): Promise<readonly Verdict[]> | readonly Verdict[]
-  /** Gives back at most what is spent: a sliding window its oldest units, counters and buckets their newest. */
+  /** Gives back at most what is spent: a sliding window's oldest units, a counter's or bucket's newest. */
   refund(charges: readonly Charge[], cost: number, endsAt?: number): Promise<void> | void
   /**
-   * Gives back at most `units` of what a decision spent under each of these limits, at the time when it was charged, so far as they
-   * still count. Without it a settlement refunds.
+   * Gives back at most `units` of what a decision spent under each of these limits, dated at the moment of its charge, as far as they
+   * still count. Without this method a settlement calls `refund`.
    */
   giveBack?(receipts: readonly ChargeReceipt[], units: number, endsAt?: number): Promise<void> | void
   /** Makes each key as if it was never used under its limit. */
   reset(charges: readonly Charge[], endsAt?: number): Promise<void> | void
-  /** Spends though it may not fit: what a request turned out to cost beyond what was asked. Without it nothing is added. */
+  /** Spends even if it does not fit: for costs that are known only afterwards. Without this method nothing is added. */
   charge?(charges: readonly Charge[], cost: number, endsAt?: number): Promise<void> | void
-  /** Denies each charge for so long, whatever was spent; 0 lifts that. Without it, blocks are kept by the limiter's process. */
+  /** Denies each charge for `forMs`, regardless of what was spent; 0 ends the block. Without this method the limiter's process keeps the blocks. */
   block?(charges: readonly Charge[], forMs: number, endsAt?: number): Promise<void> | void
-  /** Ends timers and connections of its own. A client that was given stays open. */
+  /** Closes the store's own timers and connections. A client that was passed in stays open. */
   close?(): Promise<void> | void
   /**
-   * Calls back with the key when its denials may have ended by a change anywhere, with undefined when such news may have been missed.
-   * The listener is not kept alive by the store. Given only if the store can know.
+   * Calls back with the key when a change anywhere may have ended its denials, with undefined when such a message may have been lost.
+   * The store holds the listener weakly. Present only if the store can know.
    */
   onReset?(listener: (key: string | undefined) => void): void
-  /** Such news matters for `forMs` more, because denials are remembered; 0: it does not matter any more. */
+  /** The limiter remembers denials and needs such calls for `forMs` more; 0: no longer. */
   hearResets?(forMs: number): void
-  /** Names the server that keeps the charge, where a store has several that can fail one without the others. */
+  /** Names the server that keeps the charge, for stores with several servers that fail separately. */
   serverOf?(charge: Charge): string
-  /** True for a store that counts in windows of the calendar (`Limit.calendar`). */
+  /** True for a store that supports calendar windows (`Limit.calendar`). */
   readonly countsCalendars?: true
-  /** If given, what is cached in process (denials) is timed by it; else by a monotonic clock. */
+  /** If present, the times of cached denials are measured by it; else by a monotonic clock. */
   readonly clock?: Clock
 }
 

@@ -1,8 +1,8 @@
 const LISTENERS = new WeakMap<AbortSignal, Set<() => void>>()
 
 /**
- * Calls back when the signal is aborted; the returned function takes that back. However many listen, the signal has one
- * listener of ours: Node warns of a leak from the eleventh on, and a thousand waiters may well share one signal.
+ * Calls back when the signal is aborted; the returned function unsubscribes. We add only one listener to a signal, however many
+ * waiters share it: Node warns of a leak from the eleventh listener on.
  */
 export function onAbort(signal: AbortSignal, listener: () => void): () => void {
   let listeners = LISTENERS.get(signal)
@@ -21,7 +21,7 @@ export function onAbort(signal: AbortSignal, listener: () => void): () => void {
   mine.add(listener)
   return () => {
     if (!mine.delete(listener) || mine.size > 0 || LISTENERS.get(signal) !== mine) return
-    // A signal that lives as long as the process must not collect what nobody waits for any more.
+    // A signal that lives as long as the process must not accumulate listeners of ended waits.
     LISTENERS.delete(signal)
     signal.removeEventListener('abort', OURS.get(mine) as () => void)
   }

@@ -3,8 +3,8 @@ const LONGEST_MS = 2 ** 31 - 1
 
 /**
  * One timer that is set to a moment of `performance.now()` and never rings before it. (A timer of Node may fire up to a
- * millisecond early, and at once for more than 24 days.) It keeps the process alive while it is set, unless told not to. To put it off costs
- * nothing: its timer stays, and is set anew when it fires.
+ * millisecond early, and at once for delays above 24 days.) It keeps the process alive while it is set, unless told not to. Postponing it is
+ * cheap: its timer stays, and is set anew when it fires.
  */
 export class Alarm {
   #timer: ReturnType<typeof setTimeout> | undefined
@@ -17,7 +17,7 @@ export class Alarm {
     readonly keepsAlive = true,
   ) {}
 
-  /** Rings at `at` instead of whenever it was set to; `Infinity`: never. */
+  /** Rings at `at` instead of the moment set before; `Infinity`: never. */
   set(at: number): void {
     if (at === this.#at) return
     this.#at = at

@@ -1,16 +1,16 @@
 import { notify, type ObservedObject, type Observer } from '../core/observer.js'
 import { Alarm } from './alarm.js'
 
-/** At most one `level` in so long for each object. */
+/** At most one `level` event per this time for each object. */
 const EVERY_MS = 1000
-/** Who is granted this quickly has not waited: a level is told only if it stands so long. */
+/** A shorter wait does not count: a level is reported only if it lasts this long. */
 const STANDS_MS = 20
 
 type Level = 'inUse' | 'waiting' | 'depth'
 
 const METERS = new WeakMap<Observer, Map<string, LevelMeter>>()
 
-/** The levels of one object, told to one observer when they change: at once if a second has passed since, else when it has. */
+/** Reports the levels of one object to one observer when they change: at once if the last report is a second ago, else when it will be. */
 export class LevelMeter {
   readonly #now: Partial<Record<Level, number>> = {}
   readonly #told: Partial<Record<Level, number>> = {}
@@ -24,7 +24,7 @@ export class LevelMeter {
     readonly name: string,
   ) {}
 
-  /** The meter of all objects of one kind and name that one observer watches, so that their levels are one sum. Undefined if it has no `level`. */
+  /** The meter shared by all objects of one kind and name of one observer, so that their levels are added up. Undefined if it has no `level`. */
   static of(observer: Observer, object: ObservedObject, name: string): LevelMeter | undefined {
     if (observer.level === undefined) return undefined
     let meters = METERS.get(observer)
@@ -63,7 +63,7 @@ export class LevelMeter {
     const { inUse, waiting, depth } = this.#now
     const told = this.#told
     if (told.inUse === inUse && told.waiting === waiting && told.depth === depth) return
-    // Nobody need be told that nobody waits before somebody has.
+    // The first reported level is never 0 waiters.
     if (this.#toldAt < 0 && !inUse && !waiting && depth === undefined) return
     this.#toldAt = performance.now()
     Object.assign(told, this.#now)

@@ -1,28 +1,28 @@
 import { shown } from '../core/errors.js'
 
-/** What the server says to an ask: see line_ask.lua. */
+/** The server's answer to an ask: see line_ask.lua. */
 export interface LineAnswer {
-  /** 1: the ask was carried out; 0: the member is not known, and another one is to be opened. Below 0: a word of the user's script, and nothing was done. */
+  /** 1: the ask was carried out; 0: the member is unknown and must be opened anew. Below 0: a code of the user's script, and nothing was done. */
   readonly word: number
   readonly stamp: string
-  /** The moment of its grants, by the server's clock, ms. */
+  /** The time of its grants, by the server's clock, ms. */
   readonly at: number
-  /** How long ago it was first given. */
+  /** How long ago the server first gave this answer. */
   readonly ageMs: number
   readonly nextMs: number
   /** How many of the member's waiters are in the line. */
   readonly waiting: number
-  /** Of the first waiter that joined without a ticket. */
+  /** The ticket of the first waiter that joined without one. */
   readonly ticket: number
   /** Capacity: a waiter that wants more can never be granted. */
   readonly most: number
-  /** A grant that is older than this is late; −1: the user decides. */
+  /** A grant older than this is late; −1: the user decides. */
   readonly lateMs: number
-  /** For how long the member is known if it does not ask. */
+  /** How long the server remembers the member without an ask. */
   readonly lifeMs: number
   readonly granted: readonly Granted[]
   readonly refused: readonly Refused[]
-  /** The answers to the user's own changes, in their order. */
+  /** The results of the user's own changes, in their order. */
   readonly changes: readonly number[]
 }
 
@@ -34,7 +34,7 @@ interface Granted {
 
 interface Refused {
   readonly number: number
-  /** How long it would wait, ms; below 0: for ever. */
+  /** How long the waiter would wait, ms; below 0: for ever. */
   readonly waitMs: number
 }
 

@@ -1,15 +1,15 @@
 import { type LineWaiter, tailOf } from './line-waiter.js'
 
-/** Bounds an ask: so many changes take the server about 1 ms. */
+/** Limits the size of an ask: the server processes so many changes in about 1 ms. */
 const MOST_CHANGES = 64
 
-/** A grant that nobody wants any more. */
+/** A grant that its waiter no longer wants. */
 interface Return {
   readonly tail: string
   readonly grantedAt: number
 }
 
-/** A change that only the user of the line understands, like the end of a lease. */
+/** A change that only the user of the line defines, like the end of a lease. */
 export interface OwnChange {
   readonly letter: string
   readonly words: readonly [string, string, string]
@@ -17,7 +17,7 @@ export interface OwnChange {
   failed(error: unknown): unknown
 }
 
-/** Changes that one ask carries. */
+/** The changes in one ask. */
 export interface LineChangeSet<Grant> {
   readonly leaves: readonly LineWaiter<Grant>[]
   readonly returns: readonly Return[]
@@ -42,12 +42,12 @@ export class LineChanges<Grant> {
     return this.leaves.size + this.lates.size + this.joins.size + this.returns.length + this.own.length
   }
 
-  /** True if nobody waits for any of them: they may gather for a moment. */
+  /** True if no caller waits for any of them, so that they may gather for a moment. */
   get canGather(): boolean {
     return this.lates.size + this.joins.size + this.own.length === 0 && this.size < MOST_CHANGES
   }
 
-  /** Takes out as many as one ask may carry, in the order in which they are carried out. */
+  /** Takes out as many changes as one ask may carry, in the order in which the server must apply them. */
   take(): LineChangeSet<Grant> {
     let room = MOST_CHANGES
     const first = <T>(from: Iterable<T>): T[] => {
@@ -72,7 +72,7 @@ export class LineChanges<Grant> {
     return { leaves, returns, lates, own, joins }
   }
 
-  /** Puts returns and own changes of an ask back that was not carried out. */
+  /** Puts back the returns and own changes of an ask that was not carried out. */
   putBack({ returns, own }: LineChangeSet<Grant>): void {
     this.returns = [...returns, ...this.returns]
     this.own = [...own, ...this.own]

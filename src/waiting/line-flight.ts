@@ -4,22 +4,22 @@ import type { Ringing, Timing } from './timing.js'
 
 const FIRST_RETRY_MS = 50
 const LONGEST_RETRY_MS = 1000
-/** For so long the server remembers what a member has asked; no later may the same ask come again. */
+/** How long the server remembers a member's asks; after that the same ask must not be sent again. */
 const REMEMBERED_MS = 50_000
 
 interface FlightEnd {
   /** `sentAt` belongs to the copy of the ask that was answered. */
   answered(reply: unknown, sentAt: number): void
-  /** Asking again would not help. */
+  /** Called for an error that repeating would not cure. */
   fault(error: unknown): void
-  /** It was never answered, and must not be sent again. */
+  /** The ask got no answer, and must not be sent again. */
   givenUp(): void
 }
 
-/** The one ask of a member that is on its way. It is sent again, as it is, until it is answered. */
+/** The one ask of a member in flight. It is sent again unchanged until it is answered. */
 export class LineFlight<Grant> {
   readonly firstSentAt: number
-  /** Why it has not been answered yet, as far as is known. */
+  /** The last reason for a missing answer, if known. */
   cause: unknown
   #retryMs = FIRST_RETRY_MS
   #over = false
@@ -28,7 +28,7 @@ export class LineFlight<Grant> {
     readonly carried: NumberedAsk<Grant>,
     readonly user: LineUser<Grant>,
     readonly timing: Timing,
-    /** Rings for the flight that is on its way then, so that the answers of many need not clear it. */
+    /** Rings for the flight in progress; shared by successive flights, so that their answers need not clear it. */
     readonly retry: Ringing,
     readonly end: FlightEnd,
   ) {
@@ -45,7 +45,7 @@ export class LineFlight<Grant> {
       this.end.givenUp()
       return
     }
-    // An answer that is lost is asked for again in a second. So is a client that is not ready: it may never say that it is.
+    // Repeats after a second if the answer is lost. This also covers a client that is not ready, which may never report that it is.
     this.retry.set(sentAt + LONGEST_RETRY_MS)
     if (!this.user.ready()) {
       this.cause ??= new Error('the Redis client is not connected')

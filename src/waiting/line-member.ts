@@ -1,16 +1,16 @@
 let openings = 0
 
-/** As what a process stands in a line. It numbers its asks; a member that the server does not know is replaced by another. */
+/** The identity of a process in a line. It numbers its asks; if the server does not know the member, the process becomes another member. */
 export class LineMember {
   readonly id: string
-  /** Number of its last answered ask; 0: it is not open yet. */
+  /** The number of its last answered ask; 0: not opened yet. */
   asked = 0
-  /** Of the last answer that was read. */
+  /** The stamp of the last answer that was read. */
   stamp = ''
-  /** When that was, and for how long the server remembers the member, ms. */
+  /** When it was answered, and for how long the server then remembers the member, ms. */
   answeredAt = 0
   lifeMs = 0
-  /** Its waiters in the line, as they were last told. */
+  /** The number of its waiters in the line, by the last answer. */
   waiting = 0
 
   constructor(
@@ -20,7 +20,7 @@ export class LineMember {
     this.id = `${address}.${openings++}`
   }
 
-  /** True if the server may have forgotten it. Without waiters nothing is lost by opening another. */
+  /** True if the server may have dropped it. Without waiters nothing is lost by opening another. */
   isStale(now: number): boolean {
     return this.asked > 0 && this.waiting === 0 && now - this.answeredAt >= this.lifeMs / 2
   }

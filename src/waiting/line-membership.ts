@@ -4,17 +4,17 @@ import { LineMember } from './line-member.js'
 import type { LineAsk, LineUser } from './line-user.js'
 import { type LineWaiter, tailOf } from './line-waiter.js'
 
-/** An ask with what it carries. */
+/** An ask and its content. */
 export interface NumberedAsk<Grant> {
   readonly number: number
   readonly changes: LineChangeSet<Grant>
   readonly ask: LineAsk
 }
 
-/** The waiters of this process, what the server knows of them, and what it has not been told yet. Knows no time and sends nothing. */
+/** The waiters of this process, what the server knows of them, and the changes that it was not told yet. It has no clock and sends nothing. */
 export class LineMembership<Grant> {
   readonly changes = new LineChanges<Grant>()
-  /** In the order of asking. */
+  /** In the order of their requests. */
   readonly waiters = new Set<LineWaiter<Grant>>()
   readonly #user: LineUser<Grant>
   readonly #byNumber = new Map<number, LineWaiter<Grant>>()
@@ -31,7 +31,7 @@ export class LineMembership<Grant> {
     return this.#member.id
   }
 
-  /** True if the server has some of the waiters in the line. */
+  /** True if some of the waiters are in the line on the server. */
   get stands(): boolean {
     return this.#member.waiting > 0 && this.waiters.size > 0
   }
@@ -41,7 +41,7 @@ export class LineMembership<Grant> {
     this.changes.joins.add(waiter)
   }
 
-  /** The waiter has given up. While an ask carries it, its answer tells what is to be given back. */
+  /** The waiter gives up. If an ask in flight carries it, the answer tells what must be given back. */
   leave(waiter: LineWaiter<Grant>): void {
     if (waiter.place === 'asked') return
     if (waiter.place === 'inside') this.changes.leaves.add(waiter)
@@ -72,7 +72,7 @@ export class LineMembership<Grant> {
     return { number, changes, ask: { member: member.id, replaces, words } }
   }
 
-  /** Reads the answer to an ask that was carried out. `ageMs`: how old its grants may be. True if it is as expected. */
+  /** Reads the answer to an ask that was carried out. `ageMs`: the greatest age of its grants. True if the answer is consistent. */
   read({ number, changes }: NumberedAsk<Grant>, answer: LineAnswer, now: number, ageMs: number): boolean {
     const member = this.#member
     const { joins, lates, leaves, own } = changes
@@ -87,7 +87,7 @@ export class LineMembership<Grant> {
     for (const waiter of joins) waiter.ticket ??= ticket++
     for (const waiter of leaves) this.#byNumber.delete(waiter.number)
     for (const waiter of [...joins, ...lates]) waiter.place = 'inside'
-    // First those who have waited: whoever has changed something may go on to ask for more.
+    // Grants come first: a caller whose change is answered may ask for more.
     this.#readGrants(answer, ageMs)
     for (const [i, change] of own.entries()) change.answered(answer.changes[i])
     for (const { number, waitMs } of answer.refused) {
@@ -102,7 +102,7 @@ export class LineMembership<Grant> {
     return answer.waiting === expected
   }
 
-  /** An ask was not carried out, and will not be: what it carried is to be told again. */
+  /** The ask was not carried out, and will not be: its changes must be sent again. */
   putBack({ changes }: NumberedAsk<Grant>): void {
     this.changes.putBack(changes)
     for (const waiter of changes.lates) {
@@ -112,12 +112,12 @@ export class LineMembership<Grant> {
     }
   }
 
-  /** Nobody knows whether an ask was carried out. A grant that is given back twice may be somebody else's; own changes may come twice. */
+  /** It is unknown whether the ask was carried out. Returns are dropped, because giving a grant back twice could take another waiter's; own changes may be sent twice. */
   giveUp({ changes }: NumberedAsk<Grant>): void {
     this.changes.own = [...changes.own, ...this.changes.own]
   }
 
-  /** Opens another member, as which all join again with their tickets. */
+  /** Becomes another member; all waiters join again with their tickets. */
   rejoin(): void {
     this.#member = new LineMember(this.#user.address, this.#member.id)
     this.#byNumber.clear()
@@ -131,7 +131,7 @@ export class LineMembership<Grant> {
     }
   }
 
-  /** Rejects all, and forgets what was to be told. */
+  /** Rejects all waiters and drops all unsent changes. */
   endAll(error: unknown): void {
     for (const change of this.changes.own.splice(0)) change.failed(error)
     for (const waiter of [...this.waiters]) {
@@ -142,7 +142,7 @@ export class LineMembership<Grant> {
     this.rejoin()
   }
 
-  /** The server has forgotten this member, which has no waiters: the next ask opens another. */
+  /** The server has dropped this member, which has no waiters: the next ask opens another. */
   forget(): void {
     this.#member = new LineMember(this.#user.address)
   }

@@ -1,59 +1,59 @@
-/** One ask, ready to be sent: the script reads the words from the place that the user gives them. */
+/** One ask, ready to be sent: the script reads the words after the user's own arguments. */
 export interface LineAsk {
-  /** The member that asks; its record has a key of its own. */
+  /** The member that asks; it has a record key of its own. */
   readonly member: string
-  /** The member that it replaces; '' for none. */
+  /** The member that it replaces; '' if none. */
   readonly replaces: string
   readonly words: readonly string[]
 }
 
-/** What a waiter has asked for. */
+/** The request of a waiter. */
 export interface Wanted {
   readonly cost: number
   readonly own: string
 }
 
-/** What a grant is made of. */
+/** The server's data of a grant. */
 export interface GrantFacts {
   /** What the user's script tells of it. */
   readonly facts: readonly string[]
   /** Its moment, by the server's clock, ms. */
   readonly at: number
-  /** How old it may be, ms. */
+  /** The greatest age that it may have, ms. */
   readonly ageMs: number
 }
 
-/** Who waits in a line: what it counts, how it asks, and what it calls things. */
+/** The user of a waiting line (a limiter, shared rate or semaphore): what it counts, how it asks, and which errors it gives. */
 export interface LineUser<Grant> {
   /** "process/number": see `Mailbox.address`. */
   readonly address: string
-  /** How many facts the script tells of each grant. */
+  /** How many facts the script returns for each grant. */
   readonly width: number
-  /** How long the server may be silent before those who wait are rejected, ms. */
+  /** How long the server may be silent before the waiters are rejected, ms. */
   readonly deadlineMs: number
-  /** False where the server cannot tell this process to ask. */
+  /** False if the server cannot wake this process. */
   readonly canHear: boolean
-  /** Starts and stops listening for that. */
+  /** Starts and stops listening for wake-ups. */
   hold(): void
   release(): void
-  /** False while it makes no sense to send. */
+  /** False while sending would fail. */
   ready(): boolean
   send(ask: LineAsk): Promise<unknown>
-  /** True for an error that asking again would not cure. */
+  /** True for an error that repeating would not cure. */
   isFault(error: unknown): boolean
-  /** Whether a grant may no longer be used. `again`: the one before it was not used either. */
+  /** Whether a grant is too old to be used. `again`: the waiter's previous grant was too old, too. */
   isLate(wanted: Wanted, ageMs: number, lateMs: number, again: boolean): boolean
   grant(wanted: Wanted, facts: GrantFacts): Grant
-  /** A wait in ms that is longer than the waiter waits; below 0: it can never be granted. `most`: the capacity. */
+  /** The error for a wait in ms that exceeds the waiter's timeout; below 0: it can never be granted. `most`: the capacity. */
   refusal(wanted: Wanted, waitMs: number, most: number): unknown
   timedOut(wanted: Wanted, timeoutMs: number): unknown
-  /** A word of the script below 0, which ends the wait of all. */
+  /** The error for a script code below 0, which ends the wait of all. */
   ended(word: number): unknown
-  /** The server has failed, or has been silent for longer than the deadline. */
+  /** The error when the server has failed, or was silent for longer than the deadline. */
   failed(cause: unknown): unknown
 }
 
-/** A grant is used if it is in time, or the second in a row that is not. */
+/** Only the first grant in a row is refused as late: the second is used, however old it is. */
 export function isLateOnce(_: Wanted, ageMs: number, lateMs: number, again: boolean): boolean {
   return ageMs > lateMs && !again
 }

@@ -3,26 +3,26 @@ import type { RedisClient } from '../redis/client.js'
 import { keySegment } from '../redis/keys.js'
 import { Subscriber, type Subscription } from '../redis/subscriber.js'
 
-/** How often to see whether the connection has been silent for too long, while somebody listens. Mostly it has not, and nothing is sent. */
+/** How often to check whether the connection has been silent for too long, while an object listens. Usually nothing is sent. */
 const CHECK_EVERY_MS = 250
-/** Who is not remembered asks at the safety check. */
+/** An object that is not recorded as missed asks at the next safety check. */
 const MOST_MISSED = 10_000
 let boxes = 0
 
 interface MailboxListener {
-  /** Something has changed: time to ask. `text` is what follows the number of this object. */
+  /** A wake-up: it is time to ask. `text` is the message after the number of this object. */
   hear(text: string): void
-  /** Everything is heard from now on; messages before may have been missed. */
+  /** From now on all messages arrive; earlier ones may have been missed. */
   live(): void
 }
 
-/** Where the server tells one object of this process to ask. It listens while it is held, as often as it is held. */
+/** Receives the server's wake-ups for one object of this process. It listens while it is held, and counts how often. */
 export class Mailbox {
   /** Names the object to the scripts: "process/number". */
   readonly address: string
-  /** What the channels of all processes begin with. */
+  /** The beginning of the channel names of all processes. */
   readonly channel: string
-  /** False where the client gives no connection to listen on. */
+  /** False if the client provides no connection to listen on. */
   readonly canHear: boolean
   readonly #number = String(boxes++)
   readonly #office: Office
@@ -52,32 +52,32 @@ export class Mailbox {
   }
 }
 
-/** What the channels of all processes begin with, under a prefix of keys. */
+/** The beginning of all processes' channel names, under a prefix of keys. */
 function channelOf(prefix: string): string {
   return `${keySegment(prefix)}!turns:`
 }
 
-/** One channel for each client, however many objects listen. A message begins with the number of the object that is meant. */
+/** One channel for each client, for all objects. A message begins with the number of its object. */
 interface Office {
-  /** What the scripts take for the name of the process. */
+  /** The name of the process in the scripts. */
   readonly process: string
-  /** Undefined where the client gives no connection to listen on. */
+  /** Undefined if the client provides no connection to listen on. */
   readonly subscription: Subscription | undefined
-  /** By number; only of objects that listen, so that objects used once leave nothing behind. */
+  /** By number; contains only objects that listen, so that objects used once leave nothing behind. */
   readonly listeners: Map<string, MailboxListener>
   /**
-   * Numbers of objects that were told something before they listened: an object listens from when it reads that it waits, and may be told to
-   * ask before that.
+   * Numbers of objects that were woken before they listened: an object starts to listen when it reads that it waits, and the
+   * wake-up may come before that.
    */
   readonly missed: Set<string>
   checks: ReturnType<typeof setInterval> | undefined
 }
 
-/** While somebody listens a silent connection is noticed within five seconds: `Subscription.check` sends a PING after two. */
+/** While an object listens, a silent connection is noticed within five seconds: `Subscription.check` sends a PING after two. */
 function watch(office: Office): void {
   const { subscription, listeners, missed } = office
   if (subscription === undefined || office.checks !== undefined) return
-  // It ends by itself: a semaphore that is taken and released again and again would start it each time.
+  // The timer ends by itself: otherwise a semaphore that is taken and released repeatedly would restart it each time.
   office.checks = setInterval(() => {
     if (listeners.size > 0) {
       subscription.check()

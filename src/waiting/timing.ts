@@ -7,13 +7,13 @@ export interface Ringing {
   clear(): void
 }
 
-/** Time as a waiting line sees it. Tests give one of their own, and then nothing happens but at their word. */
+/** The clock and timers of a waiting line. Tests replace them to control every step. */
 export interface Timing {
   /** In ms, monotonic. */
   now(): number
-  /** `keepsAlive`: whether the process lives on while it is set. */
+  /** `keepsAlive`: whether a set alarm keeps the process alive. */
   alarm(ring: () => void, keepsAlive?: boolean): Ringing
-  /** Runs after whatever has arrived by now has been read. */
+  /** Runs after all input that has arrived by now has been read. */
   nextTurn(run: () => void): void
 }
 

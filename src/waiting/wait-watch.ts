@@ -2,12 +2,12 @@ import { TimeoutError } from '../core/errors.js'
 import { notify, type ObservedObject, type Observer, type WaitOutcome } from '../core/observer.js'
 import { LevelMeter } from './level-meter.js'
 
-/** Ends a wait that was begun; without an outcome if it failed. A second call does nothing. */
+/** Ends a wait; without an outcome if it failed. A second call does nothing. */
 export type WaitEnd = (outcome?: WaitOutcome) => void
 
 type Waitable = Exclude<ObservedObject, 'queue'>
 
-/** Tells an observer of those who wait for one object, and for how long. Where there is no observer there is no `WaitWatch`. */
+/** Reports to an observer how many callers wait for one object, and for how long. Without an observer there is no `WaitWatch`. */
 export class WaitWatch<Object extends Waitable = Waitable> {
   protected readonly meter: LevelMeter | undefined
 
@@ -19,7 +19,7 @@ export class WaitWatch<Object extends Waitable = Waitable> {
     this.meter = LevelMeter.of(observer, object, name)
   }
 
-  /** Somebody begins to wait. Call what it returns when that ends. */
+  /** A caller begins to wait. Call the returned function when the wait ends. */
   begin(): WaitEnd {
     const startedAt = performance.now()
     this.meter?.add('waiting', 1)
@@ -36,7 +36,7 @@ export class WaitWatch<Object extends Waitable = Waitable> {
 }
 
 /**
- * What `wait` gives; its end is told to the watch, if there is one: when `granted` is called, or when the promise settles. `signal`: what may
+ * Returns the promise of `wait`, and reports its end to the watch, if there is one: when `granted` is called, or when the promise settles. `signal`: may
  * abort it.
  */
 export function watched<T>(
@@ -70,7 +70,7 @@ function outcomeOf(error: unknown, signal: AbortSignal | undefined): WaitOutcome
 
 /** As `WaitWatch`, for permits that are held and given back. */
 export class HoldWatch extends WaitWatch<'semaphore' | 'concurrency'> {
-  /** So many permits are held from now on. Call what it returns when they are given back or lost. */
+  /** This many permits are held from now on. Call the returned function when they are given back or lost. */
   hold(permits: number): (lost: boolean) => void {
     const heldAt = performance.now()
     this.meter?.add('inUse', permits)

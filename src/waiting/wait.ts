@@ -6,7 +6,7 @@ import { type Ringing, realTiming, type Timing } from './timing.js'
 
 /** How long to wait, and what ends the wait early. */
 export interface WaitOptions {
-  /** How long to wait at most. Absent: as long as it takes. 0: not at all. */
+  /** The longest wait. Undefined: no limit. 0: does not wait. */
   timeout?: Duration | 0
   /** Aborting it ends the wait: the promise rejects with its reason, and nothing is spent. */
   signal?: AbortSignal
@@ -14,16 +14,16 @@ export interface WaitOptions {
 
 export const WAIT_OPTIONS: OptionNames<WaitOptions> = { timeout: true, signal: true }
 
-/** What a caller is ready to bear, checked. */
+/** The checked wait options of a call. */
 export interface Patience {
-  /** 0: not to wait; Infinity: for ever. */
+  /** 0: does not wait; Infinity: for ever. */
   readonly timeoutMs: number
   readonly signal: AbortSignal | undefined
 }
 
 /**
- * Checks `timeout` and `signal`, and that there is no option but those of `names`; throws `PolicyError`, in which `method` says
- * who was called. `absentMs` stands for a timeout that is not given. A timeout below 0 is taken as 0.
+ * Checks `timeout` and `signal`, and that all option names are in `names`; throws `PolicyError`, in which `method` names
+ * the called method. `absentMs` is the default timeout. A timeout below 0 counts as 0.
  */
 export function patienceOf(
   options: WaitOptions | undefined,
@@ -46,10 +46,10 @@ function timeoutOf(timeout: Duration, method: string): number {
 }
 
 /**
- * A caller that waits. It ends once, whatever comes first: `resolve`, `reject`, the abort of its signal, the end of
+ * A caller that waits. It ends once, by the first of: `resolve`, `reject`, the abort of its signal, the end of
  * its timeout. When it ends, its timer and its listener are gone.
  *
- * While it has a timeout to wait for, it keeps the process alive; else whoever will end it must do so.
+ * While it has a finite timeout, it keeps the process alive; otherwise the code that will end it must do so.
  */
 export class Wait<T> {
   readonly promise: Promise<T>
@@ -63,8 +63,8 @@ export class Wait<T> {
   #onAbort: (() => void) | undefined
 
   /**
-   * Waits from now on. `timedOut` gives what it rejects with at the end of the timeout; `aborted` is called when the signal has
-   * ended it, after which the promise is rejected already. A signal that was aborted before ends it at once.
+   * Starts to wait. `timedOut` returns the error at the end of the timeout; `aborted` is called after the signal has
+   * rejected the promise. A signal that is already aborted ends it at once.
    */
   constructor(patience: Patience, timedOut: () => unknown, aborted?: () => void, timing: Timing = realTiming) {
     this.#patience = patience
@@ -83,12 +83,12 @@ export class Wait<T> {
     this.#alarm.set(this.#startedAt + patience.timeoutMs)
   }
 
-  /** True when it has ended, however. */
+  /** True when it has ended, in any way. */
   get over(): boolean {
     return this.#settle === undefined
   }
 
-  /** What is left of the timeout now, in ms; 0 when it is over, Infinity without one. */
+  /** The rest of the timeout, in ms; 0 when it is over, Infinity without a timeout. */
   get leftMs(): number {
     return Math.max(0, this.#startedAt + this.#patience.timeoutMs - this.#timing.now())
   }

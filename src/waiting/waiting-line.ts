@@ -7,7 +7,7 @@ import type { LineWaiter } from './line-waiter.js'
 import { type Ringing, realTiming, type Timing } from './timing.js'
 import { type Patience, Wait } from './wait.js'
 
-/** How long to collect departures before sending them: nobody needs them sooner. */
+/** How long to collect departures before sending them: they are not urgent. */
 const GATHER_MS = 10
 /** close() waits no longer than this for the server's answer. */
 const CLOSE_MS = 1000
@@ -15,8 +15,8 @@ const CLOSE_MS = 1000
 const UNSUBSCRIBED_ASK_MS = 1000
 
 /**
- * The waiters of this process in one waiting line that the server keeps: one ask in flight, one timer. The server grants only to the
- * process that asks, so a message, an answer or a connection that is lost can make a waiter late, but never grants too early or twice.
+ * The waiters of this process in one waiting line on the server: one ask in flight, one timer. The server grants only in answers to
+ * asks, so a lost message, answer or connection can delay a waiter, but never causes an early or double grant.
  */
 export class WaitingLine<Grant> {
   readonly #user: LineUser<Grant>
@@ -27,7 +27,7 @@ export class WaitingLine<Grant> {
   readonly #deadline: Ringing
   readonly #retry: Ringing
   #flight: LineFlight<Grant> | undefined
-  /** Something may have changed since the ask in flight was sent. */
+  /** A wake-up came since the ask in flight was sent. */
   #heard = false
   #scheduled = false
   #gathers = false
@@ -45,7 +45,7 @@ export class WaitingLine<Grant> {
     this.#retry = timing.alarm(() => this.#flight?.send(), false)
   }
 
-  /** True if nobody waits and nothing is on its way. */
+  /** True if there are no waiters and no ask is in flight. */
   get isIdle(): boolean {
     return this.size === 0 && this.#flight === undefined && this.#membership.changes.isEmpty
   }
@@ -55,15 +55,15 @@ export class WaitingLine<Grant> {
     return this.#membership.id
   }
 
-  /** How many wait. */
+  /** The number of waiters. */
   get size(): number {
     return this.#membership.waiters.size
   }
 
-  /** Waits for a grant; the signal is not aborted yet. A timeout of 0: takes what is free, and does not wait. */
+  /** Waits for a grant; the signal must not be aborted yet. A timeout of 0: takes what is free, and does not wait. */
   wait(cost: number, own: string, patience: Patience): Promise<Grant> {
     const wait = new Wait<Grant>(
-      // Whoever does not wait still waits for the answer, which the deadline bounds.
+      // A caller that does not wait for a grant still waits for the answer, up to the deadline.
       patience.timeoutMs === 0 ? { ...patience, timeoutMs: Number.POSITIVE_INFINITY } : patience,
       () => {
         this.#leave(waiter)
@@ -91,7 +91,7 @@ export class WaitingLine<Grant> {
   }
 
   /**
-   * Sends a user-defined change with the next ask. Resolves with the number the script returns. For example, the semaphore ends a lease
+   * Sends a change of the user's own kind with the next ask. Resolves to the number that the script returns. For example, the semaphore ends a lease
    * with the letter 'e' and the words `[id, token, '']`, and gets 1, or 0 if the lease had ended before.
    */
   change(letter: string, words: readonly [string, string, string]): Promise<number> {
@@ -104,24 +104,24 @@ export class WaitingLine<Grant> {
     this.#schedule()
   }
 
-  /** Asks, if somebody waits: something may have changed for them. */
+  /** A wake-up: asks if there are waiters, because they may fit now. */
   hear(): void {
     this.#heard = true
     if (this.size > 0) this.#schedule()
   }
 
-  /** A connection is back: what is unanswered is sent again at once. */
+  /** The connection is back: unanswered asks are sent again at once. */
   resend(): void {
     if (this.#flight === undefined) this.hear()
     else this.#flight.send()
   }
 
-  /** Sends now what would be sent after this turn of the event loop, or gathers. */
+  /** Sends now what is gathered for the end of this turn of the event loop or later. */
   flush(): void {
     if (this.#scheduled || this.#gathers) this.#ask()
   }
 
-  /** The line has been deleted with all that it remembers. */
+  /** The line was deleted on the server with all its members. */
   forget(): void {
     if (this.isIdle) this.#membership.forget()
   }
@@ -172,7 +172,7 @@ export class WaitingLine<Grant> {
       fault: error => this.#endAll(this.#user.failed(error)),
       givenUp: () => this.#giveUp(),
     })
-    // Nobody's deadline is earlier.
+    // The first waiter has the earliest deadline.
     if (this.size > 0) this.#deadline.set(this.#flight.firstSentAt + this.#user.deadlineMs)
   }
 
@@ -185,7 +185,7 @@ export class WaitingLine<Grant> {
       return
     }
     if (answer.word === 0) this.#rejoin()
-    // A word below 0 comes from the user's own script, for example where no rate is set: nobody in this line can be granted anything.
+    // A code below 0 comes from the user's own script, for example if no rate is set: no waiter in this line can be granted.
     else if (answer.word < 0) this.#endAll(this.#user.ended(answer.word))
     else this.#read(answer, sentAt)
   }
@@ -201,7 +201,7 @@ export class WaitingLine<Grant> {
     else this.#rejoin()
   }
 
-  /** We cannot know whether the ask ran, so changes that must not happen twice are dropped. */
+  /** It is unknown whether the ask ran, so changes that must not happen twice are dropped. */
   #giveUp(): void {
     const { carried } = this.#flight!
     this.#flight = undefined
@@ -225,7 +225,7 @@ export class WaitingLine<Grant> {
     this.#doNext()
   }
 
-  /** Does what the new state calls for: listens or not, sets the alarms, sends an ask, ends close(). */
+  /** Acts on the new state: listens or not, sets the alarms, sends an ask, ends close(). */
   #doNext(): void {
     if (!this.#holds && this.#membership.stands) {
       this.#holds = true
@@ -249,19 +249,19 @@ export class WaitingLine<Grant> {
     }
   }
 
-  /** To the moment at which the first who waits has waited for an answer for too long. */
+  /** Sets the alarm to the moment when the first waiter has waited for an answer for too long. */
   #setDeadline(): void {
     const flight = this.#flight
     let since = Number.POSITIVE_INFINITY
     if (flight !== undefined && this.size > 0) {
       const first = [...this.#membership.waiters].find(({ wait }) => !wait.over)
-      // Whoever joins later is not due before that.
+      // Waiters that join later are due later.
       since = first === undefined ? this.#timing.now() : Math.max(first.joinedAt, flight.firstSentAt)
     }
     this.#deadline.set(since + this.#user.deadlineMs)
   }
 
-  /** Rejects the waiters that the server has kept waiting for an answer for longer than the deadline. */
+  /** Rejects the waiters that have waited for an answer for longer than the deadline. */
   #expire(): void {
     const flight = this.#flight
     const since = this.#timing.now() - this.#user.deadlineMs

@@ -79,16 +79,20 @@ describe('a policy that is a function', () => {
     [
       'nothing',
       undefined,
-      'RateLimiter: policy gave what is none: policy: given undefined, expected text like "100/1m"',
+      'RateLimiter: the policy function returned an invalid policy: policy: given undefined, expected text like "100/1m"',
     ],
-    ['null', null, 'RateLimiter: policy gave what is none: policy: given null'],
-    ['a number', 5, 'RateLimiter: policy gave what is none: policy: given 5'],
-    ['a policy without meaning', 'often', 'RateLimiter: policy gave what is none: limit "often": expected'],
-    ['a function', () => '5/1m', 'RateLimiter: policy gave what is none: policy: given'],
+    ['null', null, 'RateLimiter: the policy function returned an invalid policy: policy: given null'],
+    ['a number', 5, 'RateLimiter: the policy function returned an invalid policy: policy: given 5'],
+    [
+      'a policy without meaning',
+      'often',
+      'RateLimiter: the policy function returned an invalid policy: limit "often": expected',
+    ],
+    ['a function', () => '5/1m', 'RateLimiter: the policy function returned an invalid policy: policy: given'],
     [
       'a promise',
       Promise.resolve('5/1m'),
-      'RateLimiter: policy gave a promise: expected a policy at once, like "100/1m"',
+      'RateLimiter: the policy function returned a promise: expected a policy, like "100/1m"',
     ],
   ])('that gives %s is a PolicyError, each time', async (_, given, message) => {
     const store = new StubStore()

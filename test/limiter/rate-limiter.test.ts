@@ -36,7 +36,7 @@ describe('a RateLimiter refuses, when it is built,', () => {
     [
       'an unknown option',
       { policy, keyPrefix: 'x' },
-      'RateLimiter: unknown option "keyPrefix": what keys begin with is an option of the store, like new RedisStore(',
+      'RateLimiter: unknown option "keyPrefix": the prefix of keys is an option of the store, like new RedisStore(',
     ],
     [
       'a store that is none',

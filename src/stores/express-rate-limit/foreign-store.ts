@@ -10,7 +10,7 @@ import { type CallbackHitStore, callsBack, type HitStore, type Hits, PromisedHit
 const WRAPPERS = new WeakMap<HitStore | CallbackHitStore, ForeignStore>()
 
 /**
- * A store of express-rate-limit as a store of ours, under a policy that such a store can count: one limit, a fixed window, the
+ * Adapts a store of express-rate-limit to the `Store` interface, for policies that such a store can count: one limit, a fixed window, the
  * same window for all limiters on that store. Throws `PolicyError` for any other.
  */
 export function foreignStore(store: HitStore | CallbackHitStore, policy: Policy): ForeignStore {
@@ -25,9 +25,9 @@ export function foreignStore(store: HitStore | CallbackHitStore, policy: Policy)
 }
 
 /**
- * Decides by hits that a store of express-rate-limit has counted. Such a store counts first, so a refused request is given back
- * at once; requests of that moment may be refused which would have fitted, and never is one allowed that does not. A cost of n is
- * n hits. To look at a key, a store without `get` has to count a hit and give it back.
+ * Decides by the hit count of a store of express-rate-limit. Such a store counts first, so the hits of a refused request are given back
+ * at once; meanwhile, other requests may be refused although they would have fitted, but none is allowed that does not fit. A cost of n is
+ * n hits. To peek, a store without `get` has to count a hit and give it back.
  */
 export class ForeignStore implements Store {
   readonly clock: Clock = systemClock
@@ -59,7 +59,7 @@ export class ForeignStore implements Store {
     const resetAfterMs = this.#resetAfterMs(hits)
     const left = limit.quota - hits.totalHits
     if (left >= 0) return [verdictOf(limit, left, 0, resetAfterMs)]
-    // Not waited for: it changes nothing about the refusal, and a store that fails here has only kept the key out a little longer.
+    // Not awaited: the refusal stands anyway, and a store that fails here only keeps the key refused a little longer.
     this.#giveBack(key, cost).catch(() => {})
     return [verdictOf(limit, left + cost, resetAfterMs, resetAfterMs)]
   }
@@ -76,7 +76,7 @@ export class ForeignStore implements Store {
 
   async refund([charge]: readonly Charge[], cost: number): Promise<void> {
     const key = keyOf(charge)
-    // Many a store would count below 0, and then grant more than the limit.
+    // Many stores would count below 0 and then allow more than the limit.
     const most = this.#store.get === undefined ? cost : ((await this.#store.get(key))?.totalHits ?? 0)
     await this.#giveBack(key, Math.min(cost, most))
   }
@@ -116,7 +116,7 @@ export class ForeignStore implements Store {
     await Promise.all(Array.from({ length: cost }, () => this.#store.decrement(key)))
   }
 
-  /** At least 1 ms: by the store's clock the window still runs. */
+  /** At least 1 ms: by the store's clock the window has not ended. */
   #resetAfterMs({ resetTime }: Hits): number {
     const atMs = resetTime === undefined ? Number.NaN : new Date(resetTime).getTime()
     return Number.isNaN(atMs) ? this.#windowMs : Math.max(1, Math.ceil(atMs - this.clock.now()))
@@ -135,7 +135,7 @@ function checkPolicy(store: HitStore | CallbackHitStore, policy: Policy): void {
   throw new PolicyError(`${what}, which counts fixed windows only, given ${algorithm}: expected "100/1m fixed-window"`)
 }
 
-/** Limits and limiters that share a store do not share counts; no two of them meet in one key. */
+/** Gives each limit and limiter separate counts in a shared store. */
 function keyOf({ key, limit, limiter = DEFAULT_LIMITER }: Charge): string {
   return `${keySegment(limiter)}:${keySegment(limit.name)}:${key}`
 }
@@ -151,7 +151,7 @@ function verdictOf(limit: Limit, left: number, retryAfterMs: number, resetAfterM
   }
 }
 
-/** As with express-rate-limit, nothing waits for `init`: a store that could not start fails when it is asked. */
+/** As in express-rate-limit, `init` is not awaited: a store that could not start fails when it is asked. */
 function warn(error: unknown): void {
   const text = `the store's init failed: ${(error as Error)?.message ?? error}`
   emitWarning('SPILLWAY_STORE_INIT', text)

@@ -1,17 +1,17 @@
-/** What a store knows of a key. */
+/** The count of a key. */
 export interface Hits {
-  /** Requests counted in the window that runs, refused ones included. */
+  /** Requests counted in the current window, refused ones included. */
   totalHits: number
-  /** When counting starts anew; a store that cannot tell leaves it out. */
+  /** When counting starts anew; undefined if the store does not know. */
   resetTime: Date | undefined
 }
 
 /**
- * A store as express-rate-limit has them (for Mongo, Memcached, Postgres, DynamoDB …): it counts hits, each in the one window
- * that it was told of by `init`, and knows no limit.
+ * A store in the format of express-rate-limit (for Mongo, Memcached, Postgres, DynamoDB …): it counts hits, each in the one window
+ * that `init` gave it, and knows no limit.
  */
 export interface HitStore {
-  /** Told once, before anything else, of `windowMs` and what else the limiter was given. */
+  /** Called once, before anything else, with `windowMs` and the limiter's other options. */
   init?(options: never): void | Promise<void>
   increment(key: string): Promise<Hits> | Hits
   decrement(key: string): Promise<void> | void
@@ -20,7 +20,7 @@ export interface HitStore {
   get?(key: string): Promise<Hits | undefined> | Hits | undefined
 }
 
-/** The stores of express-rate-limit before version 6, which call back. */
+/** The store format of express-rate-limit before version 6, with callbacks. */
 export interface CallbackHitStore {
   incr(key: string, callback: (error: Error | undefined, totalHits: number, resetTime: Date | undefined) => void): void
   decrement(key: string): void
@@ -38,7 +38,7 @@ export function callsBack(store: HitStore | CallbackHitStore): store is Callback
   return isFunction((store as Partial<CallbackHitStore>).incr) && !isFunction((store as Partial<HitStore>).increment)
 }
 
-/** An old store in the clothes of a new one. It never knew `get`. */
+/** Adapts a callback store to the format with promises. Callback stores have no `get`. */
 export class PromisedHitStore implements HitStore {
   constructor(readonly store: CallbackHitStore) {}
 

@@ -1,6 +1,6 @@
 import { ownCopy, shortKey } from '../../core/short-key.js'
 
-/** Until when keys are blocked under one limit. Long keys are kept by their hash. */
+/** The blocked keys of one limit, and when each block ends. Long keys are stored as hashes. */
 export class BlockList {
   readonly #until = new Map<string, number>()
   #hand: MapIterator<[string, number]> | undefined
@@ -9,7 +9,7 @@ export class BlockList {
     return this.#until.size
   }
 
-  /** Blocks a key, in place of an earlier block. */
+  /** Blocks a key; replaces an earlier block. */
   block(key: string, untilAt: number): void {
     this.#until.set(ownCopy(shortKey(key)), untilAt)
   }
@@ -23,23 +23,23 @@ export class BlockList {
     return this.#until.delete(shortKey(key))
   }
 
-  /** For how much longer the key is blocked, in ms; 0 if it is not. */
+  /** How much longer the key is blocked, in ms; 0 if it is not. */
   remainingMs(key: string, nowMs: number): number {
     return this.remainingMsOf(shortKey(key), nowMs)
   }
 
-  /** As `remainingMs`, for a key as it is kept. */
+  /** As `remainingMs`, for a stored key (hashed if long). */
   remainingMsOf(kept: string, nowMs: number): number {
     const untilAt = this.#until.get(kept)
     return untilAt === undefined ? 0 : Math.max(0, untilAt - nowMs)
   }
 
-  /** Removes a key as it is kept. */
+  /** Removes a stored key. */
   remove(kept: string): void {
     this.#until.delete(kept)
   }
 
-  /** The next key as it is kept, in turn, and until when it is blocked; undefined at the end of each round. */
+  /** The next stored key in turn, and the end of its block; undefined at the end of each round. */
   advance(): [kept: string, untilAt: number] | undefined {
     this.#hand ??= this.#until.entries()
     const step = this.#hand.next()

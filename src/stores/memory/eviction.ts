@@ -1,10 +1,10 @@
 import type { MemoryTable } from './table.js'
 
-/** How many keys that are not denied are compared, and how many keys are looked at to find them. */
+/** How many keys that are not denied to compare, and how many keys to examine to find them. */
 const SAMPLE = 8
 const REACH = 512
 
-/** What is to be removed to make room: what a key has spent, or its block. The key as it is kept. */
+/** An entry to remove: a key's state, or its block. The key as stored. */
 interface Victim {
   readonly table: MemoryTable
   readonly kept: string
@@ -12,8 +12,8 @@ interface Victim {
 }
 
 /**
- * What is to go when a store is full: of a few keys that are not denied now, the one that is soonest as if never used. If all are
- * denied, the one whose denial ends soonest. At most 512 keys are looked at, so that no call pays for the size of the store.
+ * Chooses what to remove from a full store: of a few keys that are not denied now, the one that is first as if never used. If all are
+ * denied, the one whose denial ends first. It examines at most 512 keys, so that no call slows down with the size of the store.
  */
 export class Eviction {
   #looksLeft = REACH
@@ -85,7 +85,7 @@ export class Eviction {
   }
 }
 
-/** The largest table first, because it most likely holds what may go; the others as they come. */
+/** The largest table first, because it most likely holds a key to remove; the others in any order. */
 function largestFirst(tables: MemoryTable[]): MemoryTable[] {
   let largest = 0
   for (let i = 1; i < tables.length; i++) if (entriesOf(tables[i]) > entriesOf(tables[largest])) largest = i

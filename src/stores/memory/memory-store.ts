@@ -11,7 +11,7 @@ import { MemoryTable } from './table.js'
 
 export type { MemoryStoreOptions } from './options.js'
 
-/** What one charge amounts to, before anything is written. */
+/** The measured state of one charge, before anything is written. */
 interface Measured {
   readonly table: MemoryTable
   readonly slot: number | undefined
@@ -20,19 +20,19 @@ interface Measured {
 }
 
 /**
- * State in this process: exact for one process, and needs nothing else. Every call is synchronous. Expired keys are swept a few
- * at a time, by the traffic itself and by an unreferenced timer that keeps no process alive.
+ * State in this process: exact for one process, without dependencies. Every call is synchronous. Expired keys are removed a few
+ * at a time, by the calls themselves and by an unreferenced timer that does not keep the process alive.
  */
 export class MemoryStore implements Store {
   readonly clock: Clock
   readonly countsCalendars = true
-  /** @internal When it was last asked, by its clock: reading the clock takes longer than deciding does. */
+  /** @internal The time of the last call, by the store's clock: reading the clock takes longer than deciding. */
   decidedAt = Number.NEGATIVE_INFINITY
   readonly #sweeper: Sweeper
   readonly #steps = new ClockSteps()
   readonly #tables = new Map<string, MemoryTable>()
   readonly #known = new WeakMap<Limit, MemoryTable[]>()
-  /** Units that wait, by the name of the line; undefined while nobody waits. */
+  /** Units requested by waiters, by the name of the line; undefined while nobody waits. */
   #waiting: Map<string, number> | undefined
   #last: MemoryTable | undefined
   #lastLimit: Limit | undefined
@@ -43,7 +43,7 @@ export class MemoryStore implements Store {
     this.#sweeper = new Sweeper(this.#tables, maxKeys, () => Math.floor(this.clock.now()))
   }
 
-  /** Keys and blocks held, each counted once per limit. */
+  /** The number of stored keys and blocks, each counted once per limit. */
   get size(): number {
     return this.#sweeper.size
   }
@@ -59,9 +59,9 @@ export class MemoryStore implements Store {
   }
 
   /**
-   * What `consume` does for several charges, without what only they need: most traffic comes this way.
+   * A short form of `consume` for one charge, the most common case.
    *
-   * @internal For limiters of one limit. `table` is `tableOf` the limit.
+   * @internal For limiters with one limit. `table` is `tableOf` the limit.
    */
   consumeOne(table: MemoryTable, key: string, limit: Limit, cost: number): Verdict {
     const nowMs = this.#now()
@@ -102,7 +102,7 @@ export class MemoryStore implements Store {
       if (slot === undefined || state === undefined) continue
       const { notes } = table
       const note = notes.of(key, nowMs)
-      // In place: a log may be long.
+      // In place, because a log may be long.
       table.algorithm.inPlace.giveBack(limit, state, nowMs, units, receipt, note)
       table.mend(slot, state)
       notes.keep(key, note, limit, nowMs)
@@ -140,7 +140,7 @@ export class MemoryStore implements Store {
     }
   }
 
-  /** @internal Where the keys of a limit are kept; until the table is abandoned. */
+  /** @internal The table of a limit's keys; valid until it is abandoned. */
   tableOf(limit: Limit, limiter = DEFAULT_LIMITER): MemoryTable {
     const last = this.#last
     if (last !== undefined && this.#lastLimit === limit && last.limiter === limiter && !last.abandoned) return last
@@ -151,7 +151,7 @@ export class MemoryStore implements Store {
   }
 
   /**
-   * Names the line of those who wait for these charges together.
+   * The name of the line in which requests wait for these charges together.
    *
    * @internal This and the next three are for `acquire`.
    */
@@ -166,7 +166,7 @@ export class MemoryStore implements Store {
     return JSON.stringify(names)
   }
 
-  /** @internal So many units wait in a line: newcomers are decided behind them. */
+  /** @internal This many units wait in a line: `consume` decides newcomers behind them. */
   setWaiting(line: string, units: number): void {
     this.#waiting ??= new Map()
     if (units > 0) this.#waiting.set(line, units)
@@ -174,7 +174,7 @@ export class MemoryStore implements Store {
     if (this.#waiting.size === 0) this.#waiting = undefined
   }
 
-  /** @internal When a waiter fits behind `ahead` units, in ms: 0 now, Infinity never. As every decision it notices that the clock ran back. */
+  /** @internal When a waiter fits behind `ahead` units, in ms: 0 now, Infinity never. Like every decision it corrects states after the clock ran back. */
   fitsAfterMs(charges: readonly Charge[], ahead: number, cost: number): number {
     const nowMs = this.#now()
     this.#consumeAll(charges, nowMs, 0)
@@ -207,7 +207,7 @@ export class MemoryStore implements Store {
     this.#steps.step(this.decidedAt, nowMs)
   }
 
-  /** The verdicts of a newcomer who has to come after those who wait in the line; undefined if it fits beside them. */
+  /** The verdicts of a newcomer that has to come after the waiters of the line; undefined if it fits beside them. */
   #behind(charges: readonly Charge[], nowMs: number, cost: number): readonly Verdict[] | undefined {
     const ahead = this.#waiting?.get(this.lineName(charges)) ?? 0
     if (ahead === 0 || cost === 0) return undefined
@@ -225,13 +225,13 @@ export class MemoryStore implements Store {
     const measured = this.#measureAll(charges, nowMs, cost)
     const spent = cost > 0 && measured.every(({ verdict }) => verdict.allowed)
     return charges.map((charge, i) => {
-      // To make room for one of its keys, another one may have been evicted since: it is remembered anew.
+      // Making room for one of its keys may have evicted another: that one is stored again.
       const slot = measured[i].table.slotOf(charge.key)
       return this.#commit(charge, { ...measured[i], slot }, spent)
     })
   }
 
-  /** Of a key that is new, or may be blocked, or for which others wait. */
+  /** Decides for a key that is new, may be blocked, or has waiters. */
   #consumeRarely(charge: Charge, nowMs: number, cost: number): Verdict {
     const refusal = this.#behind([charge], nowMs, cost)
     if (refusal !== undefined) return refusal[0]
@@ -255,7 +255,7 @@ export class MemoryStore implements Store {
     const measured = table.algorithm.measure(charge.limit, state, nowMs, cost)
     const blockedMs = table.blocks === undefined ? 0 : table.blocks.remainingMs(charge.key, nowMs)
     if (blockedMs === 0) return { table, slot, verdict: measured.verdict, next: measured.next }
-    // Nothing is spent: the verdict as things stand, with the longer of the two waits.
+    // Nothing is spent: the present verdict, with the longer of the two waits.
     const { verdict, next } = measured.verdict.allowed
       ? table.algorithm.measure(charge.limit, state, nowMs, 0)
       : measured
@@ -265,7 +265,7 @@ export class MemoryStore implements Store {
   #measureAll(charges: readonly Charge[], nowMs: number, cost: number): Measured[] {
     const measured = charges.map(charge => this.#measure(charge, nowMs, cost))
     if (measured.every(({ verdict }) => verdict.allowed)) return measured
-    // Nothing is spent, so a limit that would have allowed it is told as it stands.
+    // Nothing is spent, so a limit that would have allowed it reports its present state.
     return measured.map((one, i) => (one.verdict.allowed ? this.#measure(charges[i], nowMs, 0) : one))
   }
 

@@ -2,7 +2,7 @@ import { newNote, type SettlementNote } from '../../algorithms/settlement-note.j
 import type { Limit } from '../../core/limit.js'
 import { ownCopy, shortKey } from '../../core/short-key.js'
 
-/** What one addition looks at: more than one, so that old notes go faster than new ones come. */
+/** Notes examined per addition: more than one, so that expired notes disappear faster than new ones come. */
 const STEPS_PER_ADDITION = 2
 const MOST_NOTES = 100_000
 
@@ -12,13 +12,13 @@ interface Kept {
 }
 
 /**
- * What settlements have to know of keys of one table, beside their state. A note outlives the key's state, because it tells of a
- * reset too; it goes when no decision that it concerns can give anything back.
+ * The settlement notes of one table's keys. A note outlives the key's state, because it also records
+ * resets; it is removed when no decision that it concerns can give anything back.
  */
 export class SettlementNotes {
   readonly #kept = new Map<string, Kept>()
 
-  /** The key's note, or a new one: to be kept if it is written to. */
+  /** The key's note, or a new one, which the caller must `keep` if it writes to it. */
   of(key: string, nowMs: number): SettlementNote {
     const kept = this.#kept.get(shortKey(key))
     return kept === undefined || kept.until <= nowMs ? newNote() : kept.note
@@ -37,7 +37,7 @@ export class SettlementNotes {
   }
 }
 
-/** For how long a decision can have anything to give back. */
+/** How long after its charge a decision may have something to give back. */
 function lastsMs(limit: Limit): number {
   const fillMs = limit.quota > 0 ? (limit.burst * limit.windowMs) / limit.quota : 0
   return Math.max(2 * limit.windowMs, Math.ceil(fillMs))

@@ -4,12 +4,12 @@ import { checkOptions, type OptionNames } from '../../core/option-names.js'
 
 /** Options of a `MemoryStore`. */
 export interface MemoryStoreOptions {
-  /** Default: the system's time. */
+  /** Default: the system clock. */
   clock?: Clock
   /**
-   * Most keys and blocks held, each counted once per limit; integer ≥ 1, default 1 000 000. When full, keys that are soonest as if
-   * never used go first. A key that is denied now goes only when all are, the one whose denial ends soonest first. To find it, at
-   * most 512 keys are looked at. A key longer than 200 characters is kept by its hash, so that memory is bounded in bytes as well.
+   * Most stored keys and blocks, each counted once per limit; integer ≥ 1, default 1 000 000. A full store removes a key that is first as if
+   * never used; keys that are denied now only when all are, the one whose denial ends first. To find it, at
+   * most 512 keys are examined. A key longer than 200 characters is stored as a hash, so that memory is bounded in bytes as well.
    */
   maxKeys?: number
 }

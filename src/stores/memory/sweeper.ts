@@ -5,15 +5,15 @@ import { BlockList } from './blocks.js'
 import { Eviction } from './eviction.js'
 import type { MemoryTable } from './table.js'
 
-/** An expired key or block is kept for this much longer, so that a clock that steps back a little still finds it. */
+/** Expired keys and blocks are kept for this much longer, so that a clock that steps back a little still finds them. */
 const PADDING_MS = 1000
-/** What one insertion looks at: more than one, so that the hand overtakes the rubbish. */
+/** Keys examined per insertion: more than one, so that expired keys disappear faster than new ones come. */
 const STEPS_PER_INSERTION = 2
 const SWEEP_EVERY_MS = 1000
 const SWEEP_BUDGET_MS = 1
 const STEPS_BETWEEN_LOOKS = 8
 
-/** Keeps the tables of a `MemoryStore` small: lets expired keys go a few at a time and makes room when there are too many. */
+/** Keeps the tables of a `MemoryStore` small: removes expired keys a few at a time and makes room when there are too many. */
 export class Sweeper {
   #size = 0
   #timer: ReturnType<typeof setTimeout> | undefined
@@ -35,7 +35,7 @@ export class Sweeper {
     table.insert(key, state, limit)
   }
 
-  /** Blocks count as keys do: they are kept until they end, and go when there are too many. */
+  /** Adds a block. Blocks count as keys do: they stay until they end, and are evicted when there are too many. */
   block(table: MemoryTable, key: string, untilAt: number): void {
     if (!table.blocks?.has(key)) {
       const nowMs = this.now()
@@ -50,7 +50,7 @@ export class Sweeper {
     if (table.blocks?.unblock(key)) this.#size--
   }
 
-  /** Forgets what a key has spent. */
+  /** Removes the state of a key. */
   remove(table: MemoryTable, key: string): void {
     this.#removeKept(table, shortKey(key))
   }
@@ -63,7 +63,7 @@ export class Sweeper {
     this.#size = 0
   }
 
-  /** Looks at one key and lets it go if it has expired; false at the end of a round. */
+  /** Examines one key and removes it if it has expired; false at the end of a round. */
   #step(table: MemoryTable, nowMs: number): boolean {
     const entry = table.advance()
     if (entry === undefined) return false
@@ -73,7 +73,7 @@ export class Sweeper {
     return true
   }
 
-  /** Looks at one block and removes it if it has ended; false at the end of a round. */
+  /** Examines one block and removes it if it has ended; false at the end of a round. */
   #stepBlocks({ blocks }: MemoryTable, nowMs: number): boolean {
     const entry = blocks?.advance()
     if (entry === undefined) return false
@@ -88,7 +88,7 @@ export class Sweeper {
     if (table.remove(kept)) this.#size--
   }
 
-  /** Makes room for one more if there is none. */
+  /** Makes room for one more entry if the store is full. */
   #addOne(nowMs: number): void {
     if (this.#size >= this.maxKeys) this.#evict(nowMs)
     this.#size++
@@ -105,7 +105,7 @@ export class Sweeper {
     }
   }
 
-  // Asked of now first: a long log is copied to look at it from before its end.
+  // Checked at the present time first: checking a long log at an earlier time copies it.
   #isOver(table: MemoryTable, slot: number, nowMs: number): boolean {
     return this.#resetAfterMs(table, slot, nowMs) === 0
   }
@@ -114,7 +114,7 @@ export class Sweeper {
     return table.algorithm.measure(table.limitOf(slot), table.read(slot), nowMs, 0).verdict.resetAfterMs
   }
 
-  // Unreferenced: rubbish is no reason for a process to stay.
+  // Unreferenced, so that pending sweeps do not keep the process alive.
   #startTimer(): ReturnType<typeof setTimeout> {
     const timer = setTimeout(() => this.#sweep(), SWEEP_EVERY_MS)
     timer.unref?.()

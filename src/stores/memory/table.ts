@@ -8,7 +8,7 @@ import { SettlementNotes } from './notes.js'
 
 /** A column of states by slot number. */
 interface Column {
-  /** The state, which is not to be changed. */
+  /** Returns the state; the caller must not change it. */
   read(slot: number): State
   write(slot: number, state: State): void
   consume(slot: number, limit: Limit, nowMs: number, cost: number): Verdict
@@ -18,27 +18,27 @@ interface Column {
 const CHUNK_BITS = 10
 const CHUNK_ROWS = 1 << CHUNK_BITS
 const IN_CHUNK = CHUNK_ROWS - 1
-/** A limit may have but one key: its rows begin few, and double until they are a chunk. */
+/** Many limits have few keys: a table starts with few rows and doubles them up to a chunk. */
 const FIRST_ROWS = 8
 
 /**
  * The states of all keys under one limit. A key costs one entry of a `Map` and, for algorithms of constant state, one row in
- * flat arrays: at a million keys that is a fraction of what an object a key would take. Long keys are kept by their hash.
+ * flat arrays: for a million keys a fraction of the size of one object per key. Long keys are stored as hashes.
  */
 export class MemoryTable {
   readonly algorithm: Algorithm<State>
   readonly #slots = new Map<string, number>()
   readonly #column: Column
-  /** By whose quota states were written: plans may share a limit's name and differ in its quota. Most tables have one. */
+  /** The limit under which states were written: plans may share a limit's name but differ in its quota. Most tables have one. */
   #limit: Limit | undefined
   #otherLimits: Map<number, Limit> | undefined
   readonly #free: number[] = []
   #next = 0
   #hand: MapIterator<[string, number]> | undefined
-  /** Exists from the first block on. */
+  /** Undefined until the first block. */
   blocks: BlockList | undefined
   #notes: SettlementNotes | undefined
-  /** An abandoned table was empty and has left the store; whoever still knows it must look it up again. */
+  /** An abandoned table was empty and has been removed from the store; callers that still hold it must look it up again. */
   abandoned = false
 
   constructor(
@@ -49,7 +49,7 @@ export class MemoryTable {
     this.#column = isRowAlgorithm(this.algorithm) ? new RowColumn(this.algorithm) : new ObjectColumn(this.algorithm)
   }
 
-  /** What settlements have to know of keys. */
+  /** The settlement notes of this table's keys. */
   get notes(): SettlementNotes {
     this.#notes ??= new SettlementNotes()
     return this.#notes
@@ -67,7 +67,7 @@ export class MemoryTable {
     return this.#column.read(slot)
   }
 
-  /** The limit that the state was last written under. */
+  /** The limit under which the state was last written. */
   limitOf(slot: number): Limit {
     return this.#otherLimits?.get(slot) ?? this.#limit!
   }
@@ -77,7 +77,7 @@ export class MemoryTable {
     this.#note(slot, limit)
   }
 
-  /** A state that was mended, not spent from: the limit that it was written under stays. */
+  /** Writes a corrected state without a spend: the limit of the state stays. */
   mend(slot: number, state: State): void {
     this.#column.write(slot, state)
   }
@@ -91,7 +91,7 @@ export class MemoryTable {
     return verdict
   }
 
-  /** Under a lower quota what a bucket owes takes longer: it is not to be forgotten before. */
+  /** Under a lower quota a bucket's debt takes longer to regain, so it must be kept longer. */
   keepFor(slot: number, limit: Limit): void {
     if (limit.quota > 0 && limit.quota < this.limitOf(slot).quota) this.#noteOther(slot, limit)
   }
@@ -102,7 +102,7 @@ export class MemoryTable {
     this.write(slot, state, limit)
   }
 
-  /** Removes a key as it is kept; false if it is not there. */
+  /** Removes a stored key; false if there is none. */
   remove(kept: string): boolean {
     const slot = this.#slots.get(kept)
     if (slot === undefined) return false
@@ -131,7 +131,7 @@ export class MemoryTable {
     if (this.#otherLimits?.delete(slot) && this.#otherLimits.size === 0) this.#otherLimits = undefined
   }
 
-  /** The next key as it is kept, in turn, and its slot; undefined at the end of each round. */
+  /** The next stored key in turn, and its slot; undefined at the end of each round. */
   advance(): [kept: string, slot: number] | undefined {
     this.#hand ??= this.#slots.entries()
     const step = this.#hand.next()
@@ -141,12 +141,12 @@ export class MemoryTable {
   }
 }
 
-/** Rows of numbers in chunks: growing copies one chunk at most, so no call pays for a million keys. */
+/** Rows of numbers in chunks: growing copies at most one chunk, so that no call takes time in proportion to all keys. */
 class RowColumn implements Column {
   readonly #chunks: Float64Array[] = []
   readonly #row: Row<State>
   readonly #arithmetic: Arithmetic<State>
-  /** The row in hand while it is decided on. */
+  /** The state of the current row, reused for every decision. */
   readonly #state: State
 
   constructor({ row, inPlace }: RowAlgorithm<State>) {

@@ -6,27 +6,27 @@ import type { Charge } from '../store.js'
 import type { ChargeKeys } from './charge-keys.js'
 import { limitArguments, loneLimitArguments, scriptAlgorithmOf } from './wire.js'
 
-/** The work that the server does in about 1 ms on an old core, in units of about 4 µs. */
+/** Work that the server does in about 1 ms on an old core, in units of about 4 µs. */
 const BATCH_WORK = 256
-/** The script spells numbers above this, and has no short way then: see lua/steps/spell.lua. */
+/** Above this the script writes numbers out in digits, without a fast path: see lua/steps/spell.lua. */
 const LARGEST_PLAIN = Number.MAX_SAFE_INTEGER - 63
-/** What decisions have in common that may share a script call: the limits, the limiter, and the tag of their keys. */
+/** The common part of decisions that may share a script call: the limits, the limiter, and the hash tag of their keys. */
 export class BatchKind {
   readonly limits: readonly Limit[]
   readonly script: Script
-  /** Most decisions in one call, so that it does not keep the server from others for longer than about 1 ms. */
+  /** Most decisions in one call, so that the call blocks the server for at most about 1 ms. */
   readonly most: number
   /** The keys that all decisions share: the block lists, and the marks of waiting lines. */
   readonly sharedKeys: readonly string[]
-  /** Makes the key of a limit out of a client's. */
+  /** Makes the key of each limit from a client's key. */
   readonly toKeys: readonly ((client: string) => string)[]
-  /** Who decides now: see `ClientPort.serverOf`. */
+  /** The server that decides now: see `ClientPort.serverOf`. */
   readonly server: () => string
   readonly #limiter: string | undefined
-  /** As the scripts read them; undefined if they change with the time. */
+  /** The limits as script arguments; undefined if they change with the time. */
   readonly #limitArguments: readonly string[] | undefined
   readonly #isLone: boolean
-  /** Whether a cost of 1 is sent, too. */
+  /** Whether a cost of 1 is sent explicitly. */
   readonly #namesCost: boolean
 
   constructor(
@@ -56,7 +56,7 @@ export class BatchKind {
     return true
   }
 
-  /** As the script reads them, from the limits on. `nowMs`: the server's clock, as far as it is known. */
+  /** The script arguments, from the limits on. `nowMs`: the server's clock, as far as it is known. */
   arguments(costs: readonly number[], nowMs: () => number): string[] {
     const args = [...(this.#limitArguments ?? this.#limitsAt(nowMs))]
     const [first] = costs

@@ -3,7 +3,7 @@ import type { Charge } from '../store.js'
 import { BatchKind } from './batch-kind.js'
 import type { ChargeKeys } from './charge-keys.js'
 
-/** The kinds of batches that have been met: to describe one takes longer than to decide. */
+/** A cache of batch kinds: creating one takes longer than a decision. */
 export class BatchKinds {
   readonly #kinds = new WeakMap<Limit, Map<number, BatchKind[]>>()
 

@@ -1,22 +1,22 @@
 import type { Asker, Charge } from '../store.js'
 import type { BatchKind } from './batch-kind.js'
 
-/** A script can hand no more than 8000 arguments to a command, and MSET takes two for a key. */
+/** A script can pass at most 8000 arguments to a command, and MSET takes two per key. */
 const MOST_KEYS = 3500
-/** The script refuses the whole batch 50 ms after the first deadline in it, so no deadline may be further off than that. */
+/** The script refuses the whole batch 50 ms after its first deadline, so no deadline may be later than that. */
 const LONGEST_SPREAD_MS = 50
 
 /** Decisions that share a script call. */
 export class Batch {
   readonly askers: Asker[] = []
   readonly keys: string[]
-  /** The first and the last deadline in it, by `performance.now()`. */
+  /** The first and the last deadline of its decisions, by `performance.now()`. */
   firstEndsAt = Number.POSITIVE_INFINITY
   lastEndsAt = Number.NEGATIVE_INFINITY
   readonly #costs: number[] = []
   #closed = false
 
-  /** It holds at most `most`, and no more work than the server does in 1 ms. */
+  /** It holds at most `most` decisions, and at most the work that the server does in 1 ms. */
   constructor(
     readonly kind: BatchKind,
     readonly most: number,
@@ -24,7 +24,7 @@ export class Batch {
     this.keys = [...kind.sharedKeys]
   }
 
-  /** Whether it takes one more decision, of this deadline. */
+  /** Whether one more decision with this deadline fits. */
   takesMore(endsAt: number): boolean {
     if (this.#closed || this.askers.length >= this.most || this.askers.length >= this.kind.most) return false
     if (this.keys.length + this.kind.limits.length > MOST_KEYS) return false
@@ -41,12 +41,12 @@ export class Batch {
     if (endsAt > this.lastEndsAt) this.lastEndsAt = endsAt
   }
 
-  /** As the script reads them, from the limits on. `nowMs`: the server's clock, as far as it is known. */
+  /** The script arguments, from the limits on. `nowMs`: the server's clock, as far as it is known. */
   arguments(nowMs: () => number): string[] {
     return this.kind.arguments(this.#costs, nowMs)
   }
 
-  /** It is asked for now, or given up. */
+  /** Closes the batch: it is sent now, or dropped. */
   close(): void {
     this.#closed = true
   }

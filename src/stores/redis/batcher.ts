@@ -17,20 +17,20 @@ interface DecidedVerdicts {
   readonly decidedAt: number
 }
 
-/** How long a decision may take that was asked without a deadline. */
+/** Deadline of a decision that was requested without one. */
 export const UNSPOKEN_DEADLINE_MS = 1000
 /** Most decisions that wait for a first connection. */
 const MOST_HELD = 10_000
 
 /**
- * Gathers decisions that stand under the same limits, and asks for them in one script call, when the turn ends.
- * A decision waits for a client that is connecting for the first time, until its deadline has passed; a client that is not connected is not asked.
+ * Collects decisions under the same limits, and sends them in one script call at the end of the turn of the event loop.
+ * While the client connects for the first time, decisions wait until their deadline; a client that lost its connection is not asked.
  */
 export class Batcher {
   readonly #scripts: TimelyScripts
   readonly #kinds: BatchKinds
   #open: Batch[] = []
-  /** The newest of each kind. Never cleared, but overwritten: a Map that is cleared keeps what it held from the garbage collector. */
+  /** The newest batch of each kind. Overwritten instead of cleared: a cleared Map keeps its former contents from the garbage collector. */
   readonly #filling = new WeakMap<BatchKind, Batch>()
   #held = 0
   #scheduled = false
@@ -41,11 +41,11 @@ export class Batcher {
     keys: ChargeKeys,
     readonly maxBatch: number,
     readonly turn: Turn,
-    /** False only to look. */
+    /** False for `peek`. */
     readonly spending: boolean,
-    /** Text of the given clock's time; '' for the server's. */
+    /** The given clock's time as text; '' for the server's clock. */
     readonly now: () => string,
-    /** Told of each moment at which a batch of this tag was decided. */
+    /** Called with each moment at which a batch of this tag was decided. */
     readonly decided: (tag: number, nowMs: number) => void,
   ) {
     this.#scripts = TimelyScripts.of(port)
@@ -93,7 +93,7 @@ export class Batcher {
     return batch
   }
 
-  /** Asks now for what has been gathered. */
+  /** Sends the collected decisions now. */
   flush(): void {
     this.#scheduled = false
     const state = this.port.state()
@@ -143,7 +143,7 @@ export class Batcher {
         script: kind.script,
         keys,
         args: until => [this.spending ? until : given, ...batch.arguments(nowMs)],
-        // To look spends nothing, however late.
+        // A `peek` spends nothing, so a late one is harmless.
         endsAt: this.spending ? batch.firstEndsAt : Number.POSITIVE_INFINITY,
         server,
         byServerClock: now === '',
@@ -167,7 +167,7 @@ function failure(cause: unknown): StoreError {
   return new StoreError(`Redis failed to decide: ${(cause as Error).message}`, { cause })
 }
 
-/** Returns when the server decided. Whatever stands between this process and the server may answer anything. */
+/** Returns when the server decided. A proxy may reply with anything, so the reply is checked. */
 function answer(batch: Batch, reply: unknown): number | undefined {
   if (!Array.isArray(reply) || reply.length < 2) {
     batch.reject(new StoreError(`Redis answered ${shown(reply)}, expected a list of numbers`))

@@ -12,7 +12,7 @@ import { limitArguments } from './wire.js'
 export class ChangeScripts {
   readonly #scripts: TimelyScripts
 
-  /** `byServerClock`: no other clock was given. `first`: sends what was asked before. */
+  /** `byServerClock`: no other clock was given. `first`: sends the decisions that were requested before. */
   constructor(
     readonly port: ClientPort,
     readonly keys: ChargeKeys,
@@ -22,7 +22,7 @@ export class ChangeScripts {
     this.#scripts = TimelyScripts.of(port)
   }
 
-  /** The limits of charges as the scripts read them. `now`: text of a given clock's time, '' for the server's. */
+  /** The limits of charges as script arguments. `now`: a given clock's time as text, '' for the server's. */
   limits(charges: readonly Charge[], tag: number, now: string): string[] {
     const server = this.keys.serverOf(tag)
     const nowMs = now === '' ? () => this.#scripts.serverNow(server) : () => Number(now)
@@ -32,7 +32,7 @@ export class ChangeScripts {
     )
   }
 
-  /** Rejects with `StoreError`. `args` are asked for when they are sent, and again if the script has to be asked again. */
+  /** Rejects with `StoreError`. `args` are evaluated when they are sent, and again if the script has to be sent again. */
   async run(
     script: Script,
     tag: number,

@@ -8,8 +8,8 @@ import { type Charge, DEFAULT_LIMITER } from '../store.js'
 
 /**
  * The Redis keys of charges. On one server `prefix:{client}:limiter:limit:kind`; on a cluster `prefix:{tag}:client:…`, where
- * the tag is one of a fixed number, because a script call may only touch keys of one slot. A change of quota keeps the key and
- * with it what was spent; a change of algorithm or window, whose state would mean something else, does not.
+ * the tag is one of a fixed number, because a script call may only touch keys of one slot. A change of quota keeps the key and its
+ * counts; a change of algorithm or window starts a new key, because the state would have another meaning.
  */
 export class ChargeKeys {
   readonly #suffixes = new WeakMap<Limit, Map<string | undefined, string>>()
@@ -17,7 +17,7 @@ export class ChargeKeys {
   readonly #tags: readonly string[]
   readonly #slots: readonly number[]
 
-  /** `tags`: how many hash tags the clients of a cluster are spread over. `met` is told of each limit once. */
+  /** `tags`: the number of hash tags over which a cluster's keys are spread. `met` is called once for each limit. */
   constructor(
     readonly prefix: string,
     readonly port: ClientPort,
@@ -28,12 +28,12 @@ export class ChargeKeys {
     this.#slots = this.#tags.map(slotOf)
   }
 
-  /** The number of its hash tag. Charges of equal tag may share a script call. */
+  /** The number of the charge's hash tag. Charges with the same tag may share a script call. */
   tagOf(charge: Charge): number {
     return this.port.cluster ? crc16(charge.key) % this.#tags.length : 0
   }
 
-  /** Which server keeps what has this tag: see `ClientPort.serverOf`. */
+  /** The server that keeps the keys of this tag: see `ClientPort.serverOf`. */
   serverOf(tag: number): string {
     return this.port.cluster ? this.port.serverOf(this.#slots[tag]) : ''
   }
@@ -42,29 +42,29 @@ export class ChargeKeys {
     return this.toKey(charge, tag)(charge.key)
   }
 
-  /** What makes keys out of clients, for all that are charged like this one. */
+  /** The function from a client's key to the Redis key, for all charges of the same limit and limiter. */
   toKey(charge: Charge, tag: number): (client: string) => string {
     const [before, after] = this.port.cluster ? [`${this.prefix}:{${this.#tags[tag]}}:`, ''] : [`${this.prefix}:{`, '}']
     const end = `${after}${this.#suffix(charge)}`
     return client => before + clientSegment(client) + end
   }
 
-  /** What settlements have to know of the charge's key, beside what it has spent. */
+  /** The key of the charge's settlement note. */
   noteOf(charge: Charge, tag: number): string {
     return `${this.keyOf(charge, tag)}:settled`
   }
 
-  /** Which leases of the charge's key have been sold. */
+  /** The key of the list of sold leases. */
   leasesOf(charge: Charge, tag: number): string {
     return `${this.keyOf(charge, tag)}:leases`
   }
 
-  /** The list of those who are blocked under the charge's limit. */
+  /** The key of the list of blocked clients under the charge's limit. */
   blockListOf(charge: Charge, tag: number): string {
     return `${this.prefix}:${this.port.cluster ? `{${this.#tags[tag]}}` : ''}!blocked${this.#suffix(charge)}`
   }
 
-  /** The marks of all lines in which somebody waits for these limits together: see line_mark.lua. */
+  /** The key of the marks of all lines in which requests wait for these limits together: see line_mark.lua. */
   marksOf(charges: readonly Charge[], tag: number): string {
     const suffixes = keySegment(charges.map(charge => this.#suffix(charge)).join(' '))
     return `${this.prefix}:${this.port.cluster ? `{${this.#tags[tag]}}` : ''}!waiting:${suffixes}`

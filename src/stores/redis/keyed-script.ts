@@ -6,24 +6,24 @@ import type { Script } from '../../redis/script.js'
 import { slotOf } from '../../redis/slot.js'
 import { GRACE_MS, TimelyScripts } from '../../redis/timely-scripts.js'
 
-/** What is not answered by then has failed, and is not carried out later. */
+/** A call without an answer fails after this time, and the script does not act later. */
 const PATIENCE_MS = 5000
-/** The scripts compare whole seconds, so that they stop up to so long after their last moment. */
+/** The scripts compare whole seconds, so that they may still act this long after their last moment. */
 const COARSE_MS = 1000 + GRACE_MS
-/** The server does the work of so many calls in less than 1 ms. */
+/** The server executes this many calls in less than 1 ms. */
 const MOST_KEYS = 256
 
-/** Who waits for what the script says of one key. */
+/** Receives the script's answer for one key. */
 export interface KeyedAsker {
-  /** Two numbers, and the moment of the script by the server's clock, ms, if it tells that. */
+  /** Two numbers, and the time of the script by the server's clock, ms, if it returns that. */
   resolve(first: number, second: number, now: number): void
   reject(error: StoreError): void
 }
 
 /**
- * Runs a script that does the same with each of its keys: the calls of one turn are one command, in their order. The script is given the keys, a
- * rule for each (or one for all) and its last moment; it answers two values for each key, of which the first is a text if that key failed, and
- * then the time, if anybody needs it. What comes too late is answered by the time alone.
+ * Runs a script that treats each of its keys alike: the calls of one turn of the event loop become one command, in their order. The script is given the keys, a
+ * rule for each (or one for all) and its last moment; it returns two values for each key, of which the first is a text if that key failed, and
+ * then the time, if the caller needs it. A script that runs too late returns only the time.
  */
 export class KeyedScript {
   readonly #script: Script
@@ -31,7 +31,7 @@ export class KeyedScript {
   readonly #scripts: TimelyScripts
   readonly #deadline = new Deadline(PATIENCE_MS)
   #open: KeyedBatch[] = []
-  /** Of a cluster the newest for each slot. Made anew with each turn: a Map that is cleared keeps what it held from the garbage collector. */
+  /** In a cluster, the newest batch of each slot. Replaced every turn: a cleared Map keeps its former contents from the garbage collector. */
   #bySlot = new Map<number, KeyedBatch>()
   #inFlight = 0
   readonly #flushes = () => this.flush()
@@ -42,7 +42,7 @@ export class KeyedScript {
     this.#script = script
   }
 
-  /** One for each client, so that all who use the script share its commands. */
+  /** The one instance for each client, so that all users of the script share its commands. */
   static of(port: ClientPort, script: Script): KeyedScript {
     const ofPort = KEYED.get(port) ?? new Map<Script, KeyedScript>()
     const one = ofPort.get(script) ?? new KeyedScript(port, script)
@@ -58,7 +58,7 @@ export class KeyedScript {
     if (batch === undefined || batch.keys.length === MOST_KEYS) {
       batch = new KeyedBatch(slot, rule)
       if (cluster) this.#bySlot.set(slot, batch)
-      // While nothing is in flight nothing is gained by waiting for what other callbacks ask.
+      // While no command is in flight, waiting for the calls of other callbacks gains nothing.
       if (this.#open.push(batch) === 1) {
         if (this.#inFlight === 0) queueMicrotask(this.#flushes)
         else setImmediate(this.#flushes)
@@ -67,7 +67,7 @@ export class KeyedScript {
     batch.add(key, rule, asker)
   }
 
-  /** Sends what waits for the end of the turn: another command about the same keys comes after it. */
+  /** Sends calls that wait for the end of the turn, before another command about the same keys. */
   flush(): void {
     const batches = this.#open
     this.#open = []
@@ -102,10 +102,10 @@ export class KeyedScript {
 
 const KEYED = new WeakMap<ClientPort, Map<Script, KeyedScript>>()
 
-/** Calls that share a command. */
+/** Calls in one command. */
 class KeyedBatch implements Pending {
   readonly keys: string[] = []
-  /** One for each key, or one for all. */
+  /** One rule for each key, or one for all. */
   rules: string[]
   readonly #askers: KeyedAsker[] = []
   endsAt = 0

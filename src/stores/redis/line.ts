@@ -11,25 +11,25 @@ import { limitArguments } from './wire.js'
 
 const MOST_REPEATS = 2
 
-/** What an ask says to the line: see line_ask.lua. */
+/** One message to the line: see line_ask.lua. */
 interface RedisLineAsk {
   readonly member: string
   readonly replaces: string
   readonly words: readonly string[]
 }
 
-/** The line in Redis of those who wait for some limits under one name and key. */
+/** The line in Redis in which requests wait for some limits under one name and key. */
 export class RedisLine {
-  /** The first of its keys, which no other line has. */
+  /** Its first key, which no other line has. */
   readonly name: string
   readonly #marks: string
-  /** The state of each limit, then the block list of each. */
+  /** The state key of each limit, then the block list of each. */
   readonly #states: readonly string[]
   readonly #notes: readonly string[]
   readonly #limits: readonly Limit[]
   readonly #server: () => string
 
-  /** `channel`: what the channels of all processes begin with. `now`: the time of a given clock as text, '' for the server's. */
+  /** `channel`: the beginning of the channel names of all processes. `now`: a given clock's time as text, '' for the server's. */
   constructor(
     readonly port: ClientPort,
     keys: ChargeKeys,
@@ -58,13 +58,13 @@ export class RedisLine {
     return this.#run(acquire, keys, words)
   }
 
-  /** Tells those who wait that something may be free. */
+  /** Wakes the waiters, because units may be free. */
   async notify(): Promise<void> {
     const keys = [...this.#line, this.#marks, ...this.#states]
     await this.#run(notifyWaiters, keys, [])
   }
 
-  /** Asks again where the server is in another window of the calendar than we believed. */
+  /** Repeats the call if the server is in another calendar window than this process assumed. */
   async #run(script: Script, keys: readonly string[], words: readonly string[], repeats = 0): Promise<unknown> {
     const scripts = TimelyScripts.of(this.port)
     const now = this.now()
@@ -89,7 +89,7 @@ export class RedisLine {
   }
 }
 
-/** Limits that are waited for together have a line of their own. */
+/** The other state keys: each combination of limits has its own line. */
 function others([, ...states]: readonly string[]): string {
   if (states.length === 0) return ''
   return `:${createHash('sha256').update(states.join(' ')).digest('base64url').slice(0, 22)}`

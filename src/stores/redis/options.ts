@@ -5,26 +5,26 @@ import { type LeaseOptions, type LeaseSettings, parseLeases } from './leases/lea
 
 /** Options of a `RedisStore`. */
 export interface RedisStoreOptions {
-  /** What every key begins with; default 'spillway'. */
+  /** The beginning of every key; default 'spillway'. */
   prefix?: string
-  /** Default: the server's TIME. A clock given here is for tests and simulation. */
+  /** Default: the server's TIME. Pass a clock only in tests and simulations. */
   clock?: Clock
-  /** Most decisions in one script call; integer ≥ 1, default 128. Where several limits are decided together it is fewer: about 1 ms of work. */
+  /** Most decisions in one script call; integer ≥ 1, default 128. Policies with several limits use fewer: about 1 ms of work. */
   maxBatch?: number
-  /** On a cluster: the number of hash tags that keys are spread over, evenly over the slots. Integer 1 to 1024, default 64. */
+  /** On a cluster: the number of hash tags over which the keys are spread, evenly over the slots. Integer 1 to 1024, default 64. */
   tags?: number
   /**
-   * Whether processes tell each other of every refund, reset, block, unblock and settlement that gives back, so that a denial which one
-   * of them remembers ends in all within a second. Default true. It takes one more connection a process, open while denials are
-   * remembered. false: a remembered denial ends when its `retryAfterMs` is over. A sentinel of node-redis cannot listen: given true
-   * for one, the store is refused; by default it is as false.
+   * Whether processes tell each other of every refund, reset, block, unblock and settlement that gives back, so that a denial that one process
+   * remembers ends in all processes within a second. Default true. It takes one more connection per process, open while denials are
+   * remembered. false: a remembered denial ends when its `retryAfterMs` is over. A sentinel client of node-redis cannot subscribe: the default
+   * is then false, and true throws `PolicyError`.
    */
   shareResets?: boolean
   /**
-   * Default false. true: a process buys units of a busy key in advance and spends them without asking Redis. Never over the limit, on any number of
-   * processes, through crashes and pauses. Keys that are not busy, and limits too small to divide, are decided by Redis as before. Not for 'leaky-bucket'
-   * (with `{ … }`: PolicyError when a limiter with such a limit is built; with true: decided as before). A denial may come while other processes hold
-   * units unspent.
+   * Default false. true: a process buys units of a busy key in advance and spends them without asking Redis. The limit is never exceeded, with any number of
+   * processes, through crashes and pauses. Redis decides keys that are not busy, and limits too small to divide, as before. Not for 'leaky-bucket'
+   * (with `{ … }`: `PolicyError` when a limiter with such a limit is built; with true: Redis decides). A request may be denied while other processes hold
+   * unspent units.
    */
   leases?: boolean | LeaseOptions
 }
@@ -35,9 +35,9 @@ interface RedisStoreSettings {
   readonly clock: Clock | undefined
   readonly maxBatch: number
   readonly tags: number
-  /** Undefined: as far as the client can. */
+  /** Undefined: true if the client can subscribe. */
   readonly shareResets: boolean | undefined
-  /** Undefined: nothing is leased. */
+  /** Undefined: no leases. */
   readonly leases: LeaseSettings | undefined
 }
 

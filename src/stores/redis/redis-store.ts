@@ -23,30 +23,30 @@ import { receiptArguments } from './wire.js'
 export type { RedisStoreOptions } from './options.js'
 
 /**
- * State in Redis, shared by all processes that use the same server, prefix and limiter name. The server decides, by its own
- * clock, in one script call; decisions of one turn of the event loop share that call.
+ * State in Redis, shared by all processes with the same server, prefix and limiter name. The server decides, by its own
+ * clock, in one script call; decisions in one turn of the event loop share that call.
  */
 export class RedisStore implements Store {
   readonly clock?: Clock
   readonly countsCalendars = true
-  /** As it was given. */
+  /** The client as given. */
   readonly client: RedisClient
-  /** What every key begins with. */
+  /** The beginning of every key. */
   readonly prefix: string
   readonly #port: ClientPort
   readonly #keys: ChargeKeys
   readonly #consumes: Batcher
   readonly #peeks: Batcher
   readonly #changes: ChangeScripts
-  /** By tag: on a cluster each may lie on another server. */
+  /** By tag: in a cluster each tag may be on another server. */
   readonly #steps = new Map<number, ClockSteps>()
   readonly #resets: ResetChannel
   readonly #sharesResets: boolean
   readonly #leases: Leases | undefined
-  /** Kept here, because the channel does not keep its listeners alive. */
+  /** Held here, because the channel does not keep its listeners alive. */
   readonly #onChange: ResetListener = (key, endsLeases) => this.#leases?.changed(key, endsLeases)
 
-  /** `client`: a `Redis` or `Cluster` of ioredis or iovalkey, a client, cluster or sentinel of node-redis, or a `GlideClient` or `GlideClusterClient`. It stays yours: this store never closes it. */
+  /** `client`: a `Redis` or `Cluster` of ioredis or iovalkey, a client, cluster or sentinel of node-redis, or a `GlideClient` or `GlideClusterClient`. The store never closes it. */
   constructor(client: RedisClient, options: RedisStoreOptions = {}) {
     const { prefix, clock, maxBatch, tags, shareResets, leases } = parseRedisStoreOptions(options)
     this.clock = clock
@@ -59,14 +59,14 @@ export class RedisStore implements Store {
     this.#keys = new ChargeKeys(keySegment(prefix), this.#port, tags, (limiter, limit) =>
       index.note(limitId(limiter, limit), limitFacts(limiter, limit, more), limit),
     )
-    // A given clock is noted where it is read.
+    // A given clock is checked for steps where it is read.
     const decided = (tag: number, nowMs: number) => {
       if (clock === undefined) this.#stepsOf(tag).note(nowMs)
     }
     const turn = new Turn()
     this.#consumes = new Batcher(this.#port, this.#keys, maxBatch, turn, true, () => this.#now(), decided)
     this.#peeks = new Batcher(this.#port, this.#keys, maxBatch, turn, false, () => this.#now(), decided)
-    // What was asked before is carried out before.
+    // Sends earlier decisions first.
     const first = () => {
       this.#consumes.flush()
       this.#peeks.flush()
@@ -102,15 +102,15 @@ export class RedisStore implements Store {
   }
 
   /**
-   * `consume` or `peek`, for one who needs no promise.
+   * `consume` or `peek` without a promise.
    *
-   * @internal Ask `isAskable` first: `consume` may have become somebody else's.
+   * @internal Check `isAskable` first: users may have replaced `consume`.
    */
   ask(verb: 'consume' | 'peek', charges: readonly Charge[], cost: number, asker: Asker): void {
     if (!this.#leases?.ask(verb, charges, cost, asker)) this.#askRedis(verb, charges, cost, asker)
   }
 
-  /** @internal The leases of this process under a policy; undefined where each decision asks Redis. Throws `PolicyError`: see `leases`. */
+  /** @internal The leases of this process under a policy; undefined if each decision asks Redis. Throws `PolicyError`: see the option `leases`. */
   leasesOf(limits: readonly Limit[], limiter: string | undefined): LeaseBook | undefined {
     return this.#leases?.bookOf(limits, limiter)
   }
@@ -178,7 +178,7 @@ export class RedisStore implements Store {
   }
 
   /**
-   * The line of those who wait for these charges together; undefined where they lie in several slots of a cluster.
+   * The line in which requests wait for these charges together; undefined if the charges are in several slots of a cluster.
    *
    * @internal For `acquire`.
    */
@@ -192,12 +192,12 @@ export class RedisStore implements Store {
     this.#leases?.end(charges)
     await this.#each(charges, (charges, tag) => {
       const lists = charges.map(charge => this.#keys.blockListOf(charge, tag))
-      // Keys, so that a prefix of the client stands before them here as where they are looked up.
+      // Passed as keys, so that a client's key prefix is added here as it is at the lookup.
       const members = charges.map(charge => this.#keys.keyOf(charge, tag))
       const args = [this.#now(), String(forMs)]
       return this.#changes.run(block, tag, [...lists, ...members], () => args, endsAt)
     })
-    // A block may be shorter than the one before.
+    // A later block may be shorter.
     this.#tell(charges, false)
   }
 
@@ -209,7 +209,7 @@ export class RedisStore implements Store {
     if (this.#sharesResets) this.#resets.hearFor(forMs)
   }
 
-  /** Gives back what was bought and not spent, tells other processes the last news, and stops listening to them. The client stays open. */
+  /** Gives back unspent units, sends pending messages to other processes, and stops listening to them. The client stays open. */
   async close(): Promise<void> {
     await this.#leases?.close()
     this.#resets.flush()
@@ -221,7 +221,7 @@ export class RedisStore implements Store {
     this.#resets.tell(keys, { toOthers: this.#sharesResets, gathered })
   }
 
-  /** The keys of what was spent, then those of what settlements have to know. */
+  /** The state keys, then the keys of the settlement notes. */
   #statesAndNotes(charges: readonly Charge[], tag: number): string[] {
     const states = charges.map(charge => this.#keys.keyOf(charge, tag))
     return [...states, ...charges.map(charge => this.#keys.noteOf(charge, tag))]
@@ -253,7 +253,7 @@ export class RedisStore implements Store {
     )
   }
 
-  /** '' asks the script to take the server's time. */
+  /** '' makes the script read the server's clock. */
   #now(): string {
     if (this.clock === undefined) return ''
     const nowMs = Math.floor(this.clock.now())
@@ -264,7 +264,7 @@ export class RedisStore implements Store {
 
 const { consume, peek } = RedisStore.prototype
 
-/** Whether a store is a `RedisStore` whose `consume` or `peek` is its own: users replace methods, to watch them or to make them fail. */
+/** Whether a store is a `RedisStore` with its original `consume` or `peek`: users replace methods, to spy on them or to make them fail. */
 export function isAskable(store: Store, verb: 'consume' | 'peek'): store is RedisStore {
   if (!(store instanceof RedisStore)) return false
   return verb === 'consume' ? store.consume === consume : store.peek === peek

@@ -8,29 +8,29 @@ import { tell } from '../../redis/scripts.js'
 import { Subscriber, type Subscription } from '../../redis/subscriber.js'
 
 /**
- * Told of a key whose denials may have ended, by a change anywhere; of `undefined` when such news may have been missed. `endsLeases`: the key was reset or
- * blocked, so that what was bought of it before must not be spent.
+ * Called with a key whose denials may have ended by a change anywhere; with `undefined` when such messages may have been lost. `endsLeases`: the key was reset or
+ * blocked, so that its leases must not be spent.
  */
 export type ResetListener = (key: string | undefined, endsLeases: boolean) => void
 
-/** Refunds and settlements of so long are told in one message. */
+/** Refunds and settlements of this time share one message. */
 const GATHER_MS = 20
-/** Above so many, a message says "any key" instead. */
+/** Above this number of keys, a message says "any key" instead. */
 const MOST_KEYS = 1000
 const LONGEST_TIMER_MS = 2 ** 31 - 1
 
 interface Message {
-  /** Which process tells it. */
+  /** The sending process. */
   readonly from: string
   /** null: any key. */
   readonly keys: readonly string[] | null
-  /** Whether a key was reset or blocked, not only given back to. */
+  /** Whether a key was reset or blocked, rather than only given units back. */
   readonly endsLeases: boolean
 }
 
 /**
- * Tells of keys whose denials may have ended: the stores of this process at once, and other processes by a channel. There is one for
- * each client and prefix. It listens while denials are remembered, over the connection of the client's `Subscriber`.
+ * Announces keys whose denials may have ended: at once to the stores of this process, and by a channel to other processes. One channel
+ * exists per client and prefix. It listens while denials are remembered, over the connection of the client's `Subscriber`.
  */
 export class ResetChannel {
   readonly #id = randomBytes(9).toString('base64url')
@@ -40,7 +40,7 @@ export class ResetChannel {
   #held = false
   #heldUntil = 0
   #release: ReturnType<typeof setTimeout> | undefined
-  /** Keys of which other processes are to be told; null: any key. */
+  /** Keys to announce to other processes; null: any key. */
   #untold: Set<string> | null = new Set()
   #telling: ReturnType<typeof setTimeout> | undefined
   #warned = false
@@ -72,13 +72,13 @@ export class ResetChannel {
     return channel
   }
 
-  /** The listener is forgotten when nobody else refers to it any more. */
+  /** The listener is held weakly: the caller must keep it. */
   listen(listener: ResetListener): void {
     for (const known of this.#listeners) if (known.deref() === undefined) this.#listeners.delete(known)
     this.#listeners.add(new WeakRef(listener))
   }
 
-  /** Listens to other processes for `ms` more, and checks that its connection still answers. 0 ends that. */
+  /** Listens to other processes for `ms` more, and checks that the connection still answers. 0 stops listening. */
   hearFor(ms: number): void {
     if (this.#subscription === undefined || ms === Number.POSITIVE_INFINITY) return
     const until = ms === 0 ? 0 : performance.now() + ms
@@ -91,7 +91,7 @@ export class ResetChannel {
     if (this.#held && (ms === 0 || this.#release === undefined)) this.#releaseLater()
   }
 
-  /** `gathered`: with others of the next 20 ms. */
+  /** `gathered`: sent with others of the next 20 ms. */
   tell(keys: readonly string[], { toOthers, gathered }: { toOthers: boolean; gathered: boolean }): void {
     for (const key of keys) this.#callAll(key, !gathered)
     if (!toOthers) return
@@ -101,7 +101,7 @@ export class ResetChannel {
     else this.#telling ??= setTimeout(() => this.flush(), GATHER_MS)
   }
 
-  /** Tells now what has been gathered. */
+  /** Sends the gathered keys now. */
   flush(endsLeases = false): void {
     clearTimeout(this.#telling)
     this.#telling = undefined
@@ -137,7 +137,7 @@ export class ResetChannel {
     for (const listener of this.#listeners) listener.deref()?.(key, endsLeases)
   }
 
-  /** An outage ends, and is told by the calls that fail in it; a lack of permission does not. */
+  /** No warning for an outage, which ends and which the failing calls report; but one for a missing permission. */
   #warn(error: unknown): void {
     const { message = '' } = (error ?? {}) as Error
     if (this.#warned || !/NOPERM|permission/i.test(message)) return
@@ -152,7 +152,7 @@ export class ResetChannel {
 
 const CHANNELS = new WeakMap<RedisClient, Map<string, ResetChannel>>()
 
-/** Anybody may publish anything: undefined for what is no message of ours. */
+/** Any client may publish on the channel: undefined for an invalid message. */
 function messageOf(text: string): Message | undefined {
   let message: Partial<Message> | null
   try {
@@ -167,7 +167,7 @@ function messageOf(text: string): Message | undefined {
   return { from, keys, endsLeases: endsLeases === true }
 }
 
-/** Whether processes tell each other of resets; `given`: the option `shareResets`. Throws `PolicyError` for a client that can not listen though it should. */
+/** Whether processes announce resets to each other; `given`: the option `shareResets`. Throws `PolicyError` if it is true and the client cannot subscribe. */
 export function sharesResets(client: RedisClient, given: boolean | undefined): boolean {
   const can = listeningOf(client) !== undefined
   if (given !== true || can) return given ?? can

@@ -2,7 +2,7 @@ import type { Verdict } from '../../core/decision.js'
 import { type Charge, type ChargeReceipt, receiptsOf } from '../store.js'
 import type { Batcher } from './batcher.js'
 
-/** Charges that may share a script call, and where each stands in the whole decision. */
+/** Charges that may share a script call, and their indexes in the whole decision. */
 interface ChargeGroup {
   readonly tag: number
   readonly charges: Charge[]
@@ -31,8 +31,8 @@ interface DecidedApart {
 }
 
 /**
- * One decision over keys of several slots, which no script call can see together: slot by slot, and what was spent is given back
- * if a later slot refuses. Between the two, others see it as spent. `asks` is told of each tag before it is asked.
+ * One decision over keys of several slots, which no single script call can access: it asks slot by slot, and gives back what was spent
+ * if a later slot refuses. Meanwhile other requests see those units as spent. `asks` is called with each tag before its server is asked.
  */
 export async function consumeApart(
   groups: readonly ChargeGroup[],
@@ -50,7 +50,7 @@ export async function consumeApart(
   try {
     for (const group of groups) {
       asks(group.tag)
-      // After a refusal the rest is only looked at, so that the longest wait is known.
+      // After a refusal the other slots are only peeked at, to find the longest wait.
       const decided = await (denied ? peeks : asked).verdicts(group.charges, cost, group.tag, endsAt)
       const { verdicts: answer, decidedAt } = decided
       group.places.forEach((place, i) => {

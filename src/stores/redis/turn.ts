@@ -1,16 +1,16 @@
 import { setImmediate } from 'node:timers'
 
-/** So many decisions are worth two calls instead of one. */
+/** From this number of decisions on, two calls are better than one. */
 const WORTH_TWO = 32
 
 /**
- * When batchers send what they have gathered: at the end of the turn of the event loop, all sockets read; or, while no call of theirs is in
- * flight and so nothing is gained by waiting, as soon as the running callback ends. They send in the order in which they were asked.
+ * Decides when batchers send: at the end of the turn of the event loop, when all sockets are read; or, while no call is in
+ * flight and waiting gains nothing, as soon as the running callback ends. Batches are sent in the order in which they were requested.
  */
 export class Turn {
-  /** Calls that have not been answered yet. */
+  /** Calls without an answer so far. */
   #inFlight = 0
-  /** Decisions that were answered in the running callback. */
+  /** Decisions that the running callback has answered. */
   #answered = 0
   #due: (() => void)[] = []
   readonly #end = () => {
@@ -37,14 +37,14 @@ export class Turn {
   answered(decisions: number): void {
     this.#inFlight--
     if (decisions === 1) return
-    // Callers that ask again as soon as they are answered have done so when this is called.
+    // By now, callers that ask again directly after their answer have done so.
     if (this.#answered === 0) process.nextTick(this.#forget)
     this.#answered += decisions
   }
 
   /**
-   * How many decisions the first call of this turn may hold: half of what was just answered, if the same callers ask again. In one call for
-   * all of them the server would stand still while this process reads and asks, and this process while the server decides.
+   * How many decisions the first call of this turn may hold: half of the decisions just answered, if the same callers ask again. With one call
+   * for all, the server would be idle while this process reads and asks, and this process while the server decides.
    */
   get firstShare(): number {
     return this.#inFlight === 0 && this.#answered >= WORTH_TWO ? this.#answered >> 1 : Number.POSITIVE_INFINITY

@@ -12,27 +12,27 @@ export function scriptAlgorithmOf({ algorithm, calendar }: Limit): ScriptAlgorit
   return calendar === undefined ? algorithm : 'calendar-window'
 }
 
-/** Limits as the scripts read them: how many, then four arguments each. `nowMs`: the server's clock, as far as it is known. */
+/** Limits as script arguments: their number, then four arguments each. `nowMs`: the server's clock, as far as it is known. */
 export function limitArguments(limits: readonly Limit[], nowMs: () => number): string[] {
   const args = [String(limits.length)]
   for (const limit of limits) args.push(scriptAlgorithmOf(limit), ...numbersOf(limit, nowMs))
   return args
 }
 
-/** As a script reads a limit that knows its algorithm, and that there is only one. */
+/** The arguments for a script that handles only one limit with a fixed algorithm. */
 export function loneLimitArguments(limit: Limit, nowMs: () => number): string[] {
   const numbers = numbersOf(limit, nowMs)
   return limit.calendar !== undefined || hasBurst(limit.algorithm) ? numbers : numbers.slice(0, 2)
 }
 
-/** Quota, window and burst; of a window of the calendar its length and when it began. */
+/** Quota, window and burst; for a calendar window its length and its start. */
 function numbersOf({ quota, windowMs, burst, calendar }: Limit, nowMs: () => number): string[] {
   if (calendar === undefined) return [String(quota), String(windowMs), String(burst)]
   const { startAt, endAt } = Calendar.ofRule(calendar).spanAt(nowMs())
   return [String(quota), String(endAt - startAt), String(startAt)]
 }
 
-/** What a decision spent under each limit, as the scripts read it: four arguments each. */
+/** What a decision spent under each limit, as script arguments: four each. */
 export function receiptArguments(receipts: readonly ChargeReceipt[]): string[] {
   return receipts.flatMap(({ chargedAt, cost, remaining, resetAfterMs }) => [
     String(chargedAt),
@@ -42,7 +42,7 @@ export function receiptArguments(receipts: readonly ChargeReceipt[]): string[] {
   ])
 }
 
-/** Reads the row of numbers that the consume script answers, one decision after another. */
+/** Reads the list of numbers that the consume script returns, one decision after another. */
 export class VerdictReader {
   #at: number
 
@@ -54,7 +54,7 @@ export class VerdictReader {
     this.#at = first
   }
 
-  /** The verdicts of the next decision, or the error that it alone met. */
+  /** The verdicts of the next decision, or the error of this decision alone. */
   next(): readonly Verdict[] | StoreError {
     const verdicts = new Array<Verdict>(this.limits.length)
     for (let i = 0; i < verdicts.length; i++) {
@@ -81,7 +81,7 @@ export class VerdictReader {
     return { limit, allowed, remaining: first, retryAfterMs: 0, resetAfterMs, delayMs }
   }
 
-  // Clients can be told to answer numbers as text or as bigint.
+  // Clients can be configured to return numbers as text or bigint.
   #number(): number {
     const value = this.reply[this.#at++]
     return typeof value === 'number' ? value : Number(value ?? Number.NaN)

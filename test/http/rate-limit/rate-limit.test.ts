@@ -143,5 +143,7 @@ test('a limiter whose policy is a function: header fields tell of the policy tha
     expect(fields['RateLimit-Policy']).toBe(`"${quota}-per-1m";q=${quota};w=60`)
     expect(fields.RateLimit).toMatch(`"${quota}-per-1m";r=`)
   }
-  expect(() => middleware.answer({ address: 'nobody' }, {})).toThrow('RateLimiter: policy gave what is none')
+  expect(() => middleware.answer({ address: 'nobody' }, {})).toThrow(
+    'RateLimiter: the policy function returned an invalid policy',
+  )
 })

@@ -16,9 +16,9 @@ const wrong: Array<[unknown, RegExp]> = [
   [{ standardHeaders: true }, /did you mean headers\?$/],
   [
     { keyPrefix: 'app' },
-    /unknown option "keyPrefix": what keys begin with is an option of the store, like new RedisStore\(/,
+    /unknown option "keyPrefix": the prefix of keys is an option of the store, like new RedisStore\(/,
   ],
-  [{ prefix: 'app' }, /unknown option "prefix": what keys begin with is an option of the store/],
+  [{ prefix: 'app' }, /unknown option "prefix": the prefix of keys is an option of the store/],
   [{ onLimitReached: () => {} }, /unknown option "onLimitReached": (did you mean limit\?|expected policy, )/],
   [{ redis: {} }, /unknown option "redis": expected policy, limit, max, windowMs/],
   [{ policy: '1/1m', limit: 5 }, /given both policy and limit, expected one of them: .* like "100\/1m fixed-window"/],

@@ -1,8 +1,8 @@
 import { HITS_PER_TTL } from './terms.js'
 
-/** How much of a key is wanted, measured over half a ttl or more. */
+/** The demand for a key, measured over half a ttl or more. */
 export class Demand {
-  /** Hits and units since `#since`. The book counts them itself, because it does so for every decision. */
+  /** Hits and units since `#since`. The book increments them itself, because it does so for every decision. */
   hits = 0
   units = 0
   #since: number
@@ -24,7 +24,7 @@ export class Demand {
     return this.#hitsPerMs * this.ttlMs >= HITS_PER_TTL
   }
 
-  /** Units that are expected in so many ms. */
+  /** The units expected in the next `ms`. */
   expected(ms: number, now: number): number {
     this.#measure(now)
     return Math.ceil(this.#unitsPerMs * ms)
@@ -40,7 +40,7 @@ export class Demand {
     const elapsedMs = now - this.#since
     if (elapsedMs < 0) this.#since = now
     if (elapsedMs < this.ttlMs / 2) return
-    // What was long ago does not matter any more.
+    // Halves old counts, so that recent demand decides.
     const weight = elapsedMs > 2 * this.ttlMs ? 1 : 0.5
     this.#hitsPerMs += weight * (this.hits / elapsedMs - this.#hitsPerMs)
     this.#unitsPerMs += weight * (this.units / elapsedMs - this.#unitsPerMs)

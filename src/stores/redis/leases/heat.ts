@@ -1,9 +1,9 @@
 import { HITS_PER_TTL } from './terms.js'
 
-/** More keys than these in one ttl are counted anew. */
+/** Above this number of keys in one ttl, counting starts anew. */
 const MOST_KEYS = 10_000
 
-/** Finds keys that are busy enough to be leased: counts their hits, a ttl at a time. */
+/** Finds keys that are busy enough to be leased: counts their hits per ttl. */
 export class Heat {
   readonly #hits = new Map<string, number>()
   #span = 0

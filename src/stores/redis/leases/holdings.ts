@@ -2,22 +2,22 @@ import type { Lease } from './lease.js'
 import type { LeaseSeller, Leftover } from './seller.js'
 import { type LeaseTerms, returnable } from './terms.js'
 
-/** What holdings need to know, and whom they tell. */
+/** The clock and the listener of `Holdings`. */
 export interface HoldingsParts {
   readonly terms: LeaseTerms
   readonly seller: LeaseSeller
   /** The process's own clock, ms. */
   now(): number
-  /** So many units were bought and not spent. */
+  /** Called with the number of units that were bought and not spent. */
   expired(units: number): void
 }
 
-/** The leases of one key that this process holds: at most two, because the next is bought before the first one ends. */
+/** The leases of one key in this process: at most two, because the next is bought before the first one ends. */
 export class Holdings {
-  /** What is spent first. */
+  /** The lease that is spent first. */
   first: Lease | undefined
   #next: Lease | undefined
-  /** Goes back with the next purchase. */
+  /** Returned with the next purchase. */
   #leftover: Leftover | undefined
 
   constructor(readonly parts: HoldingsParts) {}
@@ -30,7 +30,7 @@ export class Holdings {
     return this.first === undefined
   }
 
-  /** Spends from a lease; undefined where none has so much. */
+  /** Spends from a lease; undefined if none has enough units. */
   spend(cost: number, now: number): Lease | undefined {
     const lease = this.first
     if (lease === undefined || lease.units < cost || !lease.isLive(now)) return this.#spendNext(cost, now)
@@ -38,14 +38,14 @@ export class Holdings {
     return lease
   }
 
-  /** Units that may still be spent. */
+  /** Units that can still be spent. */
   held(now: number): number {
     let units = this.first?.isLive(now) ? this.first.units : 0
     if (this.#next?.isLive(now)) units += this.#next.units
     return units
   }
 
-  /** Adds what was bought. */
+  /** Adds a bought lease. */
   add(bought: Lease, now: number): void {
     const first = this.first
     if (first === undefined || first.units === 0 || !first.isLive(now)) {
@@ -58,7 +58,7 @@ export class Holdings {
     }
   }
 
-  /** Takes units of a settled decision back into its lease. False if that has ended. */
+  /** Puts units of a settled decision back into their lease. False if the lease has ended. */
   putBack(lease: Lease, units: number): boolean {
     const first = this.first
     if ((lease !== first && lease !== this.#next) || !lease.isLive(this.parts.now())) return false
@@ -67,7 +67,7 @@ export class Holdings {
     return true
   }
 
-  /** What is left of this lease is not spent any more. */
+  /** Stops spending from this lease. */
   retire(lease: Lease): void {
     if (lease.units === 0) return
     const { terms, now, expired } = this.parts
@@ -79,7 +79,7 @@ export class Holdings {
     this.#leftover = leftover
   }
 
-  /** Retires what has ended. */
+  /** Retires ended leases. */
   retireEnded(now: number): void {
     while (this.first !== undefined && !this.first.isLive(now)) this.#advance()
   }
@@ -88,14 +88,14 @@ export class Holdings {
     while (this.first !== undefined) this.#advance()
   }
 
-  /** What is to go back with a purchase that is sent now. */
+  /** The units to return with the purchase that is sent now. */
   takeLeftover(): Leftover | undefined {
     const leftover = this.#leftover
     this.#leftover = undefined
     return leftover
   }
 
-  /** Gives back what is to go back. Units that do not come back are lost, and never spent twice. */
+  /** Returns the leftover. If this fails, the units are lost but never spent twice. */
   async giveBack(): Promise<void> {
     const { seller } = this.parts
     const leftover = this.takeLeftover()

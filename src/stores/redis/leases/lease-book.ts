@@ -7,13 +7,13 @@ import { LeasedKey, type LeaseOffice } from './leased-key.js'
 import type { LeaseSeller } from './seller.js'
 import { type LeaseTerms, returnable } from './terms.js'
 
-/** More busy keys are decided by Redis. */
+/** Above this number of busy keys, Redis decides the others. */
 const MOST_KEYS = 10_000
 const LEAST_TIDY_MS = 50
 
-/** What a book of leases needs from its store. */
+/** The parts of the store that a book of leases uses. */
 export interface LeaseBookParts extends Pick<LeaseOffice, 'terms' | 'seller' | 'now' | 'defer' | 'decide'> {
-  /** The book begins to lease keys, or holds nothing any more. */
+  /** The book starts to hold leases, or holds none any more. */
   busy(book: LeaseBook, isBusy: boolean): void
 }
 
@@ -26,12 +26,12 @@ export class LeaseBook implements LeaseOffice {
   readonly decide: LeaseOffice['decide']
   readonly #busy: LeaseBookParts['busy']
   readonly #keys = new Map<string, LeasedKey>()
-  /** The key that was spent from last. */
+  /** The key of the last spend. */
   #last: LeasedKey | undefined
   readonly #heat: Heat
   readonly #observers = new Set<Observer>()
   #tidying: ReturnType<typeof setTimeout> | undefined
-  /** The key whose hit has been counted, and which found no lease. */
+  /** The last key that was counted as a hit without a lease. */
   #missed: string | undefined
 
   constructor({ terms, seller, now, defer, decide, busy }: LeaseBookParts) {
@@ -44,12 +44,12 @@ export class LeaseBook implements LeaseOffice {
     this.#heat = new Heat(terms.ttlMs)
   }
 
-  /** Is told of what is bought and what ends unspent. */
+  /** Reports purchases and expired units to the observer. */
   observe(observer: Observer): void {
     if (observer.leaseBought !== undefined || observer.leaseExpired !== undefined) this.#observers.add(observer)
   }
 
-  /** Spends from the lease of a key; undefined where there is none that has so much. */
+  /** Spends from the lease of a key; undefined if none has enough units. */
   spend(key: string, cost: number, now: number): Lease | undefined {
     let leased = this.#last
     if (leased === undefined || leased.key !== key) {
@@ -62,18 +62,18 @@ export class LeaseBook implements LeaseOffice {
     return lease
   }
 
-  /** Units of the key that this process may spend now. */
+  /** Units of the key that this process can spend now. */
   held(key: string, now: number): number {
     return this.#keys.get(key)?.held(now) ?? 0
   }
 
-  /** The refusal of a request that found no lease, while this process has to wait before it buys again. */
+  /** The refusal of a request without a lease, while this process must wait before it buys again. */
   refusal(key: string, cost: number): readonly Verdict[] | undefined {
     if (cost > this.terms.largestCost) return undefined
     return this.#keys.get(key)?.refusal(cost, this.now())
   }
 
-  /** Takes over a request that found no remembered denial. False if Redis is to decide it. */
+  /** Takes over a request without a remembered denial. False if Redis must decide it. */
   ask(key: string, cost: number, asker: Asker): boolean {
     const now = this.now()
     const leased = this.#keys.get(key) ?? this.#warm(key, now)
@@ -91,7 +91,7 @@ export class LeaseBook implements LeaseOffice {
     return leased.ask(cost, asker, now)
   }
 
-  /** Takes units of a settled decision back into its lease; once that has ended, gives them back to Redis. */
+  /** Puts units of a settled decision back into their lease; once the lease has ended, gives them back to Redis. */
   async settle(lease: Lease, units: number, endsAt: number | undefined): Promise<void> {
     const { facts, askedAt } = lease
     const leased = this.#keys.get(facts.key)
@@ -100,7 +100,7 @@ export class LeaseBook implements LeaseOffice {
     await this.seller.settle(facts, returnable(this.terms, units, this.now() - askedAt), endsAt)
   }
 
-  /** The key was reset or blocked, so that what is held of it ends; or else something of it was given back. */
+  /** The key was reset or blocked (`endsLeases`), which ends its leases; or units of it were given back. */
   changed(key: string, endsLeases: boolean): void {
     if (endsLeases) this.#keys.get(key)?.drop()
     else this.#keys.get(key)?.wake()
@@ -110,7 +110,7 @@ export class LeaseBook implements LeaseOffice {
     for (const key of this.#keys.keys()) this.changed(key, endsLeases)
   }
 
-  /** Gives back all that is held. */
+  /** Gives back all unspent units. */
   async close(): Promise<void> {
     clearTimeout(this.#tidying)
     this.#tidying = undefined
@@ -142,7 +142,7 @@ export class LeaseBook implements LeaseOffice {
     return leased
   }
 
-  /** What ends unspent goes back though nobody asks any more. */
+  /** Ended leases go back even if no further request comes. */
   #tidyLater(): void {
     if (this.#tidying !== undefined) return
     const tidy = () => {
@@ -154,7 +154,7 @@ export class LeaseBook implements LeaseOffice {
     this.#tidying.unref()
   }
 
-  /** Gives back what has ended, and forgets keys that are not busy any more. */
+  /** Gives back ended leases, and drops keys that are no longer busy. */
   tidy(): void {
     const now = this.now()
     this.#last = undefined

@@ -2,26 +2,26 @@ import { type Duration, parseOption } from '../../../core/duration.js'
 import { PolicyError, shown } from '../../../core/errors.js'
 import { checkOptions, type OptionNames } from '../../../core/option-names.js'
 
-/** How units of busy keys are bought in advance. */
+/** Options for buying units of busy keys in advance. */
 export interface LeaseOptions {
   /**
-   * How long a process may spend what it bought: whole ms or text like '50ms'; more than 0. Default: a twentieth of the window (sliding window: a fiftieth),
-   * at least 20 ms, at most 1 s. A limit whose rate gives more than a tenth of its burst in that time is decided by Redis.
+   * How long a process may spend its units: whole ms or text like '50ms'; more than 0, at most 1m. Default: a twentieth of the window (sliding window: a fiftieth),
+   * at least 20 ms, at most 1 s. Redis decides limits whose rate gives more than a tenth of their burst in that time.
    */
   ttl?: Duration
 }
 
 /** The option `leases`, checked. */
 export interface LeaseSettings {
-  /** Undefined: by the window. */
+  /** Undefined: derived from the window. */
   readonly ttlMs: number | undefined
-  /** Whether a limit that can not be leased is an error. */
+  /** Whether a limit that cannot be leased is an error. */
   readonly strict: boolean
 }
 
 const NAMES: OptionNames<LeaseOptions> = { ttl: true }
 
-/** Undefined where nothing is leased. Throws `PolicyError`. */
+/** Undefined if leases are off. Throws `PolicyError`. */
 export function parseLeases(leases: boolean | LeaseOptions | undefined): LeaseSettings | undefined {
   if (leases === undefined || leases === false) return undefined
   if (leases === true) return { ttlMs: undefined, strict: false }

@@ -3,18 +3,18 @@ import type { Verdict } from '../../../core/decision.js'
 import type { Limit } from '../../../core/limit.js'
 import type { LeaseFacts } from './seller.js'
 
-/** Units that this process has bought, and may spend until they end. */
+/** Units that this process has bought and may spend until the lease ends. */
 export class Lease {
-  /** Units that are left. */
+  /** Units left. */
   units: number
-  /** Units of a lease that was bought besides. */
+  /** Units of the next lease, which is already bought. */
   reserve = 0
-  /** Who leaves fewer units than these looks whether it is time to buy more. */
+  /** When fewer units than this are left, a spend checks whether to buy more. */
   checkBelow!: number
-  /** Who spends from then on looks whether the lease has ended, and whether it is time to buy more. */
+  /** From this moment on, a spend checks whether the lease has ended and whether to buy more. */
   checkAt!: number
 
-  /** `askedAt` and `endsAt` by the process's own clock: from before the purchase was sent. `refillBelow`: when fewer units are left it is time to buy more. */
+  /** `askedAt` (before the purchase was sent) and `endsAt` are by the process's own clock. `refillBelow`: when fewer units are left, more are bought. */
   constructor(
     readonly facts: LeaseFacts,
     readonly askedAt: number,
@@ -25,24 +25,24 @@ export class Lease {
     this.watch()
   }
 
-  /** More is to be bought when units, or the time, run short. */
+  /** Enables the checks for few units and for the end of the lease. */
   watch(): void {
     this.checkBelow = this.refillBelow
     this.checkAt = this.endsAt - (this.endsAt - this.askedAt) / 4
   }
 
-  /** Nothing is to be bought before this moment. */
+  /** Suspends purchases until `untilAt`. */
   rest(untilAt: number): void {
     this.checkBelow = 0
     this.checkAt = Math.min(untilAt, this.endsAt)
   }
 
-  /** Expiry is checked whenever units are spent: the process may have stood still. */
+  /** Checked at every spend, because the process may have been suspended. */
   isLive(now: number): boolean {
     return now < this.endsAt && now >= this.askedAt
   }
 
-  /** The verdict on a request that was allowed now; `held`: what the process still holds. */
+  /** The verdict of a request that is allowed now; `held`: the units that the process still holds. */
   verdict(limit: Limit, place: number, held: number, now: number): Verdict {
     const { remaining, resetAfterMs } = this.facts
     const resetMs = Math.ceil(this.askedAt + resetAfterMs[place] - now)

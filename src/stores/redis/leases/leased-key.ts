@@ -8,18 +8,18 @@ import { type LeaseAsker, Purchase } from './purchase.js'
 import type { Sale } from './seller.js'
 import type { LeaseTerms } from './terms.js'
 
-/** Of a ttl: a process that got less than it wanted waits so long before it buys again. */
+/** As a part of the ttl: the pause before the next purchase after one that got less than it wanted. */
 const PAUSE = 1 / 8
-/** Of a ttl: what is used in that time is bought at once. */
+/** As a part of the ttl: a purchase covers the demand of this time. */
 const BOUGHT_AHEAD = 1 / 2
-/** A purchase is given up so long after its deadline: then the script will not act any more. */
+/** A purchase is given up this long after its deadline, when the script is certain not to act any more. */
 const GRACE_MS = 100
-/** Clocks of two machines may drift apart by this part. */
+/** The assumed relative drift between the clocks of two machines. */
 const DRIFT = 1 / 1000
 
-/** What all leased keys of one policy have in common. */
+/** The common parts of all leased keys of one policy. */
 export interface LeaseOffice extends HoldingsParts {
-  /** Calls back after this turn of the event loop, so that requests of one turn share a purchase. */
+  /** Calls back after this turn of the event loop, so that the requests of one turn share a purchase. */
   defer(send: () => void): void
   /** Asks Redis for one decision, without a lease. */
   decide(key: string, cost: number, asker: Asker): void
@@ -28,14 +28,14 @@ export interface LeaseOffice extends HoldingsParts {
 
 let leases = 0
 
-/** A busy key: what this process holds of it, and how it buys more. */
+/** A busy key: its leases in this process, and the purchase of more. */
 export class LeasedKey {
   readonly #holdings: Holdings
   #purchase: Purchase | undefined
   #pausedUntil = Number.NEGATIVE_INFINITY
-  /** No lease is sold until then: Redis decides. */
+  /** Redis sells no lease until then and decides itself. */
   #closedUntil = Number.NEGATIVE_INFINITY
-  /** Grows when what was bought before must not be spent any more. */
+  /** Incremented when leases bought before must not be spent any more. */
   #version = 0
   /** The last lease, if all that was wanted was sold: it should last for half a ttl. */
   #ample: Lease | undefined
@@ -50,7 +50,7 @@ export class LeasedKey {
     this.#demand = new Demand(office.terms.ttlMs, now)
   }
 
-  /** Spends from a lease; undefined where none has so much. */
+  /** Spends from a lease; undefined if none has enough units. */
   spend(cost: number, now: number): Lease | undefined {
     const demand = this.#demand
     demand.hits++
@@ -63,12 +63,12 @@ export class LeasedKey {
     return lease
   }
 
-  /** Units that this process may still spend. */
+  /** Units that this process can still spend. */
   held(now: number): number {
     return this.#holdings.held(now)
   }
 
-  /** The refusal of a request while this process has to wait before it buys again. */
+  /** The refusal of a request while this process must wait before it buys again. */
   refusal(cost: number, now: number): readonly Verdict[] | undefined {
     const waitMs = this.#pausedUntil - now
     if (this.#purchase !== undefined || waitMs <= 0 || waitMs > this.office.terms.ttlMs) return undefined
@@ -84,7 +84,7 @@ export class LeasedKey {
     }))
   }
 
-  /** Buys for a request that found no lease. False if Redis is to decide it. */
+  /** Buys for a request without a lease. False if Redis must decide it. */
   ask(cost: number, asker: Asker, now: number): boolean {
     const { terms } = this.office
     if (cost > terms.largestCost || now < this.#closedUntil || !this.#demand.isHigh(now)) return false
@@ -103,25 +103,25 @@ export class LeasedKey {
     return true
   }
 
-  /** Something was given back: it may be worth to ask again. */
+  /** Units were given back: buying may succeed again. */
   wake(): void {
     this.#pausedUntil = Number.NEGATIVE_INFINITY
     if (this.#purchase === undefined && !this.#holdings.hasNext) this.#holdings.first?.watch()
   }
 
-  /** What was bought must not be spent any more: the key was reset or blocked. */
+  /** The key was reset or blocked: its leases must not be spent any more. */
   drop(): void {
     this.#version++
     this.wake()
     this.#holdings.retireAll()
   }
 
-  /** Takes units of a settled decision back into its lease. False if that has ended. */
+  /** Puts units of a settled decision back into their lease. False if the lease has ended. */
   putBack(lease: Lease, units: number): boolean {
     return this.#holdings.putBack(lease, units)
   }
 
-  /** Gives back what has ended. True while something is held, or the key is in demand. */
+  /** Gives back ended leases. True while a lease is held, or the key is in demand. */
   tidy(now: number): boolean {
     this.#holdings.retireEnded(now)
     this.#giveUpLate()
@@ -129,7 +129,7 @@ export class LeasedKey {
     return this.#demand.isHigh(now) || !this.#holdings.isEmpty || this.#purchase !== undefined
   }
 
-  /** Gives back all that this process holds. */
+  /** Gives back all unspent units. */
   async close(): Promise<void> {
     this.#version++
     this.#holdings.retireAll()
@@ -200,7 +200,7 @@ export class LeasedKey {
     const bought = sale.units > 0 ? this.#lease(purchase, sale.units, sale, now) : undefined
     this.#ample = sale.units < want ? undefined : bought
     if (sale.units < want) this.#pausedUntil = now + this.office.terms.ttlMs * PAUSE
-    // The server decided on those who asked before it was sent, at the sale, as it does without leases: their answer may come late.
+    // At the sale, the server has decided requests made before the purchase was sent. Its decision stands even if it arrives late.
     const { askers } = purchase
     let served = 0
     while (bought !== undefined && served < purchase.counted && bought.units >= askers[served].cost) {
@@ -224,7 +224,7 @@ export class LeasedKey {
     else this.#holdings.retire(bought)
   }
 
-  /** A request that waited: from the lease; else refused with the time that the server told, or until the end of the pause; else with the next purchase. */
+  /** Answers a waiting request: from the lease; else refused with the time from the server, or until the end of the pause; else it waits for the next purchase. */
   #serve({ cost, asker }: LeaseAsker, purchase: Purchase, sale: Sale, now: number): void {
     const lease = this.#spend(cost, now)
     if (lease !== undefined) {
@@ -246,7 +246,7 @@ export class LeasedKey {
     for (const { asker } of purchase.askers) asker.reject(error)
   }
 
-  /** An answer that comes after this is not waited for; its units go back. */
+  /** Gives up a purchase without an answer; its units go back. */
   #giveUpLate(): void {
     const purchase = this.#purchase
     if (purchase?.sent && performance.now() > purchase.endsAt + GRACE_MS) this.#purchaseEnded()

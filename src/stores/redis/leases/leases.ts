@@ -7,14 +7,14 @@ import type { LeaseSettings } from './lease-options.js'
 import { RedisSeller, type RedisSellerParts } from './redis-seller.js'
 import { leaseTerms } from './terms.js'
 
-/** What leases need from their store. */
+/** The parts of the store that leases use. */
 export interface LeasesParts extends Omit<RedisSellerParts, 'terms' | 'limiter'> {
   readonly settings: LeaseSettings
   /** The process's own clock, ms. */
   readonly now: () => number
-  /** Asks Redis, whatever is leased. */
+  /** Asks Redis, regardless of leases. */
   readonly askRedis: (verb: 'consume' | 'peek', charges: readonly Charge[], cost: number, asker: Asker) => void
-  /** News of resets and blocks matter for so long. */
+  /** Listens for resets and blocks for `ms` more. */
   readonly hear: (ms: number) => void
 }
 
@@ -24,18 +24,18 @@ interface KnownBook {
   readonly book: LeaseBook | undefined
 }
 
-/** The leases of a store: a book for each policy. */
+/** The leases of a store: one book for each policy. */
 export class Leases {
   readonly #parts: LeasesParts
   readonly #known = new WeakMap<Limit, KnownBook[]>()
-  /** Books that hold something: others may be forgotten with their policy. */
+  /** Books that hold leases; the others may be garbage collected with their policy. */
   readonly #busy = new Set<LeaseBook>()
 
   constructor(parts: LeasesParts) {
     this.#parts = parts
   }
 
-  /** The book of a policy; undefined where Redis decides. Throws `PolicyError` for limits that can not be leased though it was asked for. */
+  /** The book of a policy; undefined if Redis decides. Throws `PolicyError` if leases were requested for limits that cannot be leased. */
   bookOf(limits: readonly Limit[], limiter: string | undefined): LeaseBook | undefined {
     const known = this.#known.get(limits[0]) ?? []
     for (const one of known) if (one.limiter === limiter && isSame(one.limits, limits)) return one.book
@@ -44,7 +44,7 @@ export class Leases {
     return book
   }
 
-  /** Takes over a request. False if Redis is to decide it. */
+  /** Takes over a request. False if Redis must decide it. */
   ask(verb: 'consume' | 'peek', charges: readonly Charge[], cost: number, asker: Asker): boolean {
     const book = this.#bookOfCharges(charges)
     const [{ key }] = charges
@@ -56,12 +56,12 @@ export class Leases {
     return true
   }
 
-  /** These keys are to be reset or blocked. */
+  /** Ends the leases of these keys before a reset or block. */
   end(charges: readonly Charge[]): void {
     for (const { key } of charges) this.changed(key, true)
   }
 
-  /** The key was reset or blocked, here or elsewhere; or else something of it was given back. Undefined: any key, perhaps. */
+  /** The key was reset or blocked (`endsLeases`), here or in another process, or units of it were given back. Undefined: any key may be affected. */
   changed(key: string | undefined, endsLeases: boolean): void {
     for (const book of this.#busy) {
       if (key === undefined) book.changedAll(endsLeases)
@@ -69,7 +69,7 @@ export class Leases {
     }
   }
 
-  /** Gives back all that is held. */
+  /** Gives back all unspent units. */
   async close(): Promise<void> {
     await Promise.all([...this.#busy].map(book => book.close()))
   }
@@ -120,7 +120,7 @@ function isSame(a: readonly Limit[], b: readonly Limit[]): boolean {
   return a.length === b.length && a.every((limit, i) => limit === b[i])
 }
 
-/** Who looks at what Redis has left, and at what this process holds besides. */
+/** Adds the units that this process holds to the remaining units that Redis reports for a `peek`. */
 function besides(asker: Asker, held: number, cost: number): Asker {
   const more = held - (held >= cost ? cost : 0)
   return {

@@ -6,20 +6,20 @@ export interface LeaseAsker {
   readonly asker: Asker
 }
 
-/** The one purchase of a key that is under way, and those who wait for it. */
+/** The one purchase of a key in flight, and the requests that wait for it. */
 export class Purchase {
   readonly askers: LeaseAsker[] = []
-  /** Units that those need who came before it was sent. */
+  /** Units needed by requests that came before it was sent. */
   need = 0
   sent = false
-  /** How many of the askers came before it was sent. */
+  /** The number of requests that came before it was sent. */
   counted = 0
   /** By the process's own clock. */
   sentAt = 0
-  /** By `performance.now()`: it is given up then. */
+  /** By `performance.now()`: the purchase is given up then. */
   endsAt = Number.POSITIVE_INFINITY
 
-  /** `lease`: the name of what is bought. `cost`: of one request. */
+  /** `lease`: the name of the new lease. `cost`: of one request. */
   constructor(
     readonly lease: string,
     readonly cost: number,

@@ -9,21 +9,21 @@ import { limitArguments, receiptArguments } from '../wire.js'
 import type { LeaseFacts, LeaseOrder, LeaseSeller, Leftover, Sale } from './seller.js'
 import type { LeaseTerms } from './terms.js'
 
-/** What is left of a lease is taken back within so long, or not at all. */
+/** Units of a lease are taken back within this time after the call, or not at all. */
 const RETURN_WITHIN_MS = 1000
 
-/** What a seller needs from its store. */
+/** The parts of the store that a seller uses. */
 export interface RedisSellerParts {
   readonly port: ClientPort
   readonly keys: ChargeKeys
   readonly terms: LeaseTerms
   readonly limiter: string | undefined
-  /** Text of the given clock's time; '' for the server's. */
+  /** The given clock's time as text; '' for the server's. */
   readonly nowText: () => string
   readonly giveBack: (receipts: readonly ChargeReceipt[], units: number, endsAt?: number) => Promise<void>
 }
 
-/** Redis, as who sells the units of one policy. */
+/** Buys leases from Redis under one policy. */
 export class RedisSeller implements LeaseSeller {
   readonly #parts: RedisSellerParts
   readonly #scripts: TimelyScripts
@@ -101,7 +101,7 @@ export class RedisSeller implements LeaseSeller {
     ]
   }
 
-  /** A sliding window has logged the units at the end of the lease. */
+  /** A sliding window logs the units at the end of the lease. */
   #receipts({ key, sold, soldAt, remaining, resetAfterMs }: LeaseFacts): ChargeReceipt[] {
     const { ttlMs } = this.#parts.terms
     return this.#charges(key).map((charge, i) => ({

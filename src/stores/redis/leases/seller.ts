@@ -1,21 +1,21 @@
-/** What a process asks for when it buys units of a key. */
+/** The order of a process that buys units of a key. */
 export interface LeaseOrder {
   readonly key: string
   /** The name of the lease. */
   readonly lease: string
   /** Units of one request; a refusal says when so many fit. */
   readonly cost: number
-  /** Units that requests wait for. */
+  /** Units needed by waiting requests. */
   readonly need: number
-  /** Units that the process could use, those included. */
+  /** Units that the process could use, `need` included. */
   readonly want: number
-  /** What is left of an earlier lease. */
+  /** Unspent units of an earlier lease. */
   readonly leftover: Leftover | undefined
-  /** By `performance.now()`: later the order is not carried out. */
+  /** By `performance.now()`: after this the order is not carried out. */
   readonly endsAt: number
 }
 
-/** What a lease was charged, as it has to be known to take units of it back. */
+/** The charge of a lease: the data needed to give units of it back. */
 export interface LeaseFacts {
   readonly key: string
   readonly lease: string
@@ -23,7 +23,7 @@ export interface LeaseFacts {
   readonly sold: number
   /** By the server's clock, ms. */
   readonly soldAt: number
-  /** Of each limit, just after the sale. */
+  /** Under each limit, directly after the sale. */
   readonly remaining: readonly number[]
   readonly resetAfterMs: readonly number[]
 }
@@ -34,26 +34,26 @@ export interface Leftover {
   readonly units: number
 }
 
-/** What was sold. */
+/** The result of an order. */
 export interface Sale {
-  /** Undefined: no lease can be sold now, because somebody waits in line, or because a window ends. */
+  /** Undefined: no lease can be sold now, because a request waits in line, or because a window ends. */
   readonly units: number | undefined
   readonly soldAt: number
-  /** How long the units may be spent, counted from before they were asked for. */
+  /** How long the units may be spent, counted from the moment of the order. */
   readonly lastsMs: number
   readonly remaining: readonly number[]
   readonly resetAfterMs: readonly number[]
-  /** Of each limit: when one request fits, as the consume script tells it; 0: it does. */
+  /** For each limit: when one request fits, as the consume script returns it; 0: now. */
   readonly retries: readonly number[]
 }
 
-/** Who sells leases. */
+/** Sells leases. */
 export interface LeaseSeller {
   buy(order: LeaseOrder): Promise<Sale>
-  /** Takes units back that were never spent, once for each lease. */
+  /** Takes back unspent units, once for each lease. */
   takeBack(leftover: Leftover): Promise<void>
-  /** Takes units back that were spent and settled after the lease had ended. */
+  /** Takes back units that were spent, and settled after the end of the lease. */
   settle(facts: LeaseFacts, units: number, endsAt: number | undefined): Promise<void>
-  /** False while nobody can be asked. */
+  /** False while the seller cannot be asked. */
   isReady(): boolean
 }

@@ -2,23 +2,23 @@ import { PolicyError, shown } from '../../../core/errors.js'
 import type { Limit } from '../../../core/limit.js'
 import type { LeaseSettings } from './lease-options.js'
 
-/** A key is leased if it is expected to be used so often while a lease lives. */
+/** A key is leased if this many hits are expected in the life of a lease. */
 export const HITS_PER_TTL = 8
 const SHORTEST_MS = 20
 const LONGEST_MS = 1000
-/** Most of the burst that the rate may give while a lease lives. */
+/** The largest part of the burst that the rate may give in the life of a lease. */
 const MOST_OF_BURST = 0.1
 
-/** On what terms units are leased under some limits together. */
+/** The terms for leasing units under some limits together. */
 export interface LeaseTerms {
   readonly limits: readonly Limit[]
-  /** How long a lease lasts at most. */
+  /** The longest life of a lease. */
   readonly ttlMs: number
-  /** A larger cost is decided by Redis. */
+  /** Redis decides larger costs. */
   readonly largestCost: number
 }
 
-/** Undefined for limits that are decided by Redis. Throws `PolicyError` for a leaky bucket where leases were asked for in particular. */
+/** Undefined if Redis decides these limits. Throws `PolicyError` for a leaky bucket if leases were requested explicitly. */
 export function leaseTerms(limits: readonly Limit[], { ttlMs: given, strict }: LeaseSettings): LeaseTerms | undefined {
   const leaky = limits.find(({ algorithm }) => algorithm === 'leaky-bucket')
   if (leaky !== undefined) {
@@ -28,7 +28,7 @@ export function leaseTerms(limits: readonly Limit[], { ttlMs: given, strict }: L
         'expected another algorithm, or leases: true, which leaves this limit to Redis',
     )
   }
-  // How long one of these lasts only Redis knows.
+  // Only Redis knows how long a calendar window lasts.
   if (limits.some(({ calendar }) => calendar !== undefined)) return undefined
   const ttlMs = Math.min(...limits.map(limit => given ?? defaultTtl(limit)))
   for (const { quota, windowMs, burst } of limits) {
@@ -45,7 +45,7 @@ function defaultTtl({ algorithm, windowMs }: Limit): number {
   return Math.floor(Math.min(LONGEST_MS, Math.max(SHORTEST_MS, part)))
 }
 
-/** Units of a lease that come back `ageMs` after it was asked for: a bucket may have sold again what it has regained since. */
+/** Units of a lease that may still be given back `ageMs` after the order: a bucket may have sold again what it has regained since. */
 export function returnable({ limits }: LeaseTerms, units: number, ageMs: number): number {
   let most = units
   for (const { algorithm, quota, windowMs } of limits) {
