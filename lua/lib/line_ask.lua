@@ -20,6 +20,8 @@
     give_back(cost, own, at)      gives back what was granted at that moment
     change(letter, a, b, c)       optional: carries out a change of the user's own, and gives the number for it
     guesses                       true if nobody can know when units come free: then when() only tells when to look again
+    holds()                       optional: true if anything is held: an ask with joins is then remembered for a minute, whatever `life` is. Else a
+                                  copy of it that comes later takes once more
     rejoin(cost, own)             optional: takes back what a waiter that brings its ticket was granted in an answer that was lost
 
   An ask that comes again is answered as it was, and does nothing. Returns '0' to a member that is not known: it opens another one. Else
@@ -174,7 +176,7 @@ local function line_ask(line, record, replaced, first, capacity, life)
   elseif waiting > 0 then
     redis.call('ZREM', line.asks, member)
   end
-  life = answer.waiting > 0 and LINE_LIFE_MS or life
+  if answer.waiting > 0 or measured and capacity.holds and capacity.holds() then life = LINE_LIFE_MS end
   local stamped = line_ticket(line)
   local head = { 1, stamped, capacity.now, 0, answer.next, answer.waiting, answer.ticket or 0, capacity.most, capacity.late, life }
   local reply = line_answer(head, answer.granted, answer.refused, answer.changes)

@@ -32,6 +32,7 @@ local function semaphore_capacity(s, member)
       into[#into + 1] = token
       into[#into + 1] = deadline
     end,
+    holds = function() return s.used > 0 end,
     give_back = give_back,
     rejoin = give_back,
     change = function(letter, id, token)

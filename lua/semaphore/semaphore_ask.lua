@@ -111,7 +111,10 @@ then
         if stored[4] then call('PEXPIRE', KEYS[1], life - now + stored[4]) end
       end
     end
-    local kept = math.min(80000, tonumber(stored[4]) or 80000)
+    -- While something is held, a copy of an ask that took it must find the record.
+    local kept = #joins == 0 and math.min(80000, tonumber(stored[4]) or 80000) or 80000
+    -- The lifetime is another one each time.
+    if stored[4] then record[4] = nil end
     local stamped = math.max(micros, (tonumber(record[2]) or 0) + 1)
     local reply = line_answer({ 1, stamped, now, 0, 5000, 0, 0, total, -1, kept }, granted, {}, changes)
     return semaphore_answered(KEYS[8], record, number, stamped, 0, kept, reply)

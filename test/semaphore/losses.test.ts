@@ -107,6 +107,41 @@ describe('renew', () => {
   })
 })
 
+describe('an ask that comes twice', () => {
+  test.each([
+    ['', undefined],
+    [' also when idleTtl was over in between', 50],
+  ])('counts once: one that is granted, one that is refused, a release;%s', async (_, idleTtl) => {
+    const name = fresh()
+    const client = redis.client()
+    const semaphore = new Semaphore(client, name, { permits: 2, idleTtl })
+    const witness = new Semaphore(redis.client(), name, { idleTtl })
+    // The server learns the scripts.
+    await (await semaphore.acquire({ permits: 2 })).release()
+    const evalsha = client.evalsha.bind(client) as (...all: unknown[]) => Promise<unknown>
+    const copies: boolean[] = []
+    Object.assign(client, {
+      evalsha: async (...args: unknown[]) => {
+        const reply = await evalsha(...args)
+        if (args[0] !== semaphoreAsk.sha1) return reply
+        await sleep(120)
+        const again = await evalsha(...args)
+        copies.push(String(again).split(' ')[1] === String(reply).split(' ')[1])
+        return reply
+      },
+    })
+    const lease = await semaphore.acquire({ permits: 2 })
+    expect([await witness.availablePermits(), await witness.waiting()]).toEqual([0, 0])
+    expect(await semaphore.tryAcquire({ permits: 2 })).toBeNull()
+    expect([await witness.availablePermits(), await witness.waiting()]).toEqual([0, 0])
+    expect(await lease.release()).toBe(true)
+    // Without permits, all that the semaphore was has gone with its idleTtl.
+    if (idleTtl === undefined) expect(await witness.availablePermits()).toBe(2)
+    expect(copies.length).toBeGreaterThanOrEqual(2)
+    expect(copies.slice(0, 2)).toEqual([true, true])
+  })
+})
+
 describe('permits that are lowered under two thousand who wait for more', () => {
   test('reject them in batches: a few calls, not one for each', async () => {
     const name = fresh()
