@@ -4,7 +4,7 @@
 import type { Redis } from 'ioredis'
 import { SharedRateLimiter } from '../src/shared-rate/shared-rate-limiter.js'
 import { ManualClock } from '../src/testing.js'
-import { GrantLog, mostWithin, RateWorkers } from '../test/support/rate-workers.js'
+import { GrantLog, logOf, mostWithin, RateWorkers } from '../test/support/rate-workers.js'
 import { eventually } from '../test/support/redis-process.js'
 import { RedisServer } from '../test/support/redis-server.js'
 import { type Claim, single } from './contest/claim.js'
@@ -26,7 +26,7 @@ async function allOfIt(rate: number, intervalMs: number, leastPercent: number): 
   const workers = await RateWorkers.start(8, redis.url, 'bench')
   // 200 at least, and for all of ten intervals.
   const each = Math.ceil(Math.max(200, rate * 10.5) / 8)
-  const log = new GrantLog(redis.client(), 'bench', intervalMs)
+  const log = new GrantLog(redis.client(), logOf('bench'), intervalMs)
   await Promise.all(workers.processes.map((_, worker) => workers.acquire(worker, each, { lanes: 1 })))
   const times = await log.stop(each * 8)
   workers.stop()
@@ -51,7 +51,7 @@ async function crowd(): Promise<void> {
   const limiter = new SharedRateLimiter(admin, 'bench')
   await limiter.setRate({ rate: 10, interval: 1000 })
   const workers = await RateWorkers.start(4, redis.url, 'bench')
-  const log = new GrantLog(redis.client(), 'bench', 1000)
+  const log = new GrantLog(redis.client(), logOf('bench'), 1000)
   const line = new Line(redis.client())
   await admin.config('RESETSTAT')
   const until = Date.now() + 10_000

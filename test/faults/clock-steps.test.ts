@@ -6,6 +6,7 @@ import { RateLimiter } from '../../src/limiter/rate-limiter.js'
 import { Semaphore } from '../../src/semaphore/semaphore.js'
 import { SharedRateLimiter } from '../../src/shared-rate/shared-rate-limiter.js'
 import { RedisStore } from '../../src/stores/redis/redis-store.js'
+import { Lateness } from '../support/lateness.js'
 import { mostWithin } from '../support/rate-workers.js'
 import { eventually } from '../support/redis-process.js'
 import { RedisServer } from '../support/redis-server.js'
@@ -34,21 +35,6 @@ const STEPS = [
   ['an hour on', 3_600_000],
   ['an hour back', -3_600_000],
 ] as const
-
-/** How much later than it should this process and the server have done anything so far, at most. */
-class Lateness {
-  worstMs = 0
-  #expectedAt = performance.now()
-  readonly #timer = setInterval(() => {
-    this.worstMs = Math.max(this.worstMs, performance.now() - this.#expectedAt)
-    this.#expectedAt = performance.now() + 10
-  }, 10)
-
-  stop(): number {
-    clearInterval(this.#timer)
-    return this.worstMs
-  }
-}
 
 /** One who asks: resolves when it is granted. `dies` ends its connections, as if its process died. */
 interface User {
@@ -103,7 +89,7 @@ describe.each(STEPS)('a step of the server’s clock, %s', (_, stepMs) => {
     async (__, kind) => {
       const make = await kind()
       const [dead, ...users] = [make(), make(), make()]
-      const late = new Lateness()
+      const late = new Lateness(admin)
       const times: number[] = []
       const take = async (user: User) => {
         await user.acquire()
@@ -144,7 +130,7 @@ describe.each(STEPS)('a step of the server’s clock, %s', (_, stepMs) => {
       dead.dies()
       await clock.set(stepMs)
       const steppedAt = performance.now()
-      const late = new Lateness()
+      const late = new Lateness(admin)
       await eventually('it is allowed', live.tries)
       expect(performance.now() - steppedAt).toBeLessThan(AFTER_A_DEATH_MS + 2 * WINDOW_MS + late.stop())
       await lost
@@ -164,7 +150,7 @@ describe.each(STEPS)('a step of the server’s clock, %s', (_, stepMs) => {
       await lease.release()
     })
     await eventually('all wait', async () => (await waitingIn()) === 3)
-    const late = new Lateness()
+    const late = new Lateness(admin)
     dead.disconnect()
     await clock.set(stepMs)
     const steppedAt = performance.now()
@@ -192,7 +178,7 @@ describe.each(STEPS)('a step of the server’s clock, %s', (_, stepMs) => {
     dead.disconnect()
     await clock.set(stepMs)
     const steppedAt = performance.now()
-    const late = new Lateness()
+    const late = new Lateness(admin)
     const live = new Semaphore(redis.client(), 'k')
     await eventually('it is granted', async () => (await live.tryAcquire({ lease: leaseMs })) !== null)
     expect(performance.now() - steppedAt).toBeLessThan(leaseMs + AFTER_A_DEATH_MS + late.stop())

@@ -7,6 +7,7 @@ import { RateLimiter, type RateLimiterOptions } from '../../src/limiter/rate-lim
 import { RedisStore } from '../../src/stores/redis/redis-store.js'
 import { ManualClock } from '../../src/testing.js'
 import { childProgram } from '../support/child-program.js'
+import { Lateness } from '../support/lateness.js'
 import { eventually } from '../support/redis-process.js'
 import { RedisServer } from '../support/redis-server.js'
 
@@ -349,6 +350,8 @@ describe('acquire while no server answers', () => {
 class Acquirer {
   readonly child: ChildProcess
   readonly lines: string[] = []
+  /** When each line came, by `performance.now()`. */
+  readonly times: number[] = []
 
   constructor(count: number, policy: string) {
     const source = `
@@ -366,7 +369,10 @@ class Acquirer {
       env: { ...process.env, NODE_OPTIONS: '' },
       stdio: ['pipe', 'pipe', 'inherit'],
     })
-    createInterface({ input: this.child.stdout! }).on('line', line => this.lines.push(line))
+    createInterface({ input: this.child.stdout! }).on('line', line => {
+      this.lines.push(line)
+      this.times.push(performance.now())
+    })
   }
 
   has(line: string): Promise<void> {
@@ -387,8 +393,14 @@ test('two processes stand in one line, and one that is killed while it waits del
     await one.has('granted 0')
     two.child.stdin!.write('go\n')
     await one.has('granted 2')
+    const late = new Lateness(client)
     one.child.kill('SIGKILL')
+    const killedAt = performance.now()
     await two.has('granted 9')
+    const lateMs = late.stop()
+    // The seven that died would have taken 350 ms: so the delay is a second at most, and then a grant comes every 50 ms.
+    expect(two.times[1] - killedAt).toBeLessThan(1000 + 50 + 5 + lateMs)
+    expect(two.times[10] - two.times[1]).toBeLessThan(9 * 50 + 5 + 2 * lateMs)
     expect(two.lines).toEqual(['ready', ...Array.from({ length: 10 }, (_, i) => `granted ${i}`)])
     // The turns of the one that was killed were not taken.
     const limiter = limiterOf(policy)

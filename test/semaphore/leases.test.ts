@@ -253,13 +253,14 @@ describe('other clients', () => {
     const client = createClient({ url: redis.url })
     await client.connect()
     const name = fresh()
-    const theirs = new Semaphore(client, name, { permits: 1 })
+    const clock = new ManualClock(1_700_000_000_000)
+    const theirs = new Semaphore(client, name, { permits: 1, clock })
     const held = await theirs.acquire({ lease: 300 })
-    const next = open(name).acquire()
+    const first = held.expiresAt
+    const next = open(name, { clock }).acquire()
     await eventually('waits', async () => (await theirs.waiting()) === 1)
-    // Longer than the lease, which is renewed.
-    await sleep(400)
-    expect(held.held).toBe(true)
+    clock.advance(200)
+    await eventually('it is renewed', async () => held.expiresAt === first + 200)
     const last = theirs.acquire()
     await eventually('wait', async () => (await theirs.waiting()) === 2)
     await held.release()
@@ -272,12 +273,14 @@ describe('other clients', () => {
   test('of a cluster as well, several semaphores on different nodes', async () => {
     const cluster = await RedisCluster.start()
     const [here, there] = [cluster.client(), cluster.client()]
+    const clock = new ManualClock(1_700_000_000_000)
     const holdAndHandOver = async (name: string) => {
-      const held = await new Semaphore(here, name, { permits: 1 }).acquire({ lease: 300 })
-      const next = new Semaphore(there, name).acquire()
-      // Longer than the lease, which is renewed.
-      await sleep(400)
-      expect(held.held).toBe(true)
+      const held = await new Semaphore(here, name, { permits: 1, clock }).acquire({ lease: 300 })
+      const first = held.expiresAt
+      const next = new Semaphore(there, name, { clock }).acquire()
+      await sleep(10)
+      if (name === 'd') clock.advance(200)
+      await eventually('it is renewed', async () => held.expiresAt > first)
       await held.release()
       expect((await next).held).toBe(true)
     }

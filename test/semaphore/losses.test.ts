@@ -1,3 +1,4 @@
+import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import type { Redis } from 'ioredis'
@@ -5,6 +6,7 @@ import { CostError, LeaseLostError, StoreError } from '../../src/core/errors.js'
 import { semaphoreAsk, semaphoreRenew } from '../../src/redis/scripts.js'
 import type { Lease } from '../../src/semaphore/lease.js'
 import { Semaphore } from '../../src/semaphore/semaphore.js'
+import { Lateness } from '../support/lateness.js'
 import { eventually } from '../support/redis-process.js'
 import { RedisServer } from '../support/redis-server.js'
 import { TcpProxy } from '../support/tcp-proxy.js'
@@ -53,10 +55,16 @@ describe('a lease that Redis has forgotten', () => {
     await listens(channels)
     await admin.del(keyOf(name), keyOf(name, ':leases'), keyOf(name, ':facts'))
     calls.length = 0
-    const cutAt = performance.now()
+    const late = new Lateness(admin)
+    let readyAt = 0
+    client.once('ready', () => {
+      readyAt = performance.now()
+    })
+    const lost = once(signal, 'abort')
     proxy.cut()
-    await eventually('lost', async () => signal.aborted)
-    expect(performance.now() - cutAt).toBeLessThan(500)
+    await lost
+    expect(performance.now() - readyAt).toBeLessThan(100 + late.stop())
+    expect(readyAt).toBeGreaterThan(0)
     expect(signal.reason).toBeInstanceOf(LeaseLostError)
     expect(calls).toEqual([semaphoreRenew.sha1])
     expect(await lease.release()).toBe(false)
@@ -66,14 +74,31 @@ describe('a lease that Redis has forgotten', () => {
 
   test('is lost when the connection that listens comes back, for news may have been missed', async () => {
     const name = fresh()
-    const semaphore = new Semaphore(redis.client(), name, { permits: 1 })
+    const client = redis.client()
+    let readyAt = 0
+    const duplicate = client.duplicate.bind(client)
+    Object.assign(client, {
+      duplicate: (options: object) => {
+        const listening = redis.track(duplicate(options))
+        listening.on('ready', () => {
+          readyAt = performance.now()
+        })
+        return listening
+      },
+    })
+    const semaphore = new Semaphore(client, name, { permits: 1 })
     const channels = await admin.pubsub('CHANNELS')
     const lease = await semaphore.acquire()
     const { signal } = lease
     await listens(channels)
-    await admin.del(keyOf(name, ':leases'), keyOf(name, ':facts'))
+    await admin.del(keyOf(name, ':leases'), keyOf(name, ':facts'), keyOf(name, ':direct'))
+    readyAt = 0
+    const late = new Lateness(admin)
+    const lost = once(signal, 'abort')
     await admin.call('CLIENT', 'KILL', 'TYPE', 'pubsub')
-    await eventually('lost', async () => signal.aborted, 1000)
+    await lost
+    expect(performance.now() - readyAt).toBeLessThan(100 + late.stop())
+    expect(readyAt).toBeGreaterThan(0)
   })
 })
 

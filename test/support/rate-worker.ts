@@ -1,6 +1,7 @@
 // A process that acquires permits of a shared rate when it is told to, and tells when it has them. Forked by rate-workers.ts.
 import { Redis } from 'ioredis'
 import { SharedRateLimiter } from '../../src/shared-rate/shared-rate-limiter.js'
+import { Lateness } from './lateness.js'
 
 export interface Order {
   /** How many to acquire, one permit each. */
@@ -16,6 +17,8 @@ export interface Granted {
   readonly at: readonly number[]
   /** Which question it was that was granted, counted from 0 in the order of asking. */
   readonly asked: readonly number[]
+  /** How late the process was with anything, at most, ms. */
+  readonly lateMs: number
 }
 
 const [url, name] = process.argv.slice(2)
@@ -26,6 +29,7 @@ process.on('message', async ({ count, lanes, until = Number.POSITIVE_INFINITY }:
   const at: number[] = []
   const asked: number[] = []
   let next = 0
+  const late = new Lateness()
   const lane = async () => {
     while (next < count && Date.now() < until) {
       const number = next++
@@ -35,7 +39,7 @@ process.on('message', async ({ count, lanes, until = Number.POSITIVE_INFINITY }:
     }
   }
   await Promise.all(Array.from({ length: lanes }, lane))
-  process.send?.({ at, asked } satisfies Granted)
+  process.send?.({ at, asked, lateMs: late.stop() } satisfies Granted)
 })
 process.once('disconnect', () => process.exit(0))
 // Connected and with its script loaded: what follows is not about starting up.

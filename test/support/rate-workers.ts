@@ -34,7 +34,7 @@ export class RateWorkers {
 }
 
 /**
- * The moments at which a shared rate granted its permits, by the server's clock, as they stand in its log. An entry is seen
+ * The moments at which a rate granted its permits, by the server's clock, as they stand in its log. An entry is seen
  * while it counts, so it must be read more often than once an interval.
  */
 export class GrantLog {
@@ -45,7 +45,8 @@ export class GrantLog {
 
   constructor(
     readonly redis: Redis,
-    readonly name: string,
+    /** Of the log. */
+    readonly key: string,
     readonly intervalMs: number,
   ) {
     this.#timer = setInterval(() => this.read(), intervalMs / 10)
@@ -68,8 +69,7 @@ export class GrantLog {
   }
 
   async #read(): Promise<void> {
-    const key = `spillway:{${this.name}}:rate:log`
-    const [[, time], [, list]] = (await this.redis.multi().time().lrangeBuffer(key, 0, -1).exec()) as [
+    const [[, time], [, list]] = (await this.redis.multi().time().lrangeBuffer(this.key, 0, -1).exec()) as [
       [null, [string, string]],
       [null, Buffer[]],
     ]
@@ -85,6 +85,9 @@ export class GrantLog {
     }
   }
 }
+
+/** The key of the log of a shared rate. */
+export const logOf = (name: string) => `spillway:{${name}}:rate:log`
 
 /** The most permits that were granted in any span of so many ms. */
 export function mostWithin(ms: number, times: readonly number[]): number {
