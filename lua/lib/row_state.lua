@@ -2,7 +2,7 @@
   The state of a key under one limit that is a row. Returns an object with
     err                          the text of an error, if the key holds something else
     reset()                      ms until the key is as if never used
-    ahead(limit, ahead, cost)    when a waiter fits: see functions_of
+    ahead(limit, ahead, cost, passes)   when a waiter fits: see functions_of. `passes`: the same of a request that does not wait in line
     grant(limit, cost)           spends what fits; returns remaining and reset
     charge(cost)                 spends though it may not fit
     refund(limit, cost, note_key)   gives back the newest units
@@ -41,7 +41,7 @@ local function row_state(limit, key, now, expires_at, functions)
   return {
     err = failure,
     reset = reset,
-    ahead = function(own, ahead, cost) return functions.ahead(own, now, ahead, cost, at, x, y, true) end,
+    ahead = function(own, ahead, cost, passes) return functions.ahead(own, now, ahead, cost, at, x, y, not passes) end,
     grant = function(own, cost)
       local _, remaining, ms, _, next_at, next_x, next_y = functions.measure(own, now, cost, at, x, y)
       become(next_at, next_x, next_y)

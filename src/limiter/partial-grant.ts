@@ -5,7 +5,10 @@ import type { Asker, Charge } from '../stores/store.js'
 
 type Answer = Promise<readonly Verdict[]> | readonly Verdict[]
 
-/** A request for as many of `most` units as fit: tries all of them, then as many as the refusal leaves, and finally one. */
+/**
+ * A request for as many of `most` units as fit. Of a store that grants all units or none it asks for all of them, then as many as the refusal leaves,
+ * and finally one.
+ */
 export class PartialGrant {
   /** Units of the last attempt: the units spent, or 1 if not even one fits. */
   cost: number
@@ -29,7 +32,7 @@ export class PartialGrant {
 
   /** The same for a Redis store; all attempts share the deadline of `asker`. */
   ask(store: RedisStore, charges: readonly Charge[], asker: Asker): void {
-    store.ask('consume', charges, this.cost, {
+    store.askUpTo(charges, this, asker, {
       endsAt: asker.endsAt,
       asks: server => asker.asks?.(server),
       resolve: (verdicts, ...rest) => {

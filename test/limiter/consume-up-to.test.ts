@@ -1,11 +1,14 @@
+import { setTimeout as pause } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import type { Redis } from 'ioredis'
+import type { Decision } from '../../src/core/decision.js'
 import { CostError } from '../../src/core/errors.js'
 import { RateLimiter } from '../../src/limiter/rate-limiter.js'
 import { MemoryStore } from '../../src/stores/memory/memory-store.js'
 import { RedisStore } from '../../src/stores/redis/redis-store.js'
 import type { Store } from '../../src/stores/store.js'
 import { ManualClock } from '../../src/testing.js'
+import { randomFrom } from '../support/random.js'
 import { RedisServer } from '../support/redis-server.js'
 import { START } from '../support/stories.js'
 
@@ -96,6 +99,76 @@ describe.each(stores)('consumeUpTo over %s', (_, storeOf) => {
     await rejected.toThrow(`most ${most}: expected an integer ≥ 1, like 10`)
   })
 })
+
+test.each(['10/1s', '10/1s leaky-bucket', '10/1s; 5/1m token-bucket name=slow'])(
+  'over Redis one call of the server decides how much fits under %s',
+  async policy => {
+    const clock = new ManualClock(START)
+    const store = new RedisStore(client, { clock, prefix: `up-to-${++prefixes}` })
+    const limiter = new RateLimiter({ policy, store, deadline: '5s' })
+    await limiter.consume('a', 3)
+    await limiter.consumeUpTo('other', 1)
+    const calls = async () => {
+      const text = await client.info('commandstats')
+      return [...text.matchAll(/cmdstat_evalsha:calls=(\d+)/g)].reduce((sum, [, count]) => sum + Number(count), 0)
+    }
+    const before = await calls()
+    const costs: number[] = []
+    for (let i = 0; i < 3; i++) {
+      const { allowed, cost } = await limiter.consumeUpTo('a', 100)
+      costs.push(allowed ? cost : 0)
+    }
+    expect(costs).toEqual([policy.includes('slow') ? 2 : 7, 0, 0])
+    expect((await calls()) - before).toBeLessThanOrEqual(3)
+  },
+)
+
+test.each(['sliding-window', 'fixed-window', 'sliding-counter', 'token-bucket', 'leaky-bucket'])(
+  'under %s memory and Redis grant the same, whatever came before, and the denials agree',
+  async algorithm => {
+    const clock = new ManualClock(START)
+    const policy = `20/1s ${algorithm}; 50/10s name=slow`
+    const redisLimiter = new RateLimiter({
+      policy,
+      store: new RedisStore(client, { clock, prefix: `up-to-${++prefixes}` }),
+      deadline: '5s',
+      denyCache: false,
+    })
+    const memoryLimiter = new RateLimiter({ policy, store: new MemoryStore({ clock }) })
+    const random = randomFrom(algorithm)
+    const outcome = ({ allowed, cost, remaining, retryAfterMs, resetAfterMs, delayMs, verdicts }: Decision) => {
+      const told = verdicts.map(({ remaining, retryAfterMs, resetAfterMs }) => [remaining, retryAfterMs, resetAfterMs])
+      return { allowed, cost, remaining, retryAfterMs, resetAfterMs, delayMs, told }
+    }
+    for (let i = 0; i < 200; i++) {
+      clock.advance(random.integer(0, 300))
+      const most = random.integer(1, 30)
+      const expected = outcome(await memoryLimiter.consumeUpTo('a', most))
+      expect(outcome(await redisLimiter.consumeUpTo('a', most))).toEqual(expected)
+    }
+  },
+)
+
+test.each(['10/1s', '10/1s token-bucket; 100/1m name=slow'])(
+  'it does not overtake those who wait in line under %s, and gets what they leave',
+  async policy => {
+    const store = new RedisStore(client, { prefix: `up-to-${++prefixes}` })
+    const limiter = new RateLimiter({ policy: policy.replace('1s', '1h'), store, deadline: '5s', denyCache: false })
+    await limiter.consume('a', 4)
+    const gone = new AbortController()
+    const waiting = limiter.acquire('a', { cost: 8, signal: gone.signal })
+    while ((await client.exists(...(await client.keys(`${store.prefix}:!waiting*`)), 'none')) === 0) await pause(1)
+    const before = await limiter.consume('a', 1)
+    const denied = await limiter.consumeUpTo('a', 5)
+    const after = await limiter.consume('a', 1)
+    expect({ allowed: denied.allowed, cost: denied.cost }).toEqual({ allowed: false, cost: 1 })
+    expect(denied.retryAfterMs).toBeLessThanOrEqual(before.retryAfterMs)
+    expect(denied.retryAfterMs).toBeGreaterThanOrEqual(after.retryAfterMs)
+    gone.abort(new Error('gone'))
+    await expect(waiting).rejects.toThrow('gone')
+    await limiter.close()
+  },
+)
 
 test('while the store fails, the failure policy gives what is left of its own count', async () => {
   const store = new MemoryStore()

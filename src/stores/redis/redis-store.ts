@@ -15,6 +15,7 @@ import type { LeaseBook } from './leases/lease-book.js'
 import { Leases } from './leases/leases.js'
 import { RedisLine } from './line.js'
 import { parseRedisStoreOptions, type RedisStoreOptions } from './options.js'
+import { type PartialCost, PartialGrants } from './partial-grants.js'
 import { ResetChannel, type ResetListener, sharesResets } from './reset-channel.js'
 import { consumeApart, groupByTag } from './slots.js'
 import { Turn } from './turn.js'
@@ -37,6 +38,7 @@ export class RedisStore implements Store {
   readonly #keys: ChargeKeys
   readonly #consumes: Batcher
   readonly #peeks: Batcher
+  readonly #partial: PartialGrants
   readonly #changes: ChangeScripts
   /** By tag: in a cluster each tag may be on another server. */
   readonly #steps = new Map<number, ClockSteps>()
@@ -71,6 +73,7 @@ export class RedisStore implements Store {
       this.#consumes.flush()
       this.#peeks.flush()
     }
+    this.#partial = new PartialGrants(this.#port, this.#keys, () => this.#now(), decided, first)
     this.#changes = new ChangeScripts(this.#port, this.#keys, clock === undefined, first)
     this.#resets = ResetChannel.of(client, this.#port, this.#keys.prefix)
     if (leases === undefined) return
@@ -108,6 +111,21 @@ export class RedisStore implements Store {
    */
   ask(verb: 'consume' | 'peek', charges: readonly Charge[], cost: number, asker: Asker): void {
     if (!this.#leases?.ask(verb, charges, cost, asker)) this.#askRedis(verb, charges, cost, asker)
+  }
+
+  /**
+   * Spends as much as fits, at most `partial.cost`, in one call of Redis. A lease, and limits in several slots of a cluster, are asked for the whole cost instead: `whole` is told.
+   *
+   * @internal Ask `isAskable` first.
+   */
+  askUpTo(charges: readonly Charge[], partial: PartialCost, asker: Asker, whole: Asker): void {
+    if (this.#leases?.ask('consume', charges, partial.cost, whole)) return
+    const tag = this.#keys.tagOf(charges[0])
+    if (this.#port.cluster && charges.some(charge => this.#keys.tagOf(charge) !== tag)) {
+      this.#askRedis('consume', charges, partial.cost, whole)
+    } else {
+      this.#partial.ask(charges, tag, partial, asker)
+    }
   }
 
   /** @internal The leases of this process under a policy; undefined if each decision asks Redis. Throws `PolicyError`: see the option `leases`. */

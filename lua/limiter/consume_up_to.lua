@@ -1,0 +1,77 @@
+--[[
+  Spends as many units as fit under all limits, at most so many as are asked for; where not even one fits, nothing, and refuses a request of one.
+
+  KEYS      the block list of each limit (ZSET member → blocked until, ms); the marks of the waiting lines of the policy (see line_mark);
+            the state of each limit
+  ARGV[1]   now, ms; '' for the server's clock
+  ARGV[2]   units, at most
+  ARGV[3]   number of limits, then for each: algorithm, quota, window in ms, burst
+  ARGV[…]   last: until when this may be carried out, ms
+
+  Returns now, and nothing else, if it came too late; else now, the units that were spent or 1, then for each limit what consume returns;
+  an error of the first key that holds something else.
+]]
+-- @include now_ms
+-- @include read_limits
+-- @include expiry
+-- @include open_state
+-- @include blocked_until
+local clock = ARGV[1]
+local now = now_ms(clock)
+-- @include steps/in_time
+local server_now = clock == '' and now or now_ms('')
+local call = redis.call
+local units, count = tonumber(ARGV[2]), tonumber(ARGV[3])
+local limits = read_limits(4, count, now)
+local expires_at = expiry(clock, now)
+local waiting, keys = KEYS[count + 1], { unpack(KEYS, count + 2) }
+
+local some_kept = call('EXISTS', unpack(KEYS, 1, count + 1)) > 0
+local line_name = table.concat(keys, ' ')
+-- @include steps/read_ahead
+local states, blocked_ends, some_blocked = {}, {}, false
+for i = 1, count do
+  local state = open_state(limits[i], keys[i], now, expires_at)
+  if state.err then return redis.error_reply(state.err) end
+  states[i] = state
+  blocked_ends[i] = some_kept and blocked_until(KEYS[i], keys[i]) or 0
+  if blocked_ends[i] > now then some_blocked = true end
+  local _, remaining = state.look(0)
+  units = math.min(units, remaining - ahead)
+end
+units = math.max(1, units)
+
+-- How long a request of so many has to wait behind those in line; 0: it goes.
+local function wait(i, cost)
+  return ahead > 0 and states[i].ahead(limits[i], ahead, cost, true) or 0
+end
+local function fits(cost)
+  for i = 1, count do
+    if states[i].look(cost) ~= 0 or wait(i, cost) ~= 0 then return false end
+  end
+  return not some_blocked
+end
+-- What remains fits, but for a rounding; at most 53 halvings.
+while units > 1 and not fits(units) do units = math.floor(units / 2) end
+local allowed = fits(units)
+
+local out, size = { now, units }, 2
+for i = 1, count do
+  local algorithm, shaped, has_log = limits[i].algorithm, false, false
+  -- @choose traits
+  -- Where nothing is spent, a limit that would have allowed it is told as it stands.
+  local retry, remaining, reset, delay = states[i].look(units)
+  if not allowed and retry == 0 then retry, remaining, reset, delay = states[i].look(0) end
+  if retry >= 0 then retry = math.max(retry, wait(i, units)) end
+  local blocked_until = blocked_ends[i]
+  local blocked = blocked_until > now
+  -- @include steps/tell
+end
+if allowed then
+  for i = 1, count do
+    states[i].grant(limits[i], units)
+    states[i].save()
+  end
+end
+-- @include steps/spell
+return out
