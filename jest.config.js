@@ -38,8 +38,8 @@ const FAULTS = ['/test/faults/']
 
 export default {
   reporters: ['default', '<rootDir>/scripts/tally-reporter.mjs'],
-  // Most tests wait for Redis some of the time: three workers keep two cores busy.
-  maxWorkers: 3,
+  // Tests wait for Redis or for a timer nearly half of the time: four workers keep two cores busy.
+  maxWorkers: 4,
   // What a file leaves on the heap makes those after it slow: a worker that holds too much is replaced by a new one.
   workerIdleMemoryLimit: '300MB',
   // Ends what hangs. What has to be quick is measured by the test itself: a busy machine is no failure.

@@ -1,13 +1,11 @@
 import { expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import { printable, printableJson, printableWithin } from '../../src/cli/printable.js'
+import { anyCharacter } from '../support/any-character.js'
 
 const DANGEROUS = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/u
 const anyText = fc.string({
-  unit: fc.oneof(
-    fc.string({ unit: 'binary', maxLength: 1 }),
-    fc.constantFrom('\x1b', '\x9b', '\0', '\u202e', '\ud800'),
-  ),
+  unit: fc.oneof(anyCharacter, fc.constantFrom('\x1b', '\x9b', '\0', '\u202e', '\ud800')),
 })
 
 test.each([

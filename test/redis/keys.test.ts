@@ -1,6 +1,7 @@
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import { clientSegment, keySegment } from '../../src/redis/keys.js'
+import { anyCharacter } from '../support/any-character.js'
 import { ofCases } from '../support/cases.js'
 import { hostileKeys } from '../support/store-contract.js'
 
@@ -40,7 +41,7 @@ describe('a segment of a Redis key', () => {
   })
 
   const anyName = fc.oneof(
-    fc.string({ unit: 'binary' }),
+    fc.string({ unit: anyCharacter }),
     fc.string({ unit: 'grapheme' }),
     fc.array(fc.integer({ min: 0, max: 0xffff }), { maxLength: 5 }).map(units => String.fromCharCode(...units)),
     fc

@@ -1,5 +1,7 @@
-import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
+import { type ChildProcess, spawn } from 'node:child_process'
+import { existsSync } from 'node:fs'
 import type { Socket } from 'node:net'
+import { delimiter, join } from 'node:path'
 
 const READY = /Ready to accept connections|Sentinel ID is/
 const PORT_TAKEN = /Address already in use|Failed listening on port/
@@ -9,7 +11,8 @@ let binary: string | undefined
 
 /** The server program on this machine: redis-server, or valkey-server. */
 export function redisBinary(): string {
-  binary ??= ['redis-server', 'valkey-server'].find(name => !spawnSync(name, ['--version']).error)
+  const folders = (process.env.PATH ?? '').split(delimiter)
+  binary ??= ['redis-server', 'valkey-server'].find(name => folders.some(folder => existsSync(join(folder, name))))
   if (!binary) throw new Error('no redis-server or valkey-server on PATH: run `node scripts/find-redis.mjs`')
   return binary
 }
