@@ -5,6 +5,7 @@ import theirs from 'rate-limiter-flexible'
 import ourKoa from '../../dist/koa-ratelimit.mjs'
 import * as ours from '../../dist/rate-limiter-flexible.mjs'
 import { answer, setup } from './answering.mjs'
+import { passedOf30, passes } from './passing.mjs'
 import { clients, PLENTY } from './traffic.mjs'
 
 const HOUR_MS = 3_600_000
@@ -22,15 +23,7 @@ const contenders = {
     const { RateLimiterMemory, RateLimiterRedis } = setup.ours ? ours : theirs
     const options = { points: quota, duration: HOUR_MS / 1000, keyPrefix: name }
     const limiter = client ? new RateLimiterRedis({ ...options, storeClient: client }) : new RateLimiterMemory(options)
-    return async key => {
-      try {
-        await limiter.consume(key)
-        return true
-      } catch (refusal) {
-        if (refusal instanceof Error) throw refusal
-        return false
-      }
-    }
+    return passes(limiter)
   },
 
   'koa-ratelimit'(quota, name, client) {
@@ -65,13 +58,7 @@ answer({
   /** How many of 30 pass at quota 10, for each of two keys. */
   async check() {
     const decide = contenders[peer](10, `check-${side}-${peer}-${inFlight}`, client)
-    const passed = []
-    for (const key of ['a', 'b']) {
-      let count = 0
-      for (let i = 0; i < 30; i++) if (await decide(key)) count++
-      passed.push(count)
-    }
-    return passed
+    return passedOf30(decide)
   },
 
   async run({ ms }) {

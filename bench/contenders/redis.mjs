@@ -4,6 +4,7 @@ import { RedisStore as PeerStore } from 'rate-limit-redis'
 import { RateLimiterRedis } from 'rate-limiter-flexible'
 import { RateLimiter, RedisStore } from '../../dist/index.mjs'
 import { answer, setup } from './answering.mjs'
+import { passedOf30, passes } from './passing.mjs'
 import { policyOf } from './policy.mjs'
 import { clients, PLENTY, WINDOW_MS } from './traffic.mjs'
 
@@ -44,15 +45,7 @@ const contenders = {
 
   'rate-limiter-flexible'(client, quota) {
     const limiter = new RateLimiterRedis({ storeClient: client, points: quota, duration: WINDOW_MS / 1000 })
-    return async key => {
-      try {
-        await limiter.consume(key)
-        return true
-      } catch (denial) {
-        if (denial instanceof Error) throw denial
-        return false
-      }
-    }
+    return passes(limiter)
   },
 }
 
@@ -91,13 +84,7 @@ answer({
   /** How many of 30 pass at quota 10, for each of two keys. */
   async check() {
     const decide = await contenders[contender](client, 10, algorithm)
-    const passed = []
-    for (const key of ['a', 'b']) {
-      let count = 0
-      for (let i = 0; i < 30; i++) if (await decide(key)) count++
-      passed.push(count)
-    }
-    return passed
+    return passedOf30(decide)
   },
 
   /** Every key once. */

@@ -4,7 +4,8 @@ import type { AddressInfo } from 'node:net'
 import express, { type RequestHandler, type Response } from 'express'
 import { concurrencyLimit, rateLimit } from 'spillway/express'
 import { rawClient } from '../../support/raw-client.js'
-import { type Case, sleep, until } from '../case.js'
+import { type Case, until } from '../case.js'
+import { checkTwoASecond } from './two-a-second.js'
 
 export const expressCases: Case[] = [
   { name: 'Express', run: limits },
@@ -27,19 +28,7 @@ async function serving<Result>(handlers: RequestHandler[], work: (port: number) 
 function limits(): Promise<string> {
   const answer: RequestHandler = (req, res) => void res.send(`${req.rateLimit?.remaining} left`)
   return serving([rateLimit({ policy: '2/1s' }), answer], async port => {
-    const ask = () => fetch(`http://127.0.0.1:${port}/`, { headers: { accept: 'application/json' } })
-    const answers = [await ask(), await ask(), await ask()]
-    assert.deepEqual(
-      answers.map(({ status }) => status),
-      [200, 200, 429],
-    )
-    assert.equal(await answers[1].text(), '0 left')
-    assert.equal(answers[2].headers.get('retry-after'), '1')
-    assert.match(answers[2].headers.get('ratelimit') ?? '', /r=0/)
-    const { retryAfterMs } = (await answers[2].json()) as { retryAfterMs: number }
-    assert.ok(retryAfterMs > 0 && retryAfterMs <= 1000)
-    await sleep(retryAfterMs + 2)
-    assert.equal((await ask()).status, 200)
+    await checkTwoASecond(port)
     return 'decision, header fields, refusal, the promised moment'
   })
 }

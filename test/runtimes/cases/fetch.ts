@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { rateLimit } from 'spillway/fetch'
 import { rawClient } from '../../support/raw-client.js'
-import { type Case, sleep, until } from '../case.js'
+import { type Case, until } from '../case.js'
+import { checkTwoASecond } from './two-a-second.js'
 import { serveWeb, type WebHandler } from './web-server.js'
 
 export const fetchCases: Case[] = [
@@ -28,19 +29,7 @@ function limits(): Promise<string> {
     return refusal ?? apply(new Response(`${decision?.remaining} left`))
   }
   return serving(answer, async port => {
-    const ask = () => fetch(`http://127.0.0.1:${port}/`, { headers: { accept: 'application/json' } })
-    const answers = [await ask(), await ask(), await ask()]
-    assert.deepEqual(
-      answers.map(({ status }) => status),
-      [200, 200, 429],
-    )
-    assert.equal(await answers[1].text(), '0 left')
-    assert.equal(answers[2].headers.get('retry-after'), '1')
-    assert.match(answers[2].headers.get('ratelimit') ?? '', /r=0/)
-    const { retryAfterMs } = (await answers[2].json()) as { retryAfterMs: number }
-    assert.ok(retryAfterMs > 0 && retryAfterMs <= 1000)
-    await sleep(retryAfterMs + 2)
-    assert.equal((await ask()).status, 200)
+    await checkTwoASecond(port)
     assert.deepEqual(addresses, new Array(4).fill('127.0.0.1'))
   })
 }
