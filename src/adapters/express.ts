@@ -13,12 +13,7 @@ import { ShedGate, type ShedOptions } from '../http/shed/shed.js'
 import { after, isPromise, type SyncOrAsync } from '../http/sync-or-async.js'
 import { decisionOn, leaveDecision } from './express-request.js'
 
-export type { DeferOptions } from '../http/deferral/deferral.js'
-export type { GivenKey } from '../http/given-key.js'
-export type { HeaderForm } from '../http/headers.js'
-export type { HttpLimitOptions, HttpPolicyInput } from '../http/rate-limit/limit-keys.js'
-export type { BlockOptions } from '../http/rate-limit/strikes.js'
-export type { ResponseEnd } from '../http/response-watch.js'
+export type * from '../http/adapter-exports.js'
 export type { ShedOptions } from '../http/shed/shed.js'
 
 declare global {

@@ -13,12 +13,7 @@ import { after, isPromise, type SyncOrAsync } from '../http/sync-or-async.js'
 import { MemoryStore } from '../stores/memory/memory-store.js'
 import { frameworkOf, routeName } from './fastify-request.js'
 
-export type { DeferOptions } from '../http/deferral/deferral.js'
-export type { GivenKey } from '../http/given-key.js'
-export type { HeaderForm } from '../http/headers.js'
-export type { HttpLimitOptions, HttpPolicyInput } from '../http/rate-limit/limit-keys.js'
-export type { BlockOptions } from '../http/rate-limit/strikes.js'
-export type { ResponseEnd } from '../http/response-watch.js'
+export type * from '../http/adapter-exports.js'
 
 declare module 'fastify' {
   interface FastifyRequest {

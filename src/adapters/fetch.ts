@@ -7,12 +7,7 @@ import { after, isPromise, type SyncOrAsync } from '../http/sync-or-async.js'
 import { watchRequest } from '../http/web-response.js'
 import { Exchange } from './fetch-exchange.js'
 
-export type { DeferOptions } from '../http/deferral/deferral.js'
-export type { GivenKey } from '../http/given-key.js'
-export type { HeaderForm } from '../http/headers.js'
-export type { HttpLimitOptions, HttpPolicyInput } from '../http/rate-limit/limit-keys.js'
-export type { BlockOptions } from '../http/rate-limit/strikes.js'
-export type { ResponseEnd } from '../http/response-watch.js'
+export type * from '../http/adapter-exports.js'
 
 /** Who has sent a request, as the runtime tells it: `server.requestIP(request)` in Bun, `info.remoteAddr.hostname` in Deno. */
 export interface Peer {

@@ -12,12 +12,7 @@ import { ShedGate, type ShedOptions } from '../http/shed/shed.js'
 import { isPromise, type SyncOrAsync } from '../http/sync-or-async.js'
 import { middlewareReturned, watchContext } from './koa-response.js'
 
-export type { DeferOptions } from '../http/deferral/deferral.js'
-export type { GivenKey } from '../http/given-key.js'
-export type { HeaderForm } from '../http/headers.js'
-export type { HttpLimitOptions, HttpPolicyInput } from '../http/rate-limit/limit-keys.js'
-export type { BlockOptions } from '../http/rate-limit/strikes.js'
-export type { ResponseEnd } from '../http/response-watch.js'
+export type * from '../http/adapter-exports.js'
 export type { ShedOptions } from '../http/shed/shed.js'
 
 /** What the middleware leaves in `ctx.state`, for `new Koa<RateLimitState>()`. */

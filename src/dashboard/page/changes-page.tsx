@@ -1,6 +1,7 @@
 import { when } from '../look/words.js'
 import type { Act, ChangesView, ChangeView } from '../view.js'
 import { ActButton, type Plan } from './acting.js'
+import { Heads } from './heads.js'
 import { KeyLink, Moment, Nothing, Panel } from './parts.js'
 
 export function ChangesPage({ view }: { view: ChangesView }) {
@@ -10,22 +11,7 @@ export function ChangesPage({ view }: { view: ChangesView }) {
         <Nothing>Nothing was changed yet.</Nothing>
       ) : (
         <table class="changes">
-          <thead>
-            <tr>
-              <th scope="col">When</th>
-              <th scope="col" class="wide">
-                Who
-              </th>
-              <th scope="col">What</th>
-              <th scope="col" class="wide">
-                Before
-              </th>
-              <th scope="col">After</th>
-              <th scope="col">
-                <span class="hidden">Action</span>
-              </th>
-            </tr>
-          </thead>
+          <Heads of={[['When'], ['Who', 'wide'], ['What'], ['Before', 'wide'], ['After']]} acts />
           <tbody>
             {view.changes.map(change => (
               <Change key={change.id} change={change} now={view.now} />

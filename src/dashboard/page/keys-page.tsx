@@ -1,8 +1,9 @@
 import { useContext } from 'preact/hooks'
-import { count, limitWords, percent, rate, span, when } from '../look/words.js'
+import { count, limitWords, rate, span, when } from '../look/words.js'
 import type { KeyFound, KeyLimiterView, KeyRate, KeysView } from '../view.js'
 import { ActButton, ActingContext } from './acting.js'
-import { Bar, KeyLink, Moment, Nothing, Panel } from './parts.js'
+import { Heads } from './heads.js'
+import { type BarKind, Gauge, KeyLink, Moment, Nothing, Panel } from './parts.js'
 import { blockPlan, clearPlan, limitPlan, policyText, resetPlan, unblockPlan } from './plans.js'
 
 export function KeysPage({ view, sought }: { view: KeysView; sought: boolean }) {
@@ -78,18 +79,7 @@ function KeyLimiter({ of, found, now }: { of: KeyLimiterView; found: KeyFound; n
         </p>
       )}
       <table>
-        <thead>
-          <tr>
-            <th scope="col">Limit</th>
-            <th scope="col">Left</th>
-            <th scope="col" class="number">
-              Next request
-            </th>
-            <th scope="col" class="number">
-              Whole again
-            </th>
-          </tr>
-        </thead>
+        <Heads of={[['Limit'], ['Left'], ['Next request', 'number'], ['Whole again', 'number']]} />
         <tbody>
           {limits.map(limit => (
             <tr key={limit.id}>
@@ -98,15 +88,12 @@ function KeyLimiter({ of, found, now }: { of: KeyLimiterView; found: KeyFound; n
                 {limit.per !== undefined && <span class="muted">, {limit.per}</span>}
               </td>
               <td>
-                <span class="gauge">
-                  <Bar
-                    share={limit.most > 0 ? limit.remaining / limit.most : 0}
-                    kind={limit.remaining === 0 ? 'of-refused' : ''}
-                  />
-                  <span>
-                    {count(limit.remaining)} of {count(limit.most)}
-                  </span>
-                </span>
+                <Gauge
+                  share={limit.most > 0 ? limit.remaining / limit.most : 0}
+                  kind={limit.remaining === 0 ? 'of-refused' : ''}
+                >
+                  {count(limit.remaining)} of {count(limit.most)}
+                </Gauge>
               </td>
               <td class="number">
                 {limit.retryAfterMs > 0 ? <span class="refused">{inWords(limit.retryAfterMs)}</span> : 'now'}
@@ -169,7 +156,7 @@ function Ranking({
   title: string
   rows: readonly KeyRate[]
   empty: string
-  kind: 'of-refused' | ''
+  kind: BarKind
 }) {
   return (
     <Panel title={title}>
@@ -177,18 +164,7 @@ function Ranking({
         <Nothing>{empty}</Nothing>
       ) : (
         <table>
-          <thead>
-            <tr>
-              <th scope="col">Key</th>
-              <th scope="col">Limiter</th>
-              <th scope="col" class="number">
-                Per second
-              </th>
-              <th scope="col" class="wide share-bar">
-                Share
-              </th>
-            </tr>
-          </thead>
+          <Heads of={[['Key'], ['Limiter'], ['Per second', 'number'], ['Share', 'wide share-bar']]} />
           <tbody>
             {rows.map(({ key, limiter, perSecond, share }) => (
               <tr key={`${limiter} ${key.ref}`}>
@@ -200,10 +176,7 @@ function Ranking({
                 </td>
                 <td class="number">{rate(perSecond)}</td>
                 <td class="wide share-bar">
-                  <span class="gauge">
-                    <Bar share={share} kind={kind} />
-                    <span>{percent(share)}</span>
-                  </span>
+                  <Gauge share={share} kind={kind} />
                 </td>
               </tr>
             ))}
@@ -222,23 +195,7 @@ function Blocks({ view }: { view: KeysView }) {
         <Nothing>Nobody is blocked.</Nothing>
       ) : (
         <table>
-          <thead>
-            <tr>
-              <th scope="col">Key</th>
-              <th scope="col">Limiter</th>
-              <th scope="col" class="wide">
-                By
-              </th>
-              <th scope="col" class="number">
-                Left
-              </th>
-              {may && (
-                <th scope="col">
-                  <span class="hidden">Action</span>
-                </th>
-              )}
-            </tr>
-          </thead>
+          <Heads of={[['Key'], ['Limiter'], ['By', 'wide'], ['Left', 'number']]} acts={may} />
           <tbody>
             {view.blocks.map(({ key, limiter, until, by }) => (
               <tr key={`${limiter} ${key.ref}`}>

@@ -2,6 +2,7 @@ import { useEffect, useRef, useState } from 'preact/hooks'
 import { count, limitWords, rate, when } from '../look/words.js'
 import type { LimitRow, LimitsView } from '../view.js'
 import { SmallChart } from './chart.js'
+import { Heads } from './heads.js'
 import { LimitDetail } from './limit-detail.js'
 import { Nothing, Panel, Share } from './parts.js'
 import { sentenceOf, trafficOf } from './series.js'
@@ -37,26 +38,16 @@ export function LimitsPage({
           <Nothing>No limiter has decided anything yet.</Nothing>
         ) : (
           <table class="limits">
-            <thead>
-              <tr>
-                <th scope="col">Limiter</th>
-                <th scope="col" class="policy">
-                  Limit
-                </th>
-                <th scope="col" class="small-chart">
-                  Allowed and refused per second
-                </th>
-                <th scope="col" class="number">
-                  Allowed/s
-                </th>
-                <th scope="col" class="number">
-                  Refused/s
-                </th>
-                <th scope="col" class="number share">
-                  Refused
-                </th>
-              </tr>
-            </thead>
+            <Heads
+              of={[
+                ['Limiter'],
+                ['Limit', 'policy'],
+                ['Allowed and refused per second', 'small-chart'],
+                ['Allowed/s', 'number'],
+                ['Refused/s', 'number'],
+                ['Refused', 'number share'],
+              ]}
+            />
             <tbody>
               {rows.map(row => (
                 <Row key={row.id} row={row} now={view.now} isOpen={open.has(row.id)} toggle={() => toggle(row.id)} />

@@ -14,11 +14,23 @@ export function KeyLink({ of }: { of: KeyView }) {
   )
 }
 
+export type BarKind = 'of-refused' | 'of-amber' | ''
+
 /** A share of a whole as a bar; the numbers stand beside it. */
-export function Bar({ share, kind = '' }: { share: number; kind?: 'of-refused' | 'of-amber' | '' }) {
+export function Bar({ share, kind = '' }: { share: number; kind?: BarKind }) {
   return (
     <span class={`bar ${kind}`} aria-hidden="true">
       <i style={{ width: percentage(share) }} />
+    </span>
+  )
+}
+
+/** A bar with what it shows beside it, by itself the share in percent. */
+export function Gauge({ share, kind, children }: { share: number; kind?: BarKind; children?: ComponentChildren }) {
+  return (
+    <span class="gauge">
+      <Bar share={share} kind={kind} />
+      <span>{children ?? percent(share)}</span>
     </span>
   )
 }

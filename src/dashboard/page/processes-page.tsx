@@ -1,6 +1,7 @@
-import { clock, percent, plural, rate, span } from '../look/words.js'
+import { clock, plural, rate, span } from '../look/words.js'
 import type { ProcessesView, ProcessView } from '../view.js'
-import { Ago, Bar, Moment, Nothing, Panel } from './parts.js'
+import { Heads } from './heads.js'
+import { Ago, Gauge, Moment, Nothing, Panel } from './parts.js'
 
 export function ProcessesPage({ view }: { view: ProcessesView }) {
   const services = [...new Set(view.processes.map(({ service }) => service))].sort()
@@ -36,24 +37,16 @@ function Service({ service, processes, now }: { service: string; processes: read
       side={`${plural(processes.length, 'process', 'processes')}${silent > 0 ? `, ${silent} silent` : ''}`}
     >
       <table>
-        <thead>
-          <tr>
-            <th scope="col">Process</th>
-            <th scope="col" class="wide">
-              Version
-            </th>
-            <th scope="col" class="wide">
-              Runs since
-            </th>
-            <th scope="col">Heard of</th>
-            <th scope="col" class="number">
-              Decisions/s
-            </th>
-            <th scope="col" class="wide share-bar">
-              Share
-            </th>
-          </tr>
-        </thead>
+        <Heads
+          of={[
+            ['Process'],
+            ['Version', 'wide'],
+            ['Runs since', 'wide'],
+            ['Heard of'],
+            ['Decisions/s', 'number'],
+            ['Share', 'wide share-bar'],
+          ]}
+        />
         <tbody>
           {sorted.map(({ id, host, pid, version, startedAt, heardAt, silent, perSecond, share, breaker }) => (
             <tr key={id} class={silent ? 'quiet' : ''}>
@@ -76,10 +69,7 @@ function Service({ service, processes, now }: { service: string; processes: read
               </td>
               <td class="number">{rate(perSecond)}</td>
               <td class="wide share-bar">
-                <span class="gauge">
-                  <Bar share={share} />
-                  <span>{percent(share)}</span>
-                </span>
+                <Gauge share={share} />
               </td>
             </tr>
           ))}

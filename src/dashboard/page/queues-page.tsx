@@ -1,6 +1,7 @@
 import { clock, count, latency, plural, rate, span } from '../look/words.js'
 import type { DeadView, QueuesView } from '../view.js'
 import { ActButton, type Plan } from './acting.js'
+import { Heads } from './heads.js'
 import { Ago, Nothing, Panel } from './parts.js'
 
 export function QueuesPage({ view }: { view: QueuesView }) {
@@ -93,20 +94,7 @@ function Letters({
   return (
     <>
       <table class="letters">
-        <thead>
-          <tr>
-            <th scope="col">Dead letter</th>
-            <th scope="col" class="number wide">
-              Attempts
-            </th>
-            <th scope="col" class="number">
-              Died
-            </th>
-            <th scope="col">
-              <span class="hidden">Action</span>
-            </th>
-          </tr>
-        </thead>
+        <Heads of={[['Dead letter'], ['Attempts', 'number wide'], ['Died', 'number']]} acts />
         <tbody>
           {letters.map(({ id, reason, attempts, diedAt, payload, clipped }) => (
             <tr key={id}>

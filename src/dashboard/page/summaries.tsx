@@ -2,26 +2,14 @@
 import { count, latency, plural, windowWords } from '../look/words.js'
 import type { QueueRow, SharedRow } from '../view.js'
 import { addressText } from './address.js'
-import { Bar, Panel } from './parts.js'
+import { Heads } from './heads.js'
+import { Gauge, Panel } from './parts.js'
 
 export function QueueSummary({ queues }: { queues: readonly QueueRow[] }) {
   return (
     <Panel title="Queues" side={<a href={addressText({ page: 'queues' })}>all</a>}>
       <table>
-        <thead>
-          <tr>
-            <th scope="col">Queue</th>
-            <th scope="col" class="number">
-              Waiting
-            </th>
-            <th scope="col" class="number wide">
-              Late, p99
-            </th>
-            <th scope="col" class="number">
-              Dead
-            </th>
-          </tr>
-        </thead>
+        <Heads of={[['Queue'], ['Waiting', 'number'], ['Late, p99', 'number wide'], ['Dead', 'number']]} />
         <tbody>
           {queues.map(queue => (
             <tr key={queue.name}>
@@ -50,15 +38,7 @@ export function SharedSummary({ shared }: { shared: readonly SharedRow[] }) {
   return (
     <Panel title="Semaphores and rates" side={<a href={addressText({ page: 'waiting' })}>all</a>}>
       <table>
-        <thead>
-          <tr>
-            <th scope="col">Name</th>
-            <th scope="col">In use</th>
-            <th scope="col" class="number">
-              Waiting
-            </th>
-          </tr>
-        </thead>
+        <Heads of={[['Name'], ['In use'], ['Waiting', 'number']]} />
         <tbody>
           {shared.map(row => (
             <tr key={`${row.kind} ${row.name}`}>
@@ -108,12 +88,9 @@ export function Use({ of }: { of: SharedRow }) {
       </span>
     )
   return (
-    <span class="gauge">
-      <Bar share={most > 0 ? inUse / most : inUse > 0 ? 1 : 0} />
-      <span>
-        {count(inUse)} of {count(most)}
-        {per}
-      </span>
-    </span>
+    <Gauge share={most > 0 ? inUse / most : inUse > 0 ? 1 : 0}>
+      {count(inUse)} of {count(most)}
+      {per}
+    </Gauge>
   )
 }

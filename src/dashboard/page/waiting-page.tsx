@@ -2,6 +2,7 @@ import { parseDuration } from '../../core/duration.js'
 import { count, plural, span, windowWords } from '../look/words.js'
 import type { HolderView, SharedRow, WaitingView } from '../view.js'
 import { ActButton, type Plan } from './acting.js'
+import { Heads } from './heads.js'
 import { Ago, Nothing, Panel } from './parts.js'
 import { SharedName, Use } from './summaries.js'
 
@@ -73,26 +74,16 @@ function Holders({
   return (
     <>
       <table>
-        <thead>
-          <tr>
-            <th scope="col">Lease</th>
-            <th scope="col" class="wide">
-              Held by
-            </th>
-            <th scope="col" class="number">
-              Permits
-            </th>
-            <th scope="col" class="number">
-              Held since
-            </th>
-            <th scope="col" class="number wide">
-              Ends without a renewal
-            </th>
-            <th scope="col">
-              <span class="hidden">Action</span>
-            </th>
-          </tr>
-        </thead>
+        <Heads
+          of={[
+            ['Lease'],
+            ['Held by', 'wide'],
+            ['Permits', 'number'],
+            ['Held since', 'number'],
+            ['Ends without a renewal', 'number wide'],
+          ]}
+          acts
+        />
         <tbody>
           {holders.map(({ id, permits, since, expiresAt, by }) => (
             <tr key={id}>

@@ -1,7 +1,7 @@
 /** The policies side by side: what each allows and refuses, and how long the refused would wait. */
-
 import { count } from '../../../dashboard/look/words.js'
 import { SmallChart, type Traffic } from '../../../dashboard/page/chart.js'
+import { Heads } from '../../../dashboard/page/heads.js'
 import type { PageData } from '../page-data.js'
 import { Swatch } from './swatch.js'
 import { letterOf, policyWords, subjectWord, waitWords } from './words.js'
@@ -15,32 +15,21 @@ export function Policies({ data }: { data: PageData }) {
         <span class="muted">{policies.length > 1 ? 'each with the whole log' : ''}</span>
       </header>
       <table class="policies">
-        <thead>
-          <tr>
-            <th scope="col">Limit</th>
-            <th scope="col" class="wide">
-              Allowed and refused
-            </th>
-            <th scope="col" class="number medium">
-              Allowed
-            </th>
-            <th scope="col" class="number">
-              Refused
-            </th>
-            <th scope="col" class="number">
-              Share
-            </th>
-            <th scope="col" class="number medium">
-              {subjectWord(by, 2)[0].toUpperCase() + subjectWord(by, 2).slice(1)} refused, of {count(keys)}
-            </th>
-            <th scope="col" class="number wide">
-              Median wait
-            </th>
-            <th scope="col" class="number medium">
-              Longest wait
-            </th>
-          </tr>
-        </thead>
+        <Heads
+          of={[
+            ['Limit'],
+            ['Allowed and refused', 'wide'],
+            ['Allowed', 'number medium'],
+            ['Refused', 'number'],
+            ['Share', 'number'],
+            [
+              `${subjectWord(by, 2)[0].toUpperCase() + subjectWord(by, 2).slice(1)} refused, of ${count(keys)}`,
+              'number medium',
+            ],
+            ['Median wait', 'number wide'],
+            ['Longest wait', 'number medium'],
+          ]}
+        />
         <tbody>
           {policies.map((policy, i) => (
             <tr key={policy.text} class={policy.denied > 0 ? '' : 'quiet'}>

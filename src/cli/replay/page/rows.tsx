@@ -1,5 +1,6 @@
 /** The timeline in numbers, as the text report has it. */
 import { count, windowWords } from '../../../dashboard/look/words.js'
+import { Heads } from '../../../dashboard/page/heads.js'
 import type { PageData } from '../page-data.js'
 import { letterOf, utc } from './words.js'
 
@@ -10,19 +11,13 @@ export function Rows({ data }: { data: PageData }) {
     <details class="panel">
       <summary>Numbers, a row for every {windowWords(spanSeconds * 1000)}</summary>
       <table class="rows">
-        <thead>
-          <tr>
-            <th scope="col">From (UTC)</th>
-            <th scope="col" class="number">
-              Requests
-            </th>
-            {policies.map((policy, i) => (
-              <th key={policy.text} scope="col" class="number">
-                Refused {letterOf(i, policies.length)}
-              </th>
-            ))}
-          </tr>
-        </thead>
+        <Heads
+          of={[
+            ['From (UTC)'],
+            ['Requests', 'number'],
+            ...policies.map((_, i) => [`Refused ${letterOf(i, policies.length)}`, 'number'] as const),
+          ]}
+        />
         <tbody>
           {rows.map(({ at, requests, denied }) => (
             <tr key={at}>

@@ -1,0 +1,7 @@
+/** The types beside those of its options that every adapter exports. */
+export type { DeferOptions } from './deferral/deferral.js'
+export type { GivenKey } from './given-key.js'
+export type { HeaderForm } from './headers.js'
+export type { HttpLimitOptions, HttpPolicyInput } from './rate-limit/limit-keys.js'
+export type { BlockOptions } from './rate-limit/strikes.js'
+export type { ResponseEnd } from './response-watch.js'
