@@ -7,13 +7,11 @@
 -- @section consume
 local algorithm, shaped, costs_at = 'calendar-window', false, 5
 -- @include steps/open_one
--- @include steps/calendar_now
 -- @include steps/decide_lone with algorithms/calendar_window
+-- @include steps/begin_one
+-- @include steps/calendar_now
 -- @include steps/functions_of_one with algorithms/calendar_window.functions
 -- @include steps/decide_rows with algorithms/calendar_window
-
--- @section ends
-ends = burst + window
 
 -- @section measure
 next_at, next_x, next_y = at, x, 0

@@ -10,11 +10,9 @@ shaped = true
 local algorithm, shaped, costs_at = 'leaky-bucket', true, 5
 -- @include steps/open_one
 -- @include steps/decide_lone with algorithms/leaky_bucket
+-- @include steps/begin_one
 -- @include steps/functions_of_one with algorithms/leaky_bucket.functions
 -- @include steps/decide_rows with algorithms/leaky_bucket
-
--- @section ends
-if y > 0 then ends = at + x / y end
 
 -- @section measure
 local shaped = true

@@ -10,11 +10,9 @@ local algorithm, shaped, costs_at = 'sliding-counter', false, 4
 -- @include floor_div
 -- @include ceil_div
 -- @include steps/decide_lone with algorithms/sliding_counter
+-- @include steps/begin_one
 -- @include steps/functions_of_one with algorithms/sliding_counter.functions
 -- @include steps/decide_rows with algorithms/sliding_counter
-
--- @section ends
-if x > 0 then ends = at + 2 * window elseif y > 0 then ends = at + window end
 
 -- @section measure
 local cell, inside, before = roll_cells(quota, window, now, at, x, y)

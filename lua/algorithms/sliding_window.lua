@@ -11,11 +11,13 @@ has_log = true
 local algorithm, shaped, costs_at = 'sliding-window', false, 4
 -- @include steps/open_one
 -- @include steps/spend_lone_log
+-- @include steps/begin_one
 -- @include steps/functions_of_one with algorithms/sliding_window.functions
 -- @include now_ms
 -- @include log_unpack
 -- @include log_save
 -- @include steps/open_answer
+local calm = clock == '' and not some_kept
 local waiting, limit = KEYS[2], { quota = quota, window = window }
 local one_cost = #ARGV <= costs_at and tonumber(ARGV[costs_at] or 1)
 
@@ -53,7 +55,7 @@ end
 
 for i = 1, #changed do
   local key = changed[i]
-  log_save(key, logs[key], logs[key].expire_at)
+  log_save(key, logs[key], logs[key].expire_at, calm)
 end
 if quota > 9007199254740928 or window > 9007199254740928 then
   -- @include steps/spell

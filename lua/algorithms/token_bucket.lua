@@ -7,11 +7,9 @@
 local algorithm, shaped, costs_at = 'token-bucket', false, 5
 -- @include steps/open_one
 -- @include steps/decide_lone with algorithms/token_bucket
+-- @include steps/begin_one
 -- @include steps/functions_of_one with algorithms/token_bucket.functions
 -- @include steps/decide_rows with algorithms/token_bucket
-
--- @section ends
-if y > 0 then ends = at + x / y end
 
 -- @section measure
 local shaped = false

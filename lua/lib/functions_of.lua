@@ -9,8 +9,6 @@
     measure    of a row: the stretch of code that decides. It reads quota, window, burst, now, cost, at (nil: never used), x and y, and
                sets retry (0 allowed, -1 never), remaining, reset, delay and the next at, x and y. No function, because a call would cost
                as much again.
-    ends       of a row that is stored, at <= now: sets `ends`, the moment in ms until which it mattered when it was written, or an earlier one. It
-               stays 0 where that is not known
     functions  sets `functions`. Of a row, given limit, now, …, at, x, y:
       notes_resets                        whether a settlement has to know of a reset, because what is charged after it cannot be told
                                           from what was charged before

@@ -1,17 +1,21 @@
 --[[
   Marks in a ZSET of all lines under one policy how many units wait in a line and until when its processes are taken to live, so that decisions
-  of newcomers need to look at no key of the line. The score is that moment in s x 2^22 + units.
+  of newcomers need to look at no key of the line. The score is that moment in s x 2^22 + units. A line is named by the keys of its limits' `states`.
 ]]
+-- @include end_short_way
 local LINE_MOST_MARKED = 4194303
 
-local function line_mark(line, marks, name)
+local function line_mark(line, marks, states)
+  local name = table.concat(states, ' ')
   if line.units == 0 then
     redis.call('ZREM', marks, name)
     return
   end
   local last = redis.call('ZRANGE', line.asks, '-1', '-1', 'WITHSCORES')[2]
   local until_s = math.ceil(((tonumber(last) or line.now) + LINE_GRACE_MS) / 1000)
-  redis.call('ZADD', marks, string.format('%.0f', until_s * (LINE_MOST_MARKED + 1) + math.min(line.units, LINE_MOST_MARKED)), name)
+  local score = string.format('%.0f', until_s * (LINE_MOST_MARKED + 1) + math.min(line.units, LINE_MOST_MARKED))
+  -- While it stands there, no decision takes the short way back; those under several limits have none.
+  if redis.call('ZADD', marks, score, name) == 1 and #states == 1 then end_short_way(name) end
   -- Lines whose processes died unseen.
   redis.call('ZREMRANGEBYSCORE', marks, '-inf', string.format('%.0f', math.floor(line.now / 1000) * (LINE_MOST_MARKED + 1)))
   redis.call('PEXPIRE', marks, LINE_LIFE_MS)

@@ -1,20 +1,25 @@
 --[[
   Writes what was spent from a log, with a lifetime: expire_at is the text of the moment at which the key may go; false where the key
-  keeps its own.
+  keeps its own. `calm`: see steps/spend_row.
 ]]
 -- @include log_pack
 -- @include log_flush
-local function log_save(key, log, expire_at)
+local function log_save(key, log, expire_at, calm)
   if log.inserted then return log_flush(key, log) end
   if log.rubbish then redis.call('DEL', key) end
   local entry = log_pack(log.newest, log.total)
+  local expires = calm and expire_at and tonumber(expire_at) or 0
   if not log.stored then
-    redis.call('RPUSH', key, log_pack(0, log.gone), entry)
+    redis.call('RPUSH', key, log_pack(expires, log.gone), entry)
   elseif log.stored == log.newest then
     redis.call('LSET', key, '-1', entry)
   else
     redis.call('RPUSH', key, entry)
   end
+  if expire_at then
+    if log.stored and log.expires ~= expires then redis.call('LSET', key, '0', log_pack(expires, log.gone)) end
+    redis.call('PEXPIREAT', key, expire_at)
+    log.expires = expires
+  end
   log.stored, log.rubbish = log.newest, nil
-  if expire_at then redis.call('PEXPIREAT', key, expire_at) end
 end

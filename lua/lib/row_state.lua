@@ -20,7 +20,7 @@
 local function row_state(limit, key, now, expires_at, functions)
   local call, read = redis.call, struct.unpack
   local value, failure, at = redis.pcall('GET', key), nil, nil
-  local x, y, changed = 0, 0, false
+  local x, y, expires, changed = 0, 0, 0, false
   local strange = type(value) == 'table'
   if strange then value = false end
   -- @include steps/read_row
@@ -74,7 +74,9 @@ local function row_state(limit, key, now, expires_at, functions)
     save = function()
       if not changed then return end
       if functions.keeps_quota then y = limit.quota end
-      call('SET', key, struct.pack('<ddd', at, x, y), 'PXAT', expires_at(reset()))
+      local text = expires_at(reset())
+      local lives_until = tonumber(text)
+      call('SET', key, struct.pack('<dddd', at, x, y, expires > 0 and lives_until or -lives_until), 'PXAT', text)
     end,
   }
 end

@@ -35,5 +35,5 @@ if capacity.err then return redis.error_reply(capacity.err) end
 local stood = line.units > 0
 local reply = line_ask(line, KEYS[4], KEYS[5], ask_at, capacity, LINE_LIFE_MS)
 capacity.save()
-if stood or line.units > 0 then line_mark(line, KEYS[6], table.concat(states, ' ')) end
+if stood or line.units > 0 then line_mark(line, KEYS[6], states) end
 return reply

@@ -51,7 +51,7 @@ for j = 1, width do
     reset = 0,
     delay = 0,
     blocked_until = 0,
-    ends = 0,
+    expires = 0,
   }
 end
 local costs_at = 4 * width + 3
@@ -82,6 +82,7 @@ end
 
 -- What is to be written: keys, rows, the moments at which these keys may go, and their places; the logs, and the keys of those that have
 -- changed. Some keys stand in the batch twice.
+local calm = false
 local written_keys, written_rows, expire_at, written, place = {}, {}, {}, 0, {}
 local logs, changed = {}, {}
 for first = width + 1, count - 1, width do
@@ -110,19 +111,14 @@ for first = width + 1, count - 1, width do
             retry, remaining, reset = functions_of(algorithm).measure(limit, now, cost, key, log)
           end
         else
-          local at, x, y = limit.at, limit.x, limit.y
+          local at, x, y, expires = limit.at, limit.x, limit.y, 0
           if not again then
             local slot = place[key]
             local value = slot and written_rows[slot] or values[request * rows + limit.row]
             at, x, y = nil, 0, 0
             -- @include steps/read_row
             if failure then break end
-            limit.at, limit.x, limit.y = at, x, y
-            local ends = 0
-            if at and at <= now and clock == '' then
-              -- @choose ends
-            end
-            limit.ends = ends
+            limit.at, limit.x, limit.y, limit.expires = at, x, y, expires
           end
           local next_at, next_x, next_y
           -- @choose measure
@@ -161,7 +157,7 @@ for first = width + 1, count - 1, width do
       if spending then
         if limit.row then
           local slot, at, x, y = place[key], limit.at, limit.x, limit.y
-          local next_at, next_x, next_y, ends = limit.next_at, limit.next_x, limit.next_y, limit.ends
+          local next_at, next_x, next_y, expires = limit.next_at, limit.next_x, limit.next_y, limit.expires
           -- @include steps/spend_row
         elseif cost > 0 then
           local log, algorithm, window = logs[key], limit.algorithm, limit.window

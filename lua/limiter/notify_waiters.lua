@@ -31,4 +31,4 @@ local capacity = limit_capacity(limits, states, { unpack(KEYS, 5 + count) }, {},
 if capacity.err then return redis.error_reply(capacity.err) end
 line_walk(line, nil, capacity, { next = 0 })
 line_save(line)
-line_mark(line, KEYS[4], table.concat(states, ' '))
+line_mark(line, KEYS[4], states)

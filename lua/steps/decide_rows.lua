@@ -6,6 +6,7 @@
 ]]
 -- @include now_ms
 -- @include steps/open_answer
+local calm = clock == '' and not some_kept
 local count, waiting = #KEYS, KEYS[2]
 local one_cost = #ARGV <= costs_at and tonumber(ARGV[costs_at] or 1)
 
@@ -27,7 +28,7 @@ for i = 3, count do
   local slot = place[key]
   local value = slot and written_rows[slot] or values[i - 2]
   local failure, at
-  local x, y = 0, 0
+  local x, y, expires = 0, 0, 0
   -- @include steps/read_row
   if failure then
     size = size + 1
@@ -43,10 +44,6 @@ for i = 3, count do
       wait = functions_of(algorithm).ahead({ quota = quota, window = window, burst = burst }, now, ahead, cost, at, x, y)
     end
     local retry, remaining, reset, delay, next_at, next_x, next_y
-    local ends = 0
-    if at and at <= now and clock == '' then
-      -- @here ends
-    end
     repeat
       -- @here measure
       -- A block, or a waiting line, spends nothing: what would be allowed is told as it stands.

@@ -8,11 +8,12 @@ if second then
   local last = head[3] and call('LINDEX', key, '-1') or second
   local head_format, second_format, last_format = log_formats[#head[1]], log_formats[#second], log_formats[#last]
   if head_format and second_format and last_format then
-    local _, gone = read(head_format, head[1])
+    local expires, gone = read(head_format, head[1])
     local oldest, oldest_total = read(second_format, second)
     local newest, total = read(last_format, last)
     if newest <= now and now - oldest < window then
       log = {
+        expires = expires,
         gone = gone,
         oldest = oldest,
         oldest_total = oldest_total,
@@ -27,6 +28,7 @@ if second then
 elseif not head[1] and not head.err then
   -- A table that need not grow.
   log = {
+    expires = 0,
     gone = 0,
     oldest = false,
     oldest_total = 0,

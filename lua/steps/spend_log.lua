@@ -1,6 +1,6 @@
 --[[
   Notes in `log`, that of `key`, that `cost` is spent now, and the text of the moment at which the key may go, unless it outlives that;
-  log_save writes it at the end. Reads now, window, clock and what steps/lifetime reads; uses changed, algorithm and functions_of.
+  log_save writes it at the end. Reads now, window, clock, calm (see steps/spend_row) and what steps/lifetime reads; uses changed, algorithm and functions_of.
 ]]
 if log.newest and log.newest > now then
   -- A lease lives, whose units count from its end: the decision's come before them.
@@ -15,7 +15,7 @@ else
   if log.total + cost > 9007199254740991 then
     -- The list is written anew, and has no lifetime then.
     functions_of(algorithm).rebase(key, log)
-  elseif log.stored and clock == '' then
+  elseif log.stored and clock == '' and not (calm and log.expires == 0) then
     ends = log.stored + window
   end
   log.total = log.total + cost
@@ -27,8 +27,8 @@ else
     log.changed = true
   end
   if not log.expire_at then
-    -- @include steps/outlives
-    if not outlives then
+    -- Lifetimes end at multiples of four seconds: see steps/lifetime. It was set for a state that mattered until `ends`; 0 where that is not known.
+    if ends + 4999 - (ends + 4999) % 4000 < now + reset + 1000 then
       -- @include steps/lifetime
       log.expire_at = text
     end

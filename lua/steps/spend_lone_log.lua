@@ -1,8 +1,7 @@
 --[[
   The short way of a request that comes alone and is admitted, where nothing of its log has expired: see steps/decide_lone. It reads the first two entries
-  and the last one at once, if they are equally long: see log_pack. Reads what steps/open_one gives.
+  and the last one at once, if they are equally long: see log_pack. The first one tells when the key may go: see log_open. Reads what steps/open_one gives.
 ]]
--- @include steps/is_lone
 if lone then
   local key = KEYS[3]
   local head = redis.pcall('LRANGE', key, '0', '1')
@@ -20,25 +19,37 @@ if lone then
         entry, largest = '>I6I4', 4294967295
       end
       if entry then
-        local _, gone = struct.unpack(entry, first)
-        local oldest = struct.unpack(entry, second)
-        local newest, total = struct.unpack(entry, last)
+        local read = struct.unpack
+        local expires, gone = read(entry, first)
+        local oldest = read(entry, second)
+        local newest, total = read(entry, last)
+        local left = call('PTTL', key)
+        local now = expires - left
         total = total + 1
-        local remaining = quota - (total - gone)
-        if newest <= now and now - oldest < window and remaining >= 0 and total <= largest then
+        local most, remaining = quota, quota - (total - gone)
+        if
+          left > 0
+          and newest <= now
+          and now <= valid_until
+          and now > valid_until - 65536
+          and now - oldest < window
+          and remaining >= 0
+          and total <= largest
+        then
           local spent = struct.pack(entry, now, total)
           if newest == now then
             call('LSET', key, '-1', spent)
           else
             call('RPUSH', key, spent)
           end
-          local ends, reset = newest + window, window
-          -- @include steps/outlives
-          if not outlives then
-            local moment = now + reset + 4999
-            call('PEXPIREAT', key, moment - moment % 4000)
+          if expires < now + window + 1000 then
+            expires = now + window + 4999
+            expires = expires - expires % 4000
+            call('LSET', key, '0', struct.pack(entry, expires, gone))
+            call('PEXPIREAT', key, expires)
           end
-          return { now, remaining, window }
+          local reset = window
+          -- @include steps/answer_lone
         end
       end
     end

@@ -1,6 +1,7 @@
 --[[
   Notes that the row of `key`, at `slot` of `written_rows` (nil: at none yet), becomes next_at, next_x and next_y if it was not that: at, x and
-  y. Reads what steps/lifetime and steps/outlives read; steps/write_rows writes it at the end.
+  y. Reads `expires` of the row, `calm` (whether a short way may trust it from now on: see steps/read_row) and what steps/lifetime reads; steps/write_rows writes
+  it at the end.
 ]]
 if next_at and (next_x ~= x or next_at ~= at or next_y ~= y) then
   if not slot then
@@ -10,10 +11,11 @@ if next_at and (next_x ~= x or next_at ~= at or next_y ~= y) then
     written_keys[slot] = key
     expire_at[slot] = false
   end
-  written_rows[slot] = pack('<ddd', next_at, next_x, next_y)
-  -- @include steps/outlives
-  if not outlives then
+  local trusted, lives_until = calm or expires > 0 and clock == '', expires < 0 and -expires or expires
+  -- Its lifetime is set only where what is written now matters for longer.
+  if clock ~= '' or lives_until < now + reset + 1000 then
     -- @include steps/lifetime
-    expire_at[slot] = text
+    lives_until, expire_at[slot] = moment, text
   end
+  written_rows[slot] = pack('<dddd', next_at, next_x, next_y, trusted and lives_until or -lives_until)
 end

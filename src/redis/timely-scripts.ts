@@ -8,7 +8,7 @@ import { ServerClock } from './server-clock.js'
 export const GRACE_MS = 50
 /** How often a script is sent again that the server refused as late although it is not late by our clock. */
 const MOST_REPEATS = 2
-const NEVER_LATE = String(Number.MAX_SAFE_INTEGER)
+const NEVER_LATE = Number.MAX_SAFE_INTEGER
 
 /** A script call that is of use until a deadline only. */
 export interface TimelyCall {
@@ -26,6 +26,13 @@ export interface TimelyCall {
   readonly tellsTime?: boolean
   /** What follows `until` in its argument, for a script that reads more there. Default: nothing. */
   readonly behindUntil?: string
+  /** Writes `until` with all that follows it, and makes a list of the answer. Default: until is the text of the number. */
+  readonly lone?: () => CompactCall | undefined
+}
+
+interface CompactCall {
+  argument(untilMs: number): string
+  answer(reply: unknown, untilMs: number): unknown
 }
 
 /**
@@ -76,15 +83,18 @@ export class TimelyScripts {
   ask(call: TimelyCall, given: (reply: unknown) => void, failed: (error: unknown) => void, repeats = 0): void {
     const clock = this.#clockOf(call.server)
     const voidable = this.port.sendsAgain && call.endsAt < Number.POSITIVE_INFINITY
-    const until = lastMoment(call, clock) + (call.behindUntil ?? '')
+    const lone = call.lone?.()
+    const untilMs = lastMoment(call, clock)
+    const until = lone === undefined ? untilMs + (call.behindUntil ?? '') : lone.argument(untilMs)
     const bound = new Bound(voidable && !this.#showsSent ? Buffer.from(until) : until)
     if (voidable) bound.place = this.#inFlight.push(bound) - 1
     const sentAt = performance.now()
     const repeat = () => this.ask(call, given, failed, repeats + 1)
     askScript(this.port, call.script, call.keys, call.args(bound.argument), {
       sent: voidable ? () => this.#find(bound) : undefined,
-      given: reply => {
+      given: answer => {
         if (voidable) this.#ended(bound)
+        const reply = lone === undefined ? answer : lone.answer(answer, untilMs)
         const isTold = Array.isArray(reply) && (reply.length === 1 || call.tellsTime !== false)
         const now = isTold ? Number(reply[0] ?? Number.NaN) : Number.NaN
         if (call.byServerClock && now > 0) clock.learn(now, sentAt)
@@ -152,10 +162,10 @@ export function calendarNow(error: unknown): number | undefined {
   return now === undefined ? undefined : Number(now)
 }
 
-/** The text of the last moment at which a script acts: 0 while the server's clock is not known. */
-function lastMoment({ byServerClock, endsAt }: TimelyCall, clock: ServerClock): string {
+/** The last moment at which a script acts: 0 while the server's clock is not known. */
+function lastMoment({ byServerClock, endsAt }: TimelyCall, clock: ServerClock): number {
   if (!byServerClock || endsAt === Number.POSITIVE_INFINITY) return NEVER_LATE
-  return String(clock.at(endsAt + GRACE_MS) ?? 0)
+  return clock.at(endsAt + GRACE_MS) ?? 0
 }
 
 const SCRIPTS = new WeakMap<ClientPort, TimelyScripts>()
@@ -183,6 +193,6 @@ class Bound {
   void(): void {
     this.isVoid = true
     if (typeof this.argument !== 'string') this.argument.fill('0')
-    else if (this.#at >= 0) this.#sent[this.#at] = '0'
+    else if (this.#at >= 0) this.#sent[this.#at] = '0'.repeat(this.argument.length)
   }
 }

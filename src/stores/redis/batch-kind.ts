@@ -4,7 +4,8 @@ import type { Script } from '../../redis/script.js'
 import { consume, consumeOne } from '../../redis/scripts.js'
 import type { Charge } from '../store.js'
 import type { ChargeKeys } from './charge-keys.js'
-import { limitArguments, loneLimitArguments, scriptAlgorithmOf } from './wire.js'
+import { LoneRequest } from './lone-request.js'
+import { limitArguments, loneLimitNumbers, scriptAlgorithmOf } from './wire.js'
 
 /** Work that the server does in about 1 ms on an old core, in units of about 4 µs. */
 const BATCH_WORK = 256
@@ -26,6 +27,8 @@ export class BatchKind {
   /** The limits as script arguments; undefined if they change with the time. */
   readonly #limitArguments: readonly string[] | undefined
   readonly #isLone: boolean
+  readonly #changes: boolean
+  readonly #loneRequest: LoneRequest | undefined
   /** Whether a cost of 1 is sent explicitly. */
   readonly #namesCost: boolean
 
@@ -44,8 +47,9 @@ export class BatchKind {
     const blockLists = charges.map(charge => keys.blockListOf(charge, tag))
     this.sharedKeys = [...blockLists, keys.marksOf(charges, tag)]
     this.toKeys = charges.map(charge => keys.toKey(charge, tag))
-    const changes = this.limits.some(({ calendar }) => calendar !== undefined)
-    this.#limitArguments = changes ? undefined : this.#limitsAt(() => 0)
+    this.#changes = this.limits.some(({ calendar }) => calendar !== undefined)
+    this.#limitArguments = this.#changes ? undefined : this.#limitsAt(() => 0)
+    this.#loneRequest = this.#changes ? undefined : this.#loneRequestAt(() => 0)
     this.#namesCost = !this.#isLone || Math.max(this.limits[0].quota, this.limits[0].windowMs) > LARGEST_PLAIN
   }
 
@@ -65,7 +69,16 @@ export class BatchKind {
     return args
   }
 
+  /** How one decision of cost 1 is asked for; undefined where there is no short way. `nowMs`: as above. */
+  loneRequest(nowMs: () => number): LoneRequest | undefined {
+    return this.#changes ? this.#loneRequestAt(nowMs) : this.#loneRequest
+  }
+
+  #loneRequestAt(nowMs: () => number): LoneRequest | undefined {
+    return this.#isLone ? LoneRequest.of(this.limits[0], loneLimitNumbers(this.limits[0], nowMs)) : undefined
+  }
+
   #limitsAt(nowMs: () => number): string[] {
-    return this.#isLone ? loneLimitArguments(this.limits[0], nowMs) : limitArguments(this.limits, nowMs)
+    return this.#isLone ? loneLimitNumbers(this.limits[0], nowMs).map(String) : limitArguments(this.limits, nowMs)
   }
 }

@@ -137,17 +137,20 @@ export class Batcher {
     const server = kind.server()
     const nowMs = now === '' ? () => this.#scripts.serverNow(server) : () => Number(now)
     const given = now === '' ? '' : `@${now}`
+    const isLone = batch.isLone && this.spending && now === '' && kind.loneRequest(nowMs) !== undefined
     this.turn.sent()
     this.#scripts.ask(
       {
         script: kind.script,
         keys,
-        args: until => [this.spending ? until : given, ...batch.arguments(nowMs)],
+        args: until => (isLone ? [until] : [this.spending ? until : given, ...batch.arguments(nowMs)]),
         // A `peek` spends nothing, so a late one is harmless.
         endsAt: this.spending ? batch.firstEndsAt : Number.POSITIVE_INFINITY,
         server,
         byServerClock: now === '',
         behindUntil: given,
+        // Asked for each time: a window of the calendar may have ended.
+        lone: isLone ? () => kind.loneRequest(nowMs) : undefined,
       },
       reply => {
         this.turn.answered(batch.askers.length)

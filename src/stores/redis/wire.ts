@@ -15,21 +15,21 @@ export function scriptAlgorithmOf({ algorithm, calendar }: Limit): ScriptAlgorit
 /** Limits as script arguments: their number, then four arguments each. `nowMs`: the server's clock, as far as it is known. */
 export function limitArguments(limits: readonly Limit[], nowMs: () => number): string[] {
   const args = [String(limits.length)]
-  for (const limit of limits) args.push(scriptAlgorithmOf(limit), ...numbersOf(limit, nowMs))
+  for (const limit of limits) args.push(scriptAlgorithmOf(limit), ...numbersOf(limit, nowMs).map(String))
   return args
 }
 
-/** The arguments for a script that handles only one limit with a fixed algorithm. */
-export function loneLimitArguments(limit: Limit, nowMs: () => number): string[] {
+/** Numbers for a script that handles only one limit with a fixed algorithm. */
+export function loneLimitNumbers(limit: Limit, nowMs: () => number): number[] {
   const numbers = numbersOf(limit, nowMs)
   return limit.calendar !== undefined || hasBurst(limit.algorithm) ? numbers : numbers.slice(0, 2)
 }
 
 /** Quota, window and burst; for a calendar window its length and its start. */
-function numbersOf({ quota, windowMs, burst, calendar }: Limit, nowMs: () => number): string[] {
-  if (calendar === undefined) return [String(quota), String(windowMs), String(burst)]
+function numbersOf({ quota, windowMs, burst, calendar }: Limit, nowMs: () => number): number[] {
+  if (calendar === undefined) return [quota, windowMs, burst]
   const { startAt, endAt } = Calendar.ofRule(calendar).spanAt(nowMs())
-  return [String(quota), String(endAt - startAt), String(startAt)]
+  return [quota, endAt - startAt, startAt]
 }
 
 /** What a decision spent under each limit, as script arguments: four each. */

@@ -1,0 +1,18 @@
+--[[
+  Makes the next decision of a key under its limit alone look whether somebody is blocked or waits, and by which lifetime the key lives: see
+  read_row and log_open. What has no such moment stays as it is.
+]]
+-- @include log_pack
+-- @include log_unpack
+local function end_short_way(key)
+  local kind = redis.call('TYPE', key).ok
+  if kind == 'string' and redis.call('STRLEN', key) == 32 then
+    local expires = struct.unpack('<d', redis.call('GETRANGE', key, '24', '31'))
+    if expires > 0 and expires % 4000 == 0 then redis.call('SETRANGE', key, '24', struct.pack('<d', -expires)) end
+  elseif kind == 'list' then
+    local first = redis.call('LINDEX', key, '0')
+    if not log_formats[#first] then return end
+    local expires, gone = log_unpack(first)
+    if expires > 0 and expires % 4000 == 0 then redis.call('LSET', key, '0', log_pack(0, gone)) end
+  end
+end

@@ -1,0 +1,142 @@
+import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals'
+import type { Redis } from 'ioredis'
+import type { Verdict } from '../../../src/core/decision.js'
+import { ALGORITHM_NAMES, type AlgorithmName, type Limit, parseLimit } from '../../../src/core/limit.js'
+import { RateLimiter } from '../../../src/limiter/rate-limiter.js'
+import { MemoryStore } from '../../../src/stores/memory/memory-store.js'
+import { RedisStore } from '../../../src/stores/redis/redis-store.js'
+import type { Charge } from '../../../src/stores/store.js'
+import { ManualClock } from '../../../src/testing.js'
+import { randomFrom } from '../../support/random.js'
+import { eventually } from '../../support/redis-process.js'
+import { RedisServer } from '../../support/redis-server.js'
+
+let redis: RedisServer
+let client: Redis
+beforeAll(async () => {
+  redis = await RedisServer.start()
+  client = redis.client()
+})
+afterAll(() => redis.stop())
+afterEach(() => client.flushall())
+
+const limitOf = (quota: number, window: string | number, algorithm: AlgorithmName) =>
+  parseLimit({ quota, window, algorithm, name: 'plan' })
+const passed = (ms: number) => new Promise(resolve => setTimeout(resolve, ms))
+
+/** What a store on Redis answers, and when it decided by the server's clock. */
+function decided(store: RedisStore, charge: Charge, cost: number): Promise<{ verdict: Verdict; at: number }> {
+  return new Promise((resolve, reject) =>
+    store.ask('consume', [charge], cost, {
+      resolve: ([verdict], _, at) => resolve({ verdict, at: at as number }),
+      reject,
+    }),
+  )
+}
+
+/** How often the server was asked for the time: the short way of a request that comes alone does not. */
+async function timesAsked(): Promise<number> {
+  return Number(/cmdstat_time:calls=(\d+)/.exec(await client.info('commandstats'))?.[1] ?? 0)
+}
+
+describe.each(ALGORITHM_NAMES)('a request that comes alone, by the clock of the server (%s)', algorithm => {
+  test('is refused when the quota is spent, and refused again', async () => {
+    const store = new RedisStore(client)
+    const charges = [{ key: 'k', limit: limitOf(2, '1h', algorithm) }]
+    const verdicts: Verdict[] = []
+    for (let i = 0; i < 6; i++) verdicts.push(...(await store.consume(charges, 1)))
+    expect(verdicts.map(({ allowed, remaining }) => [allowed, remaining])).toEqual([
+      [true, 1],
+      [true, 0],
+      ...Array.from({ length: 4 }, () => [false, 0]),
+    ])
+  })
+
+  test('is decided as in the process, in every field, whatever came before', async () => {
+    const random = randomFrom(`alone ${algorithm}`)
+    const store = new RedisStore(client)
+    for (const window of [20, 150, 3_600_000]) {
+      const limits = [2, 9, 70_000].map(quota => limitOf(quota, window, algorithm))
+      const clock = new ManualClock(0)
+      const own = new MemoryStore({ clock })
+      for (let i = 0; i < 250; i++) {
+        const limit = random.pick(limits)
+        const charge = { key: 'k', limit }
+        const cost = random.pick([1, 1, 1, 1, 1, 1, 2, 0])
+        const many = random.integer(0, 5) === 0 ? 3 : 1
+        const answers = await Promise.all(Array.from({ length: many }, () => decided(store, charge, cost)))
+        for (const { verdict, at } of answers) {
+          clock.set(at)
+          expect([i, verdict]).toEqual([i, ...own.consume([charge], cost)])
+        }
+        if (random.integer(0, 9) === 0) await passed(random.integer(1, 15))
+      }
+      await client.flushall()
+      own.close()
+    }
+  }, 20_000)
+
+  test('asks the server for no time, but where something has changed', async () => {
+    const store = new RedisStore(client)
+    const limit = limitOf(1000, '1h', algorithm)
+    const charges = [{ key: 'k', limit }]
+    const other: Limit = limitOf(1000, '2h', algorithm)
+    const askedIn = async (work: () => Promise<unknown>) => {
+      const before = await timesAsked()
+      await work()
+      return (await timesAsked()) - before
+    }
+    const twenty = async () => {
+      for (let i = 0; i < 20; i++) await store.consume(charges, 1)
+    }
+    await store.consume(charges, 1)
+    expect(await askedIn(twenty)).toBe(0)
+    await store.consume([...charges, { key: 'k', limit: { ...other, name: 'other' } }], 1)
+    await store.charge(charges, 1)
+    await store.refund(charges, 1)
+    expect(await askedIn(twenty)).toBeLessThanOrEqual(1)
+    await store.block([{ key: 'somebody else', limit }], 60_000)
+    expect(await askedIn(twenty)).toBe(0)
+  })
+
+  test('is refused while its key is blocked, whether it was used before or not, and not after', async () => {
+    const store = new RedisStore(client)
+    const limit = limitOf(1000, '1h', algorithm)
+    for (const used of [0, 1, 3]) {
+      const charges = [{ key: `k${used}`, limit }]
+      for (let i = 0; i < used; i++) await store.consume(charges, 1)
+      await store.block(charges, 60_000)
+      for (let i = 0; i < 3; i++)
+        expect(await store.consume(charges, 1)).toMatchObject([{ allowed: false, blocked: true }])
+      await store.charge(charges, 1)
+      await store.refund(charges, 1)
+      await store.reset(charges)
+      await store.charge(charges, 1)
+      expect(await store.consume(charges, 1)).toMatchObject([{ allowed: false, blocked: true }])
+      await store.block(charges, 0)
+      for (let i = 0; i < 3; i++) expect(await store.consume(charges, 1)).toMatchObject([{ allowed: true }])
+      await store.block(charges, 30)
+      expect(await store.consume(charges, 1)).toMatchObject([{ allowed: false, blocked: true }])
+      await passed(40)
+      expect(await store.consume(charges, 1)).toMatchObject([{ allowed: true }])
+    }
+  })
+
+  test('does not overtake those who wait', async () => {
+    const policy = { quota: 4, window: '1h', algorithm, ...(algorithm.endsWith('bucket') && { burst: 4 }) }
+    const limiter = new RateLimiter({ policy, store: new RedisStore(client), onStoreFailure: 'closed' })
+    await limiter.consume('k')
+    const left = new AbortController()
+    const waiting = limiter.acquire('k', { cost: 4, timeout: '10h', signal: left.signal }).catch(() => 'left')
+    await passed(100)
+    expect((await limiter.peek('k')).remaining).toBe(3)
+    expect((await limiter.consume('k')).allowed).toBe(false)
+    left.abort()
+    expect(await waiting).toBe('left')
+    // Whoever leaves says so with the next ask.
+    await eventually('a decision that is allowed', async () => {
+      await limiter.reset('k')
+      return (await limiter.consume('k')).allowed
+    })
+  })
+})
