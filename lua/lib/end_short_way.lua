@@ -6,8 +6,9 @@
 -- @include log_unpack
 local function end_short_way(key)
   local kind = redis.call('TYPE', key).ok
-  if kind == 'string' and redis.call('STRLEN', key) == 32 then
-    local expires = struct.unpack('<d', redis.call('GETRANGE', key, '24', '31'))
+  if kind == 'string' then
+    local row = redis.call('GET', key)
+    local expires = #row == 32 and struct.unpack('<d', row, 25) or 0
     if expires > 0 and expires % 4000 == 0 then redis.call('SETRANGE', key, '24', struct.pack('<d', -expires)) end
   elseif kind == 'list' then
     local first = redis.call('LINDEX', key, '0')
