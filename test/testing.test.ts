@@ -5,6 +5,7 @@ import { ManualClock } from '../src/testing.js'
 describe('a manual clock', () => {
   test('stands still until it is told to move', async () => {
     const clock = new ManualClock(1000)
+    // Real time passes, and the clock does not follow it.
     await new Promise(resolve => setTimeout(resolve, 5))
     expect(clock.now()).toBe(1000)
   })

@@ -27,6 +27,7 @@ interface Login {
 const check = async (tally: Login['tally'], random: Random) => {
   tally.tried++
   const ms = random.pick([0, 0, 1, 5])
+  // Real time, in which clients leave.
   if (ms > 0) await sleep(ms)
 }
 const arrive = (tally: Login['tally']) => {
@@ -106,6 +107,7 @@ async function attack(port: number, random: Random, connections: number): Promis
   for (let i = 0; i < connections; i++) {
     const client = await rawClient(port, { reads: random.integer(0, 3) > 0 })
     client.send(...Array.from({ length: random.integer(1, 4) }, () => '/login'))
+    // Some leave at once, some while their passwords are checked.
     if (random.integer(0, 1) === 1) await sleep(random.pick([0, 1, 3, 10]))
     const way = random.integer(0, 2)
     if (way === 0) client.socket.end()

@@ -89,6 +89,7 @@ describe.each([
       try {
         await next()
       } catch {
+        // In a later turn than the end of the handler.
         await new Promise(resolve => setTimeout(resolve, 20))
         ctx.status = 401
       }
@@ -102,6 +103,7 @@ describe.each([
   test('is told when a handler that bypasses Koa has ended the response by itself', async () => {
     const ends = await told(ctx => {
       ctx.respond = false
+      // In a later turn than the end of the handler.
       setTimeout(() => {
         ctx.res.statusCode = 401
         ctx.res.end()

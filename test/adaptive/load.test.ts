@@ -77,6 +77,7 @@ describe('processLoad', () => {
   test('an idle process has a low level, a blocked event loop a high one', async () => {
     const load = processLoad({ every: 100 })
     try {
+      // Real time is what the level is measured by: here and below, the process idles or is busy for so long.
       await sleep(350)
       expect(load.level).toBeLessThan(0.7)
       expect(load.reason).toBe('none')

@@ -4,6 +4,7 @@ import { StoreError } from '../../src/core/errors.js'
 import { runChild } from '../support/child.js'
 
 const never = () => new Promise<never>(() => {})
+// Work that takes so long: deadlines are real time.
 const laterBy = <T>(ms: number, value: T) => new Promise<T>(resolve => setTimeout(() => resolve(value), ms))
 
 /** What became of a promise so far. */

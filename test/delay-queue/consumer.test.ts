@@ -140,6 +140,7 @@ describe('a consumer', () => {
     const consumer = queue.consume(
       async () => {
         most = Math.max(most, consumer.running)
+        // A handler takes real time, so that several run at once.
         await sleep(5)
         all.add()
       },
@@ -160,6 +161,7 @@ describe('a consumer', () => {
     const consumer = queue.consume(
       async ({ signal }) => {
         deliveries++
+        // Longer than the message may be kept without an extension, by the server's clock.
         await sleep(1200)
         aborted = signal.aborted
         done.add()
@@ -230,6 +232,7 @@ describe('a consumer', () => {
     const done: number[] = []
     const consumer = queue.consume(
       async ({ payload }) => {
+        // A handler takes real time, so that closing meets it at work.
         await sleep(100)
         done.push(payload)
       },
@@ -280,6 +283,7 @@ describe('a consumer', () => {
       async acquire() {
         const at = Math.max(next, performance.now())
         next = at + 50
+        // A limiter that grants every 50 ms of real time.
         await sleep(at - performance.now())
       },
     }
@@ -438,6 +442,7 @@ describe('a handler that outlives its visibility', () => {
     await queue.push('long')
     await eventually('it runs', async () => consumer.running === 1)
     const timers = jest.spyOn(globalThis, 'setTimeout')
+    // The subject is what is done while nothing happens: half a second of it.
     await sleep(500)
     const made = timers.mock.calls.length
     timers.mockRestore()
@@ -455,6 +460,7 @@ describe('an idle consumer', () => {
     await queue.push('later', { delay: '1h' })
     const got = counter(1)
     const consumer = queue.consume(async () => got.add())
+    // The subject is what is asked while nothing happens: after the start, for two seconds, and around one message.
     await sleep(300)
     const before = await commandsOf(server)
     await sleep(2000)
@@ -483,6 +489,7 @@ describe('an idle consumer', () => {
       const queue = new DelayQueue(client, 'handles')
       const consumer = queue.consume(async () => {})
       await queue.push('x')
+      // As long as a consumer takes to have nothing left to do.
       await new Promise(resolve => setTimeout(resolve, 200))
       const before = performance.now()
       await consumer.close()

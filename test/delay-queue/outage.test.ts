@@ -68,6 +68,7 @@ describe('a consumer', () => {
     const due = performance.now() + 1000
     while (performance.now() < due - 50) {
       await client.del('spillway:{deleted}:queue:wake')
+      // Real time passes until the message is nearly due.
       await sleep(5)
     }
     await eventually('it is delivered', async () => got.length > 0, 4000)

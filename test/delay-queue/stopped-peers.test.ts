@@ -141,6 +141,7 @@ test('a lone consumer asks once for each wake-up, and nobody asks when it has an
   const before = await calls()
   await pusher.push(3)
   await eventually('it is delivered', async () => idle.lateMs.length === 4)
+  // The subject is what is asked while nothing happens.
   await new Promise(resolve => setTimeout(resolve, 800))
   // Push, fetch, acknowledgement, block; the pusher forgets what it sent and checks once that somebody came.
   expect((await calls()) - before).toBeLessThanOrEqual(6)

@@ -96,6 +96,7 @@ describe('a store is used as express-rate-limit uses it', () => {
           callback: (error: Error | undefined, totalHits: number, resetTime: Date | undefined) => void,
         ) {
           asked.push(['incr', key])
+          // A store answers in a later turn.
           setTimeout(() => callback(fault, ++hits, new Date(START + 5000)), 1)
         }
         decrement(key: string) {

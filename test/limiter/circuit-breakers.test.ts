@@ -12,6 +12,7 @@ afterEach(() => {
   jest.useRealTimers()
 })
 
+// A store that takes so long to answer.
 const later = <T>(ms: number, value: T) => new Promise<T>(resolve => setTimeout(() => resolve(value), ms))
 
 /** A store of two servers, "a" and "b", that keep the keys of this first letter; those in `hung` never answer. */

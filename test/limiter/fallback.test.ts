@@ -40,6 +40,7 @@ const WAYS: readonly [string, () => Promise<never>][] = [
 async function onTime<T>(deadlineMs: number, work: () => Promise<T>): Promise<T> {
   const lateMs: number[] = []
   for (let attempt = 0; attempt < 3; attempt++) {
+    // A timer of the same real time, which a busy machine delays as well.
     const timer = new Promise<number>(resolve => setTimeout(() => resolve(performance.now()), deadlineMs))
     const value = await work()
     const doneAt = performance.now()
@@ -414,6 +415,7 @@ describe('over a Redis', () => {
     await eventually('Redis answers', async () => !(await limiter.peek('k', 0)).degraded)
     redis.pause()
     const decision = limiter.consume('k')
+    // Within the deadline, in real time.
     setTimeout(() => redis.unpause(), 100)
     expect(await decision).toMatchObject({ source: 'redis', degraded: false })
     await limiter.close()
@@ -438,6 +440,7 @@ describe('over a Redis', () => {
       const limiter = limiterOver(new RedisStore(client), 'open')
       for (let i = 0; i < 30; i++) {
         await limiter.consume('k')
+        // The client tries to connect meanwhile, by a timer of its own.
         await new Promise(resolve => setTimeout(resolve, 3))
       }
       client.disconnect()

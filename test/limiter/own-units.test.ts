@@ -213,6 +213,7 @@ test('a settlement of a decision of the fallback goes by its clock: never 10 of 
   const decision = await limiter.consume('k', 5)
   expect(decision).toMatchObject({ source: 'fallback', allowed: true })
   const clock = performance.now()
+  // The window of the fallback ends by real time.
   while (performance.now() - clock < 110) await new Promise(resolve => setTimeout(resolve, 10))
   expect((await limiter.consume('k', 5)).allowed).toBe(true)
   await limiter.settle(decision, 0)

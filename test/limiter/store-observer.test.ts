@@ -86,6 +86,7 @@ describe('over Redis', () => {
     await redis.restart()
     while (texts.length === 1) {
       await limiter.consume('k')
+      // The breaker asks again by real time.
       await new Promise(resolve => setTimeout(resolve, 20))
     }
     expect(texts[1]).toContain(`RedisStore at 127.0.0.1:${redis.port} answers again`)

@@ -177,6 +177,7 @@ test('only the first in line asks, and only when it may come back', async () => 
   const limiter = new RateLimiter({ policy: '1/1s fixed-window', store, denyCache: false })
   const control = new AbortController()
   const waiting = Array.from({ length: 100 }, () => limiter.acquire('k', { signal: control.signal }).catch(() => {}))
+  // The subject is how often the store is asked in a quarter of a second.
   await new Promise(resolve => setTimeout(resolve, 250))
   expect(store.calls.length).toBeGreaterThanOrEqual(2)
   expect(store.calls.length).toBeLessThanOrEqual(3)

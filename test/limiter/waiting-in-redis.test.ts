@@ -90,6 +90,7 @@ describe('a waiter', () => {
       const waiting = [limiter.acquire('k'), limiter.acquire('k')]
       await inLine(2, 'k', other)
       own.pause()
+      // Redis hangs for longer than a window, in real time.
       await new Promise(resolve => setTimeout(resolve, 1500))
       own.unpause()
       expect(await waiting[0]).toMatchObject({ allowed: true, source: 'redis', degraded: false })

@@ -80,6 +80,7 @@ describe('decisions', () => {
     const [delivery] = await queue.receive({ wait: '5s' })
     await delivery.ack()
     await Promise.all([queue.close(), semaphore.close()])
+    // A warning is emitted in a later turn of the event loop.
     await sleep(0)
     warnings.mockRestore()
     expect(allowed).toEqual([true, true, false, true, true, false])

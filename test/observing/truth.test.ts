@@ -122,6 +122,7 @@ test(`after ${DECISIONS} random decisions metrics and callers have counted the s
   const acquire = async (limiter: RateLimiter, name: string) => {
     const gone = new AbortController()
     const timeout = random.pick([0, 30, 100, Number.POSITIVE_INFINITY])
+    // Callers give up, work and leave at random moments, in real time: that is the traffic to count.
     if (timeout > 100 && random.integer(0, 1) === 0) setTimeout(() => gone.abort('gone'), random.integer(0, 60))
     try {
       count(name, await limiter.acquire(`k${random.integer(0, 3)}`, { timeout, signal: gone.signal }))

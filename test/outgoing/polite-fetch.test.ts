@@ -174,6 +174,7 @@ describe('a signal', () => {
   const reason = new Error('enough')
   const aborted = (call: (signal: AbortSignal) => Promise<unknown>) => {
     const ending = new AbortController()
+    // A while after the call has begun to wait.
     setTimeout(() => ending.abort(reason), 20)
     return expect(call(ending.signal)).rejects.toBe(reason)
   }
@@ -365,6 +366,7 @@ describe('over Redis', () => {
     const two = politeFetch({ client: redis.client(), fetch: other.fetch, maxWait: '1s' })
     await Promise.all([one(URL_A), two(URL_A)])
     expect((await one(URL_A)).status).toBe(429)
+    // As long as the other process may take to be told, in real time.
     await sleep(250)
     expect((await timeout(two(URL_A))).retryAfterMs).toBeGreaterThan(18_000)
     await two('https://b.example/')

@@ -189,6 +189,7 @@ describe('a lost connection of GLIDE', () => {
     const degraded = await Promise.all([1, 2, 3].map(() => limiter.consume('k')))
     expect(performance.now() - startedAt).toBeLessThan(250)
     expect(degraded.map(({ source }) => source)).toEqual(['closed', 'closed', 'closed'])
+    // The server hangs for longer than the breaker waits before it asks again.
     await new Promise(done => setTimeout(done, 200))
     server.unpause()
     await eventually('Redis decides again', async () => (await limiter.consume('warm')).source === 'redis')

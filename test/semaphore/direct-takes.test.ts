@@ -213,12 +213,15 @@ describe('a connection that is cut', () => {
     const proxy = await TcpProxy.start(redis.port)
     const client = redis.client({ port: proxy.port, retryStrategy: () => 5 })
     const semaphore = await direct(name, { permits: 2 }, client)
-    const cutting = setInterval(() => proxy.cut(), 7)
+    let cuts = 0
+    // Real time: a connection is cut wherever it happens to be.
+    const cutting = setInterval(() => {
+      proxy.cut()
+      cuts++
+    }, 7)
     const released: boolean[] = []
-    const until = performance.now() + 700
-    while (performance.now() < until) released.push(await (await semaphore.acquire()).release())
+    while (released.length < 30 || cuts < 30) released.push(await (await semaphore.acquire()).release())
     clearInterval(cutting)
-    expect(released.length).toBeGreaterThan(10)
     expect(released).toEqual(released.map(() => true))
     expect(await new Semaphore(admin, name).availablePermits()).toBe(2)
     client.disconnect()

@@ -44,6 +44,7 @@ describe('renewal', () => {
     let most = 0
     while (performance.now() < until) {
       most = Math.max(most, await semaphore.availablePermits())
+      // Looked at again and again for longer than the lease, in real time.
       await sleep(10)
     }
     expect([most, lease.held]).toEqual([0, true])
@@ -278,6 +279,7 @@ describe('other clients', () => {
       const held = await new Semaphore(here, name, { permits: 1, clock }).acquire({ lease: 300 })
       const first = held.expiresAt
       const next = new Semaphore(there, name, { clock }).acquire()
+      // As long as the next one takes to stand in line, in real time.
       await sleep(10)
       if (name === 'd') clock.advance(200)
       await eventually('it is renewed', async () => held.expiresAt > first)

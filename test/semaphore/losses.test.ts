@@ -149,6 +149,7 @@ describe('an ask that comes twice', () => {
       evalsha: async (...args: unknown[]) => {
         const reply = await evalsha(...args)
         if (args[0] !== semaphoreAsk.sha1) return reply
+        // A copy of the request comes so much later.
         await sleep(120)
         const again = await evalsha(...args)
         copies.push(String(again).split(' ')[1] === String(reply).split(' ')[1])

@@ -251,6 +251,7 @@ describe('a lost message', () => {
     Object.assign(client, {
       evalsha: async (...args: unknown[]) => {
         const reply = await evalsha(...args)
+        // Every reply takes so long.
         await sleep(100)
         return reply
       },
@@ -284,6 +285,7 @@ describe('a lost message', () => {
     const waiters = [0, 1, 2].map(i =>
       new Semaphore(server.client(), 'jobs', { permits: 1 }).use(async () => {
         order.push(i)
+        // Held for a while of real time, so that the others wait.
         await sleep(5)
       }),
     )
@@ -320,6 +322,7 @@ describe('an abort at the moment of the hand-over', () => {
         const waiting = taking(b, { signal: abort.signal })
         const moment = (lane * 37 + i * 17) % 40
         if (moment < 10) await Promise.resolve()
+        // A signal is aborted at any moment around the grant.
         else await sleep(moment / 20)
         abort.abort()
         await waiting.done
@@ -346,6 +349,7 @@ describe('many who take turns', () => {
         for (let i = 0; i < 25; i++) {
           await semaphore.use(async () => {
             most = Math.max(most, ++inside)
+            // Held for a while of real time, so that the others come meanwhile.
             await sleep(1)
             inside--
             done++

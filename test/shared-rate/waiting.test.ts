@@ -622,6 +622,7 @@ describe('a storm of acquires, aborts, releases, rates and lost connections', ()
         out -= back
         await limiters[random(6)].release(back)
       }
+      // The storm takes real time, so that grants and news arrive in its midst.
       if (what % 10 === 0) await sleep(random(4))
     }
     // However the clock led through the storm, there is enough for more than a hundred of those that wait.

@@ -59,6 +59,7 @@ export function describeClients(kinds: Readonly<Record<string, ClientKind>>, els
         first.catch(() => {})
         const second = limiter.acquire('k')
         const askedAt = performance.now()
+        // A while before its turn, which comes by the clock of Redis.
         await new Promise(done => setTimeout(done, 150))
         impatient.abort(new Error('gone'))
         await expect(first).rejects.toThrow('gone')

@@ -332,6 +332,7 @@ export function describeConcurrencyLimit(name: string, adapter: ConcurrencyAdapt
       const second = service.ask()
       await eventually('queue full', async () => {
         const third = service.ask()
+        // Whether a request is refused or waits is told only by its waiting for a while, here and below.
         const full = await Promise.race([third.reply.then(({ status }) => status === 429), sleep(40).then(() => false)])
         third.sent.destroy()
         return full

@@ -25,6 +25,7 @@ process.on('message', async ({ busyMs = 0, consume = 0 }: LoadOrder) => {
   while (performance.now() < until) {
     const pauseAt = performance.now() + 200
     while (performance.now() < pauseAt) {}
+    // A turn of the event loop for what came meanwhile.
     await sleep(1)
   }
   let admitted = 0

@@ -37,6 +37,7 @@ describe('a Redis server for tests', () => {
       answered = true
       return text
     })
+    // As long as an answer would take to come.
     await new Promise(done => setTimeout(done, 100))
     expect(answered).toBe(false)
     redis.unpause()

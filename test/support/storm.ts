@@ -41,6 +41,7 @@ export function stormTests({ connections, durationMs, seed, settlesAll }: StormO
       Array.from({ length: count }, () => {
         const visitor = new Visitor(random, USERS)
         const at = random.integer(0, forMs)
+        // Visitors come at random moments of the storm, in real time.
         return sleep(at).then(() => visitor.visit(port))
       }),
     )

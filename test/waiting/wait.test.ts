@@ -30,6 +30,7 @@ describe('an alarm', () => {
     const alarm = new Alarm(() => rung.push(performance.now() - start))
     alarm.set(start + 5)
     alarm.set(start + 40)
+    // An alarm rings by real time: twice as long as it is set to.
     await sleep(80)
     expect(rung).toHaveLength(1)
     expect(rung[0]).toBeGreaterThanOrEqual(40)
@@ -39,6 +40,7 @@ describe('an alarm', () => {
     let rung = 0
     const alarm = new Alarm(() => rung++)
     alarm.set(performance.now() + 2 ** 31 + 1000)
+    // As long as an alarm would take that rings at once.
     await sleep(20)
     alarm.clear()
     expect(rung).toBe(0)
@@ -112,6 +114,7 @@ describe('a wait', () => {
     wait.reject(new Error('too late'))
     wait.resolve(2)
     controller.abort()
+    // As long as the timer of the wait would take to end it.
     await sleep(15)
     expect(await wait.promise).toBe(1)
   })

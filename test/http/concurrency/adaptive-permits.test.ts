@@ -47,6 +47,7 @@ describe('concurrencyLimit with adaptive permits', () => {
   test('lets in as many as the limit says, tells it, and finds a higher one when requests stay quick', async () => {
     const permits = adaptivePermits({ min: 2, initial: 4, max: 12 })
     const url = await serve(concurrencyLimit({ permits, wait: '5s' }), async res => {
+      // A handler takes real time, which the limit is made of.
       await sleep(20)
       res.send('done')
     })
@@ -63,6 +64,7 @@ describe('concurrencyLimit with adaptive permits', () => {
     const permits = adaptivePermits({ initial: 5 })
     const url = await serve(concurrencyLimit({ permits }), async res => {
       res.write('first')
+      // Longer than any answer at once, in real time.
       await sleep(30)
       res.end('last')
     })

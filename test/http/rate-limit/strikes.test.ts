@@ -148,6 +148,7 @@ test('denials in several processes at once block the key together', async () => 
     const decisions = await Promise.all(processes.map(({ ask }) => ask()))
     if (decisions.some(({ blocked }) => blocked)) break
     denied += decisions.length
+    // Real time between two requests, because each process tells of its denials by a timer.
     await new Promise(resolve => setTimeout(resolve, 10))
   }
   // Each process tells of its denials after 100 ms at the latest: about ten of each.

@@ -136,6 +136,7 @@ describe('on Redis, by the time of the server', () => {
       expect(verdict.retryAfterMs).toBeLessThanOrEqual(240)
       // A timer may fire a fraction of a ms early.
       while (performance.now() - toldAt < verdict.retryAfterMs)
+        // The server's own clock decides here, so real time has to pass.
         await passed(verdict.retryAfterMs - performance.now() + toldAt)
       expect((await store.consume(charges, 2))[0].allowed).toBe(true)
     }

@@ -156,6 +156,7 @@ test('a process that is not allowed to listen or to tell is told so once, and de
      for (let i = 0; i < 3; i++) {
        await limiter.consume('k')
        await limiter.reset('other')
+       // As long as a warning would take to come.
        await new Promise(resolve => setTimeout(resolve, 100))
      }
      console.log(JSON.stringify(warnings.filter(code => code === 'SPILLWAY_STORE')))
