@@ -1,4 +1,5 @@
 // Contenders for permits in Redis.
+import { randomBytes } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Redis } from 'ioredis'
 import { Semaphore as PeerSemaphore } from 'redis-semaphore'
@@ -6,7 +7,18 @@ import { Semaphore } from '../../dist/index.mjs'
 import { answer, setup } from './answering.mjs'
 
 const { contender, port, permits, name } = setup
+/** @type {any} with the command of the least script */
 const client = new Redis({ port, enableAutoPipelining: false })
+const LEAST = `
+local time = redis.call('TIME')
+local deadline = string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000) + ARGV[1])
+local granted, leases = tonumber(ARGV[2]), {}
+for i = 1, granted do
+  leases[2 * i - 1], leases[2 * i] = deadline, ARGV[2 + i]
+end
+if granted > 0 then redis.call('ZADD', KEYS[1], unpack(leases)) end
+if #ARGV > 2 + granted then redis.call('ZREM', KEYS[1], unpack(ARGV, 3 + granted)) end
+return deadline`
 
 /**
  * Holds a permit while it works.
@@ -30,6 +42,45 @@ const contenders = {
       await semaphore.acquire()
       await work?.()
       await semaphore.release()
+    }
+  },
+  /**
+   * The least that a queue over Redis can do: the line stands in the process, and one script for each turn of the event loop ends leases and makes as many.
+   * It knows no other process, no loss and no lifetime.
+   */
+  'least script'() {
+    /** @type {((id: string) => void)[]} */
+    const waiting = []
+    /** @type {{ id: string, done: (value?: unknown) => void }[]} */
+    let ended = []
+    let held = 0
+    let scheduled = false
+    const ask = async () => {
+      scheduled = false
+      const releases = ended
+      ended = []
+      const granted = waiting.splice(0, permits - held + releases.length)
+      held += granted.length - releases.length
+      const ids = granted.map(() => randomBytes(16).toString('base64url'))
+      await client.leastSemaphore(name, 30_000, ids.length, ...ids, ...releases.map(({ id }) => id))
+      for (const [i, grant] of granted.entries()) grant(ids[i])
+      for (const { done } of releases) done()
+    }
+    const schedule = () => {
+      if (!scheduled) setImmediate(ask)
+      scheduled = true
+    }
+    client.defineCommand('leastSemaphore', { numberOfKeys: 1, lua: LEAST })
+    return async work => {
+      const id = await new Promise(granted => {
+        waiting.push(granted)
+        if (held < permits) schedule()
+      })
+      await work?.()
+      await new Promise(done => {
+        ended.push({ id, done })
+        schedule()
+      })
     }
   },
   /** What waiting costs without Redis. */

@@ -291,8 +291,19 @@ describe('what is asked', () => {
     await expect(semaphore.acquire({ timeout: 0 })).rejects.toThrow(TimeoutError)
     await expect(semaphore.acquire({ timeout: 20 })).rejects.toThrow('no permits within 20 ms')
     expect(await semaphore.tryAcquire({ timeout: '20ms' })).toBeNull()
-    // A timeout that ends before Redis has answered the join is told with the next ask.
-    await eventually('nobody waits', async () => (await semaphore.waiting()) === 0)
+    // A timeout that ends before Redis has answered the join is told with the next ask, which goes out before the second look.
+    await semaphore.waiting()
+    expect(await semaphore.waiting()).toBe(0)
+  })
+
+  test('counts among those who wait until Redis has answered its join, and not after that', async () => {
+    const semaphore = open({ permits: 1 })
+    await semaphore.acquire()
+    await redis.client().client('PAUSE', 100, 'ALL')
+    await expect(semaphore.acquire({ timeout: 20 })).rejects.toThrow('no permits within 20 ms')
+    // The join is still on its way, and this goes out behind it.
+    expect(await semaphore.waiting()).toBe(1)
+    expect(await semaphore.waiting()).toBe(0)
   })
 })
 
