@@ -5,14 +5,14 @@ import { emitWarning } from '../core/warning.js'
 import { textOf } from './reason.js'
 
 /**
- * How long a message waits after a failed delivery, as whole ms or a `Duration`.
+ * How long a message waits after a failed delivery, in whole ms or as a `Duration`.
  *
  * - 'fixed': `delay` each time. 'exponential': `delay` after the first, twice as long after each further one, at most `max` (default: no
  *   bound). More than 400 years counts as 400 years.
  * - `jitter`: 0.2 makes it delay × (0.8 to 1.2), so that messages that failed together do not return together. 0 to 1, default 0.
- * - A function is given the number of the delivery that failed, from 1, and the error. It returns ms ≥ 0, rounded; 0: at once; Infinity: 400
- *   years. If it throws or returns anything else, the default backoff counts, and a process warning (`SPILLWAY_BACKOFF`) tells it, at most
- *   one a minute.
+ * - A function receives the number of the failed delivery, from 1, and the error. It returns ms ≥ 0, rounded; 0: at once; Infinity: 400
+ *   years. If it throws or returns anything else, the default backoff applies, with a process warning (`SPILLWAY_BACKOFF`) at most
+ *   once a minute.
  */
 export type Backoff =
   | {
@@ -27,10 +27,10 @@ export type Backoff =
     }
   | ((attempt: number, error: unknown) => number)
 
-/** In whole ms, 0 at least. */
+/** In whole ms, at least 0. */
 export type BackoffMs = (attempt: number, error: unknown) => number
 
-/** 400 years: longer is as good as never, and more than a queue can count. */
+/** 400 years: long enough to mean never, and the most that a queue can count. */
 export const LONGEST_DELAY_MS = 400 * 366 * 86_400_000
 
 const NAMES = { type: true, delay: true, max: true, jitter: true } as const
@@ -59,7 +59,7 @@ export function parseBackoff(backoff: Backoff = DEFAULT, user: string): BackoffM
 
 const WARN_EVERY_MS = 60_000
 
-/** The function that was given, or the default backoff and a warning where it throws or returns no ms. */
+/** The given function; where it throws or returns no valid ms, the default backoff and a warning. */
 function guarded(backoff: (attempt: number, error: unknown) => number, user: string): BackoffMs {
   const otherwise = parseBackoff(DEFAULT, user)
   let warnedAt = Number.NEGATIVE_INFINITY
@@ -68,13 +68,13 @@ function guarded(backoff: (attempt: number, error: unknown) => number, user: str
     try {
       const ms: unknown = backoff(attempt, error)
       if (typeof ms === 'number' && ms >= 0) return Math.min(LONGEST_DELAY_MS, Math.round(ms))
-      fault = `gave ${shown(ms)}: expected milliseconds ≥ 0, like 1000`
+      fault = `returned ${shown(ms)}: expected milliseconds ≥ 0, like 1000`
     } catch (thrown) {
       fault = `threw ${textOf(thrown)}`
     }
     if (performance.now() - warnedAt >= WARN_EVERY_MS) {
       warnedAt = performance.now()
-      const text = `${user}: backoff ${fault}; the default backoff counts instead`
+      const text = `${user}: backoff ${fault}; the default backoff applies instead`
       emitWarning('SPILLWAY_BACKOFF', text)
     }
     return otherwise(attempt, error)

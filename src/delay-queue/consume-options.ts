@@ -10,7 +10,7 @@ export interface ConsumeOptions {
   concurrency?: number
   /** How long a delivery belongs to this consumer before it must be extended. Default: the queue's. More than 0, at most 400 years. */
   visibility?: Duration
-  /** Default true: the visibility is extended while the handler runs. False: what takes longer is delivered again meanwhile. */
+  /** Default true: the visibility is extended while the handler runs. False: a message whose handler takes longer is delivered again meanwhile. */
   autoExtend?: boolean
   /** Aborting it closes the consumer, with the grace of 30 s. */
   signal?: AbortSignal
@@ -20,7 +20,7 @@ export interface ConsumeOptions {
 
 /** The limiter that each delivery waits for: a `SharedRateLimiter`, or an object with the same `acquire`. */
 export interface Limiter {
-  /** Resolves when so many permits (default 1) are this delivery's; rejects when the signal is aborted. */
+  /** Resolves when the delivery has `permits` permits (default 1); rejects when the signal is aborted. */
   acquire(permits?: number, options?: { signal?: AbortSignal }): Promise<unknown>
 }
 

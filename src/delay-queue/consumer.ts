@@ -11,12 +11,12 @@ import type { Taken } from './turn.js'
 
 /** Runs a handler for each delivery of a queue. It keeps the process alive until it is closed. */
 export interface Consumer extends AsyncDisposable {
-  /** How many handlers run now. */
+  /** The number of running handlers. */
   readonly running: number
   /**
-   * Takes no more messages, puts back those that no handler has begun, and waits for the handlers that run, at most `grace` (default '30s';
-   * 0: not at all). A message that is not settled by then is delivered again when its visibility ends. Never rejects for Redis; a grace that
-   * means nothing throws `PolicyError`.
+   * Takes no more messages, puts back messages whose handler has not begun, and waits for running handlers, at most `grace` (default '30s';
+   * 0: not at all). A message that is not settled by then is delivered again when its visibility ends. Never rejects because of Redis; an invalid
+   * grace throws `PolicyError`.
    */
   close(options?: { grace?: Duration | 0 }): Promise<void>
 }
@@ -29,7 +29,7 @@ interface ConsumerSettings<T> extends ConsumeSettings {
 
 /** When the limiter fails, the delivery goes back to the queue for this long. */
 const LIMITER_RETRY_MS = 1000
-/** Deliveries taken ahead that no handler has begun after this time are put back, for other processes. */
+/** Messages taken in advance go back to the queue, for other processes, if no handler has begun after this time. */
 const AHEAD_AT_MOST_MS = 5
 
 export class QueueConsumer<T> implements Consumer, MessageReceiver {
@@ -42,7 +42,7 @@ export class QueueConsumer<T> implements Consumer, MessageReceiver {
   #ahead: Array<OpenDelivery<T>> = []
   readonly #handlerTime = new HandlerTime()
   #aheadTimer: ReturnType<typeof setTimeout> | undefined
-  /** Handlers that run, and settlements that Redis has not answered. */
+  /** Running handlers, and settlements without an answer so far. */
   readonly #endings = new Set<Promise<void>>()
   readonly #closing = new AbortController()
   #running = 0
@@ -99,12 +99,12 @@ export class QueueConsumer<T> implements Consumer, MessageReceiver {
     this.#fetcher.leave(this)
     this.#closing.abort()
     this.#giveAheadBack()
-    // Settlements of this tick are sent even without any grace.
+    // Settlements of this tick are sent even if the grace is 0.
     await undefined
     const alarm = new Alarm(() => this.#hasClosed())
     alarm.set(performance.now() + graceMs)
     const finish = async () => {
-      // Messages of a fetch that is under way are given back when they come.
+      // Messages of a fetch in flight are put back when they arrive.
       await this.#fetcher.retire()
       await Promise.allSettled([...this.#endings])
       this.#hasClosed()
@@ -130,7 +130,7 @@ export class QueueConsumer<T> implements Consumer, MessageReceiver {
       } catch {
         return this.#end(delivery, () => delivery.giveBack(this.#closed ? undefined : LIMITER_RETRY_MS))
       }
-      // Its visibility may have ended while it waited, if it could not be extended: then another process has it.
+      // If it could not be extended, its visibility may have ended while it waited, and another process may have it.
       if (!delivery.open || delivery.leftMs <= 0) return this.#end(delivery, async () => {})
     }
     if (this.#closed) return this.#end(delivery, () => delivery.giveBack())
@@ -155,7 +155,7 @@ export class QueueConsumer<T> implements Consumer, MessageReceiver {
   #watchAhead(): void {
     clearTimeout(this.#aheadTimer)
     this.#aheadTimer = setTimeout(() => {
-      // The event loop itself may have been busy for so long. The handlers go first.
+      // The delay may come from a busy event loop. In that case the handlers go first.
       setImmediate(() => {
         if (this.#ahead.length === 0) return
         this.#handlerTime.disappoint()
@@ -174,7 +174,7 @@ export class QueueConsumer<T> implements Consumer, MessageReceiver {
     }
   }
 
-  /** Settles a delivery, unless the handler has done so, and makes room for the next, in one and the same turn. */
+  /** Settles a delivery, unless the handler did, and makes room for the next in the same turn. */
   async #end(delivery: OpenDelivery<T>, settle: () => Promise<void>): Promise<void> {
     this.#held.delete(delivery)
     if (this.#held.size === 0) this.#stopExtending()
@@ -185,7 +185,7 @@ export class QueueConsumer<T> implements Consumer, MessageReceiver {
     await settled
   }
 
-  /** Tries again for as long as the delivery is still this process's. */
+  /** Repeats until it succeeds or the delivery no longer belongs to this process. */
   async #insist(delivery: OpenDelivery<T>, settle: () => Promise<void>): Promise<void> {
     for (const delay = new RetryDelay(); ; ) {
       try {
@@ -203,7 +203,7 @@ export class QueueConsumer<T> implements Consumer, MessageReceiver {
     const everyMs = Math.max(1, Math.min(2 ** 31 - 1, Math.floor(this.visibilityMs / 3)))
     this.#extending = setInterval(() => {
       for (const delivery of this.#held) {
-        // An extension that fails is tried again at least twice before the visibility ends.
+        // A failed extension is tried again at least twice before the visibility ends.
         if (delivery.open && delivery.leftMs < this.visibilityMs - everyMs / 2) delivery.extend().catch(() => {})
       }
     }, everyMs)

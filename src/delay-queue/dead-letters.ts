@@ -4,21 +4,21 @@ import { queueDead, queueRedrive } from '../redis/scripts.js'
 import type { Codec } from './options.js'
 import { parseRecord } from './record.js'
 
-/** A message that was given up: after its last attempt, by `reject`, or because it could not be read. */
+/** A message that failed for good: after its last attempt, by `reject`, or because it could not be read. */
 export interface DeadLetter<T> {
-  /** As the message had it. */
+  /** The id of the message. */
   readonly id: string
-  /** The message; the text that Redis holds, where it cannot be read or decoded. */
+  /** The payload; if it cannot be decoded, the text that Redis holds. */
   readonly payload: T
   /** How often it was delivered. */
   readonly attempts: number
-  /** Why it was given up: at most 1000 characters. */
+  /** The reason of the failure: at most 1000 characters. */
   readonly reason: string
   /** Ms since the epoch, server time. */
   readonly diedAt: number
 }
 
-/** Bound of one call. */
+/** Most messages in one call. */
 const BATCH = 100
 
 /** The dead letters of a queue. */
@@ -28,7 +28,7 @@ export class DeadLetters<T> {
   readonly #codec: Codec<T>
   readonly #clock: Clock | undefined
 
-  /** `woke` is called when dead letters that came back have woken processes that sleep. */
+  /** `woke` is called when redriven letters have woken idle processes. */
   constructor(
     commands: Commands,
     keys: readonly string[],
@@ -55,14 +55,14 @@ export class DeadLetters<T> {
     return letters
   }
 
-  /** Brings back the letters of these ids, or all. Resolves to how many came back. */
+  /** Puts letters with these ids, or all, back into the queue. Resolves to their number. */
   async redrive(ids: readonly string[] | undefined): Promise<number> {
     let back = 0
     if (ids !== undefined) {
       for (let i = 0; i < ids.length; i += BATCH) back += (await this.#redrive(0, ids.slice(i, i + BATCH)))[0]
       return back
     }
-    // Letters that stay are passed over from then on.
+    // The next page starts behind the letters that stay.
     for (let stay = 0; ; ) {
       const [came, looked] = await this.#redrive(stay, [])
       back += came
@@ -83,7 +83,7 @@ export class DeadLetters<T> {
     return { id, payload: this.#payloadOf(record), attempts, reason, diedAt }
   }
 
-  /** The text itself where it cannot be read, which may well be why the message died. */
+  /** If the payload cannot be decoded, the text itself; that may be why the message failed. */
   #payloadOf(record: string): T {
     let text = record
     try {

@@ -32,27 +32,27 @@ import { NO_RECORD, parseRecord } from './record.js'
 import { SCHEDULES, type ScheduleStore } from './schedule-store.js'
 import type { Taken } from './turn.js'
 
-/** How many messages a queue holds, by their state. */
+/** The number of messages in a queue, by their state. */
 export interface QueueStats {
-  /** Due and not delivered. */
+  /** Due and not yet delivered. */
   readonly ready: number
   /** Not due yet. */
   readonly delayed: number
-  /** Delivered, and neither settled nor past their visibility. */
+  /** Delivered, not settled, and still within their visibility. */
   readonly unacked: number
   /** Dead letters. */
   readonly dead: number
-  /** When the next delayed message is due: ms since the epoch, by the server's clock; null: there is none. */
+  /** When the next delayed message is due: ms since the epoch, by the server's clock; null if there is none. */
   readonly nextDueAt: number | null
 }
 
 /**
- * A durable queue of work for later. A message is stored with the moment it is due, by the server's clock. Then it is delivered to one
- * consumer for its visibility, and is gone once it is acknowledged; else it is delivered again. So a message is delivered at least once, and
- * a handler must bear to run twice. Messages that are due come by priority, then by due moment, then by push.
+ * A durable queue of delayed work. A message is stored with the moment when it is due, by the server's clock. It is then delivered to one
+ * consumer for its visibility, and removed once it is acknowledged; otherwise it is delivered again. So every message is delivered at least once, and
+ * a handler must tolerate running twice. Due messages come by priority, then by due moment, then in the order of `push`.
  *
- * `visibility`, `backoff` and `maxAttempts` belong to this object, not to the queue in Redis: give them to all processes alike. Every method
- * that asks Redis rejects with `StoreError` when Redis fails or has not answered within 5 s, and with `SpillwayError` after `close`.
+ * `visibility`, `backoff` and `maxAttempts` belong to this object, not to the queue in Redis: use the same values in all processes. Every method
+ * that calls Redis rejects with `StoreError` when Redis fails or does not answer within 5 s, and with `SpillwayError` after `close`.
  */
 export class DelayQueue<T = unknown> {
   readonly #subject: string
@@ -68,10 +68,10 @@ export class DelayQueue<T = unknown> {
   readonly #consumers = new Set<QueueConsumer<T>>()
   readonly #receiving = new Set<Receiving<OpenDelivery<T>>>()
   #closed: Promise<void> | undefined
-  /** @internal Where `defer` keeps the schedules of its messages. */
+  /** @internal The store in which `defer` keeps the schedules of its messages. */
   readonly [SCHEDULES]: ScheduleStore
 
-  /** Opens no connection before it is used. Throws `PolicyError` for a name, client or options that mean nothing. */
+  /** Opens no connection before the first use. Throws `PolicyError` for an invalid name, client or option. */
   constructor(client: RedisClient, name: string, options: DelayQueueOptions<T> = {}) {
     const base = keyRoot('DelayQueue', 'queue', name, options?.prefix)
     this.#subject = `DelayQueue ${shown(name)}`
@@ -92,8 +92,8 @@ export class DelayQueue<T = unknown> {
   }
 
   /**
-   * Stores a message. Resolves to its id, or to null if a message of that id is delayed, ready or unacked already, or the queue is full.
-   * Rejects with `PolicyError` for options that mean nothing, or a payload that the codec cannot encode.
+   * Stores a message. Resolves to its id, or to null if a message with that id is already delayed, ready or unacked, or the queue is full.
+   * Rejects with `PolicyError` for invalid options, or a payload that the codec cannot encode.
    */
   async push(payload: T, options: PushOptions = {}): Promise<string | null> {
     this.#checkOpen()
@@ -103,7 +103,7 @@ export class DelayQueue<T = unknown> {
     return accepted ? request.id : null
   }
 
-  /** `push` for each, in this order, 100 in a call. Each is accepted or not on its own. */
+  /** Pushes each item in this order, 100 per call. Each is accepted or refused on its own. */
   async pushMany(items: ReadonlyArray<{ payload: T; options?: PushOptions }>): Promise<Array<string | null>> {
     this.#checkOpen()
     const user = `${this.#subject}: pushMany`
@@ -113,7 +113,7 @@ export class DelayQueue<T = unknown> {
     return requests.map(({ id }, i) => (accepted[i] ? id : null))
   }
 
-  /** Takes up to `count` messages that are due, and waits up to `wait` for the first. Resolves to an empty list if there is none. */
+  /** Takes up to `count` due messages, and waits up to `wait` for the first. Resolves to an empty list if there is none. */
   async receive(options: ReceiveOptions = {}): Promise<Array<Delivery<T>>> {
     this.#checkOpen()
     const user = `${this.#subject}: receive`
@@ -133,8 +133,8 @@ export class DelayQueue<T = unknown> {
 
   /**
    * Calls `handler` for each message when it is due, until the consumer is closed. If the handler resolves, the message is acknowledged; if it
-   * throws, the message is nacked with the backoff; in both cases only if the handler has not settled it. During an outage no message comes.
-   * Throws `PolicyError` for a handler or options that mean nothing.
+   * throws, the message is nacked with the backoff; neither happens if the handler has settled the message itself. During an outage no messages arrive.
+   * Throws `PolicyError` for an invalid handler or option.
    */
   consume(handler: (delivery: Delivery<T>) => Promise<void>, options: ConsumeOptions = {}): Consumer {
     this.#checkOpen()
@@ -158,13 +158,13 @@ export class DelayQueue<T = unknown> {
     return consumer
   }
 
-  /** Removes a message that waits to be delivered, for the first time or again. False if no message of that id waits. */
+  /** Removes a message that waits for its first or next delivery. False if no message with that id waits. */
   async cancel(id: string): Promise<boolean> {
     this.#checkOpen()
     return (await this.#commands.once(queueCancel, this.#keys, [this.#clock(), id])) === 1
   }
 
-  /** Makes a delayed message due in `delay` from now. False if no message of that id is delayed: unknown, due already, or delivered. */
+  /** Makes a delayed message due in `delay` from now. False if no message with that id is delayed: unknown, due already, or delivered. */
   async reschedule(id: string, delay: Duration | 0): Promise<boolean> {
     this.#checkOpen()
     const delayMs = Math.min(LONGEST_DELAY_MS, parseDurationOrZero(delay, `${this.#subject}: reschedule: delay`))
@@ -174,7 +174,7 @@ export class DelayQueue<T = unknown> {
     return changed === 1
   }
 
-  /** How many messages the queue holds now, by their state. */
+  /** The number of messages in the queue now, by their state. */
   async stats(): Promise<QueueStats> {
     this.#checkOpen()
     for (;;) {
@@ -185,13 +185,13 @@ export class DelayQueue<T = unknown> {
     }
   }
 
-  /** Holds all deliveries, in all processes, until `resume`. Open deliveries may still be settled. */
+  /** Stops all deliveries, in all processes, until `resume`. Open deliveries can still be settled. */
   async pause(): Promise<void> {
     this.#checkOpen()
     await this.#commands.once(queuePause, this.#keys, ['1'])
   }
 
-  /** Ends a pause: what is due is delivered again. */
+  /** Ends a pause: due messages are delivered again. */
   async resume(): Promise<void> {
     this.#checkOpen()
     const reply = await this.#commands.once(queuePause, this.#keys, ['0'])
@@ -208,8 +208,8 @@ export class DelayQueue<T = unknown> {
   }
 
   /**
-   * Brings dead letters back, those of these ids or all: ready at once, attempts from 1, without their ttl. A letter stays if its id is in the
-   * queue again, or if its record has another version. Resolves to how many came back.
+   * Puts dead letters back, those with these ids or all: ready at once, attempts from 1, without their ttl. A letter stays if its id is in the
+   * queue again, or if its record has another version. Resolves to the number of letters put back.
    */
   async redrive(options: { ids?: readonly string[] } = {}): Promise<number> {
     this.#checkOpen()
@@ -217,15 +217,15 @@ export class DelayQueue<T = unknown> {
     return this.#dead.redrive(options.ids)
   }
 
-  /** Removes all messages, dead letters too. Open deliveries become stale; a pause goes on. */
+  /** Removes all messages, dead letters too. Open deliveries become stale; a pause continues. */
   async clear(): Promise<void> {
     this.#checkOpen()
     await this.#commands.once(queueClear, this.#keys, [this.#clock()])
   }
 
   /**
-   * Closes its consumers, with their grace of 30 s; a `receive` that waits resolves to what it has. Does not wait for a Redis that is not
-   * connected, and two seconds at most for one that hangs: what was fetched is then delivered again when its visibility ends. The client stays open.
+   * Closes its consumers, with their grace of 30 s; a waiting `receive` resolves to what it has. Does not wait for Redis without a connection,
+   * and at most two seconds for a Redis that hangs: fetched messages are then delivered again when their visibility ends. The client stays open.
    */
   close(): Promise<void> {
     this.#closed ??= this.#close()

@@ -9,36 +9,36 @@ import { parseReceipt, type QueueRecord } from './record.js'
 import type { SettlementKind, Taken } from './turn.js'
 
 /**
- * A message that was delivered to this process, to be settled by `ack`, `nack` or `reject` before its visibility ends. Once it is settled, or
- * its visibility has ended, or the queue was cleared, these reject with `StaleDeliveryError` and change nothing. When Redis fails they
+ * A message delivered to this process. Settle it by `ack`, `nack` or `reject` before its visibility ends. Once it is settled, or
+ * its visibility has ended, or the queue was cleared, these methods reject with `StaleDeliveryError` and change nothing. When Redis fails they
  * reject with `StoreError`, after 5 s at the latest, and may be called again.
  */
 export interface Delivery<T> {
-  /** As it was pushed. */
+  /** The id given to `push`, or a random one. */
   readonly id: string
-  /** As it was pushed, decoded by the queue's codec. */
+  /** The payload given to `push`, decoded by the queue's codec. */
   readonly payload: T
-  /** As they were pushed; {} without any. */
+  /** The headers given to `push`; {} if none. */
   readonly headers: Readonly<Record<string, string>>
   /**
-   * Number of this delivery, 1 for the first. A delivery that never reached a process that lives, because the connection was lost, does not
+   * The number of this delivery, 1 for the first. A delivery that never reached a live process, because its connection was lost, does not
    * count.
    */
   readonly attempt: number
-  /** When it became due: ms since the epoch, server time. Of a later attempt: when the last visibility, or the backoff, had ended. */
+  /** When it became due: ms since the epoch, server time. For a later attempt: when the last visibility, or the backoff, ended. */
   readonly dueAt: number
-  /** Aborted with a `StaleDeliveryError` when the visibility has ended and the delivery was not settled. */
+  /** Aborted with a `StaleDeliveryError` when the visibility ends before the delivery is settled. */
   readonly signal: AbortSignal
-  /** Done: the message is gone. */
+  /** Success: removes the message. */
   ack(): Promise<void>
   /**
-   * Failed: delivered again after `delay` (0: at once; more than 400 years counts as 400), by default the queue's backoff. After the last
-   * attempt it is a dead letter instead, and `error` its reason.
+   * Failure: delivers the message again after `delay` (0: at once; more than 400 years counts as 400), by default the queue's backoff. After the last
+   * attempt it becomes a dead letter instead, with `error` as its reason.
    */
   nack(options?: { delay?: Duration | 0; error?: unknown }): Promise<void>
-  /** Hopeless: a dead letter at once. The reason is kept up to 1000 characters; default 'rejected'. */
+  /** Permanent failure: makes it a dead letter at once. The reason is cut at 1000 characters; default 'rejected'. */
   reject(reason?: string): Promise<void>
-  /** Makes it this process's for `visibility` from now, more than 0; default: the visibility that it was delivered with. */
+  /** Sets the visibility to `visibility` from now, more than 0; default: the visibility of this delivery. */
   extend(visibility?: Duration): Promise<void>
 }
 
@@ -50,7 +50,7 @@ export interface DeliveryContext {
   readonly watch: QueueWatch | undefined
 }
 
-/** What a settlement makes of a delivery; nothing is told of one that only moves its end, or undoes it. */
+/** The outcome reported for a settlement; 'extend' and 'return' are not reported. */
 const OUTCOMES: Partial<Record<SettlementKind, DeliveryOutcome>> = { ack: 'ack', nack: 'nack', reject: 'dead' }
 
 const LONGEST_TIMER_MS = 2 ** 31 - 1
@@ -64,7 +64,7 @@ export class OpenDelivery<T> implements Delivery<T> {
   readonly #receipt: string
   readonly #record: QueueRecord
   readonly #visibilityMs: number
-  /** By the server's clock, how late it was taken, ms. */
+  /** How late it was taken, by the server's clock, ms. */
   readonly #latenessMs: number
   readonly #takenAt: number
   #until: number
@@ -114,7 +114,7 @@ export class OpenDelivery<T> implements Delivery<T> {
     return this.#abort.signal
   }
 
-  /** It is in the hands of who asked for it. */
+  /** The caller has received the delivery. */
   handedOver(): void {
     this.#context.watch?.delivered(this.#latenessMs + Math.floor(performance.now() - this.#takenAt), this.attempt)
   }
@@ -174,7 +174,7 @@ export class OpenDelivery<T> implements Delivery<T> {
       this.#lose()
       throw this.#stale()
     }
-    // A timer may have found it lost while the server settled it.
+    // While the server settled it, a timer may have marked it as lost.
     if ((this.#state as string) !== 'over') this.#tell(OUTCOMES[what])
     this.#state = 'over'
     clearTimeout(this.#timer)

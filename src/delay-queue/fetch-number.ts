@@ -1,9 +1,9 @@
-/** Redis keeps the last fetch of a process for this long, to answer it again. */
+/** Redis keeps the last fetch of a process for this long, to repeat its answer. */
 const KEPT_MS = 60_000
 
 /**
- * The number of the next fetch. A fetch whose answer was not read is sent again under its number, and gets the same messages: so they
- * count as delivered once.
+ * Numbers the fetches. A fetch whose answer was lost is sent again under its number and gets the same messages, so that they
+ * count as delivered only once.
  */
 export class FetchNumber {
   #value = 1
@@ -13,12 +13,12 @@ export class FetchNumber {
     return this.#value
   }
 
-  /** False before the first fetch that was answered: then Redis keeps nothing. */
+  /** False before the first answered fetch: Redis keeps nothing until then. */
   get used(): boolean {
     return this.#value > 1
   }
 
-  /** True while there is a fetch whose answer was not read, and Redis may still keep it. */
+  /** True if the answer to a fetch was lost and Redis may still keep it. */
   get unread(): boolean {
     return this.#unreadSince !== undefined && performance.now() - this.#unreadSince <= KEPT_MS
   }

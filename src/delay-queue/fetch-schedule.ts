@@ -3,11 +3,11 @@ import type { TurnReply } from './turn.js'
 
 /** Interval of the safety check for missed wake-ups and for deliveries of processes that died. */
 const SAFETY_MS = 20_000
-/** The same where the client gives no connection to be woken on. */
+/** The interval if the client provides no connection for wake-ups. */
 const UNWAKEABLE_MS = 1000
-/** A process that is woken second asks after this time, to find what the first has left. */
+/** The process that is woken second asks after this time, to take what the first has left. */
 const SECOND_MS = 100
-/** A process that finds others always faster asks this much later, at first and at most. */
+/** A process that always finds others faster asks this much later, at first and at most. */
 const STEP_BACK_MS = 4
 const LONGEST_STEP_BACK_MS = 16
 /** A message that is due within this time is fetched by the call that settles. */
@@ -15,19 +15,19 @@ const SHARE_MS = 3
 
 const NEVER = Number.POSITIVE_INFINITY
 
-/** When a process asks a queue next. Moments are of `performance.now()`. */
+/** Decides when this process asks the queue next. Moments are by `performance.now()`. */
 export class FetchSchedule {
   readonly #serverClock = new ServerClock()
   /** When the next message is due. */
   #nextAt = NEVER
-  /** When the next visibility ends, of any process's delivery. */
+  /** When the next visibility of any delivery, in any process, ends. */
   #nextEndAt = NEVER
-  /** When to ask because this process was woken second. */
+  /** When to ask after this process was woken second. */
   #secondAt = NEVER
   #lookedAt = Number.NEGATIVE_INFINITY
   #stepBackMs = 0
 
-  /** When to ask next. `able`: this process is woken. */
+  /** When to ask next. `able`: this process can be woken. */
   at(able: boolean): number {
     const safetyAt = performance.now() + (able ? SAFETY_MS : UNWAKEABLE_MS)
     return Math.min(this.#nextAt + this.#stepBackMs, this.#nextEndAt, this.#secondAt, safetyAt)
@@ -38,12 +38,12 @@ export class FetchSchedule {
     return this.#nextAt < NEVER
   }
 
-  /** True if the next message is due so soon that a settlement can wait for that call. */
+  /** True if the next message is due so shortly that a settlement can wait for its fetch. */
   get dueWithShare(): boolean {
     return this.#nextAt + this.#stepBackMs - performance.now() < SHARE_MS
   }
 
-  /** A message becomes due in so long, and nobody else is woken for it. True if that is earlier than what was known. */
+  /** A message becomes due in `delayMs`, and no other process is woken for it. True if that is earlier than the next known one. */
   expect(delayMs: number): boolean {
     const at = performance.now() + delayMs
     if (at >= this.#nextAt) return false
@@ -56,12 +56,12 @@ export class FetchSchedule {
     this.#secondAt = Math.min(this.#secondAt, performance.now() + SECOND_MS)
   }
 
-  /** Others watch over the messages that are due next. */
+  /** Other processes watch for the next due messages. */
   handOver(): void {
     this.#nextAt = NEVER
   }
 
-  /** What has come by now, each of which is then forgotten: it is asked for, or others are woken for it. */
+  /** The events that are due now, each reported once: the caller asks, or wakes others. */
   ring(): { due: boolean; ended: boolean; second: boolean } {
     const now = performance.now()
     const rung = { due: now >= this.#nextAt, ended: now >= this.#nextEndAt, second: now >= this.#secondAt }
@@ -71,12 +71,12 @@ export class FetchSchedule {
     return rung
   }
 
-  /** True if ended visibilities have to be looked for again. */
+  /** True if ended visibilities must be searched again. */
   overdueLook(askedAt: number): boolean {
     return askedAt >= this.#nextEndAt || askedAt - this.#lookedAt >= SAFETY_MS
   }
 
-  /** This process asks, and looks for everything that it may have been woken for. */
+  /** This process asks, and searches for everything that it may have been woken for. */
   looks(): void {
     this.#secondAt = NEVER
   }
@@ -85,7 +85,7 @@ export class FetchSchedule {
   learn({ nowMs, nextAt, nextEndAt, taken }: TurnReply, askedAt: number, rang: boolean): void {
     const now = performance.now()
     this.#serverClock.learn(nowMs)
-    // A moment that is still to come by the server's clock cannot be past by ours, unless the server's clock has been set back.
+    // A moment in the future of the server's clock cannot be past by ours, unless the server's clock was set back.
     if (nextAt > nowMs && (this.#serverClock.momentOf(nextAt) as number) <= askedAt) {
       this.#serverClock.forget()
       this.#serverClock.learn(nowMs)

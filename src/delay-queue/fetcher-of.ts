@@ -11,8 +11,8 @@ interface Held {
 const FETCHERS = new WeakMap<RedisClient, Map<string, Held>>()
 
 /**
- * The fetcher of a queue: one for each client of this process, however many objects use it, so that they share one connection to be
- * woken on. `release` closes it with its last holder.
+ * The fetcher of a queue: one for each client of this process, shared by all queue objects, so that they share one connection for
+ * wake-ups. `release` closes it after its last user.
  */
 export function holdFetcher(
   client: RedisClient,

@@ -25,12 +25,12 @@ import {
 import { type Wakeup, WakeupListener } from './wakeup-listener.js'
 
 const MOST_TAKEN = 100
-/** A `receive` that follows another within this time finds the fetcher as it was. */
+/** If another `receive` follows within this time, the fetcher keeps its state. */
 const LINGER_MS = 20
 
 /**
- * The one place where this process takes messages from a queue: one script call at a time, which settles deliveries and takes what is
- * due. In between it waits for the timer of the next message, because a server ends a block late, or to be woken by another process.
+ * Takes messages from a queue for the whole process: one script call at a time, which settles deliveries and takes due
+ * messages. Between calls it waits for its own timer, because a server ends a block late, or for a wake-up from another process.
  */
 export class Fetcher {
   readonly #commands: Commands
@@ -44,14 +44,14 @@ export class Fetcher {
   readonly #alarm = new Alarm(() => this.#ring())
   readonly #receivers = new Receivers()
   readonly #settlements = new SettlementQueue()
-  /** True when there may be something to take that was not asked for. */
+  /** True if there may be messages that were not asked for yet. */
   #asking = true
   #looking = true
-  /** True when a message is known to be due. */
+  /** True if a message is known to be due. */
   #overdue = false
   #rang = false
   readonly watches = new QueueWatches()
-  /** True if others may rely on this process to watch over the next message. */
+  /** True if other processes may rely on this one to watch for the next message. */
   #watching = false
   #inTurn = false
   #call: Promise<unknown> = Promise.resolve()
@@ -79,7 +79,7 @@ export class Fetcher {
 
   leave(receiver: MessageReceiver): void {
     this.#receivers.delete(receiver)
-    // Settlements that were to share a call with the next fetch go alone.
+    // Settlements that waited to share the next fetch are sent alone.
     if (!this.#settlements.empty) this.#nextTick()
     if (this.#receivers.size > 0) return
     this.#alarm.clear()
@@ -91,7 +91,7 @@ export class Fetcher {
     this.#linger.unref()
   }
 
-  /** There is room again. Asks, unless it is known that nothing is due. */
+  /** There is room again: asks, unless nothing is known to be due. */
   offer(): void {
     if (!this.#listener.listening || this.#receivers.size === 0) this.#asking = true
     this.#nextTick()
@@ -108,17 +108,17 @@ export class Fetcher {
     return this.#settlements.add(settlement)
   }
 
-  /** A message becomes due in so long, and nobody is woken for it. */
+  /** A message becomes due in `delayMs`, and no process is woken for it. */
   expect(delayMs: number): void {
     if (this.#schedule.expect(delayMs)) this.#setAlarm()
   }
 
-  /** A command of this process has woken others. */
+  /** A command of this process has woken other processes. */
   woke(): void {
     this.#peers.woke()
   }
 
-  /** Waits for the call that is under way, then hands over what this process watches. Takes one second at most. Never rejects. */
+  /** Waits for the call in flight, then hands over what this process watches. Takes at most one second. Never rejects. */
   retire(): Promise<void> {
     return this.#commands.closing(this.#call.then(() => this.handOver()))
   }
@@ -131,7 +131,7 @@ export class Fetcher {
     clearTimeout(this.#retry)
     clearTimeout(this.#linger)
     await this.#call
-    // One turn reads again what nobody has read, the next gives it back. If Redis does not answer, its visibility ends.
+    // One turn repeats the fetch whose answer was lost, the next puts its messages back. If Redis does not answer, their visibility ends.
     for (let turns = 0; turns < 2; turns++) {
       if (this.#number.unread || !this.#settlements.empty) this.#turn()
       await this.#call
@@ -139,7 +139,7 @@ export class Fetcher {
     await this.handOver()
   }
 
-  /** If nobody receives any more, lets others watch over the messages that are due next, and has the last fetch forgotten. Never rejects. */
+  /** Without receivers, lets other processes watch for the next due messages, and deletes the record of the last fetch. Never rejects. */
   async handOver(): Promise<void> {
     if (this.#receivers.size > 0 || this.#number.unread) return
     const handsOver = this.#watching && (this.#schedule.knowsNext || this.#overdue)
@@ -151,7 +151,7 @@ export class Fetcher {
     ])
   }
 
-  /** Wakes others for what this process does not take. */
+  /** Wakes other processes for messages that this one does not take. */
   async #passOn(): Promise<void> {
     this.#schedule.handOver()
     this.#overdue = false
@@ -159,7 +159,7 @@ export class Fetcher {
     await this.#peers.wake()
   }
 
-  /** At the end of this turn of the event loop, so that everything it brings shares a call. */
+  /** Runs at the end of this turn of the event loop, so that everything in the turn shares a call. */
   #nextTick(): void {
     if (this.#scheduled || this.#inTurn || this.#mayShare()) return
     this.#scheduled = true
@@ -169,7 +169,7 @@ export class Fetcher {
     })
   }
 
-  /** True if settlements can go with a fetch that is sent in a moment. */
+  /** True if settlements can wait for a fetch that follows in a moment. */
   #mayShare(): boolean {
     return !this.#asking && this.#schedule.dueWithShare && !this.#settlements.full && this.#receivers.hasRoom()
   }
@@ -205,7 +205,7 @@ export class Fetcher {
     if (this.#inTurn) return
     const settlements = this.#settlements.take()
     const wants = this.#asking ? this.#receivers.wants(MOST_TAKEN) : []
-    // Without a receiver, a fetch that was not read is asked again only to give its messages back.
+    // Without a receiver, a fetch whose answer was lost is repeated only to put its messages back.
     const fetches = wants.length > 0 || (this.#number.unread && this.#receivers.size === 0)
     this.#inTurn = settlements.length > 0 || fetches
     if (!this.#inTurn) {
@@ -267,7 +267,7 @@ export class Fetcher {
       else this.settle(returnOf(message)).catch(() => {})
     }
     for (const [receiver, share] of shares) receiver.take(share, more)
-    // Processes that sleep may help, unless this one can go on at once.
+    // Idle processes may help, unless this one can continue at once.
     if (more && !this.#receivers.hasRoom()) this.#peers.passOnIfSaturated()
   }
 
@@ -293,7 +293,7 @@ export class Fetcher {
 
   #setAlarm(): void {
     if (this.#receivers.size === 0 || this.#closed) return
-    // A process that cannot take anything must not take a wake-up away from those that can.
+    // A process without room must not use up a wake-up that another could use.
     if (this.#receivers.hasRoom()) this.#listener.listen()
     this.#alarm.set(this.#schedule.at(this.#listener.able))
   }

@@ -8,11 +8,11 @@ import { type Backoff, type BackoffMs, LONGEST_DELAY_MS, parseBackoff } from './
 import type { PushRequest } from './push-batcher.js'
 import { recordBody } from './record.js'
 
-/** Options of a `DelayQueue`: give them to all processes alike. */
+/** Options of a `DelayQueue`: use the same in all processes. */
 export interface DelayQueueOptions<T> {
   /** How long a delivery belongs to one consumer: a message not settled by then is delivered again. Default '30s'; more than 0, at most 400 years. */
   visibility?: Duration
-  /** Most deliveries of a message, crashes included; then it is a dead letter. Integer from 1 to 1 000 000, default 10. */
+  /** Most deliveries of a message, crashes included; after them it becomes a dead letter. Integer from 1 to 1 000 000, default 10. */
   maxAttempts?: number
   /** How long a message waits after a failed delivery. Default: exponential from 1 s, max 5 m, jitter 0.2. */
   backoff?: Backoff
@@ -20,20 +20,20 @@ export interface DelayQueueOptions<T> {
   maxSize?: number
   /** The beginning of the keys in Redis. Default 'spillway'. */
   prefix?: string
-  /** Default: the server's TIME. A clock given here is for tests and simulation. */
+  /** Default: the server's TIME. Pass a clock only in tests and simulations. */
   clock?: Clock
-  /** Default: JSON; a payload of `undefined` is the empty text. A payload that `decode` throws for becomes a dead letter. */
+  /** Default: JSON; a payload of `undefined` is the empty text. If `decode` throws for a payload, the message becomes a dead letter. */
   codec?: Codec<T>
   /**
-   * Is told of deliveries, how they are settled, and the depth of the queue (`delivered`, `settledDelivery`, `level`). For the depth this process asks
-   * Redis once a second at most, after it has pushed or settled messages.
+   * Receives deliveries, their settlements, and the depth of the queue (`delivered`, `settledDelivery`, `level`). For the depth this process asks
+   * Redis at most once a second, after it has pushed or settled messages.
    */
   observer?: Observer
 }
 
 /** Turns payloads into text and back. */
 export interface Codec<T> {
-  /** The text that Redis holds. What it throws, `push` rejects with. */
+  /** The text to store in Redis. If it throws, `push` rejects with that error. */
   encode(value: T): string
   /** The payload of a text. If it throws, the message becomes a dead letter. */
   decode(text: string): T
@@ -41,17 +41,17 @@ export interface Codec<T> {
 
 /** Options of `DelayQueue.push`. */
 export interface PushOptions {
-  /** Due after this time; default 0: at once. At most 400 years. Not together with `at`. */
+  /** Due after this time; default 0: at once. At most 400 years. Mutually exclusive with `at`. */
   delay?: Duration | 0
   /** Due at this moment, ms since the epoch by the server's clock; a past moment: at once. */
   at?: Date | number
-  /** 1 to 512 characters; default: a random one. While a message of this id is delayed, ready or unacked, no other is accepted. */
+  /** 1 to 512 characters; default: a random one. While a message with this id is delayed, ready or unacked, no other is accepted. */
   id?: string
-  /** Integer from 0 to 9, default 0. Among messages that are due, the highest comes first. */
+  /** Integer from 0 to 9, default 0. Among due messages, the highest comes first. */
   priority?: number
   /** Texts by name, delivered with the message. Default: none. */
   headers?: Record<string, string>
-  /** Not delivered later than this after the push; more than 0. Default: no bound. */
+  /** Never delivered later than this after the push; more than 0. Default: no bound. */
   ttl?: Duration
   /** How often it is delivered before it becomes a dead letter: integer from 1 to 1 000 000. Default: the queue's. */
   maxAttempts?: number
@@ -126,7 +126,7 @@ export function parseVisibility(visibility: Duration, what: string): number {
   return bounded(parseOption(visibility, what), what)
 }
 
-/** Checks what is to be pushed: `PolicyError`, which begins with `user`. */
+/** Checks a message to push: `PolicyError`, which begins with `user`. */
 export function pushRequestOf<T>(
   payload: T,
   options: PushOptions,

@@ -4,10 +4,10 @@ import { queuePush } from '../redis/scripts.js'
 import { queueKeys } from './keys.js'
 import { maxAttemptsText } from './record.js'
 
-/** A message to be pushed. */
+/** A message to push. */
 export interface PushRequest {
   readonly id: string
-  /** In ms; undefined: `at` counts. */
+  /** In ms; undefined: `at` applies. */
   readonly delayMs: number | undefined
   /** Moment in ms since the epoch, server time. */
   readonly at: number
@@ -24,11 +24,11 @@ interface Pending {
   reject(error: unknown): void
 }
 
-/** Bounds of one call. */
+/** Limits of one call. */
 const MOST_LETTERS = 100
 const MOST_CHARACTERS = 1_000_000
 
-/** Sends messages in order, in one call those of one turn of the event loop and those that come while a call is under way. */
+/** Sends messages in order. Messages of one turn of the event loop, and those that come while a call is in flight, share a call. */
 export class PushBatcher {
   readonly #commands: Commands
   readonly #keys: readonly string[]
@@ -38,7 +38,7 @@ export class PushBatcher {
   #sending = false
   #scheduled = false
 
-  /** `woke` is called when a push has woken processes that sleep. */
+  /** `woke` is called when a push has woken idle processes. */
   constructor(
     commands: Commands,
     keyBase: string,
@@ -52,7 +52,7 @@ export class PushBatcher {
     this.#clock = clock
   }
 
-  /** False if its id is in the queue already, or the queue is full. Rejects with `StoreError`. */
+  /** False if its id is already in the queue, or the queue is full. Rejects with `StoreError`. */
   push(letter: PushRequest): Promise<boolean> {
     return new Promise((resolve, reject) => {
       this.#pending.push({ letter, resolve, reject })

@@ -10,10 +10,10 @@ import {
   type ScheduleWriting,
 } from './schedule-store.js'
 
-/** Thirty years: Redis refuses lifetimes that leave its integers. */
+/** Thirty years: Redis refuses lifetimes beyond its integers. */
 const LONGEST_MS = 1e12
 
-/** Schedules in Redis, in the slot of the queue whose messages they hold back. */
+/** Schedules in Redis, in the same slot as the queue of their messages. */
 export class QueueSchedules implements ScheduleStore {
   readonly #port: ClientPort
   readonly #commands: Commands

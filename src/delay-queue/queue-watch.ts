@@ -2,13 +2,13 @@ import { notify, type Observer } from '../core/observer.js'
 import { Alarm } from '../waiting/alarm.js'
 import { LevelMeter } from '../waiting/level-meter.js'
 
-/** How often the server is asked at most how many messages a queue holds. */
+/** The server is asked for the depth of a queue at most this often. */
 const DEPTH_EVERY_MS = 1000
 
 /** How a delivery was settled. */
 export type DeliveryOutcome = 'ack' | 'nack' | 'dead' | 'stale'
 
-/** Tells an observer what becomes of the messages of one queue. */
+/** Reports the events of one queue's messages to an observer. */
 export class QueueWatch {
   readonly #meter: LevelMeter | undefined
   readonly #alarm = new Alarm(() => this.#ask(), false)
@@ -17,7 +17,7 @@ export class QueueWatch {
   #changed = false
   #closed = false
 
-  /** `depth` asks the server how many messages the queue holds. */
+  /** `depth` asks the server for the number of messages in the queue. */
   constructor(
     readonly observer: Observer,
     readonly queue: string,
@@ -36,7 +36,7 @@ export class QueueWatch {
     notify(this.observer, 'settledDelivery', { queue: this.queue, outcome, durationMs })
   }
 
-  /** This process has changed how many messages the queue holds: asks for the number soon, and at most once a second. */
+  /** This process has changed the number of messages: asks for it shortly, at most once a second. */
   changed(): void {
     if (this.#meter === undefined || this.#changed || this.#closed) return
     this.#changed = true
@@ -55,7 +55,7 @@ export class QueueWatch {
     try {
       this.#meter?.set('depth', await this.depth())
     } catch {
-      // The queue says by itself that Redis fails; the number is asked for again.
+      // Failures of Redis are reported elsewhere; the number is asked for again.
       this.changed()
     }
     this.#asking = false
@@ -63,7 +63,7 @@ export class QueueWatch {
   }
 }
 
-/** The watches of all objects of one queue in this process. */
+/** The watches of all queue objects with the same queue in this process. */
 export class QueueWatches {
   readonly #watches = new Set<QueueWatch>()
 
@@ -75,7 +75,7 @@ export class QueueWatches {
     if (watch !== undefined) this.#watches.delete(watch)
   }
 
-  /** So many messages became dead letters because their last visibility has ended: tells each observer once. */
+  /** `count` messages became dead letters because their last visibility ended: reports them once to each observer. */
   buried(count: number): void {
     if (count === 0) return
     const watches = new Map([...this.#watches].map(watch => [watch.observer, watch]))

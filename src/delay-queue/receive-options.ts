@@ -8,11 +8,11 @@ import { parseVisibility } from './options.js'
 export interface ReceiveOptions {
   /** Most messages to take: integer from 1 to 1000, default 1. */
   count?: number
-  /** How long to wait for the first message. Default 0: not at all; `Infinity`: until there is one. */
+  /** How long to wait for the first message. Default 0: does not wait; `Infinity`: until there is one. */
   wait?: Duration | 0
   /** How long the deliveries belong to this caller. Default: the queue's `visibility`. More than 0, at most 400 years. */
   visibility?: Duration
-  /** Aborting it rejects with its reason; what was taken by then goes back, not counted as an attempt. */
+  /** Aborting it rejects with its reason; messages taken by then are put back, not counted as an attempt. */
   signal?: AbortSignal
 }
 

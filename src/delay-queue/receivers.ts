@@ -3,16 +3,16 @@ import type { Taken } from './turn.js'
 /** A consumer or a `receive` of this process. */
 export interface MessageReceiver {
   readonly visibilityMs: number
-  /** False if it asks once and goes: then it does not watch over messages that are due later. */
+  /** False if it asks once and leaves: then it does not watch for messages that are due later. */
   readonly stays: boolean
-  /** How many messages it can take now. */
+  /** The number of messages that it can take now. */
   room(): number
-  /** The messages for it of one fetch in which it had room, perhaps none; `more` if others are due already. */
+  /** Receives its messages of one fetch in which it had room, perhaps none; `more` if others are already due. */
   take(taken: readonly Taken[], more: boolean): void
   failed(error: unknown): void
 }
 
-/** Everybody in this process who takes messages of one queue. */
+/** All consumers and `receive` calls of this process for one queue. */
 export class Receivers {
   readonly #receivers = new Set<MessageReceiver>()
 
@@ -33,13 +33,13 @@ export class Receivers {
     return false
   }
 
-  /** True if one of them stays to take what is due later. */
+  /** True if one of them stays to take messages that are due later. */
   stay(): boolean {
     for (const receiver of this.#receivers) if (receiver.stays) return true
     return false
   }
 
-  /** A receiver for each message to ask for, `most` at most. They take turns, so that one with much room leaves some to the others. */
+  /** A receiver for each message to ask for, at most `most`. They take turns, so that one with much room leaves some to the others. */
   wants(most: number): MessageReceiver[] {
     const wants: MessageReceiver[] = []
     let open = [...this.#receivers]

@@ -5,7 +5,7 @@ import type { Taken } from './turn.js'
 
 const NOTHING = Symbol('nothing')
 
-/** One `receive` that is under way. */
+/** One `receive` in progress. */
 export class Receiving<D> implements MessageReceiver {
   readonly #fetcher: Fetcher
   readonly stays: boolean
@@ -28,12 +28,12 @@ export class Receiving<D> implements MessageReceiver {
     this.stays = patience.timeoutMs > 0
     this.#open = open
     this.#giveBack = giveBack
-    // Without `wait` it asks once, and waits for the answer as long as it takes.
+    // Without `wait` it asks once, and waits for the answer without a timeout.
     const asked = this.stays ? patience : { ...patience, timeoutMs: Number.POSITIVE_INFINITY }
     this.#wait = new Wait<void>(asked, () => NOTHING)
   }
 
-  /** Rejects with the signal's reason; then the messages taken by then go back. */
+  /** Rejects with the signal's reason; messages taken by then are put back. */
   async deliveries(): Promise<D[]> {
     if (!this.#wait.over) {
       this.#fetcher.join(this)
@@ -52,7 +52,7 @@ export class Receiving<D> implements MessageReceiver {
     return this.#deliveries
   }
 
-  /** Ends it with what it has. */
+  /** Ends it with the messages that it has. */
   end(): void {
     this.#wait.resolve()
   }

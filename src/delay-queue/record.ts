@@ -20,7 +20,7 @@ export function recordBody(headers: Readonly<Record<string, string>> | undefined
   return `${headers === undefined ? '' : JSON.stringify(headers)}\n${payload}`
 }
 
-/** Throws for a text that is no record of this version. */
+/** Throws for a text that is not a record of this version. */
 export function parseRecord(text: string): QueueRecord {
   const line = text.indexOf('\n', HEAD.end)
   if (text[0] !== VERSION || line < 0) throw new TypeError(`${JSON.stringify(text.slice(0, HEAD.end))} is no record`)
@@ -33,7 +33,7 @@ export function parseRecord(text: string): QueueRecord {
   }
 }
 
-/** Stands for a record that cannot be read, so that its delivery can be rejected. */
+/** Replaces a record that cannot be read, so that its delivery can be rejected. */
 export const NO_RECORD: QueueRecord = { hasTtl: true, maxAttempts: 1, headers: NO_HEADERS, payload: '' }
 
 /** The parts of a receipt: see lua/lib/queue_keys.lua. */

@@ -1,7 +1,7 @@
 const FIRST_MS = 50
 const LONGEST_MS = 1000
 
-/** How long to wait before trying again: 50 ms, then twice as long each time, 1 s at most. */
+/** The delay before the next attempt: 50 ms, then twice as long each time, at most 1 s. */
 export class RetryDelay {
   #ms = FIRST_MS
 
@@ -12,7 +12,7 @@ export class RetryDelay {
     return ms
   }
 
-  /** It worked. */
+  /** The attempt succeeded. */
   reset(): void {
     this.#ms = FIRST_MS
   }

@@ -1,17 +1,17 @@
 import { randomBytes } from 'node:crypto'
 
-/** Schedules in this process are read at once, those in Redis later. */
+/** Schedules in this process are read synchronously, those in Redis asynchronously. */
 type SyncOrAsync<Value> = Value | Promise<Value>
 
 /** The schedules of some limits at one moment. */
 export interface ScheduleReading {
   readonly nowMs: number
-  /** For each name: its text, which begins with a token; '' where there is none. */
+  /** For each name: its text, which begins with a token; '' if there is none. */
   readonly texts: readonly string[]
 }
 
 export interface ScheduleWriting extends ScheduleReading {
-  /** False: somebody else has changed one of them meanwhile, and nothing was written. */
+  /** False: another process has changed one of them meanwhile, and nothing was written. */
   readonly written: boolean
 }
 
@@ -23,18 +23,18 @@ export interface ScheduleText {
   readonly lifetimeMs: number
 }
 
-/** Keeps the schedules of deferred messages. Several processes may change one: whoever writes names the token that it has read. */
+/** Keeps the schedules of deferred messages. Several processes may change one: a write must name the token that the writer has read. */
 export interface ScheduleStore {
-  /** False while there is no use in asking, because its server is known not to be connected. */
+  /** False while its server is known to be disconnected. */
   readonly available: boolean
   look(names: readonly string[]): SyncOrAsync<ScheduleReading>
-  /** As `look`, and gives those that do not exist a token, so that others see that one is being made. */
+  /** As `look`, and gives missing schedules a token, so that other processes see that they are being made. */
   open(names: readonly string[]): SyncOrAsync<ScheduleReading>
   /** Replaces all of them, or none. */
   write(names: readonly string[], texts: readonly ScheduleText[]): SyncOrAsync<ScheduleWriting>
 }
 
-/** Under this name a queue gives the store that it keeps schedules in. */
+/** The property under which a queue provides the store for its schedules. */
 export const SCHEDULES = Symbol.for('spillway.schedules')
 
 const TOKEN_LENGTH = 12
@@ -43,7 +43,7 @@ export function newToken(): string {
   return randomBytes(9).toString('base64url')
 }
 
-/** The token of a text; '' of none. */
+/** The token of a text; '' if there is none. */
 export function tokenOf(text: string): string {
   return text.slice(0, TOKEN_LENGTH)
 }

@@ -1,6 +1,6 @@
 import type { Settlement } from './turn.js'
 
-/** Bound of one call. */
+/** Most settlements in one call. */
 const MOST = 100
 
 interface PendingSettlement extends Settlement {
@@ -8,7 +8,7 @@ interface PendingSettlement extends Settlement {
   reject(error: unknown): void
 }
 
-/** Settlements that wait to be sent, in order. */
+/** Settlements waiting to be sent, in order. */
 export class SettlementQueue {
   #pending: PendingSettlement[] = []
 
@@ -16,7 +16,7 @@ export class SettlementQueue {
     return this.#pending.length === 0
   }
 
-  /** True if they fill a call. */
+  /** True if there are enough to fill a call. */
   get full(): boolean {
     return this.#pending.length >= MOST
   }

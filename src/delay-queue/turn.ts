@@ -4,7 +4,7 @@ export type SettlementKind = 'ack' | 'nack' | 'return' | 'reject' | 'extend'
 export interface Settlement {
   readonly what: SettlementKind
   readonly receipt: string
-  /** The end of its visibility as far as this process knows, server time. */
+  /** The end of its visibility, as far as this process knows, server time. */
   readonly until: number
   /** By kind: '1' if it has a ttl; delay in ms; due moment; reason; visibility in ms. */
   readonly detail: string
@@ -14,44 +14,44 @@ export interface Settlement {
 export interface Taken {
   readonly receipt: string
   readonly dueAt: number
-  /** The end of its visibility: server time, and no later by `performance.now()`. */
+  /** The end of its visibility: server time, and `performance.now()` time, which is not later. */
   readonly until: number
   readonly untilHere: number
   readonly record: string
 }
 
 export interface TurnReply {
-  /** For each settlement 0 if the delivery is stale, else 1, or for `extend` the new end of its visibility. */
+  /** For each settlement: 0 if the delivery is stale, else 1, or for `extend` the new end of its visibility. */
   readonly settled: readonly number[]
   readonly nowMs: number
   /** When to ask again, server time; Infinity if nothing waits. */
   readonly nextAt: number
-  /** When the next visibility ends, server time; Infinity if none does, undefined if the turn did not look. */
+  /** When the next visibility ends, server time; Infinity if none does, undefined if the turn did not search. */
   readonly nextEndAt: number | undefined
   readonly taken: readonly Taken[]
   /** True if the turn woke other processes. */
   readonly woken: boolean
-  /** How many messages became dead letters because their last visibility has ended. */
+  /** The number of messages that became dead letters because their last visibility ended. */
   readonly buried: number
 }
 
-/** A turn to be sent. */
+/** The request of one turn. */
 export interface TurnRequest {
   /** In ms since the epoch; '' for the server's clock. */
   readonly clock: string
   /**
-   * 'look': for ended visibilities, too. 'watch': so, and this process stays, so that nobody else need be woken. 'sweep': the messages that
-   * are acknowledged may be the last ones.
+   * 'look': searches for ended visibilities, too. 'watch': also, and this process stays, so that no other need be woken. 'sweep': the acknowledged
+   * messages may be the last ones.
    */
   readonly mode: 'look' | 'watch' | 'sweep' | ''
   /** Number of the fetch; 0 if the turn only settles. */
   readonly number: number
   readonly settlements: readonly Settlement[]
-  /** For each message that is wanted, its visibility in ms. */
+  /** The visibility in ms of each wanted message. */
   readonly visibilities: readonly number[]
 }
 
-/** ARGV of queue_turn.lua. */
+/** The ARGV of queue_turn.lua. */
 export function turnArguments({ clock, mode, number, settlements, visibilities }: TurnRequest): string[] {
   const args = [clock, mode, String(number), String(settlements.length)]
   for (const { what, receipt, until, detail } of settlements) args.push(what, receipt, String(until), detail)
@@ -59,7 +59,7 @@ export function turnArguments({ clock, mode, number, settlements, visibilities }
   return args
 }
 
-/** The reply of queue_turn.lua to a turn sent at `askedAt` of `performance.now()`. */
+/** Reads the reply of queue_turn.lua to a turn sent at `askedAt`, by `performance.now()`. */
 export function parseTurn(reply: unknown, mode: TurnRequest['mode'], askedAt: number): TurnReply {
   const [settled, nowMs, next, nextEnd, rows, woken, buried = 0] = reply as [
     number[],
@@ -94,7 +94,7 @@ export function parseTurn(reply: unknown, mode: TurnRequest['mode'], askedAt: nu
   }
 }
 
-/** Gives back a message that nobody in this process takes: as if it had never been delivered. */
+/** Puts a message back that no receiver in this process takes, as if it had never been delivered. */
 export function returnOf({ receipt, until, dueAt }: Taken): Settlement {
   return { what: 'return', receipt, until, detail: String(dueAt) }
 }

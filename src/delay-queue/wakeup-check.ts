@@ -1,17 +1,17 @@
-/** A process that was woken has come by then, and so has the second one that is woken in case the first is stopped. */
+/** Within this time the woken process has come, or else the second one, which is woken in case the first is stopped. */
 const CHECK_MS = 200
 const FIRST_MORE = 4
 
 /**
- * Checks, after this process has woken others, that one of them came; if not, wakes more: 4, then 8, and so on, until one comes or none
- * sleeps. It does not keep the process alive.
+ * After this process has woken others, checks that one of them came; if not, wakes more: 4, then 8, and so on, until one comes or no process
+ * is idle. It does not keep the process alive.
  */
 export class WakeupCheck {
   readonly #wakeMore: (count: number) => Promise<boolean>
   #timer: ReturnType<typeof setTimeout> | undefined
   #closed = false
 
-  /** `wakeMore` resolves to true if nobody had come and more processes were woken. */
+  /** `wakeMore` resolves to true if none had come and more processes were woken. */
   constructor(wakeMore: (count: number) => Promise<boolean>) {
     this.#wakeMore = wakeMore
   }
@@ -21,7 +21,7 @@ export class WakeupCheck {
     if (this.#timer === undefined && !this.#closed) this.#arm(FIRST_MORE)
   }
 
-  /** Somebody has come. */
+  /** A process has come. */
   stop(): void {
     clearTimeout(this.#timer)
     this.#timer = undefined

@@ -1,18 +1,18 @@
 import type { Blocking, OpenBlocking } from '../redis/blocking.js'
 import { RetryDelay } from './retry-delay.js'
 
-/** How long one block lasts. It ends so that a connection that has gone silent is noticed. */
+/** The duration of one block. It is limited so that a silent connection is noticed. */
 const BLOCK_S = 3.5
-/** A connection that answers neither a block nor a connect for so long is replaced, whatever TCP says. */
+/** A connection that answers neither a block nor a connect for this long is replaced, even if TCP reports no error. */
 const SILENCE_MS = 4500
-/** A process that waits again within this time uses its connection again. */
+/** A process that waits again within this time reuses its connection. */
 const LINGER_MS = 1000
 
-/** Which of the two processes that are woken this one is: the second asks only in case the first is stopped or busy. */
+/** Which of the two woken processes this one is: the second asks only in case the first is stopped or busy. */
 export type Wakeup = 'first' | 'second'
 
 /**
- * Waits for wake-ups on a key of the queue, on a connection of its own. A lost or silent connection is replaced, and then counts as a
+ * Waits for wake-ups on a key of the queue, on a connection of its own. A lost or silent connection is replaced, which counts as a
  * wake-up, because one may have been missed. It does not keep the process alive, and never fails.
  */
 export class WakeupListener {
@@ -34,7 +34,7 @@ export class WakeupListener {
     this.#woken = woken
   }
 
-  /** False where the client gives no connection to block on: then this process is never woken. */
+  /** False if the client provides no connection for blocking: then this process is never woken. */
   get able(): boolean {
     return this.#open !== undefined
   }
@@ -53,7 +53,7 @@ export class WakeupListener {
     else if (!this.#connecting && !this.#blocked) this.#block(this.#connection)
   }
 
-  /** No receiver waits any more. A block that is under way ends by itself. */
+  /** No receiver waits any more. A block in progress ends by itself. */
   rest(): void {
     this.#wanted = false
     if (this.#linger !== undefined || this.#closed) return
@@ -130,7 +130,7 @@ export class WakeupListener {
   }
 }
 
-/** Closes the connection when it has been silent for too long. Not every client then rejects what was asked. */
+/** Closes the connection when it has been silent for too long. Some clients then leave pending calls unanswered. */
 function within<T>(connection: Blocking, answer: Promise<T>): Promise<T> {
   return new Promise((resolve, reject) => {
     const timer = setTimeout(() => {

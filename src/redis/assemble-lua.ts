@@ -1,21 +1,21 @@
 import { SpillwayError } from '../core/errors.js'
 
 /**
- * The files of lua/ without comments: 'limiter/consume' → text. The sections of lua/algorithms/NAME.lua stand apart:
+ * The files of lua/ without comments: 'limiter/consume' → text. The sections of lua/algorithms/NAME.lua are separate entries:
  * 'algorithms/NAME.SECTION' → text. A line that begins with `@` is a directive.
  */
 export type LuaTexts = Readonly<Record<string, string>>
 
 /**
- * The text of one script with its fragments in place. The directives, each a line of its own:
+ * Assembles one script from its fragments. The directives, each on a line of its own:
  *
- * - `@include NAME`: the fragment lib/NAME, once in a script, where it is first asked for, after the fragments that it includes itself.
- * - `@include steps/NAME`: a stretch of code that is repeated wherever it is asked for. `@include algorithms/NAME.SECTION` likewise.
- * - `@include steps/NAME with OTHER`: the same, with the stretch OTHER in the place of its line `@here`. If OTHER is an algorithm, its
- *   section SECTION stands in the place of each line `@here SECTION`.
- * - `@choose SECTION`: that section of the algorithm that the variable `algorithm` names, out of those that have such a section.
+ * - `@include NAME`: the fragment lib/NAME, once per script, at its first include, after the fragments that it includes itself.
+ * - `@include steps/NAME`: a piece of code that is inserted at every include. `@include algorithms/NAME.SECTION` likewise.
+ * - `@include steps/NAME with OTHER`: the same, with the piece OTHER in place of its line `@here`. If OTHER is an algorithm, its
+ *   section SECTION replaces each line `@here SECTION`.
+ * - `@choose SECTION`: that section of the algorithm named by the variable `algorithm`, out of those that have such a section.
  *
- * Fragments that are included in the place of `@here` or of `@choose` stand in a block of their own: they are not known outside it.
+ * Fragments included in place of `@here` or `@choose` are local to a block of their own.
  */
 export function assembleLua(file: string, texts: LuaTexts): string {
   return linesOf(file, texts, new Set(), [], undefined).join('\n')

@@ -1,9 +1,9 @@
-/** One connection that only blocks on a sorted set. Once lost it is not opened again: make another. */
+/** One connection that only blocks on a sorted set. It does not reconnect: create another after a loss. */
 export interface Blocking {
   /** Connects. Rejects when that fails, or when `close` is called first. */
   connect(): Promise<void>
   /**
-   * Removes the member with the lowest score as soon as there is one. Resolves to its name, or to undefined after `seconds` without one.
+   * Removes the member with the lowest score, waiting for one if necessary. Resolves to its name, or to undefined after `seconds` without one.
    * Rejects when the connection is lost.
    */
   pop(key: string, seconds: number): Promise<string | undefined>

@@ -7,7 +7,7 @@ interface Address {
   readonly path?: unknown
 }
 
-/** Where a client connects to, for messages: "127.0.0.1:6379", or "a cluster". Nothing of a user or a password. */
+/** The address of a client's server, for messages: "127.0.0.1:6379", or "a cluster". Contains no user name or password. */
 export function clientName(client: RedisClient): string {
   if (portOf(client, 'client').cluster) return 'a cluster'
   const { options, config } = client as {

@@ -18,22 +18,22 @@ const CLOSING = new Deadline(1000)
 const QUIET_MS = 20
 
 /**
- * The scripts of one shared object, as one sender runs them. What fails rejects with `StoreError`, whose `cause` is the client's
- * error; so does what was not answered within five seconds.
+ * Runs the scripts of one shared object. Failures reject with `StoreError`, whose `cause` is the client's
+ * error; so do calls without an answer within five seconds.
  */
 export class Commands {
   readonly #port: ClientPort
   readonly #subject: string
   readonly #sentKey: string
-  /** Numbers of what is not answered yet, in the order of asking. */
+  /** Numbers of unanswered requests, in their order. */
   readonly #inFlight = new Set<number>()
   readonly #forgets: boolean
   #quiet: ReturnType<typeof setTimeout> | undefined
   #next = 1
 
   /**
-   * `subject` names the object in errors, like `Semaphore "jobs"`; `keyBase` begins its keys. What was sent is remembered in Redis
-   * for a minute; `forgets`: no longer than it may come again, so that no key is left behind.
+   * `subject` names the object in errors, like `Semaphore "jobs"`; `keyBase` begins its keys. Redis remembers requests
+   * for a minute; with `forgets`, only as long as the client may repeat them, so that no key is left behind.
    */
   constructor(client: RedisClient, subject: string, keyBase: string, { forgets = false } = {}) {
     this.#port = portOf(client, subject)
@@ -43,8 +43,8 @@ export class Commands {
   }
 
   /**
-   * Runs a script that acts once, however often the client sends it: see `once.lua`. KEYS end with the list of what was sent;
-   * ARGV begins with the number of this request and the lowest that is not answered.
+   * Runs a script that acts once, even if the client sends it repeatedly: see `once.lua`. KEYS end with the list of requests;
+   * ARGV begins with the number of this request and the lowest unanswered one.
    */
   async once(script: Script, keys: readonly string[], args: readonly string[]): Promise<unknown> {
     const number = this.#next++
@@ -60,27 +60,27 @@ export class Commands {
     return this.#hold(answer)
   }
 
-  /** Forgets what was sent when nothing was asked for a while. What has been answered cannot come again. */
+  /** Deletes the record of requests after a quiet time: an answered request cannot be repeated. */
   forgetWhenQuiet(): void {
     clearTimeout(this.#quiet)
     this.#quiet = setTimeout(() => this.#forget(), QUIET_MS)
     this.#quiet.unref()
   }
 
-  /** Deletes the record of what was sent, if it is to be deleted early and nothing is in flight. */
+  /** Deletes the record of requests, if it is to be deleted early and nothing is in flight. */
   async close(): Promise<void> {
     if (this.#quiet === undefined) return
     clearTimeout(this.#quiet)
     await this.#forget()
   }
 
-  /** Waits for the last commands of an object that is closed: not at all without a connection, and one second at most. Never rejects. */
+  /** Waits for the last commands of a closed object: not at all without a connection, and at most one second. Never rejects. */
   async closing(work: Promise<unknown>): Promise<void> {
     const done = CLOSING.hold(work).catch(() => {})
     if (this.#port.state() === 'ready') await done
   }
 
-  /** Runs a script that may as well run twice. */
+  /** Runs a script that may run twice. */
   run(script: Script, keys: readonly string[], args: readonly string[]): Promise<unknown> {
     return this.#hold(runScript(this.#port, script, keys, args))
   }
@@ -95,7 +95,7 @@ export class Commands {
 
   async #forget(): Promise<void> {
     this.#quiet = undefined
-    // Without a connection the client would keep the command, and with it the process; the record expires by itself.
+    // Without a connection the client would keep the command, and the command would keep the process alive; the record expires by itself.
     if (this.#inFlight.size > 0 || this.#port.state() !== 'ready') return
     await CLOSING.hold(runScript(this.#port, forgetSent, [this.#sentKey], [])).catch(() => {})
   }

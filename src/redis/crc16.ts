@@ -4,14 +4,14 @@ const TABLE = Uint16Array.from({ length: 256 }, (_, byte) => {
   return crc
 })
 
-/** CRC16 (XMODEM) of the text's UTF-8: the sum by which a Redis cluster spreads keys. 0 to 65535. */
+/** CRC16 (XMODEM) of the text's UTF-8: the checksum by which a Redis cluster distributes keys. 0 to 65535. */
 export function crc16(text: string): number {
   let crc = 0
   for (const byte of Buffer.from(text)) crc = nextCrc16(crc, byte)
   return crc
 }
 
-/** The sum of a text that goes on with one more byte. */
+/** The checksum of a text after one more byte. */
 export function nextCrc16(crc: number, byte: number): number {
   return ((crc << 8) & 0xffff) ^ TABLE[(crc >> 8) ^ byte]
 }

@@ -8,8 +8,8 @@ interface HashReaders {
 }
 
 /**
- * Reads a whole hash by the client's own command: of long values a script would cost the server ten times as much. Gives what can read; `PolicyError`, naming
- * `user`, for a client that cannot.
+ * Reads a whole hash by the client's own command: for long values a script would cost the server ten times as much. Returns the reading function; throws `PolicyError`, naming
+ * `user`, for a client without such a command.
  */
 export function hashReader(client: RedisClient, user: string): (key: string) => Promise<Array<[string, string]>> {
   if (isGlide(client)) {

@@ -3,7 +3,7 @@ import { keySegment } from './keys.js'
 
 /**
  * The beginning of all keys of one shared object: `prefix:{name}:kind`. The hash tag keeps them in one slot of a cluster. Throws
- * `PolicyError` for a name or a prefix that is not a text, or empty; `user` names the class that was given it.
+ * `PolicyError` for a name or a prefix that is not a text, or empty; `user` names the class.
  */
 export function keyRoot(user: string, kind: string, name: string, prefix = 'spillway'): string {
   if (typeof name !== 'string' || name === '') {

@@ -6,17 +6,17 @@ const SPECIAL = /[%{}:#\p{Cc}\p{Cs}]/gu
 const SPECIAL_CLIENT = /[%{}#\p{Cc}\p{Cs}]/gu
 
 /**
- * A name as one segment of a Redis key. No two names give the same segment, and none holds a brace or a colon: braces would
- * move the hash tag of a cluster, a colon would let one client's key look like another's. A lone surrogate is escaped too,
- * because UTF-8 has no room for it and two of them would meet.
+ * A name as one segment of a Redis key. Different names give different segments, and none contains a brace or a colon: braces would
+ * change the hash tag of a cluster, and a colon would make one client's key look like another's. A lone surrogate is escaped too,
+ * because UTF-8 cannot represent it and two such names would collide.
  */
 export function keySegment(name: string): string {
   return segment(name, PLAIN, SPECIAL)
 }
 
 /**
- * As `keySegment`, but with its colons, which many keys have: for the one segment of a key that stands in braces, or before a known
- * number of segments that have none.
+ * As `keySegment`, but keeps colons, which many keys have: for the one segment of a key inside braces, or before a fixed
+ * number of segments without colons.
  */
 export function clientSegment(name: string): string {
   return segment(name, PLAIN_CLIENT, SPECIAL_CLIENT)

@@ -5,7 +5,7 @@ import type { OpenListening } from './listening.js'
 import { isNodeRedisListener, nodeRedisListening } from './node-redis/listening.js'
 
 /**
- * Opens listening connections beside this client; undefined if the client gives none, like a sentinel of node-redis and GLIDE before
+ * Opens listening connections beside this client; undefined if the client provides none, like a node-redis sentinel and GLIDE before
  * 2.3.
  */
 export function listeningOf(client: RedisClient): OpenListening | undefined {

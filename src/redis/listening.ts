@@ -1,4 +1,4 @@
-/** One connection that only listens. It is lost once, and then replaced by another. */
+/** One connection that only listens. When it is lost, another replaces it. */
 export interface Listening {
   subscribe(channels: readonly string[]): Promise<unknown>
   unsubscribe(channels: readonly string[]): Promise<unknown>
@@ -9,9 +9,9 @@ export interface Listening {
 
 export interface ListeningEvents {
   onMessage(channel: string, text: string): void
-  /** The connection is gone, or could not be made. Called once; not after `close`. */
+  /** The connection is lost, or could not be made. Called once; not after `close`. */
   onLost(): void
 }
 
-/** How to open such a connection beside a client; undefined while the client is closed or knows no server. */
+/** Opens such a connection beside a client; undefined while the client is closed or knows no server. */
 export type OpenListening = (events: ListeningEvents) => Promise<Listening> | undefined

@@ -1,7 +1,7 @@
 import { StoreError } from '../core/errors.js'
 import type { ClientState } from './client.js'
 
-/** Why a client in this state is not asked; undefined if it may be. */
+/** Why no command may be sent to a client in this state; undefined if one may. */
 export function notConnected(state: ClientState): StoreError | undefined {
   if (state === 'down') return new StoreError('the Redis client is not connected')
   if (state === 'unopened') return new StoreError(NEVER_CONNECTED)

@@ -6,18 +6,18 @@ import { portOf } from './port-of.js'
 import { runScript } from './run-script.js'
 import { indexNote } from './scripts.js'
 
-/** So long after an object was built it is noted: tests, scripts and connections that come and go leave nothing behind. */
+/** An object is recorded this long after it was built, so that tests, scripts and short connections leave nothing behind. */
 const FIRST_MS = 10_000
 const RETRY_MS = 60_000
-/** How often the note of an object that lives is renewed, and for how long a note holds. */
+/** How often the record of a live object is renewed, and how long a record lasts. */
 const RENEW_MS = 6 * 3_600_000
 export const NOTE_LIFE_MS = 24 * 3_600_000
-/** Objects of one process, and of all: a service may have a semaphore for each user. */
+/** Most objects of one process, and of all: a service may have a semaphore for each user. */
 const MOST_OWN = 1000
 export const MOST_NOTES = 10_000
 const MOST_AT_ONCE = 100
 
-/** What an object is: kept as JSON. */
+/** The facts about an object, stored as JSON. */
 export type ObjectFacts = Readonly<Record<string, unknown>> & { readonly kind: string; readonly name: string }
 
 /** The keys of the index of one prefix. */
@@ -26,17 +26,17 @@ export function indexKeys(prefix: string): readonly string[] {
   return [`${root}:noted`, `${root}:facts`, `${root}:index`]
 }
 
-/** A short name for what tells an object from all others: its kind and its names. */
+/** A short id for an object, from its kind and its names. */
 export function objectId(...parts: readonly string[]): string {
   return createHash('sha256').update(JSON.stringify(parts)).digest('base64url').slice(0, 10)
 }
 
-/** A limit of a limiter. A change of quota is the same limit, with the same counts; a change of window or algorithm is another. */
+/** The id of a limiter's limit. A change of quota is the same limit, with the same counts; a change of window or algorithm is another. */
 export function limitId(limiter: string, { name, algorithm, windowMs }: Limit): string {
   return objectId('limit', limiter, name, algorithm, String(windowMs))
 }
 
-/** `per`: who is counted, as far as that is known. `tags`: of a cluster, over how many hash tags keys are spread. */
+/** `per`: what a key stands for, if known. `tags`: in a cluster, the number of hash tags over which keys are spread. */
 export function limitFacts(
   limiter: string,
   limit: Limit,
@@ -45,12 +45,12 @@ export function limitFacts(
   return { kind: 'limit', name: limiter, limit, ...more }
 }
 
-/** Notes that a shared object exists: once a process, later. Sends nothing now. */
+/** Records, later and once per process, that a shared object exists. Sends nothing now. */
 export function noteObject(client: RedisClient, kind: string, name: string, prefix = 'spillway', owner: object): void {
   ObjectIndex.of(portOf(client, kind), prefix).note(objectId(kind, name), { kind, name }, owner)
 }
 
-/** For one that only looks at the object: it does not keep the note alive. */
+/** For an object that only inspects: it does not keep the record alive. */
 export function withdrawNote(client: RedisClient, kind: string, name: string, prefix: string, owner: object): void {
   ObjectIndex.of(portOf(client, kind), prefix).withdraw(objectId(kind, name), owner)
 }
@@ -62,8 +62,8 @@ interface Note {
 }
 
 /**
- * Tells Redis which objects this process uses, so that the dashboard finds them without searching the keys. One for each client and prefix. Writes once
- * for each object, ten seconds after it was built, and again every six hours while it lives; never connects a client for it, and a failure matters to nobody.
+ * Records in Redis which objects this process uses, so that the dashboard finds them without scanning keys. One for each client and prefix. Writes once
+ * for each object, ten seconds after it was built, and again every six hours while it lives; never connects a client for this, and ignores failures.
  */
 export class ObjectIndex {
   readonly #notes = new Map<string, Note>()
@@ -93,7 +93,7 @@ export class ObjectIndex {
     return index
   }
 
-  /** `owner`: while it lives, the note is renewed. Of several that are the same object, the first one counts. */
+  /** `owner`: while it lives, the record is renewed. If several owners have the same object, the first one counts. */
   note(id: string, facts: ObjectFacts, owner: object): void {
     const known = this.#notes.get(id)
     if (known === undefined && this.#notes.size >= MOST_OWN) return

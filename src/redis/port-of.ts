@@ -7,8 +7,8 @@ import { isNodeRedis, nodeRedisPort } from './node-redis/port.js'
 const PORTS = new WeakMap<RedisClient, ClientPort>()
 
 /**
- * The port to a client, recognised by its shape; one for each client, however many objects use it. Throws `PolicyError` for
- * anything else; `user` names the class that was given it.
+ * The port to a client, recognised by its shape; one for each client, shared by all objects. Throws `PolicyError` for
+ * anything else; `user` names the class that was given the client.
  */
 export function portOf(client: RedisClient, user: string): ClientPort {
   if (typeof client !== 'object' || client === null) throw unknown(client, user)

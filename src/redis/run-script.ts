@@ -1,7 +1,7 @@
 import type { ClientPort, ScriptArgument } from './client.js'
 import type { Script } from './script.js'
 
-/** Who asks for a script: told its answer or its error, once, and before that of each time that it was handed to the client. */
+/** Receives the outcome of a script, once; before that, `sent` each time the script was passed to the client. */
 export interface ScriptAsker {
   given(reply: unknown): void
   failed(error: unknown): void
@@ -9,9 +9,9 @@ export interface ScriptAsker {
 }
 
 /**
- * Runs a script by its hash; sends its text only when the server says that it does not know it (a restart, SCRIPT FLUSH, a new
- * node). A redirection that the client left to us (it was learning the cluster's new map) is followed by asking once more.
- * Neither was carried out; after any other error running again might charge twice, so it is passed on.
+ * Runs a script by its hash; sends its text only if the server does not know it (a restart, SCRIPT FLUSH, a new
+ * node). If the client returns a redirection instead of following it (while it reloads the cluster's map), the script is sent once more.
+ * In these cases the script did not run; after any other error repeating it might charge twice, so the error is passed on.
  */
 export function runScript(
   port: ClientPort,
@@ -22,7 +22,7 @@ export function runScript(
   return new Promise((given, failed) => askScript(port, script, keys, args, { given, failed }))
 }
 
-/** As `runScript`, without a promise: on the way of a decision each one costs more than what it waits for. */
+/** As `runScript`, without a promise: in a decision, each promise costs more than the work it waits for. */
 export function askScript(
   port: ClientPort,
   script: Script,
@@ -45,7 +45,7 @@ function ask(asker: ScriptAsker, send: () => Promise<unknown>, refused: (error: 
   try {
     reply = send()
   } catch (error) {
-    // A client that is wrapped, to watch it, may throw.
+    // A user's wrapper around the client may throw.
     asker.failed(error)
     return
   }

@@ -1,14 +1,14 @@
 import { createHash } from 'node:crypto'
 import { assembleLua, type LuaTexts } from './assemble-lua.js'
 
-/** A script as it is sent to Redis, with the hash that the server knows it by. */
+/** A script as sent to Redis, with its hash. */
 export interface Script {
   readonly name: string
   readonly sha1: string
   readonly source: string
 }
 
-/** A script that is put together from the texts of lua/ when it is first used: most processes use few of them. */
+/** A script that is assembled from the texts of lua/ on first use: most processes use few of them. */
 export class LuaScript implements Script {
   readonly name: string
   readonly #texts: LuaTexts | (() => LuaTexts)

@@ -6,8 +6,8 @@ const DIGIT_ZERO = 48
 const TAGS = new Map<number, readonly string[]>()
 
 /**
- * So many hash tags, short numbers, whose slots are evenly spaced. When the slots of a cluster are split evenly, in runs, any two nodes
- * get equally many tags or one differs by one: for every number of nodes if `count` is a power of two, else up to 25 nodes. The search takes about
+ * `count` hash tags, short numbers, whose slots are evenly spaced. When the slots of a cluster are split evenly, in runs, any two nodes
+ * get equal numbers of tags or differ by one: for every number of nodes if `count` is a power of two, else up to 25 nodes. The search takes about
  * 10 ms the first time.
  */
 export function evenTags(count: number): readonly string[] {
@@ -21,7 +21,7 @@ export function evenTags(count: number): readonly string[] {
 
 function findTags(count: number): string[] {
   const places = new Map<number, number>()
-  // In the middle of each part, so that a boundary between nodes that is rounded by a slot moves no tag.
+  // In the middle of each part, so that a boundary between nodes that is off by one slot moves no tag.
   for (let i = 0; i < count; i++) places.set(Math.floor(((i + 0.5) * SLOTS) / count), i)
   const tags = new Array<string>(count)
   const sums: number[] = []
@@ -37,7 +37,7 @@ function findTags(count: number): string[] {
   return tags
 }
 
-/** The slot of keys that have this hash tag. */
+/** The slot of keys with this hash tag. */
 export function slotOf(tag: string): number {
   return crc16(tag) % SLOTS
 }

@@ -1,6 +1,6 @@
 import { crc16 } from './crc16.js'
 
-/** The slot of a cluster that a key lies in, 0 to 16383: by its hash tag, if it has one that is not empty. */
+/** The cluster slot of a key, 0 to 16383: by its hash tag, if it has one that is not empty. */
 export function slotOf(key: string): number {
   const open = key.indexOf('{')
   const close = open < 0 ? -1 : key.indexOf('}', open + 1)

@@ -4,7 +4,7 @@ import { listeningOf } from './listening-of.js'
 
 /** How long a channel stays subscribed after its last release, so that holding it again need not subscribe again. */
 const LINGER_MS = 10_000
-/** A connection that was silent for so long is asked whether it still answers, if somebody checks it; and so long it has to answer. */
+/** A checked connection that was silent for this long gets a PING; and it has this long to answer. */
 const SILENT_MS = 2000
 const PONG_MS = 2500
 const FIRST_RETRY_MS = 50
@@ -13,19 +13,19 @@ const LONGEST_RETRY_MS = 1000
 interface ChannelListener {
   /** Receives a published message. Messages that were published while the channel was not live are lost. */
   hear(text: string): void
-  /** From now on everything is heard: for the first time, or again after a loss. What was said before may have been missed. */
+  /** From now on all messages arrive: for the first time, or again after a loss. Earlier ones may have been missed. */
   live(): void
-  /** The server does not allow it to listen. It is not tried again before somebody holds the channel anew. */
+  /** The server refuses the subscription. It is not tried again before the channel is held anew. */
   refused?(error: Error): void
 }
 
 /** Listens to a channel while it is held, and for some seconds after. Hold it once for each waiter, and release it as often. */
 export interface Subscription {
-  /** True while nothing that is published is missed. Until it is, ask the server; `live()` of the listener tells when. */
+  /** True while no message can be missed. Until then, ask the server; `live()` of the listener reports the change. */
   readonly live: boolean
   hold(): void
   release(): void
-  /** Something is at stake now that news would change: a connection that has gone silent is found within 5 s, and replaced. */
+  /** The caller depends on messages now: a connection that has gone silent is found within 5 s, and replaced. */
   check(): void
   /** Stops listening. Release it first, as often as it was held. */
   close(): void
@@ -43,12 +43,12 @@ interface Channel {
 const SUBSCRIBERS = new WeakMap<RedisClient, Subscriber>()
 
 /**
- * Hears what is published on channels, over one connection a client, however many objects of this process listen. The
- * connection is a duplicate of the user's client, opened when somebody first holds a channel and closed when nobody has for ten
- * seconds. A lost connection is opened again as long as somebody holds a channel, and all channels are subscribed again.
+ * Receives published messages over one connection per client, shared by all objects of this process. The
+ * connection is a duplicate of the user's client, opened when a channel is first held and closed ten seconds after the last
+ * release. A lost connection is opened again while any channel is held, and all channels are subscribed again.
  *
- * It never keeps the process alive, so whoever waits for a message needs a timer of its own; it needs one anyway, because
- * messages can be lost. It never throws and never leaves a rejection unhandled: an outage is silence, then `live()`.
+ * It never keeps the process alive, so a caller that waits for a message needs its own timer, which it needs anyway, because
+ * messages can be lost. It never throws and never leaves a rejection unhandled: an outage is silence, followed by `live()`.
  */
 export class Subscriber {
   readonly #open: OpenListening
@@ -65,7 +65,7 @@ export class Subscriber {
     this.#open = open
   }
 
-  /** The subscriber beside a client: always the same one; undefined where the client gives no connection to listen on. */
+  /** The subscriber of a client, one per client; undefined if the client provides no connection to listen on. */
   static of(client: RedisClient): Subscriber | undefined {
     let subscriber = SUBSCRIBERS.get(client)
     const open = subscriber === undefined ? listeningOf(client) : undefined
@@ -76,7 +76,7 @@ export class Subscriber {
     return subscriber
   }
 
-  /** A listener's subscription to a channel. Nothing is opened before it is held. */
+  /** A listener's subscription to a channel. No connection is opened before it is held. */
   subscription(channel: string, listener: ChannelListener): Subscription {
     const subscriber = this
     return {
@@ -165,7 +165,7 @@ export class Subscriber {
     )
   }
 
-  /** A user may be allowed to hear some channels and not others; one that is refused is let go. */
+  /** A user may have permission for some channels only; a refused channel is dropped. */
   #subscribeApart(listening: Listening, channels: readonly Channel[], error: Error): void {
     if (channels.length > 1) {
       for (const channel of channels) this.#subscribe(listening, [channel])

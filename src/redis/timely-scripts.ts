@@ -10,21 +10,21 @@ export const GRACE_MS = 50
 const MOST_REPEATS = 2
 const NEVER_LATE = Number.MAX_SAFE_INTEGER
 
-/** A script call that is of use until a deadline only. */
+/** A script call that is useless after a deadline. */
 export interface TimelyCall {
   readonly script: Script
   readonly keys: readonly string[]
-  /** ARGV, of which `until` is one: in ms, the last moment at which the script acts. Later it only answers the time. */
+  /** ARGV, including `until`: in ms, the last moment at which the script may act. After that it only returns the time. */
   readonly args: (until: ScriptArgument) => readonly ScriptArgument[]
-  /** By `performance.now()`; Infinity for a script that changes nothing, which may act whenever it comes. */
+  /** By `performance.now()`; Infinity for a script that changes nothing and may run at any time. */
   readonly endsAt: number
   /** `ClientPort.serverOf` of its keys. */
   readonly server: string
-  /** False if the script goes by a clock that it was given: nothing is late by that, but it still is not carried out twice. */
+  /** False if the script uses a given clock: then it is never late, but still does not run twice. */
   readonly byServerClock: boolean
-  /** False if its answer does not begin with the server's time, but where it came too late. */
+  /** False if its answer begins with the server's time only when it came too late. */
   readonly tellsTime?: boolean
-  /** What follows `until` in its argument, for a script that reads more there. Default: nothing. */
+  /** Text after `until` in the same argument, for a script that reads more there. Default: nothing. */
   readonly behindUntil?: string
   /** Writes `until` with all that follows it, and makes a list of the answer. Default: until is the text of the number. */
   readonly lone?: () => CompactCall | undefined
@@ -36,17 +36,17 @@ interface CompactCall {
 }
 
 /**
- * Runs scripts that act by their deadline or not at all, and once: also when the server stands still, when the client holds them until
- * it is connected, and when it sends them again after a lost connection. There is one for each client.
+ * Runs scripts that act by their deadline or not at all, and at most once: even if the server stands still, the client holds them until
+ * it is connected, or the client repeats them after a lost connection. One for each client.
  *
- * A script is given the last moment at which it acts, by the server's clock. While that clock is not known, this moment is 0: the
- * script then answers the time, and is asked again.
+ * A script is given the last moment at which it may act, by the server's clock. While that clock is unknown, this moment is 0: the
+ * script then returns the time, and is sent again.
  */
 export class TimelyScripts {
   readonly #clocks = new Map<string, ServerClock>()
-  /** In no order. No Set: one that is filled and emptied all the time is made anew all the time. */
+  /** In no order. An array, because a Set that is filled and emptied constantly is reallocated constantly. */
   readonly #inFlight: Bound[] = []
-  /** Whether the client has shown all that it has sent; undefined before the first. To such a client, texts are sent. */
+  /** Whether the client exposes everything that it sends; undefined before the first call. If so, texts are sent instead of buffers. */
   #showsSent: boolean | undefined
   #lastSent: unknown[] | undefined
 
@@ -64,7 +64,7 @@ export class TimelyScripts {
     return scripts
   }
 
-  /** What the clock of a server shows, as far as its answers tell; before the first answer what ours shows. ms since the epoch. */
+  /** The estimated time of a server; before its first answer our own time. ms since the epoch. */
   serverNow(server: string): number {
     return this.#clockOf(server).at(performance.now()) ?? Date.now()
   }
@@ -79,7 +79,7 @@ export class TimelyScripts {
     return new Promise((resolve, reject) => this.ask(call, resolve, reject))
   }
 
-  /** As `run`, for one who needs no promise: calls `given` or `failed` once. */
+  /** As `run`, without a promise: calls `given` or `failed` once. */
   ask(call: TimelyCall, given: (reply: unknown) => void, failed: (error: unknown) => void, repeats = 0): void {
     const clock = this.#clockOf(call.server)
     const voidable = this.port.sendsAgain && call.endsAt < Number.POSITIVE_INFINITY
@@ -116,10 +116,10 @@ export class TimelyScripts {
     })
   }
 
-  /** Looks up where the client keeps what it has just sent, so that it can be changed there. */
+  /** Finds the arguments in the client's queue, so that they can be changed there. */
   #find(bound: Bound): void {
     const sent = this.port.lastSent?.()
-    // Of a client that is wrapped, and sends later, the last one is another one.
+    // With a wrapped client that sends later, the last command is another one.
     const found = sent !== undefined && sent !== this.#lastSent && bound.find(sent)
     this.#lastSent = sent
     this.#showsSent = found && this.#showsSent !== false
@@ -147,14 +147,14 @@ export class TimelyScripts {
     this.#forgetClocks()
   }
 
-  /** The next server may show another time. */
+  /** The next server may have another time. */
   #forgetClocks(): void {
     for (const clock of this.#clocks.values()) clock.forget()
   }
 }
 
 /**
- * What the server's clock shows, if a script has refused to act because the present window of the calendar is another one than it was told:
+ * The server's time, if a script has refused to act because the server is in another calendar window than the script was told:
  * see lua/steps/calendar_now.lua.
  */
 export function calendarNow(error: unknown): number | undefined {
@@ -171,19 +171,19 @@ function lastMoment({ byServerClock, endsAt }: TimelyCall, clock: ServerClock): 
 const SCRIPTS = new WeakMap<ClientPort, TimelyScripts>()
 
 /**
- * The last moment at which a script acts. A client that sends commands again must not send it as it was: a text is changed where the client
- * keeps it; a buffer is read again, but a command that holds one takes twice as long to write.
+ * The last moment at which a script may act. A client must not repeat a command with this moment unchanged: a text is replaced in the
+ * client's queue; a buffer is overwritten, but a command with a buffer takes twice as long to write.
  */
 class Bound {
   isVoid = false
-  /** Where it stands among those that are in flight. */
+  /** Its index among those in flight. */
   place = -1
   #sent: unknown[] = []
   #at = -1
 
   constructor(readonly argument: ScriptArgument) {}
 
-  /** Whether it stands among the arguments of a command that was sent. */
+  /** Whether it is among the arguments of a sent command. */
   find(sent: unknown[]): boolean {
     this.#at = sent.indexOf(this.argument)
     this.#sent = sent

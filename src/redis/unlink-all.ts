@@ -23,8 +23,8 @@ interface NodeRedisKeys extends NodeRedisLike {
 }
 
 /**
- * Removes all keys that fit a pattern, on every server of a cluster: a walk that takes as long as the database is large, a step at
- * a time. For what a person asks for, never for a decision. Keys that are written meanwhile may stay.
+ * Removes all keys that match a pattern, on every server of a cluster: a scan that takes time in proportion to the database, a step at
+ * a time. For requests by people, never for a decision. Keys that are written meanwhile may stay.
  */
 export async function unlinkAll(client: RedisClient, pattern: string): Promise<void> {
   if (isIoredis(client)) return unlinkByIoredis(client as IoredisKeys, pattern)
@@ -34,7 +34,7 @@ export async function unlinkAll(client: RedisClient, pattern: string): Promise<v
 }
 
 async function unlinkByIoredis(client: IoredisKeys, pattern: string): Promise<void> {
-  // Put before keys that are asked for, but not before patterns, nor taken off from keys that are found.
+  // ioredis adds its key prefix to the keys of commands, but not to patterns, and does not strip it from the keys found.
   const ahead = client.options?.keyPrefix ?? ''
   for (const node of client.isCluster ? client.nodes!('master') : [client]) {
     const step: Step = async cursor => {
@@ -79,7 +79,7 @@ async function walk(step: Step, unlink: (key: string) => Promise<unknown>): Prom
   } while (cursor !== '0')
 }
 
-/** A text as a pattern that fits it alone. */
+/** A pattern that matches this text only. */
 export function literal(text: string): string {
   return text.replace(/[\\*?[\]^-]/g, '\\$&')
 }

@@ -6,11 +6,11 @@ import type { Script } from '../redis/script.js'
 import { semaphoreDelete, semaphoreForce, semaphoreLook, semaphoreResume, semaphoreSet } from '../redis/scripts.js'
 
 interface SemaphoreCommandsOptions {
-  /** How errors call the semaphore, like `Semaphore "jobs"`. */
+  /** The name of the semaphore in errors, like `Semaphore "jobs"`. */
   readonly subject: string
-  /** What its keys begin with. */
+  /** The beginning of its keys. */
   readonly base: string
-  /** What the channels of all processes begin with. */
+  /** The beginning of the channel names of all processes. */
   readonly channel: string
   readonly permits: number | undefined
   readonly fixed: boolean
@@ -18,31 +18,31 @@ interface SemaphoreCommandsOptions {
   readonly clock: Clock | undefined
 }
 
-/** A lease as the server tells of it. */
+/** A lease as the server returns it. */
 export interface Grant {
   readonly id: string
-  /** What the scripts call it. */
+  /** The name of the lease in the scripts. */
   readonly name: string
   readonly token: bigint
-  /** ms since the epoch, by the server's clock or the one given. */
+  /** ms since the epoch, by the server's clock or the given one. */
   readonly expiresAt: number
-  /** Of `performance.now()`: before it was granted, so that what is reckoned from here ends no later than the server has it. */
+  /** By `performance.now()`, before the grant: a lease counted from here ends no later than on the server. */
   readonly askedAt: number
 }
 
 type Reply = ReadonlyArray<number | string>
 
-/** One semaphore, as Redis is asked about it. Everything rejects with `StoreError` when Redis fails. */
+/** The commands of one semaphore. Every method rejects with `StoreError` when Redis fails. */
 export class SemaphoreCommands {
   readonly subject: string
   readonly channel: string
   readonly clock: Clock | undefined
   readonly keys: readonly string[]
-  /** Lifetime in ms where nothing is held; -1 for none. */
+  /** How long its keys live while nothing is held, in ms; -1: for ever. */
   readonly idle: string
-  /** False where permits are never taken directly: the clock, the number or the lifetime that this object was given has to be told each time. */
+  /** False if permits are never taken directly, because the clock, the number or the lifetime given to this object must be sent each time. */
   readonly mayBeDirect: boolean
-  /** The newest fencing token that was seen here: none that is granted is below it, also after Redis lost its keys. */
+  /** The newest fencing token seen by this object: every granted token is higher, also after Redis lost its keys. */
   newest = 0n
   readonly #base: string
   readonly #initial: string
@@ -61,22 +61,22 @@ export class SemaphoreCommands {
     this.#commands = new Commands(client, subject, base)
   }
 
-  /** For the scripts; '' for the server's clock. */
+  /** The clock argument of the scripts; '' for the server's clock. */
   get now(): string {
     return this.clock === undefined ? '' : String(Math.floor(this.clock.now()))
   }
 
-  /** What scripts are told first. */
+  /** The first arguments of every script. */
   get common(): string[] {
     return [this.now, this.#initial, this.idle, this.channel]
   }
 
-  /** Where the leases are while permits are taken directly: see semaphore_direct.lua. */
+  /** The key of the leases while permits are taken directly: see semaphore_direct.lua. */
   get directKey(): string {
     return this.keys[6]
   }
 
-  /** Where the server keeps what it answered to a member of the line. */
+  /** The key in which the server records its answer to a member of the line. */
   record(member: string): string {
     return `${this.#base}:sent:${member}`
   }
@@ -86,7 +86,7 @@ export class SemaphoreCommands {
     return token
   }
 
-  /** Takes a lease over as `address`; null if there is none of that id. */
+  /** Takes a lease over as `address`; null if there is no lease with this id. */
   async resume(id: string, leaseMs: number, address: string): Promise<(Grant & { readonly permits: number }) | null> {
     const askedAt = performance.now()
     const reply = await this.#once(semaphoreResume, [id, address, String(leaseMs), String(this.newest)])
@@ -102,7 +102,7 @@ export class SemaphoreCommands {
     }
   }
 
-  /** Ends a lease, whoever holds it. */
+  /** Ends a lease, regardless of its holder. */
   async force(id: string): Promise<boolean> {
     return (await this.#once(semaphoreForce, [id]))[0] === 1
   }
@@ -112,7 +112,7 @@ export class SemaphoreCommands {
     return { done: done === 1, permits: Number(total) }
   }
 
-  /** Permits, how many of them are out, how many wait; then id, deadline and permits of each lease, if they are asked for. */
+  /** The permits, the number of permits held, the number of waiters; then id, deadline and permits of each lease, if requested. */
   async look(leases = false): Promise<Reply> {
     return this.#checked(await this.#commands.run(semaphoreLook, this.keys, [...this.common, leases ? '1' : '0']))
   }

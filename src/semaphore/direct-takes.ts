@@ -4,14 +4,14 @@ import { runScript } from '../redis/run-script.js'
 import { semaphoreTake } from '../redis/scripts.js'
 import type { Grant, SemaphoreCommands } from './commands.js'
 
-/** After so many grants in a row for which nobody waited, permits are taken directly. */
+/** After this many grants in a row without another waiter, permits are taken directly. */
 const GRANTS_IN_A_ROW = 8
-/** A lease that lasts longer may outlive what the server remembers of its holder. */
+/** A longer lease could outlive the server's record of its holder. */
 const LONGEST_LEASE_MS = 60_000
 const MOST_IN_A_CALL = 100
 const DEADLINE = new Deadline(5000)
 
-/** How often a client has lost a connection. */
+/** Counts the lost connections of a client. */
 interface Losses {
   count: number
 }
@@ -32,32 +32,32 @@ function lossesOf(port: ClientPort): Losses {
   return losses
 }
 
-/** A take that the server has not answered. */
+/** A take without an answer so far. */
 interface Take {
   readonly id: string
   readonly leaseMs: number
   granted(grant: Grant): void
-  /** The line is to be asked. `unknown`: the server may have granted it all the same. */
+  /** The take must go through the line. `unknown`: the server may have granted it nevertheless. */
   refused(unknown: boolean): void
   /** Redis has not answered for five seconds. */
   failed(error: unknown): void
 }
 
-/** A release that the server has not answered. */
+/** A release without an answer so far. */
 interface Release {
   ended(): void
-  /** It has ended before, or the line is to be asked. `unknown`: the server may have ended it all the same. */
+  /** The lease has ended before, or the release must go through the line. `unknown`: the server may have ended the lease nevertheless. */
   absent(unknown: boolean): void
   failed(error: unknown): void
 }
 
 /**
  * Takes and releases leases of one permit without the waiting line, while nobody waits: a take is one short script, a release is one ZREM. A take
- * that finds no permit, or finds that somebody waits, asks the line instead, and so do all that follow until the line has granted at once for a
- * while. Each call costs as few promises and objects as it can.
+ * that finds no permit, or finds waiters, goes through the line instead, and so do all later takes until the line has granted at once for a
+ * while. The code avoids promises and objects in each call.
  */
 export class DirectTakes {
-  /** Names this object to the script. With the newest token that it was given, a call that arrives again is not carried out again. */
+  /** The name of this object in the script. Together with its newest token it lets the script recognize a repeated call. */
   readonly sender: string
   #newest = '0'
   #isOpen = false
@@ -68,7 +68,7 @@ export class DirectTakes {
   #onSettled: (() => void) | undefined
   readonly #losses: Losses
 
-  /** `refused` is told once for each call after which the line is to be asked. */
+  /** `refused` is called once for each call after which takes must go through the line. */
   constructor(
     readonly commands: SemaphoreCommands,
     readonly port: ClientPort,
@@ -93,25 +93,25 @@ export class DirectTakes {
     return permits === 1 && leaseMs <= LONGEST_LEASE_MS && this.isOpen
   }
 
-  /** The line has granted something. */
+  /** The line has granted permits. */
   granted(): void {
     this.#grants++
   }
 
-  /** The line has opened the semaphore, and the next call names this token. 0: permits of this semaphore are never taken directly. */
+  /** The line has opened the semaphore for direct takes; the next call sends this token. 0: permits of this semaphore are never taken directly. */
   open(newest: number): void {
     this.#newest = String(newest)
     this.#isOpen = newest > 0
     if (newest === 0) this.#grants = Number.NEGATIVE_INFINITY
   }
 
-  /** Somebody waits, or permits have run out. */
+  /** There are waiters, or permits have run out. */
   shut(): void {
     this.#isOpen = false
     this.#grants = Math.min(0, this.#grants)
   }
 
-  /** Sent at once, or together with all others that came while a call was in flight. */
+  /** Sends the take at once, or together with all others that come while a call is in flight. */
   take(take: Take): void {
     this.#takes.push(take)
     if (!this.#inFlight) this.#send()
@@ -138,7 +138,7 @@ export class DirectTakes {
     )
   }
 
-  /** Resolves when every take has been answered; undefined if all have been. */
+  /** Resolves when every take has been answered; undefined if all are answered. */
   settled(): Promise<void> | undefined {
     return this.#inFlight ? new Promise(resolve => (this.#onSettled = resolve)) : undefined
   }
@@ -188,12 +188,12 @@ export class DirectTakes {
   #refuse(takes: readonly Take[]): void {
     this.shut()
     this.refused()
-    // Also a refusal does not tell that nothing was granted: an earlier copy of the call may have been carried out before somebody waited.
+    // A refusal does not exclude a grant: an earlier copy of the call may have been granted before others waited.
     for (const take of takes) take.refused(true)
     for (const take of this.#takes.splice(0)) take.refused(false)
   }
 
-  /** Nobody waits for these leases any more. */
+  /** Gives back leases whose callers have gone. */
   #giveBack(takes: readonly Take[], reply: unknown): void {
     if (!isGrant(reply)) return
     for (const { id } of takes) this.port.zrem!(this.#keys[0], `~${id}`).catch(() => {})
@@ -208,7 +208,7 @@ export class DirectTakes {
   }
 }
 
-/** Token of the first lease and the deadline of all in ms; or one token, which is the moment in µs from which the deadline counts. */
+/** The token of the first lease and the deadline of all in ms; or one token, which is the moment in µs from which the deadline counts. */
 type Reply = number | readonly [token: number, expiresAt: number]
 
 function isGrant(reply: unknown): reply is Reply {

@@ -5,7 +5,7 @@ const POOL_BYTES = 256 * ID_BYTES
 let pool: Buffer | undefined
 let used = POOL_BYTES
 
-/** 128 random bits of its own. They are drawn for many leases at a time: to ask the system costs more than all else that is done for one. */
+/** 128 random bits. They are generated for many leases at a time: calling the system's generator costs more than all other work for a lease. */
 export function newLeaseId(): string {
   if (pool === undefined || used === POOL_BYTES) {
     pool ??= Buffer.alloc(POOL_BYTES)

@@ -4,49 +4,49 @@ import { LeaseLostError, StoreError } from '../core/errors.js'
 import type { Grant } from './commands.js'
 import type { SemaphoreLine } from './line.js'
 
-// `await using` needs it, and so does whoever calls it by hand; Node has it from 20.5.1 on. Registered, so that two copies of this
-// package agree.
+// Needed by `await using` and by callers that dispose by hand; Node has it from 20.5.1 on. `Symbol.for`, so that two copies of this
+// package use the same symbol.
 if (Symbol.asyncDispose === undefined) {
   Object.defineProperty(Symbol, 'asyncDispose', { value: Symbol.for('Symbol.asyncDispose') })
 }
 
-/** For so long `renew` waits for Redis, if the lease lasts longer. */
+/** `renew` waits this long for Redis, if the lease lasts longer. */
 const RENEW_MS = 5000
 
-/** Permits of a semaphore that are ours until its deadline. */
+/** Permits of a semaphore that belong to this process until the deadline. */
 export interface Lease extends AsyncDisposable {
-  /** 128 random bits. Whoever knows it can `resume` the lease. */
+  /** 128 random bits. Any process that knows it can `resume` the lease. */
   readonly id: string
   /** How many permits it holds. */
   readonly permits: number
   /**
-   * Fencing token. It grows with every lease and every `resume` of the semaphore while Redis keeps its keys, whatever clocks do. After Redis lost
-   * them (a restart or failover without the newest writes, FLUSHALL, `delete`) it grows on if the server's clock is not behind the moment
-   * of the last token, or if the object that asks has seen that token. Send it with every write: who is written to refuses a token below
+   * Fencing token. It grows with every lease and every `resume` of the semaphore while Redis keeps its keys, even if clocks step. After Redis lost
+   * them (a restart or failover without the newest writes, FLUSHALL, `delete`) it continues to grow if the server's clock is not behind the moment
+   * of the last token, or if the requesting object has seen that token. Send it with every write: the receiver must reject a token below
    * the greatest it has seen.
    */
   readonly token: bigint
   /** ms since the epoch, by the server's clock. */
   readonly expiresAt: number
-  /** False once it was released or lost. */
+  /** False once it is released or lost. */
   readonly held: boolean
-  /** Aborted with `LeaseLostError` when the lease is lost, as soon as that can be known; not when it is released. */
+  /** Aborted with `LeaseLostError` when the lease is lost, as soon as this process can know; not when it is released. */
   readonly signal: AbortSignal
   /**
-   * From now on it lasts so long, and is extended by as much; default: as long as before. False if it was lost or released. Rejects
-   * with `StoreError` if Redis fails, or has not answered within five seconds. It never takes longer than the lease lasts.
+   * Extends the lease to this length from now on, and later extensions too; default: the length so far. False if it was lost or released. Rejects
+   * with `StoreError` if Redis fails, or does not answer within five seconds. It never takes longer than the lease lasts.
    */
   renew(lease?: Duration): Promise<boolean>
   /**
-   * Gives the permits back. False if it had been released or lost before. Rejects with `StoreError` if Redis has not answered within five
-   * seconds: then it may be tried again, and the lease ends at its deadline at the latest.
+   * Gives the permits back. False if the lease was released or lost before. Rejects with `StoreError` if Redis does not answer within five
+   * seconds: the caller may then try again, and the lease ends at its deadline at the latest.
    */
   release(): Promise<boolean>
-  /** Stops extending it: it ends at its deadline. */
+  /** Stops the automatic extension: the lease ends at its deadline. */
   detach(): void
 }
 
-/** What keeps leases alive. */
+/** Extends leases automatically. */
 export interface Keeper {
   add(lease: HeldLease): void
   remove(lease: HeldLease): void
@@ -55,20 +55,20 @@ export interface Keeper {
 
 export class HeldLease implements Lease {
   readonly id: string
-  /** What the scripts call it. */
+  /** The name of the lease in the scripts. */
   readonly name: string
   readonly token: bigint
   readonly #keeper: Keeper
-  /** Made when it is first asked for: most leases are never lost, and few are watched. */
+  /** Created on first use: most leases are never lost, and few callers watch the signal. */
   #controller: AbortController | undefined
   #lost: LeaseLostError | undefined
   #state: 'held' | 'lost' | 'releasing' | 'released' = 'held'
   #expiresAt: number
-  /** Of `performance.now()`, no later than the deadline that the server has. */
+  /** By `performance.now()`; not later than the deadline on the server. */
   #endsAt: number
-  /** Of `performance.now()`; Infinity when it is not extended. */
+  /** By `performance.now()`; Infinity if it is not extended. */
   renewAt: number
-  /** True while the server is asked to extend it. */
+  /** True while an extension is in flight. */
   asking = false
 
   constructor(
@@ -111,7 +111,7 @@ export class HeldLease implements Lease {
     return this.#state === 'lost'
   }
 
-  /** Until its deadline, by the clock that judges it. */
+  /** The time until the deadline, by the clock that decides. */
   get leftMs(): number {
     const { clock } = this.home.commands
     return clock === undefined ? this.#endsAt - performance.now() : this.#expiresAt - clock.now()
@@ -138,7 +138,7 @@ export class HeldLease implements Lease {
     this.renewAt = Number.POSITIVE_INFINITY
   }
 
-  /** A failing release is no failure of the work that is done: the lease then ends at its deadline. */
+  /** A failed release does not fail the finished work: the lease then ends at its deadline. */
   async [Symbol.asyncDispose](): Promise<void> {
     try {
       await this.release()
@@ -147,7 +147,7 @@ export class HeldLease implements Lease {
     }
   }
 
-  /** The server has it last `leaseMs` from when it was asked. */
+  /** On the server it lasts `leaseMs` from the moment of the request. */
   extended(expiresAt: number, askedAt: number, leaseMs: number): void {
     this.#expiresAt = expiresAt
     this.#endsAt = askedAt + leaseMs
@@ -163,7 +163,7 @@ export class HeldLease implements Lease {
     this.#controller?.abort(this.#lost)
   }
 
-  /** What is answered before the lease ends, and within the deadline. A clock that is given tells nothing of real time. */
+  /** Limits an answer to the end of the lease and to the deadline. With a given clock, the end of the lease is unknown in real time. */
   #inTime(answer: Promise<boolean>): Promise<boolean> {
     const { clock } = this.home.commands
     const ms = clock === undefined ? Math.min(RENEW_MS, Math.max(0, Math.floor(this.leftMs))) : RENEW_MS

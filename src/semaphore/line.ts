@@ -13,14 +13,14 @@ import type { Grant, SemaphoreCommands } from './commands.js'
 import { DirectTakes } from './direct-takes.js'
 import { newLeaseId } from './lease-id.js'
 
-/** For so long Redis may be away before those who wait, or release, are rejected. */
+/** Waiters and releases are rejected when Redis does not answer for this time. */
 const DEADLINE_MS = 5000
 const RELEASE = new Deadline(DEADLINE_MS)
 /** How long closing waits for the answers to direct takes. */
 const CLOSING = new Deadline(1000)
 
 /**
- * The waiting line of a semaphore, as one object of it sees it: leases are taken and released by its asks, so that a process that does both
+ * The waiting line of a semaphore, as seen by one object: its asks carry takes and releases, so that a process that does both
  * sends one command for many of them.
  */
 export class SemaphoreLine implements LineUser<Grant> {
@@ -55,14 +55,14 @@ export class SemaphoreLine implements LineUser<Grant> {
   }
 
   /**
-   * Takes permits, and gives what `leaseOf` makes of the grant. Throws the reason of a signal that is aborted already. Rejects with `TimeoutError`, the signal's reason, `CostError` for more than there are in all, `NotInitializedError`,
-   * and `StoreError` if Redis has not answered for five seconds.
+   * Takes permits, and returns what `leaseOf` makes of the grant. Throws the reason of an already aborted signal. Rejects with `TimeoutError`, the signal's reason, `CostError` for more permits than exist, `NotInitializedError`,
+   * and `StoreError` if Redis does not answer for five seconds.
    */
   take<Lease>(permits: number, leaseMs: number, patience: Patience, leaseOf: (grant: Grant) => Lease): Promise<Lease> {
     const { signal, timeoutMs } = patience
     signal?.throwIfAborted()
     const id = newLeaseId()
-    // A direct take cannot be called off.
+    // A direct take cannot be cancelled.
     const isPlain = signal === undefined && (timeoutMs === 0 || timeoutMs === Number.POSITIVE_INFINITY)
     if (isPlain && this.#line.isIdle && this.#direct.canTake(permits, leaseMs))
       return this.#takeDirectly(id, leaseMs, patience, leaseOf)
@@ -102,18 +102,18 @@ export class SemaphoreLine implements LineUser<Grant> {
     this.#tell('d', this.#direct.sender, newest => this.#direct.open(newest))
   }
 
-  /** A change whose failure needs no answer. */
+  /** Sends a change whose failure is ignored. */
   #tell(letter: string, word: string, answered: (number: number) => void = () => {}): void {
     this.#line.send({ letter, words: [word, '', ''], answered, failed() {} })
   }
 
-  /** Ends a lease; false if it had ended. Rejects with `StoreError` after five seconds; it is still ended when Redis is back soon. */
+  /** Ends a lease; false if it had ended. Rejects with `StoreError` after five seconds; if Redis is back shortly after that, the lease is ended nevertheless. */
   end(name: string, token: bigint): Promise<boolean> {
     if (!name.startsWith('~') || !this.#direct.isOpen) return this.#endInLine(name, token)
     return new Promise((resolve, reject) => {
       this.#direct.release(name, {
         ended: () => resolve(true),
-        // What has gone when the connection was lost has been ended by us.
+        // If the lease is gone after a lost connection, this process has ended it.
         absent: unknown => this.#endInLine(name, token).then(ended => resolve(ended || unknown), reject),
         failed: cause => reject(this.failed(cause)),
       })
@@ -138,17 +138,17 @@ export class SemaphoreLine implements LineUser<Grant> {
     })
   }
 
-  /** Something may have changed for those who wait. */
+  /** Units may be free: asks if there are waiters. */
   hear(): void {
     this.#line.hear()
   }
 
-  /** Sends what has been asked: before any other command, so that commands arrive in the order of the calls. */
+  /** Sends pending changes before any other command, so that commands arrive in the order of the calls. */
   flush(): void {
     this.#line.flush()
   }
 
-  /** Rejects all who wait; resolves when they have left the line. */
+  /** Rejects all waiters; resolves when they have left the line. */
   async close(reason: Error): Promise<void> {
     this.#closed = reason
     const direct = this.#direct.settled()
@@ -159,7 +159,7 @@ export class SemaphoreLine implements LineUser<Grant> {
         () => false,
       )
     await this.#line.close(reason)
-    // What the answers to direct takes have left for the line to do.
+    // Changes that remain for the line after the answers to direct takes.
     if ((await answered) && !this.#line.isIdle) await this.#line.close(reason)
   }
 
@@ -185,7 +185,7 @@ export class SemaphoreLine implements LineUser<Grant> {
     return runScript(this.port, semaphoreAsk, [...commands.keys, ...records], args)
   }
 
-  /** A lease that has ended before its grant was read is exchanged for the old place. */
+  /** A lease that ended before its grant was read is exchanged for the old place in the line. */
   isLate({ own }: Wanted, ageMs: number, _: number, again: boolean): boolean {
     return !again && this.commands.clock === undefined && ageMs >= Number.parseInt(own, 10)
   }

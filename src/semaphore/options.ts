@@ -3,7 +3,7 @@ import { PolicyError, shown } from '../core/errors.js'
 
 const LEASE_MS = 30_000
 
-/** How long a lease is to last, ms. Throws `PolicyError`, in which `method` says who was called. */
+/** The length of a lease, ms. Throws `PolicyError`, in which `method` names the called method. */
 export function leaseOf({ lease, renew }: { lease?: Duration; renew?: boolean }, method: string): number {
   if (renew !== undefined && typeof renew !== 'boolean') {
     throw new PolicyError(`${method}: renew ${shown(renew)}: expected true or false`)

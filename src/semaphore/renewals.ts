@@ -8,7 +8,7 @@ import { Alarm } from '../waiting/alarm.js'
 import type { HeldLease, Keeper } from './lease.js'
 import type { SemaphoreLine } from './line.js'
 
-/** As many as a script call takes at most. */
+/** Most leases in one script call. */
 const MOST_LEASES = 128
 const SHORTEST_RETRY_MS = 20
 const LONGEST_RETRY_MS = 1000
@@ -17,18 +17,18 @@ const ANSWER = new Deadline(5000)
 const KEEPERS = new WeakMap<ClientPort, Renewals>()
 
 /**
- * Keeps the leases of one client alive, whatever semaphores they are of: one timer for all, and one call for all that are due; on a
- * cluster one call for each semaphore, since they lie in different slots. It does not keep the process alive.
+ * Extends the leases of one client, across its semaphores: one timer for all, and one call for all that are due; on a
+ * cluster one call for each semaphore, because they lie in different slots. It does not keep the process alive.
  */
 export class Renewals implements Keeper {
   readonly #leases = new Set<HeldLease>()
   readonly #alarm = new Alarm(() => this.#ring(), false)
   #ringsAt = Number.POSITIVE_INFINITY
-  /** The semaphores of whose leases the server is asked after this turn of the event loop. */
+  /** The semaphores whose leases are checked after this turn of the event loop. */
   readonly #looks = new Set<SemaphoreLine>()
 
   private constructor(readonly port: ClientPort) {
-    // Redis may have forgotten some while the connection was lost.
+    // Redis may have lost leases while the connection was lost.
     port.onReady(() => {
       for (const lease of this.#leases) this.look(lease.home)
     })
@@ -49,18 +49,18 @@ export class Renewals implements Keeper {
   }
 
   remove(lease: HeldLease): void {
-    // The alarm stays: who takes one lease after the other would set it each time, and it keeps nothing alive.
+    // The alarm stays set: a process that takes one lease after another would reset it each time, and it does not keep the process alive.
     this.#leases.delete(lease)
   }
 
-  /** Extends one now. Rejects with `StoreError`. */
+  /** Extends one lease now. Rejects with `StoreError`. */
   async renew(lease: HeldLease, leaseMs: number): Promise<boolean> {
     await this.#extend([lease], () => leaseMs)
     this.#plan()
     return lease.held
   }
 
-  /** Looks whether the server still has the leases of a semaphore, without extending them. */
+  /** Checks whether the server still has the leases of a semaphore, without extending them. */
   look(home: SemaphoreLine): void {
     this.#looks.add(home)
     if (this.#looks.size > 1) return
@@ -76,9 +76,9 @@ export class Renewals implements Keeper {
     const now = performance.now()
     const due: HeldLease[] = []
     for (const lease of [...this.#leases]) {
-      // Asking loses what has passed its deadline.
+      // Reading `held` marks leases past their deadline as lost.
       if (!lease.held || lease.asking) continue
-      // What would be due soon comes along.
+      // Leases that are due shortly are extended with the others.
       if (lease.renewAt <= now + lease.leaseMs / 12) due.push(lease)
     }
     for (const batch of batchesOf(due, this.port.cluster)) this.#renewBatch(batch)
@@ -88,7 +88,7 @@ export class Renewals implements Keeper {
   async #renewBatch(leases: readonly HeldLease[]): Promise<void> {
     for (const lease of leases) lease.asking = true
     const before = performance.now()
-    // What was not extended is tried again until the deadline.
+    // A failed extension is tried again until the deadline.
     await this.#extend(leases, lease => lease.leaseMs).catch(() => {})
     const now = performance.now()
     for (const lease of leases) {
@@ -99,7 +99,7 @@ export class Renewals implements Keeper {
     this.#plan()
   }
 
-  /** Rejects with `StoreError` for leases of which none was answered for. */
+  /** Rejects with `StoreError` if no lease was answered. */
   async #extend(leases: readonly HeldLease[], msOf: (lease: HeldLease) => number): Promise<void> {
     const askedAt = performance.now()
     const homes = byHomeOf(leases)
@@ -125,19 +125,19 @@ export class Renewals implements Keeper {
     if (error !== undefined) throw error
   }
 
-  /** What the server says of one lease. The error, if it can say nothing of its semaphore. */
+  /** Reads the answer for one lease. Returns an error if the server could not answer for its semaphore. */
   #read(lease: HeldLease, ms: number, answer: unknown, askedAt: number): StoreError | undefined {
     if (typeof answer !== 'number') return failure(lease, new Error(String(answer)))
     if (answer < 0) lease.lose('the server has it no longer')
     else if (lease.held) {
       if (ms > 0) lease.extended(answer, askedAt, ms)
     }
-    // Lost by our reckoning while the answer was on its way: then nobody holds it, and it need not last.
+    // The lease was lost by this process's clock while the answer was in flight: nobody uses it, so it may end.
     else if (ms > 0 && lease.lost) lease.home.end(lease.name, lease.token).catch(() => {})
     return undefined
   }
 
-  /** Rings when the first of all is due, or over. */
+  /** Sets the alarm to the first lease that is due or over. */
   #plan(): void {
     const now = performance.now()
     let first = Number.POSITIVE_INFINITY
@@ -155,7 +155,7 @@ export class Renewals implements Keeper {
   }
 }
 
-/** When to see to a lease: when it is to be extended, or when it ends by itself. */
+/** When a lease needs attention: when it must be extended, or when it ends. */
 function nextOf(lease: HeldLease, now: number): number {
   const endsAt = now + Math.max(1, lease.leftMs)
   return lease.asking ? endsAt : Math.min(lease.renewAt, endsAt)

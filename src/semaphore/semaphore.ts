@@ -18,27 +18,27 @@ import { Renewals } from './renewals.js'
 
 /** Options of a `Semaphore`. */
 export interface SemaphoreOptions {
-  /** Set where none are, at the first command. Integer ≥ 0. */
+  /** Sets the number of permits with the first command, if none is set. Integer ≥ 0. */
   permits?: number
-  /** Default false. True: `permits` holds for all this object asks, whatever was set: for a number that stands in everyone's code. */
+  /** Default false. True: `permits` applies to every call of this object, regardless of the number in Redis: for a number that all processes have in their code. */
   fixed?: boolean
-  /** What its keys begin with. Default 'spillway'. */
+  /** The beginning of its keys. Default 'spillway'. */
   prefix?: string
-  /** Default: the server's TIME. A clock given here is for tests and simulation. */
+  /** Default: the server's TIME. Pass a clock only in tests and simulations. */
   clock?: Clock
-  /** Its keys are gone when nothing was held and nobody asked for so long. Absent: the number of permits is kept for ever. */
+  /** Its keys expire after this time without leases and calls. Undefined: the number of permits is kept for ever. */
   idleTtl?: Duration
-  /** Is told who waits and who holds permits: `waited`, `held` and `level`. */
+  /** Receives `waited`, `held` and `level` events for waiters and held permits. */
   observer?: Observer
 }
 
 /** Options of `acquire`, `tryAcquire` and `use`. */
 export interface AcquireOptions extends WaitOptions {
-  /** Default 1; integer ≥ 1 and at most the semaphore's, else `CostError`. */
+  /** Default 1; integer ≥ 1 and at most the number of permits, else `CostError`. */
   permits?: number
-  /** Default '30s'. How long the permits are ours if nothing is heard of us. */
+  /** Default '30s'. How long the permits stay taken without an extension. */
   lease?: Duration
-  /** Default true: the lease is extended, at a third of its length, while the process lives. */
+  /** Default true: the lease is extended, whenever a third of its length has passed, while the process lives. */
   renew?: boolean
 }
 
@@ -53,9 +53,9 @@ const SEMAPHORE_OPTIONS: OptionNames<SemaphoreOptions> = {
 const RESUME_OPTIONS = { lease: true, renew: true } as const
 const ACQUIRE_OPTIONS: OptionNames<AcquireOptions> = { ...WAIT_OPTIONS, ...RESUME_OPTIONS, permits: true }
 
-/** A lease that is held, as `holders` tells it. */
+/** A held lease, as `holders` lists it. */
 export interface LeaseInfo {
-  /** Takes the lease over, with `resume`. */
+  /** `resume` takes the lease over by this id. */
   readonly id: string
   /** How many permits it holds. */
   readonly permits: number
@@ -64,7 +64,7 @@ export interface LeaseInfo {
 }
 
 /**
- * How many may do something at once, over all processes. Without permits set everything but `trySetPermits`, `setPermits` and `delete`
+ * Limits how many holders work at once, over all processes. Before permits are set, everything but `trySetPermits`, `setPermits` and `delete`
  * rejects with `NotInitializedError`; when Redis fails, with `StoreError`.
  */
 export class Semaphore {
@@ -77,7 +77,7 @@ export class Semaphore {
   readonly #leases = new Set<HeldLease>()
   #closed: SpillwayError | undefined
 
-  /** Objects of one name, one prefix and one Redis are one semaphore. Sends nothing. Throws `PolicyError`. */
+  /** Objects with the same name, prefix and Redis are one semaphore. Sends nothing. Throws `PolicyError`. */
   constructor(client: RedisClient, name: string, options: SemaphoreOptions = {}) {
     checkOptions('Semaphore', options, SEMAPHORE_OPTIONS, '{ permits: 5 }')
     const { permits, fixed = false, prefix = 'spillway', clock, idleTtl } = options
@@ -111,22 +111,22 @@ export class Semaphore {
     this.#line = new SemaphoreLine(this.#commands, portOf(client, 'Semaphore'), this.#mailbox)
   }
 
-  /** Sets how many permits there are, if that was never set. Integer ≥ 0, else `PolicyError`. True if it did. */
+  /** Sets the number of permits, if it was never set. Integer ≥ 0, else `PolicyError`. True if it was set now. */
   async trySetPermits(permits: number): Promise<boolean> {
     checkTotal(permits, 'trySetPermits')
     return (await this.#asked.set('try', permits)).done
   }
 
   /**
-   * Sets how many permits there are. Integer ≥ 0, else `PolicyError`. Who holds some keeps them; nothing is granted until enough have
-   * come back. Those who wait for more than there are now reject with `CostError`.
+   * Sets the number of permits. Integer ≥ 0, else `PolicyError`. Holders keep their permits; nothing is granted until enough have
+   * come back. Waiters for more permits than the new number reject with `CostError`.
    */
   async setPermits(permits: number): Promise<void> {
     checkTotal(permits, 'setPermits')
     await this.#asked.set('set', permits)
   }
 
-  /** So many more, or fewer, but never below 0. Gives how many there are then. */
+  /** Adds `delta` permits, or removes them, but never below 0. Resolves to the new number. */
   async addPermits(delta: number): Promise<number> {
     if (!Number.isSafeInteger(delta)) {
       throw new PolicyError(`addPermits: given ${shown(delta)}, expected an integer, like 2 or -2`)
@@ -134,19 +134,19 @@ export class Semaphore {
     return (await this.#asked.set('add', delta)).permits
   }
 
-  /** How many there are, held or not. */
+  /** The number of permits, held or not. */
   async permits(): Promise<number> {
     const [permits] = await this.#asked.look()
     return Number(permits)
   }
 
-  /** How many are not held, also while somebody waits for more; below 0 when there are fewer than are held. */
+  /** The number of permits not held, also while waiters need more; below 0 if more are held than exist. */
   async availablePermits(): Promise<number> {
     const [permits, used] = await this.#asked.look()
     return Number(permits) - Number(used)
   }
 
-  /** Who holds permits, those first whose leases end first. Costs as much as there are; for people who look. */
+  /** The held leases, those that end first at the beginning. The cost grows with their number; for inspection by people. */
   async holders(): Promise<LeaseInfo[]> {
     const [, , , ...leases] = await this.#asked.look(true)
     const holders: LeaseInfo[] = []
@@ -158,8 +158,8 @@ export class Semaphore {
   }
 
   /**
-   * How many wait, in all processes. Waiters of a process that has died are counted until somebody behind them asks, or for at most six
-   * seconds if nobody is.
+   * The number of waiters in all processes. Waiters of a dead process are counted until a waiter behind them asks, or for at most six
+   * seconds if there is none.
    */
   async waiting(): Promise<number> {
     const [, , waiting] = await this.#asked.look()
@@ -167,8 +167,8 @@ export class Semaphore {
   }
 
   /**
-   * As `acquire`, but null if permits are not free within the timeout, by default at once. It does not overtake those who wait: where
-   * somebody waits, nothing is free.
+   * As `acquire`, but null if permits are not free within the timeout, by default at once. It does not overtake waiters: while
+   * others wait, no permit is free.
    */
   async tryAcquire(options: AcquireOptions = {}): Promise<Lease | null> {
     try {
@@ -180,9 +180,9 @@ export class Semaphore {
   }
 
   /**
-   * Takes permits, all or none; waits, first come, first served across all processes, until they are free. Rejects with `TimeoutError`,
-   * with the signal's reason, with `CostError` at once if there are not so many in all, or with `StoreError` when Redis has not answered for
-   * five seconds. Someone who holds permits and waits for more may wait for ever: take all at once.
+   * Takes permits, all or none; waits for them, first come, first served across all processes. Rejects with `TimeoutError`,
+   * with the signal's reason, with `CostError` at once if there are not so many permits, or with `StoreError` when Redis does not answer for
+   * five seconds. A holder that waits for more permits may wait for ever: take all at once.
    */
   acquire(options: AcquireOptions = {}): Promise<Lease> {
     try {
@@ -194,7 +194,7 @@ export class Semaphore {
   }
 
   /**
-   * Does work while it holds permits, and gives them back however it ends. Work that must stop when the lease is lost heeds
+   * Runs `work` while holding permits, and gives them back however it ends. Work that must stop when the lease is lost should watch
    * `lease.signal`.
    */
   async use<R>(work: (lease: Lease) => Promise<R>, options: AcquireOptions = {}): Promise<R> {
@@ -207,7 +207,7 @@ export class Semaphore {
   }
 
   /**
-   * Takes over a lease by its id, in this process or another: the same permits with a new fencing token. Whoever held it has lost it.
+   * Takes over a lease by its id, in this process or another: the same permits with a new fencing token. The previous holder loses it.
    * `lease` (default '30s') is its length from now on. null if it has ended.
    */
   async resume(id: string, options: { lease?: Duration; renew?: boolean } = {}): Promise<Lease | null> {
@@ -218,19 +218,19 @@ export class Semaphore {
     return grant && this.#leaseFor(grant, grant.permits, leaseMs, options.renew !== false)
   }
 
-  /** Ends a lease, whoever holds it. False if there is none of that id. */
+  /** Ends a lease, regardless of its holder. False if there is no lease with this id. */
   async forceRelease(id: string): Promise<boolean> {
     return this.#asked.force(checkId(id, 'forceRelease'))
   }
 
-  /** Deletes it with all that is held: leases are lost, and who waits rejects with `NotInitializedError`. False if there was none. */
+  /** Deletes the semaphore with all leases: they are lost, and waiters reject with `NotInitializedError`. False if there was none. */
   async delete(): Promise<boolean> {
     return this.#asked.delete()
   }
 
   /**
-   * Those who wait on this object reject, and have left the line in Redis when this resolves: at most after 1 s, at once without a connection.
-   * Leases are no longer extended, but hold until their deadline and can still be released. The client stays open: it is yours.
+   * Waiters on this object reject, and have left the line in Redis when this resolves: after at most 1 s, at once without a connection.
+   * Leases are no longer extended, but last until their deadline and can still be released. The client stays open.
    */
   async close(): Promise<void> {
     this.#closed ??= new SpillwayError(`${this.#subject} was closed`)
@@ -238,7 +238,7 @@ export class Semaphore {
     await this.#line.close(this.#closed)
   }
 
-  /** Throws what is wrong with the options. Not async, and the lease is made where the answer is read: promises are a good part of what a lease costs. */
+  /** Throws for invalid options. Not async, and the lease is created where the answer is read, because promises are a large part of a lease's cost. */
   #take(options: AcquireOptions, patience: Patience, method: string): Promise<Lease> {
     const { permits = 1, renew = true } = options
     if (!Number.isSafeInteger(permits) || permits < 1) {
@@ -278,13 +278,13 @@ export class Semaphore {
     else this.#line.hear()
   }
 
-  /** Messages may have been missed. */
+  /** Messages may have been lost. */
   #look(): void {
     this.#line.hear()
     if (this.#leases.size > 0) this.#renewals.look(this.#line)
   }
 
-  /** For commands that must not overtake what was asked before. */
+  /** For commands that must not overtake earlier calls. */
   get #asked(): SemaphoreCommands {
     this.#line.flush()
     return this.#commands

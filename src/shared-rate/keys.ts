@@ -1,6 +1,6 @@
 import { keySegment } from '../redis/keys.js'
 
-/** The keys of a shared rate, as one client of it names them: see `rate_open.lua`. */
+/** The keys of a shared rate, for one of its clients: see `rate_open.lua`. */
 export class RateKeys {
   readonly own: readonly string[]
 

@@ -11,19 +11,19 @@ import type { Patience } from '../waiting/wait.js'
 import { WaitingLine } from '../waiting/waiting-line.js'
 import type { RateKeys } from './keys.js'
 
-/** Shared objects have no deadline of their own: for so long Redis may be away before those who wait are rejected. */
+/** Shared objects have no deadline option: waiters are rejected when Redis does not answer for this time. */
 const DEADLINE_MS = 5000
 
 interface RateLineOptions {
-  /** How errors call the limiter, like `SharedRateLimiter "mail"`. */
+  /** The name of the limiter in errors, like `SharedRateLimiter "mail"`. */
   readonly subject: string
   readonly prefix: string
   readonly keys: RateKeys
-  /** The time of a given clock as text; '' for the server's. */
+  /** The given clock's time as text; '' for the server's. */
   now(): string
 }
 
-/** The waiting line of one shared rate, as one client of it sees it. */
+/** The waiting line of one shared rate, as seen by one of its clients. */
 export class RateLine implements LineUser<number> {
   readonly width = 0
   readonly deadlineMs = DEADLINE_MS
@@ -55,18 +55,18 @@ export class RateLine implements LineUser<number> {
     return this.#mailbox.canHear
   }
 
-  /** The record that the server keeps of this process. */
+  /** The key of the server's record of this process. */
   get record(): string {
     return this.options.keys.record(this.#line.member)
   }
 
-  /** What the channels of all processes begin with. */
+  /** The beginning of the channel names of all processes. */
   get channel(): string {
     return this.#mailbox.channel
   }
 
   /**
-   * Waits for permits; the signal is not aborted yet. Gives the moment of the grant, in ms by the server's clock. Rejects with `TimeoutError` (at once if the turn would come too late), the signal's
+   * Waits for permits; the signal must not be aborted yet. Resolves to the moment of the grant, in ms by the server's clock. Rejects with `TimeoutError` (at once if the turn would come too late), the signal's
    * reason, `CostError` for more than the rate, `NotInitializedError`, `StoreError`.
    */
   wait(permits: number, patience: Patience): Promise<number> {
@@ -74,24 +74,24 @@ export class RateLine implements LineUser<number> {
   }
 
   /**
-   * Lets permits count for `intervalMs` more from now on, and not longer. `grants`: the moments of their grants with how many they were, like
+   * Makes permits count for only `intervalMs` from now on. `grants`: the moments and sizes of their grants, like
    * "1700000000000 2 1700000000005 1".
    */
   async shorten(grants: string, intervalMs: number): Promise<void> {
     await this.#line.change('m', [grants, String(intervalMs), ''])
   }
 
-  /** Sends what has been asked: before any other command, so that commands arrive in the order of the calls. */
+  /** Sends pending changes before any other command, so that commands arrive in the order of the calls. */
   flush(): void {
     this.#line.flush()
   }
 
-  /** The rate has ended, or will: nothing of this process is remembered longer than it. */
+  /** The rate has ended or is about to: the server keeps no record of this process beyond it. */
   forget(): void {
     this.#line.forget()
   }
 
-  /** Rejects all who wait; resolves when they have left the line. */
+  /** Rejects all waiters; resolves when they have left the line. */
   close(): Promise<void> {
     return this.#line.close(new StoreError(`${this.options.subject} was closed while this waited`))
   }

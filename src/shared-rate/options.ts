@@ -2,33 +2,33 @@ import { type Duration, parseOption } from '../core/duration.js'
 import { PolicyError, shown } from '../core/errors.js'
 import { checkOptions, type OptionNames } from '../core/option-names.js'
 
-/** A rate as it is set. */
+/** The rate to set. */
 export interface RateOptions {
   /** Permits per interval; integer ≥ 1. */
   rate: number
   /** Length of the interval; at most ten years. */
   interval: Duration
-  /** Whether all processes are counted together, or each `clientId` apart. Default 'overall'. */
+  /** Whether all processes are counted together, or each `clientId` separately. Default 'overall'. */
   mode?: 'overall' | 'per-client'
-  /** How long rate and state live without use; at least `interval`. Absent: for ever. */
+  /** How long rate and state live without use; at least `interval`. Undefined: for ever. */
   keepAlive?: Duration
 }
 
 const RATE_OPTIONS: OptionNames<RateOptions> = { rate: true, interval: true, mode: true, keepAlive: true }
 
-/** A rate as it stands in Redis. */
+/** A rate as stored in Redis. */
 export interface RateConfig {
   /** Permits per interval. */
   readonly rate: number
   /** Length of the interval in ms. */
   readonly intervalMs: number
-  /** `overall`: all processes are counted together. `per-client`: each `clientId` apart. */
+  /** `overall`: all processes are counted together. `per-client`: each `clientId` separately. */
   readonly mode: 'overall' | 'per-client'
   /** How long rate and state live without use, in ms; null: they never expire. */
   readonly keepAliveMs: number | null
 }
 
-/** Checks what was given; throws `PolicyError`, in which `method` says who was called. */
+/** Checks the rate; throws `PolicyError`, in which `method` names the called method. */
 export function parseRate(options: RateOptions, method: string): RateConfig {
   if (typeof options !== 'object' || options === null) {
     throw new PolicyError(`${method}: rate ${shown(options)}: expected an object, like { rate: 10, interval: '1s' }`)
@@ -49,7 +49,7 @@ export function parseRate(options: RateOptions, method: string): RateConfig {
   return { rate, intervalMs, mode, keepAliveMs }
 }
 
-/** Moments are kept in six bytes: what is longer than ten years would leave them. */
+/** Moments are stored in six bytes, which limits intervals to ten years. */
 const LONGEST_MS = 10 * 365 * 86_400_000
 
 export function spanOf(duration: Duration, what: string): number {

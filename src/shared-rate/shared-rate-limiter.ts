@@ -18,13 +18,13 @@ import { parseRate, type RateConfig, type RateOptions, spanOf } from './options.
 
 /** Options of a `SharedRateLimiter`. */
 export interface SharedRateLimiterOptions {
-  /** What every key begins with; default 'spillway'. */
+  /** The beginning of every key; default 'spillway'. */
   prefix?: string
-  /** Default: the server's TIME. A clock given here is for tests and simulation. */
+  /** Default: the server's TIME. Pass a clock only in tests and simulations. */
   clock?: Clock
-  /** Who counts apart in the mode 'per-client'. Default: one for each process. */
+  /** The client that is counted separately in the mode 'per-client'. Default: one for each process. */
   clientId?: string
-  /** Is told who waits: `waited` and `level`. */
+  /** Receives `waited` and `level` events for waiters. */
   observer?: Observer
 }
 
@@ -36,14 +36,14 @@ const OPTIONS: OptionNames<SharedRateLimiterOptions> = {
 }
 const SET_OPTIONS = { keepState: true } as const
 
-/** Clients may come while a rate is being set; that they come each time is a sign that something else is wrong. */
+/** New clients may appear while a rate is being set; if they do so at every attempt, something else is wrong. */
 const MOST_ATTEMPTS = 20
 
 /**
  * One named rate in Redis, for every process: at most `rate` permits in any `interval`, by the server's clock. The rate is stored
  * there and can be changed at run time. A permit taken at t is free at t + interval. After Redisson's RRateLimiter.
  *
- * To wait, use `acquire`; to drop work, `tryAcquire`. A number of permits that is no integer ≥ 0, or more than the rate, is a
+ * To wait, use `acquire`; to drop work, `tryAcquire`. A number of permits that is not an integer ≥ 0, or exceeds the rate, is a
  * `CostError`, and takes nothing; 0 succeeds at once. Without a rate, methods reject with `NotInitializedError`; when Redis fails, with `StoreError`.
  */
 export class SharedRateLimiter {
@@ -54,14 +54,14 @@ export class SharedRateLimiter {
   readonly #line: RateLine
   readonly #waits: WaitWatch | undefined
   #closed = false
-  /** What its keys begin with. */
+  /** The beginning of its keys. */
   readonly prefix: string
 
-  /** `client` stays yours: this never closes it. Nothing is asked of Redis before the first call. */
+  /** `client` is never closed by this object. Nothing is sent to Redis before the first call. */
   constructor(
-    /** As it was given. */
+    /** The client as given. */
     readonly client: RedisClient,
-    /** As it was given. */
+    /** The name as given. */
     readonly name: string,
     options: SharedRateLimiterOptions = {},
   ) {
@@ -95,9 +95,9 @@ export class SharedRateLimiter {
   }
 
   /**
-   * Sets the rate, whatever was set, and forgets what was taken; `keepState` keeps it: a deficit is remembered when the rate falls,
-   * a longer or shorter interval judges anew what is still logged. The next decision of any process follows the new rate, and so does
-   * everybody who waits; one that wants more than the new rate rejects with `CostError`. An end set by `expire` stays.
+   * Sets the rate, replaces any earlier one, and drops what was taken. `keepState` keeps it: a deficit is remembered when the rate falls,
+   * and a longer or shorter interval applies to the logged permits, too. The next decision of any process follows the new rate, and so do
+   * waiters; one that wants more than the new rate rejects with `CostError`. An end set by `expire` stays.
    */
   async setRate(rate: RateOptions, options: { keepState?: boolean } = {}): Promise<void> {
     checkOptions('setRate', options, SET_OPTIONS, '{ keepState: true }')
@@ -110,7 +110,7 @@ export class SharedRateLimiter {
     return this.#set('present', options.keepState === true, rate, 'updateRate')
   }
 
-  /** The rate as it is set; null where none is. */
+  /** The current rate; null if none is set. */
   async getConfig(): Promise<RateConfig | null> {
     const [rate, intervalMs, mode, keepAliveMs] = await this.#look()
     if (rate === undefined) return null
@@ -123,8 +123,8 @@ export class SharedRateLimiter {
   }
 
   /**
-   * Takes permits (default 1) now, or not at all: false. With a `timeout` it waits, if its turn comes within it; if not, it is false
-   * at once. It never overtakes those who wait.
+   * Takes permits (default 1) now, or resolves to false. With a `timeout` it waits if its turn comes within it; otherwise it resolves to false
+   * at once. It never overtakes waiters.
    */
   async tryAcquire(permits = 1, options?: WaitOptions): Promise<boolean> {
     checkPermits(permits, this.#subject)
@@ -140,15 +140,15 @@ export class SharedRateLimiter {
 
   /**
    * Waits for permits (default 1), first come, first served across all processes. Rejects with `TimeoutError` when `timeout` is over, or
-   * at once if its turn would come after it; with the signal's reason when it is aborted; with `StoreError` when Redis has not answered
-   * for five seconds. Then nothing is taken, and those behind move up.
+   * at once if its turn would come after it; with the signal's reason when it is aborted; with `StoreError` when Redis does not answer
+   * for five seconds. Then nothing is taken, and the waiters behind move up.
    */
   async acquire(permits = 1, options?: WaitOptions): Promise<void> {
     checkPermits(permits, this.#subject)
     await this.#wait(permits, patienceOf(options, 'acquire', Number.POSITIVE_INFINITY))
   }
 
-  /** Gives permits back: the oldest grants that still count, at most what is out. Those who wait move up. */
+  /** Gives permits back: the oldest grants that still count, at most what is taken. Waiters move up. */
   async release(permits: number): Promise<void> {
     checkPermits(permits, this.#subject)
     const args = [this.#now(), this.#keys.clientId, String(permits), this.#line.channel]
@@ -158,7 +158,7 @@ export class SharedRateLimiter {
     if (Number(code) < 0) throw unset(this.#subject)
   }
 
-  /** How many permits are free now: 0 while somebody waits. */
+  /** The number of permits that are free now; 0 while others wait. */
   async availablePermits(): Promise<number> {
     const available = (await this.#look())[4]
     if (available === undefined) throw unset(this.#subject)
@@ -171,21 +171,21 @@ export class SharedRateLimiter {
   }
 
   /**
-   * Ends the whole limiter, the state of all clients included, after `ttl`, used or not. Whoever waits for a turn that would come later
-   * rejects with `NotInitializedError`. False if no rate is set.
+   * Ends the whole limiter, with the state of all clients, after `ttl`, used or not. Waiters whose turn would come later
+   * reject with `NotInitializedError`. False if no rate is set.
    */
   async expire(ttl: Duration): Promise<boolean> {
     return this.#end(spanOf(ttl, `${this.#subject}: expire: ttl`))
   }
 
-  /** Deletes the rate and the state of all clients; those who wait reject with `NotInitializedError`. False if no rate was set. */
+  /** Deletes the rate and the state of all clients; waiters reject with `NotInitializedError`. False if no rate was set. */
   delete(): Promise<boolean> {
     return this.#end(0)
   }
 
   /**
-   * Those who wait on this object reject with `StoreError`, and have left the line in Redis when this resolves. Without a connection to Redis
-   * it resolves at once, and where Redis does not answer after one second. The client stays open.
+   * Waiters on this object reject with `StoreError`, and have left the line in Redis when this resolves: at once without a connection to Redis,
+   * after at most one second if Redis does not answer. The client stays open.
    */
   async close(): Promise<void> {
     this.#closed = true
@@ -214,7 +214,7 @@ export class SharedRateLimiter {
     return ended
   }
 
-  /** Runs a script on the state of all clients, whose names are learnt from its own answers. */
+  /** Runs a script on the state of all clients, whose names the script itself returns. */
   async #withAllClients(script: Script, more: readonly string[], args: readonly string[]): Promise<boolean> {
     this.#checkOpen()
     const others = new Set<string>()
@@ -230,7 +230,7 @@ export class SharedRateLimiter {
       }
       for (const client of [first, ...rest]) others.add(String(client))
     }
-    throw new StoreError(`${this.#subject}: new clients came faster than they could be told`)
+    throw new StoreError(`${this.#subject}: new clients appeared faster than the change could be applied to them`)
   }
 
   async #look(): Promise<readonly unknown[]> {

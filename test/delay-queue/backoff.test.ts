@@ -46,9 +46,9 @@ describe('a backoff', () => {
       },
       /backoff threw an error without a text/,
     ],
-    ['gives NaN', () => Number.NaN, /backoff gave NaN: expected milliseconds ≥ 0/],
-    ['gives less than 0', () => -1, /backoff gave -1/],
-    ['gives a promise', (async () => 5) as never, /backoff gave .*: expected milliseconds/],
+    ['returns NaN', () => Number.NaN, /backoff returned NaN: expected milliseconds ≥ 0/],
+    ['returns less than 0', () => -1, /backoff returned -1/],
+    ['returns a promise', (async () => 5) as never, /backoff returned .*: expected milliseconds/],
   ]
   test.each(FAULTY)('that %s counts as the default, and is told once a minute', (_, backoff, warning) => {
     const told = jest.spyOn(process, 'emitWarning').mockImplementation(() => {})

@@ -8,7 +8,7 @@ interface Message {
   readonly message: unknown
 }
 
-/** A client of GLIDE that tells how to make another like it. */
+/** A GLIDE client that exposes its settings, so that another like it can be opened. */
 interface GlideOpener extends GlideLike {
   readonly config: object
   readonly constructor: { createClient(config: object): Promise<GlideConnection> }
@@ -21,7 +21,7 @@ interface GlideConnection extends GlideLike {
   close(): void
 }
 
-/** GLIDE tries to subscribe for so long, also to a channel that the server refuses. */
+/** GLIDE tries to subscribe for this long, also to a channel that the server refuses. */
 const SUBSCRIBE_MS = 1000
 
 export function isGlideBlocker(client: object): client is GlideOpener {
@@ -30,7 +30,7 @@ export function isGlideBlocker(client: object): client is GlideOpener {
 }
 
 export function isGlideListener(client: object): client is GlideOpener {
-  // Since 2.3.
+  // Available since 2.3.
   return isGlideBlocker(client) && hasMethods(client, 'subscribe')
 }
 
@@ -43,10 +43,10 @@ export function glideListening(client: GlideOpener): OpenListening {
     if (client.isClosed) return undefined
     let over = false
     const callback = ({ channel, message }: Message) => over || onMessage(String(channel), String(message))
-    // Channels need RESP3, its default, whatever the client itself speaks.
+    // Channels need RESP3, GLIDE's default, even if the user's client speaks RESP2.
     const more = { protocol: undefined, pubsubSubscriptions: { channelsAndPatterns: {}, callback } }
     return open(client, more).then(async connection => {
-      // It connects again by itself and tells nobody, but then it has another number on the server, and has missed messages.
+      // GLIDE reconnects without an event, but then the server gives it another connection number, and messages were lost.
       const numbers = await numbersOf(connection)
       const ping = async () => {
         if ((await numbersOf(connection)) !== numbers) throw new Error('the connection was replaced')
@@ -55,13 +55,13 @@ export function glideListening(client: GlideOpener): OpenListening {
         try {
           await connection.subscribe(channels, SUBSCRIBE_MS)
         } catch {
-          // It would try for ever.
+          // Otherwise GLIDE would try for ever.
           await connection.unsubscribeLazy(channels)
           await ping()
           throw new Error(`NOPERM: the server did not let GLIDE subscribe to ${channels} within ${SUBSCRIBE_MS} ms`)
         }
       }
-      // One after another: GLIDE asks for all channels together, so that one that is refused would hold up the others.
+      // One after another: GLIDE subscribes to all channels together, so that a refused one would delay the others.
       let last: Promise<void> = Promise.resolve()
       return {
         subscribe(channels) {
@@ -106,14 +106,14 @@ function blocking(client: GlideOpener, key: string): Blocking {
     },
     close() {
       over = true
-      // A closed connection would go on blocking, and take a wake-up away from others.
+      // A closed connection would continue to block, and take a wake-up from others.
       if (blocks) glideCommand(client, ['CLIENT', 'UNBLOCK', String(number)], route).catch(() => {})
       connection?.close()
     },
   }
 }
 
-/** Opens another client of the same settings. It does not keep the process alive: a timer of the caller does. */
+/** Opens another client with the same settings. It does not keep the process alive: the caller's timer does. */
 async function open(client: GlideOpener, more: object): Promise<GlideConnection> {
   const config = { ...client.config, lazyConnect: false, defaultDecoder: TEXT, pubsubSubscriptions: undefined, ...more }
   const connection = await client.constructor.createClient(config)
@@ -121,7 +121,7 @@ async function open(client: GlideOpener, more: object): Promise<GlideConnection>
   return connection
 }
 
-/** Which connections the server knows it by; of a cluster those to all primaries. */
+/** The server's numbers of this connection; in a cluster those of the connections to all primaries. */
 async function numbersOf(connection: GlideConnection): Promise<string> {
   const all = await glideCommand(connection, ['CLIENT', 'ID'], 'allPrimaries')
   return JSON.stringify(Array.isArray(all) ? all.map(entry => JSON.stringify(entry)).sort() : all)

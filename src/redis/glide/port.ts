@@ -1,7 +1,7 @@
 import type { ClientPort, ScriptArgument } from '../client.js'
 import { hasMethods } from '../has-methods.js'
 
-/** Where a command goes that a cluster could not tell by its keys. */
+/** The target of a command without keys in a cluster. */
 type Route =
   | 'allPrimaries'
   | { readonly type: 'routeByAddress'; readonly host: string; readonly port: number }
@@ -10,7 +10,7 @@ type Route =
 /** The part of a `GlideClient` or `GlideClusterClient` (@valkey/valkey-glide 2) that is used here. */
 export interface GlideLike {
   customCommand(args: readonly ScriptArgument[], options?: { decoder: number; route?: Route }): Promise<unknown>
-  /** Absent on a wrapper. */
+  /** Undefined on a wrapper. */
   readonly isClosed?: boolean
 }
 
@@ -21,7 +21,7 @@ export function isGlide(client: object): client is GlideLike {
 /** GLIDE's `Decoder.String`. */
 export const TEXT = 1
 
-/** Errors have the words of the server, as those of other clients. Texts are never bytes, whatever the client's own decoder is. */
+/** Errors have the server's wording, as with other clients. Replies are texts, even if the client's own decoder returns bytes. */
 export async function glideCommand(
   client: GlideLike,
   args: readonly ScriptArgument[],
@@ -41,17 +41,17 @@ export function glidePort(client: GlideLike): ClientPort {
     glideCommand(client, [command, text, String(keys.length), ...keys, ...args])
   return {
     cluster,
-    // What was on its way when the connection was lost fails, and what waits longer than `requestTimeout` is dropped.
+    // GLIDE fails commands in flight when a connection is lost, and drops those that wait longer than `requestTimeout`.
     sendsAgain: false,
     evalsha: (sha1, keys, args) => script('EVALSHA', sha1, keys, args),
     eval: (source, keys, args) => script('EVAL', source, keys, args),
     zrem: (key, member) => glideCommand(client, ['ZREM', key, member]),
-    // It tells nobody whether it is connected: without a connection, commands fail when their time is over.
+    // GLIDE does not report whether it is connected: without a connection, commands fail after their timeout.
     state: () => (client.isClosed ? 'down' : 'ready'),
     wake() {},
     onReady: () => () => {},
     onLost() {},
-    // It does not tell which node has a slot, so each slot counts as a server of its own.
+    // GLIDE does not expose which node has a slot, so each slot counts as a server of its own.
     serverOf: slot => (cluster ? String(slot) : ''),
   }
 }
@@ -60,10 +60,10 @@ function isGlideCluster(client: GlideLike): boolean {
   return hasMethods(client, 'fcallWithRoute')
 }
 
-/** A route to each primary; undefined where there is one server. */
+/** A route to each primary; undefined if there is one server. */
 export async function glideNodes(client: GlideLike): Promise<readonly (Route | undefined)[]> {
   if (!isGlideCluster(client)) return [undefined]
-  // Any command whose answers GLIDE does not combine tells their addresses.
+  // Any command whose answers GLIDE does not merge shows their addresses.
   const answers = (await glideCommand(client, ['CLIENT', 'ID'], 'allPrimaries')) as ReadonlyArray<{ key: string }>
   return answers.map(({ key: address }) => {
     const colon = address.lastIndexOf(':')
@@ -71,7 +71,7 @@ export async function glideNodes(client: GlideLike): Promise<readonly (Route | u
   })
 }
 
-/** What GLIDE calls some errors of the server. Other names are the server's own, though not always in capitals. */
+/** GLIDE's names of some server errors. Other names are the server's own, though not always in capitals. */
 const WORDS: Readonly<Record<string, string>> = {
   ResponseError: 'ERR',
   NoScriptError: 'NOSCRIPT',

@@ -24,7 +24,7 @@ export function isIoredisBlocker(client: object): client is IoredisBlocker {
   return typeof (client as IoredisBlocker).status === 'string' && hasMethods(client, 'duplicate', 'bzpopmin')
 }
 
-/** Instead of the client's own options: a lost connection is replaced, not reconnected, and a block may last longer than a command. */
+/** Override the client's own options: a lost connection is replaced, not reconnected, and a block may last longer than a command. */
 const PATIENT = { commandTimeout: undefined, socketTimeout: undefined }
 const OPTIONS = { ...DUPLICATE, ...PATIENT, maxRetriesPerRequest: null }
 
@@ -44,11 +44,11 @@ export function ioredisBlocking(client: IoredisBlocker): OpenBlocking {
 
 function make(connection: IoredisBlocker): Blocking {
   const close = () => {
-    // Disconnecting a connection that has ended would only leave a timer behind.
+    // Disconnecting an ended connection would only start a timer.
     if (connection.status !== 'end') connection.disconnect()
   }
   connection.on('error', () => {})
-  // A timer of the caller keeps the process alive, not this socket.
+  // The caller's timer keeps the process alive, not this socket.
   const release = (node: IoredisNode) => node.on('connect', () => node.stream?.unref?.())
   if (connection.isCluster) connection.on('+node', node => node && release(node))
   else release(connection)

@@ -28,7 +28,7 @@ export function isIoredisListener(client: object): client is IoredisConnection |
 
 export function ioredisListening(client: IoredisConnection | IoredisCluster): OpenListening {
   if (isCluster(client)) {
-    // Every node of a cluster passes on what is published on any, so one plain connection to any of them hears all.
+    // Every node of a cluster forwards what is published on any node, so one plain connection to any node receives all.
     return events => {
       const nodes = client.status === 'end' ? [] : client.nodes('master')
       return nodes.length > 0 ? open(nodes[Math.floor(Math.random() * nodes.length)], events) : undefined
@@ -45,7 +45,7 @@ function isConnection(client: object): client is IoredisConnection {
   return typeof (client as IoredisConnection).status === 'string' && hasMethods(client, 'duplicate')
 }
 
-/** Instead of a client's own options: who loses such a connection opens another. */
+/** Override the client's own options: the subscriber opens another connection after a loss. */
 export const DUPLICATE = {
   lazyConnect: true,
   retryStrategy: () => null,
@@ -55,7 +55,7 @@ export const DUPLICATE = {
   readOnly: false,
   monitor: false,
 }
-// A channel is no key.
+// ioredis would otherwise add the client's key prefix to the channel.
 const OPTIONS = { ...DUPLICATE, autoResubscribe: false, keyPrefix: '' }
 
 async function open(client: IoredisConnection, { onMessage, onLost }: ListeningEvents): Promise<Listening> {
@@ -64,7 +64,7 @@ async function open(client: IoredisConnection, { onMessage, onLost }: ListeningE
   const end = (lost: boolean) => {
     if (over) return
     over = true
-    // Once it has ended, closing it would only leave a timer behind.
+    // Closing an ended connection would only start a timer.
     if (connection.status !== 'end') connection.disconnect()
     if (lost) onLost()
   }

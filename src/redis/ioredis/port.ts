@@ -4,19 +4,19 @@ import { hasMethods } from '../has-methods.js'
 /** The part of an ioredis `Redis` or `Cluster` (5 and 6) that is used here. */
 export interface IoredisLike {
   readonly status: string
-  /** While it waits to try again; gone when its owner has closed it, whatever `status` says. */
+  /** The timer of the next attempt; null when its owner has closed the client, whatever `status` says. */
   reconnectTimeout?: ReturnType<typeof setTimeout> | null
   readonly isCluster?: boolean
   readonly options?: { readonly autoResendUnfulfilledCommands?: boolean; readonly keyPrefix?: string }
-  /** Only on a cluster: of each slot the names of its nodes, the primary first. */
+  /** Only on a cluster: the node names of each slot, the primary first. */
   readonly slots?: readonly (readonly string[] | undefined)[]
-  /** What was sent and is not answered yet, and what waits for a connection. */
+  /** Commands without an answer, and commands that wait for a connection. */
   readonly commandQueue?: IoredisQueue
   readonly offlineQueue?: IoredisQueue
   nodes?(role?: 'all'): IoredisNode[]
   evalsha(sha1: string, keyCount: number, ...keysAndArgs: ScriptArgument[]): Promise<unknown>
   eval(source: string, keyCount: number, ...keysAndArgs: ScriptArgument[]): Promise<unknown>
-  /** Absent on what only looks like a client. */
+  /** Undefined on objects that only resemble a client. */
   zrem?(key: string, member: string): Promise<unknown>
   connect(): Promise<unknown>
   on(event: 'ready' | 'close' | '+node', listener: (node?: IoredisNode) => void): unknown
@@ -50,7 +50,7 @@ export function ioredisPort(client: IoredisLike): ClientPort {
   // A wrapper that only looks like a cluster, to forward commands, has no nodes to watch.
   const hasNodes = isCluster && client.options !== undefined
   if (hasNodes) {
-    // A cluster sends again itself what one of its nodes has lost.
+    // A cluster repeats the commands that one of its nodes has lost.
     client.on('+node', node => node?.on('close', onClose))
     for (const node of client.nodes?.('all') ?? []) node.on('close', onClose)
   }
@@ -59,7 +59,7 @@ export function ioredisPort(client: IoredisLike): ClientPort {
     sendsAgain: hasNodes || client.options?.autoResendUnfulfilledCommands === true,
     evalsha: (sha1, keys, args) => client.evalsha(sha1, keys.length, ...keys, ...args),
     eval: (source, keys, args) => client.eval(source, keys.length, ...keys, ...args),
-    // What a cluster sends waits in queues of its nodes.
+    // A cluster's commands wait in the queues of its nodes.
     lastSent: isCluster
       ? undefined
       : () => (client.offlineQueue?.peekBack?.() ?? client.commandQueue?.peekBack?.())?.command.args,
@@ -69,10 +69,10 @@ export function ioredisPort(client: IoredisLike): ClientPort {
       return !wasReady && STARTING.has(client.status) ? 'starting' : 'down'
     },
     wake() {
-      // While it waits to try again it may be told not to; in any other state it is at it already, or was closed by its owner.
+      // While it waits for its next attempt, it can be made to connect now; in any other state it is connecting, or its owner has closed it.
       if (client.status === 'reconnecting') {
         if (!client.reconnectTimeout) return
-        // Left alone, its own timer would start a second chain of attempts, which nothing could stop.
+        // Without this, its own timer would start a second chain of attempts that nothing could stop.
         clearTimeout(client.reconnectTimeout)
         client.reconnectTimeout = null
       } else if (client.status !== 'wait') return

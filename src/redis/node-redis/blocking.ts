@@ -9,7 +9,7 @@ interface NodeRedisBlocker {
   readonly options?: { readonly socket?: object }
   duplicate(overrides: object): NodeRedisBlocker
   connect(): Promise<unknown>
-  /** Closes it at once; before version 5 it was `disconnect` that did. */
+  /** Closes it at once; before version 5 the method was `disconnect`. */
   destroy?(): void
   disconnect?(): Promise<void> | void
   unref?(): void
@@ -57,14 +57,14 @@ function make(nodeOf: () => Promise<NodeRedisBlocker> | NodeRedisBlocker): Block
       connection = node.duplicate({
         // A lost connection is replaced, not reconnected.
         socket: { ...node.options?.socket, reconnectStrategy: false, socketTimeout: undefined },
-        // A block may last longer than a command, and a PING behind it would wait as long.
+        // A block may last longer than a command timeout, and a PING behind it would wait as long.
         commandOptions: undefined,
         pingInterval: undefined,
       })
       connection.on('error', end)
       try {
         await connection.connect()
-        // A timer of the caller keeps the process alive, not this socket.
+        // The caller's timer keeps the process alive, not this socket.
         connection.unref?.()
       } catch (error) {
         end()

@@ -9,7 +9,7 @@ interface NodeRedisConnection {
   readonly options?: { readonly socket?: object }
   duplicate(overrides: object): NodeRedisConnection
   connect(): Promise<unknown>
-  /** Closes it at once; before version 5 it was `disconnect` that did. */
+  /** Closes it at once; before version 5 the method was `disconnect`. */
   destroy?(): void
   disconnect(): Promise<void> | void
   unref(): void
@@ -31,7 +31,7 @@ export function isNodeRedisListener(client: object): client is NodeRedisConnecti
 
 export function nodeRedisListening(client: NodeRedisConnection | NodeRedisCluster): OpenListening {
   if (!isCluster(client)) return events => (client.isOpen ? open(client, events) : undefined)
-  // Every node of a cluster passes on what is published on any, so one plain connection to any of them hears all.
+  // Every node of a cluster forwards what is published on any node, so one plain connection to any node receives all.
   return events => {
     const { masters } = client
     if (!client.isOpen || masters.length === 0) return undefined
@@ -60,7 +60,7 @@ async function open(client: NodeRedisConnection, { onMessage, onLost }: Listenin
     if (connection.isOpen) close(connection)
     if (lost) onLost()
   }
-  // Not connected again, it says so by an error; 'end' follows only where somebody closed it.
+  // Without reconnection a loss is an 'error' event; 'end' follows only if the connection was closed deliberately.
   connection.on('error', () => end(true))
   connection.on('end', () => end(true))
   try {
@@ -81,7 +81,7 @@ async function open(client: NodeRedisConnection, { onMessage, onLost }: Listenin
   }
 }
 
-/** Closes it at once; before version 5 it was `disconnect` that did. */
+/** Closes it at once; before version 5 the method was `disconnect`. */
 export function close(connection: { destroy?(): void; disconnect?(): Promise<void> | void }): void {
   if (connection.destroy) connection.destroy()
   else Promise.resolve(connection.disconnect?.()).catch(() => {})

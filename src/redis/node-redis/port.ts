@@ -10,9 +10,9 @@ interface EvalOptions {
 /** The part of a node-redis client, cluster or sentinel (4 and later) that is used here. */
 export interface NodeRedisLike {
   readonly isOpen: boolean
-  /** Absent on a cluster before version 6: its nodes connect each on its own. */
+  /** Undefined on a cluster before version 6, whose nodes connect separately. */
   readonly isReady?: boolean
-  /** Only on a cluster: who has each slot. */
+  /** Only on a cluster: the node of each slot. */
   readonly slots?: readonly ({ readonly master?: { readonly address?: string } } | undefined)[]
   zRem?(key: string, member: string): Promise<unknown>
   sendCommand?(firstKey: string, isReadonly: boolean, args: readonly ScriptArgument[]): Promise<unknown>
@@ -33,14 +33,14 @@ export function nodeRedisPort(client: NodeRedisLike): ClientPort {
     for (const listener of ready) listener()
   })
   const cluster = 'slots' in client
-  // A cluster of version 4 overlooks the keys of its own evalSha: it asks any node, is sent on, and learns the whole map anew, each
+  // A cluster of version 4 ignores the keys of its own evalSha: it asks any node, is redirected, and reloads the whole map, each
   // time and out of order.
   const send = (command: string, script: string, keys: readonly string[], args: readonly ScriptArgument[]) =>
     client.sendCommand!(keys[0], false, [command, script, String(keys.length), ...keys, ...args])
   const unlessConnected = () => (client.isOpen || wasReady ? undefined : Promise.reject(new Error(NEVER_CONNECTED)))
   return {
     cluster,
-    // A client and a cluster never do. A sentinel does, but tells nobody that a connection was lost.
+    // A client and a cluster never repeat commands. A sentinel does, but reports no lost connection.
     sendsAgain: false,
     evalsha: (sha1, keys, args) =>
       unlessConnected() ??
@@ -58,7 +58,7 @@ export function nodeRedisPort(client: NodeRedisLike): ClientPort {
       if (!client.isOpen && !wasReady) return 'unopened'
       return wasReady || client.isReady === undefined ? 'down' : 'starting'
     },
-    // Its owner connects it, once; after that its own strategy decides when it tries again.
+    // Its owner connects it once; after that its own strategy decides when it tries again.
     wake() {},
     onReady(listener) {
       ready.add(listener)
