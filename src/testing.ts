@@ -2,8 +2,8 @@ import type { Clock } from './core/clock.js'
 import { PolicyError, shown } from './core/errors.js'
 
 /**
- * A clock that stands still until it is told to move: give it to a `MemoryStore` or a `RedisStore` and tests never wait.
- * It may also be set back, as real clocks are.
+ * A clock that moves only when told to: give it to a `MemoryStore` or a `RedisStore`, and tests need not wait.
+ * It can also be set back, as real clocks can.
  */
 export class ManualClock implements Clock {
   #nowMs: number
@@ -13,7 +13,7 @@ export class ManualClock implements Clock {
     this.#nowMs = finite(nowMs)
   }
 
-  /** The time in ms: as it was set. */
+  /** The current time in ms. */
   now(): number {
     return this.#nowMs
   }
@@ -31,5 +31,7 @@ export class ManualClock implements Clock {
 
 function finite(ms: number): number {
   if (Number.isFinite(ms)) return ms
-  throw new PolicyError(`ManualClock: ${shown(ms)} is no time: expected a finite number of milliseconds, like 60_000`)
+  throw new PolicyError(
+    `ManualClock: ${shown(ms)} is not a time: expected a finite number of milliseconds, like 60_000`,
+  )
 }

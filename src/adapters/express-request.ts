@@ -4,32 +4,32 @@ import type { Decision } from '../core/decision.js'
 import { Existing } from '../core/existing.js'
 
 const NAME = 'rateLimit'
-/** The prototypes of requests on which `rateLimit` is our accessor, directly or inherited. */
+/** The prototypes of requests on which `rateLimit` is our accessor, their own or inherited. */
 const EXTENDED = new WeakSet<object>()
 
-/** Leaves a decision on a request, as `req.rateLimit`; or what the drop-in for express-rate-limit leaves there in its place. */
+/** Stores a decision on a request, as `req.rateLimit`; the drop-in for express-rate-limit stores its own object there. */
 export function leaveDecision(req: Request, decision: object): void {
   if (isExtended(req) && req.rawHeaders) Kept.setValue(req.rawHeaders, NAME, decision)
   else leaveOnRequest(req, NAME, decision)
 }
 
-/** The decision that was left on a request, or what others have put in its place. */
+/** The decision stored on a request, or a value that others stored there. */
 export function decisionOn(req: Request): Decision | undefined {
   return isExtended(req) && req.rawHeaders ? (Kept.decision(req.rawHeaders) as Decision | undefined) : req.rateLimit
 }
 
-/** Leaves a value on a request, as a property of that name. */
+/** Stores a value on a request, as a property of that name. */
 export function leaveOnRequest(req: Request, name: string, value: unknown): void {
   extend(req, name)
   ;(req as unknown as Record<string, unknown>)[name] = value
 }
 
 /**
- * What is left on a request lies in private fields of `req.rawHeaders`, an array that each request has for itself and that nobody
- * replaces, as services do with `res.locals`.
+ * Values of a request are stored in private fields of `req.rawHeaders`, an array that each request has and that services do not
+ * replace, as they do with `res.locals`.
  *
- * It is the cheapest place as well. Express changes the prototype of each request and response; V8 adds a property to such an object
- * so slowly that it would be the dearest part of the whole decision.
+ * It is also the cheapest place. Express changes the prototype of each request and response; V8 adds a property to such an object
+ * so slowly that it would be the most expensive part of the whole decision.
  */
 class Kept extends Existing {
   #decision: unknown
@@ -60,7 +60,7 @@ class Kept extends Existing {
 
 let lastPrototype: object | null = null
 
-/** Whether requests of this kind have our accessor. Looking at the request itself takes longer than at its prototype. */
+/** Whether requests of this prototype have our accessor. Checking the request itself takes longer. */
 function isExtended(req: Request): boolean {
   const prototype = Object.getPrototypeOf(req)
   if (prototype === lastPrototype) return prototype !== null
@@ -70,8 +70,8 @@ function isExtended(req: Request): boolean {
 }
 
 /**
- * Gives all requests of an Express app a property, at its own place for extensions: its `request` prototype. A request that is not
- * of Express (a test's, say) just gets the property.
+ * Gives all requests of an Express app a property, at its place for extensions: the `request` prototype. A request from
+ * elsewhere (for example a test) gets a plain property.
  */
 function extend(req: Request, name: string): void {
   const prototype = Object.getPrototypeOf(req)
@@ -79,7 +79,7 @@ function extend(req: Request, name: string): void {
   while (shared && Object.getPrototypeOf(shared) !== IncomingMessage.prototype) shared = Object.getPrototypeOf(shared)
   if (!shared || !req.rawHeaders) return
   if (!(name in shared)) define(shared, name)
-  // A mounted app has a prototype of its own above the shared one.
+  // A mounted app has its own prototype above the shared one.
   if (name === NAME && EXTENDED.has(shared)) EXTENDED.add(prototype)
 }
 

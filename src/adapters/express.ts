@@ -25,10 +25,10 @@ declare global {
   }
 }
 
-/** The options of `rateLimit`. Their functions are given `(req, res)`. */
+/** The options of `rateLimit`. Their functions receive `(req, res)`. */
 export interface RateLimitOptions extends HttpOptions<Request, Response> {}
 
-/** The middleware that `rateLimit` gives, with the limiter behind it. */
+/** The middleware that `rateLimit` returns, with its limiter. */
 export interface RateLimit extends Limiters {
   /** Decides the request, then passes it on, lets it wait, defers it or refuses it. */
   (req: Request, res: Response, next: NextFunction): void
@@ -40,16 +40,16 @@ export function rateLimit(options: RateLimitOptions = {}): RateLimit {
   return guard.equip(middlewareOf((req, res) => guard.answer(req, res)))
 }
 
-/** The options of `concurrencyLimit`. Their functions are given `(req, res)`. */
+/** The options of `concurrencyLimit`. Their functions receive `(req, res)`. */
 export interface ConcurrencyLimitOptions extends ConcurrencyOptions<Request, Response> {}
 
-/** The middleware that `concurrencyLimit` gives. */
+/** The middleware that `concurrencyLimit` returns. */
 export interface ConcurrencyLimit extends ConcurrencyControls {
   /** Gives the request a place, lets it wait for one, or refuses it. */
   (req: Request, res: Response, next: NextFunction): void
 }
 
-/** Middleware for Express 4 and 5: how many requests may be inside at once. Checks its options: `PolicyError`. */
+/** Middleware for Express 4 and 5 that limits how many requests are inside at once. Checks its options: `PolicyError`. */
 export function concurrencyLimit(options: ConcurrencyLimitOptions): ConcurrencyLimit {
   const gate = new ConcurrencyGate(options, express)
   return Object.assign(
@@ -58,7 +58,7 @@ export function concurrencyLimit(options: ConcurrencyLimitOptions): ConcurrencyL
   )
 }
 
-/** Middleware for Express 4 and 5: refuses the least important requests first while there is too much to do. Checks its options: `PolicyError`. */
+/** Middleware for Express 4 and 5 that refuses the least important requests first under overload. Checks its options: `PolicyError`. */
 export function shed(options: ShedOptions<Request>): (req: Request, res: Response, next: NextFunction) => void {
   const gate = new ShedGate(options, express)
   return middlewareOf(req => gate.answer(req))
@@ -100,7 +100,7 @@ function middlewareOf(answerOf: (req: Request, res: Response) => SyncOrAsync<Ans
   }
 }
 
-/** True if the request is to be passed on. */
+/** True if the request must be passed on. */
 function give({ decision, fields, refusal, gone }: Answer, req: Request, res: Response): SyncOrAsync<boolean> {
   if (gone) return false
   if (decision) leaveDecision(req, decision)
@@ -110,8 +110,8 @@ function give({ decision, fields, refusal, gone }: Answer, req: Request, res: Re
 }
 
 /**
- * Calls `next`. A callback that is given to the limiter by hand may throw: Express catches that only in the turn in which it calls a
- * middleware, so a later error is handed to it, by the `next` that it leaves on each request.
+ * Calls `next`. When a user calls the limiter by hand, the callback may throw. Express catches errors only in the turn in which it calls a
+ * middleware, so a later error goes to the `next` that Express stores on each request.
  */
 function pass(req: Request, next: NextFunction, error?: unknown): void {
   try {

@@ -2,7 +2,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Framework, Trust } from '../http/framework.js'
 import { watchResponse } from '../http/node-response.js'
 
-/** Fastify, as one plugin asks it: whom it trusts is the same for all requests, and is found once. */
+/** The framework of one plugin: the trust setting is the same for all requests, and is determined once. */
 export function frameworkOf(): Framework<FastifyRequest, FastifyReply> {
   let trust: Trust | undefined
   return {
@@ -22,10 +22,10 @@ export function frameworkOf(): Framework<FastifyRequest, FastifyReply> {
   }
 }
 
-/** So many proxies stand in front of nobody. */
+/** More proxies than any service has in front of it. */
 const CHAIN = Array.from({ length: 64 }, (_, i) => `192.0.2.${i}`)
 
-/** Fastify does not tell its option `trustProxy`. Whoever trusts all of a long chain of proxies trusts anybody. */
+/** Fastify does not expose its option `trustProxy`. A function that trusts all of a long chain of proxies trusts anybody. */
 function trustOf(request: FastifyRequest): Trust {
   if (request.ips === undefined) return 'nobody'
   const raw = { socket: { remoteAddress: '198.51.100.1' }, headers: { 'x-forwarded-for': CHAIN.join() } }
@@ -33,7 +33,7 @@ function trustOf(request: FastifyRequest): Trust {
   return (probe.ips ?? []).length > CHAIN.length ? 'anybody' : 'some'
 }
 
-/** What a route is called, by the `config` that Fastify keeps of it, like 'POST /login'. HEAD belongs to GET: Fastify adds it by itself. */
+/** The name of a route, from the `config` that Fastify keeps of it, like 'POST /login'. HEAD belongs to GET: Fastify adds it by itself. */
 export function routeName({ method, url }: { method?: string | readonly string[]; url?: string }): string {
   const methods = new Set([method ?? []].flat().map(name => (name === 'HEAD' ? 'GET' : name)))
   return `${[...methods].join(',')} ${url}`

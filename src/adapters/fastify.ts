@@ -21,26 +21,26 @@ declare module 'fastify' {
     rateLimit?: Decision
   }
   interface FastifyContextConfig {
-    /** The route's own limit, instead of that of the plugin, and with a count of its own unless it sets `name`. false: no limit. */
+    /** The route's own limit, instead of the plugin's, with a separate count unless it sets `name`. false: no limit. */
     rateLimit?: RouteOptions | false
   }
 }
 
-/** When a request is decided. `request.body` is there from 'preValidation' on. */
+/** When a request is decided. `request.body` is available from 'preValidation' on. */
 export type Hook = 'onRequest' | 'preParsing' | 'preValidation' | 'preHandler'
 
-/** The options of a route's own limit, in its `config`. What they do not name is as the plugin's options have it. Their functions are given `(request, reply)`. */
+/** The options of a route's own limit, in its `config`. Options that it does not set come from the plugin. Their functions receive `(request, reply)`. */
 export interface RouteOptions extends HttpOptions<FastifyRequest, FastifyReply> {}
 
-/** The options of the plugin `rateLimit`: those of `rateLimit` in `spillway/express`, with the same defaults. Their functions are given `(request, reply)`. */
+/** The options of the plugin `rateLimit`: those of `rateLimit` in `spillway/express`, with the same defaults. Their functions receive `(request, reply)`. */
 export interface RateLimitOptions extends RouteOptions {
-  /** Default true. false: only routes that have options of their own are limited. */
+  /** Default true. false: only routes with their own options are limited. */
   global?: boolean
   /** Default 'onRequest'. */
   hook?: Hook
 }
 
-/** The options of the plugin `concurrencyLimit`: those of `spillway/express`. Their functions are given `(request, reply)`. */
+/** The options of the plugin `concurrencyLimit`: those of `spillway/express`. Their functions receive `(request, reply)`. */
 export interface ConcurrencyLimitOptions extends ConcurrencyOptions<FastifyRequest, FastifyReply> {
   /** Default 'onRequest'. */
   hook?: Hook
@@ -55,14 +55,14 @@ export interface ShedOptions extends ShedGateOptions<FastifyRequest> {
 const HOOKS: readonly Hook[] = ['onRequest', 'preParsing', 'preValidation', 'preHandler']
 
 /**
- * A plugin for Fastify 4 and 5. It limits the routes of the context that it is registered in and of its children, wherever they are declared, and requests that find no route.
- * `register` rejects if an option is wrong: `PolicyError`, or `CostError` for a constant cost; so does a route that is declared later, with wrong options of its own.
+ * A plugin for Fastify 4 and 5. It limits the routes of the context in which it is registered and of child contexts, regardless of the order of declarations, and requests without a route.
+ * `register` rejects if an option is wrong: `PolicyError`, or `CostError` for a constant cost; so does a route declared later whose own options are wrong.
  */
 export const rateLimit: FastifyPluginCallback<RateLimitOptions> = plugin('rateLimit', (instance, options) => {
   const { global = true, hook, ...all } = options
   if (typeof global !== 'boolean') throw new PolicyError(`rateLimit: global ${shown(global)}: expected true or false`)
   const framework = frameworkOf()
-  // One for all routes, so that those of one name count together.
+  // One for all routes, so that routes with the same name count together.
   if (all.limiter === undefined) all.store ??= new MemoryStore()
   const everywhere = global ? new Guard(all, framework) : undefined
   const guards = new WeakMap<object, Guard<FastifyRequest, FastifyReply>>()
@@ -74,7 +74,7 @@ export const rateLimit: FastifyPluginCallback<RateLimitOptions> = plugin('rateLi
     }
     return guard
   }
-  // Routes that were declared before are looked at when they are asked for.
+  // Routes declared earlier are examined at their first request.
   instance.addHook('onRoute', ({ config, method, url }) => {
     if (config?.rateLimit) guardOf({ method, url }, config.rateLimit)
   })
@@ -85,7 +85,7 @@ export const rateLimit: FastifyPluginCallback<RateLimitOptions> = plugin('rateLi
       const { config } = request.routeOptions
       const own = config?.rateLimit
       if (own === undefined) return everywhere?.answer(request, reply)
-      // Of several plugins the first sees to a route that has its own limit.
+      // If there are several plugins, the first one handles a route with its own limit.
       if (own === false || LIMITED.has(request)) return undefined
       LIMITED.add(request)
       return guardOf(config, own).answer(request, reply)
@@ -95,10 +95,10 @@ export const rateLimit: FastifyPluginCallback<RateLimitOptions> = plugin('rateLi
 
 export default rateLimit
 
-/** Requests to which the limit of their own route has been applied. */
+/** Requests to which their route's own limit has been applied. */
 const LIMITED = new WeakSet<FastifyRequest>()
 
-/** A plugin for Fastify 4 and 5: how many requests may be inside at once, in the context that it is registered in and its children. `register` rejects if an option is wrong: `PolicyError`. */
+/** A plugin for Fastify 4 and 5 that limits how many requests are inside at once, in the context in which it is registered and its children. `register` rejects if an option is wrong: `PolicyError`. */
 export const concurrencyLimit: FastifyPluginCallback<ConcurrencyLimitOptions> = plugin(
   'concurrencyLimit',
   (instance, { hook, ...options }) => {
@@ -108,13 +108,13 @@ export const concurrencyLimit: FastifyPluginCallback<ConcurrencyLimitOptions> = 
   },
 )
 
-/** A plugin for Fastify 4 and 5: refuses the least important requests first while there is too much to do. `register` rejects if an option is wrong: `PolicyError`. */
+/** A plugin for Fastify 4 and 5 that refuses the least important requests first under overload. `register` rejects if an option is wrong: `PolicyError`. */
 export const shed: FastifyPluginCallback<ShedOptions> = plugin('shed', (_, { hook, ...options }) => {
   const gate = new ShedGate(options, frameworkOf())
   return { hook, answer: request => gate.answer(request) }
 })
 
-/** When requests are decided, and how; undefined: the request is not concerned. */
+/** When and how requests are decided; undefined: the limit does not apply to the request. */
 interface Limit {
   readonly hook: Hook | undefined
   answer(request: FastifyRequest, reply: FastifyReply): SyncOrAsync<Answer> | undefined
@@ -139,7 +139,7 @@ function plugin<Options extends object>(
       done(error as Error)
     }
   }
-  // What fastify-plugin does: the hooks hold in the context that the plugin is registered in, not in one of its own.
+  // As fastify-plugin does: the hooks apply in the context in which the plugin is registered, not in a context of its own.
   return Object.assign(register, {
     [Symbol.for('skip-override')]: true,
     [Symbol.for('fastify.display-name')]: `spillway ${name}`,
@@ -163,7 +163,7 @@ function pass(limit: Limit, request: FastifyRequest, reply: FastifyReply, done: 
   } else if (passed) done()
 }
 
-/** True if the request is to be passed on. */
+/** True if the request must be passed on. */
 function give(answer: Answer, request: FastifyRequest, reply: FastifyReply): SyncOrAsync<boolean> {
   const { decision, fields, refusal, gone } = answer
   if (gone) return false
@@ -179,10 +179,10 @@ function refuse(reply: Reply, to: FastifyReply): SyncOrAsync<void> {
   to.code(reply.status)
   const write = ({ type, text }: Body) => {
     if (to.sent) return
-    // Fastify adds a charset to the type of every text that is JSON; problem details have none.
+    // Fastify adds a charset to the type of every JSON text; problem details have none.
     to.type(type).send(type.includes('charset') ? text : Buffer.from(text))
   }
-  // Fastify answers an error with the status of the reply, if that is one of an error.
+  // Fastify answers an error with the status of the reply, if that is an error status.
   const undo = () => {
     if (!to.sent) to.code(statusCode).removeHeader('retry-after')
   }

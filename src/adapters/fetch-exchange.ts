@@ -9,7 +9,7 @@ import { followResponse, forgetRequest, knownWatch } from '../http/web-response.
 /** How long after the decision a response is expected. */
 const WITHIN_MS = 30_000
 
-/** The exchange of a request, in a private field of the request. */
+/** The exchange of a request, stored in a private field of the request. */
 class Kept extends Existing {
   #exchange: Exchange | undefined
 
@@ -23,9 +23,9 @@ class Kept extends Existing {
   }
 }
 
-/** A request of the web platform and what the limiters have found for its response. */
+/** A web platform request and what its limiters add to its response. */
 export class Exchange {
-  /** The exchange of a request, for the next limiter that it passes; a new one if the request has been answered. */
+  /** The exchange of a request, for the next limiter; a new one if the request has been answered. */
   static begin(request: Request, address: string | undefined): Exchange {
     let exchange = Kept.exchange(request)
     if (exchange === undefined || exchange.#isOver) {
@@ -41,12 +41,12 @@ export class Exchange {
     return Kept.exchange(request) as Exchange
   }
 
-  /** What is sent; undefined while it is not known. */
+  /** The response as sent; undefined until it is known. */
   response: Response | undefined
   /** The strictest decision so far. */
   decision: Decision | undefined
   readonly #request: Request
-  /** What each limiter has found, for the response: of two values of a field the later one counts. */
+  /** The header fields of each limiter: if a field has two values, the later one counts. */
   readonly #fields: Fields[] = []
   #answered = false
   #address: string | undefined
@@ -56,24 +56,24 @@ export class Exchange {
     this.#request = request
   }
 
-  /** The client's address, as the service gives it to the limiter. */
+  /** The client's address that the service passed to the limiter. */
   get address(): string | undefined {
     return this.#address
   }
 
-  /** True if a proxy has written addresses, and the service has taken the address from elsewhere. */
+  /** True if a proxy has written addresses, but the service took the address from elsewhere. */
   get ignoresProxy(): boolean {
     const { headers } = this.#request
     const written = `${headers.get('x-forwarded-for') ?? ''},${headers.get('forwarded') ?? ''}`
     return written !== ',' && !(this.#address && written.includes(this.#address))
   }
 
-  /** A field that a limiter has found so far. Limiters write the name of a field alike. */
+  /** A header field set by a limiter so far. All limiters spell field names alike. */
   field(name: string): string | undefined {
     return this.#fields.findLast(fields => name in fields)?.[name]
   }
 
-  /** What a limiter has found. */
+  /** Adds a limiter's result. */
   note(decision: Decision | undefined, fields: Fields): void {
     this.decision = decision ?? this.decision
     this.#fields.push(fields)
@@ -84,33 +84,33 @@ export class Exchange {
     const watch = knownWatch(this.#request)
     if (this.#expiry !== undefined || !watch?.listened) return
     this.#expiry = setTimeout(() => watch.expire(), WITHIN_MS)
-    // A number in some runtimes.
+    // Some runtimes return a number.
     this.#expiry.unref?.()
   }
 
-  /** The response with all header fields of the limiters; tells who waits for its end. */
+  /** The response with all header fields of the limiters; informs the listeners of its end. */
   answer(response: Response): Response {
     clearTimeout(this.#expiry)
     this.response = this.#withFields(response)
     this.#answered = true
     const watch = knownWatch(this.#request)
     if (watch === undefined) return this.response
-    // Runtimes neither read nor cancel the body of an answer to HEAD.
+    // Runtimes neither read nor cancel the body of a response to HEAD.
     if (this.#request.method === 'HEAD') watch.end()
     return followResponse(this.response, watch)
   }
 
-  /** The response that the service's own handler has made of a refusal. */
+  /** Stores the response that the service's own handler has returned for a refusal. */
   word(response: unknown): void {
     if (!(response instanceof Response)) {
       throw new PolicyError(
-        `rateLimit: handler gave ${shown(response)}: expected a Response, like new Response("busy", { status: 429 })`,
+        `rateLimit: handler returned ${shown(response)}: expected a Response, like new Response("busy", { status: 429 })`,
       )
     }
     this.response = response
   }
 
-  /** The response of a refusal. No handler will run, so that the request is over. */
+  /** The response of a refusal. No handler will run, so the request is over. */
   async refuse(reply: Reply): Promise<Response> {
     clearTimeout(this.#expiry)
     this.response = undefined
@@ -134,13 +134,13 @@ export class Exchange {
       for (const fields of this.#fields) for (const name in fields) headers.set(name, fields[name])
       return response
     } catch {
-      // The fields of what `fetch` and `Response.redirect` give cannot be changed.
+      // Responses of `fetch` and `Response.redirect` have immutable header fields.
       return response.status === 0 ? response : this.#withFields(new Response(response.body, response))
     }
   }
 }
 
-/** A handler that says nothing of the status leaves it at 200. */
+/** A handler that sets no status leaves it at 200. */
 function withStatus(response: Response, status: number): Response {
   if (response.status !== 200 || status === 200) return response
   return new Response(response.body, { status, headers: response.headers })

@@ -9,46 +9,46 @@ import { Exchange } from './fetch-exchange.js'
 
 export type * from '../http/adapter-exports.js'
 
-/** Who has sent a request, as the runtime tells it: `server.requestIP(request)` in Bun, `info.remoteAddr.hostname` in Deno. */
+/** The sender of a request, as the runtime reports it: `server.requestIP(request)` in Bun, `info.remoteAddr.hostname` in Deno. */
 export interface Peer {
   /** The client's address; undefined or '' if there is none. */
   readonly address?: string
 }
 
 /**
- * The options of `rateLimit`: those of `rateLimit` in `spillway/express`, with the same defaults. Their functions are given the request and the peer, but for
+ * The options of `rateLimit`: those of `rateLimit` in `spillway/express`, with the same defaults. Their functions receive the request and the peer, except
  * `settle` and `handler`.
  */
 export interface RateLimitOptions<P extends Peer = Peer> extends Omit<HttpOptions<Request, P>, 'settle' | 'handler'> {
   /**
-   * What the request has cost after all; integer ≥ 0. Asked once, when the body of the response has been read to its end or cancelled. If `apply` is not called, it is asked
-   * 30 s after the decision, with `Response.error()` and `end.ended` false, and at least 1 is charged whatever it answers.
+   * The real cost of the request; integer ≥ 0. Called once, when the body of the response has been read to its end or cancelled. If `apply` is not called, it is called
+   * 30 s after the decision, with `Response.error()` and `end.ended` false, and at least 1 is charged regardless of its result.
    */
   settle?: (request: Request, response: Response, end: ResponseEnd) => number | Promise<number>
   /**
-   * Gives the refusal in place of the default. All header fields are added to it; where its status is 200, the status of the refusal takes its place. What it throws is thrown by
-   * the limiter. Not called for an address on the deny list. With it, `message` is not asked.
+   * Returns the refusal instead of the default one. All header fields are added to it; a status of 200 is replaced by the status of the refusal. The limiter throws what it
+   * throws. Not called for an address on the deny list. With it, `message` is not used.
    */
   handler?: (request: Request, peer: P, decision: Decision) => Response | Promise<Response>
 }
 
 /** The limiter's answer for a request. */
 export interface RateLimited {
-  /** To be returned instead of handling the request; undefined: the request may be handled. */
+  /** Return it instead of handling the request; undefined: the request may be handled. */
   readonly refusal?: Response
   /** The strictest decision of the rate limiters that this request has passed; undefined if none limited it. */
   readonly decision?: Decision
-  /** The response to be sent in place of the handler's: the same, with the header fields of the limiters. */
+  /** The response to send instead of the handler's: the same, with the header fields of the limiters. */
   apply(response: Response): Response
 }
 
-/** The function that `rateLimit` gives, with the limiter behind it. */
+/** The function that `rateLimit` returns, with its limiter. */
 export interface RateLimit<P extends Peer = Peer> extends Limiters {
-  /** Decides the request; a request that has to wait is answered when its turn has come. Rejects if a function of the options fails. */
+  /** Decides the request; a request that must wait is answered when its turn has come. Rejects if a function of the options fails. */
   (request: Request, peer: P): Promise<RateLimited>
 }
 
-/** A limiter for whatever answers a `Request` with a `Response`. Checks its options: `PolicyError`, or `CostError` for a constant cost. */
+/** A limiter for services that answer a `Request` with a `Response`. Checks its options: `PolicyError`, or `CostError` for a constant cost. */
 export function rateLimit<P extends Peer = Peer>(options: RateLimitOptions<P> = {}): RateLimit<P> {
   const guard = new Guard<Request, P>(ofExchanges(options), web)
   return guard.equip(async (request: Request, peer: P): Promise<RateLimited> => {
@@ -61,7 +61,7 @@ export function rateLimit<P extends Peer = Peer>(options: RateLimitOptions<P> = 
 function give(answer: Answer, exchange: Exchange): SyncOrAsync<RateLimited> {
   const { decision, fields, refusal, gone } = answer
   const apply = (response: Response) => exchange.answer(response)
-  // Nobody reads this response.
+  // This response is never read.
   if (gone) return { refusal: new Response(null, { status: 499 }), decision, apply }
   exchange.note(decision, fields)
   if (refusal !== undefined) {
@@ -71,7 +71,7 @@ function give(answer: Answer, exchange: Exchange): SyncOrAsync<RateLimited> {
   return { decision: exchange.decision, apply }
 }
 
-/** The options as the guard asks them: a response is known later than its request, and is returned, not written to. */
+/** The options in the guard's format: a response is known later than its request, and is returned instead of written to. */
 function ofExchanges<P extends Peer>(options: RateLimitOptions<P>): HttpOptions<Request, P> {
   const { settle, handler } = options ?? {}
   const own: Pick<HttpOptions<Request, P>, 'settle' | 'handler'> = {}
@@ -83,7 +83,7 @@ function ofExchanges<P extends Peer>(options: RateLimitOptions<P>): HttpOptions<
       after(handler(request, peer, decision) as SyncOrAsync<unknown>, response => Exchange.of(request).word(response))
   }
   const given = options as HttpOptions<Request, P>
-  // What is no options at all is left for the guard to refuse.
+  // The guard rejects a value that is not an options object.
   return own.settle || own.handler ? { ...given, ...own } : given
 }
 

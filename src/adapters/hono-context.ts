@@ -2,7 +2,7 @@ import type { Context } from 'hono'
 import type { Framework } from '../http/framework.js'
 import { watchRequest } from '../http/web-response.js'
 
-/** What the runtimes that Hono runs on tell of a connection, in `c.env`. */
+/** What Hono's runtimes report about a connection, in `c.env`. */
 interface Bindings {
   /** @hono/node-server */
   readonly incoming?: {
@@ -11,7 +11,7 @@ interface Bindings {
   }
   /** Deno */
   readonly remoteAddr?: { readonly hostname?: string }
-  /** Bun, or again what is above */
+  /** Bun, or one of the above in `server` */
   readonly server?: Bindings & { requestIP?(request: Request): { readonly address: string } | null }
   requestIP?(request: Request): { readonly address: string } | null
 }
@@ -29,7 +29,7 @@ export const hono: Framework<Context, Context> = {
   decision: c => c.get('rateLimit'),
 }
 
-/** The address of the connection; undefined where the runtime does not tell it. */
+/** The address of the connection; undefined if the runtime does not report it. */
 function peerOf(c: Context): string | undefined {
   const env = c.env as Bindings | undefined
   const incoming = incomingOf(c)
@@ -38,7 +38,7 @@ function peerOf(c: Context): string | undefined {
   return server?.requestIP?.(c.req.raw)?.address ?? server?.remoteAddr?.hostname
 }
 
-/** Node has read the fields already; asked for one, Hono copies all. */
+/** Node has parsed the fields already; Hono would copy all to return one. */
 function headerOf(c: Context, name: string): string | undefined {
   const incoming = incomingOf(c)
   return incoming === undefined ? c.req.header(name) : (incoming.headers[name] as string | undefined)

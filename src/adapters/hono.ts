@@ -24,15 +24,15 @@ declare module 'hono' {
 }
 
 /**
- * The options of `rateLimit`: those of `rateLimit` in `spillway/express`, with the same defaults. Their functions are given the context twice, in the places of request and response.
- * `handler` returns the response. `settle` is asked when the body of the response has been read to its end or cancelled.
+ * The options of `rateLimit`: those of `rateLimit` in `spillway/express`, with the same defaults. Their functions receive the context twice, in place of request and response.
+ * `handler` returns the response. `settle` is called when the body of the response has been read to its end or cancelled.
  */
 export interface RateLimitOptions extends HttpOptions<Context, Context> {
-  /** Gives the refusal in place of the default: returns a response, as a handler of Hono does. Status and header fields are set on the context, and the decision is on it. */
+  /** Returns the refusal instead of the default one: a response, like any Hono handler. Status and header fields are set on the context before, and the decision is stored there. */
   handler?: (c: Context, same: Context, decision: Decision) => Response | Promise<Response>
 }
 
-/** The middleware that `rateLimit` gives, with the limiter behind it. */
+/** The middleware that `rateLimit` returns, with its limiter. */
 export interface RateLimit extends MiddlewareHandler, Limiters {}
 
 /** Middleware for Hono 4. Checks its options: `PolicyError`, or `CostError` for a constant cost. */
@@ -42,32 +42,32 @@ export function rateLimit(options: RateLimitOptions = {}): RateLimit {
   return guard.equip(middleware)
 }
 
-/** The options of `concurrencyLimit`: those of `spillway/express`. Their functions are given the context twice. */
+/** The options of `concurrencyLimit`: those of `spillway/express`. Their functions receive the context twice. */
 export interface ConcurrencyLimitOptions extends ConcurrencyOptions<Context, Context> {
-  /** Gives the refusal in place of the default: returns a response, as a handler of Hono does. Status and Retry-After are set on the context. */
+  /** Returns the refusal instead of the default one: a response, like any Hono handler. Status and Retry-After are set on the context before. */
   handler?: (c: Context, same: Context) => Response | Promise<Response>
 }
 
-/** The middleware that `concurrencyLimit` gives. */
+/** The middleware that `concurrencyLimit` returns. */
 export interface ConcurrencyLimit extends MiddlewareHandler, ConcurrencyControls {}
 
-/** Middleware for Hono 4: how many requests may be inside at once; one is inside until the body of its response has been read. Checks its options: `PolicyError`. */
+/** Middleware for Hono 4 that limits how many requests are inside at once; a request is inside until the body of its response has been read. Checks its options: `PolicyError`. */
 export function concurrencyLimit(options: ConcurrencyLimitOptions): ConcurrencyLimit {
   const gate = new ConcurrencyGate(returning('concurrencyLimit', options), hono)
   const middleware: MiddlewareHandler = (c, next) => limited(() => gate.answer(c, c), c, next)
   return Object.assign(middleware, { close: () => gate.close() })
 }
 
-/** Middleware for Hono 4: refuses the least important requests first while there is too much to do. Checks its options: `PolicyError`. */
+/** Middleware for Hono 4 that refuses the least important requests first under overload. Checks its options: `PolicyError`. */
 export function shed(options: ShedOptions<Context>): MiddlewareHandler {
   const gate = new ShedGate(options, hono)
   return (c, next) => limited(() => gate.answer(c), c, next)
 }
 
-/** The responses that handlers of the options have returned. */
+/** The responses returned by handlers of the options. */
 const RETURNED = new WeakMap<Context, Response>()
 
-/** The options with a handler whose response is kept for the middleware to return. */
+/** The options with a handler whose response is stored, so that the middleware can return it. */
 function returning<Options extends { handler?: (...given: never[]) => unknown }>(
   user: string,
   options: Options,
@@ -76,7 +76,7 @@ function returning<Options extends { handler?: (...given: never[]) => unknown }>
   if (typeof handler !== 'function') return options
   const keep = (c: Context, response: unknown) => {
     if (!(response instanceof Response)) {
-      throw new PolicyError(`${user}: handler gave ${shown(response)}: expected a Response, like c.text("busy")`)
+      throw new PolicyError(`${user}: handler returned ${shown(response)}: expected a Response, like c.text("busy")`)
     }
     RETURNED.set(c, response)
   }
@@ -92,7 +92,7 @@ async function limited(
 ): Promise<Response | undefined> {
   const answer = ask()
   const { decision, fields, refusal, gone } = isPromise(answer) ? await answer : answer
-  // Nobody reads this response.
+  // This response is never read.
   if (gone) return c.body(null)
   if (decision) c.set('rateLimit', decision)
   for (const name in fields) c.header(name, fields[name])
@@ -108,23 +108,23 @@ function finish(fields: Fields, asked: Request, c: Context): void {
   keepFields(fields, c)
   const watch = knownWatch(asked)
   if (watch === undefined) return
-  // A server neither reads nor cancels the body of an answer to HEAD.
+  // A server neither reads nor cancels the body of a response to HEAD.
   if (c.req.method === 'HEAD') watch.end()
   const followed = followResponse(c.res, watch)
   if (followed !== c.res) replace(followed, c)
 }
 
-/** A response that the context has not made (of `fetch`, or `new Response`) lacks the fields that were set on the context. */
+/** A response that the context did not create (from `fetch`, or `new Response`) lacks the fields that were set on the context. */
 function keepFields(fields: Fields, c: Context): void {
   const { headers } = c.res
   let last = ''
   for (const name in fields) last = name
-  // What the context made has all of them.
+  // A response that the context created has all of them.
   if (last === '' || headers.get(last) === fields[last]) return
   for (const name in fields) if (!headers.has(name)) c.header(name, fields[name])
 }
 
-/** Hono would otherwise add the fields of the response before. */
+/** Hono would otherwise add the fields of the previous response. */
 function replace(response: Response, c: Context): void {
   c.res = undefined
   c.res = response

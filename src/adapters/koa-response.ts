@@ -2,12 +2,12 @@ import type { Context } from 'koa'
 import { watchResponse } from '../http/node-response.js'
 import type { ResponseWatch } from '../http/response-watch.js'
 
-/** Contexts that are watched and whose handler is at work. */
+/** Watched contexts whose handler is running. */
 const AT_WORK = new WeakSet<Context>()
 
 /**
  * The watch of a context's response. Once the client has gone, Koa 2 does not end a response, and neither Koa 2 nor Koa 3 answers an
- * error: then the outcome of an aborted request would be hidden from `settle`, and its place would stay taken.
+ * error: without this, `settle` would not learn the outcome of an aborted request, and its place would stay taken.
  */
 export function watchContext(ctx: Context): ResponseWatch {
   return watchResponse(ctx.res, () => {
@@ -32,7 +32,7 @@ function endOnReturn(ctx: Context): void {
   })
 }
 
-/** Koa calls `ctx.onerror` when the middleware has failed; also when the connection fails under a handler that is still at work. */
+/** Koa calls `ctx.onerror` when the middleware has failed; also when the connection fails while a handler is still running. */
 function answerErrors(ctx: Context): void {
   const { onerror } = ctx
   AT_WORK.add(ctx)
@@ -48,7 +48,7 @@ function answerErrors(ctx: Context): void {
   }
 }
 
-/** The middleware behind the limiter has returned, or failed: from now on an error is one of the middleware. */
+/** The middleware behind the limiter has returned or failed: later errors come from the middleware. */
 export function middlewareReturned(ctx: Context): void {
   AT_WORK.delete(ctx)
 }

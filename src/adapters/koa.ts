@@ -15,26 +15,26 @@ import { middlewareReturned, watchContext } from './koa-response.js'
 export type * from '../http/adapter-exports.js'
 export type { ShedOptions } from '../http/shed/shed.js'
 
-/** What the middleware leaves in `ctx.state`, for `new Koa<RateLimitState>()`. */
+/** What the middleware stores in `ctx.state`, for `new Koa<RateLimitState>()`. */
 export interface RateLimitState {
   /** The strictest decision of the rate limiters that this request has passed; undefined if none limited it. */
   rateLimit?: Decision
 }
 
 /**
- * The options of `rateLimit`: those of `rateLimit` in `spillway/express`, with the same defaults. Their functions are given the context twice,
- * in the places of request and response.
+ * The options of `rateLimit`: those of `rateLimit` in `spillway/express`, with the same defaults. Their functions receive the context twice,
+ * in place of request and response.
  */
 export type RateLimitOptions = HttpOptions<Context, Context>
 
-/** The middleware that `rateLimit` gives, with the limiter behind it. */
+/** The middleware that `rateLimit` returns, with its limiter. */
 export interface RateLimit extends Limiters {
   /** Decides the request, then passes it on, lets it wait, defers it or refuses it. */
   (ctx: Context, next: Next): Promise<void>
 }
 
 /**
- * Middleware for Koa 2 and 3. Where an option is a function of request and response, both are the context. Checks its
+ * Middleware for Koa 2 and 3. Functions of the options receive the context as both request and response. Checks its
  * options: `PolicyError`, or `CostError` for a constant cost.
  */
 export function rateLimit(options: RateLimitOptions = {}): RateLimit {
@@ -42,29 +42,29 @@ export function rateLimit(options: RateLimitOptions = {}): RateLimit {
   return guard.equip((ctx: Context, next: Next) => limited(() => guard.answer(ctx, ctx), ctx, next, nextTick))
 }
 
-/** The options of `concurrencyLimit`: those of `spillway/express`. Their functions are given the context twice. */
+/** The options of `concurrencyLimit`: those of `spillway/express`. Their functions receive the context twice. */
 export type ConcurrencyLimitOptions = ConcurrencyOptions<Context, Context>
 
-/** The middleware that `concurrencyLimit` gives. */
+/** The middleware that `concurrencyLimit` returns. */
 export interface ConcurrencyLimit extends ConcurrencyControls {
   /** Gives the request a place, lets it wait for one, or refuses it. */
   (ctx: Context, next: Next): Promise<void>
 }
 
-/** Middleware for Koa 2 and 3: how many requests may be inside at once. Checks its options: `PolicyError`. */
+/** Middleware for Koa 2 and 3 that limits how many requests are inside at once. Checks its options: `PolicyError`. */
 export function concurrencyLimit(options: ConcurrencyLimitOptions): ConcurrencyLimit {
   const gate = new ConcurrencyGate(options, koa)
   const middleware = (ctx: Context, next: Next) => limited(() => gate.answer(ctx, ctx), ctx, next)
   return Object.assign(middleware, { close: () => gate.close() })
 }
 
-/** Middleware for Koa 2 and 3: refuses the least important requests first while there is too much to do. Checks its options: `PolicyError`. */
+/** Middleware for Koa 2 and 3 that refuses the least important requests first under overload. Checks its options: `PolicyError`. */
 export function shed(options: ShedOptions<Context>): (ctx: Context, next: Next) => Promise<void> {
   const gate = new ShedGate(options, koa)
   return (ctx, next) => limited(() => gate.answer(ctx), ctx, next)
 }
 
-/** `defer`: when a request goes on that was decided at once. */
+/** `defer`: when a request continues that was decided synchronously. */
 async function limited(
   ask: () => SyncOrAsync<Answer>,
   ctx: Context,
@@ -107,7 +107,7 @@ async function refuse(reply: Reply, ctx: Context): Promise<void> {
 
 const DECISION = Symbol('decision')
 
-/** A context keeps its decision also where a service replaces `ctx.state`. */
+/** The decision is also stored on the context, because services may replace `ctx.state`. */
 interface Kept extends Context {
   [DECISION]?: Decision
 }

@@ -8,31 +8,31 @@ import type { RateLimiter } from '../limiter/rate-limiter.js'
 import { MemoryStore } from '../stores/memory/memory-store.js'
 import { type NestRequest, type NestResponse, nest } from './nest-request.js'
 
-/** The options of the module and of routes. Their functions are given request and response of the platform, Express or Fastify. */
+/** The options of the module and of routes. Their functions receive request and response of the platform, Express or Fastify. */
 export interface NestOptions<Request = NestRequest, Response = NestResponse> extends HttpOptions<Request, Response> {}
 
-/** A handler of a route, or a controller. */
+/** A route handler, or a controller. */
 type Target = object
 type NestGuard = Guard<NestRequest, NestResponse>
 
-/** What decorators say: options of their own, or no limit. */
+/** The options from decorators; false: no limit. */
 const OWN = new WeakMap<Target, NestOptions | false>()
-/** What a service's own `handler` gave for a request. */
+/** What a service's own `handler` returned for a request. */
 const WORDED = new WeakMap<NestRequest, unknown>()
 
-/** Notes what a decorator says of a handler or a controller. */
+/** Records a decorator's options for a handler or a controller. */
 export function decorate(target: Target, own: NestOptions | false): void {
   OWN.set(target, own)
 }
 
-/** What the option `handler` has returned for this request; asked once. */
+/** What the option `handler` has returned for this request; available once. */
 export function wordedOf(req: NestRequest): unknown {
   const body = WORDED.get(req)
   WORDED.delete(req)
   return body
 }
 
-/** The limits of an application: one for all routes, and those of routes with options of their own. Inject it to `peek`, `refund` or `reset`. */
+/** The limits of an application: one for all routes, and those of routes with their own options. Inject it to `peek`, `refund` or `reset`. */
 export class RateLimits implements Limiters {
   readonly #options: NestOptions
   readonly #everywhere: NestGuard
@@ -42,7 +42,7 @@ export class RateLimits implements Limiters {
   constructor(options: NestOptions = {}) {
     checkObject('RateLimitModule.forRoot', options, "{ policy: '100/1m' }")
     this.#options = { ...options }
-    // One for all routes, so that those of one name count together.
+    // One for all routes, so that routes with the same name count together.
     if (this.#options.limiter === undefined) this.#options.store ??= new MemoryStore()
     this.#everywhere = guardOf(this.#options)
   }
@@ -74,7 +74,7 @@ export class RateLimits implements Limiters {
   }
 }
 
-/** What is said of the controller, or of the class that it extends. */
+/** The options of the controller, or of a class that it extends. */
 function ofController(controller: Target | null): NestOptions | false | undefined {
   for (let target = controller; target !== null; target = Object.getPrototypeOf(target)) {
     const own = OWN.get(target)

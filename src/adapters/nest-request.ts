@@ -6,9 +6,9 @@ import type { Fields } from '../http/headers.js'
 import { watchResponse } from '../http/node-response.js'
 import { decisionOn, leaveDecision } from './express-request.js'
 
-/** What requests of Express and of Fastify have in common. */
+/** The common part of Express and Fastify requests. */
 export interface NestRequest {
-  /** The client's address, as the platform tells it. */
+  /** The client's address, as the platform reports it. */
   readonly ip?: string
   /** Header fields of the request. */
   readonly headers: IncomingMessage['headers']
@@ -16,13 +16,13 @@ export interface NestRequest {
   rateLimit?: Decision
 }
 
-/** What responses of Express and replies of Fastify have in common. */
+/** The common part of Express responses and Fastify replies. */
 export interface NestResponse {
   /** The status of the response. */
   readonly statusCode: number
   /** Reads a header field of the response. */
   getHeader(name: string): number | string | string[] | undefined
-  /** Takes a header field of the response back. */
+  /** Removes a header field of the response. */
   removeHeader(name: string): unknown
   /** Sets the status. */
   status(code: number): unknown
@@ -30,7 +30,7 @@ export interface NestResponse {
 
 interface FastifyRequest extends NestRequest {
   readonly raw: IncomingMessage
-  /** Only there if Fastify trusts proxies. */
+  /** Only present if Fastify trusts proxies. */
   readonly ips?: readonly string[]
 }
 
@@ -39,7 +39,7 @@ interface FastifyReply extends NestResponse {
   header(name: string, value: string): unknown
 }
 
-/** The platform of Nest that a request came through. */
+/** The framework adapter for Nest over Express or Fastify. */
 export const nest: Framework<NestRequest, NestResponse> = {
   name: 'Nest',
   address: req => req.ip,
@@ -48,7 +48,7 @@ export const nest: Framework<NestRequest, NestResponse> = {
   trustsAnybody: "Express takes the leftmost address of X-Forwarded-For (app.set('trust proxy', true))",
   isGone: req => messageOf(req).socket.destroyed,
   requestHeader(req, name) {
-    // Nest negotiates nothing: the body of an HttpException is an object.
+    // Nest does not negotiate content types: the body of an HttpException is an object.
     return name === 'accept' ? 'application/json' : (req.headers[name] as string | undefined)
   },
   responseHeader: (res, name) => res.getHeader(name)?.toString(),
@@ -56,7 +56,7 @@ export const nest: Framework<NestRequest, NestResponse> = {
   decision: req => (isFastify(req) ? req.rateLimit : decisionOn(req as ExpressRequest)),
 }
 
-/** Leaves a decision where a service looks for it, as `req.rateLimit`. */
+/** Stores a decision where services look for it, as `req.rateLimit`. */
 export function noteDecision(req: NestRequest, decision: Decision): void {
   if (isFastify(req)) req.rateLimit = decision
   else leaveDecision(req as ExpressRequest, decision)

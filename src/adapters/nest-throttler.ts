@@ -6,15 +6,15 @@ import type { Store } from '../stores/store.js'
 
 /** The options of `ThrottlerStorage`. */
 export interface ThrottlerStorageOptions {
-  /** Where hits are counted: a `RedisStore` for all processes together. Default: a `MemoryStore` of its own. */
+  /** The store of the counts: a `RedisStore` for all processes together. Default: a `MemoryStore` of its own. */
   store?: Store
 }
 
-/** What the guard of @nestjs/throttler is told. Times in whole seconds, rounded up. */
+/** The answer to the guard of @nestjs/throttler. Times in whole seconds, rounded up. */
 export interface ThrottlerStorageRecord {
-  /** Requests that were counted. */
+  /** The counted requests. */
   totalHits: number
-  /** Seconds until the count begins anew. */
+  /** Seconds until the count starts anew. */
   timeToExpire: number
   /** Whether the key is blocked. */
   isBlocked: boolean
@@ -23,8 +23,8 @@ export interface ThrottlerStorageRecord {
 }
 
 /**
- * A storage for @nestjs/throttler 6: `ThrottlerModule.forRoot({ throttlers, storage: new ThrottlerStorage({ store }) })`. Each hit is counted for `ttl` from its own time, exactly; one
- * that is refused is not counted.
+ * A storage for @nestjs/throttler 6: `ThrottlerModule.forRoot({ throttlers, storage: new ThrottlerStorage({ store }) })`. Each hit counts for exactly `ttl` from its own time; refused
+ * hits do not count.
  */
 export class ThrottlerStorage {
   readonly #store: Store
@@ -36,12 +36,12 @@ export class ThrottlerStorage {
   constructor(options: ThrottlerStorageOptions = {}) {
     checkOptions('ThrottlerStorage', options, { store: true }, '{ store: new RedisStore(client) }')
     this.#store = options.store ?? new MemoryStore()
-    // A store that is none is found now.
+    // Rejects an invalid store now.
     this.#limiterOf(60_000, 1, 'default')
   }
 
   /**
-   * Counts a hit of `key`, `limit` of which are allowed in any `ttl` ms. A key that has more is blocked for `blockDuration` ms and then begins anew; 0: it is refused until a hit expires.
+   * Counts a hit of `key`; `limit` hits are allowed in any `ttl` ms. A key with more is blocked for `blockDuration` ms and then starts anew; 0: it is refused until a hit expires.
    */
   async increment(
     key: string,
@@ -65,7 +65,7 @@ export class ThrottlerStorage {
     let { retryAfterMs } = decision
     if (blockDuration > 0 && !blocked && !degraded) {
       await limiter.block(key, blockDuration)
-      // What is counted would outlast the block.
+      // The counted hits would outlast the block.
       if (blockDuration < ttl) await limiter.reset(key)
       retryAfterMs = blockDuration
     }

@@ -30,7 +30,7 @@ declare global {
 }
 
 /**
- * The options of `RateLimitModule.forRoot` and of `@RateLimit`: those of `rateLimit` in `spillway/express`, with the same defaults. Their functions are given request and response
+ * The options of `RateLimitModule.forRoot` and of `@RateLimit`: those of `rateLimit` in `spillway/express`, with the same defaults. Their functions receive request and response
  * of the platform, Express or Fastify. `handler` returns the body of the HttpException: an object, or a text, which becomes the `detail` of problem details.
  */
 export interface RateLimitOptions<Request = NestRequest, Response = NestResponse>
@@ -38,7 +38,7 @@ export interface RateLimitOptions<Request = NestRequest, Response = NestResponse
 
 /** The module that holds the limits of an application. It limits nothing by itself: `RateLimitGuard` does. */
 export class RateLimitModule {
-  /** The limit for all routes without one of their own. Checks the options: `PolicyError`, or `CostError` for a constant cost. */
+  /** The limit for all routes without their own. Checks the options: `PolicyError`, or `CostError` for a constant cost. */
   static forRoot<Request = NestRequest, Response = NestResponse>(
     options: RateLimitOptions<Request, Response> = {},
   ): DynamicModule {
@@ -50,8 +50,8 @@ export class RateLimitModule {
 Module({})(RateLimitModule)
 
 /**
- * A limit of its own for a route, or for each route of a controller, in place of the module's: a policy, like '5/1m', or options. What they do not name is as the module has it; the
- * route counts apart from all others unless they set `name`. A wrong option is found at the route's first request.
+ * A separate limit for a route, or for each route of a controller, instead of the module's: a policy, like '5/1m', or options. Options that it does not set come from the module; the
+ * route counts separately unless the options set `name`. A wrong option throws at the route's first request.
  */
 export function RateLimit<Request = NestRequest, Response = NestResponse>(
   limit: string | RateLimitOptions<Request, Response>,
@@ -59,7 +59,7 @@ export function RateLimit<Request = NestRequest, Response = NestResponse>(
   return mark(typeof limit === 'string' ? { policy: limit } : (limit as NestOptions))
 }
 
-/** No limit for a route, or for the routes of a controller that have none of their own. */
+/** No limit for a route, or for the routes of a controller without their own. */
 export function SkipRateLimit(): MethodDecorator & ClassDecorator {
   return mark(false)
 }
@@ -69,7 +69,7 @@ function mark(own: NestOptions | false): MethodDecorator & ClassDecorator {
     decorate((descriptor?.value as object | undefined) ?? target, own)
 }
 
-/** Limits the routes that it guards: with `@UseGuards(RateLimitGuard)`, or all of them as `APP_GUARD`. Lets pass what is no HTTP request. */
+/** Limits the routes that it guards: with `@UseGuards(RateLimitGuard)`, or all of them as `APP_GUARD`. Ignores anything but HTTP requests. */
 export class RateLimitGuard implements CanActivate {
   readonly #limits: RateLimits
 
@@ -77,7 +77,7 @@ export class RateLimitGuard implements CanActivate {
     this.#limits = limits
   }
 
-  /** True, or throws: an HttpException if the request is refused. */
+  /** Resolves to true, or rejects with an HttpException if the request is refused. */
   async canActivate(context: ExecutionContext): Promise<boolean> {
     if (context.getType() !== 'http') return true
     const guard = this.#limits.of(context.getClass(), context.getHandler())
@@ -94,13 +94,13 @@ export class RateLimitGuard implements CanActivate {
 Injectable()(RateLimitGuard)
 Inject(RateLimits)(RateLimitGuard, undefined, 0)
 
-/** What a refused request is answered with. */
+/** Answers a refused request. */
 function give(
   { decision, fields, refusal, gone }: Answer,
   req: NestRequest,
   res: NestResponse,
 ): SyncOrAsync<HttpException> | undefined {
-  // Nobody reads this response.
+  // This response is never read.
   if (gone) return new HttpException({ status: 499 }, 499)
   if (decision) noteDecision(req, decision)
   const sent = isSent(res)
@@ -137,7 +137,7 @@ const PROBLEM_TYPE = 'application/problem+json'
 /** The body of the exception, with its type. */
 type Said = readonly [type: string, body: object]
 
-/** Nest would send a text as text, or put an object of its own around it: both are told as problem details. */
+/** Nest would send a text as text, or wrap it in its own object: both become problem details. */
 function parsed({ type, text }: Body, status: number, decision: Decision | undefined): Said {
   if (type.startsWith('text/')) return said(text, status, decision)
   const value: unknown = JSON.parse(text)

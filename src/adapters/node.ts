@@ -33,13 +33,13 @@ declare module 'node:http2' {
   }
 }
 
-/** The options of `rateLimit`: those of `rateLimit` in `spillway/express`, with the same defaults. Their functions are given `(req, res)`. */
+/** The options of `rateLimit`: those of `rateLimit` in `spillway/express`, with the same defaults. Their functions receive `(req, res)`. */
 export interface RateLimitOptions extends HttpOptions<NodeRequest, NodeResponse> {}
 
-/** The function that `rateLimit` gives, with the limiter behind it. */
+/** The function that `rateLimit` returns, with its limiter. */
 export interface RateLimit extends Limiters {
   /**
-   * Decides the request. true: go on; false: the request is refused and answered already, deferred, or its client has gone. Rejects with what a function of the options throws;
+   * Decides the request. true: continue; false: the request is refused and answered, or deferred, or its client has gone. Rejects with errors of the functions in the options;
    * then nothing is spent and nothing is answered.
    */
   (req: NodeRequest, res: NodeResponse): Promise<boolean>
@@ -51,16 +51,16 @@ export function rateLimit(options: RateLimitOptions = {}): RateLimit {
   return guard.equip((req: NodeRequest, res: NodeResponse) => limited(() => guard.answer(req, res), req, res))
 }
 
-/** The options of `concurrencyLimit`: those of `spillway/express`. Their functions are given `(req, res)`. */
+/** The options of `concurrencyLimit`: those of `spillway/express`. Their functions receive `(req, res)`. */
 export interface ConcurrencyLimitOptions extends ConcurrencyOptions<NodeRequest, NodeResponse> {}
 
-/** The function that `concurrencyLimit` gives. */
+/** The function that `concurrencyLimit` returns. */
 export interface ConcurrencyLimit extends ConcurrencyControls {
-  /** Gives the request a place, lets it wait for one, or refuses it. true: go on; false: it is answered already, or its client has gone. */
+  /** Gives the request a place, lets it wait for one, or refuses it. true: continue; false: it is answered already, or its client has gone. */
   (req: NodeRequest, res: NodeResponse): Promise<boolean>
 }
 
-/** For services over `node:http` and `node:http2`: how many requests may be inside at once. Checks its options: `PolicyError`. */
+/** Limits how many requests are inside at once, for services over `node:http` and `node:http2`. Checks its options: `PolicyError`. */
 export function concurrencyLimit(options: ConcurrencyLimitOptions): ConcurrencyLimit {
   const gate = new ConcurrencyGate(options, node)
   return Object.assign((req: NodeRequest, res: NodeResponse) => limited(() => gate.answer(req, res), req, res), {
@@ -69,7 +69,7 @@ export function concurrencyLimit(options: ConcurrencyLimitOptions): ConcurrencyL
 }
 
 /**
- * For services over `node:http` and `node:http2`: refuses the least important requests first while there is too much to do. The function gives true: go on; or false: the request is
+ * Refuses the least important requests first under overload, for services over `node:http` and `node:http2`. The function resolves to true: continue; or to false: the request is
  * answered already. Checks its options: `PolicyError`.
  */
 export function shed(options: ShedOptions<NodeRequest>): (req: NodeRequest, res: NodeResponse) => Promise<boolean> {
@@ -94,7 +94,7 @@ function addressOf(req: NodeRequest): string | undefined {
   return req.socket.remoteAddress
 }
 
-/** True if the request is to be passed on. */
+/** True if the request must be passed on. */
 async function limited(ask: () => SyncOrAsync<Answer>, req: NodeRequest, res: NodeResponse): Promise<boolean> {
   const answer = ask()
   const { decision, fields, refusal, gone } = isPromise(answer) ? await answer : answer

@@ -13,25 +13,25 @@ export type { GivenKey } from '../http/given-key.js'
 
 /** A `WebSocket` of `ws`, or any emitter of 'message' events. */
 export interface MessageSocket extends Pick<EventEmitter, 'emit'> {
-  /** Ends it. */
+  /** Closes the socket. */
   close?(code?: number, reason?: string): void
   /** Stops reading from the socket. */
   pause?(): void
-  /** Goes on reading. */
+  /** Resumes reading. */
   resume?(): void
 }
 
-/** The options of `limitMessages`: those of `RateLimiter`, or a `limiter`, and these. */
+/** The options of `limitMessages`: those of `RateLimiter`, or a `limiter`, and the following. */
 export interface MessageLimitOptions<Data = unknown> extends Partial<RateLimiterOptions> {
   /** Instead of the options of `RateLimiter`. */
   limiter?: RateLimiter
-  /** Whose messages are counted together: a key, or a function of the message; undefined from it: this message is not limited. Default: each socket for itself. */
+  /** The key by which messages are counted together, or a function of the message; if it returns undefined, the message is not limited. Default: each socket separately. */
   key?: string | number | ((data: Data) => GivenKey)
-  /** What a message costs; integer ≥ 0, default 1. */
+  /** The cost of a message; integer ≥ 0, default 1. */
   cost?: number | ((data: Data) => number)
   /**
-   * What becomes of a message over the limit. It reaches no listener. 'drop' (default): nothing more. 'close': the socket is closed with code 1008, and what it still sends is
-   * dropped. A function is told the decision and the message.
+   * What happens to a message over the limit. It reaches no listener. 'drop' (default): nothing more. 'close': the socket is closed with code 1008, and its later messages are
+   * dropped. A function receives the decision and the message.
    */
   onLimit?: 'drop' | 'close' | ((decision: Decision, data: Data) => void)
 }
@@ -44,16 +44,16 @@ const OPTIONS: OptionNames<MessageLimitOptions> = {
   onLimit: true,
 }
 
-/** RFC 6455: a message violates the policy. */
+/** RFC 6455: the code for a message that violates the policy. */
 const POLICY_VIOLATION = 1008
-/** While so many messages wait for their decision, the socket is not read. */
+/** While this many messages wait for their decision, the socket is not read. */
 const MOST_WAITING = 64
-/** Sockets that are given no store count together by their keys. */
+/** The store for all sockets without their own; they count together by their keys. */
 let shared: MemoryStore | undefined
 
 /**
- * Limits the messages of a socket: what is over the limit does not reach its 'message' listeners. Messages keep their order while a store is asked. The returned function ends the
- * limit. Checks its options: `PolicyError`. What a function of the options throws, or a wrong cost, is emitted as 'error'.
+ * Limits the messages of a socket: messages over the limit do not reach its 'message' listeners. Messages keep their order while a store is asked. The returned function ends the
+ * limit. Checks its options: `PolicyError`. Errors of the functions in the options, and a wrong cost, are emitted as 'error'.
  */
 export function limitMessages<Data = unknown>(socket: MessageSocket, options: MessageLimitOptions<Data>): () => void {
   const limit = new MessageLimit(socket, options)
@@ -66,7 +66,7 @@ class MessageLimit<Data> {
   readonly #limiter: RateLimiter
   readonly #options: MessageLimitOptions<Data>
   readonly #ownKey = randomUUID()
-  /** Events that wait behind a message that is being decided. */
+  /** Events behind a message that is being decided. */
   #waiting: Array<() => SyncOrAsync<void>> = []
   #busy = false
   #paused = false
@@ -90,7 +90,7 @@ class MessageLimit<Data> {
     socket.emit = (event: string | symbol, ...values: unknown[]) => this.#heard(event, values)
   }
 
-  /** From now on all messages pass; those that wait do so in their order. */
+  /** From now on all messages pass; waiting messages come first, in their order. */
   end(): void {
     this.#ended = true
   }
@@ -114,7 +114,7 @@ class MessageLimit<Data> {
     if (!isPromise(done)) return
     this.#busy = true
     const next = () => this.#next()
-    // What a listener throws is uncaught, as if it had been told at once.
+    // An error of a listener is uncaught, as if it had been called synchronously.
     done.then(next, error => {
       process.nextTick(() => {
         throw error

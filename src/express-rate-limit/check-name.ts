@@ -20,5 +20,5 @@ export type CheckName =
   | 'keyGeneratorIpFallback'
   | 'windowMs'
 
-/** Which checks are made; `default` speaks for those that are not named. */
+/** The enabled checks; `default` applies to those that are not named. */
 export type EnabledValidations = { [name in CheckName | 'default']?: boolean }

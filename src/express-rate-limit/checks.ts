@@ -30,17 +30,17 @@ const OPTIONS: Record<keyof Options, true> = {
   algorithm: true,
   policy: true,
 }
-/** One with a check of its own, and those of express-slow-down, which passes its options on. */
+/** An option with its own check, and those of express-slow-down, which passes its options on. */
 const TOLERATED = ['draft_polli_ratelimit_headers', 'delayAfter', 'delayMs', 'maxDelayMs']
 const DRAFTS = ['draft-6', 'draft-7', 'draft-8']
 /** Longer delays make `setInterval` fire at once. */
 const LONGEST_MS = 2 ** 31 - 1
 
 const usedStores = new WeakSet<object>()
-/** Keys that a request was counted by, under each store (or, where instances may share their counts, each class of store). */
+/** Keys that have counted a request, per store (or per class of store, if its instances may share counts). */
 const countedKeys = new WeakMap<Request, Map<unknown, Set<string>>>()
 
-/** What may be wrong with a limiter or with what it meets, under the names and codes of express-rate-limit 8. Each throws. */
+/** The checks of a limiter and its input, under the names and codes of express-rate-limit 8. Each throws. */
 export const checks = {
   ip(ip: string | undefined): void {
     if (ip === undefined) {
@@ -164,7 +164,7 @@ export const checks = {
     }
   },
 
-  /** Of `validate` itself. */
+  /** Checks `validate` itself. */
   validationsConfig(enabled: Readonly<Record<string, boolean>>): void {
     const known = [...Object.keys(checks), 'default']
     for (const name of Object.keys(enabled)) {
@@ -176,10 +176,10 @@ export const checks = {
     }
   },
 
-  /** A limiter made for each request starts each time from nothing. */
+  /** A limiter created per request always starts from nothing. */
   creationStack(store: object): void {
     const stack = new Error('where was this limiter created?').stack ?? ''
-    // As Express 4 and 5 call what handles a request.
+    // The names of the functions in Express 4 and 5 that call handlers.
     if (!stack.includes('Layer.handle [as handle_request]') && !stack.includes('Layer.handleRequest')) return
     const usually = (store as Partial<Store>).localKeys ? '' : ' *usually*'
     throw new ValidationError(
@@ -215,7 +215,7 @@ export const checks = {
     )
   },
 
-  /** Of a limiter with the default store. */
+  /** Only for limiters with the default store. */
   windowMs(windowMs: unknown): void {
     if (typeof windowMs === 'number' && windowMs >= 1 && windowMs <= LONGEST_MS) return
     const type = typeof windowMs === 'number' ? '' : ` (${typeof windowMs})`

@@ -1,6 +1,6 @@
 /** The count of a key and the end of its window. */
 export type ClientRateLimitInfo = {
-  /** Requests counted in the window that runs. */
+  /** Requests counted in the current window. */
   totalHits: number
   /** When the window ends; undefined if the store does not know. */
   resetTime: Date | undefined
@@ -9,9 +9,9 @@ export type ClientRateLimitInfo = {
 /** The result of a store's `increment`. */
 export type IncrementResponse = ClientRateLimitInfo
 
-/** As `ClientRateLimitInfo`, of a store that always knows when the window ends. */
+/** As `ClientRateLimitInfo`, from a store that always knows when the window ends. */
 export type Client = {
-  /** Requests counted in the window that runs. */
+  /** Requests counted in the current window. */
   totalHits: number
   /** When the window ends. */
   resetTime: Date
@@ -26,8 +26,8 @@ export type LegacyStore = {
   incr: (key: string, callback: IncrementCallback) => void
   /** Gives one request back. */
   decrement: (key: string) => void
-  /** Forgets what a key has spent. */
+  /** Deletes the count of a key. */
   resetKey: (key: string) => void
-  /** Forgets all keys. */
+  /** Deletes the counts of all keys. */
   resetAll?: () => void
 }

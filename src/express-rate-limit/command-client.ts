@@ -5,12 +5,12 @@ import type { IoredisLike } from '../redis/ioredis/port.js'
 /** Sends a command: `(...args) => client.call(...args)` with ioredis, `(...args) => client.sendCommand(args)` with node-redis. */
 export type SendCommand = (...args: string[]) => Promise<unknown>
 
-/** The same for a cluster, told which key the command is about. */
+/** The same for a cluster; receives the key of the command. */
 export type SendCommandCluster = (details: { key?: string; isReadOnly: boolean; command: string[] }) => Promise<unknown>
 
 /**
- * A way to send commands, as `rate-limit-redis` is given one, in the clothes of a client. It cannot say whether it is connected,
- * so that only the deadline bounds what is asked of it.
+ * Adapts a function that sends commands, as `rate-limit-redis` takes one, to the shape of a client. It does not know whether it is connected,
+ * so only the deadline limits its commands.
  */
 export function commandClient(sendCommand?: SendCommand, sendCommandCluster?: SendCommandCluster): RedisClient {
   const send = sendCommand ?? sendCommandCluster
@@ -19,7 +19,7 @@ export function commandClient(sendCommand?: SendCommand, sendCommandCluster?: Se
       `RedisStore: sendCommand ${shown(send)}: expected a function, like (...args) => client.call(...args), or better the client itself`,
     )
   }
-  // It answers late or never rather than at once: a function that throws must not throw at us.
+  // Called asynchronously, so that an error of the function becomes a rejection.
   const ask = async (key: string | undefined, command: string[]) =>
     sendCommand ? sendCommand(...command) : sendCommandCluster!({ key, isReadOnly: false, command })
   const client: IoredisLike & Record<'scan' | 'unlink', unknown> = {

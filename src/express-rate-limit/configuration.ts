@@ -7,7 +7,7 @@ import { MemoryStore } from './memory-store.js'
 import type { Logger, Options, RateLimitOptions, Store } from './options.js'
 import { type Validations, validationsOf } from './validation.js'
 
-/** The options with their defaults and without their aliases, and what they are checked with. */
+/** The options with their defaults and without their aliases, and their checks. */
 export interface Configuration extends Options {
   readonly validations: Validations
   /** The default of `identifier`. */
@@ -16,7 +16,7 @@ export interface Configuration extends Options {
 
 export const skipNone: Options['skip'] = () => false
 
-/** Reads options as express-rate-limit does: what is undefined counts as absent, what is wrong is logged. Changes nothing given. */
+/** Reads options as express-rate-limit does: undefined counts as absent, and errors are logged. Does not change the given object. */
 export function configurationOf(passed: RateLimitOptions): Configuration {
   const given = Object.fromEntries(
     Object.entries(passed).filter(([, value]) => value !== undefined),
@@ -59,7 +59,7 @@ export function configurationOf(passed: RateLimitOptions): Configuration {
   return config
 }
 
-/** As a handler is told of them. */
+/** The options as handlers receive them. */
 export function optionsOf({ validations, ownIdentifier: _, ...options }: Configuration): Options {
   return { ...options, validate: validations.enabled }
 }
@@ -74,7 +74,7 @@ function checkLogger(logger: Logger): void {
   throw new TypeError('Provided logger does not implement the Logger interface')
 }
 
-/** Throws `TypeError` for what is no store. */
+/** Throws `TypeError` for an invalid store. */
 function storeOf(given: Options['store'] = new MemoryStore()): Exclude<Options['store'], undefined> {
   if ('consume' in given && typeof given.consume === 'function') return given
   const store = callsBack(given as Store) ? new PromisedHitStore(given as never) : given
@@ -87,7 +87,7 @@ function storeOf(given: Options['store'] = new MemoryStore()): Exclude<Options['
   )
 }
 
-/** `5-in-1min`, by the limit that this request was found to have. */
+/** `5-in-1min`, with the limit of this request. */
 function identifierOf(request: Request, { requestPropertyName, windowMs }: Configuration): string {
   const { limit } = (request as unknown as Record<string, { limit: number }>)[requestPropertyName]
   return nameOf(limit, windowMs)
@@ -95,7 +95,7 @@ function identifierOf(request: Request, { requestPropertyName, windowMs }: Confi
 
 let named = { limit: Number.NaN, windowMs: 0, name: '' }
 
-/** Mostly the same as for the request before. */
+/** Usually the same as for the previous request. */
 export function nameOf(limit: number, windowMs: number): string {
   if (named.limit !== limit || named.windowMs !== windowMs) {
     named = { limit, windowMs, name: `${limit}-in-${windowName(windowMs)}` }
@@ -116,7 +116,7 @@ function windowName(windowMs: number): string {
 
 function addressKeyOf(request: Request, response: Response, config: Configuration): string | Promise<string> {
   const { validations, ipv6Subnet } = config
-  // Asking Express takes as long as counting.
+  // Express's own lookup takes as long as counting.
   const ip = request.ip as string
   validations.ip(ip)
   validations.trustProxy(request)

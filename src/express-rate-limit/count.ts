@@ -2,14 +2,14 @@ import type { Request, Response } from 'express'
 import type { SyncOrAsync } from '../http/sync-or-async.js'
 import type { ClientRateLimitInfo } from './client-info.js'
 
-/** A request that has been counted: where its key stands, and under which limit. */
+/** The result of counting a request: the count of its key, and its limit. */
 export interface Count {
   readonly totalHits: number
   readonly resetTime: Date | undefined
-  /** As the way of counting has found it; absent: the option `limit` says. */
+  /** The limit that the way of counting applied; undefined: the option `limit` applies. */
   readonly limit?: number
   readonly windowMs: number
-  /** Before it may be passed on, ms. */
+  /** The delay before the request may be passed on, ms. */
   readonly delayMs?: number
   giveBack(): Promise<void> | void
 }
@@ -18,6 +18,6 @@ export interface Count {
 export interface Counting {
   count(key: string, request: Request, response: Response): SyncOrAsync<Count>
   resetKey(key: string): Promise<void> | void
-  /** Absent where the store cannot tell. */
+  /** Undefined if the store cannot look a key up. */
   getKey?(key: string): Promise<ClientRateLimitInfo | undefined> | ClientRateLimitInfo | undefined
 }

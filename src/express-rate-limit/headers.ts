@@ -2,9 +2,9 @@ import { createHash } from 'node:crypto'
 import type { Response } from 'express'
 import type { RateLimitInfo } from './options.js'
 
-/** Headers as express-rate-limit 8 writes them; in draft 8 it differs from ours in spaces and in `pk`, and clients may rely on it. */
+/** Headers in the exact form of express-rate-limit 8; its draft 8 differs from ours in spaces and in `pk`, and clients may depend on it. */
 
-/** `X-RateLimit-*`, and a `Date` for clients that compute with it, since `X-RateLimit-Reset` is a moment. */
+/** `X-RateLimit-*`, and a `Date`, which clients need because `X-RateLimit-Reset` is a moment. */
 export function setLegacyHeaders(response: Response, { limit, remaining, resetTime }: RateLimitInfo): void {
   response.setHeader('X-RateLimit-Limit', limit.toString())
   response.setHeader('X-RateLimit-Remaining', remaining.toString())
@@ -26,7 +26,7 @@ export function setDraft7Headers(response: Response, info: RateLimitInfo, window
   response.setHeader('RateLimit', `limit=${limit}, remaining=${remaining}, reset=${resetSeconds(info, windowMs)}`)
 }
 
-/** The only form with room for several limiters: each adds its own. */
+/** The only form for several limiters: each adds its own. */
 export function setDraft8Headers(response: Response, info: RateLimitInfo, windowMs: number, name: string): void {
   const { limit, remaining, key } = info
   const partition = partitionKey(key)
@@ -34,7 +34,7 @@ export function setDraft8Headers(response: Response, info: RateLimitInfo, window
   append(response, 'RateLimit-Policy', `"${name}"; q=${limit}; w=${Math.ceil(windowMs / 1000)}; pk=:${partition}:`)
 }
 
-/** Whole seconds from now until the window ends, rounded up; where nobody knows, the whole window. */
+/** Whole seconds until the window ends, rounded up; if the end is unknown, the whole window. */
 export function resetSeconds({ resetTime }: Pick<RateLimitInfo, 'resetTime'>, windowMs: number): number {
   if (!resetTime) return Math.ceil(windowMs / 1000)
   return Math.max(0, Math.ceil((resetTime.getTime() - Date.now()) / 1000))
@@ -53,7 +53,7 @@ function append(response: Response, name: string, value: string): void {
 const MOST_PARTITIONS = 1000
 const partitions = new Map<string, string>()
 
-/** Tells clients apart without telling who they are: the first 12 hex digits of the key's SHA-256, in base64. */
+/** Distinguishes clients without revealing the key: the first 12 hex digits of the key's SHA-256, in base64. */
 function partitionKey(key: string): string {
   let partition = partitions.get(key)
   if (partition === undefined) {

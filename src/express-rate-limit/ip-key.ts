@@ -5,15 +5,15 @@ import { formatIPv6, maskIPv6, readIPv6 } from '../http/address/ipv6.js'
 const MAPPED = '::ffff:'
 
 /**
- * The key that stands for an address: an IPv4 address itself; of an IPv6 address the network of its first `ipv6Subnet` bits
+ * The key of an address: an IPv4 address itself; for an IPv6 address the network of its first `ipv6Subnet` bits
  * (default 56; false: the address as it is), in its shortest form, like `2001:db8:0:ff00::/56`.
  *
- * An IPv4 address in IPv6 clothing (`::ffff:1.2.3.4`, `::ffff:102:304`, `::1.2.3.4`) is that IPv4 address. What is no address is
+ * An IPv4 address in IPv6 notation (`::ffff:1.2.3.4`, `::ffff:102:304`, `::1.2.3.4`) is that IPv4 address. Any other text is
  * its own key. For a `keyGenerator` that falls back on the address: `req => req.user?.id ?? ipKeyGenerator(req.ip)`. Throws
- * `PolicyError` for a subnet that is none.
+ * `PolicyError` for an invalid subnet.
  */
 export function ipKeyGenerator(ip: string, ipv6Subnet: number | false = 56): string {
-  // The key of a request without an address is left to whoever counts it.
+  // The caller chooses the key of a request without an address.
   if (typeof ip !== 'string' || isIPv4(ip)) return ip
   if (ip.startsWith(MAPPED) && isIPv4(ip, MAPPED.length)) return ip.slice(MAPPED.length)
   const zone = ip.indexOf('%')
@@ -21,7 +21,7 @@ export function ipKeyGenerator(ip: string, ipv6Subnet: number | false = 56): str
   if (groups === undefined) return ip
   const [a, b, c, d, e, mark, high, low] = groups
   const mapped = mark === 0xffff
-  // The range of compatible addresses has `::1` in it and others that carry no IPv4 address: only the notation tells.
+  // The range of compatible addresses includes `::1` and others that contain no IPv4 address: only the notation tells.
   const carries = (a | b | c | d | e) === 0 && (mapped || (mark === 0 && ip.includes('.')))
   if (carries) return `${high >> 8}.${high & 255}.${low >> 8}.${low & 255}`
   if (!ipv6Subnet) return ip

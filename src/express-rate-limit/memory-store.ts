@@ -7,17 +7,17 @@ import type { Options, Store } from './options.js'
 /** Options of the drop-in's `MemoryStore`. */
 export interface MemoryStoreOptions {
   /**
-   * Most keys held; integer ≥ 1. Default: as many as come, as with express-rate-limit. When full, the key whose window ends
-   * soonest of a few goes first.
+   * Most stored keys; integer ≥ 1. Default: no limit, as in express-rate-limit. When full, it compares a few keys and removes the one
+   * whose window ends first.
    */
   maxKeys?: number
 }
 
 /** Counts hits in this process. Also a store for express-rate-limit itself. */
 export class MemoryStore implements Store {
-  /** No other instance can count the same keys. */
+  /** Other instances never count the same keys. */
   readonly localKeys = true
-  /** Of the limiter that uses it; 60 000 ms until it is told. */
+  /** The window of the limiter that uses it; 60 000 ms before `init`. */
   windowMs = 60_000
   readonly #core: CoreMemoryStore
   #limit = hitsWindow(this.windowMs)
@@ -37,7 +37,7 @@ export class MemoryStore implements Store {
     return this.#increment(key)
   }
 
-  /** Gives one hit back: never below 0, and a key that is not counted stays so. */
+  /** Gives one hit back: never below 0; an uncounted key stays uncounted. */
   async decrement(key: string): Promise<void> {
     this.#core.refund([this.#charge(key)], 1)
   }
@@ -48,17 +48,17 @@ export class MemoryStore implements Store {
     return verdict.resetAfterMs > 0 ? hitsOf(verdict, this.#core.decidedAt) : undefined
   }
 
-  /** Forgets what a key has spent. */
+  /** Deletes the count of a key. */
   async resetKey(key: string): Promise<void> {
     this.#core.reset([this.#charge(key)])
   }
 
-  /** Forgets all keys. */
+  /** Deletes the counts of all keys. */
   async resetAll(): Promise<void> {
     this.#core.close()
   }
 
-  /** Forgets everything and stops its timer. */
+  /** Deletes all counts and stops its timer. */
   shutdown(): void {
     this.#core.close()
   }
@@ -73,7 +73,7 @@ export class MemoryStore implements Store {
   }
 
   /**
-   * The result of `increment`, at once; undefined for a store whose `increment` is not this class's own.
+   * The result of `increment`, synchronously; undefined for a store that overrides `increment`.
    *
    * @internal
    */
@@ -82,7 +82,7 @@ export class MemoryStore implements Store {
   }
 
   /**
-   * The store behind it, on which other algorithms count.
+   * The underlying store, on which other algorithms count.
    *
    * @internal
    */

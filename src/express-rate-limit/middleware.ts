@@ -14,8 +14,8 @@ import { PolicyCounting, wantsPolicy } from './policy-counting.js'
 const DONE = Promise.resolve()
 
 /**
- * Middleware for Express 4 and 5, called and behaving like that of express-rate-limit 8. Options that seem wrong are logged; throws
- * `TypeError` for a store or a logger that is none, and `PolicyError` for an `algorithm` or `policy` that means nothing.
+ * Middleware for Express 4 and 5 with the interface and behaviour of express-rate-limit 8. Options that seem wrong are logged; throws
+ * `TypeError` for an invalid store or logger, and `PolicyError` for an invalid `algorithm` or `policy`.
  */
 export function rateLimit(passedOptions?: RateLimitOptions): RateLimitRequestHandler {
   const passed = passedOptions ?? {}
@@ -54,7 +54,7 @@ async function settled(done: PromiseLike<void>, next: NextFunction): Promise<voi
   }
 }
 
-/** Nothing waits for a store to be ready: requests may come before. */
+/** A store's `init` is not awaited: requests may come before it is ready. */
 function initialize(store: Store, options: Options, { logger }: Configuration): void {
   if (typeof store.init !== 'function') return
   try {
@@ -69,7 +69,7 @@ function initialize(store: Store, options: Options, { logger }: Configuration): 
 
 const FAILED = Symbol('the store failed')
 
-/** One limiter. Whatever answers at once is not waited for: a promise more costs a request as much as counting it. */
+/** One limiter. Synchronous results are not awaited: one more promise costs a request as much as counting it. */
 class Limiter {
   readonly #settles: boolean
 
@@ -215,7 +215,7 @@ class Limiter {
     })
   }
 
-  /** Under a leaky bucket: holds the request back until its turn; a client that goes meanwhile gives its place back. */
+  /** Under a leaky bucket: delays the request until its turn; a client that goes meanwhile gives its place back. */
   async #delay(count: Count, delayMs: number, response: Response, next: NextFunction): Promise<void> {
     if (await watchResponse(response).stays(delayMs)) next()
     else await count.giveBack()

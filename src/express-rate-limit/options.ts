@@ -4,7 +4,7 @@ import type { Store as SpillwayStore } from '../stores/store.js'
 import type { EnabledValidations } from './check-name.js'
 import type { ClientRateLimitInfo, IncrementResponse, LegacyStore } from './client-info.js'
 
-/** Gives a value for a request, at once or later. */
+/** Returns a value for a request, synchronously or as a promise. */
 export type ValueDeterminingMiddleware<T> = (request: Request, response: Response) => T | Promise<T>
 
 /** Answers a refused request. */
@@ -15,24 +15,24 @@ export type RateLimitExceededEventHandler = (
   optionsUsed: Options,
 ) => void
 
-/** As express-rate-limit had it for `onLimitReached`, which is gone. */
+/** The former type of `onLimitReached` in express-rate-limit. */
 export type RateLimitReachedEventHandler = (request: Request, response: Response, optionsUsed: Options) => void
 
-/** Writes what a check has found, or an error. */
+/** Logs the result of a check, or an error. */
 export type LoggerFn = (error: unknown, message?: string) => void
 
-/** Where checks and errors are written. */
+/** The logger for checks and errors. */
 export interface Logger {
-  /** Is given errors: of checks, of the store. */
+  /** Logs errors: of checks, of the store. */
   error: LoggerFn
-  /** Is given warnings of changed options. */
+  /** Logs warnings about changed options. */
   warn: LoggerFn
 }
 
 /** Which draft of the header fields `standardHeaders` follows. */
 export type DraftHeadersVersion = 'draft-6' | 'draft-7' | 'draft-8'
 
-/** The options of express-rate-limit 8, with their names, defaults and meaning; `algorithm` and `policy` are ours. */
+/** The options of express-rate-limit 8, with their names, defaults and meaning; `algorithm` and `policy` are additions. */
 export type Options = {
   /** Length of the window in ms; default 60 000. It starts at a key's first request. */
   windowMs: number
@@ -49,54 +49,54 @@ export type Options = {
   standardHeaders: boolean | DraftHeadersVersion
   /** The limit's name in headers of draft 8; default `{limit}-in-{window}`, like `5-in-1min`. */
   identifier: string | ValueDeterminingMiddleware<string>
-  /** What `Retry-After` says, in seconds; default: the time to the end of the window. Changes nothing else. */
+  /** The value of `Retry-After`, in seconds; default: the time to the end of the window. Changes nothing else. */
   retryAfter?: number | ValueDeterminingMiddleware<number>
-  /** Where a request carries its `RateLimitInfo`; default 'rateLimit'. */
+  /** The request property for the `RateLimitInfo`; default 'rateLimit'. */
   requestPropertyName: string
   /** Default false. true: a request that failed is given back once its outcome is known. */
   skipFailedRequests: boolean
   /** Default false. true: a request that succeeded is given back once its outcome is known. */
   skipSuccessfulRequests: boolean
-  /** Who is asking; default: the client's address by `ipKeyGenerator`. */
+  /** The key of a request; default: the client's address by `ipKeyGenerator`. */
   keyGenerator: ValueDeterminingMiddleware<string>
-  /** Bits of an IPv6 address that make a client: 32 to 64, default 56; false: all of them. */
+  /** The bits of an IPv6 address that identify a client: 32 to 64, default 56; false: all of them. */
   ipv6Subnet: number | ValueDeterminingMiddleware<number> | false
   /** Answers a refused request; default: with `statusCode` and `message`. */
   handler: RateLimitExceededEventHandler
   /** true: this request is not counted. */
   skip: ValueDeterminingMiddleware<boolean>
-  /** What the two `skip…Requests` call a success; default: a status below 400. */
+  /** Which requests count as successful for the two `skip…Requests` options; default: a status below 400. */
   requestWasSuccessful: ValueDeterminingMiddleware<boolean>
   /** Default: a `MemoryStore` of its own. */
   store: Store | LegacyStore
-  /** Default true: all checks, each once. false, or a record of checks by name, leaves them out. */
+  /** Default true: all checks, each once. false disables all; a record disables checks by name. */
   validate: boolean | EnabledValidations
   /** Old name of `legacyHeaders`. */
   headers?: boolean
   /** Old name of `limit`. */
   max?: number | ValueDeterminingMiddleware<number>
-  /** What a failing store does to a request. Default false: its error goes to `next`; true: the request passes. */
+  /** What happens when the store fails. Default false: its error goes to `next`; true: the request passes. */
   passOnStoreError: boolean
   /** Default: the console. */
   logger: Logger
   /**
-   * Counts by another algorithm than express-rate-limit's fixed window, like 'sliding-window' or 'token-bucket'. Refused requests
-   * then spend nothing. Wants a store of spillway, or one of this module.
+   * Counts by another algorithm than the fixed window of express-rate-limit, like 'sliding-window' or 'token-bucket'. Refused requests
+   * then spend nothing. Requires a store of spillway, or one of this module.
    */
   algorithm?: AlgorithmName
-  /** In place of `limit`, `windowMs` and `algorithm`: '10/1s; 1000/1h token-bucket', or a function that gives one. */
+  /** Instead of `limit`, `windowMs` and `algorithm`: '10/1s; 1000/1h token-bucket', or a function that returns a policy. */
   policy?: PolicyInput | ValueDeterminingMiddleware<PolicyInput>
 }
 
-/** What `rateLimit` takes: the options of express-rate-limit, and stores of spillway as well. */
+/** The options that `rateLimit` takes: those of express-rate-limit, and stores of spillway as well. */
 export type RateLimitOptions = Partial<Omit<Options, 'store'>> & {
-  /** Where requests are counted; default: a `MemoryStore` of its own. */
+  /** The store of the counts; default: a `MemoryStore` of its own. */
   store?: Options['store'] | SpillwayStore
 }
 
 /** A store of express-rate-limit. */
 export type Store = {
-  /** Told once of the limiter's options. Not waited for; what it throws is logged. */
+  /** Called once with the limiter's options. Not awaited; its errors are logged. */
   init?: (options: Options) => void | Promise<void>
   /** The count of a key; undefined if nothing is counted. */
   get?: (key: string) => Promise<ClientRateLimitInfo | undefined> | ClientRateLimitInfo | undefined
@@ -104,13 +104,13 @@ export type Store = {
   increment: (key: string) => Promise<IncrementResponse> | IncrementResponse
   /** Gives one request of a key back. */
   decrement: (key: string) => Promise<void> | void
-  /** Forgets what a key has spent. */
+  /** Deletes the count of a key. */
   resetKey: (key: string) => Promise<void> | void
-  /** Forgets all keys. */
+  /** Deletes the counts of all keys. */
   resetAll?: () => Promise<void> | void
-  /** Ends timers and connections of the store. */
+  /** Closes timers and connections of the store. */
   shutdown?: () => Promise<void> | void
-  /** true: no other instance can count the same keys. */
+  /** true: other instances never count the same keys. */
   localKeys?: boolean
   /** The beginning that the store puts before each key. */
   prefix?: string
@@ -120,7 +120,7 @@ export type Store = {
 export type RateLimitInfo = {
   /** Requests allowed in a window. */
   limit: number
-  /** Requests counted in the window that runs: more than `limit` for a refused request. */
+  /** Requests counted in the current window: more than `limit` for a refused request. */
   used: number
   /** Requests left in the window, ≥ 0. */
   remaining: number
@@ -130,12 +130,12 @@ export type RateLimitInfo = {
   key: string
 }
 
-/** Without what our native middleware, where it is used too, says of the same property. */
+/** Without the type that spillway's native middleware declares for the same property. */
 export type AugmentedRequest = Omit<Request, 'rateLimit'> & { [key: string]: RateLimitInfo }
 
-/** The middleware that `rateLimit` gives. */
+/** The middleware that `rateLimit` returns. */
 export type RateLimitRequestHandler = RequestHandler & {
-  /** Forgets what a key has spent. */
+  /** Deletes the count of a key. */
   resetKey: (key: string) => void
   /** The count of a key and the end of its window. Throws if the store cannot tell. */
   getKey: (key: string) => Promise<ClientRateLimitInfo | undefined> | ClientRateLimitInfo | undefined

@@ -3,8 +3,8 @@ import { isPromise } from '../http/sync-or-async.js'
 import type { Configuration } from './configuration.js'
 
 /**
- * Watches how a request ends, from before it is counted: what happens meanwhile must not be missed. Once it is counted, gives it
- * back if its outcome says so; once, and not after its window has ended.
+ * Watches how a request ends, starting before it is counted, so that no event is missed. Once it is counted, gives it
+ * back if its outcome requires that; only once, and not after its window has ended.
  */
 export class Outcome {
   readonly #ends: Array<'finish' | 'close' | 'error'> = []
@@ -25,7 +25,7 @@ export class Outcome {
   /** The request has been counted, in a window that ends at `resetTime`. */
   settle(resetTime: Date | undefined, giveBack: () => Promise<void> | void): void {
     this.#giveBack = giveBack
-    // A copy, since the store may go on with its own.
+    // A copy, because the store may change its own object.
     this.#resetTime = resetTime && new Date(resetTime.getTime())
     for (const end of this.#ends) this.#judge(end)
   }

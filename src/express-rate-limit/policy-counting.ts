@@ -12,7 +12,7 @@ import { MemoryStore } from './memory-store.js'
 import type { Options, RateLimitOptions } from './options.js'
 import { RedisStore } from './redis-store.js'
 
-/** True for options that express-rate-limit does not know: then one of our limiters decides. */
+/** True for options that express-rate-limit does not have: then a `RateLimiter` decides. */
 export function wantsPolicy({ algorithm, policy, store }: Configuration): boolean {
   return policy !== undefined || (algorithm !== undefined && algorithm !== 'fixed-window') || 'consume' in store
 }
@@ -20,12 +20,12 @@ export function wantsPolicy({ algorithm, policy, store }: Configuration): boolea
 /** Decides by a `RateLimiter`: any algorithm, several limits, refused requests spend nothing. */
 export class PolicyCounting implements Counting {
   readonly #rules: Rules
-  /** The rule for all requests; undefined if they have several. */
+  /** The rule for all requests; undefined if there are several. */
   readonly #rule: Rule | undefined
   readonly #policy: PolicyInput | ((request: Request, response: Response) => SyncOrAsync<PolicyInput>)
   #storeError: Error | undefined
 
-  /** Throws `PolicyError` for a policy that means nothing, or that the store cannot count. */
+  /** Throws `PolicyError` for an invalid policy, or one that the store cannot count. */
   constructor(config: Configuration, passed: RateLimitOptions) {
     this.#policy = policyOf(config, passed)
     const given = config.store
@@ -53,7 +53,7 @@ export class PolicyCounting implements Counting {
   }
 
   async #decide(limiter: RateLimiter, key: string): Promise<Count> {
-    // A store of hits takes any key for a text; a limiter insists on one.
+    // A hit store converts any key to text; a limiter requires a text.
     const decision = await limiter.consume(String(key))
     if (decision.degraded) throw this.#failure()
     return new PolicyCount(decision, () => limiter.settle(decision, 0))
@@ -85,7 +85,7 @@ class PolicyCount implements Count {
   ) {
     const waitMs = allowed ? resetAfterMs : retryAfterMs
     this.limit = limit.quota
-    // A refused request is told to be one too many, though it spent nothing: handlers compare `used` with `limit`.
+    // A refused request reports one hit more than the limit, though it spent nothing: handlers compare `used` with `limit`.
     this.totalHits = allowed ? Math.max(0, limit.quota - remaining) : limit.quota + 1
     this.resetTime = new Date(Date.now() + (Number.isFinite(waitMs) ? waitMs : limit.windowMs))
     this.windowMs = limit.windowMs
@@ -99,7 +99,7 @@ function policyOf(
 ): Options['policy'] & {} {
   if (policy === undefined) {
     if (typeof limit !== 'function') return { quota: limit, window: windowMs, algorithm }
-    // Counts belong to the name: one that does not speak of the quota keeps them when the quota changes.
+    // Counts belong to the name: a name without the quota keeps them when the quota changes.
     const limitOf = (quota: number): LimitOptions => ({ quota, window: windowMs, algorithm, name: 'limit' })
     return (request, response) => Promise.resolve(limit(request, response)).then(limitOf)
   }

@@ -13,13 +13,13 @@ import type { Options, Store } from './options.js'
 
 /** Options of the drop-in's `RedisStore`. */
 export interface RedisStoreOptions {
-  /** A client of ioredis, iovalkey, node-redis or GLIDE, single or cluster. It stays yours. Either this, or one of the two functions. */
+  /** A client of ioredis, iovalkey, node-redis or GLIDE, single or cluster. The store never closes it. Mutually exclusive with the two functions. */
   client?: RedisClient
-  /** As `rate-limit-redis` has it. Better give the client, which can tell when it is not connected. */
+  /** As in `rate-limit-redis`. Prefer `client`, which reports when it is not connected. */
   sendCommand?: SendCommand
-  /** As `rate-limit-redis` has it, for a cluster: is also told the key, which says what node to ask. */
+  /** As in `rate-limit-redis`, for a cluster: also receives the key, which determines the node. */
   sendCommandCluster?: SendCommandCluster
-  /** The beginning of all keys; default 'rl:'. Limiters that shall not share their counts need different ones. */
+  /** The beginning of all keys; default 'rl:'. Use different prefixes for limiters that must not share counts. */
   prefix?: string
   /** Default 1 s: a server that has not answered by then has failed for this request. */
   deadline?: Duration
@@ -28,18 +28,18 @@ export interface RedisStoreOptions {
 const OPTIONS = ['client', 'sendCommand', 'sendCommandCluster', 'prefix', 'deadline']
 
 /**
- * Counts hits in Redis, for all processes together, by the server's clock. Also a store for express-rate-limit itself. Requests of
+ * Counts hits in Redis, for all processes together, by the server's clock. Also a store for express-rate-limit itself. The requests of
  * one turn of the event loop share a script call; every key has a lifetime.
  *
  * While Redis fails, methods reject with `StoreError`: within the deadline, and at once when it is known to fail. Throws
- * `PolicyError` for options that mean nothing.
+ * `PolicyError` for invalid options.
  */
 export class RedisStore implements Store {
   /** Other instances count the same keys. */
   readonly localKeys = false
   /** The beginning of all keys. */
   readonly prefix: string
-  /** Of the limiter that uses it; 60 000 ms until it is told. */
+  /** The window of the limiter that uses it; 60 000 ms before `init`. */
   windowMs = 60_000
   readonly #client: RedisClient
   readonly #core: CoreRedisStore
@@ -60,7 +60,7 @@ export class RedisStore implements Store {
     this.#guarded = new GuardedStore(this.#core, parseOption(deadline, 'RedisStore: deadline'), undefined)
   }
 
-  /** Takes the length of the window from the limiter's options. Throws `PolicyError` for one that is none. */
+  /** Takes the length of the window from the limiter's options. Throws `PolicyError` for an invalid length. */
   init(options: Pick<Options, 'windowMs'>): void {
     const windowMs = parseOption(options.windowMs, 'RedisStore: windowMs')
     this.windowMs = windowMs
@@ -73,7 +73,7 @@ export class RedisStore implements Store {
     return hitsOf(verdict, Date.now())
   }
 
-  /** Gives one hit back: never below 0, and a key that is not counted stays so. */
+  /** Gives one hit back: never below 0; an uncounted key stays uncounted. */
   async decrement(key: string): Promise<void> {
     await this.#guarded.act([this.#charge(key)], (store, charges, endsAt) => store.refund(charges, 1, endsAt))
   }
@@ -84,12 +84,12 @@ export class RedisStore implements Store {
     return verdict.resetAfterMs > 0 ? hitsOf(verdict, Date.now()) : undefined
   }
 
-  /** Forgets what a key has spent. Rejects with `StoreError`. */
+  /** Deletes the count of a key. Rejects with `StoreError`. */
   async resetKey(key: string): Promise<void> {
     await this.#guarded.act([this.#charge(key)], (store, charges, endsAt) => store.reset(charges, endsAt))
   }
 
-  /** Forgets all keys of this prefix: a walk through the server, which takes as long as the database is large. */
+  /** Deletes all keys with this prefix: a scan of the server, which takes time in proportion to the database. */
   async resetAll(): Promise<void> {
     const pattern = `${literal(keySegment(corePrefix(this.prefix)))}:*:${HITS_LIMITER}:${HITS_LIMIT}:*`
     try {
@@ -104,7 +104,7 @@ export class RedisStore implements Store {
   }
 
   /**
-   * The store behind it, on which other algorithms count.
+   * The underlying store, on which other algorithms count.
    *
    * @internal
    */
@@ -113,20 +113,20 @@ export class RedisStore implements Store {
   }
 }
 
-/** A client, or options which have one: told apart by what only options have. */
+/** A client, or options with a client: recognised by properties that only options have. */
 function optionsOf(given: RedisClient | RedisStoreOptions, more: RedisStoreOptions = {}): RedisStoreOptions {
   const isObject = typeof given === 'object' && given !== null
   const isOptions = isObject && Object.keys(given).every(name => OPTIONS.includes(name))
   const options: RedisStoreOptions = isOptions ? given : { ...more, client: given }
   if ('resetExpiryOnChange' in (isObject ? given : {}) || 'resetExpiryOnChange' in more) {
     throw new PolicyError(
-      'RedisStore: resetExpiryOnChange: a window ends when it ends, as with rate-limit-redis since version 6: expected options without it',
+      'RedisStore: resetExpiryOnChange: the end of a window never changes, as in rate-limit-redis since version 6: expected options without it',
     )
   }
   return options
 }
 
-/** The usual colon at the end stands in every key anyway; a prefix without it must not meet one with it. */
+/** Every key has the colon anyway, so the usual colon at the end is removed; prefixes with and without it must not share keys. */
 function corePrefix(prefix: string): string {
   return prefix.endsWith(':') ? prefix.slice(0, -1) : `${prefix}#`
 }

@@ -1,4 +1,4 @@
-/** Something is probably not as it was meant. Logged, never thrown at a request. `code` and `help` as express-rate-limit has them. */
+/** A probable mistake in the use of the limiter. Logged, never thrown during a request. `code` and `help` as in express-rate-limit. */
 export class ValidationError extends Error {
   readonly help: string
 
@@ -13,5 +13,5 @@ export class ValidationError extends Error {
   }
 }
 
-/** An option that means something else than it did in older versions. */
+/** An option whose meaning has changed since older versions. */
 export class ChangeWarning extends ValidationError {}

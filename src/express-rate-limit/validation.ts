@@ -5,11 +5,11 @@ import { ChangeWarning } from './validation-error.js'
 
 type Checks = typeof checks
 
-/** The checks of one limiter: each is made once, on what it meets first, and what it finds is logged. */
+/** The checks of one limiter: each runs once, at the first opportunity, and logs what it finds. */
 export type Validations = Checks & {
-  /** By the name of a check: whether it is still to be made. `default` stands for those that are not named. */
+  /** By the name of a check: whether it still has to run. `default` applies to those that are not named. */
   enabled: { [name: string]: boolean }
-  /** Leaves out every check that is to come. */
+  /** Disables all checks that have not run yet. */
   disable(): void
 }
 
@@ -23,7 +23,7 @@ export function validationsOf(validate: boolean | EnabledValidations, logger: Lo
   for (const name of Object.keys(checks) as CheckName[]) {
     const check = checks[name] as (...args: unknown[]) => void
     validations[name] = (...args: unknown[]) => {
-      // Requests come by here again and again: what has been made, or is not wanted, shall cost them nothing.
+      // Every request comes here: a check that has run, or is disabled, must cost nothing.
       validations[name] = nothing
       if (!(enabled[name] ?? enabled.default)) return
       enabled[name] = false

@@ -3,8 +3,8 @@ import type { Socket } from 'node:net'
 const CONNECTIONS = new WeakMap<Socket, Connection>()
 
 /**
- * The requests of one connection that want to know when it is lost. A response that waits behind another one on its connection
- * hears nothing of the loss by itself: Node 20 and 22 emit neither 'finish' nor 'close' for it.
+ * The requests of one connection that must learn of its loss. A response that waits behind another one on its connection
+ * receives no event itself: Node 20 and 22 emit neither 'finish' nor 'close' for it.
  */
 export class Connection {
   static of(socket: Socket): Connection {
@@ -23,7 +23,7 @@ export class Connection {
     this.#socket = socket
   }
 
-  /** One listener on the socket serves all: a client may pipeline hundreds of requests, and Node warns of the eleventh. */
+  /** One listener on the socket serves all: a client may pipeline hundreds of requests, and Node warns from the eleventh listener on. */
   add(lost: () => void): void {
     if (this.#listeners.size === 0) {
       this.#socket.on('close', this.#onClose)
@@ -42,7 +42,7 @@ export class Connection {
     for (const lost of [...this.#listeners]) lost()
   }
 
-  /** The client has closed its half. Unless the server allows that, Node has closed the other half by now. */
+  /** The client has closed its half of the connection. Unless the server allows half-open connections, Node has closed the other half by now. */
   readonly #onEnd = (): void => {
     if (!this.#socket.writable) this.#onClose()
   }

@@ -1,11 +1,11 @@
 import { PolicyError } from '../core/errors.js'
 
-/** A key as a service gives it: a number stands for its text; undefined: the request is not limited. */
+/** A key as a service returns it: a number stands for its text; undefined: the request is not limited. */
 export type GivenKey = string | number | undefined
 
 /**
- * A key as a text. Throws `PolicyError`, in which `owner` says whose option `key` it is, for anything else than a `GivenKey`, and
- * for NaN and ±Infinity, which would make strangers share one count.
+ * A key as a text. Throws `PolicyError`, in which `owner` names the middleware of the option `key`, for anything but a `GivenKey`, and
+ * for NaN and ±Infinity, with which strangers would share one count.
  */
 export function keyText(key: unknown, owner: string): string | undefined {
   if (key === undefined || typeof key === 'string') return key
@@ -15,7 +15,7 @@ export function keyText(key: unknown, owner: string): string | undefined {
   )
 }
 
-/** Without the value, unless it is no secret: error pages show messages. */
+/** Without secret values, because error pages show messages. */
 function described(key: unknown): string {
   if (typeof key === 'number') return String(key)
   if (key === null) return 'null'

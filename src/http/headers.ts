@@ -3,15 +3,15 @@ import type { Decision, Verdict } from '../core/decision.js'
 import type { Limit, Policy } from '../core/limit.js'
 
 /**
- * How the limits are told to the client.
+ * The header fields that report limits to the client.
  *
- * - `draft-8`: `RateLimit-Policy` and `RateLimit` as lists of named limits, as draft-ietf-httpapi-ratelimit-headers has
- *   them from 08 to 11. The only form that tells of every limit.
+ * - `draft-8`: `RateLimit-Policy` and `RateLimit` as lists of named limits, as draft-ietf-httpapi-ratelimit-headers defines
+ *   them from 08 to 11. The only form that reports every limit.
  * - `draft-7`: `RateLimit: limit=100, remaining=50, reset=30` and `RateLimit-Policy: 100;w=60`.
  * - `draft-6`: `RateLimit-Limit`, `RateLimit-Remaining`, `RateLimit-Reset` (seconds) and `RateLimit-Policy`.
  * - `legacy`: `X-RateLimit-Limit`, `X-RateLimit-Remaining`, `X-RateLimit-Reset` (seconds since the epoch).
  *
- * All but the first speak of the strictest limit only, as the drafts demand of them. No form tells of more units left than the quota.
+ * All but the first report the strictest limit only, as the drafts require. No form reports more remaining units than the quota.
  */
 export type HeaderForm = 'draft-8' | 'draft-7' | 'draft-6' | 'legacy'
 
@@ -20,15 +20,15 @@ export const HEADER_FORMS: readonly HeaderForm[] = ['draft-8', 'draft-7', 'draft
 /** Names and values of header fields. */
 export type Fields = Record<string, string>
 
-/** Writes what one form says of a decision. */
+/** Writes the fields of one form for a decision. */
 type Write = (fields: Fields, decision: Decision) => void
 
 /** RFC 9651, section 3.3.1: an Integer has at most fifteen digits. */
 const MOST = 999_999_999_999_999
 
 /**
- * A function that gives the header fields of a decision in the given forms. What is the same for every decision is
- * written once, here. `clock` is for the one form that tells a moment rather than a span.
+ * Returns the header fields of a decision in the given forms. Text that is the same for every decision is
+ * built once, here. `clock` is for the one form with a moment instead of a duration.
  */
 export function headersFor(forms: readonly HeaderForm[], policy: Policy, clock: Clock): (decision: Decision) => Fields {
   const writes = forms.map(form => writers[form](policy, clock))
@@ -39,14 +39,14 @@ export function headersFor(forms: readonly HeaderForm[], policy: Policy, clock: 
   }
 }
 
-/** True if two forms give one field two meanings, so that they cannot be sent together. */
+/** True if two forms give one field different meanings, so that they cannot be sent together. */
 export function clash(forms: readonly HeaderForm[]): boolean {
   return forms.includes('draft-8') && (forms.includes('draft-7') || forms.includes('draft-6'))
 }
 
 /**
- * The fields to set after another limiter has set its own on the same response: lists are continued, and where there is
- * room for one limit only, the stricter of the two decisions stays.
+ * The fields to set after another limiter has set its own on the same response: lists are extended; where only one limit
+ * fits, the stricter of the two decisions stays.
  */
 export function mergeHeaders(fields: Fields, set: (name: string) => string | undefined, stricter: boolean): Fields {
   const merged: Fields = {}
@@ -55,14 +55,14 @@ export function mergeHeaders(fields: Fields, set: (name: string) => string | und
     const now = fields[name]
     if (before === undefined) merged[name] = now
     else if (name === 'RateLimit-Policy' || isNamed(now)) {
-      // Lists of different drafts cannot be one list; then the later one stands.
+      // Lists of different drafts cannot be joined; the later one stays.
       merged[name] = isNamed(before) === isNamed(now) ? `${before}, ${now}` : now
     } else if (stricter) merged[name] = now
   }
   return merged
 }
 
-/** An item of `RateLimit-Policy`, as drafts 8 to 11 have it, for a limit on how many at once: such a limit has no window. */
+/** An item of `RateLimit-Policy`, in the form of drafts 8 to 11, for a concurrency limit, which has no window. */
 export function concurrencyPolicy(name: string, permits: number): string {
   return `${quoted(name)};q=${integer(permits)};qu="concurrent-requests"`
 }
@@ -120,24 +120,24 @@ function legacy(_policy: Policy, clock: Clock): Write {
   }
 }
 
-/** When the failure policy has said yes or no to all, nobody has counted, and there are no numbers to tell. */
+/** If the failure policy allows or denies all, nothing is counted, and there are no numbers to report. */
 function isCounted({ source }: Decision): boolean {
   return source !== 'open' && source !== 'closed'
 }
 
 /**
- * The span that a client should look at, in ms. Allowed: until all is restored. Denied: until the request fits, so that
- * it names the same moment as `Retry-After`, as drafts 7 to 9 want, and none later, as 10 and 11 want.
+ * The time that a client needs, in ms. Allowed: until everything is restored. Denied: until the request fits: the same
+ * moment as `Retry-After`, as drafts 7 to 9 recommend, and not later, as 10 and 11 require.
  */
 function waitOf({ allowed, retryAfterMs, resetAfterMs, limit }: Verdict): number {
   if (allowed) return resetAfterMs
   if (retryAfterMs !== Number.POSITIVE_INFINITY) return retryAfterMs
-  // A quota of 0 is never used, hence never restored: 0 seconds would ask a waiting client to come back at once.
+  // A quota of 0 is never used, hence never restored: 0 seconds would tell a waiting client to return at once.
   return resetAfterMs || limit.windowMs
 }
 
 /**
- * The units left, at most the quota: a bucket may hold a burst above it, and clients take more left than the quota for an error.
+ * The remaining units, at most the quota: a bucket may hold a burst above it, and clients treat more remaining than the quota as an error.
  */
 function remainingOf({ remaining, limit }: Verdict): number {
   return integer(Math.min(remaining, limit.quota))
@@ -147,12 +147,12 @@ function secondsOf(verdict: Verdict): number {
   return Math.ceil(waitOf(verdict) / 1000)
 }
 
-/** The drafts know whole seconds > 0 only, and no windows that differ in length, as those of the calendar do. */
+/** The drafts only have whole seconds > 0, and no windows of varying length, like calendar windows. */
 function windowOf({ windowMs, calendar }: Limit): string {
   return calendar === undefined ? `;w=${Math.ceil(windowMs / 1000)}` : ''
 }
 
-/** `100;w=60, 1000;w=3600`. Drafts 6 and 7 forbid to name one quota twice; of such limits the first is told. */
+/** `100;w=60, 1000;w=3600`. Drafts 6 and 7 forbid repeated quotas; of such limits the first is listed. */
 function quotaList(policy: Policy): string {
   const firsts = policy.filter((limit, i) => policy.findIndex(({ quota }) => quota === limit.quota) === i)
   return firsts.map(limit => `${integer(limit.quota)}${windowOf(limit)}`).join(', ')
@@ -160,7 +160,7 @@ function quotaList(policy: Policy): string {
 
 const items = new WeakMap<Limit, string>()
 
-/** `"100-per-1m";r=`, made once for each limit. */
+/** `"100-per-1m";r=`, built once for each limit. */
 function itemOf(limit: Limit): string {
   let item = items.get(limit)
   if (item === undefined) {
@@ -170,7 +170,7 @@ function itemOf(limit: Limit): string {
   return item
 }
 
-/** A String of RFC 9651, section 3.3.3. Names are printable ASCII, so that only two characters need an escape. */
+/** A String of RFC 9651, section 3.3.3. Names are printable ASCII, so only two characters need an escape. */
 function quoted(name: string): string {
   return `"${name.replace(/[\\"]/g, '\\$&')}"`
 }

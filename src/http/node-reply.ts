@@ -3,7 +3,7 @@ import type { Http2ServerResponse } from 'node:http2'
 import { type Reply, send } from './reply.js'
 import type { SyncOrAsync } from './sync-or-async.js'
 
-/** Sends a reply on a response of Node, unless something else has answered. If its words fail, the response is as it was before. */
+/** Sends a reply on a Node response, unless it was answered already. If the body function fails, the response is restored. */
 export function sendOnNode(reply: Reply, res: ServerResponse | Http2ServerResponse): SyncOrAsync<void> {
   const { statusCode } = res
   res.statusCode = reply.status
@@ -14,7 +14,7 @@ export function sendOnNode(reply: Reply, res: ServerResponse | Http2ServerRespon
       res.setHeader('Content-Type', type)
       res.end(text)
     },
-    // Express answers an error with the status of the response, if that is one of an error.
+    // Express answers an error with the status of the response, if that is an error status.
     () => {
       if (res.headersSent) return
       res.statusCode = statusCode

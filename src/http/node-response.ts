@@ -9,7 +9,7 @@ type NodeResponse = ServerResponse | Http2ServerResponse
 
 const WATCHES = new WeakMap<NodeResponse, ResponseWatch>()
 
-/** The watch of a response of Node, over HTTP/1 or HTTP/2; the same for all who ask. `created` is called if it is new. */
+/** The watch of a Node response, over HTTP/1 or HTTP/2; all callers share it. `created` is called if it is new. */
 export function watchResponse(response: NodeResponse, created?: () => void): ResponseWatch {
   let watch = WATCHES.get(response)
   if (watch === undefined) {
@@ -25,13 +25,13 @@ export function watchResponse(response: NodeResponse, created?: () => void): Res
 }
 
 /**
- * Ending is told by `end` itself. Node's events come later, as late as the client likes: 'finish' when it has read everything,
- * or when the responses before this one on its connection have been sent.
+ * Reports the end from `end` itself. Node's events come later, when the client chooses: 'finish' after it has read everything,
+ * or after the earlier responses on its connection were sent.
  */
 function tellEnd(response: NodeResponse, watch: ResponseWatch): void {
   const { end } = response
   const told = function (this: NodeResponse, ...given: unknown[]): unknown {
-    // Before, since ending may close the connection.
+    // First, because ending may close the connection.
     const completed = !watch.gone
     const streamed = response.headersSent
     const result: unknown = Reflect.apply(end, this, given)
@@ -83,7 +83,7 @@ class NodeClient implements Client {
     else this.#watch.leave()
   }
 
-  /** A stream that is piped into a response whose client has gone already is never detached from it, only destroyed. */
+  /** A stream that is piped into a response whose client has already gone is never detached from it, only destroyed. */
   readonly #piped = (source: Readable): void => {
     this.#sources.add(source)
     source.on('close', this.#detached)

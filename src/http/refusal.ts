@@ -8,7 +8,7 @@ export interface Body {
   readonly text: string
 }
 
-/** The response to a refused client. The content type is not among the fields, since it belongs to the body. */
+/** The response to a refused client. The content type belongs to the body and is not among the fields. */
 export interface Refusal {
   readonly status: number
   readonly fields: Fields
@@ -18,11 +18,11 @@ export interface Refusal {
 const TYPES = 'https://iana.org/assignments/http-problem-types#'
 
 /**
- * The answer to a denied request: `status`, or 503 when the failure policy `closed` has decided, since then the client
- * did nothing wrong. `Retry-After` in whole seconds, rounded up, at least 1, and left out if the request can never fit.
+ * The answer to a denied request: `status`, or 503 when the failure policy `closed` has decided, because then the client
+ * did nothing wrong. `Retry-After` in whole seconds, rounded up, at least 1, and omitted if the request can never fit.
  *
  * The body is problem details (RFC 9457, types of draft-ietf-httpapi-ratelimit-headers) for a client whose `Accept` names
- * JSON, and one line of text for any other. Neither tells the key.
+ * JSON, and one line of text for any other. Neither contains the key.
  */
 export function refuse(decision: Decision, status: number, accept: string | undefined): Refusal {
   const fields: Fields = { 'Cache-Control': 'no-store' }
@@ -32,17 +32,17 @@ export function refuse(decision: Decision, status: number, accept: string | unde
   return { status: code, fields, body: ownBody(decision, code, seconds, accept) }
 }
 
-/** A refusal because too many are inside already. */
+/** A refusal because too many requests are inside. */
 interface Crowd {
   readonly name: string
   readonly status: number
   /** When a place is probably free. */
   readonly retryAfterMs: number
-  /** It is no client's fault. */
+  /** The limit is for the whole service, so it is no client's fault. */
   readonly wholeService: boolean
 }
 
-/** The answer to a request for which there is no place. `Retry-After` and the body as `refuse` has them. */
+/** The answer to a request without a place. `Retry-After` and the body as in `refuse`. */
 export function refuseAtOnce(crowd: Crowd, accept: string | undefined): Refusal {
   const { name, status, retryAfterMs, wholeService } = crowd
   const seconds = Math.max(1, Math.ceil(retryAfterMs / 1000))
@@ -62,20 +62,20 @@ function explain(accept: string | undefined, problem: object, detail: string): B
     : { type: 'text/plain; charset=utf-8', text: `${detail}\n` }
 }
 
-/** The answer to an address on the deny list: 403, whatever it asks for. */
+/** The answer to an address on the deny list: 403 for any request. */
 export function forbid(accept: string | undefined): Refusal {
   const detail = 'Requests from this address are not accepted.'
   const problem = { type: 'about:blank', title: 'Forbidden', status: 403, detail }
   return { status: 403, fields: { 'Cache-Control': 'no-store' }, body: explain(accept, problem, detail) }
 }
 
-/** The body that a service words itself: text as it is, anything else as JSON. Throws `PolicyError` for what JSON cannot say. */
+/** The service's own body: a text as it is, anything else as JSON. Throws `PolicyError` for a value that JSON cannot represent. */
 export function bodyOf(message: unknown): Body {
   if (typeof message === 'string') return { type: 'text/plain; charset=utf-8', text: message }
   const json = jsonOf(message)
   if (json !== undefined) return { type: 'application/json; charset=utf-8', text: json }
   throw new PolicyError(
-    `message: given ${shown(message)}, which JSON cannot say: expected text or an object, like { error: "slow down" }`,
+    `message: given ${shown(message)}, which JSON cannot represent: expected text or an object, like { error: "slow down" }`,
   )
 }
 
@@ -112,7 +112,7 @@ function problemOf(decision: Decision) {
     return {
       type: `${TYPES}temporary-reduced-capacity`,
       title: 'Request cannot be satisfied due to temporary server capacity constraints',
-      // The draft defines the member, but no limit was asked, so that none is known to be exceeded.
+      // The draft defines the member, but no limit decided, so none is known to be exceeded.
       'violated-policies': [],
     }
   }
@@ -126,7 +126,7 @@ function problemOf(decision: Decision) {
   }
 }
 
-/** The exact span, which `Retry-After` has to round. JSON has no Infinity: never is told by leaving it out. */
+/** The exact time, which `Retry-After` must round. JSON has no Infinity: omitted means never. */
 function momentOf({ retryAfterMs }: Decision): { retryAfterMs?: number } {
   return retryAfterMs === Number.POSITIVE_INFINITY ? {} : { retryAfterMs }
 }

@@ -1,7 +1,7 @@
 import { SpillwayError, shown } from '../core/errors.js'
 import { isPromise, type SyncOrAsync } from './sync-or-async.js'
 
-/** Asks the service; what it throws becomes an object at least. `user` names the middleware in that error. */
+/** Calls a function of the service; ensures that a thrown value is an object. `user` names the middleware in that error. */
 export function ask<Request, Response, Value>(
   question: (req: Request, res: Response) => SyncOrAsync<Value>,
   req: Request,

@@ -6,7 +6,7 @@ import { after, isPromise, type SyncOrAsync } from './sync-or-async.js'
 export interface Reply {
   readonly status: number
   /**
-   * The body. To be asked for once the status and all fields are set and the decision is on the request; undefined if the service's
+   * The body. Call it after the status and all fields are set and the decision is on the request; undefined if the service's
    * own handler has answered. Throws or rejects if a function of the options does.
    */
   body(): SyncOrAsync<Body | undefined>
@@ -15,16 +15,16 @@ export interface Reply {
 /** A service's own refusal texts. Its functions receive `Facts` beside request and response. */
 export interface Wording<Request, Response, Facts extends readonly unknown[]> {
   readonly handler: ((req: Request, res: Response, ...facts: Facts) => unknown) | undefined
-  /** A body, or a function that gives one. */
+  /** A body, or a function that returns one. */
   readonly message: unknown
 }
 
-/** The reply that a refusal describes, in the words of this package. */
+/** The package's own reply for a refusal. */
 export function plainReply({ status, body }: Refusal): Reply {
   return { status, body: () => body }
 }
 
-/** The same in the words of the service, if it has any. `user` names the middleware in errors. */
+/** The service's own reply, if it has one. `user` names the middleware in errors. */
 export function wordedReply<Request, Response, Facts extends readonly unknown[]>(
   refusal: Refusal,
   { handler, message }: Wording<Request, Response, Facts>,
@@ -46,7 +46,7 @@ export function wordedReply<Request, Response, Facts extends readonly unknown[]>
   return message === undefined ? plainReply(refusal) : { status, body: () => bodyOf(message) }
 }
 
-/** Asks for the body and writes it. If that fails, undoes what has been set and hands the error on. */
+/** Gets the body and writes it. On an error, undoes what was set and passes the error on. */
 export function send(reply: Reply, write: (body: Body) => void, undo: () => void): SyncOrAsync<void> {
   const fail = (error: unknown): never => {
     undo()

@@ -2,12 +2,12 @@
 export interface ResponseEnd {
   /** False: the client had gone before the handler ended the response. */
   readonly completed: boolean
-  /** False: the handler had not ended the response when its time was over; `res.statusCode` may mean nothing. */
+  /** False: the handler had not ended the response when the time was over; `res.statusCode` may mean nothing. */
   readonly ended: boolean
 }
 
 interface EndOptions {
-  /** How long after the client went away the listener waits for the handler, ms. 0: it does not; Infinity: without bound. */
+  /** How long the listener waits for the handler after the client went away, ms. 0: not at all; Infinity: without bound. */
   readonly withinMs: number
   /** Default false. true: once the client has gone, a stream that is detached from the response ends it as well. */
   readonly orDetached?: boolean
@@ -19,11 +19,11 @@ const EXPIRED: ResponseEnd = Object.freeze({ completed: false, ended: false })
 
 /** The connection that a response is written to. */
 export interface Client {
-  /** True if the client has gone: what is written now does not reach it. */
+  /** True if the client has gone: further output does not reach it. */
   readonly gone: boolean
-  /** Reports to the watch from now on. */
+  /** Starts reporting to the watch. */
   watch(): void
-  /** Reports no more: leaves no listener. */
+  /** Stops reporting, and removes all listeners. */
   unwatch(): void
 }
 
@@ -35,10 +35,10 @@ interface Waiting {
 }
 
 /**
- * Tells when the handler has ended a response, and bounds how long that may take after the client has gone.
+ * Reports when the handler has ended a response, and limits how long that may take after the client has gone.
  *
- * It knows no kind of response: a `Client` reports the end (`end`), the loss of the client (`leave`) and streams that were
- * detached (`detach`), while somebody listens. Timers keep no process alive; none is left when all listeners have been called.
+ * Independent of the kind of response: a `Client` reports the end (`end`), the loss of the client (`leave`) and detached
+ * streams (`detach`), while there are listeners. Its timers do not keep the process alive; none is left after all listeners were called.
  */
 export class ResponseWatch {
   readonly #client: Client
@@ -51,7 +51,7 @@ export class ResponseWatch {
     this.#client = clientOf(this)
   }
 
-  /** True if the client has gone: what is written now does not reach it. */
+  /** True if the client has gone: further output does not reach it. */
   get gone(): boolean {
     return this.#gone || this.#client.gone
   }
@@ -61,18 +61,18 @@ export class ResponseWatch {
     return this.#end !== undefined
   }
 
-  /** True if somebody waits to be told of the end. */
+  /** True if there are listeners for the end. */
   get listened(): boolean {
     return this.#waiting.size > 0
   }
 
-  /** True if the header was sent before the handler ended the response: how long that took depends on its client too. */
+  /** True if the header was sent before the handler ended the response: that duration depends on its client, too. */
   get streamed(): boolean {
     return this.#streamed
   }
 
   /**
-   * Calls the listener once: in the turn in which the handler ends the response, or `withinMs` after the client went away;
+   * at once if that has happened already. The returned function removes the listener.
    * at once if that has happened already. The returned function takes the listener back.
    */
   onEnd({ withinMs, orDetached = false }: EndOptions, listener: (end: ResponseEnd) => void): () => void {
@@ -90,7 +90,7 @@ export class ResponseWatch {
     return () => this.#forget(waiting)
   }
 
-  /** Resolves after `ms`: true, or false as soon as the client has gone or the response has been ended. */
+  /** Resolves to true after `ms`, or to false as soon as the client has gone or the response has ended. */
   stays(ms: number): Promise<boolean> {
     return new Promise(resolve => {
       const timer = setTimeout(
@@ -122,14 +122,14 @@ export class ResponseWatch {
     for (const waiting of [...this.#waiting]) this.#bound(waiting)
   }
 
-  /** A stream that was piped into the response no longer is. Means nothing while the client is there: another may follow. */
+  /** A stream that was piped into the response was detached. Ignored while the client is there: another may follow. */
   detach(): void {
     if (!this.gone || this.#end !== undefined) return
     this.leave()
     for (const waiting of [...this.#waiting]) if (waiting.orDetached) this.#call(waiting, EXPIRED)
   }
 
-  /** Nobody will learn how the response ends: all who listen are told so. */
+  /** The end of the response will never be known: calls all listeners. */
   expire(): void {
     for (const waiting of [...this.#waiting]) this.#call(waiting, EXPIRED)
   }
@@ -147,7 +147,7 @@ export class ResponseWatch {
     if (this.#forget(waiting)) waiting.listener(end)
   }
 
-  /** False if it had been called or taken back before. */
+  /** False if it was called or removed before. */
   #forget(waiting: Waiting): boolean {
     clearTimeout(waiting.timer)
     const known = this.#waiting.delete(waiting)

@@ -1,7 +1,7 @@
-/** A value that is there, or will be. */
+/** A value, or a promise of it. */
 export type SyncOrAsync<Value> = Value | PromiseLike<Value>
 
-/** `then`, but at once if nothing need be waited for: a promise more costs a request as much as a whole decision. */
+/** `then`, but synchronous for a plain value: one more promise costs a request as much as a whole decision. */
 export function after<Value, Result>(
   value: SyncOrAsync<Value>,
   next: (value: Value) => SyncOrAsync<Result>,

@@ -2,7 +2,7 @@ import { type Client, ResponseWatch } from './response-watch.js'
 
 const WATCHES = new WeakMap<object, ResponseWatch>()
 
-/** The watch of the response to a request of the web platform: the same for all who ask about the request. */
+/** The watch of the response to a web platform request; all callers for the request share it. */
 export function watchRequest(request: Request): ResponseWatch {
   let watch = WATCHES.get(request)
   if (watch === undefined) {
@@ -12,17 +12,17 @@ export function watchRequest(request: Request): ResponseWatch {
   return watch
 }
 
-/** The watch, if somebody has asked for it: to make one takes a signal, which is dear on some servers. */
+/** The watch, if it exists: creating one needs the request's signal, which is expensive on some servers. */
 export function knownWatch(request: Request): ResponseWatch | undefined {
   return WATCHES.get(request)
 }
 
-/** Gives a request a new watch, for one that is answered a second time. */
+/** Gives a request a new watch, for a request that is answered a second time. */
 export function forgetRequest(request: Request): void {
   WATCHES.delete(request)
 }
 
-/** Who has sent a request of the web platform: the runtime aborts its signal when it goes away. */
+/** The sender of a web platform request: the runtime aborts the request's signal when it goes away. */
 class WebClient implements Client {
   readonly #signal: AbortSignal
   readonly #watch: ResponseWatch
@@ -48,11 +48,11 @@ class WebClient implements Client {
 }
 
 /**
- * The response to be sent in place of `response`: its watch is told when the body has been read to its end, has been cancelled, or has failed.
- * If nobody listens, if there is no body, or if the client has gone, the watch is told at once, and the response is returned as it is.
+ * The response to send instead of `response`: reports to its watch when the body has been read to its end, was cancelled, or failed.
+ * Without listeners or a body, or if the client has gone, the watch is ended at once, and the response is returned unchanged.
  */
 export function followResponse(response: Response, watch: ResponseWatch): Response {
-  // Asked for its body, a response of some servers is made anew: if nobody listens, that would be for nothing.
+  // Some servers rebuild a response when its body is accessed: without a listener that would be wasted.
   if (watch.ended || !watch.listened || response.body === null || watch.gone) {
     watch.end()
     return response
@@ -60,7 +60,7 @@ export function followResponse(response: Response, watch: ResponseWatch): Respon
   return new Response(followed(response.body, watch), response)
 }
 
-/** The same bytes. Reads from the body only what is read from it, so that nothing is buffered. */
+/** The same bytes. Reads from the body only on demand, so that nothing is buffered. */
 function followed(body: ReadableStream<Uint8Array>, watch: ResponseWatch): ReadableStream<Uint8Array> {
   const reader = body.getReader()
   let piecesRead = 0

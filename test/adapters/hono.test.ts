@@ -89,7 +89,7 @@ describe('Hono 4', () => {
     const answer = await app.request('/')
     expect([answer.status, await answer.text()]).toEqual([
       500,
-      'rateLimit: handler gave "busy": expected a Response, like c.text("busy")',
+      'rateLimit: handler returned "busy": expected a Response, like c.text("busy")',
     ])
   })
 

@@ -7,7 +7,7 @@ export class AddressLists {
   readonly #deny: AddressSet
   readonly isEmpty: boolean
 
-  /** Throws `PolicyError` for what is no address. */
+  /** Throws `PolicyError` for an invalid address. */
   constructor(allow: readonly string[], deny: readonly string[]) {
     this.#allow = new AddressSet(allow, 'rateLimit: allow')
     this.#deny = new AddressSet(deny, 'rateLimit: deny')
@@ -15,8 +15,8 @@ export class AddressLists {
   }
 
   /**
-   * Where both lists have the address the narrower range counts; of two equal ones, the denial. 'unreadable': the text is no
-   * address, and there is a deny list that might have held it.
+   * If both lists contain the address, the narrower range decides; of two equal ranges, the denial. 'unreadable': the text is not an
+   * address, and there is a deny list that it might have been on.
    */
   judge(text: string): 'allow' | 'deny' | 'unreadable' | undefined {
     const address = readAddress(text)

@@ -3,7 +3,7 @@ import { carriedIPv4 } from './address.js'
 import { maskIPv4, readIPv4 } from './ipv4.js'
 import { type Groups, maskIPv6, readIPv6 } from './ipv6.js'
 
-/** The bits of an IPv6 address that stand before the IPv4 address in it, in the notations that carry one. */
+/** The bits before the IPv4 address in an IPv6 address, in the notations that contain one. */
 const CARRIER_BITS = 96
 
 /** The network that a list entry names: its length in bits, and its first address. */
@@ -14,9 +14,9 @@ type AddressRange =
 /**
  * Reads an address or a CIDR range. `option` names the list in the `PolicyError`, like 'rateLimit: deny'.
  *
- * A range within a notation that carries IPv4 (`::ffff:10.0.0.0/104`, `64:ff9b::10.0.0.0/104`) is that IPv4 range, in every
- * notation. The notation as a whole (`64:ff9b::/96`, `::ffff:0:0/96`, or shorter) is a range of IPv6: it holds only what is
- * written so.
+ * A range within a notation that contains IPv4 (`::ffff:10.0.0.0/104`, `64:ff9b::10.0.0.0/104`) is that IPv4 range, in every
+ * notation. The notation as a whole (`64:ff9b::/96`, `::ffff:0:0/96`, or shorter) is a range of IPv6: it contains only addresses
+ * in that notation.
  */
 export function readRange(entry: unknown, option: string): AddressRange {
   if (typeof entry !== 'string') throw notARange(entry, option)

@@ -3,20 +3,20 @@ import { type Address, routerOf6to4 } from './address.js'
 import { networkOf, readRange } from './address-range.js'
 import { maskIPv4 } from './ipv4.js'
 
-/** An IPv4 range counts as the last 32 of 128 bits, so that lengths of both kinds compare. */
+/** An IPv4 range counts as the last 32 of 128 bits, so that lengths of both kinds are comparable. */
 const IPV4_OFFSET = 96
-/** In a 6to4 address the IPv4 address stands behind 16 bits. */
+/** In a 6to4 address the IPv4 address follows the first 16 bits. */
 const OFFSET_6TO4 = 16
 
 /** Lengths of prefixes, the longest first, each with the networks of that length. */
 type Networks<Network> = ReadonlyArray<readonly [length: number, networks: ReadonlySet<Network>]>
 
 /**
- * Addresses and CIDR ranges, '192.0.2.7', '10.0.0.0/8', '2001:db8::/32'. To look an address up takes one step for each
+ * distinct prefix length in the set, regardless of the number of entries.
  * distinct prefix length in the set, however many entries it has.
  *
- * Notation does not matter: an IPv4 address that is carried by an IPv6 one (mapped, compatible, NAT64) is that IPv4 address. A
- * 6to4 address is held by entries for it and by entries for the IPv4 address of its router.
+ * Notation does not matter: an IPv4 address inside an IPv6 one (mapped, compatible, NAT64) is that IPv4 address. A
+ * 6to4 address matches entries for itself and entries for the IPv4 address of its router.
  */
 export class AddressSet {
   readonly #ipv4: Networks<number>
@@ -40,7 +40,7 @@ export class AddressSet {
     this.isEmpty = entries.length === 0
   }
 
-  /** How many bits of the address the narrowest range that holds it names, 0 to 128 (IPv4: from 96); -1 if none does. */
+  /** The prefix length of the narrowest range that contains the address, 0 to 128 (IPv4: from 96); -1 if none does. */
   match({ ipv4, ipv6 }: Address): number {
     const own = ipv4 === undefined ? -1 : this.#matchIPv4(ipv4, IPV4_OFFSET)
     if (ipv6 === undefined) return own

@@ -1,9 +1,9 @@
 import { readIPv4 } from './ipv4.js'
 import { type Groups, readIPv6 } from './ipv6.js'
 
-/** An IP address, whatever notation it came in. */
+/** An IP address, in any notation. */
 export interface Address {
-  /** The 32 bits of the IPv4 address that it is, or that its IPv6 form merely carries: mapped, compatible, NAT64. */
+  /** The 32 bits of the IPv4 address, or of the IPv4 address inside an IPv6 notation: mapped, compatible, NAT64. */
   readonly ipv4: number | undefined
   /** The eight groups, if it was written as IPv6. */
   readonly ipv6: Groups | undefined
@@ -11,11 +11,11 @@ export interface Address {
 
 /**
  * Reads an address as sockets, proxies and people write it: IPv4, IPv6 in any notation of RFC 4291, in brackets or not, with a
- * zone (`%eth0`) or not, with a port (`:4711`, or `:_name` as RFC 7239 allows) or not, with space around it. undefined for what is
- * no address.
+ * zone (`%eth0`) or not, with a port (`:4711`, or `:_name` as RFC 7239 allows) or not, with space around it. undefined for any
+ * other text.
  *
- * Every key, list and proxy setting reads addresses with this function, so that no notation means one thing to a list and
- * another to a count.
+ * Every key, list and proxy setting reads addresses with this function, so that a notation has the same meaning for a list and
+ * for a count.
  */
 export function readAddress(text: string): Address | undefined {
   const host = hostOf(text.trim())
@@ -28,12 +28,12 @@ export function readAddress(text: string): Address | undefined {
   return ipv6 && { ipv4: carriedIPv4(ipv6), ipv6 }
 }
 
-/** The IPv4 address that an IPv6 address merely carries, if it does: mapped, compatible or NAT64. */
+/** The IPv4 address inside an IPv6 address, if there is one: mapped, compatible or NAT64. */
 export function carriedIPv4(groups: Groups): number | undefined {
   return carriesIPv4(groups) ? bitsOf(groups[6], groups[7]) : undefined
 }
 
-/** The IPv4 address of the router behind a 6to4 address (2002::/16), which has a whole /48 of its own. */
+/** The IPv4 address of the router of a 6to4 address (2002::/16), which owns a whole /48. */
 export function routerOf6to4(groups: Groups): number | undefined {
   return groups[0] === 0x2002 ? bitsOf(groups[1], groups[2]) : undefined
 }
@@ -44,16 +44,16 @@ function bitsOf(high: number, low: number): number {
 
 function carriesIPv4(groups: Groups): boolean {
   if (groups[2] !== 0 || groups[3] !== 0 || groups[4] !== 0) return false
-  // NAT64 (RFC 6052) puts all of the IPv4 internet into one /96; masked to a subnet, it would share a single count.
+  // NAT64 (RFC 6052) maps the whole IPv4 internet into one /96; masked to a subnet, it would share a single count.
   if (groups[0] === 0x64 && groups[1] === 0xff9b) return groups[5] === 0
   if (groups[0] !== 0 || groups[1] !== 0) return false
-  // `::`, `::1` and their neighbours would be in 0.0.0.0/8, where no client is.
+  // `::`, `::1` and their neighbours would map to 0.0.0.0/8, which no client has.
   return groups[5] === 0xffff || (groups[5] === 0 && groups[6] > 255)
 }
 
 const PORT = /^(\d{0,5}|_[\w.-]+)$/
 
-/** The text without brackets and port; undefined if these are malformed. */
+/** The text without brackets and port; undefined if they are malformed. */
 function hostOf(text: string): string | undefined {
   if (text.startsWith('[')) {
     const end = text.indexOf(']')
@@ -62,7 +62,7 @@ function hostOf(text: string): string | undefined {
     return rest === '' || (rest.startsWith(':') && PORT.test(rest.slice(1))) ? text.slice(1, end) : undefined
   }
   const colon = text.indexOf(':')
-  // More than one colon, and all of them belong to an IPv6 address.
+  // With more than one colon, all belong to an IPv6 address.
   if (colon < 0 || text.indexOf(':', colon + 1) >= 0) return text
   return PORT.test(text.slice(colon + 1)) ? text.slice(0, colon) : undefined
 }

@@ -5,24 +5,24 @@ import type { AddressLists } from './address-lists.js'
 import { addressKey } from './client-key.js'
 import type { HeaderFault, Proxies } from './proxies.js'
 
-/** The one key of all requests whose sender has no address. */
+/** The common key of all requests without an address. */
 const NO_ADDRESS = 'unknown'
 
-/** Finds the client's address of a request. */
+/** The settings for finding a client's address. */
 export interface ClientSettings {
-  /** Begins the warnings, like 'rateLimit'. */
+  /** The beginning of warnings, like 'rateLimit'. */
   readonly owner: string
   readonly proxies: Proxies | undefined
   readonly ipv6Subnet: number | false
 }
 
 /**
- * Tells whose request it is by its address: for lists of addresses, and as the key if the service gives none. The address comes
+ * Finds the sender's address of a request: for address lists, and as the key if the service gives none. The address comes
  * from the trusted `proxies` if they are given, else from the framework.
  *
- * A request without an address (a Unix socket, a client that hung up at once) is counted with all others of its kind: not
- * limited, it would be a way around the limit. What makes strangers share one count, or lets a client choose its own, is warned
- * of once. Each warning names only settings that no client can get around.
+ * Requests without an address (a Unix socket, a client that hung up at once) share one count: without a limit they would
+ * bypass it. Settings that make strangers share a count, or let a client choose its own, cause one warning
+ * each. Warnings only suggest settings that clients cannot bypass.
  */
 export class Client<Request> {
   readonly #framework: Framework<Request, never>
@@ -34,7 +34,7 @@ export class Client<Request> {
     this.#settings = settings
   }
 
-  /** The client's address as it is written; undefined or '' if there is none. */
+  /** The client's address as written; undefined or '' if there is none. */
   address(req: Request): string | undefined {
     const { proxies } = this.#settings
     if (proxies === undefined) return this.#framework.address(req)
@@ -61,7 +61,7 @@ export class Client<Request> {
     return undefined
   }
 
-  /** Warns of a setting of the framework that lets clients choose their address, or that makes all of them share the proxy's. */
+  /** Warns if the framework's setting lets clients choose their address, or gives all of them the proxy's address. */
   #checkTrust(req: Request): void {
     const { name, trustsAnybody } = this.#framework
     const trust = this.#framework.trust(req)
@@ -89,7 +89,7 @@ export class Client<Request> {
         : ['has an entry that is no address', 'came through a proxy that does not write addresses']
     this.#warn(
       'SPILLWAY_PROXY_HEADER',
-      `the field ${header} of a request ${what}: the request counts for the nearest address that a trusted proxy vouches for. ` +
+      `the field ${header} of a request ${what}: the request counts for the last address that a trusted proxy reported. ` +
         `Either the request ${cause}, or the option proxies does not describe what stands in front of the service`,
       fault,
     )
@@ -98,17 +98,17 @@ export class Client<Request> {
   #warnOfUnreadable(address: string): void {
     this.#warn(
       'SPILLWAY_ADDRESS',
-      `the deny list cannot judge the address ${shown(address)}, which is none: such requests are not refused by the list. ` +
+      `the deny list cannot judge the address ${shown(address)}, which is not an address: the list does not refuse such requests. ` +
         `If a proxy writes it, name the proxies and the header field that holds addresses, like ${this.#example}`,
     )
   }
 
   #warnOfNoAddress(req: Request): void {
-    // A client that hangs up at once leaves no address either, and is no fault of the settings.
+    // A client that hangs up at once leaves no address either, which is not a wrong setting.
     if (this.#framework.isGone(req)) return
     this.#warn(
       'SPILLWAY_NO_ADDRESS',
-      'a request came without an address, as over a Unix socket: all such requests share one count, and no list holds them. ' +
+      'a request came without an address, as over a Unix socket: all such requests share one count, and no address list applies to them. ' +
         `If a proxy connects so, say how many there are, like ${this.#example}; else give a key, like ` +
         `${this.#settings.owner}({ key: … })`,
     )

@@ -1,7 +1,7 @@
-/** Gives the entries of a header field from the right, where the nearest proxy writes. '' for an entry that names no address. */
+/** Yields the entries of a header field from the right, where the nearest proxy writes. '' for an entry without an address. */
 export type Entries = (field: string) => Iterable<string>
 
-/** How the entries of a field are read. Fields other than these two hold one address. */
+/** The parser for a header field. Fields other than these two contain one address. */
 export function entriesOf(header: string): Entries {
   if (header === 'x-forwarded-for') return listed
   return header === 'forwarded' ? forwarded : single
@@ -46,8 +46,8 @@ function nodeOf(element: string): string {
 }
 
 /**
- * Where the character stands last before `end`, outside of quotes; -1 if nowhere. Read from the right, because what stands on
- * the left is of the client's making: a quote that it leaves open must not swallow what the proxies have written.
+ * The last position of `character` before `end`, outside of quotes; -1 if there is none. Read from the right, because the client
+ * controls the left: an unclosed quote there must not hide what the proxies have written.
  */
 function lastUnquoted(text: string, character: string, end: number): number {
   let quoted = false

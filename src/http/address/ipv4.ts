@@ -1,7 +1,7 @@
 const DOT = 46
 const ZERO = 48
 
-/** True for four decimal bytes in `text` from `start` to `end`, without leading zeros, which some would read as octal. */
+/** True for four decimal bytes in `text` from `start` to `end`, without leading zeros, which some parsers read as octal. */
 export function isIPv4(text: string, start = 0, end = text.length): boolean {
   if (end - start < 7 || end - start > 15) return false
   let dots = 0
@@ -24,7 +24,7 @@ export function isIPv4(text: string, start = 0, end = text.length): boolean {
   return dots === 3 && digits > 0
 }
 
-/** The 32 bits of an IPv4 address as a number from 0; undefined for what is no IPv4 address. */
+/** The 32 bits of an IPv4 address as a number from 0; undefined for any other text. */
 export function readIPv4(text: string): number | undefined {
   if (!isIPv4(text)) return undefined
   let bits = 0
@@ -38,6 +38,6 @@ export function formatIPv4(bits: number): string {
 
 /** The first `length` bits (0 to 32), the others 0. */
 export function maskIPv4(bits: number, length: number): number {
-  // A shift by 32 shifts by 0.
+  // In JavaScript, a shift by 32 shifts by 0.
   return length === 0 ? 0 : (bits & (0xffffffff << (32 - length))) >>> 0
 }

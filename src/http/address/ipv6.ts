@@ -6,7 +6,7 @@ export type Groups = number[]
 const COLON = 58
 const ZERO = 48
 
-/** Reads any notation of RFC 4291, section 2.2 (without a zone); undefined for what is no IPv6 address. */
+/** Reads any notation of RFC 4291, section 2.2 (without a zone); undefined for any other text. */
 export function readIPv6(text: string): Groups | undefined {
   const groups: Groups = []
   let gap = -1
@@ -31,7 +31,7 @@ export function readIPv6(text: string): Groups | undefined {
       break
     }
     const group = readGroup(text, at, end)
-    // The colon behind a group must lead somewhere: to another group, or to a second colon.
+    // The colon after a group must be followed by another group or a second colon.
     if (group < 0 || end === text.length - 1) return undefined
     groups.push(group)
     at = end + 1

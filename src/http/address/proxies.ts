@@ -3,17 +3,17 @@ import { readAddress } from './address.js'
 import { AddressSet } from './address-set.js'
 import { type Entries, entriesOf } from './forwarded.js'
 
-/** Options of every middleware that tells clients apart by their addresses. */
+/** Options of every middleware that distinguishes clients by address. */
 export interface ProxyOptions {
   /**
-   * Which proxies stand in front of the service: how many (0: none, clients connect to it directly), or their addresses and CIDR
-   * ranges, like ['10.0.0.0/8']. The client's address is then read from `addressHeader` from the right, where the proxies write,
-   * whatever the framework's own setting is. Absent: the framework says what the client's address is.
+   * The proxies in front of the service: their number (0: none, clients connect directly), or their addresses and CIDR
+   * ranges, like ['10.0.0.0/8']. The client's address is then read from `addressHeader`, from the right, where the proxies write;
+   * the framework's own setting is ignored. Default: the framework provides the client's address.
    */
   proxies?: number | readonly string[]
   /**
-   * The header field that holds the client's address, in any case. Default 'x-forwarded-for', which like 'forwarded' is a list to
-   * which each proxy appends. Any other ('cf-connecting-ip') holds one address. Only with `proxies`.
+   * The header field with the client's address, in any case. Default 'x-forwarded-for', which like 'forwarded' is a list to
+   * which each proxy appends. Any other field ('cf-connecting-ip') contains one address. Only with `proxies`.
    */
   addressHeader?: string
 }
@@ -23,16 +23,16 @@ export type HeaderFault = 'too few' | 'no address'
 
 const TOKEN = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/
 
-/** The proxies that a service trusts, and the header field in which they tell the client's address. */
+/** The proxies that a service trusts, and the header field in which they report the client's address. */
 export class Proxies {
   /** In lower case. */
   readonly header: string
   readonly #entries: Entries
   readonly #isList: boolean
-  /** How many there are, or which ones. */
+  /** Their number, or their addresses. */
   readonly #trusted: number | AddressSet
 
-  /** `owner` begins the messages, like 'rateLimit'. */
+  /** `owner` is the beginning of messages, like 'rateLimit'. */
   private constructor(proxies: number | readonly string[], header: string, owner: string) {
     this.header = header
     this.#entries = entriesOf(header)
@@ -40,7 +40,7 @@ export class Proxies {
     this.#trusted = typeof proxies === 'number' ? proxies : new AddressSet(proxies, `${owner}: proxies`)
   }
 
-  /** undefined if the framework is to say who the client is. Throws `PolicyError`. */
+  /** undefined if the framework provides the client's address. Throws `PolicyError`. */
   static of({ proxies, addressHeader }: ProxyOptions, owner: string): Proxies | undefined {
     if (addressHeader !== undefined && !(typeof addressHeader === 'string' && TOKEN.test(addressHeader))) {
       throw new PolicyError(
@@ -50,7 +50,7 @@ export class Proxies {
     if (proxies === undefined) {
       if (addressHeader === undefined) return undefined
       throw new PolicyError(
-        `${owner}: given addressHeader without proxies: any client can send that field, expected whom to believe, like { proxies: 1 }`,
+        `${owner}: given addressHeader without proxies: any client can send that field, expected the proxies to trust, like { proxies: 1 }`,
       )
     }
     const isCount = Number.isSafeInteger(proxies) && (proxies as number) >= 0
@@ -63,11 +63,11 @@ export class Proxies {
   }
 
   /**
-   * The client's address as it is written, by the address of the peer and what it sent in `header`; undefined if there is none.
-   * `report` is told once if the field does not hold what it should.
+   * The client's address as written, from the peer's address and the field `header`; undefined if there is none.
+   * `report` is called once if the field does not contain what it should.
    *
-   * With a number, the address that the outermost proxy has seen; the peer's if the field holds fewer. With a list, and if the
-   * peer is in it, the first from the right that is not; the leftmost if all are. An entry that is no address ends the reading.
+   * With a number: the address that the outermost proxy has seen, or the peer's if the field has fewer entries. With a list, if the
+   * peer is on it: the first from the right that is not on it; the leftmost if all are. Reading stops at an entry that is not an address.
    */
   clientOf(
     peer: string | undefined,

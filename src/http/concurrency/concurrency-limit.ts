@@ -14,20 +14,20 @@ import { RetryEstimate } from './retry-estimate.js'
 
 /** The methods that the middleware function carries. */
 export interface ConcurrencyControls {
-  /** Requests that wait are refused with an error; those inside are let finish. */
+  /** Rejects waiting requests with an error; requests inside may finish. */
   close(): Promise<void>
 }
 
-/** The key of all requests, where they are not told apart. A key given by a function begins otherwise. */
+/** The key for all requests if there is no `key` option. Keys from a function have another prefix. */
 const WHOLE_SERVICE = '*'
 const PASSED: Answer = Object.freeze({ decision: undefined, fields: Object.freeze({}), refusal: undefined })
 const GONE: Answer = Object.freeze({ ...PASSED, gone: true })
 
-/** Lets in so many requests of a key at once: facts in, answer out. */
+/** Admits up to `permits` requests of a key at once. The middleware passes the request in and carries out the answer. */
 export class ConcurrencyGate<Request, Response> implements ConcurrencyControls {
   readonly #framework: Framework<Request, Response>
   readonly #settings: ConcurrencySettings<Request, Response>
-  /** The header field, and how many permits it tells of. */
+  /** The cached header field, and the number of permits that it reports. */
   #policy = { text: '', permits: -1 }
   readonly #estimate = new RetryEstimate()
   /** The number of waiting requests of each key. */
@@ -42,7 +42,7 @@ export class ConcurrencyGate<Request, Response> implements ConcurrencyControls {
     this.#watch = observer && new HoldWatch(observer, 'concurrency', name)
   }
 
-  /** Throws or rejects if a function of the options does, or gives what it should not; then no place is taken. */
+  /** Throws or rejects if a function of the options fails, or returns an invalid value; then no place is taken. */
   answer(req: Request, res: Response): SyncOrAsync<Answer> {
     const { skip } = this.#settings
     if (skip === undefined) return this.#limit(req, res)
@@ -109,7 +109,7 @@ export class ConcurrencyGate<Request, Response> implements ConcurrencyControls {
     if (watch.gone || watch.ended) {
       told?.('aborted')
       place.leave()
-      // No handler will run: places and units that other limits hold for this request are free as well.
+      // No handler will run: other limits can release the places and units of this request, too.
       watch.end()
       return GONE
     }
@@ -149,7 +149,7 @@ export class ConcurrencyGate<Request, Response> implements ConcurrencyControls {
     return mergeHeaders({ 'RateLimit-Policy': this.#policy.text }, set, true)
   }
 
-  /** How many there are at the moment. */
+  /** The current number of permits. */
   get #permits(): number {
     const { permits } = this.#settings
     return typeof permits === 'number' ? permits : permits.limit
@@ -160,7 +160,7 @@ export class ConcurrencyGate<Request, Response> implements ConcurrencyControls {
   }
 }
 
-/** A key as the places are counted by it: long ones by their hash, so that memory is bounded in bytes. */
+/** The key under which places are counted: long keys are hashed, so that memory is bounded in bytes. */
 function placeKey(key: string): string {
   return `=${ownCopy(shortKey(key))}`
 }

@@ -6,21 +6,21 @@ import { portOf } from '../../redis/port-of.js'
 import { runScript } from '../../redis/run-script.js'
 import { adaptiveTotal } from '../../redis/scripts.js'
 
-/** How often a process tells its limit while requests come. */
+/** How often a process reports its limit while requests come. */
 const TELL_EVERY_MS = 1000
 
 interface FleetOptions {
   readonly client: RedisClient
   readonly prefix: string
   readonly name: string
-  /** A process that has not told its limit for so long counts no more. */
+  /** A process that has not reported for this long is no longer counted. */
   readonly leaseMs: number
   readonly own: AdaptivePermits
-  /** The total has changed. */
+  /** Called when the total changes. */
   readonly changed: () => void
 }
 
-/** The permits of all processes together, where each finds its own limit. */
+/** The total permits of all processes, if each finds its own limit. */
 export class FleetPermits {
   readonly #options: FleetOptions
   readonly #port: ClientPort
@@ -35,17 +35,17 @@ export class FleetPermits {
     this.#key = keyRoot('concurrencyLimit', 'adaptive', options.name, options.prefix)
   }
 
-  /** The sum as last heard; before that our own limit. */
+  /** The last known total; before the first answer our own limit. */
   get total(): number {
     return this.#total ?? this.#options.own.limit
   }
 
-  /** Tells the limit of this process, at most once a second. */
+  /** Reports the limit of this process, at most once a second. */
   tell(): void {
     const now = performance.now()
     if (now - this.#toldAt < TELL_EVERY_MS) return
     this.#toldAt = now
-    // While Redis is away the last total holds.
+    // While Redis is away the last total stays valid.
     this.#send(this.#options.own.limit).then(
       total => {
         if (total === this.#total) return
@@ -56,7 +56,7 @@ export class FleetPermits {
     )
   }
 
-  /** The permits of this process are no longer counted. */
+  /** Stops counting the permits of this process. */
   async leave(): Promise<void> {
     if (this.#total !== undefined) await this.#send(0).catch(() => {})
   }

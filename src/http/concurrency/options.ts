@@ -19,56 +19,56 @@ import { SharedPlaces } from './shared-places.js'
 /** Options of `concurrencyLimit`. For Koa, request and response are both the context. */
 export interface ConcurrencyOptions<Request, Response> {
   /**
-   * How many requests of a key may be inside at once. Integer ≥ 0; 0 refuses all. Or `adaptivePermits()` of spillway/adaptive: found from how long requests take; over Redis
-   * each process finds its own limit, and their sum counts.
+   * How many requests of a key may be inside at once. Integer ≥ 0; 0 refuses all. Or `adaptivePermits()` of spillway/adaptive, which finds the number from the duration of requests; over Redis
+   * each process finds its own limit, and the sum applies.
    */
   permits: number | AdaptivePermits
   /**
-   * Whose requests are counted together; undefined: this request is not limited. Absent: those of the whole service; then a refusal is
-   * 503, since no client has done too much.
+   * The key by which requests are counted together; undefined: this request is not limited. Default: one count for the whole service; a refusal is then
+   * 503, because it is no client's fault.
    */
   key?: (req: Request, res: Response) => SyncOrAsync<GivenKey>
-  /** A Redis client: counts over all processes. Absent: in this process. */
+  /** A Redis client: counts over all processes. Default: this process only. */
   client?: RedisClient
-  /** Instead of `client`: a `RedisStore`, whose client and prefix are used, or a `MemoryStore`, which says: in this process. */
+  /** Instead of `client`: a `RedisStore`, whose client and prefix are used, or a `MemoryStore`, which means this process only. */
   store?: Store
-  /** The beginning of the keys in Redis, for a `client`. Default 'spillway'. */
+  /** The beginning of the keys in Redis, for `client`. Default 'spillway'. */
   prefix?: string
-  /** Default 'default'. Limits of one name, one Redis and one prefix count together; it also names the policy in the header. */
+  /** Default 'default'. Limits with the same name, Redis and prefix count together; it also names the policy in the header. */
   name?: string
   /** How long a request waits for a place. Default 0: it is refused at once. */
   wait?: Duration | 0
-  /** How many requests of a key wait in this process at most; more are refused. Default 100. */
+  /** The most waiting requests of a key in this process; more are refused. Default 100. */
   queue?: number
-  /** Default '30s': how long a place stays taken, at most, after its process has died. While it lives the place is kept. */
+  /** Default '30s': how long a place stays taken, at most, after its process has died. A live process keeps its places. */
   lease?: Duration
-  /** Default 50 ms: when Redis has not answered by then, this process counts alone, with as many permits, for this request. */
+  /** Default 50 ms: if Redis does not answer by then, this process counts alone, with the same number of permits, for this request. */
   deadline?: Duration
   /** true: this request is not limited. */
   skip?: (req: Request, res: Response) => SyncOrAsync<boolean>
   /** Default 429 with `key`, 503 without. */
   statusCode?: number
   /**
-   * The body of a refusal: text as it is, anything else as JSON. A function is asked for each refusal, when status and header
-   * fields are set. Default, also for undefined: problem details if the client accepts JSON by name, else one line of text.
+   * The body of a refusal: a text as it is, anything else as JSON. A function is called for each refusal, after status and header
+   * fields are set. Default, also for undefined: problem details if the client's Accept header names JSON, else one line of text.
    */
   message?: string | object | ((req: Request, res: Response) => unknown)
   /**
-   * Writes the refusal in place of the default body: ends the response (Express), or sets `ctx.body` (Koa). Called when status and
-   * header fields are set. What it throws goes to the framework's error handling.
+   * Writes the refusal instead of the default body: ends the response (Express), or sets `ctx.body` (Koa). Called after status and
+   * header fields are set. Its errors go to the framework's error handling.
    */
   handler?: (req: Request, res: Response) => unknown
   /**
-   * Default '30s': how long a place stays taken after the client has gone while the handler is still at work. It is free earlier when
+   * Default '30s': how long a place stays taken after the client has gone while the handler still works. It is free earlier when
    * the handler ends the response, or when a stream that was piped into it is detached.
    */
   abandonAfter?: Duration
   /**
-   * Is told of requests that wait, enter and are refused (`waited`, `held`, `level`), and when Redis fails and answers again. Without one an outage is told
-   * by process warnings (SPILLWAY_STORE).
+   * Receives requests that wait, enter and are refused (`waited`, `held`, `level`), and failures and recoveries of Redis. Without an observer, an outage
+   * causes process warnings (SPILLWAY_STORE).
    */
   observer?: Observer
-  /** Default true: `RateLimit-Policy` tells the limit. */
+  /** Default true: `RateLimit-Policy` reports the limit. */
   headers?: boolean
 }
 
@@ -136,7 +136,7 @@ export function parseConcurrencyOptions<Request, Response>(
   if (handler !== undefined && typeof handler !== 'function') {
     throw wrong(`handler ${shown(handler)}: expected a function, like { handler: (req, res) => res.render("busy") }`)
   }
-  // The rules of names in header fields are those of limits.
+  // Names in header fields follow the same rules as names of limits.
   parsePolicy({ quota: 1, window: 1, name })
   const observer = parseObserver(options.observer, 'concurrencyLimit')
   const waitMs = parseDurationOrZero(wait, 'concurrencyLimit: wait')

@@ -1,23 +1,23 @@
-/** While somebody waits over Redis, how often Redis is asked whether it is there. */
+/** How often to check that Redis answers while requests wait over Redis. */
 const CHECK_EVERY_MS = 1000
 
-/** Why a wait over Redis ends early: Redis is gone. */
+/** The reason of a wait that ends early because Redis is gone. */
 export const OUTAGE = Symbol('outage')
 
 /** Ends waits over Redis when Redis no longer answers. */
 export class OutageWatch {
-  /** What ends each wait. */
+  /** The controllers that end the waits. */
   readonly #waits = new Set<AbortController>()
   readonly #answers: () => Promise<boolean>
   #timer: ReturnType<typeof setInterval> | undefined
   #checking = false
 
-  /** `answers` asks Redis something. False: no answer within the deadline. */
+  /** `answers` sends a command to Redis. It resolves to false if there was no answer within the deadline. */
   constructor(answers: () => Promise<boolean>) {
     this.#answers = answers
   }
 
-  /** Waits until `signal` is aborted or Redis is gone: then the signal that `wait` is given is aborted, with `OUTAGE` as its reason. */
+  /** Runs `wait` until `signal` is aborted or Redis is gone: then the signal passed to `wait` is aborted, with `OUTAGE` as its reason. */
   async during<T>(signal: AbortSignal | undefined, wait: (signal: AbortSignal) => Promise<T>): Promise<T> {
     const ending = new AbortController()
     const end = () => ending.abort(signal?.reason)
@@ -37,7 +37,7 @@ export class OutageWatch {
     }
   }
 
-  /** Asks now, if somebody waits; two failures in a row end all waits. */
+  /** Checks now, if any request waits; two failures in a row end all waits. */
   async check(): Promise<void> {
     if (this.#checking || this.#waits.size === 0) return
     this.#checking = true

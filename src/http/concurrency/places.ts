@@ -1,16 +1,16 @@
 import type { SyncOrAsync } from '../sync-or-async.js'
 
-/** One of the requests that may be inside at once. */
+/** The right of one request to be inside. */
 export interface Place {
-  /** Gives it to whoever is next. Once. False: it had been lost to somebody else, because Redis forgot it or its lease ended. */
+  /** Passes the place to the next request. Call it once. False: the place was lost before, because Redis forgot it or its lease ended. */
   leave(): boolean
 }
 
-/** How many requests of a key may be inside at once: in this process, or over all of them. */
+/** How many requests of a key may be inside at once: in this process, or over all processes. */
 export interface Places {
-  /** A place now, null if there is none or somebody waits for it. */
+  /** A place now; null if none is free or others wait. */
   enter(key: string): SyncOrAsync<Place | null>
-  /** A place within so many ms, first come, first served; else null. Rejects with the reason of the signal. */
+  /** A place within `ms`, first come, first served; else null. Rejects with the reason of the signal. */
   wait(key: string, ms: number, signal: AbortSignal): Promise<Place | null>
   /** Rejects all waiting requests. */
   close(): Promise<void>

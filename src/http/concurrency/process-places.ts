@@ -5,16 +5,16 @@ import type { Place, Places } from './places.js'
 
 interface Room {
   inside: number
-  /** In the order in which they came. */
+  /** In order of arrival. */
   readonly waiting: Set<Wait<Place | null>>
 }
 
-/** Places in this process. A key costs nothing when nobody of it is inside. */
+/** Places in this process. A key without requests inside needs no memory. */
 export class ProcessPlaces implements Places {
   readonly #rooms = new Map<string, Room>()
   readonly #permits: AdaptivePermits
 
-  /** `permits`: a number, or what says how many there are at the moment. */
+  /** `permits`: a number, or an object that returns the current number. */
   constructor(permits: number | AdaptivePermits) {
     this.#permits = typeof permits === 'number' ? { limit: permits, inUse: 0 } : permits
   }
@@ -26,11 +26,11 @@ export class ProcessPlaces implements Places {
 
   enter(key: string): Place | null {
     const inside = this.#rooms.get(key)?.inside ?? 0
-    // Where somebody waits no place is free: whoever leaves hands it on.
+    // While others wait no place is free: a leaving request passes its place on.
     return inside < this.#permits.limit ? this.occupy(key) : null
   }
 
-  /** A place for a request that was let in elsewhere, whether or not one is free here. */
+  /** A place for a request that was admitted elsewhere, whether or not one is free here. */
   occupy(key: string): Place {
     let room = this.#rooms.get(key)
     if (room === undefined) {
@@ -73,7 +73,7 @@ export class ProcessPlaces implements Places {
         if (left) return true
         left = true
         room.inside--
-        // More may be inside than there are permits, if they were let in elsewhere; and there may be more permits than before.
+        // More requests may be inside than there are permits, if they were admitted elsewhere; and the number of permits may have grown.
         while (room.inside < this.#permits.limit && this.#handOn(key, room)) {}
         if (room.inside === 0) this.#rooms.delete(key)
         return true

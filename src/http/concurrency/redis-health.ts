@@ -9,16 +9,16 @@ import { clientName } from '../../redis/client-name.js'
 import { notConnected } from '../../redis/not-connected.js'
 import { portOf } from '../../redis/port-of.js'
 
-/** By client: limits on one server fail together, and warn together. */
+/** By client: limits on one server fail together, and share their warnings. */
 const WARNINGS = new WeakMap<RedisClient, OutageWarnings>()
 
-/** Who asks Redis, and what it does during an outage: both for errors and warnings. */
+/** The name of the limit, and what it does during an outage: for errors and warnings. */
 interface HealthUser {
   readonly name: string
   readonly meanwhile: string
 }
 
-/** Whether Redis answers one limit within its deadline. An outage is told to the observer, or by process warnings without one. */
+/** Tracks whether Redis answers one limit within its deadline. Reports an outage to the observer, or by process warnings if there is none. */
 export class RedisHealth {
   readonly #port: ClientPort
   readonly #breaker = new CircuitBreaker()
@@ -52,7 +52,7 @@ export class RedisHealth {
     return this.#failing || notConnected(this.#port.state()) !== undefined
   }
 
-  /** Whether a command may be sent now: during an outage only a probe now and then. */
+  /** Whether a command may be sent now: during an outage only an occasional probe. */
   mayAsk(): boolean {
     const error = notConnected(this.#port.state())
     const refused = error === undefined && !this.#breaker.admits(performance.now())
@@ -63,7 +63,7 @@ export class RedisHealth {
     return false
   }
 
-  /** What a command resolves or rejects with; `StoreError` if Redis fails or does not answer within the deadline. */
+  /** Settles as the command does; `StoreError` if Redis fails or does not answer within the deadline. */
   async hold<Answer>(answer: Promise<Answer>): Promise<Answer> {
     const askedAt = performance.now()
     try {

@@ -1,10 +1,10 @@
 /** The weight of one request in the mean, which about the last ten requests determine. */
 const WEIGHT = 0.2
 const MOST_KEYS = 10_000
-/** Before any request has been seen to its end. */
+/** The estimate before the first request has finished. */
 const UNKNOWN_MS = 1000
 
-/** How long requests have been taking, for each key: a mean that forgets (after the smoothed round trip of RFC 6298). */
+/** The recent duration of requests, for each key: an exponential moving average (as the smoothed round trip of RFC 6298). */
 export class RetryEstimate {
   readonly #meanMs = new Map<string, number>()
 
@@ -15,7 +15,7 @@ export class RetryEstimate {
     if (this.#meanMs.size > MOST_KEYS) this.#meanMs.delete(this.#meanMs.keys().next().value as string)
   }
 
-  /** When one of so many at once has probably ended and `ahead` others have had their turn, in ms. */
+  /** When a place is probably free after `ahead` others have had theirs, with `permits` places, in ms. */
   nextFreeMs(key: string, permits: number, ahead: number): number {
     return ((this.#meanMs.get(key) ?? UNKNOWN_MS) * (ahead + 1)) / Math.max(1, permits)
   }

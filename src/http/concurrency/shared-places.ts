@@ -11,7 +11,7 @@ import type { Place, Places } from './places.js'
 import { ProcessPlaces } from './process-places.js'
 import type { RedisHealth } from './redis-health.js'
 
-/** Semaphores of keys that nobody is inside of, kept because their requests come again. */
+/** Semaphores of keys without requests inside, kept because requests of the same key are likely. */
 const MOST_IDLE = 1000
 const IDLE_TTL = '10s'
 
@@ -19,7 +19,7 @@ interface SharedPlacesOptions {
   readonly client: RedisClient
   readonly prefix: string
   readonly name: string
-  /** How many a key has; or the limit that each process finds, whose sum a key has. */
+  /** The permits of each key; or the adaptive limit of each process, whose sum a key has. */
   readonly permits: number | AdaptivePermits
   readonly leaseMs: number
   readonly health: RedisHealth
@@ -28,24 +28,24 @@ interface SharedPlacesOptions {
 interface Room {
   readonly semaphore: Semaphore
   users: number
-  /** The permits that this process has set; undefined: none yet. */
+  /** The permits that this process has set in Redis; undefined: none yet. */
   permits: number | undefined
 }
 
 /**
- * Places over all processes: leases of one semaphore a key. When Redis does not answer within the deadline this process counts alone,
- * with as many permits: new requests at once, and those that wait over Redis go on in this process's own line.
+ * Places over all processes: leases of one semaphore per key. If Redis does not answer within the deadline, this process counts alone,
+ * with as many permits: new requests at once, and requests that wait over Redis continue to wait in this process's own line.
  *
- * Every place of this process is counted in `#alone` as well, so that a process that counts alone lets in no more than `permits`.
+ * Every place of this process is also counted in `#alone`, so that the process admits no more than `permits` when it counts alone.
  */
 export class SharedPlaces implements Places {
   readonly #options: SharedPlacesOptions
   readonly #alone: ProcessPlaces
   readonly #health: RedisHealth
   readonly #fleet: FleetPermits | undefined
-  /** Rooms with users. */
+  /** Rooms in use. */
   readonly #rooms = new Map<string, Room>()
-  /** Rooms without users, the least recently used first. Apart from the others, so that one long request does not keep all of them. */
+  /** Unused rooms, the least recently used first. Separate from the others, so that one long request does not keep all of them. */
   readonly #idle = new Map<string, Room>()
   readonly #watch = new OutageWatch(() => this.#answers())
 
@@ -60,7 +60,7 @@ export class SharedPlaces implements Places {
       }
       this.#fleet = new FleetPermits({ ...options, own: permits, changed })
     }
-    // Checks the options that are a semaphore's.
+    // Checks the options of the semaphore.
     this.#semaphoreOf('')
   }
 
@@ -76,7 +76,7 @@ export class SharedPlaces implements Places {
     } catch (error) {
       this.#leave(key, room)
       if (!(error instanceof StoreError)) throw error
-      // A lease that is granted too late serves nobody.
+      // A lease that is granted too late has no request to use it.
       asked.then(lease => lease?.release()).catch(() => {})
       this.#watch.check()
       return this.#alone.enter(key)
@@ -105,7 +105,7 @@ export class SharedPlaces implements Places {
     const rooms = [...this.#rooms.values(), ...this.#idle.values()]
     const left = Promise.all([this.#fleet?.leave(), ...rooms.map(({ semaphore }) => semaphore.close())])
     await this.#alone.close()
-    // Requests that were not taken out of their lines in Redis hold nobody up for long: the record of this process expires.
+    // Requests that are still in their lines in Redis do not block others for long: the record of this process expires.
     await new Deadline(this.#health.deadlineMs).hold(left).catch(() => {})
   }
 
@@ -136,7 +136,7 @@ export class SharedPlaces implements Places {
     return { semaphore: this.#semaphoreOf(key), users: 0, permits: undefined }
   }
 
-  /** Where the permits follow the load, they are set when they change. */
+  /** Adaptive permits are sent to Redis when they change. */
   #setPermits(room: Room): void {
     if (this.#fleet === undefined || room.permits === this.#fleet.total) return
     room.permits = this.#fleet.total
@@ -169,7 +169,7 @@ export class SharedPlaces implements Places {
 
   #semaphoreOf(key: string): Semaphore {
     const { client, prefix, name, permits } = this.#options
-    // A segment has no colon, so that no two pairs of name and key are one.
+    // A segment has no colon, so that different pairs of name and key stay different.
     const total = typeof permits === 'number' ? permits : permits.limit
     const fixed = this.#fleet === undefined
     return new Semaphore(client, `${keySegment(name)}:${key}`, { permits: total, prefix, idleTtl: IDLE_TTL, fixed })

@@ -14,32 +14,32 @@ import type { SyncOrAsync } from '../sync-or-async.js'
 import { Departures, type Reservation } from './departures.js'
 import { ProcessSchedules } from './process-schedules.js'
 
-/** Where the messages of deferred requests are put: a `DelayQueue`, or an object with the same `push`. */
+/** The queue for messages of deferred requests: a `DelayQueue`, or an object with the same `push`. */
 interface DeferQueue {
-  /** `delay` is in ms. Gives the id, or null if the queue does not accept the message. */
+  /** `delay` is in ms. Resolves to the id, or to null if the queue does not accept the message. */
   push(payload: unknown, options: { delay: number }): Promise<string | null>
 }
 
-/** A queue that keeps the schedules of its deferred messages beside them, and takes the moment at which one is due. */
+/** A queue that keeps the schedules of its deferred messages itself, and accepts the moment at which a message is due. */
 interface SchedulingQueue {
   readonly [SCHEDULES]: ScheduleStore
   push(payload: unknown, options: { at: number }): Promise<string | null>
 }
 
-/** Requests over the limit are put into a queue instead of being refused. */
+/** Puts requests over the limit into a queue instead of refusing them. */
 export interface DeferOptions<Request, Response> {
   /**
-   * A `DelayQueue`, whose consumers do the work. Messages leave at the policy's own rate; with a `DelayQueue` that holds for all
-   * processes together, with another queue for each process on its own. If it is full, fails or is late, the request is refused.
+   * A `DelayQueue`, whose consumers do the work. Messages leave at the policy's own rate: with a `DelayQueue` for all
+   * processes together, with another queue for each process separately. If it is full, fails or is late, the request is refused.
    */
   queue: DeferQueue
-  /** Builds the message that a consumer gets. */
+  /** Builds the message for the consumer. */
   message: (req: Request, res: Response) => unknown
-  /** Where the client may ask how its request went, by the id of the message. Default: no Location; the id is in the body, as JSON. */
+  /** The URL at which the client can ask for the outcome, by the id of the message. Default: no Location; the id is in the body, as JSON. */
   location?: (id: string, req: Request) => string
-  /** How long the queue may take to accept a message; default '1s'. A message accepted later is done although its request was refused. */
+  /** How long the queue may take to accept a message; default '1s'. A message that it accepts later is still processed, although its request was refused. */
   timeout?: Duration
-  /** How many messages of one key may wait until they are due; integer ≥ 1, default 100. Further requests of the key are refused. */
+  /** The most messages of one key that wait until they are due; integer ≥ 1, default 100. Further requests of the key are refused. */
   maxPerKey?: number
 }
 
@@ -83,13 +83,13 @@ interface Deferred {
 export class Deferral<Request, Response> {
   readonly #options: DeferOptions<Request, Response>
   readonly #deadline: Deadline
-  /** For the schedules of a request that the limiter has allowed. */
+  /** The deadline for the schedules of an allowed request. */
   readonly #admission: Deadline
   readonly #breaker = new CircuitBreaker()
   readonly #departures: Departures
 
   /**
-   * `clock` is the one that the limits are counted by; a queue with schedules of its own has its own clock. `deadline` is that of a
+   * `clock` is the clock of the limits; a queue with its own schedules has its own clock. `deadline` is the deadline of a
    * decision.
    */
   constructor(options: DeferOptions<Request, Response>, clock: Clock, deadline: Duration = 50) {
@@ -105,7 +105,7 @@ export class Deferral<Request, Response> {
     this.#departures = new Departures(schedules, maxPerKey)
   }
 
-  /** Whether a denied request may be deferred: not if it can never fit, if its key is blocked, or if the store's outage denied it. */
+  /** Whether a denied request may be deferred: not if it can never fit, its key is blocked, or an outage of the store caused the denial. */
   accepts({ retryAfterMs, blocked, source }: Decision): boolean {
     return retryAfterMs < Number.POSITIVE_INFINITY && !blocked && source !== 'closed'
   }
@@ -115,8 +115,8 @@ export class Deferral<Request, Response> {
   }
 
   /**
-   * For a request that the limiter has allowed and charged: how many ms it has to wait (leaky bucket); undefined if messages of its key wait,
-   * so that it has to be deferred behind them. During an outage of the store or the schedules the limiter's permission stands.
+   * For a request that the limiter has allowed and charged: the ms that it must wait (leaky bucket); undefined if messages of its key wait,
+   * so that it must be deferred behind them. During an outage of the store or the schedules the limiter's decision stands.
    */
   admit(limiter: RateLimiter, key: LimiterKey, decision: Decision): SyncOrAsync<number | undefined> {
     const open = !this.#breaker.admits(performance.now())
@@ -135,7 +135,7 @@ export class Deferral<Request, Response> {
     )
   }
 
-  /** Queues the message of a request, due when the policy allows it behind all that wait. */
+  /** Queues the message of a request, due when the policy allows it behind all waiting messages. */
   async answer(
     message: unknown,
     limiter: RateLimiter,
@@ -159,7 +159,7 @@ export class Deferral<Request, Response> {
     const id = keepsSchedules(queue)
       ? await queue.push(message, { at: dueAt })
       : await queue.push(message, { delay: waitMs })
-    // After an error the message may be in the queue all the same, so that its reservation stays.
+    // After an error the message may still be in the queue, so its reservation stays.
     if (id === null) await release()
     return id
   }
@@ -176,7 +176,7 @@ function keepsSchedules(queue: object): queue is SchedulingQueue {
   return SCHEDULES in queue
 }
 
-/** The denial of a request that waits behind others: until its own turn, whatever the limiter alone has said. */
+/** The denial of a request that waits behind others: until its own turn, regardless of the limiter's own time. */
 function denialOf(key: LimiterKey, decision: Decision, waitMs: number | undefined): Decision {
   const { allowed, limit, cost, source, degraded } = decision
   if (waitMs === undefined && !allowed) return decision

@@ -18,17 +18,17 @@ import { after, type SyncOrAsync } from '../sync-or-async.js'
 import { KeyedLock } from './keyed-lock.js'
 import { type Departure, earliestFit, LimitSchedule, type StoredSchedule, stateOf } from './limit-schedule.js'
 
-/** The outcome of a request that asked to be done later. */
+/** The outcome of a request for deferral. */
 export interface Reservation {
-  /** When the message is due, by the clock of the schedules; undefined if no more may wait for its key. */
+  /** When the message is due, by the clock of the schedules; undefined if the key has too many waiting messages. */
   readonly dueAt: number | undefined
   /** In how many ms the request would be done; Infinity if never. */
   readonly waitMs: number
-  /** Takes the reservation back: its message was not queued. */
+  /** Takes the reservation back, because its message was not queued. */
   release(): Promise<void>
 }
 
-/** The schedules of one request's limits, as they stand. */
+/** The current schedules of one request's limits. */
 interface Standing {
   readonly nowMs: number
   readonly schedules: readonly LimitSchedule[]
@@ -36,17 +36,17 @@ interface Standing {
   readonly derived: ReadonlySet<LimitSchedule>
 }
 
-/** After so many conflicts with other processes a request gives up. */
+/** After this many conflicts with other processes a request gives up. */
 const MOST_TRIES = 50
-/** So many requests of one key may wait in this process for its schedule; more are refused. */
+/** The most requests of one key that wait in this process for its schedule; more are refused. */
 const MOST_IN_LINE = 1000
-/** Finer than this, what the store has counted in a sliding window is not looked at. */
+/** Probes per sliding window: a finer picture of the store's log is not needed. */
 const MOST_RETRIES = 200
 
 /**
- * When deferred messages leave. While messages wait, fresh requests of the same key wait behind them, so that both together keep the
- * policy: a schedule counts both, from the first message that is deferred until its limit is as if never used. (The store counts only
- * fresh requests.)
+ * When deferred messages leave. While messages wait, new requests of the same key wait behind them, so that both together keep the
+ * policy: a schedule counts both, from the first deferred message until its limit is as if never used. (The store counts only
+ * new requests.)
  */
 export class Departures {
   readonly #store: ScheduleStore
@@ -59,8 +59,8 @@ export class Departures {
   }
 
   /**
-   * For a request that the store has allowed, and charged: how many ms it has to wait (leaky bucket), or undefined if deferred messages
-   * come first. At once while nothing is deferred and the schedules are in this process.
+   * For a request that the store has allowed and charged: the ms that it must wait (leaky bucket), or undefined if deferred messages
+   * come first. Synchronous while nothing is deferred and the schedules are in this process.
    */
   admit(limiter: RateLimiter, key: LimiterKey, decision: Decision): SyncOrAsync<number | undefined> {
     if (!this.#store.available) return 0
@@ -68,18 +68,18 @@ export class Departures {
     const names = charges.map(nameOf)
     return after(this.#store.look(names), ({ texts, nowMs }) => {
       if (texts.every(text => text === '')) return 0
-      // While messages wait, the line of those that ask to be deferred may be longer than the deadline of a decision.
+      // While messages wait, the queue for the lock may take longer than the deadline of a decision.
       if (somebodyWaits(charges, texts, nowMs)) return undefined
       return this.#lock.hold(names, () => this.#admit(limiter, key, decision, charges, names))
     })
   }
 
-  /** A place behind all messages that wait for the key. Rejects with `StoreError` if the schedules cannot be kept. */
+  /** A place behind all waiting messages of the key. Rejects with `StoreError` if the schedules cannot be kept. */
   async reserve(limiter: RateLimiter, key: LimiterKey, decision: Decision): Promise<Reservation> {
     const charges = limiter.chargesOf(key)
     const names = charges.map(nameOf)
     if (this.#lock.waiting(names) >= MOST_IN_LINE) return refused(decision.retryAfterMs)
-    // As long as an allowed request takes until it stands in line: this one does not overtake those that were asked before.
+    // Waits as long as an allowed request takes to get into line, so that this one does not overtake earlier requests.
     await this.#store.look(names)
     return this.#lock.hold(names, async () => {
       let reading: ScheduleReading = await this.#store.open(names)
@@ -116,7 +116,7 @@ export class Departures {
       const standing = await this.#standing(limiter, key, decision, charges, reading)
       const { nowMs, schedules, derived } = standing
       if (lastOf(schedules) > nowMs) return undefined
-      // What is derived from the store's count holds this request already.
+      // The state derived from the store's count already includes this request.
       const others = schedules.filter(schedule => !derived.has(schedule))
       const { at, delayMs } = others.length > 0 ? earliestFit(others, decision.cost, nowMs) : { at: nowMs, delayMs: 0 }
       if (at > nowMs) return undefined
@@ -193,7 +193,7 @@ export class Departures {
     }
   }
 
-  /** When one message, two messages, three messages … of this cost would fit, where that is not all at one moment. */
+  /** When one message, two messages, three messages … of this cost would fit, unless all fit at one moment. */
   async #retries(
     limiter: RateLimiter,
     key: LimiterKey,
@@ -223,12 +223,12 @@ function refused(waitMs: number): Reservation {
   return { dueAt: undefined, waitMs, release: async () => {} }
 }
 
-/** The moment behind which a request of this key stands. Where limits have keys of their own, others that share one of them do not hold it up. */
+/** The moment behind which a request of this key comes. If limits have separate keys, messages that share only one of them do not delay it. */
 function lastOf(schedules: readonly LimitSchedule[]): number {
   return Math.min(...schedules.map(schedule => schedule.lastAt))
 }
 
-/** Whether messages wait under every limit, as far as the schedules have been written. */
+/** Whether messages wait under every limit, according to the written schedules. */
 function somebodyWaits(charges: readonly Charge[], texts: readonly string[], nowMs: number): boolean {
   if (texts.some(text => bodyOf(text) === '')) return false
   return lastOf(charges.map(({ limit }, i) => parse(limit, texts[i], nowMs))) > nowMs
@@ -238,7 +238,7 @@ function parse(limit: Charge['limit'], text: string, nowMs: number): LimitSchedu
   return LimitSchedule.parse(limit, JSON.parse(bodyOf(text)) as StoredSchedule, nowMs)
 }
 
-/** A change of quota keeps the schedule; a change of algorithm or window, whose state would mean something else, does not. */
+/** A change of quota keeps the schedule; a change of algorithm or window starts a new one, because the state would have another meaning. */
 function nameOf({ key, limit, limiter = DEFAULT_LIMITER }: Charge): string {
   return [limiter, limit.name, limit.algorithm, String(limit.windowMs), key].map(keySegment).join(':')
 }

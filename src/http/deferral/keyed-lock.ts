@@ -3,11 +3,11 @@ interface Line {
   length: number
 }
 
-/** Work that has a name in common is done one after another, in the order in which it was asked for. */
+/** Tasks that share a name run one after another, in the order of their requests. */
 export class KeyedLock {
   readonly #lines = new Map<string, Line>()
 
-  /** How much work is under way or waits under one of these names, at most. */
+  /** The most tasks that run or wait under one of these names. */
   waiting(names: readonly string[]): number {
     return Math.max(0, ...names.map(name => this.#lines.get(name)?.length ?? 0))
   }

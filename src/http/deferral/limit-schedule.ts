@@ -7,12 +7,12 @@ import type { Limit } from '../../core/limit.js'
 export interface Departure {
   /** When the limit spends them. */
   readonly at: number
-  /** When the message is due: `at`, or later under a leaky bucket, which makes what it admits wait. */
+  /** When the message is due: `at`, or later under a leaky bucket, which delays allowed requests. */
   readonly dueAt: number
   readonly cost: number
 }
 
-/** Where a request fits: from `at` on, after waiting `delayMs` more (leaky bucket). */
+/** When a request fits: from `at` on, after waiting `delayMs` more (leaky bucket). */
 interface Fit {
   readonly at: number
   readonly delayMs: number
@@ -26,13 +26,13 @@ export interface StoredSchedule {
 }
 
 /**
- * What one limit counts for one key while messages of that key are deferred: what is spent until now, and the units that leave later.
- * All arithmetic is the algorithm's own, measured at the moments at which the units leave.
+ * What one limit counts for one key while messages of that key are deferred: units spent so far, and units that leave later.
+ * All arithmetic is the algorithm's own, applied at the moments when the units leave.
  */
 export class LimitSchedule {
   readonly #limit: Limit
   #state: State | undefined
-  /** In the order of `at`; those that are spent already stay until their message is due. */
+  /** In the order of `at`; departures that are already spent stay until their message is due. */
   readonly #departures: Departure[]
   #spent: number
 
@@ -45,18 +45,18 @@ export class LimitSchedule {
     if (this.#spent < 0) this.#spent = this.#departures.length
   }
 
-  /** Messages that are not due yet. */
+  /** The number of messages that are not due yet. */
   get waiting(): number {
     return this.#departures.length
   }
 
-  /** The moment from which on a request stands behind all that wait; -Infinity if none does. */
+  /** The moment from which a request comes behind all waiting messages; -Infinity if none waits. */
   get lastAt(): number {
     return this.#departures.at(-1)?.at ?? Number.NEGATIVE_INFINITY
   }
 
   /**
-   * Whether `cost` can be spent at a moment without delaying a message that is scheduled already: then a fit at that moment, else
+   * Whether `cost` can be spent at a moment without delaying a scheduled message: returns the fit at that moment, else
    * the next moment worth trying, which is Infinity if the cost can never fit.
    */
   fit(at: number, cost: number): Fit {
@@ -78,7 +78,7 @@ export class LimitSchedule {
     return { at, delayMs: own.verdict.delayMs }
   }
 
-  /** A request that is admitted now. */
+  /** A request that is allowed now. */
   admit(nowMs: number, cost: number): void {
     this.#spend(nowMs, cost)
   }
@@ -89,7 +89,7 @@ export class LimitSchedule {
     this.#departures.splice(place, 0, departure)
   }
 
-  /** Takes a departure back whose message was not queued after all; one whose units are spent stays spent. */
+  /** Takes back a departure whose message was not queued; units that are already spent stay spent. */
   remove({ at, dueAt, cost }: Departure): void {
     const place = this.#departures.findIndex(
       (other, i) => i >= this.#spent && other.at === at && other.dueAt === dueAt && other.cost === cost,
@@ -97,7 +97,7 @@ export class LimitSchedule {
     if (place >= 0) this.#departures.splice(place, 1)
   }
 
-  /** For how long it says anything: until the last message is due and its limit as if never used, in ms from now. */
+  /** How long the schedule matters: until the last message is due and its limit is as if never used, in ms from now. */
   lifetimeMs(nowMs: number): number {
     const { spend, measure } = algorithmOf(this.#limit.algorithm)
     let state = this.#state
@@ -112,7 +112,7 @@ export class LimitSchedule {
     return Math.max(lastDueAt, lastAt + resetAfterMs) - nowMs
   }
 
-  /** What JSON can carry. Departures whose units are spent have their moment to spend left out of it, so that they are not spent twice. */
+  /** JSON-compatible. Departures whose units are spent omit `at`, so that they are not spent twice. */
   toJSON(): StoredSchedule {
     const { inPlace } = algorithmOf(this.#limit.algorithm)
     const state = this.#state && (inPlace.compact?.(this.#state) ?? this.#state)
@@ -133,7 +133,7 @@ export class LimitSchedule {
 }
 
 /**
- * The state of a limit, as far as a store tells it: `standing` is its verdict with nothing spent, `retries` say when larger and larger
+ * The state of a limit, as far as a store reports it: `standing` is its verdict with nothing spent, `retries` tell when increasing
  * costs fit. The state never allows more than the store would.
  */
 export function stateOf(standing: Verdict, retries: readonly Retry[], nowMs: number): State | undefined {

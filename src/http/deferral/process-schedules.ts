@@ -9,9 +9,9 @@ import {
 } from '../../delay-queue/schedule-store.js'
 
 const OPEN_MS = 10_000
-/** Beyond so many, no further key has its messages deferred: its requests are refused. */
+/** Above this number, messages of further keys are not deferred: their requests are refused. */
 const MOST_SCHEDULES = 100_000
-/** How many of the oldest are looked at for each that is added. */
+/** How many of the oldest are examined for each addition. */
 const SWEPT = 4
 
 interface Kept {
@@ -22,7 +22,7 @@ interface Kept {
 /** Schedules in this process, for queues that cannot keep them. */
 export class ProcessSchedules implements ScheduleStore {
   readonly available = true
-  /** The longest unwritten first. */
+  /** The one unwritten for longest first. */
   readonly #kept = new Map<string, Kept>()
 
   constructor(readonly clock: Clock) {}
@@ -74,7 +74,7 @@ export class ProcessSchedules implements ScheduleStore {
     for (const [name, kept] of this.#kept) {
       if (looked++ === SWEPT) return
       this.#kept.delete(name)
-      // One that is still needed goes behind the others, so that each is looked at in turn.
+      // A schedule that is still needed moves to the end, so that each is examined in turn.
       if (kept.endsAt > nowMs) this.#kept.set(name, kept)
     }
   }

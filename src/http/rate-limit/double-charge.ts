@@ -5,27 +5,27 @@ import type { LimiterKey } from '../../limiter/key.js'
 import type { RateLimiter } from '../../limiter/rate-limiter.js'
 import { RedisStore } from '../../stores/redis/redis-store.js'
 
-/** The limiter that counts by a limit. Each limiter parses its own limits, so a limit belongs to one. */
+/** The limiter that counts each limit. Each limiter parses its own limits, so a limit belongs to one. */
 const OWNERS = new WeakMap<Limit, RateLimiter>()
-/** The decisions made on a request so far, for requests that pass more than one limiter. */
+/** The decisions made so far on a request that passes several limiters. */
 const DECISIONS = new WeakMap<object, Decision[]>()
 
-/** The keys of decisions whose limits have keys of their own. */
+/** The keys of decisions whose limits have separate keys. */
 const KEYS = new WeakMap<Decision, Exclude<LimiterKey, string>>()
 
-/** Remembers what a decision was charged to, where its limits have keys of their own. */
+/** Remembers the keys of a decision whose limits have separate keys. */
 export function noteKeys(decision: Decision, key: LimiterKey): void {
   if (typeof key !== 'string') KEYS.set(decision, key)
 }
 
-/** Remembers that a limiter counts over HTTP, so that its decisions can be compared with those of others. */
+/** Registers a limiter over HTTP, so that its decisions can be compared with those of others. */
 export function ownLimits(limiter: RateLimiter): void {
   for (const limit of limiter.policy) OWNERS.set(limit, limiter)
 }
 
-/** Warns, once for a middleware, of a request that is charged twice for the same thing. Both charges count. */
+/** Warns, once per middleware, when a request is charged twice for the same count. Both charges count. */
 export class DoubleCharge {
-  /** `sharesLimiter`: other middleware may use the same limiter, with keys of its own. */
+  /** `sharesLimiter`: other middleware may use the same limiter with other keys. */
   readonly #sharesLimiter: boolean
   #warned = false
 
@@ -33,11 +33,11 @@ export class DoubleCharge {
     this.#sharesLimiter = sharesLimiter
   }
 
-  /** Compares a decision with those made before on the request, of which `before` was left on it. */
+  /** Compares a decision with earlier decisions on the request; `before` is the one stored on it. */
   check(request: object, before: Decision, decision: Decision): void {
     const earlier = DECISIONS.get(request) ?? [before]
     DECISIONS.set(request, earlier)
-    // A request that has waited for its turn comes here a second time.
+    // A request that has waited for its turn comes here again.
     if (earlier.includes(decision)) return
     if (!this.#warned) for (const other of earlier) this.#compare(other, decision)
     earlier.push(decision)
@@ -68,7 +68,7 @@ function keyOf(decision: Decision, limit: Limit): string {
   return KEYS.get(decision)?.[limit.name] ?? decision.key
 }
 
-/** Whether two limits of different limiters count in the same place. */
+/** Whether two limits of different limiters use the same count. */
 function sameCount(a: Limit, b: Limit): boolean {
   const [owner, other] = [OWNERS.get(a), OWNERS.get(b)]
   if (owner === undefined || other === undefined) return false

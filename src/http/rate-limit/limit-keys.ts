@@ -3,13 +3,13 @@ import { type LimitOptions, type PolicyInput, parseLimit } from '../../core/limi
 import type { GivenKey } from '../given-key.js'
 import type { SyncOrAsync } from '../sync-or-async.js'
 
-/** A limit of an HTTP policy, which may count by a key of its own: per address, per user, for the whole service. */
+/** A limit of an HTTP policy, which may have its own key: per address, per user, for the whole service. */
 export interface HttpLimitOptions<Request, Response> extends LimitOptions {
   /** The key for this limit; undefined: this limit does not apply. Default: the middleware's key. */
   key?: (req: Request, res: Response) => SyncOrAsync<GivenKey>
 }
 
-/** As `PolicyInput`, whose objects may carry a `key`. */
+/** As `PolicyInput`, but objects may have a `key`. */
 export type HttpPolicyInput<Request, Response> =
   | string
   | HttpLimitOptions<Request, Response>
@@ -18,14 +18,14 @@ export type HttpPolicyInput<Request, Response> =
 /** Finds the key of a request for one limit. */
 export type KeyOf<Request, Response> = NonNullable<HttpLimitOptions<Request, Response>['key']>
 
-/** A policy as a limiter takes it, and the keys of those limits that have their own, by the limit's name. */
+/** A policy in the limiter's format, and the separate keys of its limits, by the limit's name. */
 interface KeyedPolicy<Request, Response> {
   readonly policy: PolicyInput
   /** undefined: one key for all. */
   readonly keys: ReadonlyMap<string, KeyOf<Request, Response>> | undefined
 }
 
-/** Parts the keys from the limits. Throws `PolicyError` for a key that is no function. */
+/** Separates the keys from the limits. Throws `PolicyError` for a key that is not a function. */
 export function partKeys<Request, Response>(input: HttpPolicyInput<Request, Response>): KeyedPolicy<Request, Response> {
   if (!mayHaveKeys(input)) return { policy: input as PolicyInput, keys: undefined }
   const entries = Array.isArray(input) ? input : [input]
@@ -43,7 +43,7 @@ export function partKeys<Request, Response>(input: HttpPolicyInput<Request, Resp
   return { policy: Array.isArray(input) ? limits : limits[0], keys: keys.size > 0 ? keys : undefined }
 }
 
-/** Most policies have no keys of their own, and are passed on as they are. */
+/** Most policies have no separate keys, and are passed on unchanged. */
 function mayHaveKeys(input: unknown): boolean {
   if (typeof input !== 'object' || input === null) return false
   return Array.isArray(input) ? input.some(mayHaveKeys) : 'key' in input

@@ -15,13 +15,13 @@ import type { BlockOptions } from './strikes.js'
 
 /**
  * The options of a limiter over HTTP. Functions are called for each request, in the order skip, key, policy or limit,
- * cost; one that throws or rejects hands its error to the framework, and nothing is spent.
+ * cost. If one throws or rejects, its error goes to the framework, and nothing is spent.
  */
 export interface HttpOptions<Request, Response> extends ProxyOptions {
   /**
-   * What is allowed, like '100/1m'. An object may carry a `key` of its own, so that limits per address, per user and for the
-   * service are one decision, all or none. Either this, or `limit` and `windowMs`. A function decides per request (plans,
-   * tiers): counts belong to a limit's name, so give the limits of all plans one name if a change of plan should keep them.
+   * The limits, like '100/1m'. An object may have its own `key`, so that limits per address, per user and for the
+   * service are one decision, all or none. Mutually exclusive with `limit` and `windowMs`. A function decides per request (plans,
+   * tiers): counts belong to a limit's name, so use the same name in all plans if counts should survive a change of plan.
    */
   policy?:
     | HttpPolicyInput<Request, Response>
@@ -29,7 +29,7 @@ export interface HttpOptions<Request, Response> extends ProxyOptions {
         req: Request,
         res: Response,
       ) => HttpPolicyInput<Request, Response> | Promise<HttpPolicyInput<Request, Response>>)
-  /** Units per `windowMs`; integer ≥ 0, default 5. 0 refuses everything. A function decides per request, on one count. */
+  /** Units per `windowMs`; integer ≥ 0, default 5. 0 refuses everything. A function decides per request; all its limits share one count. */
   limit?: number | ((req: Request, res: Response) => number | Promise<number>)
   /** Another name for `limit`. */
   max?: number | ((req: Request, res: Response) => number | Promise<number>)
@@ -38,90 +38,90 @@ export interface HttpOptions<Request, Response> extends ProxyOptions {
   /** Default 'sliding-window'. Only with `limit`; in a policy it is part of the text. */
   algorithm?: AlgorithmName
   /**
-   * Who is asking: a text, or a number, which stands for its text. undefined: this request is not limited. Default: the client's address, IPv6 masked to `ipv6Subnet`; behind proxies
-   * say which ones (`proxies`), because any client can send X-Forwarded-For.
+   * The key of a request: a text, or a number, which stands for its text. undefined: this request is not limited. Default: the client's address, IPv6 masked to `ipv6Subnet`; behind proxies
+   * set `proxies`, because any client can send X-Forwarded-For.
    */
   key?: (req: Request, res: Response) => GivenKey | Promise<GivenKey>
   /** Another name for `key`. */
   keyGenerator?: (req: Request, res: Response) => GivenKey | Promise<GivenKey>
-  /** How many bits of an IPv6 address make a client: 1 to 128, default 56; false: all, and no network is one client. */
+  /** The bits of an IPv6 address that identify a client: 1 to 128, default 56; false: all, so that each address is a client. */
   ipv6Subnet?: number | false
-  /** Units that a request costs; integer ≥ 0, default 1. 0 spends nothing and is never refused. */
+  /** The cost of a request in units; integer ≥ 0, default 1. 0 spends nothing and is never refused. */
   cost?: number | ((req: Request, res: Response) => number | Promise<number>)
   /**
-   * What the request has cost after all; integer ≥ 0. Units charged too much are given back, units charged too little are
-   * charged, even if they do not fit. With `cost: 0` a request passes if one unit would fit, and pays here: so nobody is refused
-   * for requests that turn out to be free.
+   * The real cost of a request, known at its end; integer ≥ 0. Units charged in excess are given back, missing units are
+   * charged, even if they do not fit. With `cost: 0` a request passes if one unit would fit, and pays here, so that requests that
+   * turn out to be free never lead to a refusal.
    *
-   * Asked once, in the turn in which the handler ends the response, also when the client has gone by then (`end.completed` is
-   * false). If the handler has not ended it 30 s after the client went away, it is asked then (`end.ended` is false), and at
-   * least 1 is charged whatever it answers.
+   * Called once, in the turn in which the handler ends the response, also if the client has gone by then (`end.completed` is
+   * false). If the handler has not ended it 30 s after the client went away, it is called then (`end.ended` is false), and at
+   * least 1 is charged regardless of its result.
    */
   settle?: (req: Request, res: Response, end: ResponseEnd) => number | Promise<number>
   /**
-   * A key that is denied too often is blocked: `{ after: 20, for: '1h' }`. Its refusals say so, and for how long. With a `factor` each block is longer than the one
+   * Blocks a key that is denied too often: `{ after: 20, for: '1h' }`. Refusals then report the block and its duration. With a `factor` each block is longer than the one
    * before: `{ after: 20, for: '1m', factor: 2, max: '1d' }`.
    */
   block?: BlockOptions
   /**
-   * Makes requests wait before they are refused: with `{ after: 50, by: '100ms', max: '2s' }` the n-th unit above 50 waits n × 100 ms, at most two seconds. A client
+   * Delays requests before they are refused: with `{ after: 50, by: '100ms', max: '2s' }` the n-th unit above 50 waits n × 100 ms, at most two seconds. A client
    * that goes away meanwhile gets its units back. At most 10 000 requests wait in a process; more are refused.
    */
   slowDown?: SlowDownOptions
   /**
    * Puts requests over the limit into a queue instead of refusing them, and answers 202 with an id, like
-   * `{ queue, message: req => req.body }`. Each message is due when the policy allows it behind those of its key that wait; while they
-   * wait, fresh requests of the key wait behind them. A request is refused all the same if its key is blocked, if it can never fit,
-   * if `maxPerKey` (default 100) messages of its key wait, and if the queue is full or fails.
+   * `{ queue, message: req => req.body }`. Each message is due when the policy allows it behind the waiting messages of its key; while
+   * messages wait, new requests of the key wait behind them. A request is still refused if its key is blocked, if it can never fit,
+   * if `maxPerKey` (default 100) messages of its key wait, or if the queue is full or fails.
    */
   defer?: DeferOptions<Request, Response>
-  /** Addresses and CIDR ranges that are not limited. Where both lists have an address, the narrower range counts. */
+  /** Addresses and CIDR ranges that are not limited. If both lists contain an address, the narrower range decides. */
   allow?: readonly string[]
   /**
-   * Addresses and CIDR ranges that are refused outright, with 403. What is no address passes the list, with one process warning
+   * Addresses and CIDR ranges that are always refused, with 403. A client address that is not an address passes the list, with one process warning
    * (SPILLWAY_ADDRESS).
    */
   deny?: readonly string[]
-  /** Default: a `MemoryStore` of its own. Stores made for express-rate-limit will do, for one fixed window. */
+  /** Default: a `MemoryStore` of its own. Stores made for express-rate-limit work too, for one fixed window. */
   store?: RateLimiterOptions['store']
-  /** Default 'default'. On one store, limiters of the same name and limit share their counts: name those that should not. */
+  /** Default 'default'. On one store, limiters with the same name and limit share their counts: give others different names. */
   name?: string
   /** true: this request is not limited. */
   skip?: (req: Request, res: Response) => boolean | Promise<boolean>
   /** The status of a refusal, 200 to 599; default 429. An outage under `onStoreFailure: 'closed'` is always 503. */
   statusCode?: number
   /**
-   * The body of a refusal: text as it is, anything else as JSON. A function is asked for each refusal, when status and header
-   * fields are set and the decision is on the request; undefined means the default: problem details if the client accepts JSON
-   * by name, else one line of text.
+   * The body of a refusal: a text as it is, anything else as JSON. A function is called for each refusal, after status and header
+   * fields are set and the decision is on the request; undefined means the default: problem details if the client's Accept header
+   * names JSON, else one line of text.
    */
   message?: string | object | ((req: Request, res: Response, decision: Decision) => unknown)
   /**
-   * Writes the refusal in place of the default body: ends the response (Express), or sets `ctx.body` (Koa). Called when status and
-   * header fields are set and the decision is on the request. What it throws goes to the framework's error handling. Not called
-   * for an address on the deny list. With it, `message` is not asked.
+   * Writes the refusal instead of the default body: ends the response (Express), or sets `ctx.body` (Koa). Called after status and
+   * header fields are set and the decision is on the request. Its errors go to the framework's error handling. Not called
+   * for an address on the deny list. With it, `message` is not used.
    */
   handler?: (req: Request, res: Response, decision: Decision) => unknown
-  /** Default ['draft-8', 'legacy']; [] for none. 'draft-8' goes with neither 'draft-7' nor 'draft-6'. */
+  /** Default ['draft-8', 'legacy']; [] for none. 'draft-8' cannot be combined with 'draft-7' or 'draft-6'. */
   headers?: readonly HeaderForm[]
   /** Default 50 ms: a store that has not answered by then has failed for this request. */
   deadline?: Duration
-  /** Who decides while the store fails. Default 'local': this process alone. */
+  /** Decides while the store fails. Default 'local': this process alone. */
   onStoreFailure?: StoreFailure
   /** (0, 1], default 1: the part of the quota that this process grants alone while the store fails. */
   localShare?: number
-  /** Default true (10 000 keys): refuse a key that the store denied without asking again until it may come back. */
+  /** Default true (10 000 keys): refuse a key that the store denied, without asking again, until its `retryAfterMs` ends. */
   denyCache?: boolean | number
   /**
-   * Is told of decisions and of the store, for metrics and logs. Without one, an outage of the store is told by process warnings
+   * Receives decisions and events of the store, for metrics and logs. Without an observer, an outage of the store causes process warnings
    * (SPILLWAY_STORE): when three decisions in a row did not come from the store, and when it answers again.
    */
   observer?: Observer
-  /** Default false: decide and report, in headers too, but always let pass. */
+  /** Default false. true: decide and report, in headers too, but let every request pass. */
   shadow?: boolean
   /**
-   * A limiter made elsewhere, instead of policy, limit, max, windowMs, algorithm, store, name, deadline, onStoreFailure, localShare,
-   * denyCache, shadow and observer: any of them beside it is a `PolicyError`. All other options remain.
+   * An existing limiter, instead of policy, limit, max, windowMs, algorithm, store, name, deadline, onStoreFailure, localShare,
+   * denyCache, shadow and observer: any of them beside it is a `PolicyError`. All other options still apply.
    */
   limiter?: RateLimiter
 }

@@ -1,21 +1,21 @@
 import { RateLimiter, type RateLimiterOptions } from '../../limiter/rate-limiter.js'
 
-/** How blocks of one key grow; all spans in ms. */
+/** How blocks of one key grow; all durations in ms. */
 export interface Growth {
   /** The first block. */
   readonly forMs: number
-  /** What each block is longer by than the one before it; 1: all are alike. */
+  /** The ratio of each block to the one before it; 1: all blocks are equal. */
   readonly factor: number
   readonly maxMs: number
-  /** How long after its last block has ended a key begins anew. */
+  /** How long after the end of its last block a key starts again with the first. */
   readonly forgetMs: number
 }
 
-/** More than any key is ever blocked. */
+/** A quota that no key's number of blocks reaches. */
 const MANY = 1_000_000_000
 
 /**
- * How long the next block of a key lasts: `forMs` × `factor` ** (n − 1) for the n-th, at most `maxMs`. The number of blocks is kept in the limiter's store, for all
+ * processes: as the count of a fixed window that restarts with each block, so that the age of the window is the age of the last block.
  * processes: as the count of a fixed window that begins anew with each block, so that the age of the window is the age of the last block.
  */
 export class Penalties {
@@ -31,14 +31,14 @@ export class Penalties {
     this.#blocks = new RateLimiter({ ...options, policy, denyCache: false })
   }
 
-  /** Counts one block more, and says how long it lasts. Rejects with `StoreError`. */
+  /** Counts one more block, and returns its duration. Rejects with `StoreError`. */
   async next(key: string): Promise<number> {
     if (this.#blocks === undefined) return this.#lengthOf(1)
     const last = await this.#blocks.peek(key, 0)
     const count = MANY - last.remaining
     const ageMs = this.#windowMs - last.resetAfterMs
     const lastMs = this.#lengthOf(count)
-    // Another process has blocked it just now.
+    // Another process has just blocked it.
     if (count > 0 && ageMs < lastMs) return lastMs - ageMs
     const next = count > 0 && ageMs <= lastMs + this.#growth.forgetMs ? count + 1 : 1
     await this.#blocks.reset(key)

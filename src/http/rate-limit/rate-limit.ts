@@ -23,33 +23,33 @@ import { Strikes } from './strikes.js'
 
 /** The guard's answer for a request. */
 export interface Answer {
-  /** To be left on the request: the strictest decision on it so far. undefined: the request is not limited. */
+  /** To store on the request: the strictest decision on it so far. undefined: the request is not limited. */
   readonly decision: Decision | undefined
-  /** To be set on the response. */
+  /** To set on the response. */
   readonly fields: Fields
-  /** To be sent instead of passing the request on, once decision, fields and status are set. */
+  /** To send instead of passing the request on, after decision, fields and status are set. */
   readonly refusal: Reply | undefined
-  /** The client has gone while it waited its turn: there is nobody to answer. */
+  /** The client has gone while it waited its turn: there is no one to answer. */
   readonly gone?: true
 }
 
 /** The properties that the middleware function carries. */
 export interface Limiters {
-  /** The limiter behind the middleware, to `peek`, `refund` or `reset`. Throws `PolicyError` if the policy is a function. */
+  /** The limiter of the middleware, to `peek`, `refund` or `reset`. Throws `PolicyError` if the policy is a function. */
   readonly limiter: RateLimiter
-  /** For a policy that is a function: the limiter that decides by one of its policies. Throws `PolicyError`. */
+  /** For a policy that is a function: the limiter for one of its policies. Throws `PolicyError`. */
   limiterFor(policy: PolicyInput): RateLimiter
 }
 
 const asKey = (key: unknown) => keyText(key, 'rateLimit')
 const NOT_LIMITED: Answer = Object.freeze({ decision: undefined, fields: Object.freeze({}), refusal: undefined })
 
-/** A rule, and the keys of those of its limits that have their own. */
+/** A rule, and the separate keys of its limits. */
 interface KeyedRule<Request, Response> extends Rule {
   readonly keys: ReadonlyMap<string, KeyOf<Request, Response>> | undefined
 }
 
-/** The limiter behind a middleware: facts in, answer out. It knows of a framework only what `Framework` asks. */
+/** Decides requests for a middleware and returns what to do. It accesses the framework only through `Framework`. */
 export class Guard<Request, Response> implements Limiters {
   readonly #framework: Framework<Request, Response>
   readonly #settings: Settings<Request, Response>
@@ -97,7 +97,7 @@ export class Guard<Request, Response> implements Limiters {
     return this.#rules.rule(policy).limiter
   }
 
-  /** Gives a middleware its `limiter`. */
+  /** Adds `limiter` and `limiterFor` to a middleware function. */
   equip<Middleware extends object>(middleware: Middleware): Middleware & Limiters {
     return Object.defineProperties(middleware, {
       limiter: { get: () => this.limiter, enumerable: true },
@@ -106,10 +106,10 @@ export class Guard<Request, Response> implements Limiters {
   }
 
   /**
-   * Decides one request; at once, if everything that is asked answers at once.
+   * Decides one request; synchronously, if the store and all functions of the options are synchronous.
    *
-   * Throws or rejects if a function of the options does, or if it gives what it should not; then nothing is spent. The
-   * reason is always an object, since frameworks take `undefined` or 'route' for something else than an error.
+   * Throws or rejects if a function of the options fails, or returns an invalid value; then nothing is spent. The
+   * reason is always an object, because frameworks do not treat `undefined` or 'route' as an error.
    */
   answer(req: Request, res: Response): SyncOrAsync<Answer> {
     const { lists, skip } = this.#settings
@@ -152,7 +152,7 @@ export class Guard<Request, Response> implements Limiters {
     return key === undefined ? this.#client.key(req) : after(ask(key, req, res), asKey)
   }
 
-  /** A key for each limit, where some have their own; undefined if no limit has one for this request. */
+  /** A key for each limit, if some have their own; undefined if no limit has one for this request. */
   #keysOf(
     { limiter }: Rule,
     keys: ReadonlyMap<string, KeyOf<Request, Response>>,
@@ -182,10 +182,10 @@ export class Guard<Request, Response> implements Limiters {
 
   #decide(rule: Rule, key: LimiterKey, cost: number, req: Request, res: Response): SyncOrAsync<Answer> {
     const { limiter } = rule
-    // What is paid for afterwards only must fit now; else a key without units left would come in for nothing.
+    // A request that pays at its end must fit now; otherwise a key without remaining units would come in for nothing.
     const paysLater = cost === 0 && this.#settings.settle !== undefined
     const asked = paysLater ? limiter.peek(key) : limiter.decide(key, cost)
-    // A limiter that was given may have a function for its policy, which has just been asked.
+    // The policy of a given limiter may be a function, which was just called.
     const used = limiter.policy === rule.policy ? rule : this.#rules.ruleOf(limiter)
     if (!isPromise(asked)) return this.#decided(used, key, asked, paysLater, req, res)
     return asked.then(decision => this.#decided(used, key, decision, paysLater, req, res))
@@ -214,7 +214,7 @@ export class Guard<Request, Response> implements Limiters {
     })
   }
 
-  /** Lets a request go on, after `delayMs` if it has to wait. A client that goes away meanwhile gets its units back. */
+  /** Lets a request continue, after `delayMs` if it must wait. A client that goes away meanwhile gets its units back. */
   #pass(rule: Rule, admission: Admission, delayMs: number, req: Request, res: Response): SyncOrAsync<Answer> {
     const { decision } = admission
     const answer = this.#combine(decision, rule.headers(decision), req, res)
@@ -233,7 +233,7 @@ export class Guard<Request, Response> implements Limiters {
       if (slowed) doneWaiting()
       told?.(stayed ? 'granted' : 'aborted')
       if (stayed) return this.#pass(rule, admission, 0, req, res)
-      // No handler will run: places and units that other limits hold for this request are free as well.
+      // No handler will run: other limits can release the places and units of this request, too.
       watch.end()
       await giveBack(admission)
       return { ...answer, gone: true }
@@ -250,7 +250,7 @@ export class Guard<Request, Response> implements Limiters {
     })
   }
 
-  /** Puts a request into the queue: one that was denied, or one that stands behind messages of its key. */
+  /** Puts a request into the queue: a denied one, or one behind waiting messages of its key. */
   async #defer(
     deferral: Deferral<Request, Response>,
     { limiter, headers }: Rule,
@@ -271,10 +271,10 @@ export class Guard<Request, Response> implements Limiters {
     return { decision: undefined, fields: refusal.fields, refusal: plainReply(refusal) }
   }
 
-  /** Several limiters may have their say on one request: the stricter decision stays, and with it its header fields. */
+  /** Several limiters may decide on one request: the stricter decision stays, with its header fields. */
   #combine(decision: Decision, fields: Fields, req: Request, res: Response): Answer {
     const before = this.#framework.decision(req, res)
-    // Other packages leave things of another kind under the same name.
+    // Other packages use the same property for other values.
     if (before?.verdicts === undefined) return { decision, fields, refusal: undefined }
     this.#doubleCharge.check(req as object, before, decision)
     const strict = strictest([before, decision]) === before ? before : decision

@@ -4,7 +4,7 @@ import { SETTLED_BY_LIMITER } from './settings.js'
 
 type Name = keyof HttpOptions<never, never>
 
-/** What stands in place of what: a route that names the first gets none of the second from the options for all routes. */
+/** Options that replace others: a route that sets the first inherits none of the second from the options for all routes. */
 const IN_PLACE_OF: ReadonlyArray<readonly [own: Name, others: readonly Name[]]> = [
   ['policy', ['limit', 'max', 'windowMs', 'algorithm', 'limiter']],
   ['limit', ['policy', 'max', 'limiter']],
@@ -17,7 +17,7 @@ const IN_PLACE_OF: ReadonlyArray<readonly [own: Name, others: readonly Name[]]> 
 ]
 
 /**
- * The options of a route that has its own beside the options for all routes. What it does not name is as it is for all, but for the name: the route counts apart from all others, as
+ * The options of a route. Options that it does not set come from the options for all routes, except the name: the route counts separately, as
  * `route` (like 'POST /login'), unless its own options set `name`, or the limiter was made elsewhere.
  */
 export function routeOptions<Request, Response>(

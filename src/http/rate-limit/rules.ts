@@ -11,43 +11,43 @@ import { WaitWatch } from '../../waiting/wait-watch.js'
 import { type Fields, type HeaderForm, headersFor } from '../headers.js'
 import { ownLimits } from './double-charge.js'
 
-/** A policy: who decides by it, and what to tell the client of a decision. */
+/** A policy with its limiter and its header fields. */
 export interface Rule {
   readonly limiter: RateLimiter
   readonly policy: Policy
   readonly headers: (decision: Decision) => Fields
-  /** Is told of requests that the limiter holds back before they go on. */
+  /** Reports requests that the limiter delays. */
   readonly waits: WaitWatch | undefined
 }
 
-/** The rules of one middleware: one for each policy that it has met, all on one store. */
+/** The rules of one middleware: one for each policy used so far, all on one store. */
 export class Rules {
-  /** With the store that all rules share. */
+  /** Includes the store that all rules share. */
   readonly options: Omit<RateLimiterOptions, 'policy'>
   readonly #forms: readonly HeaderForm[]
-  /** Counts are in the store, so that a policy that was forgotten and returns finds them again. */
+  /** Counts are in the store, so a policy that returns after it was dropped here finds them again. */
   readonly #known = new PolicyMemo(policy => this.#make(policy))
   readonly #ofPolicies = new WeakMap<Policy, Rule>()
 
-  /** Checks the options, also while no policy is known: `PolicyError`. */
+  /** Checks the options even before a policy is known: `PolicyError`. */
   constructor(options: Omit<RateLimiterOptions, 'policy'>, forms: readonly HeaderForm[]) {
     parseLimiterOptions({ ...options, policy: '1/1s' })
     this.options = { ...options, store: options.store ?? new MemoryStore() }
     this.#forms = forms
   }
 
-  /** The clock that the limits are counted by, as far as the store tells. */
+  /** The clock of the limits, as far as the store exposes it. */
   get clock(): Clock {
     const { store } = this.options
     return (countsHits(store) ? undefined : store?.clock) ?? systemClock
   }
 
-  /** The rule for a policy, made when it is first met. Throws `PolicyError`. */
+  /** The rule for a policy, created on first use. Throws `PolicyError`. */
   rule(policy: PolicyInput): Rule {
     return this.#known.of(policy)
   }
 
-  /** The rule of a limiter that counts on the store of these rules, for the policy that it used last. */
+  /** The rule of a limiter that counts on the store of these rules, for its last policy. */
   ruleOf(limiter: RateLimiter): Rule {
     const { policy } = limiter
     let rule = this.#ofPolicies.get(policy)
@@ -62,7 +62,7 @@ export class Rules {
   }
 
   #make(policy: PolicyInput): Rule {
-    // A function has given a function: a limiter would take it for its own.
+    // The function returned a function, which `RateLimiter` would take for its own policy function.
     if (typeof policy === 'function') parsePolicy(policy)
     return this.ruleOf(new RateLimiter({ ...this.options, policy }))
   }

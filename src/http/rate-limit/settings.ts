@@ -18,7 +18,7 @@ import type { Settle } from './settling.js'
 import { SlowDown } from './slow-down.js'
 import { type BlockOptions, checkBlockOptions } from './strikes.js'
 
-/** Gives a value for one request. */
+/** Returns a value for one request. */
 export type Ask<Request, Response, Value> = (req: Request, res: Response) => SyncOrAsync<Value>
 
 /** The options, checked, with their defaults and without their aliases. */
@@ -37,7 +37,7 @@ export interface Settings<Request, Response> {
   readonly message: unknown
   readonly handler: HttpOptions<Request, Response>['handler']
   readonly headers: readonly HeaderForm[]
-  /** A limiter that was made elsewhere; the policy and the options below are then without meaning. */
+  /** An existing limiter; the policy and the options below are then ignored. */
   readonly given: RateLimiter | undefined
   /** The options that `RateLimiter` checks. */
   readonly limiter: Omit<RateLimiterOptions, 'policy'>
@@ -128,7 +128,7 @@ export function parseHttpOptions<Request, Response>(
   }
 }
 
-/** The options that a limiter which was made elsewhere has settled already. */
+/** The options that an existing limiter determines. */
 export const SETTLED_BY_LIMITER = [
   'policy',
   'limit',
@@ -172,7 +172,7 @@ function policyOf<Request, Response>(options: HttpOptions<Request, Response>): S
   }
   const window = windowMs === undefined ? 60_000 : parseOption(windowMs, 'rateLimit: windowMs')
   if (typeof limit !== 'function') return { quota: limit ?? 5, window, algorithm }
-  // Counts belong to the name: one that does not speak of the quota keeps them when the quota changes.
+  // Counts belong to the name: a name without the quota keeps them when the quota changes.
   const name = `per-${formatDuration(window)}`
   const limitOptions = (quota: number): LimitOptions => ({ quota, window, algorithm, name })
   return (req, res) => {

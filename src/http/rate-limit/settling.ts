@@ -8,22 +8,22 @@ import { ask } from '../refuse-or-fail.js'
 import type { ResponseEnd } from '../response-watch.js'
 import { after, isPromise, type SyncOrAsync } from '../sync-or-async.js'
 
-/** Gives what a request has cost, once its response has been ended. */
+/** Returns the real cost of a request after its response has ended. */
 export type Settle<Request, Response> = (req: Request, res: Response, end: ResponseEnd) => SyncOrAsync<number>
 
-/** The charge of a request when it was let in. */
+/** The charge of a request at its admission. */
 export interface Admission {
   readonly limiter: RateLimiter
   readonly key: LimiterKey
   readonly decision: Decision
-  /** True if it was let in for nothing and pays at its end only. */
+  /** True if it was admitted for nothing and pays at its end only. */
   readonly paysLater: boolean
 }
 
 /** How long a handler may take to end the response after its client has gone. */
 const WITHIN_MS = 30_000
 
-/** Charges requests what they have cost after all: asks the option `settle` once for each, when its handler has ended the response. */
+/** Charges requests their real cost: calls the option `settle` once for each, when its handler has ended the response. */
 export class Settling<Request, Response> {
   readonly #settle: Settle<Request, Response>
   readonly #framework: Framework<Request, Response>
@@ -41,7 +41,7 @@ export class Settling<Request, Response> {
   #settleNow(admission: Admission, req: Request, res: Response, end: ResponseEnd): void {
     const fail = (error: unknown) => {
       warnOfFailure('settle', error)
-      // The first charge stands; but a handler that is never seen to end is not free.
+      // The first charge stands; but a handler that never ends its response is not free.
       if (!end.ended) charge(admission, leastOf(admission.paysLater ? 0 : admission.decision.cost, end))
     }
     try {
@@ -54,7 +54,7 @@ export class Settling<Request, Response> {
   }
 }
 
-/** What a request is charged whose status may mean nothing: at least 1, or a client could hide what it did by going away. */
+/** The minimum charge if the status may mean nothing: at least 1, or a client could hide what it did by going away. */
 function leastOf(cost: number, { ended }: ResponseEnd): number {
   return ended ? cost : Math.max(cost, 1)
 }
@@ -64,7 +64,7 @@ function charge({ limiter, key, decision, paysLater }: Admission, cost: number):
   charged?.catch(error => warnOfFailure('settle', error))
 }
 
-/** Gives back what a request was charged that nobody will handle. */
+/** Gives back the charge of a request that no handler will process. */
 export async function giveBack({ limiter, decision }: Admission): Promise<void> {
   await limiter.settle(decision, 0).catch(error => warnOfFailure('giving a place back', error))
 }
@@ -74,7 +74,7 @@ function checkCost(cost: unknown): number {
   throw new CostError(`rateLimit: settle gave ${shown(cost)}: expected an integer ≥ 0, like 1`)
 }
 
-/** The response has been ended, so that an error cannot be answered any more. */
+/** The response has ended, so an error can no longer be sent. */
 function warnOfFailure(what: string, error: unknown): void {
   emitWarning('SPILLWAY_SETTLE', `rateLimit: ${what} failed: ${(error as Error)?.message ?? error}`)
 }

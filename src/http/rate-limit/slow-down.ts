@@ -3,24 +3,24 @@ import { type Duration, parseOption } from '../../core/duration.js'
 import { PolicyError, shown } from '../../core/errors.js'
 import { checkOptions, type OptionNames } from '../../core/option-names.js'
 
-/** Requests that have to wait before they are refused. */
+/** Delays requests before they are refused. */
 export interface SlowDownOptions {
-  /** Units of a window that nobody waits for; integer ≥ 0. */
+  /** Units of a window without a delay; integer ≥ 0. */
   after: number
-  /** How much longer each unit above them waits; more than 0. */
+  /** The additional delay of each unit above `after`; more than 0. */
   by: Duration
-  /** The longest wait; more than 0. */
+  /** The longest delay; more than 0. */
   max: Duration
 }
 
 const OPTIONS: OptionNames<SlowDownOptions> = { after: true, by: true, max: true }
 const EXAMPLE = '{ after: 50, by: "100ms", max: "2s" }'
 
-/** Beyond so many requests that wait in this process, a request that would have to wait is refused. */
+/** If this many requests wait in this process, further requests that would have to wait are refused. */
 const MOST_WAITING = 10_000
 let waiting = 0
 
-/** How long an allowed request waits: the n-th unit above `after` waits n × `by`, at most `max`. */
+/** The delay of an allowed request: the n-th unit above `after` waits n × `by`, at most `max`. */
 export class SlowDown {
   readonly #after: number
   readonly #byMs: number
@@ -43,20 +43,20 @@ export class SlowDown {
 
   /** The delay of the request of this decision, ms. */
   delayMs({ cost, limit, remaining }: Decision): number {
-    // A decision spends from what fits at once: that is the burst, where an algorithm has one.
+    // A decision spends from what fits at once: that is the burst, if the algorithm has one.
     const used = limit.burst - remaining
     return cost === 0 ? 0 : Math.min(this.#maxMs, Math.max(0, used - this.#after) * this.#byMs)
   }
 }
 
-/** The decision on a request that would have to wait where too many do. */
+/** The denial of a request that would have to wait while too many others wait. */
 export function refusedInstead(decision: Decision, delayMs: number): Decision {
   const { limit, remaining, resetAfterMs, key, cost, verdicts, source, degraded, shadow } = decision
   const refused = { allowed: false, retryAfterMs: delayMs, delayMs: 0 }
   return { limit, remaining, resetAfterMs, key, cost, verdicts, source, degraded, shadow, ...refused }
 }
 
-/** Counts a request that waits; false if too many do. Call `doneWaiting` when it ends. */
+/** Counts a waiting request; false if there are too many. Call `doneWaiting` when it ends. */
 export function mayWait(): boolean {
   if (waiting >= MOST_WAITING) return false
   waiting++

@@ -8,19 +8,19 @@ import { countsHits } from '../../stores/express-rate-limit/hit-store.js'
 import type { SyncOrAsync } from '../sync-or-async.js'
 import { type Growth, Penalties } from './penalties.js'
 
-/** When a key that keeps coming is refused for longer. */
+/** Blocks a key that continues to send requests over the limit. */
 export interface BlockOptions {
   /** Denials within `window` after which the key is blocked; integer ≥ 1. */
   after: number
   /** For how long it is blocked; more than 0. */
   for: Duration
-  /** Counted from the first of them; default: the limit's own window. */
+  /** Counted from the first denial; default: the limit's own window. */
   window?: Duration
-  /** The n-th block of a key lasts `for` × `factor` ** (n − 1). A number ≥ 1; default 1: all blocks are alike. */
+  /** The n-th block of a key lasts `for` × `factor` ** (n − 1). A number ≥ 1; default 1: all blocks are equal. */
   factor?: number
   /** The longest block, at least `for`; default '1d', or `for` if that is longer. */
   max?: Duration
-  /** How long after the end of its last block a key begins with the first again; default: `max`. */
+  /** How long after the end of its last block a key starts again with the first; default: `max`. */
   forget?: Duration
 }
 
@@ -39,7 +39,7 @@ export function checkBlockOptions(block: BlockOptions): void {
   growthOf(block)
 }
 
-/** How the blocks of a key grow. Throws `PolicyError` for options that mean nothing. */
+/** How the blocks of a key grow. Throws `PolicyError` for invalid options. */
 function growthOf(block: BlockOptions): Growth {
   if (typeof block !== 'object' || block === null) throw mistake(`block ${shown(block)}`)
   checkOptions('rateLimit: block', block, BLOCK_OPTIONS, '{ after: 20, for: "1h" }')
@@ -64,55 +64,55 @@ function mistake(what: string): PolicyError {
   )
 }
 
-/** The denials of one key, as this process knows them. */
+/** The denials of one key, as known to this process. */
 interface Tally {
-  /** How many more the store's count takes before the key is blocked, as it was last told. */
+  /** The denials left before the block, by the store's last answer. */
   left: number
   /** Denials that are not counted in the store yet. */
   pending: number
-  /** When the count in the store ends, and when it was last told; by `performance.now()`. */
+  /** When the count in the store ends, and when the store was last updated; by `performance.now()`. */
   endsAt: number
   toldAt: number
 }
 
-/** Denials that the deny cache gives are counted in the store this often at most, unless they may be the last before a block. */
+/** Denials from the deny cache are counted in the store at most this often, unless they may be the last before a block. */
 const TELL_EVERY_MS = 100
-/** Beyond so many keys the one whose count was told longest ago is forgotten, with what is not counted of it yet. */
+/** Above this number of keys, the key updated longest ago is dropped, with its uncounted denials. */
 const MOST_TALLIES = 10_000
 
 /**
- * Counts denials of each key, in the limiter's own store, and blocks a key that has too many. Denials that cost the store nothing, because the deny
- * cache gives them, are counted several at a time: as many as can not be the last before a block.
+ * Counts denials of each key, in the limiter's own store, and blocks a key with too many. Denials from the deny cache, which cost the store
+ * nothing, are counted several at a time: as many as cannot be the last before a block.
  */
 export class Strikes {
   readonly #block: BlockOptions
   readonly #options: Omit<RateLimiterOptions, 'policy'>
-  /** By window: limits of one policy may differ in it. */
+  /** By window: limits of one policy may have different windows. */
   readonly #counters = new Map<Duration, RateLimiter>()
   readonly #penalties: Penalties
-  /** The one told longest ago first. */
+  /** The one updated longest ago first. */
   readonly #tallies = new Map<string, Tally>()
 
   constructor(block: BlockOptions, options: Omit<RateLimiterOptions, 'policy'>) {
     const growth = growthOf(block)
     this.#block = block
-    // A store made for express-rate-limit has one count for each key, which the limiter needs: then denials are counted in the process.
+    // A store made for express-rate-limit has one count for each key, which the limiter needs: denials are then counted in this process.
     const store = countsHits(options.store) ? undefined : options.store
     this.#options = {
       ...options,
       store,
       name: `strikes of ${options.name ?? 'default'}`,
       shadow: false,
-      // The limiter itself tells of its store.
+      // The limiter itself reports failures of its store.
       observer: {},
     }
     this.#penalties = new Penalties(growth, this.#options)
   }
 
-  /** Counts one more denial. The decision to answer with: the same, or that of a key that has just been blocked. */
+  /** Counts one more denial. Returns the decision to answer with: the same, or that of a key that has just been blocked. */
   strike(limiter: RateLimiter, decision: Decision): SyncOrAsync<Decision> {
     const { limit, key, source } = decision
-    // During an outage there is no count, and a request that can never fit says nothing of its client.
+    // During an outage there is no count, and a request that can never fit says nothing about its client.
     if (decision.blocked || decision.degraded || decision.retryAfterMs === Number.POSITIVE_INFINITY) return decision
     const name = shortKey(JSON.stringify([limit.name, key]))
     const nowMs = performance.now()
@@ -143,7 +143,7 @@ export class Strikes {
     try {
       await limiter.block(own, await this.#penalties.next(name))
     } catch (error) {
-      // The denial stands, block or no block.
+      // The denial stands, with or without a block.
       if (error instanceof StoreError) return decision
       throw error
     }
@@ -151,7 +151,7 @@ export class Strikes {
   }
 
   #note(name: string, tally: Tally): void {
-    // Denials that came while the store was told are not counted yet.
+    // Denials that came while the store was updated are not counted yet.
     tally.pending += this.#tallies.get(name)?.pending ?? 0
     this.#tallies.delete(name)
     this.#tallies.set(name, tally)

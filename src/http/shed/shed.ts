@@ -9,13 +9,13 @@ import { plainReply } from '../reply.js'
 
 /** Options of `shed`. */
 export interface ShedOptions<Req> {
-  /** When there is too much to do: above 1 one level more is closed each second, below 0.7 one is opened. */
+  /** The measured load: above 1, one more level is closed each second; below 0.7, one is opened. */
   load: Load
-  /** From 0, which is never refused, to `levels` − 1, which goes first. Rounded down; others are clamped; what is no number is the last. */
+  /** From 0, which is never refused, to `levels` − 1, which is refused first. Rounded down and clamped; a value that is not a number counts as the last. */
   priority: (req: Req) => number
-  /** How many priorities there are; integer ≥ 2; default 4. */
+  /** The number of priorities; integer ≥ 2; default 4. */
   levels?: number
-  /** Is told of each request by `waited` (object 'concurrency', name 'shed'): 'granted', or 'timeout' for a refusal. */
+  /** Receives each request as `waited` (object 'concurrency', name 'shed'): 'granted', or 'timeout' for a refusal. */
   observer?: Observer
 }
 
@@ -23,14 +23,14 @@ const OPTIONS: OptionNames<ShedOptions<never>> = { load: true, priority: true, l
 const STEP_MS = 1000
 const PASSED: Answer = Object.freeze({ decision: undefined, fields: Object.freeze({}), refusal: undefined })
 
-/** Refuses the least important requests first while there is too much to do. */
+/** Refuses the least important requests first under overload. */
 export class ShedGate<Request, Response> {
   readonly #options: ShedOptions<Request>
   readonly #framework: Framework<Request, Response>
   readonly #levels: number
   readonly #observer: Observer | undefined
   readonly #now: () => number
-  /** How many levels are open: priorities below it are let in. */
+  /** The number of open levels: lower priorities are admitted. */
   #open: number
   #changedAt = Number.NEGATIVE_INFINITY
 
@@ -86,7 +86,7 @@ export class ShedGate<Request, Response> {
 
   #refuse(req: Request, priority: number): Answer {
     const accept = this.#framework.requestHeader(req, 'accept')
-    // One level opens a second, at the earliest.
+    // At most one level opens per second.
     const retryAfterMs = (priority - this.#open + 1) * STEP_MS
     const refusal = refuseAtOnce({ name: 'shed', status: 503, retryAfterMs, wholeService: true }, accept)
     return { ...PASSED, fields: refusal.fields, refusal: plainReply(refusal) }

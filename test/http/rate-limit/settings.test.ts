@@ -43,7 +43,7 @@ const wrong: Array<[unknown, RegExp]> = [
     { headers: ['draft-8', 'draft-7'] },
     /headers \["draft-8", "draft-7"\]: draft-8 gives RateLimit-Policy another form/,
   ],
-  [{ message: 1n }, /message: given 1n, which JSON cannot say/],
+  [{ message: 1n }, /message: given 1n, which JSON cannot represent/],
 ]
 
 test.each(wrong)('%j is refused', (options, says) => {
