@@ -5,14 +5,14 @@ import { Gradient } from './gradient.js'
 import type { PermitAlgorithm } from './permit-algorithm.js'
 import { Vegas } from './vegas.js'
 
-/** How the limit is found; see docs/adaptive.md for what each does under overload. */
+/** The algorithm; see docs/adaptive.md for the behaviour of each under overload. */
 export type AdaptiveAlgorithm = 'gradient' | 'vegas' | 'aimd'
 
-/** A number of permits that follows how long requests take: for the option `permits` of `concurrencyLimit`. */
+/** A number of permits that adapts to the duration of requests: for the option `permits` of `concurrencyLimit`. */
 export interface AdaptivePermits {
-  /** How many may be inside at once now; an integer from `min` to `max`. */
+  /** The current number of permits; an integer from `min` to `max`. */
   readonly limit: number
-  /** How many are inside. */
+  /** The number of requests inside. */
   readonly inUse: number
 }
 
@@ -24,7 +24,7 @@ export interface AdaptivePermitsOptions {
   min?: number
   /** The most permits, integer ≥ `min`; default 1000. */
   max?: number
-  /** The permits at first, integer from `min` to `max`; default 20, or the nearest of these. */
+  /** The initial permits, integer from `min` to `max`; default 20, or the nearest allowed number. */
   initial?: number
 }
 
@@ -36,7 +36,7 @@ const ALGORITHMS: Readonly<Record<AdaptiveAlgorithm, () => PermitAlgorithm>> = {
 }
 const NAMES = Object.keys(ALGORITHMS)
 
-/** A sampling window lasts from 100 to 250 ms: it ends when it has ten samples, or at its longest with what it has. */
+/** A sampling window lasts from 100 to 250 ms: it ends with ten samples, or after its longest time with what it has. */
 const LEAST_WINDOW_MS = 100
 const MOST_WINDOW_MS = 250
 const ENOUGH_SAMPLES = 10
@@ -72,7 +72,7 @@ interface Bounds {
   readonly initial: number
 }
 
-/** What `concurrencyLimit` tells of its requests, and what it learns from them. */
+/** The connection to `concurrencyLimit`: receives its requests, and provides the limit. */
 export class MeasuredPermits implements AdaptivePermits {
   readonly #algorithm: PermitAlgorithm
   readonly #bounds: Bounds

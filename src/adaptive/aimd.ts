@@ -1,7 +1,7 @@
 import type { PermitAlgorithm, Sample } from './permit-algorithm.js'
 
 const BACKOFF = 0.9
-/** Requests that take longer are taken for lost. */
+/** Slower requests count as lost. */
 const TIMEOUT_MS = 5000
 
 /**

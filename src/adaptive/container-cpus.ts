@@ -19,7 +19,7 @@ export function containerCpus(root = '/', machine = availableParallelism()): num
   return least
 }
 
-/** The least quota of a group and those above it. In a container the group that stands in /proc may be mounted as the root. */
+/** The smallest quota of a group and those above it. In a container the group named in /proc may be mounted as the root. */
 function quotaOf(mount: string, path: string, read: (folder: string) => number): number {
   let least = read(mount)
   for (let group = path; group !== '/'; group = dirname(group)) least = Math.min(least, read(join(mount, group)))

@@ -11,9 +11,9 @@ export interface CustomLoadOptions {
 }
 
 /**
- * A load that you measure: the length of a queue, the latency of a database. `read` gives a number ≥ 0, 1 at the edge of what is healthy. It
- * is asked anew when it has answered. If it throws, rejects or gives something else, the level stays, and a process warning says so once
- * until it answers again. Keeps no process alive. Throws `PolicyError` for options that mean nothing.
+ * A load that you measure: the length of a queue, the latency of a database. `read` returns a number ≥ 0, 1 at the edge of what is healthy. It
+ * is called again after it has answered. If it throws, rejects or returns anything else, the level stays, with one process warning
+ * until it answers again. Does not keep the process alive. Throws `PolicyError` for invalid options.
  */
 export function customLoad(read: () => number | Promise<number>, options: CustomLoadOptions = {}): Load {
   if (typeof read !== 'function') {
@@ -30,7 +30,7 @@ export function customLoad(read: () => number | Promise<number>, options: Custom
     try {
       const measured = await read()
       if (!(typeof measured === 'number' && measured >= 0 && measured < Number.POSITIVE_INFINITY)) {
-        throw new PolicyError(`read gave ${shown(measured)}, expected a number ≥ 0, like 0.5`)
+        throw new PolicyError(`read returned ${shown(measured)}, expected a number ≥ 0, like 0.5`)
       }
       smooth.add(measured)
       failed = false

@@ -9,7 +9,7 @@ import { LoadFactor } from './load-factor.js'
 
 /** Options of `followLoad`. */
 export interface FollowLoadOptions {
-  /** What the rate follows. The writer's own load counts, so use one that all processes see alike. */
+  /** The load that the rate follows. The writing process's own load counts, so use a load that is the same for all processes. */
   load: Load
   /** The least permits per interval; integer ≥ 1. */
   min: number
@@ -27,14 +27,14 @@ export interface LoadFollower {
 
 const OPTIONS: OptionNames<FollowLoadOptions> = { load: true, min: true, max: true, interval: true }
 
-/** The writer gives up its turn after so long. */
+/** The writer gives up its turn after this time. */
 const TURN_MS = 5000
 const LEASE_MS = 10_000
 const LOOK_EVERY_MS = 250
 const TRY_AGAIN_MS = 1000
 
 /**
- * Keeps a shared rate in step with load: at most one process of the fleet writes at a time, for five seconds. While its load is above 1 the rate is
+ * Adapts a shared rate to a load: at most one process of the fleet writes at a time, for five seconds. While its load is above 1 the rate is
  * halved twice a second, down to `min`; below 0.7 it rises by a tenth of `max` a second. What was taken still counts. While Redis is away nothing is written.
  * Throws `PolicyError`.
  */
@@ -116,7 +116,7 @@ class RateFollower {
     }
   }
 
-  /** The rate as the last writer left it, within our bounds; `max` where none is set. */
+  /** The rate of the last writer, within our bounds; `max` if none is set. */
   async #start(): Promise<number> {
     const { min, max, intervalMs } = this.#bounds
     const config = await this.#rate.getConfig()
@@ -125,7 +125,7 @@ class RateFollower {
     return rate
   }
 
-  /** Mode and lifetime stay as somebody has set them. */
+  /** Mode and lifetime stay as they were set. */
   async #set(rate: number, config: RateConfig | null): Promise<void> {
     const { mode = 'overall', keepAliveMs = null } = config ?? {}
     const keepAlive = keepAliveMs === null ? {} : { keepAlive: Math.max(keepAliveMs, this.#bounds.intervalMs) }

@@ -3,7 +3,7 @@ import type { PermitAlgorithm, Sample } from './permit-algorithm.js'
 /** How many requests may queue without the limit falling. */
 const QUEUE = 4
 const SMOOTHING = 0.2
-/** A short time may be so many times the long one. */
+/** How many times the long average a short time may be. */
 const TOLERANCE = 1.5
 /** How many samples the long average remembers, and how many of the first make a plain mean. */
 const LONG_SAMPLES = 600
@@ -25,7 +25,7 @@ export class Gradient implements PermitAlgorithm {
     if (!usedUp || this.#samples < WARMUP) this.#remember(rttMs)
     // A service that has recovered: the average comes down quickly.
     if (this.#longMs / rttMs > 2) this.#longMs *= 0.95
-    // Where few requests come, nothing is known of more.
+    // With few requests, nothing is known about a higher limit.
     if (inFlight < limit / 2) return limit
     const gradient = Math.max(0.5, Math.min(1, (TOLERANCE * this.#longMs) / rttMs))
     return limit * (1 - SMOOTHING) + (limit * gradient + QUEUE) * SMOOTHING

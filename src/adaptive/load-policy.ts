@@ -8,18 +8,18 @@ import { LoadFactor } from './load-factor.js'
 
 /** Options of `loadPolicy`. */
 export interface LoadPolicyOptions {
-  /** What the limits follow. */
+  /** The load that the limits follow. */
   load: Load
   /** The smallest factor, above 0 to 1; default 0.1. */
   min?: number
-  /** Called when the factor changes, with the reason of the load. What it throws becomes a process warning. */
+  /** Called when the factor changes, with the reason of the load. Its errors become process warnings. */
   onChange?: (factor: number, reason: string) => void
 }
 
 /** A function for the option `policy`. */
 export interface LoadPolicy {
   (...context: readonly unknown[]): PolicyInput
-  /** What quota and burst are multiplied by now: `min` to 1. */
+  /** The present factor of quota and burst: `min` to 1. */
   readonly factor: number
 }
 
@@ -60,7 +60,7 @@ export function loadPolicy(
   return following
 }
 
-/** Looks at the load for as long as somebody has the policy. */
+/** Checks the load for as long as the policy is referenced. */
 function lookWhile(used: WeakRef<LoadPolicy>, look: () => void): void {
   const timer = setInterval(() => {
     if (used.deref() === undefined) clearInterval(timer)
@@ -70,7 +70,7 @@ function lookWhile(used: WeakRef<LoadPolicy>, look: () => void): void {
 
 function memoFor(factor: number): PolicyMemo<PolicyInput> {
   return new PolicyMemo(policy => {
-    // A limit that names no algorithm has another one here: its user's option `algorithm` holds for it.
+    // A limit without an algorithm: the option `algorithm` of its limiter applies.
     const others = parsePolicy(policy, 'fixed-window')
     return Object.freeze(
       parsePolicy(policy, 'token-bucket').map((limit, i) => {

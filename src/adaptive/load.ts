@@ -1,22 +1,22 @@
 import { type Duration, parseOption } from '../core/duration.js'
 import { PolicyError, shown } from '../core/errors.js'
 
-/** How busy something is. */
+/** A measured load. */
 export interface Load {
   /** 0: idle; 1: at the edge of what is healthy; above 1: overloaded. Smoothed. */
   readonly level: number
-  /** What the level comes from; 'none' below 0.7. */
+  /** The source of the level; 'none' below 0.7. */
   readonly reason: 'event-loop' | 'cpu' | 'memory' | 'custom' | 'none'
   /** Stops measuring. The level stays what it was. */
   close(): void
 }
 
-/** Below this level nothing need be said. */
+/** Below this level there is no reason to report. */
 export const CALM_LEVEL = 0.7
-/** Above this level less is let in. */
+/** Above this level less is admitted. */
 export const FULL_LEVEL = 1
 
-/** How much of a new measurement counts: a rise is believed sooner than a fall. */
+/** The weight of a new measurement: a rise counts faster than a fall. */
 const RISE_WEIGHT = 0.6
 const FALL_WEIGHT = 0.3
 

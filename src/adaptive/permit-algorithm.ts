@@ -1,10 +1,10 @@
-/** What one sampling window has measured. */
+/** The measurements of one sampling window. */
 export interface Sample {
-  /** How long requests took, on the mean, ms. */
+  /** The mean duration of requests, ms. */
   readonly rttMs: number
   /** The most that were inside at once. */
   readonly inFlight: number
-  /** At some moment as many were inside as the limit allows: then they may have waited for each other. */
+  /** The limit was reached at some moment: requests may have waited for each other. */
   readonly usedUp: boolean
 }
 

@@ -2,13 +2,13 @@ import { parseArgs } from 'node:util'
 import { SpillwayError } from '../core/errors.js'
 import { shownGiven } from './given.js'
 
-/** Arguments that mean nothing to a command: what was given, what is expected, an example. */
+/** Invalid arguments: the message says what was given, what is expected, and an example. */
 export class UsageError extends SpillwayError {
   override readonly code = 'SPILLWAY_USAGE'
 }
 
 export interface Option {
-  /** For an option with a value: what the value is, as in 'a whole number'. Without it the option is a switch. */
+  /** For an option with a value: a description of the value, like 'a whole number'. Without it the option is a switch. */
   readonly value?: string
   readonly example: string
   readonly short?: string
@@ -27,7 +27,7 @@ export interface Arguments {
 export function readArguments(args: readonly string[], options: Readonly<Record<string, Option>>): Arguments {
   const found = new Map<string, string[]>()
   const positionals: string[] = []
-  // Not `strict`: its messages speak of `--` and positionals, and give no example.
+  // Not `strict`: its messages use words like "positionals", and give no example.
   const { tokens } = parseArgs({
     args: [...args],
     options: Object.fromEntries(Object.entries(options).map(([name, option]) => [name, shapeOf(option)])),

@@ -11,7 +11,7 @@ export interface Command {
   readonly help: string
   /**
    * Resolves to the exit code. Throws `UsageError` or `PolicyError` for wrong arguments, any other `SpillwayError` for faults;
-   * each is one line for people. `interrupted` is aborted by Ctrl-C: end soon, and say what is known so far.
+   * each has a one-line message. `interrupted` is aborted by Ctrl-C: the command should end quickly and report what it knows.
    */
   run(args: readonly string[], terminal: Terminal, interrupted: AbortSignal): Promise<number>
 }
@@ -19,7 +19,7 @@ export interface Command {
 export const EXIT = { ok: 0, fault: 1, usage: 2, interrupted: 130 } as const
 
 /**
- * Resolves when the text is on its way, however slow the reader: a process that exits before loses what is in the pipe.
+ * Resolves when the text has been passed on, even to a slow reader: a process that exits earlier loses what is in the pipe.
  * Rejects with the system's error if the reader has gone (EPIPE), with `SpillwayError` if the text cannot be written.
  */
 export function write(output: NodeJS.WritableStream, text: string): Promise<void> {

@@ -41,7 +41,7 @@ async function main(args: readonly string[]): Promise<number> {
 
 async function run(name: string, command: Command, args: readonly string[]): Promise<number> {
   const interrupted = new AbortController()
-  // Once: a second Ctrl-C does what it always does.
+  // Once: a second Ctrl-C has its normal effect.
   process.once('SIGINT', () => interrupted.abort())
   try {
     return await command.run(args, process, interrupted.signal)
@@ -63,12 +63,12 @@ async function complain(who: string, message: string, exitCode: number): Promise
   return exitCode
 }
 
-// From where the command really lies, because npm starts it through a link. dist/ stands beside package.json.
+// Resolved from the real path, because npm starts the command through a link. dist/ is beside package.json.
 function version(): string {
   return createRequire(realpathSync(process.argv[1]))('../package.json').version
 }
 
-// Each write is told of its own failure; unheard, these events would end the process with a stack trace.
+// Each write reports its own failure; without these listeners the events would end the process with a stack trace.
 for (const output of [process.stdout, process.stderr]) output.on('error', () => {})
 
 main(process.argv.slice(2)).then(
@@ -76,7 +76,7 @@ main(process.argv.slice(2)).then(
     process.exitCode = exitCode
   },
   (error: NodeJS.ErrnoException) => {
-    // A reader that has seen enough (`| head`) is no fault, and nobody is left to be told.
+    // A reader that closes the pipe early (`| head`) is not a fault.
     if (error.code === 'EPIPE') process.exit(EXIT.ok)
     throw error
   },

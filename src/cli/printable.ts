@@ -2,7 +2,7 @@
 const UNPRINTABLE = /[\p{C}\p{Zl}\p{Zp}]/gu
 const UNPRINTABLE_IN_JSON = /[^\P{C}\n]|[\p{Zl}\p{Zp}]/gu
 
-/** Text that does nothing to a terminal but appear: what would is written out, as `\x1b` or `\u{202e}`. */
+/** Text without effect on a terminal: control characters are written out, as `\x1b` or `\u{202e}`. */
 export function printable(text: string): string {
   return text.replace(UNPRINTABLE, character => {
     const code = character.codePointAt(0)!
@@ -12,12 +12,12 @@ export function printable(text: string): string {
 
 /** As `printable`, and cut to `width` characters. */
 export function printableWithin(text: string, width: number): string {
-  // The start of a long text is enough, and it may be very long.
+  // The start of a long text is enough, and the text may be very long.
   const characters = [...printable(text.slice(0, 2 * width + 2))]
   return characters.length <= width ? characters.join('') : `${characters.slice(0, Math.max(width - 3, 0)).join('')}...`
 }
 
-/** JSON in which a key from a hostile log cannot reach a terminal: `JSON.stringify` lets C1 and format characters through. */
+/** JSON without control characters from a hostile log: `JSON.stringify` does not escape C1 and format characters. */
 export function printableJson(value: unknown): string {
   return JSON.stringify(value, null, 2).replace(UNPRINTABLE_IN_JSON, character =>
     Array.from(

@@ -4,7 +4,7 @@ import type { Terminal } from './command.js'
 const EXPECTED =
   'expected a URL like redis://127.0.0.1:6379, rediss://user:password@redis.example:6380/2 or redis://[::1]:6379'
 
-/** Where a Redis is, and who we are there. */
+/** The address of a Redis server, and the login. */
 export interface Address {
   readonly host: string
   readonly port: number
@@ -21,7 +21,7 @@ export const REDIS_OPTIONS = {
 } as const satisfies Record<string, Option>
 
 /**
- * Reads the URL of a Redis. `UsageError` for anything else, which never repeats what was given: there may be a password in it.
+ * Reads the URL of a Redis server. Throws `UsageError` for anything else, without repeating it: it may contain a password.
  */
 export function readAddress(text: string): Address {
   const url = URL.canParse(text) ? new URL(text) : undefined
@@ -30,7 +30,8 @@ export function readAddress(text: string): Address {
   }
   const path = decoded(url.pathname.replace(/^\//, ''))
   const db = path === '' ? 0 : /^\d{1,6}$/.test(path) ? Number(path) : Number.NaN
-  if (Number.isNaN(db)) throw new UsageError(`--redis: what follows the last / is no number of a database, ${EXPECTED}`)
+  if (Number.isNaN(db))
+    throw new UsageError(`--redis: the part after the last / is not the number of a database, ${EXPECTED}`)
   return {
     host: url.hostname.replace(/^\[|\]$/g, ''),
     port: url.port === '' ? 6379 : Number(url.port),
@@ -41,7 +42,7 @@ export function readAddress(text: string): Address {
   }
 }
 
-/** Which Redis a command is to look at, by its arguments or REDIS_URL: the URL as it was given, what it says, and the prefix of the keys. */
+/** The Redis server for a command, from its arguments or REDIS_URL: the URL as given, its parts, and the prefix of the keys. */
 export function readRedis(command: string, given: Arguments, { env }: Terminal) {
   const { redis, prefix: prefixOption } = REDIS_OPTIONS
   if (given.positionals.length > 0) {
@@ -59,7 +60,7 @@ export function readRedis(command: string, given: Arguments, { env }: Terminal) 
   return { url, address: readAddress(url), prefix }
 }
 
-/** The URL for people: without the password. What stands alone before the @ may be one, too. */
+/** The URL without the password, for output. A single word before the @ may be a password, too. */
 export function shownAddress({ host, port, tls, db, username, password }: Address): string {
   const name = password === undefined ? '***' : encodeURIComponent(username ?? '')
   const who = username === undefined ? '' : `${name}@`
@@ -70,7 +71,7 @@ export function hostAndPort(host: string, port: number): string {
   return `${host.includes(':') ? `[${host}]` : host}:${port}`
 }
 
-// A password with a bare % in it is meant as it stands.
+// A password with a bare % is used as it is.
 function decoded(text: string): string {
   try {
     return decodeURIComponent(text)

@@ -1,4 +1,4 @@
-/** Columns of text, two spaces apart, in lines without trailing space. Numbers stand to the right in columns marked 'right'. */
+/** Columns of text, two spaces apart, in lines without trailing space. Columns marked 'right' are right-aligned. */
 export function table(rows: ReadonlyArray<readonly string[]>, align: ReadonlyArray<'left' | 'right'>): string[] {
   const widths = align.map((_, column) => rows.reduce((width, row) => Math.max(width, row[column]?.length ?? 0), 0))
   return rows.map(row =>
@@ -19,7 +19,7 @@ export function counted(value: number, noun: string): string {
   return `${count(value)} ${noun}${value === 1 ? '' : 's'}`
 }
 
-/** '17.3 %'; '<0.1 %' rather than nothing for what did happen, '>99.9 %' rather than all where some did not. */
+/** '17.3 %'; '<0.1 %' instead of 0 for a small part, '>99.9 %' instead of 100 for an incomplete one. */
 export function share(part: number, whole: number): string {
   if (part === 0 || whole === 0) return '0 %'
   const percent = (part / whole) * 100

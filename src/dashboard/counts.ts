@@ -1,6 +1,6 @@
 import type { DecisionSource } from '../core/decision.js'
 
-/** What is counted of a limit, in the order in which it stands in Redis. */
+/** The counted outcomes of a limit, in their order in Redis. */
 export const COUNTED = ['allowed', 'refused', 'shadow', 'memory', 'redis', 'lease', 'remembered', 'fallback'] as const
 
 /** One number for each of `COUNTED`. */
@@ -28,7 +28,7 @@ export function noCounts(): Counts {
   return new Float64Array(COUNTED.length)
 }
 
-/** The place of a decision's source; a store of somebody else's counts as memory. */
+/** The index of a decision's source; a user's own store counts as memory. */
 export function placeOfSource(source: string): number {
   return PLACES[source] ?? 3
 }
@@ -37,7 +37,7 @@ export function countsText(counts: Counts): string {
   return counts.join(',')
 }
 
-/** Anybody may write to Redis: undefined for what are no counts. A step of a large fleet has thousands, so they are read by hand. */
+/** Any client may write to Redis: undefined for invalid counts. A step of a large fleet has thousands of them, so they are parsed by hand. */
 export function readCounts(text: string, from = 0, to = text.length): Counts | undefined {
   const counts = noCounts()
   let place = 0

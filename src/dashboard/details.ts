@@ -1,9 +1,9 @@
 import type { Histogram } from './histogram.js'
 
-/** A key of a limiter: how often it asks and is refused per second. */
+/** A key of a limiter: its requests and refusals per second. */
 export type KeyRow = readonly [key: string, asked: number, refused: number]
 
-/** What was delivered from a queue lately. */
+/** Recent deliveries from a queue. */
 export interface DeliveryRow {
   readonly queue: string
   readonly lateness: Histogram
@@ -11,7 +11,7 @@ export interface DeliveryRow {
   readonly attempts: number
 }
 
-/** What stands at the moment in one process. */
+/** Current levels in one process. */
 export interface LevelRow {
   readonly object: 'limiter' | 'rate' | 'semaphore' | 'concurrency' | 'queue'
   readonly name: string
@@ -37,7 +37,7 @@ export function detailsText({ keys, deliveries, levels }: Details): string {
   return JSON.stringify({ keys: [...keys], queues, levels })
 }
 
-/** Anybody may write to Redis: what cannot be read is left out. */
+/** Any client may write to Redis: invalid parts are omitted. */
 export function readDetails(text: string): Details | undefined {
   let given: { keys?: unknown; queues?: unknown; levels?: unknown } | null
   try {

@@ -1,24 +1,24 @@
 import type { Limit } from '../core/limit.js'
 import type { ObjectFacts } from '../redis/object-index.js'
 
-/** The row in which all decisions of all limiters are summed. */
+/** The row with the sum of all decisions of all limiters. */
 export const EVERYTHING = '*'
 
 const OBJECT_KINDS = ['rate', 'semaphore', 'queue'] as const
 export type ObjectKind = (typeof OBJECT_KINDS)[number]
 
-/** A limit of a limiter, as the index of objects tells of it. */
+/** A limit of a limiter, as recorded in the index of objects. */
 export interface LimitEntry {
   readonly kind: 'limit'
   readonly id: string
   /** The limiter. */
   readonly name: string
   readonly limit: Limit
-  /** Who is counted: 'per address'; absent where nobody has said. */
+  /** What is counted: 'per address'; undefined if unknown. */
   readonly per?: string
-  /** Where it is counted: only what is in Redis can be looked up and changed. */
+  /** Where it is counted: only counts in Redis can be looked up and changed. */
   readonly store: 'redis' | 'memory'
-  /** Of a cluster: over how many hash tags its keys are spread. */
+  /** In a cluster: the number of hash tags over which its keys are spread. */
   readonly tags?: number
 }
 
@@ -35,7 +35,7 @@ export function objectFacts(kind: ObjectKind, name: string): ObjectFacts {
   return { kind, name }
 }
 
-/** Anybody may write to Redis: undefined for what is no entry. */
+/** Any client may write to Redis: undefined for an invalid entry. */
 export function readEntry(id: string, text: string): Entry | undefined {
   let facts: Record<string, unknown>
   try {

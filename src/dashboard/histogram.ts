@@ -1,4 +1,4 @@
-/** Durations in buckets that grow by a fifth: small, and summed over processes without losing a percentile. */
+/** Durations in buckets that grow by a fifth: small, and summable over processes without losing percentiles. */
 const PER_DOUBLING = 4
 
 /** Bucket → how many. */
@@ -9,7 +9,7 @@ export function addDuration(histogram: Histogram, ms: number): void {
   histogram.set(bucket, (histogram.get(bucket) ?? 0) + 1)
 }
 
-/** The duration that a share (0 to 1) of all do not exceed, in ms, at most a fifth too large; undefined of nothing. */
+/** The duration that a share (0 to 1) of all do not exceed, in ms, at most a fifth too large; undefined if empty. */
 export function percentile(histogram: Histogram, share: number): number | undefined {
   let total = 0
   for (const count of histogram.values()) total += count

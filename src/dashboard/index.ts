@@ -1,4 +1,4 @@
-/** The entry point `spillway/dashboard`: who is limited, by what, and why; look, and change. */
+/** The entry point `spillway/dashboard`: shows which keys are limited, by which limits, and why; allows changes. */
 export { type ReporterOptions, reporter } from './report/reporter.js'
 export { type DashboardHandler, dashboard } from './server/handler.js'
 export type { DashboardAccess, DashboardOptions, NamedAccess } from './server/options.js'

@@ -1,13 +1,13 @@
-/** What the server of the dashboard tells its page: types only, for both. Moments are ms since the epoch by the clock of the Redis server. */
+/** The data that the dashboard's server sends to its page: types only, for both. Moments are ms since the epoch by the clock of the Redis server. */
 import type { LimitFacts } from './look/words.js'
 
-/** What every answer begins with. */
+/** The common beginning of all answers. */
 export interface Frame {
   /** Now, by the Redis server. */
   readonly now: number
   /** When the shown data was read. */
   readonly readAt: number
-  /** Redis does not answer: since when, and what it said. */
+  /** Set if Redis does not answer: since when, and its error. */
   readonly failing?: { readonly since: number; readonly reason: string }
   readonly access: 'read' | 'write'
   readonly user?: string
@@ -15,9 +15,9 @@ export interface Frame {
   readonly token: string
   readonly status: Status
   readonly alerts: readonly AlertView[]
-  /** Why limits cannot be changed here; absent: they can. */
+  /** Why limits cannot be changed here; undefined: they can. */
   readonly noLive?: string
-  /** False: no process has reported, and nothing is known to exist. */
+  /** False: no process has reported, and no object is known. */
   readonly installed: boolean
 }
 
@@ -178,7 +178,7 @@ interface KeyLimitView {
   readonly retryAfterMs: number
 }
 
-/** What one limiter knows of a key. */
+/** The state of a key under one limiter. */
 export interface KeyLimiterView {
   readonly limiter: string
   readonly limits: readonly KeyLimitView[]
@@ -190,7 +190,7 @@ export interface KeyLimiterView {
 
 export interface KeyFound {
   readonly key: KeyView
-  /** What it was taken for, where that differs: an address in its usual notation. */
+  /** The key as counted, if it differs: an address in its usual notation. */
   readonly as?: string
   readonly limiters: readonly KeyLimiterView[]
   /** How many limiters were asked. */
@@ -254,18 +254,18 @@ export interface ProcessesView extends Frame {
 export type View = LimitsView | KeysView | WaitingView | QueuesView | ChangesView | ProcessesView
 export type PageName = View['page']
 
-/** What a page asks for. */
+/** The request of a page. */
 export interface Ask {
   readonly page: PageName
   /** Limits: which row is open; how many rows are wanted. */
   readonly open?: readonly string[]
   readonly rows?: number
-  /** Keys: what is looked for, as it was typed, or the `ref` of one that was shown. */
+  /** Keys page: the key to look up, as typed, or the `ref` of a shown one. */
   readonly key?: string
   readonly ref?: string
 }
 
-/** A key in a change: as it was typed, or the `ref` of one that was shown. */
+/** A key in a change: as typed, or the `ref` of a shown one. */
 type KeyGiven = { readonly key: string } | { readonly ref: string }
 
 /** A change. */
@@ -283,14 +283,14 @@ export type Act =
   | { readonly act: 'pause' | 'resume'; readonly name: string }
   | { readonly act: 'redrive'; readonly name: string; readonly id?: string }
 
-/** What a change answers. */
+/** The answer to a change. */
 export interface Done {
   /** In words, past tense. */
   readonly text: string
   readonly undo?: Act
 }
 
-/** What a request that was refused or failed answers. */
+/** The answer to a request that was refused or failed. */
 export interface Failure {
   readonly error: string
 }

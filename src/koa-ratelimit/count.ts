@@ -1,16 +1,16 @@
-/** What counting a request gave. */
+/** The result of counting a request. */
 export interface Count {
   readonly allowed: boolean
   /** Requests left, ≥ 0. */
   readonly remaining: number
-  /** In how many ms there will be room again, > 0. */
+  /** The ms until a request fits again, > 0. */
   readonly resetAfterMs: number
-  /** That moment, ms since 1970, by the clock that counts. */
+  /** That moment, ms since 1970, by the counting clock. */
   readonly resetAt: number
   readonly total: number
 }
 
-/** Counts requests by the id of who sends them. */
+/** Counts requests by the sender's id. */
 export interface Counter {
   count(id: string): Count | Promise<Count>
 }

@@ -1,12 +1,12 @@
 import { MapSweeper } from '../core/map-sweeper.js'
 import type { Count, Counter } from './count.js'
 
-/** A window in the user's Map, in the form that koa-ratelimit gives it: the two may share a Map, and users look into it. */
+/** A window in the user's Map, in the format of koa-ratelimit: both may share a Map, and users may read it. */
 export interface MemoryEntry {
   readonly id: string
   /** When the window ends, in seconds since 1970, with fractions. */
   readonly reset: number
-  /** Requests left before the newest one was counted; 0: it was refused. */
+  /** Requests left before the newest one was counted; 0: that one was refused. */
   remaining: number
   readonly total: number
 }

@@ -7,8 +7,8 @@ import { type Configuration, configurationOf, type HeaderNames, type LimiterOpti
 import { RedisCounter } from './redis-counter.js'
 
 /**
- * Middleware for Koa 2 and 3, called and behaving like that of koa-ratelimit 6. While Redis fails, requests fail, with a `StoreError`, within
- * five seconds. Throws `PolicyError` for options that mean nothing.
+ * Middleware for Koa 2 and 3 with the interface and behaviour of koa-ratelimit 6. While Redis fails, requests fail with a `StoreError`, within
+ * five seconds. Throws `PolicyError` for invalid options.
  */
 export function ratelimit(options: LimiterOptions = {}): Middleware {
   const config = configurationOf(options)
@@ -32,7 +32,7 @@ export function ratelimit(options: LimiterOptions = {}): Middleware {
   }
 }
 
-/** @internal The types, where programs that were written against koa-ratelimit seek them. */
+/** @internal The types, under the names that programs written for koa-ratelimit use. */
 export declare namespace ratelimit {
   /** The options of the middleware. */
   type MiddlewareOptions = LimiterOptions

@@ -1,33 +1,33 @@
 import type { Context } from 'koa'
 import { PolicyError, shown } from '../core/errors.js'
 
-/** What the three header fields are called. */
+/** The names of the three header fields. */
 export interface HeaderNames {
   /** Requests left. Default 'X-RateLimit-Remaining'. */
   remaining?: string
-  /** When there is room again, in seconds since 1970, rounded up. Default 'X-RateLimit-Reset'. */
+  /** The moment when a request fits again, in seconds since 1970, rounded up. Default 'X-RateLimit-Reset'. */
   reset?: string
   /** Requests allowed. Default 'X-RateLimit-Limit'. */
   total?: string
 }
 
-/** The options of koa-ratelimit 6, with their names, defaults and meaning. Others are not read, as there. */
+/** The options of koa-ratelimit 6, with their names, defaults and meaning. Unknown options are ignored, as there. */
 export interface LimiterOptions {
-  /** Where requests are counted. Default 'redis'. */
+  /** The kind of store. Default 'redis'. */
   driver?: 'redis' | 'memory'
-  /** For 'redis' a client of ioredis, iovalkey, node-redis or GLIDE, which stays yours. For 'memory' a Map; default: one of its own. */
+  /** For 'redis' a client of ioredis, iovalkey, node-redis or GLIDE, which is never closed here. For 'memory' a Map; default: one of its own. */
   db?: object
   /** In ms, more than 0; default one hour. */
   duration?: number
   /** Requests of an id allowed in `duration`: a whole number; 0 refuses all. Default 2500. */
   max?: number
-  /** Whose request it is; false: it is not limited. Default: `ctx.ip`. */
+  /** The sender's id; false: the request is not limited. Default: `ctx.ip`. */
   id?: (ctx: Context) => string | number | false
   /** The beginning of all keys, before a colon. Default 'limit'. */
   namespace?: string
   /** true: only a refusal has a header field, Retry-After. */
   disableHeader?: boolean
-  /** The body of a refusal. Default: 'Rate limit exceeded, retry in 5 seconds.', with the time that it is. */
+  /** The body of a refusal. Default: 'Rate limit exceeded, retry in 5 seconds.', with the actual time. */
   errorMessage?: string | object
   /** The status of a refusal. Default 429. */
   status?: number
@@ -39,7 +39,7 @@ export interface LimiterOptions {
   whitelist?: (ctx: Context) => boolean | Promise<boolean>
   /** true: the request is answered 403. */
   blacklist?: (ctx: Context) => boolean | Promise<boolean>
-  /** Told of each refusal, when it has been written. */
+  /** Called for each refusal, after it has been written. */
   onLimited?: (ctx: Context) => unknown
 }
 
@@ -51,7 +51,7 @@ export type Configuration = LimiterOptions &
 
 const HOUR_MS = 3_600_000
 
-/** Fills in the defaults. Throws `PolicyError` for what koa-ratelimit would fail at with each request. */
+/** Fills in the defaults. Throws `PolicyError` for values with which koa-ratelimit would fail at every request. */
 export function configurationOf(options: LimiterOptions): Configuration {
   const { driver = 'redis', id = ctx => ctx.ip, namespace = 'limit' } = options
   if (driver !== 'redis' && driver !== 'memory') {
@@ -82,7 +82,7 @@ export function configurationOf(options: LimiterOptions): Configuration {
   return { ...options, driver, db: db as object, duration, max, id, namespace, status, names }
 }
 
-/** Services give what stands in their environment: a text of digits. */
+/** Services pass values from their environment: digits as text. */
 function numberOf(value: unknown): number {
   return typeof value === 'number' || (typeof value === 'string' && value.trim() !== '') ? Number(value) : Number.NaN
 }

@@ -1,23 +1,23 @@
 import type { PolicyInput } from '../core/limit.js'
 import { givenPolicy, policyText } from './live-policy.js'
 
-/** One change of a live limit, as the history tells it. */
+/** One change of a live limit, as recorded in the history. */
 export interface LiveChange {
   /** The live name. */
   readonly name: string
-  /** The key whose own limit was changed; absent: the limit of the name. */
+  /** The key whose own limit was changed; undefined: the limit of the name. */
   readonly key?: string
-  /** What was set, as text like '100/1m'; null: cleared. */
+  /** The new policy, as text like '100/1m'; null: cleared. */
   readonly policy: string | null
   /** When, by the clock of the Redis server. */
   readonly at: Date
-  /** Who changed it, if that was said. */
+  /** The user who changed it, if given. */
   readonly by?: string
-  /** When it ends by itself; absent: it stays. */
+  /** When it ends by itself; undefined: it stays. */
   readonly until?: Date
 }
 
-/** A change as it stands in Redis, with its number. */
+/** A change as stored in Redis, with its number. */
 export interface Change {
   readonly epoch: string
   readonly seq: number
@@ -28,10 +28,10 @@ export interface Change {
   readonly key: string | undefined
   /** undefined: cleared. */
   readonly given: PolicyInput | undefined
-  /** The same for people; null: cleared. */
+  /** The same as text; null: cleared. */
   readonly policy: string | null
   readonly by: string | undefined
-  /** Which process made it. */
+  /** The process that made it. */
   readonly from: string
 }
 
@@ -47,7 +47,7 @@ export interface ChangeText {
 
 const LINE = /^(\S+) (\d+) (\d+) (-?\d+) (\{.*\})$/s
 
-/** Reads `<epoch> <seq> <at, ms> <until, ms, or -1> <ChangeText as JSON>`. Anybody may write to Redis: undefined for anything else. */
+/** Reads `<epoch> <seq> <at, ms> <until, ms, or -1> <ChangeText as JSON>`. Any client may write to Redis: undefined for anything else. */
 export function readChange(line: unknown): Change | undefined {
   const match = typeof line === 'string' ? LINE.exec(line) : null
   if (match === null) return undefined

@@ -4,19 +4,19 @@ import { Subscriber, type Subscription } from '../redis/subscriber.js'
 import { type Change, readChange } from './change.js'
 import type { LiveRecords, Position } from './live-records.js'
 
-/** How often the server is asked whether a change was missed, while messages come in and while none can. */
+/** Interval of the check for missed changes, with and without a subscription. */
 const CHECK_MS = 2000
 const CHECK_DEAF_MS = 500
-/** After a failure, while the client is connected. */
+/** The delay after a failure, while the client is connected. */
 const RETRY_MS = 250
 
-/** What follows the changes. */
+/** Receives the followed changes. */
 export interface FollowerUser {
-  /** Called for each change, in the order of their numbers; not for one that `load` has found done. */
+  /** Called for each change, in the order of their numbers; not for changes that `load` has already read. */
   apply(change: Change): void
-  /** Called for each change that is applied, and for those that this process has made. */
+  /** Called for each applied change, and for those that this process has made. */
   tell(change: Change): void
-  /** Changes may be missing: reads everything anew, and uses it when it is told to. */
+  /** Changes may be missing: reads everything again; `use` then applies it. */
   load(): Promise<Position & { use(): void }>
   /** Redis has answered. */
   answered(): void
@@ -24,22 +24,22 @@ export interface FollowerUser {
 }
 
 /**
- * Follows the changes of live limits, by messages that are numbered. A gap in the numbers, a new connection or a check every two seconds shows
- * what was missed; then it is read from the log, or everything is read anew.
+ * Follows the changes of live limits, by numbered messages. A gap in the numbers, a new connection or a check every two seconds reveals
+ * missed changes, which are then read from the log, or everything is read again.
  */
 export class Follower {
   readonly #records: LiveRecords
   readonly #user: FollowerUser
   readonly #subscription: Subscription | undefined
   readonly #forgetReady: () => void
-  /** What has been applied; undefined before the first answer. */
+  /** The position of the applied changes; undefined before the first answer. */
   #known: Position | undefined
-  /** The newest change that was applied by itself, since everything was read. */
+  /** The newest change that was applied individually since everything was read. */
   #applied = 0
   /** Server's clock − `performance.now()`. */
   #offsetMs = Date.now() - performance.now()
   #asking: Promise<void> | undefined
-  /** Counts the questions: what an old connection still answers is not used. */
+  /** Counts the requests: late answers from an old connection are ignored. */
   #run = 0
   #askAgain = false
   #timer: ReturnType<typeof setTimeout> | undefined
@@ -49,7 +49,7 @@ export class Follower {
   constructor(client: RedisClient, records: LiveRecords, user: FollowerUser) {
     this.#records = records
     this.#user = user
-    // A connection that is new may have lost what was asked on the old one.
+    // On a new connection, requests of the old one may be lost.
     this.#forgetReady = records.port.onReady(() => this.#catchUp())
     this.#subscription = Subscriber.of(client)?.subscription(records.keys.channel, {
       hear: line => this.#hear(line),
@@ -64,7 +64,7 @@ export class Follower {
     return performance.now() + this.#offsetMs
   }
 
-  /** Which data of Redis it follows; '' before the first change, undefined before the first answer. */
+  /** The identity of the followed data in Redis; '' before the first change, undefined before the first answer. */
   get epoch(): string | undefined {
     return this.#known?.epoch
   }
@@ -73,7 +73,7 @@ export class Follower {
     return this.#known?.epoch === epoch
   }
 
-  /** Resolves when this process has read how things stand, which connects a client that waits for that; rejects with `StoreError` if it cannot. */
+  /** Resolves when this process has read the present state, which connects a lazy client; rejects with `StoreError` if it cannot. */
   async begin(): Promise<void> {
     if (this.#known === undefined) await (this.#asking ?? this.#catchUp(true))
     if (this.#known === undefined && this.#failure === undefined) await this.#catchUp(true)
@@ -92,7 +92,7 @@ export class Follower {
     if (isRead && this.#applied < change.seq) this.#user.tell(change)
   }
 
-  /** Asks what was missed; resolves when that is applied or could not be asked. */
+  /** Asks for missed changes; resolves when they are applied, or the request failed. */
   ask(): Promise<void> {
     if (this.#asking !== undefined) {
       this.#askAgain = true
@@ -125,7 +125,7 @@ export class Follower {
       const { port } = this.#records
       const state = port.state()
       if (state === 'starting' && !connects) {
-        // It tells when it is ready.
+        // `onReady` reports when it is connected.
         port.wake()
         return
       }
@@ -157,7 +157,7 @@ export class Follower {
         return
       }
     }
-    // What is heard while it loads makes it ask again.
+    // Messages that arrive while it loads make it ask again.
     this.#known = undefined
     const loaded = await this.#user.load()
     if (run !== this.#run) return
@@ -171,7 +171,7 @@ export class Follower {
     const change = readChange(line)
     if (change === undefined || this.#closed) return
     if (this.#isNext(change)) this.#apply(change)
-    // What this process has made is heard by it as well, later than it was applied.
+    // This process also receives its own changes, after they were applied.
     else if (change.from !== this.#records.id) this.ask()
   }
 

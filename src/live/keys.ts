@@ -2,7 +2,7 @@ import { PolicyError, shown } from '../core/errors.js'
 import { clientSegment, keySegment } from '../redis/keys.js'
 
 /**
- * What LivePolicies keeps in Redis. One hash tag puts all of it into one slot of a cluster, so that one script changes a limit, numbers
+ * The keys of LivePolicies in Redis. One hash tag puts all of them into one slot of a cluster, so that one script changes a limit, numbers
  * the change and writes the log. A *record* and an entry of a log are the same text: see `readChange`.
  *
  * | key | kind | holds |

@@ -1,15 +1,15 @@
 import type { Change } from './change.js'
 import { type LivePolicy, livePolicy } from './live-policy.js'
 
-/** A limit, and until when it holds; undefined: until it is changed. */
+/** A limit, and the end of its validity; undefined: until it is changed. */
 interface Record {
   readonly live: LivePolicy
   readonly untilMs: number | undefined
 }
 
 /**
- * What was set for a name or for one key: a limit that stands, and one that ends by itself and holds until then. Setting a limit without an end
- * removes both; setting one with an end replaces the other with an end, and leaves the one that stands for afterwards.
+ * The limits set for a name or for one key: a permanent one, and a temporary one that holds until its end. Setting a limit without an end
+ * removes both; setting one with an end replaces the earlier temporary one, and keeps the permanent one for afterwards.
  */
 export class LiveLimit {
   #standing: Record | undefined
@@ -17,7 +17,7 @@ export class LiveLimit {
   /** The newest change that it holds. */
   #seq: number
 
-  /** As it is after the change `seq`; a record that means nothing to this version counts as none. */
+  /** The state after the change `seq`; a record that this version does not understand is ignored. */
   constructor(seq: number, standing?: Change, temporary?: Change) {
     this.#seq = seq
     this.#standing = recordOf(standing)
@@ -33,7 +33,7 @@ export class LiveLimit {
     return this.#standing !== undefined || this.#temporary !== undefined
   }
 
-  /** What holds at a moment of the server's clock, which is only asked for where a limit ends; undefined: nothing is set. */
+  /** The limit in force at a moment of the server's clock, which is only read if a limit ends; undefined: none is set. */
   at(serverNowMs: () => number): LivePolicy | undefined {
     const temporary = this.#temporary
     if (temporary !== undefined) {
@@ -43,7 +43,7 @@ export class LiveLimit {
     return this.#standing?.live
   }
 
-  /** A change that came later; one that came earlier, or a policy that means nothing here, changes nothing. */
+  /** Applies a later change; ignores an earlier one, or a policy that this version does not understand. */
   apply(change: Change): void {
     if (change.seq <= this.#seq) return
     this.#seq = change.seq
@@ -69,7 +69,7 @@ function recordOf(change: Change | undefined): Record | undefined {
 const MOST_KNOWN = 1000
 const KNOWN = new Map<string, LivePolicy | undefined>()
 
-/** Checked when it was set, but perhaps by a version that knows more: undefined for what means nothing here. */
+/** A policy was checked when it was set, but perhaps by a newer version: undefined if this version does not understand it. */
 function livePolicyOf(name: string, given: Exclude<Change['given'], undefined>): LivePolicy | undefined {
   const text = JSON.stringify([name, given])
   if (KNOWN.has(text)) return KNOWN.get(text)

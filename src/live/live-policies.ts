@@ -17,27 +17,27 @@ import { OwnLimits } from './own-limits.js'
 export interface LivePoliciesOptions {
   /** The limits of each name while nothing is set: at least one name, 1 to 60 printable ASCII characters without space and ";". */
   defaults: Record<string, PolicyInput>
-  /** Default 'spillway': what keys and the channel in Redis begin with. */
+  /** Default 'spillway': the beginning of the keys and the channel in Redis. */
   prefix?: string
-  /** Is told of failures (`storeFailed`). Without one, an outage is told by process warnings (SPILLWAY_STORE). */
+  /** Receives failures (`storeFailed`). Without an observer, an outage causes process warnings (SPILLWAY_STORE). */
   observer?: Observer
 }
 
 /** Options of `LivePolicies.set`. */
 export interface LiveSetOptions {
-  /** The key whose own limit it is. Default: the limit of all keys that have none of their own. */
+  /** The key that gets its own limit. Default: the limit of all keys without their own. */
   key?: string
-  /** When it ends by itself: a moment to come, or so long from now, more than 0. Default: never. */
+  /** When it ends by itself: a future moment, or a duration from now, more than 0. Default: never. */
   until?: Date | Duration
-  /** Who sets it, for the history. */
+  /** The user who sets it, for the history. */
   by?: string
 }
 
 /** Options of `LivePolicies.clear`. */
 export interface LiveClearOptions {
-  /** The key whose own limit is cleared. Default: that of the name. */
+  /** The key whose own limit is cleared. Default: the limit of the name. */
   key?: string
-  /** Who clears it, for the history. */
+  /** The user who clears it, for the history. */
   by?: string
 }
 
@@ -45,7 +45,7 @@ const OPTIONS: OptionNames<LivePoliciesOptions> = { defaults: true, prefix: true
 const SET_OPTIONS: OptionNames<LiveSetOptions> = { key: true, until: true, by: true }
 const CLEAR_OPTIONS: OptionNames<LiveClearOptions> = { key: true, by: true }
 const MOST_HISTORY = 100
-/** Keys with limits of their own that are remembered, over all names, but at least so many for each. */
+/** Most remembered keys with their own limits, over all names, but at least `KEYS_OF_NAME` for each. */
 const KEYS_IN_MEMORY = 50_000
 const KEYS_OF_NAME = 500
 const REGISTER_EVERY_MS = 3_600_000
@@ -57,11 +57,11 @@ interface Name {
 }
 
 /**
- * Limits that are changed while the service runs, for everybody or for one key, in every process that shares the Redis and the prefix.
+ * Limits that can be changed while the service runs, for all keys or for one, in every process that shares the Redis and the prefix.
  *
  * Decisions read memory only. A change is in force in every process within 1 s; after a lost connection within 1 s of the reconnect; after a lost
  * message within 5 s. While Redis is away the last known limits stay; a process that starts then uses the defaults until Redis is back. A limit
- * without a name is named after the live name ('api', then 'api-2'), so counts go on when its quota changes, as long as algorithm and window stay.
+ * without a name is named after the live name ('api', then 'api-2'), so counts continue when its quota changes, as long as algorithm and window stay.
  */
 export class LivePolicies {
   readonly #records: LiveRecords
@@ -75,7 +75,7 @@ export class LivePolicies {
   #registeredEpoch: string | undefined
   #closed = false
 
-  /** Works at once, with the defaults, and reads what is set in the background. `PolicyError` for options that mean nothing. */
+  /** Usable at once, with the defaults; reads the set limits in the background. Throws `PolicyError` for invalid options. */
   constructor(client: RedisClient, options: LivePoliciesOptions) {
     checkOptions('LivePolicies', options, OPTIONS, '{ defaults: { api: "100/1m" } }')
     this.#observer = parseObserver(options.observer, 'LivePolicies')
@@ -110,8 +110,8 @@ export class LivePolicies {
   }
 
   /**
-   * For the option `policy` of `rateLimit` or `RateLimiter`: a function that gives the limits in force now, from memory. `keyOf` gives the key that may
-   * have limits of its own, from the same arguments; undefined, or no `keyOf`: the limits of the name. Throws `PolicyError` for an unknown name.
+   * For the option `policy` of `rateLimit` or `RateLimiter`: a function that returns the limits in force now, from memory. `keyOf` returns the key that may
+   * have its own limits, from the same arguments; undefined, or no `keyOf`: the limits of the name. Throws `PolicyError` for an unknown name.
    */
   policy<Context extends readonly unknown[]>(
     name: string,
@@ -131,11 +131,11 @@ export class LivePolicies {
   }
 
   /**
-   * Sets the limits of a name, or of one key, in all processes; in this one when the promise resolves. A limit with `until` holds until then, and what
-   * was set before without `until` holds again afterwards. Of two that are set at once the last stands, and both are in the history.
+   * Sets the limits of a name, or of one key, in all processes; in this one when the promise resolves. A limit with `until` holds until then; the
+   * earlier limit without `until` holds again afterwards. If two are set at once the last one stands, and both are in the history.
    *
-   * Rejects with `PolicyError` for an unknown name and for a policy or options that mean nothing; then nothing has changed. Rejects with `StoreError`
-   * when Redis fails, at the latest after 5 s; then it may have changed or not.
+   * Rejects with `PolicyError` for an unknown name and for an invalid policy or option; then nothing has changed. Rejects with `StoreError`
+   * when Redis fails, at the latest after 5 s; then it is unknown whether the limit changed.
    */
   async set(name: string, policy: PolicyInput, options: LiveSetOptions = {}): Promise<void> {
     this.#name(name)
@@ -147,7 +147,7 @@ export class LivePolicies {
   }
 
   /**
-   * Takes back what was set for a name, or for one key: its default, or the limits of the name, hold again. Rejects as `set` does; where nothing was set,
+   * Clears the limits of a name, or of one key: its default, or the limits of the name, hold again. Rejects as `set` does; if nothing was set,
    * only the history changes.
    */
   async clear(name: string, options: LiveClearOptions = {}): Promise<void> {
@@ -163,8 +163,8 @@ export class LivePolicies {
   }
 
   /**
-   * Calls back for each change of these names, once and in their order, when this process follows it; not when a limit ends by itself. Of more than 1000
-   * changes that were missed in one outage nothing is told. Returns a function that ends it. An error that the listener throws becomes a process warning.
+   * Calls back for each change of these names, once and in their order, when this process follows it; not when a limit ends by itself. If more than 1000
+   * changes were missed in one outage, they are not reported. Returns a function that ends it. An error of the listener becomes a process warning.
    */
   onChange(listener: (change: LiveChange) => void): () => void {
     if (typeof listener !== 'function') {
@@ -196,7 +196,7 @@ export class LivePolicies {
   }
 
   async #change(text: Parameters<LiveRecords['change']>[0], end: Parameters<LiveRecords['change']>[1]): Promise<void> {
-    if (this.#closed) throw new StoreError('LivePolicies: was closed, and changes nothing any more')
+    if (this.#closed) throw new StoreError('LivePolicies: was closed and can no longer change limits')
     await this.#follower.begin()
     await this.#follower.made(await this.#records.change(text, end))
   }

@@ -2,11 +2,11 @@ import { formatDuration } from '../core/duration.js'
 import { PolicyError, shown } from '../core/errors.js'
 import { type LimitOptions, type Policy, type PolicyInput, parsePolicy } from '../core/limit.js'
 
-/** A policy whose limits all have names: those that had none are named after the live name. */
+/** A policy whose limits all have names: unnamed limits are named after the live name. */
 export interface LivePolicy {
   /** As it was given. */
   readonly given: PolicyInput
-  /** With all names, for the option `policy`: a text wherever a text can say it. */
+  /** With all names, for the option `policy`: as text wherever possible. */
   readonly input: PolicyInput
   readonly policy: Policy
 }
@@ -28,7 +28,7 @@ export function checkLiveName(name: unknown): asserts name is string {
  */
 export function livePolicy(name: string, given: PolicyInput): LivePolicy {
   const entries = entriesOf(given)
-  // Each by itself: two limits without a name may not differ before they are named.
+  // Each separately: two unnamed limits may be equal before they are named.
   for (const entry of entries) parsePolicy(entry)
   const taken = new Set(entries.map(nameOf))
   let count = 0
@@ -46,7 +46,7 @@ export function livePolicy(name: string, given: PolicyInput): LivePolicy {
   return { given, input, policy: parsePolicy(input) }
 }
 
-/** A policy as people read it: '100/1m token-bucket burst=20; 5/1s'. A text is left as it was given. */
+/** A policy as readable text: '100/1m token-bucket burst=20; 5/1s'. A text is returned unchanged. */
 export function policyText(given: PolicyInput): string {
   if (typeof given === 'string') return given
   return entriesOf(given)
@@ -54,12 +54,12 @@ export function policyText(given: PolicyInput): string {
     .join('; ')
 }
 
-/** A policy as it is kept in Redis: a text as it is, anything else as JSON. */
+/** A policy as stored in Redis: a text as it is, anything else as JSON. */
 export function storedPolicy(given: PolicyInput): string {
   return typeof given === 'string' ? given : JSON.stringify(given)
 }
 
-/** The opposite of `storedPolicy`. Throws for what is no JSON. */
+/** The inverse of `storedPolicy`. Throws for invalid JSON. */
 export function givenPolicy(stored: string): PolicyInput {
   return /^\s*[[{]/.test(stored) ? (JSON.parse(stored) as PolicyInput) : stored
 }

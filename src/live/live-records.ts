@@ -10,7 +10,7 @@ import { fieldOfKey, LiveKeys } from './keys.js'
 import { LiveLimit } from './live-limit.js'
 import { givenPolicy, storedPolicy } from './live-policy.js'
 
-/** How far an answer of Redis goes. */
+/** The position of an answer from Redis. */
 export interface Position {
   readonly nowMs: number
   /** '' before the first change. */
@@ -19,7 +19,7 @@ export interface Position {
   readonly seq: number
 }
 
-/** A name as it stands in Redis. */
+/** A name with its limits in Redis. */
 export interface NamedLimit {
   readonly name: string
   readonly default: PolicyInput
@@ -35,32 +35,32 @@ export interface ChangeEnd {
 /** So many names or keys are asked for in one call. */
 const MOST_AT_ONCE = 500
 
-/** The live limits of one prefix in Redis: reads and writes, and remembers nothing. Everything rejects with `StoreError` when Redis fails. */
+/** Reads and writes the live limits of one prefix in Redis, without a cache. Every method rejects with `StoreError` when Redis fails. */
 export class LiveRecords {
   readonly keys: LiveKeys
   readonly port: ClientPort
-  /** Stands in the changes that are made here. */
+  /** Identifies this process in its changes. */
   readonly id = randomBytes(9).toString('base64url')
   readonly #commands: Commands
 
-  /** `PolicyError`, naming `user`, for a client or prefix that is none. */
+  /** Throws `PolicyError`, naming `user`, for an invalid client or prefix. */
   constructor(client: RedisClient, user: string, prefix?: string) {
     this.keys = new LiveKeys(user, prefix)
     this.port = portOf(client, user)
     this.#commands = new Commands(client, user, this.keys.base)
   }
 
-  /** The changes since a position, oldest first; `changes` is undefined if they are too many, or the data is not the same. */
+  /** The changes since a position, oldest first; `changes` is undefined if there are too many, or the data was replaced. */
   async since({ epoch, seq }: Position): Promise<Position & { readonly changes: readonly Change[] | undefined }> {
     const { state, log } = this.keys
     const reply = await this.#read(liveSince, [state, log], [epoch, String(seq)])
     const changes = reply.slice(4).map(readChange)
-    // A line that nobody can read makes the list incomplete.
+    // An unreadable line makes the list incomplete.
     const complete = Number(reply[3]) === 1 && changes.every(change => change !== undefined)
     return { ...positionOf(reply), changes: complete ? (changes as Change[]) : undefined }
   }
 
-  /** The limits of some names, and whether any of their keys has a limit of its own. The position is that of the oldest answer. */
+  /** The limits of some names, and whether any of their keys has its own limit. The position is that of the oldest answer. */
   async load(
     names: readonly string[],
   ): Promise<Position & { readonly limits: ReadonlyArray<{ readonly limit: LiveLimit; readonly hasKeys: boolean }> }> {
@@ -95,7 +95,7 @@ export class LiveRecords {
     return (await this.loadKeys(name, [fieldOfKey(key)])).limits[0]
   }
 
-  /** Leaves names and defaults for whoever looks from outside. Returns the server's time. */
+  /** Records names and defaults for outside viewers. Returns the server's time. */
   async register(defaults: ReadonlyMap<string, PolicyInput>): Promise<number> {
     const { state, names, defaults: key } = this.keys
     const words = [...defaults].map(([name, given]) => [name, storedPolicy(given)])
@@ -121,7 +121,7 @@ export class LiveRecords {
     return { ...position, names: found }
   }
 
-  /** Sets (`policy`) or clears a limit, for everybody or for one key. Not checked here: see `livePolicy`. */
+  /** Sets (`policy`) or clears a limit, for all keys or for one. The policy is not checked here: see `livePolicy`. */
   async change(
     text: { readonly name: string; readonly key?: string; readonly policy?: PolicyInput; readonly by?: string },
     end: ChangeEnd = {},
@@ -167,7 +167,7 @@ export class LiveRecords {
   }
 }
 
-/** For the case that Redis has none. */
+/** Used if Redis has none. */
 function newEpoch(): string {
   return randomBytes(9).toString('base64url')
 }

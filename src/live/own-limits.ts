@@ -6,7 +6,7 @@ import type { LivePolicy } from './live-policy.js'
 import type { LiveRecords } from './live-records.js'
 import { RecentMap } from './recent-map.js'
 
-/** Keys in one call, and keys that may wait for a call; more are asked for when they come again. */
+/** Most keys in one call, and most keys that wait for a call; others are asked for at their next request. */
 const MOST_AT_ONCE = 500
 const MOST_WAITING = 10_000
 /** After a failure. */
@@ -17,20 +17,20 @@ interface OwnLimit {
   readonly limit: LiveLimit
 }
 
-/** A key whose limit is being asked for. */
+/** A key whose limit is being requested. */
 interface Asked {
   readonly field: string
-  /** Changes that were heard since, in their order: the answer may be older. */
+  /** Changes received since, in their order: the answer may be older. */
   readonly changes: Change[]
 }
 
 /**
- * The limits that keys of one name have of their own, as far as this process has met the keys: bounded in memory, loaded in the background when a key
- * is first met, kept up to date by the changes that the process hears.
+ * The own limits of keys of one name, for keys that this process has seen: bounded in memory, loaded in the background at a key's
+ * first request, and updated by the received changes.
  */
 export class OwnLimits {
   readonly #own: RecentMap<OwnLimit>
-  /** Keys that are known to have none. */
+  /** Keys known to have no own limit. */
   readonly #without: RecentMap<true>
   readonly #asked = new Map<string, Asked>()
   /** False: no key of the name has a limit of its own, and nothing has to be loaded. */
@@ -52,7 +52,7 @@ export class OwnLimits {
     this.#without = new RecentMap(size)
   }
 
-  /** What holds for the key, from memory; undefined: the limit of the name, at least until its own is loaded. */
+  /** The own limit of the key, from memory; undefined: the limit of the name applies, at least until the key's own is loaded. */
   at(key: string, serverNowMs: () => number): LivePolicy | undefined {
     if (!this.#any) return undefined
     const text = shortKey(key)
@@ -76,15 +76,15 @@ export class OwnLimits {
     else this.#add(ownCopy(text), ownOf(key, change), change, hadAny)
   }
 
-  /** A key that nobody has met here, or not lately. */
+  /** Adds a key that this process has not seen, or not lately. */
   #add(text: string, own: OwnLimit, change: Change, hadAny: boolean): void {
     if (change.from === this.records.id) this.#own.set(text, own)
     else if (!this.#own.setIfRoom(text, own)) return
-    // A limit with an end does not tell what stands beneath it.
+    // A change with an end does not reveal the permanent limit below it.
     if (hadAny && change.untilMs !== undefined) this.#ask(text, own.field)
   }
 
-  /** Anything may have changed: known limits hold until they are loaded anew. */
+  /** Anything may have changed: known limits stay in force until they are loaded again. */
   reload(hasAny: boolean): void {
     this.#any = hasAny
     this.#without.clear()
@@ -113,7 +113,7 @@ export class OwnLimits {
     if (!this.#loading && this.#timer === undefined) this.#loadIn(0)
   }
 
-  /** 0: with all that is asked in this turn. */
+  /** 0: together with all requests of this turn. */
   #loadIn(ms: number): void {
     clearTimeout(this.#timer)
     this.#timer = setTimeout(() => {
@@ -131,7 +131,7 @@ export class OwnLimits {
         this.name,
         batch.map(([, { field }]) => field),
       )
-      // Else they are asked again when the process follows those data.
+      // Otherwise they are requested again when the process follows that data.
       if (this.isCurrent(epoch)) for (const [i, [text, asked]] of batch.entries()) this.#answer(text, asked, limits[i])
       this.#loading = false
       if (this.#asked.size > 0) this.#loadIn(this.isCurrent(epoch) ? 0 : RETRY_MS)
@@ -143,7 +143,7 @@ export class OwnLimits {
   }
 
   #answer(text: string, asked: Asked, limit: LiveLimit): void {
-    // Asked anew meanwhile, because anything may have changed.
+    // Requested again meanwhile, because anything may have changed.
     if (this.#asked.get(text) !== asked) return
     this.#asked.delete(text)
     for (const change of asked.changes) limit.apply(change)
@@ -161,7 +161,7 @@ export class OwnLimits {
   }
 }
 
-/** Of a key that had no limit of its own before. */
+/** For a key without an own limit before. */
 function ownOf(key: string, change: Change): OwnLimit {
   const limit = new LiveLimit(change.seq - 1)
   limit.apply(change)

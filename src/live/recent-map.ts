@@ -1,6 +1,6 @@
 /**
- * A bounded map that keeps what was asked for lately: in two halves, of which the older is dropped when the younger is full. Finding costs one or
- * two look-ups; holds between `size` and half of it of what was asked for last.
+ * A bounded map that keeps recently used entries: in two halves, of which the older is dropped when the younger is full. A look-up takes one or
+ * two steps; the map keeps the last `size` / 2 to `size` used entries.
  */
 export class RecentMap<Value> {
   readonly #half: number
@@ -35,7 +35,7 @@ export class RecentMap<Value> {
     this.#young.set(key, value)
   }
 
-  /** Keeps what nobody has asked for, unless something that was asked for would have to go. Tells whether it did. */
+  /** Adds an entry that was not requested, unless that would remove a requested one. Returns whether it did. */
   setIfRoom(key: string, value: Value): boolean {
     if (this.size >= this.#half) return false
     this.#old.set(key, value)

@@ -21,8 +21,8 @@ export interface DecisionCell {
 type LimitCells = Map<DecisionSource, Array<DecisionCell | undefined>>
 
 /**
- * Decisions by limiter, limit, outcome and source. They are counted here and handed on when somebody collects: the counters of metrics
- * libraries look their labels up at each step, which would cost as much as a decision in memory.
+ * Decisions by limiter, limit, outcome and source. They are counted here and passed on at collection: the counters of metrics
+ * libraries look up their labels at each step, which would cost as much as a decision in memory.
  */
 export class DecisionCounts {
   readonly cells: DecisionCell[] = []

@@ -1,4 +1,4 @@
-/** So many values of one label are told apart. Names come from code, and so few; a name made of a request must not fill a monitoring system. */
+/** Most values per label. Names come from code and are few; but names derived from requests must not fill a monitoring system. */
 const MOST_VALUES = 1000
 /** Stands for all further ones. */
 const OTHER_VALUES = 'other'

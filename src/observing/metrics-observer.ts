@@ -5,7 +5,7 @@ import { METRICS, type Metric } from './metrics.js'
 
 export type Labels = Readonly<Record<string, string>>
 
-/** Where metrics go. Durations are in seconds. */
+/** The destination of metrics. Durations are in seconds. */
 export interface MetricSink {
   /** A counter, or a gauge that events move up and down. */
   add(metric: Metric, by: number, labels: Labels): void

@@ -5,23 +5,23 @@ import { ownCopy, shortKey } from '../core/short-key.js'
 export interface TopKeysOptions {
   /** How many keys are counted at a time; integer ≥ 1, default 512. Memory and the error bound depend on nothing else. */
   size?: number
-  /** After so long a count has halved; default 60 000 ms. Infinity: counts do not decay. */
+  /** A count halves in this time; default 60 000 ms. Infinity: counts do not decay. */
   halfLifeMs?: number
-  /** Whose time counts; a clock that steps back is taken to stand still. */
+  /** The clock of the decay; a clock that steps back counts as standing still. */
   clock: Clock
 }
 
 /** A key that is counted. Counts decay, so they have fractions. */
 export interface TopKey {
-  /** The key as it was given; of more than 200 characters its hash. */
+  /** The key as given; above 200 characters its hash. */
   readonly key: string
   /** At least what the key has added, and at most `error` more. */
   readonly count: number
-  /** How much of `count` may be other keys': at most `total` ÷ `size`. */
+  /** How much of `count` may belong to other keys: at most `total` ÷ `size`. */
   readonly error: number
 }
 
-/** Weights grow instead of counts shrinking; at this one all are brought back, long before a float loses units. */
+/** Weights grow instead of counts shrinking; at this weight all are rescaled, long before a float loses units. */
 const LARGEST_WEIGHT = 2 ** 40
 
 /**
@@ -88,7 +88,7 @@ export class TopKeys {
       this.#stand(slot, slot)
       this.#rise(slot)
     } else {
-      // The key that came least gives its slot away, and its count stays as the error of the new one.
+      // The least frequent key gives up its slot, and its count remains as the error of the new one.
       const slot = this.#heap[0]
       const least = this.#counts[slot]
       this.#slots.delete(this.#keys[slot])

@@ -14,7 +14,7 @@ export function fieldReader(headers: HeaderFields): (name: string) => string | u
   return name => fields.get(name)
 }
 
-/** Nobody has checked the types of what is given: a number stands for its text, all else for nothing. */
+/** Values are not type-checked: a number counts as its text, anything else as absent. */
 function textOf(value: unknown): string | undefined {
   return typeof value === 'string' || typeof value === 'number' ? String(value) : undefined
 }

@@ -5,45 +5,45 @@ import { checkOptions, type OptionNames } from '../core/option-names.js'
 import type { RedisClient } from '../redis/client.js'
 import { portOf } from '../redis/port-of.js'
 
-/** Our own limit for calls to one partner. */
+/** The user's own limit for calls to one partner. */
 export interface PartnerLimit {
   /** Calls per interval; integer ≥ 1. */
   rate: number
   /** Length of the interval, at most ten years. */
   interval: Duration
-  /** How many calls may be under way at once; integer ≥ 1. Absent: any number. */
+  /** The most calls in flight; integer ≥ 1. Default: no limit. */
   concurrency?: number
 }
 
-/** Options of `politeFetch`. What means nothing is a `PolicyError`. */
+/** Options of `politeFetch`. Invalid options throw `PolicyError`. */
 export interface PoliteOptions {
   /**
-   * Our own limits for a partner, by what `partner` returns, kept over all processes if `client` is given. A unit is spent from the moment the
-   * call leaves until one interval after its answer came, because the partner counts arrivals. An answer that takes longer than
-   * 250 ms or a fifth of the interval, whichever is less, counts as if it had come so long after the call left. `concurrency`: a place is
-   * held until the header fields of the answer have come, or the call has failed.
+   * The user's own limits for partners, by the result of `partner`, kept over all processes if `client` is given. A unit is spent from the moment the
+   * call leaves until one interval after its answer, because the partner counts arrivals. An answer that takes longer than
+   * 250 ms or a fifth of the interval, whichever is less, counts as if it had come after that time. `concurrency`: a place is
+   * held until the header fields of the answer have arrived, or the call has failed.
    */
   limits?: Record<string, PartnerLimit>
   /**
-   * A Redis client: limits, and waits that a partner asks for, hold over all processes that are given a client of the same Redis. While Redis
-   * is gone calls are sent as without it, after three seconds at most. The client stays yours.
+   * A Redis client: limits, and waits that a partner requests, hold over all processes with a client of the same Redis. While Redis
+   * is gone, calls are sent as without it, after at most three seconds. The client is never closed here.
    */
   client?: RedisClient
-  /** Who is one partner. Default: the origin of the URL, like 'https://api.example.com'. */
+  /** The partner's name. Default: the origin of the URL, like 'https://api.example.com'. */
   partner?: (url: URL, init?: RequestInit) => string
   /**
-   * How often a call is sent again after 429 and 503, as Retry-After asks, else with backoff. Integer ≥ 0; default 2. Only calls whose body can
+   * How often a call is repeated after 429 and 503, as Retry-After asks, else with backoff. Integer ≥ 0; default 2. Only calls whose body can
    * be sent again: none, text, bytes, a form or a Blob, not a stream and not the body of a Request.
    */
   retries?: number
   /**
-   * How long one sending of a call may wait. Default '30s'; 0: not at all; Infinity: as long as it takes. A longer wait rejects at once with
-   * `TimeoutError`, whose `retryAfterMs` says when the call could have left; after an answer, that answer is returned.
+   * How long one attempt of a call may wait. Default '30s'; 0: not at all; Infinity: no limit. A longer wait rejects at once with
+   * `TimeoutError`, whose `retryAfterMs` tells when the call could have left; after an answer, that answer is returned.
    */
   maxWait?: Duration | 0
-  /** What sends the calls. Default: the global `fetch`. */
+  /** The function that sends the calls. Default: the global `fetch`. */
   fetch?: typeof fetch
-  /** Hears `waited` and `level` of each partner's rate ('rate') and places ('semaphore'), and how Redis does. */
+  /** Receives `waited` and `level` of each partner's rate ('rate') and places ('semaphore'), and the failures of Redis. */
   observer?: Observer
 }
 

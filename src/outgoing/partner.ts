@@ -14,15 +14,15 @@ import { ProcessRate } from './process-rate.js'
 import { type Rate, tooLong, type Unit } from './rate.js'
 import { RedisRate } from './redis-rate.js'
 
-/** A place of a process that has died is free after so long. */
+/** A place of a dead process is free after this time. */
 const LEASE_MS = 30_000
-/** A wait is made longer by at most this share of it, or by so many ms, whichever is more: not all who waited call at one moment. */
+/** A wait is extended at random by at most this share of it, or this many ms, whichever is more, so that waiting calls do not all leave at one moment. */
 const JITTER_SHARE = 0.2
 const JITTER_MS = 250
 
 /** The right to send one call now. */
 export interface Pass {
-  /** The header fields of the answer have come, or the call has failed. */
+  /** The header fields of the answer have arrived, or the call has failed. */
   end(): void
 }
 
@@ -75,12 +75,12 @@ export class Partner {
     return this.#calls === 0 && this.#pause.leftMs === 0 && this.#rate?.idle !== false
   }
 
-  /** The partner has asked to be left alone. */
+  /** The partner has asked for a pause. */
   pause(ms: number): void {
     this.#pause.begin(ms)
   }
 
-  /** Waits until a call may leave. `retries`: it was refused before. Rejects with `TimeoutError` at once if that is longer than `maxWaitMs`. */
+  /** Waits until a call may leave. `retries`: the call was refused before. Rejects with `TimeoutError` at once if the wait is longer than `maxWaitMs`. */
   async enter(maxWaitMs: number, signal: AbortSignal | undefined, retries: boolean): Promise<Pass> {
     const endsAt = performance.now() + maxWaitMs
     const left = (): Patience => ({ timeoutMs: Math.max(0, Math.ceil(endsAt - performance.now())), signal })
@@ -91,7 +91,7 @@ export class Partner {
         await this.#waitForPause(left(), again)
         const place = await this.#place(left())
         const unit = await this.#unit(left(), place)
-        // Meanwhile the partner may have asked to be left alone, or the caller may have gone.
+        // Meanwhile the partner may have asked for a pause, or the caller may have gone.
         await this.#pause.look()
         if (this.#pause.leftMs === 0 && !signal?.aborted) return this.#passOf(place, unit)
         unit?.unused()

@@ -6,25 +6,25 @@ import { portOf } from '../redis/port-of.js'
 import { runScript } from '../redis/run-script.js'
 import { outgoingPause } from '../redis/scripts.js'
 
-/** How old an answer of Redis may be: a pause that another process was told of is heard of within so long. */
+/** The greatest age of an answer from Redis: a pause reported by another process is known within this time. */
 const FRESH_MS = 200
 
-/** Until when a partner wants to be left alone, as this process knows it. */
+/** The end of a partner's requested pause, as known to this process. */
 export class Pause {
   /** By `performance.now()`. */
   protected endsAt = Number.NEGATIVE_INFINITY
 
-  /** For how many ms more the partner is to be left alone; 0: it is not. */
+  /** The ms left of the pause; 0: none. */
   get leftMs(): number {
     return Math.max(0, this.endsAt - performance.now())
   }
 
-  /** The partner has asked to be left alone for so long from now on. */
+  /** The partner has asked for a pause of `ms` from now on. */
   begin(ms: number): void {
     this.endsAt = Math.max(this.endsAt, performance.now() + ms)
   }
 
-  /** Asks the other processes, if there are any. Does not reject. */
+  /** Reads the pauses of other processes, if there are any. Never rejects. */
   async look(): Promise<void> {}
 }
 
@@ -34,7 +34,7 @@ interface RedisPauseOptions {
   readonly health: RedisHealth
 }
 
-/** The pause of a partner over all processes. While Redis is gone each process knows what it was told itself. */
+/** The pause of a partner over all processes. While Redis is gone each process knows only its own. */
 export class RedisPause extends Pause {
   readonly #port: ClientPort
   readonly #key: string
@@ -54,17 +54,17 @@ export class RedisPause extends Pause {
     void this.#ask(Math.ceil(ms))
   }
 
-  /** Calls at one time share one question. */
+  /** Simultaneous calls share one request. */
   override async look(): Promise<void> {
     if (performance.now() - this.#lookedAt < FRESH_MS) return
     this.#looking ??= this.#ask(0).then(() => {
       this.#looking = undefined
     })
-    // During an outage nobody waits to learn that it goes on.
+    // During an outage no call waits for Redis.
     if (!this.#health.failing) await this.#looking
   }
 
-  /** Asks Redis anew. False: it does not answer. */
+  /** Asks Redis again. False: it does not answer. */
   async answers(): Promise<boolean> {
     return this.#ask(0)
   }

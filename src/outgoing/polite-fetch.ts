@@ -6,7 +6,7 @@ import { Partners } from './partners.js'
 import { parseRateLimit } from './rate-limit-fields.js'
 import { parseRetryAfter } from './retry-after.js'
 
-/** Where a refusal does not say when to come back: so long, and twice as long each time. */
+/** The backoff if a refusal has no Retry-After; doubled each time. */
 const BACKOFF_MS = 500
 /** How long Redis may take to answer. */
 const DEADLINE_MS = 1000
@@ -16,9 +16,9 @@ const HEALTH_USER = {
 }
 
 /**
- * A `fetch` that keeps to its partners' limits: it waits before it would be refused, and after it was told to. Wants no more of an answer than
- * its status and header fields. URLs of other schemes than http and https are fetched as they are. Throws `PolicyError` for options that
- * mean nothing.
+ * A `fetch` that keeps to its partners' limits: it waits before it would be refused, and after a partner asks for a pause. It reads only
+ * status and header fields of answers. URLs with other schemes than http and https are fetched directly. Throws `PolicyError` for
+ * invalid options.
  *
  * A call rejects as `fetch` does, with `TimeoutError` when it would wait longer than `maxWait`, and with the reason of its signal, which
  * ends every wait.
@@ -67,13 +67,13 @@ function isRefusal({ status }: Response): boolean {
   return status === 429 || status === 503
 }
 
-/** How long a partner that answers so is to be left alone, ms; undefined: not at all. */
+/** The pause that an answer asks for, ms; undefined: none. */
 function waitAskedBy(answer: Response, isLimited: boolean, attempt: number): number | undefined {
   const { headers } = answer
   const refused = isRefusal(answer)
   const asked = refused ? parseRetryAfter(headers) : undefined
   if (asked !== undefined) return asked
-  // Where our own limits hold, whole seconds of a header field would halve the rate.
+  // With our own limits, the whole seconds of a header field would halve the rate.
   if (!refused && isLimited) return undefined
   let longest: number | undefined
   for (const { remaining, resetAfterMs } of parseRateLimit(headers)) {
@@ -102,7 +102,7 @@ function canSendAgain(input: string | URL | Request, init: RequestInit | undefin
   )
 }
 
-/** Frees the connection of an answer that nobody reads. */
+/** Frees the connection of an unread answer. */
 function discard(answer: Response | undefined): void {
   answer?.body?.cancel().catch(() => {})
 }

@@ -6,7 +6,7 @@ import { longestAnswerMs, type Rate, type RateLimit, tooLong, type Unit } from '
 export class ProcessRate implements Rate {
   readonly #limit: RateLimit
   readonly #partner: string
-  /** When units end whose answers are awaited, and those whose answers have come; each in the order of their ends. */
+  /** When units end, by their state: without an answer so far, and answered; each in the order of their ends. */
   readonly #unanswered = new Map<Unit, number>()
   readonly #answered = new Map<Unit, number>()
   readonly #waiting = new Set<Wait<Unit>>()
@@ -41,7 +41,7 @@ export class ProcessRate implements Rate {
     return wait.promise
   }
 
-  /** A unit for a call that was let go elsewhere, whether or not one is free here. */
+  /** A unit for a call that was allowed elsewhere, whether or not one is free here. */
   occupy(): Unit {
     const { intervalMs } = this.#limit
     const endAtLatest = performance.now() + longestAnswerMs(intervalMs) + intervalMs
@@ -68,7 +68,7 @@ export class ProcessRate implements Rate {
     return this.#unanswered.size + this.#answered.size
   }
 
-  /** Gives units that have come free to those who wait, and sets the alarm for the next one. */
+  /** Gives free units to waiters, and sets the alarm for the next one. */
   #grant(): void {
     this.#expire()
     for (const wait of this.#waiting) {
@@ -89,7 +89,7 @@ export class ProcessRate implements Rate {
     }
   }
 
-  /** When the unit ends that the waiter behind `ahead` others gets. Units that others will take count for one interval at least. */
+  /** When the unit for the waiter behind `ahead` others ends. Units that others will take count for at least one interval. */
   #endOf(ahead: number): number {
     const { rate, intervalMs } = this.#limit
     const ends = [...this.#unanswered.values(), ...this.#answered.values()].sort((a, b) => a - b)

@@ -2,7 +2,7 @@ import { fieldReader, type HeaderFields } from './header-fields.js'
 import { dateOf, decimalOf, secondsOf } from './moment.js'
 import { type ListItem, structuredList } from './structured-list.js'
 
-/** What a response says of one limit. A field that the response does not have, or that means nothing, is absent. */
+/** The report of a response on one limit. A field that the response does not have, or that is invalid, is undefined. */
 export interface QuotaInfo {
   /** The name that the server gives to the limit (draft 8 and later). */
   readonly policy?: string
@@ -14,16 +14,16 @@ export interface QuotaInfo {
   readonly resetAfterMs?: number
   /** The length of the window, ms. */
   readonly windowMs?: number
-  /** The form in which it was said: a draft of the IETF ('draft-8' also for 9 to 11), or 'legacy' for X-RateLimit-*. */
+  /** The form of the fields: a draft of the IETF ('draft-8' also for 9 to 11), or 'legacy' for X-RateLimit-*. */
   readonly form: 'draft-8' | 'draft-7' | 'draft-6' | 'legacy'
 }
 
 type Read = (name: string) => string | undefined
 
 /**
- * What a response says of its limits: `RateLimit` and `RateLimit-Policy` of drafts 7 to 11, `RateLimit-Limit`, `-Remaining` and `-Reset` of draft 6,
+ * Reads the limits in a response: `RateLimit` and `RateLimit-Policy` of drafts 7 to 11, `RateLimit-Limit`, `-Remaining` and `-Reset` of draft 6,
  * `X-RateLimit-*` and `X-Rate-Limit-*` as GitHub, Discord, Reddit and Atlassian send them, and `X-Shopify-Shop-Api-Call-Limit`. A response that uses several
- * forms gives the newest first. What is malformed is left out. `now`: ms since the epoch; default: this moment. Never throws.
+ * forms returns the newest first. Malformed parts are omitted. `now`: ms since the epoch; default: this moment. Never throws.
  */
 export function parseRateLimit(headers: HeaderFields, now = Date.now()): QuotaInfo[] {
   const read = fieldReader(headers)
@@ -78,7 +78,7 @@ function draft6Quotas(read: Read): QuotaInfo[] {
   return quota === undefined ? [] : [quota]
 }
 
-/** Drafts 6 and 7 tell of the limit that is nearest, whose window is that of the policy with the same quota. */
+/** Drafts 6 and 7 report the most exhausted limit, whose window is that of the policy with the same quota. */
 function classicQuota(
   form: QuotaInfo['form'],
   limitText: string | undefined,
@@ -124,7 +124,7 @@ function legacyQuotas(read: Read, now: number): QuotaInfo[] {
   return quotas
 }
 
-/** Nobody has said what X-RateLimit-Reset is. Its size tells: seconds from now, seconds since the epoch, or ms since the epoch. */
+/** X-RateLimit-Reset has no definition. Its size tells whether it is seconds from now, seconds since the epoch, or ms since the epoch. */
 function legacyReset(text: string | undefined, now: number): number | undefined {
   if (text === undefined) return undefined
   const number = decimalOf(text)

@@ -1,7 +1,7 @@
 import { TimeoutError } from '../core/errors.js'
 import type { Patience } from '../waiting/wait.js'
 
-/** At most so many calls in any interval of a partner's. */
+/** At most `rate` calls in any interval of a partner. */
 export interface RateLimit {
   readonly rate: number
   readonly intervalMs: number
@@ -30,7 +30,7 @@ export interface Rate {
   close(): Promise<void>
 }
 
-/** An answer that takes longer than this counts as if it had come so long after the call left. */
+/** A slower answer counts as if it had come after this time. */
 export function longestAnswerMs(intervalMs: number): number {
   return Math.min(250, Math.floor(intervalMs / 5))
 }

@@ -11,7 +11,7 @@ import type { Patience } from '../waiting/wait.js'
 import { ProcessRate } from './process-rate.js'
 import { longestAnswerMs, type Rate, type RateLimit, tooLong, type Unit } from './rate.js'
 
-/** Its keys are gone when it was not used for so long. */
+/** Its keys expire after this time without use. */
 const KEEP_ALIVE_MS = 60_000
 const CLIENT = 'all'
 
@@ -24,9 +24,9 @@ interface RedisRateOptions {
 }
 
 /**
- * A partner's rate over all processes: a shared rate whose interval is longer by the longest answer. So a permit counts long enough while
- * the answer is awaited; when it has come, the permit is shortened. While Redis is gone this process counts alone; what it took over Redis
- * counts there too.
+ * A partner's rate over all processes: a shared rate whose interval is extended by the longest answer time. So a permit counts long enough while
+ * the answer is awaited; after the answer, the permit is shortened. While Redis is gone this process counts alone, including what it took
+ * over Redis.
  */
 export class RedisRate implements Rate {
   readonly #options: RedisRateOptions
@@ -96,9 +96,9 @@ export class RedisRate implements Rate {
   async #wait(timeoutMs: number, signal: AbortSignal): Promise<number> {
     signal.throwIfAborted()
     const { intervalMs } = this.#options.limit
-    // Not to wait is to take what is free when Redis answers.
+    // Without waiting, takes what is free when Redis answers.
     if (timeoutMs === 0) return await this.#line.wait(1, { timeoutMs, signal })
-    // The server measures turns by the longer interval, so it is told a longer timeout; the real one ends here.
+    // The server computes turns with the longer interval, so it gets a longer timeout; the real one ends here.
     const stretch = (intervalMs + this.#answerMs) / intervalMs
     const ending = new AbortController()
     const end = () => ending.abort(signal.reason)
@@ -146,7 +146,7 @@ export class RedisRate implements Rate {
   #sendAnswered(): void {
     const grants = [...this.#answered].map(([at, units]) => `${at} ${units}`).join(' ')
     this.#answered = new Map()
-    // If that fails they count as if the answers had taken longest.
+    // If that fails they count as if the answers had taken the longest time.
     this.#line.shorten(grants, this.#options.limit.intervalMs).catch(() => {})
   }
 

@@ -2,9 +2,9 @@ import { fieldReader, type HeaderFields } from './header-fields.js'
 import { httpDateOf, secondsOf } from './moment.js'
 
 /**
- * The wait that the field `Retry-After` asks for (RFC 9110, section 10.2.3), in ms: a number of seconds, or a date, which is measured
- * from `now` (ms since the epoch; default: this moment). 0 for a date that has passed. undefined if there is no such field, or if its value
- * means nothing. Never throws.
+ * The wait that the field `Retry-After` asks for (RFC 9110, section 10.2.3), in ms: a number of seconds, or a date relative
+ * to `now` (ms since the epoch; default: this moment). 0 for a past date. undefined if there is no such field, or its value
+ * is invalid. Never throws.
  */
 export function parseRetryAfter(headers: HeaderFields, now = Date.now()): number | undefined {
   const text = fieldReader(headers)('retry-after')?.trim()

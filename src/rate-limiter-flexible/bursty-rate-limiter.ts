@@ -3,7 +3,7 @@ import type { RateLimiterAbstract } from './rate-limiter-abstract.js'
 import type { RateLimiterLike } from './rate-limiter-compatible-abstract.js'
 import { isRes, RateLimiterRes } from './res.js'
 
-/** A limiter, and a second one that is asked where the first one refuses. */
+/** A limiter, and a second one that is tried when the first one refuses. */
 export class BurstyRateLimiter {
   readonly #limiter: RateLimiterLike
   readonly #burst: RateLimiterLike
@@ -18,7 +18,7 @@ export class BurstyRateLimiter {
     return (this.#limiter as RateLimiterAbstract).points
   }
 
-  /** Rejects with `RateLimiterRes` if both refuse. What is told is of the first limiter, but for `msBeforeNext`: the smaller one of the two. */
+  /** Rejects with `RateLimiterRes` if both refuse. The result is the first limiter's, with the smaller `msBeforeNext` of the two. */
   async consume(key: string | number, pointsToConsume = 1, options: CallOptions = {}): Promise<RateLimiterRes> {
     try {
       return await this.#limiter.consume(key, pointsToConsume, options)
@@ -33,7 +33,7 @@ export class BurstyRateLimiter {
     }
   }
 
-  /** What the first limiter says of a key, with the smaller `msBeforeNext`; null if it knows nothing. */
+  /** The first limiter's result for a key, with the smaller `msBeforeNext`; null if it has none. */
   async get(key: string | number): Promise<RateLimiterRes | null> {
     const [res, burst] = await Promise.all([this.#limiter.get(key), this.#burst.get(key)])
     return res === null ? null : combined(res, burst)

@@ -1,6 +1,6 @@
 import { MapSweeper } from '../core/map-sweeper.js'
 
-/** The points of a key and when they are forgotten, ms since 1970; null: never. */
+/** The points of a key and their expiry, ms since 1970; null: never. */
 export interface Counter {
   value: number
   expiresAt: number | null

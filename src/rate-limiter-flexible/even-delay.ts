@@ -4,7 +4,7 @@ import { RateLimiterRes } from './res.js'
 /** Longer delays make `setTimeout` fire at once. */
 export const LONGEST_MS = 2 ** 31 - 1
 
-/** Resolves at once or, with `execEvenly`, when it is this call's turn; what is told then is what is left after the delay. */
+/** Resolves at once or, with `execEvenly`, after this call's delay, with the values after that delay. */
 export function evenly(limiter: RateLimiterAbstract, res: RateLimiterRes): Promise<RateLimiterRes> {
   if (!limiter.execEvenly || limiter.points <= 0 || res.msBeforeNext <= 0 || res.isFirstInDuration) {
     return Promise.resolve(res)

@@ -19,7 +19,7 @@ export type {
   IRateLimiterRestoreResponse,
   IRateLimiterRestoreResult,
 } from './snapshot.js'
-/** What every limiter of rate-limiter-flexible may say of a key. */
+/** The result that every limiter of rate-limiter-flexible may return for a key. */
 export interface IRateLimiterRes {
   /** In how many ms points are free again. */
   msBeforeNext?: number

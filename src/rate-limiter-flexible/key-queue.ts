@@ -11,23 +11,23 @@ interface Request {
   readonly reject: (error: unknown) => void
 }
 
-/** How often a limiter is asked whose duration never ends: points may be given back. */
+/** How often to ask a limiter whose duration never ends, because points may be given back. */
 const ENDLESS_MS = 100
 
-/** The requests of one key that wait, in their order. While anybody waits, newcomers join the line. */
+/** The waiting requests of one key, in order. While any wait, newcomers join the line. */
 export class KeyQueue {
   readonly #limiter: RateLimiterAbstract | BurstyRateLimiter
   readonly #key: string | number
   readonly #maxSize: number
   readonly #onIdle: () => void
   #waiting: Request[] = []
-  /** Those that ask the limiter without having waited. */
+  /** Requests that ask the limiter without having waited. */
   #asking = 0
   /** Whether the first one in line is asking. */
   #turn = false
   #timer: ReturnType<typeof setTimeout> | undefined
 
-  /** `onIdle` is called when nobody waits or asks. */
+  /** `onIdle` is called when no request waits or asks. */
   constructor(
     limiter: RateLimiterAbstract | BurstyRateLimiter,
     key: string | number,
@@ -100,7 +100,7 @@ export class KeyQueue {
     this.#mayBeIdle()
   }
 
-  /** False if nobody is left. */
+  /** False if no request is left. */
   #dropExpired(): boolean {
     const nowSeconds = Math.floor(Date.now() / 1000)
     const isOver = ({ expiresUnixAt }: Request) => expiresUnixAt > 0 && nowSeconds >= expiresUnixAt

@@ -17,7 +17,7 @@ export interface LimiterLike {
 
 const METHODS = ['consume', 'penalty', 'reward', 'get', 'set', 'block', 'delete'] as const
 
-/** True for limiters of ours, of rate-limiter-flexible, and for what has all their methods. */
+/** True for our limiters, those of rate-limiter-flexible, and any object with all their methods. */
 export function isLimiter(value: unknown): value is LimiterLike {
   if (typeof value !== 'object' || value === null) return false
   return METHODS.every(method => typeof (value as Partial<LimiterLike>)[method] === 'function')

@@ -12,18 +12,18 @@ export interface IRateLimiterOptions {
   execEvenly?: boolean
   /** The shortest delay of `execEvenly`. Default: the duration divided by the points. */
   execEvenlyMinDelayMs?: number
-  /** In seconds: how long a key is blocked that first consumes more than its points. Default 0: not at all. */
+  /** In seconds: how long a key is blocked when it first consumes more than its points. Default 0: not at all. */
   blockDuration?: number
-  /** Asked when the store fails. It is given this limiter's `blockDuration` and `execEvenly`. */
+  /** Decides when the store fails. It takes over this limiter's `blockDuration` and `execEvenly`. */
   insuranceLimiter?: LimiterLike
 }
 
 /** Options of limiters over a store. */
 export interface IRateLimiterStoreOptions extends IRateLimiterOptions {
-  /** A client of ioredis, iovalkey, node-redis or GLIDE, which stays yours. */
+  /** A client of ioredis, iovalkey, node-redis or GLIDE, which is never closed here. */
   // biome-ignore lint/suspicious/noExplicitAny: as rate-limiter-flexible declares it
   storeClient: any
-  /** As the peer declares it; without meaning here. */
+  /** Declared as in rate-limiter-flexible; ignored here. */
   storeType?: string
   /** A key that has consumed so many points is refused without asking the store. At least `points`; default 0: never. */
   inMemoryBlockOnConsumed?: number
@@ -31,11 +31,11 @@ export interface IRateLimiterStoreOptions extends IRateLimiterOptions {
   inMemoryBlockDuration?: number
   /** A key is blocked for `blockDuration` when it has consumed so many points. At least `points`; default 0: when it has consumed more than `points`. */
   blockOnConsumed?: number
-  /** As the peer declares it; without meaning here. */
+  /** Declared as in rate-limiter-flexible; ignored here. */
   dbName?: string
-  /** As the peer declares it; without meaning here. */
+  /** Declared as in rate-limiter-flexible; ignored here. */
   tableName?: string
-  /** As the peer declares it; without meaning here. */
+  /** Declared as in rate-limiter-flexible; ignored here. */
   tableCreated?: boolean
 }
 

@@ -9,15 +9,15 @@ export class RateLimiterAbstract extends LimiterMethods implements LimiterLike {
   #duration = 0
   #minDelayMs: number | undefined
   #keyPrefix = ''
-  /** In seconds: how long a key is blocked that first consumes more than its points. 0: not at all. */
+  /** In seconds: how long a key is blocked when it first consumes more than its points. 0: not at all. */
   blockDuration: number
   /** true: allowed calls are delayed so that they spread over the duration. */
   execEvenly: boolean
 
-  /** Throws `PolicyError` for `points`, `duration` or `keyPrefix` that mean nothing. */
+  /** Throws `PolicyError` for invalid `points`, `duration` or `keyPrefix`. */
   constructor(opts: IRateLimiterOptions) {
     super()
-    // Services in JavaScript may leave them out: what is missing is then said as by rate-limiter-flexible.
+    // Services in JavaScript may omit them: the error is then the one of rate-limiter-flexible.
     const { points, duration, blockDuration = 0, execEvenly = false, execEvenlyMinDelayMs, keyPrefix } = opts ?? {}
     this.points = points
     this.duration = duration
@@ -83,7 +83,7 @@ export class RateLimiterAbstract extends LimiterMethods implements LimiterLike {
     return this.#keyPrefix
   }
 
-  /** What keys begin with. */
+  /** The beginning of all keys. */
   set keyPrefix(value: string) {
     if (typeof value !== 'string') {
       throw new PolicyError(`keyPrefix must be string: given ${shown(value)}, expected one like "login"`)

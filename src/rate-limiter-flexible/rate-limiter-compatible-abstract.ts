@@ -2,19 +2,19 @@ import type { LimiterLike } from './limiter-like.js'
 import { LimiterMethods, missing } from './limiter-methods.js'
 import type { RateLimiterAbstract } from './rate-limiter-abstract.js'
 
-/** For wrappers that can stand in a limiter's place. Each member throws until a class implements it. */
+/** The base of wrappers that can replace a limiter. Each member throws until a class implements it. */
 export class RateLimiterCompatibleAbstract extends LimiterMethods implements LimiterLike {
-  /** What keys begin with. */
+  /** The beginning of all keys. */
   get keyPrefix(): string {
     throw missing(this, 'keyPrefix')
   }
 
-  /** For how many seconds a key is blocked that consumes too much; 0: it is not. */
+  /** How many seconds a key is blocked that consumes too much; 0: it is not. */
   get blockDuration(): number {
     throw missing(this, 'blockDuration')
   }
 
-  /** For how many seconds a key is blocked that consumes too much; 0: it is not. */
+  /** How many seconds a key is blocked that consumes too much; 0: it is not. */
   set blockDuration(_seconds: number) {
     throw missing(this, 'blockDuration')
   }

@@ -4,7 +4,7 @@ import type { IRateLimiterOptions } from './options.js'
 import { RateLimiterAbstract } from './rate-limiter-abstract.js'
 import { isRes } from './res.js'
 
-/** A limiter that may fail, and what is asked then. */
+/** A limiter that may fail, with a replacement for that case. */
 export class RateLimiterInsuredAbstract extends RateLimiterAbstract {
   #insurance: LimiterLike | undefined
 
@@ -14,12 +14,12 @@ export class RateLimiterInsuredAbstract extends RateLimiterAbstract {
     this.insuranceLimiter = opts.insuranceLimiter
   }
 
-  /** Asked when the store fails. It is given this limiter's `blockDuration` and `execEvenly`. */
+  /** Decides when the store fails. It takes over this limiter's `blockDuration` and `execEvenly`. */
   get insuranceLimiter(): LimiterLike | undefined {
     return this.#insurance
   }
 
-  /** Who decides while the store fails. */
+  /** Decides while the store fails. */
   set insuranceLimiter(value: LimiterLike | undefined) {
     if (value !== undefined && !isLimiter(value)) {
       throw new PolicyError(
@@ -33,7 +33,7 @@ export class RateLimiterInsuredAbstract extends RateLimiterAbstract {
     value.execEvenly = this.execEvenly
   }
 
-  /** Asks the insurance what the store could not answer. A refusal is an answer. */
+  /** Asks the insurance limiter after a failure of the store. A refusal is not a failure. */
   protected insured<T>(error: unknown, ask: (limiter: LimiterLike) => Promise<T>): Promise<T> {
     if (this.#insurance === undefined || isRes(error)) return Promise.reject(error)
     return ask(this.#insurance)

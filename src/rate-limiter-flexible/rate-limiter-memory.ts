@@ -56,7 +56,7 @@ export class RateLimiterMemory extends RateLimiterAbstract {
     return this.#counters.delete(this.getKey(key), Date.now())
   }
 
-  /** All counters, to be restored in a process that comes after this one. */
+  /** All counters, to be restored in a later process. */
   dump(): IRateLimiterMemoryExport {
     const dumpedAt = Date.now()
     const storage = [...this.#counters.entries(dumpedAt)].map(([key, { value, expiresAt }]) => ({
@@ -67,7 +67,7 @@ export class RateLimiterMemory extends RateLimiterAbstract {
     return { version: 1, dumpedAt, storage }
   }
 
-  /** Takes the counters of a dump; undefined if it is none. Says how many records (with `detailResponse`: which) were taken, had expired, or were no records. */
+  /** Restores the counters of a dump; undefined if it is not a dump. Returns how many records (with `detailResponse`: which) were restored, had expired, or were invalid. */
   restore(
     data: Omit<IRateLimiterMemoryExport, 'dumpedAt'>,
     detailResponse: true,

@@ -16,11 +16,11 @@ const DEFAULT_MAX_SIZE = 4_294_967_295
 export class RateLimiterQueue {
   readonly #limiter: RateLimiterAbstract | BurstyRateLimiter
   readonly #maxSize: number
-  /** Those in which somebody waits. */
+  /** The queues with waiting requests. */
   readonly #queues = new Map<string, KeyQueue>()
 
   constructor(limiterFlexible: RateLimiterLike | BurstyRateLimiter, opts: IRateLimiterQueueOpts = {}) {
-    // A wrapper does not tell its points; then no request is too large.
+    // A wrapper does not expose its points; then no request is too large.
     this.#limiter = limiterFlexible as RateLimiterAbstract
     this.#maxSize = opts.maxQueueSize ?? DEFAULT_MAX_SIZE
   }

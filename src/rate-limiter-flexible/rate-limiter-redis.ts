@@ -7,7 +7,7 @@ import { type BlockRange, RateLimiterStoreAbstract } from './rate-limiter-store-
 import { type BlockRule, type RedisCount, RedisCounters } from './redis-counters.js'
 import { RateLimiterRes } from './res.js'
 
-/** What becomes of points that are added. */
+/** How added points are counted. */
 interface Counting {
   readonly counted: (res: RateLimiterRes) => void
   readonly failed: (error: unknown) => void
@@ -191,7 +191,7 @@ export class RateLimiterRedis extends RateLimiterStoreAbstract {
   }
 }
 
-/** The points as Redis adds them. Text of digits comes from forms. */
+/** The points in the format of Redis. Forms submit digits as text. */
 function wholePoints(points: number | string): string {
   if (typeof points === 'string' ? /^[1-9]\d*$/.test(points) : Number.isInteger(points)) return String(points)
   throw new Error(

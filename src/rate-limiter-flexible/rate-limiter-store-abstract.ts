@@ -3,7 +3,7 @@ import { BlockedKeys } from './blocked-keys.js'
 import type { IRateLimiterStoreOptions } from './options.js'
 import { RateLimiterInsuredAbstract } from './rate-limiter-insured-abstract.js'
 
-/** Between which numbers of consumed points a key is blocked. */
+/** The range of consumed points in which a key is blocked. */
 export interface BlockRange {
   /** The least number. */
   readonly low: number
@@ -16,7 +16,7 @@ export class RateLimiterStoreAbstract extends RateLimiterInsuredAbstract {
   #blockOnConsumed = 0
   #inMemoryBlockOnConsumed = 0
   #inMemoryBlockDuration = 0
-  /** Refused without asking the store. */
+  /** Keys that are refused without asking the store. */
   protected readonly blockedKeys = new BlockedKeys()
 
   /** Throws `PolicyError` as `RateLimiterInsuredAbstract` does, and for thresholds below `points`. */
@@ -68,17 +68,17 @@ export class RateLimiterStoreAbstract extends RateLimiterInsuredAbstract {
     return this.#inMemoryBlockDuration * 1000
   }
 
-  /** For how many ms more a key is refused without asking the store; 0: not at all. Takes the key as `getKey` gives it. */
+  /** How many ms a key is still refused without asking the store; 0: it is not. Takes the key as `getKey` returns it. */
   getInMemoryBlockMsBeforeExpire(rlKey: string): number {
     return this.#inMemoryBlockOnConsumed > 0 ? this.blockedKeys.msLeft(rlKey) : 0
   }
 
-  /** Forgets all keys that are refused without asking the store. */
+  /** Deletes all keys that are refused without asking the store. */
   deleteInMemoryBlockedAll(): void {
     this.blockedKeys.clear()
   }
 
-  /** The points that a blocked key is given. */
+  /** The points that a blocked key gets. */
   protected get blockedPoints(): number {
     return this.#blocksLater ? this.#blockOnConsumed : this.points + 1
   }
@@ -88,7 +88,7 @@ export class RateLimiterStoreAbstract extends RateLimiterInsuredAbstract {
     const exceeded = Math.floor(this.points) + 1
     const low = this.#blocksLater ? this.#blockOnConsumed : exceeded
     const high = this.#blocksLater ? low + pointsToConsume - 1 : Math.floor(this.points + pointsToConsume)
-    // Without a duration of its own, the block in memory stands in the place of that in the store.
+    // Without `blockDuration`, the block in memory replaces that in the store.
     const inMemory = this.#inMemoryBlockOnConsumed > 0 && this.#inMemoryBlockDuration <= 0
     return { low, high: inMemory ? Math.min(high, this.#inMemoryBlockOnConsumed - 1) : high }
   }

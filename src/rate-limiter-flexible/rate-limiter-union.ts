@@ -7,7 +7,7 @@ import type { RateLimiterRes } from './res.js'
 export class RateLimiterUnion {
   readonly #limiters: readonly RateLimiterLike[]
 
-  /** Throws `PolicyError` for none, or for what is no limiter. */
+  /** Throws `PolicyError` without limiters, or for an invalid one. */
   constructor(...limiters: RateLimiterLike[]) {
     if (limiters.length < 1)
       throw new PolicyError('RateLimiterUnion: at least one limiter have to be passed: given none')
@@ -20,7 +20,7 @@ export class RateLimiterUnion {
     this.#limiters = limiters
   }
 
-  /** What each limiter says, by its `keyPrefix`. Rejects with what those say that refuse or fail, by their `keyPrefix`. */
+  /** The result of each limiter, by its `keyPrefix`. Rejects with the results or errors of the limiters that refuse or fail, by their `keyPrefix`. */
   async consume(key: string | number, points = 1): Promise<Record<string, RateLimiterRes>> {
     const outcomes = await Promise.allSettled(this.#limiters.map(limiter => limiter.consume(key, points)))
     const allowed: Record<string, RateLimiterRes> = {}

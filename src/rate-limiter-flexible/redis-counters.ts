@@ -10,7 +10,7 @@ import { slotOf } from '../redis/slot.js'
 import { TimelyScripts } from '../redis/timely-scripts.js'
 import { type KeyedAsker, KeyedScript } from '../stores/redis/keyed-script.js'
 
-/** What is not answered by then has failed, and is not carried out later. */
+/** A call without an answer fails after this time, and the script does not act later. */
 const PATIENCE_MS = 5000
 
 /** A counter as Redis has it. */
@@ -32,7 +32,7 @@ export class RedisCounters {
   readonly port: ClientPort
   readonly #scripts: TimelyScripts
   readonly #counting: KeyedScript
-  /** The rule of the last call, which is mostly that of the next one. */
+  /** The rule of the last call, which is usually the same in the next one. */
   #rule = ''
   #points = ''
   #lifetimeMs = Number.NaN
@@ -44,7 +44,7 @@ export class RedisCounters {
     this.#counting = KeyedScript.of(this.port, flexibleCount)
   }
 
-  /** Tells the asker the count and the ms that it still lives, -1: without end. */
+  /** Passes the asker the count and its remaining ms, -1: without end. */
   add(key: string, points: string, lifetimeMs: number, block: BlockRule | undefined, asker: KeyedAsker): void {
     if (block === undefined && points === this.#points && lifetimeMs === this.#lifetimeMs) {
       this.#counting.ask(key, this.#rule, asker)
@@ -57,7 +57,7 @@ export class RedisCounters {
     this.#counting.ask(key, this.#rule, asker)
   }
 
-  /** By the user's own script, which is given what rate-limiter-flexible gives it. */
+  /** Runs the user's own script with the arguments of rate-limiter-flexible. */
   async addBy(source: string, key: string, args: readonly string[]): Promise<RedisCount> {
     const script: Script = { name: 'custom', sha1: createHash('sha1').update(source).digest('hex'), source }
     this.#counting.flush()

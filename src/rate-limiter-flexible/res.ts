@@ -1,4 +1,4 @@
-/** What a limiter says of a key. A refusal is one that is thrown. */
+/** The result of a limiter for a key. A refusal is thrown. */
 export class RateLimiterRes {
   /** Points left in the duration that runs, ≥ 0. */
   readonly remainingPoints: number
@@ -28,7 +28,7 @@ export class RateLimiterRes {
   }
 }
 
-/** True for an answer of ours or of rate-limiter-flexible: the two may work together. */
+/** True for a result of ours or of rate-limiter-flexible: the two may work together. */
 export function isRes(value: unknown): value is RateLimiterRes {
   if (value instanceof RateLimiterRes) return true
   return !(value instanceof Error) && typeof (value as RateLimiterRes | undefined)?.msBeforeNext === 'number'

@@ -35,7 +35,7 @@ export class RLWrapperBlackAndWhite extends RateLimiterCompatibleAbstract {
   /** Whether the limiter is called for listed keys, too. */
   runActionAnyway: boolean
 
-  /** Throws `PolicyError` without a limiter, and for functions that are none. */
+  /** Throws `PolicyError` without a limiter, and for invalid functions. */
   constructor(opts: IRLWrapperBlackAndWhiteOptions) {
     super()
     const { limiter, blackList, whiteList, isBlackListed, isWhiteListed, runActionAnyway = false } = opts ?? {}
@@ -48,7 +48,7 @@ export class RLWrapperBlackAndWhite extends RateLimiterCompatibleAbstract {
     this.runActionAnyway = runActionAnyway
   }
 
-  /** What keys begin with. */
+  /** The beginning of all keys. */
   override get keyPrefix(): string {
     return this.limiter.keyPrefix
   }
@@ -116,7 +116,7 @@ export class RLWrapperBlackAndWhite extends RateLimiterCompatibleAbstract {
     return this.#act(key, limiter => limiter.reward(key, points, options))
   }
 
-  /** How a key stands; null if it is not known. */
+  /** The state of a key; null if there is none. */
   override get(key: string | number, options: CallOptions = {}): Promise<RateLimiterRes | null> {
     if (this.runActionAnyway) return this.limiter.get(key, options)
     return this.#act(key, limiter => limiter.get(key, options))
@@ -137,7 +137,7 @@ export class RLWrapperBlackAndWhite extends RateLimiterCompatibleAbstract {
     return this.#act(key, limiter => limiter.block(key, secDuration, options))
   }
 
-  /** Forgets a key. False if it was not known. */
+  /** Deletes a key. False if there was none. */
   override delete(key: string | number, options: CallOptions = {}): Promise<boolean> {
     return this.limiter.delete(key, options)
   }

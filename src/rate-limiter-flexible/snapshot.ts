@@ -8,9 +8,9 @@ export interface IRateLimiterMemoryRecord {
   expiresAt: number | null
 }
 
-/** What `RateLimiterMemory.dump` gives. */
+/** The result of `RateLimiterMemory.dump`. */
 export interface IRateLimiterMemoryExport {
-  /** Of the form of the snapshot. */
+  /** The version of the format. */
   version: number
   /** ms since 1970. */
   dumpedAt: number
@@ -18,20 +18,20 @@ export interface IRateLimiterMemoryExport {
   storage: IRateLimiterMemoryRecord[]
 }
 
-/** What became of the records of a dump. */
+/** The outcome for the records of a dump. */
 export interface IRateLimiterRestoreResult<T> {
-  /** Records that mean nothing. */
+  /** Invalid records. */
   invalid: T
   /** Records whose duration has ended. */
   expired: T
-  /** How many records were taken over. */
+  /** How many records were restored. */
   restored: T
 }
 
-/** How many records came to what. */
+/** The number of records for each outcome. */
 export type IRateLimiterRestoreResponse = IRateLimiterRestoreResult<number>
 
-/** How many, and of which keys; 'N/A' stands for one that is no record. */
+/** The number of records, and their keys; 'N/A' for an invalid record. */
 export interface IRateLimiterRestoreBucketDetail {
   /** How many there are. */
   count: number
@@ -39,10 +39,10 @@ export interface IRateLimiterRestoreBucketDetail {
   keys: Array<string | number>
 }
 
-/** Which records came to what. */
+/** The records for each outcome. */
 export type IRateLimiterRestoreDetailResponse = IRateLimiterRestoreResult<IRateLimiterRestoreBucketDetail>
 
-/** Reads a dump, which may come from anywhere; undefined if it is none. */
+/** Reads a dump from any source; undefined if it is not a dump. */
 export function restored(
   data: Omit<IRateLimiterMemoryExport, 'dumpedAt'>,
   detailed: boolean,

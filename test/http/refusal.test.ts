@@ -96,11 +96,11 @@ describe('a message of the service', () => {
     expect(bodyOf(message)).toEqual({ type, text: body })
   })
 
-  test('that JSON cannot say is an error', () => {
+  test('that JSON cannot represent is an error', () => {
     const circular: { self?: unknown } = {}
     circular.self = circular
     for (const message of [circular, 1n, Symbol('x')]) {
-      expect(() => bodyOf(message)).toThrow(/^message: given .* JSON cannot say/)
+      expect(() => bodyOf(message)).toThrow(/^message: given .* JSON cannot represent/)
     }
   })
 })

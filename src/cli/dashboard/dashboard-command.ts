@@ -38,7 +38,7 @@ const OPTIONS: Record<string, Option> = {
 }
 
 export const dashboardCommand: Command = {
-  summary: 'who is limited, by what and why, in a browser',
+  summary: 'shows in a browser which keys are limited, by which limits, and why',
   help: HELP,
 
   async run(args, terminal, interrupted) {
@@ -61,7 +61,9 @@ export const dashboardCommand: Command = {
     })
     try {
       const at = await listening(server, port)
-      const may = given.has('write') ? 'It may change things.' : 'It may look, not change: --write allows changes.'
+      const may = given.has('write')
+        ? 'It can change limits and other things.'
+        : 'It is read-only: --write allows changes.'
       await write(
         terminal.stdout,
         `http://127.0.0.1:${at}/?token=${door.token}\n\nOpen this address: it works once. ${may} Ctrl-C ends it.\n`,

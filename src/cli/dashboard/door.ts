@@ -4,13 +4,13 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 const COOKIE = 'spillway_session'
 const NAMES = new Set(['127.0.0.1', 'localhost'])
 
-/** Lets in whoever opens the printed address first, and nobody else: its token works once, and is then a cookie of that browser. */
+/** Admits only the first browser that opens the printed address: its token works once, and then becomes a cookie of that browser. */
 export class Door {
   readonly token = newSecret()
   readonly #sessions = new Set<string>()
   #used = false
 
-  /** True if the request was answered here: it brought the token, or may not pass. */
+  /** True if the request was answered here: it brought the token, or was refused. */
   answers(req: IncomingMessage, res: ServerResponse): boolean {
     res.setHeader('cache-control', 'no-store')
     res.setHeader('referrer-policy', 'no-referrer')
@@ -40,7 +40,7 @@ export class Door {
       this.#sessions.add(session)
       res.appendHeader('set-cookie', `${COOKIE}=${session}; Path=/; HttpOnly; SameSite=Strict`)
     }
-    // A page of its own, so that the token leaves the address and the history: a redirect from another site would not bring the cookie.
+    // A page instead of a redirect, so that the token disappears from the address and the history: after a redirect from another site the browser would not send the cookie.
     res.statusCode = 200
     res.setHeader('content-type', 'text/html; charset=utf-8')
     res.setHeader('content-security-policy', "default-src 'none'")
@@ -59,7 +59,7 @@ export class Door {
   }
 }
 
-/** Against DNS rebinding: a page of another site asks under that site's name. */
+/** Prevents DNS rebinding: a page of another site would use that site's name. */
 function isOwnHost({ headers }: IncomingMessage): boolean {
   const [, name] = /^([\w.-]+)(?::\d+)?$/.exec(headers.host ?? '') ?? []
   return name !== undefined && NAMES.has(name.toLowerCase())

@@ -2,7 +2,7 @@ import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import { SpillwayError } from '../../core/errors.js'
 
-/** A client of the user's own, and how to end it. */
+/** A client that this command opened, and the function that closes it. */
 export interface OwnClient {
   readonly client: object
   close(): Promise<void>
@@ -28,15 +28,15 @@ interface NodeRedisClient {
   disconnect?(): Promise<void>
 }
 
-/** Where the modules of the project lie in whose folder the command runs, and then those beside this package. */
+/** Modules are looked up in the current folder's project, then beside this package. */
 const FROM = [join(process.cwd(), 'package.json'), process.argv[1] ?? '']
 
-/** Connects with the project's own ioredis or node-redis: the package brings none. Rejects with `SpillwayError` where there is neither. */
+/** Connects with the project's own ioredis or node-redis, because this package includes none. Rejects with `SpillwayError` if neither is installed. */
 export async function ownClient(url: string): Promise<OwnClient> {
   const ioredis = found<IoredisModule>('ioredis')
   if (ioredis !== undefined) {
     const client = new ioredis.Redis(url, { maxRetriesPerRequest: 1 })
-    // The page tells of an outage.
+    // The page reports outages.
     client.on('error', () => {})
     return { client, close: async () => client.disconnect() }
   }

@@ -11,7 +11,7 @@ export interface Certificates {
   readonly key?: Buffer
 }
 
-/** A server to connect to, and how to prove to each other who we are. */
+/** The address of a server, with the certificates of both sides. */
 export interface SecureAddress extends Address {
   readonly certificates: Certificates
 }

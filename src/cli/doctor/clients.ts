@@ -18,7 +18,7 @@ function idleFindings(facts: Facts): Finding[] {
     findings.push(
       warning(
         CONNECTIONS,
-        `timeout ${idle}: who is idle for ${idle} s is disconnected, and the first decisions after are answered by onStoreFailure`,
+        `timeout ${idle}: a client that is idle for ${idle} s is disconnected, and onStoreFailure answers its first decisions after that`,
         'set timeout 0',
       ),
     )
@@ -37,8 +37,8 @@ function crowdFindings(facts: Facts): Finding[] {
   return [
     warning(
       CONNECTIONS,
-      `${here} of at most ${most} clients connected: the next ones are turned away`,
-      'raise maxclients, or find who keeps so many connections',
+      `${here} of at most ${most} clients connected: further clients are refused`,
+      'raise maxclients, or find the service that keeps so many connections',
     ),
   ]
 }

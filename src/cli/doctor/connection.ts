@@ -7,7 +7,7 @@ import { ProtocolError, type Reply, ReplyError, ReplyReader } from './replies.js
 export class ConnectionError extends Error {}
 
 export interface Patience {
-  /** For a connection, and for each answer. */
+  /** Timeout of connecting, and of each answer. */
   readonly answerMs: number
   readonly interrupted: AbortSignal
 }
@@ -18,8 +18,8 @@ interface Waiting {
 }
 
 /**
- * A connection of our own, not one of a client: it needs none installed, and shows the server as it is, without what a client
- * retries and hides.
+ * Our own connection instead of a client library: it needs no installation, and shows the server's behaviour without a client's
+ * retries.
  */
 export class Connection {
   readonly #reader = new ReplyReader()
@@ -49,7 +49,7 @@ export class Connection {
     }
   }
 
-  /** Resolves to the server's answer, also when that is an error. Rejects with `ConnectionError` without an answer. */
+  /** Resolves to the server's answer, including errors. Rejects with `ConnectionError` without an answer. */
   ask(...command: readonly (string | number)[]): Promise<Reply> {
     if (this.#fault) return Promise.reject(this.#fault)
     return new Promise((resolve, reject) => {
@@ -133,7 +133,7 @@ function dial({ host, port, tls, certificates }: SecureAddress, { answerMs, inte
   })
 }
 
-/** Where a name has several addresses and none answers, the reason is in the parts. */
+/** If a name has several addresses and none answers, the reasons are in the inner errors. */
 function reasonOf(error: Error): string {
   if (error instanceof AggregateError && error.message === '') return error.errors.map(reasonOf).join('; ')
   return error.message

@@ -16,7 +16,7 @@ export function hasProblem({ findings }: Diagnosis): boolean {
   return findings.some(({ state }) => state === 'problem')
 }
 
-/** For people: a line for each finding, its remedy below it. */
+/** The text report: a line for each finding, with its remedy below. */
 export function diagnosisAsText(diagnosis: Diagnosis, columns: number): string {
   const lines = diagnosis.findings.flatMap(({ subject, state, text, remedy, node }) => {
     const head = `${state.padEnd(STATE_WIDTH)} ${subject.padEnd(SUBJECT_WIDTH)} `
@@ -40,7 +40,7 @@ function sum({ findings, tookMs }: Diagnosis): string {
   return `${parts.join(', ')} (${(tookMs / 1000).toFixed(1)} s)`
 }
 
-/** The text behind its head, in lines of so many columns. */
+/** The text after its head, folded into lines of `columns`. */
 function folded(head: string, text: string, columns: number): string[] {
   const lines: string[] = []
   let line = head

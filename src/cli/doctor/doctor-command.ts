@@ -43,7 +43,7 @@ const OPTIONS: Record<string, Option> = {
 }
 
 export const doctorCommand: Command = {
-  summary: 'what of a Redis will bite a limiter, and the remedy',
+  summary: 'finds Redis misconfigurations and explains the fix',
   help: HELP,
 
   async run(args, terminal, interrupted) {
@@ -68,7 +68,7 @@ export const doctorCommand: Command = {
   },
 }
 
-/** Says on a terminal what it waits for, if that takes long; call what is returned when it is over. */
+/** Prints what the command waits for if that takes long; call the returned function when it is over. */
 function tellAfterAWhile({ stderr }: Terminal, text: string): () => void {
   let told = false
   const timer = setTimeout(() => {

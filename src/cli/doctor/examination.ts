@@ -12,17 +12,17 @@ import { type Reply, ReplyError } from './replies.js'
 import { clusterFinding, roleFinding, versionFinding } from './role.js'
 import { channelFinding, scriptFinding } from './trial.js'
 
-/** What the server answers to everything while it cannot serve. */
+/** Error codes that a server returns for every command while it cannot serve. */
 const NOT_NOW: Readonly<Record<string, string>> = {
   LOADING: 'it reads its data from disk: wait',
-  BUSY: 'a script runs for too long and holds everybody up: SCRIPT KILL ends it',
-  MASTERDOWN: 'it has lost its primary: see why, or promote it',
+  BUSY: 'a script runs for too long and blocks all clients: SCRIPT KILL ends it',
+  MASTERDOWN: 'it has lost its primary: find out why, or promote it',
   NOAUTH: 'give the password in the URL: redis://user:password@host, or redis://:password@host without a name',
-  WRONGPASS: 'see to the name and the password in the URL; special characters are written as in URLs (%2F for /)',
+  WRONGPASS: 'check the name and the password in the URL; special characters are written as in URLs (%2F for /)',
   NOPERM: 'allow the user what docs/operating.md lists under "Permissions"',
 }
 
-/** Looks at a server, and at the other primaries if it is one of a cluster. */
+/** Examines a server, and in a cluster the other primaries. */
 export async function examine(address: SecureAddress, prefix: string, patience: Patience): Promise<Finding[]> {
   const findings: Finding[] = []
   try {
@@ -31,7 +31,7 @@ export async function examine(address: SecureAddress, prefix: string, patience: 
       const found: Finding[] = []
       await examineNode(other, prefix, patience, found).catch(error => found.push(unreachable(error)))
       const node = hostAndPort(other.host, other.port)
-      // A check that is fine on every server is reported once.
+      // A check that passes on every server is reported once.
       return found
         .filter(({ state }) => state === 'warning' || state === 'problem')
         .map(finding => ({ ...finding, node }))
@@ -43,7 +43,7 @@ export async function examine(address: SecureAddress, prefix: string, patience: 
   return findings
 }
 
-/** Adds to `findings` what is seen, as it is seen; the addresses of the other primaries. */
+/** Adds findings as they are made; returns the addresses of the other primaries. */
 async function examineNode(
   address: SecureAddress,
   prefix: string,
@@ -76,7 +76,7 @@ async function examineNode(
   }
 }
 
-/** A ConnectionError, or the refusal of a server that does not talk to us. */
+/** A ConnectionError, or a server that refuses to talk to us. */
 function unreachable(error: unknown): Finding {
   if (error instanceof ReplyError) {
     const word = error.message.split(' ')[0]
@@ -100,7 +100,7 @@ function otherPrimaries(slots: Reply, address: SecureAddress, ownPort: string | 
   for (const range of Array.isArray(slots) ? slots : []) {
     const [host, port] = Array.isArray(range) && Array.isArray(range[2]) ? range[2] : []
     if (typeof port !== 'number') continue
-    // A node that does not know its own name tells none: it is where we are.
+    // A node that does not know its own address returns none: it is the one we are connected to.
     const other = { ...address, host: typeof host === 'string' && host !== '' ? host : address.host, port }
     primaries.set(hostAndPort(other.host, port), other)
   }

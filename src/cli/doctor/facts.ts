@@ -5,11 +5,11 @@ const SETTINGS = ['save', 'timeout', 'tcp-keepalive', 'stop-writes-on-bgsave-err
 
 /** The facts that a server gives about itself. */
 export interface Facts {
-  /** Undefined where INFO does not tell, or may not be asked. */
+  /** Undefined if INFO has no such field, or is not permitted. */
   info(field: string): string | undefined
   /** As `info`, as a number. */
   number(field: string): number | undefined
-  /** Undefined where CONFIG may not be asked. */
+  /** Undefined if CONFIG is not permitted. */
   setting(name: string): string | undefined
   /** Why INFO was refused. */
   readonly refused: string | undefined

@@ -1,4 +1,4 @@
-/** `unseen`: we may not look there, or there was no time. */
+/** `unseen`: not permitted, or no time was left. */
 export type State = 'ok' | 'warning' | 'problem' | 'unseen'
 
 /** An observation about one subject, and its remedy. */
@@ -7,7 +7,7 @@ export interface Finding {
   readonly state: State
   readonly text: string
   readonly remedy?: string
-  /** Of which node of a cluster; absent: the one that was asked first, or all. */
+  /** The node of a cluster; undefined: the one that was asked first, or all. */
   readonly node?: string
 }
 

@@ -4,18 +4,18 @@ import { ReplyError } from './replies.js'
 
 const MOST_PINGS = 200
 const LONGEST_MS = 1000
-/** Of a `RateLimiter`. */
+/** The default deadline of a `RateLimiter`. */
 const DEADLINE_MS = 50
-/** A warning from this difference between the clocks on: times in headers are wrong by as much. */
+/** A clock difference from which on to warn: times in headers are wrong by as much. */
 const CLOCK_MS = 1000
 
-/** How long a round takes, by many of them. */
+/** The duration of a round trip, from many samples. */
 export async function latencyFinding(connection: Connection): Promise<Finding> {
   const rounds: number[] = []
   const end = performance.now() + LONGEST_MS
   while (rounds.length < MOST_PINGS && performance.now() < end) {
     const askedAt = performance.now()
-    // An answer is an answer: a refusal takes as long.
+    // An error answer counts too: it takes as long.
     await connection.ask('PING')
     rounds.push(performance.now() - askedAt)
   }
@@ -23,13 +23,13 @@ export async function latencyFinding(connection: Connection): Promise<Finding> {
   const [p50, p99] = [rounds[Math.floor(rounds.length * 0.5)], rounds[Math.floor(rounds.length * 0.99)]]
   const text = `PING takes ${p50.toFixed(1)} ms (p50), ${p99.toFixed(1)} ms (p99) of the ${DEADLINE_MS} ms that a decision may`
   const remedy = 'bring the processes closer to Redis, or give the limiter a longer deadline'
-  if (p50 >= DEADLINE_MS) return problem('latency', `${text}: most are answered by onStoreFailure`, remedy)
-  if (p99 >= DEADLINE_MS) return warning('latency', `${text}: some are answered by onStoreFailure`, remedy)
-  if (p99 >= DEADLINE_MS / 2) return warning('latency', `${text}: little is left`, remedy)
+  if (p50 >= DEADLINE_MS) return problem('latency', `${text}: onStoreFailure answers most decisions`, remedy)
+  if (p99 >= DEADLINE_MS) return warning('latency', `${text}: onStoreFailure answers some decisions`, remedy)
+  if (p99 >= DEADLINE_MS / 2) return warning('latency', `${text}: little margin is left`, remedy)
   return ok('latency', text)
 }
 
-/** The server's clock decides; who reads both should know how far they are apart. */
+/** The server's clock decides; readers of both clocks should know the difference. */
 export async function clockFinding(connection: Connection): Promise<Finding> {
   const askedAt = Date.now()
   const reply = await connection.ask('TIME')
@@ -42,11 +42,11 @@ export async function clockFinding(connection: Connection): Promise<Finding> {
   return warning(
     'clock',
     `${text}: decisions go by the server's and stay right, but moments that you compute here (at, dueAt, expiresAt) are off`,
-    'let NTP set both',
+    'synchronize both with NTP',
   )
 }
 
-/** Commands that held everything up lately. */
+/** Recent commands that blocked the server. */
 export async function slownessFinding(connection: Connection): Promise<Finding> {
   const reply = await connection.ask('SLOWLOG', 'GET', 128)
   if (!Array.isArray(reply)) return unseen('slowness', refusal(reply), 'allow SLOWLOG GET')
@@ -67,5 +67,5 @@ export async function slownessFinding(connection: Connection): Promise<Finding> 
 }
 
 function refusal(reply: unknown): string {
-  return reply instanceof ReplyError ? reply.message : 'no answer that we understand'
+  return reply instanceof ReplyError ? reply.message : 'an answer that the doctor does not understand'
 }

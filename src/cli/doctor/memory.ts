@@ -9,12 +9,12 @@ export function memoryFinding(facts: Facts): Finding {
   const used = facts.number('used_memory')
   const policy = facts.info('maxmemory_policy')
   if (most === undefined || used === undefined || policy === undefined) {
-    return unseen(MEMORY, 'the server does not tell of its memory', 'allow INFO, or see what maxmemory-policy says')
+    return unseen(MEMORY, 'the server does not report its memory', 'allow INFO, or see what maxmemory-policy says')
   }
   if (most === 0) {
     return warning(
       MEMORY,
-      `no maxmemory: ${sizeOf(used)} used, and nothing keeps the system from ending the server when there is no more`,
+      `no maxmemory: ${sizeOf(used)} used, and the system may kill the server when memory runs out`,
       'set maxmemory to what the machine can spare, with maxmemory-policy noeviction',
     )
   }
@@ -26,8 +26,8 @@ export function memoryFinding(facts: Facts): Finding {
     return warning(
       MEMORY,
       `maxmemory-policy ${policy}: when the memory is full (${full}${already}) keys with a lifetime are evicted first, and every ` +
-        'count of a limit has one: who is forgotten may spend all of the quota again',
-      'set maxmemory-policy noeviction (what fails is then answered by onStoreFailure), or give limits a server of their own',
+        'count of a limit has one: an evicted key may spend its whole quota again',
+      'set maxmemory-policy noeviction (onStoreFailure then answers failed decisions), or give limits a server of their own',
     )
   }
   return problem(

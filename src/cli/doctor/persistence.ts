@@ -3,16 +3,16 @@ import { type Finding, ok, problem, unseen, warning } from './finding.js'
 
 const PERSISTENCE = 'persistence'
 
-/** The persistence settings: what a restart loses. */
+/** What a restart loses, by the persistence settings. */
 export function persistenceFinding(facts: Facts): Finding {
   const log = facts.info('aof_enabled')
-  if (log === undefined) return unseen(PERSISTENCE, 'the server does not tell what it saves', 'allow INFO')
+  if (log === undefined) return unseen(PERSISTENCE, 'the server does not report what it saves', 'allow INFO')
   const failed = facts.info('rdb_last_bgsave_status') === 'err' || facts.info('aof_last_write_status') === 'err'
   if (failed && facts.setting('stop-writes-on-bgsave-error') !== 'no') {
     return problem(
       PERSISTENCE,
       'its last attempt to save failed, and it may refuse to write (MISCONF): onStoreFailure then decides',
-      'see the log of the server; mostly its disk is full, or the folder is not its own',
+      'see the log of the server; usually its disk is full, or it may not write to the folder',
     )
   }
   if (log === '1') return ok(PERSISTENCE, 'appendonly: a restart keeps all but about the last second')

@@ -3,13 +3,13 @@ export type Reply = string | number | null | ReplyError | readonly Reply[]
 
 export class ReplyError extends Error {}
 
-/** Longer ones are never asked for; a server that sends one speaks something else. */
+/** The largest reply that is accepted; the doctor never requests a longer one. */
 const LONGEST = 64 * 1024 * 1024
 
-/** Something that is no Redis answered. */
+/** The server does not speak the protocol of Redis. */
 export class ProtocolError extends Error {}
 
-/** Cuts what a server sends (RESP 2) into replies. */
+/** Splits a server's output (RESP 2) into replies. */
 export class ReplyReader {
   #bytes: Buffer = Buffer.alloc(0)
 
@@ -28,11 +28,11 @@ export class ReplyReader {
     return replies
   }
 
-  /** The reply that begins there; undefined if it is not complete. */
+  /** The reply that begins at `start`; undefined if it is not complete. */
   #read(start: number): { reply: Reply; end: number } | undefined {
     const lineEnd = this.#bytes.indexOf('\r\n', start)
     if (lineEnd < 0) {
-      if (this.#bytes.length - start > LONGEST) throw new ProtocolError('it sends lines without end')
+      if (this.#bytes.length - start > LONGEST) throw new ProtocolError('it sends a line that never ends')
       return undefined
     }
     const line = this.#bytes.toString('utf8', start + 1, lineEnd)

@@ -1,13 +1,13 @@
 import type { Facts } from './facts.js'
 import { type Finding, ok, problem, unseen, warning } from './finding.js'
 
-/** The first that knows all commands our scripts run. */
+/** The first version with all commands that our scripts use. */
 const OLDEST = [6, 2]
 
 export function versionFinding(facts: Facts): Finding {
   const redis = facts.info('redis_version')
   if (redis === undefined)
-    return unseen('version', facts.refused ?? 'the server does not tell its version', 'allow INFO')
+    return unseen('version', facts.refused ?? 'the server does not report its version', 'allow INFO')
   const name = `${facts.info('server_name') === 'valkey' ? `Valkey ${facts.info('valkey_version')}, as ` : ''}Redis ${redis}`
   const [major, minor] = redis.split('.').map(Number)
   if (major < OLDEST[0] || (major === OLDEST[0] && minor < OLDEST[1])) {
@@ -16,7 +16,7 @@ export function versionFinding(facts: Facts): Finding {
   return ok('version', name)
 }
 
-/** Whether it is one that may be written to. */
+/** Whether the server accepts writes. */
 export function roleFinding(facts: Facts): Finding {
   const role = facts.info('role')
   if (facts.info('redis_mode') === 'sentinel') {
@@ -26,7 +26,7 @@ export function roleFinding(facts: Facts): Finding {
       'give --redis the URL of the primary, and your client the sentinels',
     )
   }
-  if (role === undefined) return unseen('role', 'the server does not tell its role', 'allow INFO')
+  if (role === undefined) return unseen('role', 'the server does not report its role', 'allow INFO')
   if (role === 'master') {
     const replicas = facts.number('connected_slaves') ?? 0
     return ok('role', replicas === 0 ? 'primary' : `primary, replicas: ${replicas}`)
@@ -39,7 +39,7 @@ export function roleFinding(facts: Facts): Finding {
   )
 }
 
-/** `clusterInfo`: what CLUSTER INFO says. */
+/** `clusterInfo`: the fields of CLUSTER INFO. */
 export function clusterFinding(
   facts: Facts,
   clusterInfo: ReadonlyMap<string, string> | undefined,
@@ -49,7 +49,7 @@ export function clusterFinding(
   const count = (field: string) => Number(clusterInfo.get(field) ?? 0)
   const open = 16_384 - count('cluster_slots_assigned')
   const failing = count('cluster_slots_pfail') + count('cluster_slots_fail')
-  const remedy = 'redis-cli --cluster check tells which, --cluster fix mends'
+  const remedy = 'redis-cli --cluster check lists them, --cluster fix repairs them'
   if (open > 0) {
     const all = facts.setting('cluster-require-full-coverage') === 'no' ? 'their keys fail' : 'every key fails'
     return problem('cluster', `${open} of 16384 slots belong to no node: ${all} (CLUSTERDOWN)`, remedy)

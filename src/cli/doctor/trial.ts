@@ -11,12 +11,12 @@ import { type Finding, ok, problem, warning } from './finding.js'
 import { ReplyError } from './replies.js'
 
 const SCRIPTS = 'scripts'
-/** Of a cluster a node has some of the keys: so many are tried until one is its own. */
+/** A cluster node has only some of the keys: this many are tried until it has one. */
 const MOST_KEYS = 200
 
 type Deed = readonly [name: string, act: (store: RedisStore, charges: readonly Charge[]) => Promise<unknown>]
 
-/** All that limiters have a server do. */
+/** All operations that limiters perform on a server. */
 const DEEDS: readonly Deed[] = [
   ['peek', (store, charges) => store.peek(charges, 1)],
   ['consume', (store, charges) => store.consume(charges, 1)],
@@ -29,7 +29,7 @@ const DEEDS: readonly Deed[] = [
   ['reset', (store, charges) => store.reset(charges)],
 ]
 
-/** Whether all that limiters need may be done: by doing it, with a key that goes away within seconds. */
+/** Checks the permissions that limiters need by trying everything, with a key that expires within seconds. */
 export async function scriptFinding(connection: Connection, prefix: string, cluster: boolean): Promise<Finding> {
   const store = new RedisStore(clientOf(connection, cluster), { prefix })
   const key = await ownKey(store)
@@ -54,14 +54,14 @@ export async function scriptFinding(connection: Connection, prefix: string, clus
   return problem(SCRIPTS, parts.join('; '), remedyFor(parts.join()))
 }
 
-/** Whether the channels may be heard on which processes are told that waiters in `acquire` move up, and of resets. */
+/** Checks the permission for the channels that wake waiters of `acquire` and announce resets. */
 export async function channelFinding(address: SecureAddress, prefix: string, patience: Patience): Promise<Finding> {
   const [turns, resets] = [`${keySegment(prefix)}!turns:`, `${keySegment(prefix)}!resets`]
   const listener = await Connection.open(address, patience)
   try {
     const refusals: string[] = []
     for (const [channel, lost] of [
-      [`${turns}doctor`, 'waiters in acquire are not told that they may go, and ask about once a second'],
+      [`${turns}doctor`, 'waiters in acquire receive no wake-ups, and ask about once a second instead'],
       [resets, 'a denial that a process remembers outlasts a reset made by another'],
     ]) {
       const reply = await listener.ask('SUBSCRIBE', channel)
@@ -75,7 +75,7 @@ export async function channelFinding(address: SecureAddress, prefix: string, pat
   }
 }
 
-/** Publishes as stores do, a text that no process takes for news. */
+/** Publishes as stores do, a text that every process ignores. */
 async function shareReset({ client, prefix }: RedisStore): Promise<void> {
   await runScript(portOf(client, 'doctor'), tell, [], [`${keySegment(prefix)}!resets`, 'doctor'])
 }
@@ -108,7 +108,7 @@ async function ownKey(store: RedisStore): Promise<Pick<Charge, 'key' | 'limiter'
   return undefined
 }
 
-/** Our connection in the shape of a client, so that the store itself can be tried. */
+/** Adapts our connection to the shape of a client, so that the store itself can be tried. */
 function clientOf(connection: Connection, isCluster: boolean): object {
   const send = async (...command: (string | number)[]) => {
     const reply = await connection.ask(...command)
@@ -125,7 +125,7 @@ function clientOf(connection: Connection, isCluster: boolean): object {
   }
 }
 
-/** The server's own words. What it adds of the script says nothing to a reader. */
+/** The server's message without the position in the script. */
 function reasonOf(error: unknown): string {
   const { message, cause } = error as Error
   const text = cause instanceof Error ? cause.message : message

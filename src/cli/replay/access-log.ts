@@ -13,8 +13,8 @@ const BACKSLASH = 92
  *
  *     client ident user [17/May/2015:10:05:03 +0000] "GET /path HTTP/1.1" 200 512 "referer" "agent"
  *
- * `read` finds the parts; what a part says is worked out when asked for, since a replay asks for one. One object serves for
- * all lines, and is valid until the next `read`. A scan of bytes: one expression for the whole line took 2.5 times as long.
+ * `read` finds the parts; a part is only decoded on request, because a replay needs one. One object serves
+ * all lines, and is valid until the next `read`. It scans bytes: one regular expression for the whole line took 2.5 times as long.
  */
 export class AccessLogLine {
   /** Whole seconds since the epoch; the format has no finer ones. */
@@ -30,8 +30,8 @@ export class AccessLogLine {
   #sizeEnd = 0
 
   /**
-   * Whether the bytes from `start` to `end` are such a line. Client, time, request, status and size must be there; what
-   * follows may be anything, since a log that was cut off in the middle of an agent still tells of a request.
+   * Whether the bytes from `start` to `end` are such a line. Client, time, request, status and size are required; what
+   * follows may be anything, because a line that was cut off in the agent still describes a request.
    */
   read(bytes: Buffer, start: number, end: number): boolean {
     this.#bytes = bytes
@@ -47,7 +47,7 @@ export class AccessLogLine {
       : this.#bytes.toString('latin1', this.#start, this.#clientEnd)
   }
 
-  /** The name the client proved to be its own; undefined if it proved none. It may hold spaces. */
+  /** The authenticated name of the client; undefined if there is none. It may contain spaces. */
   user(): string | undefined {
     const end = this.#timeStart - 2
     if (this.#isDash(this.#userStart, end)) return undefined
@@ -63,7 +63,7 @@ export class AccessLogLine {
     return pathOf(this.#bytes, this.#requestStart, this.#requestEnd)
   }
 
-  /** What follows the referer; undefined in common format and for clients that say nothing. */
+  /** The text after the referer; undefined in common format and for clients without an agent. */
   agent(): string | undefined {
     const referer = this.#sizeEnd + 1
     if (referer >= this.#end || this.#bytes[referer] !== QUOTE) return undefined
@@ -75,13 +75,13 @@ export class AccessLogLine {
 
   #readClient(): boolean {
     let at = this.#start
-    // No address and no host name has other bytes, but binary junk has.
+    // Addresses and host names contain no other bytes, but binary junk does.
     while (at < this.#end && this.#bytes[at] > SPACE && this.#bytes[at] < 127) at++
     this.#clientEnd = at
     return at > this.#start && at < this.#end && this.#bytes[at] === SPACE
   }
 
-  /** The user ends where a time begins; the first one, because all that follows is of the client's making. */
+  /** The user ends at the first time, because the client controls all that follows. */
   #readTime(): boolean {
     let at = this.#clientEnd + 1
     while (at < this.#end && this.#bytes[at] !== SPACE) at++

@@ -1,10 +1,10 @@
 import { isComb } from './gaps.js'
 
-/** Spans of the rows of all subjects: each a multiple of the one before, so that rows can be joined. */
+/** The possible lengths of rows: each a multiple of the one before, so that rows can be merged. */
 const SPANS = [1, 5, 15, 60, 300, 900, 3600, 14_400, 86_400, 432_000, 2_592_000, 31_104_000]
 const MOST_ROWS = 192
 
-/** When each of many subjects asked and was refused, in rows of one span for all, which grows with the time that they cover. */
+/** The requests and refusals of many subjects over time, in rows of one length for all, which grows with the covered time. */
 export class Activity {
   #span = 0
   #rows = new Set<number>()
@@ -44,7 +44,7 @@ export class Activity {
     while (this.#rows.size > MOST_ROWS && this.#span < SPANS.length - 1) this.#coarsen()
   }
 
-  /** All is added: takes a span in which charts are no combs. */
+  /** Call after the last `add`: chooses a length of rows in which charts have few gaps. */
   finish(): void {
     while (isComb(this.rows, this.spanSeconds) && this.#span < SPANS.length - 1) this.#coarsen()
   }

@@ -6,7 +6,7 @@ import { type KeyOfLine, keyOfLine } from './subject.js'
 import type { Subject } from './subject-name.js'
 import { WaitCounts, type Waits } from './waits.js'
 
-/** What a page shows beside the report. */
+/** The additional data of the HTML page. */
 export interface ReportDetails {
   /** For each policy; undefined if it refused nobody. */
   readonly waits: ReadonlyArray<Waits | undefined>
@@ -33,12 +33,12 @@ interface RankedSubject extends RankedKey {
   readonly activity: ReturnType<Activity['of']>
 }
 
-/** Different subjects beside the keys that are told apart; those after are counted together. */
+/** The most other subjects that are counted separately; later ones are counted together. */
 const MOST_OTHERS = 1_000_000
 const ALL_OTHERS = '(all others)'
 const NO_KEY = -1
 
-/** What is counted for a page, beside what every report counts. */
+/** Counts for the HTML page, beyond those of every report. */
 export class Details {
   readonly #waits: readonly WaitCounts[]
   readonly #keys: Subjects

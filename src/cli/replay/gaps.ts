@@ -1,9 +1,9 @@
-/** Few rows tell more with gaps than joined. */
+/** With few rows, gaps are more informative than merged rows. */
 const FEWEST_ROWS = 24
 
 /**
- * Whether rows of a span are so often interrupted that a chart of them would be a comb, as of a log that was written for a minute in each
- * hour: then a longer span tells more. A few long gaps are none of that.
+ * Whether rows of this length have so many gaps that a chart would look like a comb, as for a log that was written for a minute in each
+ * hour: then a longer row is clearer. A few long gaps do not count.
  */
 export function isComb(rows: readonly number[], spanSeconds: number): boolean {
   let gaps = 0

@@ -3,12 +3,12 @@ import { SpillwayError } from '../../core/errors.js'
 /** The most entries of a `Map`. With more keys the process would run out of memory at about this point. */
 export const MOST_KEYS = 2 ** 24 - 1
 
-/** More different keys than can be counted. What was counted before holds. */
+/** There are more different keys than can be counted. Earlier counts are valid. */
 export class TooManyKeysError extends SpillwayError {
   override readonly code = 'SPILLWAY_TOO_MANY_KEYS'
 }
 
-/** Numbers the keys, so that a line that waits for its turn and a count cost a number each, and no second string. */
+/** Numbers the keys, so that a waiting line and a count each need a number instead of another string. */
 export class KeyTable {
   readonly #ids = new Map<string, number>()
   readonly #keys: string[] = []

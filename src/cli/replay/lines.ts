@@ -4,13 +4,13 @@ const RETURN = 13
 /** Takes each line as a range of bytes, which stays valid only during the call. */
 export interface LineReader {
   line(bytes: Buffer, start: number, end: number): void
-  /** A line of more bytes than are worth holding; none of them are given. */
+  /** A line that is too long to keep; none of its bytes are passed on. */
   overlongLine(): void
 }
 
 /**
- * Cuts blocks of bytes into lines without copying, save for the lines that lie across two blocks. However long a line is, no
- * more than `maxBytes` of it are ever held.
+ * Splits blocks of bytes into lines without copying, except lines across two blocks. It keeps at most
+ * `maxBytes` of a line of any length.
  */
 export class LineCutter {
   readonly #reader: LineReader

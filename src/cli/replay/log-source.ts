@@ -8,7 +8,7 @@ const BLOCK_BYTES = 256 * 1024
 const LONGEST_MAGIC = 6
 const GZIP = [0x1f, 0x8b]
 const ANY = -1
-/** Compressions that Node 20 cannot undo, and what can. */
+/** Compressions that Node 20 cannot read, and the commands that can. */
 const FOREIGN = [
   { name: 'zstd', magic: [0x28, 0xb5, 0x2f, 0xfd], command: 'zstd -dc' },
   { name: 'xz', magic: [0xfd, 0x37, 0x7a, 0x58, 0x5a, 0x00], command: 'xz -dc' },
@@ -27,7 +27,7 @@ export class LogError extends SpillwayError {
 }
 
 /**
- * The bytes of a log: of a file or, for `-`, of the standard input; unzipped if they are zipped, whatever the file is called.
+ * The bytes of a log: of a file or, for `-`, of the standard input; unzipped if zipped, regardless of the file's name.
  * An abort ends the reading with the signal's error.
  */
 export class LogSource {
@@ -38,7 +38,7 @@ export class LogSource {
   constructor(
     readonly name: string,
     readonly stream: Readable,
-    /** undefined for what is no plain file. */
+    /** undefined unless it is a plain file. */
     readonly totalBytes: number | undefined,
   ) {}
 
@@ -49,7 +49,7 @@ export class LogSource {
     } catch (error) {
       throw signal.aborted ? error : this.#faultOf(error)
     } finally {
-      // Else a pipe that nobody reads would keep the process alive.
+      // Otherwise a pipe without a reader would keep the process alive.
       this.stream.destroy()
     }
   }
@@ -72,7 +72,7 @@ export class LogSource {
     }
     const all = joined(head, stored)
     if (!startsWith(head, GZIP)) return all
-    // The callback is for errors, which the reader of the unzipped bytes is told as well.
+    // The callback is for errors, which the reader of the unzipped bytes receives as well.
     return pipeline(all, createGunzip({ chunkSize: BLOCK_BYTES }), () => {})
   }
 

@@ -2,7 +2,7 @@ const BACKSLASH = 92
 const LETTERS = new Map([...'nrtbvf'].map((letter, i) => [letter.charCodeAt(0), [10, 13, 9, 8, 11, 12][i]]))
 
 /**
- * The text between two offsets as the client sent it: what servers escape (`\"`, `\\`, `\n`, `\xe4`) is undone.
+ * The text between two offsets as the client sent it: escapes by the server (`\"`, `\\`, `\n`, `\xe4`) are undone.
  *
  * Read as UTF-8, or byte by byte where it is not UTF-8, so that different junk stays different. Always a string of its
  * own: a slice would keep the whole block of the log alive.

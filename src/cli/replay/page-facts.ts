@@ -6,10 +6,10 @@ import type { PageData, PagePolicy, PageRow, PageTable } from './page-data.js'
 import type { Report } from './report.js'
 import { noteLines } from './report-text.js'
 
-/** Longer gaps are shown as a break: one stray line of another year must not press all else into one point. */
+/** Longer gaps are shown as a break: otherwise one stray line of another year would compress everything else into a point. */
 const LONGEST_GAP = 24
 
-/** What the page of a report is told; the report has details. */
+/** The data of a report's page; the report must have details. */
 export function pageFacts(report: Report, log: string): PageData {
   const { by, requests, keys, from, to, trials, details, timeline } = report
   if (details === undefined) throw new Error('replay: the report was made without details')

@@ -4,8 +4,8 @@ import { UsageError } from '../arguments.js'
 import { shownGiven } from '../given.js'
 
 /**
- * Checks that a page can be written to a file, so that this is told before the log is read. Throws `UsageError` if the file is the log itself, by
- * whatever name, else `SpillwayError`.
+ * Checks that the page can be written, so that an error comes before the log is read. Throws `UsageError` if the file is the log itself, under
+ * any name, else `SpillwayError`.
  */
 export async function checkPageFile(file: string, log: string): Promise<void> {
   await told(file, async () => (await open(file, 'a')).close())

@@ -51,7 +51,7 @@ Exit codes: 0 done, 1 the log cannot be read, 2 the arguments mean nothing, 130 
 `
 
 export const replayCommand: Command = {
-  summary: 'what a policy would have refused, according to an access log',
+  summary: 'computes from an access log what a policy would have refused',
   help: HELP,
 
   async run(args, terminal, interrupted) {
@@ -70,7 +70,7 @@ export const replayCommand: Command = {
     const replay = new Replay(given)
     const fault = await readAll(log, replay, terminal, interrupted)
     const report = replay.finish({ complete: fault === undefined && !interrupted.aborted })
-    // The report of what was read before a fault comes first; the fault comes last, where it is seen.
+    // After a fault, the report of the lines read before comes first; the error message comes last, where it is visible.
     if (fault === undefined || replay.lines > 0) {
       if (given.html !== undefined) await writePage(given.html, reportAsHtml(report, log.name))
       await write(terminal.stdout, given.json ? reportAsJson(report) : textFor(report, log.name, terminal))

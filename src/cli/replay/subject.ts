@@ -3,10 +3,10 @@ import { addressKey } from '../../http/address/client-key.js'
 import type { AccessLogLine } from './access-log.js'
 import type { Subject } from './subject-name.js'
 
-/** The key that a line counts for; undefined where it has none, which no limit then applies to. */
+/** The key of a line; undefined if it has none, so that no limit applies. */
 export type KeyOfLine = (line: AccessLogLine) => string | undefined
 
-/** So much of a long key is kept to be shown. With the hash behind it, it is longer than any key that is kept whole. */
+/** The visible part of a long key. With its hash it is longer than any key that is kept whole. */
 const SHOWN_CHARACTERS = 160
 
 /**

@@ -1,9 +1,9 @@
 /**
- * Puts what comes out of order into the order of time. What belongs to the same second keeps the order in which it came.
+ * Sorts entries by time. Entries of the same second keep their order.
  *
- * Holds at most `capacity` entries, 24 bytes each. Fewer than that are sorted as a whole; of more, the earlier half is let go
- * each time there is no more room, so that an entry finds its place if no more than half of `capacity` entries come between. One that
- * comes too late even for that is given out at the second already reached: time does not run back.
+ * Keeps at most `capacity` entries, 24 bytes each. Fewer are sorted as a whole; otherwise the earlier half is given out
+ * each time the space is full, so that an entry finds its place if at most half of `capacity` entries come between. A later
+ * entry is given out at the second already reached: time does not run back.
  */
 export class TimeOrder {
   /** Entries that came earlier than the one before them. */

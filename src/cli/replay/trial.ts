@@ -4,13 +4,13 @@ import type { Limit, Policy } from '../../core/limit.js'
 import { MemoryStore } from '../../stores/memory/memory-store.js'
 import { MOST_KEYS } from './key-table.js'
 
-/** One policy under trial: its own counts in its own store, fed with the same requests as its rivals. */
+/** One policy under trial: its own counts in its own store, given the same requests as the other policies. */
 export class Trial {
   denied = 0
   deniedKeys = 0
   readonly #deniedById: number[] = []
   readonly #store: MemoryStore
-  // The same ones each time: the store answers at once and keeps none.
+  // Reused for every request, because the store is synchronous and does not keep them.
   readonly #charges: Array<{ key: string; limit: Limit }>
 
   /** `text`: the policy as it was asked for. */
@@ -19,7 +19,7 @@ export class Trial {
     readonly policy: Policy,
     clock: Clock,
   ) {
-    // Room for all keys that can be told apart: a key that was evicted would have been granted too much.
+    // Room for all keys that can be counted: an evicted key would be allowed too much.
     this.#store = new MemoryStore({ clock, maxKeys: MOST_KEYS * policy.length })
     this.#charges = policy.map(limit => ({ key: '', limit }))
   }
@@ -28,7 +28,7 @@ export class Trial {
     return this.#deniedById[id] ?? 0
   }
 
-  /** How long the policy has this request wait, in ms, at the time that the clock now says; 0: it lets the request through. */
+  /** The wait that the policy imposes on this request, in ms, at the current time of the clock; 0: it is allowed. */
   waitOf(key: string, id: number): number {
     while (this.#deniedById.length <= id) this.#deniedById.push(0)
     for (const charge of this.#charges) charge.key = key

@@ -1,4 +1,4 @@
-/** How long those who were refused would have had to wait; Infinity: it never fits. In ms, exact to three digits, but the longest is exact. */
+/** How long refused requests would have had to wait; Infinity: they never fit. In ms, exact to three digits; the longest is exact. */
 export interface Waits {
   /** Half of the refused requests wait no longer. */
   readonly median: number
@@ -20,7 +20,7 @@ export class WaitCounts {
     if (ms > this.#longest) this.#longest = ms
   }
 
-  /** undefined if nobody was refused. */
+  /** undefined if no request was refused. */
   sum(): Waits | undefined {
     if (this.#total === 0) return undefined
     const sorted = [...this.#counts].sort(([a], [b]) => a - b)

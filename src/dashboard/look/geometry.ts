@@ -1,6 +1,6 @@
 /** Charts as numbers and paths: no DOM, so that a report can be drawn without a browser. Part of the shared look, see tokens.css. */
 
-/** Values at moments; null: nothing is known of that moment. */
+/** Values at moments; null: unknown at that moment. */
 export type Values = readonly (number | null)[]
 
 /** The span of a chart in its own units; moments and values are placed in it. */
@@ -31,7 +31,7 @@ export function stacked(lower: Values, upper: Values): Values {
   return upper.map((value, i) => (value === null ? null : value + (lower[i] ?? 0)))
 }
 
-/** The line through values; a gap where nothing is known. */
+/** The line through values; it has a gap where a value is null. */
 export function linePath(values: Values, frame: Frame): string {
   return runsOf(values)
     .map(run => `M${run.map(i => pointAt(values, i, frame)).join('L')}`)
@@ -50,8 +50,8 @@ export function areaPath(values: Values, frame: Frame, below?: Values): string {
 }
 
 /**
- * A line only where there is something: from one place before each run of values above 0 to one place after it. For what is refused, so that
- * nothing is drawn where nothing was.
+ * A line only near values above 0: from one place before each run of them to one place after. For refusals, so that
+ * quiet periods show no line.
  */
 export function whereAbove(values: Values, line: Values): Values {
   const some = (i: number) => (values[i] ?? 0) > 0
@@ -63,7 +63,7 @@ export function place(index: number, count: number): number {
   return count < 2 ? 0.5 : index / (count - 1)
 }
 
-/** Which value lies nearest to a place from 0 to 1. */
+/** The index of the value nearest to a place from 0 to 1. */
 export function indexAt(share: number, count: number): number {
   return Math.max(0, Math.min(count - 1, Math.round(share * (count - 1))))
 }

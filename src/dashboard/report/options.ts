@@ -6,7 +6,7 @@ import { keyRoot } from '../../redis/key-root.js'
 import { portOf } from '../../redis/port-of.js'
 import { ownService } from './service.js'
 
-/** What `alerts(…)` of spillway/alerts gives, as far as it is reported. */
+/** The part of `alerts(…)` of spillway/alerts that is reported. */
 export interface FiringAlerts {
   /** What fires now. */
   readonly firing: ReadonlyArray<{
@@ -19,21 +19,21 @@ export interface FiringAlerts {
 
 /** Options of `reporter`. */
 export interface ReporterOptions {
-  /** A client of ioredis, iovalkey, node-redis or GLIDE; it stays yours. */
+  /** A client of ioredis, iovalkey, node-redis or GLIDE; it is never closed here. */
   client: RedisClient
-  /** What keys begin with, as for the store; default 'spillway'. */
+  /** The beginning of all keys, as for the store; default 'spillway'. */
   prefix?: string
-  /** How often it reports while something happens; default '2s', at most 10 s. */
+  /** How often it reports during activity; default '2s', at most 10 s. */
   every?: Duration
   /** Default: the name in the nearest package.json. */
   service?: string
   /** Default: the version in the nearest package.json. */
   version?: string
-  /** How many keys of each limiter are told, those who ask most and those who are refused most: integer from 0 (none) to 100; default 20. */
+  /** How many keys of each limiter are reported, the busiest and the most refused: integer from 0 (none) to 100; default 20. */
   topKeys?: number
-  /** Limiter → who it counts, like { login: 'per user' }. Default: 'per address' where keys are addresses, else 'per key'. */
+  /** Limiter → what it counts, like { login: 'per user' }. Default: 'per address' if keys are addresses, else 'per key'. */
   keyNames?: Record<string, string>
-  /** What `alerts(…)` of spillway/alerts gives: shown as bands. Absent: the dashboard judges by rules of its own. */
+  /** The result of `alerts(…)` of spillway/alerts: shown as bands. Default: the dashboard's own rules. */
   alerts?: FiringAlerts
 }
 

@@ -3,10 +3,10 @@ import { TopKeys } from '../../observing/top-keys.js'
 import type { DeliveryRow, Details, KeyRow, LevelRow } from '../details.js'
 import { addDuration, type Histogram } from '../histogram.js'
 
-/** After so long a count has halved. */
+/** A count halves in this time. */
 const HALF_LIFE_MS = 20_000
 const LIFE_MS = HALF_LIFE_MS / Math.LN2
-/** Keys of all limiters, and names, that one process tells. */
+/** Most keys, of all limiters, and most names that one process reports. */
 const MOST_KEYS = 100
 const MOST_NAMES = 200
 /** Deliveries are of the last half minute or two. */
@@ -25,7 +25,7 @@ interface Deliveries {
   attempts: number
 }
 
-/** What happened lately in this process: who asks most, who is refused most, how late queues deliver, what stands where. */
+/** The recent activity of this process: the busiest keys, the most refused keys, the lateness of queues, current levels. */
 export class Recent {
   readonly #callers = new Map<string, Callers>()
   readonly #levels = new Map<string, LevelRow>()
@@ -33,7 +33,7 @@ export class Recent {
   #old = this.#young
   #youngSince: number
 
-  /** `topKeys`: how many keys of a limiter are told; 0 for none. */
+  /** `topKeys`: how many keys of a limiter are reported; 0 for none. */
   constructor(
     readonly topKeys: number,
     readonly clock: Clock = monotonicClock,
@@ -71,7 +71,7 @@ export class Recent {
     if (this.#levels.size < MOST_NAMES || this.#levels.has(id)) this.#levels.set(id, row)
   }
 
-  /** What is to be told now. What has come to rest is told once more, and then not again. */
+  /** The details to report now. A level that has returned to rest is reported once more, and then no longer. */
   details(): Details {
     const now = this.clock.now()
     const levels = [...this.#levels.values()]
@@ -112,7 +112,7 @@ export class Recent {
       if (rows.length > 0) limiters.push({ name, rows, refused: sumRefused, asked: sumAsked })
       else this.#callers.delete(name)
     }
-    // Those who refuse most first; the others have what room is left.
+    // The most refused keys come first; the busiest fill the remaining room.
     limiters.sort((a, b) => b.refused - a.refused || b.asked - a.asked)
     const keys = new Map<string, readonly KeyRow[]>()
     let room = MOST_KEYS

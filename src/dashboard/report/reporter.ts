@@ -14,22 +14,22 @@ export type { ReporterOptions } from './options.js'
 
 type Told<Method extends keyof Observer> = Parameters<NonNullable<Observer[Method]>>[0]
 
-/** Names of shared objects that one process tells. */
+/** Most names of shared objects that one process reports. */
 const MOST_OBJECTS = 1000
 const RENEW_MS = 3_600_000
 
 /**
- * Tells the dashboard what this process decides. Give it as `observer` to limiters and shared objects. It sends one small script call every `every`
- * while something happens, and nothing while nothing does; what it tells is gone after 15 minutes, its own record after an hour. A Redis that fails delays nobody:
- * what happened meanwhile is told when it is back. Throws `PolicyError` for options that mean nothing.
+ * Reports to the dashboard what this process decides. Pass it as `observer` to limiters and shared objects. It sends one small script call every `every`
+ * during activity, and nothing otherwise; its counts expire after 15 minutes, its own record after an hour. A failing Redis delays no decision:
+ * counts are sent when it is back. Throws `PolicyError` for invalid options.
  */
 export function reporter(options: ReporterOptions): Observer & ReportEnd {
   return new Reporter(options)
 }
 
-/** What a reporter has beside being an observer. */
+/** The additional method of a reporter. */
 export interface ReportEnd {
-  /** Sends what has not been sent, and ends the reports. */
+  /** Sends what has not been sent, and stops reporting. */
   close(): Promise<void>
 }
 
@@ -57,7 +57,7 @@ class Reporter implements Observer {
     this.#recent = new Recent(topKeys)
   }
 
-  // Arrow functions: an observer's methods may be taken off it.
+  // Arrow functions, because callers may detach an observer's methods.
   readonly decided = (decision: Decision, limiter: string): void => {
     this.#decisions++
     this.#tallies.add(decision, limiter)
@@ -104,7 +104,7 @@ class Reporter implements Observer {
     this.#happened()
   }
 
-  /** Tells what was not told yet, and that this process is gone. */
+  /** Sends the remaining counts, and that this process is gone. */
   close(): Promise<void> {
     this.#closed ??= this.#close()
     return this.#closed
@@ -123,7 +123,7 @@ class Reporter implements Observer {
     this.#timer.unref()
   }
 
-  /** Goes on while something happens, or could not be told yet; the last report of all tells that nothing does. */
+  /** Continues during activity or while counts are unsent; the last report shows that nothing happens. */
   #tick(): void {
     this.#timer = undefined
     const wasBusy = this.#decisions > 0 || this.#news || this.#sender.hasPending

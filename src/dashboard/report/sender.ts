@@ -17,16 +17,16 @@ export interface Report {
   readonly details: Details
   readonly rows: ReadonlyMap<string, Counts>
   readonly notes: ObjectNotes
-  /** In what time the rows were counted, until now. */
+  /** The time in which the rows were counted, until now. */
   readonly spanMs: number
 }
 
-/** Rows and notes of one call: no call takes the server a millisecond. */
+/** Most rows and notes of one call, so that no call takes the server a millisecond. */
 const MOST_ROWS = 250
 const MOST_AT_ONCE = 50
 const PATIENCE = new Deadline(5000)
 
-/** What one call tells; sent again under its number until it is answered, so that it counts once. */
+/** The content of one call; sent again under its number until it is answered, so that it counts once. */
 interface Call {
   readonly number: number
   readonly step: number
@@ -35,7 +35,7 @@ interface Call {
   readonly args: readonly string[]
 }
 
-/** Sends reports, one call at a time; keeps the sums of each step while Redis cannot be told, for 15 minutes. */
+/** Sends reports, one call at a time; keeps the sums of each step for 15 minutes while Redis is unreachable. */
 export class ReportSender {
   readonly #port: ClientPort
   readonly #keys: RecordKeys
@@ -52,7 +52,7 @@ export class ReportSender {
   #aheadMs = 0
   #sending: Promise<void> | undefined
 
-  /** `lost`: the server has lost what it was told of objects. */
+  /** `lost` is called when the server has lost its records of objects. */
   constructor(
     client: RedisClient,
     prefix: string,
@@ -63,7 +63,7 @@ export class ReportSender {
     this.#keys = new RecordKeys(prefix)
   }
 
-  /** Whether something was not told. */
+  /** Whether counts are unsent. */
   get hasPending(): boolean {
     return this.#isNew || this.#pending.size > 0 || this.#unanswered !== undefined
   }
@@ -85,12 +85,12 @@ export class ReportSender {
     await PATIENCE.hold(runScript(this.#port, dashboardLeave, this.#keys.processes, [this.id])).catch(() => {})
   }
 
-  /** What cannot be sent is kept for the next report. */
+  /** Unsent counts are kept for the next report. */
   async #sendAll(): Promise<void> {
     try {
       while (this.hasPending && ['ready', 'starting'].includes(this.#port.state())) await this.#sendOne()
     } catch {
-      // Told with the next report; whoever decides notices an outage by itself.
+      // Ignored here: the next report repeats it, and decisions notice an outage themselves.
     }
   }
 
@@ -138,7 +138,7 @@ export class ReportSender {
     return { number: ++this.#number, step, rows, notes, args }
   }
 
-  /** Our clock was wrong, as the answer has shown: what we took for another step is of now. What is too old is dropped. */
+  /** The answer has shown that our clock was wrong: counts of another step belong to the current one. Older counts are dropped. */
   #misplaced(step: number, rows: Call['rows'], notes: ObjectNotes): void {
     for (const [id, facts] of notes) this.#notes.set(id, facts)
     this.#isNew = true

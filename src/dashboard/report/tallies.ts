@@ -5,7 +5,7 @@ import { ALLOWED, addCounts, type Counts, noCounts, placeOfSource, REFUSED, SHAD
 import { EVERYTHING } from '../facts.js'
 import { perOf } from './per.js'
 
-/** Limits of one process; a service may make one for each key. */
+/** Most limits of one process; a service may create one for each key. */
 const MOST_ROWS = 2000
 
 interface Row {
@@ -14,7 +14,7 @@ interface Row {
   counts: Counts
   touched: boolean
   limit: Limit
-  /** What the index was told last. */
+  /** The limit as last recorded in the index. */
   notedLimit: Limit | undefined
   notedAt: number
   memory: boolean
@@ -25,7 +25,7 @@ interface Row {
 const RENEW_MS = 3_600_000
 const CHANGE_MS = 10_000
 
-/** What the decisions of a process sum up to, for each limit. */
+/** The sums of a process's decisions, for each limit. */
 export class Tallies {
   readonly #byLimiter = new Map<string, WeakMap<Limit, Row>>()
   readonly #rows = new Map<string, Row>()
@@ -72,7 +72,7 @@ export class Tallies {
     return taken
   }
 
-  /** What the index does not know yet, or should hear again of these rows. `nowMs`: monotonic. */
+  /** The notes that the index lacks, or that must be renewed. `nowMs`: monotonic. */
   notes(ids: ReadonlyMap<string, unknown>, nowMs: number): Array<readonly [id: string, facts: ObjectFacts]> {
     const notes: Array<readonly [string, ObjectFacts]> = []
     for (const row of this.#rows.values()) {
@@ -87,7 +87,7 @@ export class Tallies {
     return notes
   }
 
-  /** The server has lost what it was told. */
+  /** The server has lost its notes. */
   forgetNotes(): void {
     for (const row of this.#rows.values()) row.notedAt = Number.NEGATIVE_INFINITY
   }
@@ -129,7 +129,7 @@ function count(counts: Counts, allowed: boolean, { allowed: passed }: Decision, 
   counts[place]++
 }
 
-/** Sums of several steps, while Redis cannot be told. */
+/** Adds up the sums of several steps, while Redis is unreachable. */
 export function addRows(sum: Map<string, Counts>, rows: ReadonlyMap<string, Counts>): void {
   for (const [id, counts] of rows) {
     const known = sum.get(id)

@@ -4,7 +4,7 @@ import { isIP } from 'node:net'
 import type { DashboardAccess } from './options.js'
 import type { Viewer } from './page-views.js'
 
-/** Its value must come back in the field x-spillway-token of a change: another site can send neither. */
+/** A change must repeat its value in the field x-spillway-token: another site can send neither. */
 const COOKIE = 'spillway_dashboard'
 const TOKEN = /^[\w-]{32}$/
 
@@ -16,7 +16,7 @@ export interface Refused {
 
 type Authorize = (req: IncomingMessage) => DashboardAccess | Promise<DashboardAccess>
 
-/** Who asks and what they may; everything that is not surely allowed is refused. */
+/** The user and their access; refuses everything that is not certainly allowed. */
 export async function viewerOf(
   req: IncomingMessage,
   authorize: Authorize,
@@ -47,13 +47,13 @@ export function lacksToken(req: IncomingMessage): boolean {
   return cookieOf(req) === undefined
 }
 
-/** Leaves the token with the browser, for the path of the dashboard and for requests from its own pages only. */
+/** Stores the token in the browser, for the path of the dashboard and for requests from its own pages only. */
 export function leaveToken(req: IncomingMessage, res: ServerResponse, token: string, path: string): void {
   const secure = 'encrypted' in req.socket && req.socket.encrypted === true ? '; Secure' : ''
   res.appendHeader('set-cookie', `${COOKIE}=${token}; Path=${path}; HttpOnly; SameSite=Strict${secure}`)
 }
 
-/** Why a change is not believed to come from the dashboard's own page; undefined: it does. */
+/** Why a change may not come from the dashboard's own page; undefined if it does. */
 export function forgeryComplaint(req: IncomingMessage): string | undefined {
   const cookie = cookieOf(req)
   const field = req.headers['x-spillway-token']
@@ -71,8 +71,8 @@ export function forgeryComplaint(req: IncomingMessage): string | undefined {
 }
 
 /**
- * DNS rebinding: a page of another site asks this server under that site's name, which its owner has pointed here. With `hosts` only those names are answered.
- * Without, a server that is asked from its own machine answers by address and as localhost only: no name on the internet means it.
+ * Against DNS rebinding: a page of another site could use a name of that site that points to this server. With `hosts` only those names are answered.
+ * Without, requests from the server's own machine are answered only by address or as localhost: names on the internet are refused.
  */
 function hostComplaint(req: IncomingMessage, hosts: readonly string[] | undefined): string | undefined {
   const { host } = req.headers

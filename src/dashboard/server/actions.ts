@@ -9,7 +9,7 @@ import { wordsOf } from './live-limits.js'
 import { hidden } from './page-views.js'
 import type { Room } from './room.js'
 
-/** What was done, and what the history is to keep. */
+/** The result of a change, and its entry in the history. */
 interface Outcome {
   readonly text: string
   readonly change: Omit<NotedChange, 'user' | 'act'>
@@ -18,7 +18,7 @@ interface Outcome {
 const DAY_MS = 86_400_000
 const LONGEST_BLOCK_MS = 365 * DAY_MS
 
-/** Carries out a change and keeps it in the history. Throws `PolicyError` for what means nothing, `StoreError` when Redis fails. */
+/** Carries out a change and records it in the history. Throws `PolicyError` for an invalid change, `StoreError` when Redis fails. */
 export async function carryOut(room: Room, given: unknown, user: string | undefined): Promise<Done> {
   const act = await plainAct(room, given)
   await room.refresh()

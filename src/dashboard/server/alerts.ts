@@ -10,11 +10,11 @@ import type { TopCallers } from './top-callers.js'
 
 const REFUSED_SHARE = 0.1
 const KEY_SHARE = 0.5
-/** Fewer events mean nothing. */
+/** Fewer events are not judged. */
 const AT_LEAST = 20
 const MOST = 8
 
-/** What is wrong, in words: as the processes say, if one of them judges; else by rules of our own. */
+/** The current problems, in words: as reported by processes with alerts; else by the dashboard's own rules. */
 export function alertsOf(
   picture: Picture,
   callers: TopCallers,

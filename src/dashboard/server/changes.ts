@@ -44,7 +44,7 @@ export class ChangeHistory {
   }
 }
 
-/** Anybody may write to Redis: undefined for what is no change. */
+/** Any client may write to Redis: undefined for an invalid change. */
 function readChange(line: string): (NotedChange & { readonly at: number }) | undefined {
   const [, at, json] = /^(\d+) (.*)$/s.exec(line) ?? []
   try {

@@ -29,14 +29,14 @@ const FIELDS: Readonly<Record<string, string>> = {
 }
 
 /**
- * The dashboard: one page and what it asks for. Nothing is read from Redis while nobody looks. Throws `PolicyError` for options that mean nothing, and
+ * The dashboard: one page and its requests. Nothing is read from Redis while no browser asks. Throws `PolicyError` for invalid options, and
  * without `authorize`.
  */
 export function dashboard(options: DashboardOptions): DashboardHandler {
   return handlerOf(options, options?.live)
 }
 
-/** As `dashboard`; `means` says how limits are changed. */
+/** As `dashboard`; `means`: the way to change limits. */
 export function handlerOf(options: DashboardOptions, means: LiveMeans): DashboardHandler {
   const { client, prefix, authorize, keys, basePath, hosts } = parseDashboardOptions(options)
   const room = new Room(client, prefix, keys, means)
@@ -70,7 +70,7 @@ export function handlerOf(options: DashboardOptions, means: LiveMeans): Dashboar
     answer(req, res, route).catch((error: unknown) => {
       if (error instanceof PolicyError) return sendFailure(req, res, 400, error.message)
       if (error instanceof SpillwayError) return sendFailure(req, res, 503, error.message)
-      // A fault of ours, or a client that fails in a way of its own: the page says so, and the service is told.
+      // A fault of the dashboard, or an unusual failure of the client: the page shows it, and the service gets a warning.
       emitWarning('SPILLWAY_DASHBOARD', `dashboard: ${(error as Error)?.message ?? error}`)
       return sendFailure(req, res, 500, 'The dashboard failed: see the warnings of the service.')
     })
@@ -78,7 +78,7 @@ export function handlerOf(options: DashboardOptions, means: LiveMeans): Dashboar
 }
 
 /**
- * By the end of the path, so that any base path works; with `basePath` only below it. Undefined for what is none of the dashboard's.
+ * Determined by the end of the path, so that any base path works; with `basePath` only below it. Undefined for other paths.
  */
 function routeOf(req: IncomingMessage, basePath: string | undefined, canPass: boolean): Route | undefined {
   const [path] = (req.url ?? '/').split('?')
@@ -95,7 +95,7 @@ function routeOf(req: IncomingMessage, basePath: string | undefined, canPass: bo
   return isMount ? 'slash' : undefined
 }
 
-/** As the browser has it: Express cuts off what it is mounted at. */
+/** The path in the browser: Express removes the mount path. */
 function fullPath(req: IncomingMessage): string {
   const { originalUrl = req.url ?? '/' } = req as IncomingMessage & { originalUrl?: string }
   return originalUrl.split('?')[0]
@@ -108,7 +108,7 @@ function pathOf(req: IncomingMessage): string {
   return /^\/[\w.~%!$&'()*+,=:@/-]*$/.test(folder) ? folder : '/'
 }
 
-/** Relative, so that a proxy may have cut off what it likes; never to another host. */
+/** Relative, because a proxy may have removed parts of the path; never to another host. */
 function redirect(req: IncomingMessage, res: ServerResponse): void {
   const path = fullPath(req)
   const [, query = ''] = /(\?.*)$/.exec(req.url ?? '') ?? []
@@ -118,7 +118,7 @@ function redirect(req: IncomingMessage, res: ServerResponse): void {
   res.end()
 }
 
-/** What is asked for, in a header field: a body may have been read by the service's own middleware, and an address is written into logs. */
+/** The request in a header field: the service's own middleware may have read the body, and addresses are written into logs. */
 function requestIn(req: IncomingMessage): unknown {
   const field = req.headers['x-spillway-request']
   if (typeof field !== 'string')

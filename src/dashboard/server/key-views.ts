@@ -7,7 +7,7 @@ export type KeyStyle = 'masked' | 'plain' | 'hashed'
 const GAP = '••'
 const MOST_SHOWN = 12
 
-/** What stands for a key in a request: whoever sees the page cannot learn the key from it. */
+/** Replaces a key in a request: the page's viewers cannot learn the key from it. */
 export function refOf(key: string): string {
   return hash(key).slice(0, 22)
 }

@@ -18,7 +18,7 @@ const DEADLINE = '1s'
 const MOST_LISTS = 100
 const MOST_BLOCKS = 20
 
-/** One limiter as the dashboard knows it. */
+/** One limiter with its limits. */
 export interface KnownLimiter {
   readonly name: string
   readonly entries: readonly LimitEntry[]
@@ -32,7 +32,7 @@ export interface Block {
   readonly until: number
 }
 
-/** The limiters by name: what they know of a key, and changes of it. Everything rejects with `StoreError` when Redis fails. */
+/** The limiters by name: the state of their keys, and changes. Every method rejects with `StoreError` when Redis fails. */
 export class Limiters {
   readonly #port: ClientPort
   readonly #stores = new Map<number | undefined, RedisStore>()
@@ -45,7 +45,7 @@ export class Limiters {
     this.#port = portOf(client, 'dashboard')
   }
 
-  /** What a limiter knows of a key at a moment of the server's clock; undefined: nothing. */
+  /** The state of a key at a moment of the server's clock; undefined: none. */
   async look(limiter: KnownLimiter, key: string, now: number): Promise<KeyLimiterView | undefined> {
     const made = this.#limiter(limiter)
     const [standing, asked, live] = await Promise.all([
@@ -89,7 +89,7 @@ export class Limiters {
     return this.#limiter(limiter).unblock(key)
   }
 
-  /** Who is blocked now, under any of these limiters: of each limit the 20 whose blocks end last. */
+  /** The keys blocked now, under any of these limits: for each limit the 20 whose blocks end last. */
   async blocks(limiters: readonly KnownLimiter[]): Promise<Block[]> {
     const lists = limiters.flatMap(limiter =>
       this.#policy(limiter).flatMap(limit =>
@@ -97,7 +97,7 @@ export class Limiters {
       ),
     )
     const found = new Map<string, Block>()
-    // On a cluster each list lies in a slot of its own.
+    // In a cluster each list is in a slot of its own.
     const size = this.#port.cluster ? 1 : MOST_LISTS
     for (let i = 0; i < lists.length; i += size) {
       const some = lists.slice(i, i + size)
@@ -151,7 +151,7 @@ export class Limiters {
   #policy({ name, entries }: KnownLimiter): Policy {
     const live = this.live.policy(name)
     if (live !== undefined) return live
-    // A limit whose window was changed has two entries for a day: the later one counts.
+    // A limit whose window was changed has two entries for a day: the later one applies.
     return [...new Map(entries.map(({ limit }) => [limit.name, limit])).values()]
   }
 

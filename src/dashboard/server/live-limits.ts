@@ -12,10 +12,10 @@ import type { LiveView } from '../view.js'
 const FRESH_MS = 1500
 const MOST_HISTORY = 200
 
-/** How limits are changed: by the `LivePolicies` of this process, by Redis alone (the command), or not at all. */
+/** The way to change limits: by the `LivePolicies` of this process, by Redis alone (the command), or not at all. */
 export type LiveMeans = LivePolicies | 'redis' | undefined
 
-/** The live limits of the limiters: what holds, what was changed, by whom. A limiter's live limit is the one of its own name. */
+/** The live limits of the limiters: their present state and their changes. A limiter's live limit has the same name. */
 export class LiveLimits {
   readonly #records: LiveRecords
   #names = new Map<string, NamedLimit>()
@@ -31,7 +31,7 @@ export class LiveLimits {
     this.#records = new LiveRecords(client, 'dashboard', prefix)
   }
 
-  /** Reads what stands in Redis, if that was not done just now. */
+  /** Reads the present state from Redis, unless it was just read. */
   async refresh(force = false): Promise<void> {
     if (!force && performance.now() - this.#readAt < FRESH_MS) return
     const [names, history] = await Promise.all([this.#records.names(), this.#records.history(undefined, MOST_HISTORY)])
@@ -61,14 +61,14 @@ export class LiveLimits {
     return this.#history
   }
 
-  /** What holds for all keys that have no limit of their own. */
+  /** The policy for all keys without their own limit. */
   policy(limiter: string): Policy | undefined {
     const named = this.#names.get(limiter)
     if (named === undefined) return undefined
     return named.limit.at(() => this.#nowMs)?.policy ?? livePolicy(limiter, named.default).policy
   }
 
-  /** What was set for a limiter, while it holds; undefined: nothing. */
+  /** The live limit of a limiter while it holds; undefined: none. */
   view(limiter: string): LiveView | undefined {
     const named = this.#names.get(limiter)
     const live = named?.limit.at(() => this.#nowMs)
@@ -76,7 +76,7 @@ export class LiveLimits {
     return this.#viewOf(limiter, undefined, live, livePolicy(limiter, named.default).policy)
   }
 
-  /** What was set for one key. */
+  /** The live limit of one key. */
   async ownView(limiter: string, key: string): Promise<LiveView | undefined> {
     if (!this.has(limiter)) return undefined
     const live = (await this.#records.ownLimit(limiter, key)).at(() => this.#nowMs)
@@ -90,7 +90,7 @@ export class LiveLimits {
     return given === undefined ? null : policyText(given)
   }
 
-  /** Sets (or with null clears) a limit. Throws `PolicyError` for what means nothing, and where there is nothing to change. */
+  /** Sets (or with null clears) a limit. Throws `PolicyError` for an invalid limit, and if there is nothing to change. */
   async change(
     limiter: string,
     policy: string | null,

@@ -7,34 +7,34 @@ import { keyRoot } from '../../redis/key-root.js'
 import { portOf } from '../../redis/port-of.js'
 import type { KeyStyle } from './key-views.js'
 
-/** What somebody may do: look, look and change, or nothing; with a name for the history. */
+/** What a user may do: look, look and change, or nothing; with a name for the history. */
 export type DashboardAccess = 'read' | 'write' | false | NamedAccess
 
 /** Access with a name. */
 export interface NamedAccess {
   /** What the user may do. */
   readonly access: 'read' | 'write'
-  /** Stands in the history of changes. */
+  /** The name in the history of changes. */
   readonly user: string
 }
 
 /** Options of `dashboard`. */
 export interface DashboardOptions {
-  /** A client of ioredis, iovalkey, node-redis or GLIDE; it stays yours. */
+  /** A client of ioredis, iovalkey, node-redis or GLIDE; it is never closed here. */
   client: RedisClient
-  /** What keys begin with, as for stores and `reporter`; default 'spillway'. */
+  /** The beginning of all keys, as for stores and `reporter`; default 'spillway'. */
   prefix?: string
-  /** Required. Who may see it ('read') and who may change things ('write'), with a name for the history. false, a throw or a rejection: 403, and nothing is done. */
+  /** Required. Returns 'read' for users who may look and 'write' for users who may also change things, with a name for the history. false, a throw or a rejection: 403, and nothing is done. */
   authorize: (req: IncomingMessage) => DashboardAccess | Promise<DashboardAccess>
-  /** What changes limits. Without it no limit can be changed; block, unblock and reset need only `client`. */
+  /** Changes limits. Without it limits cannot be changed; block, unblock and reset need only `client`. */
   live?: LivePolicies
   /** How keys are shown: 'masked' (default), with their middle left out; 'plain'; or 'hashed'. */
   keys?: KeyStyle
-  /** Where it is mounted, like '/limits': only needed where the framework does not cut it off, as `node:http` and Koa do not, and other paths are to be left alone. */
+  /** The mount path, like '/limits': only needed if the framework does not remove it, as with `node:http` and Koa, and the handler should ignore other paths. */
   basePath?: string
   /**
-   * Host names that it is asked by, without ports. Default: any, but only addresses and localhost for requests from the same machine, so that no site on the
-   * internet can point its name here. Needed behind a proxy on the same machine that passes its own name on.
+   * Host names under which it answers, without ports. Default: any, but only addresses and localhost for requests from the same machine, so that no site on the
+   * internet can point its name here. Needed behind a proxy on the same machine that passes on its own name.
    */
   hosts?: readonly string[]
 }
@@ -87,7 +87,7 @@ export function parseDashboardOptions(options: DashboardOptions) {
   }
 }
 
-/** By its shape: a service may have loaded the package twice. */
+/** Checked by shape, because a service may have loaded the package twice. */
 function changesLimits(live: Partial<LivePolicies> | null): boolean {
   return [live?.set, live?.clear, live?.for].every(method => typeof method === 'function')
 }

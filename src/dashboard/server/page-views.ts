@@ -25,7 +25,7 @@ import { histogramsOf, levelsOf } from './sums-of-details.js'
 import { TopCallers } from './top-callers.js'
 import { shareOf } from './traffic.js'
 
-/** A process is silent when nothing was heard of it for three of its reports, and for so long. */
+/** A process is silent after three missed reports, and at least this time. */
 const SILENT_MS = 10_000
 /** Objects of a kind on a page of their own, and on the first page. */
 const MOST_OBJECTS = 50
@@ -39,7 +39,7 @@ export interface Viewer {
   readonly token: string
 }
 
-/** What a page shows. If Redis fails, what was known before, marked as old. */
+/** The content of a page. If Redis fails, the last known state, marked as old. */
 export async function viewOf(room: Room, ask: Ask, viewer: Viewer): Promise<View> {
   await room.refresh()
   const queues = await queueRows(room, ask.page === 'queues' ? MOST_OBJECTS : FEW_OBJECTS)
@@ -178,7 +178,7 @@ async function keysView(room: Room, frame: Frame, ask: Ask): Promise<KeysView> {
     ...frame,
     page: 'keys',
     ...shown,
-    // Whoever typed it knows it; what was shown masked stays masked.
+    // A user who typed the key knows it; keys that were shown masked stay masked.
     found: {
       key: ask.ref === undefined ? { ...room.show(sought), text: key } : room.show(sought),
       ...(as !== undefined && { as }),
@@ -260,7 +260,7 @@ function processesView(room: Room, frame: Frame): ProcessesView {
   }
 }
 
-/** What can be read: an object of another version, or one that is gone, keeps nothing from the others. */
+/** The results without failures: an object of another version, or a deleted one, must not hide the others. */
 async function settled<T>(rows: ReadonlyArray<Promise<T>>): Promise<T[]> {
   const results = await Promise.allSettled(rows.map(row => QUICK.hold(row)))
   return results.flatMap(result => (result.status === 'fulfilled' ? [result.value] : []))

@@ -12,12 +12,12 @@ import { type Entry, readEntry } from '../facts.js'
 import { type ProcessRecord, readProcessRecord } from '../process-record.js'
 import { RecordKeys, STEP_MS, STEPS, stepOf } from '../record-keys.js'
 
-/** Two pages that look at once cost one reading. */
+/** Two pages that ask at once share one reading. */
 const FRESH_MS = 900
 /** Top keys of many processes are large. */
 const DETAILS_MS = 10_000
 const FEW = 20
-/** A step may still change for so long after its end: reports come late. */
+/** A step may still change for this long after its end, because reports come late. */
 const LATE_MS = 12_000
 /** Steps in one call of the first load: a millisecond or two of the server's time. */
 const AT_ONCE = 10
@@ -34,8 +34,8 @@ export interface Process {
 }
 
 /**
- * What processes have reported, as it was read last, with the last 15 minutes: the first reading takes all of them, each further one only what is
- * new. Nothing is read while nobody looks.
+ * The reports of processes with the last 15 minutes, as last read: the first reading loads all of them, each further one only the
+ * new ones. Nothing is read while no page asks.
  */
 export class Picture {
   readonly keys: RecordKeys
@@ -61,7 +61,7 @@ export class Picture {
     this.keys = new RecordKeys(prefix)
   }
 
-  /** Reads what is new; resolves also if Redis fails: `failing` says so then, and what was read before stays. */
+  /** Reads new reports; resolves also if Redis fails: `failing` is then set, and earlier reports stay. */
   async refresh(): Promise<void> {
     const isFresh = performance.now() - this.#readAt < FRESH_MS && this.#failing === undefined
     if (isFresh && this.#port.state() === 'ready') return
@@ -108,7 +108,7 @@ export class Picture {
     return this.#steps.get(step)?.get(id)
   }
 
-  /** The sum of the last steps, and of how many seconds it is. The step that runs counts as far as it has come. */
+  /** The sum of the last steps, and their seconds. The current step counts up to its last report. */
   recent(id: string, steps: number): { readonly counts: Counts; readonly seconds: number } {
     const sum = noCounts()
     const last = stepOf(this.#serverMs)
@@ -119,7 +119,7 @@ export class Picture {
     return { counts: sum, seconds: Math.max(1, ((steps - 1) * STEP_MS + this.elapsedMs) / 1000) }
   }
 
-  /** How far the step that runs has been reported, in ms: to the moment at which those who have something to tell were heard last, on average. */
+  /** How far the current step has been reported, in ms: up to the last reports of the active processes, on average. */
   get elapsedMs(): number {
     const heard = this.#processes.filter(
       ({ heardAt, record }) => record.perSecond > 0 && this.#serverMs - heardAt < 3 * record.everyMs,
@@ -197,7 +197,7 @@ export class Picture {
     const heard = new Map(this.#processes.map(({ id, heardAt }) => [id, heardAt]))
     for (const [id, text] of rows) {
       const details = readDetails(text)
-      // What a silent process told last is not so any more.
+      // The last state of a silent process is no longer current.
       if (details && this.#serverMs - (heard.get(id) ?? 0) < 60_000) this.#details.set(id, details)
     }
   }

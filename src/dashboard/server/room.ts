@@ -11,12 +11,12 @@ import { Picture } from './picture.js'
 import { SharedObjects } from './shared-objects.js'
 import { TopCallers } from './top-callers.js'
 
-/** A page is not held up by an object that does not answer: it is left out. */
+/** A page does not wait for an object that does not answer: it omits the object. */
 export const QUICK = new Deadline(1500)
-/** Keys that were shown and may be acted upon. */
+/** Most keys that were shown and can be changed. */
 const MOST_REFS = 5000
 
-/** What pages and changes share: one for each dashboard. */
+/** The state that pages and changes share: one for each dashboard. */
 export class Room {
   readonly picture: Picture
   readonly live: LiveLimits
@@ -44,7 +44,7 @@ export class Room {
     if (this.picture.failing === undefined) await QUICK.hold(this.live.refresh()).catch(() => {})
   }
 
-  /** A key as it may be shown; whoever was shown it may act upon it. */
+  /** A key in its displayed form; viewers may act on it. */
   show(key: string): KeyView {
     const view = keyView(key, this.style)
     this.#refs.delete(view.ref)
@@ -54,7 +54,7 @@ export class Room {
     return view
   }
 
-  /** The key that a ref stands for, which another process may have shown. */
+  /** The key behind a ref, which another process may have shown. */
   async keyOf(ref: string): Promise<string | undefined> {
     const known = this.#refs.get(ref) ?? new TopCallers(this.picture).find(ref)
     if (known !== undefined) return known
@@ -77,7 +77,7 @@ export class Room {
     return names.sort()
   }
 
-  /** Throws where nothing can be asked. */
+  /** Throws while Redis is unreachable. */
   checkRedis(): void {
     const { failing } = this.picture
     if (failing !== undefined) throw new StoreError(`Redis does not answer: ${failing.reason}`)

@@ -13,7 +13,7 @@ import { Semaphore } from '../../semaphore/semaphore.js'
 import { SharedRateLimiter } from '../../shared-rate/shared-rate-limiter.js'
 import type { DeadView, HolderView, QueueRow, SharedRow } from '../view.js'
 
-/** Objects that are kept open to be looked at. */
+/** Most objects that are kept open for inspection. */
 const MOST_OBJECTS = 200
 const MOST_HOLDERS = 50
 const MOST_LETTERS = 20
@@ -24,7 +24,7 @@ const MOST_PAYLOAD = 2048
 /** A payload as it stands in Redis. */
 const RAW = { encode: (text: unknown) => String(text), decode: (text: string) => text }
 
-/** Looks at shared rates, semaphores and queues by their names, and changes them. Everything rejects with `StoreError` when Redis fails. */
+/** Inspects shared rates, semaphores and queues by name, and changes them. Every method rejects with `StoreError` when Redis fails. */
 export class SharedObjects {
   readonly #port: ClientPort
   readonly #open = new Map<string, { close(): Promise<void> }>()
@@ -70,7 +70,7 @@ export class SharedObjects {
     if (config === null) return { kind: 'rate', name, waiting: 0 }
     const { rate, intervalMs, mode } = config
     const row = { kind: 'rate' as const, name, of: rate, intervalMs, mode, ...line }
-    // Each process counts alone then, and a dashboard is none of them.
+    // In this case each process counts alone, and the dashboard does not know their counts.
     if (mode === 'per-client') return row
     const available = await this.rate(name).availablePermits()
     return { ...row, inUse: Math.max(0, rate - available) }
@@ -112,7 +112,7 @@ export class SharedObjects {
     return waiting > 0 ? { waiting, firstMs } : { waiting }
   }
 
-  /** Who holds a lease and since when, as far as the semaphore remembers: a fencing token is the moment of its grant in µs. */
+  /** The holders of leases and the start of each lease, as far as the semaphore remembers: a fencing token is the moment of its grant in µs. */
   async #holderFacts(root: string): Promise<Map<string, Pick<HolderView, 'since' | 'by'>>> {
     const facts = new Map<string, Pick<HolderView, 'since' | 'by'>>()
     for (const [id, fact] of await hashReader(this.client, 'dashboard')(`${root}:facts`)) {

@@ -2,7 +2,7 @@ import type { LevelRow } from '../details.js'
 import type { Histogram } from '../histogram.js'
 import type { Picture } from './picture.js'
 
-/** What all processes have delivered lately, by queue. */
+/** The recent deliveries of all processes, by queue. */
 export function histogramsOf(picture: Picture) {
   const queues = new Map<string, { lateness: Histogram; deliveries: number; attempts: number }>()
   for (const { deliveries } of picture.details) {
@@ -17,7 +17,7 @@ export function histogramsOf(picture: Picture) {
   return queues
 }
 
-/** What stands at the moment in all processes together. */
+/** The current levels of all processes together. */
 export function levelsOf(picture: Picture): LevelRow[] {
   const sums = new Map<string, LevelRow>()
   for (const { levels } of picture.details) {

@@ -12,7 +12,7 @@ interface Caller {
   refused: number
 }
 
-/** Who asks most and who is refused most: what all processes tell, summed. */
+/** The busiest and the most refused keys: the reports of all processes, added up. */
 export class TopCallers {
   readonly #byLimiter = new Map<string, Map<string, Caller>>()
 
@@ -20,7 +20,7 @@ export class TopCallers {
     for (const { keys } of picture.details) for (const [limiter, rows] of keys) this.#add(limiter, rows)
   }
 
-  /** `limiter` absent: over all. Shares are of what the limiter's known keys do together, or of `total` where that is more. */
+  /** `limiter` undefined: over all. Shares are of the sum of the limiter's known keys, or of `total` if that is more. */
   most(by: 'asked' | 'refused', show: (key: string) => KeyView, limiter?: string, total = 0): KeyRate[] {
     const all = limiter === undefined ? [...this.#byLimiter.keys()] : [limiter]
     const callers = all.flatMap(name => [...(this.#byLimiter.get(name)?.values() ?? [])])
@@ -40,12 +40,12 @@ export class TopCallers {
       }))
   }
 
-  /** How many keys of a limiter are known to ask. */
+  /** The number of known keys of a limiter. */
   count(limiter: string): number {
     return this.#byLimiter.get(limiter)?.size ?? 0
   }
 
-  /** The key that a ref stands for. */
+  /** The key behind a ref. */
   find(ref: string): string | undefined {
     for (const callers of this.#byLimiter.values()) for (const key of callers.keys()) if (refOf(key) === ref) return key
     return undefined

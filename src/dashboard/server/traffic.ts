@@ -3,10 +3,10 @@ import { STEP_MS, STEPS, stepOf } from '../record-keys.js'
 import type { Series } from '../view.js'
 import type { Picture } from './picture.js'
 
-/** The step that runs is shown when it is so old: a rate of less is noise. */
+/** The current step is shown from this age on: earlier its rate is noise. */
 const RIPE_MS = 3500
 
-/** What a limit allows and refuses per second now: over the step that runs and the one before. */
+/** The present rates of a limit, allowed and refused per second: over the current step and the one before. */
 export function ratesOf(picture: Picture, id: string) {
   const { counts, seconds } = picture.recent(id, 2)
   const decided = counts[ALLOWED] + counts[REFUSED]
@@ -42,7 +42,7 @@ export function seriesOf(picture: Picture, id: string): Series {
   return { from: first * STEP_MS, allowed, refused }
 }
 
-/** Of all decisions, those whose source stands in this place. */
+/** The share of decisions from the source with this index. */
 export function shareOf(counts: Counts, place: number): number {
   let all = 0
   for (let i = 3; i < counts.length; i++) all += counts[i]

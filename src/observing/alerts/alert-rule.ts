@@ -2,7 +2,7 @@ import { type Duration, parseDurationOrZero, parseOption } from '../../core/dura
 import { PolicyError, shown } from '../../core/errors.js'
 import { checkOptions, type OptionNames } from '../../core/option-names.js'
 
-/** What a rule measures. */
+/** The measured value of a rule. */
 export type AlertCondition =
   | 'denied-share'
   | 'degraded-share'
@@ -12,25 +12,25 @@ export type AlertCondition =
   | 'queue-lateness'
   | 'dead-letters'
 
-/** When somebody is to be told. */
+/** A condition for an alert. */
 export interface AlertRule {
-  /** Names the rule in what is told; not empty. */
+  /** Names the rule in alerts; not empty. */
   name: string
   /**
-   * What is measured. Of decisions the share that was refused ('denied-share'; shadow mode refuses nothing), that the failure policy made ('degraded-share'), that left at most a fifth
-   * of the quota ('near-limit-share'), or that one key asked for ('one-key-share'; at most 1 % less than the true share). 'breaker-open': how many breakers are open.
-   * 'queue-lateness': the largest lateness of a delivery, ms. 'dead-letters': how many deliveries ended as dead letters.
+   * The measured value. Shares of decisions: refused ('denied-share'; shadow mode refuses nothing), made by the failure policy ('degraded-share'), leaving at most a fifth
+   * of the quota ('near-limit-share'), or by the busiest key ('one-key-share'; at most 1 % less than the true share). 'breaker-open': the number of open breakers.
+   * 'queue-lateness': the largest lateness of a delivery, ms. 'dead-letters': the number of deliveries that became dead letters.
    */
   when: AlertCondition
   /** Fires above this: a share from 0 to 1, ms, or a count; 0 means any. */
   above: number
-  /** What is measured is measured over the last so long. Default '1m', at least '1s'. Without meaning for 'breaker-open'. */
+  /** The time over which the value is measured. Default '1m', at least '1s'. Ignored for 'breaker-open'. */
   over?: Duration
-  /** It must hold so long before it fires. Default 0: at once. */
+  /** How long the condition must hold before the alert fires. Default 0: at once. */
   for?: Duration | 0
-  /** Only this limiter or queue. Absent: each one apart, and `subject` says which. Not for 'breaker-open', which knows no limiters. */
+  /** Only this limiter or queue. Default: each one separately, with its name in `subject`. Not for 'breaker-open', which is independent of limiters. */
   limiter?: string
-  /** So many decisions in `over` are needed before a share means anything: with fewer, nothing fires. Integer ≥ 0, default 20. */
+  /** The decisions in `over` that a share requires: with fewer, nothing fires. Integer ≥ 0, default 20. */
   atLeast?: number
 }
 

@@ -1,7 +1,7 @@
 import type { AlertRule, CheckedRule } from './alert-rule.js'
 import { type Measure, measureOf } from './measures.js'
 
-/** A change of state, as it is told. */
+/** A change of state, as passed to `notify`. */
 export interface Alert {
   /** As it was given. */
   readonly rule: AlertRule
@@ -11,14 +11,14 @@ export interface Alert {
   readonly value: number
   /** When the state changed. */
   readonly at: Date
-  /** The limiter or queue that it is about; 'store' for breakers. */
+  /** The limiter or queue; 'store' for breakers. */
   readonly subject: string
 }
 
-/** Below this part of `above` an alert is resolved, so that a value at the edge does not tell again and again. */
+/** Below this part of `above` an alert is resolved, so that a value near the threshold does not alert repeatedly. */
 const RESOLVES_AT = 0.8
 
-/** One rule for one subject: what it measures, and whether it fires. */
+/** The state of one rule for one subject. */
 export class AlertState {
   readonly measure: Measure
   firing: Alert | undefined

@@ -14,34 +14,34 @@ export { type WebhookOptions, webhook } from './webhook.js'
 
 /** Options of `alerts`. */
 export interface AlertsOptions {
-  /** Each is judged on its own. */
+  /** The rules; each is evaluated separately. */
   rules: readonly AlertRule[]
-  /** Is told each change of state, once. What it throws or rejects with becomes a process warning (SPILLWAY_ALERT). */
+  /** Called once for each change of state. Its errors become process warnings (SPILLWAY_ALERT). */
   notify: (alert: Alert) => unknown
-  /** Default: a monotonic clock. A clock given here is for tests and simulation. */
+  /** Default: a monotonic clock. Pass a clock only in tests and simulations. */
   clock?: Pick<Clock, 'now'>
 }
 
 /** An observer that alerts. */
 export interface Alerts extends Observer {
-  /** What fires now, in the order of the rules. */
+  /** The firing alerts, in the order of the rules. */
   readonly firing: readonly Alert[]
-  /** Stops judging; nothing more is told. */
+  /** Stops evaluating; `notify` is no longer called. */
   close(): void
 }
 
 const NAMES: OptionNames<AlertsOptions> = { rules: true, notify: true, clock: true }
 const JUDGED_EVERY_MS = 1000
-/** Who breakers are told of: they belong to stores, not to limiters. */
+/** The subject of breaker alerts: breakers belong to stores, not to limiters. */
 const STORE = 'store'
 
 const OF_DECISIONS: readonly AlertCondition[] = ['denied-share', 'degraded-share', 'near-limit-share', 'one-key-share']
 
 /**
- * An observer that tells when something is wrong, and when it is over: fires once when a value is above `above`, and is resolved once it is at or below
- * 0.8 × `above`. Judged every second by a timer that keeps no process alive, and at an event when a given `clock` has moved by a second or
- * more. Each process judges what it sees itself. Memory and cost depend on the number of rules and limiters, not on traffic or keys; beyond 1000
- * limiters or queues the rest is judged together as 'other'. Throws `PolicyError` for options that mean nothing.
+ * An observer that reports when something is wrong, and when it is over: fires once when a value rises above `above`, and is resolved once it falls to
+ * 0.8 × `above`. Evaluated every second by a timer that does not keep the process alive, and at an event when a given `clock` has moved by a second or
+ * more. Each process evaluates its own events. Memory and cost depend on the number of rules and limiters, not on traffic or keys; beyond 1000
+ * limiters or queues the rest is evaluated together as 'other'. Throws `PolicyError` for invalid options.
  */
 export function alerts(options: AlertsOptions): Alerts {
   checkOptions('alerts', options, NAMES, '{ rules: [{ name, when, above }], notify: alert => log(alert) }')
@@ -69,7 +69,7 @@ class Judge {
   readonly #names = new LabelValues()
   readonly #all: AlertState[] = []
   readonly #timer: ReturnType<typeof setInterval>
-  /** Of the last tick of the timer, or by a given clock. No clock goes back here. */
+  /** The time of the timer's last tick, or of a given clock. It never goes back. */
   #now: number
   #judgedAt: number
   #closed = false
@@ -88,7 +88,7 @@ class Judge {
     this.#timer.unref()
   }
 
-  /** Only what a rule needs is listened to. */
+  /** Implements only the observer methods that a rule needs. */
   observer(): Alerts {
     const has = (...conditions: AlertCondition[]) => this.#rules.some(({ when }) => conditions.includes(when))
     const firing = () => this.#firing()
@@ -127,7 +127,7 @@ class Judge {
     this.#judgeIfMoved()
   }
 
-  /** The states of one subject, made when it is first heard of. */
+  /** The states of one subject, created at its first event. */
   #of(
     bySubject: Map<string, readonly AlertState[]>,
     conditions: readonly AlertCondition[],
@@ -154,7 +154,7 @@ class Judge {
     this.#now = Math.max(this.#now, this.#clock.now())
   }
 
-  /** Real time is judged by the timer; a given clock moves as it likes. */
+  /** The timer evaluates in real time; a given clock is checked at each event. */
   #judgeIfMoved(): void {
     if (this.#given !== undefined && this.#now - this.#judgedAt >= JUDGED_EVERY_MS) this.#judge()
   }

@@ -10,13 +10,13 @@ const KEYS = 128
 /** What one rule measures of one subject. */
 export interface Measure {
   decided?(decision: Decision, now: number): void
-  /** A delivery was so many ms late, or one dead letter more. */
+  /** A delivery was `value` ms late, or one message became a dead letter. */
   counted?(value: number, now: number): void
-  /** What stands at this moment. A share of no decisions is 0. */
+  /** The present value. A share of no decisions is 0. */
   value(now: number): Measured
 }
 
-/** `enough`: it rests on so many events that it means something. */
+/** `enough`: the value rests on enough events. */
 interface Measured {
   readonly value: number
   readonly enough: boolean
@@ -107,7 +107,7 @@ class OneKeyShare implements Measure {
       total += part.total
       most += part.top(1)[0]?.count ?? 0
     }
-    // No key has more than the first of each part together: mostly that is an answer.
+    // No key has more than the sum of the first of each part: usually that suffices.
     if (most <= 0.8 * this.#above * total) return shareOf(most, total, this.#atLeast)
     const counts = new Map<string, number>()
     let largest = 0

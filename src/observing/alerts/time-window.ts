@@ -1,4 +1,4 @@
-/** Time is cut into at most so many parts; the oldest part falls out whole. */
+/** Time is divided into at most this many parts; the oldest part expires as a whole. */
 const MOST_PARTS = 60
 const SHORTEST_PART_MS = 1000
 
@@ -7,7 +7,7 @@ export interface WindowPart {
   clear(): void
 }
 
-/** The last so many ms, in parts: memory does not grow with what happens in them. Moments must not go back. */
+/** The last `lengthMs`, in parts: memory does not depend on the number of events. Moments must not go back. */
 export class TimeWindow<Part extends WindowPart> {
   readonly #parts: Part[]
   readonly #partMs: number

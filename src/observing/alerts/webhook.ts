@@ -9,21 +9,21 @@ import type { Alert } from './alert-state.js'
 export interface WebhookOptions {
   /** Header fields to send beside `Content-Type`, such as `{ Authorization: 'Bearer …' }`. Default: none. */
   headers?: Record<string, string>
-  /** How long each try may take. Default '5s'. */
+  /** The timeout of each attempt. Default '5s'. */
   timeout?: Duration
 }
 
 const NAMES: OptionNames<WebhookOptions> = { headers: true, timeout: true }
 const TRIES = 3
-/** After a try that failed; then twice as long. */
+/** The pause after a failed attempt; then twice as long. */
 const FIRST_PAUSE_MS = 1000
-/** Alerts that wait to be sent; of more, the oldest are dropped. */
+/** Most waiting alerts; above this, the oldest are dropped. */
 const MOST_WAITING = 100
 
 /**
- * A `notify` for `alerts` that posts JSON, `{ text, alert }`: Slack, Mattermost, Discord (at `/slack`) and others show the text. One after the other, in order; each is tried three times, 1 s and 2 s
- * apart, as long as the receiver does not answer, or answers 429 or 5xx. Never throws and never waits; what could not be delivered becomes a process warning
- * (SPILLWAY_ALERT). At most 100 alerts wait. Throws `PolicyError` for an address or options that mean nothing.
+ * A `notify` for `alerts` that posts JSON, `{ text, alert }`: Slack, Mattermost, Discord (at `/slack`) and others show the text. Alerts are sent one by one, in order; each is tried three times, 1 s and 2 s
+ * apart, while the receiver does not answer, or answers 429 or 5xx. Never throws and never waits; an undelivered alert becomes a process warning
+ * (SPILLWAY_ALERT). At most 100 alerts wait. Throws `PolicyError` for an invalid address or option.
  */
 export function webhook(url: string, options: WebhookOptions = {}): (alert: Alert) => void {
   checkOptions('webhook', options, NAMES, "{ timeout: '5s' }")
@@ -61,7 +61,7 @@ class Sender {
     this.#sending = false
   }
 
-  /** What went wrong, if it did. */
+  /** Returns the failure, if any. */
   async #deliver(body: string): Promise<string | undefined> {
     let failure: string | undefined
     for (let tries = 0; tries < TRIES; tries++) {
@@ -82,7 +82,7 @@ class Sender {
     return failure
   }
 
-  /** Names the host alone: the rest of the address is often a secret. */
+  /** Names only the host: the rest of the address is often a secret. */
   #warn(text: string): void {
     emitWarning('SPILLWAY_ALERT', `webhook to ${this.address.host}: ${text}`)
   }

@@ -96,7 +96,7 @@ export function Subjects(props: {
   )
 }
 
-/** Which policy the charts and waits of the tables speak of. */
+/** Chooses the policy of the charts and waits in the tables. */
 function PolicyChoice(props: { data: PageData; table: PageTable; shown: number; setShown: (policy: number) => void }) {
   const { data, table, shown, setShown } = props
   return (
@@ -122,7 +122,7 @@ function Heading(props: { column: Column; first: boolean; sorting: Sorting | und
   const { column, first, sorting, sort } = props
   const { id, title, word, narrow = '' } = column
   const mine = sorting?.id === id
-  // Numbers are wanted from the largest on, names from A on.
+  // A first click sorts numbers in descending order, names in ascending order.
   const ascending = mine ? !sorting.ascending : first
   return (
     <th

@@ -1,4 +1,4 @@
-/** How the line of a policy is drawn: lines differ in their dashes, so that they can be told apart without colours. */
+/** The line styles of policies: they differ in their dashes, so that they are distinguishable without colours. */
 const DASHES = ['', '7 4', '2 3', '12 4 2 4']
 const SHADES = 4
 
