@@ -169,7 +169,7 @@ describe('with time in hand', () => {
     load.close()
     warn.mockRestore()
     expect(load.level).toBeGreaterThan(0.3)
-    expect(warnings).toEqual(['customLoad: read gave NaN, expected a number ≥ 0, like 0.5', 'customLoad: gone'])
+    expect(warnings).toEqual(['customLoad: read returned NaN, expected a number ≥ 0, like 0.5', 'customLoad: gone'])
     expect(() => customLoad('x' as never)).toThrow(PolicyError)
     expect(() => customLoad(() => 1, { every: 50 })).toThrow(PolicyError)
   })
