@@ -1,12 +1,12 @@
 --[[
-  How many permits the processes of a fleet allow together.
+  Adds up the permits of all processes of a fleet.
 
   KEYS[1]  the limit of each process: a HASH of id → "limit expiresAt"
   ARGV[1]  id of the process that asks
-  ARGV[2]  its limit; 0: it leaves
-  ARGV[3]  for how many ms it counts if it does not ask again
+  ARGV[2]  its limit; 0: it leaves the fleet
+  ARGV[3]  how long it counts without a further call, ms
 
-  Returns the sum of the limits of those that have asked in time.
+  Returns the sum of the limits of those processes that have called in time.
 ]]
 -- @include now_ms
 local id = ARGV[1]

@@ -1,7 +1,7 @@
 --[[
-  calendar-window: a fixed window of the calendar, whose boundaries the asker has computed. `burst` is the moment at which the present window
+  calendar-window: a fixed window of the calendar, whose boundaries the caller has computed. `burst` is the moment at which the present window
   began, ms, and `window` its length. Row: at = a moment of the window in which units were spent (nil: never used), x = units spent in it.
-  lua/lib/functions_of.lua says what the sections are.
+  lua/lib/functions_of.lua describes the sections.
 ]]
 
 -- @section consume
@@ -54,11 +54,11 @@ functions = {
     note_refund(note, now, back, note.cut_at and note.cut_at >= start)
     return start, spent - back, 0
   end,
-  -- Any units of the decision's own window are as good as its own: they expire together.
+  -- All units of the decision's own window are equal: they expire together.
   give_back = function(limit, now, units, receipt, at, x, y, note)
     local charged_at = receipt.charged_at
     if charged_at < at or at < limit.burst or charged_at >= limit.burst + limit.window then return end
-    -- After a step back of the clock the window may be another one that was moved to here.
+    -- After the clock stepped back, this may be another window that was moved to the present.
     if at <= now and charged_at > now then return end
     return at, x - math.min(units, x, own_left(receipt, note)), y
   end,

@@ -1,6 +1,6 @@
 --[[
   fixed-window: a counter that starts at a key's first request. Row: at = start of the window (nil: never used), x = units spent since.
-  lua/lib/functions_of.lua says what the sections are.
+  lua/lib/functions_of.lua describes the sections.
 ]]
 
 -- @section consume
@@ -51,11 +51,11 @@ functions = {
     note_refund(note, now, back, note.cut_at and note.cut_at >= start)
     return start, spent - back, 0
   end,
-  -- Any units of the decision's own window are as good as its own: they expire together.
+  -- All units of the decision's own window are equal: they expire together.
   give_back = function(limit, now, units, receipt, at, x, y, note)
     local charged_at = receipt.charged_at
     if charged_at < at or charged_at - at >= limit.window then return end
-    -- After a step back of the clock the window may be another one that was moved to here.
+    -- After the clock stepped back, this may be another window that was moved to the present.
     if at <= now and charged_at > now then return end
     if now - at >= limit.window then return end
     return at, x - math.min(units, x, own_left(receipt, note)), y

@@ -1,6 +1,6 @@
 --[[
-  leaky-bucket: admitted requests wait until those before them have left, window/quota apart. Row: see steps/bucket.
-  lua/lib/functions_of.lua says what the sections are.
+  leaky-bucket: allowed requests wait until those before them have left, window/quota apart. Row: see steps/bucket.
+  lua/lib/functions_of.lua describes the sections.
 ]]
 
 -- @section traits
@@ -24,11 +24,11 @@ local shaped = true
 -- @include bucket
 -- @include own_left
 -- @include steps/measure_row with algorithms/leaky_bucket.measure
--- A place is given back only if it is the last one: whoever comes next cannot take one in the middle, and would leave together with the last.
+-- A place is given back only if it is the last one: a freed place in the middle would let the next request leave together with the last.
 local function give_back(limit, now, units, receipt, at, x, y, note)
   local level, charged_at = bucket_level(limit, now, at, x), receipt.charged_at
   if level == 0 or charged_at > now or note.cut_at and charged_at < note.cut_at then return end
-  -- Each unit raises the level by a whole window, so that the whole units of the verdict tell whether anybody came after.
+  -- Each unit raises the level by a whole window, so the whole units of the verdict tell whether later requests were charged.
   local level_then = (limit.burst - receipt.remaining) * limit.window
   if level + limit.quota * (now - charged_at) > level_then then return end
   return at, x - math.min(math.min(units, own_left(receipt, note)) * limit.window, level), y

@@ -1,6 +1,6 @@
 --[[
   sliding-counter: two counters. Row: at = start of the current cell (a multiple of the window; nil: never used), x and y = units in it
-  and in the cell before, which weighs as much as the sliding window still overlaps it. lua/lib/functions_of.lua says what the sections are.
+  and in the cell before, which counts in proportion to its overlap with the sliding window. lua/lib/functions_of.lua describes the sections.
 ]]
 
 -- @section consume
@@ -60,11 +60,11 @@ functions = {
     note_refund(note, now, from_inside + from_before, note.cut_at and note.cut_at >= cell - limit.window)
     return cell, inside - from_inside, before - from_before
   end,
-  -- Out of the cell of the charge: any units of one cell weigh the same at any time.
+  -- From the cell of the charge: all units of one cell have the same weight at any time.
   give_back = function(limit, now, units, receipt, at, x, y, note)
     local window, charged_at = limit.window, receipt.charged_at
     local cell, now_cell = charged_at - math.fmod(charged_at, window), now - math.fmod(now, window)
-    -- The clock stepped back: what the cell counted may be counted in an earlier one by now.
+    -- The clock stepped back: the units of this cell may be counted in an earlier one by now.
     if cell > now_cell and at <= now_cell then return end
     if now_cell - cell > window then return end
     if cell ~= at and cell ~= at - window then return end

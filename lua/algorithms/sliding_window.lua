@@ -1,13 +1,13 @@
 --[[
-  sliding-window: an exact log of what was spent and when. Its state is not a row but a list: see log_open.
-  lua/lib/functions_of.lua says what the sections are.
+  sliding-window: an exact log of spent units and their times. Its state is not a row but a list: see log_open.
+  lua/lib/functions_of.lua describes the sections.
 ]]
 
 -- @section traits
 has_log = true
 
 -- @section consume
--- What consume does, with short ways for the commonest cases: a log from which nothing expires just now, and a request that fits.
+-- The consume script, with fast paths for the most common cases: a log without newly expired entries, and a request that fits.
 local algorithm, shaped, costs_at = 'sliding-window', false, 4
 -- @include steps/open_one
 -- @include steps/spend_lone_log
@@ -21,7 +21,7 @@ local calm = clock == '' and not some_kept
 local waiting, limit = KEYS[2], { quota = quota, window = window }
 local one_cost = #ARGV <= costs_at and tonumber(ARGV[costs_at] or 1)
 
--- A key that stands in the batch twice is read once and written once.
+-- A key that is in the batch twice is read once and written once.
 local logs, changed = {}, {}
 for i = 3, #KEYS do
   local key = KEYS[i]
@@ -43,7 +43,7 @@ for i = 3, #KEYS do
     if remaining < 0 or cost == 0 or blocked or wait > 0 then
       local measure = functions_of(algorithm).measure
       retry, remaining, reset = measure(limit, now, cost, key, log)
-      -- A block, or a waiting line, spends nothing: what would be allowed is told as it stands.
+      -- A blocked or waiting key spends nothing: a limit that would allow the request reports its present state.
       if (blocked or wait > 0) and retry == 0 then retry, remaining, reset = measure(limit, now, 0, key, log) end
       if wait > retry and retry >= 0 then retry = wait end
     elseif spending then

@@ -1,6 +1,6 @@
 --[[
   token-bucket: refills `quota` per window evenly and holds `burst`. Row: see steps/bucket.
-  lua/lib/functions_of.lua says what the sections are.
+  lua/lib/functions_of.lua describes the sections.
 ]]
 
 -- @section consume
@@ -22,21 +22,21 @@ local shaped = false
 -- @include own_left
 -- @include steps/measure_row with algorithms/token_bucket.measure
 --[[
-  Units are regained in the order in which they were charged: what the bucket has not yet regained by itself is given back. If nobody
-  was charged after the decision, that is all that is left; else the level just after it, less what was regained since, less what was
-  given back from before its place (the gaps of the note).
+  Units are regained in the order in which they were charged; units that the bucket has not yet regained are given back. If the
+  decision's charge was the last one, that is all that is left; else the level directly after it, less what was regained since, less what was
+  given back from earlier charges (the gaps of the note).
 ]]
 local function give_back(limit, now, units, receipt, at, x, y, note)
   local quota, window, burst, charged_at = limit.quota, limit.window, limit.burst, receipt.charged_at
   -- The clock stepped back to before the decision.
   if charged_at > now and charged_at ~= at then return end
   local own = math.min(units, own_left(receipt, note)) * window
-  -- What comes back of a lease has been reduced already.
+  -- Units returned from a lease have been reduced already.
   if not receipt.leased then own = math.max(0, own - held_by_leases(limit, note, now)) end
   local back = math.min(own, bucket_level(limit, now, at, x))
   local gaps = note.gaps
   if charged_at ~= at then
-    -- The least level that the decision's verdict allows: it is rounded to whole units and whole ms.
+    -- The lowest level that fits the decision's verdict, which is rounded to whole units and whole ms.
     local left = math.max((receipt.reset - 1) * quota, (burst - receipt.remaining - 1) * window) + 1
     left = left - quota * (now - charged_at)
     for i = 1, #gaps, 3 do
@@ -47,7 +47,7 @@ local function give_back(limit, now, units, receipt, at, x, y, note)
   end
   if back <= 0 then return end
   if note.cut_at and charged_at <= note.cut_at then note.left = note.left - back end
-  -- A decision of so long ago has nothing left to give back, and what was given back before does not matter to it.
+  -- Such an old decision has nothing left to give back, and earlier returns do not affect it.
   local fill, kept = burst * window / quota, {}
   for i = 1, #gaps, 3 do
     if now - gaps[i + 1] < fill then

@@ -1,10 +1,10 @@
 --[[
-  Who is blocked, for people who look. Changes nothing.
+  Lists blocked keys for the dashboard. Changes nothing.
 
   KEYS     block lists: see block
   ARGV[1]  how many of each list to return, those whose blocks end last first
 
-  Returns for each list its members and until when each is blocked, ms.
+  Returns for each list its members and the end of each block, ms.
 ]]
 -- @include now_ms
 local most = tonumber(ARGV[1])

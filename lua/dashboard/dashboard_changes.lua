@@ -1,5 +1,5 @@
 --[[
-  The changes that were made by the dashboard, newest first. Changes nothing.
+  Lists the changes made by the dashboard, newest first. Changes nothing.
 
   KEYS[1]  changes: see dashboard_note_change
   ARGV     none

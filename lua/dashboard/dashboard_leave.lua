@@ -1,10 +1,10 @@
 --[[
-  Forgets a process that ends. The sums to which it has added stay.
+  Removes the record of a process that ends. Its contributions to sums stay.
 
   KEYS[1…3]  see dashboard_report
   ARGV[1]    process
 
-  Returns how many there were.
+  Returns the number of removed records.
 ]]
 local process = ARGV[1]
 redis.call('HDEL', KEYS[2], process)

@@ -1,10 +1,10 @@
 --[[
-  Who waits in a line, for people who look. Changes nothing.
+  Reports the state of a waiting line to the dashboard. Changes nothing.
 
   KEYS[1…3]  line, asks, meta: see line_open
   ARGV       none
 
-  Returns how many wait, 0 where no process that waits is taken to live; and how long the first has waited, ms.
+  Returns the number of waiters, 0 if no process with waiters seems to be alive; and how long the first has waited, ms.
 ]]
 -- @include line_open
 -- @include line_alive

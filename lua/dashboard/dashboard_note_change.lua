@@ -1,5 +1,5 @@
 --[[
-  Keeps a change that was made by the dashboard in its history: the newest 200, for 90 days.
+  Records a change made by the dashboard in its history: the newest 200, for 90 days.
 
   KEYS[1]  changes: LIST of the moment in ms, a space, and the change as JSON; newest first
   ARGV[1]  the change

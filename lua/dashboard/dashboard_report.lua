@@ -1,8 +1,8 @@
 --[[
   Adds what one process has decided to the sums of a step of ten seconds, and keeps the process's own record.
 
-  KEYS[1]  processes: ZSET process → when it was heard of last, ms
-  KEYS[2]  records: HASH process → number of its last report, when it came, its record as JSON, with spaces between
+  KEYS[1]  processes: ZSET process → its last report, ms
+  KEYS[2]  records: HASH process → number and time of its last report, its record as JSON, with spaces between
   KEYS[3]  details: HASH process → its top keys, queues and levels as JSON
   KEYS[4]  sums of the step: see sums_add
   KEYS[5…7]  the index: see index_note

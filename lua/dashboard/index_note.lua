@@ -1,11 +1,11 @@
 --[[
-  Notes that objects exist, for whoever looks from outside: the dashboard finds them here instead of searching the keys.
+  Records in the index which objects exist, so that the dashboard finds them without scanning keys.
 
-  KEYS[1]  noted: ZSET id → when it was noted last, ms
-  KEYS[2]  facts: HASH id → what it is, as JSON
+  KEYS[1]  noted: ZSET id → last recorded, ms
+  KEYS[2]  facts: HASH id → its description, as JSON
   KEYS[3]  state: HASH version (rises when facts change)
-  ARGV[1]  for how long a note holds, ms
-  ARGV[2]  most notes that are kept; the oldest go first
+  ARGV[1]  how long a record lasts, ms
+  ARGV[2]  most records; the oldest are removed first
   ARGV[…]  id and facts of each object
 
   Returns the server's time, ms.

@@ -1,5 +1,5 @@
 --[[
-  Counts requests as koa-ratelimit does, in the sorted sets that it keeps: a member for each request, whose score is the moment, ms.
+  Counts requests as koa-ratelimit does, in its sorted sets: a member for each request, whose score is the moment, ms.
   The moment is the server's, and two requests never share a member.
 
   KEYS         the requests of one id; one may be there several times
@@ -14,7 +14,7 @@ local call, pcall = redis.call, redis.pcall
 local now = time[1] * 1000 + time[2] / 1000
 local reply = { 0, 0, now }
 local shared = #ARGV == 2
--- How many microseconds after this moment the next member stands: all members of a call differ.
+-- The offset of the next member in microseconds: all members of a call differ.
 local after = 0
 local read, duration, max
 for i = 1, #KEYS do
@@ -37,7 +37,7 @@ for i = 1, #KEYS do
       left = max - count - 1
       local at
       repeat
-        -- More than once if the clock was set back, and shows a moment again.
+        -- Repeats if the clock was set back and shows a moment again.
         at = string.format('%.3f', now + after / 1000)
         after = after + 1
       until call('ZADD', key, 'NX', at, at) == 1

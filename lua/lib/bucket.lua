@@ -1,22 +1,22 @@
---[[ What token-bucket and leaky-bucket (`shaped`) have in common, as functions_of describes it. ]]
+--[[ The common functions of token-bucket and leaky-bucket (`shaped`): see functions_of. ]]
 -- @include ceil_div
 -- @include floor_div
 -- @include note_refund
 local function bucket_level(limit, now, at, level)
   if not at then return 0 end
-  -- Time that ran back regains nothing.
+  -- If the clock ran back, nothing is regained.
   return math.max(0, level - limit.quota * math.max(0, now - at))
 end
--- How much of what was charged before the last refund can still be given back, in units x ms; nil: no bound.
+-- How much of the charges before the last refund can still be given back, in units x ms; nil: no bound.
 local function left_of_cut(limit, note, now)
   if not note.cut_at or limit.quota * (now - note.cut_at) >= limit.burst * limit.window then return nil end
   return math.max(0, note.left - limit.quota * math.max(0, now - note.cut_at))
 end
--- While a lease lives, so much of what was spent before its sale counts for it: a settlement leaves that much of what it gives back.
+-- While a lease lives, this much of the level from before its sale belongs to it: a settlement leaves that much of what it gives back.
 local function held_by_leases(limit, note, now)
   return limit.quota * math.max(0, (note.leased_until or 0) - now)
 end
--- The units of a lease count as if they were spent when it ends: the level is first raised to what the bucket regains until then.
+-- The units of a lease count as spent at its end: the level is first raised by what the bucket regains until then.
 local function raised(limit, now, ttl, at, x)
   return now, math.max(bucket_level(limit, now, at, x), limit.quota * ttl), limit.quota
 end
@@ -31,14 +31,14 @@ local function bucket(shaped, measure, give_back)
       return math.max(0, floor_div(limit.burst * limit.window - level, limit.window)), ttl
     end,
     raised = raised,
-    -- What the bucket has regained since the sale may have been sold again.
+    -- The bucket may have sold again what it has regained since the sale.
     returned = function(limit, units, age)
       return math.max(0, floor_div(units * limit.window - limit.quota * age, limit.window))
     end,
     measure = measure,
     give_back = give_back,
     charge = function(limit, now, cost, at, x)
-      -- A debt without end would leave the exact integers.
+      -- Capped, because an endless debt would leave the exact integers.
       return now, math.min(bucket_level(limit, now, at, x) + cost * limit.window, 9007199254740991), limit.quota
     end,
     refund = function(limit, now, cost, at, x, y, note)

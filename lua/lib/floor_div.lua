@@ -1,6 +1,6 @@
 --[[
-  floor(a / b), exact for whole 0 <= a <= 2^53, 0 < b: a float quotient may round up to a whole number that it never reaches, so
-  it is checked by multiplying back.
+  floor(a / b), exact for whole 0 <= a <= 2^53, 0 < b: a float quotient may round up to a whole number that it does not reach, so
+  the result is checked by multiplication.
 ]]
 local function floor_div(a, b)
   local quotient = math.floor(a / b)

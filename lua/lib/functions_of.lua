@@ -1,14 +1,14 @@
 --[[
-  What an algorithm does to the state of a key, as a table of functions. The table is made when it is first wanted: functions are made anew
-  at each call of a script, and cost as much as what they do.
+  The operations of an algorithm on the state of a key, as a table of functions. The table is created on first use, because each call of a script creates
+  its functions anew, which costs as much as their work.
 
   lua/algorithms has a file for each algorithm, named after it, of these sections:
     consume    the script that decides a batch under one limit of this algorithm. KEYS and ARGV as of steps/open_one, after `costs_at`: 5 for an
                algorithm whose limits have a burst, else 4; returns what consume returns. Most traffic comes this way.
     traits     shaped = true, if admitted requests may have to wait; has_log = true, if the state is a log and no row
-    measure    of a row: the stretch of code that decides. It reads quota, window, burst, now, cost, at (nil: never used), x and y, and
-               sets retry (0 allowed, -1 never), remaining, reset, delay and the next at, x and y. No function, because a call would cost
-               as much again.
+    measure    for a row: the inline code that decides. It reads quota, window, burst, now, cost, at (nil: never used), x and y, and
+               sets retry (0 allowed, -1 never), remaining, reset, delay and the next at, x and y. Not a function, because a call would double
+               its cost.
     functions  sets `functions`. Of a row, given limit, now, …, at, x, y:
       notes_resets                        whether a settlement has to know of a reset, because what is charged after it cannot be told
                                           from what was charged before

@@ -1,7 +1,7 @@
 --[[
-  Puts notes of objects into the index: see lua/dashboard/index_note.lua. Their ids and facts stand in ARGV from `first` on. Notes that nobody has
-  renewed for `life` ms go, a few at a time, so that no call is long. `told`: by a reporter, who knows more than the objects themselves ("per"), so that
-  these do not replace what it has told.
+  Writes records of objects into the index: see lua/dashboard/index_note.lua. Their ids and facts are in ARGV from `first` on. Records that were not
+  renewed for `life` ms are removed, a few at a time, so that no call is long. `told`: the facts come from a reporter, which knows more than the objects themselves ("per"), so that
+  the objects do not overwrite them.
 ]]
 local function index_put(keys, first, now, life, most, told)
   local noted, facts, state = keys[1], keys[2], keys[3]

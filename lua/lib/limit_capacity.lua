@@ -30,7 +30,7 @@ local function limit_capacity(limits, keys, blocks, notes, now, clock)
       i = i + 1
       local limit = limits[i]
       if not limit then break end
-      -- Of a window of the calendar burst is when it began.
+      -- For a calendar window, burst is its start.
       local own_burst = limit.algorithm == 'calendar-window' and limit.burst or tonumber(burst)
       list[i] = { algorithm = limit.algorithm, window = limit.window, quota = tonumber(quota), burst = own_burst }
     end

@@ -1,4 +1,4 @@
---[[ Whether somebody waits in a line whose process lives, as far as can be known. ]]
+--[[ Whether a line has a waiter whose process seems to be alive. ]]
 -- @include line_open
 local function line_alive(line)
   if line.units == 0 then return false end

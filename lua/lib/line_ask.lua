@@ -35,12 +35,12 @@
 -- @include line_save
 local LINE_CHECK_MS = 5000
 
--- When the member asks again at the latest, if its first waiter is not the one at which the walk stopped.
+-- When the member must ask again at the latest, unless the walk stopped at its first waiter.
 local function line_own_turn(line, capacity, first)
   local rank = first ~= '' and redis.call('ZRANK', line.key, first)
   if not rank then return 1000 end
   local cost, own = string.match(first, '^%S+ %d+ (%d+) ?(.*)$')
-  -- A walk tells the member at its turn. This is for members ahead that die, which may cost one second.
+  -- A walk notifies the member at its turn. This interval is for the case that members ahead die, which may delay it by a second.
   return math.max(1000, capacity.when(rank * tonumber(cost), tonumber(cost), own))
 end
 
@@ -55,7 +55,7 @@ local function line_change(line, member, capacity, answer, joins, letter, tail, 
   if letter == 'l' then
     local removed = redis.call('ZREM', line.key, id)
     line.units = math.max(0, line.units - removed * cost)
-    -- A key that was empty had gone, and with it its lifetime.
+    -- An empty key is deleted, and its lifetime with it.
     if line.units == 0 then line.fresh = 0 end
     answer.waiting = answer.waiting - removed
     return
@@ -72,7 +72,7 @@ local function line_change(line, member, capacity, answer, joins, letter, tail, 
     local most = tonumber(third)
     local wait
     if most < 0 and line.units > 0 and not capacity.has_end then
-      -- Whoever waits without a bound need not know how long: only whether it ever fits.
+      -- A waiter without a timeout need not know the wait: only whether it ever fits.
       local kind = cost .. ' ' .. own
       wait = answer.never[kind]
       if wait == nil then
@@ -124,7 +124,7 @@ local function line_ask(line, record, replaced, first, capacity, life)
   elseif last ~= number - 1 or stored[2] ~= stamp then
     return '0'
   end
-  -- The member was evicted, or keys of the line were lost. Others may have made them anew since: then our waiters are not in them.
+  -- The member was evicted, or keys of the line were lost and perhaps recreated by others: then our waiters are not in them.
   if waiting > 0 then
     local there = line.stored and redis.call('ZSCORE', line.asks, member)
     if there and own_first ~= '' then
@@ -135,7 +135,7 @@ local function line_ask(line, record, replaced, first, capacity, life)
     if not there then return '0' end
   end
   if number == 1 and replaces ~= '' then
-    -- An ask of the replaced member that is still on its way finds it closed.
+    -- An ask of the replaced member that is still in flight finds it closed.
     redis.call('ZREM', line.asks, replaces)
     redis.call('DEL', replaced)
     redis.call('HSET', replaced, 'n', '-1')
@@ -155,13 +155,13 @@ local function line_ask(line, record, replaced, first, capacity, life)
   for letter, tail, ticket, third in string.gmatch(ARGV[first + 5], LINE_CHANGE) do
     if letter == 'j' and not measured then
       measured = true
-      -- Whoever leaves has left by now. Waiters of members that have gone are dropped before newcomers are measured behind them.
+      -- Leaving waiters are removed by now. Waiters of dead members are dropped before newcomers are measured behind them.
       if line_head_is_dead(line) then line_walk(line, member, capacity, answer) end
     end
     line_change(line, member, capacity, answer, joins, letter, tail, ticket, third)
   end
   if #joins > 0 then
-    -- What is left of a line whose other keys were lost would be misread.
+    -- If other keys of the line were lost, the rest would be misread.
     if not line.stored then redis.call('DEL', line.key, line.asks) end
     line.stored = true
     redis.call('ZADD', line.key, unpack(joins))

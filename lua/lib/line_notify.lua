@@ -1,6 +1,6 @@
 --[[
   Tells the process of a member to ask, unless the member asks within `ms` anyway. The message is the number of the member in its process:
-  it carries no news, so that a message that is late or lost can do no harm.
+  it carries no data, so that a late or lost message does no harm.
 ]]
 local function line_notify(line, member, ms)
   local by = line.known[member]

@@ -1,5 +1,5 @@
 --[[
-  Opens a waiting line. Its time is the server's, also where a clock is given for tests: whether a process lives is a matter of real time.
+  Opens a waiting line. Its clock is the server's, also if a test passes a clock: whether a process lives is a matter of real time.
   Its keys, which live for a minute after the last ask:
 
     line   ZSET waiter → ticket. A waiter is "member number cost own": its number within the member, and what only the user of the line reads
@@ -10,8 +10,8 @@
   another version.
 ]]
 local LINE_VERSION = '1'
--- A member that is this late is taken for dead. If it lives after all, it comes back with its tickets. With the ask that finds it late,
--- it delays those behind it by a second.
+-- A member that is this late counts as dead. If it lives after all, it comes back with its tickets. With the ask that finds it late,
+-- it delays the waiters behind it by a second.
 local LINE_GRACE_MS = 900
 
 local function line_open(key, asks, meta, channel)

@@ -1,4 +1,4 @@
---[[ Writes what has changed of a line, and gives its keys their lifetimes. A line without waiters leaves nothing behind. ]]
+--[[ Writes the changes of a line, and sets the lifetimes of its keys. A line without waiters leaves nothing behind. ]]
 local LINE_LIFE_MS = 60000
 
 local function line_save(line)

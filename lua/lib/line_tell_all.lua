@@ -1,4 +1,4 @@
---[[ Tells the members of a line to ask, at most 200 of them: what fits has changed for more waiters than a walk meets. ]]
+--[[ Notifies the members of a line to ask, at most 200 of them: after a change that affects more waiters than a walk visits. ]]
 local function line_tell_all(line)
   if line.units == 0 then return end
   for _, member in ipairs(redis.call('ZRANGE', line.asks, '0', '199')) do

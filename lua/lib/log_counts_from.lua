@@ -1,6 +1,6 @@
 --[[
-  The moment from which an entry of a log counts for a window: its own; but a moment in the future is a sign of a clock that ran back, and
-  becomes now, or of a lease (`ttl`) at most the end of one that is sold now.
+  The moment from which an entry of a log counts for a window: its own; a moment in the future means that the clock ran back, and
+  becomes now, or for a lease (`ttl`) at most the end of a lease sold now.
 ]]
 local function log_counts_from(at, ttl, now)
   if at <= now then return at end

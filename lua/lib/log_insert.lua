@@ -14,7 +14,7 @@ local function log_insert(key, log, at, units, ttl, expire_at)
   local later, before = {}, log.gone
   local last = redis.call('RPOP', key)
   local last_at, last_total, last_ttl = log_unpack(last)
-  -- The first entry counts no more, but tells the total before the others.
+  -- The first entry no longer counts, but stores the total before the others.
   while last_at > at do
     later[#later + 1] = { last_at, last_total, last_ttl }
     last = redis.call('RPOP', key)

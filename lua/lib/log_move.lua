@@ -9,13 +9,13 @@
 local function log_move(key, log, window, now, moves, to)
   if not log.newest or now - to >= window then return end
   local length = redis.call('LLEN', key)
-  -- The first entry only tells the total before the second.
+  -- The first entry only stores the total before the second.
   local first, at = log_search(key, 1, length, function(at) return at >= to end)
   if not at or length - first > 1000 then return end
   local _, before = log_unpack(redis.call('LINDEX', key, first - 1))
   local entries = redis.call('LRANGE', key, first, '-1')
 
-  -- How many units of each entry move: no more than it has.
+  -- How many units of each entry move: at most all of them.
   local moved, total = {}, before
   local sum = 0
   for i, entry in ipairs(entries) do
@@ -32,7 +32,7 @@ local function log_move(key, log, window, now, moves, to)
   for i, entry in ipairs(entries) do
     local entry_at, entry_total = log_unpack(entry)
     ahead = ahead - moved[i]
-    -- An entry all of whose units have moved is left out.
+    -- An entry whose units have all moved is omitted.
     if entry_total + ahead > total then
       written[#written + 1] = log_pack(entry_at, entry_total + ahead)
       total = entry_total + ahead

@@ -38,7 +38,7 @@ local function log_open(key, window, now, writable)
   if now - log.oldest >= window then
     local length = redis.call('LLEN', key)
     local passes = function(at) return now - at < window end
-    -- Mostly one or a few have expired since the last look.
+    -- Usually one or a few entries have expired since the last access.
     local reach = math.min(4, length)
     local first, at, total = log_search(key, 2, reach, passes)
     if not at then first, at, total = log_search(key, reach, length, passes) end

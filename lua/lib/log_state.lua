@@ -35,7 +35,7 @@ local function log_state(limit, key, now, expires_at, _, read_only)
       log = log_open(key, limit.window, now, true)
     end,
     settle = settle,
-    -- log_open has done it.
+    -- log_open has done it already.
     mend = function() end,
     save = function() end,
   }

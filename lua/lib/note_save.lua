@@ -1,8 +1,8 @@
---[[ Keeps a note of note_open for as long as any decision that it concerns can give anything back. ]]
+--[[ Writes a note of note_open, with a lifetime until no decision that it concerns can give anything back. ]]
 local function note_save(key, note, limit, expires_at)
   if not note.cut_at and #note.gaps == 0 and not note.leased_until then return end
   local lasts = 2 * limit.window
-  -- Of a window of the calendar burst is when it began.
+  -- For a calendar window, burst is its start.
   if limit.quota > 0 and limit.algorithm ~= 'calendar-window' then lasts = math.max(lasts, math.ceil(limit.burst * limit.window / limit.quota)) end
   local packed = cmsgpack.pack({ note.cut_at or false, note.refunded, note.left, note.gaps, note.leased_until })
   redis.call('SET', key, packed, 'PXAT', expires_at(lasts))

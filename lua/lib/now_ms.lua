@@ -1,4 +1,4 @@
---[[ The moment of this call in whole ms: the server's clock, or the one given (tests and simulation). ]]
+--[[ The time of this call in whole ms: by the server's clock, or a given one (tests and simulation). ]]
 local function now_ms(given)
   if given ~= '' then return tonumber(given) end
   local time = redis.call('TIME')

@@ -1,10 +1,10 @@
 --[[
-  Carries out a request unless it has been already: a client that lost its connection before the answer sends it again, and must
-  be answered alike. `sent` is the list of one sender's requests that may come again, oldest first, each its number and what it
-  was answered. Every number below `floor` has been answered, and cannot come again.
+  Carries out a request unless it has been already: a client that lost its connection before the answer repeats it, and must
+  get the same answer. `sent` is the list of one sender's requests that may be repeated, oldest first, each with its number and its
+  answer. Every number below `floor` has been answered, and is not repeated.
 
-  act() returns the reply, a table, and true if it changed anything: what changed nothing may as well be done again. It is remembered
-  for a minute, or for `keep` ms where an object shall leave nothing behind for longer; act() may return the ms in its third place.
+  act() returns the reply, a table, and true if it changed anything: a request without changes may run again. The answer is stored
+  for a minute, or for `keep` ms if the object must leave nothing behind for longer; act() may return the ms as its third value.
 ]]
 local function once(sent, number, floor, act, keep)
   local newest = redis.call('LINDEX', sent, '-1')
@@ -16,7 +16,7 @@ local function once(sent, number, floor, act, keep)
   local reply, changed, life = act()
   if not changed then return reply end
   if newest then
-    -- Fewer are added than may be dropped, so that the list is as long as what is in flight.
+    -- Fewer are added than may be dropped, so that the list is as long as the number in flight.
     for _ = 1, 16 do
       local oldest = redis.call('LINDEX', sent, '0')
       if not oldest or struct.unpack('>I7', oldest) >= floor then break end
@@ -24,7 +24,7 @@ local function once(sent, number, floor, act, keep)
     end
   end
   redis.call('RPUSH', sent, struct.pack('>I7', number) .. cmsgpack.pack(reply))
-  -- Longer than a client keeps trying.
+  -- Longer than a client retries.
   life = math.min(life or keep or 60000, 60000)
   if redis.call('PTTL', sent) < life then redis.call('PEXPIRE', sent, life) end
   return reply

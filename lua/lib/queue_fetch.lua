@@ -1,6 +1,6 @@
 --[[
   The last fetch of one process, kept for a minute: its number and what it took, as { receipt, due moment, visibility in ms } one after
-  another. A fetch that is sent again (the client lost its connection, or gave up waiting) is answered with the same messages.
+  another. A repeated fetch (the client lost its connection, or gave up waiting) gets the same messages.
 ]]
 local queue_fetch = {}
 function queue_fetch.number(kept)

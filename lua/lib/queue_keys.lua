@@ -9,7 +9,7 @@
   ttls      ZSET id → end of its ttl, ms; only for messages that have one
   dead      ZSET id → moment of its death, ms
   graves    HASH id → packed: deliveries, reason, record
-  wake      ZSET that sleeping processes block on: who pops 'first' asks at once, who pops 'second' a little later
+  wake      ZSET that idle processes block on: the one that pops 'first' asks at once, the one that pops 'second' a little later
   called    STRING: processes were woken, and none has asked since
   cleared   STRING: the queue was cleared while deliveries were open
 

@@ -1,6 +1,6 @@
 --[[
-  Wakes two processes that sleep: the first asks at once, the second a little later, because the first may be stopped or busy. Members
-  that find nobody asleep wait for whoever goes to sleep next. They have a lifetime because perhaps nobody ever does.
+  Wakes two idle processes: the first asks at once, the second a little later, because the first may be stopped or busy. Members
+  that no process pops stay for the next process that becomes idle. They have a lifetime in case none ever does.
 ]]
 local function queue_wake(keys)
   redis.call('ZADD', keys.wake, '0', 'first', '1', 'second')

@@ -11,7 +11,7 @@ local function rate_capacity(rate, now)
     late = math.max(50, math.floor(limit.window / 10)),
     check = rate.ends_at and rate.ends_at - now,
     has_end = rate.ends_at ~= nil,
-    -- ms until all is as if never used
+    -- ms until the state is as if never used
     reset = function() return state.reset() end,
   }
   capacity.when = function(ahead, cost)
@@ -23,8 +23,8 @@ local function rate_capacity(rate, now)
     state.charge(cost)
     capacity.granted = true
   end
-  -- The user's own change: the answers to calls have come. `grants` lists when they left: a moment in ms and a number of units each.
-  -- From now on they count for `interval` ms more, not longer.
+  -- The user's own change: calls were answered. `grants` lists when they left: a moment in ms and a number of units each.
+  -- From now on they count for only `interval` ms.
   capacity.change = function(_, grants, interval)
     local moves = {}
     for at, units in string.gmatch(grants, '(%d+) (%d+)') do

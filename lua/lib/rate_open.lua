@@ -20,7 +20,7 @@ local function rate_open(clock, now)
   local keep_alive, ends_at, idle_at = tonumber(config[4]), tonumber(config[5]), tonumber(config[6])
   if not rate or not interval then return nil end
   if (ends_at and now >= ends_at) or (idle_at and now >= idle_at) then return nil end
-  -- A given clock may stand still while the server's does not.
+  -- A given clock may stand still while the server's clock runs.
   local server_ahead, padding, slack = 0, math.min(interval, 1000), 0
   if clock ~= '' then
     local time = redis.call('TIME')

@@ -1,6 +1,6 @@
 --[[
   The limits in ARGV from `first` on, four numbers or names each. Returns the list and the index after it. Of a window of the calendar
-  (algorithm calendar-window) burst is the moment at which it began.
+  (algorithm calendar-window) burst is its start.
 ]]
 local function read_limits(first, count, now)
   local limits = {}

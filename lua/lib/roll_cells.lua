@@ -1,7 +1,7 @@
 --[[
   The two cells of a sliding counter as they stand now: the start of the current one, its units, those of the one before. A cell
-  in the future means that the clock ran back: what it and the one before it counted is counted now, in full. More than the
-  quota would say no more, and could grow without end.
+  in the future means that the clock ran back: its count and the previous one's count now, in full. A count above the
+  quota would make no difference, and could grow without end.
 ]]
 local function roll_cells(quota, window, now, at, current, previous)
   local cell = now - math.fmod(now, window)

@@ -1,7 +1,7 @@
 --[[
-  Opens a semaphore for direct takes: while nobody waits, a permit costs one short script (semaphore_take), and to give it back is a plain
+  Opens a semaphore for direct takes: while nobody waits, taking a permit is one short script (semaphore_take), and giving it back is a plain
   ZREM. All leases are then in the key `direct`. The first script that needs more of the semaphore moves them to the key `leases` (semaphore_read): a
-  ZREM then finds nothing, and its sender asks the line instead.
+  ZREM then finds nothing, and its sender goes through the line instead.
 
   The ZSET of leases also holds, above all deadlines:
 
@@ -10,7 +10,7 @@
     !extra      4e15 + how many permits are out beyond one for each lease
     !last       the newest token
     @sender     the newest token that a sender of direct takes was given, so that its next call counts once
-    &address    who has extended leases that were taken directly, with the moment in µs
+    &address    the process that has extended directly taken leases, with the moment in µs
 ]]
 local SEMAPHORE_ABOVE = '100000000000000'
 
@@ -21,6 +21,6 @@ local function semaphore_direct(s)
   local room, beyond = string.format('%.0f', 4e15 + s.permits - extra), string.format('%.0f', 4e15 + extra)
   redis.call('ZADD', s.leases, room, '!room', beyond, '!extra', string.format('%.0f', s.last), '!last')
   redis.call('RENAME', s.leases, s.direct)
-  -- It holds the last token, which lives as long as the number of permits.
+  -- It stores the last token, which lives as long as the number of permits.
   redis.call('PERSIST', s.direct)
 end

@@ -1,4 +1,4 @@
---[[ When the first lease of a semaphore ends, ms; nil without leases. ]]
+--[[ The end of the first lease to end, ms; nil without leases. ]]
 local function semaphore_first(s)
   local first = tonumber(redis.call('ZRANGE', s.leases, '0', '0', 'WITHSCORES')[2])
   return first and first < 1e14 and first or nil

@@ -1,5 +1,5 @@
 --[[
-  The commonest ask of a process whose waiters stand at the head of the line: leases end, or others of its requests join, and what is free goes to
+  A fast path for the most common ask of a process whose waiters are at the head of the line: leases end, or more of its requests join, and free permits go to
   its first waiters. It does what semaphore_open, line_ask and semaphore_save do, with a third of the commands, and only while the first waiter that is
   left has to wait and is the asker's too. Returns nil, and has written nothing, if the ask is another.
 
@@ -14,7 +14,7 @@ local function semaphore_hand_over(stored, asked, member, number, floor)
   local head, prefix = ARGV[10], member .. ' '
   if head == '' or not last then return nil end
 
-  -- What the ask carries.
+  -- The content of the ask.
   local ended, tokens, joins = {}, {}, {}
   for letter, id, third, most in string.gmatch(ARGV[11], LINE_CHANGE) do
     if letter == 'e' then
@@ -41,7 +41,7 @@ local function semaphore_hand_over(stored, asked, member, number, floor)
     used = used - permits
   end
 
-  -- How the line and the leases stand.
+  -- The state of the line and the leases.
   local time = call('TIME')
   local micros = time[1] * 1000000 + time[2]
   local now = math.floor(micros / 1000)
@@ -49,17 +49,17 @@ local function semaphore_hand_over(stored, asked, member, number, floor)
   local by = tonumber(call('ZSCORE', asks, member) or nil)
   local first = tonumber(call('ZRANGE', leases, '0', '0', 'WITHSCORES')[2])
   local ticket, units, age = tonumber(lined[2]), tonumber(lined[3]), now - (tonumber(lined[4]) or 0)
-  -- The last is for the lifetimes of the line, which line_save renews.
+  -- The last command renews the lifetimes of the line, as line_save does.
   if lined[1] ~= '1' or not ticket or not units or not by or not first or first <= now or age < 0 or age >= 10000 then return nil end
 
-  -- Whom it serves.
+  -- The waiters that it serves.
   local free = total - used
   if free < 0 or free > 100 then return nil end
   local ids = call('ZRANGE', line, '0', free)
   if ids[1] ~= prefix .. head then return nil end
   local granted, served, facts_to_write, deadlines, latest = {}, 0, {}, {}, 0
   if floor > last then last = floor end
-  -- Most leases last as long as the one before, and one permit is the commonest cost: what they have in common is worked out once.
+  -- Most leases last as long as the one before, and one permit is the most common cost: their common text is computed once.
   local same_ms, deadline, deadline_text
   for i = 1, #ids do
     local id = ids[i]
@@ -87,12 +87,12 @@ local function semaphore_hand_over(stored, asked, member, number, floor)
     granted[three - 1] = token
     granted[three] = deadline_text
   end
-  -- Nobody is left who has to wait: those who join may be served.
+  -- No earlier waiter is left: the joining ones may be served.
   if served == #ids then return nil end
   units = units - (total - used - free)
   used = total - free
 
-  -- Who joins, behind all others.
+  -- Joining waiters come last.
   local opening = math.max(ticket + 1, micros)
   local places = {}
   for i = 1, #joins do
@@ -113,7 +113,7 @@ local function semaphore_hand_over(stored, asked, member, number, floor)
     call('ZADD', leases, unpack(deadlines))
   end
   if #ended > 0 then
-    -- After the new ones, so that keys with a lifetime do not become empty.
+    -- After the new ones, so that keys with a lifetime never become empty.
     call('ZREM', leases, unpack(ended))
     call('HDEL', facts, unpack(ended))
   end
@@ -128,7 +128,7 @@ local function semaphore_hand_over(stored, asked, member, number, floor)
     call('HSET', KEYS[1], 'used', format('%d', used), 'last', format('%.0f', last), 'life', format('%.0f', life))
   end
   call('HSET', meta, 'last', stamp_text, 'units', format('%.0f', units))
-  -- It need not be told anew by when the member asks, if that is near enough.
+  -- It need not be told a new time to ask if the old one is close enough.
   local next = math.max(1, math.min(5000, first - now))
   if by <= now + next and by > now + next - 1000 and by > now then
     next = by - now

@@ -1,4 +1,4 @@
---[[ Writes what has changed of the configuration and the counts of a semaphore. ]]
+--[[ Writes the changes of a semaphore's configuration and counts. ]]
 local SEMAPHORE_FIELDS = { 'permits', 'used', 'last', 'idle', 'calm', 'life' }
 
 local function semaphore_put(s)

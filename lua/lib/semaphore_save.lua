@@ -25,16 +25,16 @@ local function semaphore_save(s, waits)
     return
   end
   if s.is_direct or s.sender_told then
-    -- Who took directly is remembered for longer than a call can come again.
+    -- Senders of direct takes are remembered for longer than a call can be repeated.
     s.latest = math.max(s.latest or 0, latest_end(), s.now + 80000)
     s.bare = true
   end
   local first = s.used ~= 0 and not waits and semaphore_first(s)
   s.calm = waits and 0 or first or s.now + 1000000000
-  -- Keys that were empty had gone, and with them their lifetime.
+  -- An empty key is deleted, and its lifetime with it.
   local needed = s.latest and s.latest + s.padding or 0
   if s.latest and (s.bare or s.life < needed) then
-    -- A little more of it serves those who come next.
+    -- A little more serves the next asks, too.
     s.life = math.max(s.life, needed + math.ceil((s.latest - s.now) / 4))
     redis.call('PEXPIRE', s.leases, s.life - s.now)
     redis.call('PEXPIRE', s.facts, s.life - s.now)

@@ -1,4 +1,4 @@
---[[ How many permits these ids have in all. ]]
+--[[ The sum of the permits of these ids. ]]
 local SEMAPHORE_BATCH = 1000
 
 local function semaphore_sum(s, ids)

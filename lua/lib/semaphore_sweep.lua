@@ -1,11 +1,11 @@
---[[ Takes away the leases of a semaphore that are over. `first` of the result is when the first of the others ends. ]]
+--[[ Removes the ended leases of a semaphore. `first` of the result is when the first of the others ends. ]]
 -- @include semaphore_sum
 -- @include semaphore_first
 local function semaphore_sweep(s)
   local function first_end() return semaphore_first(s) end
   local first = s.used ~= 0 and first_end()
   if not first then
-    -- Here the sum mends itself, should a key have been lost.
+    -- The sum corrects itself here if a key was lost.
     s.used = 0
     return s
   end
@@ -13,7 +13,7 @@ local function semaphore_sweep(s)
   while first and first <= s.now do
     local over = redis.call('ZRANGEBYSCORE', s.leases, '-inf', s.now, 'LIMIT', '0', SEMAPHORE_BATCH)
     s.used = math.max(0, s.used - semaphore_sum(s, over))
-    -- They are the first, and cheaper to drop by rank than by name.
+    -- They come first, and are cheaper to remove by rank than by name.
     redis.call('ZREMRANGEBYRANK', s.leases, '0', #over - 1)
     redis.call('HDEL', s.facts, unpack(over))
     s.freed = true

@@ -1,4 +1,4 @@
---[[ Units that are spent behind `ahead` others: how many of them come in the last of several windows, and the ms before it; nil: never. ]]
+--[[ For units spent behind `ahead` others: how many fall into the last of several windows, and the ms before it; nil: never. ]]
 -- @include floor_div
 local function whole_windows(limit, ahead, cost)
   if cost > limit.quota then return nil end

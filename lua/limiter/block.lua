@@ -3,10 +3,10 @@
 
   KEYS     the block list of each limit: ZSET member → blocked until, ms; then, for each, the member: the state's key
   ARGV[1]  now, ms; '' for the server's clock
-  ARGV[2]  for how long, ms; 0 to unblock
-  ARGV[…]  last: until when this may be carried out, ms
+  ARGV[2]  how long, ms; 0 to unblock
+  ARGV[…]  last: the last moment at which the script may act, ms
 
-  Returns now, and nothing else, if it came too late; else nothing.
+  Returns now, and nothing else, if it was too late; else nothing.
 ]]
 -- @include now_ms
 -- @include expiry
@@ -21,7 +21,7 @@ for i = 1, #KEYS / 2 do
   if duration > 0 then
     redis.call('ZADD', list, now + duration, member)
     end_short_way(member)
-    -- A few at a time, so that no call is long. A block is kept for a second after its end: a clock that steps back still finds it.
+    -- A few at a time, so that no call is long. A block is kept for a second after its end, so that a clock that steps back still finds it.
     local free = redis.call('ZRANGEBYSCORE', list, '-inf', now - 1000, 'LIMIT', 0, 16)
     if #free > 0 then redis.call('ZREM', list, unpack(free)) end
     local last = redis.call('ZRANGE', list, -1, -1, 'WITHSCORES')

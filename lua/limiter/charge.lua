@@ -5,9 +5,9 @@
   ARGV[1]  now, ms; '' for the server's clock
   ARGV[2]  units to charge each limit
   ARGV[3]  number of limits, then for each: algorithm, quota, window in ms, burst
-  ARGV[…]  last: until when this may be carried out, ms
+  ARGV[…]  last: the last moment at which the script may act, ms
 
-  Returns now, and nothing else, if it came too late; else nothing; an error of the first key that holds something else, before
+  Returns now, and nothing else, if it was too late; else nothing; an error of the first key that holds something else, before
   anything changed.
 ]]
 -- @include now_ms

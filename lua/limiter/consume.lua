@@ -22,7 +22,7 @@
 -- @include steps/open_batch
 -- @include steps/open_answer
 local width, count = tonumber(ARGV[2]), #KEYS
--- Each limit, and how the request in hand fares with it: one table for all of that, made at once, costs less than arrays that grow.
+-- Each limit, and its result for the present request: one table for all, created at once, costs less than arrays that grow.
 local limits, rows = {}, 0
 for j = 1, width do
   local algorithm = ARGV[4 * j - 1]
@@ -80,8 +80,8 @@ if rows > 0 then
   strange = missing and call('EXISTS', unpack(missing)) > 0
 end
 
--- What is to be written: keys, rows, the moments at which these keys may go, and their places; the logs, and the keys of those that have
--- changed. Some keys stand in the batch twice.
+-- The pending writes: keys, rows, the moments at which these keys may expire, and their places; the logs, and the keys of those that have
+-- changed. Some keys are in the batch twice.
 local calm = false
 local written_keys, written_rows, expire_at, written, place = {}, {}, {}, 0, {}
 local logs, changed = {}, {}
@@ -94,7 +94,7 @@ for first = width + 1, count - 1, width do
   repeat
     for j = 1, width do
       local limit = limits[j]
-      -- Where nothing is spent, a limit that would have allowed it is told as it stands.
+      -- If nothing is spent, a limit that would have allowed the request reports its present state.
       if not again or limit.retry == 0 then
         local key = KEYS[first + j]
         local algorithm, quota, window, burst = limit.algorithm, limit.quota, limit.window, limit.burst

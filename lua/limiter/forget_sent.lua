@@ -1,7 +1,7 @@
 --[[
-  Forgets what a sender has sent: all of it has been answered, so that nothing comes again.
+  Deletes the record of a sender's requests: all have been answered, so that none is repeated.
 
-  KEYS[1]  what this sender has sent: see once
+  KEYS[1]  the requests of this sender: see once
   ARGV     none
 
   Returns nothing

@@ -11,7 +11,7 @@
   ARGV[6]   the lease; ARGV[7] the one whose units come back, '' for none; ARGV[8] how many; ARGV[9] when it was sold, ms
   ARGV[10]  number of limits, then for each: algorithm, quota, window in ms, burst; then if a lease comes back for each: charged at,
             cost, remaining, reset
-  ARGV[…]   last: until when this may be carried out, ms
+  ARGV[…]   last: the last moment at which the script may act, ms
 
   Returns now, and nothing else, if it came too late; else now, the units sold (-1: no lease can be sold now), how many ms they last, then for each limit
   remaining and reset in ms, and retry as consume returns it: when one request fits, 0 if it does.
@@ -48,11 +48,11 @@ if failure then return redis.error_reply(failure) end
 if returned ~= '' then
   lease_return(returned, unspent, returned_sold_at, limits, states, notes, sold, read_receipts(receipts_at, count), now)
   for i = 1, count do states[i].save() end
-  -- A log was changed behind its state.
+  -- A log was changed behind its open state.
   open()
 end
 
--- The purchase has arrived before: its answer is on its way, or lost with its units. Sold once more, they could come back once more.
+-- The purchase was carried out before: its answer is in flight, or lost with its units. A second sale could lead to a second return.
 if call('ZSCORE', sold[1], lease) then return { now, -1, 0 } end
 
 local some_kept = call('EXISTS', unpack(KEYS, 1, count + 1)) > 0
@@ -64,7 +64,7 @@ for i = 1, count do
   local units, ms = states[i].room(ttl)
   room, lasts = math.min(room, blocked[i] > 0 and 0 or units), math.min(lasts, ms)
 end
--- Whoever waits in line comes first, and a window that ends now is not worth a lease.
+-- Waiters come first, and a window that ends now is not worth a lease.
 if ahead > 0 or lasts < 2 then return { now, -1, 0 } end
 
 local units = math.min(want, math.max(math.min(need, room), math.floor(room / 4)))

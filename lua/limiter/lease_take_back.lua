@@ -1,13 +1,13 @@
 --[[
-  Takes back what is left of a lease.
+  Takes back the unspent units of a lease.
 
   KEYS      the state of each limit; the note of each; the leases of each (ZSET lease → when it was sold, ms)
   ARGV[1]   now, ms; '' for the server's clock
   ARGV[2]   the lease; ARGV[3] how many units; ARGV[4] when it was sold, ms
   ARGV[5]   number of limits, then for each: algorithm, quota, window in ms, burst; then for each: charged at, cost, remaining, reset
-  ARGV[…]   last: until when this may be carried out, ms
+  ARGV[…]   last: the last moment at which the script may act, ms
 
-  Returns now, and nothing else, if it came too late; else nothing.
+  Returns now, and nothing else, if it was too late; else nothing.
 ]]
 -- @include now_ms
 -- @include read_limits

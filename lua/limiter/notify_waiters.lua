@@ -1,5 +1,5 @@
 --[[
-  Tells those who wait in a line what has become free for them: after units were given back, or a block was lifted.
+  Notifies the waiters of a line that fit now: after units were given back, or a block ended.
 
   KEYS[1..3]  the line: see line_open
   KEYS[4]     the marks of all lines of the policy: see line_mark

@@ -1,12 +1,12 @@
 --[[
-  Forgets what keys have spent.
+  Deletes what keys have spent.
 
   KEYS     the state of each limit; then, for each, its note; then, if leases may have been sold, those of each
   ARGV[1]  now, ms; '' for the server's clock
   ARGV[2]  number of limits, then for each: algorithm, quota, window in ms, burst
-  ARGV[…]  last: until when this may be carried out, ms
+  ARGV[…]  last: the last moment at which the script may act, ms
 
-  Returns now, and nothing else, if it came too late; else nothing.
+  Returns now, and nothing else, if it was too late; else nothing.
 ]]
 -- @include now_ms
 -- @include read_limits
@@ -28,10 +28,10 @@ for i = 1, count do
     spent = not state.err and state.reset() > 0
   end
   redis.call('UNLINK', key)
-  -- What is left of a lease does not come back after this.
+  -- Unspent units of a lease do not come back after this.
   if KEYS[2 * count + i] then redis.call('UNLINK', KEYS[2 * count + i]) end
   if spent then
-    -- What is charged in the same ms is taken to come after it.
+    -- A charge in the same ms counts as made after it.
     note_save(KEYS[count + i], { cut_at = now - 1, refunded = 9007199254740991, left = 0, gaps = {} }, limit, expires_at)
   end
 end

@@ -1,6 +1,6 @@
 --[[
-  Gives back at most some units of what one decision spent, at the moment when it was charged, so far as they still count. What the
-  clock shows twice, because it stepped back, is not settled: it is not known on which pass it was charged.
+  Gives back at most some units of what one decision spent, dated at the moment of its charge, as far as they still count. Charges at moments that the
+  clock showed twice, because it stepped back, are not settled: they may belong to either pass.
 
   KEYS     the state of each limit; then, for each, its note
   ARGV[1]  now, ms; '' for the server's clock
@@ -8,9 +8,9 @@
   ARGV[3]  the first moment that the clock shows twice, ms; '' for none
   ARGV[4]  the last such moment
   ARGV[5]  number of limits, then for each: algorithm, quota, window in ms, burst; then for each: charged at, cost, remaining, reset
-  ARGV[…]  last: until when this may be carried out, ms
+  ARGV[…]  last: the last moment at which the script may act, ms
 
-  Returns now, and nothing else, if it came too late; else nothing; an error of the first key that holds something else, before
+  Returns now, and nothing else, if it was too late; else nothing; an error of the first key that holds something else, before
   anything changed.
 ]]
 -- @include now_ms

@@ -1,11 +1,11 @@
 --[[
-  Tells all processes of something. Writes nothing.
+  Publishes a text to all processes. Writes nothing.
 
   KEYS     none
   ARGV[1]  channel
   ARGV[2]  text
 
-  Returns  how many heard it on this server.
+  Returns  the number of receivers on this server.
 ]]
 local channel = ARGV[1]
 local text = ARGV[2]

@@ -1,5 +1,5 @@
 --[[
-  Leaves the names and defaults of a process, for who looks from outside. What no process has registered for 30 days is forgotten.
+  Records the names and defaults of a process, for viewers from outside. Names that no process has registered for 30 days are removed.
 
   KEYS[1]   state
   KEYS[2]   names

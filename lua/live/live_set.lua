@@ -1,5 +1,5 @@
 --[[
-  Changes the live limit of a name, or of one key of it: a limit that stands, one that ends by itself, or none.
+  Changes the live limit of a name, or of one of its keys: sets a permanent or a temporary limit, or clears both.
 
   KEYS[1..2]   state and log: see LiveKeys
   KEYS[3]      log of the name

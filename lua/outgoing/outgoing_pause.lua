@@ -1,10 +1,10 @@
 --[[
-  A pause that a partner has asked for, as all processes see it.
+  A pause that a partner has requested, shared by all processes.
 
   KEYS[1]  the pause: a key that lives as long as it
   ARGV[1]  a pause that begins now, ms; 0: none. Of two pauses the one that ends later stays.
 
-  Returns for how many ms more the partner is to be left alone.
+  Returns the remaining ms of the pause.
 ]]
 local pause = tonumber(ARGV[1])
 local left = math.max(0, redis.call('PTTL', KEYS[1]))

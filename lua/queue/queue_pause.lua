@@ -1,11 +1,11 @@
 --[[
-  Holds the deliveries of a delay queue, or lets them go on. A pause is a member before all others, so that to see it costs nothing.
+  Pauses or resumes the deliveries of a delay queue. A pause is a member before all others, so that checking it costs nothing.
 
   KEYS[1..10]  the queue: see queue_keys
-  KEYS[11]     what this sender has sent: see once
+  KEYS[11]     the requests of this sender: see once
   ARGV[1]      number of this request
-  ARGV[2]      lowest number that is not answered
-  ARGV[3]      1 to hold, 0 to go on
+  ARGV[2]      lowest unanswered number
+  ARGV[3]      1 to pause, 0 to resume
 
   Returns 1 if processes were woken, else 0
 ]]
@@ -18,7 +18,7 @@ local number = tonumber(ARGV[1])
 local floor = tonumber(ARGV[2])
 local hold = ARGV[3] == '1'
 
--- It counts as a change even where it changes nothing: sent again later, it must not undo what others have done in between.
+-- It counts as a change even if nothing changes: repeated later, it must not undo what others have done in between.
 return once(sent, number, floor, function()
   if hold then
     redis.call('ZADD', keys.delayed, '-1', 'paused')

@@ -1,10 +1,10 @@
 --[[
-  Puts messages into a delay queue, and wakes processes that sleep if one of the messages is due before all that wait.
+  Puts messages into a delay queue, and wakes idle processes if one of the messages is due before all that wait.
 
   KEYS[1..10]  the queue: see queue_keys
-  KEYS[11]     what this sender has sent: see once
+  KEYS[11]     the requests of this sender: see once
   ARGV[1]      number of this request
-  ARGV[2]      lowest number that is not answered
+  ARGV[2]      lowest unanswered number
   ARGV[3]      now, ms; '' for the server's clock
   ARGV[4]      most messages that the queue holds; -1 without limit
   ARGV[5…]     for each message: id, delay in ms (-1: due at a moment), moment in ms, priority, ttl in ms (-1: none), most attempts
@@ -31,7 +31,7 @@ local count = (#ARGV - 4) / FIELDS
 local function push()
   local time = redis.call('TIME')
   local now = clock ~= '' and tonumber(clock) or time[1] * 1000 + math.floor(time[2] / 1000)
-  -- No two calls share a microsecond, so that this grows from push to push.
+  -- No two calls share a microsecond, so this number grows from push to push.
   local stamp = string.format('%s%06d', time[1], tonumber(time[2]))
   local ids = {}
   for i = 1, count do
@@ -55,7 +55,7 @@ local function push()
     local text = known[i]
     if text and not seen[id] then
       local ttl = queue_record(text).ttl
-      -- A message that has outlived its ttl is no longer in the queue, though no purge has removed it yet.
+      -- A message whose ttl has passed is no longer in the queue, even if no purge has removed it yet.
       if ttl > 0 and ttl <= now and redis.call('HEXISTS', keys.messages, id) == 0 then text = false end
       if text and ttl > 0 and ttl <= now and queue_drop(keys, id, text) then
         text = false
@@ -72,7 +72,7 @@ local function push()
       local due = delay >= 0 and now + delay or math.max(now, tonumber(ARGV[at + 2]))
       local priority = tonumber(ARGV[at + 3])
       local ttl = tonumber(ARGV[at + 4])
-      -- The record has fifteen digits for this moment; a later one is as good as never.
+      -- The record has fifteen digits for this moment; a later one means never.
       local gone = ttl >= 0 and math.min(now + ttl, 999999999999999) or 0
       local seq = string.format('%s%04d', stamp, i)
       records[#records + 1] = id
@@ -90,7 +90,7 @@ local function push()
   reply[count + 1] = 0
   if #records == 0 then return reply, false end
 
-  -- Processes that sleep know the first message that waits, and learn of later ones when they fetch that one.
+  -- Idle processes know the first waiting message, and learn of later ones when they fetch it.
   local news = false
   for priority, due in pairs(first) do
     local score = queue_score(priority, due)

@@ -1,11 +1,11 @@
 --[[
-  Brings dead letters back: ready at once, their attempts counted from 1, without their ttl. One whose id is in the queue again, or whose
+  Puts dead letters back: ready at once, their attempts counted from 1, without their ttl. A letter whose id is in the queue again, or whose
   record has another version, stays where it is.
 
   KEYS[1..10]  the queue: see queue_keys
-  KEYS[11]     what this sender has sent: see once
+  KEYS[11]     the requests of this sender: see once
   ARGV[1]      number of this request
-  ARGV[2]      lowest number that is not answered
+  ARGV[2]      lowest unanswered number
   ARGV[3]      now, ms; '' for the server's clock
   ARGV[4]      how many of the oldest to pass over, when no ids are given
   ARGV[5]      how many to bring back, when no ids are given

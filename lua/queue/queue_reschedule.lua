@@ -1,10 +1,10 @@
 --[[
-  Gives a delayed message another due moment; wakes processes that sleep if it is now due before all that wait.
+  Gives a delayed message another due moment; wakes idle processes if it is now due before all that wait.
 
   KEYS[1..10]  the queue: see queue_keys
-  KEYS[11]     what this sender has sent: see once
+  KEYS[11]     the requests of this sender: see once
   ARGV[1]      number of this request
-  ARGV[2]      lowest number that is not answered
+  ARGV[2]      lowest unanswered number
   ARGV[3]      now, ms; '' for the server's clock
   ARGV[4]      id
   ARGV[5]      delay from now, ms

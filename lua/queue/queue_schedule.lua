@@ -1,6 +1,6 @@
 --[[
-  Reads or replaces the schedules of deferred messages, which stand beside their queue. A schedule is a text that begins with a token of
-  12 characters; a schedule that has only been opened is nothing but its token. The arithmetic is done by the process that replaces it.
+  Reads or replaces the schedules of deferred messages, which are stored beside their queue. A schedule is a text that begins with a token of
+  12 characters; a schedule that was only opened consists of its token. The process that replaces it does the arithmetic.
 
   KEYS     one schedule for each limit
   ARGV[1]  now, ms; '' for the server's clock
@@ -12,7 +12,7 @@
 -- @include now_ms
 local now = now_ms(ARGV[1])
 local what = ARGV[2]
--- An opened schedule is replaced within the timeout of the request that opened it, or it is nobody's.
+-- An opened schedule is replaced within the timeout of the request that opened it, or never.
 local OPEN_MS = 10000
 
 local texts = redis.call('MGET', unpack(KEYS))

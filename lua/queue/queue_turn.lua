@@ -1,5 +1,5 @@
 --[[
-  One turn of a process at a delay queue: settles deliveries, then takes messages that are due.
+  One turn of a process at a delay queue: settles deliveries, then takes due messages.
 
   KEYS[1..10]  the queue: see queue_keys
   KEYS[11]     the last fetch of this process: see queue_fetch
@@ -37,11 +37,11 @@ local sweep = ARGV[2] == 'sweep'
 local number = tonumber(ARGV[3])
 local settlements = tonumber(ARGV[4])
 
--- Messages due so close together are fetched together.
+-- Messages due within this time are fetched together.
 local TOGETHER = 3
--- How many of those not due yet are looked at for that.
+-- How many messages that are not due yet are examined for that.
 local AHEAD = 8
--- Processes that sleep look for ended visibilities as often as this anyway.
+-- Idle processes search for ended visibilities at this interval anyway.
 local SAFETY = 20000
 
 local now = now_ms(clock)
@@ -51,8 +51,8 @@ local function wake()
   woken = 1
 end
 
--- Before the end of its visibility nobody but the holder takes a delivery away, unless the queue is cleared. So a receipt that is
--- missing was settled by this very request, which has been sent before.
+-- Before the end of its visibility only the holder can settle a delivery, unless the queue is cleared. So a receipt that is
+-- missing was settled by an earlier copy of this request.
 local function settled_before()
   return redis.call('EXISTS', keys.cleared) == 0 and 1 or 0
 end
@@ -91,7 +91,7 @@ for i = 1, settlements do
       end
       local priority = queue_record(text).priority
       redis.call('ZADD', keys.delayed, queue_score(priority, due), member)
-      -- Processes that sleep know the first message that waits. This process may have no room for it, or end.
+      -- Idle processes know the first waiting message. This process may have no room for it, or end.
       local first = redis.call('ZRANGE', keys.delayed, queue_score(priority, 0), '+inf', 'BYSCORE', 'LIMIT', '0', '1')
       if first[1] == member then wake() end
       if attempt == '0000000' then
@@ -113,7 +113,7 @@ if #acks > 0 then
   for _, ack in ipairs(acks) do
     local id = string.sub(ack.member, 28)
     local text = not all and redis.call('HGET', keys.messages, id)
-    -- The id may be another message's by now.
+    -- The id may belong to another message by now.
     if all or (text and queue_record(text).seq == string.sub(ack.member, 1, 20)) then
       settled[ack.i] = 1
       ids[#ids + 1] = id
@@ -126,13 +126,13 @@ if #acks > 0 then
   if #ids > 0 then redis.call('HDEL', keys.messages, unpack(ids)) end
   if #again > 0 then redis.call('HDEL', keys.tries, unpack(again)) end
   if #mortal > 0 then redis.call('ZREM', keys.ttls, unpack(mortal)) end
-  -- Nobody need be woken for an empty queue.
+  -- No process need be woken for an empty queue.
   if sweep and redis.call('HLEN', keys.messages) == 0 then redis.call('DEL', keys.wake, keys.called) end
 end
 
 local next_end, buried = -1, 0
 if look then
-  -- This process learns now what all of them were woken for.
+  -- This process now learns what all of them were woken for.
   if watch then redis.call('DEL', keys.wake, keys.called) end
   buried = queue_expire(keys, now, 100)
   local row = redis.call('ZRANGE', keys.unacked, '0', '0', 'WITHSCORES')
@@ -178,7 +178,7 @@ while from do
     local due = score - band * QUEUE_BAND
     if other and band ~= other then break end
     if due > now then
-      -- The rest of this priority is not due either.
+      -- The other messages of this priority are not due either.
       if not other then
         other = band
         if band < 9 then from = string.format('%.0f', (band + 1) * QUEUE_BAND) end
@@ -213,7 +213,7 @@ if #members > 0 then
       local found = string.format('%q', string.sub(text, 1, 1))
       local reason = string.format('record of version %s cannot be read: expected version "%s"', found, QUEUE_VERSION)
       queue_bury(keys, now, ids[i], text, attempt, reason)
-      -- There may be others in its place.
+      -- Other messages may take its place.
       last = now
     else
       local ttl = text and tonumber(string.sub(text, 23, 37))
@@ -240,17 +240,17 @@ if #lost > 0 then
   redis.call('HDEL', keys.messages, unpack(lost))
   redis.call('HDEL', keys.tries, unpack(lost))
   redis.call('ZREM', keys.ttls, unpack(lost))
-  -- There may be others in their place.
+  -- Other messages may take their place.
   last = now
 end
 if #places > 0 then
   if shortest < SAFETY then
-    -- Processes that sleep know the first visibility that ends, and learn of later ones when it does.
+    -- Idle processes know the first visibility that ends, and learn of later ones when it does.
     local row = redis.call('ZRANGE', keys.unacked, '0', '0', 'WITHSCORES')
     if not row[2] or tonumber(row[2]) > now + shortest then wake() end
   end
   redis.call('ZADD', keys.unacked, unpack(places))
 end
--- Kept even if it took nothing: this request may arrive once more, when nobody reads its answer.
+-- Recorded even if it took nothing: this request may arrive again when its answer is no longer read.
 queue_fetch.keep(last_fetch, number, keep)
 return { settled, now, last or -1, next_end, taken, woken, buried }

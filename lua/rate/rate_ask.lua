@@ -28,7 +28,7 @@ if line.err then return redis.error_reply(line.err) end
 local capacity = rate_capacity(rate, now)
 if capacity.err then return redis.error_reply(capacity.err) end
 local reply = line_ask(line, KEYS[11], KEYS[12], 4, capacity, rate.life)
--- Somebody who waits uses the limiter, and asks again within seconds.
+-- A waiter uses the limiter, and asks again within seconds.
 local reset = math.max(capacity.reset(), line.units > 0 and 60000 or 0)
 if rate.fleeting and (capacity.granted or line.units > 0) then rate.register(client, reset) end
 rate.use(reset)

@@ -1,5 +1,5 @@
 --[[
-  Ends a shared rate with all its state, now or later. Those who wait are told.
+  Ends a shared rate with all its state, now or later. Notifies the waiters.
 
   KEYS[1..10]  see rate_open
   KEYS[11..]   log and line of each further client that is known to have state, four keys each
@@ -38,7 +38,7 @@ return once(KEYS[#KEYS], number, floor, function()
   end
   if left == 0 then
     redis.call('DEL', KEYS[1], KEYS[2], KEYS[#KEYS - 1], KEYS[#KEYS])
-    -- Nothing is left behind: sent again, it would be answered 0.
+    -- Nothing is left behind: a repeated request would be answered 0.
     return { 1 }, false
   end
   redis.call('HSET', KEYS[1], 'endsAt', string.format('%.0f', now + left))

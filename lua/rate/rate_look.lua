@@ -1,5 +1,5 @@
 --[[
-  How a shared rate stands. Changes nothing.
+  Reads the state of a shared rate. Changes nothing.
 
   KEYS[1..10]  see rate_open
   ARGV[1]      now, ms; '' for the server's clock

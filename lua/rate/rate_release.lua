@@ -1,5 +1,5 @@
 --[[
-  Gives permits back, the oldest grants that still count first. Those who wait are told what is free for them.
+  Gives permits back, the oldest grants that still count first. Notifies the waiters that fit now.
 
   KEYS[1..10]  see rate_open
   KEYS[11]     what the sender has sent: see once

@@ -1,5 +1,5 @@
 --[[
-  Sets a rate. Those who wait are told, and granted by it from now on.
+  Sets a rate. Notifies the waiters, to whom it applies from now on.
 
   KEYS[1..10]  see rate_open
   KEYS[11..]   log and line of each further client that is known to have state, four keys each
@@ -64,7 +64,7 @@ return once(KEYS[#KEYS], number, floor, function()
       if reset > 0 then redis.call('PEXPIREAT', party.log, rate.expires_at(reset)) end
       if line then
         line_tell_all(line)
-        -- What counted apart will count together, or the other way round: whoever waits joins another line. Without a rate nobody waits.
+        -- Separate counts become one, or one becomes several: every waiter must join another line. Without a rate nobody waits.
         if not before or before.fleeting ~= rate.fleeting then line.units = 0 end
         if line.units > 0 then line_walk(line, nil, capacity, { next = 0 }) end
         line_save(line)

@@ -24,15 +24,15 @@ local stamp = ARGV[8]
 
 -- @include line_answer
 -- @include semaphore_answered
--- Nearly always nobody waits, no lease is over and there is enough for all. That is decided here, before the functions that the rest needs
--- are made: making them costs more than this.
+-- Usually nobody waits, no lease has ended and there are enough permits. That case is decided here, before the functions for the others
+-- are created: creating them costs more than this.
 local VERSION = '3'
 local call, match = redis.call, string.match
 local record = call('HMGET', KEYS[8], 'n', 'stamp', 'c', 'fresh')
 local stored = call('HMGET', KEYS[1], 'permits', 'used', 'last', 'idle', 'calm', 'life', 'v')
 local total, used, calm = tonumber(stored[1]), tonumber(stored[2]), tonumber(stored[5]) or 0
 
--- What this ask carries; nil if not all of it can be done here.
+-- The content of this ask; nil if not all of it can be handled here.
 local function easy_changes()
   local joins, ends, wanted = {}, {}, 0
   for letter, id, third in string.gmatch(ARGV[11], LINE_CHANGE) do
@@ -101,10 +101,10 @@ then
     else
       local needed = latest + (clock == '' and 1000 or 5000)
       local short = life < needed
-      -- A little more of it serves those who come next.
+      -- A little more serves the next asks, too.
       if short then life = needed + math.ceil((latest - now) / 4) end
       call('HSET', KEYS[1], 'used', used, 'last', string.format('%.0f', last), 'life', life, 'calm', calm)
-      -- Keys that were empty had gone, and with them their lifetime.
+      -- An empty key is deleted, and its lifetime with it.
       if short or bare then
         call('PEXPIRE', KEYS[2], life - now)
         call('PEXPIRE', KEYS[3], life - now)

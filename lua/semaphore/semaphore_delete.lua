@@ -1,5 +1,5 @@
 --[[
-  Deletes a semaphore. Those who held leases and those who waited are told to look.
+  Deletes a semaphore. Notifies its holders and waiters to check their state.
 
   KEYS[1..7]  the semaphore: see semaphore_read
   KEYS[8]     what the sender has sent: see once

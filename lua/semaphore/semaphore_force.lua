@@ -1,5 +1,5 @@
 --[[
-  Ends a lease, whoever holds it; its holder is told.
+  Ends a lease, regardless of its holder, which is notified.
 
   KEYS[1..7]  the semaphore: see semaphore_read
   KEYS[8]     what the sender has sent: see once

@@ -1,5 +1,5 @@
 --[[
-  How a semaphore stands.
+  Reads the state of a semaphore.
 
   KEYS[1..7]  the semaphore: see semaphore_read
   ARGV[1]     now, ms; '' for the server's clock

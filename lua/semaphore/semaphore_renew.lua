@@ -24,7 +24,7 @@ local function extend(s, at, holder)
   if not directly and stamp ~= token then return -1 end
   if ms == 0 then return deadline end
   deadline = s.now + ms
-  -- No lease was written later than the newest token says: see semaphore_mend.
+  -- No lease was written later than the newest token: see semaphore_mend.
   s.last = math.max(s.last, s.micros)
   if directly then redis.call('ZADD', s.leases, string.format('%.0f', s.micros), '&' .. holder) end
   redis.call('ZADD', s.leases, string.format('%.0f', deadline), id)
@@ -39,7 +39,7 @@ for i = 1, semaphores do
   local clock, idle, holder, count = ARGV[at], tonumber(ARGV[at + 1]), ARGV[at + 2], tonumber(ARGV[at + 3])
   local first = at + 4
   at = first + 3 * count
-  -- One semaphore whose keys hold something else must not end the leases of all others.
+  -- A semaphore whose keys hold something else must not end the leases of the others.
   local answers = {}
   local done, failure = pcall(function()
     local s = semaphore_open(keys, clock, -1, idle)
@@ -48,7 +48,7 @@ for i = 1, semaphores do
     local line = s and semaphore_serve(s, keys, channel, false)
     if line and line.err then error(line.err, 0) end
   end)
-  -- Redis 7 gives a table.
+  -- Redis 7 returns a table.
   if not done then failure = type(failure) == 'table' and failure.err or tostring(failure) end
   for lease = 1, count do reply[#reply + 1] = done and answers[lease] or failure end
 end

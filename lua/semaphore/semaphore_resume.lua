@@ -1,5 +1,5 @@
 --[[
-  Takes a lease over: it gets a new fencing token, and whoever held it until now is told to look.
+  Takes a lease over: it gets a new fencing token, and its previous holder is notified.
 
   KEYS[1..7]  the semaphore: see semaphore_read
   KEYS[8]     what the sender has sent: see once
@@ -42,7 +42,7 @@ return once(KEYS[8], number, answered, function()
   local directly = redis.call('ZSCORE', s.leases, taken)
   if directly or redis.call('ZSCORE', s.leases, id) then
     local permits, former = semaphore_fact(redis.call('HGET', s.facts, id))
-    -- From now on it has a fact, and whoever took it directly finds it gone.
+    -- From now on it has a fact, and its direct holder finds it gone.
     if directly then s.ids_to_drop[#s.ids_to_drop + 1] = taken end
     local token, deadline = semaphore_lease(s, id, ms, permits, member)
     if former then semaphore_tell(channel, former) end

@@ -1,5 +1,5 @@
 --[[
-  Sets how many permits a semaphore has. Those who wait are told.
+  Sets the number of permits of a semaphore. Notifies the waiters.
 
   KEYS[1..7]  the semaphore: see semaphore_read
   KEYS[8]     what the sender has sent: see once

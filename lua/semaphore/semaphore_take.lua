@@ -18,7 +18,7 @@ local state = call('ZMSCORE', direct, '!room', '!last')
 local room, last = state[1], state[2]
 if not room then return 0 end
 if last ~= stamp then
-  -- Somebody else has taken since, or this call has come before.
+  -- Another sender has taken since, or this call was carried out before.
   local sent = call('ZSCORE', direct, sender)
   if sent and sent ~= stamp then
     local deadlines = call('ZMSCORE', direct, unpack(ARGV, 4))
@@ -27,7 +27,7 @@ if last ~= stamp then
     end
     return { sent - count + 1, tonumber(deadlines[1]) }
   end
-  -- No call can come again so late.
+  -- No call can be repeated so late.
   if not sent then call('ZREMRANGEBYSCORE', direct, '100000000000000', '(' .. string.format('%.0f', last - 80000000)) end
 end
 local time = call('TIME')
@@ -35,11 +35,11 @@ local seconds, rest = time[1], time[2]
 local micros = seconds * 1000000 + rest
 local now = micros / 1000
 now = now - now % 1
--- Leases end at a moment in ms, and all other scores are above. Those that are over are below.
+-- Leases end at a moment in ms, and all other scores are higher. Ended leases are lower.
 if call('ZCOUNT', direct, now + 1, '100000000000000') + count + 4e15 > tonumber(room) then return -1 end
 local deadline = now + ms
 if count == 1 and micros > last + 0 then
-  -- Nearly always. Joining texts is quicker than formatting a number.
+  -- The usual case. Joining texts is faster than formatting a number.
   local token = #rest == 6 and seconds .. rest or string.format('%.0f', micros)
   call('ZADD', direct, deadline, ARGV[4], token, '!last', token, sender)
   return micros

@@ -4,13 +4,13 @@
   owed takes longer, so that even a refusal renews it, once. A leaky (`shaped`) bucket's admitted requests wait until what they found has
   drained.
 ]]
--- Nothing drains at quota 0 and nothing is admitted: what was spent before does not matter, until the quota changes.
+-- At quota 0 nothing drains and nothing is allowed: the level does not matter until the quota changes.
 local most, found = 0, 0
 if quota > 0 then
   most = burst
   if at then
     found = x
-    -- Time that ran back regains nothing.
+    -- If the clock ran back, nothing is regained.
     if now > at then found = x - quota * (now - at) end
     if found < 0 then found = 0 end
   end
@@ -19,7 +19,7 @@ local after = found
 retry, delay, next_at, next_x, next_y = 0, 0, at, x, y
 if at and at > now then next_at = now end
 if cost > 0 then
-  -- Nothing compared here exceeds burst x window, which the policy keeps below 2^53; a sum of both sides would.
+  -- No compared value exceeds burst x window, which the policy keeps below 2^53; a sum of both sides could.
   local over = found - (most - cost) * window
   if cost > most then
     retry = -1
@@ -41,7 +41,7 @@ if quota > 0 and quota < next_y then next_y = quota end
 remaining, reset = 0, 0
 local left = most * window - after
 if left > 0 then
-  -- As floor_div does it, but without a call.
+  -- As floor_div, but without a call.
   remaining = left / window
   remaining = remaining - remaining % 1
   if remaining * window > left then remaining = remaining - 1 end

@@ -21,7 +21,7 @@ for i = 3, count do
 end
 local strange = missing and call('EXISTS', unpack(missing)) > 0
 
--- What is to be written: keys, rows, the moments at which the keys may go, and the places of the keys, of which some stand in the batch twice.
+-- The pending writes: keys, rows, the moments at which the keys may expire, and the places of the keys, some of which are in the batch twice.
 local written_keys, written_rows, expire_at, written, place = {}, {}, {}, 0, {}
 for i = 3, count do
   local key = KEYS[i]
@@ -46,7 +46,7 @@ for i = 3, count do
     local retry, remaining, reset, delay, next_at, next_x, next_y
     repeat
       -- @here measure
-      -- A block, or a waiting line, spends nothing: what would be allowed is told as it stands.
+      -- A blocked or waiting key spends nothing: a limit that would allow the request reports its present state.
       local again = (blocked or wait > 0) and retry == 0 and cost > 0
       if again then cost = 0 end
     until not again

@@ -3,7 +3,7 @@
   log_save writes it at the end. Reads now, window, clock, calm (see steps/spend_row) and what steps/lifetime reads; uses changed, algorithm and functions_of.
 ]]
 if log.newest and log.newest > now then
-  -- A lease lives, whose units count from its end: the decision's come before them.
+  -- A lease lives, whose units count from its end: the decision's units are inserted before them.
   reset = log.newest - now + window
   -- @include steps/lifetime
   if not log.expire_at then changed[#changed + 1] = key end
@@ -13,7 +13,7 @@ if log.newest and log.newest > now then
 else
   local ends, reset = 0, window
   if log.total + cost > 9007199254740991 then
-    -- The list is written anew, and has no lifetime then.
+    -- The list is rewritten, and has no lifetime then.
     functions_of(algorithm).rebase(key, log)
   elseif log.stored and clock == '' and not (calm and log.expires == 0) then
     ends = log.stored + window
