@@ -65,7 +65,9 @@ describe('a limiter of requests and responses', () => {
     expect((await limit(requestOf({ method: 'PUT' }), peer)).refusal?.status).toBe(503)
     expect(seen).toEqual(['GET', 4711, expect.any(Number), 'PUT', 4711, expect.any(Number)])
     const wrong = rateLimit({ policy: '0/1m', handler: () => 'busy' as unknown as Response })
-    await expect(wrong(requestOf(), ADA)).rejects.toThrow('rateLimit: handler returned "busy": expected a Response, like')
+    await expect(wrong(requestOf(), ADA)).rejects.toThrow(
+      'rateLimit: handler returned "busy": expected a Response, like',
+    )
   })
 
   test('refuses a request with a peer that is unknown together with all others of that kind, with a warning', async () => {

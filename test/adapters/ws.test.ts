@@ -84,7 +84,7 @@ describe('messages of any emitter', () => {
     expect(heard).toEqual(['aa', 'bbb', 'free', 'free', 'a'])
   })
 
-  test('of one key count together over sockets; without a key each socket counts for itself', () => {
+  test('with the same key count together over all sockets; without a key each socket counts separately', () => {
     const name = 'sockets'
     const shared = [1, 2].map(() => emitter({ policy: '1/1m', name, key: 'ann' }))
     const apart = [1, 2].map(() => emitter({ policy: '1/1m', name }))

@@ -67,7 +67,7 @@ function write(name: string, page: string): string {
 
 const plain = (text: string) => text.replace(/\u202f/g, '')
 
-test('it opens from disk, asks nobody for anything, and its numbers are those of the report', async () => {
+test('it opens from disk, makes no requests, and its numbers are those of the report', async () => {
   const { page, requests, errors } = await openPage(browser, url, { viewport: WIDE })
   expect(await page.locator('h1').innerText()).toBe('access.log')
   const policies = await page.locator('.policies tbody tr').allInnerTexts()
@@ -88,7 +88,7 @@ test('it opens from disk, asks nobody for anything, and its numbers are those of
   await page.context().close()
 })
 
-test('what the log holds is only text', async () => {
+test('contents of the log are only shown as text', async () => {
   const { page, errors } = await openPage(browser, url, { viewport: WIDE })
   expect(await page.locator('.key', { hasText: 'onerror' }).innerText()).toBe(
     '/<img/src=x/onerror=alert(1)>\\u{202e}\\x1b[2J',

@@ -39,7 +39,7 @@ describe('the repository', () => {
     expect(files.filter(file => hosts.some(host => textOf(file).includes(host)))).toEqual([])
   })
 
-  test('what is run by name may be run', () => {
+  test('files that are run by name are executable', () => {
     for (const file of ['.ci/run']) accessSync(join(root, file), constants.X_OK)
   })
 

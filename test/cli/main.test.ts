@@ -36,7 +36,9 @@ test('--help, -h and --version', async () => {
     spawnSpillway(['replay', '-h']),
   ])
   expect(help).toMatchObject({ exitCode: 0, stderr: '' })
-  expect(help.stdout).toMatch(/^Usage: spillway COMMAND.*\n\n {2}replay {4}computes from an access log what a policy would have refused/s)
+  expect(help.stdout).toMatch(
+    /^Usage: spillway COMMAND.*\n\n {2}replay {4}computes from an access log what a policy would have refused/s,
+  )
   expect(h).toEqual(help)
   expect(number).toEqual({ exitCode: 0, stdout: `${version}\n`, stderr: '' })
   expect(replayHelp.stdout).toMatch(/^Usage: spillway replay FILE --policy POLICY/)

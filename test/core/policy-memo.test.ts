@@ -55,7 +55,7 @@ test('a wrong policy throws each time', () => {
   }
 })
 
-test('of many policies the oldest are forgotten', () => {
+test('drops the oldest of many policies', () => {
   const { make, memo: known } = memo()
   for (let quota = 1; quota <= 1001; quota++) known.of(`${quota}/1m`)
   known.of('1001/1m')

@@ -38,7 +38,7 @@ const limiterOf = (name: string, policy: string, observer?: Observer) =>
   new RateLimiter({ policy, name, store: new RedisStore(client), deadline: '5s', ...(observer && { observer }) })
 
 describe('limits', () => {
-  test('what two reporters tell is summed: allowed, refused, who decided, who is refused most', async () => {
+  test('the reports of two processes are added up: allowed, refused, sources of decisions, most refused keys', async () => {
     const [one, two] = [report(), report({ service: 'admin' })]
     const page = await start({ keys: 'plain' })
     for (const observer of [one, two]) {
@@ -114,7 +114,7 @@ describe('limits', () => {
     })
   })
 
-  test('what was decided while Redis was away is told when it is back, in the steps in which it was', async () => {
+  test('decisions made while Redis was away are reported when it is back, in their own steps', async () => {
     const observer = report()
     const limiter = new RateLimiter({ policy: '100/1h', name: 'api', store: new MemoryStore(), observer })
     await limiter.consume('before')
@@ -242,7 +242,7 @@ describe('keys', () => {
     expect((await page.view({ page: 'keys' })).blocks).toMatchObject([{ key: { text: hostile } }])
   })
 
-  test('what means nothing is refused with a reason, and changes nothing', async () => {
+  test('an invalid act is refused with a reason, and changes nothing', async () => {
     const page = await start()
     for (const act of [
       { act: 'drop' },

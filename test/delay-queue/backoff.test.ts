@@ -50,7 +50,7 @@ describe('a backoff', () => {
     ['returns less than 0', () => -1, /backoff returned -1/],
     ['returns a promise', (async () => 5) as never, /backoff returned .*: expected milliseconds/],
   ]
-  test.each(FAULTY)('that %s counts as the default, and is told once a minute', (_, backoff, warning) => {
+  test.each(FAULTY)('that %s is replaced by the default backoff, with one warning a minute', (_, backoff, warning) => {
     const told = jest.spyOn(process, 'emitWarning').mockImplementation(() => {})
     const backoffMs = parseBackoff(backoff, 'DelayQueue "x"')
     for (const ms of [backoffMs(1, undefined), backoffMs(1, undefined)]) {
@@ -64,8 +64,8 @@ describe('a backoff', () => {
   })
 })
 
-describe('the pace of a handler', () => {
-  test('lets a quick one take messages ahead, a slow or unknown one none', () => {
+describe('the measured duration of a handler', () => {
+  test('gives a fast handler messages in advance, a slow or unknown one none', () => {
     const pace = new HandlerTime()
     expect(pace.ahead).toBe(0)
     pace.took(0.05)
@@ -76,7 +76,7 @@ describe('the pace of a handler', () => {
     expect(pace.ahead).toBe(0)
   })
 
-  test('that has disappointed must show itself again', () => {
+  test('gives a handler that was slow once none until it is fast again', () => {
     const pace = new HandlerTime()
     pace.took(0.1)
     pace.disappoint()

@@ -65,7 +65,7 @@ describe('a message', () => {
     expect(await payloads()).toEqual([7])
   })
 
-  test('that cannot be decoded is a dead letter, and holds nobody up', async () => {
+  test('that cannot be decoded is a dead letter, and delays no other message', async () => {
     const { queue, name, payloads } = open()
     await queue.push('fine')
     const codec = { encode: (text: string) => text, decode: (text: string) => text }

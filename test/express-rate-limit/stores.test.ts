@@ -49,7 +49,7 @@ describe('a store is used as express-rate-limit uses it', () => {
     })
   })
 
-  test('that fails to start is told of in the log, at once or later', async () => {
+  test('that fails to start is logged, at once or later', async () => {
     await sameOnBoth(async world => {
       const seen = []
       for (const init of [broken, async () => broken()]) {
@@ -85,7 +85,7 @@ describe('a store is used as express-rate-limit uses it', () => {
     })
   })
 
-  test('of the old kind, which calls back', async () => {
+  test('with callbacks, as before version 6', async () => {
     await sameOnBoth(async world => {
       const asked: unknown[] = []
       let hits = 0

@@ -105,7 +105,7 @@ test.each([
 })
 
 describe('it sees', () => {
-  test('which eviction policies bite', async () => {
+  test('which eviction policies are reported', async () => {
     const full = { maxmemory: '100mb' }
     await under({ ...full, 'maxmemory-policy': 'noeviction' }, () => expectOne('memory', 'ok', 'noeviction'))
     await under({ ...full, 'maxmemory-policy': 'volatile-ttl' }, () => expectOne('memory', 'warning', 'evicted first'))
@@ -255,7 +255,7 @@ describe('permissions', () => {
   })
 })
 
-test('of a cluster every primary is examined, and slots that nobody has are a problem', async () => {
+test('every primary of a cluster is examined, and slots without a node are a problem', async () => {
   const cluster = await RedisCluster.start()
   const [first, second] = cluster.nodes
   const well = await look(first.url)
@@ -275,7 +275,7 @@ test('of a cluster every primary is examined, and slots that nobody has are a pr
   await cluster.stop()
 })
 
-describe('what is no Redis, or is not there', () => {
+describe('a server that is not Redis, or is absent', () => {
   let server: Server | undefined
   const listening = async (greeting: string) => {
     server = createServer(socket => {

@@ -90,7 +90,7 @@ test('an answer that comes within the deadline counts, also after more than a se
   expect(await decision).toMatchObject({ source: 'redis', degraded: false, remaining: 4 })
 })
 
-describe('what the client sends again, because the connection broke before the answer, is carried out once', () => {
+describe('a command that the client repeats, because the connection broke before the answer, is carried out once', () => {
   test.each<[string, number, (limiter: RateLimiter) => Promise<unknown>]>([
     ['a decision', 3, limiter => limiter.consume('k')],
     ['a refund', 1, limiter => limiter.refund('k')],

@@ -145,7 +145,7 @@ describe('permits that are lowered under fifty thousand who wait for more', () =
 })
 
 describe('an outage', () => {
-  test('of less than five seconds rejects nobody who waits, and a cut connection neither', async () => {
+  test('of less than five seconds rejects no waiter; neither does a cut connection', async () => {
     const proxy = await TcpProxy.start(redis.port)
     const name = fresh()
     const holder = new Semaphore(redis.client(), name, { permits: 1 })
@@ -174,7 +174,7 @@ describe('an outage', () => {
     await proxy.stop()
   })
 
-  test('of more than five seconds rejects those who ask with StoreError, and a lease that nobody read is given back', async () => {
+  test('of more than five seconds rejects waiters with StoreError, and a lease whose grant was not read is given back', async () => {
     const proxy = await TcpProxy.start(redis.port)
     const name = fresh()
     const client = redis.client({ port: proxy.port })

@@ -185,7 +185,7 @@ describe('a shared rate', () => {
     await limiter.close()
   }, 30_000)
 
-  test('that falls while somebody waits grants by the new rate, not by what was heard before', async () => {
+  test('that falls while requests wait grants by the new rate, not by earlier messages', async () => {
     const limiter = new SharedRateLimiter(redis.client(), 'falls')
     await limiter.setRate({ rate: 3, interval: 1000 })
     const spentAt = performance.now()

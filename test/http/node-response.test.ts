@@ -109,7 +109,7 @@ describe('the end of a response', () => {
     expect(late).toEqual([COMPLETED])
   })
 
-  test('that came before anybody watched is told', async () => {
+  test('that came before the first listener is reported', async () => {
     const server = createServer((_, res) => {
       res.end('x')
       const ends: ResponseEnd[] = []

@@ -148,7 +148,7 @@ describe('in memory', () => {
     expect(await run(middleware)).toBe(200)
   })
 
-  test('what has expired leaves the Map; what is not ours stays', async () => {
+  test('expired windows leave the Map; other values stay', async () => {
     const db = new Map<string, unknown>([['mine', 'kept']])
     let next = 0
     const middleware = ratelimit({ driver: 'memory', db, duration: 1000, id: () => `${next++}` })

@@ -154,7 +154,7 @@ describe('limiters over one store', () => {
     return allowed
   }
 
-  test('of one name and limit have one quota between them in an outage', async () => {
+  test('of the same name and limit share one quota in an outage', async () => {
     const store = failing()
     const limiters = Array.from({ length: 5 }, () => over(store, { policy: '10/1h', onStoreFailure: 'local' }))
     expect(await granted(limiters)).toBe(10)
@@ -163,7 +163,7 @@ describe('limiters over one store', () => {
     expect(await granted(limiters.slice(1))).toBe(0)
   })
 
-  test('of other names or limits have quotas of their own', async () => {
+  test('of different names or limits have separate quotas', async () => {
     const store = failing()
     const limiter = (name: string, policy: string) => over(store, { name, policy, onStoreFailure: 'local' })
     expect(await granted([limiter('x', '10/1h'), limiter('y', '10/1h'), limiter('x', '7/2h')])).toBe(27)

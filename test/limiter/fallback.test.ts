@@ -421,7 +421,7 @@ describe('over a Redis', () => {
     await limiter.close()
   })
 
-  test('that nobody serves, an answer comes within the deadline and 30 ms', async () => {
+  test('without a listening process, an answer comes within the deadline and 30 ms', async () => {
     const client = redis.track(new Redis({ port: 1, host: '127.0.0.1', retryStrategy: forAWhile }))
     const limiter = limiterOver(new RedisStore(client), 'local')
     for (let i = 0; i < 5; i++) {

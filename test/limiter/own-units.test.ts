@@ -173,7 +173,7 @@ describe.each<[string, (clock: ManualClock) => Store]>([
       }
     })
 
-    test('that was settled for others before gives back what is then left of its own', async () => {
+    test('that was settled after other decisions gives back the rest of its own units', async () => {
       const { limiter, at } = setUp('10/1s token-bucket')
       const a = await at(0, 5)
       const b = await at(0, 5)

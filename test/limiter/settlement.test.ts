@@ -23,7 +23,7 @@ beforeAll(async () => {
 })
 afterAll(() => redis.stop())
 
-describe('what a store without giveBack() is asked to refund', () => {
+describe('a store without giveBack() refunds', () => {
   const decision = (policy: string, cost: number, resetAfterMs: number): Decision => {
     const verdicts = parsePolicy(policy).map(
       (limit): Verdict => ({ limit, allowed: true, remaining: 0, retryAfterMs: 0, resetAfterMs, delayMs: 0 }),
@@ -31,7 +31,7 @@ describe('what a store without giveBack() is asked to refund', () => {
     return decide('k', cost, verdicts, 'memory')
   }
 
-  test('what it cost less, until it is not counted any more', () => {
+  test('the difference to the lower cost, until the units expire', () => {
     const made = decision('9/1s', 5, 1000)
     expect(refunds(made, 4, 0)).toEqual([{ units: 4, places: [0] }])
     expect(refunds(made, 4, 999)).toEqual([{ units: 4, places: [0] }])

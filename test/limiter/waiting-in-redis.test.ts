@@ -309,7 +309,7 @@ describe('an ask', () => {
     expect((await limiter.peek('k', 0)).resetAfterMs).toBeLessThanOrEqual(standing.resetAfterMs)
   })
 
-  test('of a line of another version fails with words that say so', async () => {
+  test('of a line of another version fails with an error that names the version', async () => {
     const limiter = limiterOf('1/1h', { onStoreFailure: 'closed' })
     await limiter.acquire('k')
     await client.hset(`${await stateOf()}:line:meta`, 'v', '9')

@@ -262,7 +262,7 @@ describe('what Redis holds', () => {
     expect(await admin.zcard(`${prefix}:{live}:live:ends:api`)).toBe(0)
   })
 
-  test('what others have written there, and published, changes nothing and breaks nothing', async () => {
+  test('foreign values in its keys, and foreign messages, change nothing and break nothing', async () => {
     const live = liveOf()
     await live.set('api', '50/1m')
     const admin = redis.client()

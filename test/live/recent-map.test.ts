@@ -13,7 +13,7 @@ test('keeps what was asked for last, at least half of its size and never more th
   expect(map.find('k5000')).toBeUndefined()
 })
 
-test('what nobody has asked for is kept only where there is room', () => {
+test('entries without a request are kept only while there is room', () => {
   const map = new RecentMap<number>(10)
   expect([1, 2, 3, 4, 5, 6].map(i => map.setIfRoom(`k${i}`, i))).toEqual([true, true, true, true, true, false])
   expect(map.find('k6')).toBeUndefined()

@@ -156,7 +156,7 @@ describe('other rules', () => {
     expect(lines()).toEqual(['firing degraded api 0.30', 'firing near api 0.40'])
   })
 
-  test('one key that makes most of the traffic is found among any number of keys, and forgotten when it is quiet', () => {
+  test('a key with most of the traffic is found among any number of keys, and dropped when it becomes quiet', () => {
     const observer = watch({ name: 'hog', when: 'one-key-share', above: 0.5 })
     const ask = (key: string) => observer.decided?.({ allowed: true, key } as never, 'api')
     for (let i = 0; i < 20_000; i++) ask(`k${i}`)

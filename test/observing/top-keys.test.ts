@@ -126,7 +126,7 @@ describe('keys whose counts decay', () => {
     expect(keys.total).toBe(3)
   })
 
-  test('who was loud ten minutes ago makes way for who is loud now, within the bound, through days and pauses', () => {
+  test('keys that were busy ten minutes ago give way to keys that are busy now, within the bound, through days and pauses', () => {
     const clock = new ManualClock(1_700_000_000_000)
     const keys = new TopKeys({ size: 16, clock })
     const random = randoms(7)

@@ -270,7 +270,7 @@ describe('limits', () => {
     expect((waited[3] as { waitMs: number }).waitMs).toBeGreaterThan(90)
   })
 
-  test('what is no http URL is fetched as it is', async () => {
+  test('a URL that is not http is fetched directly', async () => {
     const polite = politeFetch({ limits: { null: { rate: 1, interval: '1d' } } })
     expect(await (await polite('data:,hello')).text()).toBe('hello')
     expect(await (await polite('data:,again')).text()).toBe('again')

@@ -169,7 +169,7 @@ describe('an answer', () => {
   })
 })
 
-describe('what differs on purpose', () => {
+describe('intended differences', () => {
   test('a duration longer than 24.8 days lasts', async () => {
     const limiter = new RateLimiterMemory({ points: 1, duration: 3_000_000 })
     await limiter.consume('a')

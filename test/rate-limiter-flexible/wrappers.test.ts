@@ -174,7 +174,7 @@ test('limiters of rate-limiter-flexible and of ours work together', async () => 
   expect(Object.keys(await union.consume('a'))).toEqual(['rlflx'])
 })
 
-test('what is no limiter, no list and no function is refused as there', async () => {
+test('an invalid limiter, list or function is refused as in rate-limiter-flexible', async () => {
   const wrong: Array<(module: Module) => unknown> = [
     ({ RateLimiterUnion }) => new RateLimiterUnion(),
     ({ RateLimiterUnion }) => new RateLimiterUnion({} as RateLimiterMemory),

@@ -126,7 +126,7 @@ describe('the client of GLIDE', () => {
 })
 
 describe('a lost connection of GLIDE', () => {
-  test('that carried out a decision before its answer came does not carry it out twice', async () => {
+  test('that loses its connection after a decision was carried out does not carry it out twice', async () => {
     const proxy = await TcpProxy.start(redis.port)
     const cut = await glide(proxy.port)
     const limiterOver = (over: object) =>

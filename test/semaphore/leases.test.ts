@@ -65,7 +65,7 @@ describe('renewal', () => {
     expect([never.signal.aborted, detached.signal.aborted]).toEqual([true, true])
   })
 
-  test('of all leases of a client, whatever semaphore they are of, is one call for all that are due', async () => {
+  test('of all due leases of a client is one call, across its semaphores', async () => {
     const client = redis.client()
     // By this clock they never end, however slow the machine is; renewal goes by timers.
     const clock = new ManualClock(1_700_000_000_000)
@@ -214,7 +214,7 @@ describe('permits asked for in one turn', () => {
     expect(await semaphore.holders()).toEqual([])
   })
 
-  test('that are not enough for all go to those who asked first; the others wait in their order', async () => {
+  test('that are too few for all go to the earliest requests; the others wait in their order', async () => {
     const semaphore = open(fresh(), { permits: 3 })
     await semaphore.permits()
     const order: number[] = []

@@ -71,7 +71,7 @@ describe('the permits of a semaphore', () => {
     expect(await semaphore.tryAcquire()).not.toBeNull()
   })
 
-  test('that were never set are asked for in vain by everything but trySetPermits, setPermits and delete', async () => {
+  test('that were never set make every method reject but trySetPermits, setPermits and delete', async () => {
     const semaphore = open()
     const asks = [
       () => semaphore.addPermits(1),
@@ -245,7 +245,7 @@ describe('a lease', () => {
   })
 })
 
-describe('what is asked', () => {
+describe('a request for permits', () => {
   test('for more permits than there are, or for none, rejects with CostError at once', async () => {
     const semaphore = open({ permits: 2 })
     const held = await semaphore.acquire({ permits: 2 })
@@ -258,7 +258,7 @@ describe('what is asked', () => {
     expect(await semaphore.waiting()).toBe(0)
   })
 
-  test('with options that mean nothing is refused with what was given and what is expected', async () => {
+  test('with invalid options is refused with what was given and what is expected', async () => {
     const client = redis.client()
     expect(() => new Semaphore(client, '')).toThrow(PolicyError)
     expect(() => new Semaphore(client, 'x', { permits: -1 })).toThrow(
@@ -277,7 +277,7 @@ describe('what is asked', () => {
     await expect(semaphore.resume('')).rejects.toThrow(PolicyError)
   })
 
-  test('of a Redis that is not there rejects with StoreError, and so does what waits there', async () => {
+  test('rejects with StoreError while Redis is absent, also if it waits', async () => {
     const client = redis.client({ port: 1, maxRetriesPerRequest: 0, retryStrategy: () => null })
     const semaphore = new Semaphore(client, fresh(), { permits: 1 })
     await expect(semaphore.acquire()).rejects.toThrow(StoreError)
@@ -285,7 +285,7 @@ describe('what is asked', () => {
     await semaphore.close()
   }, 10_000)
 
-  test('in vain for longer than the timeout rejects with TimeoutError; tryAcquire gives null', async () => {
+  test('that waits longer than its timeout rejects with TimeoutError; tryAcquire resolves to null', async () => {
     const semaphore = open({ permits: 1 })
     await semaphore.acquire()
     await expect(semaphore.acquire({ timeout: 0 })).rejects.toThrow(TimeoutError)
@@ -296,7 +296,7 @@ describe('what is asked', () => {
     expect(await semaphore.waiting()).toBe(0)
   })
 
-  test('counts among those who wait until Redis has answered its join, and not after that', async () => {
+  test('counts as waiting until Redis has answered its join, and not after that', async () => {
     const semaphore = open({ permits: 1 })
     await semaphore.acquire()
     await redis.client().client('PAUSE', 100, 'ALL')

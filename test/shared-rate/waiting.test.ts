@@ -446,7 +446,7 @@ describe('a lost message', () => {
     }
   })
 
-  test('of a delete, of a rate too small, and of another mode reaches everybody all the same', async () => {
+  test('of a delete, of a rate too small, and of another mode reaches every waiter nevertheless', async () => {
     const ends: readonly (readonly [(limiter: SharedRateLimiter) => Promise<unknown>, unknown])[] = [
       [limiter => limiter.delete(), expect.any(NotInitializedError)],
       [limiter => limiter.expire(1000), expect.any(NotInitializedError)],

@@ -564,7 +564,7 @@ export function describeConcurrencyLimit(name: string, adapter: ConcurrencyAdapt
       expect((await service.ask({ 'x-skip': '1' }, '/quick').reply).status).toBe(200)
     })
 
-    test('of two limits both are told in one header, and both places come back', async () => {
+    test('of two limits are reported in one header, and both places come back', async () => {
       const service = await serve(
         limited({ permits: 2, name: 'all' }),
         limited({ permits: 1, key: user, name: 'each' }),

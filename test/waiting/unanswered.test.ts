@@ -85,7 +85,7 @@ test('an ask that was not carried out tells everything again', () => {
   expect(changes).toEqual(['r', '0 1 gone', '', '5', 'e', 'lease', '3', '', 'j', '2 1 stays', '8', '-1'])
 })
 
-test('whoever waits while an ask stays unanswered for longer than the server remembers it is granted once, as another member', async () => {
+test('a waiter whose ask stays unanswered for longer than the server remembers it is granted once, as another member', async () => {
   const world = worldOf('forgotten')
   const [process] = world.processes
   world.faults = { lost: 0, late: 100, doubled: 0 }

@@ -24,7 +24,7 @@ test('waits: median, nine in ten, and the longest', () => {
   })
 })
 
-test('what is refused is told of each client and each path, with its longest wait and when it was', () => {
+test('refusals are reported for each client and each path, with their longest wait and their times', () => {
   const lines = [
     line(0, '192.0.2.1', '/a'),
     line(0, '192.0.2.1', '/b?x=1'),

@@ -35,7 +35,7 @@ test.each([
   expect(written).toEqual([`\r\x1b[K${line}`])
 })
 
-test('of a pipe nobody knows how long it is', () => {
+test('the length of a pipe is unknown', () => {
   const { clock, written, progress } = watched(true)
   clock.set(500)
   progress.update(2_500_000_000, 1000)

@@ -59,7 +59,7 @@ test('the numbers are those of the text report: policies, keys, timeline', () =>
   }
 })
 
-test('one file: its policy forbids every request, and what the log holds is only text', () => {
+test('one file: its content security policy forbids every request, and contents of the log are only shown as text', () => {
   const hostile = '203.0.113.7 - - [17/May/2015:10:05:03 +0000] "GET /</script><img/src=x> HTTP/1.1" 200 512'
   const { html, data } = pageOf({ by: 'path', policies: ['0/1m'] }, [hostile])
   expect(html).toMatch(
@@ -72,7 +72,7 @@ test('one file: its policy forbids every request, and what the log holds is only
   expect(data.log).toBe('<access>.log')
 })
 
-test('what never fits is told so, and a log without requests has a page too', () => {
+test('a request that never fits is reported as such, and a log without requests has a page too', () => {
   const { data } = pageOf({ policies: ['0/1m', '1000/1m'] })
   expect(data.policies.map(({ waits }) => waits?.longest)).toEqual([-1, undefined])
   const empty = pageOf({}, ['nothing'])

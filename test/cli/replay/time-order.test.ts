@@ -60,7 +60,7 @@ test('time never runs back, nothing is lost, and what came too late says so', ()
   )
 })
 
-test('one line from the far future holds up nobody', () => {
+test('one line from the far future does not delay the others', () => {
   const seconds = Array.from({ length: 100 }, (_, i) => i)
   seconds[3] = 9_999_999
   const { given, order } = ordered(seconds, 8)

@@ -123,7 +123,7 @@ describe('a header of the platform', () => {
 describe('warnings', () => {
   const forwarded: Request = { address: '203.0.113.9', headers: { 'x-forwarded-for': '198.51.100.66' } }
 
-  test('of a framework that trusts anybody come once, with or without the header field', () => {
+  test('about a framework that trusts anybody come once, with or without the header field', () => {
     for (const req of [forwarded, { address: '203.0.113.9' }]) {
       warnings.mockClear()
       const client = clientOf({}, 'anybody')

@@ -8,7 +8,7 @@ beforeAll(async () => {
 })
 afterAll(() => server.stop())
 
-test('one long request does not keep the places of all keys that come after it in memory', async () => {
+test('one long request does not keep the places of all later keys in memory', async () => {
   const { stdout, stderr, code } = await runChild(
     `import { Redis } from 'ioredis'
      import { RedisHealth } from './src/http/concurrency/redis-health.ts'

@@ -29,7 +29,7 @@ test('rules that are not used make room for others, and their counts stay', asyn
   expect((await again.limiter.consume('ann')).remaining).toBe(5)
 })
 
-test('what is wrong is told at once, and again each time', () => {
+test('a wrong policy throws at once, and again each time', () => {
   expect(() => new Rules({ deadline: -1 }, [])).toThrow(/deadline: duration -1/)
   const rules = new Rules({}, [])
   for (let i = 0; i < 2; i++) expect(() => rules.rule('100/minute')).toThrow(/"100\/minute"/)

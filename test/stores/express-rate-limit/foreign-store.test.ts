@@ -104,7 +104,7 @@ describe('a limiter on a store of express-rate-limit', () => {
     expect([[...plain.hits.values()], plain.least]).toEqual([[2], 0])
   })
 
-  test('of the old kind, which calls back', async () => {
+  test('with callbacks, as before version 6', async () => {
     const plain = new Plain()
     const old: CallbackHitStore = {
       incr: (key, callback) =>

@@ -130,7 +130,7 @@ describe.each(ALGORITHMS)('under %s', algorithm => {
     expect(last.remaining).toBeLessThanOrEqual(970)
   })
 
-  test('what is not spent goes back when the limiter closes', async () => {
+  test('unspent units go back when the limiter closes', async () => {
     const { limiter, store, clock } = await warm(`1000/1s ${algorithm}`)
     await decisions(limiter, 20)
     await limiter.close()

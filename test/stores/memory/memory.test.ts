@@ -195,7 +195,7 @@ describe('MemoryStore', () => {
       expect([store.size <= 20, isBlocked('k 981')]).toEqual([true, true])
     })
 
-    test('that are blocked are swept when their blocks are over, though no traffic comes', () => {
+    test('that are blocked are swept after their blocks end, even without traffic', () => {
       jest.useFakeTimers({ now: START })
       const store = make()
       for (let i = 0; i < 100; i++) store.block([{ key: `${i}`, limit: limitOf(5, '1m') }], 5000)

@@ -38,7 +38,7 @@ export function optionsContract(world: World): void {
       expect(world.warnings).not.toHaveBeenCalled()
     })
 
-    test('of all who come by Unix socket is one, which is warned of', async () => {
+    test('of all requests over a Unix socket is one and the same, with a warning', async () => {
       const app = serve(limited({ policy: '1/1m' }))
       const server = createServer(app)
       const path = join(tmpdir(), `spillway-${process.pid}-${name.replace(/\W/g, '')}.sock`)

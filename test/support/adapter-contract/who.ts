@@ -102,7 +102,7 @@ export function whoContract(world: World): void {
       expect(answers).toEqual([200, 403, 403])
     })
 
-    test('that only an untrusted proxy tells is on no list', async () => {
+    test('that only an untrusted proxy reports is on no list', async () => {
       const app = serve(limited({ policy: '9/1m', deny: ['203.0.113.0/24'] }))
       expect((await get(app, from('203.0.113.9'))).status).toBe(200)
     })
