@@ -9,12 +9,12 @@ import { sendOnNode } from '../http/node-reply.js'
 import { watchResponse } from '../http/node-response.js'
 import type { HttpOptions } from '../http/rate-limit/options.js'
 import { type Answer, Guard, type Limiters } from '../http/rate-limit/rate-limit.js'
-import { ShedGate, type ShedOptions } from '../http/shed/shed.js'
+import { ShedGate, type ShedOptions } from '../http/shed.js'
 import { after, isPromise, type SyncOrAsync } from '../http/sync-or-async.js'
 import { decisionOn, leaveDecision } from './express-request.js'
 
 export type * from '../http/adapter-exports.js'
-export type { ShedOptions } from '../http/shed/shed.js'
+export type { ShedOptions } from '../http/shed.js'
 
 declare global {
   namespace Express {

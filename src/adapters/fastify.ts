@@ -1,6 +1,7 @@
 import type { FastifyInstance, FastifyPluginCallback, FastifyReply, FastifyRequest } from 'fastify'
 import type { Decision } from '../core/decision.js'
 import { PolicyError, shown } from '../core/errors.js'
+import { getOrMake } from '../core/register.js'
 import { ConcurrencyGate } from '../http/concurrency/concurrency-limit.js'
 import type { ConcurrencyOptions } from '../http/concurrency/options.js'
 import type { HttpOptions } from '../http/rate-limit/options.js'
@@ -8,7 +9,7 @@ import { type Answer, Guard } from '../http/rate-limit/rate-limit.js'
 import { routeOptions } from '../http/rate-limit/route-options.js'
 import type { Body } from '../http/refusal.js'
 import { type Reply, send } from '../http/reply.js'
-import { ShedGate, type ShedOptions as ShedGateOptions } from '../http/shed/shed.js'
+import { ShedGate, type ShedOptions as ShedGateOptions } from '../http/shed.js'
 import { after, isPromise, type SyncOrAsync } from '../http/sync-or-async.js'
 import { MemoryStore } from '../stores/memory/memory-store.js'
 import { frameworkOf, routeName } from './fastify-request.js'
@@ -67,12 +68,7 @@ export const rateLimit: FastifyPluginCallback<RateLimitOptions> = plugin('rateLi
   const everywhere = global ? new Guard(all, framework) : undefined
   const guards = new WeakMap<object, Guard<FastifyRequest, FastifyReply>>()
   const guardOf = (config: object, own: RouteOptions) => {
-    let guard = guards.get(config)
-    if (guard === undefined) {
-      guard = new Guard(routeOptions(all, own, routeName(config)), framework)
-      guards.set(config, guard)
-    }
-    return guard
+    return getOrMake(guards, config, () => new Guard(routeOptions(all, own, routeName(config)), framework))
   }
   // Routes declared earlier are examined at their first request.
   instance.addHook('onRoute', ({ config, method, url }) => {

@@ -8,13 +8,13 @@ import type { HttpOptions } from '../http/rate-limit/options.js'
 import { type Answer, Guard, type Limiters } from '../http/rate-limit/rate-limit.js'
 import type { Body } from '../http/refusal.js'
 import { type Reply, send } from '../http/reply.js'
-import { ShedGate, type ShedOptions } from '../http/shed/shed.js'
+import { ShedGate, type ShedOptions } from '../http/shed.js'
 import { after, isPromise, type SyncOrAsync } from '../http/sync-or-async.js'
 import { followResponse, knownWatch } from '../http/web-response.js'
 import { hono } from './hono-context.js'
 
 export type * from '../http/adapter-exports.js'
-export type { ShedOptions } from '../http/shed/shed.js'
+export type { ShedOptions } from '../http/shed.js'
 
 declare module 'hono' {
   interface ContextVariableMap {

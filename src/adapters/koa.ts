@@ -8,12 +8,12 @@ import type { HttpOptions } from '../http/rate-limit/options.js'
 import { type Answer, Guard, type Limiters } from '../http/rate-limit/rate-limit.js'
 import type { Body } from '../http/refusal.js'
 import { type Reply, send } from '../http/reply.js'
-import { ShedGate, type ShedOptions } from '../http/shed/shed.js'
+import { ShedGate, type ShedOptions } from '../http/shed.js'
 import { isPromise, type SyncOrAsync } from '../http/sync-or-async.js'
 import { middlewareReturned, watchContext } from './koa-response.js'
 
 export type * from '../http/adapter-exports.js'
-export type { ShedOptions } from '../http/shed/shed.js'
+export type { ShedOptions } from '../http/shed.js'
 
 /** What the middleware stores in `ctx.state`, for `new Koa<RateLimitState>()`. */
 export interface RateLimitState {

@@ -1,5 +1,6 @@
 import type { PolicyInput } from '../core/limit.js'
 import { checkObject } from '../core/option-names.js'
+import { getOrMake } from '../core/register.js'
 import type { HttpOptions } from '../http/rate-limit/options.js'
 import { Guard, type Limiters } from '../http/rate-limit/rate-limit.js'
 import { routeOptions } from '../http/rate-limit/route-options.js'
@@ -57,11 +58,7 @@ export class RateLimits implements Limiters {
 
   /** The guard of a route; undefined if it has no limit. */
   of(controller: Target, handler: Target): NestGuard | undefined {
-    let guards = this.#own.get(controller)
-    if (guards === undefined) {
-      guards = new WeakMap()
-      this.#own.set(controller, guards)
-    }
+    const guards = getOrMake(this.#own, controller, () => new WeakMap())
     if (!guards.has(handler)) guards.set(handler, this.#made(controller, handler))
     return guards.get(handler)
   }

@@ -8,11 +8,11 @@ import { sendOnNode } from '../http/node-reply.js'
 import { watchResponse } from '../http/node-response.js'
 import type { HttpOptions } from '../http/rate-limit/options.js'
 import { type Answer, Guard, type Limiters } from '../http/rate-limit/rate-limit.js'
-import { ShedGate, type ShedOptions } from '../http/shed/shed.js'
+import { ShedGate, type ShedOptions } from '../http/shed.js'
 import { isPromise, type SyncOrAsync } from '../http/sync-or-async.js'
 
 export type * from '../http/adapter-exports.js'
-export type { ShedOptions } from '../http/shed/shed.js'
+export type { ShedOptions } from '../http/shed.js'
 
 /** A request of `node:http` or of the compatibility API of `node:http2`. */
 export type NodeRequest = IncomingMessage | Http2ServerRequest

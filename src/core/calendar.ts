@@ -1,4 +1,5 @@
 import { PolicyError, shown } from './errors.js'
+import { getOrMake } from './register.js'
 
 /** A window of the calendar, in some time zone. Weeks begin on Monday. */
 export type CalendarWindow = 'hour' | 'day' | 'week' | 'month' | 'year'
@@ -54,12 +55,7 @@ export class Calendar {
   /** Throws `PolicyError` for a time zone that the runtime does not know. */
   static of(window: CalendarWindow, timezone: string): Calendar {
     const id = `${window} ${timezone}`
-    let calendar = Calendar.#known.get(id)
-    if (calendar === undefined) {
-      calendar = new Calendar(window, timezone)
-      Calendar.#known.set(id, calendar)
-    }
-    return calendar
+    return getOrMake(Calendar.#known, id, () => new Calendar(window, timezone))
   }
 
   /** The calendar of a limit. */

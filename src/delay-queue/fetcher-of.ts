@@ -1,4 +1,5 @@
 import type { Clock } from '../core/clock.js'
+import { getOrMake } from '../core/register.js'
 import type { RedisClient } from '../redis/client.js'
 import type { Commands } from '../redis/commands.js'
 import { Fetcher } from './fetcher.js'
@@ -20,25 +21,18 @@ export function holdFetcher(
   keyBase: string,
   clock: Clock | undefined,
 ): { fetcher: Fetcher; release: () => Promise<void> } {
-  let fetchers = FETCHERS.get(client)
-  if (fetchers === undefined) {
-    fetchers = new Map()
-    FETCHERS.set(client, fetchers)
-  }
-  let held = fetchers.get(keyBase)
-  if (held === undefined) {
-    held = { fetcher: new Fetcher(client, commands, keyBase, clock), holders: 0 }
-    fetchers.set(keyBase, held)
-  }
-  const mine = held
-  const all = fetchers
-  mine.holders++
+  const fetchers = getOrMake(FETCHERS, client, () => new Map())
+  const held = getOrMake(fetchers, keyBase, () => ({
+    fetcher: new Fetcher(client, commands, keyBase, clock),
+    holders: 0,
+  }))
+  held.holders++
   return {
-    fetcher: mine.fetcher,
+    fetcher: held.fetcher,
     async release() {
-      if (--mine.holders > 0) return
-      all.delete(keyBase)
-      await mine.fetcher.close()
+      if (--held.holders > 0) return
+      fetchers.delete(keyBase)
+      await held.fetcher.close()
     },
   }
 }

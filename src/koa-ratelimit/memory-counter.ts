@@ -1,4 +1,5 @@
 import { MapSweeper } from '../core/map-sweeper.js'
+import { getOrMake } from '../core/register.js'
 import type { Count, Counter } from './count.js'
 
 /** A window in the user's Map, in the format of koa-ratelimit: both may share a Map, and users may read it. */
@@ -56,12 +57,7 @@ function endOf({ reset }: MemoryEntry): number {
 
 /** One for each Map, however many middlewares use it. What a user keeps there besides windows stays. */
 function sweeperOf(db: Map<string, MemoryEntry>): MapSweeper<MemoryEntry> {
-  let sweeper = SWEEPERS.get(db)
-  if (sweeper === undefined) {
-    sweeper = new MapSweeper(db, entry => (isWindow(entry) ? endOf(entry) : undefined))
-    SWEEPERS.set(db, sweeper)
-  }
-  return sweeper
+  return getOrMake(SWEEPERS, db, () => new MapSweeper(db, entry => (isWindow(entry) ? endOf(entry) : undefined)))
 }
 
 function isWindow(value: MemoryEntry | undefined): boolean {

@@ -1,3 +1,4 @@
+import { getOrMake } from '../core/register.js'
 import type { Charge, Store } from '../stores/store.js'
 import { BreakerAudience } from './breaker-audience.js'
 import { CircuitBreaker } from './circuit-breaker.js'
@@ -14,17 +15,8 @@ export class CircuitBreakers {
   private constructor(readonly store: Store) {}
 
   static of(store: Store, deadlineMs: number): CircuitBreakers {
-    let byDeadline = BREAKERS.get(store)
-    if (byDeadline === undefined) {
-      byDeadline = new Map()
-      BREAKERS.set(store, byDeadline)
-    }
-    let breakers = byDeadline.get(deadlineMs)
-    if (breakers === undefined) {
-      breakers = new CircuitBreakers(store)
-      byDeadline.set(deadlineMs, breakers)
-    }
-    return breakers
+    const byDeadline = getOrMake(BREAKERS, store, () => new Map())
+    return getOrMake(byDeadline, deadlineMs, () => new CircuitBreakers(store))
   }
 
   of(server: string): CircuitBreaker {

@@ -2,6 +2,7 @@ import { refusedAfter } from '../algorithms/refused-after.js'
 import { type Clock, monotonicClock } from '../core/clock.js'
 import type { Decision, Verdict } from '../core/decision.js'
 import type { Policy } from '../core/limit.js'
+import { getOrMake } from '../core/register.js'
 import { ownCopy, shortKey } from '../core/short-key.js'
 import type { Store } from '../stores/store.js'
 import type { LimiterKey } from './key.js'
@@ -50,11 +51,7 @@ export class DenyCache {
 
   /** The cache of a store and a limiter's name, shared by all limiters that share counts. */
   static of(store: Store, limiter: string, maxKeys: number): DenyCache {
-    let caches = CACHES.get(store)
-    if (caches === undefined) {
-      caches = new Map()
-      CACHES.set(store, caches)
-    }
+    const caches = getOrMake(CACHES, store, () => new Map())
     let cache = caches.get(limiter)
     if (cache === undefined) {
       cache = new DenyCache(store, store.clock ?? monotonicClock, maxKeys)

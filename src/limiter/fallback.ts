@@ -1,5 +1,6 @@
 import type { Decision, Verdict } from '../core/decision.js'
 import type { Limit } from '../core/limit.js'
+import { getOrMake } from '../core/register.js'
 import { MemoryStore } from '../stores/memory/memory-store.js'
 import type { Charge, Store } from '../stores/store.js'
 import type { LimiterKey } from './key.js'
@@ -21,12 +22,7 @@ const LOCAL = new WeakMap<Store, MemoryStore>()
  * and limit share one quota in an outage, too.
  */
 function localOf(store: Store): MemoryStore {
-  let local = LOCAL.get(store)
-  if (local === undefined) {
-    local = new MemoryStore({ clock: store.clock })
-    LOCAL.set(store, local)
-  }
-  return local
+  return getOrMake(LOCAL, store, () => new MemoryStore({ clock: store.clock }))
 }
 
 /** The failure policy: decides instead of the store, and marks its decisions (`degraded`). */

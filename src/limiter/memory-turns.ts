@@ -1,4 +1,5 @@
 import type { Verdict } from '../core/decision.js'
+import { getOrMake } from '../core/register.js'
 import type { MemoryStore } from '../stores/memory/memory-store.js'
 import type { Charge } from '../stores/store.js'
 import { Alarm } from '../waiting/alarm.js'
@@ -30,12 +31,7 @@ export class MemoryTurns implements LineTurns {
 
   /** The lines of a store, shared by all its limiters. */
   static of(store: MemoryStore): MemoryTurns {
-    let turns = TURNS.get(store)
-    if (turns === undefined) {
-      turns = new MemoryTurns(store)
-      TURNS.set(store, turns)
-    }
-    return turns
+    return getOrMake(TURNS, store, () => new MemoryTurns(store))
   }
 
   async wait(charges: readonly Charge[], cost: number, patience: Patience): Promise<Turn> {

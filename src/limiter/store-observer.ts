@@ -1,5 +1,6 @@
 import type { Observer } from '../core/observer.js'
 import { OutageWarnings } from '../core/outage-warnings.js'
+import { getOrMake } from '../core/register.js'
 import { clientName } from '../redis/client-name.js'
 import { MemoryStore } from '../stores/memory/memory-store.js'
 import { RedisStore } from '../stores/redis/redis-store.js'
@@ -22,8 +23,7 @@ const WARNINGS = new WeakMap<object, OutageWarnings>()
 export function storeObserver(store: Store, onStoreFailure: StoreFailure): Observer | undefined {
   if (store instanceof MemoryStore) return undefined
   const server = store instanceof RedisStore ? store.client : store
-  const warnings = WARNINGS.get(server) ?? new OutageWarnings(() => nameOf(store))
-  WARNINGS.set(server, warnings)
+  const warnings = getOrMake(WARNINGS, server, () => new OutageWarnings(() => nameOf(store)))
   const meanwhile = MEANWHILE[onStoreFailure]
   let last: Error | undefined
   return {

@@ -1,4 +1,5 @@
 import type { Decision, DecisionSource } from '../core/decision.js'
+import { getOrMake } from '../core/register.js'
 import { LabelValues } from './label-values.js'
 
 const OUTCOMES = ['allowed', 'refused', 'shadow'] as const
@@ -38,9 +39,9 @@ export class DecisionCounts {
   }
 
   #cellOf(limiter: string, limit: string, source: DecisionSource, outcome: number): DecisionCell {
-    const limits = ensured(this.#limiters, limiter, () => new Map<string, LimitCells>())
-    const sources = ensured(limits, limit, (): LimitCells => new Map())
-    const outcomes = ensured(sources, source, () => [])
+    const limits = getOrMake(this.#limiters, limiter, () => new Map<string, LimitCells>())
+    const sources = getOrMake(limits, limit, (): LimitCells => new Map())
+    const outcomes = getOrMake(sources, source, () => [])
     let cell = outcomes[outcome]
     if (cell === undefined) {
       cell = { labels: { limiter, limit, outcome: OUTCOMES[outcome], source }, count: 0 }
@@ -49,13 +50,4 @@ export class DecisionCounts {
     }
     return cell
   }
-}
-
-function ensured<Key, Value>(map: Map<Key, Value>, key: Key, make: () => Value): Value {
-  let value = map.get(key)
-  if (value === undefined) {
-    value = make()
-    map.set(key, value)
-  }
-  return value
 }

@@ -1,3 +1,4 @@
+import { getOrMake } from '../core/register.js'
 import type { Partner } from './partner.js'
 
 /** How often partners that have nothing to wait for are forgotten. */
@@ -19,11 +20,7 @@ export class Partners {
   }
 
   of(name: string): Partner {
-    let partner = this.#partners.get(name)
-    if (partner === undefined) {
-      partner = this.#open(name)
-      this.#partners.set(name, partner)
-    }
+    const partner = getOrMake(this.#partners, name, () => this.#open(name))
     this.#timer ??= setInterval(() => this.#forget(), FORGET_EVERY_MS).unref()
     return partner
   }

@@ -1,3 +1,4 @@
+import { getOrMake } from '../core/register.js'
 import type { BurstyRateLimiter } from './bursty-rate-limiter.js'
 import { KeyQueue } from './key-queue.js'
 import type { RateLimiterAbstract } from './rate-limiter-abstract.js'
@@ -41,11 +42,11 @@ export class RateLimiterQueue {
    */
   removeTokens(tokens: number, key: string | number = DEFAULT_KEY, expiresUnixAt = 0): Promise<number> {
     const name = String(key)
-    let queue = this.#queues.get(name)
-    if (queue === undefined) {
-      queue = new KeyQueue(this.#limiter, key, this.#maxSize, () => this.#queues.delete(name))
-      this.#queues.set(name, queue)
-    }
+    const queue = getOrMake(
+      this.#queues,
+      name,
+      () => new KeyQueue(this.#limiter, key, this.#maxSize, () => this.#queues.delete(name)),
+    )
     return queue.removeTokens(tokens, expiresUnixAt)
   }
 }

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
 import type { Limit } from '../core/limit.js'
+import { getOrMake } from '../core/register.js'
 import type { ClientPort, RedisClient } from './client.js'
 import { keySegment } from './keys.js'
 import { portOf } from './port-of.js'
@@ -80,17 +81,8 @@ export class ObjectIndex {
   }
 
   static of(port: ClientPort, prefix: string): ObjectIndex {
-    let indices = INDICES.get(port)
-    if (indices === undefined) {
-      indices = new Map()
-      INDICES.set(port, indices)
-    }
-    let index = indices.get(prefix)
-    if (index === undefined) {
-      index = new ObjectIndex(port, prefix)
-      indices.set(prefix, index)
-    }
-    return index
+    const indices = getOrMake(INDICES, port, () => new Map())
+    return getOrMake(indices, prefix, () => new ObjectIndex(port, prefix))
   }
 
   /** `owner`: while it lives, the record is renewed. If several owners have the same object, the first one counts. */

@@ -1,4 +1,5 @@
 import { PolicyError, shown } from '../core/errors.js'
+import { getOrMake } from '../core/register.js'
 import type { ClientPort, RedisClient } from './client.js'
 import { glidePort, isGlide } from './glide/port.js'
 import { ioredisPort, isIoredis } from './ioredis/port.js'
@@ -12,12 +13,7 @@ const PORTS = new WeakMap<RedisClient, ClientPort>()
  */
 export function portOf(client: RedisClient, user: string): ClientPort {
   if (typeof client !== 'object' || client === null) throw unknown(client, user)
-  let port = PORTS.get(client)
-  if (port === undefined) {
-    port = newPort(client, user)
-    PORTS.set(client, port)
-  }
-  return port
+  return getOrMake(PORTS, client, () => newPort(client, user))
 }
 
 function newPort(client: RedisClient, user: string): ClientPort {

@@ -1,3 +1,4 @@
+import { getOrMake } from '../core/register.js'
 import { crc16, nextCrc16 } from './crc16.js'
 
 const SLOTS = 16_384
@@ -11,12 +12,7 @@ const TAGS = new Map<number, readonly string[]>()
  * 10 ms the first time.
  */
 export function evenTags(count: number): readonly string[] {
-  let tags = TAGS.get(count)
-  if (tags === undefined) {
-    tags = findTags(count)
-    TAGS.set(count, tags)
-  }
-  return tags
+  return getOrMake(TAGS, count, () => findTags(count))
 }
 
 function findTags(count: number): string[] {

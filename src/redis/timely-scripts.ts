@@ -1,4 +1,5 @@
 import { StoreError } from '../core/errors.js'
+import { getOrMake } from '../core/register.js'
 import type { ClientPort, ScriptArgument } from './client.js'
 import { askScript } from './run-script.js'
 import type { Script } from './script.js'
@@ -56,12 +57,7 @@ export class TimelyScripts {
   }
 
   static of(port: ClientPort): TimelyScripts {
-    let scripts = SCRIPTS.get(port)
-    if (scripts === undefined) {
-      scripts = new TimelyScripts(port)
-      SCRIPTS.set(port, scripts)
-    }
-    return scripts
+    return getOrMake(SCRIPTS, port, () => new TimelyScripts(port))
   }
 
   /** The estimated time of a server; before its first answer our own time. ms since the epoch. */

@@ -1,5 +1,6 @@
 import { Deadline } from '../core/deadline.js'
 import { StoreError } from '../core/errors.js'
+import { getOrMake } from '../core/register.js'
 import type { ClientPort } from '../redis/client.js'
 import { replyWords } from '../redis/reply-words.js'
 import { runScript } from '../redis/run-script.js'
@@ -35,12 +36,7 @@ export class Renewals implements Keeper {
   }
 
   static of(port: ClientPort): Renewals {
-    let keeper = KEEPERS.get(port)
-    if (keeper === undefined) {
-      keeper = new Renewals(port)
-      KEEPERS.set(port, keeper)
-    }
-    return keeper
+    return getOrMake(KEEPERS, port, () => new Renewals(port))
   }
 
   add(lease: HeldLease): void {

@@ -1,4 +1,5 @@
 import { notify, type ObservedObject, type Observer } from '../core/observer.js'
+import { getOrMake } from '../core/register.js'
 import { Alarm } from './alarm.js'
 
 /** At most one `level` event per this time for each object. */
@@ -27,18 +28,9 @@ export class LevelMeter {
   /** The meter shared by all objects of one kind and name of one observer, so that their levels are added up. Undefined if it has no `level`. */
   static of(observer: Observer, object: ObservedObject, name: string): LevelMeter | undefined {
     if (observer.level === undefined) return undefined
-    let meters = METERS.get(observer)
-    if (meters === undefined) {
-      meters = new Map()
-      METERS.set(observer, meters)
-    }
+    const meters = getOrMake(METERS, observer, () => new Map())
     const id = `${object}:${name}`
-    let meter = meters.get(id)
-    if (meter === undefined) {
-      meter = new LevelMeter(observer, object, name)
-      meters.set(id, meter)
-    }
-    return meter
+    return getOrMake(meters, id, () => new LevelMeter(observer, object, name))
   }
 
   add(level: Level, count: number): void {

@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto'
+import { getOrMake } from '../core/register.js'
 import type { RedisClient } from '../redis/client.js'
 import { keySegment } from '../redis/keys.js'
 import { Subscriber, type Subscription } from '../redis/subscriber.js'
@@ -92,17 +93,8 @@ function watch(office: Office): void {
 const OFFICES = new WeakMap<RedisClient, Map<string, Office>>()
 
 function officeOf(client: RedisClient, channel: string): Office {
-  let offices = OFFICES.get(client)
-  if (offices === undefined) {
-    offices = new Map()
-    OFFICES.set(client, offices)
-  }
-  let office = offices.get(channel)
-  if (office === undefined) {
-    office = newOffice(client, channel)
-    offices.set(channel, office)
-  }
-  return office
+  const offices = getOrMake(OFFICES, client, () => new Map())
+  return getOrMake(offices, channel, () => newOffice(client, channel))
 }
 
 function newOffice(client: RedisClient, channel: string): Office {

@@ -41,23 +41,7 @@ function expressLogin(create: () => Express, store: Store, random: Random): Logi
     arrive(tally)
     next()
   })
-  app.use(
-    rateLimit({
-      policy: '5/15m',
-      cost: 0,
-      settle: (_req, res) => {
-        tally.inFlight--
-        return res.statusCode === 401 ? 1 : 0
-      },
-      key: () => 'mallory',
-      message: () => {
-        tally.inFlight--
-        return 'no more'
-      },
-      deadline: '5s',
-      store,
-    }),
-  )
+  app.use(rateLimit({ ...limitOf(tally, store), settle: (_req, res) => costOf(res.statusCode, tally) }))
   app.use((_req, res, next) => {
     check(tally, random)
       .then(() => {
@@ -69,6 +53,26 @@ function expressLogin(create: () => Express, store: Store, random: Random): Logi
   return { app, tally }
 }
 
+/** Five failed logins; a request that is refused is no longer in flight. */
+function limitOf(tally: Login['tally'], store: Store) {
+  return {
+    policy: '5/15m',
+    cost: 0,
+    key: () => 'mallory',
+    message: () => {
+      tally.inFlight--
+      return 'no more'
+    },
+    deadline: '5s',
+    store,
+  } as const
+}
+
+function costOf(status: number, tally: Login['tally']): number {
+  tally.inFlight--
+  return status === 401 ? 1 : 0
+}
+
 function koaLogin(Koa: new () => Koa3, store: Store, random: Random): Login {
   const tally = { tried: 0, inFlight: 0, mostInFlight: 0 }
   const app = new Koa()
@@ -77,23 +81,7 @@ function koaLogin(Koa: new () => Koa3, store: Store, random: Random): Login {
     arrive(tally)
     return next()
   })
-  app.use(
-    koaRateLimit({
-      policy: '5/15m',
-      cost: 0,
-      settle: ctx => {
-        tally.inFlight--
-        return ctx.status === 401 ? 1 : 0
-      },
-      key: () => 'mallory',
-      message: () => {
-        tally.inFlight--
-        return 'no more'
-      },
-      deadline: '5s',
-      store,
-    }),
-  )
+  app.use(koaRateLimit({ ...limitOf(tally, store), settle: ctx => costOf(ctx.status, tally) }))
   app.use(async ctx => {
     await check(tally, random)
     if (random.integer(0, 1) === 0) ctx.throw(401)

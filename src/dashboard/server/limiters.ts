@@ -1,5 +1,6 @@
 import { StoreError } from '../../core/errors.js'
 import type { CalendarLimitOptions, Limit, LimitOptions, Policy } from '../../core/limit.js'
+import { getOrMake } from '../../core/register.js'
 import { readAddress } from '../../http/address/address.js'
 import { addressKey } from '../../http/address/client-key.js'
 import { RateLimiter } from '../../limiter/rate-limiter.js'
@@ -156,12 +157,11 @@ export class Limiters {
   }
 
   #store(tags: number | undefined): RedisStore {
-    let store = this.#stores.get(tags)
-    if (store === undefined) {
-      store = new RedisStore(this.client, { prefix: this.prefix, ...(tags !== undefined && { tags }) })
-      this.#stores.set(tags, store)
-    }
-    return store
+    return getOrMake(
+      this.#stores,
+      tags,
+      () => new RedisStore(this.client, { prefix: this.prefix, ...(tags !== undefined && { tags }) }),
+    )
   }
 }
 

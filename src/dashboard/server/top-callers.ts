@@ -1,3 +1,4 @@
+import { getOrMake } from '../../core/register.js'
 import type { KeyRow } from '../details.js'
 import type { KeyRate, KeyView } from '../view.js'
 import { refOf } from './key-views.js'
@@ -52,11 +53,7 @@ export class TopCallers {
   }
 
   #add(limiter: string, rows: readonly KeyRow[]): void {
-    let callers = this.#byLimiter.get(limiter)
-    if (callers === undefined) {
-      callers = new Map()
-      this.#byLimiter.set(limiter, callers)
-    }
+    const callers = getOrMake(this.#byLimiter, limiter, () => new Map())
     for (const [key, asked, refused] of rows) {
       const known = callers.get(key)
       if (known === undefined) callers.set(key, { limiter, key, asked, refused })

@@ -2,6 +2,7 @@ import { Deadline } from '../../core/deadline.js'
 import { StoreError } from '../../core/errors.js'
 import { notify, type Observer } from '../../core/observer.js'
 import { OutageWarnings } from '../../core/outage-warnings.js'
+import { getOrMake } from '../../core/register.js'
 import { AnswerWatch } from '../../limiter/answer-watch.js'
 import { CircuitBreaker } from '../../limiter/circuit-breaker.js'
 import type { ClientPort, RedisClient } from '../../redis/client.js'
@@ -90,7 +91,5 @@ export class RedisHealth {
 }
 
 function warningsOf(client: RedisClient): OutageWarnings {
-  const warnings = WARNINGS.get(client) ?? new OutageWarnings(() => `Redis at ${clientName(client)}`)
-  WARNINGS.set(client, warnings)
-  return warnings
+  return getOrMake(WARNINGS, client, () => new OutageWarnings(() => `Redis at ${clientName(client)}`))
 }

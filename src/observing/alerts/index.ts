@@ -3,6 +3,7 @@ import type { Decision } from '../../core/decision.js'
 import { PolicyError, shown } from '../../core/errors.js'
 import type { Observer } from '../../core/observer.js'
 import { checkOptions, type OptionNames } from '../../core/option-names.js'
+import { getOrMake } from '../../core/register.js'
 import { emitWarning } from '../../core/warning.js'
 import { LabelValues } from '../label-values.js'
 import { type AlertCondition, type AlertRule, type CheckedRule, parseRule } from './alert-rule.js'
@@ -136,9 +137,7 @@ class Judge {
     const known = bySubject.get(given)
     if (known !== undefined) return known
     const subject = this.#names.of(given)
-    const states = bySubject.get(subject) ?? this.#open(conditions, subject)
-    bySubject.set(subject, states)
-    return states
+    return getOrMake(bySubject, subject, () => this.#open(conditions, subject))
   }
 
   #open(conditions: readonly AlertCondition[], subject: string): readonly AlertState[] {

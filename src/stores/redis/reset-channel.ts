@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { PolicyError } from '../../core/errors.js'
+import { getOrMake } from '../../core/register.js'
 import { emitWarning } from '../../core/warning.js'
 import type { ClientPort, RedisClient } from '../../redis/client.js'
 import { listeningOf } from '../../redis/listening-of.js'
@@ -59,17 +60,8 @@ export class ResetChannel {
   }
 
   static of(client: RedisClient, port: ClientPort, prefix: string): ResetChannel {
-    let channels = CHANNELS.get(client)
-    if (channels === undefined) {
-      channels = new Map()
-      CHANNELS.set(client, channels)
-    }
-    let channel = channels.get(prefix)
-    if (channel === undefined) {
-      channel = new ResetChannel(client, port, prefix)
-      channels.set(prefix, channel)
-    }
-    return channel
+    const channels = getOrMake(CHANNELS, client, () => new Map())
+    return getOrMake(channels, prefix, () => new ResetChannel(client, port, prefix))
   }
 
   /** The listener is held weakly: the caller must keep it. */

@@ -1,11 +1,11 @@
-import { CALM_LEVEL, checkLoad, FULL_LEVEL, type Load } from '../../adaptive/load.js'
-import { PolicyError, shown } from '../../core/errors.js'
-import { notify, type Observer, parseObserver } from '../../core/observer.js'
-import { checkOptions, type OptionNames } from '../../core/option-names.js'
-import type { Framework } from '../framework.js'
-import type { Answer } from '../rate-limit/rate-limit.js'
-import { refuseAtOnce } from '../refusal.js'
-import { plainReply } from '../reply.js'
+import { CALM_LEVEL, checkLoad, FULL_LEVEL, type Load } from '../adaptive/load.js'
+import { PolicyError, shown } from '../core/errors.js'
+import { notify, type Observer, parseObserver } from '../core/observer.js'
+import { checkOptions, type OptionNames } from '../core/option-names.js'
+import type { Framework } from './framework.js'
+import type { Answer } from './rate-limit/rate-limit.js'
+import { refuseAtOnce } from './refusal.js'
+import { plainReply } from './reply.js'
 
 /** Options of `shed`. */
 export interface ShedOptions<Req> {

@@ -4,11 +4,11 @@ import type { AddressInfo } from 'node:net'
 import { afterEach, describe, expect, test } from '@jest/globals'
 import express, { type Request } from 'express'
 import Koa, { type Context } from 'koa'
-import { shed as shedExpress } from '../../../src/adapters/express.js'
-import { shed as shedKoa } from '../../../src/adapters/koa.js'
-import type { Load } from '../../../src/adaptive/index.js'
-import { PolicyError } from '../../../src/core/errors.js'
-import { ShedGate, type ShedOptions } from '../../../src/http/shed/shed.js'
+import { shed as shedExpress } from '../../src/adapters/express.js'
+import { shed as shedKoa } from '../../src/adapters/koa.js'
+import type { Load } from '../../src/adaptive/index.js'
+import { PolicyError } from '../../src/core/errors.js'
+import { ShedGate, type ShedOptions } from '../../src/http/shed.js'
 
 const loadOf = (level: number): Load & { level: number } => ({ level, reason: 'custom', close: () => {} })
 
