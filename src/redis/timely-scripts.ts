@@ -27,7 +27,7 @@ export interface TimelyCall {
   readonly tellsTime?: boolean
   /** Text after `until` in the same argument, for a script that reads more there. Default: nothing. */
   readonly behindUntil?: string
-  /** Writes `until` with all that follows it, and makes a list of the answer. Default: until is the text of the number. */
+  /** A compact form of the call: writes `until` with the arguments after it, and turns the answer into a list. Default: `until` is the number as text. */
   readonly lone?: () => CompactCall | undefined
 }
 
@@ -158,7 +158,7 @@ export function calendarNow(error: unknown): number | undefined {
   return now === undefined ? undefined : Number(now)
 }
 
-/** The last moment at which a script acts: 0 while the server's clock is not known. */
+/** The last moment at which a script may act: 0 while the server's clock is unknown. */
 function lastMoment({ byServerClock, endsAt }: TimelyCall, clock: ServerClock): number {
   if (!byServerClock || endsAt === Number.POSITIVE_INFINITY) return NEVER_LATE
   return clock.at(endsAt + GRACE_MS) ?? 0

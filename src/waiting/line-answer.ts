@@ -28,7 +28,7 @@ export interface LineAnswer {
 
 interface Granted {
   readonly number: number
-  /** What the user's script tells of it. */
+  /** Facts about the grant from the user's script. */
   readonly facts: readonly string[]
 }
 
@@ -39,8 +39,8 @@ interface Refused {
 }
 
 /**
- * Reads a reply in which each grant has `width` facts: see line_answer.lua. Throws `TypeError` for anything else. Every hand-over waits for this, after
- * a pause in which the processor has forgotten it: plain loops take half as long here as lists that are mapped.
+ * Reads a reply in which each grant has `width` facts: see line_answer.lua. Throws `TypeError` for anything else. Every hand-over waits for this, often
+ * with cold processor caches, where plain loops take half as long as `map`.
  */
 export function lineAnswer(reply: unknown, width: number): LineAnswer {
   const parts = String(reply).split(',')

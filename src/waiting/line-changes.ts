@@ -79,7 +79,7 @@ export class LineChanges<Grant> {
   }
 }
 
-/** The changes as line_ask.lua reads them: four words each, and a newline after each word. `maxWaitMs` tells how long a waiter waits at most. */
+/** The changes as line_ask.lua reads them: four words each, and a newline after each word. `maxWaitMs` returns how long a waiter waits at most. */
 export function changeText<Grant>(
   { leaves, returns, lates, own, joins }: LineChangeSet<Grant>,
   maxWaitMs: (waiter: LineWaiter<Grant>) => number,

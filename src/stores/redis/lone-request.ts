@@ -1,12 +1,12 @@
 import { type Limit, mostOf } from '../../core/limit.js'
 
-/** Seven digits to the base 64. */
+/** The limit of seven digits to the base 64. */
 const TOO_LARGE = 2 ** 42
 const LOW_DIGITS = 2 ** 24
 const ZERO = 48
 
 /**
- * How a decision that comes alone is asked for and answered, in one text and one number: see lua/steps/open_one.lua and
+ * The compact form of a lone decision, with one text as its argument and one number as its answer: see lua/steps/open_one.lua and
  * lua/steps/answer_lone.lua.
  */
 export class LoneRequest {
@@ -21,7 +21,7 @@ export class LoneRequest {
     this.#most = mostOf(limit)
   }
 
-  /** `numbers`: the limit as the scripts read it. Undefined where one of them is too large. */
+  /** `numbers`: the limit as script arguments. Undefined if one of them is too large. */
   static of(limit: Limit, numbers: readonly number[]): LoneRequest | undefined {
     if (numbers.some(number => number >= TOO_LARGE)) return undefined
     return new LoneRequest(limit, numbers.map(number => high(number) + low(number)).join(''))
@@ -47,7 +47,7 @@ export class LoneRequest {
     const rest = (number - earlyMs) / 2 ** 14
     const reset = rest % 2 ** 23
     const spent = (rest - reset) / 2 ** 23
-    // Whatever stands between this process and the server may answer anything.
+    // A proxy may reply with anything, so the reply is checked.
     return spent > 0 && spent <= this.#most ? [untilMs - earlyMs, this.#most - spent, reset] : reply
   }
 }

@@ -8,23 +8,23 @@ import { UNSPOKEN_DEADLINE_MS } from './batcher.js'
 import type { ChargeKeys } from './charge-keys.js'
 import { limitArguments, VerdictReader } from './wire.js'
 
-/** A request that takes as much as fits, at most `cost`; once it is decided, `cost` is what it has spent, or 1 if it was refused. */
+/** A request that takes as much as fits, at most `cost`; after the decision `cost` is what it has spent, or 1 if it was refused. */
 export interface PartialCost {
   cost: number
 }
 
-/** Requests that take as much as fits under limits of one slot: one script call each. */
+/** Requests that take as much as fits, under limits of one slot: one script call for each. */
 export class PartialGrants {
   readonly #scripts: TimelyScripts
 
   constructor(
     readonly port: ClientPort,
     readonly keys: ChargeKeys,
-    /** Text of the given clock's time; '' for the server's. */
+    /** The given clock's time as text; '' for the server's. */
     readonly now: () => string,
-    /** Told of each moment at which a request of this tag was decided. */
+    /** Called with each moment at which a request of this tag was decided. */
     readonly decided: (tag: number, nowMs: number) => void,
-    /** Sends what was asked before. */
+    /** Sends earlier decisions first. */
     readonly first: () => void,
   ) {
     this.#scripts = TimelyScripts.of(port)
