@@ -1,4 +1,4 @@
-// Too much to do: a service that computes is asked for more than it can. It refuses the least important requests first, and keeps
+// Overload: a computing service gets more requests than it can handle. It refuses the least important requests first, and keeps
 // answering the important ones.
 //
 //   node --import tsx examples/adaptive.ts

@@ -1,4 +1,4 @@
-// How many at once: two slow reports of a user at a time, a third waits for its turn, more are refused.
+// Limits concurrency: each user may run two slow reports at a time, a third waits for its turn, more are refused.
 //
 //   node --import tsx examples/concurrency.ts
 import { once } from 'node:events'

@@ -1,5 +1,5 @@
-// The dashboard with something to see: a service with live limits, a shared rate, a semaphore and a queue, the traffic of its clients, and one of
-// them who tries passwords. All in one process.
+// A dashboard with live data: a service with live limits, a shared rate, a semaphore and a queue, and the traffic of its clients, one of
+// which tries passwords. All in one process.
 // Needs a Redis: REDIS_URL, by default redis://127.0.0.1:6379. PORT: default a free one. Ends with Ctrl-C.
 //
 //   node --import tsx examples/dashboard.ts
@@ -22,7 +22,7 @@ await redis.ping().catch(() => {
   process.exit(1)
 })
 
-// What every process of a service has: a reporter, given to all that limits.
+// Every process of a service needs a reporter, passed to everything that limits.
 const observer = reporter({
   client: redis,
   prefix,
@@ -40,7 +40,7 @@ await partner.setRate({ rate: 10, interval: '1s' })
 const webhooks = new DelayQueue<{ to: string }>(redis, 'webhooks', { prefix, observer, maxAttempts: 1 })
 
 const app = express()
-// Mounted before the limit, so that it is there when everything else is refused. Who may see it: your own check of the session.
+// Mounted before the limit, so that it is there when everything else is refused. Access: your own check of the session.
 app.use('/limits', dashboard({ client: redis, prefix, live, authorize: () => ({ access: 'write', user: 'you' }) }))
 app.use(rateLimit({ name: 'api', store, observer, policy: live.policy('api'), key: req => req.get('x-user') }))
 app.get('/', (_req, res) => void res.send('hello\n'))

@@ -1,5 +1,5 @@
-// The main job in a few seconds: an Express service on the memory store, real HTTP requests from three clients, who gets
-// through, who is refused and when they may come back; then they come back at that moment, and a moment earlier.
+// Rate limiting in a few seconds: an Express service on the memory store gets real HTTP requests from three clients. The demo prints which
+// requests pass, which are refused, and when they may come back; then a client comes back too early, and at the promised moment.
 //
 //   npm run demo
 //   npm run demo -- --dashboard      a service with traffic and its dashboard, over a Redis of its own

@@ -1,4 +1,4 @@
-// A limit that is changed while the service runs: two servers, one of which is told, and both obey.
+// A limit that is changed while the service runs: the change is made in one of two servers, and both apply it.
 // Needs a Redis: REDIS_URL, by default redis://127.0.0.1:6379.
 //
 //   node --import tsx examples/live.ts

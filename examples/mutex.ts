@@ -1,4 +1,4 @@
-// One at a time, over all processes, and safe even when a lease is lost: the store refuses whoever comes with an old token.
+// Mutual exclusion over all processes, safe even when a lease is lost: the store refuses writes with an old token.
 // Needs a Redis: REDIS_URL, by default redis://127.0.0.1:6379.
 //
 //   node --import tsx examples/mutex.ts
@@ -40,7 +40,7 @@ const task = async (name: string) => {
 }
 await Promise.all([task('ada'), task('bob')])
 
-// A process that was paused for longer than its lease: it does not know yet that somebody else has its place.
+// A process that was paused for longer than its lease: it does not know yet that another task has its place.
 const paused = await mutex.acquire({ lease: '100ms', renew: false })
 await sleep(150)
 await mutex.use(async lease => {

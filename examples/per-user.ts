@@ -1,4 +1,4 @@
-// Plans: each user counts apart, and the plan decides how much. Who is not signed in is counted by address.
+// Plans: each user has a separate count, and the plan sets the quota. Requests without a user are counted by address.
 //
 //   node --import tsx examples/per-user.ts
 import { once } from 'node:events'

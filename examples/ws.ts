@@ -1,4 +1,4 @@
-// A WebSocket service that hears ten messages of each client in any ten seconds, and tells a client when it is not heard.
+// A WebSocket service that accepts ten messages of each client in any ten seconds, and answers each message that it drops.
 //
 //   node --import tsx examples/ws.ts
 import { once } from 'node:events'
