@@ -2,10 +2,9 @@ import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import type { RedisServer } from '../../test/support/redis-server.js'
-import type { Claim } from '../contest/claim.js'
 import { figure } from '../contest/figure.js'
 import { median } from '../contest/median.js'
-import type { Table } from '../contest/table.js'
+import type { Findings } from './fleets.js'
 
 const CONTENDER = fileURLToPath(new URL('./contender.mjs', import.meta.url))
 const DECIDE = 'decide from a lease'
@@ -20,7 +19,7 @@ interface Speed {
 }
 
 /** How many decisions of one busy key a process makes in a second. The contenders take turns, each time in a fresh process; a ratio compares turns of one round. */
-export async function decideSpeed(redis: RedisServer, rounds: number): Promise<{ table: Table; claims: Claim[] }> {
+export async function decideSpeed(redis: RedisServer, rounds: number): Promise<Findings> {
   const turns = new Map<string, Speed[]>(NAMES.map(name => [name, []]))
   for (let round = 0; round < rounds; round++) {
     for (const name of round % 2 === 0 ? NAMES : NAMES.toReversed()) turns.get(name)!.push(await speedOf(name, redis))
@@ -31,11 +30,13 @@ export async function decideSpeed(redis: RedisServer, rounds: number): Promise<{
   const wanted = perSecond(PEER).map(peer => Math.min(5e6, peer / 2))
   const p99 = (name: string) => median(of(name, speed => speed.p99Us))
   return {
-    table: {
-      caption: 'One busy key, one process, a limit far above the traffic',
-      head: ['contender', 'decisions/s', 'p99 µs'],
-      rows: NAMES.map(name => [name, figure(median(perSecond(name)).value), figure(p99(name).value)]),
-    },
+    tables: [
+      {
+        caption: 'One busy key, one process, a limit far above the traffic',
+        head: ['contender', 'decisions/s', 'p99 µs'],
+        rows: NAMES.map(name => [name, figure(median(perSecond(name)).value), figure(p99(name).value)]),
+      },
+    ],
     claims: [
       {
         text: "`decide` from a lease, against 5 million a second or half of express-rate-limit's awaited `increment`, if that is less",
