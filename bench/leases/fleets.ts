@@ -64,12 +64,13 @@ export async function large(redis: RedisServer): Promise<Findings> {
 /** Nearly all requests come to one process. */
 export async function uneven(redis: RedisServer): Promise<Findings> {
   const client = redis.client()
-  const outcomes: Outcome[] = []
-  // No process of a slow machine can ask 190 000 times a second.
-  for (const limit of ['1000/1s', '20000/1s']) {
-    progress(`leases: uneven traffic, ${limit}`)
-    const policies = ALGORITHMS.map(algorithm => `${limit} ${algorithm}`)
-    outcomes.push(...(await trial(redis, client, { ...FLEET, policies, seconds: 5, first: 0.95 })))
+  const policies = ALGORITHMS.map(algorithm => `1000/1s ${algorithm}`)
+  const uneven = { ...FLEET, seconds: 5, first: 0.95 }
+  const outcomes = await trial(redis, client, { ...uneven, policies })
+  // Each by itself: no process of a slow machine can ask 150 000 times a second, and tell of it.
+  for (const algorithm of ALGORITHMS) {
+    progress(`leases: uneven traffic, 20000/1s ${algorithm}`)
+    outcomes.push(...(await trial(redis, client, { ...uneven, policies: [`20000/1s ${algorithm}`] })))
   }
   return {
     tables: [outcomeTable('95 % of the requests at one process of 16', outcomes)],

@@ -23,6 +23,8 @@ const buyers = await Promise.all(
     return { store, limiter, perSecond, phase, asked: 0, open: 0, fromLeases: 0 }
   }),
 )
+/** @type {Map<string, number[]>} */
+const answers = new Map()
 write('ready\n')
 const [line] = await once(process.stdin, 'data')
 process.stdin.destroy()
@@ -49,6 +51,29 @@ function turn() {
   else end()
 }
 
+/**
+ * Answers that come together are written together, in the same turn: a line for each ms in which they were asked.
+ *
+ * @param {number} run @param {number} askedAt @param {{ allowed: boolean, degraded: boolean }} decision
+ */
+function tell(run, askedAt, { allowed, degraded }) {
+  if (answers.size === 0) queueMicrotask(writeAnswers)
+  const name = `${run} ${askedAt}`
+  const sums = answers.get(name) ?? [0, 0, 0]
+  answers.set(name, sums)
+  if (allowed) sums[0]++
+  sums[1]++
+  if (degraded) sums[2]++
+}
+
+function writeAnswers() {
+  const answeredAt = Date.now()
+  let text = ''
+  for (const [name, sums] of answers) text += `${name} ${answeredAt} ${sums.join(' ')}\n`
+  answers.clear()
+  write(text)
+}
+
 /** @param {number} run @param {typeof buyers[number]} buyer @param {number} now */
 function ask(run, buyer, now) {
   const { limiter, perSecond, phase } = buyer
@@ -68,7 +93,7 @@ function ask(run, buyer, now) {
       answer.then(decision => {
         buyer.open--
         if (decision.source === 'lease' && decision.allowed) buyer.fromLeases++
-        write(`${run} ${askedAt} ${Date.now()} ${decision.allowed ? 1 : 0} 1 ${decision.degraded ? 1 : 0}\n`)
+        tell(run, askedAt, decision)
       })
       continue
     }
