@@ -73,6 +73,23 @@ describe('the option leases', () => {
   })
 })
 
+test.each(['fixed-window', 'sliding-counter'])(
+  'after the end of a %s the next lease is sold within some ms',
+  async algorithm => {
+    const { limiter, store, clock } = await warm(`5000/1s ${algorithm}`)
+    // START is a whole second. What is held ends 1 ms before the window does, and then no lease is worth its purchase.
+    clock.advance(900)
+    const last: Decision[] = []
+    for (let ms = 900; ms < 1020; ms++) {
+      const all = await decisions(limiter, 10)
+      if (ms >= 1004) last.push(...all)
+      clock.advance(1)
+    }
+    expect(leased(last).length).toBeGreaterThan(150)
+    await store.close()
+  },
+)
+
 test('a key that is used faster than was measured buys twice as much each time, until that suffices', async () => {
   const bought: number[] = []
   const { limiter, store } = await warm(

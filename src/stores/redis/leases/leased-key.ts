@@ -193,7 +193,8 @@ export class LeasedKey {
     const expected = this.#purchase === purchase
     if (expected) this.#purchaseEnded()
     if (sale.units === undefined) {
-      this.#closedUntil = now + this.office.terms.ttlMs
+      // A window that ends is over then; else somebody waits in line.
+      this.#closedUntil = now + Math.max(1, sale.lastsMs)
       for (const { cost, asker } of purchase.askers) this.office.decide(this.key, cost, asker)
       return
     }
