@@ -100,7 +100,8 @@ describe('a waiter', () => {
     }
   }, 20_000)
 
-  test.each([
+  // Each waits five seconds for a server of its own.
+  test.concurrent.each([
     ['closed', undefined],
     ['open', 'open'],
     ['local', 'fallback'],
