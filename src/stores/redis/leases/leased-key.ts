@@ -147,7 +147,7 @@ export class LeasedKey {
     if (this.#purchase !== undefined || this.#holdings.hasNext) lease.rest(lease.endsAt)
     else if (now < closedUntil) lease.rest(closedUntil)
     else if (this.office.seller.isReady() && this.#demand.isHigh(now)) {
-      this.#open(1).endsAt = performance.now() + this.office.terms.ttlMs
+      this.#open(1)
     }
   }
 
@@ -177,7 +177,10 @@ export class LeasedKey {
     const now = this.office.now()
     purchase.sent = true
     purchase.sentAt = now
-    if (purchase.endsAt === Number.POSITIVE_INFINITY) purchase.endsAt = performance.now() + 1000
+    // If nobody waits for it, units that are sold after a ttl could not be spent.
+    if (purchase.endsAt === Number.POSITIVE_INFINITY) {
+      purchase.endsAt = performance.now() + (purchase.counted > 0 ? 1000 : terms.ttlMs)
+    }
     const { lease, cost, need, endsAt } = purchase
     const want = Math.min(terms.largestCost, need + this.#demand.expected(terms.ttlMs * BOUGHT_AHEAD, now))
     const leftover = this.#holdings.takeLeftover()
@@ -242,9 +245,17 @@ export class LeasedKey {
     asker.resolve(verdicts, performance.now(), lease.facts.soldAt, lease)
   }
 
+  /** Rejects the requests that came before the purchase was sent. The others ask again while they have time: the purchase was not given their deadlines. */
   #failed(purchase: Purchase, error: unknown): void {
     if (this.#purchase === purchase) this.#purchaseEnded()
-    for (const { asker } of purchase.askers) asker.reject(error)
+    const { askers, counted } = purchase
+    for (const { asker } of askers.slice(0, counted)) asker.reject(error)
+    const now = this.office.now()
+    const failedAt = performance.now()
+    for (const { cost, asker } of askers.slice(counted)) {
+      if (asker.endsAt !== undefined && asker.endsAt <= failedAt) asker.reject(error)
+      else if (!this.ask(cost, asker, now)) this.office.decide(this.key, cost, asker)
+    }
   }
 
   /** Gives up a purchase without an answer; its units go back. */
