@@ -148,7 +148,7 @@ export function leases(scene: Scene): Promise<DesignOutcome> {
     },
     async tick(at) {
       await design.tick(at)
-      carried = granted - late
+      carried += granted - late
     },
     hit(process, hits, at) {
       // What was granted between two ticks belongs to this ms.

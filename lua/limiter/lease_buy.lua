@@ -67,7 +67,9 @@ end
 -- Waiters come first, and a window that ends now is not worth a lease.
 if ahead > 0 or lasts < 2 then return { now, -1, 0 } end
 
-local units = math.min(want, math.max(math.min(need, room), math.floor(room / 4)))
+-- A quarter of what is left, so that others find some; all of it shortly before a window ends, because what is left then is lost.
+local share = math.min(1, ttl / (4 * lasts))
+local units = math.min(want, math.max(math.min(need, room), math.floor(room * share)))
 if units > 0 then
   for i = 1, count do
     states[i].buy(units, ttl, notes[i])

@@ -105,9 +105,10 @@ class Schedule {
     const place = this.random.integer(0, messages.length - 1)
     const message = messages[place]
     const dice = this.random.integer(0, 19)
-    // It arrives, or its answer does, or both; once or twice, or never.
+    // It arrives, or its answer does, or both; once or twice, or never; or the call fails.
     if (dice > 0 && dice < 16) message.arrive()
     if (dice > 5) message.answer()
+    if (dice < 2) message.fail()
     if (dice === 0 || dice > 7) messages.splice(place, 1)
   }
 

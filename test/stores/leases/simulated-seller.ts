@@ -34,7 +34,8 @@ export class SimulatedServer {
     const lastsMs = Math.min(...rooms.map(({ lastsMs }) => lastsMs))
     const none = { soldAt: now, lastsMs, remaining: [], resetAfterMs: [], retries: [] }
     if (lastsMs < 2) return { ...none, units: undefined }
-    const units = Math.min(want, Math.max(Math.min(need, room), Math.floor(room / 4)))
+    const share = Math.min(1, this.terms.ttlMs / (4 * lastsMs))
+    const units = Math.min(want, Math.max(Math.min(need, room), Math.floor(room * share)))
     if (units > 0) {
       for (const limit of this.#limits) limit.buy(now, units)
       this.#sold.set(lease, now)
@@ -260,6 +261,8 @@ export interface Message {
   arrive(): void
   /** The process hears the answer, if it has arrived. */
   answer(): void
+  /** The process hears that the call failed, whether the server has acted or not. */
+  fail(): void
 }
 
 /** A seller behind a network whose messages arrive when the schedule says so. */
@@ -288,7 +291,7 @@ export class SimulatedSeller implements LeaseSeller {
   }
 
   #send<T>(act: () => T): Promise<T> {
-    return new Promise(resolve => {
+    return new Promise((resolve, reject) => {
       let reply: { value: T } | undefined
       this.messages.push({
         arrive: () => {
@@ -298,6 +301,7 @@ export class SimulatedSeller implements LeaseSeller {
         answer: () => {
           if (reply !== undefined) resolve(reply.value)
         },
+        fail: () => reject(new Error('the connection was lost')),
       })
     })
   }

@@ -8,7 +8,7 @@ import { type LeaseAsker, Purchase } from './purchase.js'
 import type { Sale } from './seller.js'
 import type { LeaseTerms } from './terms.js'
 
-/** As a part of the ttl: the pause before the next purchase after one that got less than it wanted. */
+/** As a part of the time that a lease lasts: the pause before the next purchase after one that got less than it wanted. */
 const PAUSE = 1 / 8
 /** As a part of the ttl: a purchase covers the demand of this time. */
 const BOUGHT_AHEAD = 1 / 2
@@ -203,7 +203,7 @@ export class LeasedKey {
     }
     const bought = sale.units > 0 ? this.#lease(purchase, sale.units, sale, now) : undefined
     this.#ample = sale.units < want ? undefined : bought
-    if (sale.units < want) this.#pausedUntil = now + this.office.terms.ttlMs * PAUSE
+    if (sale.units < want) this.#pausedUntil = now + sale.lastsMs * PAUSE
     // At the sale, the server has decided requests made before the purchase was sent. Its decision stands even if it arrives late.
     const { askers } = purchase
     let served = 0
