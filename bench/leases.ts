@@ -52,7 +52,7 @@ export async function leases(effort: Effort): Promise<Report> {
     title: 'Leases',
     method:
       'One process: contenders take turns, each time in a fresh process. Fleets: 16 processes ask for twice what the policy allows, for one key, each at moments of its own; "used" and "offered" are what was ' +
-      'allowed and asked after the first window, as parts of what the policy allows. The excess is the most units above the policy in any of its windows (sliding ' +
+      'allowed and asked after the first window, as parts of what the policy allows; "possible" is what one exact limiter would have used of the same requests. The excess is the most units above the policy in any of its windows (sliding ' +
       'window), spans (token bucket), own windows (fixed window) or by its own estimate (sliding counter); below 0 so many fewer. ' +
       'Script calls are those of Redis, `EVALSHA` and `EVAL`. Where processes are killed, others that were started before take their place.',
     tables: findings.flatMap(({ tables }) => tables),

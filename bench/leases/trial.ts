@@ -1,7 +1,10 @@
 import type { Redis } from 'ioredis'
 import { type Limit, parsePolicy } from '../../src/core/limit.js'
+import { RateLimiter } from '../../src/limiter/rate-limiter.js'
+import { MemoryStore } from '../../src/stores/memory/memory-store.js'
+import { ManualClock } from '../../src/testing.js'
 import { Buyer, type BuyerOptions, RunRecord } from '../../test/support/leases/fleet.js'
-import type { Breach } from '../../test/support/leases/spending.js'
+import { type Breach, Spending } from '../../test/support/leases/spending.js'
 import type { RedisServer } from '../../test/support/redis-server.js'
 
 /** How a fleet of processes fared under one policy. */
@@ -11,6 +14,8 @@ export interface Outcome {
   readonly used: number
   /** Requests after the first window, as a multiple of what the policy allows: what the machine carried. */
   readonly offered: number
+  /** What one exact limiter would have used of these requests: less than 1 if the machine stood still, or did not carry as many. */
+  readonly possible: number
   readonly breach: Breach
   readonly decisions: number
   /** Script calls of all policies of the fleet, for each decision. */
@@ -93,6 +98,7 @@ export async function trial(redis: RedisServer, client: Redis, options: TrialOpt
         policy: policies[i],
         used: spending.between(from, to) / allowance,
         offered: decided.between(from, to) / allowance,
+        possible: (await exactly(policies[i], decided)).between(from, to) / allowance,
         breach: breachOf(limits[i], records[i], (await watches[i]?.starts()) ?? []),
         decisions: decided.total,
         callsPerDecision: made / decisions,
@@ -102,6 +108,20 @@ export async function trial(redis: RedisServer, client: Redis, options: TrialOpt
       }
     }),
   )
+}
+
+/** What one exact limiter allows of requests, in memory. */
+async function exactly(policy: string, requests: Spending): Promise<Spending> {
+  const clock = new ManualClock()
+  const limiter = new RateLimiter({ policy, store: new MemoryStore({ clock }) })
+  const allowed = new Spending()
+  for (const [at, units] of requests.answers()) {
+    clock.set(at)
+    const decision = await limiter.consumeUpTo('k', units)
+    if (decision.allowed) allowed.add(at, at, decision.cost)
+  }
+  await limiter.close()
+  return allowed
 }
 
 function breachOf({ algorithm, quota, windowMs, burst }: Limit, { spending }: RunRecord, starts: number[]): Breach {
@@ -136,7 +156,8 @@ class WindowWatch {
         name => !name.endsWith(':leases') && !name.endsWith(':settled'),
       )
       const row = key === undefined ? null : await this.client.getBuffer(key)
-      if (row !== null && row.length === 24) this.#starts.add(row.readDoubleLE(0))
+      // A row begins with the start of the window.
+      if (row !== null && row.length >= 8) this.#starts.add(row.readDoubleLE(0))
       await until(Date.now() + 5)
     }
   }

@@ -33,6 +33,11 @@ export class Spending {
     return this.#last
   }
 
+  /** Units by the moment of their answers, in order. */
+  answers(): [at: number, units: number][] {
+    return [...this.#answered].sort(([one], [other]) => one - other)
+  }
+
   /** Units answered from one moment until before another. */
   between(from: number, until: number): number {
     let sum = 0
@@ -66,8 +71,9 @@ export class Spending {
     return worst
   }
 
-  /** In windows that begin at these moments. */
+  /** In windows that begin at these moments. Throws if there are none: then nothing would be judged. */
   inOwnWindows(quota: number, windowMs: number, starts: readonly number[]): Breach {
+    if (starts.length === 0) throw new Error('no start of a window is known')
     let worst = { excess: Number.NEGATIVE_INFINITY, at: 0 }
     const { before, until } = this.#running()
     for (const start of starts) {
