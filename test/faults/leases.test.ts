@@ -14,6 +14,9 @@ afterAll(() => redis.stop())
 
 const POLICIES = ['20000/1s', '20000/1s token-bucket', '20000/1s fixed-window', '20000/1s sliding-counter']
 
+/** If one exact limiter would have used less of the requests, the machine stood still too often, or one process could not ask so often: the trial says nothing. */
+const CARRIED = 0.9
+
 /** Four processes at twice the limit, if nothing else is said. */
 async function fleet(policy: string, options: Partial<TrialOptions>) {
   const [outcome] = await trial(redis, client, { policies: [policy], processes: 4, demand: 2, seconds: 5, ...options })
@@ -40,11 +43,12 @@ test.each(POLICIES)(
     for (const limit of [20_000, 10_000, 5000]) {
       const { breach, used, possible } = await fleet(`${limit}/1s ${algorithm}`, { processes: 16, first: 0.95 })
       expect(breach.excess).toBeLessThanOrEqual(0)
-      if (possible < 0.99) continue
-      expect(used).toBeGreaterThanOrEqual(0.95)
+      if (possible < CARRIED) continue
+      // Requests that were never made can not be allowed.
+      expect(used).toBeGreaterThanOrEqual(0.95 * Math.min(1, possible))
       return
     }
-    throw new Error('the machine did not even carry 5000 requests a second steadily')
+    throw new Error('the machine did not carry 10000 requests a second')
   },
   60_000,
 )
