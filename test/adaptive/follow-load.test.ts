@@ -2,6 +2,7 @@ import { afterAll, beforeAll, expect, test } from '@jest/globals'
 import { followLoad, type Load } from '../../src/adaptive/index.js'
 import { PolicyError } from '../../src/core/errors.js'
 import { SharedRateLimiter } from '../../src/shared-rate/shared-rate-limiter.js'
+import { monitor } from '../support/monitor.js'
 import { eventually } from '../support/redis-process.js'
 import { RedisServer } from '../support/redis-server.js'
 
@@ -20,9 +21,8 @@ test('a shared rate follows a load between its bounds; mode, lifetime and what w
   await rate.setRate({ rate: 40, interval: '10m', mode: 'per-client', keepAlive: '20m' })
   await rate.acquire(5)
   // As many changes as there are: another writer would set the other's rate again.
-  const monitor = await redis.client().monitor()
   let written = 0
-  monitor.on('monitor', (_time, [command, field]) => {
+  const stop = await monitor(redis.port, ({ args: [command, field] }) => {
     if (/^hset$/i.test(command) && field?.includes(':rate')) written++
   })
   const followers = rates.map(each => followLoad(each, { load, min: 10, max: 40, interval: '10m' }))
@@ -34,7 +34,7 @@ test('a shared rate follows a load between its bounds; mode, lifetime and what w
   await eventually('it rises', async () => ((await rate.getConfig())?.rate ?? 0) >= 14)
   expect(await rate.availablePermits()).toBeGreaterThanOrEqual(9)
   expect(written).toBeGreaterThan(0)
-  monitor.disconnect()
+  stop()
   await Promise.all(followers.map(follower => follower.close()))
   await Promise.all(rates.map(each => each.close()))
 }, 20_000)

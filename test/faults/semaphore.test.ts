@@ -5,6 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals'
 import type { Lease } from '../../src/semaphore/lease.js'
 import { Semaphore } from '../../src/semaphore/semaphore.js'
+import { monitor } from '../support/monitor.js'
 import { eventually } from '../support/redis-process.js'
 import { RedisServer } from '../support/redis-server.js'
 
@@ -121,9 +122,10 @@ describe('fifty who wait for ten seconds behind one who holds', () => {
     await open(name, 1).acquire()
     const [a, b] = [open(name), open(name)]
     await Promise.all([a.permits(), b.permits()])
-    const monitor = await redis.client().monitor()
     const seen: string[] = []
-    monitor.on('monitor', (_time: string, args: string[], source: string) => source !== 'lua' && seen.push(args[0]))
+    const stop = await monitor(redis.port, ({ args, byScript }) => {
+      if (!byScript) seen.push(args[0])
+    })
     const abort = new AbortController()
     const waiting = Array.from({ length: 50 }, (_, i) => (i % 2 ? a : b).acquire({ signal: abort.signal }))
     const settled = Promise.allSettled(waiting)
@@ -131,7 +133,7 @@ describe('fifty who wait for ten seconds behind one who holds', () => {
     const count = seen.length
     abort.abort()
     await settled
-    monitor.disconnect()
+    stop()
     // Two processes give a sign of life about once a second.
     expect(count).toBeGreaterThanOrEqual(20)
     expect(count).toBeLessThan(100)

@@ -6,6 +6,7 @@ import type { Lease } from '../../src/semaphore/lease.js'
 import { Semaphore, type SemaphoreOptions } from '../../src/semaphore/semaphore.js'
 import { ManualClock } from '../../src/testing.js'
 import { runChild } from '../support/child.js'
+import { monitor } from '../support/monitor.js'
 import { RedisCluster } from '../support/redis-cluster.js'
 import { eventually } from '../support/redis-process.js'
 import { RedisServer } from '../support/redis-server.js'
@@ -23,15 +24,14 @@ const open = (name: string, options: SemaphoreOptions = {}) => new Semaphore(red
 
 /** Every command that clients send while `work` runs; not those of scripts. */
 async function commandsDuring(work: () => Promise<void>): Promise<string[][]> {
-  const monitor = await redis.client().monitor()
   const seen: string[][] = []
-  monitor.on('monitor', (_time: string, args: string[], source: string) => {
-    if (source !== 'lua') seen.push(args)
+  const stop = await monitor(redis.port, ({ args, byScript }) => {
+    if (!byScript) seen.push(args)
   })
   await work()
   await redis.client().echo('end of the list')
   await eventually('all seen', async () => seen.some(args => args[1] === 'end of the list'))
-  monitor.disconnect()
+  stop()
   return seen
 }
 

@@ -53,6 +53,9 @@ describe('a lease that Redis has forgotten', () => {
     const lease = await semaphore.acquire()
     const { signal } = lease
     await listens(channels)
+    // Who begins to listen looks once, for news may have been missed before: here the lease is still there.
+    await eventually('it has looked', async () => calls.includes(semaphoreRenew.sha1))
+    await client.ping()
     await admin.del(keyOf(name), keyOf(name, ':leases'), keyOf(name, ':facts'))
     calls.length = 0
     const late = new Lateness(admin)
