@@ -19,7 +19,7 @@ export class RepositoryCopy {
   readonly #folder = mkdtempSync(join(tmpdir(), 'spillway-recipe-'))
 
   constructor() {
-    for (const part of ['src', 'lua', 'test', 'scripts', 'jest.config.js', 'tsconfig.json', 'package.json']) {
+    for (const part of ['src', 'lua', 'test', 'bench', 'scripts', 'jest.config.js', 'tsconfig.json', 'package.json']) {
       cpSync(join(root, part), join(this.#folder, part), { recursive: true })
     }
     symlinkSync(join(root, 'node_modules'), join(this.#folder, 'node_modules'))
