@@ -49,7 +49,7 @@ for i = 3, #KEYS do
     elseif spending then
       -- @include steps/spend_log
     end
-    -- @include steps/tell
+    -- @include steps/add_verdict
   end
 end
 
@@ -58,7 +58,7 @@ for i = 1, #changed do
   log_save(key, logs[key], logs[key].expire_at, calm)
 end
 if quota > 9007199254740928 or window > 9007199254740928 then
-  -- @include steps/spell
+  -- @include steps/large_numbers_as_text
 end
 return out
 

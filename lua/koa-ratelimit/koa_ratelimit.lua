@@ -9,7 +9,7 @@
   Returns now, and nothing else, if it came too late; else for each key the requests left (-1: refused) and when the oldest one ends to
   count, ms, or why it failed and 0; and then now.
 ]]
--- @include steps/late_by_seconds
+-- @include steps/stop_if_late_in_seconds
 local call, pcall = redis.call, redis.pcall
 local now = time[1] * 1000 + time[2] / 1000
 local reply = { 0, 0, now }

@@ -11,7 +11,7 @@
       any other letter: the user's own, see below
 
   `record` is the member's key, a HASH: n (number of its last ask; -1: the member is closed), stamp (the last answer's), c (its waiters), reply
-  (that answer), fresh (the stamp at which its lifetime was set by a short way of semaphore_ask; 0 for none). `replaced` is the key of the member that it replaces. A record lives for `life` ms, or for a minute while it has waiters.
+  (that answer), fresh (the stamp at which a fast path of semaphore_ask set its lifetime; 0: none did). `replaced` is the key of the member that it replaces. A record lives for `life` ms, or for a minute while it has waiters.
 
   `capacity` is the object that line_walk describes, and also has
     now                           the moment of grants, ms

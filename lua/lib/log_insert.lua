@@ -5,11 +5,11 @@
 -- @include log_pack
 -- @include log_unpack
 -- @include log_rebase
--- @include end_short_way
+-- @include disable_fast_path
 local function log_insert(key, log, at, units, ttl, expire_at)
   if log.rubbish then redis.call('DEL', key) end
   if log.total + units > 9007199254740991 then log_rebase(key, log) end
-  if log.stored then end_short_way(key) else redis.call('RPUSH', key, log_pack(0, log.gone)) end
+  if log.stored then disable_fast_path(key) else redis.call('RPUSH', key, log_pack(0, log.gone)) end
   log.expires = 0
   local later, before = {}, log.gone
   local last = redis.call('RPOP', key)

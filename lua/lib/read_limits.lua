@@ -7,7 +7,7 @@ local function read_limits(first, count, now)
   for i = 1, count do
     local algorithm, window, burst = ARGV[first], tonumber(ARGV[first + 2]), tonumber(ARGV[first + 3])
     if algorithm == 'calendar-window' then
-      -- @include steps/calendar_now
+      -- @include steps/check_calendar_window
     end
     limits[i] = { algorithm = algorithm, quota = tonumber(ARGV[first + 1]), window = window, burst = burst }
     first = first + 4

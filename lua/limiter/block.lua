@@ -10,17 +10,17 @@
 ]]
 -- @include now_ms
 -- @include expiry
--- @include end_short_way
+-- @include disable_fast_path
 local clock = ARGV[1]
 local now = now_ms(clock)
--- @include steps/in_time
+-- @include steps/stop_if_late
 local duration = tonumber(ARGV[2])
 
 for i = 1, #KEYS / 2 do
   local list, member = KEYS[i], KEYS[#KEYS / 2 + i]
   if duration > 0 then
     redis.call('ZADD', list, now + duration, member)
-    end_short_way(member)
+    disable_fast_path(member)
     -- A few at a time, so that no call is long. A block is kept for a second after its end, so that a clock that steps back still finds it.
     local free = redis.call('ZRANGEBYSCORE', list, '-inf', now - 1000, 'LIMIT', 0, 16)
     if #free > 0 then redis.call('ZREM', list, unpack(free)) end

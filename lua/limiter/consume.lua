@@ -30,7 +30,7 @@ for j = 1, width do
   -- @choose traits
   if algorithm == 'calendar-window' then
     local window, burst = tonumber(ARGV[4 * j + 1]), tonumber(ARGV[4 * j + 2])
-    -- @include steps/calendar_now
+    -- @include steps/check_calendar_window
   end
   if not has_log then rows = rows + 1 end
   limits[j] = {
@@ -166,7 +166,7 @@ for first = width + 1, count - 1, width do
       end
       local blocked_until = limit.blocked_until
       local blocked, shaped = blocked_until > now, limit.shaped
-      -- @include steps/tell
+      -- @include steps/add_verdict
     end
   end
 end
@@ -178,7 +178,7 @@ for i = 1, #changed do
 end
 for j = 1, width do
   if limits[j].quota > 9007199254740928 or limits[j].window > 9007199254740928 then
-    -- @include steps/spell
+    -- @include steps/large_numbers_as_text
     break
   end
 end

@@ -18,7 +18,7 @@
 -- @include blocked_until
 local clock = ARGV[1]
 local now = now_ms(clock)
--- @include steps/in_time
+-- @include steps/stop_if_late
 local server_now = clock == '' and now or now_ms('')
 local call = redis.call
 local units, count = tonumber(ARGV[2]), tonumber(ARGV[3])
@@ -65,7 +65,7 @@ for i = 1, count do
   if retry >= 0 then retry = math.max(retry, wait(i, units)) end
   local blocked_until = blocked_ends[i]
   local blocked = blocked_until > now
-  -- @include steps/tell
+  -- @include steps/add_verdict
 end
 if allowed then
   for i = 1, count do
@@ -73,5 +73,5 @@ if allowed then
     states[i].save()
   end
 end
--- @include steps/spell
+-- @include steps/large_numbers_as_text
 return out

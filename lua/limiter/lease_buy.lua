@@ -25,7 +25,7 @@
 -- @include lease_return
 local clock = ARGV[1]
 local now = now_ms(clock)
--- @include steps/in_time
+-- @include steps/stop_if_late
 local server_now = clock == '' and now or now_ms('')
 local call = redis.call
 local ttl, cost, need, want = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])

@@ -17,7 +17,7 @@
 -- @include lease_return
 local clock = ARGV[1]
 local now = now_ms(clock)
--- @include steps/in_time
+-- @include steps/stop_if_late
 local lease, unspent, sold_at = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 local count = tonumber(ARGV[5])
 local limits, receipts_at = read_limits(6, count, now)

@@ -16,7 +16,7 @@
 -- @include open_state
 local clock = ARGV[1]
 local now = now_ms(clock)
--- @include steps/in_time
+-- @include steps/stop_if_late
 local units = tonumber(ARGV[2])
 local count = tonumber(ARGV[3])
 local limits = read_limits(4, count, now)

@@ -15,7 +15,7 @@
 -- @include note_save
 local clock = ARGV[1]
 local now = now_ms(clock)
--- @include steps/in_time
+-- @include steps/stop_if_late
 local count = tonumber(ARGV[2])
 local limits = read_limits(3, count, now)
 local expires_at = expiry(clock, now)

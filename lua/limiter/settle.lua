@@ -20,7 +20,7 @@
 -- @include open_state
 local clock = ARGV[1]
 local now = now_ms(clock)
--- @include steps/in_time
+-- @include steps/stop_if_late
 local units = tonumber(ARGV[2])
 local twice_from, twice_until = tonumber(ARGV[3]), tonumber(ARGV[4])
 local count = tonumber(ARGV[5])

@@ -9,7 +9,7 @@
   Returns now, and nothing else, if it came too late; else for each key the count and the ms it still lives (-1: without end), or why it
   failed and 0.
 ]]
--- @include steps/late_by_seconds
+-- @include steps/stop_if_late_in_seconds
 local call, pcall = redis.call, redis.pcall
 local reply = { 0, 0 }
 local shared = #ARGV == 2

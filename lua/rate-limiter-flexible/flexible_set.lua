@@ -13,7 +13,7 @@ local key = KEYS[1]
 local points = ARGV[1]
 local lifetime = tonumber(ARGV[2])
 local now = now_ms('')
--- @include steps/in_time
+-- @include steps/stop_if_late
 if points == '' then return { now, redis.call('DEL', key) } end
 if lifetime > 0 then
   redis.call('SET', key, points, 'PX', ARGV[2])

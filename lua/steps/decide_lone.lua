@@ -1,9 +1,9 @@
 --[[
-  The short way of most requests: one that comes alone, and is admitted. It makes no table, and no function. Whatever is
-  unusual is left to steps/decide_rows, which begins anew: nothing has been written then. An algorithm stands in the place of @here.
+  The fast path for most requests: a request that comes alone and is admitted. It creates no table and no function. In any unusual
+  case it writes nothing, and steps/decide_rows decides the request from the start. The code of an algorithm replaces @here.
 
-  The row knows when its key may go, so that its lifetime tells the time, which takes less than TIME; and whether anybody may be blocked or wait: see
-  read_row. A time that lies before the row's is not trusted. Reads what steps/open_one gives, algorithm and shaped.
+  The row stores the moment at which its key expires. That moment less PTTL is the time, which is cheaper than TIME. Its sign tells whether a key may be
+  blocked or a request may wait: see read_row. A time before the row's own is not trusted. Reads what steps/open_one gives, algorithm and shaped.
 ]]
 if lone then
   local key, read = KEYS[3], struct.unpack
@@ -13,7 +13,7 @@ if lone then
     local at, x, y, expires = read('<dddd', value)
     local left = call('PTTL', key)
     local now, calendar = expires - left, algorithm == 'calendar-window'
-    -- Another window of the calendar than the asker has computed is left to steps/calendar_now.
+    -- Another window of the calendar than the asker has computed is left to steps/check_calendar_window.
     if calendar and (now < burst or now >= burst + window) then left = 0 end
     if left > 0 and at <= now and now <= valid_until and now > valid_until - 65536 then
       local cost = 1

@@ -54,12 +54,12 @@ for i = 3, count do
     if spending then
       -- @include steps/spend_row
     end
-    -- @include steps/tell
+    -- @include steps/add_verdict
   end
 end
 
 -- @include steps/write_rows
 if quota > 9007199254740928 or window > 9007199254740928 then
-  -- @include steps/spell
+  -- @include steps/large_numbers_as_text
 end
 return out

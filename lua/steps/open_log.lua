@@ -1,5 +1,5 @@
 --[[
-  Sets `log` to that of `key`, as log_open describes it: by a short way if all of it counts. Reads now, window and spending; uses
+  Sets `log` to the log of `key`, as log_open describes it. It takes a fast path if no entry has expired. Reads now, window and spending; uses
   call, log_formats, algorithm and functions_of.
 ]]
 local head = redis.pcall('LRANGE', key, '0', '2')

@@ -1,9 +1,9 @@
 --[[
-  Reads `value`, a row of four doubles, into at, x, y and expires, or sets `failure`: where there is none `key` may still hold something else, if
-  `strange` says so. Uses call and read.
+  Reads `value`, a row of four doubles, into at, x, y and expires. Sets `failure` if the key holds something else; without a value it checks the
+  type of `key` only if `strange` is true. Uses call and read.
 
-  expires is the moment of the server's clock at which the key may go. It stands below zero if a decision under this limit alone has to look whether somebody is
-  blocked or waits: what blocks a key, or joins its line, makes it so, and only such a decision that finds nobody takes that back.
+  expires is the moment, by the server's clock, at which the key expires. It is negative if a decision must check whether the key is blocked or a request
+  waits. block and the first waiter of a line make it negative (disable_fast_path); a decision that finds neither makes it positive again.
 ]]
 if value then
   if #value == 32 then at, x, y, expires = read('<dddd', value) end

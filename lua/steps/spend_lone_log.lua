@@ -1,6 +1,6 @@
 --[[
-  The short way of a request that comes alone and is admitted, where nothing of its log has expired: see steps/decide_lone. It reads the first two entries
-  and the last one at once, if they are equally long: see log_pack. The first one tells when the key may go: see log_open. Reads what steps/open_one gives.
+  The fast path for a request that comes alone and is admitted, if no entry of its log has expired: see steps/decide_lone. It unpacks the first two entries
+  and the last one together, if they are equally long: see log_pack. The first entry tells when the key expires: see log_open. Reads what steps/open_one gives.
 ]]
 if lone then
   local key = KEYS[3]

@@ -1,7 +1,7 @@
 --[[
-  Notes that the row of `key`, at `slot` of `written_rows` (nil: at none yet), becomes next_at, next_x and next_y if it was not that: at, x and
-  y. Reads `expires` of the row, `calm` (whether a short way may trust it from now on: see steps/read_row) and what steps/lifetime reads; steps/write_rows writes
-  it at the end.
+  Changes the row of `key` from at, x, y to next_at, next_x, next_y, if they differ. The row has the place `slot` in `written_rows` (nil: no place yet), and
+  steps/write_rows writes it at the end. Reads `expires` of the row, `calm` (whether the fast path may be used from now on: see steps/read_row) and what
+  steps/lifetime reads.
 ]]
 if next_at and (next_x ~= x or next_at ~= at or next_y ~= y) then
   if not slot then

@@ -151,7 +151,7 @@ export class TimelyScripts {
 
 /**
  * The server's time, if a script has refused to act because the server is in another calendar window than the script was told:
- * see lua/steps/calendar_now.lua.
+ * see lua/steps/check_calendar_window.lua.
  */
 export function calendarNow(error: unknown): number | undefined {
   const [, now] = (error instanceof Error && /\bCALENDAR (\d+)/.exec(error.message)) || []

@@ -88,7 +88,7 @@ async function existsCalls(): Promise<number> {
 
 const RUNS = ofCases(20)
 
-test('the short way of an ask at the head of the line does what the long way does', async () => {
+test('the fast path for an ask at the head of the line does what the general code does', async () => {
   let short = 0
   for (let run = 0; run < RUNS; run++) {
     const random = randomFrom(`hand over ${run}`)

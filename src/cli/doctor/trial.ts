@@ -2,7 +2,7 @@ import { ALGORITHM_NAMES, parseLimit } from '../../core/limit.js'
 import { keySegment } from '../../redis/keys.js'
 import { portOf } from '../../redis/port-of.js'
 import { runScript } from '../../redis/run-script.js'
-import { tell } from '../../redis/scripts.js'
+import { publish } from '../../redis/scripts.js'
 import { RedisStore } from '../../stores/redis/redis-store.js'
 import type { Charge } from '../../stores/store.js'
 import type { SecureAddress } from './certificates.js'
@@ -77,7 +77,7 @@ export async function channelFinding(address: SecureAddress, prefix: string, pat
 
 /** Publishes as stores do, a text that every process ignores. */
 async function shareReset({ client, prefix }: RedisStore): Promise<void> {
-  await runScript(portOf(client, 'doctor'), tell, [], [`${keySegment(prefix)}!resets`, 'doctor'])
+  await runScript(portOf(client, 'doctor'), publish, [], [`${keySegment(prefix)}!resets`, 'doctor'])
 }
 
 async function wait(store: RedisStore, charges: readonly Charge[]): Promise<void> {

@@ -9,7 +9,7 @@ import { limitArguments, loneLimitNumbers, scriptAlgorithmOf } from './wire.js'
 
 /** Work that the server does in about 1 ms on an old core, in units of about 4 µs. */
 const BATCH_WORK = 256
-/** Above this the script writes numbers out in digits, without a fast path: see lua/steps/spell.lua. */
+/** Above this the script writes numbers out in digits, without a fast path: see lua/steps/large_numbers_as_text.lua. */
 const LARGEST_PLAIN = Number.MAX_SAFE_INTEGER - 63
 /** The common part of decisions that may share a script call: the limits, the limiter, and the hash tag of their keys. */
 export class BatchKind {
@@ -69,7 +69,7 @@ export class BatchKind {
     return args
   }
 
-  /** How one decision of cost 1 is asked for; undefined where there is no short way. `nowMs`: as above. */
+  /** The request for one decision of cost 1; undefined if there is no fast path. `nowMs`: as above. */
   loneRequest(nowMs: () => number): LoneRequest | undefined {
     return this.#changes ? this.#loneRequestAt(nowMs) : this.#loneRequest
   }

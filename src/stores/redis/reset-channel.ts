@@ -5,7 +5,7 @@ import { emitWarning } from '../../core/warning.js'
 import type { ClientPort, RedisClient } from '../../redis/client.js'
 import { listeningOf } from '../../redis/listening-of.js'
 import { runScript } from '../../redis/run-script.js'
-import { tell } from '../../redis/scripts.js'
+import { publish } from '../../redis/scripts.js'
 import { Subscriber, type Subscription } from '../../redis/subscriber.js'
 
 /**
@@ -101,7 +101,7 @@ export class ResetChannel {
     this.#untold = new Set()
     if (keys?.length === 0 || this.port.state() === 'down') return
     const message: Message = { from: this.#id, keys, endsLeases }
-    runScript(this.port, tell, [], [this.#name, JSON.stringify(message)]).catch(error => this.#warn(error))
+    runScript(this.port, publish, [], [this.#name, JSON.stringify(message)]).catch(error => this.#warn(error))
   }
 
   #releaseLater(): void {

@@ -25,7 +25,7 @@ const SCRIPT = `--[[
 local clock = ARGV[1]
 local life = tonumber(ARGV[2])
 local now = now_ms(clock)
--- @include steps/in_time
+-- @include steps/stop_if_late
 local visits = redis.call('INCR', KEYS[1])
 redis.call('PEXPIREAT', KEYS[1], expiry(clock, now)(life))
 return { now, visits }

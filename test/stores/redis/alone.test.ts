@@ -34,7 +34,7 @@ function decided(store: RedisStore, charge: Charge, cost: number): Promise<{ ver
   )
 }
 
-/** How often the server was asked for the time: the short way of a request that comes alone does not. */
+/** How often the server was asked for the time: the fast path for a request that comes alone does not ask. */
 async function timesAsked(): Promise<number> {
   return Number(/cmdstat_time:calls=(\d+)/.exec(await client.info('commandstats'))?.[1] ?? 0)
 }

@@ -1,10 +1,10 @@
 --[[
-  Makes the next decision of a key under its limit alone look whether somebody is blocked or waits, and by which lifetime the key lives: see
-  read_row and log_open. What has no such moment stays as it is.
+  Makes the next decision of a key check whether a key is blocked or a request waits, before it takes a fast path (steps/decide_lone, steps/spend_lone_log).
+  A state with a stored end of its lifetime permits the fast path, so this makes that end negative (a row) or 0 (a log): see read_row and log_open.
 ]]
 -- @include log_pack
 -- @include log_unpack
-local function end_short_way(key)
+local function disable_fast_path(key)
   local kind = redis.call('TYPE', key).ok
   if kind == 'string' then
     local row = redis.call('GET', key)

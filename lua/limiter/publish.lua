@@ -1,5 +1,5 @@
 --[[
-  Publishes a text to all processes. Writes nothing.
+  Publishes a text on a channel. Writes nothing.
 
   KEYS     none
   ARGV[1]  channel

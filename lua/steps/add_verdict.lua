@@ -1,4 +1,4 @@
---[[ Puts a decision into `out`, as consume returns it: of retry, remaining, reset, delay, and of blocked until when. ]]
+--[[ Appends a verdict to `out`, in the form that consume returns. Reads retry, remaining, reset, delay, blocked and blocked_until. ]]
 if retry == 0 and not blocked then
   out[size + 1] = remaining
   out[size + 2] = reset
