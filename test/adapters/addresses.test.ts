@@ -70,7 +70,7 @@ describe.each<[string, Serve]>([
     expect(warnings).not.toHaveBeenCalled()
   })
 
-  test('a setting that lets clients choose their address is warned of once, and its cure is no bypass', async () => {
+  test('a framework setting that lets clients choose their address causes one warning, and the recommended setting cannot be bypassed', async () => {
     const app = serve('anybody', { policy: '1/1m' })
     for (const forged of ['203.0.113.1', '203.0.113.2', '203.0.113.3']) await request(app).get('/').set(from(forged))
     expect(warnings).toHaveBeenCalledTimes(1)
@@ -92,7 +92,7 @@ describe.each<[string, Serve]>([
     expect(warnings).toHaveBeenCalledTimes(1)
   })
 
-  test('no setting is warned of where the service gives the key or says which proxies there are', async () => {
+  test('no setting causes a warning if the service sets the key or the proxies', async () => {
     for (const trust of ['anybody', 'nobody'] as const) {
       for (const options of [{ proxies: 0 }, { proxies: ['127.0.0.1'] }, { key: () => 'all' }]) {
         await request(serve(trust, options)).get('/').set(from('203.0.113.9'))

@@ -61,7 +61,7 @@ test('a service may put something else in its place', async () => {
   expect((await request(app).get('/')).body).toEqual({ left: 7 })
 })
 
-test('a request that is none of Express gets a property of its own, and nothing else changes', () => {
+test('a request that Express has not made gets an own property, and nothing else changes', () => {
   for (const req of [{}, Object.create(null), Object.create({ ip: '203.0.113.7' })] as Request[]) {
     leaveDecision(req, decision)
     expect(Object.keys(req)).toEqual(['rateLimit'])

@@ -120,7 +120,7 @@ const services: [string, (store: Store, random: Random) => Login][] = [
 
 describe.each(services)('%s: failed logins only', (name, login) => {
   test.each(['memory', 'Redis'])(
-    'in %s: no way of ending a request early gives more than 5 wrong passwords and those in flight',
+    'in %s: a client that ends requests early can try at most 5 wrong passwords and those in flight',
     async where => {
       for (let seed = 1; seed <= ofCases(3); seed++) {
         const random = randomFrom(`${name} ${where} ${seed}`)

@@ -82,7 +82,7 @@ describe.each(VERSIONS)('%s', (_, fastify) => {
     await app.close()
   })
 
-  test('limits what is not found', async () => {
+  test('limits requests that find no route', async () => {
     const app = fastify()
     await app.register(rateLimit, { policy: '1/1m' })
     expect(await statuses(app, '/nowhere', 2)).toEqual([404, 429])
@@ -118,7 +118,7 @@ describe.each(VERSIONS)('%s', (_, fastify) => {
     expect((await app.inject('/all')).body).toBe('no limit')
   })
 
-  test('of two plugins both limit, and the first sees to a route of its own limit', async () => {
+  test('two plugins both limit a request, and the first one applies the limit of a route', async () => {
     const app = fastify()
     await app.register(rateLimit, { policy: '9/1h', name: 'first' })
     await app.register(rateLimit, { policy: '2/1m', name: 'second' })
@@ -154,7 +154,7 @@ describe.each(VERSIONS)('%s', (_, fastify) => {
     expect(answers).toEqual(hook === 'onRequest' || hook === 'preParsing' ? [200, 429] : [200, 200])
   })
 
-  test('settles what was injected, and a handler may return the reply that it has sent', async () => {
+  test('settles injected requests, and a handler may return the reply that it has sent', async () => {
     const settled: number[] = []
     const app = fastify()
     await app.register(rateLimit, {
@@ -186,7 +186,7 @@ describe.each(VERSIONS)('%s', (_, fastify) => {
     await expect((async () => void (await again.register(rateLimit, options as object)))()).rejects.toThrow(message)
   })
 
-  test('wrong options of a route are told when it is declared behind the plugin, else when it is asked for', async () => {
+  test('wrong options of a route throw when it is declared after the plugin; if it was declared before, its first request fails', async () => {
     const app = fastify()
     app.get('/early', { config: { rateLimit: { policy: 'often' } } }, left)
     await app.register(rateLimit, {})
@@ -198,7 +198,7 @@ describe.each(VERSIONS)('%s', (_, fastify) => {
     expect((await app.inject('/early')).json()).toMatchObject({ statusCode: 500, code: 'SPILLWAY_POLICY' })
   })
 
-  test('trustProxy: true, by which a client chooses its address, is warned of', async () => {
+  test('trustProxy: true, with which clients choose their address, causes a warning', async () => {
     const warned = jest.spyOn(process, 'emitWarning').mockImplementation(() => {})
     const app = fastify({ trustProxy: true })
     await app.register(rateLimit, { policy: '9/1m' })

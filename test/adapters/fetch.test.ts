@@ -38,7 +38,7 @@ describe('a limiter of requests and responses', () => {
     ])
   })
 
-  test('asks a request for its signal, and a response for its body, only where somebody waits for the end', async () => {
+  test('reads the signal of a request and the body of a response only if the end of the request matters', async () => {
     const limit = rateLimit({ policy: '9/1m' })
     const request = requestOf()
     const response = new Response('hello')
@@ -80,7 +80,7 @@ describe('a limiter of requests and responses', () => {
     warnings.mockRestore()
   })
 
-  test('answers a request that comes a second time, once it has been answered, as a new one', async () => {
+  test('counts a request object that is passed again after its answer as a new request', async () => {
     const limit = rateLimit({ policy: '9/1m' })
     const request = requestOf()
     ;(await limit(request, ADA)).apply(new Response('first'))
@@ -153,7 +153,7 @@ describe('settle', () => {
   })
 })
 
-test('a client that goes away while its request waits is answered by nothing that anybody reads, and gets its unit back', async () => {
+test('a client that goes away while its request waits gets its unit back', async () => {
   const limit = rateLimit({ policy: '1/1h leaky-bucket burst=2' })
   await limit(requestOf(), ADA)
   const client = new AbortController()

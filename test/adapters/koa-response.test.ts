@@ -84,7 +84,7 @@ describe.each([
     ).toEqual([[500, aborted]])
   })
 
-  test('is the one that an error handler around the limiter makes of the error, however long that takes', async () => {
+  test('is the one that an error handler around the limiter sets for the error, however long that takes', async () => {
     const before: Middleware = async (ctx, next) => {
       try {
         await next()
@@ -100,7 +100,7 @@ describe.each([
     expect(await told(handler, { before })).toEqual([[401, aborted]])
   })
 
-  test('is told when a handler that bypasses Koa has ended the response by itself', async () => {
+  test('is known when a handler that bypasses Koa has ended the response by itself', async () => {
     const ends = await told(ctx => {
       ctx.respond = false
       // In a later turn than the end of the handler.
@@ -112,7 +112,7 @@ describe.each([
     expect(ends).toEqual([[401, aborted]])
   })
 
-  test('is not that of an error of the connection that comes while the handler is at work', async () => {
+  test('is not that of a connection error during the handler', async () => {
     const ends = await told(async ctx => {
       // Of two errors of one connection, only the first is kept on it.
       ctx.onerror(new Error('write EPIPE'))
@@ -123,7 +123,7 @@ describe.each([
     expect(ends).toEqual([[401, aborted]])
   })
 
-  test('of a stream that is cut off is told 30 s later, since nobody has ended the response', async () => {
+  test('of a stream that is cut off is known 30 s later, because the handler has not ended the response', async () => {
     const told: unknown[] = []
     const app = new Koa()
     app.silent = true
@@ -161,7 +161,7 @@ describe.each([
     expect(told).toEqual([{ completed: false, ended: false }])
   })
 
-  test('does not stand in the way of a body that is a stream', async () => {
+  test('does not prevent a body that is a stream', async () => {
     const ends = await told(ctx => {
       ctx.body = new PassThrough()
     })

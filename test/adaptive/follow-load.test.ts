@@ -39,7 +39,7 @@ test('a shared rate follows a load between its bounds; mode, lifetime and what w
   await Promise.all(rates.map(each => each.close()))
 }, 20_000)
 
-test('where no rate is set, the most is', async () => {
+test('followLoad sets the largest rate if none is set', async () => {
   const rate = new SharedRateLimiter(redis.client(), 'new')
   const follower = followLoad(rate, { load: loadOf(0.8), min: 1, max: 7, interval: '1s' })
   await eventually('a rate is set', async () => (await rate.getConfig())?.rate === 7)

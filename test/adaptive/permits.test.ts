@@ -49,12 +49,12 @@ test('aimd rises by one permit for each sample, and falls by a tenth when reques
   expect(seconds[59].limit).toBeLessThan(seconds[24].limit)
 })
 
-test('where few requests come the limit stays', () => {
+test('the limit stays while few requests come', () => {
   const seconds = play({ ...OVERLOAD, offered: () => 0.02 * CAPACITY }, CONTENDERS.gradient())
   expect(seconds[59].limit).toBe(20)
 })
 
-test('bounds and the first limit are those given', () => {
+test('the limit starts at `initial` and stays between `min` and `max`', () => {
   expect(adaptivePermits()).toMatchObject({ limit: 20, inUse: 0 })
   expect(adaptivePermits({ min: 30 }).limit).toBe(30)
   expect(adaptivePermits({ max: 8 }).limit).toBe(8)

@@ -22,7 +22,7 @@ describe('division of whole numbers', () => {
     )
   })
 
-  test('is exact one beside a multiple, where a rounded quotient would be whole', () => {
+  test('is exact next to a multiple, where a rounded quotient would be whole', () => {
     for (const b of [1, 2, 3, 7, 10, 1000, 59_999, 60_000, 86_400_000, 94_906_265, 94_906_266]) {
       for (const q of [1, 2, Math.floor(Number.MAX_SAFE_INTEGER / b)]) {
         const a = q * b

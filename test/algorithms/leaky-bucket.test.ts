@@ -37,7 +37,7 @@ class Oracle {
 }
 
 describe('leaky-bucket', () => {
-  test('errs never against an oracle in exact rationals, delays included', () =>
+  test('agrees with an oracle in exact rationals, including delays', () =>
     forRandom(500, random => {
       const limit = randomLimit('leaky-bucket', random)
       const run = new Run(limit)
@@ -82,7 +82,7 @@ describe('leaky-bucket', () => {
     expect(verdicts[5].retryAfterMs).toBe(334)
   })
 
-  test('with one place nobody ever waits, only one at a time passes', () => {
+  test('with one place, one request at a time passes and none waits', () => {
     const run = new Run(parseLimit({ quota: 4, window: 1000, burst: 1, algorithm: 'leaky-bucket' }))
     for (let now = START; now < START + 3000; now += 50) expect(run.consume(now, 1).delayMs).toBe(0)
     expect(run.admitted.map(({ at }) => at - START)).toEqual(Array.from({ length: 12 }, (_, i) => i * 250))

@@ -48,7 +48,7 @@ class Oracle {
 const limitOf = (quota: number, window: number) => parseLimit({ quota, window, algorithm: 'sliding-counter' })
 
 describe('sliding-counter', () => {
-  test('says what an oracle says that weighs exactly and tries every ms', () =>
+  test('agrees with an oracle that weighs cells exactly and tries every ms', () =>
     forRandom(200, random => {
       const limit = limitOf(random.integer(1, 20), random.integer(1, 60))
       const run = new Run(limit)
@@ -69,13 +69,13 @@ describe('sliding-counter', () => {
       expect(run.mostWithin(limit.windowMs)).toBeLessThan(2 * limit.quota)
     }))
 
-  test('admits all of a traffic that comes evenly and leaves one unit free', () => {
+  test('admits all requests of even traffic that leaves one unit free', () => {
     const run = new Run(limitOf(11, 1000))
     for (let now = START; now < START + 10_000; now += 100) expect(run.consume(now, 1).allowed).toBe(true)
     expect(run.mostWithin(1000)).toBe(10)
   })
 
-  test('promises a moment inside the cell, where waiting for its end would be too long', () => {
+  test('promises a moment inside the cell if the cost fits before its end', () => {
     const run = new Run(limitOf(10, 1000))
     run.consume(START, 10)
     // Half of ten fits half a window into the next cell.

@@ -42,7 +42,7 @@ class Oracle {
 }
 
 describe('sliding-window', () => {
-  test('says what an oracle says that remembers every unit, with refunds and a clock that runs back', () =>
+  test('agrees with an oracle that remembers every unit, with refunds and a clock that runs back', () =>
     forRandom(400, random => {
       const limit = parseLimit({ quota: random.integer(1, 20), window: random.integer(1, 200) })
       const run = new Run(limit)
@@ -87,7 +87,7 @@ describe('sliding-window', () => {
     expect(longest).toBeLessThanOrEqual(2 * 250 + 64)
   })
 
-  test('does not spend by measuring: the same state says the same again and again', () =>
+  test('measure spends nothing: the same state gives the same verdict each time', () =>
     forRandom(300, random => {
       const limit = parseLimit({ quota: random.integer(1, 20), window: random.integer(1, 200) })
       const run = new Run(limit)
@@ -104,7 +104,7 @@ describe('sliding-window', () => {
       expect(look()).toEqual(before)
     }))
 
-  test('counts on exactly when more than 2^53 units have been spent in its life', () => {
+  test('still counts exactly after more than 2^53 units in all', () => {
     const most = Number.MAX_SAFE_INTEGER
     const limit = parseLimit({ quota: most, window: 1000 })
     const run = new Run(limit)

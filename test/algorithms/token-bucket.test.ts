@@ -45,7 +45,7 @@ class Oracle {
 }
 
 describe('token-bucket', () => {
-  test('errs never against an oracle in exact rationals, also at the edge of the exact integers and when the clock runs back', () =>
+  test('agrees with an oracle in exact rationals, also at the edge of the exact integers and when the clock runs back', () =>
     forRandom(500, random => {
       const limit = randomLimit('token-bucket', random)
       const run = new Run(limit)
@@ -58,7 +58,7 @@ describe('token-bucket', () => {
       }
     }))
 
-  test('never admits more than its burst and what was regained, in any span', () =>
+  test('never admits more than its burst and the regained units, in any span', () =>
     forRandom(300, random => {
       const limit = parseLimit({
         quota: random.integer(1, 30),
@@ -89,7 +89,7 @@ describe('token-bucket', () => {
     [1_000_000, 3_600_000, 300, 1],
     [11, 7, 5, 1],
   ])(
-    '%d per %d ms, burst %d, asked every %d ms: in a long run within 0.1 %% of the ideal, never above',
+    '%d per %d ms, burst %d, a request every %d ms: in the long run within 0.1 %% of the ideal, never above',
     (quota, window, burst, everyMs) => {
       const run = new Run(parseLimit({ quota, window, burst, algorithm: 'token-bucket' }))
       const lastsMs = Math.max(20_000, Math.ceil((4000 * window) / quota))

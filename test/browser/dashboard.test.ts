@@ -77,7 +77,7 @@ const open = (url: string, hash = '', options = {}) =>
   openPage(browser, `${url}${hash}`, { viewport: WIDE, ...options })
 const ready = (page: Page) => page.locator('main .panel').first().waitFor()
 
-describe('what is seen', () => {
+describe('reading', () => {
   test('first numbers within a second, no other host is asked, and page with data weighs less than 150 kB', async () => {
     const context = await browser.newContext({ viewport: WIDE })
     const page = await context.newPage()
@@ -169,8 +169,8 @@ describe('what is seen', () => {
   })
 })
 
-describe('what is done', () => {
-  test('a limit that is changed is in force in other processes within a second, and is undone', async () => {
+describe('changing', () => {
+  test('a changed limit is in force in other processes within a second, and can be undone', async () => {
     const { page, errors } = await open(writer.url)
     await row(page, 'api').click()
     await page.getByRole('button', { name: 'Change this limit…' }).last().click()
@@ -236,7 +236,7 @@ describe('what is done', () => {
     await page.context().close()
   })
 
-  test("'read' is offered nothing to change, and a word says why", async () => {
+  test("access 'read' shows no buttons for changes, and a text says why", async () => {
     const { page } = await open(reader.url)
     await ready(page)
     for (const name of ['limits', 'keys/=203.0.113.9', 'waiting', 'queues', 'changes']) {

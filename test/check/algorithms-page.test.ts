@@ -21,7 +21,7 @@ describe('the pictures', () => {
     expect(readFileSync(join(folder, name), 'utf8')).toBe(svg)
   })
 
-  test('are each on a page, and no others', () => {
+  test('are each on a page, and the pages show no others', () => {
     // What was measured (docs/observing/) is drawn anew only when somebody measures.
     const shown = PAGES.flatMap(page =>
       [...textOf(page).matchAll(/^!\[.+\]\((?!observing\/)(?:.+\/)?(.+\.svg)\)$/gm)].map(([, name]) => name),
@@ -46,7 +46,7 @@ describe('the figures', () => {
     expect(lines).toEqual(expect.arrayContaining(rowsOf(tableText(most))))
   })
 
-  test.each(STATES)('both in the table of all, $name', ({ name, limit }) => {
+  test.each(STATES)('both in the overview table, $name', ({ name, limit }) => {
     const [, ...inSpans] = most.rows.find(([policy]) => policy === `100/1m ${limit.algorithm}`) ?? []
     const wrong = limit.algorithm === 'sliding-counter' ? wrongOnPoisson(comparisons) : 'none'
     const row = lines.map(cellsOf).find(cells => cells.length === 9 && cells[1] === name)
@@ -60,7 +60,7 @@ describe('the figures', () => {
     '3/6ms token-bucket',
     '3/6ms token-bucket burst=2',
     '3/6ms leaky-bucket',
-  ])('under %s no traffic gets more through than the attacks do', policy => {
+  ])('under %s no traffic gets more units than the attacks', policy => {
     const [limit] = parsePolicy(policy)
     expect(mostAllowed(limit, limit.windowMs)).toEqual([mostInAllTraffic(limit)])
   })

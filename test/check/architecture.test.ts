@@ -35,12 +35,12 @@ describe('the house', () => {
     expect(inside.map(({ from, to }) => complaint(from, to)).filter(Boolean)).toEqual([])
   })
 
-  test('whatever is imported exists', () => {
+  test('every imported file exists', () => {
     const exists = (file: string) => files.includes(file) || files.includes(file.replace(/\.ts$/, '.tsx'))
     expect(inside.filter(({ to }) => !exists(to))).toEqual([])
   })
 
-  test('no file imports itself by a detour', () => {
+  test('no imports form a circle', () => {
     const graph = new Map(files.map(file => [file, inside.filter(({ from }) => from === file).map(({ to }) => to)]))
     expect(cycleIn(graph)).toBeUndefined()
   })
@@ -55,7 +55,7 @@ describe('the house', () => {
     ).toEqual([])
   })
 
-  test('nothing else from outside is imported than Node itself, but for what a page bundles and what an entry point of its own is for', () => {
+  test('only Node is imported from outside, except by pages, which are bundled, and by entry points for an optional peer', () => {
     const others = outside.filter(({ to }) => !CLIENTS.test(to) && !to.startsWith('node:'))
     const unasked = others.filter(({ from, to }) => PEERS_OF[from] !== to)
     expect(unasked.filter(({ from, to }) => !(PAGE.test(from) && PAGE_LIBRARIES.test(to)))).toEqual([])
@@ -63,7 +63,7 @@ describe('the house', () => {
     expect(inside.filter(({ from, to }) => to in PEERS_OF && from !== to)).toEqual([])
   })
 
-  test('a page imports no file that needs Node, and nothing imports a page but as types', () => {
+  test('a page imports no file that needs Node, and other files import pages as types only', () => {
     const pages = imports.filter(({ from }) => PAGE.test(from))
     expect(pages.length).toBeGreaterThan(0)
     const graph = new Map(files.map(file => [file, imports.filter(({ from, typeOnly }) => from === file && !typeOnly)]))
@@ -78,19 +78,19 @@ describe('the house', () => {
     expect(inside.filter(({ from, to, typeOnly }) => PAGE.test(to) && !PAGE.test(from) && !typeOnly)).toEqual([])
   })
 
-  test('no file is longer than 300 lines, but for the generated one', () => {
+  test('no file is longer than 300 lines, except the generated one', () => {
     const long = files.filter(file => file !== 'src/redis/scripts.ts' && textOf(file).split('\n').length > 301)
     expect(long).toEqual([])
   })
 
-  test('the top of src shows at most 20 folders, on at most 9 floors, and two loose files', () => {
+  test('src has at most 20 folders, on at most 9 floors, and two files', () => {
     const top = [...new Set(files.map(file => file.split('/')[1]))]
     expect(top.filter(name => name.endsWith('.ts')).sort()).toEqual(['index.ts', 'testing.ts'])
     expect(top.length - 2).toBeLessThanOrEqual(20)
     expect(new Set(FLOORS.map(([floor]) => floor)).size).toBeLessThanOrEqual(9)
   })
 
-  test('every file and folder is called by a noun', () => {
+  test('no file or folder has an empty name like utils, helpers or common', () => {
     const names = new Set(
       files.flatMap(file => [...file.split('/').slice(1, -1), basename(file).replace(/\.tsx?$/, '')]),
     )
@@ -104,7 +104,7 @@ describe('these checks', () => {
     expect(new Set(rooms).size).toBe(rooms.length)
   })
 
-  test('see an import in every manner of writing it', () => {
+  test('find an import in every form', () => {
     const text = `
       import a from './a.js'
       import type { B } from '../b.js'
@@ -138,7 +138,7 @@ describe('these checks', () => {
     ])
   })
 
-  test('tell up, down and sideways apart', () => {
+  test('distinguish imports upward, downward and sideways', () => {
     expect(complaint('src/limiter/key.ts', 'src/core/errors.ts')).toBeUndefined()
     expect(complaint('src/http/exchange.ts', 'src/http/headers.ts')).toBeUndefined()
     expect(complaint('src/core/errors.ts', 'src/limiter/key.ts')).toBe(

@@ -131,7 +131,7 @@ describe('on the browser platform', () => {
       ])
     })
 
-    test('holds a store of the service to the deadline', async () => {
+    test('applies the deadline to a store of the service', async () => {
       const program = `
         import { RateLimiter } from 'spillway'
         const silent = () => new Promise(() => {})
@@ -145,7 +145,7 @@ describe('on the browser platform', () => {
       expect(await run(await esbuilt(program))).toEqual([true, true])
     })
 
-    test('calls nothing of its runtime while it loads, which some forbid', async () => {
+    test('makes no random numbers and no timers while it loads, because some runtimes forbid that', async () => {
       const forbidden = (): never => {
         throw new Error('called while the program loads')
       }
@@ -169,7 +169,7 @@ describe('on the browser platform', () => {
       expect(world.answer).toBe('function,function,function,function')
     })
 
-    test('limits what answers a Request with a Response', async () => {
+    test('limits a function from Request to Response', async () => {
       const program = `
         import { rateLimit } from 'spillway/fetch'
         const limit = rateLimit({ policy: '1/1m', settle: () => 1 })

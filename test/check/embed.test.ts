@@ -45,7 +45,7 @@ describe('embedding Lua', () => {
     expect([consumeAll.name, consumeAll.sha1, consumeAll.source]).toEqual(['consume_all', sha1, 'return 1'])
   })
 
-  test('puts each fragment in once, after those that it needs itself', () => {
+  test('includes each fragment once, after those that it needs itself', () => {
     const { a } = embedded({
       'a.lua': '-- @include two\n-- @include one\nreturn two()\n',
       'lib/one.lua': '-- First.\nlocal function one() return 1 end\n',
@@ -56,7 +56,7 @@ describe('embedding Lua', () => {
     )
   })
 
-  test('puts a step where another one says so', () => {
+  test('puts a step in the place that another step marks', () => {
     const { a } = embedded({
       'a.lua': '-- @include one\n-- @include steps/each with steps/double\nreturn x\n',
       'lib/one.lua': '-- First.\nlocal function one() return 1 end\n',
@@ -68,7 +68,7 @@ describe('embedding Lua', () => {
     )
   })
 
-  test('puts sections of an algorithm where a step names them', () => {
+  test('puts sections of an algorithm in the places that a step marks', () => {
     const { a } = embedded({
       'a.lua': '-- @include steps/both with algorithms/quick\nreturn x\n',
       'steps/both.lua': '-- Both.\nlocal x\n-- @here set\nfor i = 1, 3 do\n  -- @here raise\nend\n',
@@ -77,7 +77,7 @@ describe('embedding Lua', () => {
     expect(a.source).toBe('local x\nx = 2\nfor i = 1, 3 do\nx = x + 1\nend\nreturn x')
   })
 
-  test('makes one of the sections of the algorithms, by the name of the algorithm', () => {
+  test('combines a section of all algorithms into one, by the name of the algorithm', () => {
     const { a } = embedded({
       'a.lua': 'local algorithm, x = ARGV[1], 0\n-- @choose set\nreturn x\n',
       'lib/one.lua': '-- First.\nlocal function one() return 1 end\n',
@@ -99,7 +99,7 @@ describe('embedding Lua', () => {
     ])
   })
 
-  test('gives the script of each algorithm by its name', () => {
+  test('names the script of each algorithm after it', () => {
     const { consumeOne } = embedded({
       'algorithms/slow_start.lua':
         '-- @section consume\n-- @include steps/twice with algorithms/slow_start.measure\n-- @section measure\nx = 1\n',
@@ -128,13 +128,13 @@ describe('embedding Lua', () => {
     ])
   })
 
-  test('keeps what means something in a template literal', () => {
+  test('escapes characters with a meaning in template literals', () => {
     // biome-ignore lint/suspicious/noTemplateCurlyInString: it stands in a string so that it must be escaped
     const lua = 'return "`${x}\\n$"'
     expect(embedded({ 'a.lua': lua }).a.source).toBe(lua)
   })
 
-  test('says in one line which file includes what does not exist, or itself', () => {
+  test('says in one line which file includes a missing file, or itself', () => {
     write({ 'a.lua': '-- @include gone\n' })
     expect(run(folder).stderr).toBe('embed-lua: lua/a.lua includes lua/lib/gone.lua, which does not exist\n')
     write({ 'lib/gone.lua': '-- @include here\n', 'lib/here.lua': '-- @include gone\n' })

@@ -23,7 +23,7 @@ const topNames = (file: string) =>
   [...textOf(file).matchAll(/^(?:local function|function|local) ([\w.]+)/gm)].map(match => match[1])
 
 describe('Lua', () => {
-  test('every script opens with a header that tells KEYS, ARGV and what it returns', () => {
+  test('every script begins with a header that describes KEYS, ARGV and the result', () => {
     expect(tops.length).toBeGreaterThan(0)
     const headers = tops.map(file => [file, /^--\[\[([\s\S]*?)\]\]/.exec(textOf(file))?.[1] ?? ''])
     const lacking = headers.flatMap(([file, header]) =>
@@ -32,17 +32,17 @@ describe('Lua', () => {
     expect(lacking).toEqual([])
   })
 
-  test('every fragment opens with a comment and gives what its file is named after', () => {
+  test('every fragment begins with a comment and defines the function that its file is named after', () => {
     expect([...fragments, ...steps, ...algorithms].filter(file => !textOf(file).startsWith('--'))).toEqual([])
     expect(fragments.filter(file => !topNames(file).includes(nameOf(file)))).toEqual([])
   })
 
-  test('no two fragments use one name: in a script they share their scope', () => {
+  test('no two fragments define the same name, because they share the scope of the script', () => {
     const names = fragments.flatMap(topNames)
     expect(names.filter((name, i) => names.indexOf(name) !== i)).toEqual([])
   })
 
-  test('every fragment is included by someone', () => {
+  test('every fragment is included', () => {
     const included = new Set(
       files.flatMap(file =>
         [...textOf(file).matchAll(/-- @include (\S+)(?: with (\S+))?/g)].flatMap(match => match.slice(1)),
@@ -52,11 +52,11 @@ describe('Lua', () => {
     expect(steps.filter(file => !included.has(`steps/${nameOf(file)}`))).toEqual([])
   })
 
-  test('no script searches the keys, or does what takes as long as the database is large', () => {
+  test('no script uses a command whose time grows with the size of the database', () => {
     expect(offenders(/call\(\s*['"](KEYS|SCAN|RANDOMKEY|FLUSHDB|FLUSHALL|SORT)['"]/i)).toEqual([])
   })
 
-  test('no script builds a key: what stands in the place of a key is not joined together', () => {
+  test('no script builds a key by concatenation', () => {
     expect(offenders(/call\(\s*['"]\w+['"]\s*,[^,)\n]*\.\./)).toEqual([])
   })
 
@@ -72,7 +72,7 @@ describe('the embedded scripts', () => {
   })
   afterAll(() => redis.stop())
 
-  test('one for each file, each accepted by Redis under the hash that we send', async () => {
+  test('each file has one, which Redis accepts under the hash that we send', async () => {
     const names = [...tops.map(nameOf), ...algorithms.map(file => `${nameOf(file)}.consume`)]
     expect(scripts.map(({ name }) => name).sort()).toEqual(names.sort())
     const client = redis.client()

@@ -175,12 +175,12 @@ describe('an algorithm that is added as docs/architecture.md says', () => {
   }, 60_000)
   afterAll(() => copy.remove())
 
-  test('needs no other file to compile', () => {
+  test('compiles with changes in the files of the recipe only', () => {
     const rooms = ['src', 'test/support', 'test/stores', 'test/algorithms', 'test/limiter', 'test/core']
     expect(copy.compilerErrors(rooms)).toBe('')
   }, 120_000)
 
-  test('tells its story on both stores, alone and beside the others, and keeps their promises', () => {
+  test('passes the contract on both stores, alone and together with the others', () => {
     const passed = copy.passedTests(SUITES, 'clock-window')
     expect(passed).toHaveLength(SUITES.length)
     expect(Math.min(...passed)).toBeGreaterThan(0)

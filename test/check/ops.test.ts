@@ -45,7 +45,7 @@ describe('alert rules', () => {
     expect(ok).toBe(true)
   })
 
-  test('each fires and is silent for series that promtool plays', () => {
+  test('each fires, and is silent, for the test series of promtool', () => {
     expect(promtool(['test', 'rules', file('alerts.test.yml')])).toEqual({
       ok: true,
       output: expect.stringContaining('SUCCESS'),
@@ -156,7 +156,7 @@ describe('a real Prometheus that scrapes examples/metrics.ts', () => {
     })
   }, 90_000)
 
-  test('promtool finds nothing to say about the page of metrics', async () => {
+  test('promtool accepts the page of metrics', async () => {
     expect(promtool(['check', 'metrics'], await service.metrics())).toEqual({
       ok: true,
       output: expect.not.stringContaining('ratelimit_'),

@@ -159,11 +159,11 @@ describe('the package as users get it', () => {
     expect(unpackedSize).toBeLessThanOrEqual(900_000)
   })
 
-  test('brings no other package along', () => {
+  test('has no dependencies', () => {
     expect(readdirSync(join(home, 'node_modules')).filter(name => !name.startsWith('.'))).toEqual(['spillway'])
   })
 
-  test('is installed beside any one of the frameworks and clients alone, without a word of it', async () => {
+  test('installs without warnings together with each single framework or client', async () => {
     const { peerDependencies } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
     const said = await Promise.all(
       Object.entries(peerDependencies).map(async ([peer, range]) => {
@@ -182,7 +182,7 @@ describe('the package as users get it', () => {
     expect(said).toEqual(Object.keys(peerDependencies).map(peer => [peer, 0]))
   }, 120_000)
 
-  test('is one implementation: what is imported and what is required are the same', () => {
+  test('is one implementation: import and require give the same objects', () => {
     const program = `
       import { createRequire } from 'node:module'
       import * as imported from 'spillway'
@@ -213,23 +213,20 @@ describe('the package as users get it', () => {
     expect(JSON.parse(run(home, process.execPath, 'load.cjs'))).toEqual(ANSWERS)
   })
 
-  test.each(CALLED)(
-    'gives what requires its drop-in for %s the function itself, and all names that an import gives',
-    name => {
-      const called = `const limit = require('spillway/${name}')\nconst made = typeof limit({ driver: 'memory', id: () => '', validate: false })`
-      writeFileSync(join(home, 'call.cjs'), `${called}\nconsole.log(JSON.stringify([made, Object.keys(limit).sort()]))`)
-      const names = `import * as names from 'spillway/${name}'\nconsole.log(JSON.stringify(Object.keys(names)))`
-      writeFileSync(join(home, 'names.mjs'), names)
-      const imported: string[] = JSON.parse(run(home, process.execPath, 'names.mjs'))
-      expect(JSON.parse(run(home, process.execPath, 'call.cjs'))).toEqual(['function', imported.sort()])
-    },
-  )
+  test.each(CALLED)('require of the drop-in for %s gives the function itself, with all names of the import', name => {
+    const called = `const limit = require('spillway/${name}')\nconst made = typeof limit({ driver: 'memory', id: () => '', validate: false })`
+    writeFileSync(join(home, 'call.cjs'), `${called}\nconsole.log(JSON.stringify([made, Object.keys(limit).sort()]))`)
+    const names = `import * as names from 'spillway/${name}'\nconsole.log(JSON.stringify(Object.keys(names)))`
+    writeFileSync(join(home, 'names.mjs'), names)
+    const imported: string[] = JSON.parse(run(home, process.execPath, 'names.mjs'))
+    expect(JSON.parse(run(home, process.execPath, 'call.cjs'))).toEqual(['function', imported.sort()])
+  })
 
-  test('gives its types to ES modules and to CommonJS, without any framework installed', () => {
+  test('has types for ES modules and CommonJS, without any framework installed', () => {
     typeCheck(['core', 'fetch', 'rate-limiter-flexible'], ['@types/node', 'undici-types'], { skipLibCheck: false })
   }, 60_000)
 
-  test('gives the types of its middleware where the frameworks are', () => {
+  test('has the types of its middleware if the frameworks are installed', () => {
     // The types of frameworks have errors of their own now and then.
     typeCheck(['core', 'express', 'express-rate-limit', 'koa', 'koa-ratelimit'], ['@types'], { skipLibCheck: true })
   }, 60_000)

@@ -17,7 +17,7 @@ const recipes = [...page.matchAll(/^### (Add .+)$([\s\S]*?)(?=^##)/gm)].map(([, 
 })
 
 describe('docs/architecture.md', () => {
-  test('has a recipe for each thing that is added from time to time', () => {
+  test('has a recipe for each kind of addition', () => {
     const titles = recipes.map(([title]) => title)
     expect(titles).toEqual([
       'Add an algorithm',
@@ -29,7 +29,7 @@ describe('docs/architecture.md', () => {
     ])
   })
 
-  test.each(recipes)('%s: every file exists and holds the names that the recipe tells', (_, rows) => {
+  test.each(recipes)('%s: every file exists and contains the names in the recipe', (_, rows) => {
     expect(rows.length).toBeGreaterThan(2)
     for (const { file, names } of rows) {
       const text = readFileSync(join(root, file), 'utf8')

@@ -85,7 +85,7 @@ test('every snippet compiles in strict TypeScript, as an ES module and as Common
   expect(errors.filter(error => !others.includes(error))).toEqual([])
 })
 
-test('a snippet that is wrong does not compile, and its line on the page is told', () => {
+test('a wrong snippet does not compile, and the error names its line on the page', () => {
   expect(errorsIn('docs/wrong.md')).toEqual([
     "docs/wrong.md:12 (CommonJS): Type 'bigint' is not assignable to type 'PolicyInput | PolicyFunction'.",
     "docs/wrong.md:12 (ES module): Type 'bigint' is not assignable to type 'PolicyInput | PolicyFunction'.",

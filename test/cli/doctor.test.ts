@@ -67,7 +67,7 @@ describe('no output repeats a secret:', () => {
     expect(output).not.toContain('SECRET')
   })
 
-  test('nor does the command without a subcommand', async () => {
+  test('not even that of the command without a subcommand', async () => {
     const all = [
       ['redis://user:SECRET@host'],
       ['--redis=redis://user:SECRET@host'],
@@ -118,7 +118,7 @@ describe('over TLS', () => {
     expect(stdout).toMatch(/\nok {7}version {6}Redis \d/)
   })
 
-  test('a server is told that it is not trusted, or a client that its certificate is missing', async () => {
+  test('reports that the server is not trusted, or that the certificate of the client is missing', async () => {
     const [untrusted, unknown] = await Promise.all([
       spawnSpillway(['doctor', '--redis', url]),
       spawnSpillway(['doctor', '--redis', url, ...trusting]),

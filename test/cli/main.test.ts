@@ -107,7 +107,7 @@ test('--json prints one object, of several policies a list', async () => {
   expect(list[1]).toMatchObject({ policy: '0/1m', denied: 100, top: [{ key: '192.0.2.0', requests: 34, denied: 34 }] })
 })
 
-test('--html writes a page beside the text, of what was read before a fault too', async () => {
+test('--html writes a page in addition to the text, also of the lines before a fault', async () => {
   const page = join(dir, 'report.html')
   const told = await spawnSpillway(['replay', LOG_FILE, ...POLICY, '--html', page])
   expect(told).toEqual(await spawnSpillway(['replay', LOG_FILE, ...POLICY]))
@@ -134,7 +134,7 @@ describe('reads a log', () => {
     for (const one of spawned) expect(one).toEqual(spawned[0])
   })
 
-  test('that is cut off in the middle of its gzip data: what can be read, then the fault', async () => {
+  test('that is cut off in the middle of its gzip data: reports the readable part, then the fault', async () => {
     const path = fileOf('cut.gz', zipped.subarray(0, zipped.length - 100))
     const { exitCode, stdout, stderr } = await spawnSpillway(['replay', path, ...POLICY])
     expect([exitCode, stderr]).toEqual([
@@ -144,7 +144,7 @@ describe('reads a log', () => {
     expect(stdout).toContain('Only a part: the reading ended before the log did.')
   })
 
-  test('that is zipped in another way: how to read it', async () => {
+  test('that has another compression: says how to read it', async () => {
     const zstd = Buffer.from([0x28, 0xb5, 0x2f, 0xfd, 1, 2, 3, 4])
     const path = fileOf('access.log.zst', zstd)
     const { exitCode, stderr } = await spawnSpillway(['replay', path, ...POLICY])
@@ -181,7 +181,7 @@ describe('reads a log', () => {
   })
 })
 
-test('Ctrl-C ends the reading and tells what was read so far', async () => {
+test('Ctrl-C ends the reading and prints the report so far', async () => {
   const copies = 500
   const { exitCode, stdout } = await spawnSpillway(['replay', '-', ...POLICY, '--json'], {
     // More than fits into a pipe, so once it is written most of it is read; never ended, so only the signal ends it.

@@ -34,7 +34,7 @@ test('a long text is cut, a short one is not', () => {
   expect(printableWithin('abcdefg', 6)).toBe('abc...')
 })
 
-test('JSON means the same and does as little', () => {
+test('printable JSON has the same meaning, and no effect on a terminal', () => {
   fc.assert(
     fc.property(anyText, text => {
       const json = printableJson({ [text]: [text] })

@@ -64,11 +64,11 @@ describe('a header form that is added as docs/architecture.md says', () => {
   }, 60_000)
   afterAll(() => copy.remove())
 
-  test('needs no other file to compile', () => {
+  test('compiles with changes in the files of the recipe only', () => {
     expect(copy.compilerErrors(['src', 'test/http/slashed.test.ts', 'test/http/headers.test.ts'])).toBe('')
   }, 120_000)
 
-  test('writes its field by the option `headers`, and the other forms are as they were', () => {
+  test('writes its field with the option `headers`, and the other forms do not change', () => {
     expect(copy.passedTests(['test/http/slashed'], '')).toEqual([2])
     expect(copy.passedTests(['test/http/headers.test'], '')[0]).toBeGreaterThan(10)
   }, 120_000)

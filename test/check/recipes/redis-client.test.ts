@@ -169,7 +169,7 @@ describeStore('RedisStore over the new client', {
   properties: 10,
 })
 
-test('a semaphore wakes who waits, a queue delivers, and messages name the server', async () => {
+test('a semaphore wakes waiters, a queue delivers, and messages name the server', async () => {
   const [one, other] = [new Semaphore(client, 'jobs', { permits: 1 }), new Semaphore(client, 'jobs')]
   const lease = await one.acquire()
   const next = other.acquire({ timeout: '10s' })
@@ -201,7 +201,7 @@ describe('a Redis client that is added as docs/architecture.md says', () => {
   }, 60_000)
   afterAll(() => copy.remove())
 
-  test('needs no other file to compile', () => {
+  test('compiles with changes in the files of the recipe only', () => {
     expect(copy.compilerErrors(['src', 'test/redis/wire.test.ts'])).toBe('')
   }, 120_000)
 

@@ -45,7 +45,7 @@ describe('a client is the first word', () => {
     expect(read(logLine({ client }))?.client()).toBe(client)
   })
 
-  test('and a dash is nobody', () => {
+  test('and a dash means no client', () => {
     expect(read(logLine({ client: '-' }))?.client()).toBeUndefined()
   })
 })

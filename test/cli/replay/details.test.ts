@@ -65,7 +65,7 @@ test('refusals are reported for each client and each path, with their longest wa
   ])
 })
 
-test('by path, the other table is of addresses; a request without a key counts for its path', () => {
+test('by path, the other table shows addresses; a request without a key counts for its path', () => {
   const lines = [line(0, '192.0.2.1', '/a'), line(1, '192.0.2.1', '/a')]
   expect(replayed(lines, { policies: ['1/1m'], by: 'path', details: 5 }).details).toMatchObject({
     keys: { subject: 'path', top: [{ key: '/a', denied: [1] }] },
@@ -77,7 +77,7 @@ test('by path, the other table is of addresses; a request without a key counts f
   })
 })
 
-test('without details nothing more is counted', () => {
+test('without details nothing else is counted', () => {
   expect(replayed([line(0, '192.0.2.1')]).details).toBeUndefined()
 })
 
@@ -103,7 +103,7 @@ test('activity keeps its sums while its span grows with the time that it covers'
   }
 })
 
-test('rows with a gap after each are a comb; a few long gaps, and few rows, are none', () => {
+test('rows with a gap after each form a comb; a few long gaps, or few rows, do not', () => {
   const rows = (count: number, step: number) => Array.from({ length: count }, (_, i) => i * step)
   expect(isComb(rows(84, 3600), 60)).toBe(true)
   expect(isComb(rows(84, 3600), 3600)).toBe(false)

@@ -43,7 +43,7 @@ test('lines are the same however the bytes come in blocks', () => {
   )
 })
 
-test('a line of 100 MB is one line, of which next to nothing is held', () => {
+test('a line of 100 MB is one line, and almost nothing of it is kept in memory', () => {
   const lines: string[] = []
   const cutter = new LineCutter(
     { line: (b, s, e) => lines.push(b.toString('latin1', s, e)), overlongLine: () => lines.push(TOO_LONG) },

@@ -9,7 +9,7 @@ function watched(isTTY: boolean, totalBytes?: number, { columns = 80, unicode = 
   return { clock, written, progress }
 }
 
-test('a terminal is told five times a second at most, and left as it was found', () => {
+test('a terminal is updated at most five times a second, and cleared at the end', () => {
   const { clock, written, progress } = watched(true, 4_000_000)
   progress.update(1, 1)
   expect(written).toEqual([])
@@ -28,7 +28,7 @@ test.each([
   [{ unicode: true }, 4, '████████████████████████  100 % of 1 kB  9 lines  9 lines/s  0 s left'],
   [{ unicode: true }, 1, '██████░░░░░░░░░░░░░░░░░░  25 % of 1 kB  9 lines  9 lines/s  3 s left'],
   [{ columns: 40 }, 4, '100 % of 1 kB  9 lines  9 lines/s  0 s '],
-])('a bar shows the part, where there is room for it: %j', (terminal, bytes, line) => {
+])('a bar shows the share that was read, if there is room for it: %j', (terminal, bytes, line) => {
   const { clock, written, progress } = watched(true, 4, terminal)
   clock.set(1000)
   progress.update(bytes, 9)
@@ -42,7 +42,7 @@ test('the length of a pipe is unknown', () => {
   expect(written).toEqual(['\r\x1b[K2.5 GB  1,000 lines  2,000 lines/s'])
 })
 
-test('a file is told nothing', () => {
+test('nothing is written to a file', () => {
   const { clock, written, progress } = watched(false, 10)
   clock.set(500)
   progress.update(5, 5)

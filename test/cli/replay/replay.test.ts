@@ -24,7 +24,7 @@ describe('the log of an Apache', () => {
     expect(trials.map(({ denied, deniedKeys }) => [denied, deniedKeys])).toEqual([[1729, 79]])
   })
 
-  test('was out of order, and sorted as a whole', () => {
+  test('was out of order, and was sorted as a whole', () => {
     expect(replayed(readFileSync(APACHE_LOG)).order).toMatchObject({ outOfOrder: 4915, sorted: 'whole', late: 0 })
   })
 })
@@ -68,7 +68,7 @@ test('a random log in any order is judged as counting by hand would', () => {
   )
 })
 
-test('several policies in one run are told what each is told alone', () => {
+test('several policies in one run get the same results as each alone', () => {
   const lines = Array.from({ length: 400 }, (_, i) =>
     logLine({ client: `192.0.2.${i % 7}`, at: TEN_O_CLOCK + ((i * 37) % 300) }),
   )
@@ -117,7 +117,7 @@ test('a log too long to hold is sorted within a window, and the report says so',
   expect([from, to]).toEqual([TEN_O_CLOCK - 2, TEN_O_CLOCK + 98])
 })
 
-test('a line that came too late is counted at the time reached, and grants nobody more', () => {
+test('a line that came too late is counted at the time reached, and no client is allowed more', () => {
   const burst = (at: number) => Array.from({ length: 20 }, () => logLine({ at }))
   const { order, trials } = replayed([...burst(TEN_O_CLOCK + 30), ...burst(TEN_O_CLOCK + 90), ...burst(TEN_O_CLOCK)], {
     heldLines: 8,
@@ -126,7 +126,7 @@ test('a line that came too late is counted at the time reached, and grants nobod
   expect(trials[0].denied).toBe(60 - 10 - 10)
 })
 
-test('too many keys end the replay, and what was counted before stands', () => {
+test('too many keys end the replay, and earlier counts stay valid', () => {
   const lines = Array.from({ length: 5 }, (_, i) => logLine({ client: `192.0.2.${i}` }))
   expect(() => replayed(lines, { mostKeys: 4 })).toThrow(TooManyKeysError)
   expect(replayed(lines, { mostKeys: 5 }).keys).toBe(5)

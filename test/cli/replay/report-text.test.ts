@@ -71,14 +71,14 @@ test('no line is wider than the terminal', () => {
   }
 })
 
-test('one refusal in ten thousand is still seen', () => {
+test('one refusal in ten thousand is still visible', () => {
   const lines = Array.from({ length: 10_001 }, () => logLine())
   const text = textOf(lines, { policies: ['10000/1m'] })
   expect(text).toContain(' 1  <0.1 %')
   expect(text).toMatch(/-#$/m)
 })
 
-test('where nothing is refused the busiest keys are named', () => {
+test('if nothing is refused, the busiest keys are named', () => {
   expect(textOf(LINES, { policies: ['1000/1m'] })).toContain(
     'No request would have been refused. The busiest keys\ndenied  requests  key\n     0       400',
   )

@@ -36,7 +36,7 @@ test('seconds far in the future are exact at the greatest capacity', () => {
   expect(ordered(seconds, 2 ** 20).given).toEqual(sortedStably(seconds))
 })
 
-test('more than that is sorted too, where no line is more than half the capacity away from its place', () => {
+test('more lines are sorted too, if no line is more than half the capacity away from its place', () => {
   fc.assert(
     fc.property(fc.array(fc.nat(3), { minLength: 17, maxLength: 500 }), fc.nat(9), (jitter, pace) => {
       // Two lines a step, each up to three steps late: none is overtaken by more than seven.
@@ -49,7 +49,7 @@ test('more than that is sorted too, where no line is more than half the capacity
   )
 })
 
-test('time never runs back, nothing is lost, and what came too late says so', () => {
+test('time never runs back, no line is lost, and lines that came too late are counted', () => {
   fc.assert(
     fc.property(fc.array(anySecond, { maxLength: 300 }), seconds => {
       const { given, order } = ordered(seconds, 8)

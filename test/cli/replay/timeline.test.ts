@@ -12,7 +12,7 @@ function timelineOf(seconds: readonly number[]): Timeline {
   return timeline
 }
 
-test('a minute with few requests is told by the second', () => {
+test('a minute with few requests is shown by the second', () => {
   expect(timelineOf([60, 60, 63]).summary(30)).toEqual({
     spanSeconds: 1,
     rows: [
@@ -22,7 +22,7 @@ test('a minute with few requests is told by the second', () => {
   })
 })
 
-test('nothing is lost, rows are whole spans in order, and never more than asked for', () => {
+test('no request is lost, rows are whole spans in order, and there are never more than requested', () => {
   const moments = fc.array(fc.integer({ min: 31_536_000, max: 7_258_118_399 }), { maxLength: 3000, size: 'max' })
   fc.assert(
     fc.property(moments, fc.integer({ min: 0, max: 6 }), (seconds, squeeze) => {
@@ -42,7 +42,7 @@ test('nothing is lost, rows are whole spans in order, and never more than asked 
   )
 })
 
-test('one line from another year costs no detail', () => {
+test('one line from another year does not make rows longer', () => {
   const { rows, spanSeconds } = timelineOf([40_000_000, 1_431_856_800, 1_431_856_801, 1_431_856_802]).summary(30)
   expect([rows.length, spanSeconds]).toEqual([4, 1])
 })
