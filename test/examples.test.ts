@@ -259,7 +259,7 @@ describe('every example runs', () => {
     expect(code).toBe(0)
   }, 60_000)
 
-  test('no example is forgotten here', () => {
+  test('this file tests every example', () => {
     const tested = [
       'adaptive.ts',
       'concurrency.ts',

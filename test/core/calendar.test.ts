@@ -152,7 +152,7 @@ test.each<[CalendarWindow, string, number]>([
   expect(Calendar.of(window, timezone).longestMs).toBe(longestMs)
 })
 
-test('a time zone that nobody knows is an error', () => {
+test('an unknown time zone is an error', () => {
   expect(() => Calendar.of('day', 'Mars/Olympus')).toThrow(PolicyError)
   expect(() => Calendar.of('day', 'Mars/Olympus')).toThrow('timezone "Mars/Olympus": expected a name of the IANA')
 })

@@ -44,7 +44,7 @@ describe('a deadline', () => {
     expect(await caught).toBeInstanceOf(StoreError)
   })
 
-  test('is the own one of each, counted from the moment of asking', async () => {
+  test('belongs to each request, counted from the moment of the request', async () => {
     const deadline = new Deadline(50)
     const answers: Promise<unknown>[] = []
     for (let i = 0; i < 5; i++) {
@@ -62,7 +62,7 @@ describe('a deadline', () => {
     expect(await states()).toEqual(['rejected:', 'rejected:', 'answered', 'rejected:', 'rejected:'])
   })
 
-  test('ignores a late answer and a late error, but tells that an answer came', async () => {
+  test('ignores a late answer and a late error, but reports that an answer came', async () => {
     let late = 0
     const deadline = new Deadline(50, () => late++)
     const answer = deadline.hold(laterBy(80, 'late'))
@@ -73,7 +73,7 @@ describe('a deadline', () => {
     expect(late).toBe(1)
   })
 
-  test('keeps at most one timer, and none when all is answered and over', async () => {
+  test('keeps at most one timer, and none when all requests are answered and over', async () => {
     const deadline = new Deadline(50)
     for (let i = 0; i < 100; i++) void deadline.hold(laterBy(1, i))
     const caught = deadline.hold(never()).catch(() => 'over')
@@ -85,7 +85,7 @@ describe('a deadline', () => {
     expect(jest.getTimerCount()).toBe(0)
   })
 
-  test('keeps at most one timer, though who is told that it is over asks again at once', async () => {
+  test('keeps at most one timer, although callers ask again at once when it is over', async () => {
     const deadline = new Deadline(50)
     const ask = (again: number): void => {
       deadline.start({ endsAt: 0, settled: false, expire: () => again > 0 && ask(again - 1) })
@@ -100,7 +100,7 @@ describe('a deadline', () => {
     expect(jest.getTimerCount()).toBe(0)
   })
 
-  test('of more days than a timer can count does not end early, nor keep the process busy', async () => {
+  test('of more days than a timer can hold neither ends early nor keeps the process busy', async () => {
     const set = jest.spyOn(globalThis, 'setTimeout')
     const deadline = new Deadline(100 * 86_400_000)
     const answer = deadline.hold(never())

@@ -80,7 +80,7 @@ describe('a decision', () => {
     expect(await decide(verdicts)).toMatchObject({ allowed: false, limit: third, delayMs: 0 })
   })
 
-  test('says that the key is blocked only where it does', async () => {
+  test('says that the key is blocked only if it is', async () => {
     expect('blocked' in (await decide([denied(10)]))).toBe(false)
     expect((await decide([denied(10), denied(20, { blocked: true })])).blocked).toBe(true)
     expect('blocked' in (await decide([denied(30), denied(20, { blocked: true })]))).toBe(false)

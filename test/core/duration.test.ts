@@ -63,7 +63,7 @@ describe('a duration', () => {
     )
   })
 
-  test('may be zero only where that means something, and as a number only', () => {
+  test('may be zero only if that has a meaning, and only as a number', () => {
     expect(parseDurationOrZero(0, 'timeout')).toBe(0)
     expect(parseDurationOrZero('1s', 'timeout')).toBe(1000)
     expect(() => parseDurationOrZero('0s', 'timeout')).toThrow('timeout: duration "0s": expected')

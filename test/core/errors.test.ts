@@ -35,7 +35,7 @@ describe('an error of this package', () => {
     expect(error.stack).toContain(`${name}: what happened`)
   })
 
-  test('carries no cause if it was given none', () => {
+  test('has no cause if none was given', () => {
     expect('cause' in new StoreError('alone')).toBe(false)
   })
 })

@@ -201,7 +201,7 @@ describe('a policy', () => {
     },
   )
 
-  test('never shows more of what was given than fits on a line, nor control characters', () => {
+  test('never shows more of a given text than fits on a line, nor control characters', () => {
     const hostile = [
       'x'.repeat(10_000),
       `10/1s ${'\u001b[31m'.repeat(2000)}`,

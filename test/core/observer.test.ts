@@ -1,7 +1,7 @@
 import { expect, jest, test } from '@jest/globals'
 import { type Observer, observers } from '../../src/core/observer.js'
 
-test('several observers are told as one, in their order, whatever one of them throws', () => {
+test('several observers are called in their order, even if one of them throws', () => {
   const warnings = jest.spyOn(process, 'emitWarning').mockImplementation(() => {})
   const told: unknown[] = []
   class Counter implements Observer {
@@ -24,7 +24,7 @@ test('several observers are told as one, in their order, whatever one of them th
   warnings.mockRestore()
 })
 
-test('observers() refuses an argument that is no observer', () => {
+test('observers() refuses an argument that is not an observer', () => {
   for (const wrong of [undefined, null, 5, () => {}]) {
     expect(() => observers({}, wrong as never)).toThrow('observers: observer')
   }

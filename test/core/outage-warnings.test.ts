@@ -21,7 +21,7 @@ const outage = () =>
     () => now,
   )
 
-test('the third failure in a row is told, once, and so is the first answer after it', () => {
+test('the third failure in a row causes one warning, and so does the first answer after it', () => {
   const told = outage()
   for (let i = 0; i < 2; i++) told.failed('all pass', error)
   told.answered()
@@ -36,7 +36,7 @@ test('the third failure in a row is told, once, and so is the first answer after
   ])
 })
 
-test('a breaker that opens is told at once, and not again for the failures behind it', () => {
+test('a breaker that opens causes one warning at once, and none for the later failures', () => {
   const told = outage()
   told.failed('all pass', error)
   told.breakerOpened('all pass', error)
@@ -44,7 +44,7 @@ test('a breaker that opens is told at once, and not again for the failures behin
   expect(texts).toHaveLength(1)
 })
 
-test('a store that comes and goes is told of once a minute; an outage that goes on then is told late', () => {
+test('a store that fails now and then causes one warning a minute; a long outage after that is reported late', () => {
   const told = outage()
   for (let round = 0; round < 100; round++) {
     for (let i = 0; i < 5; i++) told.failed('all pass', error)

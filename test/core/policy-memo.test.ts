@@ -7,7 +7,7 @@ function memo() {
   return { make, memo: new PolicyMemo(make) }
 }
 
-test('a policy is read once: as the same text, the same object, or an object that says the same', () => {
+test('a policy is parsed once: the same text, the same object, or an object with the same content', () => {
   const { make, memo: known } = memo()
   const object = { quota: 5, window: '1m' }
   const frozen = Object.freeze([Object.freeze({ quota: 5, window: '1s' }), '9/1h'])
@@ -19,7 +19,7 @@ test('a policy is read once: as the same text, the same object, or an object tha
   expect(make).toHaveBeenCalledTimes(3)
 })
 
-test('a frozen object is known without looking at what it says', () => {
+test('a frozen object is recognised without reading its content', () => {
   const { memo: known } = memo()
   const looked = jest.fn()
   const frozen = Object.freeze(
@@ -31,7 +31,7 @@ test('a frozen object is known without looking at what it says', () => {
   expect(looked).not.toHaveBeenCalled()
 })
 
-test('an object that was changed is read again, also in a frozen list', () => {
+test('a changed object is parsed again, also in a frozen list', () => {
   const { memo: known } = memo()
   const limit = { quota: 5, window: '1m' }
   for (const policy of [limit, Object.freeze([limit])]) {

@@ -5,7 +5,7 @@ import { randomFrom } from '../support/random.js'
 
 const byNode = (text: string) => createHash('sha256').update(Buffer.from(text, 'utf16le')).digest('base64url')
 
-test('is the SHA-256 that Node gives, for every length around the ends of blocks', () => {
+test('is the SHA-256 of Node, for every length around the ends of blocks', () => {
   const random = randomFrom('sha256')
   for (let length = 0; length < 300; length++) {
     const units = Array.from({ length }, () => random.integer(0, 0xffff))
@@ -14,7 +14,7 @@ test('is the SHA-256 that Node gives, for every length around the ends of blocks
   }
 })
 
-test('tells lone surrogates apart', () => {
+test('distinguishes lone surrogates', () => {
   expect(sha256('\ud800')).toBe(byNode('\ud800'))
   expect(sha256('\ud800')).not.toBe(sha256('\ud801'))
 })

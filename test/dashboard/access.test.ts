@@ -25,15 +25,15 @@ const start = async (options: Partial<DashboardOptions> = {}) => {
 }
 const PAUSE = { act: 'pause', name: 'mail' } as const
 
-describe('nobody gets in', () => {
-  test('without authorize it is not built', () => {
+describe('access is refused', () => {
+  test('without authorize the dashboard is not built', () => {
     const build = (options: object) => () => dashboard(options as DashboardOptions)
     expect(build({ client })).toThrow(PolicyError)
     expect(build({ client })).toThrow(/authorize undefined: expected a function/)
     expect(build({ client, authorize: 'write' })).toThrow(PolicyError)
   })
 
-  test('options that mean nothing are named when it is built', () => {
+  test('invalid options are named when it is built', () => {
     const authorize = () => 'read' as const
     for (const wrong of [
       { keys: 'shown' },
@@ -85,7 +85,7 @@ describe('nobody gets in', () => {
     expect(send).toBeDefined()
   })
 
-  test("'read' cannot change anything, by a request that has all that the page would send", async () => {
+  test("access 'read' cannot change anything, even by a request with all that the page would send", async () => {
     const page = await start({ authorize: () => ({ access: 'read', user: 'bob' }) })
     const view = await page.view({ page: 'limits' })
     expect([view.access, view.user]).toEqual(['read', 'bob'])
@@ -102,7 +102,7 @@ describe('nobody gets in', () => {
   })
 })
 
-describe('a change is believed only of its own page', () => {
+describe('a change is accepted only from its own page', () => {
   test('with the field and the cookie that go together', async () => {
     const page = await start()
     expect((await page.act(PAUSE)).status).toBe(200)
@@ -137,19 +137,22 @@ describe('a change is believed only of its own page', () => {
   })
 })
 
-describe('the name by which it is asked', () => {
+describe('the Host of a request', () => {
   test.each(['evil.example', 'evil.example:80', '127.0.0.1.evil.example', 'localhost.evil.example', 'a b'])(
-    'from this machine, %j is refused: its owner may have pointed it here',
+    'from this machine, the Host %j is refused, because its owner may have pointed it here',
     async host => {
       const page = await start()
       expect((await page.get('', { host })).status).toBe(421)
     },
   )
 
-  test.each(['localhost', '127.0.0.1:80', '[::1]:4400', 'dash.localhost:80'])('%s is this machine', async host => {
-    const page = await start()
-    expect((await page.get('', { host })).status).toBe(200)
-  })
+  test.each(['localhost', '127.0.0.1:80', '[::1]:4400', 'dash.localhost:80'])(
+    'the Host %s means this machine',
+    async host => {
+      const page = await start()
+      expect((await page.get('', { host })).status).toBe(200)
+    },
+  )
 
   test('`hosts` names others', async () => {
     const page = await start({ hosts: ['Ops.example.com'] })
@@ -158,8 +161,8 @@ describe('the name by which it is asked', () => {
   })
 })
 
-describe('what is sent', () => {
-  test('the page and its files run nothing of others, and are not framed', async () => {
+describe('the response', () => {
+  test('the page and its files run no foreign code and cannot be framed', async () => {
     const page = await start()
     for (const path of ['', 'page.js', 'page.css', 'icon.svg']) {
       const { status, headers } = await page.get(path)
@@ -175,7 +178,7 @@ describe('what is sent', () => {
     expect((await page.get('')).text).not.toMatch(/<style|style=|<script>| on\w+=|https?:\/\//)
   })
 
-  test('page and files together are less than 100 kB without compression, and come compressed to who takes that', async () => {
+  test('page and files together are less than 100 kB without compression, and are compressed for clients that accept it', async () => {
     const page = await start()
     const sizes = await Promise.all(
       ['', 'page.js', 'page.css', 'icon.svg'].map(async path => (await page.get(path)).text.length),

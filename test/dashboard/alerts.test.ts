@@ -14,7 +14,7 @@ beforeAll(async () => {
 })
 afterAll(() => redis.stop())
 
-test('an alert tells since when so much is refused, also when the step that runs refuses nothing yet, and not of an earlier time', async () => {
+test('an alert shows since when so much is refused, also while the current step has no refusals, and ignores earlier refusals', async () => {
   const client = redis.client()
   const keys = new RecordKeys('spillway')
   const [limit] = parsePolicy('5/1m')

@@ -98,7 +98,7 @@ describe('limits', () => {
     )
   })
 
-  test('limits with several in one policy are counted apart, and a limiter in memory is shown but not changed', async () => {
+  test('several limits of one policy are counted separately, and a limiter in memory is shown but cannot be changed', async () => {
     const observer = report()
     const page = await start()
     const search = new RateLimiter({ policy: '2/1h; 100/1d', name: 'search', store: new MemoryStore(), observer })
@@ -128,7 +128,7 @@ describe('limits', () => {
     expect(await until(counted, rows => (rows['api 100-per-1h']?.[0] ?? 0) > 0)).toEqual({ 'api 100-per-1h': [7, 0] })
   })
 
-  test('alerts of the processes take the place of its own', async () => {
+  test("alerts of the processes replace the dashboard's own", async () => {
     const at = new Date(Date.now() - 60_000)
     const firing = [
       { rule: { name: 'too many', when: 'denied-share' }, state: 'firing', subject: 'login', value: 0.4, at },
@@ -145,7 +145,7 @@ describe('limits', () => {
     ])
   })
 
-  test('an open breaker is a band of its own', async () => {
+  test('an open breaker has its own band', async () => {
     const observer = report()
     const page = await start()
     observer.breakerOpened?.(new Error('connect ECONNREFUSED'))
@@ -165,7 +165,7 @@ describe('limits', () => {
 })
 
 describe('keys', () => {
-  test('are masked unless somebody types them, and what was shown masked can be acted upon', async () => {
+  test('are masked unless a user types them, and masked keys can be changed', async () => {
     const observer = report()
     const page = await start()
     const login = limiterOf('login', '2/1h', observer)
@@ -190,7 +190,7 @@ describe('keys', () => {
     expect(change).toMatchObject({ what: 'Key reset', subject: 'login', user: 'ann', key: { text } })
   })
 
-  test('block and unblock are told with who did it, and undone from the history', async () => {
+  test('block and unblock are shown with their author, and can be undone from the history', async () => {
     const observer = report()
     const page = await start()
     const [login, api] = [limiterOf('login', '5/1h', observer), limiterOf('api', '9/1h', observer)]
@@ -219,7 +219,7 @@ describe('keys', () => {
     ])
   })
 
-  test('an address is found in any notation, a key that nobody knows is not, and hostile keys are texts', async () => {
+  test('an address is found in any notation, an unknown key is not found, and hostile keys are shown as text', async () => {
     const observer = report()
     const page = await start({ keys: 'plain' })
     const login = limiterOf('login', '5/1h', observer)
@@ -296,7 +296,7 @@ describe('live limits', () => {
     expect(await page.act({ act: 'set-limit', limiter: 'api', policy: '0' })).toMatchObject({ status: 400 })
   })
 
-  test('what LivePolicies changed elsewhere is in the history too; without `live` nothing is changed, and a word says why', async () => {
+  test('changes by LivePolicies elsewhere are in the history too; without `live` nothing can be changed, and a text says why', async () => {
     const live = open(new LivePolicies(client, { defaults: { api: '100/1m' } }))
     await live.set('api', '50/1m', { by: 'deploy' })
     const page = await start()
@@ -309,7 +309,7 @@ describe('live limits', () => {
 })
 
 describe('shared objects', () => {
-  test('a semaphore shows who holds it and who waits, and a lease is ended by force', async () => {
+  test('a semaphore shows its holders and waiters, and a lease can be ended by force', async () => {
     const observer = report()
     const page = await start()
     const semaphore = open(new Semaphore(client, 'reports', { permits: 1, observer }))
@@ -388,7 +388,7 @@ describe('shared objects', () => {
 })
 
 describe('faults', () => {
-  test('a dead Redis: the last view stays, marked, and changes fail with a reason', async () => {
+  test('when Redis is dead, the last view stays and is marked, and changes fail with a reason', async () => {
     const observer = report()
     const page = await start()
     await limiterOf('login', '5/1h', observer).consume('x')
@@ -412,12 +412,12 @@ describe('faults', () => {
     )
   })
 
-  test('an empty installation is told from one that is only quiet', async () => {
+  test('an empty installation is distinguished from a quiet one', async () => {
     const page = await start()
     expect(await page.view({ page: 'limits' })).toMatchObject({ installed: false, rows: [], status: { processes: 0 } })
   })
 
-  test('whatever stands in Redis under its keys breaks nothing', async () => {
+  test('foreign values under its keys in Redis break nothing', async () => {
     const observer = report()
     const page = await start()
     await limiterOf('login', '5/1h', observer).consume('x')
@@ -441,7 +441,7 @@ describe('faults', () => {
     expect((await fresh.view({ page: 'limits' })).rows).toHaveLength(1)
   })
 
-  test('a dashboard that nobody looks at, and a reporter that is told nothing, ask nothing of Redis', async () => {
+  test('a dashboard without viewers, and a reporter without events, send nothing to Redis', async () => {
     const lazy = redis.client({ lazyConnect: true })
     const page = await start({ client: lazy })
     report({ client: lazy })

@@ -26,7 +26,7 @@ describe('a backoff', () => {
     }
   })
 
-  test('may be a function of the attempt and the error, which gives milliseconds', () => {
+  test('may be a function of the attempt and the error that returns milliseconds', () => {
     const backoffMs = parseBackoff((attempt, error) => (error === 'soon' ? 1.4 : attempt * 10), 'x')
     expect([backoffMs(3, undefined), backoffMs(3, 'soon')]).toEqual([30, 1])
   })

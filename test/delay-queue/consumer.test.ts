@@ -69,7 +69,7 @@ describe('a consumer', () => {
     await queue.close()
   })
 
-  test('sleeps for a year, and yet is there in time for what is due in 300 ms', async () => {
+  test('wakes in time for a message due in 300 ms, although it sleeps until one due in a year', async () => {
     const queue = open<string>()
     const got = counter(1)
     let lateMs = Number.NaN
@@ -89,7 +89,7 @@ describe('a consumer', () => {
     await queue.close()
   })
 
-  test('in another process’s place wakes for what a rescheduling has made due sooner', async () => {
+  test('wakes for a message that another process has rescheduled to an earlier moment', async () => {
     const name = `test-${names++}`
     const [here, there] = [open({}, name), open({}, name)]
     const got = counter(1)
@@ -101,7 +101,7 @@ describe('a consumer', () => {
     await Promise.all([here.close(), there.close()])
   })
 
-  test('nacks what throws, with the backoff, until it is a dead letter', async () => {
+  test('nacks a message whose handler throws, with the backoff, until it is a dead letter', async () => {
     const queue = open<string>({ maxAttempts: 3, backoff: attempt => attempt * 20 })
     const attempts: number[] = []
     const consumer = queue.consume(async ({ attempt }) => {
@@ -116,7 +116,7 @@ describe('a consumer', () => {
     await queue.close()
   })
 
-  test('leaves alone what its handler has settled itself', async () => {
+  test('does not settle a message that its handler has settled', async () => {
     const queue = open<string>()
     const settled = counter(2)
     const consumer = queue.consume(async delivery => {
@@ -176,7 +176,7 @@ describe('a consumer', () => {
     await queue.close()
   })
 
-  test('without autoExtend loses it: the signal is aborted, and it is delivered again', async () => {
+  test('without autoExtend loses the delivery: the signal is aborted, and the message is delivered again', async () => {
     const queue = open({ visibility: 100 })
     const reasons: unknown[] = []
     const attempts: number[] = []
@@ -197,7 +197,7 @@ describe('a consumer', () => {
     await queue.close()
   })
 
-  test('wakes for what another has taken and not acknowledged, though it slept already', async () => {
+  test('wakes for a message that another consumer has taken and not acknowledged, although it slept already', async () => {
     const name = `test-${names++}`
     const [dying, living] = [open({}, name), open({}, name)]
     const got = counter(1)
@@ -221,7 +221,7 @@ describe('a consumer', () => {
     await Promise.all([dying.close(), living.close()])
   })
 
-  test('stops when it is closed: handlers end, the rest is put back, and nothing more is taken', async () => {
+  test('stops when it is closed: handlers finish, other messages are put back, and no more are taken', async () => {
     const queue = open<number>()
     const leave = { acquire: (_: number | undefined, options?: { signal?: AbortSignal }) => held(options?.signal) }
     let permits = 2
@@ -275,7 +275,7 @@ describe('a consumer', () => {
     await eventually('the second has it', async () => (await queue.stats()).ready === 0)
   })
 
-  test('obeys its limiter, and what waits for leave does not keep later ones from being promoted', async () => {
+  test('obeys its limiter, and messages that wait for the limiter do not delay the promotion of later ones', async () => {
     const queue = open<number>()
     const begun: number[] = []
     let next = 0
@@ -305,7 +305,7 @@ describe('a consumer', () => {
 })
 
 describe('consumers with a SharedRateLimiter', () => {
-  test('together begin no more in any interval than its rate, and all in the end', async () => {
+  test('together start at most its rate in any interval, and handle all messages in the end', async () => {
     const name = `test-${names++}`
     const clients = [redis.client(), redis.client()]
     const limiters = clients.map(client => new SharedRateLimiter(client, name))
@@ -346,7 +346,7 @@ describe('several consumers', () => {
     await server.stop()
   })
 
-  test('20 with their own connections make of 1000 messages 1000 deliveries', async () => {
+  test('20 with their own connections deliver each of 1000 messages once', async () => {
     const name = `test-${names++}`
     const queues = Array.from({ length: 20 }, () => open<number>({}, name))
     const seen = new Map<number, number>()
@@ -367,7 +367,7 @@ describe('several consumers', () => {
     await Promise.all(queues.map(queue => queue.close()))
   })
 
-  test('help one another: what one cannot take, because it is busy, another is woken for', async () => {
+  test('help one another: a busy consumer wakes another for messages that it cannot take', async () => {
     const name = `test-${names++}`
     const [busy, idle] = [open<number>({}, name), open<number>({}, name)]
     const all = counter(2)
@@ -386,7 +386,7 @@ describe('several consumers', () => {
 })
 
 describe('messages that a quick consumer has taken ahead', () => {
-  test('is put back for others when one handler is slow after all, and counts as no attempt', async () => {
+  test('are put back for others when a handler is slow, and this counts as no attempt', async () => {
     const name = `test-${names++}`
     const [first, second] = [open<string>({}, name), open<string>({}, name)]
     const quick = counter(200)
@@ -435,7 +435,7 @@ test('a message whose handler and backoff both throw comes again after the defau
 })
 
 describe('a handler that outlives its visibility', () => {
-  test('makes no timers by the hundred while it runs', async () => {
+  test('does not create hundreds of timers while it runs', async () => {
     const queue = open({ visibility: 50 })
     let end = () => {}
     const consumer = queue.consume(() => new Promise<void>(resolve => (end = resolve)), { autoExtend: false })
@@ -454,7 +454,7 @@ describe('a handler that outlives its visibility', () => {
 })
 
 describe('an idle consumer', () => {
-  test('asks Redis next to nothing, whatever is due in an hour, and does not spin towards what is due', async () => {
+  test('sends almost nothing to Redis before a message due in an hour, and does not spin before a due message', async () => {
     const server = await RedisServer.start()
     const queue = new DelayQueue(server.client(), 'idle')
     await queue.push('later', { delay: '1h' })
@@ -503,7 +503,7 @@ describe('an idle consumer', () => {
 })
 
 describe('receive', () => {
-  test('waits for the first message, and no longer than it may', async () => {
+  test('waits for the first message, at most for its wait time', async () => {
     const queue = open<string>()
     const { waiting } = await asleep(() => ({ waiting: queue.receive({ wait: '10s', count: 5 }) }))
     await queue.push('x', { delay: 50 })

@@ -40,7 +40,7 @@ describe('a message', () => {
     expect(await queue.stats()).toEqual({ ready: 0, delayed: 0, unacked: 0, dead: 0, nextDueAt: null })
   })
 
-  test('may be due at a moment; a past one is now', async () => {
+  test('may be due at a moment; a past moment means now', async () => {
     const { queue, clock } = open()
     await queue.push('later', { at: new Date(START + 10) })
     await queue.push('now', { at: START - 10_000 })
@@ -58,7 +58,7 @@ describe('a message', () => {
     expect(await payloads()).toEqual(sent)
   })
 
-  test('may be any text by a codec of one’s own', async () => {
+  test('may be any text with a custom codec', async () => {
     const codec = { encode: (n: number) => `n=${n}`, decode: (text: string) => Number(text.slice(2)) }
     const { queue, payloads } = open<number>({ codec })
     await queue.push(7)
@@ -87,7 +87,7 @@ describe('the order', () => {
     expect(await payloads()).toEqual([-1, 0, 1, 2, 3, 4, 5, 6, 7, 9])
   })
 
-  test('is kept by 5000 that are due in the same millisecond', async () => {
+  test('is kept among 5000 messages that are due in the same millisecond', async () => {
     const { queue, clock } = open<number>()
     const all = Array.from({ length: 5000 }, (_, i) => i)
     await queue.pushMany(all.map(payload => ({ payload, options: { delay: 100 } })))
@@ -97,7 +97,7 @@ describe('the order', () => {
     expect(got).toEqual(all)
   })
 
-  test('of those that are ready is by priority first; a priority makes nothing due', async () => {
+  test('of ready messages is by priority first; a priority makes no message due', async () => {
     const { queue, clock, payloads } = open<string>()
     const push = (payload: string, options: PushOptions) => queue.push(payload, options)
     await push('low, early', { delay: 1 })
@@ -115,7 +115,7 @@ describe('the order', () => {
 })
 
 describe('a delivery', () => {
-  test('that is not acknowledged in time is made again, as the next attempt; the old one is stale', async () => {
+  test('that is not acknowledged in time is repeated as the next attempt; the old delivery is stale', async () => {
     const { queue, clock } = open({ visibility: '10s' })
     await queue.push('work')
     const [first] = await queue.receive()
@@ -134,7 +134,7 @@ describe('a delivery', () => {
     await expect(second.ack()).rejects.toThrow(StaleDeliveryError)
   })
 
-  test('may be visible for another span than the queue’s, and be extended', async () => {
+  test('may have another visibility than the queue, and may be extended', async () => {
     const { queue, clock } = open()
     await queue.push('work')
     const [delivery] = await queue.receive({ visibility: 100 })
@@ -164,7 +164,7 @@ describe('a delivery', () => {
     expect((await queue.receive())[0]).toMatchObject({ attempt: 6, dueAt: START + 900 })
   })
 
-  test('keeps its attempts through a cancel of another and a reschedule', async () => {
+  test('keeps its attempts when another message is cancelled or rescheduled', async () => {
     const { queue } = open()
     await queue.push('work', { id: 'a' })
     await (await queue.receive())[0].nack({ delay: '1h' })
@@ -187,7 +187,7 @@ describe('a delivery', () => {
 })
 
 describe('dead letters', () => {
-  test('are what failed at every attempt, crashes included, or was rejected; each tells why', async () => {
+  test('are messages that failed at every attempt, including crashes, or were rejected; each has a reason', async () => {
     const { queue, clock } = open<string>({ maxAttempts: 2, visibility: '1s' })
     await queue.push('fails', { id: 'fails' })
     await queue.push('crashes', { id: 'crashes', maxAttempts: 1 })
@@ -229,7 +229,7 @@ describe('dead letters', () => {
 })
 
 describe('an id', () => {
-  test('that is delayed, ready or unacked is not accepted twice; one that is done is', async () => {
+  test('of a delayed, ready or unacked message is not accepted twice; that of a completed message is', async () => {
     const { queue, clock } = open()
     expect(await queue.push(1, { id: 'a', delay: 10 })).toBe('a')
     expect(await queue.push(2, { id: 'a' })).toBeNull()
@@ -246,7 +246,7 @@ describe('an id', () => {
     expect(await queue.pushMany(twice)).toEqual(['b', null])
   })
 
-  test('cancels a message that waits, and none that is being delivered', async () => {
+  test('cancels a waiting message, but not one that is being delivered', async () => {
     const { queue } = open()
     await queue.push(1, { id: 'delayed', delay: '1h' })
     await queue.push(2, { id: 'ready' })
@@ -261,7 +261,7 @@ describe('an id', () => {
     expect(await queue.stats()).toMatchObject({ ready: 0, delayed: 0, unacked: 0 })
   })
 
-  test('reschedules a message while it is delayed, sooner or later', async () => {
+  test('reschedules a delayed message, to an earlier or a later moment', async () => {
     const { queue, clock } = open()
     await queue.push(1, { id: 'a', delay: 100 })
     expect(await queue.reschedule('a', 200)).toBe(true)
@@ -321,7 +321,7 @@ describe('limits of a message and of the queue', () => {
 })
 
 describe('the queue', () => {
-  test('delivers nothing while it is paused, to anybody, and all of it afterwards', async () => {
+  test('delivers nothing to any consumer while it is paused, and all messages afterwards', async () => {
     const { queue, name, payloads } = open()
     await queue.push(1)
     const [before] = await queue.receive()
@@ -337,7 +337,7 @@ describe('the queue', () => {
     expect(await payloads()).toEqual([3, 2])
   })
 
-  test('once cleared is empty, and what was being delivered is stale', async () => {
+  test('is empty after a clear, and deliveries in progress are stale', async () => {
     const { queue } = open()
     await queue.pushMany([1, 2, 3, 4].map(payload => ({ payload })))
     const [acked, open1, open2] = await queue.receive({ count: 3 })
@@ -364,14 +364,14 @@ describe('the queue', () => {
     await eventually('no key is left', async () => (await client.keys(`*{${name}}*`)).length === 0)
   })
 
-  test('is empty for one of another name, prefix or kind', async () => {
+  test('shares nothing with a queue of another name, prefix or kind', async () => {
     const { queue, name, client } = open()
     await queue.push(1)
     expect(await new DelayQueue(client, `${name}x`).receive()).toEqual([])
     expect(await new DelayQueue(client, name, { prefix: 'other' }).receive()).toEqual([])
   })
 
-  test('takes no call after it is closed; a receive that waits gives what it has', async () => {
+  test('rejects calls after it is closed; a waiting receive resolves with the messages that it has', async () => {
     const { queue } = open()
     const waiting = queue.receive({ wait: '1h' })
     await queue.close()
@@ -395,7 +395,7 @@ describe('the queue', () => {
 })
 
 describe('a command that is sent twice', () => {
-  test('acts once and is answered alike: every script call is repeated, as a client does after a lost answer', async () => {
+  test('acts once and gets the same answer: every script call is repeated, as a client does after a lost answer', async () => {
     const client = redis.client()
     const twice = new Proxy(client, {
       get(target, property) {

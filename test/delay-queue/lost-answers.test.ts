@@ -104,7 +104,7 @@ function resending(script: Script, meanwhile: () => Promise<unknown>) {
 }
 
 describe('a command that is sent again', () => {
-  test('clear deletes nothing that was pushed in between', async () => {
+  test('clear does not delete messages pushed in between', async () => {
     const name = nextName()
     const other = new DelayQueue(redis.client(), name)
     const queue = new DelayQueue(
@@ -117,7 +117,7 @@ describe('a command that is sent again', () => {
     await Promise.all([queue.close(), other.close()])
   })
 
-  test('pause does not hold again what was resumed in between', async () => {
+  test('pause does not pause a queue that was resumed in between', async () => {
     const name = nextName()
     const other = new DelayQueue(redis.client(), name)
     const queue = new DelayQueue(
@@ -130,7 +130,7 @@ describe('a command that is sent again', () => {
     await Promise.all([queue.close(), other.close()])
   })
 
-  test('reschedule does not put off again what was rescheduled in between', async () => {
+  test('reschedule does not undo another reschedule in between', async () => {
     const name = nextName()
     const other = new DelayQueue(redis.client(), name)
     const queue = new DelayQueue(

@@ -29,7 +29,7 @@ describe('a consumer', () => {
     return { got, consumer }
   }
 
-  test('delivers once what was due after Redis was killed and started again with its append-only file', async () => {
+  test('delivers due messages once after Redis was killed and started again with its append-only file', async () => {
     const queue = new DelayQueue(redis.client({ maxRetriesPerRequest: null }), 'restarted')
     const { got, consumer } = counting(queue)
     await queue.push('soon', { delay: 700 })
@@ -60,7 +60,7 @@ describe('a consumer', () => {
     await queue.close()
   })
 
-  test('is on time though the wake-up key is deleted all the time', async () => {
+  test('is on time although the wake-up key is deleted all the time', async () => {
     const client = redis.client()
     const queue = new DelayQueue(client, 'deleted')
     const { got, consumer } = counting(queue)

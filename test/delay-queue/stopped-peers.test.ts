@@ -60,7 +60,7 @@ describe('beside processes that are stopped, an idle consumer', () => {
     await Promise.all([idle.close(), pusher.close()])
   })
 
-  test('takes them within 500 ms though the pusher has gone at once', async () => {
+  test('takes them within 500 ms although the pusher ends at once', async () => {
     const name = nextName()
     await stoppedProcess(name)
     const idle = await idleConsumer(name)
@@ -83,7 +83,7 @@ describe('beside processes that are stopped, an idle consumer', () => {
     await Promise.all([idle.close(), pusher.close()])
   })
 
-  test('is woken within 500 ms for what a saturated consumer cannot take, though another stopped process is woken first', async () => {
+  test('is woken within 500 ms for messages that a saturated consumer cannot take, although a stopped process is woken first', async () => {
     const name = nextName()
     await stoppedProcess(name)
     const before = await blockedClients()
@@ -103,7 +103,7 @@ describe('beside processes that are stopped, an idle consumer', () => {
     await Promise.all([busyQueue.close(), pusher.close()])
   })
 
-  test('learns what a consumer watched over that was closed', async () => {
+  test('takes over the messages that a closed consumer watched', async () => {
     const name = nextName()
     const [first, second] = [await idleConsumer(name), await idleConsumer(name)]
     const idle = await idleConsumer(name)
@@ -122,7 +122,7 @@ describe('beside processes that are stopped, an idle consumer', () => {
   })
 })
 
-test('a lone consumer asks once for each wake-up, and nobody asks when it has answered', async () => {
+test('a lone consumer asks once for each wake-up, and no process asks after its answer', async () => {
   const name = nextName()
   const idle = await idleConsumer(name)
   const pusher = new DelayQueue<number>(redis.client(), name)

@@ -1,7 +1,7 @@
 import { expect, test } from '@jest/globals'
 import { parseTurn, returnOf } from '../../src/delay-queue/turn.js'
 
-test('a message that nobody takes is given back, due when it was', () => {
+test('a message that no receiver takes is given back with its due moment', () => {
   const rows = ['receipt 1', 1000, 31_000, 'a record', 'receipt 2', '1200', '31000', 'another']
   const { taken } = parseTurn([[], 1500, -1, -1, rows, 0], '', 0)
   expect(taken.map(returnOf)).toEqual([

@@ -64,7 +64,7 @@ describe('a record that cannot be read', () => {
     },
   )
 
-  test('stays among the dead letters when they are redriven, and everything else can be asked of its id', async () => {
+  test('stays among the dead letters when they are redriven, and all other calls accept its id', async () => {
     const { queue, rewrite } = open()
     await queue.push('broken', { id: 'broken' })
     await rewrite('broken', () => 'garbage')
@@ -79,7 +79,7 @@ describe('a record that cannot be read', () => {
     await queue.close()
   })
 
-  test('after its visibility ended undelivered, stops nobody from looking for ended visibilities', async () => {
+  test('does not stop the search for other ended visibilities', async () => {
     const { queue, rewrite, consume } = open()
     await queue.push('broken', { id: 'broken' })
     await queue.receive({ visibility: 50 })

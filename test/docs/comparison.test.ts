@@ -75,7 +75,7 @@ describe('the comparison in the README', () => {
     )
   })
 
-  test('most requests that pass in any second under 5 per second', async () => {
+  test('the most requests that pass in any second under 5 per second', async () => {
     const most: number[] = []
     for (const name of NAMES) {
       const ask = PEERS[name]()
@@ -131,7 +131,7 @@ describe('the comparison in the README', () => {
     expect(cellsOf('several limits are charged together or not at all')).toEqual(['yes', '–', 'no', '–'])
   })
 
-  test('what else rate-limiter-flexible keeps its counts in', () => {
+  test('the other stores of rate-limiter-flexible', () => {
     const names = Object.keys(require('rate-limiter-flexible'))
     const databases = ['Drizzle', 'Dynamo', 'Etcd', 'Memcache', 'Mongo', 'MySQL', 'Postgres', 'Prisma', 'SQLite']
     expect(databases.filter(name => !names.includes(`RateLimiter${name}`))).toEqual([])

@@ -23,7 +23,7 @@ const ROWS = [
   more,
 }))
 
-test('the table of frameworks has each entry point that is for a framework', () => {
+test('the table of frameworks has each entry point for a framework', () => {
   const others =
     /express-rate-limit|koa-ratelimit|rate-limiter-flexible|adaptive|alerts|dashboard|live|outgoing|prometheus|opentelemetry|testing|package/
   const entries = Object.keys(exports).filter(name => name !== '.' && !others.test(name))
@@ -39,12 +39,12 @@ test.each(ROWS)('$name: each version is tested, by the contract of the adapters'
   for (const title of titles) expect(ADAPTER_TESTS).toMatch(new RegExp(`adapterContract\\(\\s*'${title}( on |')`))
 })
 
-test.each(ROWS)('$name: $more for concurrencyLimit and shed is true', ({ entry, more }) => {
+test.each(ROWS)('$name: the cell $more for concurrencyLimit and shed is right', ({ entry, more }) => {
   const names = Object.keys(require(join(root, 'dist', `${entry}.js`)))
   for (const name of ['concurrencyLimit', 'shed']) expect(names.includes(name)).toBe(more === 'yes')
 })
 
-test.each(ROWS)('$name: the decision is where the page says', ({ entry, decision }) => {
+test.each(ROWS)('$name: the decision is in the place that the page names', ({ entry, decision }) => {
   const page = ['express', 'koa'].includes(entry) ? 'README.md' : `docs/${entry}.md`
   expect(textOf(page)).toContain(decision.replace(/\(.*/, ''))
 })

@@ -70,7 +70,7 @@ describe('the pages', () => {
     expect(pages.filter(page => !targets.includes(page))).toEqual([])
   })
 
-  test('every code that an error or a warning carries is explained', () => {
+  test('every code of an error or a warning is explained', () => {
     const sources = filesOf('src', '.ts').map(file => textOf(file))
     const codes = new Set(
       sources.flatMap(text => text.match(/'(?:SPILLWAY(?:_[A-Z_]+)?|(?:ERR|WRN)_ERL_[A-Z0-9_]+)'/g) ?? []),
@@ -80,7 +80,7 @@ describe('the pages', () => {
     expect([...codes].map(code => code.slice(1, -1)).filter(code => !page.includes(`\`${code}\``))).toEqual([])
   })
 
-  test('a page that explains a code does so for one that exists', () => {
+  test('every explained code exists', () => {
     const sources = filesOf('src', '.ts').map(file => textOf(file))
     const told = new Set(
       textOf('docs/troubleshooting.md').match(/\b(?:SPILLWAY_[A-Z_]+|(?:ERR|WRN)_ERL_[A-Z0-9_]+)\b/g),
@@ -96,7 +96,7 @@ describe('the pages', () => {
     expect(named.filter(path => !existsSync(join(root, path)))).toEqual([])
   })
 
-  test('no page cites what is not in the repository', () => {
+  test('no page cites files outside the repository', () => {
     const outside = /\b(?:D\d{1,2}|shared\/[A-Z]+|DESIGN\.md|API(?:-2)?\.ts|EXAMPLES\.md|WAITING\.md|DASHBOARD\.md)\b/
     expect(WRITTEN.filter(page => outside.test(textOf(page)))).toEqual([])
   })

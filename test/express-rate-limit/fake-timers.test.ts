@@ -17,7 +17,7 @@ describe('under fake timers', () => {
   beforeEach(() => void jest.useFakeTimers({ now: START }))
   afterEach(() => void jest.useRealTimers())
 
-  test.each([THEIRS, OURS])('$name: a window ends when the time has been moved to its end', async ({ rateLimit }) => {
+  test.each([THEIRS, OURS])('$name: a window ends when the fake time reaches its end', async ({ rateLimit }) => {
     const limiter = rateLimit({ windowMs: 60_000, limit: 1, keyGenerator: () => 'me' })
     expect([await call(limiter), await call(limiter)]).toEqual(['passed', 'refused'])
     jest.advanceTimersByTime(59_999)
@@ -26,7 +26,7 @@ describe('under fake timers', () => {
     expect([await call(limiter), await call(limiter)]).toEqual(['passed', 'refused'])
   })
 
-  test.each([THEIRS, OURS])('$name: resetTime is by the time as it was set', async ({ rateLimit }) => {
+  test.each([THEIRS, OURS])('$name: resetTime follows the fake time', async ({ rateLimit }) => {
     const limiter = rateLimit({ windowMs: 60_000, keyGenerator: () => 'me' })
     jest.setSystemTime(new Date('2030-01-01T00:00:00Z'))
     const req = {} as Request & { rateLimit: { resetTime: Date } }
@@ -34,7 +34,7 @@ describe('under fake timers', () => {
     expect(req.rateLimit.resetTime).toEqual(new Date('2030-01-01T00:01:00Z'))
   })
 
-  test('keys that are over are let go by timers that can be run', async () => {
+  test('timers that a test can run remove expired keys', async () => {
     const store = new MemoryStore()
     store.init({ windowMs: 1000 })
     await store.increment('me')
@@ -43,7 +43,7 @@ describe('under fake timers', () => {
     expect(await store.get('me')).toBeUndefined()
   })
 
-  test('other algorithms go by the same time', async () => {
+  test('other algorithms use the same time', async () => {
     const limiter = OURS.rateLimit({ limit: 2, windowMs: 1000, algorithm: 'sliding-window', keyGenerator: () => 'me' })
     expect([await call(limiter), await call(limiter), await call(limiter)]).toEqual(['passed', 'passed', 'refused'])
     jest.advanceTimersByTime(999)

@@ -34,11 +34,11 @@ describe('ipKeyGenerator', () => {
     expect(ipKeyGenerator(undefined as never)).toBe(theirs(undefined as never))
   })
 
-  test.each([129, -1, 56.5])('a subnet of %s is a mistake', subnet => {
+  test.each([129, -1, 56.5])('a subnet of %s is an error', subnet => {
     expect(() => ipKeyGenerator('2001:db8::1', subnet)).toThrow('expected an integer from 1 to 128')
   })
 
-  test('gives what express-rate-limit gives, for whatever address in whatever notation', async () => {
+  test('gives the same as express-rate-limit, for any address in any notation', async () => {
     await forRandom(2000, random => {
       const groups = Array.from({ length: 8 }, () =>
         random.pick([0, 0, 0, 0xffff, 0x64, 0xff9b, random.integer(0, 0xffff)]),

@@ -36,7 +36,7 @@ describe.each(STORES)('MemoryStore, %s', (name, create) => {
       expect(await store.increment('me')).toMatchObject({ totalHits: 1, resetTime: new Date(START + 2000) })
     }))
 
-  test('gives hits back, never below 0, in a window that goes on', () =>
+  test('gives hits back, never below 0, and the window continues', () =>
     at(async store => {
       await store.increment('me')
       await store.increment('me')
@@ -58,19 +58,19 @@ describe.each(STORES)('MemoryStore, %s', (name, create) => {
       expect((await store.increment('you')).totalHits).toBe(1)
     }))
 
-  test('says that no other instance counts its keys', () => {
+  test('reports that no other instance counts its keys', () => {
     expect(create().localKeys).toBe(true)
   })
 
   if (name !== 'ours') return
 
-  test('giving back makes no key', () =>
+  test('decrement creates no key', () =>
     at(async store => {
       await store.decrement('me')
       expect(await store.get('me')).toBeUndefined()
     }))
 
-  test('holds no more keys than it was told to', async () => {
+  test('holds at most maxKeys keys', async () => {
     const store = new MemoryStore({ maxKeys: 10 })
     for (let i = 0; i < 100; i++) await store.increment(`key ${i}`)
     const known = await Promise.all(Array.from({ length: 100 }, (_, i) => store.get(`key ${i}`)))
@@ -90,7 +90,7 @@ describe.each(STORES)('MemoryStore, %s', (name, create) => {
   })
 })
 
-test('a limiter of express-rate-limit accepts our MemoryStore, and ours theirs', async () => {
+test('a limiter of express-rate-limit accepts our MemoryStore, and our limiter accepts theirs', async () => {
   for (const [module, store] of [
     [THEIRS, new MemoryStore()],
     [OURS, new TheirStore() as unknown as MemoryStore],

@@ -77,7 +77,7 @@ describe('each option acts as with express-rate-limit, over Express 4 and 5', ()
   })
 
   test.each([1000, 5000, 60_000, 90_000, 3_600_000, 7_200_000, 86_400_000, 172_800_000])(
-    'windowMs %i, and what it is called',
+    'windowMs %i, and the name of its policy',
     async windowMs => {
       await sameOnBoth(async world => {
         const app = world.serve(world.limiter({ windowMs, limit: 1, standardHeaders: 'draft-8' }))
@@ -122,7 +122,7 @@ describe('each option acts as with express-rate-limit, over Express 4 and 5', ()
     })
   })
 
-  test('two limiters on one request each tell of themselves', async () => {
+  test('two limiters on one request each set their own fields', async () => {
     await sameOnBoth(async world => {
       const one = world.limiter({ limit: 3, standardHeaders: 'draft-8' })
       const two = world.limiter({ limit: 2, windowMs: 5000, standardHeaders: 'draft-8', requestPropertyName: 'other' })
@@ -161,7 +161,7 @@ describe('each option acts as with express-rate-limit, over Express 4 and 5', ()
     })
   })
 
-  test('resetKey forgets a key at once, getKey tells what is known', async () => {
+  test('resetKey forgets a key at once, getKey returns its count', async () => {
     const seen = await sameOnBoth(async world => {
       const limiter = world.limiter({ limit: 1 })
       const app = world.serve(limiter)
@@ -180,7 +180,7 @@ describe('each option acts as with express-rate-limit, over Express 4 and 5', ()
 })
 
 describe('the middleware', () => {
-  test('resolves after what it has done, whatever that is', async () => {
+  test('resolves after its work, whatever the result', async () => {
     await sameOnBoth(async world => {
       const seen: unknown[] = []
       const call = async (options: Partial<Options>) => {
@@ -199,7 +199,7 @@ describe('the middleware', () => {
     })
   })
 
-  test('leaves on the request what can be read, written out and compared like a plain object', async () => {
+  test('leaves an object on the request that can be read, printed and compared like a plain object', async () => {
     await sameOnBoth(async world => {
       const limiter = world.limiter({ keyGenerator: () => 'me' })
       const req = {} as Record<string, Record<string, unknown>>

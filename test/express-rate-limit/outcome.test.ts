@@ -52,7 +52,7 @@ describe('hits that are given back when the outcome is known', () => {
     await sameOnBoth(world => counted(world, { skipFailedRequests: true, skip: () => true }, [200, 500]))
   })
 
-  test('a request that was counted in a window that has ended since is not given back to the next', async () => {
+  test('a request that was counted in a window that has ended is not given back to the next one', async () => {
     const seen = await sameOnBoth(async world => {
       const limiter = world.limiter({ skipSuccessfulRequests: true, windowMs: 1000 })
       let during = async () => {}
@@ -82,7 +82,7 @@ describe('hits that are given back when the outcome is known', () => {
     expect(seen).toEqual({ seen: 1, logged: [] })
   })
 
-  test('a store that fails to give back is told of in the log', async () => {
+  test('a store that fails to give back is reported in the log', async () => {
     await sameOnBoth(async world => {
       const seen: unknown[] = []
       for (const decrement of [async () => FAULT(), FAULT]) {

@@ -12,7 +12,7 @@ const create = (options: RateLimitOptions) => {
 }
 
 describe('algorithm and policy', () => {
-  test('refused requests spend nothing, and are told as one too many', async () => {
+  test('refused requests spend nothing, and report one hit above the limit', async () => {
     const clock = new ManualClock(0)
     const store = new CoreStore({ clock })
     const { world, app } = create({ limit: 2, windowMs: 1000, algorithm: 'sliding-window', store })
@@ -26,7 +26,7 @@ describe('algorithm and policy', () => {
     expect(world.logged).toEqual([])
   })
 
-  test('several limits are one decision; headers tell of the strictest', async () => {
+  test('several limits are one decision; headers show the strictest', async () => {
     const { world, app } = create({
       policy: '2/1s; 3/1h',
       standardHeaders: 'draft-8',
@@ -52,7 +52,7 @@ describe('algorithm and policy', () => {
     expect((await world.get(app, '192.0.2.1', { 'x-plan': 'pro' })).status).toBe(200)
   })
 
-  test('failed requests are given back here too', async () => {
+  test('failed requests are given back as with express-rate-limit', async () => {
     const { world, limiter } = create({ limit: 2, algorithm: 'sliding-window', skipFailedRequests: true })
     const app = world.serve(limiter, (_req, res) => void res.status(500).end())
     expect(await world.statuses(5, app)).toEqual([500, 500, 500, 500, 500])

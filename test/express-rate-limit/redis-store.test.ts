@@ -86,7 +86,7 @@ describe('RedisStore', () => {
     expect([await hits(odd, 'a'), await hits(other, 'a'), await client.get('mine')]).toEqual([undefined, 1, 'not ours'])
   })
 
-  test('goes on counting after SCRIPT FLUSH, and from 1 after FLUSHALL', async () => {
+  test('continues to count after SCRIPT FLUSH, and counts from 1 after FLUSHALL', async () => {
     const store = storeOf()
     await store.increment('me')
     await client.script('FLUSH')
@@ -98,7 +98,7 @@ describe('RedisStore', () => {
     expect((await store.increment('me')).totalHits).toBe(1)
   })
 
-  test('says that other instances count its keys, and by which prefix', () => {
+  test('reports that other instances count its keys, and its prefix', () => {
     expect(storeOf()).toMatchObject({ localKeys: false, prefix: 'rl:' })
     expect(storeOf({ client, prefix: 'mine:' }).prefix).toBe('mine:')
   })
@@ -131,7 +131,7 @@ describe('RedisStore is given', () => {
     await works(new RedisStore({ client }))
   })
 
-  test('a client of ioredis that puts something before all keys', async () => {
+  test('a client of ioredis with a key prefix', async () => {
     await works(new RedisStore({ client: redis.client({ keyPrefix: 'app*:' }) }))
   })
 
@@ -141,14 +141,14 @@ describe('RedisStore is given', () => {
     other.destroy()
   })
 
-  test('sendCommand, as rate-limit-redis is', async () => {
+  test('sendCommand, like rate-limit-redis', async () => {
     await works(new RedisStore({ sendCommand: (...args: string[]) => client.call(...(args as [string])) }))
     const other = await nodeRedis()
     await works(new RedisStore({ sendCommand: (...args: string[]) => other.sendCommand(args), prefix: 'mine:' }))
     other.destroy()
   })
 
-  test('sendCommandCluster, told of the key', async () => {
+  test('sendCommandCluster, which receives the key', async () => {
     const keys = new Set<string | undefined>()
     const sendCommandCluster = async ({ key, command }: { key?: string; command: string[] }) => {
       keys.add(key)

@@ -32,7 +32,7 @@ const broken = () => {
 }
 
 describe('a store is used as express-rate-limit uses it', () => {
-  test('is told of the options once, and asked for each request', async () => {
+  test('receives the options once, and is called for each request', async () => {
     const seen = await sameOnBoth(async world => {
       const { asked, serve } = recording(world)
       return [await world.times(3, serve({ windowMs: 9000 })), asked]
@@ -40,7 +40,7 @@ describe('a store is used as express-rate-limit uses it', () => {
     expect(JSON.stringify(seen)).toContain('["init",9000,2,')
   })
 
-  test('may answer at once, and need not know when the window ends', async () => {
+  test('may answer synchronously, and need not know the end of the window', async () => {
     await sameOnBoth(async world => {
       let totalHits = 0
       const { serve } = recording(world, { increment: () => ({ totalHits: ++totalHits, resetTime: undefined }) })
@@ -69,7 +69,7 @@ describe('a store is used as express-rate-limit uses it', () => {
     })
   })
 
-  test('is asked at once by resetKey and getKey, and need not know get', async () => {
+  test('is called at once by resetKey and getKey, and need not have get', async () => {
     await sameOnBoth(world => {
       const { asked, store } = recording(world)
       const plain = world.limiter({ store })
@@ -117,7 +117,7 @@ describe('a store is used as express-rate-limit uses it', () => {
     })
   })
 
-  test('a class that builds on MemoryStore is asked, not gone round', async () => {
+  test('a subclass of MemoryStore is called, not bypassed', async () => {
     await sameOnBoth(async world => {
       const keys: string[] = []
       class Noting extends world.MemoryStore {

@@ -30,7 +30,7 @@ describe('a change that failed in time', () => {
     reset: () => limiter.reset('k'),
     block: () => limiter.block('k', '1h'),
   }
-  test.each(Object.keys(CHANGES))('is not made long after: %s', async name => {
+  test.each(Object.keys(CHANGES))('is not carried out long afterwards: %s', async name => {
     proxy.swallow()
     await expect(CHANGES[name]()).rejects.toThrow('did not answer')
     await pause(1200)
@@ -41,7 +41,7 @@ describe('a change that failed in time', () => {
   })
 })
 
-test('a refund that the client sends again, because the connection broke before the answer, is made once', async () => {
+test('a refund that the client sends again, because the connection broke before the answer, is carried out once', async () => {
   proxy.delayMs = () => 10_000
   const refund = limiter.refund('k', 1)
   refund.catch(() => {})

@@ -85,7 +85,7 @@ const waitingIn = async () => {
 
 describe.each(STEPS)('a step of the server’s clock, %s', (_, stepMs) => {
   test.each(KINDS)(
-    '%s: whoever waits is served as if nobody had touched the clock, also behind the dead',
+    '%s: waiters are served as if the clock had not stepped, also behind dead processes',
     async (__, kind) => {
       const make = await kind()
       const [dead, ...users] = [make(), make(), make()]
@@ -119,25 +119,22 @@ describe.each(STEPS)('a step of the server’s clock, %s', (_, stepMs) => {
     },
   )
 
-  test.each(KINDS)(
-    '%s: who does not wait is not held up for long by a line whose processes have died',
-    async (__, kind) => {
-      const make = await kind()
-      const [dead, live] = [make(), make()]
-      await Promise.all([dead.acquire(), dead.acquire()])
-      const lost = dead.acquire().catch(() => {})
-      await eventually('it waits', async () => (await waitingIn()) === 1)
-      dead.dies()
-      await clock.set(stepMs)
-      const steppedAt = performance.now()
-      const late = new Lateness(admin)
-      await eventually('it is allowed', live.tries)
-      expect(performance.now() - steppedAt).toBeLessThan(AFTER_A_DEATH_MS + 2 * WINDOW_MS + late.stop())
-      await lost
-    },
-  )
+  test.each(KINDS)('%s: a line of dead processes does not delay new requests for long', async (__, kind) => {
+    const make = await kind()
+    const [dead, live] = [make(), make()]
+    await Promise.all([dead.acquire(), dead.acquire()])
+    const lost = dead.acquire().catch(() => {})
+    await eventually('it waits', async () => (await waitingIn()) === 1)
+    dead.dies()
+    await clock.set(stepMs)
+    const steppedAt = performance.now()
+    const late = new Lateness(admin)
+    await eventually('it is allowed', live.tries)
+    expect(performance.now() - steppedAt).toBeLessThan(AFTER_A_DEATH_MS + 2 * WINDOW_MS + late.stop())
+    await lost
+  })
 
-  test('Semaphore: whoever holds goes on or is told, whoever waits is served, and no lease of the dead outlives its length', async () => {
+  test('Semaphore: holders keep their lease or are notified, waiters are served, and the leases of dead processes end in time', async () => {
     const leaseMs = 2000
     const [dead, live] = [redis.client(), redis.client()]
     await new Semaphore(dead, 'k', { permits: 2 }).acquire({ lease: leaseMs })
@@ -168,7 +165,7 @@ describe.each(STEPS)('a step of the server’s clock, %s', (_, stepMs) => {
     expect(last.expiresAt - (Date.now() + stepMs)).toBeLessThan(leaseMs + 1000)
   })
 
-  test('Semaphore: tryAcquire is not held up for longer than a lease by those who held and waited and have died', async () => {
+  test('Semaphore: dead holders and waiters block tryAcquire for at most the length of a lease', async () => {
     const leaseMs = 1000
     const dead = redis.client()
     const semaphore = new Semaphore(dead, 'k', { permits: 1 })

@@ -45,7 +45,7 @@ async function under(settings: Record<string, string>, work: () => Promise<unkno
 }
 
 describe('the command', () => {
-  test('prints what it found, with the remedy, and ends with 0 where there is no problem', async () => {
+  test('prints its findings with remedies, and exits with 0 if there is no problem', async () => {
     const { exitCode, stdout, stderr } = await spawnSpillway(['doctor', '--redis', redis.url])
     expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: '' })
     expect(stdout).toMatch(/^redis:\/\/127\.0\.0\.1:\d+\n\nok {7}version {6}Redis \d/)
@@ -54,7 +54,7 @@ describe('the command', () => {
     for (const line of stdout.split('\n')) expect(line.length).toBeLessThanOrEqual(100)
   })
 
-  test('--json prints one object, and 1 is the exit code of a problem', async () => {
+  test('--json prints one object, and the exit code of a problem is 1', async () => {
     await under({ maxmemory: '100mb', 'maxmemory-policy': 'allkeys-lru' }, async () => {
       const { exitCode, stdout } = await spawnSpillway(['doctor', '--redis', redis.url, '--json'])
       expect(exitCode).toBe(1)
@@ -80,7 +80,7 @@ describe('the command', () => {
     expect(stderr).not.toContain('secret')
   })
 
-  test('a server that hangs is a problem, told in a few seconds', async () => {
+  test('a server that hangs is a problem, reported within a few seconds', async () => {
     redis.pause()
     try {
       const startedAt = performance.now()
@@ -132,7 +132,7 @@ describe('it sees', () => {
     await under({ appendonly: 'yes' }, () => expectOne('persistence', 'ok', 'appendonly'))
   })
 
-  test('that idle connections are closed, and dead ones kept', async () => {
+  test('whether idle connections are closed and dead ones kept', async () => {
     await under({ timeout: '60', 'tcp-keepalive': '0' }, async () => {
       expect(of(await look(redis.url), 'connections').map(({ text }) => text.split(':')[0])).toEqual([
         'timeout 60',
@@ -166,7 +166,7 @@ describe('it sees', () => {
     await admin.flushall()
   })
 
-  test('commands that held everybody up', async () => {
+  test('commands that blocked the server', async () => {
     await admin.eval(
       "local t = redis.call('TIME') repeat local n = redis.call('TIME') until (n[1] - t[1]) * 1e6 + n[2] - t[2] > 80000",
       0,
@@ -235,7 +235,7 @@ describe('permissions', () => {
     expect(of(findings, 'channels')).toMatchObject([{ state: 'warning' }])
   })
 
-  test('the least permissions are enough; what it does not let us see is said to be unseen', async () => {
+  test('the least permissions are sufficient; checks without permission are reported as unseen', async () => {
     await grant('~spillway:*', '&spillway!turns:*', '&spillway!resets', ...LEAST)
     const findings = await look(url())
     expect(findings.filter(({ state }) => state === 'warning' || state === 'problem')).toEqual([])

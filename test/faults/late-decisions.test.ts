@@ -29,7 +29,7 @@ beforeEach(async () => {
 afterEach(() => proxy.stop())
 
 describe('a decision that was given up is not carried out', () => {
-  test('by a server that stood still (SIGSTOP), though it had not answered anything before', async () => {
+  test('by a server that stood still (SIGSTOP), although it had answered nothing before', async () => {
     const client = redis.client()
     await client.ping()
     const limiter = limiterOver(client, 50)

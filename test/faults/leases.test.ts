@@ -74,7 +74,7 @@ test.each(POLICIES)(
 )
 
 test.each(POLICIES.slice(0, 2))(
-  'a Redis that loses its data lets at most one burst and rate x ttl more than %s pass, and it goes on',
+  'when Redis loses its data, at most one burst and rate x ttl more than %s pass, and decisions continue',
   async policy => {
     const [{ burst }] = parsePolicy(policy)
     const { breach, used } = await fleet(policy, {

@@ -28,7 +28,7 @@ async function tell(worker: ChildProcess, order: LoadOrder): Promise<LoadAnswer>
   return (await once(worker, 'message'))[0]
 }
 
-test('of two processes that share a limit, the overloaded one admits less, the other as much as before', async () => {
+test('of two processes that share a limit, the overloaded one admits fewer requests, the other as many as before', async () => {
   const [busy, calm] = workers
   const factorIsOne = async (worker: ChildProcess) => expect((await tell(worker, {})).factor).toBe(1)
   // What a process does at its start is load too.

@@ -4,14 +4,14 @@ import { spawnSpillway } from '../cli/spawn-spillway.js'
 import { runChild } from '../support/child.js'
 import { bytesPerKey } from '../support/memory-footprint.js'
 
-test('a memory store takes at most 110 bytes a key at a million keys, where state is constant', async () => {
+test('a memory store takes at most 110 bytes a key at a million keys, under algorithms with constant state', async () => {
   const figures = await bytesPerKey(1_000_000)
   console.log(`bytes a key at a million keys: ${figures.map(figure => figure.join(' ')).join(', ')}`)
   expect(figures).toHaveLength(3)
   for (const [, bytes] of figures) expect(bytes).toBeLessThanOrEqual(110)
 }, 60_000)
 
-test('spillway replay: 170 MB of log need no more memory than its keys and what is held to be sorted', async () => {
+test('spillway replay: a log of 170 MB needs no more memory than its keys and the lines held for sorting', async () => {
   const tellPeak = 'process.on("exit",()=>process.stderr.write("peak "+process.resourceUsage().maxRSS+" kB"))'
   const linesPerBlock = 2000
   const { exitCode, stdout, stderr } = await spawnSpillway(['replay', '-', '--policy', '10/1m', '--json'], {

@@ -16,7 +16,7 @@ beforeAll(async () => {
 })
 afterAll(() => redis.stop())
 
-test('a Redis that stands still for ten seconds is told once each way, counted to the unit, and alerts fire and are resolved', async () => {
+test('when Redis stands still for ten seconds, start and end are reported once, counts are exact, and alerts fire and are resolved', async () => {
   const registry = new Registry()
   const recorder = new Recorder()
   const told: string[] = []

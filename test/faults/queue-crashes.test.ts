@@ -31,7 +31,7 @@ const consumer = `${preamble}
 `
 
 describe('a queue whose processes are killed at any moment', () => {
-  test('completes everything it has accepted, and repeats only what a process left behind that was killed', async () => {
+  test('completes all accepted messages, and repeats only those that a killed process left behind', async () => {
     const client = redis.client()
     const env = { REDIS_URL: redis.url }
     const lives = (source: string, spans: readonly number[]) =>

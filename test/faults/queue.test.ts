@@ -97,7 +97,7 @@ describe.each(HALTS)('beside a process that is %s, ten messages are late by 500 
     await idle.close()
   }, 20_000)
 
-  test('when they had been pushed before, and nothing is pushed afterwards', async () => {
+  test('when they were pushed before, and nothing is pushed afterwards', async () => {
     const name = nextName()
     const child = await consumingProcess(name)
     const idle = await consumerHere(name)

@@ -84,7 +84,7 @@ async function scriptMs(work: () => Promise<void>): Promise<{ calls: number; eac
 }
 
 describe('fifty thousand waiters of processes that died', () => {
-  test('do not hold up a release, and who lives behind them has the permit within 12 s', async () => {
+  test('do not delay a release, and a live waiter behind them gets the permit within 12 s', async () => {
     const name = fresh()
     const semaphore = new Semaphore(redis.client(), name, { permits: 1 })
     const held = await semaphore.acquire()
@@ -113,8 +113,8 @@ describe('fifty thousand waiters of processes that died', () => {
   })
 })
 
-describe('permits that are lowered under fifty thousand who wait for more', () => {
-  test('reject them all in batches, no call takes 5 ms of the server, and the next who fits comes', async () => {
+describe('lowering the permits below the request of fifty thousand waiters', () => {
+  test('rejects them all in batches, no call takes 5 ms of the server, and the next waiter that fits is served', async () => {
     const name = fresh()
     const client = redis.client()
     const semaphore = new Semaphore(client, name, { permits: 2 })
@@ -200,7 +200,7 @@ describe('an outage', () => {
 })
 
 describe('a connection that listens and has gone silent', () => {
-  test('is replaced within 5 s, and the lease that was lost meanwhile is known then', async () => {
+  test('is replaced within 5 s, and a lease lost meanwhile is noticed then', async () => {
     const proxy = await TcpProxy.start(redis.port)
     const client = redis.client({ port: proxy.port })
     const name = fresh()

@@ -81,7 +81,7 @@ describe('a lease of 300 ms', () => {
 })
 
 describe('a release', () => {
-  test('wakes the next who waits within 60 ms, twenty times', async () => {
+  test('wakes the next waiter within 60 ms, twenty times', async () => {
     const name = fresh()
     let held = await open(name, 1).acquire()
     const processes = [open(name), open(name)]
@@ -116,7 +116,7 @@ describe('a release', () => {
   })
 })
 
-describe('fifty who wait for ten seconds behind one who holds', () => {
+describe('fifty waiters that wait for ten seconds behind a holder', () => {
   test('cost fewer than a hundred commands in all', async () => {
     const name = fresh()
     await open(name, 1).acquire()
@@ -141,7 +141,7 @@ describe('fifty who wait for ten seconds behind one who holds', () => {
 })
 
 describe('nine thousand leases that expired', () => {
-  test('are cleared by the next call, which takes less than 20 ms of the server’s processor', async () => {
+  test('are removed by the next call, which takes less than 20 ms of the server’s processor', async () => {
     const semaphore = open(fresh(), 9001)
     await semaphore.permits()
     const leases: Lease[] = []

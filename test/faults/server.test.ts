@@ -70,7 +70,7 @@ describe('three processes with 200 decisions in flight each keep their promises'
     expect(slowestBack(outcome)).toBeLessThan(1000)
   })
 
-  test('SCRIPT FLUSH, twenty times: exactly the quota, nobody notices', async () => {
+  test('SCRIPT FLUSH, twenty times: exactly the quota, and no decision fails', async () => {
     const outcome = await through(async () => {
       for (let i = 0; i < 20; i++) {
         await admin.script('FLUSH')

@@ -2,7 +2,7 @@ import { expect, test } from '@jest/globals'
 import { evenTags, slotOf } from '../../src/redis/slot-tags.js'
 import { SPLITS, spread } from '../support/slot-splits.js'
 
-test('any number of tags lies evenly on up to 25 nodes, however the slots are split', () => {
+test('any number of tags is spread evenly over up to 25 nodes, however the slots are split', () => {
   const uneven: [split: string, tags: number, nodes: number][] = []
   for (let tags = 1; tags <= 1024; tags++) {
     const slots = evenTags(tags).map(slotOf)

@@ -96,7 +96,7 @@ function excesses(
   return found
 }
 
-test('32 processes, one killed every 100 ms, and a failover: no window has more than is documented, by the clock of the server', async () => {
+test('32 processes, one killed every 100 ms, and a failover: no window has more units than documented, by the clock of the server', async () => {
   const group = await RedisSentinel.start()
   const dir = await mkdtemp(join(tmpdir(), 'spillway-storm-'))
   const workers = new Workers(dir, {

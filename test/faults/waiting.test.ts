@@ -32,8 +32,8 @@ const waitingIn = async (key: string) => {
   return line === undefined ? 0 : admin.zcard(line)
 }
 
-describe('ten thousand who wait for one key', () => {
-  test('and a thousand who abort in one tick degrade no other limiter, and no call is long', async () => {
+describe('ten thousand waiters for one key', () => {
+  test('and a thousand aborts in one tick degrade no other limiter, and no call takes long', async () => {
     const client = redis.client()
     const limiter = new RateLimiter({ policy: '1/1h', store: new RedisStore(client), deadline: '5s' })
     // With the deadline that every limiter has, 50 ms.
@@ -71,7 +71,7 @@ describe('ten thousand who wait for one key', () => {
     expect(longestMs).toBeLessThan(5 + waitedMs)
   }, 60_000)
 
-  test('a thousand at once on 10 per second: in order, never more than ten in a second, and nobody fails', async () => {
+  test('a thousand at once on 10 per second are served in order, never more than ten in a second, and none fails', async () => {
     const limiter = new RateLimiter({
       policy: '10/1s',
       store: new RedisStore(redis.client()),
@@ -103,8 +103,8 @@ describe('ten thousand who wait for one key', () => {
   }, 30_000)
 })
 
-describe('fifty thousand who wait for a shared rate', () => {
-  test('no call of anybody is long: who joins and leaves, a rate that is set, permits that come back, the end of all', async () => {
+describe('fifty thousand waiters for a shared rate', () => {
+  test('no call takes long: joining, leaving, setting the rate, releasing permits, deleting the limiter', async () => {
     const client = redis.client()
     const limiter = new SharedRateLimiter(client, 'crowd')
     const other = new SharedRateLimiter(redis.client(), 'crowd')
@@ -137,7 +137,7 @@ describe('fifty thousand who wait for a shared rate', () => {
 })
 
 describe('a shared rate', () => {
-  test('whose newest writes Redis lost grants at most one extra window, not everybody', async () => {
+  test('whose newest writes Redis lost grants at most one extra window', async () => {
     const limiter = new SharedRateLimiter(redis.client(), 'lost')
     await limiter.setRate({ rate: 5, interval: 1000 })
     const granted: number[] = []
@@ -164,7 +164,7 @@ describe('a shared rate', () => {
     await limiter.close()
   }, 30_000)
 
-  test('whose process was blocked for some seconds does not grant what it missed', async () => {
+  test('whose process was blocked for some seconds does not grant the missed turns', async () => {
     const limiter = new SharedRateLimiter(redis.client(), 'blocked')
     await limiter.setRate({ rate: 10, interval: 1000 })
     const granted: number[] = []
@@ -199,7 +199,7 @@ describe('a shared rate', () => {
     await limiter.close()
   }, 30_000)
 
-  test('is told of a silent connection by pings, only while somebody waits', async () => {
+  test('detects a silent connection by pings, only while a request waits', async () => {
     const pings = async () => Number(/cmdstat_ping:calls=(\d+)/.exec(await admin.info('commandstats'))?.[1] ?? 0)
     const limiter = new SharedRateLimiter(redis.client(), 'silent')
     await limiter.setRate({ rate: 1, interval: 60_000 })

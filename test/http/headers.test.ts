@@ -36,7 +36,7 @@ function fields(
 }
 
 describe('draft-8', () => {
-  test('names the limit, its quota and its window, and tells what is left and until when', () => {
+  test('names the limit, its quota and its window, the remaining units and the time until the reset', () => {
     expect(fields('draft-8', '100/1m', [50, 30_000])).toEqual({
       'RateLimit-Policy': '"100-per-1m";q=100;w=60',
       RateLimit: '"100-per-1m";r=50;t=30',
@@ -58,11 +58,11 @@ describe('draft-8', () => {
     expect(fields('draft-8', policy, [...says])).toEqual({ 'RateLimit-Policy': policyText, RateLimit: text })
   })
 
-  test('when denied, t is the moment of Retry-After rather than that of full restoration', () => {
+  test('t of a denial is the moment of Retry-After, not that of full restoration', () => {
     expect(fields('draft-8', '100/1m', [0, 60_000, 1200]).RateLimit).toBe('"100-per-1m";r=0;t=2')
   })
 
-  test('when it can never fit, t is the moment of full restoration, and that of a quota of 0 its window', () => {
+  test('t of a request that never fits is the moment of full restoration; with a quota of 0 it is the window', () => {
     const never = Number.POSITIVE_INFINITY
     expect(fields('draft-8', '100/1m', [60, 20_000, never]).RateLimit).toBe('"100-per-1m";r=60;t=20')
     expect(fields('draft-8', '0/1m', [0, 0, never]).RateLimit).toBe('"0-per-1m";r=0;t=60')
@@ -99,14 +99,14 @@ describe('draft-8', () => {
 })
 
 describe('draft-7', () => {
-  test('tells the strictest limit, and all policies by quota and window', () => {
+  test('shows the strictest limit, and all policies by quota and window', () => {
     expect(fields('draft-7', '10/1s;1000/1h', [9, 900], [400, 1_800_000])).toEqual({
       'RateLimit-Policy': '10;w=1, 1000;w=3600',
       RateLimit: 'limit=10, remaining=9, reset=1',
     })
   })
 
-  test('a quota is listed once, since the draft forbids to list it twice', () => {
+  test('lists a quota once, because the draft forbids listing it twice', () => {
     expect(fields('draft-7', '10/1s;10/1m', [9, 1000], [9, 60_000])['RateLimit-Policy']).toBe('10;w=1')
   })
 })
@@ -123,7 +123,7 @@ describe('draft-6', () => {
 })
 
 describe('legacy', () => {
-  test('tells the moment, in whole seconds since the epoch, rounded up', () => {
+  test('shows the moment of the reset in whole seconds since the epoch, rounded up', () => {
     expect(fields('legacy', '100/1m', [50, 30_000])).toEqual({
       'X-RateLimit-Limit': '100',
       'X-RateLimit-Remaining': '50',
@@ -132,7 +132,7 @@ describe('legacy', () => {
   })
 })
 
-test('the forms asked for are given together', () => {
+test('several forms are sent together', () => {
   const policy = parsePolicy('100/1m')
   const given = headersFor(['draft-8', 'legacy'], policy, clock)(decision(policy, [99, 60_000]))
   expect(Object.keys(given)).toEqual([
@@ -170,7 +170,7 @@ describe('after another limiter', () => {
   const second = { 'RateLimit-Policy': '"b";q=5;w=1', RateLimit: '"b";r=1;t=1', 'X-RateLimit-Limit': '5' }
   const set = (name: string) => (first as Record<string, string>)[name]
 
-  test('lists are continued, and the stricter decision has the single fields', () => {
+  test('lists are extended, and the stricter decision sets the single fields', () => {
     expect(mergeHeaders(second, set, true)).toEqual({
       'RateLimit-Policy': '"a";q=10;w=1, "b";q=5;w=1',
       RateLimit: '"a";r=9;t=1, "b";r=1;t=1',
@@ -189,7 +189,7 @@ describe('after another limiter', () => {
     expect(mergeHeaders({ 'RateLimit-Limit': '5' }, set, false)).toEqual({ 'RateLimit-Limit': '5' })
   })
 
-  test('the lists of two drafts do not become one', () => {
+  test('the lists of two drafts are not mixed', () => {
     expect(mergeHeaders({ 'RateLimit-Policy': '5;w=1', RateLimit: 'limit=5' }, set, false)).toEqual({
       'RateLimit-Policy': '5;w=1',
     })
@@ -224,7 +224,7 @@ describe('a burst above the quota', () => {
     [10, 10],
     [9, 9],
     [0, 0],
-  ])('with %p units left tells %p, never more than the quota', (remaining, told) => {
+  ])('with %p units left shows %p, never more than the quota', (remaining, told) => {
     expect(fields('draft-8', policy, [remaining, 1000])).toEqual({
       'RateLimit-Policy': '"10-per-1m";q=10;w=60',
       RateLimit: `"10-per-1m";r=${told};t=1`,

@@ -18,7 +18,7 @@ test('each request keeps the asynchronous context in which it was decided', asyn
   expect(answers.map(({ text }) => text)).toEqual(ids)
 })
 
-test('comes after what is due in this turn of the event loop, whatever a test has put in place of the timers', async () => {
+test('runs after the work of this turn of the event loop, even if a test has replaced the timers', async () => {
   jest.useFakeTimers()
   const order: string[] = []
   await new Promise<void>(done => {

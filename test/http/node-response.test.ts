@@ -63,7 +63,7 @@ const COMPLETED = { completed: true, ended: true }
 const ABORTED = { completed: false, ended: true }
 
 describe('the end of a response', () => {
-  test('is told in the turn in which it is ended, although the client reads nothing', async () => {
+  test('is reported in the turn in which the handler ends it, although the client reads nothing', async () => {
     const { exchanges, visit, arrived } = await service()
     const client = await visit({ reads: false })
     client.send('/')
@@ -74,7 +74,7 @@ describe('the end of a response', () => {
     expect(res.writableFinished).toBe(false)
   })
 
-  test('is told in that turn also to responses that wait behind another one on their connection', async () => {
+  test('is reported in that turn also for responses that wait behind another one on their connection', async () => {
     const { exchanges, visit, arrived } = await service()
     const client = await visit()
     client.send('/slow', ...Array.from({ length: 100 }, () => '/login'))
@@ -87,7 +87,7 @@ describe('the end of a response', () => {
     expect(exchanges[0].ends).toEqual([])
   })
 
-  test('is not told by an end that fails', async () => {
+  test('is not reported if the call of end fails', async () => {
     const { exchanges, visit, arrived } = await service()
     ;(await visit()).send('/')
     await arrived(1)
@@ -98,7 +98,7 @@ describe('the end of a response', () => {
     expect(ends).toEqual([COMPLETED])
   })
 
-  test('is told once to who listens late', async () => {
+  test('is reported once to a late listener', async () => {
     const { exchanges, visit, arrived } = await service()
     ;(await visit()).send('/')
     await arrived(1)
@@ -140,7 +140,7 @@ describe('a client that goes', () => {
     expect(ends).toEqual([ABORTED])
   })
 
-  test('is noticed by the responses that were queued on its connection', async () => {
+  test('is noticed for all responses queued on its connection', async () => {
     const { exchanges, visit, arrived } = await service()
     const client = await visit()
     client.send('/slow', '/a', '/b')
@@ -280,7 +280,7 @@ describe('over HTTP/2', () => {
   }
   let stream: ReturnType<ClientHttp2Session['request']>
 
-  test('the end is told in its turn', async () => {
+  test('the end is reported in its turn', async () => {
     const { res, ends } = await exchange2()
     res.end('x')
     expect(ends).toEqual([COMPLETED])

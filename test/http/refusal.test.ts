@@ -58,14 +58,14 @@ test('a client that asks for JSON gets problem details, with the limits that ref
   })
 })
 
-test('a request that can never fit is told so, with no time to come back', () => {
+test('a request that can never fit gets this reason, without a time to come back', () => {
   expect(refuse(denied(never), 429, undefined).body.text).toBe(
     'Too many requests: this one costs more than the limit ever allows.\n',
   )
   expect(JSON.parse(refuse(denied(never), 429, JSON_ONLY).body.text)).not.toHaveProperty('retryAfterMs')
 })
 
-test('an outage is not the fault of the client: 503, whatever the status of a refusal', () => {
+test('an outage is not the fault of the client: 503, whatever status is set for refusals', () => {
   const { body, ...rest } = refuse(denied(1000, 'closed'), 420, JSON_ONLY)
   expect(rest.status).toBe(503)
   expect(rest.fields['Retry-After']).toBe('1')

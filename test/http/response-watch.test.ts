@@ -34,7 +34,7 @@ afterEach(() => {
 
 const left = () => [client.listeners, jest.getTimerCount()]
 
-test('the end is told once, in the turn in which it comes, and leaves nothing behind', () => {
+test('the end is reported once, in the turn in which it comes, and leaves nothing behind', () => {
   watch.onEnd({ withinMs: 30_000 }, hear)
   expect(left()).toEqual([1, 0])
   watch.end()
@@ -45,7 +45,7 @@ test('the end is told once, in the turn in which it comes, and leaves nothing be
   expect([heard.length, ...left()]).toEqual([1, 0, 0])
 })
 
-test('an end after the client has gone is told as such', () => {
+test('an end after the client has gone is reported as such', () => {
   watch.onEnd({ withinMs: 30_000 }, hear)
   leave()
   expect([heard, ...left()]).toEqual([[], 1, 1])
@@ -54,7 +54,7 @@ test('an end after the client has gone is told as such', () => {
   expect([heard, ...left()]).toEqual([[{ completed: false, ended: true }], 0, 0])
 })
 
-test('an end that does not come is told as missing, so long after the client went away', () => {
+test('a missing end is reported after a given time since the client went away', () => {
   watch.onEnd({ withinMs: 30_000 }, hear)
   jest.advanceTimersByTime(100_000)
   leave()
@@ -96,7 +96,7 @@ test('a client that has gone before anybody listened is noticed, and the time co
   expect([heard, ...left()]).toEqual([[{ completed: false, ended: false }], 0, 0])
 })
 
-test('a listener that is taken back hears nothing', () => {
+test('a removed listener is not called', () => {
   const forget = watch.onEnd({ withinMs: 10 }, hear)
   leave()
   forget()
@@ -112,7 +112,7 @@ test('a listener that is added after the end is called at once', () => {
 })
 
 describe('a stream that is detached', () => {
-  test('ends the response for whoever asks for that, once the client has gone', () => {
+  test('ends the response for listeners that want this, once the client has gone', () => {
     watch.onEnd({ withinMs: 10, orDetached: true }, hear)
     watch.detach()
     expect(heard).toEqual([])
@@ -122,7 +122,7 @@ describe('a stream that is detached', () => {
     expect([heard, ...left()]).toEqual([[{ completed: false, ended: false }], 0, 0])
   })
 
-  test('means nothing to others', () => {
+  test('has no meaning for other listeners', () => {
     watch.onEnd({ withinMs: 10 }, hear)
     leave()
     watch.detach()
@@ -131,13 +131,13 @@ describe('a stream that is detached', () => {
 })
 
 describe('a client', () => {
-  test('that stays is waited for so long', async () => {
+  test('that stays is waited for until the given time', async () => {
     const staying = watch.stays(50)
     jest.advanceTimersByTime(50)
     expect([await staying, ...left()]).toEqual([true, 0, 0])
   })
 
-  test('that goes, or is answered meanwhile, is not waited for', async () => {
+  test('that goes, or gets its answer meanwhile, is not waited for', async () => {
     const staying = watch.stays(3_600_000)
     leave()
     expect([await staying, ...left()]).toEqual([false, 0, 0])

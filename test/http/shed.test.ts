@@ -21,7 +21,7 @@ describe('the levels', () => {
     return { time, passes, open: () => [0, 1, 2, 3].filter(passes) }
   }
 
-  test('close one a second while overloaded, the highest number first and 0 never; open one a second when it is calm', () => {
+  test('close one by one each second while overloaded, the highest number first and 0 never, and open again when calm', () => {
     const load = loadOf(0.5)
     const { time, open } = gate({ load })
     expect(open()).toEqual([0, 1, 2, 3])
@@ -44,7 +44,7 @@ describe('the levels', () => {
     expect(open()).toEqual([0, 1, 2])
   })
 
-  test('priorities are rounded down and clamped; what is no number is the last', () => {
+  test('priorities are rounded down and clamped; a value that is no number is the lowest priority', () => {
     const { passes } = gate({ load: loadOf(2), levels: 3 })
     passes(0)
     expect([-5, 0.9, 1, 1.99].map(passes)).toEqual([true, true, true, true])
@@ -105,7 +105,7 @@ describe.each<[string, (load: Load) => RequestListener]>([
     },
   ],
 ])('shed of %s', (_, listener) => {
-  test('refuses with 503, Retry-After and problem details, passes the important ones, and hands errors on', async () => {
+  test('refuses with 503, Retry-After and problem details, passes important requests, and passes errors on', async () => {
     const url = await serve(listener(loadOf(2)))
     const get = (priority: string) => fetch(url, { headers: { 'x-priority': priority, accept: 'application/json' } })
     const passed = await get('0')

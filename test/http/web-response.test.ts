@@ -86,14 +86,14 @@ describe('a response of the web platform', () => {
     expect(left.ends).toEqual([{ completed: false, ended: true }])
   })
 
-  test('of a client that goes away is bounded in time', () => {
+  test('of a client that goes away ends after a limited time', () => {
     const { client, watch, ends } = listened({ withinMs: 0 })
     expect(watch.gone).toBe(false)
     client.abort()
     expect([watch.gone, ends]).toEqual([true, [{ completed: false, ended: false }]])
   })
 
-  test('whose end nobody will learn of tells so, once', () => {
+  test('whose end cannot be observed reports that, once', () => {
     const { watch, ends } = listened()
     watch.expire()
     watch.end()

@@ -56,7 +56,7 @@ describe.each(['memory', 'redis'] as const)('behaves as koa-ratelimit 6 with dri
     for (const [expected, seen] of pairs) expect(seen).toEqual(expected)
   })
 
-  test('tells of each refusal, and then only', async () => {
+  test('calls onLimited for each refusal only', async () => {
     const calls = await Promise.all(
       [theirs as typeof ratelimit, ratelimit].map(async (make, i) => {
         const onLimited = jest.fn((ctx: Koa.Context) => ctx.status)
@@ -94,7 +94,7 @@ describe.each(['memory', 'redis'] as const)('behaves as koa-ratelimit 6 with dri
     }
   })
 
-  test('goes on counting where koa-ratelimit has stopped, and the other way round', async () => {
+  test('continues the counts of koa-ratelimit, and the other way round', async () => {
     const options = await fresh({ id: () => 'me', max: 4 })
     const [before, after] = [serviceOf(create, theirs(options)), serviceOf(create, ratelimit(options))]
     const left = []
@@ -105,7 +105,7 @@ describe.each(['memory', 'redis'] as const)('behaves as koa-ratelimit 6 with dri
     expect(left).toEqual(['200 3', '200 2', '200 1', '200 0', '429 0', '429 0'])
   })
 
-  test('says a wait of whole seconds, rounded up and at least 1, and a reset that is not too early', async () => {
+  test('sends a wait of whole seconds, rounded up and at least 1, and a reset that is not too early', async () => {
     const options = await fresh({ id: () => 'me', max: 1, duration: 400 })
     const get = serviceOf(create, ratelimit(options))
     const startedAt = Date.now()
@@ -118,7 +118,7 @@ describe.each(['memory', 'redis'] as const)('behaves as koa-ratelimit 6 with dri
     expect(Number(headers['x-ratelimit-reset']) * 1000).toBeGreaterThanOrEqual(startedAt + 400)
   })
 
-  test('refuses all at a limit of 0', async () => {
+  test('refuses all requests at a limit of 0', async () => {
     const get = serviceOf(create, ratelimit(await fresh({ id: () => 'me', max: 0 })))
     expect((await get()).status).toBe(429)
   })
@@ -139,7 +139,7 @@ describe('in memory', () => {
     return ctx.status ?? 200
   }
 
-  test('a window ends when it ends, and a new one begins', async () => {
+  test('a new window begins exactly at the end of the old one', async () => {
     const middleware = ratelimit({ driver: 'memory', db: new Map(), duration: 1000, max: 1, id: () => 'me' })
     expect([await run(middleware), await run(middleware)]).toEqual([200, 429])
     jest.advanceTimersByTime(999)
@@ -163,12 +163,12 @@ describe('in memory', () => {
     expect(jest.getTimerCount()).toBe(0)
   })
 
-  test('without a Map of the service it has one of its own', async () => {
+  test('without a Map of the service it creates its own', async () => {
     const middleware = ratelimit({ driver: 'memory', max: 1, id: () => 'me' })
     expect([await run(middleware), await run(middleware)]).toEqual([200, 429])
   })
 
-  test('clearing the Map forgets all', async () => {
+  test('clearing the Map forgets all counts', async () => {
     const db = new Map()
     const middleware = ratelimit({ driver: 'memory', db, max: 1, id: () => 'me' })
     await run(middleware)
@@ -180,7 +180,7 @@ describe('in memory', () => {
 describe('on Redis', () => {
   const options = { db: {}, duration: 60_000, max: 100, id: () => 'me' }
 
-  test('requests of one moment are all counted, with one key that has a lifetime', async () => {
+  test('requests of one moment are all counted, in one key with a lifetime', async () => {
     const get = serviceOf(create, ratelimit({ ...options, db: client }))
     await Promise.all(Array.from({ length: 30 }, () => get()))
     expect(await client.zcard('limit:me')).toBe(30)
@@ -188,7 +188,7 @@ describe('on Redis', () => {
     expect(await client.pttl('limit:me')).toBeGreaterThan(50_000)
   })
 
-  test('requests of one turn share a command, and fail alone', async () => {
+  test('requests of one turn share a command, and fail separately', async () => {
     let name = 0
     const middlewares = [5, 6].map(max =>
       ratelimit({ ...options, db: client, max, id: () => `k${name++ % 20}`, errorMessage: 'no' }),
@@ -215,7 +215,7 @@ describe('on Redis', () => {
     expect(await client.zcard('limit:k0')).toBe(6)
   })
 
-  test('node-redis serves as well', async () => {
+  test('node-redis works as well', async () => {
     const other = createClient({ url: redis.url })
     await other.connect()
     const get = serviceOf(create, ratelimit({ ...options, db: other, max: 1 }))
@@ -223,7 +223,7 @@ describe('on Redis', () => {
     await other.close()
   })
 
-  test('a request fails while Redis is not there, instead of hanging', async () => {
+  test('a request fails while Redis is away, instead of hanging', async () => {
     const lone = await RedisServer.start()
     const get = serviceOf(create, ratelimit({ ...options, db: lone.client() }))
     expect((await get()).status).toBe(200)
@@ -232,7 +232,7 @@ describe('on Redis', () => {
   })
 })
 
-test('options that koa-ratelimit fails at with every request are refused when the middleware is made', () => {
+test('options with which every request of koa-ratelimit fails are refused when the middleware is created', () => {
   const make = (options: object) => () => ratelimit({ driver: 'memory', db: new Map(), ...options })
   expect(make({ driver: 'disk' })).toThrow('koa-ratelimit: driver "disk": expected "redis" or "memory"')
   expect(make({ db: {} })).toThrow('koa-ratelimit: db an object {  }: expected a Map with driver "memory"')

@@ -94,7 +94,7 @@ describe.each([MEMORY, REDIS])('acquire on $name', ({ make, shared }) => {
     ['token-bucket', '2/100ms token-bucket burst=2'],
     ['leaky-bucket', '2/100ms leaky-bucket burst=2'],
   ])('books under %s', (algorithm, policy) => {
-    test('grants in the order asked, and no more than the policy allows', async () => {
+    test('grants in the order of the requests, and no more than the policy allows', async () => {
       const { limiter } = setUp(policy)
       const order: number[] = []
       const grantedAt: number[] = []
@@ -125,7 +125,7 @@ describe.each([MEMORY, REDIS])('acquire on $name', ({ make, shared }) => {
       expect(served.order).toEqual(['two', 'two more', 'one'])
     })
 
-    test('a timeout of 0 takes what there is and waits for nothing', async () => {
+    test('a timeout of 0 takes a free unit and never waits', async () => {
       const { limiter } = setUp(policy.replace('100ms', '10s'))
       expect(await limiter.acquire('k', { timeout: 0 })).toMatchObject({ allowed: true })
       if (algorithm !== 'leaky-bucket') await limiter.acquire('k', { timeout: 0 })
@@ -134,7 +134,7 @@ describe.each([MEMORY, REDIS])('acquire on $name', ({ make, shared }) => {
       expect(performance.now() - startedAt).toBeLessThan(2000)
     })
 
-    test('a turn that would come too late is refused at once, with what it would take, and spends nothing', async () => {
+    test('a turn that would come too late rejects at once with its waiting time, and spends nothing', async () => {
       const { limiter } = setUp(policy.replace('100ms', '1h'), {}, new ManualClock(START))
       await limiter.consume('k', 2)
       const standing = await limiter.peek('k', 0)
@@ -151,7 +151,7 @@ describe.each([MEMORY, REDIS])('acquire on $name', ({ make, shared }) => {
       expect(await left(limiter)).toBe(2)
     })
 
-    test('an abort ends the wait with its reason, spends nothing, and lets those behind move up', async () => {
+    test('an abort ends the wait with its reason, spends nothing, and the waiters behind it move up', async () => {
       const { limiter } = setUp(policy.replace('100ms', '1h'), {}, new ManualClock(START))
       const served = new Served(limiter)
       await limiter.consume('k', 1)
@@ -174,14 +174,14 @@ describe.each([MEMORY, REDIS])('acquire on $name', ({ make, shared }) => {
       expect(performance.now() - startedAt).toBeLessThan(5000)
     })
 
-    test('a signal that was aborted before asks nothing', async () => {
+    test('a signal that was aborted before sends no request', async () => {
       const { limiter } = setUp(policy)
       const reason = new Error('too late')
       await expect(limiter.acquire('k', { signal: AbortSignal.abort(reason) })).rejects.toBe(reason)
       expect(await left(limiter)).toBe(2)
     })
 
-    test('a refund and a reset let those who wait move up', async () => {
+    test('a refund and a reset let waiters move up', async () => {
       const { limiter } = setUp(policy.replace('100ms', '1h'), {}, new ManualClock(START))
       const served = new Served(limiter)
       await limiter.consume('k', 1)
@@ -195,7 +195,7 @@ describe.each([MEMORY, REDIS])('acquire on $name', ({ make, shared }) => {
       expect(served.order).toEqual(['a', 'b'])
     })
 
-    test('a settled decision lets those who wait move up', async () => {
+    test('a settled decision lets waiters move up', async () => {
       const { limiter } = setUp(policy.replace('100ms', '1h'), {}, new ManualClock(START))
       const served = new Served(limiter)
       const decision = await limiter.consume('k', 2)
@@ -212,7 +212,7 @@ describe.each([MEMORY, REDIS])('acquire on $name', ({ make, shared }) => {
       expect(await left(limiter)).toBe(2)
     })
 
-    test('a key that is blocked is not booked: who waits asks again when the block is over, in the order asked', async () => {
+    test('a blocked key grants nothing: waiters ask again when the block is over, in their order', async () => {
       const { limiter } = setUp(policy.replace('100ms', '1h'))
       // Before the block: its answer may come late.
       const startedAt = performance.now()
@@ -253,7 +253,7 @@ describe.each([MEMORY, REDIS])('acquire on $name', ({ make, shared }) => {
 
     if (!shared) return
 
-    test('is one line for all processes: in the order asked over two connections', async () => {
+    test('is one line for all processes: requests over two connections are granted in their order', async () => {
       const one = {
         'sliding-window': '1/1h',
         'token-bucket': '1/1h token-bucket burst=1',
@@ -277,7 +277,7 @@ describe.each([MEMORY, REDIS])('acquire on $name', ({ make, shared }) => {
       }
     })
 
-    test('an abort on one connection lets those on another move up', async () => {
+    test('an abort on one connection lets waiters on another move up', async () => {
       const { limiter, another } = setUp(policy.replace('100ms', '1h'), {}, new ManualClock(START))
       const other = another()
       await limiter.consume('k', 2)

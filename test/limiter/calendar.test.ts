@@ -53,7 +53,7 @@ describe('a policy', () => {
     expect(() => parsePolicy(policy as string)).toThrow(message)
   })
 
-  test('needs a store that knows the calendar', () => {
+  test('needs a store that supports the calendar', () => {
     const store: Store = { consume: () => [], peek: () => [], refund: () => {}, reset: () => {} }
     expect(() => new RateLimiter({ policy: '5/day', store })).toThrow(PolicyError)
     expect(() => new RateLimiter({ policy: '5/day', store })).toThrow('expected a MemoryStore or a RedisStore')
@@ -168,7 +168,7 @@ describe('the clock of Redis', () => {
   afterAll(() => redis.stop())
 
   test.each([-DAY, -3_600_000, 3_600_000, DAY, 40 * DAY])(
-    'decides, whatever that of a process shows (%d ms off)',
+    'decides, whatever the clock of a process shows (%d ms off)',
     async off => {
       const real = Date.now
       const spy = jest.spyOn(Date, 'now').mockImplementation(() => real() + off)

@@ -46,7 +46,7 @@ async function ask(limiter: RateLimiter, ...keys: string[]): Promise<string[]> {
 }
 
 describe('each server of a store has a breaker of its own', () => {
-  test('one of three that hangs is not asked after 20 decisions, though most decisions succeed', async () => {
+  test('one of three that hangs is not asked after 20 decisions, although most decisions succeed', async () => {
     const store = new TwoServers()
     const limiter = over(store)
     store.hung.add('a')
@@ -131,7 +131,7 @@ describe('changes are bounded like decisions', () => {
     },
   )
 
-  test('a method that a store does not have is no failure of the store', async () => {
+  test('a missing method of a store is not a failure of the store', async () => {
     const store = Object.assign(new StubStore(), { block: undefined, charge: undefined })
     const limiter = over(store)
     for (let i = 0; i < 30; i++) {

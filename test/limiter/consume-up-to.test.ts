@@ -31,14 +31,14 @@ describe.each(stores)('consumeUpTo over %s', (_, storeOf) => {
   const limiterOf = (policy: string, clock = new ManualClock(START)) =>
     new RateLimiter({ policy, store: storeOf(clock), deadline: '5s' })
 
-  test('spends all that is asked for where it fits', async () => {
+  test('spends all requested units if they fit', async () => {
     const limiter = limiterOf('10/1s')
     const { allowed, cost, remaining } = await limiter.consumeUpTo('a', 4)
     expect({ allowed, cost, remaining }).toEqual({ allowed: true, cost: 4, remaining: 6 })
   })
 
   test.each(['sliding-window', 'fixed-window', 'sliding-counter', 'token-bucket', 'leaky-bucket'])(
-    'spends what is left under %s, and no more',
+    'spends the remaining units under %s, and no more',
     async algorithm => {
       const limiter = limiterOf(`10/1s ${algorithm}`)
       await limiter.consume('a', 7)
@@ -47,7 +47,7 @@ describe.each(stores)('consumeUpTo over %s', (_, storeOf) => {
     },
   )
 
-  test('is denied with a cost of 1 and the time at which 1 fits, and spends nothing', async () => {
+  test('is denied with a cost of 1 and the time at which 1 unit fits, and spends nothing', async () => {
     const clock = new ManualClock(START)
     const limiter = limiterOf('10/1s', clock)
     await limiter.consume('a', 4)
@@ -60,7 +60,7 @@ describe.each(stores)('consumeUpTo over %s', (_, storeOf) => {
     expect((await limiter.consumeUpTo('a', 10)).cost).toBe(4)
   })
 
-  test('under several limits spends what fits under all of them', async () => {
+  test('under several limits spends as many units as fit under all of them', async () => {
     const limiter = limiterOf('10/1s; 5/1m name=slow')
     const { cost, verdicts } = await limiter.consumeUpTo('a', 8)
     expect({ cost, remaining: verdicts.map(({ remaining }) => remaining) }).toEqual({ cost: 5, remaining: [5, 0] })
@@ -86,7 +86,7 @@ describe.each(stores)('consumeUpTo over %s', (_, storeOf) => {
     })
   })
 
-  test('what it spent can be settled', async () => {
+  test('its decision can be settled', async () => {
     const limiter = limiterOf('10/1s')
     await limiter.settle(await limiter.consumeUpTo('a', 20), 4)
     expect((await limiter.peek('a', 0)).remaining).toBe(6)
@@ -124,7 +124,7 @@ test.each(['10/1s', '10/1s leaky-bucket', '10/1s; 5/1m token-bucket name=slow'])
 )
 
 test.each(['sliding-window', 'fixed-window', 'sliding-counter', 'token-bucket', 'leaky-bucket'])(
-  'under %s memory and Redis grant the same, whatever came before, and the denials agree',
+  'under %s memory and Redis grant and deny alike, whatever came before',
   async algorithm => {
     const clock = new ManualClock(START)
     const policy = `20/1s ${algorithm}; 50/10s name=slow`
@@ -150,7 +150,7 @@ test.each(['sliding-window', 'fixed-window', 'sliding-counter', 'token-bucket', 
 )
 
 test.each(['10/1s', '10/1s token-bucket; 100/1m name=slow'])(
-  'it does not overtake those who wait in line under %s, and gets what they leave',
+  'it does not overtake waiters under %s, and gets the units that they leave',
   async policy => {
     const store = new RedisStore(client, { prefix: `up-to-${++prefixes}` })
     const limiter = new RateLimiter({ policy: policy.replace('1s', '1h'), store, deadline: '5s', denyCache: false })
@@ -170,7 +170,7 @@ test.each(['10/1s', '10/1s token-bucket; 100/1m name=slow'])(
   },
 )
 
-test('while the store fails, the failure policy gives what is left of its own count', async () => {
+test('while the store fails, the failure policy grants the units that its own count has left', async () => {
   const store = new MemoryStore()
   const failing: Store = {
     consume: () => Promise.reject(new Error('down')),

@@ -13,7 +13,7 @@ describe('decide', () => {
     expect(limiter.decide({ '5-per-1m': 7 })).toMatchObject({ key: '7', remaining: 4 })
   })
 
-  test('over another store gives a promise, and a denial that is remembered itself', async () => {
+  test('over another store returns a promise, but a remembered denial directly', async () => {
     const store = new StubStore()
     store.deny(60_000)
     const limiter = new RateLimiter({ policy: '5/1m', store })
@@ -33,7 +33,7 @@ describe('decide', () => {
   })
 
   test.each([-1, 0.5, Number.NaN, Number.POSITIVE_INFINITY, 2 ** 53, '1', null, 1n])(
-    'throws CostError for a cost of %p, and PolicyError for what is no key, before the store is asked',
+    'throws CostError for a cost of %p, and PolicyError for an invalid key, before the store is asked',
     cost => {
       const store = new StubStore()
       const limiter = new RateLimiter({ policy: '5/1m', store })
@@ -50,7 +50,7 @@ describe('decide', () => {
     expect(limiter.decide('k', 0)).toMatchObject({ remaining: 4 })
   })
 
-  test('tells the observer once', () => {
+  test('calls the observer once', () => {
     const told: Array<[number, string]> = []
     const observer = { decided: ({ cost }: Decision, name: string) => void told.push([cost, name]) }
     const limiter = new RateLimiter({ policy: '5/1m', name: 'api', observer })

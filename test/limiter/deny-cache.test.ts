@@ -38,7 +38,7 @@ function setUp(options: Partial<RateLimiterOptions> = {}) {
 }
 
 describe('a denial is remembered in process', () => {
-  test('until the promised moment, without asking the store, and tells the time that is left', async () => {
+  test('until the promised moment, without asking the store, and tells the remaining time', async () => {
     const { clock, store, limiter } = setUp()
     await limiter.consume('k', 5)
     clock.advance(1000)
@@ -60,7 +60,7 @@ describe('a denial is remembered in process', () => {
   })
 
   test.each(['20/1s token-bucket burst=2', '20/1s leaky-bucket burst=2', '1/50ms fixed-window'])(
-    'and when it is over, the store hears of what it grants, not of what it refuses: %s',
+    'and when it is over, the store is asked for requests that it grants, not for those that it refuses: %s',
     async policy => {
       const { clock, store, limiter } = setUp({ policy })
       for (let i = 0; i < 3; i++) await limiter.consume('k')
@@ -84,7 +84,7 @@ describe('a denial is remembered in process', () => {
     },
   )
 
-  test('but not where the wait is no whole number of ms, nor after a look', async () => {
+  test('but not if the wait is no whole number of ms, and not after a peek', async () => {
     const { clock, limiter } = setUp({ policy: '7/1s token-bucket' })
     for (let i = 0; i < 8; i++) await limiter.consume('k')
     clock.advance(143)
@@ -104,7 +104,7 @@ describe('a denial is remembered in process', () => {
     expect(await limiter.consume('K')).toMatchObject({ allowed: true, source: 'redis' })
   })
 
-  test('for costs that are not smaller', async () => {
+  test('for costs that are at least as large', async () => {
     const { limiter } = setUp()
     await limiter.consume('k', 3)
     expect(await limiter.consume('k', 3)).toMatchObject({ allowed: false, source: 'redis' })
@@ -113,7 +113,7 @@ describe('a denial is remembered in process', () => {
   })
 
   test.each(['sliding-window', 'sliding-counter', 'fixed-window', 'token-bucket', 'leaky-bucket'])(
-    'for larger costs with the time at which they fit, asked of the store where it is not known (%s)',
+    'for larger costs with the time at which they fit, asking the store if that is unknown (%s)',
     async algorithm => {
       const { clock, limiter, another } = setUp({ policy: `10/10s ${algorithm}` })
       const asked = another({ denyCache: false })
@@ -133,7 +133,7 @@ describe('a denial is remembered in process', () => {
     },
   )
 
-  test('but a question with cost 0 is asked of the store', async () => {
+  test('but the store is asked about a cost of 0', async () => {
     const { limiter } = setUp()
     await limiter.consume('k', 5)
     await limiter.consume('k')
@@ -141,7 +141,7 @@ describe('a denial is remembered in process', () => {
     expect(await limiter.consume('k', 0)).toMatchObject({ allowed: true, source: 'redis' })
   })
 
-  test('also for a look', async () => {
+  test('also for a peek', async () => {
     const { store, limiter } = setUp()
     await limiter.consume('k', 5)
     await limiter.peek('k')
@@ -151,7 +151,7 @@ describe('a denial is remembered in process', () => {
     expect(store.asked).toBe(asked)
   })
 
-  test('for ever, where the cost never fits', async () => {
+  test('for ever, if the cost never fits', async () => {
     const { clock, limiter } = setUp()
     await limiter.consume('k', 6)
     clock.advance(10 ** 10)
@@ -174,7 +174,7 @@ describe('a denial is remembered in process', () => {
     expect(decision).toMatchObject({ allowed: false, retryAfterMs: Number.POSITIVE_INFINITY })
   })
 
-  test('with every verdict true to itself: none is denied without a wait', async () => {
+  test('with consistent verdicts: none is denied without a wait', async () => {
     const { clock, limiter } = setUp({ policy: '1/1s; 1/10s' })
     await limiter.consume('k')
     await limiter.consume('k')
@@ -232,7 +232,7 @@ describe('a denial is remembered in process', () => {
     expect(await another({ policy: '9/1s' }).consume('k')).toMatchObject({ allowed: true })
   })
 
-  test('by the names of limits, where each has a key of its own', async () => {
+  test('by the names of limits, if each has its own key', async () => {
     const { limiter } = setUp({ policy: '1/10s name=ip; 5/10s name=user' })
     await limiter.consume({ ip: 'a', user: 'x' })
     await limiter.consume({ ip: 'a', user: 'x' })
@@ -243,7 +243,7 @@ describe('a denial is remembered in process', () => {
     expect(await limiter.consume({ ip: 'a', user: 'x' })).toMatchObject({ allowed: true, source: 'redis' })
   })
 
-  test('and a text that looks like such a record is another key', async () => {
+  test('and a text that looks like a record of keys is another key', async () => {
     const { limiter } = setUp({ policy: '1/10s name=ip' })
     await limiter.consume({ ip: 'a' })
     expect((await limiter.consume({ ip: 'a' })).allowed).toBe(false)
@@ -267,7 +267,7 @@ describe('a denial is remembered in process', () => {
     }
   })
 
-  test('of so many keys at most: the oldest goes first', async () => {
+  test('for a bounded number of keys: the oldest is removed first', async () => {
     const { limiter } = setUp({ denyCache: 2, policy: '1/10s' })
     for (const key of ['a', 'b', 'c']) {
       await limiter.consume(key)
@@ -277,7 +277,7 @@ describe('a denial is remembered in process', () => {
     expect(sources).toEqual(['deny-cache', 'deny-cache', 'redis'])
   })
 
-  test('no longer than promised though the clock runs back', async () => {
+  test('no longer than promised although the clock runs back', async () => {
     const { clock, limiter } = setUp()
     await limiter.consume('k', 5)
     await limiter.consume('k')
@@ -287,7 +287,7 @@ describe('a denial is remembered in process', () => {
     expect(await limiter.consume('k')).toMatchObject({ allowed: true })
   })
 
-  test('never from the failure policy', async () => {
+  test('unless the failure policy has denied', async () => {
     const { store, limiter } = setUp({ onStoreFailure: 'closed' })
     const { consume } = store
     store.consume = () => Promise.reject(new Error('down'))
@@ -296,7 +296,7 @@ describe('a denial is remembered in process', () => {
     expect(await limiter.consume('k')).toMatchObject({ allowed: true, source: 'redis' })
   })
 
-  test('is answered though the store is down', async () => {
+  test('is answered although the store is down', async () => {
     const { store, limiter } = setUp({ onStoreFailure: 'open' })
     await limiter.consume('k', 5)
     await limiter.consume('k')
@@ -306,7 +306,7 @@ describe('a denial is remembered in process', () => {
 })
 
 describe('a denial of a long key', () => {
-  test('is remembered for that key and tells it', async () => {
+  test('is remembered for that key and contains it', async () => {
     const { store, limiter } = setUp()
     const [key, other] = ['a', 'b'].map(text => text + 'x'.repeat(15_000))
     await limiter.consume(key, 5)

@@ -136,7 +136,7 @@ describe('while the store fails', () => {
     await limiter.close()
   })
 
-  test('local goes by the clock of the store', async () => {
+  test('local uses the clock of the store', async () => {
     const store = Object.assign(new StubStore(), { clock: { now: () => 1_000_000 } })
     const limiter = failing({}, store)
     await limiter.consume('k', 5)
@@ -205,7 +205,7 @@ describe('while the store fails', () => {
     await limiter.close()
   })
 
-  test('no promise is left to reject unheard', async () => {
+  test('no promise is left that rejects without a handler', async () => {
     const { code, stderr } = await runChild(
       `import { RateLimiter } from './src/limiter/rate-limiter.ts'
        const later = () => new Promise((_, reject) => setTimeout(() => reject(new Error('late')), 60))
@@ -228,7 +228,7 @@ describe('while the store fails', () => {
   })
 })
 
-test('a store whose promise calls back at once has answered', async () => {
+test('a store whose promise calls back synchronously has answered', async () => {
   const thenable = <T>(value: T) => ({
     // biome-ignore lint/suspicious/noThenProperty: what libraries of old promises give
     then: (given: (value: T) => unknown) => thenable(given(value)),
@@ -289,7 +289,7 @@ describe('a store that fails too often is not asked', () => {
     expect(await asked(100)).toBe(1)
   })
 
-  test('nor by an observer that asks it again whenever it failed', async () => {
+  test('not even by an observer that asks again after each failure', async () => {
     const store = new StubStore()
     store.answer = () => {
       throw new Error('down')
@@ -343,7 +343,7 @@ describe('a store that fails too often is not asked', () => {
     expect(await limiter.consume('denied')).toMatchObject({ allowed: false, source: 'deny-cache' })
   })
 
-  test('nor by other limiters over it', async () => {
+  test('not by other limiters over it either', async () => {
     const { asked, down, store } = setUp()
     down()
     await asked(30)
@@ -353,7 +353,7 @@ describe('a store that fails too often is not asked', () => {
     expect(store.calls).toEqual([])
   })
 
-  test('for changes either', async () => {
+  test('not for changes either', async () => {
     const { limiter, asked, down, store } = setUp()
     down()
     await asked(30)
@@ -380,7 +380,7 @@ describe('over a Redis', () => {
   const limiterOver = (store: Store, onStoreFailure: StoreFailure, deadline = 50) =>
     new RateLimiter({ policy: '5/10s', store, onStoreFailure, deadline, name: `${onStoreFailure} ${deadline}` })
 
-  test.each(POLICIES)('that stands still, %s answers within the deadline and 30 ms', async onStoreFailure => {
+  test.each(POLICIES)('that stands still, %s answers within the deadline plus 30 ms', async onStoreFailure => {
     const limiter = limiterOver(new RedisStore(redis.client()), onStoreFailure)
     await eventually('Redis answers', async () => !(await limiter.peek('k', 0)).degraded)
     expect(await limiter.consume('k')).toMatchObject({ source: 'redis', degraded: false, remaining: 4 })
@@ -421,7 +421,7 @@ describe('over a Redis', () => {
     await limiter.close()
   })
 
-  test('without a listening process, an answer comes within the deadline and 30 ms', async () => {
+  test('without a listening process, an answer comes within the deadline plus 30 ms', async () => {
     const client = redis.track(new Redis({ port: 1, host: '127.0.0.1', retryStrategy: forAWhile }))
     const limiter = limiterOver(new RedisStore(client), 'local')
     for (let i = 0; i < 5; i++) {
@@ -452,7 +452,7 @@ describe('over a Redis', () => {
     expect(reconnects).toBe(0)
   })
 
-  test('a closed client is answered for at once', async () => {
+  test('with a closed client the failure policy answers at once', async () => {
     const client = redis.client()
     const limiter = limiterOver(new RedisStore(client), 'open')
     await limiter.consume('k')
@@ -468,7 +468,7 @@ describe('over a Redis', () => {
     expect(await limiter.consume('k')).toMatchObject({ source: 'redis', remaining: 4 })
   })
 
-  test('one key that holds something else fails alone', async () => {
+  test('a key with a foreign value fails only its own decision', async () => {
     const client = redis.client()
     const store = new RedisStore(client, { prefix: 'foreign' })
     const limiter = limiterOver(store, 'open', 5000)

@@ -8,7 +8,7 @@ const policy = parsePolicy('10/1s name=ip; 1000/1h name=user; 50000/1h name=all'
 const charges = (key: LimiterKey, under = policy) =>
   chargesOf(under, key, undefined).map(charge => `${charge.limit.name} ${charge.key}`)
 
-describe('what a key is charged', () => {
+describe('the keys of a decision', () => {
   test('a text is the key of every limit', () => {
     expect(charges('k')).toEqual(['ip k', 'user k', 'all k'])
     expect(charges('k', parsePolicy('1/1s'))).toEqual(['1-per-1s k'])
@@ -19,17 +19,17 @@ describe('what a key is charged', () => {
     expect(charges({ all: 'everyone', ip: 'a', user: 'u' })).toEqual(['ip a', 'user u', 'all everyone'])
   })
 
-  test('a limit without a key is not asked', () => {
+  test('a limit without a key is skipped', () => {
     expect(charges({ user: 'u' })).toEqual(['user u'])
     expect(charges({ ip: undefined, all: 'everyone' })).toEqual(['all everyone'])
   })
 
-  test('the limiter is told, since limiters of different names share nothing', () => {
+  test('the name of the limiter is part of it, because limiters of different names share nothing', () => {
     expect(chargesOf(policy, { ip: 'a' }, 'login')).toEqual([{ key: 'a', limit: policy[0], limiter: 'login' }])
     expect(chargesOf(policy, 'a', 'login').map(({ limiter }) => limiter)).toEqual(['login', 'login', 'login'])
   })
 
-  test('an inherited property of a record is no key', () => {
+  test('an inherited property of a record is not a key', () => {
     const odd = parsePolicy('1/1s name=toString; 1/1m name=__proto__; 1/1h name=own')
     expect(charges({ own: 'k' }, odd)).toEqual(['own k'])
     expect(charges({ ['__proto__']: 'p', own: 'k' }, odd)).toEqual(['__proto__ p', 'own k'])

@@ -5,7 +5,7 @@ import type { Charge } from '../../src/stores/store.js'
 import { ManualClock } from '../../src/testing.js'
 
 describe('one limit over a store in memory', () => {
-  test('asks a consume() that somebody else put in the place of the store’s', async () => {
+  test('calls a consume() that has replaced the store’s', async () => {
     class Counting extends MemoryStore {
       asked = 0
       override consume(charges: readonly Charge[], cost: number) {
@@ -27,7 +27,7 @@ describe('one limit over a store in memory', () => {
     expect(await later.consume('a')).toMatchObject({ source: 'fallback', degraded: true })
   })
 
-  test('leaves a store that fails to the failure policy, and comes back to it', async () => {
+  test('uses the failure policy when the store fails, and then the store again', async () => {
     const clock = new ManualClock(1_000)
     const store = new MemoryStore({ clock: { now: () => (broken ? fail() : clock.now()) } })
     let broken = true
@@ -40,7 +40,7 @@ describe('one limit over a store in memory', () => {
     expect(await limiter.consume('a')).toMatchObject({ source: 'memory', degraded: false, remaining: 1 })
   })
 
-  test('decides as it does beside another limit, and settles what it spent', async () => {
+  test('decides as together with another limit, and settles its units', async () => {
     const clock = new ManualClock(1_000)
     const alone = new RateLimiter({ policy: '5/1m', store: new MemoryStore({ clock }) })
     const beside = new RateLimiter({ policy: '5/1m; 1000/1h', store: new MemoryStore({ clock }) })
@@ -59,7 +59,7 @@ describe('one limit over a store in memory', () => {
 })
 
 describe('a store in memory of many limits', () => {
-  test('takes little for a limit with few keys', () => {
+  test('takes little memory for a limit with few keys', () => {
     const store = new MemoryStore()
     const limiters = 2_000
     const limit = new RateLimiter({ policy: '2/1m fixed-window', store }).policy[0]

@@ -64,7 +64,7 @@ describe.each<[string, (clock: ManualClock) => Store]>([
       expect(await at(1499, 1)).toMatchObject({ allowed: false, retryAfterMs: 1 })
     })
 
-    test('gives back units out of the middle', async () => {
+    test('gives back units from the middle', async () => {
       const { limiter, at, left } = setUp('10/1s')
       await at(0, 2)
       const b = await at(100, 3)
@@ -75,7 +75,7 @@ describe.each<[string, (clock: ManualClock) => Store]>([
       expect(await at(1000, 8)).toMatchObject({ allowed: true, remaining: 0 })
     })
 
-    test('gives back what one long log holds at its ends and in its middle', async () => {
+    test('gives back units at the ends and in the middle of one long log', async () => {
       const { limiter, at, left } = setUp('4000/1h')
       const decisions: Decision[] = []
       for (let ms = 0; ms < 300; ms++) decisions.push(await at(ms, 2))
@@ -95,7 +95,7 @@ describe.each<[string, (clock: ManualClock) => Store]>([
       expect(await left()).toBe(4)
     })
 
-    test('gives back at most what is still counted of its instant', async () => {
+    test('gives back at most the units that still count for its instant', async () => {
       const { limiter, at, left } = setUp('10/1s')
       const a = await at(0, 6)
       await limiter.refund('k', 4)
@@ -109,7 +109,7 @@ describe.each<[string, (clock: ManualClock) => Store]>([
       expect(await left()).toBe(5)
     })
 
-    test('of a decision whose moment the clock shows twice gives back nothing', async () => {
+    test('gives back nothing for a decision whose moment the clock shows twice', async () => {
       const { limiter, at, left } = setUp('10/1s')
       const a = await at(500, 5)
       await at(400, 1)
@@ -120,7 +120,7 @@ describe.each<[string, (clock: ManualClock) => Store]>([
   })
 
   test.each(['fixed-window', 'sliding-counter'])(
-    'of a %s does not give back what others have spent since a refund or reset',
+    'of a %s does not give back units that others have spent since a refund or reset',
     async algorithm => {
       const { limiter, at, left } = setUp(`10/1s ${algorithm}`)
       const a = await at(0, 6)
@@ -150,7 +150,7 @@ describe.each<[string, (clock: ManualClock) => Store]>([
   })
 
   describe('of a token bucket', () => {
-    test('gives back no more than the bucket has not regained by itself', async () => {
+    test('gives back at most the units that the bucket has not regained', async () => {
       const { limiter, at, left } = setUp('10/1s token-bucket')
       const a = await at(0, 8)
       await limiter.settle(await at(500, 0), 0)
@@ -161,7 +161,7 @@ describe.each<[string, (clock: ManualClock) => Store]>([
       expect((await at(500, 6)).allowed).toBe(false)
     })
 
-    test('gives back all to decisions of one instant, whichever is settled first', async () => {
+    test('gives back all units to decisions of one instant, whichever is settled first', async () => {
       for (const order of [
         [0, 1],
         [1, 0],
@@ -188,7 +188,7 @@ describe.each<[string, (clock: ManualClock) => Store]>([
   })
 
   describe('of a leaky bucket', () => {
-    test('gives a place back only if it is the last: two never leave together', async () => {
+    test('gives a place back only if it is the last, so that two requests never leave together', async () => {
       const { limiter, at } = setUp('10/1s leaky-bucket')
       const [, b, c] = [await at(0, 1), await at(0, 1), await at(0, 1)]
       expect([b.delayMs, c.delayMs]).toEqual([100, 200])
@@ -196,7 +196,7 @@ describe.each<[string, (clock: ManualClock) => Store]>([
       expect((await at(0, 1)).delayMs).toBe(300)
     })
 
-    test('gives the last place to who comes next', async () => {
+    test('gives the last place to the next request', async () => {
       const { limiter, at } = setUp('10/1s leaky-bucket')
       await at(0, 1)
       const b = await at(0, 1)
@@ -206,7 +206,7 @@ describe.each<[string, (clock: ManualClock) => Store]>([
   })
 })
 
-test('a settlement of a decision of the fallback goes by its clock: never 10 of 5', async () => {
+test('a settlement of a fallback decision uses the clock of the fallback: never 10 of 5', async () => {
   const store: Store = new StubStore()
   Object.assign(store, { consume: () => Promise.reject(new Error('down')), clock: undefined })
   const limiter = new RateLimiter({ policy: '5/100ms', store, deadline: '5s' })
@@ -221,7 +221,7 @@ test('a settlement of a decision of the fallback goes by its clock: never 10 of 
   await limiter.close()
 })
 
-test("a fixed window's settlement does not reach into the next window, though the answer was late", async () => {
+test("a fixed window's settlement does not change the next window, although the answer was late", async () => {
   const clock = new ManualClock(START)
   const memory = new MemoryStore({ clock })
   let answer = () => {}

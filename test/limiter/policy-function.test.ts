@@ -22,7 +22,7 @@ beforeAll(async () => {
 afterAll(() => redis.stop())
 
 describe('a policy that is a function', () => {
-  test('is asked for each decision, with the key as a text', async () => {
+  test('is called for each decision, with the key as a text', async () => {
     const asked: string[] = []
     const policy = (key: string) => {
       asked.push(key)
@@ -37,7 +37,7 @@ describe('a policy that is a function', () => {
     expect(asked).toEqual(['ann', '42', 'bob', 'cid', 'dan'])
   })
 
-  test('hears of a record with several keys all of them', async () => {
+  test('receives all keys of a record', async () => {
     const asked: string[] = []
     const policy = (key: string) => {
       asked.push(key)
@@ -47,7 +47,7 @@ describe('a policy that is a function', () => {
     expect(asked).toEqual(['{"ip":"a","user":"7"}'])
   })
 
-  test('gives the limiter its policy: the last one, and none before', async () => {
+  test('sets the policy of the limiter: the last one returned, and none before', async () => {
     const limiter = new RateLimiter({ policy: key => (key === 'rich' ? '100/1m' : '5/1m') })
     expect(limiter.policy).toEqual([])
     await limiter.consume('rich')
@@ -59,7 +59,7 @@ describe('a policy that is a function', () => {
     expect(limiter.policy).toBe(rich)
   })
 
-  test('rejects, and spends nothing, with what the function throws', async () => {
+  test('makes calls reject with the error that the function throws, and nothing is spent', async () => {
     const store = new StubStore()
     const mine = new Error('the plan is not known')
     const limiter = new RateLimiter({
@@ -106,7 +106,7 @@ describe('a policy that is a function', () => {
     expect(store.calls).toEqual([])
   })
 
-  test('is not asked about what is no key or no cost', () => {
+  test('is not called for an invalid key or cost', () => {
     const limiter = new RateLimiter({
       policy: () => {
         throw new Error('asked')
@@ -116,7 +116,7 @@ describe('a policy that is a function', () => {
     expect(() => limiter.decide('k', -1)).toThrow(/^cost -1/)
   })
 
-  test('does not go with a store made for express-rate-limit', () => {
+  test('is refused with a store made for express-rate-limit', () => {
     const attempt = () => new RateLimiter({ policy: () => '5/1m', store: new PeerStore() })
     expect(attempt).toThrow(PolicyError)
     expect(attempt).toThrow(/policy is a function, and the store .* expected a policy like "100\/1m fixed-window"/)
@@ -139,7 +139,7 @@ describe.each<[string, (clock: ManualClock) => Store]>([
   }
 
   test.each(['fixed-window', 'sliding-window', 'sliding-counter', 'token-bucket'])(
-    'keeps the counts of a %s of one name and window',
+    'keeps the counts of a %s with the same name and window',
     async algorithm => {
       const { limiter, become, store } = setUp(`10/1m ${algorithm} name=plan`)
       expect(await limiter.consume('k', 6)).toMatchObject({ allowed: true, remaining: 4 })
@@ -153,7 +153,7 @@ describe.each<[string, (clock: ManualClock) => Store]>([
     },
   )
 
-  test('no longer refuses a key by a denial under the policy before', async () => {
+  test('no longer refuses a key because of a denial under the previous policy', async () => {
     const { limiter, become, store } = setUp('1/1m name=plan')
     await limiter.consume('k')
     expect(await limiter.consume('k')).toMatchObject({ allowed: false })
@@ -163,7 +163,7 @@ describe.each<[string, (clock: ManualClock) => Store]>([
     await store.close?.()
   })
 
-  test('settles a decision under the limits that it was made by', async () => {
+  test('settles a decision under the limits of that decision', async () => {
     const { limiter, become, store } = setUp('10/1m name=old')
     const decision = await limiter.consume('k', 8)
     become('10/1h name=new')
@@ -174,7 +174,7 @@ describe.each<[string, (clock: ManualClock) => Store]>([
     await store.close?.()
   })
 
-  test('lets waiters wait for the limit that was in force when they asked', async () => {
+  test('makes waiters wait for the limit that was in force at their request', async () => {
     const { clock, limiter, become, store } = setUp('1/100ms fixed-window name=plan')
     await limiter.consume('k')
     const waiting = limiter.acquire('k', { timeout: '10s' })

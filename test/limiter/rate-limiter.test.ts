@@ -138,7 +138,7 @@ describe('a RateLimiter', () => {
       },
     )
 
-    test('asks for a cost of 1 unless it is told another', async () => {
+    test('charges a cost of 1 by default', async () => {
       const store = new StubStore()
       const limiter = new RateLimiter({ policy: '5/1s', store })
       await limiter[verb]('k')
@@ -191,7 +191,7 @@ describe('a RateLimiter', () => {
       return { clock, store, limiter: limiter(), another: limiter }
     }
 
-    test('spends, and denies what does not fit, with the moment to come back', async () => {
+    test('spends, and denies requests that do not fit, with the time to come back', async () => {
       const { clock, limiter } = setUp()
       const limit = limiter.policy[0]
       const verdict = { limit, allowed: true, remaining: 2, retryAfterMs: 0, resetAfterMs: 10_000, delayMs: 0 }
@@ -213,7 +213,7 @@ describe('a RateLimiter', () => {
       expect(await limiter.consume('k', 3)).toMatchObject({ allowed: true, remaining: 2 })
     })
 
-    test('looks without spending', async () => {
+    test('peeks without spending', async () => {
       const { limiter } = setUp()
       expect(await limiter.peek('k', 5)).toMatchObject({ allowed: true, remaining: 0, cost: 5, source })
       expect(await limiter.peek('k', 0)).toMatchObject({ allowed: true, remaining: 5, resetAfterMs: 0 })
@@ -222,13 +222,13 @@ describe('a RateLimiter', () => {
       expect(await limiter.peek('k', 6)).toMatchObject({ allowed: false, retryAfterMs: Number.POSITIVE_INFINITY })
     })
 
-    test('a cost of 0 passes even where nothing is left, and changes nothing', async () => {
+    test('a cost of 0 passes even if nothing is left, and changes nothing', async () => {
       const { limiter } = setUp()
       await limiter.consume('k', 5)
       expect(await limiter.consume('k', 0)).toMatchObject({ allowed: true, remaining: 0, cost: 0 })
     })
 
-    test('gives back', async () => {
+    test('refunds', async () => {
       const { limiter } = setUp()
       await limiter.consume('k', 5)
       expect(await limiter.refund('k')).toBeUndefined()
@@ -240,14 +240,14 @@ describe('a RateLimiter', () => {
       expect((await limiter.peek('k', 0)).remaining).toBe(3)
     })
 
-    test('forgets', async () => {
+    test('resets', async () => {
       const { limiter } = setUp()
       await limiter.consume('k', 5)
       expect(await limiter.reset('k')).toBeUndefined()
       expect(await limiter.peek('k', 0)).toMatchObject({ remaining: 5, resetAfterMs: 0 })
     })
 
-    test('decides several limits together, and tells the strictest', async () => {
+    test('decides several limits together, and reports the strictest', async () => {
       const { clock, limiter } = setUp({ policy: '2/1s; 3/1m fixed-window; 100/1h token-bucket' })
       expect(await limiter.consume('k', 2)).toMatchObject({ allowed: true, remaining: 0, limit: limiter.policy[0] })
       const denied = await limiter.consume('k', 2)
@@ -276,7 +276,7 @@ describe('a RateLimiter', () => {
       expect(await left({ policy: '5/20s name=5-per-10s' })).toBe(5)
     })
 
-    test('in shadow lets everything pass and tells what it would have done', async () => {
+    test('in shadow mode allows everything and reports what it would have done', async () => {
       const seen: Decision[] = []
       const { limiter } = setUp({ shadow: true, observer: { decided: decision => seen.push(decision) } })
       expect(await limiter.consume('k', 5)).toMatchObject({ allowed: true, remaining: 0 })
@@ -292,7 +292,7 @@ describe('a RateLimiter', () => {
       ])
     })
 
-    test('denies a key that is blocked, and only that, until the block ends or is lifted', async () => {
+    test('denies a blocked key, and only that key, until the block ends or is lifted', async () => {
       const { clock, limiter } = setUp()
       await limiter.consume('k', 2)
       await limiter.block('k', '1m')
@@ -310,7 +310,7 @@ describe('a RateLimiter', () => {
       expect(await limiter.peek('k', 0)).toMatchObject({ allowed: true, remaining: 4 })
     })
 
-    test('says of a cost that never fits that it never fits, though the key is blocked', async () => {
+    test('reports that a cost never fits, although the key is blocked', async () => {
       const { limiter } = setUp()
       await limiter.block('k', '1m')
       const decision = await limiter.consume('k', 6)
@@ -318,13 +318,13 @@ describe('a RateLimiter', () => {
       expect(decision.blocked).toBeUndefined()
     })
 
-    test('refuses to block for no time', async () => {
+    test('refuses a block of no duration', async () => {
       const { limiter } = setUp()
       await expect(limiter.block('k', 0)).rejects.toThrow('block: duration: duration 0: expected')
       await expect(limiter.block('k', 'soon')).rejects.toThrow(PolicyError)
     })
 
-    test('settles a decision once it is known what it cost: less is given back, more is charged', async () => {
+    test('settles a decision when its cost is known: less is given back, more is charged', async () => {
       const { limiter } = setUp()
       const left = async () => (await limiter.peek('k', 0)).remaining
       const decision = await limiter.consume('k', 3)
@@ -349,7 +349,7 @@ describe('a RateLimiter', () => {
       expect(await limiter.consume('k', 5)).toMatchObject({ allowed: true })
     })
 
-    test('has nothing to settle where nothing was spent', async () => {
+    test('has nothing to settle if nothing was spent', async () => {
       const { limiter } = setUp()
       await limiter.consume('k', 4)
       const denied = await limiter.consume('k', 2)
@@ -360,7 +360,7 @@ describe('a RateLimiter', () => {
       await expect(limiter.settle(denied, -1)).rejects.toThrow(CostError)
     })
 
-    test('asks each limit for the key that it is given by name', async () => {
+    test('uses the key of each limit by the name of the limit', async () => {
       const { limiter } = setUp({ policy: '2/1s name=ip; 3/1s name=user; 4/1s name=constructor' })
       const left = (decision: Decision) => decision.verdicts.map(({ limit, remaining }) => `${limit.name} ${remaining}`)
       expect(left(await limiter.consume({ ip: 'a', user: 'x' }))).toEqual(['ip 1', 'user 2'])
@@ -382,7 +382,7 @@ describe('a RateLimiter', () => {
     })
   })
 
-  test('with a store of its own closes it, one that was given stays open', async () => {
+  test('closes its own store, but not a store that it was given', async () => {
     jest.useFakeTimers()
     try {
       const own = new RateLimiter({ policy })
@@ -409,7 +409,7 @@ describe('a RateLimiter', () => {
     await Promise.all([a.close(), b.close()])
   })
 
-  test('tells its observer every decision of consume; what the observer throws changes none', async () => {
+  test('calls its observer for every decision of consume; errors of the observer change none', async () => {
     const warnings: string[] = []
     const warn = jest.spyOn(process, 'emitWarning').mockImplementation((text: string | Error) => {
       warnings.push(String(text))

@@ -38,7 +38,7 @@ describe('a store without giveBack() refunds', () => {
     expect(refunds(made, 4, 1000)).toEqual([])
   })
 
-  test('to a bucket no more than it can still owe', () => {
+  test('to a bucket at most what it still owes', () => {
     // Ten a second: 500 ms before the bucket is full it owes five at most.
     const made = decision('10/1s token-bucket', 8, 1000)
     expect(refunds(made, 8, 100)).toEqual([{ units: 8, places: [0] }])
@@ -102,7 +102,7 @@ describe.each<[string, (clock: ManualClock) => Store]>([
       expect(await left()).toBe(1)
     })
 
-    test('to less, when it is not counted any more, takes nothing from those who came since', async () => {
+    test('to less, when it does not count any more, takes nothing from later decisions', async () => {
       const { clock, limiter, left } = setUp({ policy })
       const decision = await limiter.consume('k', 6)
       clock.advance(decision.resetAfterMs)
@@ -111,7 +111,7 @@ describe.each<[string, (clock: ManualClock) => Store]>([
       expect(await left()).toBe(4)
     })
 
-    test('to more, when it is not counted any more, is charged all the same', async () => {
+    test('to more, when it does not count any more, is still charged', async () => {
       const { clock, limiter, left } = setUp({ policy })
       const decision = await limiter.consume('k', 6)
       clock.advance(decision.resetAfterMs)
@@ -152,7 +152,7 @@ describe.each<[string, (clock: ManualClock) => Store]>([
   })
 
   describe.each(ALGORITHM_NAMES)('charging under %s', algorithm => {
-    test('spends though it does not fit, and what waits then waits for that', async () => {
+    test('spends although it does not fit, and later requests wait for that', async () => {
       const { clock, limiter, left } = setUp({ policy: policyOf(algorithm) })
       await limiter.charge('k', 4)
       expect(await left()).toBe(6)
@@ -176,7 +176,7 @@ describe.each<[string, (clock: ManualClock) => Store]>([
   })
 
   describe.each(ALGORITHM_NAMES)('a block under %s', algorithm => {
-    test('is told to the ms, and is over at its end though nothing was spent', async () => {
+    test('is reported to the ms, and ends at its end although nothing was spent', async () => {
       const { clock, limiter } = setUp({ policy: policyOf(algorithm) })
       await limiter.block('k', '1m')
       for (const passedMs of [0, 1, 59_998]) {
@@ -189,7 +189,7 @@ describe.each<[string, (clock: ManualClock) => Store]>([
       expect([decision.allowed, decision.blocked, decision.remaining]).toEqual([true, undefined, 9])
     })
 
-    test('that is over before what was spent is free again promises the later of the two', async () => {
+    test('that ends before the spent units are free promises the later of the two moments', async () => {
       const { clock, limiter } = setUp({ policy: policyOf(algorithm) })
       await limiter.consume('k', 10)
       const unblocked = await limiter.peek('k', 10)
@@ -200,7 +200,7 @@ describe.each<[string, (clock: ManualClock) => Store]>([
       expect((await limiter.consume('k', 10)).allowed).toBe(true)
     })
 
-    test('outlives a reset and a refund, which speak of what was spent, and ends with unblock', async () => {
+    test('outlives a reset and a refund, which concern spent units, and ends with unblock', async () => {
       const { limiter } = setUp({ policy: policyOf(algorithm) })
       await limiter.consume('k', 3)
       await limiter.block('k', '1m')
@@ -212,7 +212,7 @@ describe.each<[string, (clock: ManualClock) => Store]>([
     })
   })
 
-  test('a block of one limit denies whoever comes under it, by whatever other keys', async () => {
+  test('a block under one limit denies every request under it, whatever its other keys are', async () => {
     const { limiter } = setUp({ policy: '10/10s name=ip; 20/1m token-bucket name=user' })
     await limiter.block({ user: 'u' }, '1m')
     expect(await limiter.consume({ ip: 'a', user: 'u' })).toMatchObject({ allowed: false, blocked: true, key: 'u' })
@@ -228,7 +228,7 @@ describe.each<[string, (clock: ManualClock) => Store]>([
   })
 })
 
-test('a block holds behind a prefix of the client', async () => {
+test('a block works with a key prefix of the client', async () => {
   const limiter = new RateLimiter({ policy: '10/10s', store: new RedisStore(redis.client({ keyPrefix: 'app:' })) })
   await limiter.block('k', '1m')
   expect(await limiter.consume('k')).toMatchObject({ allowed: false, blocked: true })
@@ -236,7 +236,7 @@ test('a block holds behind a prefix of the client', async () => {
   expect(await limiter.consume('k')).toMatchObject({ allowed: true })
 })
 
-test('a store that cannot charge or block says so, and what it cannot settle upward stays as it was', async () => {
+test('a store that cannot charge or block says so, and a settlement to more changes nothing there', async () => {
   const store: Store = new StubStore()
   Object.assign(store, { charge: undefined, block: undefined })
   const limiter = new RateLimiter({ policy: '10/10s', store })

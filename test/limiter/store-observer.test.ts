@@ -43,7 +43,7 @@ describe('a limiter without an observer', () => {
     await limiter.close()
   })
 
-  test('warns together with the other limiters of its store', async () => {
+  test('shares its warnings with the other limiters of its store', async () => {
     const store = new StubStore()
     store.answer = fail
     const limiters = ['a', 'b', 'c'].map(name => new RateLimiter({ policy: '100/1m', store, name }))
@@ -52,7 +52,7 @@ describe('a limiter without an observer', () => {
   })
 })
 
-test('an observer is told instead, with the name of the limiter', async () => {
+test('an observer is called instead, with the name of the limiter', async () => {
   const store = new StubStore()
   store.answer = fail
   const told: string[] = []
@@ -73,7 +73,7 @@ describe('over Redis', () => {
   })
   afterAll(() => redis.stop())
 
-  test('the server is named, without the password, and its return is told', async () => {
+  test('the server is named, without the password, and its return is reported', async () => {
     const client = redis.client({ username: 'default', password: 'secret' })
     const limiter = new RateLimiter({
       policy: '100/1m',
@@ -93,7 +93,7 @@ describe('over Redis', () => {
     expect(texts.join()).not.toContain('secret')
   })
 
-  test('a node-redis client that was never connected is told apart, with the remedy', async () => {
+  test('a node-redis client that was never connected is recognised, and the remedy is named', async () => {
     const client = createClient({ url: redis.url })
     const limiter = new RateLimiter({ policy: '100/1m', store: new RedisStore(client), deadline: '10s' })
     for (let i = 0; i < 3; i++) await limiter.consume('k')

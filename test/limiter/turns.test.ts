@@ -38,20 +38,23 @@ describe.each(places)('acquire under other policies, on %s', (place, makeStore) 
     return new RateLimiter({ store, deadline: '5s', ...options })
   }
 
-  test.each(policies)('grants in the order asked under %s, and no more than is allowed', async (_, policy) => {
-    const limiter = limiterOf({ policy })
-    const order: number[] = []
-    const startedAt = performance.now()
-    await Promise.all(
-      Array.from({ length: 9 }, async (_, i) => {
-        expect(await limiter.acquire('k')).toMatchObject({ allowed: true, degraded: false })
-        order.push(i)
-      }),
-    )
-    expect(order).toEqual([0, 1, 2, 3, 4, 5, 6, 7, 8])
-    // The stores count whole ms.
-    expect(performance.now() - startedAt).toBeGreaterThanOrEqual(399)
-  })
+  test.each(policies)(
+    'grants in the order of the requests under %s, and no more than is allowed',
+    async (_, policy) => {
+      const limiter = limiterOf({ policy })
+      const order: number[] = []
+      const startedAt = performance.now()
+      await Promise.all(
+        Array.from({ length: 9 }, async (_, i) => {
+          expect(await limiter.acquire('k')).toMatchObject({ allowed: true, degraded: false })
+          order.push(i)
+        }),
+      )
+      expect(order).toEqual([0, 1, 2, 3, 4, 5, 6, 7, 8])
+      // The stores count whole ms.
+      expect(performance.now() - startedAt).toBeGreaterThanOrEqual(399)
+    },
+  )
 
   test('a later request with a lower cost does not overtake in this process', async () => {
     const limiter = limiterOf({ policy: '3/200ms fixed-window' })
@@ -64,7 +67,7 @@ describe.each(places)('acquire under other policies, on %s', (place, makeStore) 
     expect(order).toEqual(['another key', 'three', 'one'])
   })
 
-  test('a timeout of 0 takes what there is and waits for nothing', async () => {
+  test('a timeout of 0 takes a free unit and never waits', async () => {
     const limiter = limiterOf({ policy: '1/1h fixed-window' })
     expect(await limiter.acquire('k', { timeout: 0 })).toMatchObject({ allowed: true })
     await expect(limiter.acquire('k', { timeout: 0 })).rejects.toThrow(TimeoutError)
@@ -76,7 +79,7 @@ describe.each(places)('acquire under other policies, on %s', (place, makeStore) 
     await expect(first).rejects.toThrow('enough')
   })
 
-  test('a turn that would come too late is refused at once, also to those who are not the first', async () => {
+  test('a turn that would come too late rejects at once, also for waiters that are not the first', async () => {
     const limiter = limiterOf({ policy: '1/1h fixed-window' })
     await limiter.consume('k')
     await expect(limiter.acquire('k', { timeout: '1m' })).rejects.toThrow('which is after the timeout')
@@ -161,7 +164,7 @@ describe.each(places)('acquire under other policies, on %s', (place, makeStore) 
     expect((await limiter.peek('k', 0)).remaining).toBe(2)
   })
 
-  test('in shadow nobody waits', async () => {
+  test('in shadow mode no request waits', async () => {
     for (const policy of ['1/1h', '1/1h fixed-window']) {
       const limiter = limiterOf({ policy, shadow: true })
       await limiter.acquire('k')

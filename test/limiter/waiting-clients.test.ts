@@ -40,7 +40,7 @@ describe.each<[string, () => RedisClient]>([
     new RateLimiter({ policy, store: new RedisStore(clientOf(), { prefix }), deadline: '5s' })
 
   test.each(['1/50ms', '1/50ms token-bucket', '1/50ms leaky-bucket burst=9'])(
-    'is served in the order asked, for keys of any slot (%s)',
+    'is served in the order of the requests, for keys of any slot (%s)',
     async policy => {
       const limiter = limiterOf(policy)
       const order: string[] = []

@@ -52,7 +52,7 @@ async function withdrawn(limiter: RateLimiter, key: string): Promise<void> {
 }
 
 describe('a waiter', () => {
-  test('is no herd: 30 on 20/1s cost at most two script calls each, in order, and one who gives up frees its place', async () => {
+  test('does not wake the others: 30 on 20/1s cost at most two script calls each, in order, and one that gives up frees its place', async () => {
     const limiter = limiterOf('20/1s token-bucket burst=1')
     // The server learns the scripts.
     await limiterOf('1/1s').acquire('other', { timeout: 0 })
@@ -124,7 +124,7 @@ describe('a waiter', () => {
     20_000,
   )
 
-  test('moves up at once when what it waits for is given back by another connection', async () => {
+  test('moves up at once when another connection gives units back', async () => {
     const limiter = limiterOf('1/1h')
     await limiter.consume('k')
     const waiting = limiter.acquire('k')
@@ -136,7 +136,7 @@ describe('a waiter', () => {
     expect(await limiter.consume('k')).toMatchObject({ allowed: false })
   })
 
-  test('waits no longer than was promised when the news of its moving up are lost', async () => {
+  test('waits no longer than promised when the message of its moving up is lost', async () => {
     const listener = redis.client()
     const limiter = limiterOf('1/400ms', {}, listener)
     await limiter.consume('k')
@@ -224,7 +224,7 @@ describe('a step of the clock while a line waits', () => {
     ['back', -3_600_000, [0, 2, 4]],
     ['on', 3_600_000, [2, 4]],
   ])(
-    'an hour %s: nobody waits for longer than a window, and never are more granted than the quota',
+    'an hour %s: no request waits for longer than a window, and never more than the quota is granted',
     async (_, stepMs, grants) => {
       const clock = new ManualClock(Date.now())
       const limiter = new RateLimiter({
@@ -254,7 +254,7 @@ describe('a step of the clock while a line waits', () => {
 })
 
 describe('close', () => {
-  test('rejects whoever waits, and all have left the line when it resolves', async () => {
+  test('rejects all waiters, and they have left the line when it resolves', async () => {
     const limiter = limiterOf('1/1h', { deadline: 50 })
     await limiter.acquire('k')
     const waiting = Array.from({ length: 600 }, () => limiter.acquire('k').catch(error => error))
@@ -281,7 +281,7 @@ describe('an ask', () => {
     await eventually('it is given back', async () => (await patient.peek('k', 0)).remaining === 1)
   })
 
-  test('that the store refused, late, gives nothing back', async () => {
+  test('that the store refused late gives nothing back', async () => {
     const limiter = limiterOf('1/1h', { deadline: 50, onStoreFailure: 'closed' })
     await limiter.consume('k')
     redis.pause()
@@ -293,7 +293,7 @@ describe('an ask', () => {
     expect((await limiterOf('1/1h').peek('k', 0)).remaining).toBe(0)
   })
 
-  test('for a key that holds something else fails, by the failure policy, and others do not', async () => {
+  test('for a key with a foreign value is decided by the failure policy, and others are not affected', async () => {
     const limiter = limiterOf('2/1s', { onStoreFailure: 'closed' })
     await limiter.acquire('k')
     const state = await stateOf()
@@ -304,7 +304,7 @@ describe('an ask', () => {
     expect(await limiterOf('2/1s', { onStoreFailure: 'local' }).acquire('k')).toMatchObject({ source: 'fallback' })
   })
 
-  test('of a line that holds something else fails too, and spends nothing', async () => {
+  test('of a line with a foreign value fails too, and spends nothing', async () => {
     const limiter = limiterOf('1/1h', { onStoreFailure: 'closed' })
     await limiter.acquire('k')
     await client.set(`${await stateOf()}:line:meta`, 'something else')
@@ -325,7 +325,7 @@ describe('acquire while no server answers', () => {
   const nobody = (onStoreFailure: RateLimiterOptions['onStoreFailure'], policy = '2/200ms') =>
     limiterOf(policy, { onStoreFailure, deadline: 50 }, redis.track(client.duplicate({ port: 1, lazyConnect: true })))
 
-  test('local waits in this process, in the order asked', async () => {
+  test('local waits in this process, in the order of the requests', async () => {
     const limiter = nobody('local')
     const order: number[] = []
     const startedAt = performance.now()

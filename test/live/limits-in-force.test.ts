@@ -84,7 +84,7 @@ test('RateLimiter: a function of the key, for consume and acquire', async () => 
   }
 })
 
-test('a lower limit holds at once, also for a process that remembers what was allowed', async () => {
+test('a lower limit applies at once, also in a process that remembers earlier decisions', async () => {
   const store = new RedisStore(redis.client(), { prefix: `s${++prefixes}` })
   const live = liveOf()
   await live.set('api', '100/1m')

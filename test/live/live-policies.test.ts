@@ -136,7 +136,7 @@ describe('a change', () => {
     ['1/1s', { key: 42 }],
     ['1/1s', { by: 42 }],
     ['1/1s', { untill: '1h' }],
-  ])('that means nothing is a PolicyError, and nothing changes: %j %j', async (policy, options) => {
+  ])('that is invalid rejects with PolicyError, and nothing changes: %j %j', async (policy, options) => {
     const live = liveOf()
     await expect(live.set('api', policy as string, options as object)).rejects.toThrow(PolicyError)
     expect(quotaOf(live)).toBe(100)
@@ -173,14 +173,14 @@ test.each([
   [{ defaults: { api: '1/1s' }, prefx: 'a' }, /did you mean prefix/],
   [{ defaults: { api: '1/1s' }, prefix: '' }, /prefix ""/],
   [{ defaults: { api: '1/1s' }, observer: 1 }, /observer 1/],
-])('options that mean nothing are a PolicyError: %j', (options, message) => {
+])('invalid options throw PolicyError: %j', (options, message) => {
   const client = redis.client()
   expect(() => new LivePolicies(client, options as unknown as LivePoliciesOptions)).toThrow(PolicyError)
   expect(() => new LivePolicies(client, options as unknown as LivePoliciesOptions)).toThrow(message)
 })
 
 describe('the history', () => {
-  test('tells what was changed, by whom, when and until when, newest first', async () => {
+  test('lists changes with author, moment and end, newest first', async () => {
     const live = liveOf()
     const until = new Date(Date.now() + 60_000)
     await live.set('api', '50/1m', { by: 'ann' })
@@ -207,7 +207,7 @@ describe('the history', () => {
 })
 
 describe('onChange', () => {
-  test('tells each change once and in order, in the process that made it and in others', async () => {
+  test('calls back once for each change, in order, in the process that made it and in others', async () => {
     const [one, two] = [liveOf(), liveOf()]
     const heard: Record<string, Array<LiveChange['policy']>> = { one: [], two: [] }
     one.onChange(({ policy }) => heard.one.push(policy))
@@ -222,7 +222,7 @@ describe('onChange', () => {
     expect(heard).toEqual({ one: expected, two: expected })
   })
 
-  test('may throw, which becomes a warning, and can be ended', async () => {
+  test('may throw, which causes a warning, and can be unsubscribed', async () => {
     const live = liveOf()
     const warnings = jest.spyOn(process, 'emitWarning').mockImplementation(() => {})
     const end = live.onChange(() => {
@@ -240,7 +240,7 @@ describe('onChange', () => {
 })
 
 describe('what Redis holds', () => {
-  test('names and defaults are there for whoever looks from outside, with what is set', async () => {
+  test('names, defaults and set limits can be read from outside', async () => {
     const live = liveOf(undefined, { defaults: { login: '5/15m', api: [{ quota: 7, window: '1s', name: 'a b' }] } })
     await live.set('login', '3/1m')
     const records = new LiveRecords(redis.client(), 'test', prefix)
@@ -285,7 +285,7 @@ describe('what Redis holds', () => {
     expect(late.for('login')[0].quota).toBe(5)
   })
 
-  test('data that are lost are lost for all: every process goes back to the defaults and follows what comes', async () => {
+  test('lost data are lost for all: every process returns to the defaults and follows later changes', async () => {
     const [one, two] = [liveOf(), liveOf()]
     await one.set('api', '50/1m')
     await one.set('api', '5/1m', { key: 'alice' })
@@ -334,7 +334,7 @@ describe('faults', () => {
     30_000,
   )
 
-  test('a message that is lost, or a connection that has gone silent, is made up for within 5 s', async () => {
+  test('a lost message, or a silent connection, is noticed and recovered within 5 s', async () => {
     const proxy = await TcpProxy.start(redis.port)
     const one = liveOf()
     const two = liveOf(redis.client({ port: proxy.port }))
@@ -373,7 +373,7 @@ describe('faults', () => {
     await follows(two, 7, 'bob')
   }, 30_000)
 
-  test('without an observer an outage is told by one process warning; an observer is told of every failure', async () => {
+  test('without an observer one process warning reports an outage; an observer is called for every failure', async () => {
     const warnings = jest.spyOn(process, 'emitWarning').mockImplementation(() => {})
     const errors: Error[] = []
     liveOf(redis.client({ port: 1 }))
@@ -387,7 +387,7 @@ describe('faults', () => {
 })
 
 describe('keys with limits of their own', () => {
-  test('a hundred thousand of them cost a process memory for those only that it has met, and no reading of all', async () => {
+  test('of a hundred thousand keys, a process loads and keeps only those that it has met', async () => {
     const admin = redis.client()
     const live = liveOf()
     await live.set('api', '9/1m', { key: 'k0' })

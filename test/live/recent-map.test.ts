@@ -1,7 +1,7 @@
 import { expect, test } from '@jest/globals'
 import { RecentMap } from '../../src/live/recent-map.js'
 
-test('keeps what was asked for last, at least half of its size and never more than its size', () => {
+test('keeps the most recently used entries, at least half of its size and never more than its size', () => {
   const map = new RecentMap<number>(100)
   for (let i = 0; i < 10_000; i++) {
     map.set(`k${i}`, i)

@@ -52,7 +52,7 @@ describe('a limiter that starts to refuse a tenth of its requests', () => {
     expect(observer.firing).toEqual([])
   })
 
-  test('between 0.8 × above and above nothing changes, whichever state it is in', async () => {
+  test('between 0.8 × above and above the state does not change', async () => {
     const observer = watch({ name: 'r', when: 'denied-share', above: 0.5, over: '10s', atLeast: 20 })
     const decide = (denied: number, allowed: number) => {
       for (let i = 0; i < denied + allowed; i++) observer.decided?.({ allowed: i >= denied } as never, 'api')
@@ -71,7 +71,7 @@ describe('a limiter that starts to refuse a tenth of its requests', () => {
     expect(told.map(({ state }) => state)).toEqual(['firing', 'resolved'])
   })
 
-  test('too few decisions mean nothing, and a share without decisions is 0', async () => {
+  test('too few decisions do not fire, and the share without decisions is 0', async () => {
     jest.useFakeTimers({ doNotFake: ['performance'] })
     const observer = watch({ name: 'r', when: 'denied-share', above: 0.1 })
     const limiter = limiterOf(observer, 1)
@@ -87,7 +87,7 @@ describe('a limiter that starts to refuse a tenth of its requests', () => {
     jest.useRealTimers()
   })
 
-  test('with `for` it must hold so long without a break', async () => {
+  test('with `for` it must hold for this time without a break', async () => {
     const observer = watch({ name: 'r', when: 'denied-share', above: 0.5, over: '2s', for: '5s', atLeast: 1 })
     const second = (allowed: boolean) => {
       clock.advance(1000)
@@ -101,7 +101,7 @@ describe('a limiter that starts to refuse a tenth of its requests', () => {
     expect(lines()).toEqual(['firing r api 1.00'])
   })
 
-  test('each limiter is judged apart, or only the one that is named', async () => {
+  test('each limiter is judged separately, or only the named one', async () => {
     const observer = watch(
       { name: 'each', when: 'denied-share', above: 0.5 },
       { name: 'one', when: 'denied-share', above: 0.5, limiter: 'b' },
@@ -223,7 +223,7 @@ describe('alerts', () => {
     jest.useRealTimers()
   })
 
-  test('listen only to what a rule needs', () => {
+  test('handle only the events that their rules need', () => {
     expect(Object.keys(watch({ name: 'r', when: 'breaker-open', above: 0 })).sort()).toEqual([
       'breakerClosed',
       'breakerOpened',
@@ -335,7 +335,7 @@ describe('webhook', () => {
     subject: 'api',
   })
 
-  test('posts a text for people and the alert, with the headers that were given', async () => {
+  test('posts a readable text and the alert, with the given headers', async () => {
     webhook(url, { headers: { Authorization: 'Bearer 5' } })(alertOf('refusals'))
     await settles(() => expect(received).toHaveLength(1))
     expect(received[0].body).toEqual({
@@ -371,7 +371,7 @@ describe('webhook', () => {
     expect((received[3].body.alert as Alert).rule.name).toBe('a50')
   })
 
-  test('a receiver that is not there is told with its reason', async () => {
+  test('a missing receiver causes a warning with the reason', async () => {
     // A port that no test is given.
     webhook('http://127.0.0.1:2/')(alertOf('a'))
     await settles(() =>
@@ -379,7 +379,7 @@ describe('webhook', () => {
     )
   })
 
-  test.each([['ftp://x'], ['hooks'], [5]])('an address that means nothing is refused: %j', address => {
+  test.each([['ftp://x'], ['hooks'], [5]])('an invalid address is refused: %j', address => {
     expect(() => webhook(address as string)).toThrow('webhook: url: expected a text like "https://')
     expect(() => webhook(address as string)).toThrow(PolicyError)
   })

@@ -36,7 +36,7 @@ let names = 0
 const fresh = () => `events-${names++}`
 
 describe('decisions', () => {
-  test('in shadow mode a refusal that is let through says so; other decisions do not', async () => {
+  test('in shadow mode an allowed refusal is marked; other decisions are not', async () => {
     const limiter = new RateLimiter({ policy: '1/1m', shadow: true, observer })
     const strict = new RateLimiter({ policy: '1/1m', observer })
     const decisions = [await limiter.consume('k'), await limiter.consume('k'), await limiter.peek('k')]
@@ -95,7 +95,7 @@ describe('decisions', () => {
 })
 
 describe('the store', () => {
-  test('its answer to many decisions of one turn is one event, which counts them; changes and peeks are told too', async () => {
+  test('its answer to many decisions of one turn is one event with their number; changes and peeks are events too', async () => {
     const limiter = new RateLimiter({
       policy: '100/1m',
       store: new RedisStore(client),
@@ -120,7 +120,7 @@ describe('the store', () => {
     expect(recorder.events.map(([method]) => method)).toEqual(['decided'])
   })
 
-  test('a breaker that opens and closes is told once each way to every observer of its store, whichever decision it was', async () => {
+  test('when a breaker opens or closes, every observer of its store is called once, whichever decision caused it', async () => {
     const store = new StubStore()
     const allow = store.answer
     const other = new Recorder()
@@ -148,7 +148,7 @@ describe('the store', () => {
 })
 
 describe('waiting', () => {
-  test('acquire of a limiter tells each outcome, how many wait, and that nobody waits any more', async () => {
+  test('acquire of a limiter reports each outcome, the number of waiters, and its return to 0', async () => {
     const limiter = new RateLimiter({ policy: '1/500ms', observer, name: 'line' })
     const gone = new AbortController()
     const outcomes = [
@@ -177,7 +177,7 @@ describe('waiting', () => {
     await settles(() => expect(recorder.of('level').map(({ waiting }) => waiting)).toEqual([2, 0]))
   })
 
-  test('a call that fails, and whoever is granted at once, leave no level behind', async () => {
+  test('a failed call and an immediate grant leave no level behind', async () => {
     const limiter = new RateLimiter({ policy: '10/1m', observer })
     await expect(limiter.acquire('k', { cost: 11 })).rejects.toThrow('never allows so much')
     await limiter.acquire('k')
@@ -187,7 +187,7 @@ describe('waiting', () => {
     expect(recorder.count('level')).toBe(0)
   })
 
-  test('a shared rate tells who got a permit and who did not', async () => {
+  test('a shared rate reports granted and refused requests', async () => {
     const rate = new SharedRateLimiter(client, fresh(), { observer })
     await expect(rate.acquire()).rejects.toThrow('no rate is set')
     await rate.trySetRate({ rate: 1, interval: '1h' })
@@ -204,7 +204,7 @@ describe('waiting', () => {
 })
 
 describe('holding', () => {
-  test('a semaphore tells permits in use, how long they were held, and whether they were lost', async () => {
+  test('a semaphore reports permits in use, how long they were held, and whether they were lost', async () => {
     const name = fresh()
     const semaphore = new Semaphore(client, name, { permits: 3, observer })
     const two = await semaphore.acquire({ permits: 2 })
@@ -239,7 +239,7 @@ describe('holding', () => {
   test.each([
     ['in the process', false],
     ['over Redis', true],
-  ])('concurrencyLimit %s tells places, those who wait, those refused, and those who go away', async (_, shared) => {
+  ])('concurrencyLimit %s reports places, waiters, refusals, and clients that go away', async (_, shared) => {
     const name = fresh()
     const app = express()
     const open: Response[] = []
@@ -283,7 +283,7 @@ describe('holding', () => {
     server.close()
   })
 
-  test('a request that a leaky bucket holds back has waited', async () => {
+  test('a request that a leaky bucket delays counts as a wait', async () => {
     const app = express()
     app.use(rateLimit({ policy: '2/1s leaky-bucket burst=3', observer, name: 'leaky' }))
     app.get('/', (_req: Request, res: Response) => void res.end())
@@ -300,7 +300,7 @@ describe('holding', () => {
 })
 
 describe('a queue', () => {
-  test('tells deliveries, how late they were, how each was settled, and its depth', async () => {
+  test('reports deliveries, how late they were, how each was settled, and its depth', async () => {
     const clock = new ManualClock(1_000_000)
     const name = fresh()
     const queue = new DelayQueue<string>(client, name, {
@@ -338,7 +338,7 @@ describe('a queue', () => {
     await queue.close()
   })
 
-  test('tells each observer once of a message whose last visibility has ended', async () => {
+  test('calls each observer once for a message whose last visibility has ended', async () => {
     const clock = new ManualClock(1_000_000)
     const name = fresh()
     const options = { clock, observer, maxAttempts: 1, visibility: '1m' }
@@ -356,7 +356,7 @@ describe('a queue', () => {
     await Promise.all(queues.map(queue => queue.close()))
   })
 
-  test('a consumer tells what its handlers were given; what it cannot read is told as dead', async () => {
+  test('a consumer reports the deliveries to its handlers, and unreadable messages as dead', async () => {
     const name = fresh()
     const queue = new DelayQueue<number>(client, name, { observer })
     const plain = new DelayQueue<string>(client, name, { codec: { encode: String, decode: String } })

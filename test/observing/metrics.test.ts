@@ -98,7 +98,7 @@ describe('prometheusObserver', () => {
     expect(page.match(/^# TYPE /gm)).toHaveLength(Object.keys(METRICS).length)
   })
 
-  test('prefix and labels are those that were asked for; several observers of one registry share its metrics', async () => {
+  test('prefix and labels can be set; several observers of one registry share its metrics', async () => {
     const registry = new Registry()
     const eu = prometheusObserver({ registry, prefix: 'shop_', labels: { region: 'eu' } })
     const us = prometheusObserver({ registry, prefix: 'shop_', labels: { region: 'us' } })
@@ -120,7 +120,7 @@ describe('prometheusObserver', () => {
     register.clear()
   })
 
-  test('names made of requests are told apart up to a thousand, then counted together', async () => {
+  test('up to a thousand names from requests are distinguished, further ones are counted together', async () => {
     const registry = new Registry()
     const observer = prometheusObserver({ registry })
     for (let i = 0; i < 1500; i++) await new RateLimiter({ policy: '5/1m', name: `n${i}`, observer }).consume('k')
@@ -243,7 +243,7 @@ describe('openTelemetryObserver', () => {
     await provider.shutdown()
   })
 
-  test('is read back from a real exporter over HTTP', async () => {
+  test('can be read from a real exporter over HTTP', async () => {
     const port = await freePort()
     const exporter = new PrometheusExporter({ port, host: '127.0.0.1' })
     const provider = new MeterProvider({ readers: [exporter] })

@@ -78,7 +78,7 @@ describe('keys that are counted without decay', () => {
     },
   )
 
-  test('an attack with two million distinct keys hides nobody who makes more than a 512th of the traffic, and takes no memory', () => {
+  test('an attack with two million distinct keys hides no key with more than a 512th of the traffic, and takes no memory', () => {
     const keys = build(512)
     const loud = new Map([
       ['loud', 0],

@@ -49,7 +49,7 @@ class Tally {
 const DECISIONS = ofCases(100_000)
 const random = randomFrom('truth')
 
-test(`after ${DECISIONS} random decisions metrics and callers have counted the same, to the unit, and nobody waits or holds`, async () => {
+test(`after ${DECISIONS} random decisions metrics and callers have the same counts, to the unit, with no waiters or holders left`, async () => {
   const registry = new Registry()
   const exporter = new InMemoryMetricExporter(AggregationTemporality.CUMULATIVE)
   const reader = new PeriodicExportingMetricReader({ exporter, exportIntervalMillis: 3_600_000 })

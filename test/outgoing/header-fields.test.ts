@@ -159,7 +159,7 @@ describe('parseRetryAfter reads', () => {
     expect(parseRetryAfter({ 'Retry-After': text }, NOW)).toBe(wait)
   })
 
-  test('nothing of what is malformed or absent', () => {
+  test('nothing from malformed or absent fields', () => {
     for (const text of [
       '',
       '-1',
@@ -223,7 +223,7 @@ describe('whatever a partner sends', () => {
     '\0',
   ]
 
-  test('parsing never throws, and gives no number that is not a finite one ≥ 0', () => {
+  test('parsing never throws, and returns only finite numbers ≥ 0', () => {
     const random = randomFrom('header fields')
     for (let i = 0; i < ofCases(20_000); i++) {
       const fields: Record<string, string> = {}
@@ -255,7 +255,7 @@ describe('whatever a partner sends', () => {
     }
   })
 
-  test('what is no header fields at all gives nothing', () => {
+  test('a value that is no header fields gives nothing', () => {
     for (const given of [null, undefined, 1, 'text', [], { get: () => ({}) }, { get: 'x' }] as never[]) {
       expect(parseRateLimit(given)).toEqual([])
       expect(parseRetryAfter(given)).toBeUndefined()

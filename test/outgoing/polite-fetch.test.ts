@@ -85,7 +85,7 @@ describe('an answer that asks to wait', () => {
     expect(partner.gap(2)).toBeLessThanOrEqual(1251)
   })
 
-  test('the last of the tries is returned, whatever it is', async () => {
+  test('the last answer is returned, whatever it is', async () => {
     const partner = answers({ status: 429, headers: { 'retry-after': '0' } })
     const answer = await end(politeFetch({ fetch: partner.fetch, retries: 1 })(URL_A))
     expect([answer.status, await answer.text()]).toEqual([429, '2'])
@@ -102,7 +102,7 @@ describe('an answer that asks to wait', () => {
     expect(performance.now() - startedAt).toBeGreaterThanOrEqual(290)
   })
 
-  test('nothing left: the next call waits until units come back', async () => {
+  test('when no unit is left, the next call waits until units come back', async () => {
     const partner = answers({ headers: { ratelimit: '"a";r=0;t=0.25' } }, {})
     const polite = politeFetch({ fetch: partner.fetch })
     await end(polite(URL_A))
@@ -110,7 +110,7 @@ describe('an answer that asks to wait', () => {
     expect(partner.gap(1)).toBeGreaterThanOrEqual(249)
   })
 
-  test('nothing left does not count where our own limits name the partner', async () => {
+  test('an answer without remaining units is ignored if our own limits name the partner', async () => {
     const partner = answers({ headers: { ratelimit: '"a";r=0;t=5' } }, {})
     const polite = politeFetch({ fetch: partner.fetch, limits: { [A]: { rate: 10, interval: '1s' } } })
     await end(polite(URL_A))
@@ -246,7 +246,7 @@ describe('limits', () => {
     expect(most).toBe(3)
   })
 
-  test('`partner` says who is one partner', async () => {
+  test('`partner` decides which calls belong to one partner', async () => {
     const partner = answers({})
     const polite = politeFetch({
       fetch: partner.fetch,
@@ -259,7 +259,7 @@ describe('limits', () => {
     await polite('https://b.example/')
   })
 
-  test('the observer hears of each wait', async () => {
+  test('the observer is called for each wait', async () => {
     const waited: unknown[] = []
     const partner = answers({ afterMs: 10 })
     const limits = { [A]: { rate: 1, interval: 100, concurrency: 1 } }
@@ -298,12 +298,12 @@ describe('limits', () => {
     expect(() => politeFetch(options as PoliteOptions)).toThrow(message)
   })
 
-  test('a partner without a name is an error of its own', async () => {
+  test('a partner without a name is an error', async () => {
     await expect(politeFetch({ partner: () => '' })(URL_A)).rejects.toThrow('politeFetch: partner returned ""')
   })
 })
 
-test('a partner that has nothing to wait for is forgotten within 20 s, and its timer with the last one', () => {
+test('a partner without waiting calls is forgotten within 20 s, and the timer ends with the last one', () => {
   jest.useFakeTimers()
   try {
     const closed: string[] = []
@@ -342,7 +342,7 @@ describe('over Redis', () => {
   })
 
   // That it is used up: test/faults/polite-fetch.test.ts.
-  test('two processes share the limit of a partner: no span of it sees more calls', async () => {
+  test('two processes share the limit of a partner: no interval has more calls', async () => {
     const at: number[] = []
     // The partner counts a call when it leaves, which is the earliest that it can; its answer comes later.
     const counting = (async () => {
@@ -359,7 +359,7 @@ describe('over Redis', () => {
     for (let i = 20; i < at.length; i++) expect(at[i] - at[i - 20]).toBeGreaterThanOrEqual(500)
   })
 
-  test('a pause that one process was told of reaches another that has called within a moment', async () => {
+  test('a pause reaches other processes that have called, almost at once', async () => {
     const refusing = answers({}, { status: 429, headers: { 'retry-after': '20' } })
     const other = answers({})
     const one = politeFetch({ client: redis.client(), fetch: refusing.fetch, maxWait: '1s' })
@@ -383,7 +383,7 @@ describe('over Redis', () => {
     expect(retryAfterMs).toBeLessThanOrEqual(10_250)
   })
 
-  test('a limit that was changed, and keys that were lost, are set anew', async () => {
+  test('changed limits and lost keys are set again', async () => {
     const call = (rate: number) => {
       const limits = { [A]: { rate, interval: '10s' } }
       return politeFetch({ client: redis.client(), fetch: answers({}).fetch, limits, maxWait: 0 })
@@ -399,7 +399,7 @@ describe('over Redis', () => {
     await loose(URL_A)
   })
 
-  test.each(['stopped', 'killed'])('with Redis %s calls are sent within five seconds, as without it', async how => {
+  test.each(['stopped', 'killed'])('with Redis %s calls are sent within five seconds, as without Redis', async how => {
     const server = await RedisServer.start()
     cleanups.push(() => server.stop())
     const warnings: Error[] = []

@@ -22,7 +22,7 @@ describe('two lists', () => {
     expect(lists.judge('203.0.113.9')).toBe('deny')
   })
 
-  test('say nothing of an address on neither; a deny list says of what is no address that it cannot read it', () => {
+  test('ignore an address on neither list; a deny list reports text that is no address as unreadable', () => {
     const few = new AddressLists(['192.0.2.7'], ['10.0.0.0/8'])
     expect(few.judge('198.51.100.1')).toBeUndefined()
     expect(lists.judge('')).toBe('unreadable')
@@ -30,7 +30,7 @@ describe('two lists', () => {
     expect([few.isEmpty, new AddressLists([], []).isEmpty]).toEqual([false, true])
   })
 
-  test('are told apart when one of them is wrong', () => {
+  test('are named when one of them is invalid', () => {
     expect(() => new AddressLists(['nobody'], [])).toThrow('rateLimit: allow: "nobody"')
     expect(() => new AddressLists([], ['nobody'])).toThrow('rateLimit: deny: "nobody"')
   })

@@ -61,7 +61,7 @@ describe.each(FIELDS)('the client in $header', ({ header, write }) => {
   })
 
   test.each(CHAINS.map(chain => [describeChain(chain), chain] as const))(
-    'proxies %s, where the client’s address is none',
+    'proxies %s, if the client’s place holds no address',
     (_, chain) => {
       for (const written of RUBBISH) {
         warnings.mockClear()
@@ -111,7 +111,7 @@ describe('a header of the platform', () => {
     expect(warnings).not.toHaveBeenCalled()
   })
 
-  test('that holds several, something else or nothing gives the peer, with a warning', () => {
+  test('with several addresses, other text or nothing gives the peer, with a warning', () => {
     for (const value of ['203.0.113.9, 203.0.113.8', 'unknown', undefined]) {
       warnings.mockClear()
       expect(key(2, value)).toBe('127.0.0.1')
@@ -123,7 +123,7 @@ describe('a header of the platform', () => {
 describe('warnings', () => {
   const forwarded: Request = { address: '203.0.113.9', headers: { 'x-forwarded-for': '198.51.100.66' } }
 
-  test('about a framework that trusts anybody come once, with or without the header field', () => {
+  test('about a framework that trusts any client come once, with or without the header field', () => {
     for (const req of [forwarded, { address: '203.0.113.9' }]) {
       warnings.mockClear()
       const client = clientOf({}, 'anybody')
@@ -134,7 +134,7 @@ describe('warnings', () => {
     }
   })
 
-  test('of the framework’s setting do not come when proxies are given, or when some are trusted', () => {
+  test('about the framework’s setting do not come if proxies are given, or some are trusted', () => {
     for (const client of [
       clientOf({ proxies: 0 }, 'anybody'),
       clientOf({ proxies: 0 }, 'nobody'),

@@ -44,7 +44,7 @@ async function load(url: string, lanes: number, ms: number): Promise<Record<numb
 }
 
 describe('concurrencyLimit with adaptive permits', () => {
-  test('lets in as many as the limit says, tells it, and finds a higher one when requests stay quick', async () => {
+  test('admits as many requests as its limit, reports the limit, and raises it while requests stay fast', async () => {
     const permits = adaptivePermits({ min: 2, initial: 4, max: 12 })
     const url = await serve(concurrencyLimit({ permits, wait: '5s' }), async res => {
       // A handler takes real time, which the limit is made of.
@@ -89,7 +89,7 @@ describe('over Redis', () => {
   })
   afterAll(() => redis.stop())
 
-  test('the permits are the sum over the processes that live; one that closes leaves it at once, one that dies within its lease', async () => {
+  test('the permits are the sum over live processes; a closed process leaves the sum at once, a dead one within its lease', async () => {
     const shared = new Semaphore(redis.client(), 'api:*')
     const total = (expected: number) =>
       eventually(`${expected} permits`, async () => (await shared.permits().catch(() => 0)) === expected)

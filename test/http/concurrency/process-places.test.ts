@@ -4,7 +4,7 @@ import { ProcessPlaces } from '../../../src/http/concurrency/process-places.js'
 const never = new AbortController().signal
 
 describe('places in this process', () => {
-  test('are as many as there are permits, for each key apart', () => {
+  test('are as many as permits, for each key separately', () => {
     const places = new ProcessPlaces(2)
     const [a, b] = [places.enter('x'), places.enter('x')]
     expect(places.enter('x')).toBeNull()
@@ -16,7 +16,7 @@ describe('places in this process', () => {
     b?.leave()
   })
 
-  test('are handed on in the order of asking, and nobody overtakes who waits', async () => {
+  test('are handed over in the order of the requests, and no request overtakes waiters', async () => {
     const places = new ProcessPlaces(1)
     let inside = places.enter('x')
     const order: number[] = []
@@ -34,7 +34,7 @@ describe('places in this process', () => {
     expect(places.size).toBe(0)
   })
 
-  test('are not given to who has gone or whose time is over', async () => {
+  test('are not given to waiters that have gone or whose time is over', async () => {
     const places = new ProcessPlaces(1)
     const inside = places.enter('x')
     const gone = new AbortController()
@@ -52,14 +52,14 @@ describe('places in this process', () => {
     expect(places.size).toBe(0)
   })
 
-  test('with no permits are never given, and waiting ends with the time', async () => {
+  test('are never given without permits, and waiting ends with its timeout', async () => {
     const places = new ProcessPlaces(0)
     expect(places.enter('x')).toBeNull()
     expect(await places.wait('x', 5, never)).toBeNull()
   })
 })
 
-test('a request that was let in elsewhere counts here, and hands its place on only when there is room', async () => {
+test('a request that was admitted elsewhere counts here, and hands its place over only when there is room', async () => {
   const places = new ProcessPlaces(1)
   const elsewhere = [places.occupy('k'), places.occupy('k')]
   expect(places.enter('k')).toBeNull()

@@ -1,7 +1,7 @@
 import { expect, test } from '@jest/globals'
 import { RetryEstimate } from '../../../src/http/concurrency/retry-estimate.js'
 
-test('a place is expected as soon as one of those inside ends, and later behind others', () => {
+test('a place is expected when one of the running requests ends, and later behind other waiters', () => {
   const pace = new RetryEstimate()
   expect(pace.nextFreeMs('x', 1, 0)).toBe(1000)
   pace.took('x', 6000)

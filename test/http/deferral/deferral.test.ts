@@ -19,7 +19,7 @@ function setUp(schedules: Partial<ScheduleStore>, clock = new ManualClock()) {
   return { limiter, deferral, asked: () => asked }
 }
 
-test('schedules that do not answer hold up no allowed request longer than the deadline, and soon are not asked', async () => {
+test('schedules that do not answer delay an allowed request by at most the deadline, and after some failures are not asked', async () => {
   const { limiter, deferral, asked } = setUp({})
   const startedAt = performance.now()
   for (let i = 0; i < 100; i++) {
@@ -44,7 +44,7 @@ test('a request is refused with its own denial when the schedules do not answer 
   expect([accepted, decision]).toEqual([undefined, denial])
 })
 
-test('while messages wait an allowed request is deferred, however long the line of those that ask to be deferred', async () => {
+test('while messages wait an allowed request is deferred, however many requests wait for a deferral', async () => {
   const clock = new ManualClock()
   const kept = new ProcessSchedules(clock)
   let opened = 0

@@ -18,7 +18,7 @@ const ALGORITHMS: AlgorithmName[] = [
 describe.each(ALGORITHMS)('%s', algorithm => {
   const limit = parseLimit({ quota: 5, window: '1s', algorithm })
 
-  test('a store allows every message at the moment that the schedule gives, and no earlier', () => {
+  test('a store allows every message at its scheduled moment, and not earlier', () => {
     const random = randomFrom(`schedule ${algorithm}`)
     for (let round = 0; round < ofCases(50); round++) {
       const clock = new ManualClock(START)
@@ -43,7 +43,7 @@ describe.each(ALGORITHMS)('%s', algorithm => {
     }
   })
 
-  test('verdicts tell what a store has counted, and never too little', () => {
+  test('verdicts reveal the count of a store, and never too few units', () => {
     const random = randomFrom(`derived ${algorithm}`)
     for (let round = 0; round < ofCases(200); round++) {
       const clock = new ManualClock(START)
@@ -71,7 +71,7 @@ describe.each(ALGORITHMS)('%s', algorithm => {
     }
   })
 
-  test('a schedule that is stored and read goes on as it was', () => {
+  test('a schedule continues unchanged after it was stored and read', () => {
     const schedule = new LimitSchedule(limit, undefined, [], START)
     const again = new LimitSchedule(limit, undefined, [], START)
     let stored = JSON.stringify(again)
@@ -86,7 +86,7 @@ describe.each(ALGORITHMS)('%s', algorithm => {
   })
 })
 
-test('limits with keys of their own are kept together, and a far message of one key holds up no other key', () => {
+test('limits with their own keys are kept together, and a late message of one key delays no other key', () => {
   const perUser = parseLimit({ quota: 1, window: '1h' })
   const service = parseLimit({ quota: 2, window: '1s' })
   const all = new LimitSchedule(service, undefined, [], START)

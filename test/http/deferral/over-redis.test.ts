@@ -78,7 +78,7 @@ function mostIn(spanMs: number, moments: readonly number[]): number {
   return most
 }
 
-test('of 500 messages at 10 per second no second delivers more than the policy allows, together with fresh requests', async () => {
+test('500 messages at 10 per second and new requests together never exceed the policy', async () => {
   const { clock, ask, queue } = setUp('10/1s', { processes: 3 })
   const [passed, deferred] = await ask(510)
   expect([passed, deferred]).toEqual([10, 500])
@@ -113,7 +113,7 @@ test.each([
   '5/1s token-bucket',
   '5/1s leaky-bucket',
   '3/1s; 50/1m',
-])('under %s several processes give each message a moment of its own, in order', async policy => {
+])('under %s several processes give each message its own moment, in order', async policy => {
   const { clock, ask, queue, name } = setUp(policy, { processes: 2 })
   await ask(30)
   const due = (await queue.stats()).delayed
@@ -133,7 +133,7 @@ test.each([
   for (const key of await client.keys(`*${name}*:schedule:*`)) expect(await client.pttl(key)).toBeGreaterThan(0)
 })
 
-test('one client fills neither the queue nor the time of other keys', async () => {
+test('one client fills neither the queue nor the schedule of other keys', async () => {
   const { ask, queue } = setUp('1/1s', { processes: 2, maxPerKey: 20 })
   expect(await ask(100)).toEqual([1, 20, 79])
   expect(await ask(2, 'other')).toEqual([1, 1, 0])
@@ -158,7 +158,7 @@ test('processes that defer messages of one key at the same time give no moment t
   expect(dues).toEqual(Array.from({ length: deferred }, (_, i) => (i + 1) * 1000))
 })
 
-test('requests of one process keep their order: what was allowed is passed on, though the next one is deferred', async () => {
+test('requests of one process keep their order: an allowed request passes, although the next one is deferred', async () => {
   const { clock, ask } = setUp('10/1s')
   for (let round = 0; round < 3; round++) {
     expect(await ask(11)).toEqual([10, 1, 0])
@@ -166,7 +166,7 @@ test('requests of one process keep their order: what was allowed is passed on, t
   }
 })
 
-test('nothing is asked of the schedules beyond one look while nothing is deferred', async () => {
+test('while nothing is deferred, a request costs one lookup of the schedules', async () => {
   const { ask, name } = setUp('100/1s')
   expect(await ask(50)).toEqual([50, 0, 0])
   expect(await client.keys(`*${name}*:schedule:*`)).toEqual([])

@@ -6,13 +6,13 @@ type Input = HttpPolicyInput<{ user: string }, unknown>
 const user = (req: { user: string }) => req.user
 
 describe('a policy whose limits may have keys of their own', () => {
-  test('without any is taken as it is', () => {
+  test('without keys is not changed', () => {
     for (const input of ['10/1s', '10/1s; 5/1m', { quota: 5, window: '1m' }, ['10/1s', { quota: 5, window: '1m' }]]) {
       expect(partKeys(input as Input)).toEqual({ policy: input, keys: undefined })
     }
   })
 
-  test('is parted into a policy without keys and the keys by the names of the limits', () => {
+  test('is divided into a policy without keys and the keys by the names of the limits', () => {
     const { policy, keys } = partKeys<{ user: string }, unknown>([
       '10/1s',
       { quota: 1000, window: '1h', key: user },
@@ -29,7 +29,7 @@ describe('a policy whose limits may have keys of their own', () => {
     expect([...keys!.keys()]).toEqual(['5-per-1m'])
   })
 
-  test('a key that is undefined is none', () => {
+  test('an undefined key means no key', () => {
     expect(partKeys({ quota: 5, window: '1m', key: undefined })).toEqual({
       policy: { quota: 5, window: '1m' },
       keys: undefined,

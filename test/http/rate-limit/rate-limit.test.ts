@@ -63,7 +63,7 @@ test('an answer is a decision, fields to set, and perhaps a refusal', async () =
   expect(await refused.refusal?.body()).toMatchObject({ text: 'Too many requests: try again in 60 seconds.\n' })
 })
 
-test('functions are asked in their order, and no further than needed', async () => {
+test('functions are called in their order, and only as far as needed', async () => {
   const asked: string[] = []
   const note = <Value>(name: string, value: Value) => {
     return () => {
@@ -99,7 +99,7 @@ test('a property that another package set is not mistaken for a decision', async
 })
 
 describe('without an address', () => {
-  test('requests share one count, and the service is told once', async () => {
+  test('requests share one count, and one warning says so', async () => {
     const limiter = guard({ policy: '1/1m' })
     expect((await limiter.answer({}, {})).refusal).toBeUndefined()
     expect((await limiter.answer({ address: '' }, {})).refusal?.status).toBe(429)
@@ -110,7 +110,7 @@ describe('without an address', () => {
     })
   })
 
-  test('a client that hung up is counted too, which is nothing to warn of', async () => {
+  test('a client that hung up is counted too, without a warning', async () => {
     const limiter = guard({ policy: '1/1m' })
     expect((await limiter.answer({ gone: true }, {})).decision?.key).toBe('unknown')
     expect((await limiter.answer({ gone: true }, {})).refusal?.status).toBe(429)
@@ -118,7 +118,7 @@ describe('without an address', () => {
   })
 })
 
-test('options are checked at once, also while the policy is a function', () => {
+test('options are checked at once, even if the policy is a function', () => {
   for (const wrong of [
     { deadline: 0 },
     { localShare: 2 },
@@ -130,7 +130,7 @@ test('options are checked at once, also while the policy is a function', () => {
   }
 })
 
-test('a limiter whose policy is a function: header fields tell of the policy that decided', async () => {
+test('if the policy is a function, header fields show the policy that decided', async () => {
   const plans: Record<string, string> = { rich: '100/1m', poor: '5/1m' }
   const limiter = new RateLimiter({ policy: key => plans[key] })
   const middleware = new Guard<Request, Response>({ limiter, key: req => req.address, headers: ['draft-8'] }, plain)

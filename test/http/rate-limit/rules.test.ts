@@ -3,14 +3,14 @@ import { Rules } from '../../../src/http/rate-limit/rules.js'
 import { MemoryStore } from '../../../src/stores/memory/memory-store.js'
 import { ManualClock } from '../../../src/testing.js'
 
-test('a policy that is given again, as text or as a new object, has its rule already', () => {
+test('a policy that is given again, as text or as a new object, reuses its rule', () => {
   const rules = new Rules({}, [])
   expect(rules.rule('100/1m')).toBe(rules.rule('100/1m'))
   expect(rules.rule({ quota: 5, window: '1m' })).toBe(rules.rule({ quota: 5, window: '1m' }))
   expect(rules.rule('100/1m')).not.toBe(rules.rule('200/1m'))
 })
 
-test('rules share one store, also where none was given', async () => {
+test('rules share one store, even if none was given', async () => {
   for (const store of [undefined, new MemoryStore()]) {
     const rules = new Rules({ store }, [])
     await rules.rule({ quota: 5, window: '1m', name: 'plan' }).limiter.consume('ann', 3)
@@ -18,7 +18,7 @@ test('rules share one store, also where none was given', async () => {
   }
 })
 
-test('rules that are not used make room for others, and their counts stay', async () => {
+test('unused rules make room for others, and their counts stay', async () => {
   const store = new MemoryStore({ clock: new ManualClock() })
   const rules = new Rules({ store }, [])
   const first = rules.rule('10/1m')

@@ -28,7 +28,7 @@ describe('the wait', () => {
     expect(await waits('10/1m', 6)).toEqual([0, 0, 100, 200, 250, 250])
   })
 
-  test('counts units, not requests, and what fits at once of an algorithm with a burst', async () => {
+  test('counts units, not requests; with a bucket it counts from its burst', async () => {
     expect(await waits('10/1m', 3, 2)).toEqual([0, 200, 250])
     expect(await waits('10/1h token-bucket burst=20', 4)).toEqual([0, 0, 100, 200])
   })
@@ -63,7 +63,7 @@ describe('slowDown over HTTP', () => {
     expect(took[3]).toBeGreaterThanOrEqual(120)
   })
 
-  test('gives a client that leaves while it waits its units back', async () => {
+  test('gives back the units of a client that leaves while it waits', async () => {
     const options: RateLimitOptions = { policy: '10/1m', key: () => 'k', slowDown: { after: 0, by: '1h', max: '1h' } }
     const limit = rateLimit(options)
     const server = createServer(express().use(limit)).listen(0, '127.0.0.1')
@@ -77,12 +77,12 @@ describe('slowDown over HTTP', () => {
     await eventually('its unit is back', async () => (await limit.limiter.peek('k', 0)).remaining === 10)
   })
 
-  test('holds nobody back in shadow mode', async () => {
+  test('delays no request in shadow mode', async () => {
     const url = await serve({ policy: '10/1m', shadow: true, slowDown: { after: 0, by: '1h', max: '1h' } })
     expect((await fetch(url)).status).toBe(200)
   })
 
-  test('refuses, and spends nothing, where 10 000 requests wait in the process', async () => {
+  test('refuses and spends nothing when 10 000 requests wait in the process', async () => {
     jest.useFakeTimers({ doNotFake: ['nextTick', 'queueMicrotask', 'setImmediate', 'performance'] })
     const limit = rateLimit({ policy: '20000/1m', key: () => 'k', slowDown: { after: 0, by: '30s', max: '30s' } })
     let passed = 0

@@ -43,7 +43,7 @@ describe.each<[string, (clock: ManualClock) => Store]>([
     return { clock, ...struck(block, { policy, store }) }
   }
 
-  test('is blocked from the denial on that is one too many, until the block is over', async () => {
+  test('is blocked from the last counted denial until the end of the block', async () => {
     const { clock, ask } = setUp({ after: 3, for: '1h' })
     await ask()
     clock.advance(10_000)
@@ -63,7 +63,7 @@ describe.each<[string, (clock: ManualClock) => Store]>([
     expect(await ask('other')).toMatchObject({ allowed: true })
   })
 
-  test('is given a new count when the window has passed since its first denial', async () => {
+  test('gets a new count when the window has passed since its first denial', async () => {
     const { clock, ask } = setUp({ after: 2, for: '1h', window: '10s' })
     await ask()
     await ask()
@@ -108,7 +108,7 @@ describe.each<[string, (clock: ManualClock) => Store]>([
     for (let i = 0; i < 5; i++) expect((await ask()).retryAfterMs).toBe(3_599_000)
   })
 
-  test('is not counted for what can never fit', async () => {
+  test('is not counted for costs that can never fit', async () => {
     const { ask } = setUp({ after: 1, for: '1h' })
     const decision = await ask('k', 2)
     expect([decision.retryAfterMs, decision.blocked]).toEqual([Number.POSITIVE_INFINITY, undefined])
@@ -172,7 +172,7 @@ test('denials of a long key are counted under a short name, so that none of it i
   expect((await ask(`${long}!`)).allowed).toBe(true)
 })
 
-test('while the store fails nobody is counted', async () => {
+test('while the store fails no denial is counted', async () => {
   const store = new StubStore()
   const { limiter, ask } = struck({ after: 1, for: '1h' }, { policy: '1/1m', store, onStoreFailure: 'closed' })
   store.answer = async () => {
