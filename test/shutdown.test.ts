@@ -117,7 +117,7 @@ describe.each(SUBJECTS)('close() of %s', (_, boundMs, make) => {
   })
 })
 
-test('close() does not wait for a client that was never told to connect', async () => {
+test('close() does not wait for a client that was never connected', async () => {
   const client = createClient({ url: 'redis://127.0.0.1:1' })
   const semaphore = new Semaphore(client, 'jobs', { permits: 1 })
   waits(semaphore.acquire())

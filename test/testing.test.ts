@@ -3,7 +3,7 @@ import { PolicyError } from '../src/core/errors.js'
 import { ManualClock } from '../src/testing.js'
 
 describe('a manual clock', () => {
-  test('stands still until it is told to move', async () => {
+  test('stands still until it is moved', async () => {
     const clock = new ManualClock(1000)
     // Real time passes, and the clock does not follow it.
     await new Promise(resolve => setTimeout(resolve, 5))

@@ -27,7 +27,7 @@ async function both(play: (module: Module) => unknown): Promise<[expected: unkno
   return seen as [unknown, unknown]
 }
 
-test('random calls are answered as by rate-limiter-flexible 11, each of them', async () => {
+test('random calls get the same answers as from rate-limiter-flexible 11', async () => {
   let calls = 0
   for (let i = 0; i < ofCases(300); i++) {
     const [expected, seen] = await both(async ({ RateLimiterMemory }) => {
@@ -53,7 +53,7 @@ test('random calls are answered as by rate-limiter-flexible 11, each of them', a
   expect(calls).toBe(80 * ofCases(300))
 })
 
-test('execEvenly delays each call as long as there', async () => {
+test('execEvenly delays each call as long as rate-limiter-flexible does', async () => {
   for (let i = 0; i < ofCases(40); i++) {
     const [expected, seen] = await both(async ({ RateLimiterMemory }) => {
       const random = sequence(i)
@@ -79,7 +79,7 @@ test('execEvenly delays each call as long as there', async () => {
   }
 })
 
-test('a dump is that of rate-limiter-flexible, and each restores what the other has dumped', async () => {
+test('dumps have the form of rate-limiter-flexible, and each package restores the dumps of the other', async () => {
   const fill = async ({ RateLimiterMemory }: Module) => {
     const limiter = new RateLimiterMemory({ points: 3, duration: 5 })
     await limiter.consume('a', 2)
@@ -126,7 +126,7 @@ test('members, defaults and keys are those of rate-limiter-flexible', async () =
   expect(seen).toEqual(expected)
 })
 
-test('options that mean nothing are refused as there', async () => {
+test('invalid options are refused as by rate-limiter-flexible', async () => {
   const wrong = [
     {},
     { points: '5', duration: 1 },
@@ -148,7 +148,7 @@ test('options that mean nothing are refused as there', async () => {
 })
 
 describe('an answer', () => {
-  test('is shown as there', async () => {
+  test('is printed as by rate-limiter-flexible', async () => {
     const [expected, seen] = await both(({ RateLimiterRes }) => {
       const res = new RateLimiterRes(1, 2, 3, true)
       return [
@@ -162,7 +162,7 @@ describe('an answer', () => {
     expect(seen).toEqual(expected)
   })
 
-  test('is of the class that is exported', async () => {
+  test('has the exported class', async () => {
     const limiter = new RateLimiterMemory({ points: 0, duration: 1 })
     await expect(limiter.consume('a')).rejects.toBeInstanceOf(RateLimiterRes)
     expect(await limiter.get('a')).toBeInstanceOf(RateLimiterRes)
@@ -177,7 +177,7 @@ describe('intended differences', () => {
     await expect(limiter.consume('a')).rejects.toMatchObject({ consumedPoints: 2 })
   })
 
-  test('no timer runs for each key, and expired keys go', async () => {
+  test('there is no timer for a key, and expired keys are removed', async () => {
     const limiter = new RateLimiterMemory({ points: 1, duration: 1 })
     for (let n = 0; n < 1000; n++) await limiter.consume(n)
     expect(jest.getTimerCount()).toBe(1)

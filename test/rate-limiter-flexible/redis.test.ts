@@ -37,7 +37,7 @@ async function pass(ms: number): Promise<void> {
   }
 }
 
-test('random calls are answered as by rate-limiter-flexible 11, each of them', async () => {
+test('random calls get the same answers as from rate-limiter-flexible 11', async () => {
   jest.useFakeTimers({
     now: 1_700_000_000_000,
     doNotFake: [
@@ -85,7 +85,7 @@ test('random calls are answered as by rate-limiter-flexible 11, each of them', a
   expect(calls).toBe(50 * ofCases(40))
 })
 
-test('keys and counts go on where rate-limiter-flexible has stopped, and the other way round', async () => {
+test('keys and counts of rate-limiter-flexible continue, and the other way round', async () => {
   const options: IRateLimiterRedisOptions = { storeClient: client, points: 5, duration: 1000 }
   const [theirs, ours] = MODULES.map(({ RateLimiterRedis }) => new RateLimiterRedis(options))
   const counts = []
@@ -97,7 +97,7 @@ test('keys and counts go on where rate-limiter-flexible has stopped, and the oth
   expect([await client.type('rlflx:me'), await client.get('rlflx:me')]).toEqual(['string', '7'])
 })
 
-test('a duration has its fractions', async () => {
+test('a duration may have fractions', async () => {
   const limiter = new RateLimiterRedis({ storeClient: client, points: 1, duration: 0.5, blockDuration: 1.5 })
   expect((await limiter.consume('me')).msBeforeNext).toBe(500)
   await expect(limiter.consume('me')).rejects.toMatchObject({ msBeforeNext: 1500 })
@@ -116,7 +116,7 @@ describe('calls of one turn', () => {
   const options: IRateLimiterRedisOptions = { storeClient: {}, points: 5, duration: 1000 }
   const scripts = async () => Number(/cmdstat_evalsha:calls=(\d+)/.exec(await client.info('commandstats'))?.[1])
 
-  test('share a command, whatever their limits and points', async () => {
+  test('share a command, whatever their limits and points are', async () => {
     const [one, two] = ['one', 'two'].map(
       (keyPrefix, i) => new RateLimiterRedis({ ...options, storeClient: client, keyPrefix, points: 5 + i }),
     )
@@ -131,7 +131,7 @@ describe('calls of one turn', () => {
     )
   })
 
-  test('are answered as by rate-limiter-flexible, in their order, with those of the same key and of other kinds', async () => {
+  test('get the answers of rate-limiter-flexible, in their order, also with the same key and other kinds of calls', async () => {
     const stories: unknown[] = []
     for (const { RateLimiterRedis } of MODULES) {
       await client.flushall()
@@ -158,7 +158,7 @@ describe('calls of one turn', () => {
     expect(stories[1]).toEqual(stories[0])
   })
 
-  test('fail alone where their key is no counter', async () => {
+  test('fail separately if their key is no counter', async () => {
     await client.lpush('rlflx:list', 'x')
     const limiter = new RateLimiterRedis({ ...options, storeClient: client })
     const calls = ['a', 'list', 'b'].map(key => limiter.consume(key))
@@ -167,7 +167,7 @@ describe('calls of one turn', () => {
     expect(list).toMatchObject({ reason: { name: 'StoreError', message: expect.stringContaining('WRONGTYPE') } })
   })
 
-  test('are not carried out, and told the time, when they come too late', async () => {
+  test('are not carried out when they come too late, and get the time of the server', async () => {
     const [seconds] = (await client.time()).map(Number)
     const late = await client.eval(flexibleCount.source, 1, 'late', '1 1000', String(seconds * 1000 - 1))
     expect(late).toEqual([expect.any(Number)])
@@ -178,14 +178,14 @@ describe('calls of one turn', () => {
     ])
   })
 
-  test('of which there are too many for one command are all answered', async () => {
+  test('that are too many for one command are all answered', async () => {
     const limiter = new RateLimiterRedis({ ...options, storeClient: client, points: 1000 })
     const all = await Promise.all(Array.from({ length: 600 }, () => limiter.consume('me')))
     expect(all.map(({ consumedPoints }) => consumedPoints)).toEqual(all.map((_, i) => i + 1))
   })
 })
 
-test('points that are no whole numbers are refused as errors, as there', async () => {
+test('points that are no whole numbers are errors, as in rate-limiter-flexible', async () => {
   for (const points of [1.5, Number.NaN, '2', '1.5', '-1', '0']) {
     const outcomes: unknown[] = []
     for (const { RateLimiterRedis } of MODULES) {
@@ -201,7 +201,7 @@ test('points that are no whole numbers are refused as errors, as there', async (
   }
 })
 
-test('a Lua script of the service counts in place of ours', async () => {
+test('a Lua script of the service replaces ours', async () => {
   const customIncrTtlLuaScript = `return { redis.call('incrby', KEYS[1], ARGV[1] * 2), ARGV[2] * 1000 + ARGV[3] + ARGV[4] }`
   const outcomes: unknown[] = []
   for (const { RateLimiterRedis } of MODULES) {
@@ -218,7 +218,7 @@ test('a Lua script of the service counts in place of ours', async () => {
   expect(outcomes[1]).toEqual(outcomes[0])
 })
 
-test('node-redis serves as well, without being named', async () => {
+test('node-redis works as well, without being named', async () => {
   const other = createClient({ url: redis.url })
   await other.connect()
   const limiter = new RateLimiterRedis({ storeClient: other, points: 1, duration: 10 })
@@ -229,8 +229,8 @@ test('node-redis serves as well, without being named', async () => {
   await other.close()
 })
 
-describe('while Redis is not there', () => {
-  test('the insurance answers, with the block and the evenness of the limiter', async () => {
+describe('while Redis is away', () => {
+  test('the insurance answers, with the block and the even execution of the limiter', async () => {
     const lone = await RedisServer.start()
     const storeClient = lone.client()
     await storeClient.ping()
@@ -257,7 +257,7 @@ describe('while Redis is not there', () => {
   })
 })
 
-test('options that mean nothing are refused as there', () => {
+test('invalid options are refused as by rate-limiter-flexible', () => {
   const wrong: object[] = [
     { points: 5, duration: 1 },
     { storeClient: client, points: 5, duration: 1, insuranceLimiter: {} },

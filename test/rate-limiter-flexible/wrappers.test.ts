@@ -34,7 +34,7 @@ const turns = async () => {
   for (let n = 0; n < 5; n++) await new Promise(resolve => setImmediate(resolve))
 }
 
-test('a union answers random calls as there', async () => {
+test('a union answers random calls as rate-limiter-flexible does', async () => {
   for (let i = 0; i < ofCases(60); i++) {
     await both(async ({ RateLimiterMemory, RateLimiterUnion }) => {
       const random = sequence(i)
@@ -55,7 +55,7 @@ test('a union answers random calls as there', async () => {
   }
 })
 
-test('a bursty limiter answers random calls as there', async () => {
+test('a bursty limiter answers random calls as rate-limiter-flexible does', async () => {
   for (let i = 0; i < ofCases(60); i++) {
     await both(async ({ RateLimiterMemory, BurstyRateLimiter }) => {
       const random = sequence(i)
@@ -75,7 +75,7 @@ test('a bursty limiter answers random calls as there', async () => {
   }
 })
 
-test('black and white lists answer random calls as there', async () => {
+test('black and white lists answer random calls as rate-limiter-flexible does', async () => {
   for (let i = 0; i < ofCases(60); i++) {
     await both(async ({ RateLimiterMemory, RLWrapperBlackAndWhite }) => {
       const random = sequence(i)
@@ -143,7 +143,7 @@ describe('a queue', () => {
     await expect(queue.removeTokens(2, 'a')).rejects.toThrow('Requested tokens 2 exceeds maximum 1 tokens per interval')
   })
 
-  test('does not ask again and again where a limiter never lets anybody in', async () => {
+  test('does not ask all the time if a limiter never allows a request', async () => {
     const limiter = new RateLimiterMemory({ points: 1, duration: 3_000_000 })
     const consume = jest.spyOn(limiter, 'consume')
     const queue = new RateLimiterQueue(limiter)
@@ -153,7 +153,7 @@ describe('a queue', () => {
     expect(consume).toHaveBeenCalledTimes(2)
   })
 
-  test('rejects with an error of the class that is exported', async () => {
+  test('rejects with an error of the exported class', async () => {
     const error = new RateLimiterQueueError('too many', 'more')
     expect([error.name, error.message, error.extra, error instanceof Error]).toEqual([
       'CustomError',

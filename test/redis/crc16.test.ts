@@ -10,12 +10,12 @@ describe('CRC16', () => {
   })
   afterAll(() => redis.stop())
 
-  test('is that of the specification: XMODEM', () => {
+  test('agrees with the specification: XMODEM', () => {
     expect(crc16('123456789')).toBe(0x31c3)
     expect(crc16('')).toBe(0)
   })
 
-  test('gives the slot that Redis gives, for any text without a hash tag', async () => {
+  test('gives the same slot as Redis, for any text without a hash tag', async () => {
     const client = redis.client()
     const texts = hostileKeys().filter(text => !text.includes('{'))
     const slots = await Promise.all(texts.map(text => client.cluster('KEYSLOT', text)))

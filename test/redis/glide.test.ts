@@ -41,7 +41,7 @@ afterAll(async () => {
 })
 
 describe('the client of GLIDE', () => {
-  test('may speak RESP2 and read bytes: texts are texts, and listening is heard', async () => {
+  test('may use RESP2 and read bytes: texts are decoded, and listening works', async () => {
     const odd = await glide(redis.port, { protocol: ProtocolVersion.RESP2, defaultDecoder: Decoder.Bytes })
     const store = new RedisStore(odd, { prefix: 'odd' })
     const limiter = new RateLimiter({ policy: '2/1h; 5/1d', store, deadline: '5s' })
@@ -55,7 +55,7 @@ describe('the client of GLIDE', () => {
     await Promise.all([holder.close(), waiter.close()])
   })
 
-  test('has its errors told in the words of the server', async () => {
+  test('reports errors in the words of the server', async () => {
     const store = new RedisStore(client, { prefix: 'wrong' })
     const limiter = new RateLimiter({ policy: '1/1h', store, deadline: '5s', onStoreFailure: 'closed' })
     await limiter.acquire('k')
@@ -65,7 +65,7 @@ describe('the client of GLIDE', () => {
     await expect(limiter.acquire('k')).rejects.toThrow(/: WRONGTYPE Operation against a key/)
   })
 
-  test('without a permission says so in the words of the server, and is not told of resets elsewhere', async () => {
+  test('reports a missing permission in the words of the server, and does not learn of resets elsewhere', async () => {
     const users = ['on', 'nopass', '~*', '+@all', 'resetchannels', '&allowed']
     await redis.client().call('ACL', 'SETUSER', 'deaf', ...users)
     const deaf = await glide(redis.port, { credentials: { username: 'deaf', password: 'x' } })
@@ -89,7 +89,7 @@ describe('the client of GLIDE', () => {
     allowed.release()
   })
 
-  test('that is closed is not asked', async () => {
+  test('is not used after it was closed', async () => {
     const closed = await glide()
     closed.close()
     await expect(new RedisStore(closed).consume([{ key: 'k', limit: parsePolicy('1/1s')[0] }], 1)).rejects.toThrow(
@@ -150,7 +150,7 @@ describe('a lost connection of GLIDE', () => {
     await proxy.stop()
   })
 
-  test('is noticed by whoever listens, although GLIDE connects again by itself and tells nobody', async () => {
+  test('is noticed by listeners, although GLIDE reconnects by itself without an event', async () => {
     const kill: Record<string, () => Promise<unknown>> = {
       single: () => redis.client().call('CLIENT', 'KILL', 'TYPE', 'pubsub'),
       cluster: () => Promise.all(cluster.nodes.map(node => node.client().call('CLIENT', 'KILL', 'TYPE', 'pubsub'))),
@@ -179,7 +179,7 @@ describe('a lost connection of GLIDE', () => {
     )
   })
 
-  test('a server that stands still degrades decisions within their deadline, and is charged for none of them later', async () => {
+  test('a server that stands still degrades decisions within their deadline, and charges none of them later', async () => {
     const server = await RedisServer.start()
     const own = await glide(server.port)
     const limiter = new RateLimiter({ policy: '9/1h', store: new RedisStore(own), onStoreFailure: 'closed' })

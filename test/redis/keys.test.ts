@@ -31,11 +31,9 @@ describe('a segment of a Redis key', () => {
     [':{a}:', ':%7ba%7d:'],
     ['', '%'],
     ['%3a', '%253a'],
-  ])('that stands for a client keeps its colons: %j as %j', (name, segment) =>
-    expect(clientSegment(name)).toBe(segment),
-  )
+  ])('that names a client keeps its colons: %j as %j', (name, segment) => expect(clientSegment(name)).toBe(segment))
 
-  test('of a long name has a length that does not grow', () => {
+  test('of a long name has a bounded length', () => {
     const lengths = new Set([201, 1000, 10_240, 1_000_000].map(length => keySegment('x'.repeat(length)).length))
     expect([...lengths]).toEqual([44])
   })
@@ -52,7 +50,7 @@ describe('a segment of a Redis key', () => {
     fc.integer({ min: 195, max: 205 }).map(length => 'é'.repeat(length)),
   )
 
-  test('holds nothing that divides keys, and survives being sent as UTF-8', () => {
+  test('contains no separator of keys, and can be sent as UTF-8', () => {
     fc.assert(
       fc.property(anyName, name => {
         const segment = keySegment(name)
@@ -63,7 +61,7 @@ describe('a segment of a Redis key', () => {
     )
   })
 
-  test('never stands for two names', () => {
+  test('is never the same for two names', () => {
     const names = new Map<string, string>()
     const add = (name: string) => {
       const segment = keySegment(name)

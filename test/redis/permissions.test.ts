@@ -144,7 +144,7 @@ afterAll(() => {
 
 const CASES = Object.keys(LIVES).flatMap(name => (['ioredis', 'GLIDE'] as const).map(client => [name, client] as const))
 
-test.each(CASES)('the permissions that the page tells are enough for a %s over %s', async (name, by) => {
+test.each(CASES)('the documented permissions are sufficient for a %s over %s', async (name, by) => {
   const rules = [...more(name), ...CLIENTS[by].rules]
   expect(rules.length).toBeGreaterThan(3)
   const admin = redis.client()

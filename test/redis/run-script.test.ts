@@ -20,7 +20,7 @@ describe('to run a script', () => {
   })
   afterAll(() => redis.stop())
 
-  test('sends its text only when the server does not know it, and runs it once each time', async () => {
+  test('sends the text only if the server does not know it, and runs the script once each time', async () => {
     const client = redis.client()
     const port = portOf(client, 'test')
     const sent: string[] = []
@@ -43,7 +43,7 @@ describe('to run a script', () => {
     expect(sent).toEqual(['hash', 'text', 'hash', 'hash', 'text'])
   })
 
-  test('many at once, when the server forgets, run once each', async () => {
+  test('many scripts at once run once each, even if the server forgets them', async () => {
     const client = redis.client()
     const port = portOf(client, 'test')
     await client.script('FLUSH')
@@ -62,7 +62,7 @@ describe('to run a script', () => {
     ['Connection is closed.', 1],
     ['MOVED 1 127.0.0.1:1', 2],
     ['ASK 1 127.0.0.1:1', 2],
-  ])('an error "%s" is passed on after %d calls, because running again might charge twice', async (message, calls) => {
+  ])('passes an error "%s" on after %d calls, because running again might charge twice', async (message, calls) => {
     let asked = 0
     const error = new Error(message)
     const refuse = () => {
@@ -74,7 +74,7 @@ describe('to run a script', () => {
     expect(asked).toBe(calls)
   })
 
-  test('a client that throws instead of rejecting is taken as one that rejects', async () => {
+  test('treats a client that throws like one that rejects', async () => {
     const port = {
       evalsha() {
         throw new Error('thrown')

@@ -30,7 +30,7 @@ const listeners = async () => {
 const publish = (channel: string, text: string) => redis.client().publish(channel, text)
 
 describe('a subscriber', () => {
-  test('opens nothing before somebody holds a channel, and then one connection for all of them', async () => {
+  test('opens no connection before a channel is held, and then one for all channels', async () => {
     const client = redis.client()
     const a = ear(client, 'a')
     const b = ear(client, 'b')
@@ -48,7 +48,7 @@ describe('a subscriber', () => {
     for (const { subscription } of [a, b, b2]) subscription.release()
   })
 
-  test('a channel let go is heard a while longer, so that who waits again soon need not subscribe again', async () => {
+  test('keeps a released channel for a while, so that a new holder need not subscribe again', async () => {
     const client = redis.client()
     const { subscription, state } = ear(client, 'linger')
     subscription.hold()
@@ -66,7 +66,7 @@ describe('a subscriber', () => {
     expect(state.heard).toEqual(['after'])
   })
 
-  test('with every listening connection killed it is live again within 300 ms, and says so', async () => {
+  test('is live again within 300 ms after every listening connection was killed, and reports it', async () => {
     const client = redis.client()
     const { subscription, state } = ear(client, 'killed')
     subscription.hold()
@@ -80,7 +80,7 @@ describe('a subscriber', () => {
     subscription.release()
   })
 
-  test('the key prefix of the client is not put before channels, and other versions of the client do as well', async () => {
+  test('adds no key prefix to channels, and works with other versions of the client', async () => {
     const clients = [redis.client({ keyPrefix: 'app:' }), redis.client({ protocol: 2 })]
     const old = redis.track(new Redis5({ host: redis.host, port: redis.port, keyPrefix: 'app:' }))
     for (const client of [...clients, old]) {
@@ -110,7 +110,7 @@ describe('a subscriber', () => {
     await server.stop()
   })
 
-  test('on a cluster it hears what any node publishes, and moves to another node when its own dies', async () => {
+  test('on a cluster receives messages of all nodes, and moves to another node when its own dies', async () => {
     const cluster = await RedisCluster.start()
     const client = cluster.client()
     await client.ping()
@@ -127,7 +127,7 @@ describe('a subscriber', () => {
     await cluster.stop()
   }, 30_000)
 
-  test('there is none beside a client that gives no connection to listen on', () => {
+  test('does not exist for a client that provides no connection to listen on', () => {
     expect(Subscriber.of({ evalsha: 1 })).toBeUndefined()
   })
 })

@@ -59,7 +59,7 @@ describe('a permit for which nobody waits', () => {
     expect(await semaphore.availablePermits()).toBe(3)
   })
 
-  test('is counted with all others, also those of several permits, and tokens rise', async () => {
+  test('counts together with all others, also those of several permits, and tokens rise', async () => {
     const name = fresh()
     const semaphore = await direct(name)
     const other = new Semaphore(redis.client(), name)
@@ -82,7 +82,7 @@ describe('a permit for which nobody waits', () => {
     expect(await semaphore.tryAcquire()).toBeNull()
   })
 
-  test('is asked for together with others: one call for all of a turn, in their order', async () => {
+  test('is requested together with others: one call for all requests of a turn, in their order', async () => {
     const semaphore = await direct(fresh(), { permits: 50 })
     const first = semaphore.acquire()
     const rest = Array.from({ length: 49 }, () => semaphore.acquire())
@@ -93,7 +93,7 @@ describe('a permit for which nobody waits', () => {
     expect(new Set(leases.map(({ id }) => id)).size).toBe(50)
   })
 
-  test('goes to whoever waits first, however it was taken', async () => {
+  test('goes to the first waiter, however it was taken', async () => {
     const name = fresh()
     const holder = await direct(name, { permits: 1 })
     const held = await holder.acquire()
@@ -113,7 +113,7 @@ describe('a permit for which nobody waits', () => {
 })
 
 describe('a lease that was taken directly', () => {
-  test('is lost for whoever held it when it is taken over, and is told so at once', async () => {
+  test('is lost for its holder when it is taken over, and the holder is notified at once', async () => {
     const name = fresh()
     const semaphore = await direct(name)
     const lease = await semaphore.acquire()
@@ -129,7 +129,7 @@ describe('a lease that was taken directly', () => {
     expect(await taken.release()).toBe(true)
   })
 
-  test('is not ended by who held it before, also if that was not told', async () => {
+  test('is not ended by its former holder, even if that was not notified', async () => {
     const name = fresh()
     const { client } = recorder()
     Object.assign(client, { duplicate: undefined })
@@ -174,7 +174,7 @@ describe('a lease that was taken directly', () => {
 })
 
 describe('a direct take that arrives again', () => {
-  test('takes nothing, and is answered as it was while its lease lasts', async () => {
+  test('takes nothing, and gets the same answer while its lease lasts', async () => {
     const name = fresh()
     const { client, sent, again } = recorder()
     const semaphore = await direct(name, { permits: 3 }, client)
@@ -191,7 +191,7 @@ describe('a direct take that arrives again', () => {
     expect(await next.release()).toBe(true)
   })
 
-  test('takes nothing also when it was refused, and somebody else has taken since', async () => {
+  test('takes nothing even if it was refused and another client has taken a permit since', async () => {
     const name = fresh()
     const { client, sent, again } = recorder()
     const semaphore = await direct(name, { permits: 1 }, client)
@@ -208,7 +208,7 @@ describe('a direct take that arrives again', () => {
 })
 
 describe('a connection that is cut', () => {
-  test('rejects nobody, and no permit is taken or given back twice', async () => {
+  test('rejects no request, and no permit is taken or given back twice', async () => {
     const name = fresh()
     const proxy = await TcpProxy.start(redis.port)
     const client = redis.client({ port: proxy.port, retryStrategy: () => 5 })
@@ -229,7 +229,7 @@ describe('a connection that is cut', () => {
   })
 })
 
-test('of four clients that take one or two permits in any way, never more are inside than there are', async () => {
+test('four clients that take one or two permits in any way never hold more than all permits', async () => {
   const name = fresh()
   const permits = 4
   const random = randomFrom('lanes')

@@ -4,7 +4,7 @@ import { newLeaseId } from '../../src/semaphore/lease-id.js'
 const COUNT = 1000
 const BITS = 128
 
-test('each lease has 128 random bits of its own: one id tells nothing of the next, and no bit is the same in all', () => {
+test('each lease id has 128 random bits of its own: an id reveals nothing about the next, and no bit is the same in all', () => {
   const ids = Array.from({ length: COUNT }, () => Buffer.from(newLeaseId(), 'base64url'))
   const bitsOf = (id: Buffer) => [...id].flatMap(byte => Array.from({ length: 8 }, (_, i) => (byte >> i) & 1))
   const bits = ids.map(bitsOf)

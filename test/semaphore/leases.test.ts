@@ -52,7 +52,7 @@ describe('renewal', () => {
     expect(await lease.release()).toBe(true)
   })
 
-  test('is not done for who said so, nor after detach', async () => {
+  test('does not happen with renew: false, nor after detach', async () => {
     const semaphore = open(fresh(), { permits: 2 })
     const [never, detached] = [
       await semaphore.acquire({ lease: 150, renew: false }),
@@ -65,7 +65,7 @@ describe('renewal', () => {
     expect([never.signal.aborted, detached.signal.aborted]).toEqual([true, true])
   })
 
-  test('of all due leases of a client is one call, across its semaphores', async () => {
+  test('of all due leases of a client is one call, over all its semaphores', async () => {
     const client = redis.client()
     // By this clock they never end, however slow the machine is; renewal goes by timers.
     const clock = new ManualClock(1_700_000_000_000)
@@ -90,7 +90,7 @@ describe('renewal', () => {
     await Promise.all(leases.map(lease => lease.release()))
   })
 
-  test('that fails is tried again until the deadline', async () => {
+  test('is tried again after a failure, until the deadline', async () => {
     const proxy = await TcpProxy.start(redis.port)
     const client = redis.client({ port: proxy.port })
     // Its deadline passes when the clock is told, however slow the machine is.
@@ -112,7 +112,7 @@ describe('renewal', () => {
     await proxy.stop()
   })
 
-  test('goes on by the clock that is given', async () => {
+  test('follows a given clock', async () => {
     const clock = new ManualClock(1_700_000_000_000)
     const semaphore = open(fresh(), { permits: 1, clock })
     const lease = await semaphore.acquire({ lease: 90 })
@@ -194,8 +194,8 @@ describe('a command that the client sends twice', () => {
   })
 })
 
-describe('permits asked for in one turn', () => {
-  test('are granted in the order of asking, in one call for all, and given back in one', async () => {
+describe('permits requested in one turn', () => {
+  test('are granted in the order of the requests, in one call for all, and given back in one', async () => {
     const name = fresh()
     const semaphore = open(name, { permits: 20 })
     await semaphore.permits()
@@ -233,7 +233,7 @@ describe('permits asked for in one turn', () => {
   })
 })
 
-describe('leases that nobody released', () => {
+describe('leases that were not released', () => {
   test('are counted when their time is over, many at once, each once', async () => {
     const clock = new ManualClock(1_700_000_000_000)
     const semaphore = open(fresh(), { permits: 2500, clock })
@@ -250,7 +250,7 @@ describe('leases that nobody released', () => {
 })
 
 describe('other clients', () => {
-  test('of node-redis hold, wait and are handed over to as well', async () => {
+  test('of node-redis hold, wait and get permits as well', async () => {
     const client = createClient({ url: redis.url })
     await client.connect()
     const name = fresh()
@@ -271,7 +271,7 @@ describe('other clients', () => {
     client.destroy()
   })
 
-  test('of a cluster as well, several semaphores on different nodes', async () => {
+  test('of a cluster work as well, with several semaphores on different nodes', async () => {
     const cluster = await RedisCluster.start()
     const [here, there] = [cluster.client(), cluster.client()]
     const clock = new ManualClock(1_700_000_000_000)

@@ -41,7 +41,7 @@ function callsOf(client: Redis): string[] {
 }
 
 describe('a lease that Redis has forgotten', () => {
-  test('is lost at the first look after a reconnect, by one look, and is not taken back', async () => {
+  test('is lost at the first check after a reconnect, by one call, and is not taken back', async () => {
     const proxy = await TcpProxy.start(redis.port)
     const client = redis.client({ port: proxy.port, retryStrategy: () => 20 })
     const calls = callsOf(client)
@@ -75,7 +75,7 @@ describe('a lease that Redis has forgotten', () => {
     await proxy.stop()
   })
 
-  test('is lost when the connection that listens comes back, for news may have been missed', async () => {
+  test('is lost when the connection that listens comes back, because messages may have been missed', async () => {
     const name = fresh()
     const client = redis.client()
     let readyAt = 0
@@ -120,7 +120,7 @@ describe('renew', () => {
     await proxy.stop()
   })
 
-  test('of other semaphores does not fail where the keys of one hold something else', async () => {
+  test('of other semaphores does not fail if one has foreign values in its keys', async () => {
     const client = redis.client()
     const [good, bad] = [fresh(), fresh()]
     const kept = await new Semaphore(client, good, { permits: 1 }).acquire({ lease: 400 })
@@ -139,7 +139,7 @@ describe('an ask that comes twice', () => {
   test.each([
     ['', undefined],
     [' also when idleTtl was over in between', 50],
-  ])('counts once: one that is granted, one that is refused, a release;%s', async (_, idleTtl) => {
+  ])('counts once: a grant, a refusal, a release;%s', async (_, idleTtl) => {
     const name = fresh()
     const client = redis.client()
     const semaphore = new Semaphore(client, name, { permits: 2, idleTtl })
@@ -171,8 +171,8 @@ describe('an ask that comes twice', () => {
   })
 })
 
-describe('permits that are lowered under two thousand who wait for more', () => {
-  test('reject them in batches: a few calls, not one for each', async () => {
+describe('lowering the permits below the request of two thousand waiters', () => {
+  test('rejects them in batches: a few calls, not one for each', async () => {
     const name = fresh()
     const client = redis.client()
     const semaphore = new Semaphore(client, name, { permits: 10 })
@@ -191,7 +191,7 @@ describe('permits that are lowered under two thousand who wait for more', () => 
 })
 
 describe('close', () => {
-  test('resolves when all that waited has left the line, also what was asked for a moment ago', async () => {
+  test('resolves when all waiters have left the line, also those of a moment ago', async () => {
     const name = fresh()
     const semaphore = new Semaphore(redis.client(), name, { permits: 1 })
     await semaphore.acquire()
@@ -205,7 +205,7 @@ describe('close', () => {
 })
 
 describe('the state of another version', () => {
-  test('is refused with both versions, and nothing of it is changed', async () => {
+  test('is refused with an error that names both versions, and is not changed', async () => {
     const name = fresh()
     await admin.hset(keyOf(name), 'permits', 3, 'used', 0)
     const semaphore = new Semaphore(redis.client(), name, { permits: 1 })
@@ -215,7 +215,7 @@ describe('the state of another version', () => {
   })
 })
 
-describe('a permit that is asked for while another is granted or given up', () => {
+describe('a permit requested while another is granted or given up', () => {
   test('is granted in its turn', async () => {
     const semaphore = new Semaphore(redis.client(), fresh(), { permits: 1 })
     const held = await semaphore.acquire()
@@ -237,7 +237,7 @@ describe('a permit that is asked for while another is granted or given up', () =
 })
 
 describe('fencing tokens', () => {
-  test('grow while the keys live though the clock goes back, and beyond what the process has seen after the keys are lost', async () => {
+  test('grow while the keys live although the clock goes back, and exceed those that the process has seen after the keys are lost', async () => {
     const name = fresh()
     const semaphore = new Semaphore(redis.client(), name, { permits: 1 })
     await (await semaphore.acquire()).release()

@@ -25,7 +25,7 @@ const fresh = () => `test-${names++}`
 const open = (options: SemaphoreOptions = {}, name = fresh()) => new Semaphore(redis.client(), name, options)
 
 describe('the permits of a semaphore', () => {
-  test('are set once by trySetPermits, and whenever asked by setPermits and addPermits', async () => {
+  test('are set once by trySetPermits, and at any time by setPermits and addPermits', async () => {
     const semaphore = open()
     expect(await semaphore.trySetPermits(3)).toBe(true)
     expect(await semaphore.trySetPermits(9)).toBe(false)
@@ -37,7 +37,7 @@ describe('the permits of a semaphore', () => {
     expect(await semaphore.permits()).toBe(0)
   })
 
-  test('given to the constructor are set only where none are, by whatever is asked first', async () => {
+  test('given to the constructor are set by the first call, only if none are set', async () => {
     const name = fresh()
     const first = open({ permits: 2 }, name)
     expect(await first.availablePermits()).toBe(2)
@@ -57,7 +57,7 @@ describe('the permits of a semaphore', () => {
     expect(await semaphore.availablePermits()).toBe(5)
   })
 
-  test('may shrink below what is held: holders stay, nothing is granted until enough come back', async () => {
+  test('may shrink below the held permits: holders stay, nothing is granted until enough come back', async () => {
     const semaphore = open({ permits: 3 })
     const leases = [await semaphore.acquire(), await semaphore.acquire(), await semaphore.acquire()]
     await semaphore.setPermits(1)
@@ -137,7 +137,7 @@ describe('a lease', () => {
     expect(await semaphore.availablePermits()).toBe(1)
   })
 
-  test('ends at its own deadline, however short the lease of whoever comes later', async () => {
+  test('ends at its own deadline, however short later leases are', async () => {
     const clock = new ManualClock(START)
     const semaphore = open({ permits: 2, clock })
     const long = await semaphore.acquire({ lease: '10s', renew: false })
@@ -168,7 +168,7 @@ describe('a lease', () => {
     expect(await lease.renew()).toBe(false)
   })
 
-  test('is extended by renew, for as long as before or as it is told', async () => {
+  test('is extended by renew, for as long as before or for a given time', async () => {
     const clock = new ManualClock(START)
     const semaphore = open({ permits: 1, clock })
     const lease = await semaphore.acquire({ lease: '10s', renew: false })
@@ -182,7 +182,7 @@ describe('a lease', () => {
     expect(await lease.renew()).toBe(false)
   })
 
-  test('ended by force is lost at once, and whoever waits comes next', async () => {
+  test('ended by force is lost at once, and the next waiter is served', async () => {
     const name = fresh()
     const semaphore = open({ permits: 1 }, name)
     const lease = await semaphore.acquire()
@@ -223,7 +223,7 @@ describe('a lease', () => {
     expect(await there.resume(lease.id)).toBeNull()
   })
 
-  test('is given back at the end of a block that declares it with await using', async () => {
+  test('is released at the end of a block that declares it with await using', async () => {
     const semaphore = open({ permits: 1 })
     {
       await using lease = await semaphore.acquire()
@@ -233,7 +233,7 @@ describe('a lease', () => {
     expect(await semaphore.availablePermits()).toBe(1)
   })
 
-  test('is given back by use, whether its work succeeds or fails', async () => {
+  test('is released by use, whether its work succeeds or fails', async () => {
     const semaphore = open({ permits: 1 })
     expect(await semaphore.use(async lease => lease.permits)).toBe(1)
     const failure = new Error('work')
@@ -246,7 +246,7 @@ describe('a lease', () => {
 })
 
 describe('a request for permits', () => {
-  test('for more permits than there are, or for none, rejects with CostError at once', async () => {
+  test('for more permits than exist, or for none, rejects with CostError at once', async () => {
     const semaphore = open({ permits: 2 })
     const held = await semaphore.acquire({ permits: 2 })
     await expect(semaphore.acquire({ permits: 3 })).rejects.toThrow(/permits 3: there are 2 in all/)
@@ -296,7 +296,7 @@ describe('a request for permits', () => {
     expect(await semaphore.waiting()).toBe(0)
   })
 
-  test('counts as waiting until Redis has answered its join, and not after that', async () => {
+  test('that has timed out counts as waiting until Redis has answered its join', async () => {
     const semaphore = open({ permits: 1 })
     await semaphore.acquire()
     await redis.client().client('PAUSE', 100, 'ALL')

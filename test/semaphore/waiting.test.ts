@@ -69,7 +69,7 @@ describe('waiters', () => {
     expect(await holder.availablePermits()).toBe(1)
   })
 
-  test('for several permits get all or none, and are not starved by those who want fewer', async () => {
+  test('for several permits get all or none, and are not starved by smaller requests', async () => {
     const name = fresh()
     const a = open(name, { permits: 3 })
     const held = [await a.acquire(), await a.acquire(), await a.acquire()]
@@ -89,7 +89,7 @@ describe('waiters', () => {
     expect(one.state.lease?.held).toBe(true)
   })
 
-  test('are not overtaken by tryAcquire, though permits are free', async () => {
+  test('are not overtaken by tryAcquire, although permits are free', async () => {
     const name = fresh()
     const a = open(name, { permits: 2 })
     const held = await a.acquire()
@@ -114,7 +114,7 @@ describe('waiters', () => {
     expect(await a.holders()).toHaveLength(3)
   })
 
-  test('for more than there are after a shrinking reject with CostError; the others come next', async () => {
+  test('for more permits than exist after a shrinking reject with CostError; the others are served', async () => {
     const name = fresh()
     const a = open(name, { permits: 4 })
     const held = await a.acquire({ permits: 4 })
@@ -129,7 +129,7 @@ describe('waiters', () => {
     expect(one.state.lease?.held).toBe(true)
   })
 
-  test('come next when a lease ends by itself', async () => {
+  test('are served when a lease ends by itself', async () => {
     const name = fresh()
     const a = open(name, { permits: 1 })
     const held = await a.acquire({ lease: 150, renew: false })
@@ -160,7 +160,7 @@ describe('waiters', () => {
     await expect(a.acquire({ signal: AbortSignal.abort(reason) })).rejects.toBe(reason)
   })
 
-  test('are sent away by close, and leave the line', async () => {
+  test('reject on close, and leave the line', async () => {
     const name = fresh()
     const a = open(name, { permits: 1 })
     const held = await a.acquire()
@@ -175,7 +175,7 @@ describe('waiters', () => {
     expect(await held.release()).toBe(true)
   })
 
-  test('for what is deleted reject with NotInitializedError, or go on where the number is known', async () => {
+  test('of a deleted semaphore reject with NotInitializedError, or continue if the number of permits is known', async () => {
     const name = fresh()
     const a = open(name, { permits: 1 })
     await a.acquire()
@@ -191,7 +191,7 @@ describe('waiters', () => {
 })
 
 describe('a waiter whose process has died', () => {
-  test('is passed over when its turn comes, with all others of its process, a second after it was told', async () => {
+  test('is skipped when its turn comes, with all others of its process, a second after it was notified', async () => {
     const name = fresh()
     const a = open(name, { permits: 1 })
     const held = await a.acquire()
@@ -208,7 +208,7 @@ describe('a waiter whose process has died', () => {
     expect(await a.waiting()).toBe(0)
   }, 10_000)
 
-  test('is no hindrance at all when it is long past the moment at which it should have asked', async () => {
+  test('delays no others when it should have asked long ago', async () => {
     const name = fresh()
     const a = open(name, { permits: 1 })
     const held = await a.acquire()
@@ -221,7 +221,7 @@ describe('a waiter whose process has died', () => {
 })
 
 describe('a lost message', () => {
-  test('because every listening connection was killed delays those who wait, but no more than that', async () => {
+  test('after every listening connection was killed delays waiters, but does no other harm', async () => {
     const name = fresh()
     const a = open(name, { permits: 1 })
     let held = await a.acquire()
@@ -235,7 +235,7 @@ describe('a lost message', () => {
     }
   })
 
-  test('because it comes before the answer that says who waits is not lost', async () => {
+  test('that comes before the answer to the join is not lost', async () => {
     const name = fresh()
     const a = open(name, { permits: 1 })
     const held = await a.acquire()
@@ -265,7 +265,7 @@ describe('a lost message', () => {
     expect(performance.now() - releasedAt).toBeLessThan(800)
   })
 
-  test('because the client gives no connection to listen on is asked for', async () => {
+  test('is replaced by asking if the client provides no connection to listen on', async () => {
     const name = fresh()
     const a = open(name, { permits: 1 })
     const held = await a.acquire()
@@ -277,7 +277,7 @@ describe('a lost message', () => {
     expect(deaf.state.lease?.held).toBe(true)
   })
 
-  test('with the whole line, as by FLUSHALL, is no end: those who wait make it again', async () => {
+  test('with the whole line, as by FLUSHALL, does no harm: waiters create the line again', async () => {
     const server = await RedisServer.start()
     const a = new Semaphore(server.client(), 'jobs', { permits: 1 })
     await a.acquire()
@@ -296,7 +296,7 @@ describe('a lost message', () => {
     await server.stop()
   }, 10_000)
 
-  test('with the server, restarted empty, is asked for again', async () => {
+  test('after a restart of an empty server is replaced by asking again', async () => {
     const server = await RedisServer.start()
     const a = new Semaphore(server.client(), 'jobs', { permits: 1 })
     const held = await a.acquire({ lease: 500 })
@@ -338,7 +338,7 @@ describe('an abort at the moment of the hand-over', () => {
 })
 
 describe('many who take turns', () => {
-  test('are never more at once than there are permits, and all are served', async () => {
+  test('never hold more than all permits, and all are served', async () => {
     const name = fresh()
     let inside = 0
     let most = 0

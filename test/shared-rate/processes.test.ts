@@ -16,7 +16,7 @@ afterEach(async () => {
 })
 
 describe('several processes that share a rate', () => {
-  test('get all of it and no more, whenever and however many they ask', async () => {
+  test('use all of it and no more, whenever and however much they ask', async () => {
     const limiter = new SharedRateLimiter(redis.client(), 'provider')
     await limiter.setRate({ rate: 18, interval: 1000 })
     const four = await RateWorkers.start(4, redis.url, 'provider')
@@ -36,7 +36,7 @@ describe('several processes that share a rate', () => {
     for (let i = 0; i < 72; i++) expect(resolved[i]).toBeGreaterThanOrEqual(granted[i])
   }, 20_000)
 
-  test('are served in the order in which they asked', async () => {
+  test('are served in the order of their requests', async () => {
     const redisClient = redis.client()
     const limiter = new SharedRateLimiter(redisClient, 'order')
     await limiter.setRate({ rate: 1, interval: 250 })

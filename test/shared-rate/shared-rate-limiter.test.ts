@@ -50,7 +50,7 @@ async function drain(limiter: SharedRateLimiter): Promise<number> {
 }
 
 describe('a shared rate', () => {
-  test('admits so many permits in any interval, each free again when an interval has passed', async () => {
+  test('grants its number of permits in any interval, each free again after an interval', async () => {
     const { clock, limiter } = await timed(3, 1000)
     expect(await limiter.tryAcquire(2)).toBe(true)
     clock.advance(600)
@@ -77,7 +77,7 @@ describe('a shared rate', () => {
     expect(await limiter.availablePermits()).toBe(2)
   })
 
-  test('is set once by trySetRate, though many try at once', async () => {
+  test('is set once by trySetRate, although many try at once', async () => {
     const name = fresh()
     const tries = await Promise.all([5, 6, 7, 8].map(rate => open(name).trySetRate({ rate, interval: '1m' })))
     expect(tries.filter(Boolean)).toHaveLength(1)
@@ -85,7 +85,7 @@ describe('a shared rate', () => {
     expect(config).toEqual({ rate: 5 + tries.indexOf(true), intervalMs: 60_000, mode: 'overall', keepAliveMs: null })
   })
 
-  test('is replaced by setRate whatever was set, and by updateRate only if one was', async () => {
+  test('is replaced by setRate in any case, and by updateRate only if a rate was set', async () => {
     const name = fresh()
     const limiter = open(name)
     expect(await limiter.updateRate({ rate: 1, interval: 1000 })).toBe(false)
@@ -97,7 +97,7 @@ describe('a shared rate', () => {
     expect(await limiter.getConfig()).toEqual({ rate: 3, intervalMs: 3000, mode: 'overall', keepAliveMs: null })
   })
 
-  test('counts for the very next decision of any process', async () => {
+  test('applies to the next decision of every process', async () => {
     const name = fresh()
     const [a, b] = [open(name), open(name)]
     await a.setRate({ rate: 1, interval: '1m' })
@@ -107,13 +107,13 @@ describe('a shared rate', () => {
     expect(await b.tryAcquire(4)).toBe(true)
   })
 
-  test('knows nothing of another name or another prefix', async () => {
+  test('shares nothing with another name or prefix', async () => {
     const [a, b, c] = [open('x}y'), open('x'), open('x}y', { prefix: 'other' })]
     await a.setRate({ rate: 1, interval: '1m' })
     expect([await b.getConfig(), await c.getConfig()]).toEqual([null, null])
   })
 
-  test('takes nothing for 0 permits, and says that it could', async () => {
+  test('takes nothing for 0 permits, and succeeds', async () => {
     const { limiter } = await timed(1, 1000)
     await limiter.acquire(0)
     expect(await limiter.tryAcquire(0)).toBe(true)
@@ -123,7 +123,7 @@ describe('a shared rate', () => {
     expect(await limiter.availablePermits()).toBe(0)
   })
 
-  test('is the same by a process clock that is an hour off', async () => {
+  test('is the same with a process clock that is an hour off', async () => {
     const limiter = open()
     const now = Date.now
     try {
@@ -158,7 +158,7 @@ describe('keepState', () => {
     expect(await limiter.availablePermits()).toBe(5)
   })
 
-  test('judges what is logged anew under a longer or a shorter interval', async () => {
+  test('applies a longer or shorter interval to logged permits', async () => {
     const { clock, limiter } = await timed(10, 1000)
     await limiter.tryAcquire(4)
     clock.advance(900)
@@ -172,7 +172,7 @@ describe('keepState', () => {
     expect(await limiter.availablePermits()).toBe(10)
   })
 
-  test('left out, what was taken is forgotten', async () => {
+  test('without it, taken permits are forgotten', async () => {
     const { limiter } = await timed(10, 1000)
     await limiter.tryAcquire(10)
     await limiter.setRate({ rate: 7, interval: 1000 })
@@ -199,7 +199,7 @@ describe('keepState', () => {
 })
 
 describe('release', () => {
-  test('gives the oldest grants back that still count, so that no interval ever sees more than the rate', async () => {
+  test('gives back the oldest grants that still count, so that no interval ever has more than the rate', async () => {
     const { clock, limiter } = await timed(5, 1000)
     await limiter.tryAcquire(2)
     clock.advance(500)
@@ -213,7 +213,7 @@ describe('release', () => {
     expect(await limiter.availablePermits()).toBe(5)
   })
 
-  test('gives back at most what is out', async () => {
+  test('gives back at most the taken permits', async () => {
     const { clock, limiter } = await timed(5, 1000)
     await limiter.tryAcquire(2)
     await limiter.release(1000)
@@ -225,7 +225,7 @@ describe('release', () => {
     expect(await limiter.tryAcquire()).toBe(false)
   })
 
-  test('of 0 changes nothing, and of what is no number of permits is a CostError', async () => {
+  test('of 0 changes nothing, and of an invalid number of permits is a CostError', async () => {
     const { limiter } = await timed(5, 1000)
     await limiter.tryAcquire(2)
     await limiter.release(0)
@@ -239,7 +239,7 @@ describe('release', () => {
 describe("the mode 'per-client'", () => {
   const rate = { rate: 2, interval: 200, mode: 'per-client' as const }
 
-  test('counts each client apart, and the objects of one process together', async () => {
+  test('counts each client separately, and the objects of one process together', async () => {
     const name = fresh()
     const [a, b] = [open(name, { clientId: 'a' }), open(name, { clientId: 'b' })]
     const [mine, also] = [open(name), open(name)]
@@ -248,7 +248,7 @@ describe("the mode 'per-client'", () => {
     expect([await mine.tryAcquire(), await also.tryAcquire(), await mine.tryAcquire()]).toEqual([true, true, false])
   })
 
-  test('counts nothing of clients that have died after two intervals', async () => {
+  test('forgets dead clients after two intervals', async () => {
     const name = fresh()
     await open(name, { clientId: 'setter' }).setRate(rate)
     await Promise.all(Array.from({ length: 20 }, (_, i) => open(name, { clientId: `dead-${i}` }).tryAcquire()))
@@ -262,7 +262,7 @@ describe("the mode 'per-client'", () => {
     expect(await open(name).exists()).toBe(true)
   })
 
-  test('forgets in its register who has not come for two intervals', async () => {
+  test('removes clients from its register that have not asked for two intervals', async () => {
     const name = fresh()
     const clock = new ManualClock(START)
     for (let i = 0; i < 100; i++) {
@@ -275,7 +275,7 @@ describe("the mode 'per-client'", () => {
     expect(await redis.client().zcard(`spillway:{${name}}:rate:clients`)).toBeLessThanOrEqual(7)
   })
 
-  test('setRate and delete reach the state of hundreds of clients whom nobody named', async () => {
+  test('setRate and delete reach the state of hundreds of clients without their names', async () => {
     const name = fresh()
     const client = redis.client()
     const clients = Array.from(
@@ -300,7 +300,7 @@ describe("the mode 'per-client'", () => {
     expect((await left(name)).filter(key => !key.startsWith(':sent'))).toEqual([])
   })
 
-  test('may be changed for the other one, and back', async () => {
+  test('can be changed to the other one, and back', async () => {
     const name = fresh()
     const clock = new ManualClock(START)
     const [a, b] = ['a', 'b'].map(clientId => open(name, { clientId, clock }))
@@ -314,7 +314,7 @@ describe("the mode 'per-client'", () => {
 })
 
 describe('the life of a shared rate', () => {
-  test('without keepAlive it has no end, and what was granted lives two intervals at most', async () => {
+  test('without keepAlive it has no end, and grants live two intervals at most', async () => {
     const name = fresh()
     const limiter = open(name)
     await limiter.setRate({ rate: 1, interval: 300 })
@@ -326,7 +326,7 @@ describe('the life of a shared rate', () => {
     await eventually('only the rate is left', async () => (await counted(name)).join() === '')
   })
 
-  test('with keepAlive every key has a lifetime at every moment, and all are gone when it was unused for so long', async () => {
+  test('with keepAlive every key always has a lifetime, and all are gone after that time without use', async () => {
     const name = fresh()
     const limiter = open(name)
     const checked = async () => {
@@ -364,7 +364,7 @@ describe('the life of a shared rate', () => {
     await expect(limiter.tryAcquire()).rejects.toThrow(NotInitializedError)
   })
 
-  test('turns that were promised outlive keepAlive', async () => {
+  test('promised turns outlive keepAlive', async () => {
     const name = fresh()
     const limiter = open(name)
     await limiter.setRate({ rate: 1, interval: 100, keepAlive: 100 })
@@ -372,7 +372,7 @@ describe('the life of a shared rate', () => {
     await gone(name)
   })
 
-  test('expire ends it and all clients’ state then, used or not', async () => {
+  test('expire ends it and all clients’ state at that time, used or not', async () => {
     const clock = new ManualClock(START)
     const name = fresh()
     const [a, b] = ['a', 'b'].map(clientId => open(name, { clientId, clock }))
@@ -389,7 +389,7 @@ describe('the life of a shared rate', () => {
     expect(await b.tryAcquire()).toBe(true)
   })
 
-  test('expire ends every key at that time in Redis too, and a later word replaces an earlier one', async () => {
+  test('expire ends every key at that time in Redis too, and a later call replaces an earlier one', async () => {
     const name = fresh()
     const limiter = open(name)
     for (const keepAlive of [undefined, '1h']) {
@@ -410,7 +410,7 @@ describe('the life of a shared rate', () => {
     }
   })
 
-  test('delete leaves nothing, and says whether anything was there', async () => {
+  test('delete leaves nothing, and returns whether anything existed', async () => {
     const name = fresh()
     const limiter = open(name)
     expect(await limiter.delete()).toBe(false)
@@ -445,7 +445,7 @@ describe('a rate that is not set', () => {
   })
 
   test.each(['', ':log', ':line', ':clients', ':log:a', ':line:a'])(
-    'a lost key %j is mended, or told by a typed error',
+    'a lost key %j is repaired, or causes a typed error',
     async lost => {
       for (const mode of ['overall', 'per-client'] as const) {
         const name = fresh()
@@ -476,7 +476,7 @@ describe('a rate that is not set', () => {
     },
   )
 
-  test('a log that is lost while others wait is theirs: nobody overtakes them', async () => {
+  test('after the log is lost, no request overtakes the waiters', async () => {
     const name = fresh()
     const clock = new ManualClock(START)
     const limiter = open(name, { clock })
@@ -492,7 +492,7 @@ describe('a rate that is not set', () => {
   })
 
   test.each(['', ':log', ':line', ':clients', ':log:a', ':line:a'])(
-    'something else under the key %j is a StoreError without the words of a script, and nothing is taken',
+    'a foreign value under the key %j is a StoreError without the text of a script, and nothing is taken',
     async spoilt => {
       for (const mode of ['overall', 'per-client'] as const) {
         const name = fresh()
@@ -524,7 +524,7 @@ describe('a rate that is not set', () => {
 })
 
 describe('a wrong argument', () => {
-  test('permits that are no integer ≥ 0 are a CostError before Redis is asked', async () => {
+  test('a number of permits that is no integer ≥ 0 is a CostError before Redis is asked', async () => {
     const server = await RedisServer.start()
     const limiter = new SharedRateLimiter(server.client(), 'wrong')
     await server.client().ping()
@@ -604,7 +604,7 @@ describe('a wrong argument', () => {
 })
 
 describe('other servers and clients', () => {
-  test('on a cluster all of one limiter is in one slot, with every call', async () => {
+  test('on a cluster all keys of a limiter are in one slot, for every call', async () => {
     const cluster = await RedisCluster.start()
     try {
       await Promise.all(
@@ -629,7 +629,7 @@ describe('other servers and clients', () => {
     }
   }, 30_000)
 
-  test('a client of node-redis does as well', async () => {
+  test('a client of node-redis works as well', async () => {
     const client = createClient({ url: redis.url })
     client.on('error', () => {})
     await client.connect()

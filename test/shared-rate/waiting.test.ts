@@ -115,7 +115,7 @@ describe('waiters', () => {
     expect(order).toEqual([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11])
   })
 
-  test('are served in the order in which they asked, in one process, a thousand at once', async () => {
+  test('are served in the order of their requests, a thousand at once in one process', async () => {
     const limiter = open(fresh())
     await limiter.setRate({ rate: 100, interval: 25 })
     const order: number[] = []
@@ -128,7 +128,7 @@ describe('waiters', () => {
     expect(order).toEqual(Array.from({ length: 1000 }, (_, i) => i))
   })
 
-  test('for many permits are not starved by those who want few, and tryAcquire overtakes nobody', async () => {
+  test('for many permits are not starved by smaller requests, and tryAcquire overtakes none', async () => {
     const { name, clock, limiter, other } = await spent(5)
     await limiter.release(2)
     const five = taking(other(), 5)
@@ -148,7 +148,7 @@ describe('waiters', () => {
     expect(one.granted).toBe(true)
   })
 
-  test('are not drawn up by who wants no permits, and is served at once', async () => {
+  test('do not delay a request for 0 permits, and it does not advance them', async () => {
     const { name, limiter } = await spent(1)
     const waiting = [taking(limiter), taking(limiter)]
     await inLine(name, 2)
@@ -172,7 +172,7 @@ describe('waiters', () => {
     expect((await scriptCalls()) - before).toBeLessThanOrEqual(6)
   })
 
-  test('are never told to go before their time', async () => {
+  test('are never granted before their time', async () => {
     const limiter = open(fresh())
     await limiter.setRate({ rate: 2, interval: 50 })
     const grantedAt: number[] = []
@@ -188,7 +188,7 @@ describe('waiters', () => {
 })
 
 describe('a timeout', () => {
-  test('that ends before the turn is known at once, and takes nothing', async () => {
+  test('that ends before the turn rejects at once, and takes nothing', async () => {
     const { name, limiter } = await spent(1)
     const askedAt = performance.now()
     expect(await limiter.tryAcquire(1, { timeout: '59s' })).toBe(false)
@@ -198,7 +198,7 @@ describe('a timeout', () => {
     expect(await admin.exists(keyOf(name, 'line'))).toBe(0)
   })
 
-  test('that ends after the turn makes sure of it', async () => {
+  test('that ends after the turn leads to a grant', async () => {
     const limiter = open(fresh())
     await limiter.setRate({ rate: 1, interval: 100 })
     const answers = await Promise.all([0, 150, 150, 250].map(timeout => limiter.tryAcquire(1, { timeout })))
@@ -268,7 +268,7 @@ describe('waiters further back move up', () => {
     expect(await limiter.availablePermits()).toBe(2)
   })
 
-  test('when hundreds are aborted at once, and nothing is left of those', async () => {
+  test('when hundreds are aborted at once, and leave nothing behind', async () => {
     const { name, clock, limiter, other } = await spent(1)
     const client = redis.client()
     const asks = jest.spyOn(client, 'evalsha')
@@ -289,7 +289,7 @@ describe('waiters further back move up', () => {
     expect(last.granted).toBe(true)
   })
 
-  test('before anything is asked that follows the abort', async () => {
+  test('before any later request after the abort', async () => {
     const { name, limiter } = await spent(1)
     const abort = new AbortController()
     const first = taking(limiter, 1, { signal: abort.signal })
@@ -319,7 +319,7 @@ describe('waiters further back move up', () => {
 })
 
 describe('close', () => {
-  test('resolves when all that waited have left the line, also those whose question was in flight', async () => {
+  test('resolves when all waiters have left the line, also those with a request in flight', async () => {
     const { name, limiter, other } = await spent(1)
     const closing = other()
     const lost = Array.from({ length: 700 }, () => taking(closing))
@@ -331,7 +331,7 @@ describe('close', () => {
     expect(await limiter.availablePermits()).toBe(1)
   })
 
-  test('gives back what was granted to a question in flight', async () => {
+  test('gives back a grant to a request in flight', async () => {
     const name = fresh()
     const limiter = open(name)
     await limiter.setRate({ rate: 5, interval: '1m' })
@@ -344,8 +344,8 @@ describe('close', () => {
   })
 })
 
-describe('a rate that falls while somebody waits', () => {
-  test('puts turns off, and never admits more than it', async () => {
+describe('a rate that falls while requests wait', () => {
+  test('delays turns, and never grants more than itself', async () => {
     const name = fresh()
     const [a, b] = [open(name), open(name)]
     await a.setRate({ rate: 4, interval: 100 })
@@ -358,7 +358,7 @@ describe('a rate that falls while somebody waits', () => {
     expect(ends[3] - ends[0]).toBeGreaterThan(3 * 100 - 25)
   })
 
-  test('sends away with CostError who wants more than it, and the others move up', async () => {
+  test('rejects larger requests with CostError, and the others move up', async () => {
     const { name, limiter, other } = await spent(5)
     const five = taking(other(), 5)
     await inLine(name, 1)
@@ -373,7 +373,7 @@ describe('a rate that falls while somebody waits', () => {
     expect(two.granted).toBe(true)
   })
 
-  test('to another mode has everybody ask again', async () => {
+  test('with another mode makes all waiters ask again', async () => {
     const { name, limiter, other } = await spent(1)
     const waiting = [taking(other('a')), taking(other('b'))]
     await inLine(name, 2)
@@ -389,7 +389,7 @@ describe('a rate that falls while somebody waits', () => {
 })
 
 describe('the end of a limiter', () => {
-  test('by delete rejects with NotInitializedError who waits, of every client', async () => {
+  test('by delete rejects the waiters of every client with NotInitializedError', async () => {
     const { name, limiter, other } = await spent(1, { mode: 'per-client' })
     const b = other('b')
     await b.tryAcquire()
@@ -406,7 +406,7 @@ describe('the end of a limiter', () => {
     expect(await admin.keys(keyOf(name, 'l*'))).toEqual([])
   })
 
-  test('by expire rejects those whose turn would come after it, and the others keep theirs', async () => {
+  test('by expire rejects waiters whose turn would come later, and the others keep their turns', async () => {
     const { name, clock, limiter, other } = await spent(1)
     const waiting = [taking(other())]
     await inLine(name, 1)
@@ -433,7 +433,7 @@ describe('a lost message', () => {
   const channels = async () => (await admin.pubsub('CHANNELS')) as string[]
   const deafen = () => admin.call('CLIENT', 'KILL', 'TYPE', 'pubsub')
 
-  test('because every listening connection is killed is asked for', async () => {
+  test('after every listening connection was killed is replaced by asking', async () => {
     for (let i = 0; i < 3; i++) {
       const { name, limiter, other } = await spent(1)
       const waiting = [taking(other()), taking(other())]
@@ -446,7 +446,7 @@ describe('a lost message', () => {
     }
   })
 
-  test('of a delete, of a rate too small, and of another mode reaches every waiter nevertheless', async () => {
+  test('about a delete, a smaller rate or another mode still reaches every waiter', async () => {
     const ends: readonly (readonly [(limiter: SharedRateLimiter) => Promise<unknown>, unknown])[] = [
       [limiter => limiter.delete(), expect.any(NotInitializedError)],
       [limiter => limiter.expire(1000), expect.any(NotInitializedError)],
@@ -481,7 +481,7 @@ describe('a lost message', () => {
 
   const deafClient = () => Object.create(redis.client(), { duplicate: { value: undefined } })
 
-  test('does not let somebody who was sent away give back what others were granted', async () => {
+  test('does not make a rejected waiter give back the grants of others', async () => {
     const { name, clock, limiter } = await spent(5)
     const deaf = open(name, { clock, clientId: 'a' }, deafClient())
     const abort = new AbortController()
@@ -496,7 +496,7 @@ describe('a lost message', () => {
     expect(await limiter.availablePermits()).toBe(0)
   })
 
-  test('keeps the place of somebody who fits again when it is heard of', async () => {
+  test('keeps the place of a waiter that fits again when the change is noticed', async () => {
     const { name, clock, limiter } = await spent(5)
     const before = await channels()
     const far = open(name, { clock, clientId: 'a' }, redis.client({ port: proxy.port }))
@@ -514,7 +514,7 @@ describe('a lost message', () => {
     expect(await limiter.tryAcquire(1)).toBe(false)
   })
 
-  test('where nobody can listen at all puts nobody before their turn', async () => {
+  test('without any listening connection grants no waiter before its turn', async () => {
     const name = fresh()
     const [deaf, other] = [open(name, {}, deafClient()), open(name)]
     await other.setRate({ rate: 4, interval: 100 })
@@ -528,7 +528,7 @@ describe('a lost message', () => {
     expect(ends[3] - ends[0]).toBeGreaterThan(3 * 100 - 25)
   })
 
-  test('with the line itself leaves every turn as it was promised', async () => {
+  test('together with the line itself leaves every turn as promised', async () => {
     const name = fresh()
     const [a, b] = [open(name), open(name)]
     await a.setRate({ rate: 1, interval: 150 })
@@ -541,7 +541,7 @@ describe('a lost message', () => {
     expect(waiting.map(({ granted }) => granted)).toEqual([true, true])
   })
 
-  test('and then the line too sends nobody off, and both wait again with the places that they had', async () => {
+  test('followed by the loss of the line rejects no waiter, and both wait again in their old order', async () => {
     const { name, limiter, other } = await spent(1)
     const waiting = [taking(other())]
     await inLine(name, 1)
@@ -566,7 +566,7 @@ describe('a lost message', () => {
     expect(waiting[1].granted).toBe(true)
   })
 
-  test('with everything, as by FLUSHALL, is a NotInitializedError as soon as it is noticed', async () => {
+  test('together with all data, as by FLUSHALL, is a NotInitializedError as soon as it is noticed', async () => {
     const server = await RedisServer.start()
     const limiter = open('flushed', {}, server.client())
     await limiter.setRate({ rate: 1, interval: 60_000 })
@@ -583,7 +583,7 @@ describe('a lost message', () => {
 })
 
 describe('a storm of acquires, aborts, releases, rates and lost connections', () => {
-  test('ends with every permit accounted for', async () => {
+  test('loses and duplicates no permit', async () => {
     const name = fresh()
     const limiters = Array.from({ length: 6 }, () => open(name))
     let [rate, out, granted, seed] = [5, 0, 0, 1]
@@ -701,7 +701,7 @@ describe('a reply that is lost', () => {
     expect(await available(5)).toBe(true)
   })
 
-  test('though another request of the same sender followed it', async () => {
+  test('although another request of the same sender followed it', async () => {
     const name = fresh()
     const [far, near] = [open(name, {}, redis.client({ port: proxy.port })), open(name)]
     await near.setRate({ rate: 50, interval: '10m' })
@@ -713,7 +713,7 @@ describe('a reply that is lost', () => {
 })
 
 describe('a Redis that hangs', () => {
-  test('is a StoreError within about five seconds, or the timeout; what it grants late is given back', async () => {
+  test('is a StoreError within about five seconds, or the timeout; its late grants are given back', async () => {
     const server = await RedisServer.start()
     const limiter = open('hung', {}, server.client())
     await limiter.setRate({ rate: 10, interval: '1m' })
@@ -750,7 +750,7 @@ describe('a Redis that hangs', () => {
     await server.stop()
   }, 30_000)
 
-  test('that is dead is a StoreError with the words of the client', async () => {
+  test('that is dead is a StoreError with the message of the client', async () => {
     const server = await RedisServer.start()
     const limiter = open('dead', {}, server.client({ maxRetriesPerRequest: 1, retryStrategy: () => 10 }))
     await limiter.setRate({ rate: 1, interval: '1m' })

@@ -46,7 +46,7 @@ export function describeAlgorithm(algorithm: AlgorithmName, maker: StoreMaker): 
       }
     }, 60_000)
 
-    test('a quota of 0 refuses every cost but none, before and after anything was spent', () =>
+    test('a quota of 0 refuses every cost except 0, before and after anything was spent', () =>
       onBench(async given => {
         const limit = parseLimit({ quota: 5, window: '1s', algorithm, name: 'x' })
         const none = parseLimit({ quota: 0, window: '1s', algorithm, name: 'x' })

@@ -177,7 +177,7 @@ export function describeConcurrencyLimit(name: string, adapter: ConcurrencyAdapt
       }
     })
 
-    test('lets in so many requests of a key at once and refuses more with 429', async () => {
+    test('admits the given number of requests of a key at once and refuses more with 429', async () => {
       const service = await serve(limited(options({ permits: 2, key: user, name: 'reports' })))
       const ada = { 'x-user': 'ada' }
       const first = [service.ask(ada), service.ask(ada)]
@@ -199,7 +199,7 @@ export function describeConcurrencyLimit(name: string, adapter: ConcurrencyAdapt
       await eventually('free again', async () => (await service.ask(ada, '/quick').reply).status === 200)
     })
 
-    test('refuses with 503 what is too much for the whole service', async () => {
+    test('refuses with 503 above the limit of the whole service', async () => {
       const service = await serve(limited(options({ permits: 1 })))
       const first = service.ask()
       await service.holds(1)
@@ -226,7 +226,7 @@ export function describeConcurrencyLimit(name: string, adapter: ConcurrencyAdapt
       expect(service.inside).toBe(1)
     })
 
-    test('gives the place of a client that has gone up after abandonAfter, though the handler is still at work', async () => {
+    test('frees the place of a client that has gone after abandonAfter, although the handler still works', async () => {
       const service = await serve(limited(options({ permits: 1, key: user, abandonAfter: '200ms' })))
       service.ask({ 'x-user': 'ada' })
       await service.holds(1)
@@ -288,7 +288,7 @@ export function describeConcurrencyLimit(name: string, adapter: ConcurrencyAdapt
       await eventually('free', async () => (await service.ask({ 'x-user': 'ada' }, '/quick').reply).status === 200)
     })
 
-    test('with wait lets requests wait their turn, first come, first served, and refuses what the queue has no room for', async () => {
+    test('with wait serves requests first come, first served, and refuses those for which the queue has no room', async () => {
       let arrived = 0
       const key = () => {
         arrived++
@@ -390,7 +390,7 @@ export function describeConcurrencyLimit(name: string, adapter: ConcurrencyAdapt
       expect((await redis.client().keys(`app:{${shared.name}%3a=all}:semaphore*`)).length).toBeGreaterThan(0)
     })
 
-    test('the number of permits is what the code says, also where another was in force', async () => {
+    test('the number of permits follows the code, even if another number was in force', async () => {
       const shared = { key: () => 'all', name: `shared-${names++}`, deadline: '5s' }
       const before = await serve(limited({ ...shared, permits: 1, client: redis.client() }))
       const first = before.ask()
@@ -404,7 +404,7 @@ export function describeConcurrencyLimit(name: string, adapter: ConcurrencyAdapt
       expect([(await first.reply).status, (await second.reply).status]).toEqual([200, 200])
     })
 
-    test('a Redis that hangs, or is gone, keeps nobody waiting: each process then counts alone', async () => {
+    test('if Redis hangs or is gone, no request waits for it: each process counts alone', async () => {
       const server = await RedisServer.start()
       const client = server.client()
       await client.ping()
@@ -421,7 +421,7 @@ export function describeConcurrencyLimit(name: string, adapter: ConcurrencyAdapt
       await server.stop()
     })
 
-    test('with wait too, a Redis that hangs, or is gone, is not waited for: requests wait in the line of their process', async () => {
+    test('also with wait, no request waits for a Redis that hangs or is gone: requests wait in the line of their process', async () => {
       for (const fault of ['pause', 'kill'] as const) {
         const server = await RedisServer.start()
         const client = server.client()
@@ -437,7 +437,7 @@ export function describeConcurrencyLimit(name: string, adapter: ConcurrencyAdapt
       }
     })
 
-    test('a request that waits already when Redis hangs goes on in the line of its process', async () => {
+    test('a request that already waits when Redis hangs continues in the line of its process', async () => {
       for (const fault of ['pause', 'kill'] as const) {
         const server = await RedisServer.start()
         const client = server.client()
@@ -455,7 +455,7 @@ export function describeConcurrencyLimit(name: string, adapter: ConcurrencyAdapt
       }
     })
 
-    test('an outage of a client that is not connected is told to the observer, with the remedy where it was never told to', async () => {
+    test('the observer is notified of an outage of a client that is not connected, with the remedy if it was never connected', async () => {
       const failures: string[] = []
       const observer = { storeFailed: ({ message }: Error) => failures.push(message) }
       const never = createClient({ url: 'redis://127.0.0.1:1' })
@@ -464,7 +464,7 @@ export function describeConcurrencyLimit(name: string, adapter: ConcurrencyAdapt
       expect(failures).toEqual([expect.stringContaining('call await client.connect()')])
     })
 
-    test('an outage is told: to the observer, else by a process warning', async () => {
+    test('the observer, or else a process warning, reports an outage', async () => {
       const server = await RedisServer.start()
       const client = server.client()
       await client.ping()
@@ -514,7 +514,7 @@ export function describeConcurrencyLimit(name: string, adapter: ConcurrencyAdapt
       expect(make({ permits: 1, proxies: 1 })).toThrow('concurrencyLimit: unknown option "proxies"')
     })
 
-    test('that are functions may fail: the error reaches the service, and no place is taken', async () => {
+    test('that are functions may throw: the error reaches the service, and no place is taken', async () => {
       let broken = true
       const key = () => {
         if (broken) throw new Error('no key')
@@ -553,7 +553,7 @@ export function describeConcurrencyLimit(name: string, adapter: ConcurrencyAdapt
       expect((await broken.ask().reply).status).toBe(500)
     })
 
-    test('skip, message, statusCode and headers have their say', async () => {
+    test('skip, message, statusCode and headers work', async () => {
       const skip = (req: unknown) => adapter.header(req, 'x-skip') === '1'
       const service = await serve(
         limited({ permits: 0, skip, message: { busy: true }, statusCode: 529, headers: false }),

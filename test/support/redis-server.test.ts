@@ -27,7 +27,7 @@ describe('a Redis server for tests', () => {
     for (const redis of started) expect(await redis.client().info('server')).toContain(`process_id:${redis.pid}`)
   })
 
-  test('paused it keeps silent, unpaused it answers what it was asked meanwhile', async () => {
+  test('it is silent while paused, and answers the commands of that time when unpaused', async () => {
     const redis = await start()
     const client = redis.client()
     await client.ping()
@@ -69,7 +69,7 @@ describe('a Redis server for tests', () => {
     expect(existsSync(redis.dir)).toBe(false)
   })
 
-  test('a setting that Redis refuses rejects with the words of Redis', async () => {
+  test('a setting that Redis refuses rejects with the message of Redis', async () => {
     await expect(start(['--no-such-setting', '1'])).rejects.toThrow(/no-such-setting/)
   })
 

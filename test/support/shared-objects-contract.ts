@@ -85,7 +85,7 @@ export function describeSharedObjects(kinds: Readonly<Record<string, ClientKind>
       await Promise.all([holder.close(), waiter.close()])
     })
 
-    test('a shared rate grants in the order asked, never sooner than it may', async () => {
+    test('a shared rate grants in the order of the requests, never too early', async () => {
       const [a, b] = [client, other].map(each => new SharedRateLimiter(each, 'calls', { prefix: `rate ${name}` }))
       await a.setRate({ rate: 1, interval: '100ms' })
       await a.acquire()

@@ -193,7 +193,7 @@ function describeAnyAlgorithm(maker: StoreMaker): void {
       }),
     )
 
-    test('nothing that was parsed twice: equal limits share what is counted', () =>
+    test('not the counts of equal limits that were parsed twice', () =>
       onBench(async ({ store }) => {
         for (let i = 0; i < 3; i++)
           await store.consume([{ key: 'k', limit: parseLimit({ quota: 3, window: '1s' }) }], 1)
@@ -210,7 +210,7 @@ function describeAnyAlgorithm(maker: StoreMaker): void {
     const charges = policy.map(limit => ({ key: 'k', limit }))
     const left = (verdicts: Awaited<ReturnType<Store['peek']>>) => verdicts.map(({ remaining }) => remaining)
 
-    test('a reset key is as if never used, under every limit that was named', () =>
+    test('a reset key is as if never used, under every given limit', () =>
       onBench(async ({ store }) => {
         await store.consume(charges, 10)
         await store.reset(charges.slice(0, 4))
@@ -221,7 +221,7 @@ function describeAnyAlgorithm(maker: StoreMaker): void {
         expectSameVerdicts(await store.peek(charges, 0), policy.map(freshVerdict))
       }))
 
-    test('to reset or refund what was never used does nothing', () =>
+    test('to reset or refund an unused key does nothing', () =>
       onBench(async ({ store }) => {
         await store.reset(charges)
         await store.refund(charges, 5)
@@ -255,7 +255,7 @@ function describeAnyAlgorithm(maker: StoreMaker): void {
         expect(await subject.peek(0)).toMatchObject({ remaining: 4, resetAfterMs: 100 })
       }))
 
-    test('a window that runs goes on, though all was given back', () =>
+    test('a running window continues, although all units were given back', () =>
       onBench(async given => {
         const subject = new Subject(given, 'k', parseLimit({ quota: 6, window: 1000, algorithm: 'fixed-window' }))
         await subject.consume(4)
@@ -266,7 +266,7 @@ function describeAnyAlgorithm(maker: StoreMaker): void {
         expect((await subject.consume(1)).retryAfterMs).toBe(700)
       }))
 
-    test('a clock that steps back by less than a second finds a block that has ended, though others were blocked since', () =>
+    test('an ended block applies again when the clock steps back by less than a second, although others were blocked since', () =>
       onBench(async given => {
         const limit = parseLimit({ quota: 4, window: 1000 })
         const block = async (key: string) => given.store.block?.([{ key, limit }], 100)
@@ -290,7 +290,7 @@ function describeAnyAlgorithm(maker: StoreMaker): void {
       }))
   })
 
-  describe('takes a changed quota at once, with what was spent before', () => {
+  describe('applies a changed quota at once, to earlier spending too', () => {
     const under = (quota: number, algorithm: Limit['algorithm']) =>
       parseLimit({ quota, window: '1m', algorithm, name: 'plan' })
 
@@ -335,7 +335,7 @@ function describeAnyAlgorithm(maker: StoreMaker): void {
   })
 
   describe('decides in one turn of the event loop', () => {
-    test('as many as fit, in the order in which they were asked', () =>
+    test('as many as fit, in the order of the requests', () =>
       onBench(async ({ store }) => {
         const charges = [{ key: 'k', limit: parseLimit({ quota: 300, window: '1m' }) }]
         const verdicts = await Promise.all(Array.from({ length: 1000 }, () => store.consume(charges, 1)))

@@ -123,7 +123,7 @@ test('the scripts of a shared rate answer random asks as the oracle does', async
   }
 })
 
-test('an ask of a process that was silent for seconds grants nothing to those who leave by it', async () => {
+test('an ask of a process that was silent for seconds grants nothing to waiters that leave by the same ask', async () => {
   const limiter = new SharedRateLimiter(client, 'silent')
   await limiter.setRate({ rate: 1, interval: 20 })
   const keys = new RateKeys('spillway:{silent}:rate', 'client')

@@ -63,7 +63,7 @@ function unanswered() {
   return { membership, second, told }
 }
 
-test('an ask that is given up tells its own changes again, and never a grant that may have been given back', () => {
+test('a process repeats the changes of an ask that it gives up, except units that may have been given back already', () => {
   const { membership, second, told } = unanswered()
   membership.giveUp(second)
   membership.rejoin()
@@ -77,7 +77,7 @@ test('an ask that is given up tells its own changes again, and never a grant tha
   expect(told).toEqual([1])
 })
 
-test('an ask that was not carried out tells everything again', () => {
+test('a process sends all changes of an ask that was not carried out again', () => {
   const { membership, second } = unanswered()
   membership.putBack(second)
   membership.rejoin()
@@ -85,7 +85,7 @@ test('an ask that was not carried out tells everything again', () => {
   expect(changes).toEqual(['r', '0 1 gone', '', '5', 'e', 'lease', '3', '', 'j', '2 1 stays', '8', '-1'])
 })
 
-test('a waiter whose ask stays unanswered for longer than the server remembers it is granted once, as another member', async () => {
+test('a waiter whose ask is not answered for longer than the server remembers it is granted once, under a new member', async () => {
   const world = worldOf('forgotten')
   const [process] = world.processes
   world.faults = { lost: 0, late: 100, doubled: 0 }

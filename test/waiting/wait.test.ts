@@ -36,7 +36,7 @@ describe('an alarm', () => {
     expect(rung[0]).toBeGreaterThanOrEqual(40)
   })
 
-  test('set to a moment beyond what a timer can hold does not ring at once', async () => {
+  test('set to a moment beyond the range of timers does not ring at once', async () => {
     let rung = 0
     const alarm = new Alarm(() => rung++)
     alarm.set(performance.now() + 2 ** 31 + 1000)
@@ -48,7 +48,7 @@ describe('an alarm', () => {
 })
 
 describe('a wait', () => {
-  test('rejects at the end of its timeout with what it was told to', async () => {
+  test('rejects at the end of its timeout with the given error', async () => {
     const start = performance.now()
     const wait = new Wait<void>({ timeoutMs: 20, signal: undefined }, late)
     await expect(wait.promise).rejects.toThrow('late')
@@ -56,7 +56,7 @@ describe('a wait', () => {
     expect(wait.leftMs).toBe(0)
   })
 
-  test('rejects with the reason of its signal at once, before anybody is told', async () => {
+  test('rejects at once with the reason of its signal, before its owner is notified', async () => {
     const controller = new AbortController()
     const told: boolean[] = []
     const wait: Wait<void> = new Wait<void>({ ...FOREVER, signal: controller.signal }, late, () => told.push(wait.over))
@@ -68,14 +68,14 @@ describe('a wait', () => {
     expect(told).toEqual([true])
   })
 
-  test('a signal that was aborted before ends it at once', async () => {
+  test('ends at once if its signal was aborted before', async () => {
     const reason = new Error('never mind')
     const wait = new Wait<void>({ ...FOREVER, signal: AbortSignal.abort(reason) }, late)
     expect(wait.over).toBe(true)
     await expect(wait.promise).rejects.toBe(reason)
   })
 
-  test('a thousand may share one signal without a warning, and leave no listener on it', async () => {
+  test('can share one signal with a thousand others without a warning, and leaves no listener on it', async () => {
     const warnings: Error[] = []
     const warned = (warning: Error) => warnings.push(warning)
     process.on('warning', warned)
@@ -107,7 +107,7 @@ describe('a wait', () => {
     expect(warnings).toEqual([])
   })
 
-  test('ends once: what comes later changes nothing', async () => {
+  test('ends once: later events change nothing', async () => {
     const controller = new AbortController()
     const wait = new Wait<number>({ timeoutMs: 5, signal: controller.signal }, late)
     wait.resolve(1)
@@ -121,7 +121,7 @@ describe('a wait', () => {
 })
 
 describe('patience', () => {
-  test('takes durations, 0, what is below 0 for 0, and Infinity', () => {
+  test('accepts durations, 0, Infinity, and negative numbers as 0', () => {
     expect(patienceOf({ timeout: '1s' }, 'acquire', 7).timeoutMs).toBe(1000)
     expect(patienceOf({ timeout: 0 }, 'acquire', 7).timeoutMs).toBe(0)
     expect(patienceOf({ timeout: -5 }, 'acquire', 7).timeoutMs).toBe(0)
@@ -129,7 +129,7 @@ describe('patience', () => {
     expect(patienceOf(undefined, 'acquire', 7).timeoutMs).toBe(7)
   })
 
-  test('refuses what means nothing, saying which method was called', () => {
+  test('refuses invalid values, and names the method that was called', () => {
     expect(() => patienceOf({ timeout: 'soon' }, 'acquire', 0)).toThrow(PolicyError)
     expect(() => patienceOf({ timeout: 'soon' }, 'acquire', 0)).toThrow(/^acquire: timeout: duration "soon": expected/)
     expect(() => patienceOf({ timeout: Number.NaN }, 'acquire', 0)).toThrow(PolicyError)

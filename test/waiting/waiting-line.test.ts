@@ -111,7 +111,7 @@ const scripts: readonly (readonly [string, Script, number])[] = [
 ]
 
 describe.each(scripts)('the waiting line, %s', (_, script, runs) => {
-  test('grants everybody who lives, nobody twice, and never more than the rate', async () => {
+  test('grants every live waiter, none twice, and never more than the rate', async () => {
     for (let run = 0; run < ofCases(runs); run++) {
       const { world, waiters, highest, lost } = await play(`${JSON.stringify(script)} ${run}`, script)
       const seed = `run ${run}`
@@ -139,7 +139,7 @@ describe.each(scripts)('the waiting line, %s', (_, script, runs) => {
   })
 })
 
-test('in peace all processes are served in the order in which they asked', async () => {
+test('without faults all processes are served in the order of their requests', async () => {
   for (let run = 0; run < ofCases(40); run++) {
     const { world, waiters } = await play(`order ${run}`, QUIET)
     const tickets = world.oracle.grants.map(({ who }) => Number(who.slice(1)))

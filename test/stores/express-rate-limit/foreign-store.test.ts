@@ -68,7 +68,7 @@ describe('a limiter on a store of express-rate-limit', () => {
       expect(await ask()).toMatchObject({ allowed: true, remaining: 1, degraded: false })
     }))
 
-  test('a cost is so many hits, all or none', () =>
+  test('a cost is that many hits, all or none', () =>
     atStart(async () => {
       const limiter = new RateLimiter({ policy: '5/1s', store, denyCache: false })
       expect(await limiter.consume('me', 3)).toMatchObject({ allowed: true, remaining: 2 })
@@ -78,7 +78,7 @@ describe('a limiter on a store of express-rate-limit', () => {
       expect(await limiter.consume('me', 0)).toMatchObject({ allowed: true, remaining: 0 })
     }))
 
-  test('peek changes nothing, reset forgets, a refund gives back no more than was spent', () =>
+  test('peek changes nothing, reset forgets, a refund gives back at most the spent units', () =>
     atStart(async () => {
       const limiter = new RateLimiter({ policy: '2/1s', store })
       expect(await limiter.peek('me')).toMatchObject({ allowed: true, remaining: 1 })
@@ -92,7 +92,7 @@ describe('a limiter on a store of express-rate-limit', () => {
       expect(await limiter.peek('me', 0)).toMatchObject({ remaining: 2 })
     }))
 
-  test('without get and without a time of its end, too', async () => {
+  test('also without get and without the end of its window', async () => {
     const plain = new Plain()
     const limiter = new RateLimiter({ policy: '2/1m', store: plain, denyCache: false })
     expect(plain.told).toEqual([{ windowMs: 60_000, limit: 2 }])
@@ -145,7 +145,7 @@ describe('a limiter on a store of express-rate-limit', () => {
     store.shutdown()
   })
 
-  test('a store that fails, or that answers nonsense, is an outage', async () => {
+  test('a store that fails or returns nonsense is an outage', async () => {
     const broken = { decrement() {}, resetKey() {} }
     const answers: Array<() => never> = [
       () => {
@@ -181,7 +181,7 @@ describe('our middleware on a store of express-rate-limit', () => {
     store.shutdown()
   })
 
-  test('blocks those who keep coming, in this process', async () => {
+  test('blocks keys that continue after refusals, in this process', async () => {
     const app = express().use(rateLimit({ policy: '1/1m', store, block: { after: 1, for: '1h' } }))
     app.get('/', (_req, res) => void res.send('hello'))
     expect(await statuses(() => request(app).get('/'))).toEqual([200, 429, 429])

@@ -16,7 +16,7 @@ afterAll(() => redis.stop())
 /** Longer than a background purchase may take: its ttl of 50 ms, and 50 ms of grace. */
 const STANDS_STILL_MS = 250
 
-test('requests that join a purchase in the background wait until their own deadline, though that purchase comes too late to be carried out', async () => {
+test('requests that join a purchase in the background wait until their own deadline, although that purchase comes too late to be carried out', async () => {
   const store = new RedisStore(client, { prefix: 'late', leases: true })
   const limiter = new RateLimiter({ policy: '100000/1s fixed-window', store, deadline: '10s' })
   await untilPromised(limiter, decision => decision.then(({ source }) => source === 'lease'))

@@ -90,7 +90,7 @@ test.each(['fixed-window', 'sliding-counter'])(
   },
 )
 
-test('a key that is used faster than was measured buys twice as much each time, until that suffices', async () => {
+test('a key that is used faster than measured buys twice as much each time, until that suffices', async () => {
   const bought: number[] = []
   const { limiter, store } = await warm(
     '100000000/1s fixed-window',
@@ -120,7 +120,7 @@ describe.each(ALGORITHMS)('under %s', algorithm => {
     expect(passed).toBeGreaterThan(470)
   })
 
-  test('a seldom used key, and a limit too small to divide, are decided by Redis', async () => {
+  test('a rarely used key, and a limit too small to divide, are decided by Redis', async () => {
     const { limiter, clock } = await warm(`100/1s ${algorithm}`)
     clock.advance(5000)
     const seldom: Decision[] = []
@@ -133,7 +133,7 @@ describe.each(ALGORITHMS)('under %s', algorithm => {
     expect(leased(await decisions(small.limiter, 30))).toEqual([])
   })
 
-  test('peek counts what is held, and remaining is what is left of both', async () => {
+  test('peek includes held units, and remaining is the sum of both', async () => {
     const { limiter } = await warm(`1000/1s ${algorithm}`)
     const all = await decisions(limiter, 20)
     const last = all[all.length - 1]
@@ -180,7 +180,7 @@ describe.each(ALGORITHMS)('under %s', algorithm => {
     else if (late.source === 'lease') expect(back).toBe(40)
   })
 
-  test('reset and block end what is held, and a block refuses', async () => {
+  test('reset and block end held leases, and a block refuses', async () => {
     const { limiter } = await warm(`1000/1s ${algorithm}`)
     await decisions(limiter, 20)
     await limiter.block('k', '1m')
@@ -192,7 +192,7 @@ describe.each(ALGORITHMS)('under %s', algorithm => {
     expect((await limiter.peek('k', 0)).remaining).toBe(1000)
   })
 
-  test('while somebody waits in line no lease is sold', async () => {
+  test('while a request waits in line no lease is sold', async () => {
     const clock = new ManualClock(START)
     const store = new RedisStore(client, { prefix: `leases-${++prefixes}`, leases: true })
     const limiter = new RateLimiter({ policy: `300/3s ${algorithm}`, store, deadline: '10s' })
@@ -209,7 +209,7 @@ describe.each(ALGORITHMS)('under %s', algorithm => {
   })
 })
 
-test('requests that waited for a purchase are decided by it though its answer comes after the lease has ended, and nobody spends what is left', async () => {
+test('a purchase whose answer comes after the end of its lease still decides the requests that waited for it, and its other units are not spent', async () => {
   const { limiter, clock } = await warm('500/1s token-bucket')
   await decisions(limiter, 40)
   clock.advance(60)
@@ -233,7 +233,7 @@ test('several limits are leased together or not at all', async () => {
   expect(leased(await decisions(apart.limiter, 20))).toEqual([])
 })
 
-test('observers hear what is bought and what ends unspent', async () => {
+test('observers are notified of bought units and of units that end unspent', async () => {
   const bought: number[] = []
   const expired: number[] = []
   const observer: Observer = {
@@ -252,7 +252,7 @@ test('observers hear what is bought and what ends unspent', async () => {
   expect(sum(bought) - sum(expired)).toBe(3 + leased(all).length)
 })
 
-test('a process that was stopped does not spend what has ended', async () => {
+test('a process that was stopped does not spend an ended lease', async () => {
   const { limiter, clock } = await warm('1000/1s')
   await decisions(limiter, 20)
   clock.advance(20)
@@ -261,7 +261,7 @@ test('a process that was stopped does not spend what has ended', async () => {
   expect((await next).allowed).toBe(true)
 })
 
-test('a reset in another process ends what this one holds within a second', async () => {
+test('a reset in another process ends the leases of this one within a second', async () => {
   const clock = new ManualClock(START)
   const { limiter, store } = await warm('1000/1s', { clock, leases: { ttl: 100 } })
   await decisions(limiter, 20)
@@ -283,7 +283,7 @@ test('a reset in another process ends what this one holds within a second', asyn
   expect((await limiter.consume('k')).allowed).toBe(false)
 })
 
-test('on a cluster a busy key is leased, too', async () => {
+test('a busy key is leased on a cluster, too', async () => {
   const cluster = await RedisCluster.start()
   try {
     const store = new RedisStore(cluster.client(), { leases: true })

@@ -155,7 +155,7 @@ class Schedule {
   }
 }
 
-test('no schedule of delays, losses, repeats, crashes and pauses of up to 32 processes lets more than a limit pass', async () => {
+test('under every schedule of delays, losses, repeats, crashes and pauses, up to 32 processes never exceed a limit', async () => {
   let granted = 0
   for (let i = FIRST; i < FIRST + SCHEDULES; i++) {
     const random = randomFrom(String(i))

@@ -33,7 +33,7 @@ const POLICIES = [
 ]
 
 test.each(POLICIES)(
-  'under %s a purchase that arrives again sells nothing, and what is left comes back once, whatever arrives again',
+  'under %s a repeated purchase sells nothing, and unspent units come back once, whatever is repeated',
   async policy => {
     const limits = parsePolicy(policy)
     const terms = leaseTerms(limits, { ttlMs: undefined, strict: true })

@@ -45,7 +45,7 @@ describe('MemoryStore', () => {
     expect(attempt).toThrow(message)
   })
 
-  test('answers at once, not by a promise', () => {
+  test('answers synchronously, not by a promise', () => {
     const store = make()
     const charges = [{ key: 'k', limit: limitOf(1, '1m') }]
     expect(store.consume(charges, 1)[0].allowed).toBe(true)
@@ -54,7 +54,7 @@ describe('MemoryStore', () => {
     expect(store.reset(charges)).toBeUndefined()
   })
 
-  test('goes by the time of the system unless it is given a clock, also while that is faked', () => {
+  test('uses the time of the system, also a faked one, unless it is given a clock', () => {
     jest.useFakeTimers({ now: START })
     const store = make()
     const charges = [{ key: 'k', limit: limitOf(1, '1m') }]
@@ -80,7 +80,7 @@ describe('MemoryStore', () => {
       expect(store.size).toBe(1)
     })
 
-    test('does not grow by looks, refusals, refunds and costs of nothing', () => {
+    test('does not grow by peeks, refusals, refunds and costs of 0', () => {
       const store = make()
       for (const algorithm of ALGORITHM_NAMES) {
         const charges = [{ key: 'k', limit: limitOf(5, '1m', algorithm) }]
@@ -93,7 +93,7 @@ describe('MemoryStore', () => {
       expect(store.size).toBe(0)
     })
 
-    test('is 0 after close, and the store starts anew if it is used again', () => {
+    test('is 0 after close, and the store starts empty if it is used again', () => {
       const store = make()
       const charges = [{ key: 'k', limit: limitOf(1, '1m') }]
       store.consume(charges, 1)
@@ -143,7 +143,7 @@ describe('MemoryStore', () => {
       for (let i = 0; i < 50; i++) expect(ask(`denied ${i}`, 1).allowed).toBe(false)
     })
 
-    test('evicts the key whose denial ends soonest, when all that it holds are denied', () => {
+    test('evicts the key whose denial ends first, if all its keys are denied', () => {
       const clock = new ManualClock(START)
       const store = make({ clock, maxKeys: 30 })
       const limit = limitOf(1, '1h')
@@ -162,7 +162,7 @@ describe('MemoryStore', () => {
       }
     })
 
-    test('evicts a key that is not denied, in whichever limit, before any that is', () => {
+    test('evicts a key that is not denied, under any limit, before a denied one', () => {
       const clock = new ManualClock(START)
       const store = make({ clock, maxKeys: 40 })
       const [strict, lax] = [limitOf(1, '1h', 'fixed-window', 'strict'), limitOf(9, '1d', 'fixed-window', 'lax')]
@@ -174,7 +174,7 @@ describe('MemoryStore', () => {
       expect(store.peek([{ key: 'free 0', limit: lax }], 0)[0].remaining).toBe(9)
     })
 
-    test('counts blocks, keeps those that end last, and forgets those that are over', () => {
+    test('counts blocks, keeps those that end last, and removes ended ones', () => {
       const clock = new ManualClock(START)
       const store = make({ clock, maxKeys: 20 })
       const limit = limitOf(5, '1m')
@@ -204,7 +204,7 @@ describe('MemoryStore', () => {
       expect([store.size, jest.getTimerCount()]).toEqual([0, 0])
     })
 
-    test('evicts the key that is soonest as if never used', () => {
+    test('evicts the key that is the first to be as if never used', () => {
       const clock = new ManualClock(START)
       const store = make({ clock, maxKeys: 8 })
       const limit = limitOf(5, '1h')
@@ -264,7 +264,7 @@ describe('MemoryStore', () => {
       expect([left('a'), store.size]).toEqual([3, 2])
     })
 
-    test('meets no other key, not even one that is written as its hash', () => {
+    test('is never confused with another key, not even with one that is written as its hash', () => {
       const store = make({ clock: new ManualClock(START) })
       const limit = limitOf(1, '1m')
       const keys = [long('a'), hashOf(long('a')), hashOf(hashOf(long('a'))), '#', '']
@@ -273,7 +273,7 @@ describe('MemoryStore', () => {
       expect(store.size).toBe(keys.length)
     })
 
-    test('costs no more than a short one, nor does a key that is a part of a long text', async () => {
+    test('costs no more memory than a short one, and neither does a key cut from a long text', async () => {
       const { stdout, code } = await runChild(
         `import { MemoryStore } from './src/stores/memory/memory-store.ts'
          import { parseLimit } from './src/core/limit.ts'
@@ -302,7 +302,7 @@ describe('MemoryStore', () => {
   })
 
   describe('sweeps', () => {
-    test.each(ALGORITHM_NAMES)('what has expired, a few keys at a time as others come (%s)', algorithm => {
+    test.each(ALGORITHM_NAMES)('expired keys, a few at a time as others come (%s)', algorithm => {
       const clock = new ManualClock(START)
       const store = make({ clock })
       const limit = limitOf(5, '1m', algorithm)
@@ -312,7 +312,7 @@ describe('MemoryStore', () => {
       expect(store.size).toBe(1100)
     })
 
-    test('what has expired, though no traffic comes, and then rests', () => {
+    test('expired keys without any traffic, and then rests', () => {
       jest.useFakeTimers({ now: START })
       const store = make()
       const limits = ALGORITHM_NAMES.map(algorithm => limitOf(5, '1m', algorithm))
@@ -332,7 +332,7 @@ describe('MemoryStore', () => {
       expect(jest.getTimerCount()).toBe(1)
     })
 
-    test('nothing that a clock which steps back by less than a second could still ask for', () => {
+    test('no key that could still matter after the clock steps back by less than a second', () => {
       const clock = new ManualClock(START)
       const store = make({ clock })
       for (const algorithm of ALGORITHM_NAMES) {
@@ -346,7 +346,7 @@ describe('MemoryStore', () => {
       }
     })
 
-    test('by a timer that ends with close', () => {
+    test('with a timer that ends with close', () => {
       jest.useFakeTimers({ now: START })
       const store = make()
       store.consume([{ key: 'k', limit: limitOf(1, '1m') }], 1)
@@ -355,7 +355,7 @@ describe('MemoryStore', () => {
       expect(jest.getTimerCount()).toBe(0)
     })
 
-    test('by a timer that keeps no process alive', async () => {
+    test('with a timer that keeps no process alive', async () => {
       const { code, signal } = await runChild(
         `import { MemoryStore } from './src/stores/memory/memory-store.ts'
          import { parseLimit } from './src/core/limit.ts'
@@ -365,7 +365,7 @@ describe('MemoryStore', () => {
       expect([code, signal]).toEqual([0, null])
     })
 
-    describe('for no longer than a moment', () => {
+    describe('only briefly at a time', () => {
       beforeEach(() => {
         jest.useFakeTimers({ now: START, doNotFake: ['performance'] })
       })
@@ -395,7 +395,7 @@ describe('MemoryStore', () => {
     })
   })
 
-  test('does not slow down when a limiter is named by its default name and by none in turn', () => {
+  test('does not slow down when the default name of a limiter and no name alternate', () => {
     const store = make()
     const limit = limitOf(5, '1m')
     const charges = [
@@ -408,7 +408,7 @@ describe('MemoryStore', () => {
     expect(performance.now() - before).toBeLessThan(1000)
   })
 
-  test('takes limits that are parsed anew for every request', () => {
+  test('accepts limits that are parsed anew for every request', () => {
     const store = make()
     const ask = () => store.consume([{ key: 'k', limit: limitOf(5000, '1m') }], 1)[0].remaining
     for (let i = 1; i <= 5000; i++) expect(ask()).toBe(5000 - i)
@@ -416,7 +416,7 @@ describe('MemoryStore', () => {
   })
 
   // A million keys: test/faults/memory-bounds.test.ts. Tables double, so that a quarter of it fills them as far.
-  test('takes at most 110 bytes a key at a quarter of a million keys, where state is constant', async () => {
+  test('takes at most 110 bytes a key at a quarter of a million keys, under algorithms with constant state', async () => {
     const figures = await bytesPerKey(250_000)
     expect(figures).toHaveLength(3)
     for (const [, bytes] of figures) expect(bytes).toBeLessThanOrEqual(110)

@@ -52,7 +52,7 @@ describe.each(ALGORITHM_NAMES)('a request that comes alone, by the clock of the 
     ])
   })
 
-  test('is decided as in the process, in every field, whatever came before', async () => {
+  test('is decided as in memory, in every field, whatever came before', async () => {
     const random = randomFrom(`alone ${algorithm}`)
     const store = new RedisStore(client)
     for (const window of [20, 150, 3_600_000]) {
@@ -76,7 +76,7 @@ describe.each(ALGORITHM_NAMES)('a request that comes alone, by the clock of the 
     }
   }, 20_000)
 
-  test('asks the server for no time, but where something has changed', async () => {
+  test('does not ask the server for the time, unless something has changed', async () => {
     const store = new RedisStore(client)
     const limit = limitOf(1000, '1h', algorithm)
     const charges = [{ key: 'k', limit }]
@@ -99,7 +99,7 @@ describe.each(ALGORITHM_NAMES)('a request that comes alone, by the clock of the 
     expect(await askedIn(twenty)).toBe(0)
   })
 
-  test('is refused while its key is blocked, whether it was used before or not, and not after', async () => {
+  test('is refused while its key is blocked, used before or not, and allowed afterwards', async () => {
     const store = new RedisStore(client)
     const limit = limitOf(1000, '1h', algorithm)
     for (const used of [0, 1, 3]) {
@@ -122,7 +122,7 @@ describe.each(ALGORITHM_NAMES)('a request that comes alone, by the clock of the 
     }
   })
 
-  test('does not overtake those who wait', async () => {
+  test('does not overtake waiters', async () => {
     const policy = { quota: 4, window: '1h', algorithm, ...(algorithm.endsWith('bucket') && { burst: 4 }) }
     const limiter = new RateLimiter({ policy, store: new RedisStore(client), onStoreFailure: 'closed' })
     await limiter.consume('k')

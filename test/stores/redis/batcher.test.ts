@@ -160,7 +160,7 @@ describe('while the client seeks its first connection', () => {
     }
   }
 
-  test('decisions wait as long as their deadline lets them; one that is over is not carried out', async () => {
+  test('decisions wait until their deadline; later they are not carried out', async () => {
     const client = await starting()
     const store = new RedisStore(client, { prefix: 'held' })
     const limiters = [100, 5000].map(deadline => new RateLimiter({ policy: '50/1m', store, deadline }))
@@ -173,7 +173,7 @@ describe('while the client seeks its first connection', () => {
     expect(await limiters[1].peek('k', 0)).toMatchObject({ source: 'redis', remaining: 49 })
   })
 
-  test('a caller that asks again at once, when its deadline has passed, waits for the connection too', async () => {
+  test('a caller that asks again right after its deadline also waits for the connection', async () => {
     const client = await starting()
     const store = new RedisStore(client, { maxBatch: 2, prefix: 'again' })
     let again: Promise<unknown> | undefined

@@ -36,7 +36,7 @@ async function lifetimes(): Promise<Map<string, number>> {
 }
 
 describe('every key in Redis has a lifetime', () => {
-  test('from the moment it is written, and is gone when the lifetime is over', async () => {
+  test('from the moment it is written, and is gone after it', async () => {
     const random = randomFrom('lifetimes')
     const store = new RedisStore(client)
     const policies = ALGORITHM_NAMES.flatMap(algorithm => [limitOf(3, 40, algorithm), limitOf(10, 150, algorithm)])
@@ -78,7 +78,7 @@ describe('every key in Redis has a lifetime', () => {
     }
   })
 
-  test('and one that lost it regains one within four seconds while something is spent', async () => {
+  test('and a key that lost it gets one within four seconds while units are spent', async () => {
     const store = new RedisStore(client)
     const busy = ALGORITHM_NAMES.map(algorithm => charge('k', limitOf(1_000_000, '100ms', algorithm)))
     for (const charges of busy) await store.consume(charges, 3)
@@ -112,7 +112,7 @@ describe('every key in Redis has a lifetime', () => {
     })
   })
 
-  test('of a state that goes by a given clock too', async () => {
+  test('also if its state uses a given clock', async () => {
     const clock = new ManualClock(START)
     const store = new RedisStore(client, { clock })
     for (const algorithm of ALGORITHM_NAMES) {
@@ -128,7 +128,7 @@ describe('every key in Redis has a lifetime', () => {
 })
 
 describe('on Redis, by the time of the server', () => {
-  test.each(ALGORITHM_NAMES)('%s: denied, and allowed after the wait that it told', async algorithm => {
+  test.each(ALGORITHM_NAMES)('%s: denied, and allowed after the wait of the denial', async algorithm => {
     const store = new RedisStore(client)
     const charges = charge('k', limitOf(3, 120, algorithm))
     for (let round = 0; round < 3; round++) {
@@ -212,7 +212,7 @@ describe('a server that forgets its scripts', () => {
     expect((await store.peek(charges, 0))[0].remaining).toBe(5)
   })
 
-  test('while hundreds of decisions are under way neither loses nor doubles one', async () => {
+  test('while hundreds of decisions are in flight neither loses nor repeats one', async () => {
     const store = new RedisStore(client)
     const charges = charge('k', limitOf(1000, '1m'))
     const answers: Promise<unknown>[] = []
@@ -226,7 +226,7 @@ describe('a server that forgets its scripts', () => {
   })
 })
 
-describe('a key that holds something else', () => {
+describe('a key with a foreign value', () => {
   const foreign: readonly [string, (key: string) => Promise<unknown>][] = [
     ['a text', key => client.set(key, 'x')],
     ['a text as long as a state', key => client.set(key, 'abcdefghijklmnopqrstuvwxyzabcdef')],
@@ -244,7 +244,7 @@ describe('a key that holds something else', () => {
   describe.each(ALGORITHM_NAMES)('under %s', algorithm => {
     const limit = limitOf(5, '1m', algorithm)
 
-    test.each(foreign)('%s, fails its own decisions, and no others; it stays as it is', async (_, write) => {
+    test.each(foreign)('%s, fails its own decisions, and no others; the value stays', async (_, write) => {
       const store = new RedisStore(client)
       await store.consume(charge('bad', limit), 1)
       const [key] = await stateKeys()
@@ -264,7 +264,7 @@ describe('a key that holds something else', () => {
       expect(await client.pttl(key)).toBe(-1)
     })
 
-    test('is forgotten by a reset, and counts again', async () => {
+    test('is deleted by a reset, and counts again', async () => {
       const store = new RedisStore(client)
       await store.consume(charge('bad', limit), 1)
       const [key] = await stateKeys()
@@ -290,7 +290,7 @@ describe('a key that holds something else', () => {
 })
 
 describe('a key in Redis', () => {
-  test('begins with the prefix, whatever that is, and stores of other prefixes never meet', async () => {
+  test('begins with the prefix, whatever that is, and stores with other prefixes share nothing', async () => {
     const prefixes = ['spillway', 'a', 'a:b', 'a:', ':a', '{a}', '{', '}', ' ', '%', '\0', 'x'.repeat(300), '*']
     const stores = prefixes.map(prefix => new RedisStore(client, { prefix }))
     for (const store of stores) expect((await store.consume(charge('k'), 5))[0].allowed).toBe(true)
@@ -334,7 +334,7 @@ describe('a key in Redis', () => {
     expect(one).toBeLessThanOrEqual(1024)
   })
 
-  test('is not moved by looks and refusals', async () => {
+  test('is not changed by peeks and refusals', async () => {
     const clock = new ManualClock(START)
     const store = new RedisStore(client, { clock })
     for (const algorithm of ALGORITHM_NAMES) {
@@ -359,7 +359,7 @@ describe('a key in Redis', () => {
 })
 
 describe('with clients of all kinds', () => {
-  test('ioredis 5 and 6 share what they count', async () => {
+  test('ioredis 5 and 6 share counts', async () => {
     const old = redis.track(new Redis5({ host: redis.host, port: redis.port }))
     const [store, other] = [new RedisStore(client), new RedisStore(old)]
     for (const limit of parsePolicy(
@@ -400,7 +400,7 @@ describe('with clients of all kinds', () => {
   })
 })
 
-test('calls that are not awaited are carried out in the order in which they were made', async () => {
+test('calls without await are carried out in their order', async () => {
   const store = new RedisStore(client)
   const done = [
     store.consume(charge('k'), 3),

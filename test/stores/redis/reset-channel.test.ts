@@ -55,7 +55,7 @@ describe('a denial that this process remembers', () => {
     await eventually('it is allowed', async () => (await other.consume('k')).allowed, 1000)
   })
 
-  test('is as short as a block that another process has shortened', async () => {
+  test('ends with a block that another process has shortened', async () => {
     const [one, other] = twins('shortened')
     await one.block('k', '1h')
     await denied(other, 'k')
@@ -64,7 +64,7 @@ describe('a denial that this process remembers', () => {
     await eventually('it is allowed', async () => (await other.consume('k')).allowed, 1000)
   })
 
-  test('of a decision that is settled lower, too; keys of any kind', async () => {
+  test('ends at a settlement to less in another process, for keys of any kind', async () => {
     const key = 'käse {1}:"2"\u0000'
     const [one, other] = twins('settled')
     const decision = await one.consume(key, 2)
@@ -73,7 +73,7 @@ describe('a denial that this process remembers', () => {
     await eventually('it is allowed', async () => (await other.consume(key, 2)).allowed, 1000)
   })
 
-  test('ends at many refunds of a moment, which are told together', async () => {
+  test('ends at many refunds of one moment, which are announced together', async () => {
     const [one, other] = twins('together')
     const keys = Array.from({ length: 2000 }, (_, i) => `k${i}`)
     await one.consume('k1999', 2)
@@ -85,7 +85,7 @@ describe('a denial that this process remembers', () => {
     expect((await told()) - before).toBeLessThan(200)
   })
 
-  test('is asked again after news may have been missed', async () => {
+  test('is not used after messages may have been missed', async () => {
     const [one, other] = twins('missed')
     await one.consume('k', 2)
     await denied(other, 'k')
@@ -93,7 +93,7 @@ describe('a denial that this process remembers', () => {
     await eventually('Redis is asked', async () => (await other.consume('k')).source === 'redis')
   })
 
-  test('stays where processes do not tell each other: nobody listens', async () => {
+  test('stays if processes do not notify each other: no process listens', async () => {
     const [one, other] = twins('alone', false)
     await one.consume('k', 2)
     expect((await other.consume('k')).source).toBe('redis')
@@ -129,7 +129,7 @@ test.each([
   '{"from":"x","keys":7}',
   '{"from":"x","keys":[7]}',
   '{"from":"x"}',
-])('a message that is none is ignored: %s', async text => {
+])('an invalid message is ignored: %s', async text => {
   const prefix = `message ${Buffer.from(text).toString('hex')}`
   const [one, other] = twins(prefix)
   await one.consume('k', 2)
@@ -139,7 +139,7 @@ test.each([
   expect(await other.consume('k')).toMatchObject({ allowed: false, source: 'deny-cache' })
 })
 
-test('a process that is not allowed to listen or to tell is told so once, and decides as before', async () => {
+test('a process without permission to listen or to publish prints one warning, and decides as before', async () => {
   await admin.call('ACL', 'SETUSER', 'deaf', 'reset', 'on', '>password', '~*', '+@all', 'resetchannels')
   const warnings = await jsonFromChild<string[]>(
     `const { Redis } = await import('ioredis')
@@ -165,7 +165,7 @@ test('a process that is not allowed to listen or to tell is told so once, and de
   expect(Number(subscribed?.[1])).toBeLessThanOrEqual(1)
 })
 
-test('options that mean nothing are refused when the store is built', () => {
+test('invalid options are refused when the store is built', () => {
   const client = redis.client()
   for (const options of [
     { tags: 0 },

@@ -65,7 +65,7 @@ export function afterwardsContract(world: World): void {
       ['more', 2, 6, 4],
       ['more than fits', 2, 25, 0],
       ['nothing', 6, 0, 10],
-    ])('corrects what a request cost to %s, once it is answered', async (_, cost, actual, left) => {
+    ])('corrects the cost of a request to %s after the answer', async (_, cost, actual, left) => {
       const limiter = limiterOf({ cost, settle: async () => actual })
       const { status, headers } = await get(serve(limiter))
       expect([status, headers['x-ratelimit-remaining']]).toEqual([200, `${10 - cost}`])
@@ -73,7 +73,7 @@ export function afterwardsContract(world: World): void {
       expect(world.warnings).not.toHaveBeenCalled()
     })
 
-    test('is told of the request and of the answer', async () => {
+    test('receives the request and the response', async () => {
       const seen: unknown[] = []
       const settle = (req: unknown, res: unknown) => {
         seen.push([user(req), adapter.status(res)])
@@ -85,7 +85,7 @@ export function afterwardsContract(world: World): void {
       expect(seen).toEqual([['ann', 418]])
     })
 
-    test('is not asked for what is refused or not limited', async () => {
+    test('is not called for requests that are refused or not limited', async () => {
       let asked = 0
       const settle = () => {
         asked++
@@ -105,7 +105,7 @@ export function afterwardsContract(world: World): void {
       ],
       ['gives what is no cost', () => -1],
       ['gives nothing', () => undefined as unknown as number],
-    ])('that %s is warned of, and the first charge stands', async (_, settle) => {
+    ])('that %s causes a warning, and the first charge stays', async (_, settle) => {
       const limiter = limiterOf({ cost: 4, settle })
       expect((await get(serve(limiter))).status).toBe(200)
       await eventually('it is warned of', async () => world.warnings.mock.calls.length === 1)
@@ -118,13 +118,13 @@ export function afterwardsContract(world: World): void {
     })
   })
 
-  describe('counting failed logins only, by a cost of 0 that is settled afterwards,', () => {
+  describe('counting only failed logins, with a cost of 0 that is settled afterwards,', () => {
     const login = () => limited({ policy: '3/1m', cost: 0, settle: (_, res) => (adapter.status(res) === 401 ? 1 : 0) })
     const answerAs = (req: unknown, res: unknown) => {
       if (user(req) === 'wrong') adapter.setStatus(res, 401)
     }
 
-    test('lets the right ones in without end, and refuses after so many wrong ones', async () => {
+    test('allows any number of correct logins, and refuses after the given number of wrong ones', async () => {
       const limiter = login()
       const app = serve(limiter, { handle: answerAs })
       expect(await statuses(app, 6)).toEqual([200, 200, 200, 200, 200, 200])
@@ -151,7 +151,7 @@ export function afterwardsContract(world: World): void {
       expect((await limiter.limiter.peek('127.0.0.1', 0)).remaining).toBe(3)
     })
 
-    test('makes wrong ones that were in flight together all pay', async () => {
+    test('charges all wrong logins that were in flight together', async () => {
       const door = gate()
       const limiter = login()
       const handle = async (req: unknown, res: unknown) => {
@@ -170,7 +170,7 @@ export function afterwardsContract(world: World): void {
   })
 
   describe('a leaky bucket', () => {
-    test('passes requests on one after the other, so far apart', async () => {
+    test('passes requests on one after the other, evenly spaced', async () => {
       const handledAt: number[] = []
       const handle = () => {
         handledAt.push(performance.now())
@@ -187,7 +187,7 @@ export function afterwardsContract(world: World): void {
       expect(handledAt).toHaveLength(4)
     })
 
-    test('gives back the place of a client that goes while it waits', async () => {
+    test('gives back the place of a client that goes away while it waits', async () => {
       const limiter = limited({ policy: '2/1h leaky-bucket burst=2', settle: () => 1 })
       const left = async () => (await limiter.limiter.peek('127.0.0.1', 0)).remaining
       const visit = await open(serve(limiter))

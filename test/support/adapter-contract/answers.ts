@@ -8,13 +8,13 @@ export function answersContract(world: World): void {
   const { adapter, limited, serve, get, statuses, user } = world
 
   describe('a limit', () => {
-    test('lets pass what it allows and refuses what is more, without asking the service', async () => {
+    test('allows requests up to the limit and refuses more, without calling the service', async () => {
       const app = serve(limited({ policy: '3/1m' }))
       expect(await statuses(app, 5)).toEqual([200, 200, 200, 429, 429])
       expect(world.handled).toBe(3)
     })
 
-    test('keeps its word: refused until the promised moment, let pass at it', async () => {
+    test('refuses until the promised moment, and allows from that moment on', async () => {
       const app = serve(limited({ policy: '1/1m' }))
       await get(app)
       world.clock.advance(20_500)
@@ -27,12 +27,12 @@ export function answersContract(world: World): void {
       expect((await get(app)).status).toBe(200)
     })
 
-    test('without options is 5 per minute for an address', async () => {
+    test('is 5 per minute for an address without options', async () => {
       const app = serve(adapter.rateLimit())
       expect(await statuses(app, 6)).toEqual([200, 200, 200, 200, 200, 429])
     })
 
-    test('can be given in the words of express-rate-limit', async () => {
+    test('can be given with the option names of express-rate-limit', async () => {
       const app = serve(limited({ windowMs: 1000, max: 2, keyGenerator: user, algorithm: 'fixed-window' }))
       expect(await statuses(app, 3, { 'x-user': 'ann' })).toEqual([200, 200, 429])
       expect((await get(app, { 'x-user': 'bob' })).status).toBe(200)
@@ -60,7 +60,7 @@ export function answersContract(world: World): void {
   })
 
   describe('the header fields', () => {
-    test('tell the limit, what is left and until when, on what is let pass and on what is refused', async () => {
+    test('show the limit, the remaining units and the reset, for allowed and for refused requests', async () => {
       const app = serve(limited({ policy: '2/1m;100/1h' }))
       await get(app)
       world.clock.advance(30_000)
@@ -101,7 +101,7 @@ export function answersContract(world: World): void {
       )
     })
 
-    test('never tell the key, nor does the body', async () => {
+    test('never contain the key, and neither does the body', async () => {
       const app = serve(limited({ policy: '1/1m', key: user }))
       const answers = [
         await get(app, { 'x-user': 'secret-token' }),

@@ -9,14 +9,14 @@ export function chainsContract(world: World): void {
   const { limited, serve, get, statuses, user } = world
 
   describe('the decision', () => {
-    test('is left for the service', async () => {
+    test('is available to the service', async () => {
       const { body } = await get(serve(limited({ policy: '2/1m;100/1h', name: 'api' })))
       const decision = body as Decision
       expect(decision).toMatchObject({ allowed: true, remaining: 1, key: '127.0.0.1', cost: 1, source: 'memory' })
       expect(decision.verdicts.map(({ limit }) => limit.name)).toEqual(['2-per-1m', '100-per-1h'])
     })
 
-    test('in shadow never refuses, but tells what would have been', async () => {
+    test('in shadow mode never refuses, but reports what it would have done', async () => {
       const app = serve(limited({ policy: '1/1m', shadow: true }))
       await get(app)
       const { status, body, headers } = await get(app)
@@ -32,7 +32,7 @@ export function chainsContract(world: World): void {
       limited({ policy: second, name: 'second', key: user }),
     ]
 
-    test('tell all their limits; the strictest has the single fields, and its decision is left', async () => {
+    test('show all their limits; the strictest sets the single fields, and its decision is available', async () => {
       for (const [first, second] of [
         ['100/1h', '5/1m'],
         ['5/1m', '100/1h'],
@@ -45,7 +45,7 @@ export function chainsContract(world: World): void {
       }
     })
 
-    test('refuse when one of them does, with its numbers', async () => {
+    test('refuse when one of them refuses, with its numbers', async () => {
       const app = serve(both('1/1h', '1/1m'))
       await get(app, { 'x-user': 'ann' })
       const first = await get(app, { 'x-user': 'ann' })
@@ -74,14 +74,14 @@ export function chainsContract(world: World): void {
         res.flushHeaders()
       }
 
-      test('is left alone by a limiter that lets pass', async () => {
+      test('is not changed by a limiter that allows', async () => {
         const { status, headers } = await get(serve(limited({ policy: '1/1m' }), { before: begin }))
         expect(status).toBe(200)
         expect(headers).not.toHaveProperty('ratelimit')
         expect(world.handled).toBe(1)
       })
 
-      test('is left alone by a limiter that refuses, and not passed on', async () => {
+      test('is not changed by a limiter that refuses, and the request is not passed on', async () => {
         const end = (res: ServerResponse) => {
           begin(res)
           res.end('null')
@@ -92,7 +92,7 @@ export function chainsContract(world: World): void {
     })
   }
 
-  test('an error of the service behind it stays its own, and is told once', async () => {
+  test('an error of the service behind it is passed on unchanged, once', async () => {
     const handle = () => {
       throw new Error('of the service')
     }
@@ -100,7 +100,7 @@ export function chainsContract(world: World): void {
     expect([status, body.message, world.handled]).toEqual([500, 'of the service', 1])
   })
 
-  test('the limiter behind the middleware can be asked and told', async () => {
+  test('the limiter behind the middleware can be used', async () => {
     const limiter = limited({ policy: '1/1m' })
     const app = serve(limiter)
     expect(await statuses(app, 2)).toEqual([200, 429])
@@ -109,7 +109,7 @@ export function chainsContract(world: World): void {
     expect(await statuses(app, 1)).toEqual([200])
   })
 
-  test('if the policy is a function, there is a limiter for each', async () => {
+  test('if the policy is a function, there is a limiter for each policy', async () => {
     const limiter = limited({ policy: () => '1/1m' })
     const app = serve(limiter)
     expect(await statuses(app, 2)).toEqual([200, 429])

@@ -19,7 +19,7 @@ export function deferringContract(world: World): void {
   }
 
   describe('a request over the limit', () => {
-    test('may be done later: it is queued until it would be allowed, and answered 202 with its id', async () => {
+    test('may be deferred: it is queued until it would be allowed, and answered 202 with its id', async () => {
       const queue = queueOf(9)
       const defer = { queue, message: async (req: unknown) => ({ for: user(req) }) }
       const app = serve(limited({ policy: '1/1m', defer }))
@@ -34,7 +34,7 @@ export function deferringContract(world: World): void {
       expect(world.handled).toBe(1)
     })
 
-    test('is told where to ask how it went', async () => {
+    test('gets an address at which its result can be asked for', async () => {
       const defer = { queue: queueOf(9), message: () => 'x', location: (id: string) => `/jobs/${id}` }
       const answer = await get(serve(limited({ policy: '0/1m;5/1h', cost: 1, defer })))
       // What can never fit is not done later either.
@@ -44,7 +44,7 @@ export function deferringContract(world: World): void {
       expect((await get(app)).headers.location).toBe('/jobs/id-1')
     })
 
-    test('is refused after all when the queue is full, fails, throws or does not answer', async () => {
+    test('is refused when the queue is full, fails, throws or does not answer', async () => {
       const failing = { push: () => Promise.reject(new Error('no Redis')) }
       const throwing = {
         push: () => {
@@ -72,7 +72,7 @@ export function deferringContract(world: World): void {
       expect(queue.pushed.map(({ delay }) => delay)).toEqual([40, 40, 50, 100, 100, 110, 160].map(s => s * 1000))
     })
 
-    test('is deferred behind the messages of its key that wait, though the limit would allow it', async () => {
+    test('is deferred behind the waiting messages of its key, although the limit would allow it', async () => {
       const queue = queueOf(99)
       const app = serve(limited({ policy: '1/1m', defer: { queue, message: () => 'x' } }))
       expect(await statuses(app, 3)).toEqual([200, 202, 202])
@@ -88,7 +88,7 @@ export function deferringContract(world: World): void {
       expect(await statuses(app, 1, { 'x-user': 'nobody waits for this one' })).toEqual([202])
     })
 
-    test('is refused as usual while as many messages of its key wait as may', async () => {
+    test('is refused while maxPerKey messages of its key wait', async () => {
       const queue = queueOf(999)
       const defer = { queue, message: () => 'x', maxPerKey: 2 }
       const app = serve(limited({ policy: '1/1m', key: user, defer }))
@@ -101,14 +101,14 @@ export function deferringContract(world: World): void {
       expect(await statuses(app, 2, ann)).toEqual([202, 429])
     })
 
-    test('is refused as usual with a hundred waiting, if nothing else is said', async () => {
+    test('is refused by default while a hundred messages wait', async () => {
       const app = serve(limited({ policy: '1/1m', defer: { queue: queueOf(999), message: () => 'x' } }))
       const all = await statuses(app, 102)
       expect(all.filter(status => status === 202)).toHaveLength(100)
       expect(all.at(-1)).toBe(429)
     })
 
-    test('keeps no turn for a message that the queue did not accept', async () => {
+    test('frees the moment of a message that the queue did not accept', async () => {
       const queue = queueOf(1)
       const app = serve(limited({ policy: '1/1m', defer: { queue, message: () => 'x' } }))
       expect(await statuses(app, 4)).toEqual([200, 202, 429, 429])
@@ -117,13 +117,13 @@ export function deferringContract(world: World): void {
       expect(queue.pushed).toEqual([{ payload: 'x', delay: 120_000 }])
     })
 
-    test('is not done later while its key is blocked', async () => {
+    test('is not deferred while its key is blocked', async () => {
       const defer = { queue: queueOf(9), message: () => 'x' }
       const app = serve(limited({ policy: '1/1m', block: { after: 2, for: '1h' }, defer }))
       expect(await statuses(app, 4)).toEqual([200, 202, 429, 429])
     })
 
-    test('hands what its message throws to the framework', async () => {
+    test('passes errors of the function `message` to the framework', async () => {
       const message = () => {
         throw new TypeError('no body')
       }
@@ -133,7 +133,7 @@ export function deferringContract(world: World): void {
       expect([answer.status, answer.body.message]).toEqual([500, 'no body'])
     })
 
-    test('is put into nothing that is no queue', () => {
+    test('is not put into an object that is no queue', () => {
       for (const defer of [{}, 5, { queue: {}, message: () => 1 }, { queue: queueOf(1) }]) {
         expect(() => limited({ policy: '1/1m', defer } as unknown as Options)).toThrow('expected { queue, message }')
       }

@@ -70,7 +70,7 @@ export function earlyEndsContract(world: World): void {
   const ABORTED: ResponseEnd = { completed: false, ended: true }
 
   describe('a client that does not stay', () => {
-    test('pays when the handler has ended the response, for what the handler answered', async () => {
+    test('is charged when the handler has ended the response, by the answer of the handler', async () => {
       const ends: unknown[] = []
       const limiter = login(ends)
       const { handle, atWork, finish } = workers()
@@ -86,7 +86,7 @@ export function earlyEndsContract(world: World): void {
       expect(ends).toEqual([[401, ABORTED]])
     })
 
-    test('tries no more passwords than one that stays', async () => {
+    test('cannot try more passwords than one that stays', async () => {
       const limiter = login()
       const { handle, atWork, finish } = workers()
       const visit = await open(serve(limiter, { handle }))
@@ -104,7 +104,7 @@ export function earlyEndsContract(world: World): void {
       expect(world.handled).toBe(5)
     })
 
-    test('pays also for an error that the service makes of the request', async () => {
+    test('is also charged for an error of the service', async () => {
       const ends: unknown[] = []
       const { handle, atWork, finish } = workers()
       const visit = await open(serve(login(ends), { handle }))
@@ -118,7 +118,7 @@ export function earlyEndsContract(world: World): void {
       expect(ends).toEqual([[500, ABORTED]])
     })
 
-    test('pays at least 1 when the handler has not ended the response in 30 s', async () => {
+    test('is charged at least 1 if the handler has not ended the response in 30 s', async () => {
       const ends: unknown[] = []
       const limiter = login(ends)
       const { handle, atWork, finish } = workers()
@@ -144,7 +144,7 @@ export function earlyEndsContract(world: World): void {
   })
 
   describe('requests in one write', () => {
-    test('pay in the turn in which each is answered, although a slow one before them holds the answers back', async () => {
+    test('are charged in the turn in which each is answered, although a slow one before them delays the answers', async () => {
       const ends: unknown[] = []
       const limiter = login(ends)
       const slow = workers()
@@ -164,7 +164,7 @@ export function earlyEndsContract(world: World): void {
       slow.finish()
     })
 
-    test('that are dropped together all pay', async () => {
+    test('that are dropped together are all charged', async () => {
       const ends: unknown[] = []
       const limiter = login(ends)
       const { handle, atWork, finish } = workers()

@@ -10,13 +10,13 @@ export function optionsContract(world: World): void {
   const { name, adapter, limited, serve, get, statuses, user } = world
 
   describe('the key', () => {
-    test('is whatever the service says', async () => {
+    test('is set by the service', async () => {
       const app = serve(limited({ policy: '1/1m', key: async req => user(req) }))
       expect(await statuses(app, 2, { 'x-user': 'ann' })).toEqual([200, 429])
       expect(await statuses(app, 2, { 'x-user': 'bob' })).toEqual([200, 429])
     })
 
-    test('of a request that is not to be limited is undefined', async () => {
+    test('of a request that is not limited is undefined', async () => {
       const answer = await get(serve(limited({ policy: '0/1m', key: user })))
       expect([answer.status, answer.body]).toEqual([200, null])
       expect(answer.headers).not.toHaveProperty('ratelimit')
@@ -28,7 +28,7 @@ export function optionsContract(world: World): void {
       expect(key).toBe('127.0.0.1')
     })
 
-    test('by default is what a trusted proxy says, with IPv6 masked to the subnet', async () => {
+    test('by default is the address that a trusted proxy reports, with IPv6 masked to the subnet', async () => {
       const app = serve(limited({ policy: '1/1m', ipv6Subnet: 64 }), { trustProxy: true })
       expect(await statuses(app, 1, { 'x-forwarded-for': '2001:db8::1' })).toEqual([200])
       expect(await statuses(app, 1, { 'x-forwarded-for': '2001:DB8:0::ffff' })).toEqual([429])
@@ -60,7 +60,7 @@ export function optionsContract(world: World): void {
     test.each([
       ['x-forwarded-for', '203.0.113.7'],
       ['forwarded', 'for=203.0.113.7'],
-    ])('%s is warned of, once, with what to set', async (field, value) => {
+    ])('%s causes one warning with the remedy', async (field, value) => {
       const app = serve(limited({ policy: '9/1m' }))
       await statuses(app, 3, { [field]: value })
       expect(world.warnings).toHaveBeenCalledTimes(1)
@@ -71,7 +71,7 @@ export function optionsContract(world: World): void {
       expect(options).toEqual({ type: 'SpillwayWarning', code: 'SPILLWAY_PROXY' })
     })
 
-    test('a key of the service is not warned of', async () => {
+    test('a key set by the service causes no warning', async () => {
       await get(serve(limited({ key: () => 'all' })), { 'x-forwarded-for': '203.0.113.7' })
       expect(world.warnings).not.toHaveBeenCalled()
     })
@@ -126,28 +126,31 @@ export function optionsContract(world: World): void {
       },
     )
 
-    test.each([undefined, null, 'route', 'router', 0])('that throws %p is an error too, not a pass', async thrown => {
-      const key = () => {
-        throw thrown
-      }
-      const { status, body } = await get(serve(limited({ key })))
-      expect([status, body.code]).toEqual([500, 'SPILLWAY'])
-      expect(world.handled).toBe(0)
-    })
+    test.each([undefined, null, 'route', 'router', 0])(
+      'that throws %p is an error too, and the request does not pass',
+      async thrown => {
+        const key = () => {
+          throw thrown
+        }
+        const { status, body } = await get(serve(limited({ key })))
+        expect([status, body.code]).toEqual([500, 'SPILLWAY'])
+        expect(world.handled).toBe(0)
+      },
+    )
 
     test.each([
       ['boolean', true],
       ['null', null],
       ['array', ['a']],
       ['object', { id: 4242 }],
-    ])('key that gives a value of type %s is an error that does not tell it', async (_type, value) => {
+    ])('key that returns a value of type %s is an error that does not contain the value', async (_type, value) => {
       const { status, body } = await get(serve(limited({ key: () => value as unknown as string })))
       expect([status, body.code]).toEqual([500, 'SPILLWAY_POLICY'])
       expect(body.message).not.toContain('4242')
       expect([world.handled, world.store.size]).toEqual([0, 0])
     })
 
-    test('key may give a number, which stands for its text', async () => {
+    test('key may return a number, which is the same key as its text', async () => {
       const { limiter, app } = (() => {
         const limiter = limited({ policy: '1/1m', key: () => 4242 })
         return { limiter: limiter.limiter, app: serve(limiter) }
@@ -158,7 +161,7 @@ export function optionsContract(world: World): void {
     })
 
     test.each([Number.NaN, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY])(
-      'key that gives %p is an error, because strangers would share one count',
+      'key that returns %p is an error, because strangers would share one count',
       async value => {
         const { status, body } = await get(serve(limited({ key: () => value })))
         expect([status, body.code]).toEqual([500, 'SPILLWAY_POLICY'])
@@ -166,7 +169,7 @@ export function optionsContract(world: World): void {
       },
     )
 
-    test('skip lets pass without counting', async () => {
+    test('skip allows without counting', async () => {
       const app = serve(limited({ policy: '1/1m', skip: async req => user(req) === 'monitor' }))
       expect(await statuses(app, 3, { 'x-user': 'monitor' })).toEqual([200, 200, 200])
       expect(await statuses(app, 2)).toEqual([200, 429])
@@ -181,7 +184,7 @@ export function optionsContract(world: World): void {
       expect(await get(app, { 'x-user': 'nobody' })).toMatchObject({ status: 500, body: { code: 'SPILLWAY_POLICY' } })
     })
 
-    test('limit decides for each request on one count, so that a new quota forgets nothing', async () => {
+    test('limit decides for each request over one count, so that a new quota forgets nothing', async () => {
       let quota = 2
       const app = serve(limited({ limit: async () => quota, windowMs: 60_000 }))
       expect(await statuses(app, 3)).toEqual([200, 200, 429])

@@ -10,7 +10,7 @@ export function refusalsContract(world: World): void {
   const { adapter, limited, serve, get } = world
 
   describe('a message that is a function', () => {
-    test('is asked with the decision, when it is on the request and the header fields are set', async () => {
+    test('is called with the decision, after it is on the request and the header fields are set', async () => {
       const seen: unknown[] = []
       const message = (req: unknown, res: unknown, decision: Decision) => {
         seen.push(decision.retryAfterMs)
@@ -62,7 +62,7 @@ export function refusalsContract(world: World): void {
       expect(world.handled).toBe(1)
     })
 
-    test('may take its time', async () => {
+    test('may be asynchronous', async () => {
       const handler = async (_: unknown, res: unknown) => {
         await new Promise(resolve => setImmediate(resolve))
         return adapter.answer(res, 'later')

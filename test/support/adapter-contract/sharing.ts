@@ -8,7 +8,7 @@ export function sharingContract(world: World): void {
   const doubles = () =>
     world.warnings.mock.calls.filter(([, options]) => (options as { code?: string })?.code === 'SPILLWAY_DOUBLE')
 
-  describe('a limiter that was made elsewhere', () => {
+  describe('an existing limiter as option', () => {
     const made = (options = {}) => new RateLimiter({ policy: '3/1m', store: world.store, ...options })
 
     test('decides over HTTP with its own count', async () => {
@@ -23,7 +23,7 @@ export function sharingContract(world: World): void {
       expect(() => middleware.limiterFor('1/1m')).toThrow(/^rateLimit: limiterFor: .* expected limiter/)
     })
 
-    test('takes all options that are not its own', async () => {
+    test('can be combined with all options that are not its own', async () => {
       const limiter = made({ name: 'paid' })
       const settle = () => 3
       const app = serve(
@@ -58,7 +58,7 @@ export function sharingContract(world: World): void {
       )
     })
 
-    test('is a RateLimiter and nothing else', () => {
+    test('must be a RateLimiter', () => {
       const wrong = { consume() {} } as unknown as RateLimiter
       expect(() => world.adapter.rateLimit({ limiter: wrong })).toThrow(
         /^rateLimit: limiter .*: expected a RateLimiter/,
@@ -67,7 +67,7 @@ export function sharingContract(world: World): void {
   })
 
   describe('a request that is charged twice', () => {
-    test('by the same middleware counts twice, which is warned of once', async () => {
+    test('by the same middleware counts twice, which causes one warning', async () => {
       const limiter = limited({ policy: '10/1m' })
       const app = serve([limiter, limiter])
       expect(doubles()).toEqual([])
@@ -77,7 +77,7 @@ export function sharingContract(world: World): void {
       expect(doubles()[0][0]).toContain('"10-per-1m"')
     })
 
-    test('by two limiters of one name for the same key is warned of, also with another one between', async () => {
+    test('by two limiters of one name for the same key causes a warning, also with another one between', async () => {
       const app = serve([
         limited({ policy: '10/1m', key: user }),
         limited({ policy: '3/1h', name: 'other', key: user }),
@@ -89,7 +89,7 @@ export function sharingContract(world: World): void {
       expect(doubles()).toHaveLength(1)
     })
 
-    test('by two limits of one policy in two middlewares is warned of, although each pays only afterwards', async () => {
+    test('by two limits of one policy in two middlewares causes a warning, although both charge only afterwards', async () => {
       const settle = () => 1
       const later = () => limited({ policy: '10/1m;100/1h', key: user, cost: 0, settle })
       const limiter = later()
@@ -98,7 +98,7 @@ export function sharingContract(world: World): void {
       expect((await limiter.limiter.peek('ann', 0)).remaining).toBe(8)
     })
 
-    test('by a limit with a key of its own and by another middleware is warned of', async () => {
+    test('by a limit with its own key and by another middleware causes a warning', async () => {
       const each = { quota: 3, window: '1m', name: 'each', key: user }
       const all = { quota: 9, window: '1m', name: 'all', key: () => 'all' }
       await get(serve([limited({ policy: [each, all] }), limited({ policy: '9/1m', key: () => 'all' })]), {
@@ -117,13 +117,13 @@ export function sharingContract(world: World): void {
       ['another key', { key: () => 'other' }],
       ['another name', { name: 'other' }],
       ['another limit', { policy: '11/1m' }],
-    ])('with %s is charged for two things, which is as it should be', async (_, own) => {
+    ])('with %s causes no warning, because it is charged for two things', async (_, own) => {
       const app = serve([limited({ policy: '10/1m', key: user }), limited({ policy: '10/1m', key: user, ...own })])
       await statuses(app, 2, { 'x-user': 'ann' })
       expect(doubles()).toEqual([])
     })
 
-    test('by one limiter under two keys is charged for two things', async () => {
+    test('by one limiter under two keys causes no warning', async () => {
       const limiter = new RateLimiter({ policy: '10/1m', store: world.store })
       const app = serve([
         world.adapter.rateLimit({ limiter, key: user }),

@@ -7,10 +7,10 @@ const TYPES = 'https://iana.org/assignments/http-problem-types#'
 export function whoContract(world: World): void {
   const { limited, serve, get, statuses, user } = world
 
-  describe('a key that keeps coming', () => {
+  describe('a key that continues after denials', () => {
     const block = { after: 2, for: '1h' }
 
-    test('is blocked after so many denials, is told why and for how long, and is let in at that moment', async () => {
+    test('is blocked after the given number of denials, with reason and duration, and is allowed at its end', async () => {
       const app = serve(limited({ policy: '1/1m', block }))
       const json = { accept: 'application/json' }
       expect(await statuses(app, 2)).toEqual([200, 429])
@@ -34,7 +34,7 @@ export function whoContract(world: World): void {
       expect((await get(app)).status).toBe(200)
     })
 
-    test('that is denied now and then is only told to wait', async () => {
+    test('that is denied now and then is not blocked', async () => {
       const app = serve(limited({ policy: '1/1m', block }))
       for (let i = 0; i < 4; i++) {
         expect((await get(app)).status).toBe(200)
@@ -57,7 +57,7 @@ export function whoContract(world: World): void {
   describe('an address', () => {
     const from = (address: string) => ({ 'x-forwarded-for': address })
 
-    test('on the deny list is refused, whatever it asks for, and counts nothing', async () => {
+    test('on the deny list is refused, whatever the request, and counts nothing', async () => {
       const app = serve(limited({ policy: '9/1m', deny: ['203.0.113.0/24', '2001:db8::/32'] }), { trustProxy: true })
       for (const address of ['203.0.113.9', '::ffff:203.0.113.9', '2001:DB8::1']) {
         const answer = await get(app, from(address))
@@ -94,7 +94,7 @@ export function whoContract(world: World): void {
       expect((await get(app, from('192.0.2.8'))).status).toBe(429)
     })
 
-    test('on both counts as its narrower range says', async () => {
+    test('on both is judged by the narrower range', async () => {
       const lists = { allow: ['10.1.0.0/16'], deny: ['10.0.0.0/8', '10.1.1.1'] }
       const app = serve(limited({ policy: '9/1m', ...lists }), { trustProxy: true })
       const answers = []
@@ -117,7 +117,7 @@ export function whoContract(world: World): void {
     const left = (headers: Record<string, string>) =>
       Object.fromEntries([...headers.ratelimit.matchAll(/"(\w+)";r=(\d+)/g)].map(([, name, units]) => [name, +units]))
 
-    test('are one decision: all are spent or none is', async () => {
+    test('are one decision: all are charged or none', async () => {
       const app = serve(limited({ policy }), { trustProxy: true })
       const ask = async (address: string, name: string) => {
         const { status, headers } = await get(app, { 'x-forwarded-for': address, 'x-user': name })
@@ -133,7 +133,7 @@ export function whoContract(world: World): void {
       expect(world.handled).toBe(4)
     })
 
-    test('a limit without a key for a request is not asked', async () => {
+    test('a limit without a key for a request is skipped', async () => {
       const { status, headers } = await get(serve(limited({ policy })))
       expect([status, left(headers)]).toEqual([200, { address: 1, service: 5 }])
     })
@@ -144,7 +144,7 @@ export function whoContract(world: World): void {
       expect(headers).not.toHaveProperty('ratelimit')
     })
 
-    test('the key of the middleware is that of the limits without one, and its fault is the request’s', async () => {
+    test('the key of the middleware is used for limits without one, and its error fails the request', async () => {
       const app = serve(limited({ policy, key: () => 'everyone' }), { trustProxy: true })
       expect(await statuses(app, 1, { 'x-forwarded-for': '192.0.2.1' })).toEqual([200])
       expect(left((await get(app, { 'x-forwarded-for': '192.0.2.2' })).headers)).toEqual({ address: 0, service: 4 })
