@@ -40,7 +40,7 @@ const clients = new Worker(
   `,
   { eval: true, workerData: url },
 )
-for (let second = 1; second <= 6; second++) {
+for (let second = 1; second <= 3; second++) {
   await new Promise(resolve => setTimeout(resolve, 1000))
   console.log(`after ${second} s: level ${load.level.toFixed(1)} (${load.reason})`)
 }

@@ -5,11 +5,14 @@ import { createInterface } from 'node:readline'
 import { afterAll, beforeAll, expect, jest, test } from '@jest/globals'
 import { RateLimiter, RedisStore } from '../../src/index.js'
 import { LivePolicies } from '../../src/live/index.js'
+import { childProgram } from '../support/child-program.js'
 import { RedisServer } from '../support/redis-server.js'
 import { encoded } from './open-dashboard.js'
 
-// The command is compiled when it starts, on a machine that may be busy.
+// The command is a process of its own, on a machine that may be busy.
 jest.setTimeout(60_000)
+
+const COMMAND = childProgram("import './src/cli/main.ts'")
 
 let redis: RedisServer
 const children: ChildProcess[] = []
@@ -23,13 +26,9 @@ afterAll(async () => {
 
 /** The address that the command prints, and how to end it. */
 async function start(...args: string[]): Promise<{ url: URL; child: ChildProcess }> {
-  const child = spawn(
-    process.execPath,
-    ['--import', 'tsx', 'src/cli/main.ts', 'dashboard', '--redis', redis.url, ...args],
-    {
-      stdio: ['ignore', 'pipe', 'inherit'],
-    },
-  )
+  const child = spawn(process.execPath, [COMMAND, 'dashboard', '--redis', redis.url, ...args], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
   children.push(child)
   const [line] = (await once(createInterface({ input: child.stdout! }), 'line')) as [string]
   return { url: new URL(line), child }

@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals'
+import { afterAll, afterEach, beforeAll, describe, expect, jest, test } from '@jest/globals'
 import type { Redis } from 'ioredis'
 import type { Decision } from '../../src/core/decision.js'
 import { RateLimiter, type RateLimiterOptions } from '../../src/limiter/rate-limiter.js'
@@ -209,16 +209,20 @@ describe.each<[string, (clock: ManualClock) => Store]>([
 test('a settlement of a fallback decision uses the clock of the fallback: never 10 of 5', async () => {
   const store: Store = new StubStore()
   Object.assign(store, { consume: () => Promise.reject(new Error('down')), clock: undefined })
-  const limiter = new RateLimiter({ policy: '5/100ms', store, deadline: '5s' })
-  const decision = await limiter.consume('k', 5)
-  expect(decision).toMatchObject({ source: 'fallback', allowed: true })
-  const clock = performance.now()
-  // The window of the fallback ends by real time.
-  while (performance.now() - clock < 110) await new Promise(resolve => setTimeout(resolve, 10))
-  expect((await limiter.consume('k', 5)).allowed).toBe(true)
-  await limiter.settle(decision, 0)
-  expect((await limiter.consume('k', 1)).allowed).toBe(false)
-  await limiter.close()
+  // The window of the fallback ends by the time of the process.
+  jest.useFakeTimers({ doNotFake: ['nextTick', 'queueMicrotask', 'setImmediate'] })
+  try {
+    const limiter = new RateLimiter({ policy: '5/100ms', store, deadline: '5s' })
+    const decision = await limiter.consume('k', 5)
+    expect(decision).toMatchObject({ source: 'fallback', allowed: true })
+    jest.advanceTimersByTime(110)
+    expect((await limiter.consume('k', 5)).allowed).toBe(true)
+    await limiter.settle(decision, 0)
+    expect((await limiter.consume('k', 1)).allowed).toBe(false)
+    await limiter.close()
+  } finally {
+    jest.useRealTimers()
+  }
 })
 
 test("a fixed window's settlement does not change the next window, although the answer was late", async () => {

@@ -367,8 +367,10 @@ describe('webhook', () => {
     expect(warnings).toHaveLength(49)
     await settles(() => expect(warnings.filter(text => text.includes('not delivered'))).toHaveLength(1))
     expect(warnings[49]).toContain('"a0" was not delivered: The operation was aborted due to timeout')
-    await settles(() => expect(received).toHaveLength(103))
-    expect((received[3].body.alert as Alert).rule.name).toBe('a50')
+    // On a busy machine an answer that came may still be too late, and is asked for again: each name counts once.
+    const kept = Array.from({ length: 100 }, (_, i) => `a${50 + i}`)
+    const names = () => [...new Set(received.map(({ body }) => (body.alert as Alert).rule.name))]
+    await settles(() => expect(names()).toEqual(['a0', ...kept]))
   })
 
   test('a missing receiver causes a warning with the reason', async () => {

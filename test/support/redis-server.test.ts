@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
-import { resolve } from 'node:path'
 import { afterEach, describe, expect, test } from '@jest/globals'
+import { childProgram } from './child-program.js'
 import { eventually } from './redis-process.js'
 import { RedisServer } from './redis-server.js'
 
@@ -74,12 +74,12 @@ describe('a Redis server for tests', () => {
   })
 
   test('ends when the process that started it is killed outright', async () => {
-    const code = `import('${resolve('test/support/redis-server.ts')}').then(async ({ RedisServer }) => {
+    const program = childProgram(`
+      import { RedisServer } from './test/support/redis-server.ts'
       const { pid, dir } = await RedisServer.start()
       console.log(JSON.stringify({ pid, dir }))
-      setInterval(() => {}, 1000)
-    })`
-    const parent = spawn(process.execPath, ['--import', 'tsx', '-e', code], { stdio: ['ignore', 'pipe', 'inherit'] })
+      setInterval(() => {}, 1000)`)
+    const parent = spawn(process.execPath, [program], { stdio: ['ignore', 'pipe', 'inherit'] })
     const line = await new Promise<string>(done => parent.stdout.once('data', data => done(String(data))))
     const { pid, dir } = JSON.parse(line)
     process.kill(pid, 0)

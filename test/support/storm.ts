@@ -1,8 +1,8 @@
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
-import { resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { childProgram } from './child-program.js'
 import { randomFrom } from './random.js'
 import { rawClient } from './raw-client.js'
 import { eventually } from './redis-process.js'
@@ -53,8 +53,8 @@ export function stormTests({ connections, durationMs, seed, settlesAll }: StormO
 
   beforeAll(async () => {
     redis = await RedisServer.start()
-    services = fork(resolve('test/support/storm/services.ts'), {
-      execArgv: ['--import', 'tsx', '--expose-gc'],
+    services = fork(childProgram("import './test/support/storm/services.ts'"), {
+      execArgv: ['--expose-gc'],
       env: { ...process.env, NODE_OPTIONS: '', NODE_ENV: 'test' },
     })
     const orders: Orders = { redisPort: redis.port, permits: PERMITS, users: USERS, settlesAll }

@@ -28,11 +28,11 @@ test('one long request does not keep the places of all later keys in memory', as
        await client.ping()
      }
      const long = await places.enter('=long')
-     await visit(0, 2000)
+     await visit(0, 1000)
      const before = await held()
-     await visit(2000, 8000)
+     await visit(1000, 4000)
      // What has left is told to Redis together, a little later, and let go of then.
-     const growth = async () => Math.round((await held() - before) / 6000)
+     const growth = async () => Math.round((await held() - before) / 3000)
      for (const end = performance.now() + 10_000; await growth() >= 500 && performance.now() < end;) {
        await new Promise(resolve => setTimeout(resolve, 100))
      }
