@@ -3,7 +3,7 @@
 //   node --import tsx bench/dashboard.ts
 import { detailsText } from '../src/dashboard/details.js'
 import { RecordKeys, stepOf } from '../src/dashboard/record-keys.js'
-import { Picture } from '../src/dashboard/server/picture.js'
+import { Reports } from '../src/dashboard/server/reports.js'
 import { parsePolicy } from '../src/index.js'
 import { limitFacts, limitId } from '../src/redis/object-index.js'
 import { portOf } from '../src/redis/port-of.js'
@@ -103,19 +103,19 @@ for (let i = 0; i < PROCESSES; i++) {
 }
 console.log(`a report of ${own} limits: ${((await serverTime()) - before) / PROCESSES} µs of server time`)
 
-const picture = new Picture(client, 'spillway')
+const reports = new Reports(client, 'spillway')
 // The script is compiled once for a server, not once for a page.
-await new Picture(client, 'other').refresh()
+await new Reports(client, 'other').refresh()
 await client.config('RESETSTAT')
-await picture.refresh()
+await reports.refresh()
 const firstMs = (await serverTime()) / 1000
-if (picture.processes.length !== PROCESSES || picture.entries.size !== LIMITS) throw new Error('not all was read')
+if (reports.processes.length !== PROCESSES || reports.entries.size !== LIMITS) throw new Error('not all was read')
 console.log(`first load: ${firstMs.toFixed(2)} ms of server time (bar: 20)`)
 
 await client.config('RESETSTAT')
 for (let i = 0; i < REFRESHES; i++) {
   await new Promise(resolve => setTimeout(resolve, 2000))
-  await picture.refresh()
+  await reports.refresh()
 }
 console.log(
   `a refresh: ${((await serverTime()) / 1000 / REFRESHES).toFixed(3)} ms of server time, mean of ${REFRESHES} (bar: 1)`,

@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyPluginCallback, FastifyReply, FastifyRequest } from 'fastify'
 import type { Decision } from '../core/decision.js'
 import { PolicyError, shown } from '../core/errors.js'
-import { getOrMake } from '../core/register.js'
+import { getOrMake } from '../core/get-or-make.js'
 import { ConcurrencyGate } from '../http/concurrency/concurrency-limit.js'
 import type { ConcurrencyOptions } from '../http/concurrency/options.js'
 import type { HttpOptions } from '../http/rate-limit/options.js'

@@ -1,6 +1,6 @@
+import { getOrMake } from '../core/get-or-make.js'
 import type { PolicyInput } from '../core/limit.js'
 import { checkObject } from '../core/option-names.js'
-import { getOrMake } from '../core/register.js'
 import type { HttpOptions } from '../http/rate-limit/options.js'
 import { Guard, type Limiters } from '../http/rate-limit/rate-limit.js'
 import { routeOptions } from '../http/rate-limit/route-options.js'

@@ -1,6 +1,6 @@
 import { parseArgs } from 'node:util'
 import { SpillwayError } from '../core/errors.js'
-import { shownGiven } from './given.js'
+import { shownGiven } from './shown-given.js'
 
 /** Invalid arguments: the message says what was given, what is expected, and an example. */
 export class UsageError extends SpillwayError {

@@ -6,9 +6,9 @@ import { UsageError } from './arguments.js'
 import { type Command, EXIT, write } from './command.js'
 import { dashboardCommand } from './dashboard/dashboard-command.js'
 import { doctorCommand } from './doctor/doctor-command.js'
-import { shownGiven } from './given.js'
 import { printable } from './printable.js'
 import { replayCommand } from './replay/replay-command.js'
+import { shownGiven } from './shown-given.js'
 
 const COMMANDS: Readonly<Record<string, Command>> = {
   replay: replayCommand,

@@ -1,5 +1,5 @@
 import type { Clock } from '../core/clock.js'
-import { getOrMake } from '../core/register.js'
+import { getOrMake } from '../core/get-or-make.js'
 import type { RedisClient } from '../redis/client.js'
 import type { Commands } from '../redis/commands.js'
 import { Fetcher } from './fetcher.js'

@@ -1,5 +1,5 @@
+import { getOrMake } from '../core/get-or-make.js'
 import { MapSweeper } from '../core/map-sweeper.js'
-import { getOrMake } from '../core/register.js'
 import type { Count, Counter } from './count.js'
 
 /** A window in the user's Map, in the format of koa-ratelimit: both may share a Map, and users may read it. */

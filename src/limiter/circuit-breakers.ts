@@ -1,4 +1,4 @@
-import { getOrMake } from '../core/register.js'
+import { getOrMake } from '../core/get-or-make.js'
 import type { Charge, Store } from '../stores/store.js'
 import { BreakerAudience } from './breaker-audience.js'
 import { CircuitBreaker } from './circuit-breaker.js'

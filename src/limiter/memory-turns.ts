@@ -1,5 +1,5 @@
 import type { Verdict } from '../core/decision.js'
-import { getOrMake } from '../core/register.js'
+import { getOrMake } from '../core/get-or-make.js'
 import type { MemoryStore } from '../stores/memory/memory-store.js'
 import type { Charge } from '../stores/store.js'
 import { Alarm } from '../waiting/alarm.js'

@@ -1,6 +1,6 @@
+import { getOrMake } from '../core/get-or-make.js'
 import type { Observer } from '../core/observer.js'
 import { OutageWarnings } from '../core/outage-warnings.js'
-import { getOrMake } from '../core/register.js'
 import { clientName } from '../redis/client-name.js'
 import { MemoryStore } from '../stores/memory/memory-store.js'
 import { RedisStore } from '../stores/redis/redis-store.js'

@@ -1,5 +1,5 @@
 import type { Decision, DecisionSource } from '../core/decision.js'
-import { getOrMake } from '../core/register.js'
+import { getOrMake } from '../core/get-or-make.js'
 import { LabelValues } from './label-values.js'
 
 const OUTCOMES = ['allowed', 'refused', 'shadow'] as const

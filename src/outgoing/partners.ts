@@ -1,4 +1,4 @@
-import { getOrMake } from '../core/register.js'
+import { getOrMake } from '../core/get-or-make.js'
 import type { Partner } from './partner.js'
 
 /** How often partners that have nothing to wait for are forgotten. */

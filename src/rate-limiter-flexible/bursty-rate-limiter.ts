@@ -1,7 +1,7 @@
 import type { CallOptions } from './call-options.js'
 import type { RateLimiterAbstract } from './rate-limiter-abstract.js'
 import type { RateLimiterLike } from './rate-limiter-compatible-abstract.js'
-import { isRes, RateLimiterRes } from './res.js'
+import { isRes, RateLimiterRes } from './rate-limiter-res.js'
 
 /** A limiter, and a second one that is tried when the first one refuses. */
 export class BurstyRateLimiter {

@@ -1,5 +1,5 @@
 import type { RateLimiterAbstract } from './rate-limiter-abstract.js'
-import { RateLimiterRes } from './res.js'
+import { RateLimiterRes } from './rate-limiter-res.js'
 
 /** Longer delays make `setTimeout` fire at once. */
 export const LONGEST_MS = 2 ** 31 - 1

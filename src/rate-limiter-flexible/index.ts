@@ -7,9 +7,9 @@ export { RateLimiterMemory } from './rate-limiter-memory.js'
 export { type IRateLimiterQueueOpts, RateLimiterQueue } from './rate-limiter-queue.js'
 export { RateLimiterQueueError } from './rate-limiter-queue-error.js'
 export { RateLimiterRedis } from './rate-limiter-redis.js'
+export { RateLimiterRes } from './rate-limiter-res.js'
 export { type BlockRange, RateLimiterStoreAbstract } from './rate-limiter-store-abstract.js'
 export { RateLimiterUnion } from './rate-limiter-union.js'
-export { RateLimiterRes } from './res.js'
 export { type IRLWrapperBlackAndWhiteOptions, RLWrapperBlackAndWhite } from './rl-wrapper-black-and-white.js'
 export type {
   IRateLimiterMemoryExport,

@@ -2,7 +2,7 @@ import type { BurstyRateLimiter } from './bursty-rate-limiter.js'
 import { LONGEST_MS } from './even-delay.js'
 import type { RateLimiterAbstract } from './rate-limiter-abstract.js'
 import { RateLimiterQueueError } from './rate-limiter-queue-error.js'
-import type { RateLimiterRes } from './res.js'
+import type { RateLimiterRes } from './rate-limiter-res.js'
 
 interface Request {
   readonly tokens: number

@@ -1,5 +1,5 @@
 import type { CallOptions } from './call-options.js'
-import type { RateLimiterRes } from './res.js'
+import type { RateLimiterRes } from './rate-limiter-res.js'
 
 /** What a limiter does. Each method throws until a class implements it. */
 export class LimiterMethods {

@@ -2,7 +2,7 @@ import { PolicyError, shown } from '../core/errors.js'
 import { isLimiter, type LimiterLike } from './limiter-like.js'
 import type { IRateLimiterOptions } from './options.js'
 import { RateLimiterAbstract } from './rate-limiter-abstract.js'
-import { isRes } from './res.js'
+import { isRes } from './rate-limiter-res.js'
 
 /** A limiter that may fail, with a replacement for that case. */
 export class RateLimiterInsuredAbstract extends RateLimiterAbstract {

@@ -2,7 +2,7 @@ import type { CallOptions } from './call-options.js'
 import { type Counter, Counters } from './counters.js'
 import { evenly } from './even-delay.js'
 import { RateLimiterAbstract } from './rate-limiter-abstract.js'
-import { RateLimiterRes } from './res.js'
+import { RateLimiterRes } from './rate-limiter-res.js'
 import {
   type IRateLimiterMemoryExport,
   type IRateLimiterRestoreDetailResponse,

@@ -1,4 +1,4 @@
-import { getOrMake } from '../core/register.js'
+import { getOrMake } from '../core/get-or-make.js'
 import type { BurstyRateLimiter } from './bursty-rate-limiter.js'
 import { KeyQueue } from './key-queue.js'
 import type { RateLimiterAbstract } from './rate-limiter-abstract.js'

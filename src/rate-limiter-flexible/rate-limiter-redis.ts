@@ -3,9 +3,9 @@ import type { CallOptions } from './call-options.js'
 import { evenly } from './even-delay.js'
 import type { LimiterLike } from './limiter-like.js'
 import type { IRateLimiterRedisOptions } from './options.js'
+import { RateLimiterRes } from './rate-limiter-res.js'
 import { type BlockRange, RateLimiterStoreAbstract } from './rate-limiter-store-abstract.js'
 import { type BlockRule, type RedisCount, RedisCounters } from './redis-counters.js'
-import { RateLimiterRes } from './res.js'
 
 /** How added points are counted. */
 interface Counting {

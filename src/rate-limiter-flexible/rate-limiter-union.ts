@@ -1,7 +1,7 @@
 import { PolicyError, shown } from '../core/errors.js'
 import { isLimiter } from './limiter-like.js'
 import type { RateLimiterLike } from './rate-limiter-compatible-abstract.js'
-import type { RateLimiterRes } from './res.js'
+import type { RateLimiterRes } from './rate-limiter-res.js'
 
 /** Several limiters that must all allow a call; each counts it in any case. */
 export class RateLimiterUnion {

@@ -1,7 +1,7 @@
 import { PolicyError, shown } from '../core/errors.js'
 import type { CallOptions } from './call-options.js'
 import { RateLimiterCompatibleAbstract, type RateLimiterLike } from './rate-limiter-compatible-abstract.js'
-import { RateLimiterRes } from './res.js'
+import { RateLimiterRes } from './rate-limiter-res.js'
 
 /** Whether a key is listed; written as a method so that a function of a narrower key fits. */
 type IsListed = { of(key: unknown): boolean }['of']

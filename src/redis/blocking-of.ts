@@ -1,6 +1,6 @@
 import type { OpenBlocking } from './blocking.js'
 import type { RedisClient } from './client.js'
-import { glideBlocking, isGlideBlocker } from './glide/beside.js'
+import { glideBlocking, isGlideBlocker } from './glide/second-connection.js'
 import { ioredisBlocking, isIoredisBlocker } from './ioredis/blocking.js'
 import { isNodeRedisBlocker, nodeRedisBlocking } from './node-redis/blocking.js'
 

@@ -1,5 +1,5 @@
 import type { RedisClient } from './client.js'
-import { glideListening, isGlideListener } from './glide/beside.js'
+import { glideListening, isGlideListener } from './glide/second-connection.js'
 import { ioredisListening, isIoredisListener } from './ioredis/listening.js'
 import type { OpenListening } from './listening.js'
 import { isNodeRedisListener, nodeRedisListening } from './node-redis/listening.js'

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
+import { getOrMake } from '../core/get-or-make.js'
 import type { Limit } from '../core/limit.js'
-import { getOrMake } from '../core/register.js'
 import type { ClientPort, RedisClient } from './client.js'
 import { keySegment } from './keys.js'
 import { portOf } from './port-of.js'

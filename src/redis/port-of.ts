@@ -1,5 +1,5 @@
 import { PolicyError, shown } from '../core/errors.js'
-import { getOrMake } from '../core/register.js'
+import { getOrMake } from '../core/get-or-make.js'
 import type { ClientPort, RedisClient } from './client.js'
 import { glidePort, isGlide } from './glide/port.js'
 import { ioredisPort, isIoredis } from './ioredis/port.js'

@@ -1,4 +1,4 @@
-import { getOrMake } from '../core/register.js'
+import { getOrMake } from '../core/get-or-make.js'
 import { crc16, nextCrc16 } from './crc16.js'
 
 const SLOTS = 16_384

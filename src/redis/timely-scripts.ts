@@ -1,5 +1,5 @@
 import { StoreError } from '../core/errors.js'
-import { getOrMake } from '../core/register.js'
+import { getOrMake } from '../core/get-or-make.js'
 import type { ClientPort, ScriptArgument } from './client.js'
 import { askScript } from './run-script.js'
 import type { Script } from './script.js'

@@ -1,6 +1,6 @@
 import { Deadline } from '../core/deadline.js'
 import { StoreError } from '../core/errors.js'
-import { getOrMake } from '../core/register.js'
+import { getOrMake } from '../core/get-or-make.js'
 import type { ClientPort } from '../redis/client.js'
 import { replyWords } from '../redis/reply-words.js'
 import { runScript } from '../redis/run-script.js'

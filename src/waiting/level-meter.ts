@@ -1,5 +1,5 @@
+import { getOrMake } from '../core/get-or-make.js'
 import { notify, type ObservedObject, type Observer } from '../core/observer.js'
-import { getOrMake } from '../core/register.js'
 import { Alarm } from './alarm.js'
 
 /** At most one `level` event per this time for each object. */

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { getOrMake } from '../core/register.js'
+import { getOrMake } from '../core/get-or-make.js'
 import type { RedisClient } from '../redis/client.js'
 import { keySegment } from '../redis/keys.js'
 import { Subscriber, type Subscription } from '../redis/subscriber.js'

@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
 import type { Observer } from '../../src/core/observer.js'
 import { type DashboardOptions, reporter } from '../../src/dashboard/index.js'
-import { Picture } from '../../src/dashboard/server/picture.js'
+import { Reports } from '../../src/dashboard/server/reports.js'
 import { DelayQueue, MemoryStore, RateLimiter, RedisStore, Semaphore, SharedRateLimiter } from '../../src/index.js'
 import { LivePolicies } from '../../src/live/index.js'
 import { RedisServer } from '../support/redis-server.js'
@@ -452,12 +452,12 @@ describe('faults', () => {
 
 /** What Redis has summed of the last 15 minutes: limiter and limit → allowed, refused. */
 async function counted(): Promise<Record<string, [allowed: number, refused: number]>> {
-  const picture = new Picture(client, 'spillway')
-  await picture.refresh()
+  const reports = new Reports(client, 'spillway')
+  await reports.refresh()
   const rows: Record<string, [number, number]> = {}
-  for (const [id, entry] of picture.entries) {
+  for (const [id, entry] of reports.entries) {
     if (entry.kind !== 'limit') continue
-    const [allowed, refused] = picture.recent(id, 90).counts
+    const [allowed, refused] = reports.recent(id, 90).counts
     rows[`${entry.name} ${entry.limit.name}`] = [allowed, refused]
   }
   return rows

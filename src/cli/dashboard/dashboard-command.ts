@@ -6,9 +6,9 @@ import { SpillwayError } from '../../core/errors.js'
 import { handlerOf } from '../../dashboard/server/handler.js'
 import { type Option, readArguments, UsageError } from '../arguments.js'
 import { type Command, EXIT, write } from '../command.js'
-import { shownGiven } from '../given.js'
 import { REDIS_OPTIONS, readRedis } from '../redis-address.js'
-import { Door } from './door.js'
+import { shownGiven } from '../shown-given.js'
+import { OneTimeLogin } from './one-time-login.js'
 import { ownClient } from './redis-client.js'
 
 const HELP = `Usage: spillway dashboard --redis URL [options]
@@ -50,14 +50,14 @@ export const dashboardCommand: Command = {
     const { url, prefix } = readRedis('dashboard', given, terminal)
     const port = portOf(given.values('port')[0])
     const own = await ownClient(url)
-    const door = new Door()
+    const login = new OneTimeLogin()
     const access = given.has('write') ? { access: 'write' as const, user: userName() } : ('read' as const)
     const handler = handlerOf(
       { client: own.client, prefix, authorize: () => access },
       given.has('write') ? 'redis' : undefined,
     )
     const server = createServer((req, res) => {
-      if (!door.answers(req, res)) handler(req, res)
+      if (!login.answers(req, res)) handler(req, res)
     })
     try {
       const at = await listening(server, port)
@@ -66,7 +66,7 @@ export const dashboardCommand: Command = {
         : 'It is read-only: --write allows changes.'
       await write(
         terminal.stdout,
-        `http://127.0.0.1:${at}/?token=${door.token}\n\nOpen this address: it works once. ${may} Ctrl-C ends it.\n`,
+        `http://127.0.0.1:${at}/?token=${login.token}\n\nOpen this address: it works once. ${may} Ctrl-C ends it.\n`,
       )
       if (!interrupted.aborted) await once(interrupted, 'abort')
       return EXIT.ok

@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs'
 import { createSecureContext } from 'node:tls'
 import { type Arguments, type Option, UsageError } from '../arguments.js'
-import { shownGiven } from '../given.js'
 import type { Address } from '../redis-address.js'
+import { shownGiven } from '../shown-given.js'
 
 /** Certificates and key of a TLS connection, as PEM. */
 export interface Certificates {

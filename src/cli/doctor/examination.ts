@@ -7,10 +7,10 @@ import { type Finding, problem } from './finding.js'
 import { clockFinding, latencyFinding, slownessFinding } from './latency.js'
 import { lifetimeFinding } from './lifetimes.js'
 import { memoryFinding } from './memory.js'
+import { channelFinding, scriptFinding } from './permissions.js'
 import { persistenceFinding } from './persistence.js'
 import { type Reply, ReplyError } from './replies.js'
 import { clusterFinding, roleFinding, versionFinding } from './role.js'
-import { channelFinding, scriptFinding } from './trial.js'
 
 /** Error codes that a server returns for every command while it cannot serve. */
 const NOT_NOW: Readonly<Record<string, string>> = {

@@ -2,7 +2,7 @@ import { open } from 'node:fs/promises'
 import { addAbortSignal, pipeline, type Readable } from 'node:stream'
 import { createGunzip } from 'node:zlib'
 import { SpillwayError } from '../../core/errors.js'
-import { shownGiven } from '../given.js'
+import { shownGiven } from '../shown-given.js'
 
 const BLOCK_BYTES = 256 * 1024
 const LONGEST_MAGIC = 6

@@ -1,7 +1,7 @@
 import { open, stat, writeFile } from 'node:fs/promises'
 import { SpillwayError } from '../../core/errors.js'
 import { UsageError } from '../arguments.js'
-import { shownGiven } from '../given.js'
+import { shownGiven } from '../shown-given.js'
 
 /**
  * Checks that the page can be written, so that an error comes before the log is read. Throws `UsageError` if the file is the log itself, under

@@ -1,7 +1,7 @@
 import { parsePolicy } from '../../core/limit.js'
 import { IPV6_SUBNET } from '../../http/address/client-key.js'
 import { type Option, readArguments, UsageError } from '../arguments.js'
-import { shownGiven } from '../given.js'
+import { shownGiven } from '../shown-given.js'
 import type { ReplayOptions } from './replay.js'
 import { SUBJECTS, type Subject } from './subject-name.js'
 

@@ -5,7 +5,7 @@ import type { FiringAlert } from '../process-record.js'
 import { STEP_MS, STEPS, stepOf } from '../record-keys.js'
 import type { AlertView, KeyView, QueueRow } from '../view.js'
 import { refOf } from './key-views.js'
-import type { Picture } from './picture.js'
+import type { Reports } from './reports.js'
 import type { TopCallers } from './top-callers.js'
 
 const REFUSED_SHARE = 0.1
@@ -16,27 +16,27 @@ const MOST = 8
 
 /** The current problems, in words: as reported by processes with alerts; else by the dashboard's own rules. */
 export function alertsOf(
-  picture: Picture,
+  reports: Reports,
   callers: TopCallers,
   queues: readonly QueueRow[],
   limits: readonly LimitEntry[],
   show: (key: string) => KeyView,
 ): AlertView[] {
-  const judging = picture.processes.filter(({ record }) => record.alerts !== undefined)
+  const judging = reports.processes.filter(({ record }) => record.alerts !== undefined)
   const found = [
-    ...breakerAlerts(picture),
+    ...breakerAlerts(reports),
     ...(judging.length > 0
       ? firing(
           judging.flatMap(({ record }) => record.alerts ?? []),
           limits,
           show,
         )
-      : [...refusals(picture, callers, limits, show), ...deadLetters(queues)]),
+      : [...refusals(reports, callers, limits, show), ...deadLetters(queues)]),
   ]
   return found.slice(0, MOST)
 }
 
-function breakerAlerts({ processes }: Picture): AlertView[] {
+function breakerAlerts({ processes }: Reports): AlertView[] {
   const open = processes.flatMap(({ record }) => (record.breaker === undefined ? [] : [record.breaker]))
   if (open.length === 0) return []
   const since = Math.min(...open.map(breaker => breaker.since))
@@ -51,20 +51,20 @@ function breakerAlerts({ processes }: Picture): AlertView[] {
 }
 
 function refusals(
-  picture: Picture,
+  reports: Reports,
   callers: TopCallers,
   limits: readonly LimitEntry[],
   show: (key: string) => KeyView,
 ): AlertView[] {
   const found: Array<AlertView & { share: number }> = []
   for (const { id, name } of limits) {
-    const { counts, seconds } = picture.recent(id, 6)
+    const { counts, seconds } = reports.recent(id, 6)
     const decided = counts[ALLOWED] + counts[REFUSED]
     if (decided < AT_LEAST) continue
     const share = counts[REFUSED] / decided
     const [worst] = callers.most('refused', show, name, counts[REFUSED] / seconds)
     if (share > REFUSED_SHARE) {
-      const since = refusingSince(picture, id)
+      const since = refusingSince(reports, id)
       const text = worst && worst.share > KEY_SHARE ? `makes ${percent(worst.share)} of them.` : undefined
       const blame = text === undefined ? {} : { text, key: worst.key }
       found.push({
@@ -94,11 +94,11 @@ function refusals(
 }
 
 /** Since when so much was refused without a break: the last stretch of it. A step without requests is no break. */
-function refusingSince(picture: Picture, id: string): number {
-  const last = stepOf(picture.readAt)
+function refusingSince(reports: Reports, id: string): number {
+  const last = stepOf(reports.readAt)
   let since: number | undefined
   for (let step = last; step > last - STEPS; step--) {
-    const counts = picture.counts(id, step)
+    const counts = reports.counts(id, step)
     const decided = (counts?.[ALLOWED] ?? 0) + (counts?.[REFUSED] ?? 0)
     if (counts === undefined || decided === 0) continue
     if (counts[REFUSED] / decided > REFUSED_SHARE) since = step

@@ -5,11 +5,11 @@ import { emitWarning } from '../../core/warning.js'
 import type { Ask, Failure } from '../view.js'
 import { forgeryComplaint, isRefused, lacksToken, leaveToken, viewerOf } from './access.js'
 import { carryOut } from './actions.js'
+import { DashboardState } from './dashboard-state.js'
 import { type PageFile, pageFile } from './files.js'
 import type { LiveMeans } from './live-limits.js'
 import { type DashboardOptions, parseDashboardOptions } from './options.js'
 import { viewOf } from './page-views.js'
-import { Room } from './room.js'
 
 /** What a request wants: a file, a view, a change, or the address with a slash at its end. */
 type Route = { readonly file: string } | 'view' | 'act' | 'slash'
@@ -39,7 +39,7 @@ export function dashboard(options: DashboardOptions): DashboardHandler {
 /** As `dashboard`; `means`: the way to change limits. */
 export function handlerOf(options: DashboardOptions, means: LiveMeans): DashboardHandler {
   const { client, prefix, authorize, keys, basePath, hosts } = parseDashboardOptions(options)
-  const room = new Room(client, prefix, keys, means)
+  const state = new DashboardState(client, prefix, keys, means)
 
   async function answer(req: IncomingMessage, res: ServerResponse, route: Route): Promise<void> {
     const viewer = await viewerOf(req, authorize, hosts)
@@ -51,12 +51,12 @@ export function handlerOf(options: DashboardOptions, means: LiveMeans): Dashboar
     }
     if (route === 'view') {
       if (lacksToken(req)) leaveToken(req, res, viewer.token, pathOf(req))
-      return sendJson(req, res, 200, await viewOf(room, askIn(req), viewer))
+      return sendJson(req, res, 200, await viewOf(state, askIn(req), viewer))
     }
     if (viewer.access !== 'write') return sendFailure(req, res, 403, 'You may look, but not change anything.')
     const complaint = forgeryComplaint(req)
     if (complaint !== undefined) return sendFailure(req, res, 403, complaint)
-    return sendJson(req, res, 200, await carryOut(room, requestIn(req), viewer.user))
+    return sendJson(req, res, 200, await carryOut(state, requestIn(req), viewer.user))
   }
 
   return (req, res, next) => {

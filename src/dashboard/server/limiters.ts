@@ -1,6 +1,6 @@
 import { StoreError } from '../../core/errors.js'
+import { getOrMake } from '../../core/get-or-make.js'
 import type { CalendarLimitOptions, Limit, LimitOptions, Policy } from '../../core/limit.js'
-import { getOrMake } from '../../core/register.js'
 import { readAddress } from '../../http/address/address.js'
 import { addressKey } from '../../http/address/client-key.js'
 import { RateLimiter } from '../../limiter/rate-limiter.js'

@@ -1,7 +1,7 @@
 import { COUNTED, FALLBACK, SHADOW } from '../counts.js'
 import type { LimitEntry } from '../facts.js'
 import type { Ask, Frame, LimitRow, LimitsView, OpenLimit, QueueRow, SharedRow } from '../view.js'
-import type { Room } from './room.js'
+import type { DashboardState } from './dashboard-state.js'
 import { TopCallers } from './top-callers.js'
 import { ratesOf, rounded, seriesOf, shareOf } from './traffic.js'
 
@@ -16,20 +16,20 @@ interface Rated extends ReturnType<typeof ratesOf> {
 
 /** The first page: the limits, those first that refuse the largest share, then the busiest. */
 export function limitsView(
-  room: Room,
+  state: DashboardState,
   frame: Frame,
   ask: Ask,
   queues: readonly QueueRow[],
   shared: readonly SharedRow[],
 ): LimitsView {
-  const rated = room.limits
-    .map((entry): Rated => ({ entry, ...ratesOf(room.picture, entry.id) }))
-    .filter(isCurrent(room))
+  const rated = state.limits
+    .map((entry): Rated => ({ entry, ...ratesOf(state.reports, entry.id) }))
+    .filter(isCurrent(state))
   rated.sort(byTrouble)
   const most = Math.min(MOST_ROWS, Math.max(ROWS, ask.rows ?? ROWS))
   const wanted = new Set(ask.open)
   const chosen = rated.filter(({ entry }, i) => i < most || wanted.has(entry.id))
-  const callers = new TopCallers(room.picture)
+  const callers = new TopCallers(state.reports)
   const openAtFirst = ask.open === undefined ? chosen[0]?.entry.id : undefined
   return {
     ...frame,
@@ -37,16 +37,21 @@ export function limitsView(
     total: rated.length,
     queues,
     shared,
-    rows: chosen.map(row => rowOf(room, row, callers, wanted.has(row.entry.id) || row.entry.id === openAtFirst)),
+    rows: chosen.map(row => rowOf(state, row, callers, wanted.has(row.entry.id) || row.entry.id === openAtFirst)),
   }
 }
 
-function rowOf(room: Room, { entry, counts, ...rates }: Rated, callers: TopCallers, isOpen: boolean): LimitRow {
+function rowOf(
+  state: DashboardState,
+  { entry, counts, ...rates }: Rated,
+  callers: TopCallers,
+  isOpen: boolean,
+): LimitRow {
   const { id, name, limit, per, store } = entry
-  const live = room.live.view(name)
+  const live = state.live.view(name)
   // The quota that an entry tells may be that of a single key, or of a moment ago.
   const facts =
-    room.live.policy(name)?.find(other => other.name === limit.name && other.windowMs === limit.windowMs) ?? limit
+    state.live.policy(name)?.find(other => other.name === limit.name && other.windowMs === limit.windowMs) ?? limit
   return {
     id,
     limiter: name,
@@ -59,23 +64,29 @@ function rowOf(room: Room, { entry, counts, ...rates }: Rated, callers: TopCalle
     share: rates.share,
     degraded: rates.degraded,
     ...(live !== undefined && { live }),
-    changeable: store === 'redis' && room.live.has(name),
-    series: seriesOf(room.picture, id),
-    ...(isOpen && { open: openOf(room, entry, callers, rates.refused, rates.allowed + rates.refused) }),
+    changeable: store === 'redis' && state.live.has(name),
+    series: seriesOf(state.reports, id),
+    ...(isOpen && { open: openOf(state, entry, callers, rates.refused, rates.allowed + rates.refused) }),
   }
 }
 
-function openOf(room: Room, { id, name }: LimitEntry, callers: TopCallers, refused: number, asked: number): OpenLimit {
-  const { counts } = room.picture.recent(id, 6)
+function openOf(
+  state: DashboardState,
+  { id, name }: LimitEntry,
+  callers: TopCallers,
+  refused: number,
+  asked: number,
+): OpenLimit {
+  const { counts } = state.reports.recent(id, 6)
   const sources: Record<string, number> = {}
   for (let place = SHADOW + 1; place <= FALLBACK; place++) {
     const share = shareOf(counts, place)
     if (share > 0) sources[COUNTED[place]] = share
   }
-  const broken = room.picture.processes.flatMap(({ record }) => (record.breaker === undefined ? [] : [record.breaker]))
+  const broken = state.reports.processes.flatMap(({ record }) => (record.breaker === undefined ? [] : [record.breaker]))
   return {
-    mostRefused: callers.most('refused', key => room.show(key), name, refused),
-    mostAsking: callers.most('asked', key => room.show(key), name, asked),
+    mostRefused: callers.most('refused', key => state.show(key), name, refused),
+    mostAsking: callers.most('asked', key => state.show(key), name, asked),
     sources,
     ...(broken.length > 0 && {
       breaker: {
@@ -94,15 +105,15 @@ function byTrouble(a: Rated, b: Rated): number {
 }
 
 /** Leaves out a limit that another window or algorithm has replaced, when it was not used for 15 minutes. */
-function isCurrent(room: Room): (row: Rated) => boolean {
+function isCurrent(state: DashboardState): (row: Rated) => boolean {
   const names = new Map<string, number>()
-  for (const { name, limit } of room.limits) {
+  for (const { name, limit } of state.limits) {
     const id = `${name} ${limit.name}`
     names.set(id, (names.get(id) ?? 0) + 1)
   }
   return ({ entry }) => {
     if ((names.get(`${entry.name} ${entry.limit.name}`) ?? 0) < 2) return true
-    const { counts } = room.picture.recent(entry.id, 90)
+    const { counts } = state.reports.recent(entry.id, 90)
     return counts.some(count => count > 0)
   }
 }

@@ -18,9 +18,9 @@ import type {
 } from '../view.js'
 import { alertsOf } from './alerts.js'
 import type { PlainAct } from './changes.js'
+import { type DashboardState, OBJECT_DEADLINE } from './dashboard-state.js'
 import { addressIn } from './limiters.js'
 import { limitsView } from './limits-view.js'
-import { QUICK, type Room } from './room.js'
 import { histogramsOf, levelsOf } from './sums-of-details.js'
 import { TopCallers } from './top-callers.js'
 import { shareOf } from './traffic.js'
@@ -40,67 +40,70 @@ export interface Viewer {
 }
 
 /** The content of a page. If Redis fails, the last known state, marked as old. */
-export async function viewOf(room: Room, ask: Ask, viewer: Viewer): Promise<View> {
-  await room.refresh()
-  const queues = await queueRows(room, ask.page === 'queues' ? MOST_OBJECTS : FEW_OBJECTS)
-  const frame = frameOf(room, viewer, queues)
+export async function viewOf(state: DashboardState, ask: Ask, viewer: Viewer): Promise<View> {
+  await state.refresh()
+  const queues = await queueRows(state, ask.page === 'queues' ? MOST_OBJECTS : FEW_OBJECTS)
+  const frame = frameOf(state, viewer, queues)
   switch (ask.page) {
     case 'keys':
-      return keysView(room, frame, ask)
+      return keysView(state, frame, ask)
     case 'waiting':
-      return waitingView(room, frame)
+      return waitingView(state, frame)
     case 'queues':
-      return queuesView(room, frame, queues)
+      return queuesView(state, frame, queues)
     case 'changes':
-      return changesView(room, frame)
+      return changesView(state, frame)
     case 'processes':
-      return processesView(room, frame)
+      return processesView(state, frame)
     default:
-      return limitsView(room, frame, ask, queues, await sharedRows(room, FEW_OBJECTS, false))
+      return limitsView(state, frame, ask, queues, await sharedRows(state, FEW_OBJECTS, false))
   }
 }
 
-function frameOf(room: Room, { access, user, token }: Viewer, queues: readonly QueueRow[]): Frame {
-  const { picture, live } = room
-  const { counts, seconds } = picture.recent(EVERYTHING, 2)
+function frameOf(state: DashboardState, { access, user, token }: Viewer, queues: readonly QueueRow[]): Frame {
+  const { reports, live } = state
+  const { counts, seconds } = reports.recent(EVERYTHING, 2)
   const decided = counts[0] + counts[REFUSED]
-  const loud = picture.processes.filter(process => !isSilent(room, process))
+  const loud = reports.processes.filter(process => !isSilent(state, process))
   const answers = loud.flatMap(({ record }) => (record.answerMs === undefined ? [] : [record.answerMs]))
-  const callers = new TopCallers(picture)
+  const callers = new TopCallers(reports)
   return {
-    now: picture.now,
-    readAt: picture.readAt,
-    ...(picture.failing !== undefined && { failing: picture.failing }),
+    now: reports.now,
+    readAt: reports.readAt,
+    ...(reports.failing !== undefined && { failing: reports.failing }),
     access,
     ...(user !== undefined && { user }),
     token,
     status: {
-      services: new Set(picture.processes.map(({ record }) => record.service)).size,
+      services: new Set(reports.processes.map(({ record }) => record.service)).size,
       processes: loud.length,
-      silent: picture.processes.length - loud.length,
+      silent: reports.processes.length - loud.length,
       ...(answers.length > 0 && { answerMs: answers.reduce((sum, ms) => sum + ms, 0) / answers.length }),
       perSecond: decided / seconds,
       refusedShare: decided > 0 ? counts[REFUSED] / decided : 0,
       degradedShare: shareOf(counts, FALLBACK),
     },
-    alerts: alertsOf(picture, callers, queues, room.limits, key => room.show(key)),
+    alerts: alertsOf(reports, callers, queues, state.limits, key => state.show(key)),
     ...(live.refusal !== undefined && { noLive: live.refusal }),
-    installed: picture.processes.length > 0 || picture.entries.size > 0,
+    installed: reports.processes.length > 0 || reports.entries.size > 0,
   }
 }
 
-function isSilent({ picture }: Room, { heardAt, record }: Room['picture']['processes'][number]): boolean {
-  return picture.now - heardAt > Math.max(SILENT_MS, 3 * record.everyMs)
+function isSilent(
+  { reports }: DashboardState,
+  { heardAt, record }: DashboardState['reports']['processes'][number],
+): boolean {
+  return reports.now - heardAt > Math.max(SILENT_MS, 3 * record.everyMs)
 }
 
-async function queueRows(room: Room, most: number): Promise<QueueRow[]> {
-  if (room.picture.failing !== undefined) return []
-  const lateness = histogramsOf(room.picture)
+async function queueRows(state: DashboardState, most: number): Promise<QueueRow[]> {
+  if (state.reports.failing !== undefined) return []
+  const lateness = histogramsOf(state.reports)
   const rows = await settled(
-    room
+    state
       .names('queue')
       .slice(0, most)
-      .map(name => room.objects.queueRow(name)),
+      .map(name => state.objects.queueRow(name)),
   )
   return rows.map(row => {
     const sums = lateness.get(row.name)
@@ -111,19 +114,19 @@ async function queueRows(room: Room, most: number): Promise<QueueRow[]> {
   })
 }
 
-async function sharedRows(room: Room, most: number, withHolders: boolean): Promise<SharedRow[]> {
-  if (room.picture.failing !== undefined) return []
+async function sharedRows(state: DashboardState, most: number, withHolders: boolean): Promise<SharedRow[]> {
+  if (state.reports.failing !== undefined) return []
   const rows = await settled([
-    ...room
+    ...state
       .names('semaphore')
       .slice(0, most)
-      .map(name => room.objects.semaphoreRow(name, withHolders)),
-    ...room
+      .map(name => state.objects.semaphoreRow(name, withHolders)),
+    ...state
       .names('rate')
       .slice(0, most)
-      .map(name => room.objects.rateRow(name)),
+      .map(name => state.objects.rateRow(name)),
   ])
-  const levels = levelsOf(room.picture)
+  const levels = levelsOf(state.reports)
   const inProcesses = levels.filter(({ object }) => object === 'concurrency' || object === 'limiter')
   return [
     ...rows,
@@ -136,39 +139,39 @@ async function sharedRows(room: Room, most: number, withHolders: boolean): Promi
   ]
 }
 
-async function waitingView(room: Room, frame: Frame): Promise<WaitingView> {
-  return { ...frame, page: 'waiting', shared: await sharedRows(room, MOST_OBJECTS, true) }
+async function waitingView(state: DashboardState, frame: Frame): Promise<WaitingView> {
+  return { ...frame, page: 'waiting', shared: await sharedRows(state, MOST_OBJECTS, true) }
 }
 
-async function queuesView(room: Room, frame: Frame, queues: readonly QueueRow[]): Promise<QueuesView> {
+async function queuesView(state: DashboardState, frame: Frame, queues: readonly QueueRow[]): Promise<QueuesView> {
   const letters = await Promise.all(
-    queues.map(({ name, dead }) => (dead > 0 ? room.objects.letters(name).catch(() => []) : [])),
+    queues.map(({ name, dead }) => (dead > 0 ? state.objects.letters(name).catch(() => []) : [])),
   )
   return { ...frame, page: 'queues', queues: queues.map((row, i) => ({ ...row, letters: letters[i] })) }
 }
 
-async function keysView(room: Room, frame: Frame, ask: Ask): Promise<KeysView> {
-  const callers = new TopCallers(room.picture)
-  const shared = room.known.filter(limiter => limiter.shared)
-  const alive = room.picture.failing === undefined
-  const changes = alive ? await room.changes.list() : []
+async function keysView(state: DashboardState, frame: Frame, ask: Ask): Promise<KeysView> {
+  const callers = new TopCallers(state.reports)
+  const shared = state.known.filter(limiter => limiter.shared)
+  const alive = state.reports.failing === undefined
+  const changes = alive ? await state.changes.list() : []
   const blockedBy = (limiter: string, blocked: string) =>
     changes.find(({ act, key }) => act.act === 'block' && act.limiter === limiter && key === blocked)?.user
-  const blocks = alive ? await room.limiters.blocks(shared) : []
+  const blocks = alive ? await state.limiters.blocks(shared) : []
   const shown = {
-    mostRefused: callers.most('refused', key => room.show(key)),
-    mostAsking: callers.most('asked', key => room.show(key)),
-    limiters: room.known.map(({ name }) => name),
+    mostRefused: callers.most('refused', key => state.show(key)),
+    mostAsking: callers.most('asked', key => state.show(key)),
+    limiters: state.known.map(({ name }) => name),
     blocks: blocks.slice(0, MOST_OBJECTS).map(({ limiter, key, until }) => {
       const by = blockedBy(limiter, key)
-      return { limiter, key: room.show(key), until, ...(by !== undefined && { by }) }
+      return { limiter, key: state.show(key), until, ...(by !== undefined && { by }) }
     }),
   }
-  const key = alive && ask.ref !== undefined ? await room.keyOf(ask.ref) : ask.key
+  const key = alive && ask.ref !== undefined ? await state.keyOf(ask.ref) : ask.key
   if (key === undefined || key === '' || !alive) return { ...frame, page: 'keys', ...shown }
   const as = addressIn(key)
   const sought = as ?? key
-  const found = await Promise.all(shared.map(limiter => room.limiters.look(limiter, sought, frame.now)))
+  const found = await Promise.all(shared.map(limiter => state.limiters.look(limiter, sought, frame.now)))
   const limiters = found.flatMap(known => {
     if (known === undefined) return []
     const by = blockedBy(known.limiter, sought)
@@ -180,7 +183,7 @@ async function keysView(room: Room, frame: Frame, ask: Ask): Promise<KeysView> {
     ...shown,
     // A user who typed the key knows it; keys that were shown masked stay masked.
     found: {
-      key: ask.ref === undefined ? { ...room.show(sought), text: key } : room.show(sought),
+      key: ask.ref === undefined ? { ...state.show(sought), text: key } : state.show(sought),
       ...(as !== undefined && { as }),
       limiters,
       asked: shared.length,
@@ -188,16 +191,16 @@ async function keysView(room: Room, frame: Frame, ask: Ask): Promise<KeysView> {
   }
 }
 
-async function changesView(room: Room, frame: Frame): Promise<ChangesView> {
-  if (room.picture.failing !== undefined) return { ...frame, page: 'changes', changes: [] }
-  const noted = await room.changes.list()
+async function changesView(state: DashboardState, frame: Frame): Promise<ChangesView> {
+  if (state.reports.failing !== undefined) return { ...frame, page: 'changes', changes: [] }
+  const noted = await state.changes.list()
   const own: ChangeView[] = noted.map(({ act: _, key, undo, ...change }, i) => ({
     id: `own ${change.at} ${i}`,
     ...change,
-    ...(key !== undefined && { key: room.show(key) }),
-    ...(undo !== undefined && frame.access === 'write' && { undo: hidden(room, undo) }),
+    ...(key !== undefined && { key: state.show(key) }),
+    ...(undo !== undefined && frame.access === 'write' && { undo: hidden(state, undo) }),
   }))
-  const live = room.live.history
+  const live = state.live.history
     .filter(change => !noted.some(own => isSame(own, change)))
     .map((change): ChangeView => {
       const { name, key, policy, at, by, until } = liveChange(change)
@@ -207,7 +210,7 @@ async function changesView(room: Room, frame: Frame): Promise<ChangesView> {
         ...(by !== undefined && { user: by }),
         what: policy === null ? 'Live limit cleared' : 'Live limit set',
         subject: name,
-        ...(key !== undefined && { key: room.show(key) }),
+        ...(key !== undefined && { key: state.show(key) }),
         ...(policy !== null && { after: policy }),
         ...(until !== undefined && { until: until.getTime() }),
       }
@@ -226,21 +229,21 @@ function isSame(
 }
 
 /** An act whose key stands behind a ref. */
-export function hidden(room: Room, act: PlainAct): Act {
+export function hidden(state: DashboardState, act: PlainAct): Act {
   const { key, ...rest } = act as PlainAct & { key?: string }
-  return (key === undefined ? rest : { ...rest, ref: room.show(key).ref }) as Act
+  return (key === undefined ? rest : { ...rest, ref: state.show(key).ref }) as Act
 }
 
-function processesView(room: Room, frame: Frame): ProcessesView {
-  const { processes } = room.picture
-  const sum = processes.reduce((sum, process) => sum + (isSilent(room, process) ? 0 : process.record.perSecond), 0)
+function processesView(state: DashboardState, frame: Frame): ProcessesView {
+  const { processes } = state.reports
+  const sum = processes.reduce((sum, process) => sum + (isSilent(state, process) ? 0 : process.record.perSecond), 0)
   return {
     ...frame,
     page: 'processes',
     processes: processes.map(process => {
       const { id, heardAt, record } = process
       const { service, version, host, pid, startedAt, breaker } = record
-      const silent = isSilent(room, process)
+      const silent = isSilent(state, process)
       const perSecond = silent ? 0 : record.perSecond
       const share = sum > 0 ? perSecond / sum : 0
       return {
@@ -262,6 +265,6 @@ function processesView(room: Room, frame: Frame): ProcessesView {
 
 /** The results without failures: an object of another version, or a deleted one, must not hide the others. */
 async function settled<T>(rows: ReadonlyArray<Promise<T>>): Promise<T[]> {
-  const results = await Promise.allSettled(rows.map(row => QUICK.hold(row)))
+  const results = await Promise.allSettled(rows.map(row => OBJECT_DEADLINE.hold(row)))
   return results.flatMap(result => (result.status === 'fulfilled' ? [result.value] : []))
 }

@@ -1,11 +1,11 @@
 import type { LevelRow } from '../details.js'
 import type { Histogram } from '../histogram.js'
-import type { Picture } from './picture.js'
+import type { Reports } from './reports.js'
 
 /** The recent deliveries of all processes, by queue. */
-export function histogramsOf(picture: Picture) {
+export function histogramsOf(reports: Reports) {
   const queues = new Map<string, { lateness: Histogram; deliveries: number; attempts: number }>()
-  for (const { deliveries } of picture.details) {
+  for (const { deliveries } of reports.details) {
     for (const row of deliveries) {
       const sum = queues.get(row.queue) ?? { lateness: new Map(), deliveries: 0, attempts: 0 }
       for (const [bucket, count] of row.lateness) sum.lateness.set(bucket, (sum.lateness.get(bucket) ?? 0) + count)
@@ -18,9 +18,9 @@ export function histogramsOf(picture: Picture) {
 }
 
 /** The current levels of all processes together. */
-export function levelsOf(picture: Picture): LevelRow[] {
+export function levelsOf(reports: Reports): LevelRow[] {
   const sums = new Map<string, LevelRow>()
-  for (const { levels } of picture.details) {
+  for (const { levels } of reports.details) {
     for (const row of levels) {
       const id = `${row.object} ${row.name}`
       const known = sums.get(id)

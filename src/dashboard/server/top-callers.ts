@@ -1,8 +1,8 @@
-import { getOrMake } from '../../core/register.js'
+import { getOrMake } from '../../core/get-or-make.js'
 import type { KeyRow } from '../details.js'
 import type { KeyRate, KeyView } from '../view.js'
 import { refOf } from './key-views.js'
-import type { Picture } from './picture.js'
+import type { Reports } from './reports.js'
 
 const MOST = 10
 
@@ -17,8 +17,8 @@ interface Caller {
 export class TopCallers {
   readonly #byLimiter = new Map<string, Map<string, Caller>>()
 
-  constructor(picture: Picture) {
-    for (const { keys } of picture.details) for (const [limiter, rows] of keys) this.#add(limiter, rows)
+  constructor(reports: Reports) {
+    for (const { keys } of reports.details) for (const [limiter, rows] of keys) this.#add(limiter, rows)
   }
 
   /** `limiter` undefined: over all. Shares are of the sum of the limiter's known keys, or of `total` if that is more. */

@@ -1,14 +1,14 @@
 import { ALLOWED, type Counts, FALLBACK, REFUSED } from '../counts.js'
 import { STEP_MS, STEPS, stepOf } from '../record-keys.js'
 import type { Series } from '../view.js'
-import type { Picture } from './picture.js'
+import type { Reports } from './reports.js'
 
 /** The current step is shown from this age on: earlier its rate is noise. */
 const RIPE_MS = 3500
 
 /** The present rates of a limit, allowed and refused per second: over the current step and the one before. */
-export function ratesOf(picture: Picture, id: string) {
-  const { counts, seconds } = picture.recent(id, 2)
+export function ratesOf(reports: Reports, id: string) {
+  const { counts, seconds } = reports.recent(id, 2)
   const decided = counts[ALLOWED] + counts[REFUSED]
   return {
     counts,
@@ -20,11 +20,11 @@ export function ratesOf(picture: Picture, id: string) {
 }
 
 /** The last 15 minutes, per second. */
-export function seriesOf(picture: Picture, id: string): Series {
-  const last = stepOf(picture.readAt)
-  const elapsed = picture.elapsedMs
+export function seriesOf(reports: Reports, id: string): Series {
+  const last = stepOf(reports.readAt)
+  const elapsed = reports.elapsedMs
   const first = last - STEPS + 1
-  const known = picture.firstStep
+  const known = reports.firstStep
   const end = elapsed >= RIPE_MS ? last : last - 1
   const allowed: Array<number | null> = []
   const refused: Array<number | null> = []
@@ -34,7 +34,7 @@ export function seriesOf(picture: Picture, id: string): Series {
       refused.push(null)
       continue
     }
-    const counts = picture.counts(id, step)
+    const counts = reports.counts(id, step)
     const seconds = (step === last ? elapsed : STEP_MS) / 1000
     allowed.push(rounded((counts?.[ALLOWED] ?? 0) / seconds))
     refused.push(rounded((counts?.[REFUSED] ?? 0) / seconds))

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { PolicyError } from '../../core/errors.js'
-import { getOrMake } from '../../core/register.js'
+import { getOrMake } from '../../core/get-or-make.js'
 import { emitWarning } from '../../core/warning.js'
 import type { ClientPort, RedisClient } from '../../redis/client.js'
 import { listeningOf } from '../../redis/listening-of.js'

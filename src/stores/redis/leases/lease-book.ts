@@ -1,7 +1,7 @@
 import type { Verdict } from '../../../core/decision.js'
 import { notify, type Observer } from '../../../core/observer.js'
 import type { Asker } from '../../store.js'
-import { Heat } from './heat.js'
+import { BusyKeys } from './busy-keys.js'
 import type { Lease } from './lease.js'
 import { LeasedKey, type LeaseOffice } from './leased-key.js'
 import type { LeaseSeller } from './seller.js'
@@ -28,7 +28,7 @@ export class LeaseBook implements LeaseOffice {
   readonly #keys = new Map<string, LeasedKey>()
   /** The key of the last spend. */
   #last: LeasedKey | undefined
-  readonly #heat: Heat
+  readonly #busyKeys: BusyKeys
   readonly #observers = new Set<Observer>()
   #tidying: ReturnType<typeof setTimeout> | undefined
   /** The last key that was counted as a hit without a lease. */
@@ -41,7 +41,7 @@ export class LeaseBook implements LeaseOffice {
     this.now = now
     this.defer = defer
     this.decide = decide
-    this.#heat = new Heat(terms.ttlMs)
+    this.#busyKeys = new BusyKeys(terms.ttlMs)
   }
 
   /** Reports purchases and expired units to the observer. */
@@ -134,7 +134,7 @@ export class LeaseBook implements LeaseOffice {
   }
 
   #warm(key: string, now: number): LeasedKey | undefined {
-    if (!this.#heat.hit(key, now) || this.#keys.size >= MOST_KEYS) return undefined
+    if (!this.#busyKeys.hit(key, now) || this.#keys.size >= MOST_KEYS) return undefined
     const leased = new LeasedKey(key, this, now)
     if (this.#keys.size === 0) this.#busy(this, true)
     this.#keys.set(key, leased)

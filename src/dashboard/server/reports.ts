@@ -37,7 +37,7 @@ export interface Process {
  * The reports of processes with the last 15 minutes, as last read: the first reading loads all of them, each further one only the
  * new ones. Nothing is read while no page asks.
  */
-export class Picture {
+export class Reports {
   readonly keys: RecordKeys
   readonly #port: ClientPort
   readonly #hash: (key: string) => Promise<Pairs>

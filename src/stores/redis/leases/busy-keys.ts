@@ -4,7 +4,7 @@ import { HITS_PER_TTL } from './terms.js'
 const MOST_KEYS = 10_000
 
 /** Finds keys that are busy enough to be leased: counts their hits per ttl. */
-export class Heat {
+export class BusyKeys {
   readonly #hits = new Map<string, number>()
   #span = 0
 

@@ -14,10 +14,10 @@ const SCRIPTS = 'scripts'
 /** A cluster node has only some of the keys: this many are tried until it has one. */
 const MOST_KEYS = 200
 
-type Deed = readonly [name: string, act: (store: RedisStore, charges: readonly Charge[]) => Promise<unknown>]
+type Operation = readonly [name: string, act: (store: RedisStore, charges: readonly Charge[]) => Promise<unknown>]
 
 /** All operations that limiters perform on a server. */
-const DEEDS: readonly Deed[] = [
+const OPERATIONS: readonly Operation[] = [
   ['peek', (store, charges) => store.peek(charges, 1)],
   ['consume', (store, charges) => store.consume(charges, 1)],
   ['settle', (store, charges) => store.charge(charges, 1)],
@@ -39,7 +39,7 @@ export async function scriptFinding(connection: Connection, prefix: string, clus
   const failures = new Map<string, string[]>()
   for (const algorithm of ALGORITHM_NAMES) {
     const charges = [{ ...key, limit: parseLimit({ quota: 2, window: 1000, algorithm }) }]
-    for (const [name, act] of DEEDS) {
+    for (const [name, act] of OPERATIONS) {
       try {
         await act(store, charges)
       } catch (error) {

@@ -7,18 +7,18 @@ import { ChangeHistory } from './changes.js'
 import { type KeyStyle, keyView, refOf } from './key-views.js'
 import { type KnownLimiter, knownLimiters, Limiters } from './limiters.js'
 import { LiveLimits, type LiveMeans } from './live-limits.js'
-import { Picture } from './picture.js'
+import { Reports } from './reports.js'
 import { SharedObjects } from './shared-objects.js'
 import { TopCallers } from './top-callers.js'
 
 /** A page does not wait for an object that does not answer: it omits the object. */
-export const QUICK = new Deadline(1500)
+export const OBJECT_DEADLINE = new Deadline(1500)
 /** Most keys that were shown and can be changed. */
 const MOST_REFS = 5000
 
 /** The state that pages and changes share: one for each dashboard. */
-export class Room {
-  readonly picture: Picture
+export class DashboardState {
+  readonly reports: Reports
   readonly live: LiveLimits
   readonly limiters: Limiters
   readonly objects: SharedObjects
@@ -31,17 +31,17 @@ export class Room {
     readonly style: KeyStyle,
     live: LiveMeans,
   ) {
-    this.picture = new Picture(client, prefix)
+    this.reports = new Reports(client, prefix)
     this.live = new LiveLimits(client, prefix, live)
     this.limiters = new Limiters(client, prefix, this.live)
     this.objects = new SharedObjects(client, prefix)
-    this.changes = new ChangeHistory(client, this.picture.keys.changes)
+    this.changes = new ChangeHistory(client, this.reports.keys.changes)
   }
 
-  /** Reads what is new. If Redis fails, `picture.failing` says so. */
+  /** Reads what is new. If Redis fails, `reports.failing` says so. */
   async refresh(): Promise<void> {
-    await this.picture.refresh()
-    if (this.picture.failing === undefined) await QUICK.hold(this.live.refresh()).catch(() => {})
+    await this.reports.refresh()
+    if (this.reports.failing === undefined) await OBJECT_DEADLINE.hold(this.live.refresh()).catch(() => {})
   }
 
   /** A key in its displayed form; viewers may act on it. */
@@ -56,7 +56,7 @@ export class Room {
 
   /** The key behind a ref, which another process may have shown. */
   async keyOf(ref: string): Promise<string | undefined> {
-    const known = this.#refs.get(ref) ?? new TopCallers(this.picture).find(ref)
+    const known = this.#refs.get(ref) ?? new TopCallers(this.reports).find(ref)
     if (known !== undefined) return known
     for (const { key } of await this.changes.list()) if (key !== undefined && refOf(key) === ref) return key
     for (const { key } of this.live.history) if (key !== undefined && refOf(key) === ref) return key
@@ -65,7 +65,7 @@ export class Room {
   }
 
   get limits(): LimitEntry[] {
-    return [...this.picture.entries.values()].filter(entry => entry.kind === 'limit')
+    return [...this.reports.entries.values()].filter(entry => entry.kind === 'limit')
   }
 
   get known(): KnownLimiter[] {
@@ -73,13 +73,13 @@ export class Room {
   }
 
   names(kind: ObjectKind): string[] {
-    const names = [...this.picture.entries.values()].filter(entry => entry.kind === kind).map(({ name }) => name)
+    const names = [...this.reports.entries.values()].filter(entry => entry.kind === kind).map(({ name }) => name)
     return names.sort()
   }
 
   /** Throws while Redis is unreachable. */
   checkRedis(): void {
-    const { failing } = this.picture
+    const { failing } = this.reports
     if (failing !== undefined) throw new StoreError(`Redis does not answer: ${failing.reason}`)
   }
 }

@@ -5,7 +5,7 @@ const COOKIE = 'spillway_session'
 const NAMES = new Set(['127.0.0.1', 'localhost'])
 
 /** Admits only the first browser that opens the printed address: its token works once, and then becomes a cookie of that browser. */
-export class Door {
+export class OneTimeLogin {
   readonly token = newSecret()
   readonly #sessions = new Set<string>()
   #used = false
