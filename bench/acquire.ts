@@ -1,4 +1,4 @@
-// What waiting and what several limits ask of Redis.
+// The cost of waiting, and of several limits, in Redis.
 //
 //   node --import tsx bench/acquire.ts     about a minute
 import { RedisServer } from '../test/support/redis-server.js'

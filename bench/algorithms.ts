@@ -1,4 +1,4 @@
-// What each algorithm costs and what it lets through: memory a key, Redis CPU a decision, the most that passes in any window, the
+// The cost of each algorithm and the units that it allows: memory a key, Redis CPU a decision, the most units in any window, the
 // share of wrong decisions. The last two are the same on every machine; CPU depends on the machine and on what else it does.
 //
 //   node --import tsx bench/algorithms.ts

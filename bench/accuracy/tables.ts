@@ -8,10 +8,10 @@ const POLICIES = [
   { quota: 20, windowMs: parseDuration('1m') },
   { quota: 100, windowMs: parseDuration('1h') },
 ] as const
-/** How much a key asks for on average, in quotas a window. */
+/** The average demand of a key, in quotas a window. */
 const LOADS = [0.25, 0.5, 0.75, 1, 1.5, 3]
 const REQUESTS = 20_000
-/** Where the cells' borders fall in a log is chance, so a log is compared with its clock shifted by this many parts of a window. */
+/** The borders of cells fall on a log by chance, so a log is compared this many times, each time shifted by such a part of a window. */
 const SHIFTS = 60
 
 const HEADS = ['denied by the exact', 'wrongly allowed', 'wrongly denied', 'wrong in all', 'allowed, against exact']

@@ -19,8 +19,8 @@ export interface Comparison {
 }
 
 /**
- * The decisions of a sliding counter beside those of an exact sliding window, which sees the same requests. Each knows only
- * what it has allowed itself, so one early difference may bring forth later ones: that is counted, as a client would count.
+ * Compares the decisions of a sliding counter with those of an exact sliding window for the same requests. Each counts only
+ * the requests that it has allowed itself, so an early difference may cause later ones, which are counted too.
  */
 export function compare(trace: readonly Request[], quota: number, windowMs: number): Comparison {
   const clock = new ManualClock()

@@ -5,7 +5,7 @@ import type { RedisServer } from '../../test/support/redis-server.js'
 import { readWork } from '../contest/redis-meter.js'
 
 const WAITERS = 101
-/** The one who gives up, and when. */
+/** The waiter that gives up, and the moment. */
 const QUITTER = 50
 const QUITS_AFTER_MS = 500
 
@@ -31,7 +31,7 @@ export interface Stood {
   readonly lastMs: number
 }
 
-/** Lets all of them wait in line, and counts what Redis was asked for it. */
+/** Makes all of them wait in line, and counts the commands to Redis. */
 export async function stand(server: RedisServer, { name, policy, connections }: Line): Promise<Stood> {
   const meter = server.client()
   const scriptCalls = async () => {
@@ -64,7 +64,7 @@ export async function stand(server: RedisServer, { name, policy, connections }: 
         },
       ),
     )
-    // Over one connection questions keep their order; over two they do if one waits for the other.
+    // Requests over one connection keep their order. Over two connections, each must wait for the one before.
     if (connections > 1) await limiters[i % connections].peek('another', 0)
   }
   await pause(QUITS_AFTER_MS)

@@ -43,7 +43,7 @@ export interface PolicyCost {
   readonly roundTrips: number
 }
 
-/** What decisions take in the server, µs, by its own count. Policies take turns, and a ratio compares turns that stood together. */
+/** The server time of decisions, µs, by its own count. Policies alternate, and a ratio compares neighbouring turns. */
 export async function policyCosts(server: RedisServer): Promise<PolicyCost[]> {
   const client = server.client()
   const store = new RedisStore(client)
@@ -93,7 +93,7 @@ async function inFlight(count: number, ask: (key: string) => Promise<unknown>): 
   await Promise.all(Array.from({ length: count }, asker))
 }
 
-/** Calls of scripts so far, the µs that they have taken, and those of the processor. */
+/** The number of script calls so far, their time, and the processor time, µs. */
 async function work(client: Redis): Promise<{ calls: number; us: number; cpuUs: number }> {
   const { calls, cpuUs } = await readWork(client)
   const [, us = '0'] = /^cmdstat_evalsha:calls=\d+,usec=(\d+)/m.exec(await client.info('commandstats')) ?? []

@@ -4,7 +4,7 @@ import { RedisStore } from '../../src/stores/redis/redis-store.js'
 import { eventually } from '../../test/support/redis-process.js'
 import type { RedisServer } from '../../test/support/redis-server.js'
 
-/** What Redis is asked for while so many wait for one key: µs of server time, by its own count. */
+/** The cost in Redis while this many requests wait for one key: µs of server time, by its own count. */
 export interface WaitingCost {
   readonly waiting: number
   /** For each of a thousand who join one after the other. */
@@ -36,7 +36,7 @@ export async function waitingCost(server: RedisServer, waiting: number): Promise
   const control = new AbortController()
   const leaving = new AbortController()
   const wait = (by: RateLimiter, signal: AbortSignal) => by.acquire('k', { signal }).catch(() => {})
-  // The first to be granted are of this limiter, and stay.
+  // The first grants go to this limiter, and stay.
   const all = Array.from({ length: waiting }, () => wait(limiter, control.signal))
   await inLine(admin, waiting)
 

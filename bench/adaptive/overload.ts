@@ -1,4 +1,4 @@
-// What each way of setting the limit makes of the same overloads, in simulated time.
+// Compares ways of setting the limit under the same overloads, in simulated time.
 import { type Claim, single } from '../contest/claim.js'
 import { figure } from '../contest/figure.js'
 import type { Table } from '../contest/table.js'
@@ -7,7 +7,7 @@ import { CONTENDERS, fixed, play, type Scenario, type Second, summary } from './
 const SLOTS = 50
 const FEWER_SLOTS = 17
 const WORK_MS = 20
-/** Requests a second that the service can do. */
+/** The capacity of the service in requests a second. */
 const CAPACITY = (SLOTS * 1000) / WORK_MS
 export const LONGEST_MS = 3 * WORK_MS
 /** Capacity drops at the first moment and returns at the second, in seconds. */
@@ -22,12 +22,12 @@ const DROP: Scenario = {
 
 const NO_LIMIT = 'no limit'
 
-/** Each contender, a fixed limit and none through a drop of the capacity. */
+/** Runs each contender, a fixed limit and no limit through a drop of the capacity. */
 export function drops(): Map<string, Second[]> {
   return new Map([...contenders(SLOTS)].map(([name, permits]) => [name, play(DROP, permits())]))
 }
 
-/** The fixed limit with the most throughput for each ms of p99, found by trying. It has to be found anew whenever the service changes. */
+/** The fixed limit with the highest throughput ÷ p99, found by trying. Every change of the service needs a new search. */
 function bestFixed(): number {
   const power = (limit: number) => {
     const { perSecond, p99 } = summary(play({ ...OVERLOAD, seconds: 15 }, fixed(limit)).slice(5))
@@ -37,7 +37,7 @@ function bestFixed(): number {
   return powers.reduce((best, one) => (one[1] > best[1] ? one : best))[0]
 }
 
-/** Made anew for each play: an algorithm remembers. */
+/** Created anew for each run, because an algorithm has state. */
 function contenders(fixedLimit: number): Map<string, () => ReturnType<typeof fixed>> {
   return new Map<string, () => ReturnType<typeof fixed>>([
     ...Object.entries(CONTENDERS),
@@ -64,7 +64,7 @@ export function simulated(): { table: Table; claims: Claim[] } {
     const dropped = play(DROP, permits())
     const down = followedAfter(dropped, DROPS_AT, RETURNS_AT, CAPACITY * (FEWER_SLOTS / SLOTS))
     const up = followedAfter(dropped, RETURNS_AT, 60, CAPACITY)
-    // Ten minutes of requests that nobody refuses would not fit into memory.
+    // Without refusals, the requests of ten minutes would not fit into memory.
     const late = name === NO_LIMIT ? undefined : summary(play({ ...OVERLOAD, seconds: 600 }, permits()).slice(570))
     const swing = later.swing / later.meanLimit
     rows.push([

@@ -15,7 +15,7 @@ interface Load {
   readonly perSecond: number
 }
 
-/** What important requests and the others got. */
+/** The results of important requests and of the others. */
 type Turn = readonly [important: Load, others: Load]
 
 const service = (sheds: boolean): Contender => ({
@@ -83,7 +83,7 @@ export async function shedding(effort: Effort): Promise<{ table: Table; claims: 
   }
 }
 
-/** What the service can do is measured each time, because a busy machine can do less. */
+/** The capacity of the service is measured each time, because it is lower on a busy machine. */
 async function turn(clients: ContenderProcess, sheds: boolean, effort: Effort): Promise<Turn> {
   const capacity = await withProcess(service(false), async child => {
     const order = { port: await child.ask<number>('port'), skipMs: 1500, ms: 3000 }
@@ -99,7 +99,7 @@ async function turn(clients: ContenderProcess, sheds: boolean, effort: Effort): 
   })
 }
 
-/** What it costs an idle process to know its load. */
+/** The cost of measuring the load in an idle process. */
 export async function measuringCost(effort: Effort): Promise<Claim> {
   progress('processLoad in an idle process')
   const idle = (measures: boolean) => {

@@ -14,11 +14,11 @@ export interface Scenario {
   readonly workMs: number
 }
 
-/** What happened in one second. */
+/** The events of one second. */
 export interface Second {
   readonly done: number
   readonly refused: number
-  /** Of what ended in it, ms; 0 if nothing did. */
+  /** Of the requests that ended in this second, ms; 0 if none did. */
   readonly p50: number
   readonly p99: number
   /** The limit at its end. */
@@ -38,7 +38,7 @@ export function adaptive(algorithm: PermitAlgorithm) {
   return (now: () => number): Permits => new MeasuredPermits(algorithm, BOUNDS, now)
 }
 
-/** A limit that somebody has set. Infinity: none. */
+/** A fixed limit. Infinity: none. */
 export function fixed(limit: number): (now: () => number) => Permits {
   return () => {
     const permits = {
@@ -86,7 +86,7 @@ export function play(scenario: Scenario, permitsOf: (now: () => number) => Permi
   const waiting: Inside[] = []
   let head = 0
   const working: { endsAt: number; request: Inside }[] = []
-  /** The place of the one that ends first; most events are refusals, which change nothing about it. */
+  /** The slot of the request that ends first; most events are refusals, which do not change it. */
   let first = -1
   let times: number[] = []
   let refused = 0

@@ -2,7 +2,7 @@ import { algorithmOf, type State } from '../../src/algorithms/registry.js'
 import type { Limit } from '../../src/core/limit.js'
 import type { MostAllowed } from './most-allowed.js'
 
-/** One way that things may stand: the state of the limit, and what was allowed and left within the last window. */
+/** One possible situation: the state of the limit, and the units that were allowed and that left within the last window. */
 interface Course {
   readonly state: State | undefined
   readonly allowed: readonly number[]
@@ -10,8 +10,8 @@ interface Course {
 }
 
 /**
- * The most units in any window under all the traffic there is, for three windows: in every millisecond any number of requests
- * of cost 1. For tiny limits only, since the ways that things may stand grow without mercy.
+ * The most units in any window under all possible traffic during three windows: any number of requests of cost 1 in every
+ * millisecond. For tiny limits only, because the number of situations grows exponentially.
  */
 export function mostInAllTraffic(limit: Limit): MostAllowed {
   const most = { allowed: 0, leaving: 0 }
@@ -46,7 +46,7 @@ function continuations(limit: Limit, { state, allowed, leaving }: Course, at: nu
     const { verdict, next } = algorithmOf(limit.algorithm).measure(limit, course.state, 1000 * limit.windowMs + at, 1)
     if (!verdict.allowed) return all
     course = {
-      // States may share what they hold, and these go different ways.
+      // States may share data, but these situations develop differently.
       state: structuredClone(next),
       allowed: [...course.allowed, at],
       leaving: [...course.leaving, at + verdict.delayMs],

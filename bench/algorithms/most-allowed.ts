@@ -9,9 +9,9 @@ export interface MostAllowed {
 }
 
 /**
- * The worst that one client can do with requests of cost 1, found by trying: perhaps a first request at some moment, then
- * silence, then a flood that takes all it is given. Moments near the ends of windows and cells are where limits are weak, so
- * those are tried to the millisecond.
+ * The worst attack of one client with requests of cost 1, found by trying: optionally a first request at some moment, then
+ * none, then a flood that spends all it can. Limits are weak near the ends of windows and cells, so
+ * every millisecond there is tried.
  */
 export function mostAllowed(limit: Limit, ...spansMs: readonly number[]): MostAllowed[] {
   const outcomes = attacks(limit.windowMs).map(attack => carryOut(limit, attack))
@@ -53,7 +53,7 @@ function carryOut(limit: Limit, { firstAt, floodAt }: Attack): { allowed: number
     return 0
   }
   if (firstAt !== undefined) ask(firstAt)
-  // Asking before a denial's time is up gains nothing, and costs this simulation much.
+  // A request before the end of a denial gains nothing, and would slow this simulation down.
   for (let at = floodAt; at < floodAt + 2.5 * limit.windowMs; ) at += ask(at)
   store.close()
   return { allowed, leaving }

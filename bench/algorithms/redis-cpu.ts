@@ -22,8 +22,8 @@ interface Contender {
 }
 
 /**
- * The processor time of the server for each decision, all included: reading, parsing, deciding, answering. All decisions are
- * allowed ones. Contenders take turns, so that what else the machine does befalls them alike.
+ * The processor time of the server for each decision, including reading, parsing, deciding and answering. All decisions
+ * allow. Contenders alternate, so that other load on the machine affects them alike.
  */
 export async function redisCpu(server: RedisServer, states: readonly State[]): Promise<Map<string, RedisCpu>> {
   const client = server.client()
@@ -43,8 +43,8 @@ export async function redisCpu(server: RedisServer, states: readonly State[]): P
 }
 
 /**
- * A way to ask that finds each key's limit one unit short of full: time goes on by one unit's share of the window while all
- * keys are asked once, so that each decision drops one entry and adds one.
+ * Keeps each key one unit below its limit: while all keys are asked once, time advances by one unit's share of the window,
+ * so that each decision drops one entry and adds one.
  */
 async function keptFull(client: Redis, { limit, units }: State): Promise<Contender['ask']> {
   const clock = new ManualClock(Date.now())
@@ -78,7 +78,7 @@ async function run(ask: Contender['ask'], inFlight: number, decisions: number): 
   const keys = addresses(KEYS)
   let next = 0
   const asker = async () => {
-    // In steps that are prime to the number of keys: each comes up equally often, in no order that helps.
+    // In steps that are coprime to the number of keys: each key comes equally often, without an order that helps caches.
     while (next < decisions) await ask(keys[(next++ * 7919) % KEYS])
   }
   await Promise.all(Array.from({ length: inFlight }, asker))

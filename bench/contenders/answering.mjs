@@ -1,5 +1,5 @@
 /**
- * Answers the questions of the process that started this one, one at a time, until that process lets go.
+ * Answers the requests of the parent process, one at a time, until the parent disconnects.
  *
  * @param {Record<string, (details: any) => unknown>} questions
  */

@@ -1,4 +1,4 @@
-// Clients by autocannon. It sends what is due in a second at the second's beginning, so that many small ones begin one after the other.
+// Clients by autocannon. An instance sends all requests of a second at the beginning of that second, so many small instances start one after the other.
 import { setTimeout as sleep } from 'node:timers/promises'
 import autocannon from 'autocannon'
 import { answer } from './answering.mjs'

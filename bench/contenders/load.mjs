@@ -1,5 +1,5 @@
-// Clients of a web service, leaner than any HTTP client: on two cores a heavy one would measure itself. Every connection has one
-// request under way, keeps open, and comes from an address of its own where the system has so many (127.0.0.0/8 on Linux).
+// Clients of a web service, leaner than any HTTP client: on two cores the benchmark would mostly measure a heavy client. Every connection stays
+// open, has one request in flight, and comes from its own address if the system has enough (127.0.0.0/8 on Linux).
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import { platform } from 'node:os'
@@ -66,8 +66,8 @@ async function connected(port) {
 }
 
 /**
- * Keeps this process awake while it runs. To wake a process costs whoever writes to it as much as a small service does for a request, and a slower service finds its clients
- * asleep more often: that would be half of what is measured.
+ * Keeps this process awake while it runs. Waking a process costs the writer as much as a small service needs for a request, and the clients of a slower service
+ * sleep more often: that would be half of the measured time.
  */
 function stayAwake() {
   if (running) setImmediate(stayAwake)

@@ -17,7 +17,7 @@ export function clients(count) {
   return names
 }
 
-/** Nothing of a run may expire within it: what is measured are decisions, not the clearing away. */
+/** No key may expire during a run: the benchmark measures decisions, not the removal of keys. */
 export const WINDOW_MS = 600_000
 
 /** Never reached. */

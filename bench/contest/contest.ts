@@ -11,8 +11,8 @@ export interface ContestOptions<Result> {
 }
 
 /**
- * Measures contenders in turns, each in a process of its own that does nothing while another has its turn: A B C, C B A, A B C …,
- * so that what else happens on the machine meets all of them alike. Several generations of processes.
+ * Measures contenders in alternating order (A B C, C B A, A B C …), each in its own process, which is idle while another is measured.
+ * So other load on the machine affects all of them alike. Several generations of processes.
  */
 export async function contest<Result>(
   contenders: readonly Contender[],

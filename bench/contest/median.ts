@@ -17,7 +17,7 @@ export function medianOf<Result>(turns: Turns<Result>, name: string, figure: (re
   return median(turnsOf(turns, name).map(figure))
 }
 
-/** One contender's figure against another's, turn by turn: what slowed both down falls out. */
+/** One contender's figure ÷ another's, turn by turn: load that slowed both down cancels out. */
 export function ratio<Result>(
   turns: Turns<Result>,
   name: string,

@@ -7,7 +7,7 @@
 #define TTL 1
 #endif
 #define RETURNS_WITHIN 1
-/* Data that Redis loses: one more burst, and what leases may spend of the rate. */
+/* If Redis loses data: one more burst, and the part of the rate that leases may spend. */
 #define LOSS (QUOTA + RATE * TTL)
 
 #include "processes.pml"
@@ -15,7 +15,7 @@
 byte level = 0;         /* units spent and not yet regained */
 byte ahead = 0;         /* ticks until the server's clock has come back to where it was when the level was noted */
 byte leasedFor = 0;     /* ticks until the newest lease has ended */
-/* One decision that is to be settled: its units, and the most that is left of the level that it left behind. */
+/* One decision that will be settled: its units, and the most that can remain of the level after it. */
 byte settleable = 0, levelLeft = 0;
 
 #define LESS(x, y) ((x) > (y) -> (x) - (y) : 0)
@@ -64,7 +64,7 @@ inline sell(who, many) {
 inline take_back(who, many) {
   n = RETURNED(who, many);
   level = LESS(level, n);
-  /* What was given back from before its place, a decision can not give back once more. */
+  /* Units before its place that were given back cannot be given back by a decision again. */
   levelLeft = LESS(levelLeft, n);
   if :: levelLeft == 0 -> settleable = 0 :: else fi;
   n = 0;

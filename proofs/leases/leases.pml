@@ -1,9 +1,9 @@
 /*
   Leases: processes buy units of a key in advance and spend them without asking. README.md explains the words, the faults and the properties.
 
-  bucket.pml and window.pml say what the server keeps and how it sells; processes.pml what a process keeps.
+  bucket.pml and window.pml describe the state of the server and its sales; processes.pml describes the state of a process.
 */
-/* A lease is counted from before its purchase was sent. It may be spent while its age is at most TTL. */
+/* The age of a lease counts from before its purchase was sent. The lease may be spent while its age is at most TTL. */
 #ifdef MUTANT_COUNTED_FROM_ANSWER
 #define START_AGE(q) 0
 #else
@@ -32,7 +32,7 @@ inline tick() {
   server_tick()
 }
 
-/* Processes are alike: states that differ only in who is who count as one, so they are kept in one order. */
+/* Processes are interchangeable: states that differ only in their order are the same, so they are kept sorted. */
 #define CODE(x) ((((((((((p[x].asked << 3) + p[x].askedAge) << 3) + p[x].bought << 3) + p[x].units << 3) + p[x].age << 3) + \
   p[x].unspent << 1) + p[x].again << 1) + p[x].open << 3) + p[x].soldAge << 3) + p[x].origin
 #define SWAP(field) swap = p[i].field; p[i].field = p[i + 1].field; p[i + 1].field = swap
@@ -73,7 +73,7 @@ active proctype world() {
   byte q = 0;
 end:
   do
-  /* Time passes at any moment: whatever is on its way may arrive later, or never. So a lost message is one that is never delivered. */
+  /* Time may pass at any moment, so a message in flight may arrive later, or never. A lost message is one that is never delivered. */
   :: d_step { printf("a tick passes\n"); tick(); sort() }
   :: choose(q);
     if
@@ -99,7 +99,7 @@ end:
         od;
         if :: p[q].bought == 0 -> p[q].asked = 0; p[q].askedAge = 0 :: else fi
       }
-    /* The purchase is sold twice: the second copy's answer is nobody's. */
+    /* The purchase is sold twice: no process gets the answer to the second copy. */
     :: d_step { p[q].asked == 2 && repeats < REPEATS && available() >= p[q].bought ->
         printf("server: sells %d to %d once more\n", p[q].bought, q);
         repeats++;
@@ -118,7 +118,7 @@ end:
         spend(1)
       }
 #endif
-    /* A purchase that arrives again when its lease has come back sells nothing: the server still knows the lease. */
+    /* A repeated purchase sells nothing after its lease has been given back, because the server still knows the lease. */
 #ifdef MUTANT_SOLD_AGAIN
     :: d_step { p[q].again && !p[q].open && repeats < REPEATS && available() > 0 ->
         printf("server: sells 1 to %d once more, under the name of the lease that came back\n", q);

@@ -1,4 +1,4 @@
-/* What a process keeps, what the properties read, and how many faults there may be. */
+/* The state of a process, the variables of the properties, and the largest number of faults. */
 #ifndef PROCESSES
 #define PROCESSES 3
 #endif
@@ -36,7 +36,7 @@ typedef Process {
 }
 Process p[PROCESSES];
 
-/* What real time and the clock's faults allow beyond the quota. Nobody but the properties reads it. */
+/* The units that real time and the clock's faults allow beyond the quota. Only the properties read it. */
 byte allowance = 0;
 byte crashes = 0, repeats = 0, stepsBack = 0, stepsAhead = 0, losses = 0;
 byte i, a, n;

@@ -1,4 +1,4 @@
-/* A sliding window: at most QUOTA units in any WINDOW ticks, by a log of what was spent when. */
+/* A sliding window: at most QUOTA units in any WINDOW ticks, by a log of spent units and their moments. */
 #ifndef QUOTA
 #define QUOTA 2
 #endif
@@ -32,7 +32,7 @@ byte leased[WINDOW + TTL + 1];
 
 byte counted = 0;
 
-/* What was really spent 0, 1, 2 … ticks ago, in real time. */
+/* The units that were really spent 0, 1, 2 … ticks ago, in real time. */
 byte spent[WINDOW];
 byte inWindow = 0;
 inline spend(many) {
@@ -56,7 +56,7 @@ inline sell(who, many) {
   p[who].origin = STAMP;
   count()
 }
-/* Out of the lease's own entry, so far as that still holds units. */
+/* Taken from the lease's own entry, as far as it still contains units. */
 inline take_back(who, many) {
 #ifdef MUTANT_RETURNED_FROM_NEWEST
   i = STAMP;

@@ -90,7 +90,7 @@ inline reserve(w) {
   od
 }
 
-/* ahead = the units of all who stand in the line */
+/* ahead = the units of all waiters in the line */
 inline unitsInLine() {
   ahead[0] = 0; ahead[1] = 0; y = 0;
   do
@@ -100,7 +100,7 @@ inline unitsInLine() {
 }
 
 #ifdef ESTIMATES
-/* The wait that a join is told, as `maxWait` uses it: when all who stand in the line, and it, would fit. */
+/* The wait that the answer to a join contains, for `maxWait`: the time until all waiters in the line and the new one would fit. */
 inline tellEstimate(w) { unitsInLine(); when(w); estimate[w] = ROUNDED(t); printf("  server: waiter %d is told %d ticks\n", w, estimate[w]) }
 #else
 #define tellEstimate(w) skip
@@ -108,7 +108,7 @@ inline tellEstimate(w) { unitsInLine(); when(w); estimate[w] = ROUNDED(t); print
 
 /* ---- grants ---- */
 inline spend(w) {
-  /* Order: everybody ahead who is still in the line and can ever fit, fits beside this one. */
+  /* Order: every waiter ahead that is still in the line and can ever fit, fits together with this one. */
   k = 0;
   do
   :: k < NL ->

@@ -1,4 +1,4 @@
-/* A client: one process in one line. It has one member, one ask in flight, and gathers changes meanwhile. */
+/* A client: one process in one line. It has one member and one ask in flight, and collects changes meanwhile. */
 
 byte state[NP];            /* RUNS, STOPPED (its event loop is blocked), CRASHED, CLOSING, CLOSED_NOW */
 bit gen_[NP];              /* generation of its member: 0 or 1, in turn */
@@ -100,7 +100,7 @@ inline begin(w) {
 inline read(p, kind, grants, refusals, nextAsk, a) {
   if
   :: kind == UNKNOWN ->
-    /* A new member, which joins everybody who still waits. What the refused ask carried is gathered again. */
+    /* A new member, which joins all requests that still wait. The changes of the refused ask are collected again. */
     ON_UNKNOWN(p);
     toJoin = toJoin | (waiting & OWN(p) & ~(toLate | aLate));
     toLate = toLate | (aLate & OWN(p) & waiting);
@@ -135,7 +135,7 @@ inline read(p, kind, grants, refusals, nextAsk, a) {
     :: else -> break
     od;
 #if CHANGES
-    /* Who can never fit is rejected, and leaves. */
+    /* A waiter that can never fit is rejected, and leaves. */
     w_ = 0;
     do
     :: w_ < NW -> if :: waiting & OWN(p) & BIT(w_) && COST(w_) > quotaTold_ -> printf("  waiter %d can never fit\n", w_); abort(w_) :: else fi; w_++
@@ -180,7 +180,7 @@ inline abort(w) {
   if :: !WAITS(OWNER(w)) -> heard[OWNER(w)] = 0; timer[OWNER(w)] = 0 :: else fi
 }
 
-/* ---- close(): everybody leaves, and asks go on until nothing is left to tell ---- */
+/* ---- close(): all waiters leave, and asks continue until no change is left to send ---- */
 inline closed(p) {
   state[p] = CLOSED_NOW; toLeave = toLeave & ~OWN(p);
 #ifndef SPENT_UNCHECKED
@@ -200,7 +200,7 @@ inline numberRises(p) {
 #endif
 }
 
-/* The next member of this process. Two generations take turns; what is left of the one before the last is forgotten. */
+/* The next member of this process. Two generations alternate; the rest of the one before the last is forgotten. */
 inline newGeneration(p) {
   opened[p] = 0; gen_[p] = 1 - gen_[p]; g_ = gen_[p];
   record[MEMBER(p, g_)] = NO_RECORD; behind[MEMBER(p, g_)] = 0; hasWaiters[MEMBER(p, g_)] = 0; askBy[MEMBER(p, g_)] = ABSENT;

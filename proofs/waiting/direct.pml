@@ -63,7 +63,7 @@ inline carryOut(q, token, reply, stamped) {
   stamped = newest[(q) % 2]
 }
 
-/* The walk that ends an ask: who waits first is granted, if there is room. */
+/* The walk that ends an ask: the first waiter is granted, if there is room. */
 inline serve() {
   do
   :: line != 0 && SUM(leases) < QUOTA ->
@@ -79,7 +79,7 @@ inline serve() {
 #endif
 }
 
-/* A request joins the line, and what it had in flight is void. `sent`: it may have been granted by an earlier copy of the call. */
+/* A request joins the line, and its direct take in flight becomes void. `sent`: an earlier copy of the call may have been granted. */
 inline ask(q, sent) {
 #ifndef MUTANT_NOT_VOIDED
   newest[(q) % 2]++;

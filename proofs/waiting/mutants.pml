@@ -1,4 +1,4 @@
-/* Each mutant takes one rule out of the protocol. The checker must find a schedule that breaks a property then. */
+/* Each mutant removes one rule of the protocol. The checker must then find a schedule that violates a property. */
 #ifdef MUTANT_NO_NUMBERS
 #define SAME_NUMBER(x) (0)
 #define NEXT_NUMBER(x) (record[mine] == OPEN)

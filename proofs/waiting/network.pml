@@ -97,7 +97,7 @@ inline crash(p) {
 #endif
   heard[p] = 0; timer[p] = 0; news[p] = 0;
   takeAnswer(p);
-  /* The ask that is under way may still arrive: its content stays until then. */
+  /* The ask in flight may still arrive, so its content is kept until then. */
   if :: askUnderWay[p] -> inFlight[p] = 0; tried[p] = 0 :: else -> forgetAsk(p) fi
 }
 
@@ -186,7 +186,7 @@ inline restore() {
 #define DOWN(x) x = (x > 0 && x < NEVER -> x - 1 : x)
 #define UP(x, most) x = (x < most -> x + 1 : most)
 
-/* Nothing that happens at once is left to do: only then time passes. */
+/* Time passes only when no immediate step is left. */
 #define QUIET(p) (!askUnderWay[p] && !(ALIVE(p) && (answer[p] || news[p] || TO_SEND(p) || TO_REPEAT(p))))
 #if NP == 2
 #define ALL_QUIET (QUIET(0) && QUIET(1))
@@ -199,7 +199,7 @@ inline tick() {
   measureIdle();
   assert(idle <= IDLE_AT_MOST);                  /* capacity_used */
 #if CHANGES
-  /* Nobody who can never fit still waits. */
+  /* No waiter remains that can never fit. */
   c = 0;
   do
   :: c < NW -> assert(!(waiting & BIT(c) && state[OWNER(c)] == RUNS && COST(c) > quota)); /* never_fitting_told */
@@ -264,14 +264,14 @@ inline tick() {
 
 #ifdef NEWCOMERS
 #ifdef KEEP_PROMISE
-/* The promise holds if nobody else asks: nothing is under way, and no other waiter comes. */
+/* The promise holds if no other request comes: no message is in flight, and no new waiter joins. */
 #define NEWCOMER_MAY_COME ALL_QUIET
 #define PROMISE(t) promise = (promise == NEVER -> (t) : promise); asked = ALL_ASKED
 #else
 #define NEWCOMER_MAY_COME 1
 #define PROMISE(t) skip
 #endif
-/* consume, tryAcquire: a request that does not wait. It belongs to nobody in the line; the log knows it as waiter NEWCOMER. */
+/* consume, tryAcquire: a request that does not wait. It is no waiter of the line; the log records it as waiter NEWCOMER. */
 inline newcomer() {
   ahead[0] = 0; ahead[1] = 0; v = NEWCOMER; granted = 0; refused = 0;
   unitsInLine();

@@ -1,4 +1,4 @@
-/* The server: the state of the line, the walk, and the commands. Every command is one indivisible step, as a script is. */
+/* The server: the state of the line, the walk, and the commands. Every command is one atomic step, like a script. */
 
 byte order[NW];            /* waiters by ticket, first ticket first. A ticket is a position here. */
 byte known;                /* how many of order[] are in use */
@@ -86,7 +86,7 @@ inline walk(asker, l) {
             :: s == asker -> refused = refused | BIT(v); inLine[gen] = inLine[gen] & ~BIT(v)
             :: else -> WATCH(s); notify(s, 0)
             fi
-          /* What one limit leaves beside the waiters kept for is no measure for another limit: nobody behind is granted, and we look again in a tick. */
+          /* The units that one limit leaves beside the reserved ones say nothing about another limit: no waiter behind is granted, and the walk is repeated in a tick. */
           :: COST(v) <= QUOTA_OF(v) && KEPT_FOR_ANOTHER(v) -> stop = 1; stoppedFor = 1
           :: else ->
             when(v);
@@ -188,7 +188,7 @@ inline serve(p, g, first, late, joins, withTicket, leaves, lates, returns, ends,
 #endif
       assert(g == gen_[p] || record[MEMBER(p, 1 - g)] != OPEN); /* replaced_stays_out */
       LEAVES_FIRST(inLine[g] = inLine[g] & ~(leaves));
-      /* Waiters of members that have gone are dropped before a newcomer is measured behind them. */
+      /* Waiters of dead members are removed before a newcomer is measured behind them. */
       next = CHECK;
       headHasPassed();
       if :: found -> walk(mine, LINE(p)) :: else fi;

@@ -8,7 +8,7 @@
 #ifndef NW
 #define NW 4               /* waiters */
 #endif
-/* Whose waiters, as bits: waiter w belongs to process w % NP. */
+/* The process of each waiter, as bits: waiter w belongs to process w % NP. */
 #if NP == 2
 #define OWN2 0
 #if NW == 2
@@ -69,7 +69,7 @@
 #ifndef TRUE_CELLS
 #define TRUE_CELLS CELLS
 #endif
-/* Somebody waits in a process that is alive and not stopped. */
+/* A request waits in a process that is alive and not stopped. */
 #define SOMEBODY_WAITS ((state[0] == RUNS && (waiting & OWN0)) || (state[1] == RUNS && (waiting & OWN1)) || (state[NP - 1] == RUNS && (waiting & OWN2)))
 #define FRESH 1            /* a grant of at most this age is used */
 #ifdef SEMAPHORE
@@ -101,7 +101,7 @@
 #define LINE(p) 0
 #endif
 
-/* Faults: how many at most in one run. */
+/* The largest number of faults of each kind in one run. */
 #ifndef LOST
 #define LOST 0             /* asks or answers lost */
 #endif
@@ -146,7 +146,7 @@
 #include "client.pml"
 #include "network.pml"
 
-/* A process without waiters, leases and asks has nothing that a fault could break. */
+/* A fault cannot break anything in a process without waiters, leases and asks. */
 #ifdef SEMAPHORE
 #define WORTH_STOPPING(p) (asked & OWN(p))
 #else

@@ -22,7 +22,7 @@ ${Object.entries(COMMANDS)
   .map(([name, { summary }]) => `  ${name.padEnd(10)}${summary}`)
   .join('\n')}
 
-spillway COMMAND --help tells more; spillway --version tells the version.
+spillway COMMAND --help explains a command; spillway --version prints the version.
 `
 
 async function main(args: readonly string[]): Promise<number> {

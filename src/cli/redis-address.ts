@@ -46,7 +46,7 @@ export function readAddress(text: string): Address {
 export function readRedis(command: string, given: Arguments, { env }: Terminal) {
   const { redis, prefix: prefixOption } = REDIS_OPTIONS
   if (given.positionals.length > 0) {
-    // Not repeated: it may be a URL with a password in it.
+    // The message does not repeat the words: one may be a URL with a password.
     const { length } = given.positionals
     throw new UsageError(`given ${length} words too many, expected --redis URL, like ${redis.example}`)
   }

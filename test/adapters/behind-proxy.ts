@@ -13,7 +13,7 @@ export function remembering<Limiter extends Limiters>(rateLimit: (options?: Opti
   }
 }
 
-/** The same limiter for a service that stands behind one proxy, where it is the limiter that has to be told. */
+/** The same limiter for a service behind one proxy, for frameworks in which the limiter has the setting for proxies. */
 export function behindProxy<Limiter extends Limiters>(
   rateLimit: (options?: Options) => Limiter,
   limiter: Limiters,

@@ -17,13 +17,13 @@ import { rawClient } from '../support/raw-client.js'
 import { eventually } from '../support/redis-process.js'
 import { RedisServer } from '../support/redis-server.js'
 
-/** The program of somebody who has never seen the README, and what an attacker gets out of it. */
+/** The program of a user who has not read the README, and the result of an attack on it. */
 interface Login {
   readonly app: RequestListener
   readonly tally: { tried: number; inFlight: number; mostInFlight: number }
 }
 
-/** What a password check may do: it takes its time, and some throw in place of answering. */
+/** Password checks as services write them: asynchronous, and some throw instead of answering. */
 const check = async (tally: Login['tally'], random: Random) => {
   tally.tried++
   const ms = random.pick([0, 0, 1, 5])

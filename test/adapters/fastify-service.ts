@@ -7,10 +7,10 @@ import type { Adapter } from '../support/adapter-contract.js'
 /** A version of Fastify. */
 export type MakeFastify = (options: { trustProxy: string | false }) => FastifyInstance
 
-/** What plugins are registered with. */
+/** The parts of Fastify that register plugins. */
 const OPTIONS = new WeakMap<Limiters, RateLimitOptions>()
 
-/** A version of Fastify, as the contract of the adapters needs it. A plugin is registered, not made: its limiter is looked at through one that is made of the same options. */
+/** A version of Fastify, as the contract of the adapters needs it. A plugin does not expose its limiter, so the tests inspect one that is built from the same options. */
 export function fastifyAdapter(fastify: MakeFastify): Adapter {
   return {
     rateLimit(options) {

@@ -21,7 +21,7 @@ for (const [name, fastify] of VERSIONS) {
   const registered = new WeakMap<object, ConcurrencyLimitOptions>()
   const apps = new WeakMap<object, FastifyInstance>()
   describeConcurrencyLimit(name, {
-    // A plugin is registered, not made: what is wrong with its options is told when it is.
+    // A plugin checks its options when it is registered.
     concurrencyLimit(options) {
       parseConcurrencyOptions(options)
       const limit = { close: async () => apps.get(limit)?.close() }

@@ -4,7 +4,7 @@ import { type RateLimit, rateLimit } from '../../src/adapters/fetch.js'
 import type { Decision } from '../../src/core/decision.js'
 import type { Adapter } from '../support/adapter-contract.js'
 
-/** What the handler of the service says of its response before there is one. */
+/** Properties that the handler of the service sets for a response that does not exist yet. */
 interface Draft {
   status: number
 }

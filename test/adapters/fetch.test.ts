@@ -8,7 +8,7 @@ adapterContract('fetch', fetchAdapter)
 const ADA = { address: '192.0.2.1' }
 const requestOf = (init?: RequestInit) => new Request('https://service.example/', init)
 
-/** Notes each time that somebody reads the property: servers make what is behind it when it is asked for. */
+/** Counts the reads of a property, because servers create its value at the first read. */
 function watchGetter<Name extends string>(object: Record<Name, unknown>, name: Name, asked: string[]): void {
   const value = object[name]
   Object.defineProperty(object, name, {

@@ -22,7 +22,7 @@ describe('the pictures', () => {
   })
 
   test('are each on a page, and the pages show no others', () => {
-    // What was measured (docs/observing/) is drawn anew only when somebody measures.
+    // Pictures of measurements (docs/observing/) are drawn only after a new measurement.
     const shown = PAGES.flatMap(page =>
       [...textOf(page).matchAll(/^!\[.+\]\((?!observing\/)(?:.+\/)?(.+\.svg)\)$/gm)].map(([, name]) => name),
     )

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { RepositoryCopy } from './recipes/repository-copy.js'
 
-/** Windows that begin at multiples of their length, by the clock: the toy that is added and thrown away. */
+/** Windows that begin at multiples of their length, by the clock: the example algorithm that the test adds. */
 const TYPESCRIPT = `
 import type { Verdict } from '../core/decision.js'
 import type { Limit } from '../core/limit.js'

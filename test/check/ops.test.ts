@@ -21,7 +21,7 @@ for (const { kind, name, labels } of Object.values(METRICS) as readonly Metric[]
   for (const end of ends) labelsOf.set(`ratelimit_${name}${end}`, end === '_bucket' ? [...labels, 'le'] : labels)
 }
 
-/** What a query says that no metric has. */
+/** The names and labels in a query that no metric has. */
 function unknownIn(query: string): string[] {
   const unknown: string[] = []
   const names = [...query.matchAll(/ratelimit_\w+/g)].map(([name]) => name)
@@ -53,7 +53,7 @@ describe('alert rules', () => {
     const cases = text('alerts.test.yml')
     const firing = [...cases.matchAll(/alertname: (\w+)\n\s+exp_alerts:\n/g)].map(([, name]) => name)
     expect(new Set(firing)).toEqual(new Set(alertNames))
-    // A case that fires has other series beside it, or another case is silent.
+    // A firing case contains other series too, or another case stays silent.
     for (const [, series, body] of cases.matchAll(/- name: (.*)\n([\s\S]*?)(?=\n {2}- name:|$)/g)) {
       const silent = body.includes('exp_alerts: []') || /and |that was/.test(series)
       expect([series, silent || cases.includes(`${series.replace('slow', 'quick')}`)]).toEqual([series, true])

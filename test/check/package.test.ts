@@ -6,7 +6,7 @@ import { dirname, join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { root } from './files.js'
 
-/** Runs a command to its end and gives what it printed; throws with what it printed when it failed. */
+/** Runs a command to its end and returns its output; throws with the output if it failed. */
 function run(cwd: string, program: string, ...args: string[]): string {
   const { status, stdout, stderr, error } = spawnSync(program, args, { cwd, encoding: 'utf8' })
   if (status === 0) return stdout
@@ -107,7 +107,7 @@ const LOADED = `
 `
 
 const NAMES = { core: '', express: '/express', koa: '/koa', testing: '/testing', dropIn: '/express-rate-limit' }
-/** Entry points whose `require` gives the function itself, as the packages do that they replace. */
+/** Entry points whose `require` gives the function itself, as in the packages that they replace. */
 const CALLED = ['express-rate-limit', 'koa-ratelimit']
 const ANSWERS = [true, false, true, 'function', 'function', true, 1]
 

@@ -152,7 +152,7 @@ describe('reads a log', () => {
       1,
       `spillway replay: "${path}" is compressed with zstd: expected text or gzip, like: zstd -dc FILE | spillway replay -\n`,
     ])
-    // Never ended: the command does not wait for the rest of what it cannot read.
+    // The input never ends: the command does not wait for the rest of an unreadable log.
     const piped = await spawnSpillway(['replay', '-', ...POLICY], { with: child => child.stdin.write(zstd) })
     expect(piped).toMatchObject({
       exitCode: 1,
@@ -184,7 +184,7 @@ describe('reads a log', () => {
 test('Ctrl-C ends the reading and prints the report so far', async () => {
   const copies = 500
   const { exitCode, stdout } = await spawnSpillway(['replay', '-', ...POLICY, '--json'], {
-    // More than fits into a pipe, so once it is written most of it is read; never ended, so only the signal ends it.
+    // More than fits into a pipe, so most of it has been read once it is written. The input never ends, so only the signal ends the command.
     with: child => child.stdin.write(LOG.repeat(copies), () => child.kill('SIGINT')),
   })
   expect(exitCode).toBe(130)

@@ -5,7 +5,7 @@ import { afterAll } from '@jest/globals'
 
 const ROOT = resolve(__dirname, '../..')
 
-/** Where this file's tests have the command: bundled from the sources as they are, since compiling them at each start takes a second. */
+/** The command for the tests of this file, bundled from the current sources, because compiling them at each start takes a second. */
 let folder: string | undefined
 
 afterAll(() => {
@@ -53,7 +53,7 @@ export async function spawnSpillway(
     env: { ...process.env, LC_ALL: 'C', COLUMNS: '100' },
   })
   const told = Promise.all([textOf(child.stdout), textOf(child.stderr)])
-  // The command may well end before it has read all; what it says then is what counts.
+  // The command may end before it has read all input; its output still counts.
   child.stdin.on('error', () => {})
   if (options.with) options.with(child)
   else child.stdin.end()
@@ -64,7 +64,7 @@ export async function spawnSpillway(
 
 async function textOf(stream: NodeJS.ReadableStream): Promise<string> {
   let text = ''
-  // Destroyed by a test that plays a reader who has seen enough: then there is no more text.
+  // A test may destroy the output, like a reader that closes the pipe: then there is no more text.
   stream.on('data', block => {
     text += block
   })

@@ -90,7 +90,7 @@ export function encoded(value: object): string {
   return Buffer.from(JSON.stringify(value)).toString('base64url')
 }
 
-/** Asks until something is so; after `timeoutMs` fails with what was answered last. */
+/** Asks until a condition holds; after `timeoutMs` fails with the last answer. */
 export async function until<T>(ask: () => Promise<T>, isSo: (value: T) => boolean, timeoutMs = 15_000): Promise<T> {
   for (const end = performance.now() + timeoutMs; ; ) {
     const value = await ask()

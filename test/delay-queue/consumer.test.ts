@@ -18,7 +18,7 @@ let names = 0
 const open = <T = unknown>(options: DelayQueueOptions<T> = {}, name = `test-${names++}`) =>
   new DelayQueue<T>(redis.client(), name, options)
 
-/** Resolves when the consumer that `consume` makes sleeps; gives what it gives. */
+/** Resolves with the result of `consume` when its consumer sleeps. */
 async function asleep<Consumer>(consume: () => Consumer): Promise<Consumer> {
   const before = await redis.blockedClients()
   const consumer = consume()

@@ -406,7 +406,7 @@ describe('a command that is sent twice', () => {
           const call = () => (value as (...args: unknown[]) => Promise<unknown>).apply(target, args)
           const first = await call()
           const second = await call()
-          // What was taken is not taken twice; what was said is said again.
+          // A repeated fetch takes no further messages and gets the same answer.
           return String(args[0]) === turn ? first : second
         }
       },

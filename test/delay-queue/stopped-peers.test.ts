@@ -14,7 +14,7 @@ const nextName = () => `peers-${names++}`
 
 const blockedClients = () => redis.blockedClients()
 
-/** A process that is stopped: it blocks like a consumer, so Redis hands it a wake-up, and it never does anything with it. */
+/** A stopped process: it blocks like a consumer, so Redis gives it a wake-up, which it never handles. */
 async function stoppedProcess(name: string) {
   const before = await blockedClients()
   const client = redis.client()

@@ -23,8 +23,8 @@ const OPTIONS: ts.CompilerOptions = {
 const FOLDER = join(root, 'test/docs/snippets')
 
 /**
- * What the strict compiler says of the snippets against the built types: of each as an ES module and, where it awaits nothing at its top,
- * as CommonJS. One line for each error, with the page and the line on it.
+ * The errors of the strict compiler in the snippets, against the built types: each as an ES module and, if it has no top-level await,
+ * as CommonJS. One line for each error, with the page and its line.
  */
 export function errorsOf(snippets: readonly Snippet[]): string[] {
   // It declares the route option `rateLimit` of Fastify, as we do: no program can have both.

@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { root } from '../check/files.js'
 
-/** A block of code on a page, with what the page says that it prints. */
+/** A block of code on a page, with the output that the page shows. */
 export interface Snippet {
   readonly page: string
   /** Of the opening fence, from 1. */

@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import express, { type Express, type RequestHandler } from 'express'
 import { Redis } from 'ioredis'
 
-/** What snippets use and do not make, as their reader has it: their declarations, in TypeScript. */
+/** Declarations of the values that snippets use without creating them, in TypeScript. */
 export const DECLARATIONS = `
 declare const app: import('express').Express
 declare const redis: import('ioredis').Redis

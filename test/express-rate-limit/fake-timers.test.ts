@@ -3,7 +3,7 @@ import type { Request, RequestHandler } from 'express'
 import { MemoryStore } from '../../src/express-rate-limit/index.js'
 import { OURS, START, THEIRS } from './world.js'
 
-/** What a user's test does: calls the middleware and moves the time, never waiting. */
+/** Acts like a user's test: calls the middleware and moves the time, without waiting. */
 async function call(limiter: RequestHandler, req: Partial<Request> = {}): Promise<string> {
   let outcome = 'refused'
   const res = { setHeader() {}, status() {}, send() {}, headersSent: false }

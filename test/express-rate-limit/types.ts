@@ -1,4 +1,4 @@
-// Compiled, not run: what is typed against express-rate-limit fits ours, and the other way round.
+// Compiled, not run: code typed against express-rate-limit accepts our types, and the other way round.
 import type { Request, Response } from 'express'
 import express from 'express'
 import * as theirs from 'express-rate-limit'

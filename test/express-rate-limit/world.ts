@@ -5,7 +5,7 @@ import express4 from 'express4'
 import request from 'supertest'
 import ours, { MemoryStore as OurStore } from '../../src/express-rate-limit/index.js'
 
-/** What a service imports: the one line that is changed. */
+/** The import of a service: the one line that a user changes. */
 export interface Module {
   readonly name: string
   readonly rateLimit: typeof ours
@@ -54,7 +54,7 @@ export class World {
   /** A limiter that logs here. */
   limiter: typeof ours = options => this.rateLimit({ logger: this.logger, ...options })
 
-  /** Answers with what the limiters left on the request, or as `handle` does. */
+  /** Answers with the properties that the limiters set on the request, or as `handle` does. */
   serve(limiters: RequestHandler | RequestHandler[], handle: RequestHandler = tell): Express {
     const app = this.create()
     // One proxy: so that a test says whose request it is.
@@ -93,7 +93,7 @@ export class World {
     jest.setSystemTime(Date.now() + ms)
   }
 
-  /** Lets what was begun come to its end: client and service are one process, so that turns of its loop will do. */
+  /** Waits for all work in progress: client and service are one process, so turns of its event loop suffice. */
   async settle(): Promise<void> {
     for (let turn = 0; turn < 10; turn++) await new Promise(resolve => setImmediate(resolve))
   }
@@ -109,7 +109,7 @@ const tell: RequestHandler = (req, res) => {
   res.json({ rateLimit, current: rateLimit?.current, other })
 }
 
-/** What a scenario observes must be the same with ours as with theirs, over each version of Express. */
+/** A scenario must have the same result with our module as with theirs, over each version of Express. */
 export async function sameOnBoth(scenario: (world: World) => Promise<unknown> | unknown): Promise<unknown> {
   let last: unknown
   for (const [name, create] of FRAMEWORKS) {

@@ -29,14 +29,14 @@ afterEach(async () => {
 
 const WINDOW_MS = 1000
 const QUOTA = 2
-/** Whoever stands behind a dead process is served when that has been silent for the safety check and a second more. */
+/** A waiter behind a dead process is served when that process has been silent for the safety check and one more second. */
 const AFTER_A_DEATH_MS = 5000 + 1000
 const STEPS = [
   ['an hour on', 3_600_000],
   ['an hour back', -3_600_000],
 ] as const
 
-/** One who asks: resolves when it is granted. `dies` ends its connections, as if its process died. */
+/** A client whose request resolves when it is granted. `dies` ends its connections, as if its process died. */
 interface User {
   acquire(): Promise<unknown>
   /** Asks without waiting: whether it was granted. */
@@ -152,7 +152,7 @@ describe.each(STEPS)('a step of the server’s clock, %s', (_, stepMs) => {
     await clock.set(stepMs)
     const steppedAt = performance.now()
     await Promise.all(waiters)
-    // Nobody was told of the end of that lease: those who wait look for it every five seconds.
+    // No process was notified of the end of that lease: waiters check for it every five seconds.
     expect(performance.now() - steppedAt).toBeLessThan(leaseMs + AFTER_A_DEATH_MS + late.stop())
     expect(order).toHaveLength(3)
     // As long as the lease can last without being extended: its holder knows by now.

@@ -286,7 +286,7 @@ describe('a server that is not Redis, or is absent', () => {
     return `redis://127.0.0.1:${(server.address() as { port: number }).port}`
   }
   test.each([
-    ['HTTP/1.1 400 Bad Request\r\n\r\n', 'what it sends is not the protocol of Redis'],
+    ['HTTP/1.1 400 Bad Request\r\n\r\n', 'its reply is not in the protocol of Redis'],
     ['', 'it closed the connection'],
   ])('%j', async (greeting, reason) => {
     await expectOne('server', 'problem', reason, await listening(greeting))

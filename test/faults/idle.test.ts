@@ -35,7 +35,7 @@ test.each<ClientKind>(['ioredis', 'ioredis5', 'node-redis'])(
 
     proxy.swallow()
     await Promise.all(Array.from({ length: 50 }, (_, i) => limiter.consume(`user ${i}`)))
-    // The breaker is open now. It probes when somebody asks, and nobody does.
+    // The breaker is open now. It probes only at a request, and there is none.
     expect(await sentIn(600)).toBe(0)
     proxy.release()
     await eventually('Redis decides again', isRedis)

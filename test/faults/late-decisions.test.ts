@@ -13,7 +13,7 @@ jest.setTimeout(30_000)
 
 const limiterOver = (client: object, deadline: number | string) =>
   new RateLimiter({ policy: '5/1h', store: new RedisStore(client), deadline, denyCache: false })
-/** How many units of the key are spent, says a client that nothing happens to. */
+/** The spent units of the key, read by a client without faults. */
 const spent = async (client: object, key: string) => 5 - (await limiterOver(client, '5s').peek(key, 0)).remaining
 
 let redis: RedisServer

@@ -83,7 +83,7 @@ const names = NAMES.map(() => 1)
 const keys: Array<number | null> = KEYS.map(() => null)
 const expected = (): InForce => ({ names, keys: keys.map(quota => quota ?? names[0]) })
 
-/** Changes a random limit. While Redis is away nobody knows whether it was done: it is said again until it is. */
+/** Changes a random limit. While Redis is away the result is unknown, so the change is repeated until it succeeds. */
 async function change(quota: number): Promise<void> {
   const at = random.integer(0, NAMES.length + KEYS.length - 1)
   const key = at < NAMES.length ? undefined : KEYS[at - NAMES.length]

@@ -15,7 +15,7 @@ test('spillway replay: a log of 170 MB needs no more memory than its keys and th
   const tellPeak = 'process.on("exit",()=>process.stderr.write("peak "+process.resourceUsage().maxRSS+" kB"))'
   const linesPerBlock = 2000
   const { exitCode, stdout, stderr } = await spawnSpillway(['replay', '-', '--policy', '10/1m', '--json'], {
-    // A tenth of the log on the heap would not fit.
+    // The heap is smaller than a tenth of the log.
     nodeArgs: ['--max-old-space-size=40', '--import', `data:text/javascript,${tellPeak}`],
     with: async ({ stdin }) => {
       for (let i = 0; i < 700; i++) {

@@ -8,7 +8,7 @@ import { TcpProxy } from '../support/tcp-proxy.js'
 
 jest.setTimeout(30_000)
 
-/** Less than 50 bytes for each decision of the four seconds: whatever was kept of one would take more. */
+/** Less than 50 bytes for each decision of the four seconds: any data kept for a decision would take more. */
 const HEAP_NOISE = 2_000_000
 
 let redis: RedisServer

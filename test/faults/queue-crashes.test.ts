@@ -57,7 +57,7 @@ describe('a queue whose processes are killed at any moment', () => {
     const byId = new Map<string, string[][]>()
     for (const entry of done) byId.set(entry[0], [...(byId.get(entry[0]) ?? []), entry])
     expect(accepted.filter(id => !byId.has(id))).toEqual([])
-    // All but the last who had it were killed over it.
+    // All processes that had the message, except the last, were killed.
     const innocent = [...byId.values()]
       .flatMap(entries => entries.slice(0, -1))
       .filter(([, , , fate]) => fate !== 'killed')

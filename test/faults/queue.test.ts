@@ -89,7 +89,7 @@ describe.each(HALTS)('beside a process that is %s, ten messages are late by 500 
     await halt(child)
     const client = redis.client()
     await new DelayQueue(client, name).pushMany(ten(0))
-    // Nobody is there to check that somebody came.
+    // No process is left to check whether the wake-up was handled.
     client.disconnect()
     await eventually('all are delivered', async () => idle.lateMs.length === 10, 5000)
     child.kill('SIGKILL')

@@ -66,7 +66,7 @@ async function ghosts(name: string, processes: number, of: number): Promise<void
   }
 }
 
-/** What a script took of the server's processor while `work` ran, in ms; all of them do about the same. Not the clock on the wall. */
+/** The processor time of the server for one script call while `work` ran, in ms; all calls do about the same. Not elapsed time. */
 async function scriptMs(work: () => Promise<void>): Promise<{ calls: number; each: number }> {
   const processor = async () => {
     const info = await admin.info('cpu')

@@ -152,7 +152,7 @@ describe('nine thousand leases that expired', () => {
     await semaphore.acquire()
     expect(await semaphore.availablePermits()).toBe(0)
     await sleep(leases[8999].expiresAt - leases[0].expiresAt + 3050)
-    // Not the clock on the wall, which also tells who else had the processor meanwhile.
+    // Not elapsed time, which includes the time of other processes on the processor.
     const usedBefore = await serverMs()
     const lease = await semaphore.acquire()
     const tookMs = (await serverMs()) - usedBefore
@@ -201,7 +201,7 @@ async function serverMs(): Promise<number> {
 /** How late a timer of 10 ms is, at most. */
 const timerMs = 2
 
-/** The slowest of many, while nobody else asks: what a busy machine makes of it. */
+/** The slowest of many calls without other load: the effect of a busy machine. */
 async function roundTrip(): Promise<number> {
   const client = redis.client()
   let slowest = 0

@@ -99,7 +99,7 @@ describe('three processes with 200 decisions in flight each keep their promises'
 
   test('made a replica, and a primary again: at most the quota and three shares', async () => {
     const outcome = await through(async () => {
-      // Of nobody: what it knows stays, as on a replica that was a primary a moment ago.
+      // Replica of a server that does not exist: its data stay, as on a replica that was a primary a moment ago.
       await admin.replicaof('127.0.0.1', 1)
       await pause(700)
       await admin.replicaof('NO', 'ONE')

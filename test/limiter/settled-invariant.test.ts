@@ -154,7 +154,7 @@ describe.each<['memory' | 'Redis', (clock: ManualClock) => Store]>([
         allowed += more
         settled += back
       }
-      // The games are none that only refuse.
+      // The random games do not only refuse.
       expectAtMost(OPERATIONS[name] / 10, allowed)
       expectAtMost(OPERATIONS[name] / 20, settled)
       store.close?.()

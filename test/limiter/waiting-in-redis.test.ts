@@ -351,7 +351,7 @@ describe('acquire while no server answers', () => {
   })
 })
 
-/** A process that acquires so often, one after the other, and prints the number of each grant. */
+/** A process that acquires this many times, one after the other, and prints the number of each grant. */
 class Acquirer {
   readonly child: ChildProcess
   readonly lines: string[] = []
@@ -407,7 +407,7 @@ test('two processes stand in one line, and one that is killed while it waits del
     expect(two.times[1] - killedAt).toBeLessThan(1000 + 50 + 5 + lateMs)
     expect(two.times[10] - two.times[1]).toBeLessThan(9 * 50 + 5 + 2 * lateMs)
     expect(two.lines).toEqual(['ready', ...Array.from({ length: 10 }, (_, i) => `granted ${i}`)])
-    // The turns of the one that was killed were not taken.
+    // The turns of the killed process stayed unused.
     const limiter = limiterOf(policy)
     expect((await limiter.peek('k', 0)).resetAfterMs).toBeLessThanOrEqual(50)
     expect(await limiter.acquire('k')).toMatchObject({ allowed: true, source: 'redis' })

@@ -51,12 +51,12 @@ class Asked {
     return reply
   }
 
-  /** The lifetimes of the line are due, for which every ask goes the long way. */
+  /** Makes the lifetimes of the line due: every ask then takes the general code. */
   async makeStale(): Promise<void> {
     if ((await client.exists(this.#keys[5])) === 1) await client.hset(this.#keys[5], 'fresh', '0')
   }
 
-  /** All that is kept, but for moments and numbers that follow the clock. */
+  /** The whole state, except moments and numbers that follow the clock. */
   async state() {
     const [config, leases, facts, line, asks, meta] = this.#keys
     const held = Object.entries(await client.hgetall(facts))
@@ -136,6 +136,6 @@ test('the fast path for an ask at the head of the line does what the general cod
       waiting = [...waiting, ...joins].filter(tail => !leaving.has(Number.parseInt(tail, 10)))
     }
   }
-  // Else this compares the long way with itself.
+  // Otherwise this would compare the general code with itself.
   expect(short).toBeGreaterThan(15 * RUNS)
 }, 60_000)

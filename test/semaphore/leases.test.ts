@@ -60,7 +60,7 @@ describe('renewal', () => {
     ]
     detached.detach()
     await eventually('free', async () => (await semaphore.availablePermits()) === 2)
-    // The process hears of it by a timer of its own.
+    // The process notices it with its own timer.
     await eventually('lost', async () => !never.held && !detached.held)
     expect([never.signal.aborted, detached.signal.aborted]).toEqual([true, true])
   })

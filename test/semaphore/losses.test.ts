@@ -45,7 +45,7 @@ describe('a lease that Redis has forgotten', () => {
     const proxy = await TcpProxy.start(redis.port)
     const client = redis.client({ port: proxy.port, retryStrategy: () => 20 })
     const calls = callsOf(client)
-    // Nothing is heard on the proxy: the look comes of the connection for commands.
+    // No message passes the proxy: the connection for commands causes the check.
     Object.assign(client, { duplicate: (options: object) => redis.client(options) })
     const name = fresh()
     const semaphore = new Semaphore(client, name, { permits: 1 })
@@ -53,7 +53,7 @@ describe('a lease that Redis has forgotten', () => {
     const lease = await semaphore.acquire()
     const { signal } = lease
     await listens(channels)
-    // Who begins to listen looks once, for news may have been missed before: here the lease is still there.
+    // A process that begins to listen checks once, because it may have missed messages. Here the lease still exists.
     await eventually('it has looked', async () => calls.includes(semaphoreRenew.sha1))
     await client.ping()
     await admin.del(keyOf(name), keyOf(name, ':leases'), keyOf(name, ':facts'))

@@ -36,7 +36,7 @@ function taking(semaphore: Semaphore, options?: AcquireOptions) {
 const inLine = (semaphore: Semaphore, count: number) =>
   eventually(`${count} wait`, async () => (await semaphore.waiting()) === count)
 
-/** Waiters of a process that has died since: it said that it would ask again in five seconds. */
+/** Waiters of a dead process that had announced its next ask in five seconds. */
 async function ghosts(name: string, count: number, permits = 1): Promise<void> {
   const base = `spillway:{${name}}:semaphore`
   const keys = [
@@ -202,7 +202,7 @@ describe('a waiter whose process has died', () => {
     const releasedAt = performance.now()
     await alive.done
     expect(alive.state.lease?.held).toBe(true)
-    // The dead one is told first. Whoever waits behind it asks again within five seconds.
+    // The dead process is notified first. The waiter behind it asks again within five seconds.
     expect(performance.now() - releasedAt).toBeGreaterThan(800)
     expect(performance.now() - releasedAt).toBeLessThan(6000)
     expect(await a.waiting()).toBe(0)

@@ -11,7 +11,7 @@ import { RedisServer } from '../support/redis-server.js'
 import { TcpProxy } from '../support/tcp-proxy.js'
 
 const START = 1_700_000_000_000
-/** What must happen at once, beside turns that are a minute off. */
+/** The time limit for immediate events, while turns are a minute away. */
 const SOON_MS = 300
 
 let redis: RedisServer
@@ -87,7 +87,7 @@ function taking(limiter: SharedRateLimiter, permits = 1, options?: WaitOptions):
   return Object.assign(state, { done })
 }
 
-/** A rate that is spent: whoever comes waits a minute. The clock stands still, so that nothing but news ends a wait soon. */
+/** A spent rate: a new request waits a minute. The clock stands still, so that only a message can end a wait earlier. */
 async function spent(rate: number, options: Partial<RateOptions> = {}) {
   const name = fresh()
   const clock = new ManualClock(START)
@@ -466,7 +466,7 @@ describe('a lost message', () => {
       const b = open(name, { clock, clientId: 'a' }, redis.client({ port: proxy.port }))
       const waiting = taking(b, 2)
       await inLine(name, 1)
-      // Let it listen before it hears nothing.
+      // It must listen before its messages are lost.
       await eventually('listens', async () => (await channels()).some(channel => !before.includes(channel)))
       proxy.swallow()
       await end(limiter)
@@ -625,7 +625,7 @@ describe('a storm of acquires, aborts, releases, rates and lost connections', ()
       // The storm takes real time, so that grants and news arrive in its midst.
       if (what % 10 === 0) await sleep(random(4))
     }
-    // However the clock led through the storm, there is enough for more than a hundred of those that wait.
+    // Whatever the clock did during the storm, there are permits for more than a hundred waiters.
     rate += 400
     await set()
     await eventually('many are granted', async () => granted > 100)

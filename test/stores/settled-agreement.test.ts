@@ -120,7 +120,7 @@ async function play(title: string, algorithms: readonly AlgorithmName[], game: n
   return done
 }
 
-/** One who takes a turn only at once, and one who gives up waiting: what they leave behind shows in the next decisions. */
+/** A request that does not wait, and one that gives up waiting: the next decisions show what they leave behind. */
 async function acquireOrGiveUp({ here, there }: Pair, prefix: string, random: Random): Promise<void> {
   const key = `key ${random.integer(0, 3)}`
   const cost = random.integer(1, 3)

@@ -134,7 +134,7 @@ test('an ask of a process that was silent for seconds grants nothing to waiters 
   }
   const first = await ask('1', '', ['j', '0 1 w0', '', '-1', 'j', '1 1 w1', '', '-1'])
   expect((first[10] as unknown[]).map(Number)).toEqual([0])
-  // By then a process that was to ask is taken for dead.
+  // By then a process that has not asked counts as dead.
   await setTimeout(Number(first[4]) + 1000)
   const answer = await ask('2', String(first[1]), ['l', '1 1 w1', '', '', 'j', '2 1 w2', '', '-1'])
   expect(Number(answer[5])).toBe(0)

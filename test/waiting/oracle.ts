@@ -49,7 +49,7 @@ export class LineOracle {
     readonly lifeNow: () => number = now,
   ) {}
 
-  /** Everything as it is, to be given to `restore` later: what a server has that lost its newest writes. */
+  /** A copy of the whole state for `restore`: the state of a server that lost its newest writes. */
   snapshot(): () => void {
     const { line, grants, rate } = this
     const [lineThen, grantsThen] = [[...line], grants.map(grant => ({ ...grant }))]
@@ -62,7 +62,7 @@ export class LineOracle {
       this.asks = asksThen
       this.records = recordsThen
       this.rate = rate
-      // What it has forgotten counts no more; who was granted it remembers for the properties elsewhere.
+      // Forgotten grants no longer count; the record of grants for the properties is kept elsewhere.
       this.grants = grantsThen
     }
   }

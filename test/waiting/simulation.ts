@@ -13,14 +13,14 @@ interface Event {
   readonly run: () => void
 }
 
-/** How often, in percent, what a network does happens to a message. */
+/** The probability of each network fault for a message, in percent. */
 export interface Faults {
   readonly lost: number
   readonly late: number
   readonly doubled: number
 }
 
-/** Time, a server and the network between it and some processes: everything happens at its word. */
+/** Controls time, a server and the network between it and some processes. */
 export class Simulation {
   nowMs = 1_000_000
   faults: Faults
@@ -105,7 +105,7 @@ export class Simulation {
   }
 }
 
-/** One process with the real client of the line. Stopped, nothing happens in it; what was due happens when it goes on. */
+/** One process with the real client of the line. While it is stopped nothing happens in it; due timers run when it continues. */
 export class Process implements LineUser<void> {
   readonly width = 0
   readonly deadlineMs = 1e9

@@ -27,7 +27,7 @@ interface Script {
 const QUIET: Script = { faults: NO_FAULTS, aborts: 0, timeouts: 0, pauses: 0, crashes: 0, rates: 0, losses: 0 }
 const STORMY: Faults = { lost: 15, late: 15, doubled: 15 }
 
-/** Plays a random schedule, then lets the world be quiet for so long that everybody who lives has been granted. */
+/** Plays a random schedule, then a quiet time that is long enough for every live waiter to be granted. */
 async function play(seed: string, script: Script) {
   const random = randomFrom(seed)
   const rate = random.integer(1, 4)
@@ -132,7 +132,7 @@ describe.each(scripts)('the waiting line, %s', (_, script, runs) => {
         )
         expect([seed, unused]).toEqual([seed, []])
       }
-      // Nobody is left behind in the line.
+      // No waiter is left in the line.
       const alive = new Set(waiters.filter(({ state }) => state === 'gone').map(({ who }) => who))
       expect([seed, oracle.line.filter(({ who }) => !alive.has(who))]).toEqual([seed, []])
     }

@@ -13,21 +13,21 @@ import { ownClient } from './redis-client.js'
 
 const HELP = `Usage: spillway dashboard --redis URL [options]
 
-Shows in a browser who is limited, by what and why, from what the processes have reported (reporter of spillway/dashboard) and from Redis.
-Listens on 127.0.0.1 only. The printed address works once: it lets in the browser that opens it first.
+Shows in a browser who is limited, by which limit and why. The data come from the reports of processes (reporter of spillway/dashboard) and from Redis.
+Listens on 127.0.0.1 only. The printed address works once, for the browser that opens it first.
 
   spillway dashboard --redis redis://127.0.0.1:6379
   REDIS_URL=rediss://user:password@redis.example:6380/2 spillway dashboard --write
 
-  --redis URL      redis: or rediss: (TLS), with user, password and database where there are; default: $REDIS_URL, which other
+  --redis URL      redis: or rediss: (TLS), with user, password and database if needed; default: $REDIS_URL, which other
                    users of this machine cannot see in the list of processes
-  --prefix TEXT    that of your stores and reporters, default spillway
-  --port N         default: a free one
-  --write          allow changes: limits, blocks, resets, rates, leases, queues. Kept in the history with the name of your user here
+  --prefix TEXT    the prefix of your stores and reporters, default spillway
+  --port N         default: a free port
+  --write          allow changes: limits, blocks, resets, rates, leases, queues. The history records them with your user name
   -h, --help
 
-Needs ioredis or redis (node-redis) in the folder in which it is run. Ends with Ctrl-C.
-Exit codes: 0 Ctrl-C, 1 it could not start, 2 the arguments mean nothing.
+Needs ioredis or redis (node-redis) in the current folder. Ctrl-C ends it.
+Exit codes: 0 Ctrl-C, 1 it could not start, 2 invalid arguments.
 `
 
 const OPTIONS: Record<string, Option> = {

@@ -10,7 +10,7 @@ export class OneTimeLogin {
   readonly #sessions = new Set<string>()
   #used = false
 
-  /** True if the request was answered here: it brought the token, or was refused. */
+  /** True if this method has answered the request: it contained the token, or was refused. */
   answers(req: IncomingMessage, res: ServerResponse): boolean {
     res.setHeader('cache-control', 'no-store')
     res.setHeader('referrer-policy', 'no-referrer')

@@ -14,25 +14,25 @@ const CLEAR_LINE = '\r\x1b[K'
 
 const HELP = `Usage: spillway doctor --redis URL [options]
 
-Looks at a Redis and says, with the remedy, what will bite a limiter there: eviction, persistence, version, role, cluster slots,
-latency, clocks, permissions, connections that are closed, keys without a lifetime. Changes nothing: it runs every script of a
-limiter on a key of its own, which is gone within seconds.
+Finds Redis misconfigurations that affect limiters, and explains the fix: eviction, persistence, version, role, cluster slots,
+latency, clocks, permissions, closed connections, keys without a lifetime. Changes nothing: it runs every script of a
+limiter on its own key, which expires within seconds.
 
   spillway doctor --redis redis://127.0.0.1:6379
   REDIS_URL=rediss://user:password@redis.example:6380/2 spillway doctor --json
 
-  --redis URL      redis: or rediss: (TLS), with user, password and database where there are; default: $REDIS_URL, which other
+  --redis URL      redis: or rediss: (TLS), with user, password and database if needed; default: $REDIS_URL, which other
                    users of this machine cannot see in the list of processes
-  --cacert FILE    certificates (PEM) to trust in place of those that Node trusts; with rediss:
+  --cacert FILE    certificates (PEM) to trust instead of those that Node trusts; with rediss:
   --cert FILE, --key FILE
-                   the client's certificate and its private key (PEM), where the server asks for one
-  --prefix TEXT    that of your RedisStore, default spillway
+                   the client's certificate and its private key (PEM), if the server requires one
+  --prefix TEXT    the prefix of your RedisStore, default spillway
   --json           { redis, ok, findings: [{ subject, state, text, remedy, node }], tookMs }
   -h, --help
 
-A state is ok, warning, problem, or unseen where the user may not look. Of a cluster every primary is examined.
-Takes ${LONGEST_MS / 1000} s at most, whatever the server does.
-Exit codes: 0 no problem, 1 a problem, 2 the arguments mean nothing, 130 Ctrl-C.
+A state is ok, warning, problem, or unseen if the user has no permission for the check. In a cluster every primary is examined.
+Takes at most ${LONGEST_MS / 1000} s, whatever the server does.
+Exit codes: 0 no problem, 1 a problem, 2 invalid arguments, 130 Ctrl-C.
 `
 
 const OPTIONS: Record<string, Option> = {
@@ -68,7 +68,7 @@ export const doctorCommand: Command = {
   },
 }
 
-/** Prints what the command waits for if that takes long; call the returned function when it is over. */
+/** Prints what the command waits for if the wait takes long; call the returned function at its end. */
 function tellAfterAWhile({ stderr }: Terminal, text: string): () => void {
   let told = false
   const timer = setTimeout(() => {

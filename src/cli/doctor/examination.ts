@@ -76,7 +76,7 @@ async function examineNode(
   }
 }
 
-/** A ConnectionError, or a server that refuses to talk to us. */
+/** The finding for a ConnectionError, or for a server that refuses our commands. */
 function unreachable(error: unknown): Finding {
   if (error instanceof ReplyError) {
     const word = error.message.split(' ')[0]

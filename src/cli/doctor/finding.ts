@@ -1,4 +1,4 @@
-/** `unseen`: not permitted, or no time was left. */
+/** `unseen`: the check was not permitted, or no time was left for it. */
 export type State = 'ok' | 'warning' | 'problem' | 'unseen'
 
 /** An observation about one subject, and its remedy. */

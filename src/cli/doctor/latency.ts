@@ -29,7 +29,7 @@ export async function latencyFinding(connection: Connection): Promise<Finding> {
   return ok('latency', text)
 }
 
-/** The server's clock decides; readers of both clocks should know the difference. */
+/** Compares the server's clock, which all decisions use, with the clock of this process. */
 export async function clockFinding(connection: Connection): Promise<Finding> {
   const askedAt = Date.now()
   const reply = await connection.ask('TIME')

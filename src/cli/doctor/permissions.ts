@@ -11,7 +11,7 @@ import { type Finding, ok, problem, warning } from './finding.js'
 import { ReplyError } from './replies.js'
 
 const SCRIPTS = 'scripts'
-/** A cluster node has only some of the keys: this many are tried until it has one. */
+/** A cluster node has only some of the keys: the doctor tries this many to find one of its keys. */
 const MOST_KEYS = 200
 
 type Operation = readonly [name: string, act: (store: RedisStore, charges: readonly Charge[]) => Promise<unknown>]
@@ -34,7 +34,7 @@ export async function scriptFinding(connection: Connection, prefix: string, clus
   const store = new RedisStore(clientOf(connection, cluster), { prefix })
   const key = await ownKey(store)
   if (key === undefined) {
-    return warning(SCRIPTS, 'not tried: no key was found that this node has', 'run the doctor on another node')
+    return warning(SCRIPTS, 'not tried: this node has none of the tried keys', 'run the doctor on another node')
   }
   const failures = new Map<string, string[]>()
   for (const algorithm of ALGORITHM_NAMES) {
@@ -49,7 +49,7 @@ export async function scriptFinding(connection: Connection, prefix: string, clus
       }
     }
   }
-  if (failures.size === 0) return ok(SCRIPTS, 'every script was run, under all algorithms')
+  if (failures.size === 0) return ok(SCRIPTS, 'every script runs, under all algorithms')
   const parts = [...failures].map(([reason, names]) => `${names.join(', ')}: ${reason}`)
   return problem(SCRIPTS, parts.join('; '), remedyFor(parts.join()))
 }
@@ -75,7 +75,7 @@ export async function channelFinding(address: SecureAddress, prefix: string, pat
   }
 }
 
-/** Publishes as stores do, a text that every process ignores. */
+/** Publishes a text as stores do; every process ignores this text. */
 async function shareReset({ client, prefix }: RedisStore): Promise<void> {
   await runScript(portOf(client, 'doctor'), publish, [], [`${keySegment(prefix)}!resets`, 'doctor'])
 }
@@ -108,7 +108,7 @@ async function ownKey(store: RedisStore): Promise<Pick<Charge, 'key' | 'limiter'
   return undefined
 }
 
-/** Adapts our connection to the shape of a client, so that the store itself can be tried. */
+/** A client object over our connection, so that a real store can use it. */
 function clientOf(connection: Connection, isCluster: boolean): object {
   const send = async (...command: (string | number)[]) => {
     const reply = await connection.ask(...command)

@@ -49,7 +49,7 @@ export class ReplyReader {
       case 42: // *
         return this.#readList(end, lengthOf(line))
       default:
-        throw new ProtocolError('what it sends is not the protocol of Redis')
+        throw new ProtocolError('its reply is not in the protocol of Redis')
     }
   }
 

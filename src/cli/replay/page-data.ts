@@ -1,16 +1,16 @@
 import type { LimitFacts } from '../../dashboard/look/words.js'
 import type { Subject } from './subject-name.js'
 
-/** What the page of a replay is told, as JSON. Moments in seconds since the epoch; waits in ms, −1: it never fits. */
+/** The data of the page of a replay, as JSON. Moments in seconds since the epoch; waits in ms, −1: the request never fits. */
 export interface PageData {
   readonly log: string
   readonly by: Subject
   readonly requests: number
   readonly keys: number
-  /** null: the log holds no request. */
+  /** null: the log contains no request. */
   readonly from: number | null
   readonly to: number | null
-  /** What the text report says of the lines: not all read, out of order, skipped. */
+  /** The notes of the text report on lines: not all read, out of order, skipped. */
   readonly notes: readonly string[]
   readonly policies: readonly PagePolicy[]
   readonly chart: PageChart
@@ -26,11 +26,11 @@ export interface PagePolicy {
   readonly denied: number
   readonly share: string
   readonly deniedKeys: number
-  /** null: nobody was refused. */
+  /** null: no request was refused. */
   readonly waits: { readonly median: number; readonly ninth: number; readonly longest: number } | null
 }
 
-/** Columns of a chart; null: a gap, in which nothing happened for long. */
+/** Columns of a chart; null: a long gap without requests. */
 interface PageChart {
   readonly spanSeconds: number
   readonly at: ReadonlyArray<number | null>

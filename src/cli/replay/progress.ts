@@ -7,18 +7,18 @@ const BAR = 24
 const NARROWEST = 80
 const CLEAR_LINE = '\r\x1b[K'
 
-/** How far the reading has come, as a bar and numbers on one line of a terminal, renewed a few times a second; writes nothing to anything else. */
+/** Shows how much of a log has been read, as a bar and numbers on one line of a terminal, a few times a second. Writes nothing if the output is no terminal. */
 export class Progress {
   readonly #startedAt: number
   #shownAt: number
   #visible = false
 
-  /** `totalBytes`: undefined if nobody knows, as of a pipe. */
+  /** `totalBytes`: undefined if unknown, as for a pipe. */
   constructor(
     readonly output: { readonly isTTY?: boolean; readonly columns?: number; write(text: string): unknown },
     readonly totalBytes: number | undefined,
     readonly clock: Clock,
-    /** Whether the terminal knows more than ASCII. */
+    /** True if the terminal can show more than ASCII. */
     readonly unicode = false,
   ) {
     this.#startedAt = clock.now()
@@ -53,7 +53,7 @@ export class Progress {
     return `${full.repeat(done)}${empty.repeat(BAR - done)}  `
   }
 
-  /** Leaves the line as it was found. */
+  /** Clears the line. */
   clear(): void {
     if (this.#visible) this.output.write(CLEAR_LINE)
     this.#visible = false

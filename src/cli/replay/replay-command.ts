@@ -20,8 +20,8 @@ const WIDEST = 200
 
 const HELP = `Usage: spillway replay FILE --policy POLICY [--policy POLICY ...] [options]
 
-Sends the requests of an access log through a rate limiter, each at its own time, and tells what would have been refused,
-and to whom. Several policies are compared in one run.
+Sends the requests of an access log through a rate limiter, each at its own time, and reports which requests of which keys
+would have been refused. One run can compare several policies.
 
   ${EXAMPLE}
   zcat -f access.log* | spillway replay - --policy '100/1m' --policy '100/1m token-bucket burst=20' --by path
@@ -31,23 +31,23 @@ FILE is an access log in common or combined format (Apache, nginx, morgan), as t
   --policy POLICY      '10/1m', '10/1m token-bucket burst=5', several limits in one: '10/1s;100/1m' (ms, s, m, h, d)
                        algorithms: ${ALGORITHM_NAMES.join(', ')}
   --by SUBJECT         ip (default): the client's address, IPv6 by subnet, as the middleware does
-                       path: without the query; method; user: the name that was logged in; agent
-                       A request that has none (no user: "-") is under no limit and counts as allowed.
-                       Longer than 200 characters, it is counted by its hash and shown by its first 160 characters:
-                       memory is bounded by the number of different keys (about 1 kB each), not by their length.
+                       path: without the query; method; user: the authenticated name; agent
+                       A request without such a value (no user: "-") is not limited and counts as allowed.
+                       A value longer than 200 characters is counted by its hash and shown by its first 160 characters:
+                       memory depends on the number of different keys (about 1 kB each), not on their length.
   --ipv6-subnet BITS   for --by ip: 1 to 128, default 56; false takes whole addresses
   --top N              name N keys, default 10
   --json               one JSON object; a list of them for several policies
-  --html FILE          also writes the report as one page with charts, which opens from disk and needs nothing else. Takes about
-                       30 bytes more for each key and moment
+  --html FILE          also writes the report as one page with charts, which opens from disk without other files. Needs about
+                       30 more bytes of memory for each key and moment
   -h, --help
 
-Times in logs are whole seconds: what falls in one second is replayed at one instant. Servers write a line when a request
-ends but with the time at which it began, so lines may be out of order: up to 1,048,576 lines are sorted as a whole, in longer
-logs each is sorted among the 524,288 lines around it. Clients are taken to come when they came: being refused would have changed that.
+Times in logs are whole seconds, so all requests of one second are replayed at one instant. Servers write a line when a request
+ends, but with the time at which it began, so lines may be out of order: up to 1,048,576 lines are sorted as a whole, in longer
+logs each is sorted among the 524,288 lines around it. The replay assumes that refusals would not have changed when clients come.
 
-Ctrl-C ends the reading and reports what was read so far.
-Exit codes: 0 done, 1 the log cannot be read, 2 the arguments mean nothing, 130 Ctrl-C.
+Ctrl-C ends the reading and prints the report so far.
+Exit codes: 0 done, 1 the log cannot be read, 2 invalid arguments, 130 Ctrl-C.
 `
 
 export const replayCommand: Command = {

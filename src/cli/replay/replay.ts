@@ -33,9 +33,9 @@ const TIMELINE_ROWS = 30
 const DETAILED_ROWS = 240
 
 /**
- * What policies would have done with the requests of an access log: lines in, report out. Feed it through a `LineCutter`.
+ * Computes what policies would have done with the requests of an access log. It receives the lines from a `LineCutter`.
  *
- * The limiter's own stores judge each line at the line's own time. Held are the counts of each key, the limiters' state, and
+ * The limiter's own stores judge each line at the line's own time. Memory holds the counts of each key, the limiters' state, and
  * a fixed number of lines that wait to be sorted.
  */
 export class Replay implements LineReader {

@@ -3,7 +3,7 @@ import { pageFiles } from '../../dashboard/page-files.js'
 import { pageFacts } from './page-facts.js'
 import type { Report } from './report.js'
 
-/** The report as one page, which needs nothing else and asks nobody: its policy forbids it to. */
+/** The report as one page without other files. Its content security policy forbids all requests. */
 export function reportAsHtml(report: Report, log: string): string {
   const data = pageFacts(report, log)
   const { script, style } = pageFiles().replay

@@ -10,13 +10,13 @@ interface ReportTimeline {
   readonly rows: readonly TimelineRow[]
 }
 
-/** What a replay found: the log, then each policy, then all of them side by side. */
+/** The result of a replay: the log, then each policy, then all policies side by side. */
 export interface Report {
   /** False if the reading ended before the log did. */
   readonly complete: boolean
   readonly by: Subject
   readonly requests: number
-  /** Requests without a key, as those of nobody in particular by `user`: no limit applied to them. */
+  /** Requests without a key, like requests without a user under `--by user`: no limit applies to them. */
   readonly withoutKey: number
   readonly skipped: SkippedLines
   readonly order: LineOrder
@@ -29,7 +29,7 @@ export interface Report {
   readonly top: readonly RankedKey[]
   /** In at most 30 rows. */
   readonly timeline: ReportTimeline
-  /** Only where it was asked for. */
+  /** Only if it was requested. */
   readonly details?: ReportDetails & { readonly timeline: ReportTimeline }
 }
 
@@ -42,19 +42,19 @@ export interface TrialResult {
   readonly top: readonly RankedKey[]
 }
 
-/** Lines that are no request in common or combined format. */
+/** Lines that are not a request in common or combined format. */
 export interface SkippedLines {
   readonly lines: number
-  /** Of these, too long to be held. */
+  /** The number of these lines that are too long to keep. */
   readonly overlong: number
-  /** The first that was not, in part, as it was: not fit to be printed. */
+  /** The beginning of the first of these lines, unescaped: escape it before printing. */
   readonly first: { readonly line: number; readonly text: string } | undefined
 }
 
 export interface LineOrder {
   /** Lines that came earlier than the one before them. */
   readonly outOfOrder: number
-  /** 'none' was needed; the log as a 'whole' was sorted; or each line within a 'window' of so many lines. */
+  /** 'none': the log was in order; 'whole': the log was sorted as a whole; 'window': each line was sorted within a window of lines. */
   readonly sorted: 'none' | 'whole' | 'window'
   readonly windowLines: number
   /** Lines that came too late for the window, counted at the time already reached. */

@@ -4,7 +4,7 @@ const SPACE = 32
 const SLASH = 47
 const TOKEN = new Set(Buffer.from("!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"))
 
-/** The method of a request line; undefined where the line is none, as when somebody speaks TLS to a plain port. */
+/** The method of a request line; undefined for other text, as when a client speaks TLS to a plain port. */
 export function methodOf(bytes: Buffer, start: number, end: number): string | undefined {
   const methodEnd = endOfMethod(bytes, start, end)
   return methodEnd < 0 ? undefined : bytes.toString('latin1', start, methodEnd)
@@ -36,14 +36,14 @@ function pathOfUrl(bytes: Buffer, from: number, to: number): string | undefined 
   return undefined
 }
 
-/** Where the method ends, if a method and a target it is; else −1. */
+/** The end of the method, if the text begins with a method and a target; else −1. */
 function endOfMethod(bytes: Buffer, start: number, end: number): number {
   let at = start
   while (at < end && TOKEN.has(bytes[at])) at++
   return at > start && at + 1 < end && bytes[at] === SPACE ? at : -1
 }
 
-/** Before the last ` HTTP/`, which HTTP/0.9 lacks. */
+/** The end of the target: before the last ` HTTP/`, which HTTP/0.9 lacks. */
 function endOfTarget(bytes: Buffer, from: number, end: number): number {
   for (let i = end - 6; i >= from; i--) {
     if (bytes[i] === SPACE && bytes[i + 1] === 72 && bytes.toString('latin1', i + 1, i + 6) === 'HTTP/') return i

@@ -6,7 +6,7 @@ import type { Subject } from './subject-name.js'
 /** The key of a line; undefined if it has none, so that no limit applies. */
 export type KeyOfLine = (line: AccessLogLine) => string | undefined
 
-/** The visible part of a long key. With its hash it is longer than any key that is kept whole. */
+/** The visible part of a long key. Together with its hash it is longer than any key that is not shortened. */
 const SHOWN_CHARACTERS = 160
 
 /**

@@ -1,20 +1,20 @@
 /**
  * Sorts entries by time. Entries of the same second keep their order.
  *
- * Keeps at most `capacity` entries, 24 bytes each. Fewer are sorted as a whole; otherwise the earlier half is given out
- * each time the space is full, so that an entry finds its place if at most half of `capacity` entries come between. A later
- * entry is given out at the second already reached: time does not run back.
+ * Keeps at most `capacity` entries, 24 bytes each. If there are fewer, they are sorted as a whole. Otherwise the earlier half is
+ * passed on each time the space is full, so that an entry is sorted correctly if it is at most half of `capacity` entries late. An entry that is
+ * later still gets the second that is already reached: time does not run back.
  */
 export class TimeOrder {
   /** Entries that came earlier than the one before them. */
   outOfOrder = 0
   /** Entries that came too late to find their place. */
   late = 0
-  /** Whether all was held and sorted as a whole. */
+  /** True if all entries were kept and sorted as a whole. */
   whole = true
   readonly #capacity: number
   readonly #give: (second: number, id: number, other: number) => void
-  /** second × capacity + slot: one number, sorted natively, keeps the order in which equal seconds came. */
+  /** second × capacity + slot: one number that sorts natively and keeps the order of entries of one second. */
   readonly #ranks: Float64Array
   #ids: Int32Array
   #spareIds: Int32Array
@@ -36,7 +36,7 @@ export class TimeOrder {
     this.#spareOthers = new Int32Array(capacity)
   }
 
-  /** `other`: a second number, given out with the first. */
+  /** `other`: a second number, passed on with the first. */
   push(second: number, id: number, other = 0): void {
     if (this.#size === this.#capacity) {
       this.#release(this.#capacity / 2)
@@ -52,7 +52,7 @@ export class TimeOrder {
     this.#others[slot] = other
   }
 
-  /** Gives out all that is still held. */
+  /** Passes on all entries that are still kept. */
   flush(): void {
     this.#release(this.#size)
   }

@@ -3,7 +3,7 @@ import type { Clock } from '../../../src/core/clock.js'
 import { blockedVerdict, type Verdict } from '../../../src/core/decision.js'
 import type { Charge, Store } from '../../../src/stores/store.js'
 
-/** The smallest store that keeps the promises of the contract: the recipe for a store, carried out. It forgets no key by itself. */
+/** The smallest store that passes the contract: the recipe for a store, carried out. It never removes keys by itself. */
 export class MapStore implements Store {
   readonly #states = new Map<string, State>()
   readonly #blockedUntil = new Map<string, number>()
@@ -51,7 +51,7 @@ export class MapStore implements Store {
       if (spending) measured.forEach(({ next }, i) => void this.#write(charges[i], next))
       return measured.map(({ verdict }) => verdict)
     }
-    // Nothing is spent: a limit that would have allowed it is told as it stands.
+    // Nothing is spent: the verdict of a limit that would have allowed the request shows its unchanged state.
     const standing = measure(0)
     if (spending) standing.forEach(({ next }, i) => void this.#write(charges[i], next))
     return measured.map(({ verdict }, i) => (verdict.allowed ? standing[i].verdict : verdict))

@@ -13,7 +13,7 @@ export interface LimitedRequest extends IncomingMessage {
 
 /** A limiter for Node's own server. */
 export interface RateLimit extends Limiters {
-  /** True if the request is to be handled; false if it was answered, or nobody waits for an answer. */
+  /** True if the service should handle the request; false if it was answered, or the client has gone. */
   (req: LimitedRequest, res: ServerResponse): Promise<boolean>
 }
 

@@ -44,7 +44,7 @@ export class RepositoryCopy {
     writeFileSync(path, text.trimStart())
   }
 
-  /** What the compiler says of these rooms; '' if they compile. */
+  /** The compiler's messages about these folders; '' if they compile. */
   compilerErrors(rooms: readonly string[]): string {
     const options = {
       extends: './tsconfig.json',

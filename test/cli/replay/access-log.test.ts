@@ -4,7 +4,7 @@ import { AccessLogLine } from '../../../src/cli/replay/access-log.js'
 import { ofCases } from '../../support/cases.js'
 import { logLine, TEN_O_CLOCK } from '../log-line.js'
 
-/** What may follow a line in its block: the next line, or, where a line was put together from two blocks, anything. */
+/** The bytes after a line in its block: the next line or, if a line was joined from two blocks, anything. */
 const AFTER = [
   '\n"198.51.100.2" - "after" [17/May/2015:10:00:00 +0000] "POST /after HTTP/1.1" 200 1 "r" "after"\n',
   '- "r" "stale"',
@@ -169,7 +169,7 @@ test('the meaning of a line depends on no other line', () => {
   )
 })
 
-/** Lines that look right for a while: pure noise never gets far into a parser. */
+/** Lines with a valid beginning, because a parser rejects pure noise early. */
 function cutAndSpoilt(): fc.Arbitrary<Uint8Array> {
   const whole = Buffer.from(
     logLine({ user: 'a [b', request: 'GET http://a\\x22/b?c HTTP/1.1', tail: ' "r\\"" "\\xe4g"' }),

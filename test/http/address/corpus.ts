@@ -46,7 +46,7 @@ export const ADDRESSES: ReadonlyArray<readonly [written: string, key: string, ve
   ['2002:cb01:7109::1', '2002:cb01:7109::/56', 'neither'],
 ]
 
-/** What is no address, in the place of one. */
+/** Texts that are no addresses, in the place of one. */
 export const RUBBISH = [
   'unknown',
   '_hidden',
@@ -71,7 +71,7 @@ export const RUBBISH = [
   'for=203.0.113.9',
 ] as const
 
-/** Who is named in a chain: the client, what a client has forged, the proxies of this service, others, and nothing at all. */
+/** The members of a chain: the client, forged entries, the proxies of this service, others, and no member. */
 export type Name = 'client' | 'forged' | 'proxy1' | 'proxy2' | 'proxy3' | 'other' | 'rubbish' | 'nothing'
 
 export const WRITTEN: Readonly<Record<Exclude<Name, 'client'>, string>> = {
@@ -113,7 +113,7 @@ export interface Chain {
   readonly proxies: number | readonly string[]
   /** From left to right, as in the header field; absent: the field is not sent. */
   readonly names: readonly Name[] | undefined
-  /** Who counts, and who if the client's place holds no address. */
+  /** The member that counts, and the one that counts if the client's place holds no address. */
   readonly counts: Name | 'peer'
   readonly countsIfUnreadable: Name | 'peer'
   /** Whether a warning is due, and whether one is if the client's place holds no address. */

@@ -105,7 +105,7 @@ describe('over Redis', () => {
     await two.ask()
     await three.ask()
     await total(12)
-    /** Only who is asked tells Redis what it has. */
+    /** A process reports its limit to Redis only with a request. */
     const totalWhileAsked = (expected: number) =>
       eventually(`${expected} permits`, async () => {
         await one.ask()
@@ -113,7 +113,7 @@ describe('over Redis', () => {
       })
     const closedAt = performance.now()
     await three.limit.close()
-    // Two asks no more, and is heard of no more when its lease is over.
+    // The second process sends no more requests, so its part ends with its lease.
     await totalWhileAsked(7)
     expect(performance.now() - closedAt).toBeLessThan(1500)
     await totalWhileAsked(3)

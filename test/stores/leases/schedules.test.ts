@@ -63,7 +63,7 @@ class Schedule {
     for (const { book } of this.#books) void book.close()
   }
 
-  /** What breaks the policy, by the server's clock. */
+  /** The violations of the policy, by the server's clock. */
   breach(): Breach {
     const breaches = this.limits.map(({ algorithm, quota, windowMs, burst }) => {
       if (this.spending.total === 0) return { excess: 0, at: 0 }
@@ -91,7 +91,7 @@ class Schedule {
     else void process.book.close()
   }
 
-  /** Everybody spends at once what is held and what is left. */
+  /** Every process spends its leases and all remaining units at once. */
   #spree(): void {
     for (const { book } of this.#books) {
       while (book.spend('k', 1, book.now()) !== undefined) this.#spent(1)

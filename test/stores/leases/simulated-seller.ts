@@ -2,7 +2,7 @@ import type { Limit } from '../../../src/core/limit.js'
 import type { LeaseFacts, LeaseOrder, LeaseSeller, Leftover, Sale } from '../../../src/stores/redis/leases/seller.js'
 import type { LeaseTerms } from '../../../src/stores/redis/leases/terms.js'
 
-/** What the scripts keep of one key under one limit. */
+/** The state that the scripts keep for one key under one limit. */
 interface KeptLimit {
   room(now: number): { units: number; lastsMs: number }
   buy(now: number, units: number): void
@@ -41,7 +41,7 @@ export class SimulatedServer {
       this.#sold.set(lease, now)
     }
     const remaining = this.#limits.map(limit => limit.remaining(now))
-    // When one request fits is not what is tried here: any moment of the next window.
+    // The tests do not check when a single request fits: any moment of the next window.
     const retries = remaining.map(left => (units < need && left < 1 ? 1 : 0))
     return {
       units,

@@ -39,8 +39,7 @@ export function Report({ data }: { data: PageData }) {
         )}
         <p class="muted foot">
           Made by <code>spillway replay</code>: each request of the log at its own time, through the limiter's own
-          arithmetic. Clients are taken to come when they came; being refused would have changed that. All times are
-          UTC.
+          arithmetic. The replay assumes that refusals would not have changed when clients come. All times are UTC.
         </p>
       </main>
     </>
