@@ -36,6 +36,12 @@ export class LineMembership<Grant> {
     return this.#member.waiting > 0 && this.waiters.size > 0
   }
 
+  /** The first waiter that has not given up. Those that have stay in `waiters` until the answer tells what became of them. */
+  get first(): LineWaiter<Grant> | undefined {
+    for (const waiter of this.waiters) if (!waiter.wait.over) return waiter
+    return undefined
+  }
+
   join(waiter: LineWaiter<Grant>): void {
     this.waiters.add(waiter)
     this.changes.joins.add(waiter)

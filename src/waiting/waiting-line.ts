@@ -25,6 +25,8 @@ export class WaitingLine<Grant> {
   readonly #nextAskAlarm: Ringing
   readonly #gather: Ringing
   readonly #deadline: Ringing
+  /** Whether `#deadline` is set. */
+  #hasDeadline = false
   readonly #retry: Ringing
   #flight: LineFlight<Grant> | undefined
   /** A wake-up came since the ask in flight was sent. */
@@ -85,7 +87,8 @@ export class WaitingLine<Grant> {
       wasLate: false,
     }
     this.#membership.join(waiter)
-    if (this.#flight !== undefined && this.size === 1) this.#setDeadline()
+    // The deadline of an earlier waiter comes first.
+    if (this.#flight !== undefined && !this.#hasDeadline) this.#setDeadline()
     this.#schedule()
     return wait.promise
   }
@@ -172,8 +175,7 @@ export class WaitingLine<Grant> {
       fault: error => this.#endAll(this.#user.failed(error)),
       givenUp: () => this.#giveUp(),
     })
-    // The first waiter has the earliest deadline.
-    if (this.size > 0) this.#deadline.set(this.#flight.firstSentAt + this.#user.deadlineMs)
+    this.#setDeadline()
   }
 
   #answered(reply: unknown, sentAt: number): void {
@@ -234,6 +236,7 @@ export class WaitingLine<Grant> {
     if (this.size === 0) {
       this.#nextAskAlarm.clear()
       this.#deadline.clear()
+      this.#hasDeadline = false
       if (this.#holds) this.#user.release()
       this.#holds = false
     }
@@ -249,16 +252,13 @@ export class WaitingLine<Grant> {
     }
   }
 
-  /** Sets the alarm to the moment when the first waiter has waited for an answer for too long. */
+  /** Sets the alarm to the moment when the first waiter has waited for an answer for too long; clears it if nobody waits for an answer. */
   #setDeadline(): void {
     const flight = this.#flight
-    let since = Number.POSITIVE_INFINITY
-    if (flight !== undefined && this.size > 0) {
-      const first = [...this.#membership.waiters].find(({ wait }) => !wait.over)
-      // Waiters that join later are due later.
-      since = first === undefined ? this.#timing.now() : Math.max(first.joinedAt, flight.firstSentAt)
-    }
-    this.#deadline.set(since + this.#user.deadlineMs)
+    const first = this.#membership.first
+    this.#hasDeadline = first !== undefined
+    if (flight === undefined || first === undefined) this.#deadline.clear()
+    else this.#deadline.set(Math.max(first.joinedAt, flight.firstSentAt) + this.#user.deadlineMs)
   }
 
   /** Rejects the waiters that have waited for an answer for longer than the deadline. */

@@ -1,8 +1,11 @@
 import { expect, test } from '@jest/globals'
 import type { LineAnswer } from '../../src/waiting/line-answer.js'
 import { LineMembership } from '../../src/waiting/line-membership.js'
+import type { LineUser } from '../../src/waiting/line-user.js'
 import type { LineWaiter } from '../../src/waiting/line-waiter.js'
+import { type Ringing, realTiming, type Timing } from '../../src/waiting/timing.js'
 import { Wait } from '../../src/waiting/wait.js'
+import { WaitingLine } from '../../src/waiting/waiting-line.js'
 import { changesOf } from '../support/line-words.js'
 import { randomFrom } from '../support/random.js'
 import { Simulation } from './simulation.js'
@@ -104,4 +107,48 @@ test('a waiter whose ask is not answered for longer than the server remembers it
   expect([granted, world.began.length, world.oracle.grants.length]).toEqual([1, 1, 2])
   // An ask of the first member that is still on its way finds it closed.
   expect(world.oracle.records.get(first)?.number).toBe(-1)
+})
+
+/** Real time, and the alarms that are set and keep a process alive. */
+function watchedTiming(): { timing: Timing; pending: Set<Ringing> } {
+  const pending = new Set<Ringing>()
+  const alarmOf = (ring: () => void, keepsAlive = true): Ringing => {
+    const alarm = realTiming.alarm(() => {
+      pending.delete(alarm)
+      ring()
+    }, keepsAlive)
+    return {
+      set(at) {
+        if (keepsAlive && at < Number.POSITIVE_INFINITY) pending.add(alarm)
+        else pending.delete(alarm)
+        alarm.set(at)
+      },
+      clear() {
+        pending.delete(alarm)
+        alarm.clear()
+      },
+    }
+  }
+  return { timing: { ...realTiming, alarm: alarmOf }, pending }
+}
+
+test('after all waiters are rejected, no timer keeps the process alive, though their ask is unanswered; a later waiter is rejected at its deadline too', async () => {
+  const { timing, pending } = watchedTiming()
+  const user: LineUser<void> = Object.assign(Object.create(worldOf('alive').processes[0]), {
+    deadlineMs: 20,
+    send: () => new Promise(() => {}),
+  })
+  const line = new WaitingLine<void>(user, timing)
+  const rejected = () =>
+    expect(line.wait(1, 'w', { timeoutMs: Number.POSITIVE_INFINITY, signal: undefined })).rejects.toThrow('failed')
+  await Promise.all([rejected(), rejected()])
+  await new Promise(setImmediate)
+  expect(pending.size).toBe(0)
+  const startedAt = performance.now()
+  const later = rejected()
+  expect(pending.size).toBe(1)
+  await later
+  expect(performance.now() - startedAt).toBeGreaterThanOrEqual(20)
+  await new Promise(setImmediate)
+  expect(pending.size).toBe(0)
 })
