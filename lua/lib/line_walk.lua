@@ -1,20 +1,20 @@
 --[[
-  Walks a line from its head and grants what fits, but only to waiters of `asker` (nil: to nobody). It keeps capacity for waiters of other
-  members that fit, notifies those members, and drops the waiters of members that have gone. It stops at the first waiter that has to
-  wait, because nobody behind it may overtake it; if `has_end`, it goes on, and grants nothing more. `line` comes from line_open; its
-  table `known` holds, for each member met, the moment in ms by which the member asks again, or false if the member has gone.
+  Walks a line from its head and grants waiters of `asker` that fit (nil: grants none). For waiters of other members that fit it reserves
+  capacity and notifies the member. It removes the waiters of dead members. It stops at the first waiter that must
+  wait, because no other may overtake it; if `has_end`, it continues, but grants nothing more. `line` comes from line_open; its
+  table `known` holds, for each visited member, the moment in ms by which the member asks again, or false if the member is dead.
   `capacity` is an object of the user of the line:
 
     when(ahead, cost, own)    ms until `cost` more units fit behind `ahead` units; 0 now, below 0 never
-    grant(cost, own, into)    spends it now, and adds to the list `into` what the client must know of it
-    own_limits                true if a waiter's own text is the limit by which it is measured: then what is kept for a waiter is only kept
-                              if nobody behind it who has another limit is granted anything
-    has_end                   true if it ends at some moment, so that waiters far behind may never be served (when() is below 0 for
-                              them): the walk goes on to refuse them
+    grant(cost, own, into)    spends the units now, and appends the facts of the grant for the client to the list `into`
+    own_limits                true if a waiter's own text is its limit. Capacity reserved for a waiter then only stays free if no waiter
+                              behind it with another limit is granted
+    has_end                   true if the capacity ends at some moment, so that waiters far behind may never be served (when() is below 0
+                              for them): the walk continues in order to refuse them
 
-  Adds to answer.granted the number of each granted waiter, followed by what grant() adds; to answer.refused the number of each waiter that
-  can never fit, followed by what when() says. Lowers answer.next, the ms after which the asker has to ask again, and answer.waiting, its
-  number of waiters. Sets answer.stopped if the first waiter that has to wait is the asker's: answer.next then counts its wait.
+  Appends to answer.granted the number of each granted waiter and the facts of grant(), and to answer.refused the number of each waiter that
+  can never fit and the result of when(). Lowers answer.next, the ms after which the asker must ask again, and answer.waiting, its
+  number of waiters. Sets answer.stopped if the first waiter that must wait belongs to the asker: answer.next then includes its wait.
 ]]
 -- @include line_notify
 -- Usually the walk ends early, so we read 4, then 36, then 160 waiters.
@@ -24,11 +24,11 @@ local function line_walk(line, asker, capacity, answer)
   local now, known = line.now, line.known
   -- Units of the waiters that stay ahead of the one being visited.
   local ahead = 0
-  -- The waiters that leave the line, granted, refused or dropped, and the sum of their units.
+  -- The waiters that leave the line (granted, refused or dead), and the sum of their units.
   local leaving, units = {}, 0
-  -- True once a waiter has been met that has to wait: nobody behind it is granted anything.
+  -- True after the first waiter that must wait: no waiter behind it is granted.
   local full = false
-  -- The limit of a waiter of another member for whom capacity is kept.
+  -- The limit of a waiter of another member for which capacity is reserved.
   local kept
 
   -- True if the walk stops at this waiter.
@@ -36,7 +36,7 @@ local function line_walk(line, asker, capacity, answer)
     local member, number, cost, own = string.match(id, '^(%S+) (%d+) (%d+) ?(.*)$')
     cost = tonumber(cost) or 0
     local mine = member ~= nil and member == asker
-    -- By when the member of this waiter asks again; false if it has gone. The asker is here.
+    -- The moment by which the member of this waiter asks again; false if it is dead. The asker itself is alive.
     local asks_by = mine
     if member and not mine then
       asks_by = known[member]
@@ -102,7 +102,7 @@ local function line_walk(line, asker, capacity, answer)
     redis.call('ZREM', line.key, unpack(leaving))
     line.units = math.max(0, line.units - units)
     if line.units == 0 then line.fresh = 0 end
-    -- If nothing left the line, asking again at once would be useless.
+    -- Only if a waiter has left the line, another ask at once can change anything.
     if unfinished then answer.next = 0 end
   end
 end

@@ -8,11 +8,11 @@ import { type LeaseAsker, Purchase } from './purchase.js'
 import type { Sale } from './seller.js'
 import type { LeaseTerms } from './terms.js'
 
-/** As a part of the time that a lease lasts: the pause before the next purchase after one that got less than it wanted. */
+/** The pause after a purchase that got fewer units than it requested, as a part of the duration of its lease. */
 const PAUSE = 1 / 8
-/** As a part of the ttl: a purchase covers the demand of this time. */
+/** A purchase covers the expected demand of this part of the ttl. */
 const BOUGHT_AHEAD = 1 / 2
-/** A purchase is given up this long after its deadline, when the script is certain not to act any more. */
+/** A purchase is given up this long after its deadline, because then its script certainly does nothing any more. */
 const GRACE_MS = 100
 /** The assumed relative drift between the clocks of two machines. */
 const DRIFT = 1 / 1000
@@ -33,11 +33,11 @@ export class LeasedKey {
   readonly #holdings: Holdings
   #purchase: Purchase | undefined
   #pausedUntil = Number.NEGATIVE_INFINITY
-  /** Redis sells no lease until then and decides itself. */
+  /** Until then Redis sells no lease, and decides each request. */
   #closedUntil = Number.NEGATIVE_INFINITY
   /** Incremented when leases bought before must not be spent any more. */
   #version = 0
-  /** The last lease, if all that was wanted was sold: it should last for half a ttl. */
+  /** The last lease, if Redis sold all requested units. It is expected to last for half a ttl. */
   #ample: Lease | undefined
   readonly #demand: Demand
 
@@ -68,7 +68,7 @@ export class LeasedKey {
     return this.#holdings.held(now)
   }
 
-  /** The refusal of a request while this process must wait before it buys again. */
+  /** The refusal of a request during the pause between two purchases; undefined if the request must not be refused. */
   refusal(cost: number, now: number): readonly Verdict[] | undefined {
     const waitMs = this.#pausedUntil - now
     if (this.#purchase !== undefined || waitMs <= 0 || waitMs > this.office.terms.ttlMs) return undefined
@@ -151,7 +151,7 @@ export class LeasedKey {
     }
   }
 
-  /** If a lease that should have lasted has been used up, the key is used faster than was measured. */
+  /** Raises the demand if a lease was used up earlier than expected: the key is used faster than measured. */
   #noteExcess(now: number): void {
     const lease = this.#ample
     this.#ample = undefined
@@ -177,7 +177,7 @@ export class LeasedKey {
     const now = this.office.now()
     purchase.sent = true
     purchase.sentAt = now
-    // If nobody waits for it, units that are sold after a ttl could not be spent.
+    // No request waits for this purchase. After a ttl its units could not be spent any more.
     if (purchase.endsAt === Number.POSITIVE_INFINITY) {
       purchase.endsAt = performance.now() + (purchase.counted > 0 ? 1000 : terms.ttlMs)
     }
@@ -196,7 +196,7 @@ export class LeasedKey {
     const expected = this.#purchase === purchase
     if (expected) this.#purchaseEnded()
     if (sale.units === undefined) {
-      // A window that ends is over then; else somebody waits in line.
+      // No lease was sold, because a window ends soon or a request waits in line.
       this.#closedUntil = now + Math.max(1, sale.lastsMs)
       for (const { cost, asker } of purchase.askers) this.office.decide(this.key, cost, asker)
       return
@@ -204,7 +204,7 @@ export class LeasedKey {
     const bought = sale.units > 0 ? this.#lease(purchase, sale.units, sale, now) : undefined
     this.#ample = sale.units < want ? undefined : bought
     if (sale.units < want) this.#pausedUntil = now + sale.lastsMs * PAUSE
-    // At the sale, the server has decided requests made before the purchase was sent. Its decision stands even if it arrives late.
+    // The sale has decided the requests made before the purchase was sent. This decision holds even if the answer is late.
     const { askers } = purchase
     let served = 0
     while (bought !== undefined && served < purchase.counted && bought.units >= askers[served].cost) {
@@ -228,7 +228,7 @@ export class LeasedKey {
     else this.#holdings.retire(bought)
   }
 
-  /** Answers a waiting request: from the lease; else refused with the time from the server, or until the end of the pause; else it waits for the next purchase. */
+  /** Answers a waiting request: spends from the lease, or else refuses with the wait of the server or of the pause, or else lets it wait for the next purchase. */
   #serve({ cost, asker }: LeaseAsker, purchase: Purchase, sale: Sale, now: number): void {
     const lease = this.#spend(cost, now)
     if (lease !== undefined) {
