@@ -1,7 +1,7 @@
 --[[
-  Opens the log of a sliding window: a list of entries, times and totals rising. The first one counts no more but tells the total
-  before the second; if its time lies in the future, it is when the key may go, and a decision under this limit alone need not look whether somebody is blocked or
-  waits: see read_row. Fields of the result:
+  Opens the log of a sliding window: a list of entries with rising times and totals. The first entry no longer counts, but contains the total
+  before the second. If its time is in the future, it is the moment at which the key expires, and a decision under this limit alone need not check whether a key is
+  blocked or a request waits: see read_row. Fields of the result:
     expires the time of the first entry
     gone    total before the oldest entry that counts       total     total of all that was ever spent
     first   index of that oldest entry (nil: 1)              newest    time of the newest

@@ -1,6 +1,6 @@
 --[[
-  Writes what was spent from a log, with a lifetime: expire_at is the text of the moment at which the key may go; false where the key
-  keeps its own. `calm`: see steps/spend_row.
+  Writes the spent units of a log, with a lifetime: expire_at is the text of the moment at which the key expires; false if the key
+  keeps its lifetime. `calm`: see steps/spend_row.
 ]]
 -- @include log_pack
 -- @include log_flush

@@ -1,6 +1,6 @@
 --[[
-  What settlements have to know of a key beside its state: cut_at (the last refund or reset; nil: none), refunded
-  (units given back of what was charged until then), left (buckets: the level just after it), gaps (token bucket: from, to and size of each).
+  The data that settlements need in addition to the state of a key: cut_at (the last refund or reset; nil: none), refunded
+  (units given back of those charged until then), left (buckets: the level just after it), gaps (token bucket: from, to and size of each).
 ]]
 local function note_open(key)
   local packed = redis.call('GET', key)

@@ -1,4 +1,4 @@
---[[ What an opened rate can still grant, as line_walk and line_ask describe it. Returns { err } where its log is something else. ]]
+--[[ The capacity of an opened rate, as line_walk and line_ask describe it. Returns { err } if its log has a foreign value. ]]
 -- @include log_state
 -- @include log_move
 local function rate_capacity(rate, now)

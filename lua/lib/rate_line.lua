@@ -1,5 +1,5 @@
 --[[
-  The line of those who wait of a rate_party. What its keys hold that is no line of ours is deleted. Returns nil where nobody waits.
+  The line of the waiters of a rate_party. Foreign values in its keys are deleted. Returns nil if no request waits.
 ]]
 -- @include line_open
 local function rate_line(party, channel)

@@ -1,5 +1,5 @@
 --[[
-  Spends as many units as fit under all limits, at most so many as are asked for; where not even one fits, nothing, and refuses a request of one.
+  Spends as many units as fit under all limits, at most the requested number. If not even one fits, it spends nothing and refuses a request of one unit.
 
   KEYS      the block list of each limit (ZSET member → blocked until, ms); the marks of the waiting lines of the policy (see line_mark);
             the state of each limit
@@ -59,7 +59,7 @@ local out, size = { now, units }, 2
 for i = 1, count do
   local algorithm, shaped, has_log = limits[i].algorithm, false, false
   -- @choose traits
-  -- Where nothing is spent, a limit that would have allowed it is told as it stands.
+  -- If nothing is spent, the verdict of a limit that would have allowed the request shows its unchanged state.
   local retry, remaining, reset, delay = states[i].look(units)
   if not allowed and retry == 0 then retry, remaining, reset, delay = states[i].look(0) end
   if retry >= 0 then retry = math.max(retry, wait(i, units)) end

@@ -1,7 +1,7 @@
 --[[
-  The section `measure` of token-bucket and leaky-bucket. Row: at = when the level was true (nil: never used), x = the level: units spent and
-  not yet regained, x window, a whole number for every rate; y = the quota by which its key was given its lifetime: under a lower one what is
-  owed takes longer, so that even a refusal renews it, once. A leaky (`shaped`) bucket's admitted requests wait until what they found has
+  The section `measure` of token-bucket and leaky-bucket. Row: at = the moment of the level (nil: never used); x = the level, that is the units spent and
+  not yet regained, times window, a whole number for every rate; y = the quota for which the lifetime of the key was computed. Under a lower quota the bucket
+  regains more slowly, so even a refusal renews the lifetime, once. An admitted request of a leaky (`shaped`) bucket waits until the level before it has
   drained.
 ]]
 -- At quota 0 nothing drains and nothing is allowed: the level does not matter until the quota changes.

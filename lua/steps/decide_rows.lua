@@ -1,7 +1,7 @@
 --[[
-  Decides a batch under one limit whose state is a row: what consume does in general, without the detours that several limits and
-  logs need. Most traffic comes this way, and an instruction here is paid for by every request: hence no function that is not
-  needed, and no array that can be spared. An algorithm stands in the place of @here. Reads what steps/open_one gives, `algorithm`, and whether its limit is
+  Decides a batch under one limit whose state is a row. It does the same as consume, without the additional work for several limits and
+  logs. Most traffic takes this way, and every request pays for each instruction, so this code avoids functions and
+  arrays. The code of an algorithm replaces @here. Reads what steps/open_one gives, `algorithm`, and whether its limit is
   `shaped` (delays what it admits); uses functions_of. Returns what consume returns.
 ]]
 -- @include now_ms

@@ -1,5 +1,5 @@
 --[[
-  Sets `ahead` to the units of those who wait in the line of `line_name`, a member of the ZSET `waiting` (see line_mark), or to 0. A mark lasts
+  Sets `ahead` to the units of the waiters in the line of `line_name`, a member of the ZSET `waiting` (see line_mark), or to 0. A mark lasts
   for 7 s at most, so a later one is from before the server's clock was set back. Reads some_kept and server_now; uses call.
 ]]
 local ahead = 0

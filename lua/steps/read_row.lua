@@ -7,7 +7,7 @@
 ]]
 if value then
   if #value == 32 then at, x, y, expires = read('<dddd', value) end
-  -- Whole ms since the epoch and what is not below zero: hardly any other text of this length reads as that.
+  -- Whole ms since the epoch and two numbers ≥ 0: almost no other text of this length reads like that.
   if not at or at % 1 ~= 0 or at > 9007199254740992 or at < -9007199254740992 or not (x >= 0 and y >= 0) then
     failure = 'WRONGTYPE the key holds a value that is not a limit\'s'
   end

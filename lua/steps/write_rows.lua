@@ -1,5 +1,5 @@
 --[[
-  Writes `written_rows` under `written_keys`, of which there are `written`, with the lifetimes `expire_at`; false where the key keeps its own, which costs
+  Writes the `written` rows of `written_rows` under `written_keys`, with the lifetimes `expire_at`; false if the key keeps its lifetime, which costs
   much less. Uses call.
 ]]
 for slot = 1, written do

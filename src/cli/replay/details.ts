@@ -8,7 +8,7 @@ import { WaitCounts, type Waits } from './waits.js'
 
 /** The additional data of the HTML page. */
 export interface ReportDetails {
-  /** For each policy; undefined if it refused nobody. */
+  /** For each policy; undefined if it refused no request. */
   readonly waits: ReadonlyArray<Waits | undefined>
   /** The keys that the limits count by. */
   readonly keys: SubjectDetails

@@ -12,7 +12,7 @@ type Glyphs = (typeof GLYPHS)['unicode']
 const SHORTEST_BAR = 8
 const LONGEST_BAR = 60
 
-/** A row for each span of time, in it a bar for each policy: what it allowed, then what it refused. */
+/** A row for each span of time, with a bar for each policy: allowed requests, then refused ones. */
 export function timelineLines({ timeline, trials }: Report, columns: number, unicode: boolean): string[] {
   const glyphs = unicode ? GLYPHS.unicode : GLYPHS.ascii
   const { rows, spanSeconds } = timeline

@@ -1,4 +1,4 @@
-/** How things are changed: a dialogue that says what will happen, and a line that says what has. */
+/** Changes: a dialogue that explains a change before it, and a line with its result. */
 
 import type { ComponentChildren } from 'preact'
 import { createContext } from 'preact'
@@ -21,12 +21,12 @@ export interface Field {
 
 /** A change that is to be confirmed. */
 export interface Plan {
-  /** What it is, like 'Block a key'. */
+  /** The title of the change, like 'Block a key'. */
   readonly title: string
   /** The action's own verb, on the button. */
   readonly verb: string
   readonly fields?: readonly Field[]
-  /** One sentence: what will happen, to whom, until when. */
+  /** One sentence: the effect of the change, on which key, until when. */
   readonly sentence: (values: Values) => ComponentChildren
   /** Why it cannot be done with these values; undefined: it can. */
   readonly problem?: (values: Values) => string | undefined
@@ -43,7 +43,7 @@ export interface Acting {
 
 export const ActingContext = createContext<Acting>({ may: false, noLive: undefined, processes: 0, ask: () => {} })
 
-/** A button that opens the dialogue of a change; nothing for who may only look. */
+/** A button that opens the dialogue of a change; nothing for users with access 'read'. */
 export function ActButton({
   plan,
   children,
@@ -89,7 +89,7 @@ interface Told {
   readonly undo?: Act
 }
 
-/** Asks for confirmation, carries out, and tells how it went. */
+/** Asks for confirmation, carries the change out, and shows its result. */
 export function useActing(token: string, done: () => void) {
   const [plan, setPlan] = useState<Plan | undefined>(undefined)
   const [told, setTold] = useState<Told | undefined>(undefined)

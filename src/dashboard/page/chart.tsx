@@ -1,4 +1,4 @@
-/** The chart of what was allowed and refused per second, small in a row and large under it. Part of the shared look, see ../look/tokens.css. */
+/** The chart of allowed and refused requests per second, small in a row and large under it. Part of the shared look, see ../look/tokens.css. */
 import {
   areaPath,
   type Frame,
@@ -16,7 +16,7 @@ import { Plot } from './plot.js'
 const WIDTH = 600
 const HEIGHT = 100
 
-/** What a chart shows: at each moment how many were allowed and refused per second. */
+/** The data of a chart: allowed and refused requests per second at each moment. */
 export interface Traffic {
   /** Ms since the epoch. */
   readonly at: readonly number[]

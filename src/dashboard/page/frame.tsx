@@ -1,4 +1,4 @@
-/** What stands around every page: the head with its search, the status line and the bands. */
+/** The frame of every page: the head with its search, the status line and the bands. */
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { clock, latency, percent, plural, rate, span } from '../look/words.js'
 import type { AlertView, Frame } from '../view.js'

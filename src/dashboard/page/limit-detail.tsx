@@ -1,4 +1,4 @@
-/** What an opened row of a limit shows: the large chart, who is refused and who asks most, who decided, actions. */
+/** The content of an opened row of a limit: the large chart, the keys that are refused and that ask most, the sources of decisions, actions. */
 import { useContext } from 'preact/hooks'
 import { clock, limitWords, percent, plural, rate, span, when } from '../look/words.js'
 import type { KeyRate, LimitRow } from '../view.js'

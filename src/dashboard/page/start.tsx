@@ -1,4 +1,4 @@
-/** What is shown where nothing is known yet. */
+/** The first page, shown before any process has reported. */
 import { Code, Panel } from './parts.js'
 
 const CODE = `import { reporter } from 'spillway/dashboard'

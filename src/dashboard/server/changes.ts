@@ -7,7 +7,7 @@ import type { Act } from '../view.js'
 /** An act with its key as it is. */
 export type PlainAct = Act & { readonly key?: string; readonly ref?: undefined }
 
-/** What was changed here, as it is kept in Redis. */
+/** A change by the dashboard, as stored in Redis. */
 export interface NotedChange {
   readonly user?: string
   readonly what: string
@@ -20,7 +20,7 @@ export interface NotedChange {
   readonly undo?: PlainAct
 }
 
-/** The history of what was changed by the dashboard: the newest 200, for 90 days. */
+/** The history of changes by the dashboard: the newest 200, for 90 days. */
 export class ChangeHistory {
   readonly #port: ClientPort
 

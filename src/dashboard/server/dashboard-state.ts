@@ -38,7 +38,7 @@ export class DashboardState {
     this.changes = new ChangeHistory(client, this.reports.keys.changes)
   }
 
-  /** Reads what is new. If Redis fails, `reports.failing` says so. */
+  /** Reads new reports. If Redis fails, `reports.failing` says so. */
   async refresh(): Promise<void> {
     await this.reports.refresh()
     if (this.reports.failing === undefined) await OBJECT_DEADLINE.hold(this.live.refresh()).catch(() => {})

@@ -25,7 +25,7 @@ export function policyWords({ limits }: PagePolicy, by: Subject): string {
   return `${limits.map(promiseWords).join('; and ')}, per ${subjectWord(by, 1)}`
 }
 
-/** How long somebody waits, ms; −1 for what never fits. */
+/** A wait in words. `ms`: −1 if the request never fits. */
 export function waitWords(ms: number): string {
   if (ms < 0) return 'never fits'
   return ms === 0 ? '–' : span(ms)
