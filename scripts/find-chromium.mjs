@@ -1,6 +1,6 @@
 #!/usr/bin/env node
-// Makes sure that the tests of pages have a real browser: silent when there is one, else installs it where it may, else fails with one
-// line that tells how.
+// Makes sure that the tests of pages have a real browser. Prints nothing if there is one; else installs it if permitted; else fails with one
+// line that explains how to install it.
 import { findPrograms } from './find-programs.mjs'
 
 findPrograms({

@@ -1,4 +1,4 @@
-// Finds programs that tests start, or installs them where it may, else fails with one line that tells how.
+// Finds programs that tests start, or installs them if permitted, or else fails with one line that explains how to install them.
 import { spawnSync } from 'node:child_process'
 
 /** @param {string} program */

@@ -1,6 +1,6 @@
 #!/usr/bin/env node
-// Makes sure that the tests have a real Redis (or Valkey) to start: silent when there is one, else installs it where it may, else
-// fails with one line that tells how.
+// Makes sure that the tests can start a real Redis (or Valkey). Prints nothing if there is one; else installs it if permitted; else
+// fails with one line that explains how to install it.
 import { findPrograms } from './find-programs.mjs'
 
 findPrograms({

@@ -1,5 +1,5 @@
-// Writes lua/pinned.txt: the hash of each assembled script. test/check/lua.test.ts compares: who changes a fragment sees by it which scripts
-// change, and that no other does. `npm run pin`, after `npm run embed`.
+// Writes lua/pinned.txt: the hash of each assembled script, which test/check/lua.test.ts compares. So a change of a fragment shows which scripts
+// change, and that no others do. Run `npm run pin` after `npm run embed`.
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'

@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// Prints the sum of what the tally reporter wrote to the file given, as the one line that any reader of CI understands.
+// Prints the sum of the tally reporter's results in the given file, as one line for readers of CI.
 import { readFileSync } from 'node:fs'
 
 const sum = { passed: 0, failed: 0, skipped: 0 }

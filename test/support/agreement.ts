@@ -66,7 +66,7 @@ export async function expectAgreement(
   memory.close()
 }
 
-/** Now and then something else happens to a key than being asked for. */
+/** Sometimes a key gets another operation than a request. */
 async function meddle(
   memory: MemoryStore,
   shared: RedisStore,

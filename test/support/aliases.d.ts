@@ -1,5 +1,5 @@
-// The older major versions that are tested beside the current ones, installed under these names. Their types differ from the
-// current ones in nothing that the tests use.
+// Older major versions, which are tested in addition to the current ones, installed under these names. The tests use only types that do not
+// differ from the current ones.
 declare module 'express4' {
   import express = require('express')
   export = express

@@ -14,7 +14,7 @@ export function startBrowser(): Promise<Browser> {
   return chromium.launch({ executablePath, args: ['--no-sandbox', '--disable-dev-shm-usage'] })
 }
 
-/** An open page, and what it did: every request, every error, every line of its console. */
+/** An open page with its requests, errors and console lines. */
 export interface OpenPage {
   readonly page: Page
   readonly requests: string[]
@@ -39,7 +39,7 @@ interface AxeResult {
   readonly violations: ReadonlyArray<{ readonly id: string; readonly nodes: ReadonlyArray<{ readonly html: string }> }>
 }
 
-/** What axe-core finds wrong with a page, one line each. The page is opened with `bypassCSP`. */
+/** The findings of axe-core for a page, one line each. The page is opened with `bypassCSP`. */
 export async function violationsOf(page: Page): Promise<string[]> {
   await page.addScriptTag({ content: AXE })
   const { violations } = (await page.evaluate('axe.run()')) as AxeResult

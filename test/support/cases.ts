@@ -3,7 +3,7 @@ import { type Random, randomFrom } from './random.js'
 /** True if all random cases are played, as by `npm run test:random`; `npm test` plays the first fifth of them. */
 export const ALL_CASES = process.env.SPILLWAY_CASES === 'all'
 
-/** How many of so many random cases this run plays. */
+/** The number of random cases that this run plays, of all cases. */
 export function ofCases(all: number): number {
   return ALL_CASES ? all : Math.ceil(all / 5)
 }

@@ -50,7 +50,7 @@ export function runChild(
   })
 }
 
-/** What the script printed last, as JSON; fails with its own words if it failed. */
+/** The last output of the script, as JSON; fails with the output if the script failed. */
 export async function jsonFromChild<T>(source: string, options?: ChildOptions): Promise<T> {
   const { code, signal, stdout, stderr } = await runChild(source, options)
   if (code !== 0) throw new Error(`the child ended with ${code ?? signal}:\n${stderr}\n${stdout}`)

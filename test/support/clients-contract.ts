@@ -9,7 +9,7 @@ import { RedisServer } from './redis-server.js'
 import { describeStore } from './store-contract.js'
 
 /**
- * What a store and its waiters do over every client, on one server and on a cluster. `elsewhere` says which of these pass the contract of stores
+ * The behaviour of a store and its waiters with every client, on one server and on a cluster. `elsewhere` names the clients that pass the contract of stores
  * in another file.
  */
 export function describeClients(kinds: Readonly<Record<string, ClientKind>>, elsewhere: RegExp): void {

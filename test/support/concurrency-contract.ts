@@ -18,7 +18,7 @@ import { RedisServer } from './redis-server.js'
 
 type Options = ConcurrencyOptions<unknown, unknown>
 
-/** What the tests of a framework provide. */
+/** The parts that the tests of a framework provide. */
 export interface ConcurrencyAdapter {
   concurrencyLimit(options: Options): ConcurrencyControls
   /** A service that passes each request through the limits and then to `handle`, whose text or stream it answers; errors are 500. */
@@ -38,7 +38,7 @@ interface Reply {
   readonly body: string
 }
 
-/** A service whose requests stay inside until they are let go. */
+/** A service whose requests stay inside until the test releases them. */
 class Service {
   inside = 0
   most = 0
@@ -137,7 +137,7 @@ async function waitingIn(server: RedisServer): Promise<number> {
   return all.reduce((sum, count) => sum + count, 0)
 }
 
-/** What `concurrencyLimit` promises, whatever the framework, in one process and over Redis. */
+/** The promises of `concurrencyLimit` for every framework, in one process and over Redis. */
 export function describeConcurrencyLimit(name: string, adapter: ConcurrencyAdapter): void {
   let redis: RedisServer
   const running: Service[] = []
@@ -332,7 +332,7 @@ export function describeConcurrencyLimit(name: string, adapter: ConcurrencyAdapt
       const second = service.ask()
       await eventually('queue full', async () => {
         const third = service.ask()
-        // Whether a request is refused or waits is told only by its waiting for a while, here and below.
+        // Here and below, only waiting for a while shows whether a request is refused or waits.
         const full = await Promise.race([third.reply.then(({ status }) => status === 429), sleep(40).then(() => false)])
         third.sent.destroy()
         return full

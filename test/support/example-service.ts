@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createInterface } from 'node:readline'
 
-/** examples/metrics.ts in a process of its own, and what it has said. */
+/** examples/metrics.ts in its own process, and its output. */
 export class ExampleService {
   readonly lines: string[] = []
 

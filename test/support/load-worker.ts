@@ -1,4 +1,4 @@
-// A process whose limit follows its own load. Forked by a test, which tells it what to do.
+// A process whose limit follows its own load. A test forks it and sends it orders.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Redis } from 'ioredis'
 import { loadPolicy, processLoad } from '../../src/adaptive/index.js'

@@ -2,7 +2,7 @@ import type { AlgorithmName } from '../../src/core/limit.js'
 import { jsonFromChild } from './child.js'
 import { START } from './stories.js'
 
-/** What a memory store takes for each of so many keys, by algorithm, where state is constant. In a process of its own. */
+/** The bytes that a memory store takes for each of a number of keys, for algorithms with constant state. Measured in its own process. */
 export function bytesPerKey(keys: number): Promise<[AlgorithmName, number][]> {
   return jsonFromChild(
     `import { MemoryStore } from './src/stores/memory/memory-store.ts'

@@ -12,7 +12,7 @@ export type Property = (bench: Bench, key: string, algorithm: AlgorithmName, ran
 /** So many keys keep a promise together: under one limit, with pasts of their own. */
 export const FLOCK = 10
 
-/** What every verdict promises, whatever happened before; for a flock of keys. */
+/** The promises of every verdict, whatever happened before; for a group of keys. */
 export const PROMISES: Readonly<Record<string, Property>> = {
   async 'what is denied is denied until the promised moment and allowed at it'(bench, key, algorithm, random) {
     const { limit, subjects } = await flock(bench, key, algorithm, random)
@@ -65,7 +65,7 @@ export const PROMISES: Readonly<Record<string, Property>> = {
   },
 }
 
-/** What else holds for every algorithm on every store. */
+/** Further properties of every algorithm on every store. */
 export const PROPERTIES: Readonly<Record<string, Property>> = {
   async 'a changed quota tells the truth about what was spent under the old one'(bench, key, algorithm, random) {
     const before = randomLimit(algorithm, random)

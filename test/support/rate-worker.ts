@@ -1,4 +1,4 @@
-// A process that acquires permits of a shared rate when it is told to, and tells when it has them. Forked by rate-workers.ts.
+// A process that acquires permits of a shared rate on order, and reports when it gets them. Forked by rate-workers.ts.
 import { Redis } from 'ioredis'
 import { SharedRateLimiter } from '../../src/shared-rate/shared-rate-limiter.js'
 import { Lateness } from './lateness.js'

@@ -13,7 +13,7 @@ const SLOTS = 16_384
 // After this long a silent node counts as dead, and its slots with it: short enough to test, long enough for a busy machine.
 const ARGS = ['--cluster-enabled', 'yes', '--cluster-node-timeout', '5000']
 
-/** A real cluster of primaries that share the slots evenly. Takes two seconds to start: so long a new node waits to say ok. */
+/** A real cluster of primaries that share the slots evenly. It takes two seconds to start, because a new node waits for that time before it reports ok. */
 export class RedisCluster {
   readonly nodes: readonly RedisServer[]
   readonly #admins: ReadonlyMap<RedisServer, Redis>
@@ -91,7 +91,7 @@ export class RedisCluster {
       if (keys.length === 0) break
       await this.#admin(from).call('MIGRATE', to.host, to.port, '', 0, 5000, 'REPLACE', 'KEYS', ...keys)
     }
-    // The new owner first: told in the other order, both could for a moment send clients to each other.
+    // Notify the new owner first: in the other order, both could briefly redirect clients to each other.
     await this.#cluster(to, 'SETSLOT', slot, 'NODE', target)
     await this.#cluster(from, 'SETSLOT', slot, 'NODE', target)
     await eventually(`slot ${slot} is known to have moved`, async () => {
@@ -116,7 +116,7 @@ export class RedisCluster {
         await this.#cluster(node, 'ADDSLOTS', ...Array.from({ length: last - first }, (_, k) => first + k))
       }),
     )
-    // Everyone is introduced to everyone: left to gossip, it would take seconds more.
+    // Each node meets each other node, because gossip alone would take some seconds more.
     for (const node of nodes) {
       for (const other of nodes) if (other !== node) await this.#cluster(node, 'MEET', other.host, other.port)
     }

@@ -17,7 +17,7 @@ export function redisBinary(): string {
   return binary
 }
 
-/** The port was free a moment ago and is not any more: try another. */
+/** The port is not free any more: try another. */
 export class PortTakenError extends Error {}
 
 /** One running redis-server, which does not outlive this process, however this process ends. */
@@ -73,7 +73,7 @@ export class RedisProcess {
     this.#holdProcess(true)
     this.#child.kill('SIGKILL')
     await this.#exited
-    // A child that saves in the background may hold the other end of these a little longer.
+    // A child process that saves in the background may keep the other end of these open a little longer.
     this.#child.stdout?.destroy()
     this.#child.stderr?.destroy()
     this.#guard.stdin?.end('done\n')

@@ -98,7 +98,7 @@ export class RedisServer {
     return client
   }
 
-  /** How many clients wait in a command that blocks, as a consumer does that sleeps. */
+  /** The number of clients in a blocking command, like a sleeping consumer. */
   async blockedClients(): Promise<number> {
     this.#admin ??= this.client()
     return Number(/blocked_clients:(\d+)/.exec(await this.#admin.info('clients'))?.[1])
@@ -111,7 +111,7 @@ export class RedisServer {
     return client
   }
 
-  /** The process stands still: connections stay open and nobody answers. */
+  /** Stops the process (SIGSTOP): connections stay open without answers. */
   pause(): void {
     this.#process.signal('SIGSTOP')
   }

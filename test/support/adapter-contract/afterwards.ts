@@ -11,7 +11,7 @@ interface Visitor {
   leave(): void
 }
 
-/** What is known only afterwards, and what is held back until then. */
+/** Costs that are known only after the response, and requests that wait. */
 export function afterwardsContract(world: World): void {
   const { adapter, limited, serve, get, statuses, user } = world
   const servers: Server[] = []
@@ -45,7 +45,7 @@ export function afterwardsContract(world: World): void {
     }
   }
 
-  /** As many as have come to the service wait there until they are let go. */
+  /** All requests in the service wait there until the test releases them. */
   function gate() {
     const waiting: Array<() => void> = []
     return {

@@ -3,7 +3,7 @@ import request from 'supertest'
 import type { Store } from '../../../src/stores/store.js'
 import { START, type World } from './world.js'
 
-/** What is let pass, what is refused, and what the client is told. */
+/** Allowed and refused requests, and their responses. */
 export function answersContract(world: World): void {
   const { adapter, limited, serve, get, statuses, user } = world
 

@@ -4,7 +4,7 @@ import { describe, expect, test } from '@jest/globals'
 import type { Decision } from '../../../src/core/decision.js'
 import type { World } from './world.js'
 
-/** A limiter among others: what it leaves for those behind it, and what it finds of those before it. */
+/** A limiter together with others: its effect on later ones, and the effect of earlier ones on it. */
 export function chainsContract(world: World): void {
   const { limited, serve, get, statuses, user } = world
 

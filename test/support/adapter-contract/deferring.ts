@@ -1,11 +1,11 @@
 import { describe, expect, test } from '@jest/globals'
 import type { Options, World } from './world.js'
 
-/** What is over the limit and may be done later. */
+/** Deferral of requests over the limit. */
 export function deferringContract(world: World): void {
   const { limited, serve, get, statuses, user } = world
 
-  /** Remembers what it was given; accepts so many. */
+  /** A queue that records its messages and accepts a given number of them. */
   function queueOf(room: number) {
     const pushed: Array<{ payload: unknown; delay: number }> = []
     return {

@@ -6,7 +6,7 @@ import { type RawClient, rawClient } from '../raw-client.js'
 import { eventually } from '../redis-process.js'
 import type { World } from './world.js'
 
-/** Requests whose client does not stay until the end: what they cost is what their handler did. */
+/** Requests whose client does not stay until the end: their cost follows from the result of the handler. */
 export function earlyEndsContract(world: World): void {
   const { adapter, limited, serve } = world
   const closers: Array<() => void> = []

@@ -5,7 +5,7 @@ import { describe, expect, test } from '@jest/globals'
 import request from 'supertest'
 import type { Options, World } from './world.js'
 
-/** Who is asking, at what cost, under which policy: what the service may say, and what becomes of its mistakes. */
+/** The options key, cost and policy: their valid values, and the effect of errors. */
 export function optionsContract(world: World): void {
   const { name, adapter, limited, serve, get, statuses, user } = world
 

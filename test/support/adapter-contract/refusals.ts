@@ -2,7 +2,7 @@ import { describe, expect, test } from '@jest/globals'
 import type { Decision } from '../../../src/core/decision.js'
 import type { World } from './world.js'
 
-/** What a handler finds: the decision on the request, and on the response the status and the wait. */
+/** The state that a handler sees: the decision on the request, and status and wait on the response. */
 const SEEN = [true, 429, '60']
 
 /** How a service words its refusals. */

@@ -3,7 +3,7 @@ import type { World } from './world.js'
 
 const TYPES = 'https://iana.org/assignments/http-problem-types#'
 
-/** Who is blocked, who is on a list, and who is counted under which limit. */
+/** Blocks, lists of addresses, and limits with their own keys. */
 export function whoContract(world: World): void {
   const { limited, serve, get, statuses, user } = world
 

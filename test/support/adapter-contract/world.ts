@@ -21,7 +21,7 @@ export interface Service {
   handle?: (req: unknown, res: unknown) => Promise<void> | void
 }
 
-/** What the tests of a framework provide. */
+/** The parts that the tests of a framework provide. */
 export interface Adapter {
   rateLimit(options?: Options): Limiters
   /** true: there is no response until a handler returns one, so that nothing can be read from it or written to it before. */
@@ -68,7 +68,7 @@ export class World {
     this.store.close()
   }
 
-  /** Who a request says it comes from. */
+  /** The address that a request claims as its origin. */
   user = (req: unknown) => this.adapter.header(req, 'x-user')
 
   limited = (options: Options = {}): Limiters => this.adapter.rateLimit({ store: this.store, ...options })
@@ -83,7 +83,7 @@ export class World {
 
   get = (app: RequestListener, headers: Record<string, string> = {}) => request(app).get('/').set(headers)
 
-  /** What a refusal says in words: in its text, or in the detail of an object. */
+  /** The message of a refusal: its text, or the detail of an object. */
   said = (answer: { text: string; body: { detail?: string } }): string =>
     (this.adapter.refusesWithObjects ? `${answer.body.detail}` : answer.text).trimEnd()
 

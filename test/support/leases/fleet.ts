@@ -4,7 +4,7 @@ import { Spending } from './spending.js'
 
 const BUYER = fileURLToPath(new URL('./buyer.mjs', import.meta.url))
 
-/** What a process asks for under one policy. */
+/** The requests of a process under one policy. */
 interface BuyerRun {
   readonly policy: string
   readonly prefix: string
@@ -21,7 +21,7 @@ export interface BuyerOptions {
   readonly runs: readonly BuyerRun[]
 }
 
-/** What all processes together were answered under one policy. */
+/** The answers to all processes together under one policy. */
 export class RunRecord {
   /** Units that were allowed. */
   readonly spending = new Spending()

@@ -1,4 +1,4 @@
-/** A rule that is kept or broken. */
+/** The result of a check against a rule. */
 export interface Breach {
   /** Most units above what the policy allows; below 0: so many fewer. */
   readonly excess: number

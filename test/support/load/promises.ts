@@ -4,7 +4,7 @@ import type { KeyTally, Report, Scene } from './scene.js'
 /** How much later than its deadline a decision may come. */
 const GRACE_MS = 30
 
-/** What all processes together saw of each key. */
+/** The observations of all processes together for each key. */
 export function keysOf(reports: readonly Report[]): Map<string, KeyTally> {
   const sums = new Map<string, KeyTally>()
   for (const { keys } of reports) {
@@ -47,7 +47,7 @@ export function expectExact({ quota }: Scene, reports: readonly Report[]): void 
   expect(whole.filter(([, { asked, redis }]) => redis !== Math.min(asked, quota))).toEqual([])
 }
 
-/** Every process felt the fault: else nothing was shown. */
+/** Every process must have been affected by the fault; otherwise the test shows nothing. */
 export function expectFelt(reports: readonly Report[]): void {
   expect(reports.filter(({ degraded }) => degraded === 0).map(({ client }) => client)).toEqual([])
 }

@@ -7,7 +7,7 @@ export type Place =
   | { readonly kind: 'cluster'; readonly ports: readonly number[] }
   | { readonly kind: 'sentinel'; readonly ports: readonly number[]; readonly name: string }
 
-/** What a process is to ask, and whom. */
+/** The requests of a process, and their server. */
 export interface Scene {
   readonly place: Place
   /** Per key and hour. */
@@ -23,7 +23,7 @@ export interface Scene {
   readonly sameKeys?: boolean
 }
 
-/** What became of one key in one process. */
+/** The results of one key in one process. */
 export interface KeyTally {
   /** When it was first and last asked for, ms since the epoch. */
   firstAt: number

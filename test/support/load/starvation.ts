@@ -12,7 +12,7 @@ const KEPT = 4096
  */
 export class Starvation {
   readonly #at = new Float64Array(KEPT)
-  /** How long it has been kept from running until then. */
+  /** The time until then during which it could not run. */
   readonly #starved = new Float64Array(KEPT)
   readonly #ran = computingMs()
   readonly #timer: ReturnType<typeof setInterval>
