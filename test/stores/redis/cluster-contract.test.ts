@@ -14,6 +14,7 @@ describeStore('RedisStore on a cluster', {
   start: async () => {
     cluster = await RedisCluster.start()
     client = cluster.client()
+    await client.ping()
   },
   stop: () => cluster.stop(),
 })

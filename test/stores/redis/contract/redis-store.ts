@@ -15,6 +15,7 @@ export function describeRedisStore(part: StorePart, cases: Pick<StoreMaker, 'pro
   const start = async () => {
     redis = await RedisServer.start()
     client = redis.bulkClient()
+    await client.ping()
   }
   const make = (clock: ManualClock) => new RedisStore(client, { clock, prefix: `store ${stores++}` })
   describeStore('RedisStore', { make, ...cases, everyQuota: true, start, stop: () => redis.stop() }, [part])
