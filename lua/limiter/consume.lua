@@ -40,6 +40,7 @@ for j = 1, width do
     window = tonumber(ARGV[4 * j + 1]),
     burst = tonumber(ARGV[4 * j + 2]),
     row = not has_log and rows,
+    slot = 0,
     at = 0,
     x = 0,
     y = 0,
@@ -60,30 +61,30 @@ local waiting = KEYS[width + 1]
 local some_kept = call('EXISTS', unpack(KEYS, 1, width + 1)) > 0
 
 -- MGET answers nil for a key of another type as for none at all.
-local values, strange
+local values, strange = {}, false
+local keys, shared = KEYS, width + 1
 if rows > 0 then
-  local keys = KEYS
   if rows < width then
-    keys = { unpack(KEYS, 1, width + 1) }
+    keys = { unpack(KEYS, 1, shared) }
     for i = width + 2, count do
       if limits[(i - 2) % width + 1].row then keys[#keys + 1] = KEYS[i] end
     end
   end
-  values = call('MGET', unpack(keys, width + 2))
+  values = call('MGET', unpack(keys, shared + 1))
   local missing
   for i = 1, #values do
     if not values[i] then
       missing = missing or {}
-      missing[#missing + 1] = keys[width + 1 + i]
+      missing[#missing + 1] = keys[shared + i]
     end
   end
   strange = missing and call('EXISTS', unpack(missing)) > 0
 end
 
--- The pending writes: keys, rows, the moments at which these keys may expire, and their places; the logs, and the keys of those that have
+-- The pending writes stand in `values`: the moments at which these keys may expire, and their places; the logs, and the keys of those that have
 -- changed. Some keys are in the batch twice.
 local calm = false
-local written_keys, written_rows, expire_at, written, place = {}, {}, {}, 0, {}
+local expire_at, place = {}, {}
 local logs, changed = {}, {}
 for first = width + 1, count - 1, width do
   local request = (first - width - 1) / width
@@ -113,8 +114,9 @@ for first = width + 1, count - 1, width do
         else
           local at, x, y, expires = limit.at, limit.x, limit.y, 0
           if not again then
-            local slot = place[key]
-            local value = slot and written_rows[slot] or values[request * rows + limit.row]
+            local slot = place[key] or request * rows + limit.row
+            local value = values[slot]
+            limit.slot = slot
             at, x, y = nil, 0, 0
             -- @include steps/read_row
             if failure then break end
@@ -156,7 +158,7 @@ for first = width + 1, count - 1, width do
       if ahead > 0 and asked > 0 and retry >= 0 then retry = math.max(retry, limit.wait) end
       if spending then
         if limit.row then
-          local slot, at, x, y = place[key], limit.at, limit.x, limit.y
+          local slot, at, x, y = place[key] or limit.slot, limit.at, limit.x, limit.y
           local next_at, next_x, next_y, expires = limit.next_at, limit.next_x, limit.next_y, limit.expires
           -- @include steps/spend_row
         elseif cost > 0 then

@@ -23,7 +23,8 @@ if lone then
         if expires >= now + reset + 1000 then
           call('SETRANGE', key, '0', struct.pack('<ddd', next_at, next_x, next_y))
         else
-          expires = now + reset + 4999
+          -- As in steps/spend_row.
+          expires = now + reset + math.min(reset / 4, 3600000) + 4999
           expires = expires - expires % 4000
           call('SET', key, struct.pack('<dddd', next_at, next_x, next_y, expires), 'PXAT', expires)
         end

@@ -7,26 +7,27 @@
 -- @include now_ms
 -- @include steps/open_answer
 local calm = clock == '' and not some_kept
-local count, waiting = #KEYS, KEYS[2]
+local keys, shared = KEYS, 2
+local count, waiting = #keys, keys[2]
 local one_cost = #ARGV <= costs_at and tonumber(ARGV[costs_at] or 1)
 
 -- MGET answers nil for a key of another type as for none at all.
-local values = call('MGET', unpack(KEYS, 3))
+local values = call('MGET', unpack(keys, 3))
 local missing
 for i = 3, count do
   if not values[i - 2] then
     missing = missing or {}
-    missing[#missing + 1] = KEYS[i]
+    missing[#missing + 1] = keys[i]
   end
 end
 local strange = missing and call('EXISTS', unpack(missing)) > 0
 
--- The pending writes: keys, rows, the moments at which the keys may expire, and the places of the keys, some of which are in the batch twice.
-local written_keys, written_rows, expire_at, written, place = {}, {}, {}, 0, {}
+-- The pending writes stand in `values`: the moments at which these keys may expire, and their places, because some keys are in the batch twice.
+local expire_at, place = {}, {}
 for i = 3, count do
-  local key = KEYS[i]
-  local slot = place[key]
-  local value = slot and written_rows[slot] or values[i - 2]
+  local key = keys[i]
+  local slot = place[key] or i - 2
+  local value = values[slot]
   local failure, at
   local x, y, expires = 0, 0, 0
   -- @include steps/read_row
@@ -35,7 +36,7 @@ for i = 3, count do
     out[size] = failure
   else
     local cost = one_cost or tonumber(ARGV[costs_at - 3 + i])
-    local blocked_until = some_kept and tonumber(call('ZSCORE', KEYS[1], key) or 0) or 0
+    local blocked_until = some_kept and tonumber(call('ZSCORE', keys[1], key) or 0) or 0
     local blocked = blocked_until > now
     local line_name = key
     -- @include steps/read_ahead

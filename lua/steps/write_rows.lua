@@ -1,11 +1,12 @@
 --[[
-  Writes the `written` rows of `written_rows` under `written_keys`, with the lifetimes `expire_at`; false if the key keeps its lifetime, which costs
-  much less. Uses call.
+  Writes those of `values` that have changed under their `keys`, which follow `shared` others, with the lifetimes `expire_at`: nil if nothing has changed, false
+  if the key keeps its lifetime, which costs much less. Uses call.
 ]]
-for slot = 1, written do
-  if expire_at[slot] then
-    call('SET', written_keys[slot], written_rows[slot], 'PXAT', expire_at[slot])
-  else
-    call('SETRANGE', written_keys[slot], '0', written_rows[slot])
+for slot = 1, #values do
+  local text = expire_at[slot]
+  if text then
+    call('SET', keys[shared + slot], values[slot], 'PXAT', text)
+  elseif text == false then
+    call('SETRANGE', keys[shared + slot], '0', values[slot])
   end
 end
