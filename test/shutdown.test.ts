@@ -76,7 +76,7 @@ const SUBJECTS: readonly (readonly [
     'the places of a concurrency limit, with a request that waits',
     1000,
     async client => {
-      const health = new RedisHealth(client, 50, undefined, { name: 'test', meanwhile: 'nothing is shared' })
+      const health = new RedisHealth(client, 800, undefined, { name: 'test', meanwhile: 'nothing is shared' })
       const places = new SharedPlaces({ ...PLACES, client, health })
       const request = new AbortController().signal
       await places.enter('all')

@@ -151,6 +151,7 @@ describe('waiting', () => {
   test('acquire of a limiter reports each outcome, the number of waiters, and its return to 0', async () => {
     const limiter = new RateLimiter({ policy: '1/500ms', observer, name: 'line' })
     const gone = new AbortController()
+    const startedAt = performance.now()
     const outcomes = [
       limiter.acquire('k'),
       limiter.acquire('k'),
@@ -162,6 +163,9 @@ describe('waiting', () => {
         error => error.name,
       ),
     )
+    // On a busy machine a part of the window is over when the second one begins to wait.
+    await new Promise(resolve => setImmediate(resolve))
+    const askingMs = performance.now() - startedAt
     await settles(() => expect(recorder.of('level').map(({ waiting }) => waiting)).toEqual([2]))
     gone.abort()
     expect(await Promise.all(outcomes)).toEqual(['granted', 'granted', 'AbortError', 'TimeoutError'])
@@ -172,7 +176,7 @@ describe('waiting', () => {
       ['limiter', 'line', 'aborted'],
       ['limiter', 'line', 'granted'],
     ])
-    expect(waited[3].waitMs).toBeGreaterThanOrEqual(490)
+    expect(waited[3].waitMs).toBeGreaterThanOrEqual(490 - askingMs)
     expect(recorder.of('decided')).toHaveLength(2)
     await settles(() => expect(recorder.of('level').map(({ waiting }) => waiting)).toEqual([2, 0]))
   })
