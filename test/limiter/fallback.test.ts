@@ -7,7 +7,7 @@ import { RedisStore } from '../../src/stores/redis/redis-store.js'
 import type { Store } from '../../src/stores/store.js'
 import { runChild } from '../support/child.js'
 import { eventually } from '../support/redis-process.js'
-import { RedisServer } from '../support/redis-server.js'
+import { END_MS, RedisServer } from '../support/redis-server.js'
 import { StubStore } from '../support/stub-store.js'
 import { freshVerdict } from '../support/verdicts.js'
 
@@ -422,7 +422,9 @@ describe('over a Redis', () => {
   })
 
   test('without a listening process, an answer comes within the deadline plus 30 ms', async () => {
-    const client = redis.track(new Redis({ port: 1, host: '127.0.0.1', retryStrategy: forAWhile }))
+    const client = redis.track(
+      new Redis({ port: 1, host: '127.0.0.1', retryStrategy: forAWhile, disconnectTimeout: END_MS }),
+    )
     const limiter = limiterOver(new RedisStore(client), 'local')
     for (let i = 0; i < 5; i++) {
       await onTime(50, () => limiter.peek('k'))
@@ -436,7 +438,9 @@ describe('over a Redis', () => {
   test('a client that was closed while it connected is not opened again', async () => {
     let reconnects = 0
     for (let round = 0; round < 8; round++) {
-      const client = redis.track(new Redis({ port: 1, host: '127.0.0.1', retryStrategy: forAWhile }))
+      const client = redis.track(
+        new Redis({ port: 1, host: '127.0.0.1', retryStrategy: forAWhile, disconnectTimeout: END_MS }),
+      )
       const limiter = limiterOver(new RedisStore(client), 'open')
       for (let i = 0; i < 30; i++) {
         await limiter.consume('k')
