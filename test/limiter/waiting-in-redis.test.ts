@@ -10,6 +10,7 @@ import { childProgram } from '../support/child-program.js'
 import { Lateness } from '../support/lateness.js'
 import { eventually } from '../support/redis-process.js'
 import { RedisServer } from '../support/redis-server.js'
+import { stateKeys } from '../support/state-keys.js'
 
 let redis: RedisServer
 let client: Redis
@@ -39,7 +40,7 @@ const inLine = (count: number, key = 'k', over: Redis = client) =>
   })
 
 /** The key of what has been spent. */
-const stateOf = async () => (await client.keys('*')).filter(key => !/:line|!/.test(key))[0]
+const stateOf = async () => (await stateKeys(client)).filter(key => !/:line|!/.test(key))[0]
 
 /** Waits and gives up. */
 async function withdrawn(limiter: RateLimiter, key: string): Promise<void> {
@@ -156,7 +157,7 @@ describe('a waiter', () => {
       limiter.acquire('k', i > 2 ? { signal: control.signal } : {}).catch(() => {}),
     )
     const endless = async () => {
-      const keys = await client.keys('*')
+      const keys = await stateKeys(client)
       expect(keys.length).toBeGreaterThan(0)
       const lives = await Promise.all(keys.map(async key => [key, await client.pttl(key)] as const))
       return lives.filter(([, ms]) => ms === -1 || ms > 60_000)

@@ -10,6 +10,7 @@ import { jsonFromChild } from '../../support/child.js'
 import { randomFrom } from '../../support/random.js'
 import { eventually } from '../../support/redis-process.js'
 import { RedisServer } from '../../support/redis-server.js'
+import { stateKeys } from '../../support/state-keys.js'
 import { START } from '../../support/stories.js'
 
 let redis: RedisServer
@@ -26,12 +27,9 @@ const limitOf = (quota: number, window: number | string, algorithm: AlgorithmNam
 const charge = (key: string, limit = limitOf(5, '1m')): Charge[] => [{ key, limit }]
 const passed = (ms: number) => new Promise(resolve => setTimeout(resolve, ms))
 
-/** The keys of limits: a store also records itself in the dashboard's index, a little later. */
-const stateKeys = async () => (await client.keys('*')).filter(key => !key.includes('{!dashboard}'))
-
 /** Every key with the ms that it has yet to live; below 0 if it has no lifetime. */
 async function lifetimes(): Promise<Map<string, number>> {
-  const keys = await client.keys('*')
+  const keys = await stateKeys(client)
   return new Map(await Promise.all(keys.map(async key => [key, await client.pttl(key)] as const)))
 }
 
@@ -64,7 +62,7 @@ describe('every key in Redis has a lifetime', () => {
       expect([i, endless]).toEqual([i, []])
     }
     expect(most).toBeGreaterThan(20)
-    await eventually('all keys have gone', async () => (await client.dbsize()) === 0, 6000)
+    await eventually('all keys have gone', async () => (await stateKeys(client)).length === 0, 6000)
   }, 30_000)
 
   test('that is a little longer than its state matters, and never shorter', async () => {
@@ -82,7 +80,7 @@ describe('every key in Redis has a lifetime', () => {
     const store = new RedisStore(client)
     const busy = ALGORITHM_NAMES.map(algorithm => charge('k', limitOf(1_000_000, '100ms', algorithm)))
     for (const charges of busy) await store.consume(charges, 3)
-    const keys = await stateKeys()
+    const keys = await stateKeys(client)
     expect(keys).toHaveLength(ALGORITHM_NAMES.length)
     for (const key of keys) await client.persist(key)
     await eventually(
@@ -104,7 +102,7 @@ describe('every key in Redis has a lifetime', () => {
     ])('regains one when something %s', async (_, write) => {
       const store = new RedisStore(client)
       await store.consume(charges, 3)
-      const [key] = await stateKeys()
+      const [key] = await stateKeys(client)
       await client.persist(key)
       await store.peek(charges, 1)
       await write(store)
@@ -247,7 +245,7 @@ describe('a key with a foreign value', () => {
     test.each(foreign)('%s, fails its own decisions, and no others; the value stays', async (_, write) => {
       const store = new RedisStore(client)
       await store.consume(charge('bad', limit), 1)
-      const [key] = await stateKeys()
+      const [key] = await stateKeys(client)
       await client.del(key)
       await write(key)
       const before = await client.dump(key)
@@ -267,7 +265,7 @@ describe('a key with a foreign value', () => {
     test('is deleted by a reset, and counts again', async () => {
       const store = new RedisStore(client)
       await store.consume(charge('bad', limit), 1)
-      const [key] = await stateKeys()
+      const [key] = await stateKeys(client)
       await client.del(key)
       await client.hset(key, 'a', 'b')
       await store.reset(charge('bad', limit))
@@ -279,7 +277,7 @@ describe('a key with a foreign value', () => {
     const policy = parsePolicy('5/1m name=a; 6/1m token-bucket name=b; 7/1m name=c')
     const store = new RedisStore(client)
     await store.consume([{ key: 'k', limit: policy[1] }], 1)
-    const [key] = await stateKeys()
+    const [key] = await stateKeys(client)
     await client.set(key, 'x')
     const charges = policy.map(limit => ({ key: 'k', limit }))
     await expect(store.consume(charges, 1)).rejects.toThrow('Redis could not decide: WRONGTYPE')
@@ -295,7 +293,7 @@ describe('a key in Redis', () => {
     const stores = prefixes.map(prefix => new RedisStore(client, { prefix }))
     for (const store of stores) expect((await store.consume(charge('k'), 5))[0].allowed).toBe(true)
     for (const store of stores) expect((await store.consume(charge('k'), 1))[0].allowed).toBe(false)
-    const keys = await stateKeys()
+    const keys = await stateKeys(client)
     expect(keys).toHaveLength(prefixes.length)
     expect(new Set(keys.map(key => key.split(':{k}')[0])).size).toBe(prefixes.length)
     expect(keys).toContain('spillway:{k}:default:sliding-window 5:sw60000')
@@ -304,13 +302,13 @@ describe('a key in Redis', () => {
   test("never has a client's name outside its place in the key", async () => {
     const store = new RedisStore(client)
     await store.consume([{ key: '}:evil:{', limit: limitOf(5, '1m'), limiter: '{x}' }], 1)
-    expect(await stateKeys()).toEqual(['spillway:{%7d:evil:%7b}:%7bx%7d:sliding-window 5:sw60000'])
+    expect(await stateKeys(client)).toEqual(['spillway:{%7d:evil:%7b}:%7bx%7d:sliding-window 5:sw60000'])
   })
 
   test('of a long key is short', async () => {
     const store = new RedisStore(client)
     await store.consume(charge('k'.repeat(10_240)), 1)
-    const [key] = await stateKeys()
+    const [key] = await stateKeys(client)
     expect(key.length).toBeLessThan(120)
   })
 
@@ -396,7 +394,7 @@ describe('with clients of all kinds', () => {
 
   test('a prefix of the client comes before that of the store', async () => {
     await new RedisStore(redis.client({ keyPrefix: 'app:' })).consume(charge('k'), 1)
-    expect(await stateKeys()).toEqual(['app:spillway:{k}:default:sliding-window 5:sw60000'])
+    expect(await stateKeys(client)).toEqual(['app:spillway:{k}:default:sliding-window 5:sw60000'])
   })
 })
 
