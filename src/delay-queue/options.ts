@@ -145,7 +145,7 @@ export function pushRequestOf<T>(
     throw new PolicyError(`${user}: priority ${shown(priority)}: expected an integer from 0 to 9, like 5`)
   }
   checkHeaders(headers, user)
-  const text = settings.codec.encode(payload)
+  const text = encoded(payload, settings, user)
   if (typeof text !== 'string') {
     throw new PolicyError(
       `${user}: payload ${shown(payload)} became ${shown(text)}: expected that the codec gives a text; JSON cannot say everything`,
@@ -157,6 +157,17 @@ export function pushRequestOf<T>(
   const ttlMs = ttl === undefined ? undefined : parseOption(ttl, `${user}: ttl`)
   const body = recordBody(headers, text)
   return { id, delayMs, at: at === undefined ? 0 : momentOf(at, user), priority, ttlMs, maxAttempts, body }
+}
+
+function encoded<T>(payload: T, { codec }: DelayQueueSettings<T>, user: string): string {
+  try {
+    return codec.encode(payload)
+  } catch (error) {
+    throw new PolicyError(
+      `${user}: the codec cannot encode the payload: ${error instanceof Error ? error.message.split('\n')[0] : shown(error)}`,
+      { cause: error },
+    )
+  }
 }
 
 function momentOf(at: Date | number, user: string): number {

@@ -1,7 +1,7 @@
 import type { Duration } from '../core/duration.js'
 import { PolicyError, shown } from '../core/errors.js'
 import { checkOptions, type OptionNames } from '../core/option-names.js'
-import { type Patience, patienceOf } from '../waiting/wait.js'
+import { type Patience, patienceOf, timeoutOf } from '../waiting/wait.js'
 import { parseVisibility } from './options.js'
 
 /** Options of `DelayQueue.receive`. */
@@ -33,7 +33,7 @@ export function parseReceiveOptions(options: ReceiveOptions, visibilityMs: numbe
   }
   return {
     count,
-    patience: patienceOf({ timeout: wait, signal }, user, 0),
+    patience: patienceOf({ timeout: timeoutOf(wait, `${user}: wait`), signal }, user, 0),
     visibilityMs: visibility === undefined ? visibilityMs : parseVisibility(visibility, `${user}: visibility`),
   }
 }

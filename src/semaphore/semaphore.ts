@@ -1,6 +1,6 @@
 import type { Clock } from '../core/clock.js'
 import { type Duration, parseOption } from '../core/duration.js'
-import { CostError, PolicyError, SpillwayError, shown, TimeoutError } from '../core/errors.js'
+import { CostError, PolicyError, StoreError, shown, TimeoutError } from '../core/errors.js'
 import { type Observer, parseObserver } from '../core/observer.js'
 import { checkOptions, type OptionNames } from '../core/option-names.js'
 import type { RedisClient } from '../redis/client.js'
@@ -75,7 +75,7 @@ export class Semaphore {
   readonly #renewals: Renewals
   readonly #watch: HoldWatch | undefined
   readonly #leases = new Set<HeldLease>()
-  #closed: SpillwayError | undefined
+  #closed: StoreError | undefined
 
   /** Objects with the same name, prefix and Redis are one semaphore. Sends nothing. Throws `PolicyError`. */
   constructor(client: RedisClient, name: string, options: SemaphoreOptions = {}) {
@@ -198,6 +198,11 @@ export class Semaphore {
    * `lease.signal`.
    */
   async use<R>(work: (lease: Lease) => Promise<R>, options: AcquireOptions = {}): Promise<R> {
+    if (typeof work !== 'function') {
+      throw new PolicyError(
+        `${this.#subject}: use: work ${shown(work)}: expected a function, like async lease => { … }`,
+      )
+    }
     const lease = await this.acquire(options)
     try {
       return await work(lease)
@@ -233,7 +238,7 @@ export class Semaphore {
    * Leases are no longer extended, but last until their deadline and can still be released. The client stays open.
    */
   async close(): Promise<void> {
-    this.#closed ??= new SpillwayError(`${this.#subject} was closed`)
+    this.#closed ??= new StoreError(`${this.#subject} was closed`)
     for (const lease of this.#leases) lease.detach()
     await this.#line.close(this.#closed)
   }

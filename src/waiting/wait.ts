@@ -1,4 +1,4 @@
-import { type Duration, parseOption } from '../core/duration.js'
+import { type Duration, parseDurationOrZero } from '../core/duration.js'
 import { PolicyError, shown } from '../core/errors.js'
 import { checkOptions, type OptionNames } from '../core/option-names.js'
 import { onAbort } from './abortion.js'
@@ -36,13 +36,14 @@ export function patienceOf(
   if (signal !== undefined && !(typeof signal === 'object' && typeof signal?.addEventListener === 'function')) {
     throw new PolicyError(`${method}: signal ${shown(signal)}: expected an AbortSignal, like AbortSignal.timeout(500)`)
   }
-  return { timeoutMs: timeout === undefined ? absentMs : timeoutOf(timeout, method), signal }
+  return { timeoutMs: timeout === undefined ? absentMs : timeoutOf(timeout, `${method}: timeout`), signal }
 }
 
-function timeoutOf(timeout: Duration, method: string): number {
+/** The longest wait, in ms; below 0 counts as 0. `what` names the option in the `PolicyError`. */
+export function timeoutOf(timeout: Duration, what: string): number {
   if (timeout === Number.POSITIVE_INFINITY) return timeout
   if (typeof timeout === 'number' && timeout <= 0) return 0
-  return parseOption(timeout, `${method}: timeout`)
+  return parseDurationOrZero(timeout, what)
 }
 
 /**

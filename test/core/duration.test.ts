@@ -66,7 +66,9 @@ describe('a duration', () => {
   test('may be zero only if that has a meaning, and only as a number', () => {
     expect(parseDurationOrZero(0, 'timeout')).toBe(0)
     expect(parseDurationOrZero('1s', 'timeout')).toBe(1000)
-    expect(() => parseDurationOrZero('0s', 'timeout')).toThrow('timeout: duration "0s": expected')
+    expect(() => parseDurationOrZero('0s', 'timeout')).toThrow(
+      'timeout: duration "0s": expected 0, whole milliseconds > 0, or text',
+    )
   })
 
   test('in text is read back as the same number', () => {

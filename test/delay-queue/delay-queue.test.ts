@@ -25,6 +25,28 @@ function open<T = unknown>(options: DelayQueueOptions<T> = {}) {
   return { queue, clock, name, client, payloads }
 }
 
+const circle = {}
+test.each([
+  ['a bigint', () => 1n, /cannot encode the payload: Do not know how to serialize a BigInt$/],
+  [
+    'an object that contains itself',
+    () => Object.assign(circle, { circle }),
+    /cannot encode the payload: Converting circular/,
+  ],
+])('push refuses %s, which JSON cannot encode, and nothing is queued', async (_, payload, words) => {
+  const { queue } = open<unknown>()
+  const pushed = queue.push(payload())
+  await expect(pushed).rejects.toThrow(PolicyError)
+  await expect(pushed).rejects.toThrow(words)
+  expect(await queue.stats()).toMatchObject({ ready: 0, delayed: 0 })
+})
+
+test('receive names its option wait in the error of a wrong wait', async () => {
+  const { queue } = open<unknown>()
+  await expect(queue.receive({ wait: 'x' })).rejects.toThrow(/receive: wait: duration "x": expected 0, whole/)
+  expect(await queue.receive({ wait: -5 })).toEqual([])
+})
+
 describe('a message', () => {
   test('is delivered from the moment it is due, not before, and is gone once acknowledged', async () => {
     const { queue, clock } = open()

@@ -200,7 +200,10 @@ describe('close', () => {
     all.push(semaphore.acquire().catch(error => error))
     await semaphore.close()
     expect(await admin.zcard(keyOf(name, ':line'))).toBe(0)
-    for (const error of await Promise.all(all)) expect(String(error)).toMatch(/was closed/)
+    for (const error of await Promise.all(all)) {
+      expect(error).toBeInstanceOf(StoreError)
+      expect(String(error)).toMatch(/was closed/)
+    }
   })
 })
 

@@ -92,6 +92,16 @@ describe('the permits of a semaphore', () => {
   })
 })
 
+test('use refuses what is no function before it takes a permit', async () => {
+  const semaphore = open({ permits: 1 })
+  const held = await semaphore.acquire()
+  for (const work of [undefined, 'x', 5]) {
+    await expect(semaphore.use(work as never)).rejects.toThrow(/use: work .*: expected a function, like/)
+  }
+  expect(await semaphore.waiting()).toBe(0)
+  await held.release()
+})
+
 describe('a lease', () => {
   test('has an id that nobody guesses, its permits, a deadline by the server and a token that grows', async () => {
     const semaphore = open({ permits: 4 })
