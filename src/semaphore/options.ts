@@ -20,3 +20,8 @@ export function checkId(id: unknown, method: string): string {
   if (typeof id === 'string' && id !== '') return id
   throw new PolicyError(`${method}: id ${shown(id)}: expected the id of a lease, like lease.id`)
 }
+
+export function checkWork(work: unknown, subject: string): void {
+  if (typeof work === 'function') return
+  throw new PolicyError(`${subject}: use: work ${shown(work)}: expected a function, like async lease => { … }`)
+}

@@ -13,7 +13,7 @@ import { HoldWatch, watched } from '../waiting/wait-watch.js'
 import { type Grant, SemaphoreCommands } from './commands.js'
 import { HeldLease, type Lease } from './lease.js'
 import { SemaphoreLine } from './line.js'
-import { checkId, checkTotal, leaseOf } from './options.js'
+import { checkId, checkTotal, checkWork, leaseOf } from './options.js'
 import { Renewals } from './renewals.js'
 
 /** Options of a `Semaphore`. */
@@ -198,11 +198,7 @@ export class Semaphore {
    * `lease.signal`.
    */
   async use<R>(work: (lease: Lease) => Promise<R>, options: AcquireOptions = {}): Promise<R> {
-    if (typeof work !== 'function') {
-      throw new PolicyError(
-        `${this.#subject}: use: work ${shown(work)}: expected a function, like async lease => { … }`,
-      )
-    }
+    checkWork(work, this.#subject)
     const lease = await this.acquire(options)
     try {
       return await work(lease)
