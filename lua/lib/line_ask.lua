@@ -1,5 +1,5 @@
 --[[
-  Carries out an ask of a member of a line: its changes, then a walk. ARGV from `first` on:
+  Handles one message (ask) of a process (member) in a waiting line: applies its changes, then grants waiters from the head. ARGV from `first` on:
 
     member, number of the ask, stamp of the last answer that the member has read ('' for the first ask)
     the member that it replaces ('' for none), and the first of its waiters in the line, as "number cost own" ('' for none)
