@@ -233,9 +233,10 @@ describe('holding', () => {
     const name = fresh()
     const semaphores = [1, 2].map(() => new Semaphore(client, name, { permits: 5, observer }))
     const leases = await Promise.all(semaphores.map(semaphore => semaphore.acquire()))
-    await sleep(0)
-    expect(recorder.of('level').map(({ inUse }) => inUse)).toEqual([1])
-    await settles(() => expect(recorder.of('level').map(({ inUse }) => inUse)).toEqual([1, 2]))
+    const levels = () => recorder.of('level').flatMap(({ inUse }) => inUse ?? [])
+    await settles(() => expect(levels().at(-1)).toBe(2))
+    // On a busy machine the first calls are reported as waiting, and the next report, a second later, has both leases.
+    expect([[1, 2], [2]]).toContainEqual(levels())
     for (const lease of leases) await lease.release()
     for (const semaphore of semaphores) await semaphore.close()
   })
