@@ -20,17 +20,17 @@ const TEXT = /^(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m(?!s))?(?:(\d+)s)?(?:(\d+)ms)?$/
  * for text without a unit, and for more than `Number.MAX_SAFE_INTEGER` ms (285 000 years).
  */
 export function parseDuration(input: Duration): number {
-  return durationFrom(1, input)
+  return parse(input, '', '')
 }
 
 /** As `parseDuration`, for options where 0 means "do not wait" or "at once". `what` names the option in the error. */
 export function parseDurationOrZero(input: Duration, what: string): number {
-  return named(what, () => durationFrom(0, input))
+  return input === 0 ? 0 : parse(input, `${what}: `, '0, ')
 }
 
 /** As `parseDuration`; the error names the option `what`. */
 export function parseOption(input: Duration, what: string): number {
-  return named(what, () => durationFrom(1, input))
+  return parse(input, `${what}: `, '')
 }
 
 /** The shortest text of a duration, like '1h30m'; `parseDuration` reads it back. */
@@ -45,20 +45,11 @@ export function formatDuration(ms: number): string {
   return text || '0ms'
 }
 
-function named(what: string, parse: () => number): number {
-  try {
-    return parse()
-  } catch (error) {
-    throw new PolicyError(`${what}: ${(error as Error).message}`)
-  }
-}
-
-function durationFrom(least: 0 | 1, input: Duration): number {
-  if (least === 0 && input === 0) return 0
+function parse(input: Duration, prefix: string, zero: string): number {
   const ms = millisecondsOf(input)
   if (Number.isSafeInteger(ms) && ms > 0) return ms
   throw new PolicyError(
-    `duration ${shown(input)}: expected ${least === 0 ? '0, ' : ''}whole milliseconds > 0, or text like "250ms", "1s", "1m", "1h", "1d", "1h30m"`,
+    `${prefix}duration ${shown(input)}: expected ${zero}whole milliseconds > 0, or text like "250ms", "1s", "1m", "1h", "1d", "1h30m"`,
   )
 }
 

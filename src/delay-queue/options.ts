@@ -6,6 +6,7 @@ import { type Observer, parseObserver } from '../core/observer.js'
 import { checkOptions, type OptionNames } from '../core/option-names.js'
 import { type Backoff, type BackoffMs, LONGEST_DELAY_MS, parseBackoff } from './backoff.js'
 import type { PushRequest } from './push-batcher.js'
+import { textOf } from './reason.js'
 import { recordBody } from './record.js'
 
 /** Options of a `DelayQueue`: use the same in all processes. */
@@ -163,10 +164,9 @@ function encoded<T>(payload: T, { codec }: DelayQueueSettings<T>, user: string):
   try {
     return codec.encode(payload)
   } catch (error) {
-    throw new PolicyError(
-      `${user}: the codec cannot encode the payload: ${error instanceof Error ? error.message.split('\n')[0] : shown(error)}`,
-      { cause: error },
-    )
+    throw new PolicyError(`${user}: the codec cannot encode the payload: ${textOf(error).split('\n')[0]}`, {
+      cause: error,
+    })
   }
 }
 

@@ -27,11 +27,11 @@ function open<T = unknown>(options: DelayQueueOptions<T> = {}) {
 
 const circle = {}
 test.each([
-  ['a bigint', () => 1n, /cannot encode the payload: Do not know how to serialize a BigInt$/],
+  ['a bigint', () => 1n, /cannot encode the payload: TypeError: Do not know how to serialize a BigInt$/],
   [
     'an object that contains itself',
     () => Object.assign(circle, { circle }),
-    /cannot encode the payload: Converting circular/,
+    /cannot encode the payload: TypeError: Converting circular/,
   ],
 ])('push refuses %s, which JSON cannot encode, and nothing is queued', async (_, payload, words) => {
   const { queue } = open<unknown>()

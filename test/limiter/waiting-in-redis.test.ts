@@ -248,7 +248,7 @@ describe('a step of the clock while a line waits', () => {
         clock.advance(2000)
       }
       await Promise.all(all)
-      // It has said that the last of them withdrew: said later, by a clock an hour away, that would move what the next test spends.
+      // Sends the last withdrawal now. Sent during the next test, whose clock is an hour away, it would change what that test spends.
       await limiter.close()
     },
   )

@@ -374,7 +374,7 @@ describe('webhook', () => {
   })
 
   test('a missing receiver causes a warning with the reason', async () => {
-    // A port that no test is given.
+    // Port 2 is free: the system gives tests ports above 1024.
     webhook('http://127.0.0.1:2/')(alertOf('a'))
     await settles(() =>
       expect(warnings).toEqual([expect.stringContaining('"a" was not delivered: fetch failed: connect ECONNREFUSED')]),

@@ -76,6 +76,29 @@ describe('every key in Redis has a lifetime', () => {
     }
   })
 
+  // Its state matters for longer with each decision, and to set a lifetime each time would cost as much as a decision.
+  test.each([
+    ['token-bucket', '1m'],
+    ['leaky-bucket', '1m'],
+    ['token-bucket', '1d'],
+    ['leaky-bucket', '1d'],
+  ] as const)(
+    'that is a quarter longer, at most an hour, if a key is asked for again (%s, %s)',
+    async (algorithm, window) => {
+      const store = new RedisStore(client)
+      const charges = charge('k', limitOf(10, window, algorithm))
+      await store.consume(charges, 4)
+      const [once] = (await lifetimes()).values()
+      const [{ resetAfterMs }] = await store.consume(charges, 4)
+      const [again] = (await lifetimes()).values()
+      const longerMs = Math.min(resetAfterMs / 4, 3_600_000)
+      expect(once).toBeLessThanOrEqual(resetAfterMs / 2 + 5000)
+      expect(again).toBeGreaterThan(resetAfterMs + longerMs + 900)
+      expect(again).toBeLessThanOrEqual(resetAfterMs + longerMs + 5000)
+      await client.flushall()
+    },
+  )
+
   test('and a key that lost it gets one within four seconds while units are spent', async () => {
     const store = new RedisStore(client)
     const busy = ALGORITHM_NAMES.map(algorithm => charge('k', limitOf(1_000_000, '100ms', algorithm)))
