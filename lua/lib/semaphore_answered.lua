@@ -1,11 +1,15 @@
 --[[
-  Keeps the answer to the ask of that number in the record of a member, as line_ask does, with `count` of its waiters. The record lives for three
+  semaphore_is_stale tells whether the record of a member needs a new lifetime. semaphore_answered keeps the answer to the ask of that number in the record of a member, as line_ask does, with `count` of its waiters. The record lives for three
   quarters of `kept` ms at least: to set its lifetime each time would cost as much as a lease. `stamp` is the stamp of the answer as a number and `asked` what
   semaphore_ask has read of the record. Returns the answer.
 ]]
+local function semaphore_is_stale(asked, stamp, kept)
+  return math.abs(stamp - (tonumber(asked[4]) or 0)) > kept * 250
+end
+
 local function semaphore_answered(record, asked, number, stamp, count, kept, reply)
-  local format, fresh = string.format, tonumber(asked[4]) or 0
-  local stale = math.abs(stamp - fresh) > kept * 250
+  local format = string.format
+  local stale = semaphore_is_stale(asked, stamp, kept)
   local stamp_text = format('%.0f', stamp)
   redis.call('HSET', record, 'n', number, 'stamp', stamp_text, 'c', count, 'reply', reply, 'fresh', stale and stamp_text or asked[4])
   if stale then redis.call('PEXPIRE', record, kept) end

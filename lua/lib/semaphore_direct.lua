@@ -5,12 +5,12 @@
 
   The ZSET of leases also holds, above all deadlines:
 
-    ~id         a lease that was taken directly, of one permit, with its deadline. It has no fact
+    ~id         a lease of one permit with its deadline: taken directly, or granted to a waiter. It has no fact
     !room       4e15 + how many leases there may be
     !extra      4e15 + how many permits are out beyond one for each lease
     !last       the newest token
     @sender     the newest token that a sender of direct takes was given, so that its next call counts once
-    &address    the process that has extended directly taken leases, with the moment in µs
+    &address    a process that has extended leases without a fact, or was granted some as a waiter, with the moment in µs: see semaphore_note_holder
 ]]
 local SEMAPHORE_ABOVE = '100000000000000'
 

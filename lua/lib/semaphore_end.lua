@@ -1,6 +1,6 @@
 --[[
-  Ends a lease of a semaphore: that of this token; nil: whoever holds it. The id of a lease that was taken directly begins with '~', or is given
-  without: then whoever holds it. Returns 1, or 0 if there is none; and the member that held it, if it is known. semaphore_save drops it, together with
+  Ends a lease of a semaphore: that of this token; nil: whoever holds it. The name of a lease without a fact begins with '~', or is given without by those who
+  do not hold it. Returns 1, or 0 if there is none; and the member that held it, if it is known. semaphore_save drops it, together with
   all others.
 ]]
 -- @include semaphore_fact

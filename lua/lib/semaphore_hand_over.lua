@@ -3,42 +3,64 @@
   its first waiters. It does what semaphore_open, line_ask and semaphore_save do, with a third of the commands, and only while the first waiter that is
   left has to wait and is the asker's too. Returns nil, and has written nothing, if the ask is another.
 
+  Between two asks the server sleeps, and its caches grow cold: then each command, pattern and number that becomes a text costs several times what it costs in a
+  loop. So it uses as few of them as it can.
+
   `stored` and `asked` are what semaphore_ask has read of the semaphore and of the member. The server's clock only, and no lifetime of the semaphore.
 ]]
 -- @include line_answer
 -- @include semaphore_answered
+-- @include semaphore_note_holder
 local function semaphore_hand_over(stored, asked, member, number, floor)
-  local call, match, find, format = redis.call, string.match, string.find, string.format
+  local call, match, find, sub, format = redis.call, string.match, string.find, string.sub, string.format
   local leases, facts, line, asks, meta, record = KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[8]
   local total, used, last, waiting = tonumber(stored[1]), tonumber(stored[2]), tonumber(stored[3]), tonumber(asked[3]) or 0
   local head, prefix = ARGV[10], member .. ' '
   if head == '' or not last then return nil end
 
-  -- The content of the ask.
-  local ended, tokens, joins = {}, {}, {}
+  -- The content of the ask: waiters, and leases without and with a fact.
+  local joins, plain, ended, tokens, known = {}, {}, {}, {}, {}
   for letter, id, third, most in string.gmatch(ARGV[11], LINE_CHANGE) do
-    if letter == 'e' then
-      ended[#ended + 1] = id
-      tokens[#tokens + 1] = third
+    if letter == 'e' and not known[id] then
+      known[id] = true
+      if third == '' then
+        plain[#plain + 1] = id
+      else
+        ended[#ended + 1] = id
+        tokens[#tokens + 1] = third
+      end
     elseif letter == 'j' and third == '' and most ~= '0' then
       joins[#joins + 1] = id
     else
       return nil
     end
   end
-  local held, known = #ended > 0 and call('HMGET', facts, unpack(ended)) or {}, {}
-  local single = '1 ' .. prefix
-  for i = 1, #held do
-    local fact, token = held[i], tokens[i]
-    local permits = 1
-    if fact ~= single .. token then
-      local stored_token
-      permits, stored_token = match(fact or '', '^(%d+) %S+ (%d+)$')
-      if stored_token ~= token then return nil end
+  local ends = #plain + #ended
+  -- To list a few leases is cheaper than to look for them one by one.
+  local lists = #plain > 0 and used <= 32
+  local listed = call('ZRANGE', leases, '0', lists and used - 1 or 0, 'WITHSCORES')
+  if #plain > 0 then
+    local found = 0
+    if lists then
+      for i = 1, #listed, 2 do
+        if known[listed[i]] then found = found + 1 end
+      end
+      if found < ends then return nil end
+    else
+      local deadlines = call('ZMSCORE', leases, unpack(plain))
+      for i = 1, #plain do
+        if not deadlines[i] then return nil end
+      end
     end
-    if known[token] then return nil end
-    known[token] = true
-    used = used - permits
+    used = used - #plain
+  end
+  if #ended > 0 then
+    local held = call('HMGET', facts, unpack(ended))
+    for i = 1, #ended do
+      local permits, token = match(held[i] or '', '^(%d+) %S+ (%d+)$')
+      if token ~= tokens[i] then return nil end
+      used = used - permits
+    end
   end
 
   -- The state of the line and the leases.
@@ -47,7 +69,7 @@ local function semaphore_hand_over(stored, asked, member, number, floor)
   local now = math.floor(micros / 1000)
   local lined = call('HMGET', meta, 'v', 'last', 'units', 'fresh')
   local by = tonumber(call('ZSCORE', asks, member) or nil)
-  local first = tonumber(call('ZRANGE', leases, '0', '0', 'WITHSCORES')[2])
+  local first = tonumber(listed[2])
   local ticket, units, age = tonumber(lined[2]), tonumber(lined[3]), now - (tonumber(lined[4]) or 0)
   -- The last command renews the lifetimes of the line, as line_save does.
   if lined[1] ~= '1' or not ticket or not units or not by or not first or first <= now or age < 0 or age >= 10000 then return nil end
@@ -57,38 +79,51 @@ local function semaphore_hand_over(stored, asked, member, number, floor)
   if free < 0 or free > 100 then return nil end
   local ids = call('ZRANGE', line, '0', free)
   if ids[1] ~= prefix .. head then return nil end
-  local granted, served, facts_to_write, deadlines, latest = {}, 0, {}, {}, 0
-  if floor > last then last = floor end
-  -- Most leases last as long as the one before, and one permit is the most common cost: their common text is computed once.
-  local same_ms, deadline, deadline_text
+  local granted, served, deadlines, facts_to_write, latest = {}, 0, {}, {}, 0
+  local start = math.max(floor, last)
+  local token = start
+  -- Most waiters want as many permits for as long as the one before: what they have in common is read once. The name of a lease has no space.
+  local from, common, before, length = #prefix + 1, nil, 0, 0
+  local units_of, deadline, deadline_text
   for i = 1, #ids do
     local id = ids[i]
     if find(id, prefix, 1, true) ~= 1 then return nil end
-    local waiter, cost, ms, lease = match(id, '^(%d+) (%d+) (%d+) (%S+)$', #prefix + 1)
-    local units_of = cost == '1' and 1 or tonumber(cost)
-    if not units_of or units_of > total then return nil end
+    local waiter, name, is_new
+    if common and sub(id, -before, -length - 1) == common then
+      waiter, name = sub(id, from, -before - 1), sub(id, -length)
+    else
+      waiter, common, name = match(id, '^(%d+)( %d+ %d+ )(%S+)$', from)
+      if not waiter then return nil end
+      before, length = #common + #name, #name
+      local cost, ms = match(common, '(%d+) (%d+)')
+      units_of, deadline = tonumber(cost), now + ms
+      is_new = true
+    end
+    if units_of > total then return nil end
     if units_of > free then break end
-    free = free - units_of
-    last = last < micros and micros or last + 1
-    if ms ~= same_ms then
-      same_ms, deadline = ms, now + ms
+    if is_new then
       deadline_text = format('%.0f', deadline)
       if deadline < first then first = deadline end
       if deadline > latest then latest = deadline end
     end
-    local token = format('%.0f', last)
+    free = free - units_of
+    local next_token = token < micros and micros or token + 1
     served = i
-    local two, three = 2 * i, 3 * i
-    facts_to_write[two - 1] = lease
-    facts_to_write[two] = cost .. ' ' .. prefix .. token
-    deadlines[two - 1] = deadline_text
-    deadlines[two] = lease
+    local three = 3 * i
     granted[three - 2] = waiter
-    granted[three - 1] = token
-    granted[three] = deadline_text
+    -- '+' and '=': see line_answer.
+    granted[three - 1] = i > 1 and next_token == token + 1 and '+' or format('%.0f', next_token)
+    granted[three] = i > 1 and not is_new and '=' or deadline_text
+    token = next_token
+    deadlines[2 * i - 1], deadlines[2 * i] = deadline_text, name
+    if sub(name, 1, 1) ~= '~' then
+      facts_to_write[#facts_to_write + 1] = name
+      facts_to_write[#facts_to_write + 1] = units_of .. ' ' .. prefix .. format('%.0f', token)
+    end
   end
   -- No earlier waiter is left: the joining ones may be served.
   if served == #ids then return nil end
+  last = math.max(start, token)
   units = units - (total - used - free)
   used = total - free
 
@@ -101,33 +136,40 @@ local function semaphore_hand_over(stored, asked, member, number, floor)
     if not cost or cost > total then return nil end
     units = units + cost
     ticket = opening + i - 1
-    places[2 * i - 1] = format('%.0f', ticket)
+    places[2 * i - 1] = ticket
     places[2 * i] = prefix .. tail
   end
   local stamp = math.max(ticket + 1, micros)
   local stamp_text = format('%.0f', stamp)
 
+  -- The key does not become empty: it also tells which processes hold leases without a fact.
+  if #plain > 0 then call('ZREM', leases, unpack(plain)) end
   if served > 0 then
     call('ZREMRANGEBYRANK', line, '0', served - 1)
-    call('HSET', facts, unpack(facts_to_write))
+    if #facts_to_write < 2 * served and semaphore_is_stale(asked, stamp, 80000) then
+      semaphore_note_holder(leases, member, micros)
+    end
     call('ZADD', leases, unpack(deadlines))
+    if #facts_to_write > 0 then call('HSET', facts, unpack(facts_to_write)) end
   end
+  -- After the new ones, so that keys with a lifetime never become empty.
   if #ended > 0 then
-    -- After the new ones, so that keys with a lifetime never become empty.
     call('ZREM', leases, unpack(ended))
     call('HDEL', facts, unpack(ended))
   end
   if #joins > 0 then call('ZADD', line, unpack(places)) end
   local life = tonumber(stored[6]) or 0
-  if latest > 0 and (life < latest + 1000 or tonumber(stored[2]) == 0) then
+  local is_short = latest > 0 and (life < latest + 1000 or tonumber(stored[2]) == 0)
+  if is_short then
     life = math.max(life, latest + 1000 + math.ceil((latest - now) / 4))
     call('PEXPIRE', leases, life - now)
-    call('PEXPIRE', facts, life - now)
   end
-  if #ended + served > 0 then
-    call('HSET', KEYS[1], 'used', format('%d', used), 'last', format('%.0f', last), 'life', format('%.0f', life))
+  -- Leases without a fact may have left the key of facts empty, without a lifetime.
+  if is_short or #facts_to_write > 0 then call('PEXPIRE', facts, life - now) end
+  if ends + served > 0 then
+    call('HSET', KEYS[1], 'used', used, 'last', last, 'life', life)
   end
-  call('HSET', meta, 'last', stamp_text, 'units', format('%.0f', units))
+  call('HSET', meta, 'last', stamp_text, 'units', units)
   -- It need not be told a new time to ask if the old one is close enough.
   local next = math.max(1, math.min(5000, first - now))
   if by <= now + next and by > now + next - 1000 and by > now then
@@ -136,10 +178,9 @@ local function semaphore_hand_over(stored, asked, member, number, floor)
     call('ZADD', asks, now + next, member)
   end
   waiting = waiting + #joins - served
-  local head = format(
-    '1 %s %.0f 0 %.0f %.0f %.0f %.0f -1 60000,', stamp_text, now, next, waiting, #joins > 0 and opening or 0, total
-  )
-  local ones = #ended > 0 and '1' .. string.rep(' 1', #ended - 1) or ''
+  local ticket_text = #joins > 0 and format('%.0f', opening) or '0'
+  local head = '1 ' .. stamp_text .. ' ' .. now .. ' 0 ' .. next .. ' ' .. waiting .. ' ' .. ticket_text .. ' ' .. stored[1] .. ' -1 60000,'
+  local ones = ends > 0 and '1' .. string.rep(' 1', ends - 1) or ''
   local reply = head .. table.concat(granted, ' ') .. ',,' .. ones
   return semaphore_answered(record, asked, number, stamp, waiting, 80000, reply)
 end

@@ -2,13 +2,19 @@
   A lease that lasts from now on: a new one, or one that is taken over. Returns its token and its deadline. semaphore_save writes it, together
   with all others.
 ]]
+-- @include semaphore_note_holder
 -- @include semaphore_number
 local function semaphore_lease(s, id, ms, permits, member)
   local token = semaphore_number(s)
   local deadline = s.now + ms
   local facts, deadlines = s.facts_to_write, s.deadlines_to_write
-  facts[#facts + 1] = id
-  facts[#facts + 1] = permits .. ' ' .. member .. ' ' .. token
+  if string.sub(id, 1, 1) == '~' then
+    if not s.noted then semaphore_note_holder(s.leases, member, s.micros) end
+    s.noted = true
+  else
+    facts[#facts + 1] = id
+    facts[#facts + 1] = permits .. ' ' .. member .. ' ' .. token
+  end
   deadlines[#deadlines + 1] = string.format('%.0f', deadline)
   deadlines[#deadlines + 1] = id
   s.latest = math.max(s.latest or 0, deadline)

@@ -5,7 +5,7 @@
              calm: until when, in ms, no lease ends and nobody waits, life: until when the other keys live, and mended: the newest
              token when leases were mended last, see semaphore_mend
     leases   ZSET id → deadline in ms; more in semaphore_direct
-    facts    HASH id → "permits member token" of each lease
+    facts    HASH id → "permits member token" of each lease whose name does not begin with '~'
     line, asks, meta   those who wait: see line_open. A waiter's own text is "lease in ms id of the lease"
     direct   ZSET of the leases, while permits are taken directly: see semaphore_direct
 

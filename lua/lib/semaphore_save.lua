@@ -10,10 +10,8 @@ local function semaphore_save(s, waits)
     redis.call('ZREM', s.leases, unpack(s.ids_to_drop))
     redis.call('HDEL', s.facts, unpack(s.ids_to_drop))
   end
-  if #s.facts_to_write > 0 then
-    redis.call('HSET', s.facts, unpack(s.facts_to_write))
-    redis.call('ZADD', s.leases, unpack(s.deadlines_to_write))
-  end
+  if #s.facts_to_write > 0 then redis.call('HSET', s.facts, unpack(s.facts_to_write)) end
+  if #s.deadlines_to_write > 0 then redis.call('ZADD', s.leases, unpack(s.deadlines_to_write)) end
   local function latest_end()
     return tonumber(redis.call('ZREVRANGEBYSCORE', s.leases, SEMAPHORE_ABOVE, '-inf', 'WITHSCORES', 'LIMIT', '0', '1')[2]) or 0
   end
@@ -33,12 +31,14 @@ local function semaphore_save(s, waits)
   s.calm = waits and 0 or first or s.now + 1000000000
   -- An empty key is deleted, and its lifetime with it.
   local needed = s.latest and s.latest + s.padding or 0
-  if s.latest and (s.bare or s.life < needed) then
+  local is_short = s.latest and (s.bare or s.life < needed)
+  if is_short then
     -- A little more serves the next asks, too.
     s.life = math.max(s.life, needed + math.ceil((s.latest - s.now) / 4))
     redis.call('PEXPIRE', s.leases, s.life - s.now)
-    redis.call('PEXPIRE', s.facts, s.life - s.now)
   end
+  -- Leases without a fact may have left the key of facts empty, without a lifetime.
+  if is_short or #s.facts_to_write > 0 then redis.call('PEXPIRE', s.facts, s.life - s.now) end
   semaphore_put(s)
   if not s.idle then return end
   local lives = s.used ~= 0 and math.max(0, s.life - s.now) or 0

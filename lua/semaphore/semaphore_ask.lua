@@ -9,7 +9,7 @@
   ARGV[3]     lifetime in ms where nothing is held; -1: as stored
   ARGV[4]     what the channel of every process begins with
   ARGV[5]     the newest token that the caller has seen
-  ARGV[6..]   the ask: see line_ask. Its own change is 'e': ends the lease of an id and a token, if it is still that, and gives 1 or 0. More: see semaphore_capacity
+  ARGV[6..]   the ask: see line_ask. Its own change is 'e': ends the lease of an id and a token, or of a name that begins with '~' and '', and gives 1 or 0. More: see semaphore_capacity
 
   Returns what line_ask returns, or '-2' without a semaphore. Of each grant it tells the token and the deadline in ms.
 ]]
@@ -24,6 +24,7 @@ local stamp = ARGV[8]
 
 -- @include line_answer
 -- @include semaphore_answered
+-- @include semaphore_note_holder
 -- Usually nobody waits, no lease has ended and there are enough permits. That case is decided here, before the functions for the others
 -- are created: creating them costs more than this.
 local VERSION = '3'
@@ -41,6 +42,9 @@ local function easy_changes()
       wanted = wanted + cost
       if wanted > total - used then return nil end
       joins[#joins + 1] = { waiter, cost, tonumber(ms), lease }
+    elseif letter == 'e' and third == '' then
+      if not call('ZSCORE', KEYS[2], id) then return nil end
+      ends[#ends + 1] = { id, 1 }
     elseif letter == 'e' then
       local permits, token = match(call('HGET', KEYS[3], id) or '', '^(%d+) %S+ (%d+)$')
       if token ~= third then return nil end
@@ -71,7 +75,7 @@ then
   if joins then
     local last = math.max(tonumber(stored[3]) or 0, floor)
     local granted, changes = {}, {}
-    local bare, latest = used == 0, 0
+    local bare, latest, has_facts, is_noted = used == 0, 0, false, false
     for _, ended in ipairs(ends) do
       local gone = call('ZREM', KEYS[2], ended[1])
       if gone == 1 then
@@ -85,7 +89,13 @@ then
       local deadline = now + join[3]
       last = math.max(last + 1, micros)
       local token = string.format('%.0f', last)
-      call('HSET', KEYS[3], join[4], join[2] .. ' ' .. member .. ' ' .. token)
+      if string.sub(join[4], 1, 1) == '~' then
+        if not is_noted then semaphore_note_holder(KEYS[2], member, micros) end
+        is_noted = true
+      else
+        call('HSET', KEYS[3], join[4], join[2] .. ' ' .. member .. ' ' .. token)
+        has_facts = true
+      end
       call('ZADD', KEYS[2], string.format('%.0f', deadline), join[4])
       used = used + join[2]
       latest = math.max(latest, deadline)
@@ -105,7 +115,7 @@ then
       if short then life = needed + math.ceil((latest - now) / 4) end
       call('HSET', KEYS[1], 'used', used, 'last', string.format('%.0f', last), 'life', life, 'calm', calm)
       -- An empty key is deleted, and its lifetime with it.
-      if short or bare then
+      if short or bare or has_facts then
         call('PEXPIRE', KEYS[2], life - now)
         call('PEXPIRE', KEYS[3], life - now)
         if stored[4] then call('PEXPIRE', KEYS[1], life - now + stored[4]) end

@@ -11,6 +11,7 @@
 ]]
 -- @include semaphore_open
 -- @include semaphore_fact
+-- @include semaphore_note_holder
 -- @include semaphore_serve
 local channel = ARGV[1]
 local semaphores = tonumber(ARGV[2])
@@ -26,7 +27,7 @@ local function extend(s, at, holder)
   deadline = s.now + ms
   -- No lease was written later than the newest token: see semaphore_mend.
   s.last = math.max(s.last, s.micros)
-  if directly then redis.call('ZADD', s.leases, string.format('%.0f', s.micros), '&' .. holder) end
+  if directly then semaphore_note_holder(s.leases, holder, s.micros) end
   redis.call('ZADD', s.leases, string.format('%.0f', deadline), id)
   s.latest = math.max(s.latest or 0, deadline)
   return deadline

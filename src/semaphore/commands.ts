@@ -42,6 +42,8 @@ export class SemaphoreCommands {
   readonly idle: string
   /** False if permits are never taken directly, because the clock, the number or the lifetime given to this object must be sent each time. */
   readonly mayBeDirect: boolean
+  /** True if leases of one permit may lack a fact: a given clock or lifetime bounds how long anything of a semaphore may stay. */
+  readonly mayLackFacts: boolean
   /** The newest fencing token seen by this object: every granted token is higher, also after Redis lost its keys. */
   newest = 0n
   readonly #base: string
@@ -55,7 +57,8 @@ export class SemaphoreCommands {
     this.clock = clock
     this.keys = [base, ...['leases', 'facts', 'line', 'asks', 'meta', 'direct'].map(part => `${base}:${part}`)]
     this.idle = String(idleMs)
-    this.mayBeDirect = clock === undefined && !fixed && idleMs < 0
+    this.mayLackFacts = clock === undefined && idleMs < 0
+    this.mayBeDirect = this.mayLackFacts && !fixed
     this.#base = base
     this.#initial = String(fixed ? -2 - permits : permits)
     this.#commands = new Commands(client, subject, base)

@@ -6,8 +6,8 @@ import type { Grant, SemaphoreCommands } from './commands.js'
 
 /** After this many grants in a row without another waiter, permits are taken directly. */
 const GRANTS_IN_A_ROW = 8
-/** A longer lease could outlive the server's record of its holder. */
-const LONGEST_LEASE_MS = 60_000
+/** A longer lease needs a fact: it could outlive the server's note of its holder. */
+export const LONGEST_WITHOUT_FACT_MS = 60_000
 const MOST_IN_A_CALL = 100
 const DEADLINE = new Deadline(5000)
 
@@ -90,7 +90,7 @@ export class DirectTakes {
   }
 
   canTake(permits: number, leaseMs: number): boolean {
-    return permits === 1 && leaseMs <= LONGEST_LEASE_MS && this.isOpen
+    return permits === 1 && leaseMs <= LONGEST_WITHOUT_FACT_MS && this.isOpen
   }
 
   /** The line has granted permits. */

@@ -10,7 +10,7 @@ import type { Mailbox } from '../waiting/mailbox.js'
 import type { Patience } from '../waiting/wait.js'
 import { WaitingLine } from '../waiting/waiting-line.js'
 import type { Grant, SemaphoreCommands } from './commands.js'
-import { DirectTakes } from './direct-takes.js'
+import { DirectTakes, LONGEST_WITHOUT_FACT_MS } from './direct-takes.js'
 import { newLeaseId } from './lease-id.js'
 
 /** Waiters and releases are rejected when Redis does not answer for this time. */
@@ -31,6 +31,8 @@ export class SemaphoreLine implements LineUser<Grant> {
   readonly #line: WaitingLine<Grant>
   readonly #direct: DirectTakes
   #closed: Error | undefined
+  /** True while waiters of this object are in the line on the server. */
+  #hasWaiters = false
   #forgetReady: (() => void) | undefined
 
   constructor(
@@ -66,8 +68,9 @@ export class SemaphoreLine implements LineUser<Grant> {
     const isPlain = signal === undefined && (timeoutMs === 0 || timeoutMs === Number.POSITIVE_INFINITY)
     if (isPlain && this.#line.isIdle && this.#direct.canTake(permits, leaseMs))
       return this.#takeDirectly(id, leaseMs, patience, leaseOf)
-    if (this.#direct.shouldOpen) this.#open()
-    return this.#line.wait(permits, `${leaseMs} ${id}`, patience).then(leaseOf)
+    if (!this.#hasWaiters && this.#direct.shouldOpen) this.#open()
+    const name = permits === 1 && this.commands.mayLackFacts && leaseMs <= LONGEST_WITHOUT_FACT_MS ? `~${id}` : id
+    return this.#line.wait(permits, `${leaseMs} ${name}`, patience).then(leaseOf)
   }
 
   #takeDirectly<Lease>(
@@ -89,7 +92,7 @@ export class SemaphoreLine implements LineUser<Grant> {
         },
         refused: unknown => {
           if (unknown) this.#tell('e', `~${id}`)
-          if (this.#closed === undefined) resolve(this.#line.wait(1, `${leaseMs} ${id}`, patience).then(leaseOf))
+          if (this.#closed === undefined) resolve(this.#line.wait(1, `${leaseMs} ~${id}`, patience).then(leaseOf))
           else reject(this.#closed)
         },
         failed: cause => reject(this.failed(cause)),
@@ -126,7 +129,7 @@ export class SemaphoreLine implements LineUser<Grant> {
       RELEASE.start(pending)
       this.#line.send({
         letter: 'e',
-        words: [name, String(token), ''],
+        words: [name, name.startsWith('~') ? '' : String(token), ''],
         answered: count => RELEASE.answered(pending) && resolve(count === 1),
         failed: error => {
           if (!RELEASE.failed(pending)) return
@@ -164,12 +167,14 @@ export class SemaphoreLine implements LineUser<Grant> {
   }
 
   hold(): void {
+    this.#hasWaiters = true
     this.#direct.shut()
     this.mailbox.hold()
     this.#forgetReady = this.port.onReady(() => this.#line.resend())
   }
 
   release(): void {
+    this.#hasWaiters = false
     this.mailbox.release()
     this.#forgetReady?.()
   }
@@ -192,11 +197,11 @@ export class SemaphoreLine implements LineUser<Grant> {
 
   grant({ own }: Wanted, { facts, ageMs }: GrantFacts): Grant {
     const [token, expiresAt] = facts
-    const id = own.slice(own.indexOf(' ') + 1)
+    const name = own.slice(own.indexOf(' ') + 1)
     this.#direct.granted()
     return {
-      id,
-      name: id,
+      id: name.startsWith('~') ? name.slice(1) : name,
+      name,
       token: this.commands.saw(BigInt(token)),
       expiresAt: Number(expiresAt),
       askedAt: performance.now() - ageMs,

@@ -67,6 +67,11 @@ export function lineAnswer(reply: unknown, width: number): LineAnswer {
     throw new TypeError(`Redis answered ${shown(reply)}, expected what a waiting line answers`)
   }
   const granted = wordsOf(parts[1])
+  // '=': the same as of the grant before; '+': one more.
+  for (let i = 0; i < granted.length; i++) {
+    if (granted[i] === '=') granted[i] = granted[i - width - 1]
+    else if (granted[i] === '+') granted[i] = String(Number(granted[i - width - 1]) + 1)
+  }
   for (let i = 0; i < granted.length; i += width + 1) {
     answer.granted.push({ number: Number(granted[i]), facts: granted.slice(i + 1, i + 1 + width) })
   }

@@ -3,6 +3,7 @@ import type { Redis } from 'ioredis'
 import { portOf } from '../../src/redis/port-of.js'
 import { runScript } from '../../src/redis/run-script.js'
 import { semaphoreAsk } from '../../src/redis/scripts.js'
+import { lineAnswer } from '../../src/waiting/line-answer.js'
 import { ofCases } from '../support/cases.js'
 import { answerParts, changesText } from '../support/line-words.js'
 import { randomFrom } from '../support/random.js'
@@ -39,21 +40,33 @@ class Asked {
     const words = changes.flatMap(([letter, id, third, fourth]) => [
       letter,
       id,
-      letter === 'e' ? (this.tokens.get(id) ?? '') : third,
+      letter === 'e' && !id.startsWith('~') ? (this.tokens.get(id) ?? '') : third,
       fourth,
     ])
     const asked = [MEMBER, String(++this.#number), this.#stamp, '', first, changesText(words)]
     const args = ['', String(PERMITS), '-1', 'channel:', '0', ...asked]
-    const reply = answerParts(
-      await runScript(portOf(client, 'test'), semaphoreAsk, [...this.#keys, record, record], args),
-    )
+    const text = await runScript(portOf(client, 'test'), semaphoreAsk, [...this.#keys, record, record], args)
+    const reply = answerParts(text)
     this.#stamp = String(reply[1])
+    reply[10] = lineAnswer(text, 2).granted.flatMap(({ number, facts }) => [number, ...facts.map(Number)])
     return reply
   }
 
   /** Makes the lifetimes of the line due: every ask then takes the general code. */
   async makeStale(): Promise<void> {
     if ((await client.exists(this.#keys[5])) === 1) await client.hset(this.#keys[5], 'fresh', '0')
+  }
+
+  /** The grants of an answer as Redis has stored them: number, token where there is a fact, and deadline. */
+  async stored(grants: readonly number[], names: ReadonlyMap<number, string>) {
+    const [, leases, facts] = this.#keys
+    const found: unknown[] = []
+    for (let at = 0; at < grants.length; at += 3) {
+      const name = names.get(grants[at])!
+      const token = name.startsWith('~') ? grants[at + 1] : Number((await client.hget(facts, name))?.split(' ')[2])
+      found.push(grants[at], token, Number(await client.zscore(leases, name)))
+    }
+    return found
   }
 
   /** The whole state, except moments and numbers that follow the clock. */
@@ -95,7 +108,9 @@ test('the fast path for an ask at the head of the line does what the general cod
     const [one, other] = [new Asked(`short-${run}`), new Asked(`long-${run}`)]
     let waiting: string[] = []
     const leases: string[] = []
+    const names = new Map<number, string>()
     let numbers = 0
+    let newest = 0
     for (let i = 0; i < 60; i++) {
       const changes: Change[] = []
       for (let ends = random.integer(0, Math.min(3, leases.length)); ends > 0; ends--) {
@@ -112,7 +127,10 @@ test('the fast path for an ask at the head of the line does what the general cod
       const joins: string[] = []
       for (let more = waiting.length < 12 ? random.integer(0, 4) : 0; more > 0; more--) {
         const cost = random.pick([1, 1, 1, 1, 2, PERMITS, random.integer(1, PERMITS + 1)])
-        const tail = `${numbers} ${cost} 30000 lease${numbers++}`
+        // A lease of one permit has a fact or not; its length may differ from that of the one before.
+        const mark = cost === 1 && random.integer(0, 2) > 0 ? '~' : ''
+        const tail = `${numbers} ${cost} ${random.pick([30000, 30000, 30000, 40000])} ${mark}lease${numbers}`
+        names.set(numbers++, `${mark}lease${tail.split(' ')[0]}`)
         changes.push(['j', tail, '', random.pick(['-1', '-1', '60000', '0'])])
         joins.push(tail)
       }
@@ -123,15 +141,20 @@ test('the fast path for an ask at the head of the line does what the general cod
       const expected = await other.ask(first, changes)
       expect(outcome(reply)).toEqual(outcome(expected))
       expect(await one.state()).toEqual(await other.state())
+      const granted = reply[10] as number[]
+      expect(await one.stored(granted, names)).toEqual(granted)
+      const given = granted.filter((_, at) => at % 3 === 1)
+      expect([newest, ...given].every((token, at, all) => at === 0 || token > all[at - 1])).toBe(true)
+      newest = given.at(-1) ?? newest
       const leaving = new Set((expected[11] as unknown[]).filter((_, at) => at % 2 === 0).map(Number))
       for (const [which, { tokens }] of [one, other].entries()) {
-        const grants = (which === 0 ? reply : expected)[10] as unknown[]
-        for (let at = 0; at < grants.length; at += 3) tokens.set(`lease${grants[at]}`, String(grants[at + 1]))
+        const grants = (which === 0 ? reply : expected)[10] as number[]
+        for (let at = 0; at < grants.length; at += 3) tokens.set(names.get(grants[at])!, String(grants[at + 1]))
       }
-      const grants = expected[10] as unknown[]
+      const grants = expected[10] as number[]
       for (let at = 0; at < grants.length; at += 3) {
         leaving.add(Number(grants[at]))
-        leases.push(`lease${grants[at]}`)
+        leases.push(names.get(grants[at])!)
       }
       waiting = [...waiting, ...joins].filter(tail => !leaving.has(Number.parseInt(tail, 10)))
     }

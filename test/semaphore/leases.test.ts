@@ -290,3 +290,29 @@ describe('other clients', () => {
     await cluster.stop()
   }, 30_000)
 })
+
+test('a lease granted to a waiter tells its holder at once when another process ends it or takes it over', async () => {
+  const name = fresh()
+  const here = open(name, { permits: 1 })
+  const there = open(name)
+  const first = await here.acquire()
+  // With a waiter behind each, the permit is handed over in the line.
+  const waiting = [1, 2, 3].map(() => here.acquire())
+  await eventually('they wait', async () => (await there.waiting()) === 3)
+  await first.release()
+  const second = await waiting[0]
+  const endedAt = performance.now()
+  expect(await there.forceRelease(second.id)).toBe(true)
+  const third = await waiting[1]
+  const taken = (await there.resume(third.id)) as Lease
+  await eventually('both know', async () => second.signal.aborted && third.signal.aborted)
+  // A renewal would have told them after ten seconds.
+  expect(performance.now() - endedAt).toBeLessThan(5000)
+  expect([second.held, third.held, taken.held]).toEqual([false, false, true])
+  expect(taken.token > third.token).toBe(true)
+  // The former holder cannot give back what is now another's.
+  expect([await third.release(), await there.availablePermits()]).toEqual([false, 0])
+  expect(await taken.release()).toBe(true)
+  await (await waiting[2]).release()
+  await Promise.all([here.close(), there.close()])
+})
