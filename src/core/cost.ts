@@ -2,8 +2,11 @@ import { CostError, shown } from './errors.js'
 
 /** Throws `CostError` unless the cost is an integer ≥ 0. */
 export function checkCost(cost: number): void {
-  if (Number.isSafeInteger(cost) && cost >= 0) return
-  throw wrongCost(cost)
+  if (!isCost(cost)) throw wrongCost(cost)
+}
+
+export function isCost(cost: number): boolean {
+  return Number.isSafeInteger(cost) && cost >= 0
 }
 
 function wrongCost(cost: unknown): CostError {

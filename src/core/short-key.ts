@@ -2,6 +2,8 @@ import { sha256 } from './sha256.js'
 
 /** Longer keys are hashed, because every store and message would carry their full length. */
 export const LONGEST_KEY = 200
+/** Of a hash: '#' and 43 digits. */
+const HASH_LENGTH = 44
 const HASH_MARK = 35
 
 // Not imported: this module also runs in runtimes without Node's modules.
@@ -17,7 +19,12 @@ export function hashOf(text: string): string {
  * hashed too, so that no two keys collide.
  */
 export function shortKey(key: string): string {
-  return key.length <= LONGEST_KEY && key.charCodeAt(0) !== HASH_MARK ? key : hashOf(key)
+  return key.length <= LONGEST_KEY && !looksLikeHash(key) ? key : hashOf(key)
+}
+
+// The length first: to read a character of a text takes V8 as long as all else here.
+function looksLikeHash(key: string): boolean {
+  return key.length === HASH_LENGTH && key.charCodeAt(0) === HASH_MARK
 }
 
 /** V8 represents substrings of at least this length as references to the whole text. */

@@ -35,13 +35,20 @@ export class LoneLimit {
     if (store.consume !== OUR_CONSUME) return undefined
     let verdict: Verdict
     try {
-      if (this.#table.abandoned) this.#table = store.tableOf(this.limit, this.limiter)
-      verdict = store.consumeOne(this.#table, key, this.limit, cost)
+      verdict = store.consumeKnown(this.#table, key, this.limit, cost) ?? this.#consumeRarely(key, cost)
     } catch {
       return undefined
     }
     const spent = this.#times.spentAt(store.decidedAt)
     return new SettleableDecision(verdict, key, cost, [verdict], 'memory', false, verdict.delayMs, spent, false)
+  }
+
+  #consumeRarely(key: string, cost: number): Verdict {
+    const { store, limit, limiter } = this
+    const verdict = store.consumeRarely({ key, limit, limiter }, cost)
+    // The store abandons an empty table, and may have made another one for this key.
+    this.#table = store.tableOf(limit, limiter)
+    return verdict
   }
 }
 

@@ -52,24 +52,30 @@ export class MemoryStore implements Store {
   consume(charges: readonly Charge[], cost: number): readonly Verdict[] {
     if (charges.length === 1) {
       const { key, limit, limiter } = charges[0]
-      return [this.consumeOne(this.tableOf(limit, limiter), key, limit, cost)]
+      return [this.consumeKnown(this.tableOf(limit, limiter), key, limit, cost) ?? this.consumeRarely(charges[0], cost)]
     }
     const nowMs = this.#now()
     return this.#behind(charges, nowMs, cost) ?? this.#consumeAll(charges, nowMs, cost)
   }
 
   /**
-   * A short form of `consume` for one charge, the most common case.
+   * The most common case of `consume`: one charge, for a key that has a state. Undefined if the key is new, may be blocked or has waiters: then
+   * the caller asks `consumeRarely`.
    *
-   * @internal For limiters with one limit. `table` is `tableOf` the limit.
+   * @internal This and the next one are for limiters with one limit. `table` is or was `tableOf` the limit.
    */
-  consumeOne(table: MemoryTable, key: string, limit: Limit, cost: number): Verdict {
+  consumeKnown(table: MemoryTable, key: string, limit: Limit, cost: number): Verdict | undefined {
     const nowMs = this.#now()
-    const slot = table.slotOf(key)
-    if (slot !== undefined && table.blocks === undefined && this.#waiting === undefined) {
-      return table.consume(slot, limit, nowMs, cost)
-    }
-    return this.#consumeRarely({ key, limit, limiter: table.limiter }, nowMs, cost)
+    return this.#waiting === undefined ? table.consume(key, limit, nowMs, cost) : undefined
+  }
+
+  /** @internal Directly after `consumeKnown`, for the same moment. */
+  consumeRarely(charge: Charge, cost: number): Verdict {
+    const nowMs = this.decidedAt
+    const refusal = this.#behind([charge], nowMs, cost)
+    if (refusal !== undefined) return refusal[0]
+    const measured = this.#measure(charge, nowMs, cost)
+    return this.#commit(charge, measured, cost > 0 && measured.verdict.allowed)
   }
 
   peek(charges: readonly Charge[], cost: number): readonly Verdict[] {
@@ -198,13 +204,13 @@ export class MemoryStore implements Store {
 
   #now(): number {
     const nowMs = Math.floor(this.clock.now())
-    if (nowMs < this.decidedAt) this.#stepBack(nowMs)
-    this.decidedAt = nowMs
+    if (nowMs !== this.decidedAt) this.#moveTo(nowMs)
     return nowMs
   }
 
-  #stepBack(nowMs: number): void {
-    this.#steps.step(this.decidedAt, nowMs)
+  #moveTo(nowMs: number): void {
+    if (nowMs < this.decidedAt) this.#steps.step(this.decidedAt, nowMs)
+    this.decidedAt = nowMs
   }
 
   /** The verdicts of a newcomer that has to come after the waiters of the line; undefined if it fits beside them. */
@@ -229,14 +235,6 @@ export class MemoryStore implements Store {
       const slot = measured[i].table.slotOf(charge.key)
       return this.#commit(charge, { ...measured[i], slot }, spent)
     })
-  }
-
-  /** Decides for a key that is new, may be blocked, or has waiters. */
-  #consumeRarely(charge: Charge, nowMs: number, cost: number): Verdict {
-    const refusal = this.#behind([charge], nowMs, cost)
-    if (refusal !== undefined) return refusal[0]
-    const measured = this.#measure(charge, nowMs, cost)
-    return this.#commit(charge, measured, cost > 0 && measured.verdict.allowed)
   }
 
   #find({ key, limit, limiter }: Charge) {

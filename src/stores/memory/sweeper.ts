@@ -58,7 +58,7 @@ export class Sweeper {
   close(): void {
     clearTimeout(this.#timer)
     this.#timer = undefined
-    for (const table of this.tables.values()) table.abandoned = true
+    for (const table of this.tables.values()) table.abandon()
     this.tables.clear()
     this.#size = 0
   }
@@ -130,7 +130,7 @@ export class Sweeper {
       while (this.#sweepSomeBlocks(table, nowMs)) if (performance.now() > until) break
       if (table.blocks?.size === 0) table.blocks = undefined
       if (table.size === 0 && table.blocks === undefined) {
-        table.abandoned = true
+        table.abandon()
         this.tables.delete(identity)
       }
       if (performance.now() > until) break

@@ -38,8 +38,7 @@ export class MemoryTable {
   /** Undefined until the first block. */
   blocks: BlockList | undefined
   #notes: SettlementNotes | undefined
-  /** An abandoned table was empty and has been removed from the store; callers that still hold it must look it up again. */
-  abandoned = false
+  #abandoned = false
 
   constructor(
     readonly limiter: string,
@@ -53,6 +52,16 @@ export class MemoryTable {
   get notes(): SettlementNotes {
     this.#notes ??= new SettlementNotes()
     return this.#notes
+  }
+
+  /** An abandoned table has been removed from the store, and is and stays empty; callers that still hold it must look it up again. */
+  get abandoned(): boolean {
+    return this.#abandoned
+  }
+
+  abandon(): void {
+    this.#abandoned = true
+    this.#slots.clear()
   }
 
   get size(): number {
@@ -82,12 +91,12 @@ export class MemoryTable {
     this.#column.write(slot, state)
   }
 
-  /** Measures, and spends in place if it fits. */
-  consume(slot: number, limit: Limit, nowMs: number, cost: number): Verdict {
+  /** Measures, and spends in place if it fits. Undefined if the key has no state or may be blocked. */
+  consume(key: string, limit: Limit, nowMs: number, cost: number): Verdict | undefined {
+    const slot = this.#slots.get(shortKey(key))
+    if (slot === undefined || this.blocks !== undefined) return undefined
     const verdict = this.#column.consume(slot, limit, nowMs, cost)
-    if (limit === this.#limit && this.#otherLimits === undefined) return verdict
-    if (!verdict.allowed) this.keepFor(slot, limit)
-    else if (cost > 0) this.#note(slot, limit)
+    if (limit !== this.#limit || this.#otherLimits !== undefined) this.#noteConsumed(slot, limit, verdict, cost)
     return verdict
   }
 
@@ -111,6 +120,11 @@ export class MemoryTable {
     this.#forgetOther(slot)
     this.#free.push(slot)
     return true
+  }
+
+  #noteConsumed(slot: number, limit: Limit, { allowed }: Verdict, cost: number): void {
+    if (!allowed) this.keepFor(slot, limit)
+    else if (cost > 0) this.#note(slot, limit)
   }
 
   #note(slot: number, limit: Limit): void {

@@ -159,8 +159,8 @@ test('denials in several processes at once block the key together', async () => 
 test('denials of a long key are counted under a short name, so that none of it is kept', async () => {
   const store = new MemoryStore({ clock: new ManualClock(START) })
   const counted: string[] = []
-  const consume = store.consumeOne.bind(store)
-  store.consumeOne = (table, key, limit, cost) => {
+  const consume = store.consumeKnown.bind(store)
+  store.consumeKnown = (table, key, limit, cost) => {
     if (table.limiter.startsWith('strikes')) counted.push(key)
     return consume(table, key, limit, cost)
   }
