@@ -1,7 +1,7 @@
 // What the dashboard costs Redis: 200 processes with 1 000 limits in all, 15 minutes of them. Server time by INFO commandstats.
 //
 //   node --import tsx bench/dashboard.ts
-import { detailsText } from '../src/dashboard/details.js'
+import { detailsText } from '../src/dashboard/process-details.js'
 import { RecordKeys, stepOf } from '../src/dashboard/record-keys.js'
 import { Reports } from '../src/dashboard/server/reports.js'
 import { parsePolicy } from '../src/index.js'

@@ -1,7 +1,7 @@
 import { IncomingMessage } from 'node:http'
 import type { Request } from 'express'
 import type { Decision } from '../core/decision.js'
-import { Existing } from '../core/existing.js'
+import { ExistingObject } from '../core/existing-object.js'
 
 const NAME = 'rateLimit'
 /** The prototypes of requests on which `rateLimit` is our accessor, their own or inherited. */
@@ -31,7 +31,7 @@ export function leaveOnRequest(req: Request, name: string, value: unknown): void
  * It is also the cheapest place. Express changes the prototype of each request and response; V8 adds a property to such an object
  * so slowly that it would be the most expensive part of the whole decision.
  */
-class Kept extends Existing {
+class Kept extends ExistingObject {
   #decision: unknown
   #others: Map<string, unknown> | undefined
 

@@ -1,6 +1,6 @@
 import type { Decision } from '../core/decision.js'
 import { PolicyError, shown } from '../core/errors.js'
-import { Existing } from '../core/existing.js'
+import { ExistingObject } from '../core/existing-object.js'
 import type { Fields } from '../http/headers.js'
 import type { Body } from '../http/refusal.js'
 import { type Reply, send } from '../http/reply.js'
@@ -10,7 +10,7 @@ import { followResponse, forgetRequest, knownWatch } from '../http/web-response.
 const WITHIN_MS = 30_000
 
 /** The exchange of a request, stored in a private field of the request. */
-class Kept extends Existing {
+class Kept extends ExistingObject {
   #exchange: Exchange | undefined
 
   static exchange(request: Request): Exchange | undefined {

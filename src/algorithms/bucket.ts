@@ -3,7 +3,7 @@ import { type Limit, mostOf } from '../core/limit.js'
 import { type Arithmetic, type RowAlgorithm, rowAlgorithm } from './algorithm.js'
 import { ceilDiv, floorDiv } from './division.js'
 import { noteRefund, type SettlementNote } from './settlement-note.js'
-import { unboxed } from './unboxed.js'
+import { toSmallInteger } from './small-integer.js'
 
 /**
  * The common part of token-bucket and leaky-bucket: a level that rises by cost × window with every spent unit and falls by `quota`
@@ -137,9 +137,9 @@ function verdict(limit: Limit, level: number, retryAfterMs: number, delayMs: num
   return {
     limit,
     allowed: retryAfterMs === 0,
-    remaining: left > 0 ? unboxed(floorDiv(left, limit.windowMs)) : 0,
-    retryAfterMs: unboxed(retryAfterMs),
-    resetAfterMs: limit.quota === 0 ? 0 : unboxed(ceilDiv(level, limit.quota)),
-    delayMs: unboxed(delayMs),
+    remaining: left > 0 ? toSmallInteger(floorDiv(left, limit.windowMs)) : 0,
+    retryAfterMs: toSmallInteger(retryAfterMs),
+    resetAfterMs: limit.quota === 0 ? 0 : toSmallInteger(ceilDiv(level, limit.quota)),
+    delayMs: toSmallInteger(delayMs),
   }
 }

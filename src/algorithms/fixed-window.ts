@@ -4,7 +4,7 @@ import type { Limit } from '../core/limit.js'
 import { rowAlgorithm } from './algorithm.js'
 import { floorDiv } from './division.js'
 import { noteRefund, ownLeft } from './settlement-note.js'
-import { unboxed } from './unboxed.js'
+import { toSmallInteger } from './small-integer.js'
 
 /** A counter that starts at the key's first request and ends a window later. */
 interface FixedWindow {
@@ -126,9 +126,9 @@ function verdict(limit: Limit, spent: number, resetAfterMs: number, retryAfterMs
   return {
     limit,
     allowed: retryAfterMs === 0,
-    remaining: spent < limit.quota ? unboxed(limit.quota - spent) : 0,
-    retryAfterMs: unboxed(retryAfterMs),
-    resetAfterMs: unboxed(resetAfterMs),
+    remaining: spent < limit.quota ? toSmallInteger(limit.quota - spent) : 0,
+    retryAfterMs: toSmallInteger(retryAfterMs),
+    resetAfterMs: toSmallInteger(resetAfterMs),
     delayMs: 0,
   }
 }

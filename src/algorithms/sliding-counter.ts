@@ -3,7 +3,7 @@ import type { Limit } from '../core/limit.js'
 import { fitsAfterWindows, rowAlgorithm } from './algorithm.js'
 import { ceilDiv, floorDiv } from './division.js'
 import { noteRefund, ownLeft } from './settlement-note.js'
-import { unboxed } from './unboxed.js'
+import { toSmallInteger } from './small-integer.js'
 
 /** Units of the cell that began at `startedAt` (a multiple of the window) and of the one before it. */
 interface CellPair {
@@ -139,9 +139,9 @@ function verdict(limit: Limit, pair: CellPair, overlapMs: number, retryAfterMs: 
   return {
     limit,
     allowed: retryAfterMs === 0,
-    remaining: unboxed(Math.max(left, 0)),
-    retryAfterMs: unboxed(retryAfterMs),
-    resetAfterMs: pair.current > 0 || pair.previous > 0 ? unboxed(lastsMs) : 0,
+    remaining: toSmallInteger(Math.max(left, 0)),
+    retryAfterMs: toSmallInteger(retryAfterMs),
+    resetAfterMs: pair.current > 0 || pair.previous > 0 ? toSmallInteger(lastsMs) : 0,
     delayMs: 0,
   }
 }

@@ -1,7 +1,7 @@
 import type { Verdict } from '../core/decision.js'
 import type { Limit } from '../core/limit.js'
 import { type Algorithm, algorithm, fitsAfterWindows } from './algorithm.js'
-import { unboxed } from './unboxed.js'
+import { toSmallInteger } from './small-integer.js'
 
 /**
  * A log of what was spent and when. Entry i: by `entries[2i]` ms a total of `entries[2i + 1]` units had been spent.
@@ -224,8 +224,8 @@ function verdict(limit: Limit, log: SpendLog, nowMs: number, spent: number, retr
     limit,
     allowed: retryAfterMs === 0,
     remaining: spent < limit.quota ? limit.quota - spent : 0,
-    retryAfterMs: unboxed(retryAfterMs),
-    resetAfterMs: spent === 0 ? 0 : unboxed(log.newestAt - nowMs + limit.windowMs),
+    retryAfterMs: toSmallInteger(retryAfterMs),
+    resetAfterMs: spent === 0 ? 0 : toSmallInteger(log.newestAt - nowMs + limit.windowMs),
     delayMs: 0,
   }
 }

@@ -1,5 +1,5 @@
 /** The data that the dashboard's server sends to its page: types only, for both. Moments are ms since the epoch by the clock of the Redis server. */
-import type { LimitFacts } from './look/words.js'
+import type { LimitFacts } from './look/format.js'
 
 /** The common beginning of all answers. */
 export interface Frame {

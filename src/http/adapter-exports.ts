@@ -2,6 +2,6 @@
 export type { DeferOptions } from './deferral/deferral.js'
 export type { GivenKey } from './given-key.js'
 export type { HeaderForm } from './headers.js'
+export type { BlockOptions } from './rate-limit/auto-block.js'
 export type { HttpLimitOptions, HttpPolicyInput } from './rate-limit/limit-keys.js'
-export type { BlockOptions } from './rate-limit/strikes.js'
 export type { ResponseEnd } from './response-watch.js'

@@ -18,12 +18,12 @@ import { DenyCache } from './deny-cache.js'
 import { FailurePolicy } from './fallback.js'
 import { GuardedStore } from './guarded-store.js'
 import { type KeyInput, type LimiterKey, limiterKey } from './key.js'
-import { Lines } from './lines.js'
+import { LimiterLines } from './limiter-lines.js'
+import { neverFits } from './local-lines.js'
 import { parseLimiterOptions, type RateLimiterOptions } from './options.js'
 import { takeSpending } from './settleable-decision.js'
 import { settlement } from './settlement.js'
 import { storeObserver } from './store-observer.js'
-import { neverFits } from './turns.js'
 
 const ACQUIRE_OPTIONS: OptionNames<WaitOptions & { cost?: number }> = { ...WAIT_OPTIONS, cost: true }
 
@@ -50,7 +50,7 @@ export class RateLimiter {
   readonly #deciders: Deciders
   /** Decides for text keys synchronously, where possible: most limiters over memory, and busy leased keys. */
   readonly #atOnce: Decider['atOnce']
-  readonly #lines: Lines
+  readonly #lines: LimiterLines
 
   constructor(options: RateLimiterOptions) {
     const settings = parseLimiterOptions(options)
@@ -79,7 +79,7 @@ export class RateLimiter {
       shadow,
     })
     if (!shadow) this.#atOnce = this.#deciders.only?.atOnce
-    this.#lines = new Lines(
+    this.#lines = new LimiterLines(
       this.#guarded,
       settings.deadlineMs,
       settings.onStoreFailure,

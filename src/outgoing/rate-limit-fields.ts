@@ -1,5 +1,5 @@
+import { dateOf, decimalOf, secondsOf } from './field-values.js'
 import { fieldReader, type HeaderFields } from './header-fields.js'
-import { dateOf, decimalOf, secondsOf } from './moment.js'
 import { type ListItem, structuredList } from './structured-list.js'
 
 /** The report of a response on one limit. A field that the response does not have, or that is invalid, is undefined. */

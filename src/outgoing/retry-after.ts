@@ -1,5 +1,5 @@
+import { httpDateOf, secondsOf } from './field-values.js'
 import { fieldReader, type HeaderFields } from './header-fields.js'
-import { httpDateOf, secondsOf } from './moment.js'
 
 /**
  * The wait that the field `Retry-After` asks for (RFC 9110, section 10.2.3), in ms: a number of seconds, or a date relative

@@ -1,15 +1,15 @@
-import type { Facts } from './facts.js'
 import { type Finding, ok, unseen, warning } from './finding.js'
+import type { ServerInfo } from './server-info.js'
 
 const CONNECTIONS = 'connections'
 
 /** The server's limits for connected clients. */
-export function connectionFindings(facts: Facts): Finding[] {
-  return [...idleFindings(facts), ...crowdFindings(facts)]
+export function connectionFindings(server: ServerInfo): Finding[] {
+  return [...idleFindings(server), ...crowdFindings(server)]
 }
 
-function idleFindings(facts: Facts): Finding[] {
-  const [idle, keepAlive] = [facts.setting('timeout'), facts.setting('tcp-keepalive')]
+function idleFindings(server: ServerInfo): Finding[] {
+  const [idle, keepAlive] = [server.setting('timeout'), server.setting('tcp-keepalive')]
   if (idle === undefined || keepAlive === undefined) {
     return [unseen(CONNECTIONS, 'timeout and tcp-keepalive: CONFIG GET would tell', 'allow CONFIG GET')]
   }
@@ -31,8 +31,8 @@ function idleFindings(facts: Facts): Finding[] {
   return findings.length > 0 ? findings : [ok(CONNECTIONS, `timeout 0, tcp-keepalive ${keepAlive}`)]
 }
 
-function crowdFindings(facts: Facts): Finding[] {
-  const [here, most] = [facts.number('connected_clients'), facts.number('maxclients')]
+function crowdFindings(server: ServerInfo): Finding[] {
+  const [here, most] = [server.number('connected_clients'), server.number('maxclients')]
   if (here === undefined || most === undefined || here < 0.9 * most) return []
   return [
     warning(

@@ -2,7 +2,6 @@ import { hostAndPort } from '../redis-address.js'
 import type { SecureAddress } from './certificates.js'
 import { connectionFindings } from './clients.js'
 import { Connection, ConnectionError, type Patience } from './connection.js'
-import { readFacts } from './facts.js'
 import { type Finding, problem } from './finding.js'
 import { clockFinding, latencyFinding, slownessFinding } from './latency.js'
 import { lifetimeFinding } from './lifetimes.js'
@@ -11,6 +10,7 @@ import { channelFinding, scriptFinding } from './permissions.js'
 import { persistenceFinding } from './persistence.js'
 import { type Reply, ReplyError } from './replies.js'
 import { clusterFinding, roleFinding, versionFinding } from './role.js'
+import { readServerInfo } from './server-info.js'
 
 /** Error codes that a server returns for every command while it cannot serve. */
 const NOT_NOW: Readonly<Record<string, string>> = {
@@ -58,19 +58,19 @@ async function examineNode(
     if (word !== '' && word !== 'NOPERM') {
       throw pong
     }
-    const facts = await readFacts(connection)
-    const isCluster = facts.info('cluster_enabled') === '1'
-    const sentinel = facts.info('redis_mode') === 'sentinel'
-    findings.push(versionFinding(facts), roleFinding(facts))
+    const server = await readServerInfo(connection)
+    const isCluster = server.info('cluster_enabled') === '1'
+    const sentinel = server.info('redis_mode') === 'sentinel'
+    findings.push(versionFinding(server), roleFinding(server))
     if (sentinel) return []
     const clusterInfo = isCluster ? fieldsOf(await connection.ask('CLUSTER', 'INFO')) : undefined
-    const cluster = clusterFinding(facts, clusterInfo)
+    const cluster = clusterFinding(server, clusterInfo)
     if (cluster) findings.push(cluster)
-    findings.push(memoryFinding(facts), persistenceFinding(facts), ...connectionFindings(facts))
+    findings.push(memoryFinding(server), persistenceFinding(server), ...connectionFindings(server))
     findings.push(await latencyFinding(connection), await slownessFinding(connection), await clockFinding(connection))
-    if (facts.info('role') !== 'slave') findings.push(await scriptFinding(connection, prefix, isCluster))
+    if (server.info('role') !== 'slave') findings.push(await scriptFinding(connection, prefix, isCluster))
     findings.push(await channelFinding(address, prefix, patience), await lifetimeFinding(connection, prefix))
-    return isCluster ? otherPrimaries(await connection.ask('CLUSTER', 'SLOTS'), address, facts.info('tcp_port')) : []
+    return isCluster ? otherPrimaries(await connection.ask('CLUSTER', 'SLOTS'), address, server.info('tcp_port')) : []
   } finally {
     connection.close()
   }

@@ -1,13 +1,13 @@
-import type { Facts } from './facts.js'
 import { type Finding, ok, problem, unseen, warning } from './finding.js'
+import type { ServerInfo } from './server-info.js'
 
 const MEMORY = 'memory'
 
 /** The eviction policy: what the server does when its memory is full. */
-export function memoryFinding(facts: Facts): Finding {
-  const most = facts.number('maxmemory')
-  const used = facts.number('used_memory')
-  const policy = facts.info('maxmemory_policy')
+export function memoryFinding(server: ServerInfo): Finding {
+  const most = server.number('maxmemory')
+  const used = server.number('used_memory')
+  const policy = server.info('maxmemory_policy')
   if (most === undefined || used === undefined || policy === undefined) {
     return unseen(MEMORY, 'the server does not report its memory', 'allow INFO, or see what maxmemory-policy says')
   }
@@ -20,7 +20,7 @@ export function memoryFinding(facts: Facts): Finding {
   }
   const full = `${sizeOf(used)} of ${sizeOf(most)} used`
   if (policy === 'noeviction') return fullness(used / most, full)
-  const evicted = facts.number('evicted_keys') ?? 0
+  const evicted = server.number('evicted_keys') ?? 0
   const already = evicted > 0 ? `, ${evicted} keys evicted since it started` : ''
   if (policy.startsWith('volatile-')) {
     return warning(

@@ -1,14 +1,14 @@
-import type { Facts } from './facts.js'
 import { type Finding, ok, problem, unseen, warning } from './finding.js'
+import type { ServerInfo } from './server-info.js'
 
 const PERSISTENCE = 'persistence'
 
 /** What a restart loses, by the persistence settings. */
-export function persistenceFinding(facts: Facts): Finding {
-  const log = facts.info('aof_enabled')
+export function persistenceFinding(server: ServerInfo): Finding {
+  const log = server.info('aof_enabled')
   if (log === undefined) return unseen(PERSISTENCE, 'the server does not report what it saves', 'allow INFO')
-  const failed = facts.info('rdb_last_bgsave_status') === 'err' || facts.info('aof_last_write_status') === 'err'
-  if (failed && facts.setting('stop-writes-on-bgsave-error') !== 'no') {
+  const failed = server.info('rdb_last_bgsave_status') === 'err' || server.info('aof_last_write_status') === 'err'
+  if (failed && server.setting('stop-writes-on-bgsave-error') !== 'no') {
     return problem(
       PERSISTENCE,
       'its last attempt to save failed, and it may refuse to write (MISCONF): onStoreFailure then decides',
@@ -16,7 +16,7 @@ export function persistenceFinding(facts: Facts): Finding {
     )
   }
   if (log === '1') return ok(PERSISTENCE, 'appendonly: a restart keeps all but about the last second')
-  const snapshots = facts.setting('save')
+  const snapshots = server.setting('save')
   if (snapshots === undefined) {
     return unseen(
       PERSISTENCE,

@@ -1,14 +1,14 @@
-import type { Facts } from './facts.js'
 import { type Finding, ok, problem, unseen, warning } from './finding.js'
+import type { ServerInfo } from './server-info.js'
 
 /** The first version with all commands that our scripts use. */
 const OLDEST = [6, 2]
 
-export function versionFinding(facts: Facts): Finding {
-  const redis = facts.info('redis_version')
+export function versionFinding(server: ServerInfo): Finding {
+  const redis = server.info('redis_version')
   if (redis === undefined)
-    return unseen('version', facts.refused ?? 'the server does not report its version', 'allow INFO')
-  const name = `${facts.info('server_name') === 'valkey' ? `Valkey ${facts.info('valkey_version')}, as ` : ''}Redis ${redis}`
+    return unseen('version', server.refused ?? 'the server does not report its version', 'allow INFO')
+  const name = `${server.info('server_name') === 'valkey' ? `Valkey ${server.info('valkey_version')}, as ` : ''}Redis ${redis}`
   const [major, minor] = redis.split('.').map(Number)
   if (major < OLDEST[0] || (major === OLDEST[0] && minor < OLDEST[1])) {
     return problem('version', `${name}: older than 6.2`, 'use Redis 6.2 or later, or Valkey')
@@ -17,9 +17,9 @@ export function versionFinding(facts: Facts): Finding {
 }
 
 /** Whether the server accepts writes. */
-export function roleFinding(facts: Facts): Finding {
-  const role = facts.info('role')
-  if (facts.info('redis_mode') === 'sentinel') {
+export function roleFinding(server: ServerInfo): Finding {
+  const role = server.info('role')
+  if (server.info('redis_mode') === 'sentinel') {
     return problem(
       'role',
       'a sentinel: it knows where the primary is, and keeps nothing itself',
@@ -28,30 +28,30 @@ export function roleFinding(facts: Facts): Finding {
   }
   if (role === undefined) return unseen('role', 'the server does not report its role', 'allow INFO')
   if (role === 'master') {
-    const replicas = facts.number('connected_slaves') ?? 0
+    const replicas = server.number('connected_slaves') ?? 0
     return ok('role', replicas === 0 ? 'primary' : `primary, replicas: ${replicas}`)
   }
-  const primary = `${facts.info('master_host')}:${facts.info('master_port')}`
+  const primary = `${server.info('master_host')}:${server.info('master_port')}`
   return problem(
     'role',
-    `a replica of ${primary}, link ${facts.info('master_link_status')}: every decision that spends fails (READONLY)`,
+    `a replica of ${primary}, link ${server.info('master_link_status')}: every decision that spends fails (READONLY)`,
     'connect to the primary; behind sentinels or in a cluster let the client find it',
   )
 }
 
 /** `clusterInfo`: the fields of CLUSTER INFO. */
 export function clusterFinding(
-  facts: Facts,
+  server: ServerInfo,
   clusterInfo: ReadonlyMap<string, string> | undefined,
 ): Finding | undefined {
-  if (facts.info('cluster_enabled') !== '1') return undefined
+  if (server.info('cluster_enabled') !== '1') return undefined
   if (clusterInfo === undefined) return unseen('cluster', 'on, but CLUSTER INFO may not be asked', 'allow cluster|info')
   const count = (field: string) => Number(clusterInfo.get(field) ?? 0)
   const open = 16_384 - count('cluster_slots_assigned')
   const failing = count('cluster_slots_pfail') + count('cluster_slots_fail')
   const remedy = 'redis-cli --cluster check lists them, --cluster fix repairs them'
   if (open > 0) {
-    const all = facts.setting('cluster-require-full-coverage') === 'no' ? 'their keys fail' : 'every key fails'
+    const all = server.setting('cluster-require-full-coverage') === 'no' ? 'their keys fail' : 'every key fails'
     return problem('cluster', `${open} of 16384 slots belong to no node: ${all} (CLUSTERDOWN)`, remedy)
   }
   if (failing > 0 || clusterInfo.get('cluster_state') !== 'ok') {

@@ -1,4 +1,4 @@
-import type { LimitFacts } from '../../dashboard/look/words.js'
+import type { LimitFacts } from '../../dashboard/look/format.js'
 import type { Subject } from './subject-name.js'
 
 /** The data of the page of a replay, as JSON. Moments in seconds since the epoch; waits in ms, −1: the request never fits. */

@@ -1,7 +1,7 @@
 import { basename } from 'node:path'
 import { printable } from '../printable.js'
 import { share } from '../table.js'
-import type { SubjectDetails } from './details.js'
+import type { SubjectDetails } from './html-details.js'
 import type { PageData, PagePolicy, PageRow, PageTable } from './page-data.js'
 import type { Report } from './report.js'
 import { noteLines } from './report-text.js'

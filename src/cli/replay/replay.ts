@@ -1,16 +1,16 @@
 import type { Policy } from '../../core/limit.js'
 import { ManualClock } from '../../testing.js'
 import { AccessLogLine } from './access-log.js'
-import { Details } from './details.js'
+import { HtmlDetails } from './html-details.js'
 import { KeyTable } from './key-table.js'
 import type { LineReader } from './lines.js'
+import { type KeyOfLine, keyOfLine } from './log-line-key.js'
+import { PolicyTrial } from './policy-trial.js'
 import { Ranking } from './ranking.js'
 import type { Report, TrialResult } from './report.js'
-import { type KeyOfLine, keyOfLine } from './subject.js'
 import type { Subject } from './subject-name.js'
 import { TimeOrder } from './time-order.js'
 import { Timeline, type TimelineRow } from './timeline.js'
-import { Trial } from './trial.js'
 
 export interface ReplayOptions {
   readonly policies: ReadonlyArray<{ readonly text: string; readonly policy: Policy }>
@@ -47,9 +47,9 @@ export class Replay implements LineReader {
   readonly #keys: KeyTable
   readonly #requestsById: number[] = []
   readonly #order: TimeOrder
-  readonly #trials: readonly Trial[]
+  readonly #trials: readonly PolicyTrial[]
   readonly #timeline: Timeline
-  readonly #details: Details | undefined
+  readonly #details: HtmlDetails | undefined
   /** Of the request that is judged, under each policy. */
   readonly #waits: number[]
   #requests = 0
@@ -65,10 +65,11 @@ export class Replay implements LineReader {
     this.#keyOf = keyOfLine(options.by, options.ipv6Subnet)
     this.#keys = new KeyTable(options.mostKeys)
     this.#order = new TimeOrder(options.heldLines ?? HELD_LINES, (second, id, other) => this.#judge(second, id, other))
-    this.#trials = options.policies.map(({ text, policy }) => new Trial(text, policy, this.#clock))
+    this.#trials = options.policies.map(({ text, policy }) => new PolicyTrial(text, policy, this.#clock))
     this.#timeline = new Timeline(this.#trials.length)
     this.#waits = new Array<number>(this.#trials.length).fill(0)
-    if (options.details !== undefined) this.#details = new Details(options.by, options.ipv6Subnet, this.#trials.length)
+    if (options.details !== undefined)
+      this.#details = new HtmlDetails(options.by, options.ipv6Subnet, this.#trials.length)
   }
 
   /** Throws `TooManyKeysError` when a key is one too many; the report of the lines before can still be had. */
@@ -147,12 +148,12 @@ export class Replay implements LineReader {
     }
   }
 
-  #resultOf(trial: Trial, top: number): TrialResult {
+  #resultOf(trial: PolicyTrial, top: number): TrialResult {
     const { text, policy, denied, deniedKeys } = trial
     return { text, policy, denied, deniedKeys, top: this.#topBy([trial], top) }
   }
 
-  #topBy(trials: readonly Trial[], most: number) {
+  #topBy(trials: readonly PolicyTrial[], most: number) {
     const ranking = new Ranking(most)
     for (let id = 0; id < this.#keys.size; id++) {
       ranking.add({

@@ -1,5 +1,5 @@
 import type { Policy } from '../../core/limit.js'
-import type { ReportDetails } from './details.js'
+import type { ReportDetails } from './html-details.js'
 import type { RankedKey } from './ranking.js'
 import type { Subject } from './subject-name.js'
 import type { TimelineRow } from './timeline.js'

@@ -1,4 +1,4 @@
-import { isComb } from './gaps.js'
+import { hasManyGaps } from './row-gaps.js'
 
 /** Requests of one span of time, and how many of them each policy refused. */
 export interface TimelineRow {
@@ -56,7 +56,7 @@ export class Timeline {
       spanSeconds = span
       rows = joined(this.#rows, span)
       const starts = rows.map(({ at }) => at)
-      if (rows.length <= mostRows && !(forChart && isComb(starts, span))) break
+      if (rows.length <= mostRows && !(forChart && hasManyGaps(starts, span))) break
     }
     return { spanSeconds, rows }
   }

@@ -3,7 +3,7 @@
 import type { ComponentChildren } from 'preact'
 import { createContext } from 'preact'
 import { useContext, useEffect, useRef, useState } from 'preact/hooks'
-import { plural } from '../look/words.js'
+import { plural } from '../look/format.js'
 import type { Act, Done } from '../view.js'
 import { sendAct } from './connection.js'
 

@@ -1,8 +1,8 @@
-import { when } from '../look/words.js'
+import { when } from '../look/format.js'
 import type { Act, ChangesView, ChangeView } from '../view.js'
 import { ActButton, type Plan } from './acting.js'
-import { Heads } from './heads.js'
-import { KeyLink, Moment, Nothing, Panel } from './parts.js'
+import { ColumnHeads } from './column-heads.js'
+import { KeyLink, Moment, Nothing, Panel } from './widgets.js'
 
 export function ChangesPage({ view }: { view: ChangesView }) {
   return (
@@ -11,7 +11,7 @@ export function ChangesPage({ view }: { view: ChangesView }) {
         <Nothing>Nothing was changed yet.</Nothing>
       ) : (
         <table class="changes">
-          <Heads of={[['When'], ['Who', 'wide'], ['What'], ['Before', 'wide'], ['After']]} acts />
+          <ColumnHeads of={[['When'], ['Who', 'wide'], ['What'], ['Before', 'wide'], ['After']]} acts />
           <tbody>
             {view.changes.map(change => (
               <Change key={change.id} change={change} now={view.now} />

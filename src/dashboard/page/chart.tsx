@@ -1,4 +1,6 @@
 /** The chart of allowed and refused requests per second, small in a row and large under it. Part of the shared look, see ../look/tokens.css. */
+
+import { clock, rate } from '../look/format.js'
 import {
   areaPath,
   type Frame,
@@ -10,7 +12,6 @@ import {
   type Values,
   whereAbove,
 } from '../look/geometry.js'
-import { clock, rate } from '../look/words.js'
 import { Plot } from './plot.js'
 
 const WIDTH = 600

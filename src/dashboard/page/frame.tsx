@@ -1,10 +1,10 @@
 /** The frame of every page: the head with its search, the status line and the bands. */
 import { useEffect, useRef, useState } from 'preact/hooks'
-import { clock, latency, percent, plural, rate, span } from '../look/words.js'
+import { clock, latency, percent, plural, rate, span } from '../look/format.js'
 import type { AlertView, Frame } from '../view.js'
 import { type Address, addressText, go, PAGES } from './address.js'
-import { KeyLink } from './parts.js'
 import { type Polled, useSeconds } from './polling.js'
+import { KeyLink } from './widgets.js'
 
 /** Data that is older is marked as old. */
 const OLD_MS = 6000

@@ -1,10 +1,10 @@
 import { useContext } from 'preact/hooks'
-import { count, limitWords, rate, span, when } from '../look/words.js'
+import { count, limitWords, rate, span, when } from '../look/format.js'
 import type { KeyFound, KeyLimiterView, KeyRate, KeysView } from '../view.js'
 import { ActButton, ActingContext } from './acting.js'
-import { Heads } from './heads.js'
-import { type BarKind, Gauge, KeyLink, Moment, Nothing, Panel } from './parts.js'
+import { ColumnHeads } from './column-heads.js'
 import { blockPlan, clearPlan, limitPlan, policyText, resetPlan, unblockPlan } from './plans.js'
+import { type BarKind, Gauge, KeyLink, Moment, Nothing, Panel } from './widgets.js'
 
 export function KeysPage({ view, sought }: { view: KeysView; sought: boolean }) {
   return (
@@ -79,7 +79,7 @@ function KeyLimiter({ of, found, now }: { of: KeyLimiterView; found: KeyFound; n
         </p>
       )}
       <table>
-        <Heads of={[['Limit'], ['Left'], ['Next request', 'number'], ['Whole again', 'number']]} />
+        <ColumnHeads of={[['Limit'], ['Left'], ['Next request', 'number'], ['Whole again', 'number']]} />
         <tbody>
           {limits.map(limit => (
             <tr key={limit.id}>
@@ -164,7 +164,7 @@ function Ranking({
         <Nothing>{empty}</Nothing>
       ) : (
         <table>
-          <Heads of={[['Key'], ['Limiter'], ['Per second', 'number'], ['Share', 'wide share-bar']]} />
+          <ColumnHeads of={[['Key'], ['Limiter'], ['Per second', 'number'], ['Share', 'wide share-bar']]} />
           <tbody>
             {rows.map(({ key, limiter, perSecond, share }) => (
               <tr key={`${limiter} ${key.ref}`}>
@@ -195,7 +195,7 @@ function Blocks({ view }: { view: KeysView }) {
         <Nothing>Nobody is blocked.</Nothing>
       ) : (
         <table>
-          <Heads of={[['Key'], ['Limiter'], ['By', 'wide'], ['Left', 'number']]} acts={may} />
+          <ColumnHeads of={[['Key'], ['Limiter'], ['By', 'wide'], ['Left', 'number']]} acts={may} />
           <tbody>
             {view.blocks.map(({ key, limiter, until, by }) => (
               <tr key={`${limiter} ${key.ref}`}>

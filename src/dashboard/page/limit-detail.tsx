@@ -1,12 +1,12 @@
 /** The content of an opened row of a limit: the large chart, the keys that are refused and that ask most, the sources of decisions, actions. */
 import { useContext } from 'preact/hooks'
-import { clock, limitWords, percent, plural, rate, span, when } from '../look/words.js'
+import { clock, limitWords, percent, plural, rate, span, when } from '../look/format.js'
 import type { KeyRate, LimitRow } from '../view.js'
 import { ActButton, ActingContext } from './acting.js'
 import { LargeChart } from './chart.js'
-import { KeyLink } from './parts.js'
 import { blockPlan, clearPlan, limitPlan, policyText } from './plans.js'
 import { sentenceOf, trafficOf } from './series.js'
+import { KeyLink } from './widgets.js'
 
 const SOURCES = [
   ['redis', 'Redis'],

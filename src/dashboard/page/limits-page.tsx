@@ -1,12 +1,12 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
-import { count, limitWords, rate, when } from '../look/words.js'
+import { count, limitWords, rate, when } from '../look/format.js'
 import type { LimitRow, LimitsView } from '../view.js'
 import { SmallChart } from './chart.js'
-import { Heads } from './heads.js'
+import { ColumnHeads } from './column-heads.js'
 import { LimitDetail } from './limit-detail.js'
-import { Nothing, Panel, Share } from './parts.js'
 import { sentenceOf, trafficOf } from './series.js'
 import { QueueSummary, SharedSummary } from './summaries.js'
+import { Nothing, Panel, Share } from './widgets.js'
 
 export function LimitsPage({
   view,
@@ -38,7 +38,7 @@ export function LimitsPage({
           <Nothing>No limiter has decided anything yet.</Nothing>
         ) : (
           <table class="limits">
-            <Heads
+            <ColumnHeads
               of={[
                 ['Limiter'],
                 ['Limit', 'policy'],

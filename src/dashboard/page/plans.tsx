@@ -1,6 +1,6 @@
 /** The changes that several pages offer, in words. */
 import { parsePolicy } from '../../core/limit.js'
-import { type LimitFacts, promiseWords } from '../look/words.js'
+import { type LimitFacts, promiseWords } from '../look/format.js'
 import type { KeyView, LiveView } from '../view.js'
 import { DURATIONS, durationLabel, ENDS, followers, type Plan } from './acting.js'
 

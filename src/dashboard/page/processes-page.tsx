@@ -1,7 +1,7 @@
-import { clock, plural, rate, span } from '../look/words.js'
+import { clock, plural, rate, span } from '../look/format.js'
 import type { ProcessesView, ProcessView } from '../view.js'
-import { Heads } from './heads.js'
-import { Ago, Gauge, Moment, Nothing, Panel } from './parts.js'
+import { ColumnHeads } from './column-heads.js'
+import { Ago, Gauge, Moment, Nothing, Panel } from './widgets.js'
 
 export function ProcessesPage({ view }: { view: ProcessesView }) {
   const services = [...new Set(view.processes.map(({ service }) => service))].sort()
@@ -37,7 +37,7 @@ function Service({ service, processes, now }: { service: string; processes: read
       side={`${plural(processes.length, 'process', 'processes')}${silent > 0 ? `, ${silent} silent` : ''}`}
     >
       <table>
-        <Heads
+        <ColumnHeads
           of={[
             ['Process'],
             ['Version', 'wide'],

@@ -1,8 +1,8 @@
-import { clock, count, latency, plural, rate, span } from '../look/words.js'
+import { clock, count, latency, plural, rate, span } from '../look/format.js'
 import type { DeadView, QueuesView } from '../view.js'
 import { ActButton, type Plan } from './acting.js'
-import { Heads } from './heads.js'
-import { Ago, Nothing, Panel } from './parts.js'
+import { ColumnHeads } from './column-heads.js'
+import { Ago, Nothing, Panel } from './widgets.js'
 
 export function QueuesPage({ view }: { view: QueuesView }) {
   if (view.queues.length === 0) {
@@ -94,7 +94,7 @@ function Letters({
   return (
     <>
       <table class="letters">
-        <Heads of={[['Dead letter'], ['Attempts', 'number wide'], ['Died', 'number']]} acts />
+        <ColumnHeads of={[['Dead letter'], ['Attempts', 'number wide'], ['Died', 'number']]} acts />
         <tbody>
           {letters.map(({ id, reason, attempts, diedAt, payload, clipped }) => (
             <tr key={id}>

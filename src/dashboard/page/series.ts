@@ -1,4 +1,4 @@
-import { clock, rate } from '../look/words.js'
+import { clock, rate } from '../look/format.js'
 import type { Series } from '../view.js'
 import type { Traffic } from './chart.js'
 

@@ -1,5 +1,5 @@
 /** The first page, shown before any process has reported. */
-import { Code, Panel } from './parts.js'
+import { Code, Panel } from './widgets.js'
 
 const CODE = `import { reporter } from 'spillway/dashboard'
 const observer = reporter({ client })

@@ -1,15 +1,15 @@
 /** Queues, and what processes wait for, in short tables. */
-import { count, latency, plural, windowWords } from '../look/words.js'
+import { count, latency, plural, windowWords } from '../look/format.js'
 import type { QueueRow, SharedRow } from '../view.js'
 import { addressText } from './address.js'
-import { Heads } from './heads.js'
-import { Gauge, Panel } from './parts.js'
+import { ColumnHeads } from './column-heads.js'
+import { Gauge, Panel } from './widgets.js'
 
 export function QueueSummary({ queues }: { queues: readonly QueueRow[] }) {
   return (
     <Panel title="Queues" side={<a href={addressText({ page: 'queues' })}>all</a>}>
       <table>
-        <Heads of={[['Queue'], ['Waiting', 'number'], ['Late, p99', 'number wide'], ['Dead', 'number']]} />
+        <ColumnHeads of={[['Queue'], ['Waiting', 'number'], ['Late, p99', 'number wide'], ['Dead', 'number']]} />
         <tbody>
           {queues.map(queue => (
             <tr key={queue.name}>
@@ -38,7 +38,7 @@ export function SharedSummary({ shared }: { shared: readonly SharedRow[] }) {
   return (
     <Panel title="Semaphores and rates" side={<a href={addressText({ page: 'waiting' })}>all</a>}>
       <table>
-        <Heads of={[['Name'], ['In use'], ['Waiting', 'number']]} />
+        <ColumnHeads of={[['Name'], ['In use'], ['Waiting', 'number']]} />
         <tbody>
           {shared.map(row => (
             <tr key={`${row.kind} ${row.name}`}>

@@ -1,10 +1,10 @@
 import { parseDuration } from '../../core/duration.js'
-import { count, plural, span, windowWords } from '../look/words.js'
+import { count, plural, span, windowWords } from '../look/format.js'
 import type { HolderView, SharedRow, WaitingView } from '../view.js'
 import { ActButton, type Plan } from './acting.js'
-import { Heads } from './heads.js'
-import { Ago, Nothing, Panel } from './parts.js'
+import { ColumnHeads } from './column-heads.js'
 import { SharedName, Use } from './summaries.js'
+import { Ago, Nothing, Panel } from './widgets.js'
 
 export function WaitingPage({ view }: { view: WaitingView }) {
   if (view.shared.length === 0) {
@@ -74,7 +74,7 @@ function Holders({
   return (
     <>
       <table>
-        <Heads
+        <ColumnHeads
           of={[
             ['Lease'],
             ['Held by', 'wide'],

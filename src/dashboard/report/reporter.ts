@@ -3,12 +3,12 @@ import { hostname } from 'node:os'
 import type { Decision } from '../../core/decision.js'
 import type { Observer } from '../../core/observer.js'
 import { objectId } from '../../redis/object-index.js'
-import { objectFacts } from '../facts.js'
+import { objectFacts } from '../index-entry.js'
 import type { ProcessRecord } from '../process-record.js'
+import { DecisionSums } from './decision-sums.js'
 import { parseReporterOptions, type ReporterOptions } from './options.js'
-import { Recent } from './recent.js'
+import { RecentActivity } from './recent-activity.js'
 import { type ObjectNotes, ReportSender } from './sender.js'
-import { Tallies } from './tallies.js'
 
 export type { ReporterOptions } from './options.js'
 
@@ -36,8 +36,8 @@ export interface ReportEnd {
 class Reporter implements Observer {
   readonly #settings: ReturnType<typeof parseReporterOptions>
   readonly #sender: ReportSender
-  readonly #tallies: Tallies
-  readonly #recent: Recent
+  readonly #sums: DecisionSums
+  readonly #recentActivity: RecentActivity
   readonly #objects = new Map<string, { facts: ReturnType<typeof objectFacts>; notedAt: number }>()
   readonly #startedAt = Math.round(Date.now() - process.uptime() * 1000)
   #timer: ReturnType<typeof setTimeout> | undefined
@@ -53,15 +53,15 @@ class Reporter implements Observer {
     this.#settings = parseReporterOptions(options)
     const { client, prefix, keyNames, topKeys } = this.#settings
     this.#sender = new ReportSender(client, prefix, randomBytes(6).toString('base64url'), () => this.#forgetNotes())
-    this.#tallies = new Tallies(keyNames)
-    this.#recent = new Recent(topKeys)
+    this.#sums = new DecisionSums(keyNames)
+    this.#recentActivity = new RecentActivity(topKeys)
   }
 
   // Arrow functions, because callers may detach an observer's methods.
   readonly decided = (decision: Decision, limiter: string): void => {
     this.#decisions++
-    this.#tallies.add(decision, limiter)
-    this.#recent.decided(limiter, decision.key, decision.allowed)
+    this.#sums.add(decision, limiter)
+    this.#recentActivity.decided(limiter, decision.key, decision.allowed)
     this.#happened()
   }
 
@@ -89,7 +89,7 @@ class Reporter implements Observer {
 
   readonly delivered = ({ queue, latenessMs, attempt }: Told<'delivered'>): void => {
     this.#met('queue', queue)
-    this.#recent.delivered(queue, latenessMs, attempt)
+    this.#recentActivity.delivered(queue, latenessMs, attempt)
     this.#happened()
   }
 
@@ -100,7 +100,7 @@ class Reporter implements Observer {
 
   readonly level = (event: Told<'level'>): void => {
     this.#met(event.object, event.name)
-    this.#recent.level(event)
+    this.#recentActivity.level(event)
     this.#happened()
   }
 
@@ -136,10 +136,10 @@ class Reporter implements Observer {
   #report(): void {
     const now = performance.now()
     if (!this.#news && this.#decisions === 0 && !this.#sender.hasPending) return
-    const rows = this.#tallies.take()
+    const rows = this.#sums.take()
     const spanMs = Math.max(1, Math.min(now - this.#tookAt, this.#settings.everyMs))
-    const notes = [...this.#tallies.notes(rows, now), ...this.#objectNotes(now)]
-    this.#sender.send({ record: this.#record(now), details: this.#recent.details(), rows, notes, spanMs })
+    const notes = [...this.#sums.notes(rows, now), ...this.#objectNotes(now)]
+    this.#sender.send({ record: this.#record(now), details: this.#recentActivity.details(), rows, notes, spanMs })
     this.#news = false
     this.#decisions = 0
     this.#answers = { count: 0, ms: 0 }
@@ -179,7 +179,7 @@ class Reporter implements Observer {
   }
 
   #forgetNotes(): void {
-    this.#tallies.forgetNotes()
+    this.#sums.forgetNotes()
     for (const object of this.#objects.values()) object.notedAt = Number.NEGATIVE_INFINITY
     this.#happened()
   }

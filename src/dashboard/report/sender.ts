@@ -4,17 +4,17 @@ import { MOST_NOTES, NOTE_LIFE_MS, type ObjectFacts } from '../../redis/object-i
 import { portOf } from '../../redis/port-of.js'
 import { runScript } from '../../redis/run-script.js'
 import { dashboardLeave, dashboardReport } from '../../redis/scripts.js'
-import { type Counts, countsText } from '../counts.js'
-import { type Details, detailsText } from '../details.js'
+import { type Counts, countsText } from '../outcome-counts.js'
+import { detailsText, type ProcessDetails } from '../process-details.js'
 import type { ProcessRecord } from '../process-record.js'
 import { RecordKeys, STEP_MS, STEPS, stepOf } from '../record-keys.js'
-import { addRows } from './tallies.js'
+import { addRows } from './decision-sums.js'
 
 export type ObjectNotes = ReadonlyArray<readonly [id: string, facts: ObjectFacts]>
 
 export interface Report {
   readonly record: ProcessRecord
-  readonly details: Details
+  readonly details: ProcessDetails
   readonly rows: ReadonlyMap<string, Counts>
   readonly notes: ObjectNotes
   /** The time in which the rows were counted, until now. */

@@ -1,7 +1,7 @@
 import { formatDuration, parseOption } from '../../core/duration.js'
 import { PolicyError, shown } from '../../core/errors.js'
 import { parsePolicy } from '../../core/limit.js'
-import { clock, plural, promiseWords, span, windowWords } from '../look/words.js'
+import { clock, plural, promiseWords, span, windowWords } from '../look/format.js'
 import type { Act, Done } from '../view.js'
 import type { NotedChange, PlainAct } from './changes.js'
 import type { DashboardState } from './dashboard-state.js'

@@ -1,7 +1,7 @@
 import { Deadline } from '../../core/deadline.js'
 import { StoreError } from '../../core/errors.js'
 import type { RedisClient } from '../../redis/client.js'
-import type { LimitEntry, ObjectKind } from '../facts.js'
+import type { LimitEntry, ObjectKind } from '../index-entry.js'
 import type { KeyView } from '../view.js'
 import { ChangeHistory } from './changes.js'
 import { type KeyStyle, keyView, refOf } from './key-views.js'

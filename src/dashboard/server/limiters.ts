@@ -11,7 +11,7 @@ import { runScript } from '../../redis/run-script.js'
 import { dashboardBlocks } from '../../redis/scripts.js'
 import { ChargeKeys } from '../../stores/redis/charge-keys.js'
 import { RedisStore } from '../../stores/redis/redis-store.js'
-import type { LimitEntry } from '../facts.js'
+import type { LimitEntry } from '../index-entry.js'
 import type { KeyLimiterView } from '../view.js'
 import type { LiveLimits } from './live-limits.js'
 

@@ -1,5 +1,5 @@
-import { COUNTED, FALLBACK, SHADOW } from '../counts.js'
-import type { LimitEntry } from '../facts.js'
+import type { LimitEntry } from '../index-entry.js'
+import { COUNTED, FALLBACK, SHADOW } from '../outcome-counts.js'
 import type { Ask, Frame, LimitRow, LimitsView, OpenLimit, QueueRow, SharedRow } from '../view.js'
 import type { DashboardState } from './dashboard-state.js'
 import { TopCallers } from './top-callers.js'

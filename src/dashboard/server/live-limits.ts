@@ -5,7 +5,7 @@ import type { LivePolicies } from '../../live/live-policies.js'
 import { livePolicy, policyText } from '../../live/live-policy.js'
 import { LiveRecords, type NamedLimit } from '../../live/live-records.js'
 import type { RedisClient } from '../../redis/client.js'
-import { promiseWords } from '../look/words.js'
+import { promiseWords } from '../look/format.js'
 import type { LiveView } from '../view.js'
 
 /** Names and their limits are read again after so long. */

@@ -1,7 +1,7 @@
 import { liveChange } from '../../live/change.js'
-import { FALLBACK, REFUSED } from '../counts.js'
-import { EVERYTHING } from '../facts.js'
 import { percentile } from '../histogram.js'
+import { EVERYTHING } from '../index-entry.js'
+import { FALLBACK, REFUSED } from '../outcome-counts.js'
 import type {
   Act,
   Ask,

@@ -6,9 +6,9 @@ import { portOf } from '../../redis/port-of.js'
 import { replyWords } from '../../redis/reply-words.js'
 import { runScript } from '../../redis/run-script.js'
 import { dashboardRead } from '../../redis/scripts.js'
-import { addCounts, type Counts, noCounts, readCounts } from '../counts.js'
-import { type Details, readDetails } from '../details.js'
-import { type Entry, readEntry } from '../facts.js'
+import { type Entry, readEntry } from '../index-entry.js'
+import { addCounts, type Counts, noCounts, readCounts } from '../outcome-counts.js'
+import { type ProcessDetails, readDetails } from '../process-details.js'
 import { type ProcessRecord, readProcessRecord } from '../process-record.js'
 import { RecordKeys, STEP_MS, STEPS, stepOf } from '../record-keys.js'
 
@@ -46,7 +46,7 @@ export class Reports {
   #entries = new Map<string, Entry>()
   #version = Number.NaN
   #processes: Process[] = []
-  #details = new Map<string, Details>()
+  #details = new Map<string, ProcessDetails>()
   #detailsAt = Number.NEGATIVE_INFINITY
   /** By `performance.now()`. */
   #readAt = Number.NEGATIVE_INFINITY
@@ -93,7 +93,7 @@ export class Reports {
     return this.#entries
   }
 
-  get details(): Iterable<Details> {
+  get details(): Iterable<ProcessDetails> {
     return this.#details.values()
   }
 

@@ -1,5 +1,5 @@
-import type { LevelRow } from '../details.js'
 import type { Histogram } from '../histogram.js'
+import type { LevelRow } from '../process-details.js'
 import type { Reports } from './reports.js'
 
 /** The recent deliveries of all processes, by queue. */

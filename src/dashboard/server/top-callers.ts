@@ -1,5 +1,5 @@
 import { getOrMake } from '../../core/get-or-make.js'
-import type { KeyRow } from '../details.js'
+import type { KeyRow } from '../process-details.js'
 import type { KeyRate, KeyView } from '../view.js'
 import { refOf } from './key-views.js'
 import type { Reports } from './reports.js'

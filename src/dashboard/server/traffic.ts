@@ -1,4 +1,4 @@
-import { ALLOWED, type Counts, FALLBACK, REFUSED } from '../counts.js'
+import { ALLOWED, type Counts, FALLBACK, REFUSED } from '../outcome-counts.js'
 import { STEP_MS, STEPS, stepOf } from '../record-keys.js'
 import type { Series } from '../view.js'
 import type { Reports } from './reports.js'

@@ -9,9 +9,9 @@ import type { DeferOptions } from '../deferral/deferral.js'
 import type { GivenKey } from '../given-key.js'
 import type { HeaderForm } from '../headers.js'
 import type { ResponseEnd } from '../response-watch.js'
+import type { BlockOptions } from './auto-block.js'
 import type { HttpPolicyInput } from './limit-keys.js'
 import type { SlowDownOptions } from './slow-down.js'
-import type { BlockOptions } from './strikes.js'
 
 /**
  * The options of a limiter over HTTP. Functions are called for each request, in the order skip, key, policy or limit,

@@ -15,8 +15,8 @@ export interface Growth {
 const MANY = 1_000_000_000
 
 /**
- * processes: as the count of a fixed window that restarts with each block, so that the age of the window is the age of the last block.
- * processes: as the count of a fixed window that begins anew with each block, so that the age of the window is the age of the last block.
+ * Counts the blocks of each key in the limiter's store, so that all processes see the same count: a fixed window that begins anew with each block, so
+ * that the age of the window is the age of the last block.
  */
 export class Penalties {
   readonly #growth: Growth

@@ -12,6 +12,7 @@ import { forbid, refuse } from '../refusal.js'
 import { ask } from '../refuse-or-fail.js'
 import { plainReply, type Reply, wordedReply } from '../reply.js'
 import { after, isPromise, type SyncOrAsync } from '../sync-or-async.js'
+import { AutoBlock } from './auto-block.js'
 import { DoubleCharge, noteKeys } from './double-charge.js'
 import { type HttpPolicyInput, type KeyOf, partKeys } from './limit-keys.js'
 import type { HttpOptions } from './options.js'
@@ -19,7 +20,6 @@ import { type Rule, Rules } from './rules.js'
 import { type Ask, parseHttpOptions, type Settings } from './settings.js'
 import { type Admission, giveBack, Settling } from './settling.js'
 import { doneWaiting, mayWait, refusedInstead, type SlowDown } from './slow-down.js'
-import { Strikes } from './strikes.js'
 
 /** The guard's answer for a request. */
 export interface Answer {
@@ -56,7 +56,7 @@ export class Guard<Request, Response> implements Limiters {
   readonly #rules: Rules
   /** The rule for all requests; undefined if the policy is a function. */
   readonly #rule: KeyedRule<Request, Response> | undefined
-  readonly #strikes: Strikes | undefined
+  readonly #autoBlock: AutoBlock | undefined
   readonly #slowDown: SlowDown | undefined
   readonly #deferral: Deferral<Request, Response> | undefined
   readonly #client: Client<Request>
@@ -73,7 +73,7 @@ export class Guard<Request, Response> implements Limiters {
     if (given !== undefined) this.#rule = { ...this.#rules.ruleOf(given), keys: undefined }
     else this.#rule = typeof policy === 'function' ? undefined : this.#ruleOf(policy)
     this.#doubleCharge = new DoubleCharge(given !== undefined)
-    this.#strikes = settings.block && new Strikes(settings.block, this.#rules.options)
+    this.#autoBlock = settings.block && new AutoBlock(settings.block, this.#rules.options)
     // In shadow mode requests pass at once.
     if (!(given?.options ?? settings.limiter).shadow) this.#slowDown = settings.slowDown
     this.#client = new Client(framework, settings.client)
@@ -241,7 +241,7 @@ export class Guard<Request, Response> implements Limiters {
   }
 
   #deny(rule: Rule, key: LimiterKey, denial: Decision, req: Request, res: Response): SyncOrAsync<Answer> {
-    const struck = this.#strikes === undefined ? denial : this.#strikes.strike(rule.limiter, denial)
+    const struck = this.#autoBlock === undefined ? denial : this.#autoBlock.countDenial(rule.limiter, denial)
     return after(struck, decision => {
       if (this.#deferral?.accepts(decision)) {
         return this.#defer(this.#deferral, rule, key, decision, req, res)

@@ -12,11 +12,11 @@ import type { GivenKey } from '../given-key.js'
 import { clash, HEADER_FORMS, type HeaderForm } from '../headers.js'
 import { bodyOf } from '../refusal.js'
 import type { SyncOrAsync } from '../sync-or-async.js'
+import { type BlockOptions, checkBlockOptions } from './auto-block.js'
 import type { HttpPolicyInput } from './limit-keys.js'
 import type { HttpOptions } from './options.js'
 import type { Settle } from './settling.js'
 import { SlowDown } from './slow-down.js'
-import { type BlockOptions, checkBlockOptions } from './strikes.js'
 
 /** Returns a value for one request. */
 export type Ask<Request, Response, Value> = (req: Request, res: Response) => SyncOrAsync<Value>

@@ -1,7 +1,7 @@
 /** The policies side by side: what each allows and refuses, and how long the refused would wait. */
-import { count } from '../../../dashboard/look/words.js'
+import { count } from '../../../dashboard/look/format.js'
 import { SmallChart, type Traffic } from '../../../dashboard/page/chart.js'
-import { Heads } from '../../../dashboard/page/heads.js'
+import { ColumnHeads } from '../../../dashboard/page/column-heads.js'
 import type { PageData } from '../page-data.js'
 import { Swatch } from './swatch.js'
 import { letterOf, policyWords, subjectWord, waitWords } from './words.js'
@@ -15,7 +15,7 @@ export function Policies({ data }: { data: PageData }) {
         <span class="muted">{policies.length > 1 ? 'each with the whole log' : ''}</span>
       </header>
       <table class="policies">
-        <Heads
+        <ColumnHeads
           of={[
             ['Limit'],
             ['Allowed and refused', 'wide'],

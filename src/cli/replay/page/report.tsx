@@ -1,6 +1,6 @@
 /** The report of a replay as a page: the log, the policies, when they refuse, whom, and on which paths. */
 import { useState } from 'preact/hooks'
-import { count, span } from '../../../dashboard/look/words.js'
+import { count, span } from '../../../dashboard/look/format.js'
 import type { PageData } from '../page-data.js'
 import { Policies } from './policies.js'
 import { RefusedChart } from './refused-chart.js'

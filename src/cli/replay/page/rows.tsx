@@ -1,6 +1,6 @@
 /** The timeline in numbers, as the text report has it. */
-import { count, windowWords } from '../../../dashboard/look/words.js'
-import { Heads } from '../../../dashboard/page/heads.js'
+import { count, windowWords } from '../../../dashboard/look/format.js'
+import { ColumnHeads } from '../../../dashboard/page/column-heads.js'
 import type { PageData } from '../page-data.js'
 import { letterOf, utc } from './words.js'
 
@@ -11,7 +11,7 @@ export function Rows({ data }: { data: PageData }) {
     <details class="panel">
       <summary>Numbers, a row for every {windowWords(spanSeconds * 1000)}</summary>
       <table class="rows">
-        <Heads
+        <ColumnHeads
           of={[
             ['From (UTC)'],
             ['Requests', 'number'],

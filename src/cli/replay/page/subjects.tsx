@@ -1,6 +1,6 @@
 /** Who, or which paths, would have been refused: a table that can be sorted, with a small chart in each row. */
 import { useState } from 'preact/hooks'
-import { count } from '../../../dashboard/look/words.js'
+import { count } from '../../../dashboard/look/format.js'
 import { SmallChart, type Traffic } from '../../../dashboard/page/chart.js'
 import type { PageData, PageSubject, PageTable } from '../page-data.js'
 import { letterOf, subjectWord, waitWords } from './words.js'

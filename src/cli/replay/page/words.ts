@@ -1,4 +1,4 @@
-import { count, promiseWords, span } from '../../../dashboard/look/words.js'
+import { count, promiseWords, span } from '../../../dashboard/look/format.js'
 import type { PagePolicy } from '../page-data.js'
 import type { Subject } from '../subject-name.js'
 

@@ -1,4 +1,4 @@
-import { unboxed } from '../../../algorithms/unboxed.js'
+import { toSmallInteger } from '../../../algorithms/small-integer.js'
 import type { Verdict } from '../../../core/decision.js'
 import type { Limit } from '../../../core/limit.js'
 import type { LeaseFacts } from './seller.js'
@@ -49,9 +49,9 @@ export class Lease {
     return {
       limit,
       allowed: true,
-      remaining: unboxed(remaining[place] + held),
+      remaining: toSmallInteger(remaining[place] + held),
       retryAfterMs: 0,
-      resetAfterMs: resetMs > 0 ? unboxed(resetMs) : 0,
+      resetAfterMs: resetMs > 0 ? toSmallInteger(resetMs) : 0,
       delayMs: 0,
     }
   }

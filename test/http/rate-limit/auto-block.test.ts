@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals'
 import type { Redis } from 'ioredis'
 import { PolicyError } from '../../../src/core/errors.js'
-import { type BlockOptions, checkBlockOptions, Strikes } from '../../../src/http/rate-limit/strikes.js'
+import { AutoBlock, type BlockOptions, checkBlockOptions } from '../../../src/http/rate-limit/auto-block.js'
 import { RateLimiter, type RateLimiterOptions } from '../../../src/limiter/rate-limiter.js'
 import { MemoryStore } from '../../../src/stores/memory/memory-store.js'
 import { RedisStore } from '../../../src/stores/redis/redis-store.js'
@@ -23,10 +23,10 @@ afterAll(() => redis.stop())
 /** A limiter whose denials are counted. */
 function struck(block: BlockOptions, options: RateLimiterOptions) {
   const limiter = new RateLimiter({ deadline: '5s', ...options })
-  const strikes = new Strikes(block, { deadline: '5s', ...options })
+  const autoBlock = new AutoBlock(block, { deadline: '5s', ...options })
   const ask = async (key: string | Record<string, string> = 'k', cost = 1) => {
     const decision = await limiter.consume(key, cost)
-    return decision.allowed ? decision : strikes.strike(limiter, decision)
+    return decision.allowed ? decision : autoBlock.countDenial(limiter, decision)
   }
   return { limiter, ask }
 }

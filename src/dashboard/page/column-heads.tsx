@@ -1,5 +1,5 @@
 /** The heads of a table's columns. */
-export function Heads({
+export function ColumnHeads({
   of,
   acts = false,
 }: {

@@ -4,8 +4,8 @@ import type { MemoryStore } from '../stores/memory/memory-store.js'
 import type { Charge } from '../stores/store.js'
 import { Alarm } from '../waiting/alarm.js'
 import { type Patience, Wait } from '../waiting/wait.js'
-import type { LineTurns, Turn } from './line-turns.js'
-import { neverFits, tooFar, tooLate } from './turns.js'
+import { neverFits, tooFar, tooLate } from './local-lines.js'
+import type { StoreLines, Turn } from './store-lines.js'
 
 interface Waiter {
   readonly charges: readonly Charge[]
@@ -21,17 +21,17 @@ interface Line {
   readonly alarm: Alarm
 }
 
-const TURNS = new WeakMap<MemoryStore, MemoryTurns>()
+const LINES = new WeakMap<MemoryStore, MemoryLines>()
 
 /** Waits by the same rules as the lines in Redis; needs no messages, because all waiters are in this process. */
-export class MemoryTurns implements LineTurns {
+export class MemoryLines implements StoreLines {
   readonly #lines = new Map<string, Line>()
 
   private constructor(readonly store: MemoryStore) {}
 
   /** The lines of a store, shared by all its limiters. */
-  static of(store: MemoryStore): MemoryTurns {
-    return getOrMake(TURNS, store, () => new MemoryTurns(store))
+  static of(store: MemoryStore): MemoryLines {
+    return getOrMake(LINES, store, () => new MemoryLines(store))
   }
 
   async wait(charges: readonly Charge[], cost: number, patience: Patience): Promise<Turn> {

@@ -5,7 +5,7 @@ import { MemoryStore } from '../../stores/memory/memory-store.js'
 import { MOST_KEYS } from './key-table.js'
 
 /** One policy under trial: its own counts in its own store, given the same requests as the other policies. */
-export class Trial {
+export class PolicyTrial {
   denied = 0
   deniedKeys = 0
   readonly #deniedById: number[] = []

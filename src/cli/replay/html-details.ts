@@ -1,8 +1,8 @@
 import type { AccessLogLine } from './access-log.js'
-import { Activity } from './activity.js'
+import { ActivitySeries } from './activity-series.js'
 import { KeyTable } from './key-table.js'
+import { type KeyOfLine, keyOfLine } from './log-line-key.js'
 import { type RankedKey, Ranking } from './ranking.js'
-import { type KeyOfLine, keyOfLine } from './subject.js'
 import type { Subject } from './subject-name.js'
 import { WaitCounts, type Waits } from './waits.js'
 
@@ -30,7 +30,7 @@ export interface SubjectDetails {
 interface RankedSubject extends RankedKey {
   /** Under each policy, ms; 0: never refused. */
   readonly longestWaits: readonly number[]
-  readonly activity: ReturnType<Activity['of']>
+  readonly activity: ReturnType<ActivitySeries['of']>
 }
 
 /** The most other subjects that are counted separately; later ones are counted together. */
@@ -39,7 +39,7 @@ const ALL_OTHERS = '(all others)'
 const NO_KEY = -1
 
 /** Counts for the HTML page, beyond those of every report. */
-export class Details {
+export class HtmlDetails {
   readonly #waits: readonly WaitCounts[]
   readonly #keys: Subjects
   readonly #others: Subjects
@@ -95,12 +95,12 @@ class Subjects {
   /** By policy, then by subject. */
   readonly #denied: readonly number[][]
   readonly #longest: readonly number[][]
-  readonly #activity: Activity
+  readonly #activity: ActivitySeries
 
   constructor(policies: number) {
     this.#denied = Array.from({ length: policies }, () => [])
     this.#longest = Array.from({ length: policies }, () => [])
-    this.#activity = new Activity(policies)
+    this.#activity = new ActivitySeries(policies)
   }
 
   add(id: number, second: number, waits: readonly number[], refused: readonly boolean[]): void {

@@ -10,7 +10,7 @@ export interface Turn {
 }
 
 /** The waiting lines of a store, first come, first served. */
-export interface LineTurns {
+export interface StoreLines {
   /**
    * Waits for a turn. Rejects with `TimeoutError` (at once if the turn would come too late), the signal's reason, `CostError` if the cost
    * can never fit, and `StoreError`. Undefined if the store keeps no line for these charges.

@@ -6,15 +6,15 @@ import type { Decider } from './decider.js'
 import type { StoreFailure } from './fallback.js'
 import type { GuardedStore } from './guarded-store.js'
 import type { LimiterKey } from './key.js'
-import type { LineTurns } from './line-turns.js'
-import { lineTurnsOf } from './line-turns-of.js'
-import { Turns } from './turns.js'
+import { LocalLines } from './local-lines.js'
+import type { StoreLines } from './store-lines.js'
+import { storeLinesOf } from './store-lines-of.js'
 
 /** The waiting lines of one limiter: those of the store and, if it has none or during an outage, those of this process. */
-export class Lines {
+export class LimiterLines {
   /** Undefined if the store has no lines. */
-  readonly #inStore: LineTurns | undefined
-  readonly #local: Turns
+  readonly #inStore: StoreLines | undefined
+  readonly #local: LocalLines
   readonly #onStoreFailure: StoreFailure
   #closed = false
 
@@ -25,8 +25,8 @@ export class Lines {
     ask: (key: LimiterKey, cost: number) => Promise<Decision>,
     giveBack: (decision: Decision) => Promise<void>,
   ) {
-    this.#inStore = lineTurnsOf(guarded.store, guarded, deadlineMs)
-    this.#local = new Turns(ask, giveBack)
+    this.#inStore = storeLinesOf(guarded.store, guarded, deadlineMs)
+    this.#local = new LocalLines(ask, giveBack)
     this.#onStoreFailure = onStoreFailure
   }
 

@@ -1,7 +1,7 @@
 import { type Clock, monotonicClock } from '../../core/clock.js'
 import { TopKeys } from '../../observing/top-keys.js'
-import type { DeliveryRow, Details, KeyRow, LevelRow } from '../details.js'
 import { addDuration, type Histogram } from '../histogram.js'
+import type { DeliveryRow, KeyRow, LevelRow, ProcessDetails } from '../process-details.js'
 
 /** A count halves in this time. */
 const HALF_LIFE_MS = 20_000
@@ -26,7 +26,7 @@ interface Deliveries {
 }
 
 /** The recent activity of this process: the busiest keys, the most refused keys, the lateness of queues, current levels. */
-export class Recent {
+export class RecentActivity {
   readonly #callers = new Map<string, Callers>()
   readonly #levels = new Map<string, LevelRow>()
   #young = new Map<string, Deliveries>()
@@ -72,7 +72,7 @@ export class Recent {
   }
 
   /** The details to report now. A level that has returned to rest is reported once more, and then no longer. */
-  details(): Details {
+  details(): ProcessDetails {
     const now = this.clock.now()
     const levels = [...this.#levels.values()]
     for (const [id, { inUse = 0, waiting = 0, depth = 0 }] of this.#levels) {

@@ -1,6 +1,6 @@
 import { expect, test } from '@jest/globals'
-import { Activity } from '../../../src/cli/replay/activity.js'
-import { isComb } from '../../../src/cli/replay/gaps.js'
+import { ActivitySeries } from '../../../src/cli/replay/activity-series.js'
+import { hasManyGaps } from '../../../src/cli/replay/row-gaps.js'
 import { WaitCounts } from '../../../src/cli/replay/waits.js'
 import { logLine, TEN_O_CLOCK } from '../log-line.js'
 import { replayed } from '../replayed.js'
@@ -82,7 +82,7 @@ test('without details nothing else is counted', () => {
 })
 
 test('activity keeps its sums while its span grows with the time that it covers', () => {
-  const activity = new Activity(2)
+  const activity = new ActivitySeries(2)
   const sums = [0, 0, 0].map(() => [0, 0, 0])
   for (let second = 0; second < 1_000_000; second += 37) {
     const id = second % 3
@@ -105,8 +105,8 @@ test('activity keeps its sums while its span grows with the time that it covers'
 
 test('rows with a gap after each form a comb; a few long gaps, or few rows, do not', () => {
   const rows = (count: number, step: number) => Array.from({ length: count }, (_, i) => i * step)
-  expect(isComb(rows(84, 3600), 60)).toBe(true)
-  expect(isComb(rows(84, 3600), 3600)).toBe(false)
-  expect(isComb([...rows(84, 60), 1e9], 60)).toBe(false)
-  expect(isComb(rows(10, 3600), 60)).toBe(false)
+  expect(hasManyGaps(rows(84, 3600), 60)).toBe(true)
+  expect(hasManyGaps(rows(84, 3600), 3600)).toBe(false)
+  expect(hasManyGaps([...rows(84, 60), 1e9], 60)).toBe(false)
+  expect(hasManyGaps(rows(10, 3600), 60)).toBe(false)
 })

@@ -1,9 +1,9 @@
 import type { Decision } from '../../core/decision.js'
 import type { Limit } from '../../core/limit.js'
 import { limitFacts, limitId, type ObjectFacts } from '../../redis/object-index.js'
-import { ALLOWED, addCounts, type Counts, noCounts, placeOfSource, REFUSED, SHADOW } from '../counts.js'
-import { EVERYTHING } from '../facts.js'
-import { perOf } from './per.js'
+import { EVERYTHING } from '../index-entry.js'
+import { ALLOWED, addCounts, type Counts, noCounts, placeOfSource, REFUSED, SHADOW } from '../outcome-counts.js'
+import { keyKindOf } from './key-kind.js'
 
 /** Most limits of one process; a service may create one for each key. */
 const MOST_ROWS = 2000
@@ -26,7 +26,7 @@ const RENEW_MS = 3_600_000
 const CHANGE_MS = 10_000
 
 /** The sums of a process's decisions, for each limit. */
-export class Tallies {
+export class DecisionSums {
   readonly #byLimiter = new Map<string, WeakMap<Limit, Row>>()
   readonly #rows = new Map<string, Row>()
   #all = noCounts()
@@ -81,7 +81,7 @@ export class Tallies {
       if (ageMs < (changed ? CHANGE_MS : RENEW_MS) || (row.notedAt > 0 && !ids.has(row.id))) continue
       row.notedLimit = row.limit
       row.notedAt = nowMs
-      const per = this.keyNames[row.limiter] ?? perOf(row.key)
+      const per = this.keyNames[row.limiter] ?? keyKindOf(row.key)
       notes.push([row.id, limitFacts(row.limiter, row.limit, { per, store: row.memory ? 'memory' : 'redis' })])
     }
     return notes

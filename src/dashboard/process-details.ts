@@ -21,13 +21,13 @@ export interface LevelRow {
 }
 
 /** What a process reports beside its sums: top keys, deliveries, levels. */
-export interface Details {
+export interface ProcessDetails {
   readonly keys: ReadonlyMap<string, readonly KeyRow[]>
   readonly deliveries: readonly DeliveryRow[]
   readonly levels: readonly LevelRow[]
 }
 
-export function detailsText({ keys, deliveries, levels }: Details): string {
+export function detailsText({ keys, deliveries, levels }: ProcessDetails): string {
   const queues = deliveries.map(({ queue, lateness, deliveries, attempts }) => [
     queue,
     [...lateness],
@@ -38,7 +38,7 @@ export function detailsText({ keys, deliveries, levels }: Details): string {
 }
 
 /** Any client may write to Redis: invalid parts are omitted. */
-export function readDetails(text: string): Details | undefined {
+export function readDetails(text: string): ProcessDetails | undefined {
   let given: { keys?: unknown; queues?: unknown; levels?: unknown } | null
   try {
     given = JSON.parse(text)

@@ -1,7 +1,7 @@
 /** Small parts that several pages use. */
 import type { ComponentChildren } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
-import { moment, percent, span } from '../look/words.js'
+import { moment, percent, span } from '../look/format.js'
 import type { KeyView } from '../view.js'
 import { addressText } from './address.js'
 

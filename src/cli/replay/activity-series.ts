@@ -1,11 +1,11 @@
-import { isComb } from './gaps.js'
+import { hasManyGaps } from './row-gaps.js'
 
 /** The possible lengths of rows: each a multiple of the one before, so that rows can be merged. */
 const SPANS = [1, 5, 15, 60, 300, 900, 3600, 14_400, 86_400, 432_000, 2_592_000, 31_104_000]
 const MOST_ROWS = 192
 
 /** The requests and refusals of many subjects over time, in rows of one length for all, which grows with the covered time. */
-export class Activity {
+export class ActivitySeries {
   #span = 0
   #rows = new Set<number>()
   #lastRow = -1
@@ -46,7 +46,7 @@ export class Activity {
 
   /** Call after the last `add`: chooses a length of rows in which charts have few gaps. */
   finish(): void {
-    while (isComb(this.rows, this.spanSeconds) && this.#span < SPANS.length - 1) this.#coarsen()
+    while (hasManyGaps(this.rows, this.spanSeconds) && this.#span < SPANS.length - 1) this.#coarsen()
   }
 
   /** For each row of a subject: its start, its requests, and how many of them each policy refused. */

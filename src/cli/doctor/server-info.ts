@@ -3,8 +3,8 @@ import { type Reply, ReplyError } from './replies.js'
 
 const SETTINGS = ['save', 'timeout', 'tcp-keepalive', 'stop-writes-on-bgsave-error', 'cluster-require-full-coverage']
 
-/** The facts that a server gives about itself. */
-export interface Facts {
+/** The answers of a server to INFO and CONFIG GET. */
+export interface ServerInfo {
   /** Undefined if INFO has no such field, or is not permitted. */
   info(field: string): string | undefined
   /** As `info`, as a number. */
@@ -15,7 +15,7 @@ export interface Facts {
   readonly refused: string | undefined
 }
 
-export async function readFacts(connection: Connection): Promise<Facts> {
+export async function readServerInfo(connection: Connection): Promise<ServerInfo> {
   const [told, ...settings] = await Promise.all([
     connection.ask('INFO'),
     ...SETTINGS.map(name => connection.ask('CONFIG', 'GET', name)),

@@ -26,7 +26,7 @@ interface Line {
  * Waiting where the store keeps no line: waiters for the same key queue up in this process, first come, first served, and
  * only the first one asks, each time at the moment that the store returned.
  */
-export class Turns {
+export class LocalLines {
   readonly #lines = new Map<string, Line>()
 
   constructor(

@@ -8,14 +8,14 @@ import { Mailbox } from '../waiting/mailbox.js'
 import type { Patience } from '../waiting/wait.js'
 import { WaitingLine } from '../waiting/waiting-line.js'
 import type { GuardedStore } from './guarded-store.js'
-import { type LineTurns, type Turn, turnVerdict } from './line-turns.js'
-import { neverFits, tooFar } from './turns.js'
+import { neverFits, tooFar } from './local-lines.js'
+import { type StoreLines, type Turn, turnVerdict } from './store-lines.js'
 
 /** A key that waits again within this time continues as the same member of its line. */
 const IDLE_MS = 10_000
 
 /** The waiting lines of one limiter in Redis. */
-export class RedisTurns implements LineTurns {
+export class RedisLines implements StoreLines {
   readonly #store: RedisStore
   readonly #guarded: GuardedStore
   readonly #deadlineMs: number

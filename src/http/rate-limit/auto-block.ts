@@ -72,11 +72,11 @@ interface Tally {
   pending: number
   /** When the count in the store ends, and when the store was last updated; by `performance.now()`. */
   endsAt: number
-  toldAt: number
+  updatedAt: number
 }
 
 /** Denials from the deny cache are counted in the store at most this often, unless they may be the last before a block. */
-const TELL_EVERY_MS = 100
+const UPDATE_EVERY_MS = 100
 /** Above this number of keys, the key updated longest ago is dropped, with its uncounted denials. */
 const MOST_TALLIES = 10_000
 
@@ -84,7 +84,7 @@ const MOST_TALLIES = 10_000
  * Counts denials of each key, in the limiter's own store, and blocks a key with too many. Denials from the deny cache, which cost the store
  * nothing, are counted several at a time: as many as cannot be the last before a block.
  */
-export class Strikes {
+export class AutoBlock {
   readonly #block: BlockOptions
   readonly #options: Omit<RateLimiterOptions, 'policy'>
   /** By window: limits of one policy may have different windows. */
@@ -110,7 +110,7 @@ export class Strikes {
   }
 
   /** Counts one more denial. Returns the decision to answer with: the same, or that of a key that has just been blocked. */
-  strike(limiter: RateLimiter, decision: Decision): SyncOrAsync<Decision> {
+  countDenial(limiter: RateLimiter, decision: Decision): SyncOrAsync<Decision> {
     const { limit, key, source } = decision
     // During an outage there is no count, and a request that can never fit says nothing about its client.
     if (decision.blocked || decision.degraded || decision.retryAfterMs === Number.POSITIVE_INFINITY) return decision
@@ -119,23 +119,24 @@ export class Strikes {
     const tally = this.#tallies.get(name)
     if (tally === undefined || tally.endsAt <= nowMs) return this.#count(limiter, decision, name, 1)
     tally.pending++
-    if (source === 'deny-cache' && tally.pending < tally.left && nowMs - tally.toldAt < TELL_EVERY_MS) return decision
+    if (source === 'deny-cache' && tally.pending < tally.left && nowMs - tally.updatedAt < UPDATE_EVERY_MS)
+      return decision
     return this.#count(limiter, decision, name, tally.pending)
   }
 
   /** Counts denials in the store, and blocks the key if they are too many. */
   async #count(limiter: RateLimiter, decision: Decision, name: string, denials: number): Promise<Decision> {
     const { limit, key, cost } = decision
-    const toldAt = performance.now()
+    const updatedAt = performance.now()
     const tally = this.#tallies.get(name)
     if (tally !== undefined) {
       tally.pending = 0
-      tally.toldAt = toldAt
+      tally.updatedAt = updatedAt
     }
     const count = await this.#counter(limit.windowMs).consume(name, Math.min(denials, this.#block.after))
     if (count.degraded) return decision
     if (count.allowed && count.remaining > 0) {
-      this.#note(name, { left: count.remaining, pending: 0, endsAt: toldAt + count.resetAfterMs, toldAt })
+      this.#note(name, { left: count.remaining, pending: 0, endsAt: updatedAt + count.resetAfterMs, updatedAt })
       return decision
     }
     this.#tallies.delete(name)

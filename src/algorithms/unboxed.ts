@@ -1,8 +1,0 @@
-/**
- * The same number, stored without a heap box. The difference of two moments, or a number from a flat array, has a box even if it is a small
- * integer. Once one verdict holds a boxed number, V8 boxes that field in all verdicts: a third of the garbage of each decision.
- */
-export function unboxed(value: number): number {
-  const whole = value | 0
-  return whole === value ? whole : value
-}
