@@ -79,8 +79,8 @@ describe('processLoad', () => {
     try {
       // Real time is what the level is measured by: here and below, the process idles or is busy for so long.
       await sleep(350)
-      expect(load.level).toBeLessThan(0.7)
-      expect(load.reason).toBe('none')
+      // A busy machine delays an idle process, too, but not for ever.
+      await settles(() => expect([load.level < 0.7, load.reason]).toEqual([true, 'none']))
       for (let i = 0; i < 4; i++) {
         const until = performance.now() + 250
         while (performance.now() < until) {}
