@@ -38,8 +38,8 @@ reset = next_at and left or 0
 
 -- @section functions
 -- @include floor_div
--- @include own_left
--- @include note_refund
+-- @include own_units_left
+-- @include refund_note_add
 -- @include steps/measure_row with algorithms/calendar_window.measure
 functions = {
   measure = measure,
@@ -51,7 +51,7 @@ functions = {
     local _, _, _, _, start, spent = measure(limit, now, 0, at, x, y)
     if not start then return end
     local back = math.min(cost, spent)
-    note_refund(note, now, back, note.cut_at and note.cut_at >= start)
+    refund_note_add(note, now, back, note.cut_at and note.cut_at >= start)
     return start, spent - back, 0
   end,
   -- All units of the decision's own window are equal: they expire together.
@@ -60,7 +60,7 @@ functions = {
     if charged_at < at or at < limit.burst or charged_at >= limit.burst + limit.window then return end
     -- After the clock stepped back, this may be another window that was moved to the present.
     if at <= now and charged_at > now then return end
-    return at, x - math.min(units, x, own_left(receipt, note)), y
+    return at, x - math.min(units, x, own_units_left(receipt, note)), y
   end,
   ahead = function(limit, now, ahead, cost, at, x, y)
     local quota = limit.quota

@@ -22,7 +22,7 @@ local shaped = true
 -- @include floor_div
 -- @include ceil_div
 -- @include bucket
--- @include own_left
+-- @include own_units_left
 -- @include steps/measure_row with algorithms/leaky_bucket.measure
 -- A place is given back only if it is the last one: a freed place in the middle would let the next request leave together with the last.
 local function give_back(limit, now, units, receipt, at, x, y, note)
@@ -31,6 +31,6 @@ local function give_back(limit, now, units, receipt, at, x, y, note)
   -- Each unit raises the level by a whole window, so the whole units of the verdict tell whether later requests were charged.
   local level_then = (limit.burst - receipt.remaining) * limit.window
   if level + limit.quota * (now - charged_at) > level_then then return end
-  return at, x - math.min(math.min(units, own_left(receipt, note)) * limit.window, level), y
+  return at, x - math.min(math.min(units, own_units_left(receipt, note)) * limit.window, level), y
 end
 functions = bucket(true, measure, give_back)

@@ -42,8 +42,8 @@ end
 -- @include floor_div
 -- @include ceil_div
 -- @include whole_windows
--- @include own_left
--- @include note_refund
+-- @include own_units_left
+-- @include refund_note_add
 -- @include steps/measure_row with algorithms/sliding_counter.measure
 functions = {
   notes_resets = true,
@@ -57,7 +57,7 @@ functions = {
     local cell, inside, before = roll_cells(limit.quota, limit.window, now, at, x, y)
     local from_inside = math.min(cost, inside)
     local from_before = math.min(cost - from_inside, before)
-    note_refund(note, now, from_inside + from_before, note.cut_at and note.cut_at >= cell - limit.window)
+    refund_note_add(note, now, from_inside + from_before, note.cut_at and note.cut_at >= cell - limit.window)
     return cell, inside - from_inside, before - from_before
   end,
   -- From the cell of the charge: all units of one cell have the same weight at any time.
@@ -68,7 +68,7 @@ functions = {
     if cell > now_cell and at <= now_cell then return end
     if now_cell - cell > window then return end
     if cell ~= at and cell ~= at - window then return end
-    local most = math.min(units, own_left(receipt, note))
+    local most = math.min(units, own_units_left(receipt, note))
     if cell == at then return at, x - math.min(most, x), y end
     return at, x, y - math.min(most, y)
   end,

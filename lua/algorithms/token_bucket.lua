@@ -19,7 +19,7 @@ local shaped = false
 -- @include floor_div
 -- @include ceil_div
 -- @include bucket
--- @include own_left
+-- @include own_units_left
 -- @include steps/measure_row with algorithms/token_bucket.measure
 --[[
   Units are regained in the order in which they were charged; units that the bucket has not yet regained are given back. If the
@@ -30,7 +30,7 @@ local function give_back(limit, now, units, receipt, at, x, y, note)
   local quota, window, burst, charged_at = limit.quota, limit.window, limit.burst, receipt.charged_at
   -- The clock stepped back to before the decision.
   if charged_at > now and charged_at ~= at then return end
-  local own = math.min(units, own_left(receipt, note)) * window
+  local own = math.min(units, own_units_left(receipt, note)) * window
   -- Units returned from a lease have been reduced already.
   if not receipt.leased then own = math.max(0, own - held_by_leases(limit, note, now)) end
   local back = math.min(own, bucket_level(limit, now, at, x))

@@ -4,7 +4,7 @@
   KEYS[1]  processes: ZSET process → its last report, ms
   KEYS[2]  records: HASH process → number and time of its last report, its record as JSON, with spaces between
   KEYS[3]  details: HASH process → its top keys, queues and levels as JSON
-  KEYS[4]  sums of the step: see sums_add
+  KEYS[4]  sums of the step: see add_outcome_counts
   KEYS[5…7]  the index: see index_note
   ARGV[1]  number of this report: one that comes twice counts once
   ARGV[2]  number of the step: ms since the epoch / 10 000
@@ -19,7 +19,7 @@
 ]]
 -- @include now_ms
 -- @include index_put
--- @include sums_add
+-- @include add_outcome_counts
 local number = tonumber(ARGV[1])
 local step = tonumber(ARGV[2])
 local process = ARGV[3]
@@ -42,7 +42,7 @@ redis.call('ZADD', KEYS[1], now, process)
 if details ~= '' then redis.call('HSET', KEYS[3], process, details) end
 
 if count > 0 then
-  sums_add(KEYS[4], 7, count)
+  add_outcome_counts(KEYS[4], 7, count)
   redis.call('PEXPIREAT', KEYS[4], string.format('%.0f', starts + KEPT + STEP))
 end
 

@@ -1,7 +1,7 @@
 --[[ The common functions of token-bucket and leaky-bucket (`shaped`): see functions_of. ]]
 -- @include ceil_div
 -- @include floor_div
--- @include note_refund
+-- @include refund_note_add
 local function bucket_level(limit, now, at, level)
   if not at then return 0 end
   -- If the clock ran back, nothing is regained.
@@ -48,7 +48,7 @@ local function bucket(shaped, measure, give_back)
       if level > 0 then
         local left = left_of_cut(limit, note, now)
         note.left = math.min(rest, left or rest)
-        note_refund(note, now, cost, left)
+        refund_note_add(note, now, cost, left)
       end
       return now, rest, limit.quota
     end,

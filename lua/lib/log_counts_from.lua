@@ -1,6 +1,6 @@
 --[[
-  The moment from which an entry of a log counts for a window: its own; a moment in the future means that the clock ran back, and
-  becomes now, or for a lease (`ttl`) at most the end of a lease sold now.
+  Returns the moment from which an entry of a log counts for a window. That is its own moment `at`. If `at` is in the future, the server's clock was
+  set back: then now, or for a lease (`ttl`) at most the end of a lease that is sold now.
 ]]
 local function log_counts_from(at, ttl, now)
   if at <= now then return at end

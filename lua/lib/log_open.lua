@@ -13,7 +13,7 @@
 -- @include log_unpack
 -- @include log_search
 -- @include log_counts_from
--- @include log_mend
+-- @include log_repair_clock
 local function log_open(key, window, now, writable)
   local head = redis.pcall('LRANGE', key, '0', '1')
   if head.err then return head end
@@ -29,7 +29,7 @@ local function log_open(key, window, now, writable)
   local newest, total, ttl = log_unpack(last)
   log.newest, log.total = log_counts_from(newest, ttl, now), total
   if log.newest ~= newest and writable then
-    log_mend(key, now, window)
+    log_repair_clock(key, now, window)
     log.expires = 0
     log.oldest, log.oldest_total = log_unpack(redis.call('LINDEX', key, '1'))
   end

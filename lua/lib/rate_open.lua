@@ -4,7 +4,7 @@
   of line_open. Returns nil where no rate is set, else an object with
     limit       a sliding window: rate permits in any interval
     log         the key of what was granted, and
-    party       the keys that count for this client: log, line, asks, meta
+    group       the keys that count for this client: log, line, asks, meta
     fleeting    true if each client counts apart
     keep_alive  how long the limiter lives unused, ms; -1 for ever
     ends_at     when the whole limiter ends (nil: it does not)
@@ -13,7 +13,7 @@
     register(client, reset)  notes that a client has state of its own for `reset` ms more
     use(reset)  notes a use, after which the state is as if never used in `reset` ms
 ]]
--- @include rate_party
+-- @include rate_group
 local function rate_open(clock, now)
   local config = redis.call('HMGET', KEYS[1], 'rate', 'interval', 'mode', 'keepAlive', 'endsAt', 'idleAt')
   local rate, interval = tonumber(config[1]), tonumber(config[2])
@@ -38,7 +38,7 @@ local function rate_open(clock, now)
   return {
     limit = { algorithm = 'sliding-window', quota = rate, window = interval, burst = rate },
     log = fleeting and KEYS[7] or KEYS[3],
-    party = rate_party(fleeting and 7 or 3),
+    group = rate_group(fleeting and 7 or 3),
     fleeting = fleeting,
     keep_alive = keep_alive or -1,
     ends_at = ends_at,

@@ -15,8 +15,8 @@
     save()                       writes what has changed
   Where waiters asked under an older configuration `limit` is theirs.
 ]]
--- @include note_open
--- @include note_save
+-- @include refund_note_open
+-- @include refund_note_save
 local function row_state(limit, key, now, expires_at, functions)
   local call, read = redis.call, struct.unpack
   local value, failure, at = redis.pcall('GET', key), nil, nil
@@ -35,8 +35,8 @@ local function row_state(limit, key, now, expires_at, functions)
     return ms
   end
   local function refund(own, cost, note_key)
-    local note = note_open(note_key)
-    if become(functions.refund(own, now, cost, at, x, y, note)) then note_save(note_key, note, own, expires_at) end
+    local note = refund_note_open(note_key)
+    if become(functions.refund(own, now, cost, at, x, y, note)) then refund_note_save(note_key, note, own, expires_at) end
   end
   return {
     err = failure,
@@ -51,9 +51,9 @@ local function row_state(limit, key, now, expires_at, functions)
     room = function(ttl) return functions.room(limit, now, ttl, at, x, y) end,
     buy = function(units, ttl, note_key)
       if functions.notes_leases then
-        local note = note_open(note_key)
+        local note = refund_note_open(note_key)
         note.leased_until = math.max(note.leased_until or 0, now + ttl)
-        note_save(note_key, note, limit, expires_at)
+        refund_note_save(note_key, note, limit, expires_at)
       end
       become(functions.charge(limit, now, units, functions.raised(limit, now, ttl, at, x, y)))
     end,
@@ -64,8 +64,8 @@ local function row_state(limit, key, now, expires_at, functions)
     end,
     settle = function(units, receipt, note_key)
       if not at then return end
-      local note = note_open(note_key)
-      if become(functions.give_back(limit, now, units, receipt, at, x, y, note)) then note_save(note_key, note, limit, expires_at) end
+      local note = refund_note_open(note_key)
+      if become(functions.give_back(limit, now, units, receipt, at, x, y, note)) then refund_note_save(note_key, note, limit, expires_at) end
     end,
     mend = function()
       local _, _, _, _, next_at, next_x, next_y = functions.measure(limit, now, 0, at, x, y)

@@ -4,12 +4,12 @@
 -- @include line_open
 -- @include line_walk
 -- @include line_save
--- @include line_tell_all
+-- @include line_notify_all
 local function semaphore_serve(s, keys, channel, all)
   local line = line_open(keys[4], keys[5], keys[6], channel)
   if line.err then return line end
   if line.units > 0 then
-    if all then line_tell_all(line) end
+    if all then line_notify_all(line) end
     line_walk(line, nil, semaphore_capacity(s, ''), { next = 0 })
     line_save(line)
   end

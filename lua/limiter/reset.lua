@@ -12,7 +12,7 @@
 -- @include read_limits
 -- @include expiry
 -- @include open_state
--- @include note_save
+-- @include refund_note_save
 local clock = ARGV[1]
 local now = now_ms(clock)
 -- @include steps/stop_if_late
@@ -32,6 +32,6 @@ for i = 1, count do
   if KEYS[2 * count + i] then redis.call('UNLINK', KEYS[2 * count + i]) end
   if spent then
     -- A charge in the same ms counts as made after it.
-    note_save(KEYS[count + i], { cut_at = now - 1, refunded = 9007199254740991, left = 0, gaps = {} }, limit, expires_at)
+    refund_note_save(KEYS[count + i], { cut_at = now - 1, refunded = 9007199254740991, left = 0, gaps = {} }, limit, expires_at)
   end
 end

@@ -4,7 +4,7 @@
   KEYS[1..2]   state and log: see LiveKeys
   KEYS[3]      log of the name
   KEYS[4..6]   limits, temporary limits and their ends: of all names, or of the keys of this name
-  KEYS[7]      what this sender has sent: see once
+  KEYS[7]      what this sender has sent: see run_once
   ARGV[1]      number of this request
   ARGV[2]      lowest number that is not answered
   ARGV[3]      epoch, if there is none yet
@@ -18,7 +18,7 @@
   Returns now and the change as it stands in the log
 ]]
 -- @include now_ms
--- @include once
+-- @include run_once
 -- @include live_state
 -- @include live_forget_ended
 local state, log, log_of_name = KEYS[1], KEYS[2], KEYS[3]
@@ -34,7 +34,7 @@ local kind = ARGV[7]
 local ends_at = tonumber(ARGV[8])
 local lasts = tonumber(ARGV[9])
 
-return once(sent, number, floor, function()
+return run_once(sent, number, floor, function()
   local now = now_ms('')
   if lasts >= 0 then ends_at = now + lasts end
   local known = live_state(state)

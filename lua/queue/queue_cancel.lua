@@ -2,7 +2,7 @@
   Removes a waiting message from a delay queue.
 
   KEYS[1..10]  the queue: see queue_keys
-  KEYS[11]     the requests of this sender: see once
+  KEYS[11]     the requests of this sender: see run_once
   ARGV[1]      number of this request
   ARGV[2]      lowest unanswered number
   ARGV[3]      now, ms; '' for the server's clock
@@ -11,7 +11,7 @@
   Returns 1; 0 if no such message waits
 ]]
 -- @include now_ms
--- @include once
+-- @include run_once
 -- @include queue_keys
 -- @include queue_drop
 local keys = queue_keys()
@@ -21,7 +21,7 @@ local floor = tonumber(ARGV[2])
 local clock = ARGV[3]
 local id = ARGV[4]
 
-local reply = once(sent, number, floor, function()
+local reply = run_once(sent, number, floor, function()
   local text = redis.call('HGET', keys.messages, id)
   if not text then return { 0 }, false end
   local ttl = queue_record(text).ttl

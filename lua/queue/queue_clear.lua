@@ -2,7 +2,7 @@
   Empties a delay queue, dead letters too. Open deliveries become stale; a pause continues.
 
   KEYS[1..10]  the queue: see queue_keys
-  KEYS[11]     the requests of this sender: see once
+  KEYS[11]     the requests of this sender: see run_once
   ARGV[1]      number of this request
   ARGV[2]      lowest unanswered number
   ARGV[3]      now, ms; '' for the server's clock
@@ -10,7 +10,7 @@
   Returns nothing of use
 ]]
 -- @include now_ms
--- @include once
+-- @include run_once
 -- @include queue_keys
 local keys = queue_keys()
 local sent = KEYS[11]
@@ -19,7 +19,7 @@ local floor = tonumber(ARGV[2])
 local clock = ARGV[3]
 
 -- If it is repeated after a lost answer, it must not delete messages pushed since.
-return once(sent, number, floor, function()
+return run_once(sent, number, floor, function()
   local now = now_ms(clock)
   local last = redis.call('ZRANGE', keys.unacked, '-1', '-1', 'WITHSCORES')
   local paused = redis.call('ZSCORE', keys.delayed, 'paused')

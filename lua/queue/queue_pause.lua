@@ -2,14 +2,14 @@
   Pauses or resumes the deliveries of a delay queue. A pause is a member before all others, so that checking it costs nothing.
 
   KEYS[1..10]  the queue: see queue_keys
-  KEYS[11]     the requests of this sender: see once
+  KEYS[11]     the requests of this sender: see run_once
   ARGV[1]      number of this request
   ARGV[2]      lowest unanswered number
   ARGV[3]      1 to pause, 0 to resume
 
   Returns 1 if processes were woken, else 0
 ]]
--- @include once
+-- @include run_once
 -- @include queue_keys
 -- @include queue_wake
 local keys = queue_keys()
@@ -19,7 +19,7 @@ local floor = tonumber(ARGV[2])
 local hold = ARGV[3] == '1'
 
 -- It counts as a change even if nothing changes: repeated later, it must not undo what others have done in between.
-return once(sent, number, floor, function()
+return run_once(sent, number, floor, function()
   if hold then
     redis.call('ZADD', keys.delayed, '-1', 'paused')
     return { 0 }, true

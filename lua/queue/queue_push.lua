@@ -2,7 +2,7 @@
   Puts messages into a delay queue, and wakes idle processes if one of the messages is due before all that wait.
 
   KEYS[1..10]  the queue: see queue_keys
-  KEYS[11]     the requests of this sender: see once
+  KEYS[11]     the requests of this sender: see run_once
   ARGV[1]      number of this request
   ARGV[2]      lowest unanswered number
   ARGV[3]      now, ms; '' for the server's clock
@@ -12,7 +12,7 @@
 
   Returns for each message 1, or 0 if its id is in the queue already or the queue is full; then 1 if processes were woken, else 0
 ]]
--- @include once
+-- @include run_once
 -- @include queue_keys
 -- @include queue_score
 -- @include queue_drop
@@ -107,4 +107,4 @@ local function push()
   return reply, true
 end
 
-return once(sent, number, floor, push)
+return run_once(sent, number, floor, push)

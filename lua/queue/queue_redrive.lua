@@ -3,7 +3,7 @@
   record has another version, stays where it is.
 
   KEYS[1..10]  the queue: see queue_keys
-  KEYS[11]     the requests of this sender: see once
+  KEYS[11]     the requests of this sender: see run_once
   ARGV[1]      number of this request
   ARGV[2]      lowest unanswered number
   ARGV[3]      now, ms; '' for the server's clock
@@ -13,7 +13,7 @@
 
   Returns how many came back, how many were looked at, and 1 if processes were woken, else 0
 ]]
--- @include once
+-- @include run_once
 -- @include queue_keys
 -- @include queue_score
 -- @include queue_record
@@ -30,7 +30,7 @@ for i = 6, #ARGV do
   given[#given + 1] = ARGV[i]
 end
 
-return once(sent, number, floor, function()
+return run_once(sent, number, floor, function()
   local time = redis.call('TIME')
   local now = clock ~= '' and tonumber(clock) or time[1] * 1000 + math.floor(time[2] / 1000)
   local ids = #given > 0 and given or redis.call('ZRANGE', keys.dead, from, from + count - 1)

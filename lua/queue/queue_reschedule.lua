@@ -2,7 +2,7 @@
   Gives a delayed message another due moment; wakes idle processes if it is now due before all that wait.
 
   KEYS[1..10]  the queue: see queue_keys
-  KEYS[11]     the requests of this sender: see once
+  KEYS[11]     the requests of this sender: see run_once
   ARGV[1]      number of this request
   ARGV[2]      lowest unanswered number
   ARGV[3]      now, ms; '' for the server's clock
@@ -12,7 +12,7 @@
   Returns 1, or 0 if no such message is delayed; then 1 if processes were woken, else 0
 ]]
 -- @include now_ms
--- @include once
+-- @include run_once
 -- @include queue_keys
 -- @include queue_score
 -- @include queue_record
@@ -25,7 +25,7 @@ local clock = ARGV[3]
 local id = ARGV[4]
 local delay = tonumber(ARGV[5])
 
-return once(sent, number, floor, function()
+return run_once(sent, number, floor, function()
   local now = now_ms(clock)
   local text = redis.call('HGET', keys.messages, id)
   if not text then return { 0, 0 }, false end

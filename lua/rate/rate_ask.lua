@@ -22,8 +22,8 @@ local now = now_ms(clock)
 
 local rate = rate_open(clock, now)
 if not rate then return '-2' end
-local party = rate.party
-local line = line_open(party.line, party.asks, party.meta, channel)
+local group = rate.group
+local line = line_open(group.line, group.asks, group.meta, channel)
 if line.err then return redis.error_reply(line.err) end
 local capacity = rate_capacity(rate, now)
 if capacity.err then return redis.error_reply(capacity.err) end

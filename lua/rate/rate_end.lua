@@ -4,7 +4,7 @@
   KEYS[1..10]  see rate_open
   KEYS[11..]   log and line of each further client that is known to have state, four keys each
   KEYS[last-1] record of the caller's own member of the line
-  KEYS[last]   what the sender has sent: see once
+  KEYS[last]   what the sender has sent: see run_once
   ARGV[1]      number of the request; ARGV[2] the lowest that is not answered
   ARGV[3]      now, ms; '' for the server's clock
   ARGV[4]      in how many ms it ends; 0 now
@@ -14,27 +14,27 @@
   Returns 1, or 0 where no rate was set. Or the clients whose keys were not given, and nothing was done.
 ]]
 -- @include now_ms
--- @include once
+-- @include run_once
 -- @include rate_open
 -- @include log_open
--- @include rate_parties
+-- @include rate_groups
 -- @include rate_line
--- @include line_tell_all
+-- @include line_notify_all
 local number, floor = tonumber(ARGV[1]), tonumber(ARGV[2])
 local clock = ARGV[3]
 local left = tonumber(ARGV[4])
 local channel = ARGV[5]
 local now = now_ms(clock)
 
-return once(KEYS[#KEYS], number, floor, function()
+return run_once(KEYS[#KEYS], number, floor, function()
   local rate = rate_open(clock, now)
   if not rate then return { 0 } end
-  local parties, strangers = rate_parties(6)
-  if not parties then return strangers end
-  for _, party in ipairs(parties) do
-    local line = rate_line(party, channel)
-    if line then line_tell_all(line) end
-    if left == 0 then redis.call('DEL', party.log, party.line, party.asks, party.meta) end
+  local groups, missing = rate_groups(6)
+  if not groups then return missing end
+  for _, group in ipairs(groups) do
+    local line = rate_line(group, channel)
+    if line then line_notify_all(line) end
+    if left == 0 then redis.call('DEL', group.log, group.line, group.asks, group.meta) end
   end
   if left == 0 then
     redis.call('DEL', KEYS[1], KEYS[2], KEYS[#KEYS - 1], KEYS[#KEYS])
@@ -45,11 +45,11 @@ return once(KEYS[#KEYS], number, floor, function()
   local ending = rate_open(clock, now)
   redis.call('PEXPIREAT', KEYS[1], ending.expires_at(left))
   local latest = 0
-  for _, party in ipairs(parties) do
-    local log = log_open(party.log, rate.limit.window, now, false)
+  for _, group in ipairs(groups) do
+    local log = log_open(group.log, rate.limit.window, now, false)
     local reset = log.newest and log.newest - now + rate.limit.window or 0
-    if reset > 0 then redis.call('PEXPIREAT', party.log, ending.expires_at(reset)) end
-    for _, key in ipairs({ party.line, party.asks, party.meta }) do
+    if reset > 0 then redis.call('PEXPIREAT', group.log, ending.expires_at(reset)) end
+    for _, key in ipairs({ group.line, group.asks, group.meta }) do
       redis.call('PEXPIREAT', key, ending.expires_at(60000))
     end
     latest = math.max(latest, reset)

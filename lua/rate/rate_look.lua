@@ -17,11 +17,11 @@ local now = now_ms(clock)
 
 local rate = rate_open(clock, now)
 if not rate then return {} end
-local limit, party = rate.limit, rate.party
+local limit, group = rate.limit, rate.group
 local log = log_open(rate.log, limit.window, now, false)
 if log.err then return redis.error_reply(log.err) end
 local _, available = sliding_window(limit, now, 0, rate.log, log)
-local line = line_open(party.line, party.asks, party.meta, '')
+local line = line_open(group.line, group.asks, group.meta, '')
 if line.err then return redis.error_reply(line.err) end
 if line_alive(line) then available = 0 end
 local mode = rate.fleeting and 'per-client' or 'overall'

@@ -2,7 +2,7 @@
   Gives permits back, the oldest grants that still count first. Notifies the waiters that fit now.
 
   KEYS[1..10]  see rate_open
-  KEYS[11]     what the sender has sent: see once
+  KEYS[11]     what the sender has sent: see run_once
   ARGV[1]      number of the request; ARGV[2] the lowest that is not answered
   ARGV[3]      now, ms; '' for the server's clock
   ARGV[4]      client
@@ -12,7 +12,7 @@
   Returns 1, or -2 where no rate is set.
 ]]
 -- @include now_ms
--- @include once
+-- @include run_once
 -- @include rate_open
 -- @include rate_capacity
 -- @include log_refund_oldest
@@ -26,11 +26,11 @@ local permits = tonumber(ARGV[5])
 local channel = ARGV[6]
 local now = now_ms(clock)
 
-return once(KEYS[11], number, floor, function()
+return run_once(KEYS[11], number, floor, function()
   local rate = rate_open(clock, now)
   if not rate then return { -2 } end
-  local party, window = rate.party, rate.limit.window
-  local line = line_open(party.line, party.asks, party.meta, channel)
+  local group, window = rate.group, rate.limit.window
+  local line = line_open(group.line, group.asks, group.meta, channel)
   local log = log_open(rate.log, window, now, true)
   local err = line.err or log.err
   if err then return redis.error_reply(err) end

@@ -3,7 +3,7 @@
 
   KEYS[1..10]  see rate_open
   KEYS[11..]   log and line of each further client that is known to have state, four keys each
-  KEYS[last]   what the sender has sent: see once
+  KEYS[last]   what the sender has sent: see run_once
   ARGV[1]      number of the request; ARGV[2] the lowest that is not answered
   ARGV[3]      now, ms; '' for the server's clock
   ARGV[4]      when: 'absent', 'present' or 'always'
@@ -18,13 +18,13 @@
   Returns 1, or 0 if it was not set because of `when`. Or the clients whose keys were not given, and nothing was done.
 ]]
 -- @include now_ms
--- @include once
+-- @include run_once
 -- @include rate_open
--- @include rate_parties
+-- @include rate_groups
 -- @include rate_line
 -- @include rate_capacity
 -- @include line_walk
--- @include line_tell_all
+-- @include line_notify_all
 -- @include line_save
 local number, floor = tonumber(ARGV[1]), tonumber(ARGV[2])
 local clock = ARGV[3]
@@ -34,11 +34,11 @@ local rate_given, interval_given, mode_given, keep_alive_given = ARGV[6], ARGV[7
 local channel = ARGV[10]
 local now = now_ms(clock)
 
-return once(KEYS[#KEYS], number, floor, function()
+return run_once(KEYS[#KEYS], number, floor, function()
   local before = rate_open(clock, now)
   if (when == 'absent' and before) or (when == 'present' and not before) then return { 0 } end
-  local parties, strangers = rate_parties(11)
-  if not parties then return strangers end
+  local groups, missing = rate_groups(11)
+  if not groups then return missing end
   redis.call('DEL', KEYS[1])
   redis.call('HSET', KEYS[1], 'rate', rate_given, 'interval', interval_given, 'mode', mode_given)
   if keep_alive_given ~= '-1' then redis.call('HSET', KEYS[1], 'keepAlive', keep_alive_given) end
@@ -48,29 +48,29 @@ return once(KEYS[#KEYS], number, floor, function()
   end
   local rate = rate_open(clock, now)
   local latest = 0
-  for _, party in ipairs(parties) do
-    local kind = redis.call('TYPE', party.log).ok
-    if not (keep and before) or (kind ~= 'list' and kind ~= 'none') then redis.call('DEL', party.log) end
-    rate.log, rate.party = party.log, party
+  for _, group in ipairs(groups) do
+    local kind = redis.call('TYPE', group.log).ok
+    if not (keep and before) or (kind ~= 'list' and kind ~= 'none') then redis.call('DEL', group.log) end
+    rate.log, rate.group = group.log, group
     local reset = 0
-    local line = rate_line(party, channel)
-    if line or redis.call('EXISTS', party.log) > 0 then
+    local line = rate_line(group, channel)
+    if line or redis.call('EXISTS', group.log) > 0 then
       local capacity = rate_capacity(rate, now)
       if capacity.err then
-        redis.call('DEL', party.log)
+        redis.call('DEL', group.log)
         capacity = rate_capacity(rate, now)
       end
       reset = capacity.reset()
-      if reset > 0 then redis.call('PEXPIREAT', party.log, rate.expires_at(reset)) end
+      if reset > 0 then redis.call('PEXPIREAT', group.log, rate.expires_at(reset)) end
       if line then
-        line_tell_all(line)
+        line_notify_all(line)
         -- Separate counts become one, or one becomes several: every waiter must join another line. Without a rate nobody waits.
         if not before or before.fleeting ~= rate.fleeting then line.units = 0 end
         if line.units > 0 then line_walk(line, nil, capacity, { next = 0 }) end
         line_save(line)
         if line.units > 0 then reset = math.max(reset, 60000) end
       end
-      if rate.fleeting and party.client and reset > 0 then rate.register(party.client, reset) end
+      if rate.fleeting and group.client and reset > 0 then rate.register(group.client, reset) end
     end
     latest = math.max(latest, reset)
   end

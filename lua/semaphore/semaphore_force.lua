@@ -2,7 +2,7 @@
   Ends a lease, regardless of its holder, which is notified.
 
   KEYS[1..7]  the semaphore: see semaphore_read
-  KEYS[8]     what the sender has sent: see once
+  KEYS[8]     what the sender has sent: see run_once
   ARGV[1]     number of the request; ARGV[2] the lowest that is not answered
   ARGV[3]     now, ms; '' for the server's clock
   ARGV[4]     permits to set where none are; -1 for none
@@ -12,7 +12,7 @@
 
   Returns { 1 } if it ended, { 0 } if there is none; { -2 } without a semaphore.
 ]]
--- @include once
+-- @include run_once
 -- @include semaphore_open
 -- @include semaphore_end
 -- @include semaphore_tell
@@ -26,7 +26,7 @@ local idle = tonumber(ARGV[5])
 local channel = ARGV[6]
 local id = ARGV[7]
 
-return once(KEYS[8], number, answered, function()
+return run_once(KEYS[8], number, answered, function()
   local s = semaphore_open(KEYS, clock, initial, idle)
   if not s then return { -2 } end
   if s.err then return redis.error_reply(s.err) end

@@ -2,7 +2,7 @@
   Takes a lease over: it gets a new fencing token, and its previous holder is notified.
 
   KEYS[1..7]  the semaphore: see semaphore_read
-  KEYS[8]     what the sender has sent: see once
+  KEYS[8]     what the sender has sent: see run_once
   ARGV[1]     number of the request; ARGV[2] the lowest that is not answered
   ARGV[3]     now, ms; '' for the server's clock
   ARGV[4]     permits to set where none are; -1 for none
@@ -15,7 +15,7 @@
 
   Returns { 1, fencing token, deadline, permits }; { 0 } if there is no such lease; { -2 } without a semaphore.
 ]]
--- @include once
+-- @include run_once
 -- @include semaphore_open
 -- @include semaphore_fact
 -- @include semaphore_lease
@@ -33,7 +33,7 @@ local member = ARGV[8]
 local ms = tonumber(ARGV[9])
 local floor = tonumber(ARGV[10])
 
-return once(KEYS[8], number, answered, function()
+return run_once(KEYS[8], number, answered, function()
   local s = semaphore_open(KEYS, clock, initial, idle, floor)
   if not s then return { -2 } end
   if s.err then return redis.error_reply(s.err) end

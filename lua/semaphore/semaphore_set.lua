@@ -2,7 +2,7 @@
   Sets the number of permits of a semaphore. Notifies the waiters.
 
   KEYS[1..7]  the semaphore: see semaphore_read
-  KEYS[8]     what the sender has sent: see once
+  KEYS[8]     what the sender has sent: see run_once
   ARGV[1]     number of the request; ARGV[2] the lowest that is not answered
   ARGV[3]     now, ms; '' for the server's clock
   ARGV[4]     permits to set where none are; -1 for none
@@ -13,7 +13,7 @@
 
   Returns { 1, permits } if they were set, { 0, permits } if not, { -2 } without a semaphore to add to.
 ]]
--- @include once
+-- @include run_once
 -- @include semaphore_open
 -- @include semaphore_serve
 local number = tonumber(ARGV[1])
@@ -25,7 +25,7 @@ local channel = ARGV[6]
 local verb = ARGV[7]
 local permits = tonumber(ARGV[8])
 
-return once(KEYS[8], number, answered, function()
+return run_once(KEYS[8], number, answered, function()
   local absent = redis.call('HEXISTS', KEYS[1], 'permits') == 0
   local s = semaphore_open(KEYS, clock, verb == 'add' and initial or permits, idle)
   if not s then return { -2 } end

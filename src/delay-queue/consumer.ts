@@ -7,7 +7,7 @@ import type { Fetcher } from './fetcher.js'
 import { HandlerTime } from './handler-time.js'
 import type { MessageReceiver } from './receivers.js'
 import { RetryDelay } from './retry-delay.js'
-import type { Taken } from './turn.js'
+import type { Taken } from './settle-and-fetch.js'
 
 /** Runs a handler for each delivery of a queue. It keeps the process alive until it is closed. */
 export interface Consumer extends AsyncDisposable {

@@ -30,7 +30,7 @@ import { parseReceiveOptions, type ReceiveOptions } from './receive-options.js'
 import { Receiving } from './receiving.js'
 import { NO_RECORD, parseRecord } from './record.js'
 import { SCHEDULES, type ScheduleStore } from './schedule-store.js'
-import type { Taken } from './turn.js'
+import type { Taken } from './settle-and-fetch.js'
 
 /** The number of messages in a queue, by their state. */
 export interface QueueStats {

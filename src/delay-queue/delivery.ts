@@ -6,7 +6,7 @@ import type { Fetcher } from './fetcher.js'
 import type { DeliveryOutcome, QueueWatch } from './queue-watch.js'
 import { reasonOf, textOf } from './reason.js'
 import { parseReceipt, type QueueRecord } from './record.js'
-import type { SettlementKind, Taken } from './turn.js'
+import type { SettlementKind, Taken } from './settle-and-fetch.js'
 
 /**
  * A message delivered to this process. Settle it by `ack`, `nack` or `reject` before its visibility ends. Once it is settled, or

@@ -1,5 +1,5 @@
 import { ServerClock } from '../redis/server-clock.js'
-import type { TurnReply } from './turn.js'
+import type { FetchReply } from './settle-and-fetch.js'
 
 /** Interval of the safety check for missed wake-ups and for deliveries of processes that died. */
 const SAFETY_MS = 20_000
@@ -82,7 +82,7 @@ export class FetchSchedule {
   }
 
   /** The answer to a fetch sent at `askedAt`; `rang`: it was sent because the timer for the next message rang. */
-  learn({ nowMs, nextAt, nextEndAt, taken }: TurnReply, askedAt: number, rang: boolean): void {
+  learn({ nowMs, nextAt, nextEndAt, taken }: FetchReply, askedAt: number, rang: boolean): void {
     const now = performance.now()
     this.#serverClock.learn(nowMs)
     // A moment in the future of the server's clock cannot be past by ours, unless the server's clock was set back.

@@ -3,7 +3,7 @@ import type { Clock } from '../core/clock.js'
 import { blockingOf } from '../redis/blocking-of.js'
 import type { RedisClient } from '../redis/client.js'
 import type { Commands } from '../redis/commands.js'
-import { forgetSent, queueTurn } from '../redis/scripts.js'
+import { forgetSent, queueSettleAndFetch } from '../redis/scripts.js'
 import { Alarm } from '../waiting/alarm.js'
 import { FetchNumber } from './fetch-number.js'
 import { FetchSchedule } from './fetch-schedule.js'
@@ -12,16 +12,16 @@ import { PeerWaker } from './peer-waker.js'
 import { QueueWatches } from './queue-watch.js'
 import { type MessageReceiver, Receivers } from './receivers.js'
 import { RetryDelay } from './retry-delay.js'
-import { SettlementQueue } from './settlement-queue.js'
 import {
-  parseTurn,
+  type FetchReply,
+  type FetchRequest,
+  fetchArguments,
+  parseFetchReply,
   returnOf,
   type Settlement,
   type Taken,
-  type TurnReply,
-  type TurnRequest,
-  turnArguments,
-} from './turn.js'
+} from './settle-and-fetch.js'
+import { SettlementQueue } from './settlement-queue.js'
 import { type Wakeup, WakeupListener } from './wakeup-listener.js'
 
 const MOST_TAKEN = 100
@@ -53,7 +53,7 @@ export class Fetcher {
   readonly watches = new QueueWatches()
   /** True if other processes may rely on this one to watch for the next message. */
   #watching = false
-  #inTurn = false
+  #inFlight = false
   #call: Promise<unknown> = Promise.resolve()
   #scheduled = false
   #closed = false
@@ -131,9 +131,9 @@ export class Fetcher {
     clearTimeout(this.#retry)
     clearTimeout(this.#linger)
     await this.#call
-    // One turn repeats the fetch whose answer was lost, the next puts its messages back. If Redis does not answer, their visibility ends.
-    for (let turns = 0; turns < 2; turns++) {
-      if (this.#number.unread || !this.#settlements.empty) this.#turn()
+    // The first call repeats the fetch whose answer was lost, the second puts its messages back. If Redis does not answer, their visibility ends.
+    for (let calls = 0; calls < 2; calls++) {
+      if (this.#number.unread || !this.#settlements.empty) this.#settleAndFetch()
       await this.#call
     }
     await this.handOver()
@@ -143,7 +143,7 @@ export class Fetcher {
   async handOver(): Promise<void> {
     if (this.#receivers.size > 0 || this.#number.unread) return
     const handsOver = this.#watching && (this.#schedule.knowsNext || this.#overdue)
-    const forgets = this.#number.used && !this.#inTurn
+    const forgets = this.#number.used && !this.#inFlight
     this.#watching = false
     await Promise.allSettled([
       handsOver && this.#passOn(),
@@ -161,11 +161,11 @@ export class Fetcher {
 
   /** Runs at the end of this turn of the event loop, so that everything in the turn shares a call. */
   #nextTick(): void {
-    if (this.#scheduled || this.#inTurn || this.#mayShare()) return
+    if (this.#scheduled || this.#inFlight || this.#mayShare()) return
     this.#scheduled = true
     setImmediate(() => {
       this.#scheduled = false
-      this.#turn()
+      this.#settleAndFetch()
     })
   }
 
@@ -183,7 +183,7 @@ export class Fetcher {
       this.#overdue = true
       if (!this.#receivers.hasRoom()) this.#peers.passOnIfSaturated()
     }
-    this.#turn()
+    this.#settleAndFetch()
   }
 
   #woken(wakeup: Wakeup): void {
@@ -197,18 +197,18 @@ export class Fetcher {
       this.#setAlarm()
     } else {
       this.#asking = this.#looking = true
-      this.#turn()
+      this.#settleAndFetch()
     }
   }
 
-  #turn(): void {
-    if (this.#inTurn) return
+  #settleAndFetch(): void {
+    if (this.#inFlight) return
     const settlements = this.#settlements.take()
     const wants = this.#asking ? this.#receivers.wants(MOST_TAKEN) : []
     // Without a receiver, a fetch whose answer was lost is repeated only to put its messages back.
     const fetches = wants.length > 0 || (this.#number.unread && this.#receivers.size === 0)
-    this.#inTurn = settlements.length > 0 || fetches
-    if (!this.#inTurn) {
+    this.#inFlight = settlements.length > 0 || fetches
+    if (!this.#inFlight) {
       this.#setAlarm()
       return
     }
@@ -220,27 +220,27 @@ export class Fetcher {
       this.#schedule.looks()
       this.#watching = true
     }
-    const args = turnArguments({
+    const args = fetchArguments({
       clock: this.#clock === undefined ? '' : String(Math.floor(this.#clock.now())),
       mode,
       number: fetches ? this.#number.value : 0,
       settlements,
       visibilities: wants.map(({ visibilityMs }) => visibilityMs),
     })
-    this.#call = this.#commands.run(queueTurn, [...this.#keys, this.#fetchKey], args).then(
-      reply => {
-        this.#inTurn = false
+    this.#call = this.#commands.run(queueSettleAndFetch, [...this.#keys, this.#fetchKey], args).then(
+      answer => {
+        this.#inFlight = false
         this.#retryDelay.reset()
-        const turn = parseTurn(reply, mode, askedAt)
+        const reply = parseFetchReply(answer, mode, askedAt)
         if (mode === 'watch') this.#peers.came()
-        if (turn.woken) this.#peers.woke()
-        this.watches.buried(turn.buried)
-        for (const [i, settlement] of settlements.entries()) settlement.resolve(turn.settled[i])
-        if (fetches) this.#fetched(turn, wants, askedAt, rang)
+        if (reply.woken) this.#peers.woke()
+        this.watches.buried(reply.buried)
+        for (const [i, settlement] of settlements.entries()) settlement.resolve(reply.settled[i])
+        if (fetches) this.#fetched(reply, wants, askedAt, rang)
         this.#after()
       },
       error => {
-        this.#inTurn = false
+        this.#inFlight = false
         for (const settlement of settlements) settlement.reject(error)
         if (fetches) this.#unfetched(wants, error)
         if (!this.#settlements.empty) this.#nextTick()
@@ -248,20 +248,20 @@ export class Fetcher {
     )
   }
 
-  #mode(wants: boolean, askedAt: number): TurnRequest['mode'] {
+  #mode(wants: boolean, askedAt: number): FetchRequest['mode'] {
     if (wants && (this.#looking || this.#schedule.overdueLook(askedAt)))
       return this.#receivers.stay() ? 'watch' : 'look'
     return this.#schedule.knowsNext ? '' : 'sweep'
   }
 
-  #fetched(turn: TurnReply, wants: readonly MessageReceiver[], askedAt: number, rang: boolean): void {
+  #fetched(reply: FetchReply, wants: readonly MessageReceiver[], askedAt: number, rang: boolean): void {
     this.#number.answered()
-    const more = turn.nextAt <= turn.nowMs
-    this.#schedule.learn(turn, askedAt, rang)
+    const more = reply.nextAt <= reply.nowMs
+    this.#schedule.learn(reply, askedAt, rang)
     this.#overdue = more
     if (more) this.#asking = true
     const shares = new Map<MessageReceiver, Taken[]>(wants.map(receiver => [receiver, []]))
-    for (const [i, message] of turn.taken.entries()) {
+    for (const [i, message] of reply.taken.entries()) {
       const share = shares.get(wants[i])
       if (share) share.push(message)
       else this.settle(returnOf(message)).catch(() => {})
@@ -283,7 +283,7 @@ export class Fetcher {
   #retryUnread(ms: number): void {
     clearTimeout(this.#retry)
     const unread = () => this.#number.unread && this.#receivers.size === 0
-    this.#retry = setTimeout(() => unread() && this.#turn(), ms).unref()
+    this.#retry = setTimeout(() => unread() && this.#settleAndFetch(), ms).unref()
   }
 
   #after(): void {

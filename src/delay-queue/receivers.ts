@@ -1,4 +1,4 @@
-import type { Taken } from './turn.js'
+import type { Taken } from './settle-and-fetch.js'
 
 /** A consumer or a `receive` of this process. */
 export interface MessageReceiver {

@@ -1,4 +1,4 @@
-import type { Settlement } from './turn.js'
+import type { Settlement } from './settle-and-fetch.js'
 
 /** Most settlements in one call. */
 const MOST = 100

@@ -429,11 +429,11 @@ describe('a command that is sent twice', () => {
           const first = await call()
           const second = await call()
           // A repeated fetch takes no further messages and gets the same answer.
-          return String(args[0]) === turn ? first : second
+          return String(args[0]) === fetchHash ? first : second
         }
       },
     })
-    const turn = (await import('../../src/redis/scripts.js')).queueTurn.sha1
+    const fetchHash = (await import('../../src/redis/scripts.js')).queueSettleAndFetch.sha1
     const queue = new DelayQueue(twice, 'twice', { clock: new ManualClock(START) })
     expect(await queue.push(1, { id: 'a' })).toBe('a')
     expect(await queue.push(2, { id: 'a' })).toBeNull()

@@ -2,7 +2,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { createClient } from 'redis'
 import { DelayQueue } from '../../src/delay-queue/delay-queue.js'
 import type { Script } from '../../src/redis/script.js'
-import { queueClear, queuePause, queueReschedule, queueTurn } from '../../src/redis/scripts.js'
+import { queueClear, queuePause, queueReschedule, queueSettleAndFetch } from '../../src/redis/scripts.js'
 import { eventually } from '../support/redis-process.js'
 import { RedisServer } from '../support/redis-server.js'
 import { TcpProxy } from '../support/tcp-proxy.js'
@@ -148,7 +148,7 @@ describe('a command that is sent again', () => {
     const name = nextName()
     const other = new DelayQueue<number>(redis.client(), name)
     const queue = new DelayQueue<number>(
-      resending(queueTurn, async () => {}),
+      resending(queueSettleAndFetch, async () => {}),
       name,
     )
     await other.pushMany([1, 2, 3].map(payload => ({ payload })))

@@ -1,16 +1,16 @@
 --[[
-  One turn of a process at a delay queue: settles deliveries, then takes due messages.
+  Settles deliveries of a process from a delay queue, then takes due messages for it.
 
   KEYS[1..10]  the queue: see queue_keys
   KEYS[11]     the last fetch of this process: see queue_fetch
   ARGV[1]      now, ms; '' for the server's clock
-  ARGV[2]      'look' for messages whose visibility has ended; 'watch' to look, if the process then watches over what is due next, so
-               that nobody else need be woken; 'sweep' if these may be the last messages; else ''
-  ARGV[3]      number of this fetch; 0 if the turn only settles. A number that was carried out before is answered with the same messages,
+  ARGV[2]      'look' for messages whose visibility has ended; 'watch' to look, if the process then asks again when the next message is due, so
+               that no other process need be woken; 'sweep' if these may be the last messages; else ''
+  ARGV[3]      number of this fetch; 0 if the call only settles. A number that was carried out before is answered with the same messages,
                a lower one with none
   ARGV[4]      number of settlements; then for each: what ('ack', 'nack', 'return', 'reject', 'extend'), receipt, end of its visibility
                as the process knows it (ms), and, by kind: 1 if it has a ttl; delay in ms; due moment in ms; reason; visibility in ms
-  then         for each message that is wanted, how long it is to be visible to nobody else, ms
+  then         for each message that is wanted, its visibility: for how long no other process receives it, ms
 
   Returns  for each settlement 0 if the delivery is stale, else 1, or for extend the new end of its visibility
            now, ms

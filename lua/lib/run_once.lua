@@ -6,7 +6,7 @@
   act() returns the reply, a table, and true if it changed anything: a request without changes may run again. The answer is stored
   for a minute, or for `keep` ms if the object must leave nothing behind for longer; act() may return the ms as its third value.
 ]]
-local function once(sent, number, floor, act, keep)
+local function run_once(sent, number, floor, act, keep)
   local newest = redis.call('LINDEX', sent, '-1')
   if newest and struct.unpack('>I7', newest) >= number then
     for _, entry in ipairs(redis.call('LRANGE', sent, '0', '-1')) do

@@ -1,8 +1,8 @@
 --[[
-  The data that settlements need in addition to the state of a key: cut_at (the last refund or reset; nil: none), refunded
+  Reads the refund note of a key: the data that settlements need in addition to its state: cut_at (the last refund or reset; nil: none), refunded
   (units given back of those charged until then), left (buckets: the level just after it), gaps (token bucket: from, to and size of each).
 ]]
-local function note_open(key)
+local function refund_note_open(key)
   local packed = redis.call('GET', key)
   if not packed then return { refunded = 0, left = 0, gaps = {} } end
   local cut_at, refunded, left, gaps, leased_until = unpack(cmsgpack.unpack(packed))

@@ -20,47 +20,47 @@ export interface Taken {
   readonly record: string
 }
 
-export interface TurnReply {
+export interface FetchReply {
   /** For each settlement: 0 if the delivery is stale, else 1, or for `extend` the new end of its visibility. */
   readonly settled: readonly number[]
   readonly nowMs: number
   /** When to ask again, server time; Infinity if nothing waits. */
   readonly nextAt: number
-  /** When the next visibility ends, server time; Infinity if none does, undefined if the turn did not search. */
+  /** When the next visibility ends, server time; Infinity if none does, undefined if the call did not search. */
   readonly nextEndAt: number | undefined
   readonly taken: readonly Taken[]
-  /** True if the turn woke other processes. */
+  /** True if the script woke other processes. */
   readonly woken: boolean
   /** The number of messages that became dead letters because their last visibility ended. */
   readonly buried: number
 }
 
-/** The request of one turn. */
-export interface TurnRequest {
+/** The request of one call, which settles deliveries and takes due messages. */
+export interface FetchRequest {
   /** In ms since the epoch; '' for the server's clock. */
   readonly clock: string
   /**
-   * 'look': searches for ended visibilities, too. 'watch': also, and this process stays, so that no other need be woken. 'sweep': the acknowledged
-   * messages may be the last ones.
+   * 'look': searches for ended visibilities, too. 'watch': as 'look', and this process continues to ask, so the script need not wake another.
+   * 'sweep': the acknowledged messages may be the last ones.
    */
   readonly mode: 'look' | 'watch' | 'sweep' | ''
-  /** Number of the fetch; 0 if the turn only settles. */
+  /** Number of the fetch; 0 if the call only settles. */
   readonly number: number
   readonly settlements: readonly Settlement[]
   /** The visibility in ms of each wanted message. */
   readonly visibilities: readonly number[]
 }
 
-/** The ARGV of queue_turn.lua. */
-export function turnArguments({ clock, mode, number, settlements, visibilities }: TurnRequest): string[] {
+/** The ARGV of queue_settle_and_fetch.lua. */
+export function fetchArguments({ clock, mode, number, settlements, visibilities }: FetchRequest): string[] {
   const args = [clock, mode, String(number), String(settlements.length)]
   for (const { what, receipt, until, detail } of settlements) args.push(what, receipt, String(until), detail)
   for (const visibilityMs of visibilities) args.push(String(visibilityMs))
   return args
 }
 
-/** Reads the reply of queue_turn.lua to a turn sent at `askedAt`, by `performance.now()`. */
-export function parseTurn(reply: unknown, mode: TurnRequest['mode'], askedAt: number): TurnReply {
+/** Reads the reply of queue_settle_and_fetch.lua to a call sent at `askedAt`, by `performance.now()`. */
+export function parseFetchReply(reply: unknown, mode: FetchRequest['mode'], askedAt: number): FetchReply {
   const [settled, nowMs, next, nextEnd, rows, woken, buried = 0] = reply as [
     number[],
     number,
@@ -77,7 +77,7 @@ export function parseTurn(reply: unknown, mode: TurnRequest['mode'], askedAt: nu
       receipt: rows[i] as string,
       dueAt: Number(rows[i + 1]),
       until,
-      // The server read its clock after the turn was sent.
+      // The server reads its clock after the call was sent.
       untilHere: askedAt + until - nowMs,
       record: rows[i + 3] as string,
     })

@@ -1,5 +1,5 @@
---[[ Writes a note of note_open, with a lifetime until no decision that it concerns can give anything back. ]]
-local function note_save(key, note, limit, expires_at)
+--[[ Writes a refund note. Its lifetime ends when no decision that it concerns can be settled any more. ]]
+local function refund_note_save(key, note, limit, expires_at)
   if not note.cut_at and #note.gaps == 0 and not note.leased_until then return end
   local lasts = 2 * limit.window
   -- For a calendar window, burst is its start.

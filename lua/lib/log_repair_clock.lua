@@ -1,13 +1,13 @@
 --[[
-  Writes the entries of a log that lie in the future anew, after the clock ran back: those of leases at the end of a lease that is sold now at
-  the latest, all others now.
+  Repairs a log after the server's clock was set back: moves the entries in the future. Entries of leases move to the end of a lease that is sold
+  now, unless they end earlier; all others move to now.
 ]]
 -- @include log_pack
 -- @include log_unpack
 -- @include log_search
 -- @include log_counts_from
 -- @include disable_fast_path
-local function log_mend(key, now, window)
+local function log_repair_clock(key, now, window)
   local from = log_search(key, 1, redis.call('LLEN', key), function(at) return at > now end)
   local _, total = log_unpack(redis.call('LINDEX', key, from - 1))
   local before, moved, leases, longest = total, 0, {}, 0

@@ -2,7 +2,7 @@
   Adds rows of counts to the sums of a step. They stand in a few long texts, because a text costs as much to read as a row: HASH number from 0 to
   15 → the rows whose ids' first letter has it, each "id:" and eight counts joined by commas and ended by ";". The rows stand in ARGV, id and counts, from `first` on.
 ]]
-local function sums_add(sums, first, count)
+local function add_outcome_counts(sums, first, count)
   local parts, texts, order = {}, {}, {}
   for i = 0, count - 1 do
     local part = string.byte(ARGV[first + 2 * i]) % 16
