@@ -1,33 +1,35 @@
 --[[
-  Handles one message (ask) of a process (member) in a waiting line: applies its changes, then grants waiters from the head. ARGV from `first` on:
+  Handles one ask in a waiting line: the message of a process (member) that joins, leaves or asks for grants. Applies its changes, then grants waiters
+  from the head. ARGV from `first` on:
 
     member, number of the ask, stamp of the last answer that the member has read ('' for the first ask)
     the member that it replaces ('' for none), and the first of its waiters in the line, as "number cost own" ('' for none)
     the changes as one text: four words for each, and a newline after each word:
       j  "number cost own"  ticket that it brings, or ''   ms that it waits at most, or -1   joins the line
       l  "number cost own"  ''                             ''                                leaves the line
-      r  "number cost own"  ''                             moment of the grant, ms           gives a grant back that nobody wants
-      g  "number cost own"  ticket                         moment of the grant, ms           gives a grant back and joins again
-      any other letter: the user's own, see below
+      r  "number cost own"  ''                             moment of the grant, ms           gives back a grant whose waiter has given up
+      g  "number cost own"  ticket                         moment of the grant, ms           gives back a grant that came too late, and joins again
+      any other letter: a change that the user of the line defines, see below
 
   `record` is the member's key, a HASH: n (number of its last ask; -1: the member is closed), stamp (the last answer's), c (its waiters), reply
-  (that answer), fresh (the stamp at which a fast path of semaphore_ask set its lifetime; 0: none did). `replaced` is the key of the member that it replaces. A record lives for `life` ms, or for a minute while it has waiters.
+  (that answer), fresh (the stamp at which a fast path of semaphore_ask set its lifetime; 0: none did). A record lives for `life` ms, or for a
+  minute while it has waiters. `replaced` is the record of the member that this one replaces.
 
   `capacity` is the object that line_walk describes, and also has
     now                           the moment of grants, ms
-    most, late                    what the answer tells of the capacity: units, and the age in ms at which a grant is late
+    most, late                    for the answer: the capacity in units, and the age in ms at which a grant is late
     check                         ms until the next ask at the latest; at most LINE_CHECK_MS
     give_back(cost, own, at)      gives back what was granted at that moment
-    change(letter, a, b, c)       optional: carries out a change of the user's own, and gives the number for it
-    guesses                       true if nobody can know when units come free: then when() only tells when to look again
-    holds()                       optional: true if anything is held: an ask with joins is then remembered for a minute, whatever `life` is. Else a
-                                  copy of it that comes later takes once more
+    change(letter, a, b, c)       optional: carries out a change that the user of the line defines, and returns its result, a number
+    guesses                       true if the moment when units become free is unknown: then when() returns when to look again
+    holds()                       optional: true if anything is held: an ask with joins is then remembered for a minute, whatever `life` is, so that a
+                                  copy of it that comes later takes nothing more
     rejoin(cost, own)             optional: takes back what a waiter that brings its ticket was granted in an answer that was lost
 
-  An ask that comes again is answered as it was, and does nothing. Returns '0' to a member that is not known: it opens another one. Else
-  what line_answer makes of 1, stamp, moment of the grants in ms, age of the answer in ms, ms until the next ask, waiters of the member in the line, ticket of the
-  first waiter that joined without one, most and late, for how many ms the member is known without asking, and three lists: granted,
-  refused, and the numbers for the user's own changes. Granted and refused: see line_walk; a wait in ms: longer than the waiter waits.
+  An ask that comes again gets the same answer, and changes nothing. Returns '0' to an unknown member: its process then opens another one. Else
+  the text that line_answer makes of 1, stamp, moment of the grants in ms, age of the answer in ms, ms until the next ask, waiters of the member in the
+  line, ticket of the first waiter that joined without one, most, late, for how many ms the member is known without asking, and three lists: granted
+  and refused (see line_walk), and the results of change(). A waiter is also refused, with its wait in ms, if it would wait longer than its timeout.
 ]]
 -- @include line_ticket
 -- @include line_walk
@@ -35,22 +37,22 @@
 -- @include line_save
 local LINE_CHECK_MS = 5000
 
--- When the member must ask again at the latest, unless the walk stopped at its first waiter.
-local function line_own_turn(line, capacity, first)
+-- The ms until the next ask of the member at the latest, unless the walk has stopped at its first waiter.
+local function line_next_ask_ms(line, capacity, first)
   local rank = first ~= '' and redis.call('ZRANK', line.key, first)
   if not rank then return 1000 end
   local cost, own = string.match(first, '^%S+ %d+ (%d+) ?(.*)$')
-  -- A walk notifies the member at its turn. This interval is for the case that members ahead die, which may delay it by a second.
+  -- Usually another walk notifies the member when its waiter may fit. This interval is for the case that members ahead die.
   return math.max(1000, capacity.when(rank * tonumber(cost), tonumber(cost), own))
 end
 
-local function line_change(line, member, capacity, answer, joins, letter, tail, ticket, third)
+local function line_change(line, member, capacity, answer, joins, letter, waiter, old_ticket, moment_or_timeout)
   if letter ~= 'j' and letter ~= 'l' and letter ~= 'r' and letter ~= 'g' then
-    answer.changes[#answer.changes + 1] = capacity.change(letter, tail, ticket, third)
+    answer.changes[#answer.changes + 1] = capacity.change(letter, waiter, old_ticket, moment_or_timeout)
     return
   end
-  local id = member .. ' ' .. tail
-  local number, cost, own = string.match(tail, '^(%d+) (%d+) ?(.*)$')
+  local id = member .. ' ' .. waiter
+  local number, cost, own = string.match(waiter, '^(%d+) (%d+) ?(.*)$')
   cost = tonumber(cost)
   if letter == 'l' then
     local removed = redis.call('ZREM', line.key, id)
@@ -60,18 +62,18 @@ local function line_change(line, member, capacity, answer, joins, letter, tail, 
     answer.waiting = answer.waiting - removed
     return
   end
-  if letter ~= 'j' then capacity.give_back(cost, own, tonumber(third)) end
+  if letter ~= 'j' then capacity.give_back(cost, own, tonumber(moment_or_timeout)) end
   if letter == 'r' then return end
-  local given = tonumber(ticket)
-  if given then
-    line.last = math.max(line.last, given)
+  local ticket = tonumber(old_ticket)
+  if ticket then
+    line.last = math.max(line.last, ticket)
     if letter == 'j' and capacity.rejoin then capacity.rejoin(cost, own) end
   else
-    given = line_ticket(line)
-    answer.ticket = answer.ticket or given
-    local most = tonumber(third)
+    ticket = line_ticket(line)
+    answer.ticket = answer.ticket or ticket
+    local timeout = tonumber(moment_or_timeout)
     local wait
-    if most < 0 and line.units > 0 and not capacity.has_end then
+    if timeout < 0 and line.units > 0 and not capacity.has_end then
       -- A waiter without a timeout need not know the wait: only whether it ever fits.
       local kind = cost .. ' ' .. own
       wait = answer.never[kind]
@@ -82,8 +84,8 @@ local function line_change(line, member, capacity, answer, joins, letter, tail, 
     else
       wait = capacity.when(line.units, cost, own)
     end
-    local late = most == 0 and (wait > 0 or line.units > 0) or most > 0 and wait > most and not capacity.guesses
-    if wait < 0 or late then
+    local too_late = timeout == 0 and (wait > 0 or line.units > 0) or timeout > 0 and wait > timeout and not capacity.guesses
+    if wait < 0 or too_late then
       answer.refused[#answer.refused + 1] = tonumber(number)
       answer.refused[#answer.refused + 1] = wait < 0 and wait or math.max(1, wait)
       return
@@ -94,7 +96,7 @@ local function line_change(line, member, capacity, answer, joins, letter, tail, 
       return
     end
   end
-  joins[#joins + 1] = string.format('%.0f', given)
+  joins[#joins + 1] = string.format('%.0f', ticket)
   joins[#joins + 1] = id
   line.units = line.units + cost
   answer.waiting = answer.waiting + 1
@@ -103,36 +105,36 @@ end
 local function line_head_is_dead(line)
   if line.units == 0 then return false end
   local head = redis.call('ZRANGE', line.key, '0', '0')[1]
-  local by = head and redis.call('ZSCORE', line.asks, string.match(head, '^%S+'))
-  return not by or line.now > by + LINE_GRACE_MS
+  local asks_by = head and redis.call('ZSCORE', line.asks, string.match(head, '^%S+'))
+  return not asks_by or line.now > asks_by + LINE_GRACE_MS
 end
 
 local function line_ask(line, record, replaced, first, capacity, life)
   local member, number, stamp = ARGV[first], tonumber(ARGV[first + 1]), ARGV[first + 2]
-  local replaces, own_first = ARGV[first + 3], ARGV[first + 4]
+  local replaces, first_waiter = ARGV[first + 3], ARGV[first + 4]
   local now = line.now
   local stored = redis.call('HMGET', record, 'n', 'stamp', 'c', 'reply')
-  local last, waiting = tonumber(stored[1]), tonumber(stored[3]) or 0
-  if last == number then
+  local last_number, waiting = tonumber(stored[1]), tonumber(stored[3]) or 0
+  if last_number == number then
     local start, next, rest = string.match(stored[4], '^(%S+ %S+ %S+) %S+ (%S+)(.*)$')
-    local by = tonumber(redis.call('ZSCORE', line.asks, member) or nil)
+    local asks_by = tonumber(redis.call('ZSCORE', line.asks, member) or nil)
     local age = math.max(0, math.floor((line.micros - tonumber(stored[2])) / 1000))
-    return start .. ' ' .. line_numbers({ age, by and math.max(0, by - now) or next }) .. rest
+    return start .. ' ' .. line_numbers({ age, asks_by and math.max(0, asks_by - now) or next }) .. rest
   end
   if number == 1 then
-    if last then return '0' end
-  elseif last ~= number - 1 or stored[2] ~= stamp then
+    if last_number then return '0' end
+  elseif last_number ~= number - 1 or stored[2] ~= stamp then
     return '0'
   end
   -- The member was evicted, or keys of the line were lost and perhaps recreated by others: then our waiters are not in them.
   if waiting > 0 then
-    local there = line.stored and redis.call('ZSCORE', line.asks, member)
-    if there and own_first ~= '' then
-      there = redis.call('ZSCORE', line.key, member .. ' ' .. own_first)
-    elseif there then
-      there = redis.call('EXISTS', line.key) == 1
+    local in_line = line.stored and redis.call('ZSCORE', line.asks, member)
+    if in_line and first_waiter ~= '' then
+      in_line = redis.call('ZSCORE', line.key, member .. ' ' .. first_waiter)
+    elseif in_line then
+      in_line = redis.call('EXISTS', line.key) == 1
     end
-    if not there then return '0' end
+    if not in_line then return '0' end
   end
   if number == 1 and replaces ~= '' then
     -- An ask of the replaced member that is still in flight finds it closed.
@@ -152,25 +154,25 @@ local function line_ask(line, record, replaced, first, capacity, life)
   }
   local joins = {}
   local measured = false
-  for letter, tail, ticket, third in string.gmatch(ARGV[first + 5], LINE_CHANGE) do
+  for letter, waiter, old_ticket, moment_or_timeout in string.gmatch(ARGV[first + 5], LINE_CHANGE) do
     if letter == 'j' and not measured then
       measured = true
       -- Leaving waiters are removed by now. Waiters of dead members are dropped before newcomers are measured behind them.
       if line_head_is_dead(line) then line_walk(line, member, capacity, answer) end
     end
-    line_change(line, member, capacity, answer, joins, letter, tail, ticket, third)
+    line_change(line, member, capacity, answer, joins, letter, waiter, old_ticket, moment_or_timeout)
   end
   if #joins > 0 then
     -- If other keys of the line were lost, the rest would be misread.
     if not line.stored then redis.call('DEL', line.key, line.asks) end
     line.stored = true
     redis.call('ZADD', line.key, unpack(joins))
-    if own_first == '' then own_first = string.sub(joins[2], #member + 2) end
+    if first_waiter == '' then first_waiter = string.sub(joins[2], #member + 2) end
   end
   if line.units > 0 then line_walk(line, member, capacity, answer) end
   if answer.waiting > 0 then
     if not answer.stopped and answer.next > 0 then
-      answer.next = math.min(answer.next, line_own_turn(line, capacity, own_first == '' and '' or member .. ' ' .. own_first))
+      answer.next = math.min(answer.next, line_next_ask_ms(line, capacity, first_waiter == '' and '' or member .. ' ' .. first_waiter))
     end
     redis.call('ZADD', line.asks, string.format('%.0f', now + answer.next), member)
   elseif waiting > 0 then

@@ -35,7 +35,7 @@ export class Receiving<D> implements MessageReceiver {
 
   /** Rejects with the signal's reason; messages taken by then are put back. */
   async deliveries(): Promise<D[]> {
-    if (!this.#wait.over) {
+    if (!this.#wait.ended) {
       this.#fetcher.join(this)
       this.#fetcher.ask()
     }
@@ -58,14 +58,14 @@ export class Receiving<D> implements MessageReceiver {
   }
 
   room(): number {
-    return this.#wait.over ? 0 : this.#count - this.#deliveries.length
+    return this.#wait.ended ? 0 : this.#count - this.#deliveries.length
   }
 
   take(taken: readonly Taken[], more: boolean): void {
     for (const message of taken) {
       const delivery = this.#open(message)
       if (delivery === undefined) continue
-      if (this.#wait.over) this.#giveBack(delivery)
+      if (this.#wait.ended) this.#giveBack(delivery)
       else this.#deliveries.push(delivery)
     }
     if (more && this.room() > 0) return

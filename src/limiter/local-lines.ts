@@ -82,7 +82,7 @@ export class LocalLines {
     const { cost, patience, wait } = first
     try {
       const decision = await this.ask(line.key, cost)
-      if (wait.over) {
+      if (wait.ended) {
         if (decision.allowed) this.giveBack(decision).catch(() => {})
       } else if (decision.allowed) wait.resolve(decision)
       else if (decision.source === 'closed')

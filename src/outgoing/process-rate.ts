@@ -36,7 +36,7 @@ export class ProcessRate implements Rate {
       return tooLong(this.#partner, this.#endOf(0) - performance.now())
     }
     const wait = new Wait<Unit>(patience, timedOut, () => queueMicrotask(left))
-    if (!wait.over) this.#waiting.add(wait)
+    if (!wait.ended) this.#waiting.add(wait)
     this.#grant()
     return wait.promise
   }
@@ -74,7 +74,7 @@ export class ProcessRate implements Rate {
     for (const wait of this.#waiting) {
       if (this.#counted >= this.#limit.rate) break
       this.#waiting.delete(wait)
-      if (!wait.over) wait.resolve(this.occupy())
+      if (!wait.ended) wait.resolve(this.occupy())
     }
     this.#alarm.set(this.#waiting.size === 0 ? Number.POSITIVE_INFINITY : this.#endOf(0))
   }

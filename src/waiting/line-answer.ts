@@ -3,10 +3,10 @@ import { shown } from '../core/errors.js'
 /** The server's answer to an ask: see line_ask.lua. */
 export interface LineAnswer {
   /** 1: the ask was carried out; 0: the member is unknown and must be opened anew. Below 0: a code of the user's script, and nothing was done. */
-  readonly word: number
+  readonly code: number
   readonly stamp: string
   /** The time of its grants, by the server's clock, ms. */
-  readonly at: number
+  readonly grantedAt: number
   /** How long ago the server first gave this answer. */
   readonly ageMs: number
   readonly nextMs: number
@@ -14,8 +14,8 @@ export interface LineAnswer {
   readonly waiting: number
   /** The ticket of the first waiter that joined without one. */
   readonly ticket: number
-  /** Capacity: a waiter that wants more can never be granted. */
-  readonly most: number
+  /** A waiter that wants more units can never be granted. */
+  readonly capacity: number
   /** A grant older than this is late; −1: the user decides. */
   readonly lateMs: number
   /** How long the server remembers the member without an ask. */
@@ -46,23 +46,23 @@ export function lineAnswer(reply: unknown, width: number): LineAnswer {
   const parts = String(reply).split(',')
   const words = parts[0].split(' ')
   const answer = {
-    word: words[0] === '' ? Number.NaN : Number(words[0]),
+    code: words[0] === '' ? Number.NaN : Number(words[0]),
     stamp: words[1],
-    at: Number(words[2]),
+    grantedAt: Number(words[2]),
     ageMs: Number(words[3]),
     nextMs: Number(words[4]),
     waiting: Number(words[5]),
     ticket: Number(words[6]),
-    most: Number(words[7]),
+    capacity: Number(words[7]),
     lateMs: Number(words[8]),
     lifeMs: Number(words[9]),
     granted: [] as Granted[],
     refused: [] as Refused[],
     changes: [] as number[],
   }
-  if (answer.word < 1) return answer
-  const { at, ageMs, nextMs, waiting, ticket, most, lateMs, lifeMs } = answer
-  const sum = answer.word + at + ageMs + nextMs + waiting + ticket + most + lateMs + lifeMs
+  if (answer.code < 1) return answer
+  const { grantedAt, ageMs, nextMs, waiting, ticket, capacity, lateMs, lifeMs } = answer
+  const sum = answer.code + grantedAt + ageMs + nextMs + waiting + ticket + capacity + lateMs + lifeMs
   if (Number.isNaN(sum) || words.length !== 10 || parts.length !== 4) {
     throw new TypeError(`Redis answered ${shown(reply)}, expected what a waiting line answers`)
   }

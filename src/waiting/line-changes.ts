@@ -1,11 +1,12 @@
-import { type LineWaiter, tailOf } from './line-waiter.js'
+import { type LineWaiter, waiterText } from './line-waiter.js'
 
-/** Limits the size of an ask: the server processes so many changes in about 1 ms. */
+/** The most changes in one ask: the server processes them in about 1 ms. */
 const MOST_CHANGES = 64
 
 /** A grant that its waiter no longer wants. */
 interface Return {
-  readonly tail: string
+  /** See `waiterText`. */
+  readonly waiter: string
   readonly grantedAt: number
 }
 
@@ -21,7 +22,7 @@ export interface OwnChange {
 export interface LineChangeSet<Grant> {
   readonly leaves: readonly LineWaiter<Grant>[]
   readonly returns: readonly Return[]
-  readonly lates: readonly LineWaiter<Grant>[]
+  readonly lateGrants: readonly LineWaiter<Grant>[]
   readonly own: readonly OwnChange[]
   readonly joins: readonly LineWaiter<Grant>[]
 }
@@ -29,7 +30,7 @@ export interface LineChangeSet<Grant> {
 /** The changes of a member since its last ask. */
 export class LineChanges<Grant> {
   readonly leaves = new Set<LineWaiter<Grant>>()
-  readonly lates = new Set<LineWaiter<Grant>>()
+  readonly lateGrants = new Set<LineWaiter<Grant>>()
   readonly joins = new Set<LineWaiter<Grant>>()
   returns: Return[] = []
   own: OwnChange[] = []
@@ -39,12 +40,12 @@ export class LineChanges<Grant> {
   }
 
   get size(): number {
-    return this.leaves.size + this.lates.size + this.joins.size + this.returns.length + this.own.length
+    return this.leaves.size + this.lateGrants.size + this.joins.size + this.returns.length + this.own.length
   }
 
-  /** True if no caller waits for any of them, so that they may gather for a moment. */
+  /** True if no caller waits for any of these changes, so that more may be collected before they are sent. */
   get canGather(): boolean {
-    return this.lates.size + this.joins.size + this.own.length === 0 && this.size < MOST_CHANGES
+    return this.lateGrants.size + this.joins.size + this.own.length === 0 && this.size < MOST_CHANGES
   }
 
   /** Takes out as many changes as one ask may carry, in the order in which the server must apply them. */
@@ -61,15 +62,15 @@ export class LineChanges<Grant> {
     }
     const leaves = first(this.leaves)
     const returns = first(this.returns)
-    const lates = first(this.lates)
+    const lateGrants = first(this.lateGrants)
     const own = first(this.own)
     const joins = first(this.joins)
     for (const waiter of leaves) this.leaves.delete(waiter)
-    for (const waiter of lates) this.lates.delete(waiter)
+    for (const waiter of lateGrants) this.lateGrants.delete(waiter)
     for (const waiter of joins) this.joins.delete(waiter)
     this.returns = this.returns.slice(returns.length)
     this.own = this.own.slice(own.length)
-    return { leaves, returns, lates, own, joins }
+    return { leaves, returns, lateGrants, own, joins }
   }
 
   /** Puts back the returns and own changes of an ask that was not carried out. */
@@ -79,20 +80,20 @@ export class LineChanges<Grant> {
   }
 }
 
-/** The changes as line_ask.lua reads them: four words each, and a newline after each word. `maxWaitMs` returns how long a waiter waits at most. */
+/** The changes as line_ask.lua reads them: four words for each, and a newline after each word. `maxWaitMs` returns the longest time that a waiter waits. */
 export function changeText<Grant>(
-  { leaves, returns, lates, own, joins }: LineChangeSet<Grant>,
+  { leaves, returns, lateGrants, own, joins }: LineChangeSet<Grant>,
   maxWaitMs: (waiter: LineWaiter<Grant>) => number,
 ): string {
   let text = ''
-  for (const waiter of leaves) text += `l\n${tailOf(waiter)}\n\n\n`
-  for (const { tail, grantedAt } of returns) text += `r\n${tail}\n\n${grantedAt}\n`
-  for (const waiter of lates) text += `g\n${tailOf(waiter)}\n${waiter.ticket}\n${waiter.grantedAt}\n`
+  for (const waiter of leaves) text += `l\n${waiterText(waiter)}\n\n\n`
+  for (const { waiter, grantedAt } of returns) text += `r\n${waiter}\n\n${grantedAt}\n`
+  for (const waiter of lateGrants) text += `g\n${waiterText(waiter)}\n${waiter.ticket}\n${waiter.grantedAt}\n`
   for (const { letter, words } of own) text += `${letter}\n${words[0]}\n${words[1]}\n${words[2]}\n`
   for (const waiter of joins) {
     const mostMs = maxWaitMs(waiter)
     const ms = mostMs === Number.POSITIVE_INFINITY ? -1 : Math.floor(mostMs)
-    text += `j\n${tailOf(waiter)}\n${waiter.ticket ?? ''}\n${ms}\n`
+    text += `j\n${waiterText(waiter)}\n${waiter.ticket ?? ''}\n${ms}\n`
   }
   return text
 }

@@ -22,7 +22,7 @@ export class LineFlight<Grant> {
   /** The last reason for a missing answer, if known. */
   cause: unknown
   #retryMs = FIRST_RETRY_MS
-  #over = false
+  #ended = false
 
   constructor(
     readonly carried: NumberedAsk<Grant>,
@@ -38,10 +38,10 @@ export class LineFlight<Grant> {
 
   /** Sends a copy now. */
   send(): void {
-    if (this.#over) return
+    if (this.#ended) return
     const sentAt = this.timing.now()
     if (sentAt - this.firstSentAt > REMEMBERED_MS) {
-      this.#over = true
+      this.#ended = true
       this.end.givenUp()
       return
     }
@@ -53,8 +53,8 @@ export class LineFlight<Grant> {
     }
     this.user.send(this.carried.ask).then(
       reply => {
-        if (this.#over) return
-        this.#over = true
+        if (this.#ended) return
+        this.#ended = true
         this.end.answered(reply, sentAt)
       },
       error => this.#failed(error),
@@ -62,9 +62,9 @@ export class LineFlight<Grant> {
   }
 
   #failed(error: unknown): void {
-    if (this.#over) return
+    if (this.#ended) return
     if (this.user.isFault(error)) {
-      this.#over = true
+      this.#ended = true
       this.end.fault(error)
       return
     }

@@ -2,7 +2,7 @@ import type { LineAnswer } from './line-answer.js'
 import { changeText, type LineChangeSet, LineChanges } from './line-changes.js'
 import { LineMember } from './line-member.js'
 import type { LineAsk, LineUser } from './line-user.js'
-import { type LineWaiter, tailOf } from './line-waiter.js'
+import { type LineWaiter, waiterText } from './line-waiter.js'
 
 /** An ask and its content. */
 export interface NumberedAsk<Grant> {
@@ -11,7 +11,7 @@ export interface NumberedAsk<Grant> {
   readonly ask: LineAsk
 }
 
-/** The waiters of this process, what the server knows of them, and the changes that it was not told yet. It has no clock and sends nothing. */
+/** The waiters of this process, which of them are in the line on the server, and the changes that are not sent yet. It has no clock and sends nothing. */
 export class LineMembership<Grant> {
   readonly changes = new LineChanges<Grant>()
   /** In the order of their requests. */
@@ -19,8 +19,8 @@ export class LineMembership<Grant> {
   readonly #user: LineUser<Grant>
   readonly #byNumber = new Map<number, LineWaiter<Grant>>()
   #member: LineMember
-  #numbers = 0
-  #most = Number.POSITIVE_INFINITY
+  #nextNumber = 0
+  #capacity = Number.POSITIVE_INFINITY
 
   constructor(user: LineUser<Grant>) {
     this.#user = user
@@ -32,13 +32,13 @@ export class LineMembership<Grant> {
   }
 
   /** True if some of the waiters are in the line on the server. */
-  get stands(): boolean {
+  get hasWaitersInLine(): boolean {
     return this.#member.waiting > 0 && this.waiters.size > 0
   }
 
-  /** The first waiter that has not given up. Those that have stay in `waiters` until the answer tells what became of them. */
+  /** The first waiter that has not given up. One that has given up stays in `waiters` while its ask is in flight. */
   get first(): LineWaiter<Grant> | undefined {
-    for (const waiter of this.waiters) if (!waiter.wait.over) return waiter
+    for (const waiter of this.waiters) if (!waiter.wait.ended) return waiter
     return undefined
   }
 
@@ -47,12 +47,12 @@ export class LineMembership<Grant> {
     this.changes.joins.add(waiter)
   }
 
-  /** The waiter gives up. If an ask in flight carries it, the answer tells what must be given back. */
+  /** The waiter gives up. If its ask is in flight, the answer says whether a grant must be returned. */
   leave(waiter: LineWaiter<Grant>): void {
-    if (waiter.place === 'asked') return
+    if (waiter.place === 'joining') return
     if (waiter.place === 'inside') this.changes.leaves.add(waiter)
     this.changes.joins.delete(waiter)
-    if (this.changes.lates.delete(waiter)) this.#giveBack(waiter)
+    if (this.changes.lateGrants.delete(waiter)) this.#returnGrant(waiter)
     this.waiters.delete(waiter)
   }
 
@@ -66,23 +66,23 @@ export class LineMembership<Grant> {
     if (this.#member.isStale(now)) this.forget()
     const member = this.#member
     const changes = this.changes.take()
-    for (const waiter of [...changes.lates, ...changes.joins]) {
-      waiter.number = this.#numbers++
-      waiter.place = 'asked'
+    for (const waiter of [...changes.lateGrants, ...changes.joins]) {
+      waiter.number = this.#nextNumber++
+      waiter.place = 'joining'
       this.#byNumber.set(waiter.number, waiter)
     }
     const number = member.asked + 1
     const replaces = number === 1 ? member.replaces : ''
     const text = changeText(changes, ({ wait, waits }) => (waits ? wait.leftMs : 0))
-    const words = [member.id, String(number), member.stamp, replaces, this.#firstInside(), text]
+    const words = [member.id, String(number), member.stamp, replaces, this.#firstInLine(), text]
     return { number, changes, ask: { member: member.id, replaces, words } }
   }
 
   /** Reads the answer to an ask that was carried out. `ageMs`: the greatest age of its grants. True if the answer is consistent. */
   read({ number, changes }: NumberedAsk<Grant>, answer: LineAnswer, now: number, ageMs: number): boolean {
     const member = this.#member
-    const { joins, lates, leaves, own } = changes
-    const moved = joins.length + lates.length - leaves.length
+    const { joins, lateGrants, leaves, own } = changes
+    const moved = joins.length + lateGrants.length - leaves.length
     const expected = member.waiting + moved - answer.granted.length - answer.refused.length
     member.asked = number
     member.stamp = answer.stamp
@@ -92,29 +92,30 @@ export class LineMembership<Grant> {
     let { ticket } = answer
     for (const waiter of joins) waiter.ticket ??= ticket++
     for (const waiter of leaves) this.#byNumber.delete(waiter.number)
-    for (const waiter of [...joins, ...lates]) waiter.place = 'inside'
+    for (const waiter of [...joins, ...lateGrants]) waiter.place = 'inside'
     // Grants come first: a caller whose change is answered may ask for more.
     this.#readGrants(answer, ageMs)
     for (const [i, change] of own.entries()) change.answered(answer.changes[i])
     for (const { number, waitMs } of answer.refused) {
-      const waiter = this.#takeOut(number)
+      const waiter = this.#removeByNumber(number)
       if (waiter === undefined) continue
       this.changes.leaves.delete(waiter)
-      this.#end(waiter).reject(this.#user.refusal(waiter, waitMs, answer.most))
+      this.#end(waiter).reject(this.#user.refusal(waiter, waitMs, answer.capacity))
     }
-    for (const waiter of [...joins, ...lates]) if (waiter.place === 'inside' && waiter.wait.over) this.leave(waiter)
-    if (answer.most < this.#most) this.#rejectLargerThan(answer.most)
-    this.#most = answer.most
+    for (const waiter of [...joins, ...lateGrants])
+      if (waiter.place === 'inside' && waiter.wait.ended) this.leave(waiter)
+    if (answer.capacity < this.#capacity) this.#rejectLargerThan(answer.capacity)
+    this.#capacity = answer.capacity
     return answer.waiting === expected
   }
 
-  /** The ask was not carried out, and will not be: its changes must be sent again. */
+  /** The server has rejected the ask without carrying it out: its changes must be sent again. */
   putBack({ changes }: NumberedAsk<Grant>): void {
     this.changes.putBack(changes)
-    for (const waiter of changes.lates) {
+    for (const waiter of changes.lateGrants) {
       waiter.place = 'late'
-      this.changes.lates.add(waiter)
-      if (waiter.wait.over) this.leave(waiter)
+      this.changes.lateGrants.add(waiter)
+      if (waiter.wait.ended) this.leave(waiter)
     }
   }
 
@@ -132,7 +133,7 @@ export class LineMembership<Grant> {
     for (const waiter of [...this.waiters]) {
       if (waiter.place === 'late') continue
       waiter.place = 'outside'
-      if (waiter.wait.over) this.waiters.delete(waiter)
+      if (waiter.wait.ended) this.waiters.delete(waiter)
       else this.changes.joins.add(waiter)
     }
   }
@@ -153,28 +154,28 @@ export class LineMembership<Grant> {
     this.#member = new LineMember(this.#user.address)
   }
 
-  #readGrants({ granted, at, lateMs }: LineAnswer, ageMs: number): void {
+  #readGrants({ granted, grantedAt, lateMs }: LineAnswer, ageMs: number): void {
     for (const { number, facts } of granted) {
-      const waiter = this.#takeOut(number)
+      const waiter = this.#removeByNumber(number)
       if (waiter === undefined) continue
       this.changes.leaves.delete(waiter)
-      waiter.grantedAt = at
-      if (waiter.wait.over) {
-        this.#giveBack(waiter)
+      waiter.grantedAt = grantedAt
+      if (waiter.wait.ended) {
+        this.#returnGrant(waiter)
         this.waiters.delete(waiter)
       } else if (this.#user.isLate(waiter, ageMs, lateMs, waiter.wasLate)) {
         waiter.wasLate = true
         waiter.place = 'late'
-        this.changes.lates.add(waiter)
-      } else this.#end(waiter).resolve(this.#user.grant(waiter, { facts, at, ageMs }))
+        this.changes.lateGrants.add(waiter)
+      } else this.#end(waiter).resolve(this.#user.grant(waiter, { facts, at: grantedAt, ageMs }))
     }
   }
 
-  #giveBack(waiter: LineWaiter<Grant>): void {
-    this.changes.returns.push({ tail: tailOf(waiter), grantedAt: waiter.grantedAt })
+  #returnGrant(waiter: LineWaiter<Grant>): void {
+    this.changes.returns.push({ waiter: waiterText(waiter), grantedAt: waiter.grantedAt })
   }
 
-  #takeOut(number: number): LineWaiter<Grant> | undefined {
+  #removeByNumber(number: number): LineWaiter<Grant> | undefined {
     const waiter = this.#byNumber.get(number)
     if (waiter === undefined) return undefined
     this.#byNumber.delete(number)
@@ -187,14 +188,14 @@ export class LineMembership<Grant> {
     return waiter.wait
   }
 
-  #firstInside(): string {
-    for (const waiter of this.waiters) if (waiter.place === 'inside') return tailOf(waiter)
+  #firstInLine(): string {
+    for (const waiter of this.waiters) if (waiter.place === 'inside') return waiterText(waiter)
     return ''
   }
 
-  #rejectLargerThan(most: number): void {
+  #rejectLargerThan(capacity: number): void {
     for (const waiter of [...this.waiters]) {
-      if (waiter.cost > most) this.reject(waiter, this.#user.refusal(waiter, -1, most))
+      if (waiter.cost > capacity) this.reject(waiter, this.#user.refusal(waiter, -1, capacity))
     }
   }
 }

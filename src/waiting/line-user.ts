@@ -15,7 +15,7 @@ export interface Wanted {
 
 /** The server's data of a grant. */
 export interface GrantFacts {
-  /** What the user's script tells of it. */
+  /** The facts that the user's script returns for this grant. */
   readonly facts: readonly string[]
   /** Its moment, by the server's clock, ms. */
   readonly at: number
@@ -48,7 +48,7 @@ export interface LineUser<Grant> {
   refusal(wanted: Wanted, waitMs: number, most: number): unknown
   timedOut(wanted: Wanted, timeoutMs: number): unknown
   /** The error for a script code below 0, which ends the wait of all. */
-  ended(word: number): unknown
+  ended(code: number): unknown
   /** The error when the server has failed, or was silent for longer than the deadline. */
   failed(cause: unknown): unknown
 }

@@ -3,7 +3,7 @@ import type { Wait } from './wait.js'
 /** One request that waits in a line. */
 export interface LineWaiter<Grant> {
   readonly cost: number
-  /** Data that only the user of the line reads: numbers without commas or the like, '' for none. */
+  /** Data that only the user of the line reads, without commas and newlines; '' for none. */
   readonly own: string
   readonly wait: Wait<Grant>
   /** By the line's timing. */
@@ -11,10 +11,10 @@ export interface LineWaiter<Grant> {
   /** False: it takes what is free now, or nothing. */
   readonly waits: boolean
   /**
-   * `outside`: will join, or has left. `asked`: joins by the ask in flight. `inside`: is in the line. `late`: was granted too late, and
+   * `outside`: will join, or has left. `joining`: its ask is in flight. `inside`: is in the line. `late`: was granted too late, and
    * will exchange the grant for its old place.
    */
-  place: 'outside' | 'asked' | 'inside' | 'late'
+  place: 'outside' | 'joining' | 'inside' | 'late'
   /** Its number within the member. */
   number: number
   /** Its place in the line; undefined until the server has assigned it. */
@@ -25,7 +25,7 @@ export interface LineWaiter<Grant> {
   wasLate: boolean
 }
 
-/** The name of a waiter within its member, for the scripts. */
-export function tailOf({ number, cost, own }: LineWaiter<unknown>): string {
+/** A waiter as the scripts read it: "number cost own". */
+export function waiterText({ number, cost, own }: LineWaiter<unknown>): string {
   return own === '' ? `${number} ${cost}` : `${number} ${cost} ${own}`
 }

@@ -79,13 +79,13 @@ export class Wait<T> {
     const { signal } = patience
     if (signal?.aborted) this.#abort()
     else if (signal) this.#forgetSignal = onAbort(signal, () => this.#abort())
-    if (this.over || patience.timeoutMs === Number.POSITIVE_INFINITY) return
+    if (this.ended || patience.timeoutMs === Number.POSITIVE_INFINITY) return
     this.#alarm = timing.alarm(() => this.reject(this.#onTimeout?.()))
     this.#alarm.set(this.#startedAt + patience.timeoutMs)
   }
 
   /** True when it has ended, in any way. */
-  get over(): boolean {
+  get ended(): boolean {
     return this.#settle === undefined
   }
 

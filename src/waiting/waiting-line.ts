@@ -23,17 +23,17 @@ export class WaitingLine<Grant> {
   readonly #timing: Timing
   readonly #membership: LineMembership<Grant>
   readonly #nextAskAlarm: Ringing
-  readonly #gather: Ringing
-  readonly #deadline: Ringing
-  /** Whether `#deadline` is set. */
+  readonly #gatherAlarm: Ringing
+  readonly #deadlineAlarm: Ringing
+  /** Whether `#deadlineAlarm` is set. */
   #hasDeadline = false
-  readonly #retry: Ringing
+  readonly #retryAlarm: Ringing
   #flight: LineFlight<Grant> | undefined
   /** A wake-up came since the ask in flight was sent. */
   #heard = false
   #scheduled = false
-  #gathers = false
-  #holds = false
+  #isGathering = false
+  #isListening = false
   #resolveClose: (() => void) | undefined
 
   constructor(user: LineUser<Grant>, timing: Timing = realTiming) {
@@ -41,10 +41,10 @@ export class WaitingLine<Grant> {
     this.#timing = timing
     this.#membership = new LineMembership(user)
     this.#nextAskAlarm = timing.alarm(() => this.hear())
-    this.#gather = timing.alarm(() => this.#schedule())
+    this.#gatherAlarm = timing.alarm(() => this.#schedule())
     // In the next turn: after a pause of the process, answers that have already been received are read first.
-    this.#deadline = timing.alarm(() => timing.nextTurn(() => this.#expire()))
-    this.#retry = timing.alarm(() => this.#flight?.send(), false)
+    this.#deadlineAlarm = timing.alarm(() => timing.nextTurn(() => this.#rejectExpired()))
+    this.#retryAlarm = timing.alarm(() => this.#flight?.send(), false)
   }
 
   /** True if there are no waiters and no ask is in flight. */
@@ -121,7 +121,7 @@ export class WaitingLine<Grant> {
 
   /** Sends now what is gathered for the end of this turn of the event loop or later. */
   flush(): void {
-    if (this.#scheduled || this.#gathers) this.#ask()
+    if (this.#scheduled || this.#isGathering) this.#ask()
   }
 
   /** The line was deleted on the server with all its members. */
@@ -166,11 +166,11 @@ export class WaitingLine<Grant> {
     if (this.#flight !== undefined) return
     const asks = !this.#membership.changes.isEmpty || (this.#heard && this.size > 0)
     this.#heard = false
-    this.#gathers = false
-    this.#gather.clear()
+    this.#isGathering = false
+    this.#gatherAlarm.clear()
     if (!asks) return
     const ask = this.#membership.nextAsk(this.#timing.now())
-    this.#flight = new LineFlight(ask, this.#user, this.#timing, this.#retry, {
+    this.#flight = new LineFlight(ask, this.#user, this.#timing, this.#retryAlarm, {
       answered: (reply, sentAt) => this.#answered(reply, sentAt),
       fault: error => this.#endAll(this.#user.failed(error)),
       givenUp: () => this.#giveUp(),
@@ -186,9 +186,9 @@ export class WaitingLine<Grant> {
       this.#endAll(this.#user.failed(error))
       return
     }
-    if (answer.word === 0) this.#rejoin()
+    if (answer.code === 0) this.#rejoin()
     // A code below 0 comes from the user's own script, for example if no rate is set: no waiter in this line can be granted.
-    else if (answer.word < 0) this.#endAll(this.#user.ended(answer.word))
+    else if (answer.code < 0) this.#endAll(this.#user.ended(answer.code))
     else this.#read(answer, sentAt)
   }
 
@@ -229,16 +229,16 @@ export class WaitingLine<Grant> {
 
   /** Acts on the new state: listens or not, sets the alarms, sends an ask, ends close(). */
   #doNext(): void {
-    if (!this.#holds && this.#membership.stands) {
-      this.#holds = true
+    if (!this.#isListening && this.#membership.hasWaitersInLine) {
+      this.#isListening = true
       this.#user.hold()
     }
     if (this.size === 0) {
       this.#nextAskAlarm.clear()
-      this.#deadline.clear()
+      this.#deadlineAlarm.clear()
       this.#hasDeadline = false
-      if (this.#holds) this.#user.release()
-      this.#holds = false
+      if (this.#isListening) this.#user.release()
+      this.#isListening = false
     }
     if (this.#flight !== undefined) return
     const { changes } = this.#membership
@@ -246,9 +246,9 @@ export class WaitingLine<Grant> {
     else if (this.#resolveClose !== undefined || (this.#heard && this.size > 0)) this.#schedule()
     else if (changes.isEmpty) return
     else if (!changes.canGather) this.#schedule()
-    else if (!this.#gathers) {
-      this.#gathers = true
-      this.#gather.set(this.#timing.now() + GATHER_MS)
+    else if (!this.#isGathering) {
+      this.#isGathering = true
+      this.#gatherAlarm.set(this.#timing.now() + GATHER_MS)
     }
   }
 
@@ -257,16 +257,16 @@ export class WaitingLine<Grant> {
     const flight = this.#flight
     const first = this.#membership.first
     this.#hasDeadline = first !== undefined
-    if (flight === undefined || first === undefined) this.#deadline.clear()
-    else this.#deadline.set(Math.max(first.joinedAt, flight.firstSentAt) + this.#user.deadlineMs)
+    if (flight === undefined || first === undefined) this.#deadlineAlarm.clear()
+    else this.#deadlineAlarm.set(Math.max(first.joinedAt, flight.firstSentAt) + this.#user.deadlineMs)
   }
 
   /** Rejects the waiters that have waited for an answer for longer than the deadline. */
-  #expire(): void {
+  #rejectExpired(): void {
     const flight = this.#flight
     const since = this.#timing.now() - this.#user.deadlineMs
     if (flight !== undefined && flight.firstSentAt <= since) {
-      const late = [...this.#membership.waiters].filter(({ joinedAt, wait }) => joinedAt <= since && !wait.over)
+      const late = [...this.#membership.waiters].filter(({ joinedAt, wait }) => joinedAt <= since && !wait.ended)
       const error = late.length > 0 && this.#user.failed(flight.cause)
       for (const waiter of late) this.#membership.reject(waiter, error)
     }

@@ -34,14 +34,14 @@ const waiterOf = (own: string): LineWaiter<void> => {
 }
 
 const ANSWER: LineAnswer = {
-  word: 1,
+  code: 1,
   stamp: '1',
-  at: 5,
+  grantedAt: 5,
   ageMs: 0,
   nextMs: 1000,
   waiting: 0,
   ticket: 7,
-  most: 10,
+  capacity: 10,
   lateMs: 50,
   lifeMs: 60_000,
   granted: [],

@@ -58,20 +58,22 @@ describe('a wait', () => {
 
   test('rejects at once with the reason of its signal, before its owner is notified', async () => {
     const controller = new AbortController()
-    const told: boolean[] = []
-    const wait: Wait<void> = new Wait<void>({ ...FOREVER, signal: controller.signal }, late, () => told.push(wait.over))
+    const endedAtCall: boolean[] = []
+    const wait: Wait<void> = new Wait<void>({ ...FOREVER, signal: controller.signal }, late, () =>
+      endedAtCall.push(wait.ended),
+    )
     const reason = new Error('the user left')
     const before = performance.now()
     controller.abort(reason)
     await expect(wait.promise).rejects.toBe(reason)
     expect(performance.now() - before).toBeLessThan(20)
-    expect(told).toEqual([true])
+    expect(endedAtCall).toEqual([true])
   })
 
   test('ends at once if its signal was aborted before', async () => {
     const reason = new Error('never mind')
     const wait = new Wait<void>({ ...FOREVER, signal: AbortSignal.abort(reason) }, late)
-    expect(wait.over).toBe(true)
+    expect(wait.ended).toBe(true)
     await expect(wait.promise).rejects.toBe(reason)
   })
 

@@ -52,7 +52,7 @@ export class ProcessPlaces implements Places {
       },
       () => queueMicrotask(() => room?.waiting.delete(wait)),
     )
-    if (wait.over) place?.leave()
+    if (wait.ended) place?.leave()
     else if (place !== null) wait.resolve(place)
     else room?.waiting.add(wait)
     return wait.promise
@@ -85,7 +85,7 @@ export class ProcessPlaces implements Places {
   #handOn(key: string, room: Room): boolean {
     for (const next of room.waiting) {
       room.waiting.delete(next)
-      if (next.over) continue
+      if (next.ended) continue
       room.inside++
       next.resolve(this.#placeIn(key, room))
       return true
