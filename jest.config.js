@@ -1,5 +1,5 @@
 const shared = {
-  testEnvironment: 'node',
+  testEnvironment: '<rootDir>/test/support/test-environment.cjs',
   // A MemoryStore that nobody closed looks at the clock once more after its file has ended. Jest would warn of that.
   testEnvironmentOptions: { globalsCleanup: 'off' },
   // A global is looked up in the sandbox of the file that is tested, slowly, unless its modules get it as an argument: our arithmetic would
