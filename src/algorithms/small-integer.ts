@@ -4,5 +4,10 @@
  */
 export function toSmallInteger(value: number): number {
   const whole = value | 0
-  return whole === value ? whole : value
+  return whole === value ? whole : large(value)
+}
+
+// A call, because V8 compiles no code for a call that has not happened yet: in most processes the result is then known to be a small integer.
+function large(value: number): number {
+  return value
 }
