@@ -1,6 +1,7 @@
 --[[
-  Adds rows of counts to the sums of a step. They stand in a few long texts, because a text costs as much to read as a row: HASH number from 0 to
-  15 → the rows whose ids' first letter has it, each "id:" and eight counts joined by commas and ended by ";". The rows stand in ARGV, id and counts, from `first` on.
+  Adds rows of counts to `sums`, the sums of one interval of the dashboard. The rows are in ARGV from `first` on: id, then counts. `sums` is a HASH:
+  a number from 0 to 15 → one text with all rows whose id begins with a letter of that number (its code modulo 16); each row is "id:", eight counts
+  with commas between them, and ";". A few long texts cost less to read than a field for each row.
 ]]
 local function add_outcome_counts(sums, first, count)
   local parts, texts, order = {}, {}, {}

@@ -4,7 +4,7 @@
 -- @include refund_note_add
 local function bucket_level(limit, now, at, level)
   if not at then return 0 end
-  -- If the clock ran back, nothing is regained.
+  -- After the clock was set back, nothing is regained.
   return math.max(0, level - limit.quota * math.max(0, now - at))
 end
 -- How much of the charges before the last refund can still be given back, in units x ms; nil: no bound.
@@ -12,7 +12,7 @@ local function left_of_cut(limit, note, now)
   if not note.cut_at or limit.quota * (now - note.cut_at) >= limit.burst * limit.window then return nil end
   return math.max(0, note.left - limit.quota * math.max(0, now - note.cut_at))
 end
--- While a lease lives, this much of the level from before its sale belongs to it: a settlement leaves that much of what it gives back.
+-- While a lease lasts, this much of the level from before its sale belongs to the lease, so a settlement must not give it back.
 local function held_by_leases(limit, note, now)
   return limit.quota * math.max(0, (note.leased_until or 0) - now)
 end
@@ -31,14 +31,14 @@ local function bucket(shaped, measure, give_back)
       return math.max(0, floor_div(limit.burst * limit.window - level, limit.window)), ttl
     end,
     raised = raised,
-    -- The bucket may have sold again what it has regained since the sale.
+    -- The bucket may have sold the units again that it has regained since the sale.
     returned = function(limit, units, age)
       return math.max(0, floor_div(units * limit.window - limit.quota * age, limit.window))
     end,
     measure = measure,
     give_back = give_back,
     charge = function(limit, now, cost, at, x)
-      -- Capped, because an endless debt would leave the exact integers.
+      -- Capped, because a debt without bound would exceed the integers that a float holds exactly.
       return now, math.min(bucket_level(limit, now, at, x) + cost * limit.window, 9007199254740991), limit.quota
     end,
     refund = function(limit, now, cost, at, x, y, note)

@@ -1,6 +1,7 @@
 --[[
-  Makes the next decision of a key check whether a key is blocked or a request waits, before it takes a fast path (steps/decide_lone, steps/spend_lone_log).
-  A state with a stored end of its lifetime permits the fast path, so this makes that end negative (a row) or 0 (a log): see read_row and log_open.
+  Disables the fast path (steps/decide_lone, steps/spend_lone_log) for the next decision of a key, so that it checks whether a key is blocked or a request
+  waits. The fast path is permitted while the state holds the end of its lifetime; this makes that end negative (a row) or 0 (a log): see read_row
+  and log_open.
 ]]
 -- @include log_pack
 -- @include log_unpack

@@ -1,4 +1,4 @@
---[[ Returns a function from the ms until a key is as if never used to the text of the moment at which it may expire. ]]
+--[[ Returns a function: given the ms until the state of a key no longer matters, it returns the moment at which the key may expire, as text. ]]
 -- @include now_ms
 local function expiry(clock, now)
   -- @include steps/open_lifetimes

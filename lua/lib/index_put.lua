@@ -1,7 +1,7 @@
 --[[
   Writes records of objects into the index: see lua/dashboard/index_note.lua. Their ids and facts are in ARGV from `first` on. Records that were not
-  renewed for `life` ms are removed, a few at a time, so that no call is long. `told`: the facts come from a reporter, which knows more than the objects themselves ("per"), so that
-  the objects do not overwrite them.
+  renewed for `life` ms are removed, a few at a time, so that no call takes long. `told`: the facts come from a reporter, which knows more ("per") than
+  the objects themselves: then records of the objects do not overwrite them.
 ]]
 local function index_put(keys, first, now, life, most, told)
   local noted, facts, state = keys[1], keys[2], keys[3]

@@ -1,7 +1,7 @@
 --[[
-  Takes back units of a lease, once: under each limit that still knows it (`sold`: for each limit a ZSET of lease → when it was sold, ms; half a ms more
-  once it has come back). `receipts`: what the lease was charged under each limit. A lease that was sold later than now says that the clock ran back: then the
-  ages of all leases are unknown, and nothing comes back of them.
+  Takes back the unspent units of a lease, once, under each limit that still lists it. `sold`: for each limit a ZSET of lease → the moment of its sale in
+  ms, plus half a ms after its return. `receipts`: what the lease was charged under each limit. If a lease was sold later than now, the clock was set back:
+  then the ages of all leases are unknown, and no units are taken back.
 ]]
 -- @include functions_of
 local function lease_return(lease, units, sold_at, limits, states, notes, sold, receipts, now)

@@ -1,9 +1,9 @@
 --[[
-  What several limits can still grant together, all or none, as line_walk and line_ask describe it. A waiter's `own` are the quota and the
-  burst that it asked under, of each limit in turn: processes of an older configuration may wait in the same line. A grant tells remaining
-  and reset of each limit. save() writes what has changed. Returns { err } where a key holds something else.
+  The capacity (see line_walk and line_ask) of several limits that grant together, all or none. A waiter's `own` text is the quota and the burst of each
+  limit as its process knows them: processes with an older configuration may wait in the same line. The facts of a grant are remaining and reset
+  of each limit. save() writes the changes. Returns { err } if a key holds a foreign value.
 
-  keys, blocks, notes   of each limit: its state, the ZSET of blocked keys, and what settlements have to know of it
+  keys, blocks, notes   for each limit: the key of its state, the ZSET of blocked keys, and the key of its refund note (see refund_note_open)
 ]]
 -- @include open_state
 -- @include blocked_until

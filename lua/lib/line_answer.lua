@@ -1,8 +1,8 @@
 --[[
-  How an ask and its answer are written: as few texts as possible, since each part of a command or of a reply costs the server and the client more than a
-  split. LINE_CHANGE matches the four words of a change in the text of an ask. line_answer gives the ten numbers of `head` with spaces between
-  them, then the lists `granted`, `refused` and `changes`, each after a comma. It changes the lists. In `granted`, semaphore_hand_over writes '=' for the same word
-  as of the grant before, and '+' for a number that is one more.
+  The text forms of an ask and of its answer. Both are single texts, because each further part of a command or reply costs the server and the client more
+  than splitting a text. LINE_CHANGE matches the four words of a change in an ask. line_answer returns the ten numbers of `head` with spaces between
+  them, then the lists `granted`, `refused` and `changes`, each after a comma; it modifies the lists. In `granted`, semaphore_hand_over writes '=' for a
+  word that equals the one of the grant before, and '+' for a number that is greater by one.
 ]]
 local LINE_CHANGE = '([^\n]*)\n([^\n]*)\n([^\n]*)\n([^\n]*)\n'
 

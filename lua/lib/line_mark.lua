@@ -1,6 +1,6 @@
 --[[
-  Records in a ZSET of all lines under one policy how many units wait in a line and until when its processes count as alive, so that decisions
-  of newcomers need to look at no key of the line. The score is that moment in s x 2^22 + units. A line is named by the keys of its limits' `states`.
+  Records in `marks`, a ZSET of all lines under one policy, how many units wait in a line and until when its processes count as alive. So the decision of
+  a new request needs no key of the line. The score is that moment in s x 2^22 + units. The name of a line is the keys of its limits' `states`.
 ]]
 -- @include disable_fast_path
 local LINE_MOST_MARKED = 4194303
@@ -16,7 +16,7 @@ local function line_mark(line, marks, states)
   local score = string.format('%.0f', until_s * (LINE_MOST_MARKED + 1) + math.min(line.units, LINE_MOST_MARKED))
   -- While the mark exists, no decision enables the fast path again. Decisions under several limits have no fast path.
   if redis.call('ZADD', marks, score, name) == 1 and #states == 1 then disable_fast_path(name) end
-  -- Lines whose processes died without leaving.
+  -- Removes lines whose processes died without leaving.
   redis.call('ZREMRANGEBYSCORE', marks, '-inf', string.format('%.0f', math.floor(line.now / 1000) * (LINE_MOST_MARKED + 1)))
   redis.call('PEXPIRE', marks, LINE_LIFE_MS)
 end

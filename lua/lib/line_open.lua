@@ -2,7 +2,7 @@
   Opens a waiting line. Its clock is the server's, also if a test passes a clock: whether a process lives is a matter of real time.
   Its keys, which live for a minute after the last ask:
 
-    line   ZSET waiter → ticket. A waiter is "member number cost own": its number within the member, and what only the user of the line reads
+    line   ZSET waiter → ticket. A waiter is "member number cost own": its number within the member, its units, and data that only the user of the line reads
     asks   ZSET member → the moment in ms by which it asks again. A member that is not in it has no waiters any more
     meta   HASH v (version of this state), last (newest ticket), units (sum of all costs in the line), fresh (when the lifetimes were set)
 
@@ -10,8 +10,8 @@
   another version.
 ]]
 local LINE_VERSION = '1'
--- A member that is this late counts as dead. If it lives after all, it comes back with its tickets. With the ask that finds it late,
--- it delays the waiters behind it by a second.
+-- A member that asks later than this counts as dead; if it is alive, it joins again with its tickets. A dead member delays the waiters
+-- behind it by about a second.
 local LINE_GRACE_MS = 900
 
 local function line_open(key, asks, meta, channel)

@@ -1,4 +1,4 @@
---[[ Writes what steps/spend_log has noted before the entries of living leases: log.inserted units at log.inserted_at. ]]
+--[[ Writes the units that steps/spend_log has collected but not written, log.inserted units at log.inserted_at, before the entries of leases that still last. ]]
 -- @include log_insert
 local function log_flush(key, log)
   local units = log.inserted

@@ -1,6 +1,6 @@
 --[[
-  Adds `units` to a log of log_open at a moment that may lie before its newest entries, and writes it: now, or the end of a lease of `ttl` ms.
-  `expire_at`: the text of the moment at which the key may go.
+  Adds `units` to a log from log_open, and writes it. Their moment is now, or the end of a lease of `ttl` ms; it may lie before the newest entries.
+  `expire_at`: the moment at which the key may expire, as text.
 ]]
 -- @include log_pack
 -- @include log_unpack

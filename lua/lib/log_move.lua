@@ -1,7 +1,7 @@
 --[[
-  Moves units of a log back in time: of each moment in `moves` (ms → units) that many of the units that were spent then count from `to` on,
-  if that is earlier; so they expire earlier. What is no longer in the log is left out. Only entries since `to` are written anew; where there
-  are more than 1000, nothing is moved. `log` comes from log_open, writable; it must be opened anew afterwards.
+  Moves units of a log to an earlier moment, so that they expire earlier. `moves` (ms → units): that many of the units spent at that moment count from
+  `to` on, if `to` is earlier. Units that are no longer in the log are ignored. Rewrites only the entries since `to`; if there are more than 1000,
+  moves nothing. `log` comes from log_open, writable, and must be opened again afterwards.
 ]]
 -- @include log_pack
 -- @include log_search

@@ -1,13 +1,13 @@
 --[[
   Opens the log of a sliding window: a list of entries with rising times and totals. The first entry no longer counts, but contains the total
-  before the second. If its time is in the future, it is the moment at which the key expires, and a decision under this limit alone need not check whether a key is
-  blocked or a request waits: see read_row. Fields of the result:
+  before the second. If the time of the first entry is in the future, it is the moment at which the key expires, and a decision under this limit alone need not
+  check whether a key is blocked or a request waits: see read_row. Fields of the result:
     expires the time of the first entry
     gone    total before the oldest entry that counts       total     total of all that was ever spent
     first   index of that oldest entry (nil: 1)              newest    time of the newest
     oldest, oldest_total   of the entry at `first`          stored    time of the newest as stored (nil: nothing is)
   Times in the future, other than those of leases, are moved to now, in the list too if `writable`; expired entries are then dropped. While a
-  lease lives, newest is in the future. Returns { err } for a key that holds something else.
+  lease lasts, newest is in the future. Returns { err } for a key that holds something else.
 ]]
 -- @include log_pack
 -- @include log_unpack

@@ -1,6 +1,6 @@
 --[[
-  An entry of a log: by `at` ms, `total` units had been spent. Six bytes of time, then as few of the total as it needs. `ttl`: units of a lease of
-  so many ms, which count as if they were spent when it ends; its entry may lie so far in the future.
+  Packs an entry of a log: by `at` ms, `total` units had been spent. Six bytes of time, then as few bytes of the total as it needs. `ttl`: the units belong
+  to a lease of that many ms. They count as spent when the lease ends, so the entry may lie up to `ttl` in the future.
 ]]
 local function log_pack(at, total, ttl)
   if ttl then return struct.pack('>I6I7I4', at, total, ttl) end

@@ -1,6 +1,6 @@
 --[[
-  Counts the totals of a log from what still counts, before they leave the exact integers: once in 2^53 units. What steps/spend_log has
-  noted but not yet written is kept.
+  Reduces the totals of a log to the units that still count, before they exceed the integers that a float holds exactly: once in 2^53 units. Units that
+  steps/spend_log has collected but not written are kept.
 ]]
 -- @include log_pack
 -- @include log_unpack

@@ -1,6 +1,5 @@
 --[[
-  Takes at most `cost` units out of a log that log_open opened for writing, oldest first. expire_at is the text of the moment at which
-  the key may go.
+  Removes at most `cost` units from a log that log_open opened for writing, oldest first. `expire_at`: the moment at which the key may expire, as text.
 ]]
 -- @include log_pack
 -- @include log_search

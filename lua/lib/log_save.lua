@@ -1,5 +1,5 @@
 --[[
-  Writes the spent units of a log, with a lifetime: expire_at is the text of the moment at which the key expires; false if the key
+  Writes the spent units of a log, with a lifetime: `expire_at` is the moment at which the key expires, as text, or false if the key
   keeps its lifetime. `calm`: see steps/spend_row.
 ]]
 -- @include log_pack

@@ -1,6 +1,6 @@
 --[[
-  The first index in [low, high) of the list whose entry passes test(at, total), or high if none does; with it, the entry's at
-  and total. Entries must fail up to some index and pass from there on.
+  Returns the first index in [low, high) of the list whose entry passes test(at, total), or high if none does; and the entry's at
+  and total. All entries before that index must fail, and all from there on must pass.
 ]]
 -- @include log_unpack
 local function log_search(key, low, high, test)

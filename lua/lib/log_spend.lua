@@ -1,4 +1,4 @@
---[[ Spends from an opened log now, whether it fits or not, and writes it. `expire_at`: the text of the moment at which the key may go. ]]
+--[[ Adds a cost to an opened log now, whether it fits or not, and writes it. `expire_at`: the moment at which the key may expire, as text. ]]
 -- @include log_rebase
 -- @include log_save
 -- @include log_insert

@@ -1,4 +1,4 @@
---[[ As row_state, for a log, which is written at once. Its oldest units are given back. `read_only`: see log_open. ]]
+--[[ Returns the same object as row_state, for a log. Changes are written at once, and a refund gives back the oldest units. `read_only`: see log_open. ]]
 -- @include log_open
 -- @include log_ahead
 -- @include log_spend

@@ -1,4 +1,4 @@
---[[ The time of this call in whole ms: by the server's clock, or a given one (tests and simulation). ]]
+--[[ Returns the time of this call in whole ms: by the server's clock, or the given time (tests and simulations). ]]
 local function now_ms(given)
   if given ~= '' then return tonumber(given) end
   local time = redis.call('TIME')

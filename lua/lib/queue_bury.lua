@@ -1,4 +1,4 @@
---[[ Makes a dead letter of a message that is in neither `delayed` nor `unacked` any more. ]]
+--[[ Makes a message a dead letter. The caller has removed it from `delayed` and `unacked`. ]]
 local function queue_bury(keys, now, id, text, attempts, reason)
   redis.call('HSET', keys.graves, id, cmsgpack.pack({ attempts, reason, text }))
   redis.call('ZADD', keys.dead, now, id)

@@ -1,5 +1,5 @@
 -- @include queue_record
---[[ Removes a message that waits. False, and nothing done, if it does not wait but is being delivered. ]]
+--[[ Removes a waiting message. Returns false and changes nothing if the message is being delivered. ]]
 local function queue_drop(keys, id, text)
   local record = queue_record(text)
   local attempt = redis.call('HGET', keys.tries, id)

@@ -2,8 +2,8 @@
 -- @include queue_score
 -- @include queue_bury
 --[[
-  Takes back messages whose visibility has ended, at most `most` of them: to be delivered again, or, after their last attempt, to
-  the dead letters. They are due from the end of their visibility on. Returns how many became dead letters.
+  Takes back at most `most` messages whose visibility has ended. They are due again from the end of their visibility on; after their last attempt they become
+  dead letters. Returns the number of new dead letters.
 ]]
 local function queue_expire(keys, now, most)
   local rows = redis.call('ZRANGE', keys.unacked, '-inf', now, 'BYSCORE', 'LIMIT', '0', most, 'WITHSCORES')

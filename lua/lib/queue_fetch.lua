@@ -1,6 +1,6 @@
 --[[
-  The last fetch of one process, kept for a minute: its number and what it took, as { receipt, due moment, visibility in ms } one after
-  another. A repeated fetch (the client lost its connection, or gave up waiting) gets the same messages.
+  The record of the last fetch of one process, kept for a minute: its number and its messages, for each receipt, due moment and visibility in ms. A
+  fetch is repeated if the client lost its connection or gave up waiting; it then gets the same messages.
 ]]
 local queue_fetch = {}
 function queue_fetch.number(kept)

@@ -1,5 +1,5 @@
 --[[
-  The keys of a delay queue, in the order in which every script of it is given them. A message is in `messages` and in one of
+  The keys of a delay queue, in the order in which every script receives them. A message is in `messages` and in one of
   `delayed` and `unacked`; as a dead letter it is in `dead` and `graves` instead.
 
   delayed   ZSET member → score of priority and due moment (queue_score); a member -1 says that the queue is paused

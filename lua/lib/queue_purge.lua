@@ -1,7 +1,7 @@
 -- @include queue_drop
 --[[
-  Removes messages that wait and have outlived their ttl, at most `most` of them; true if that was not all. A message that is
-  being delivered meanwhile is dropped by its next fetch instead.
+  Removes at most `most` waiting messages whose ttl has ended. Returns true if there may be more. A message that is being delivered is dropped by its next
+  fetch instead.
 ]]
 local function queue_purge(keys, now, most)
   local ids = redis.call('ZRANGE', keys.ttls, '-inf', now, 'BYSCORE', 'LIMIT', '0', most)

@@ -1,7 +1,7 @@
 --[[
-  What a script reads of a record: version (1 character), sequence number (20 digits), priority (1), end of the ttl in ms or 0 (15), most
-  attempts (7). After these comes what only the process reads. A record of another version has none of them that means anything here: it
-  is delivered once more, so that the next fetch makes a dead letter of it.
+  Reads the head of a record: version (1 character), sequence number (20 digits), priority (1), end of the ttl in ms or 0 (15), greatest number of
+  attempts (7). Only the process reads the rest. The head of a record of another version cannot be read: the message is delivered once more, and the next
+  fetch makes it a dead letter.
 ]]
 local QUEUE_VERSION = '1'
 local function queue_readable(text)

@@ -1,6 +1,6 @@
 --[[
   Wakes two idle processes: the first asks at once, the second a little later, because the first may be stopped or busy. Members
-  that no process pops stay for the next process that becomes idle. They have a lifetime in case none ever does.
+  that no process pops stay for the next process that becomes idle, until their lifetime ends.
 ]]
 local function queue_wake(keys)
   redis.call('ZADD', keys.wake, '0', 'first', '1', 'second')

@@ -1,4 +1,4 @@
---[[ The capacity of an opened rate, as line_walk and line_ask describe it. Returns { err } if its log has a foreign value. ]]
+--[[ Returns the capacity of an opened rate (see line_walk and line_ask), or { err } if its log has a foreign value. ]]
 -- @include log_state
 -- @include log_move
 local function rate_capacity(rate, now)
@@ -11,7 +11,7 @@ local function rate_capacity(rate, now)
     late = math.max(50, math.floor(limit.window / 10)),
     check = rate.ends_at and rate.ends_at - now,
     has_end = rate.ends_at ~= nil,
-    -- ms until the state is as if never used
+    -- ms until the state no longer matters
     reset = function() return state.reset() end,
   }
   capacity.when = function(ahead, cost)
@@ -23,7 +23,7 @@ local function rate_capacity(rate, now)
     state.charge(cost)
     capacity.granted = true
   end
-  -- The user's own change: calls were answered. `grants` lists when they left: a moment in ms and a number of units each.
+  -- A change of the shared rate: calls were answered. `grants` lists them: the moment of the grant in ms and its number of units.
   -- From now on they count for only `interval` ms.
   capacity.change = function(_, grants, interval)
     local moves = {}

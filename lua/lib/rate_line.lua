@@ -1,6 +1,4 @@
---[[
-  The line of the waiters of a rate_group. Foreign values in its keys are deleted. Returns nil if no request waits.
-]]
+--[[ Opens the line of the waiters of a rate_group, and deletes foreign values in its keys. Returns nil if no request waits. ]]
 -- @include line_open
 local function rate_line(group, channel)
   if redis.call('EXISTS', group.line, group.asks, group.meta) == 0 then return nil end

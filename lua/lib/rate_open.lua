@@ -1,17 +1,17 @@
 --[[
-  Opens a shared rate. The keys of every script of it begin with: 1 config (HASH), 2 clients (ZSET of client → when its state is as
-  if never used), 3 log and 4 to 6 line of all clients together, 7 log and 8 to 10 line of this client; the three keys of a line are those
-  of line_open. Returns nil where no rate is set, else an object with
+  Opens a shared rate. The KEYS of each of its scripts begin with: 1 config (HASH), 2 clients (ZSET of client → the moment from which its
+  state no longer matters), 3 log and 4 to 6 line of all clients together, 7 log and 8 to 10 line of this client; the three keys of a line are those
+  of line_open. Returns nil if no rate is set, else an object with
     limit       a sliding window: rate permits in any interval
-    log         the key of what was granted, and
+    log         the key of the log of grants
     group       the keys that count for this client: log, line, asks, meta
-    fleeting    true if each client counts apart
+    fleeting    true if each client is counted separately
     keep_alive  how long the limiter lives unused, ms; -1 for ever
     ends_at     when the whole limiter ends (nil: it does not)
-    life        for how long a request is remembered that may come again, ms
-    expires_at(reset)        the text of the moment at which a key may go that is as if never used in `reset` ms
+    life        for how long a request that may be repeated is remembered, ms
+    expires_at(reset)        the moment, as text, at which a key may expire whose state no longer matters in `reset` ms
     register(client, reset)  notes that a client has state of its own for `reset` ms more
-    use(reset)  notes a use, after which the state is as if never used in `reset` ms
+    use(reset)  notes a use; the state then no longer matters in `reset` ms
 ]]
 -- @include rate_group
 local function rate_open(clock, now)

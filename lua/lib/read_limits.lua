@@ -1,6 +1,6 @@
 --[[
-  The limits in ARGV from `first` on, four numbers or names each. Returns the list and the index after it. Of a window of the calendar
-  (algorithm calendar-window) burst is its start.
+  Reads the limits in ARGV from `first` on, four numbers or names each. Returns the list and the index after it. For a calendar window
+  (algorithm calendar-window), burst is the start of the window.
 ]]
 local function read_limits(first, count, now)
   local limits = {}

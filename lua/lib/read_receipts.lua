@@ -1,4 +1,4 @@
---[[ What a decision spent under each limit, in ARGV from `first` on, four numbers each: charged at, cost, remaining, reset. ]]
+--[[ Reads what a decision spent under each limit from ARGV, from `first` on, four numbers each: charged at, cost, remaining, reset. ]]
 local function read_receipts(first, count)
   local receipts = {}
   for i = 1, count do

@@ -1,7 +1,6 @@
 --[[
-  The two cells of a sliding counter as they stand now: the start of the current one, its units, those of the one before. A cell
-  in the future means that the clock ran back: its count and the previous one's count now, in full. A count above the
-  quota would make no difference, and could grow without end.
+  Returns the two cells of a sliding counter as of now: the start of the current cell, its units, and the units of the cell before. If a cell is in the
+  future, the clock was set back: then the units of both count in full now, but at most the quota, so that the count cannot grow without bound.
 ]]
 local function roll_cells(quota, window, now, at, current, previous)
   local cell = now - math.fmod(now, window)

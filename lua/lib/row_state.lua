@@ -1,19 +1,19 @@
 --[[
-  The state of a key under one limit that is a row. Returns an object with
+  Opens the state of a key under one limit, if that is a row of numbers. Returns an object with
     err                          the text of an error, if the key holds something else
-    reset()                      ms until the key is as if never used
-    ahead(limit, ahead, cost, passes)   when a waiter fits: see functions_of. `passes`: the same of a request that does not wait in line
+    reset()                      ms until the state of the key no longer matters
+    ahead(limit, ahead, cost, passes)   when a waiter fits: see functions_of. `passes`: for a request that does not wait in line
     grant(limit, cost)           spends what fits; returns remaining and reset
-    charge(cost)                 spends though it may not fit
+    charge(cost)                 spends even if it does not fit
     refund(limit, cost, note_key)   gives back the newest units
     undo(limit, cost, spent_at, note_key)  gives back a grant that was not collected
     settle(units, receipt, note_key)  gives back a decision's own units
     look(cost)                   retry, remaining and reset of a request, which spends nothing
-    room(ttl)                    how many units may be sold as a lease of so many ms, and how long it may last
-    buy(units, ttl, note_key)    sells so many
-    mend()                       moves what a clock that ran back has left in the future to now
-    save()                       writes what has changed
-  Where waiters asked under an older configuration `limit` is theirs.
+    room(ttl)                    how many units may be sold as a lease of `ttl` ms, and how long it may last
+    buy(units, ttl, note_key)    sells that many units
+    mend()                       after the clock was set back, moves moments in the future to now
+    save()                       writes the changes
+  `limit` may be that of an older configuration, under which a waiter has asked.
 ]]
 -- @include refund_note_open
 -- @include refund_note_save

@@ -1,7 +1,7 @@
 --[[
-  Carries out a request unless it has been already: a client that lost its connection before the answer repeats it, and must
-  get the same answer. `sent` is the list of one sender's requests that may be repeated, oldest first, each with its number and its
-  answer. Every number below `floor` has been answered, and is not repeated.
+  Carries out a request, unless that has happened already: then returns the same answer. (A client that lost its connection before the answer repeats
+  the request.) `sent` is the list of one sender's requests that may be repeated, oldest first, each with its number and its answer. Requests with a
+  number below `floor` were answered, and are not repeated.
 
   act() returns the reply, a table, and true if it changed anything: a request without changes may run again. The answer is stored
   for a minute, or for `keep` ms if the object must leave nothing behind for longer; act() may return the ms as its third value.
@@ -16,7 +16,7 @@ local function run_once(sent, number, floor, act, keep)
   local reply, changed, life = act()
   if not changed then return reply end
   if newest then
-    -- Fewer are added than may be dropped, so that the list is as long as the number in flight.
+    -- Each call adds one entry and drops up to 16, so that the list grows no longer than the number of requests in flight.
     for _ = 1, 16 do
       local oldest = redis.call('LINDEX', sent, '0')
       if not oldest or struct.unpack('>I7', oldest) >= floor then break end

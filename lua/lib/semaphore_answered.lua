@@ -1,7 +1,8 @@
 --[[
-  semaphore_is_stale tells whether the record of a member needs a new lifetime. semaphore_answered keeps the answer to the ask of that number in the record of a member, as line_ask does, with `count` of its waiters. The record lives for three
-  quarters of `kept` ms at least: to set its lifetime each time would cost as much as a lease. `stamp` is the stamp of the answer as a number and `asked` what
-  semaphore_ask has read of the record. Returns the answer.
+  semaphore_is_stale returns whether the record of a member needs a new lifetime. semaphore_answered stores the answer to ask `number` in the record of a
+  member, as line_ask does, with `count`, the number of its waiters. The record then lives for at least three quarters of `kept` ms: setting the lifetime
+  each time would cost as much as a lease. `stamp` is the stamp of the answer as a number, `asked` the fields of the record that semaphore_ask has read.
+  Returns the answer.
 ]]
 local function semaphore_is_stale(asked, stamp, kept)
   return math.abs(stamp - (tonumber(asked[4]) or 0)) > kept * 250

@@ -1,12 +1,12 @@
 --[[
-  What an opened semaphore can still grant, as line_walk and line_ask describe it. What a waiter is granted is a lease of the id that its own
-  text names, held by `member`. Changes: 'e' ends a lease by its id and token; 'v' makes void what a sender of
-  direct takes has in flight, and gives the token that its next call names; 'd' also opens the semaphore for direct takes, if nobody waits.
-  Both give 0 where permits are never taken directly, since nothing may outlive `idle`.
+  The capacity (see line_walk and line_ask) of an opened semaphore. A grant is a lease, held by `member`, with the length and the id in the waiter's `own`
+  text. Changes: 'e' ends a lease by its id and token. 'v' invalidates the calls that a sender of direct takes has in flight, and returns the token that
+  its next call must name. 'd' does the same, and opens the semaphore for direct takes if nobody waits. Both return 0 if the semaphore has a lifetime
+  (`idle`): then permits are never taken directly, because records of senders could outlive it.
 ]]
 -- @include semaphore_end
 -- @include semaphore_lease
--- @include semaphore_number
+-- @include semaphore_next_token
 local SEMAPHORE_LOOK_MS = 5000
 
 local function semaphore_capacity(s, member)
@@ -38,7 +38,7 @@ local function semaphore_capacity(s, member)
     change = function(letter, id, token)
       if letter == 'e' then return semaphore_end(s, id, token) end
       if s.idle then return 0 end
-      local stamp = semaphore_number(s)
+      local stamp = semaphore_next_token(s)
       redis.call('ZADD', s.leases, stamp, id)
       s.sender_told = true
       s.directs = s.directs or letter == 'd'

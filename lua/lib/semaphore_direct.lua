@@ -1,15 +1,15 @@
 --[[
   Opens a semaphore for direct takes: while nobody waits, taking a permit is one short script (semaphore_take), and giving it back is a plain
-  ZREM. All leases are then in the key `direct`. The first script that needs more of the semaphore moves them to the key `leases` (semaphore_read): a
+  ZREM. All leases are then in the key `direct`. The first script that needs the rest of the state renames that key to `leases` (semaphore_read): a
   ZREM then finds nothing, and its sender goes through the line instead.
 
   The ZSET of leases also holds, above all deadlines:
 
     ~id         a lease of one permit with its deadline: taken directly, or granted to a waiter. It has no fact
-    !room       4e15 + how many leases there may be
-    !extra      4e15 + how many permits are out beyond one for each lease
+    !room       4e15 + the greatest number of leases
+    !extra      4e15 + the number of permits held beyond one for each lease
     !last       the newest token
-    @sender     the newest token that a sender of direct takes was given, so that its next call counts once
+    @sender     the newest token given to a sender of direct takes, so that a repeated call is recognized
     &address    a process that has extended leases without a fact, or was granted some as a waiter, with the moment in µs: see semaphore_note_holder
 ]]
 local SEMAPHORE_ABOVE = '100000000000000'

@@ -1,12 +1,13 @@
 --[[
-  A fast path for the most common ask of a process whose waiters are at the head of the line: leases end, or more of its requests join, and free permits go to
-  its first waiters. It does what semaphore_open, line_ask and semaphore_save do, with a third of the commands, and only while the first waiter that is
-  left has to wait and is the asker's too. Returns nil, and has written nothing, if the ask is another.
+  A fast path for the most common ask of a process whose waiters are at the head of the line: it ends leases or adds waiters, and its first waiters get the
+  free permits. It does the same as semaphore_open, line_ask and semaphore_save with a third of the commands, but only if the first waiter that remains
+  must wait and belongs to the asker, too. For any other ask it returns nil and writes nothing.
 
-  Between two asks the server sleeps, and its caches grow cold: then each command, pattern and number that becomes a text costs several times what it costs in a
-  loop. So it uses as few of them as it can.
+  Between two asks the server is idle and its processor caches grow cold. Each command, pattern match and number formatting then costs several times as much
+  as in a loop, so this code uses as few as possible.
 
-  `stored` and `asked` are what semaphore_ask has read of the semaphore and of the member. The server's clock only, and no lifetime of the semaphore.
+  `stored` and `asked` are the fields of the semaphore and of the member that semaphore_ask has read. Not used with a given clock, or if the semaphore has a
+  lifetime.
 ]]
 -- @include line_answer
 -- @include semaphore_answered
@@ -36,7 +37,7 @@ local function semaphore_hand_over(stored, asked, member, number, floor)
     end
   end
   local ends = #plain + #ended
-  -- To list a few leases is cheaper than to look for them one by one.
+  -- Listing a few leases is cheaper than looking each of them up.
   local lists = #plain > 0 and used <= 32
   local listed = call('ZRANGE', leases, '0', lists and used - 1 or 0, 'WITHSCORES')
   if #plain > 0 then
@@ -74,7 +75,7 @@ local function semaphore_hand_over(stored, asked, member, number, floor)
   -- The last command renews the lifetimes of the line, as line_save does.
   if lined[1] ~= '1' or not ticket or not units or not by or not first or first <= now or age < 0 or age >= 10000 then return nil end
 
-  -- The waiters that it serves.
+  -- The waiters to serve.
   local free = total - used
   if free < 0 or free > 100 then return nil end
   local ids = call('ZRANGE', line, '0', free)
@@ -170,7 +171,7 @@ local function semaphore_hand_over(stored, asked, member, number, floor)
     call('HSET', KEYS[1], 'used', used, 'last', last, 'life', life)
   end
   call('HSET', meta, 'last', stamp_text, 'units', units)
-  -- It need not be told a new time to ask if the old one is close enough.
+  -- If the stored time of the next ask is close enough, it need not be written.
   local next = math.max(1, math.min(5000, first - now))
   if by <= now + next and by > now + next - 1000 and by > now then
     next = by - now

@@ -1,11 +1,11 @@
 --[[
-  A lease that lasts from now on: a new one, or one that is taken over. Returns its token and its deadline. semaphore_save writes it, together
-  with all others.
+  Starts a lease now: a new one, or one that is taken over. Returns its token and its deadline. semaphore_save writes it, together with all other
+  changes.
 ]]
 -- @include semaphore_note_holder
--- @include semaphore_number
+-- @include semaphore_next_token
 local function semaphore_lease(s, id, ms, permits, member)
-  local token = semaphore_number(s)
+  local token = semaphore_next_token(s)
   local deadline = s.now + ms
   local facts, deadlines = s.facts_to_write, s.deadlines_to_write
   if string.sub(id, 1, 1) == '~' then

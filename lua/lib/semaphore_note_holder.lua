@@ -1,6 +1,6 @@
 --[[
-  Notes that a process holds leases without a fact, so that it can be told when one of them is ended or taken over by others: see semaphore_direct. `member` is the process's
-  "process/number", perhaps with more after a dot. Drops notes that are older than any such lease can be.
+  Records that a process holds leases without a fact, so that it can be notified when another process ends one of them or takes it over: see
+  semaphore_direct. `member` is its "process/number", perhaps with more after a dot. Removes records that are older than any such lease can be.
 ]]
 local function semaphore_note_holder(leases, member, micros)
   local is_new = redis.call('ZADD', leases, string.format('%.0f', micros), '&' .. string.match(member, '^[^.]+'))

@@ -1,17 +1,16 @@
 --[[
-  Reads a semaphore as it was left. `keys` are, in this order:
+  Reads a semaphore as it is stored. `keys` are, in this order:
 
-    config   HASH v (version of this state), permits, used (by leases), last (the newest token), idle (lifetime in ms where nothing is held),
-             calm: until when, in ms, no lease ends and nobody waits, life: until when the other keys live, and mended: the newest
-             token when leases were mended last, see semaphore_mend
+    config   HASH v (version of this state), permits, used (by leases), last (the newest token), idle (lifetime in ms while nothing is held),
+             calm (the moment in ms before which no lease ends and nobody waits), life (when the other keys expire), and mended (the newest
+             token at the last repair of the leases: see semaphore_repair_clock)
     leases   ZSET id → deadline in ms; more in semaphore_direct
     facts    HASH id → "permits member token" of each lease whose name does not begin with '~'
-    line, asks, meta   those who wait: see line_open. A waiter's own text is "lease in ms id of the lease"
+    line, asks, meta   the waiting line: see line_open. A waiter's own text is "length in ms, space, id" of the wanted lease
     direct   ZSET of the leases, while permits are taken directly: see semaphore_direct
 
-  `initial` is set as permits where none are; -1: then there is no semaphore, and the result is nil; below that: -2 - permits, which hold
-  whatever was set. `idle` below 0: as stored. `floor` is the newest token that the caller has seen; `stored` the configuration, if it has been
-  read. Returns { err } for another version.
+  `initial` sets the permits if none are set. -1: sets none, and without permits the result is nil. Below that: -2 - permits, which apply whatever is
+  stored. `idle` below 0: as stored. `floor` is the newest token that the caller has seen; `stored` the configuration, if the caller has read it. Returns { err } for another version.
 ]]
 -- @include semaphore_direct
 local SEMAPHORE_VERSION = '3'

@@ -1,4 +1,4 @@
---[[ After a change of an opened semaphore: notifies the waiters that fit now, and writes everything. `all`: notifies every member. ]]
+--[[ Called after a change of an opened semaphore: notifies the waiters that fit now, and writes the changes. `all`: notifies every member. ]]
 -- @include semaphore_capacity
 -- @include semaphore_save
 -- @include line_open

@@ -1,4 +1,4 @@
---[[ The sum of the permits of these ids. ]]
+--[[ Returns the sum of the permits of the leases with these ids. ]]
 local SEMAPHORE_BATCH = 1000
 
 local function semaphore_sum(s, ids)

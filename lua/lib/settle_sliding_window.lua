@@ -1,7 +1,7 @@
 --[[
-  Takes at most `units` of a decision's own out of the log of a sliding window: out of the entry of the moment when it was charged. The
-  running totals on the shorter side of that entry are written anew. Where more than 1000 stand on either side, which would hold up
-  others, the oldest units are given back instead: as many, and safe, but some come back later. `log` is of log_open.
+  Removes at most `units` of a decision's own units from the log of a sliding window: from the entry of the moment when the decision was charged. Rewrites
+  the running totals on the shorter side of that entry. If both sides have more than 1000 entries, that would take too long: then removes as many of
+  the oldest units instead, which is safe, but some units become free later than they could. `log` comes from log_open.
 ]]
 -- @include log_pack
 -- @include log_unpack
@@ -29,7 +29,7 @@ local function settle_sliding_window(limit, now, units, receipt, key, log, expir
   local shift, first, entries = -back, index, nil
   if later <= earlier then
     entries = redis.call('RPOP', key, later + 1)
-    -- They come newest first.
+    -- The entries come newest first.
     for i = 1, math.floor(#entries / 2) do
       entries[i], entries[#entries + 1 - i] = entries[#entries + 1 - i], entries[i]
     end

@@ -10,7 +10,7 @@ local function sliding_window(limit, now, cost, key, log)
   if cost == 0 then return 0, math.max(0, limit.quota - spent), reset, 0 end
   if spent + cost <= limit.quota then return 0, limit.quota - spent - cost, math.max(reset, limit.window), 0 end
   if cost > limit.quota then return -1, math.max(0, limit.quota - spent), reset, 0 end
-  -- It fits once the units that are too many now have expired: when the entry that spent the last of them does.
+  -- The cost fits when the units above the quota have expired: when the entry with the last of them expires.
   if log.inserted then log_flush(key, log) end
   local enough = log.total - (limit.quota - cost)
   local at = log.oldest
@@ -18,6 +18,6 @@ local function sliding_window(limit, now, cost, key, log)
     local _, found = log_search(key, (log.first or 1) + 1, redis.call('LLEN', key), function(_, total) return total >= enough end)
     at = found or log.newest
   end
-  -- An entry later than the newest possible one means that the clock ran back.
+  -- An entry later than the newest possible one means that the clock was set back.
   return math.min(at, log.newest) - now + limit.window, math.max(0, limit.quota - spent), reset, 0
 end

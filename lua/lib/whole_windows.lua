@@ -1,4 +1,4 @@
---[[ For units spent behind `ahead` others: how many fall into the last of several windows, and the ms before it; nil: never. ]]
+--[[ For a cost behind `ahead` units that takes several windows: returns the units that fall into the last of them, and the ms until it begins; nil if it never fits. ]]
 -- @include floor_div
 local function whole_windows(limit, ahead, cost)
   if cost > limit.quota then return nil end

@@ -1,17 +1,18 @@
 --[[
-  An ask of the waiting line of a semaphore: takes permits at once where they are free, ends leases, joins and leaves the line, collects
+  An ask of the waiting line of a semaphore: takes permits at once if they are free, ends leases, joins and leaves the line, collects
   grants.
 
   KEYS[1..7]  the semaphore: see semaphore_read
   KEYS[8]     record of the member; KEYS[9] of the member that it replaces, or the same
   ARGV[1]     now, ms; '' for the server's clock
-  ARGV[2]     permits to set where none are; -1 for none; below that see semaphore_read
-  ARGV[3]     lifetime in ms where nothing is held; -1: as stored
-  ARGV[4]     what the channel of every process begins with
+  ARGV[2]     permits to set if none are set; -1 for none; below that see semaphore_read
+  ARGV[3]     lifetime in ms while nothing is held; -1: as stored
+  ARGV[4]     the beginning of the channel names of all processes
   ARGV[5]     the newest token that the caller has seen
-  ARGV[6..]   the ask: see line_ask. Its own change is 'e': ends the lease of an id and a token, or of a name that begins with '~' and '', and gives 1 or 0. More: see semaphore_capacity
+  ARGV[6..]   the ask: see line_ask. The change 'e' ends a lease, named by its id and token, or by '~', its id and '', and returns 1
+              or 0. For the other changes see semaphore_capacity
 
-  Returns what line_ask returns, or '-2' without a semaphore. Of each grant it tells the token and the deadline in ms.
+  Returns what line_ask returns, or '-2' without a semaphore. The facts of a grant are its token and its deadline in ms.
 ]]
 local clock = ARGV[1]
 local initial = tonumber(ARGV[2])
@@ -111,7 +112,7 @@ then
     else
       local needed = latest + (clock == '' and 1000 or 5000)
       local short = life < needed
-      -- A little more serves the next asks, too.
+      -- A little longer than needed, so that the next asks need not renew it.
       if short then life = needed + math.ceil((latest - now) / 4) end
       call('HSET', KEYS[1], 'used', used, 'last', string.format('%.0f', last), 'life', life, 'calm', calm)
       -- An empty key is deleted, and its lifetime with it.
@@ -123,7 +124,7 @@ then
     end
     -- While something is held, a copy of an ask that took it must find the record.
     local kept = #joins == 0 and math.min(80000, tonumber(stored[4]) or 80000) or 80000
-    -- The lifetime is another one each time.
+    -- The lifetime differs each time.
     if stored[4] then record[4] = nil end
     local stamped = math.max(micros, (tonumber(record[2]) or 0) + 1)
     local reply = line_answer({ 1, stamped, now, 0, 5000, 0, 0, total, -1, kept }, granted, {}, changes)

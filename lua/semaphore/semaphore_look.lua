@@ -3,16 +3,16 @@
 
   KEYS[1..7]  the semaphore: see semaphore_read
   ARGV[1]     now, ms; '' for the server's clock
-  ARGV[2]     permits to set where none are; -1 for none
-  ARGV[3]     lifetime in ms where nothing is held; -1: as stored
-  ARGV[4]     what the channel of every process begins with
+  ARGV[2]     permits to set if none are set; -1 for none
+  ARGV[3]     lifetime in ms while nothing is held; -1: as stored
+  ARGV[4]     the beginning of the channel names of all processes
   ARGV[5]     1 to list the leases
 
-  Returns { permits, used, how many wait }, then id, deadline and permits of each lease that was asked for; { -2 } without a semaphore. Where
-  no process that waits is taken to live, nobody waits.
+  Returns { permits, used, the number of waiters }, then id, deadline and permits of each lease that was asked for; { -2 } without a semaphore. If
+  all processes that wait seem to be dead, no waiters are counted.
 ]]
 -- @include semaphore_open
--- @include semaphore_fact
+-- @include semaphore_parse_fact
 -- @include semaphore_serve
 -- @include line_alive
 local clock = ARGV[1]
@@ -32,6 +32,6 @@ local reply = { s.permits, s.used, line_alive(line) and redis.call('ZCARD', KEYS
 for i = 1, #leases, 2 do
   reply[#reply + 1] = string.match(leases[i], '^~?(.*)$')
   reply[#reply + 1] = tonumber(leases[i + 1])
-  reply[#reply + 1] = (semaphore_fact(redis.call('HGET', s.facts, leases[i])))
+  reply[#reply + 1] = (semaphore_parse_fact(redis.call('HGET', s.facts, leases[i])))
 end
 return reply

@@ -2,15 +2,15 @@
   Extends leases, of several semaphores in one call.
 
   KEYS       for each semaphore seven: see semaphore_read
-  ARGV[1]    what the channel of every process begins with
+  ARGV[1]    the beginning of the channel names of all processes
   ARGV[2]    how many semaphores; then for each of them:
-             now, ms ('' for the server's clock); lifetime in ms where nothing is held (-1: as stored); who extends them, "process/number"; how many
-             leases; then for each lease: id, fencing token, ms from now (0: only look)
+             now, ms ('' for the server's clock); lifetime in ms while nothing is held (-1: as stored); the holder, "process/number"; how many
+             leases; then for each lease: id, fencing token, its length in ms from now (0: only look)
 
-  Returns for each lease its deadline; -1 if it is lost; for the leases of a semaphore that cannot be read what Redis says of it.
+  Returns for each lease its deadline; -1 if it is lost; for the leases of a semaphore that cannot be read, the error of Redis.
 ]]
 -- @include semaphore_open
--- @include semaphore_fact
+-- @include semaphore_parse_fact
 -- @include semaphore_note_holder
 -- @include semaphore_serve
 local channel = ARGV[1]
@@ -20,12 +20,12 @@ local function extend(s, at, holder)
   local id, token, ms = ARGV[at], ARGV[at + 1], tonumber(ARGV[at + 2])
   local deadline = s and tonumber(redis.call('ZSCORE', s.leases, id) or nil)
   if not deadline then return -1 end
-  local _, _, stamp = semaphore_fact(redis.call('HGET', s.facts, id))
+  local _, _, stamp = semaphore_parse_fact(redis.call('HGET', s.facts, id))
   local directly = string.sub(id, 1, 1) == '~'
   if not directly and stamp ~= token then return -1 end
   if ms == 0 then return deadline end
   deadline = s.now + ms
-  -- No lease was written later than the newest token: see semaphore_mend.
+  -- No lease was written later than the newest token: see semaphore_repair_clock.
   s.last = math.max(s.last, s.micros)
   if directly then semaphore_note_holder(s.leases, holder, s.micros) end
   redis.call('ZADD', s.leases, string.format('%.0f', deadline), id)

@@ -2,13 +2,13 @@
   Sets the number of permits of a semaphore. Notifies the waiters.
 
   KEYS[1..7]  the semaphore: see semaphore_read
-  KEYS[8]     what the sender has sent: see run_once
-  ARGV[1]     number of the request; ARGV[2] the lowest that is not answered
+  KEYS[8]     the requests of this sender: see run_once
+  ARGV[1]     number of the request; ARGV[2] the lowest number without an answer
   ARGV[3]     now, ms; '' for the server's clock
-  ARGV[4]     permits to set where none are; -1 for none
-  ARGV[5]     lifetime in ms where nothing is held; -1: as stored
-  ARGV[6]     what the channel of every process begins with
-  ARGV[7]     'try': set them where none are; 'set': set them; 'add': so many more, or fewer
+  ARGV[4]     permits to set if none are set; -1 for none
+  ARGV[5]     lifetime in ms while nothing is held; -1: as stored
+  ARGV[6]     the beginning of the channel names of all processes
+  ARGV[7]     'try': set them if none are set; 'set': set them; 'add': add this number, which may be negative
   ARGV[8]     permits
 
   Returns { 1, permits } if they were set, { 0, permits } if not, { -2 } without a semaphore to add to.

@@ -1,15 +1,15 @@
 --[[
   Takes one permit for each of some leases, all or none, of a semaphore for which nobody waits: see semaphore_direct. A call that arrives again
-  is answered as it was, and takes nothing.
+  gets the same answer, and takes nothing.
 
   KEYS[1]   the leases, as semaphore_direct leaves them
-  ARGV[1]   who asks: '@' and a name of its own. It has one call in flight at a time
-  ARGV[2]   the newest token that it was given under this name; 0 for none
-  ARGV[3]   how long the leases are, ms
+  ARGV[1]   the sender: '@' and its unique name. It has one call in flight at a time
+  ARGV[2]   the newest token given to this sender; 0 for none
+  ARGV[3]   length of the leases, ms
   ARGV[4..] '~' and the id of each lease
 
-  Returns { token of the first, deadline in ms }: each lease has the token after that of the one before. Of one lease only the token, if that is the
-  time in µs from which its deadline is counted. -1: there is not enough for all; 0: ask the line.
+  Returns { token of the first, deadline in ms }: each lease has the token after that of the one before. For one lease only the token, if the
+  token is the moment in µs from which the deadline counts. -1: there are not enough permits for all; 0: the sender must go through the line.
 ]]
 local direct, sender, stamp, ms = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
 local call = redis.call
@@ -27,7 +27,7 @@ if last ~= stamp then
     end
     return { sent - count + 1, tonumber(deadlines[1]) }
   end
-  -- No call can be repeated so late.
+  -- A call cannot be repeated that late.
   if not sent then call('ZREMRANGEBYSCORE', direct, '100000000000000', '(' .. string.format('%.0f', last - 80000000)) end
 end
 local time = call('TIME')

@@ -1,12 +1,12 @@
 --[[
-  Mends the leases of a semaphore after the server's clock was set back: each lasts for as long as it had left when a lease was last written,
-  not until the old clock's moment comes again. The newest token, which is in µs and never falls, tells that the clock was set back. A step
-  that is shorter than a lease is left alone: after it, leases of the old clock and of the new one look alike.
+  Repairs the deadlines of leases after the server's clock was set back: moves each so that the lease lasts as long as it had left when a lease was last
+  written. The newest token, which is in µs and never falls, shows that the clock was set back. If the step is shorter than a lease, nothing is changed,
+  because leases from before and after the step cannot be told apart.
 ]]
 -- @include semaphore_sum
-local function semaphore_mend(s)
+local function semaphore_repair_clock(s)
   if s.last - s.micros < 1000000 or not s.stored[1] then return end
-  -- Until the clock has caught up, tokens rise by one each: then all leases were mended, or are of the new clock.
+  -- While the clock is behind the newest token, each token is one more than the last: then all leases are repaired already, or newer than the step.
   if s.last - (tonumber(redis.call('HGET', s.config, 'mended') or nil) or 0) < 1000000 then return end
   local written = math.floor(s.last / 1000)
   local behind = written - s.now

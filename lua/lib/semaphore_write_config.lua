@@ -1,7 +1,7 @@
---[[ Writes the changes of a semaphore's configuration and counts. ]]
+--[[ Writes the changed fields of a semaphore's configuration and counts. ]]
 local SEMAPHORE_FIELDS = { 'permits', 'used', 'last', 'idle', 'calm', 'life' }
 
-local function semaphore_put(s)
+local function semaphore_write_config(s)
   local changed = {}
   for i, field in ipairs(SEMAPHORE_FIELDS) do
     local value = s[field]
