@@ -40,7 +40,7 @@ await partner.setRate({ rate: 10, interval: '1s' })
 const webhooks = new DelayQueue<{ to: string }>(redis, 'webhooks', { prefix, observer, maxAttempts: 1 })
 
 const app = express()
-// Mounted before the limit, so that it is there when everything else is refused. Access: your own check of the session.
+// Mounted before the limit, so that it works while other requests are refused. Access: your own check of the session.
 app.use('/limits', dashboard({ client: redis, prefix, live, authorize: () => ({ access: 'write', user: 'you' }) }))
 app.use(rateLimit({ name: 'api', store, observer, policy: live.policy('api'), key: req => req.get('x-user') }))
 app.get('/', (_req, res) => void res.send('hello\n'))
@@ -48,7 +48,7 @@ const server = app.listen(Number(process.env.PORT ?? 0), '127.0.0.1')
 await once(server, 'listening')
 const address = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
 
-// From here on: traffic.
+// From here on: generated traffic.
 const ended = new AbortController()
 const { signal } = ended
 setMaxListeners(50, signal)
@@ -64,7 +64,7 @@ async function customers(): Promise<void> {
   }
 }
 
-/** Two minutes of three somebody tries passwords. */
+/** A client tries passwords during two of every three minutes. */
 async function attacker(): Promise<void> {
   for (; goesOn(); await pause(60)) if ((Date.now() / 60_000) % 3 < 2) await login.consume('203.0.113.9')
 }

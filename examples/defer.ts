@@ -18,7 +18,7 @@ else await drive()
 
 /** One of the workers: both together process 5 per second, in any second. */
 async function work(redis: Redis): Promise<void> {
-  // Short, so that what a killed worker had is soon delivered again.
+  // Short, so that the messages of a killed worker are delivered again quickly.
   const queue = new DelayQueue<{ event: number }>(redis, NAME, { visibility: '1s' })
   const limiter = new SharedRateLimiter(redis, NAME)
   await limiter.trySetRate({ rate: 5, interval: '1s' })
@@ -38,7 +38,7 @@ async function drive(): Promise<void> {
   const server = process.env.REDIS_URL ? undefined : await startRedis()
   const url = process.env.REDIS_URL ?? (server?.url as string)
   const redis = new Redis(url)
-  // It may not listen yet.
+  // The server may not listen yet.
   redis.on('error', () => {})
   await redis.ping()
   const queue = new DelayQueue<{ event: number }>(redis, NAME)
@@ -46,7 +46,7 @@ async function drive(): Promise<void> {
 
   const app = express().use(express.json())
   const receive = rateLimit({ policy: '5/1s', key: () => 'all', defer: { queue, message: req => req.body } })
-  // Within the limit it goes into the queue as well, but at once: the workers do it in either case.
+  // A webhook within the limit also goes into the queue, but is due at once: the workers process all of them.
   app.post('/webhook', receive, async (req, res) => {
     res.status(202).json({ id: await queue.push(req.body) })
   })

@@ -62,7 +62,7 @@ console.log(`An Express service on ${url}, limited to ${POLICY} for each client.
 let refusal: Reply | undefined
 for (let round = 1; round <= 7; round++) {
   for (const client of ['ann', 'bob', 'cy']) {
-    // Only ann is in a hurry.
+    // Only ann sends many requests.
     if (client !== 'ann' && round % 3 !== 0) continue
     const reply = await request(client)
     if (client === 'ann' && round > 5) {

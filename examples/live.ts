@@ -20,7 +20,7 @@ async function serve() {
   const live = new LivePolicies(redis, { defaults: { api: '3/1m' }, prefix: 'example-live' })
   const app = express()
   const store = new RedisStore(redis, { prefix: 'example-live' })
-  // A busy machine: rather wait for Redis than count alone.
+  // Waits longer for Redis than by default, so that a busy machine does not count alone.
   app.use(rateLimit({ key: userOf, store, policy: live.policy('api', userOf), deadline: '2s' }))
   app.get('/', (_req, res) => void res.send('hello\n'))
   const server = app.listen(0, '127.0.0.1')
@@ -52,7 +52,7 @@ const [one, two] = servers
 await one.live.clear('api', { by: 'example' })
 await one.live.clear('api', { key: 'ada', by: 'example' })
 
-// Users of this run only, so that it can be run again at once.
+// User names of this run only, so that the example can be run again at once.
 const [ada, bob] = ['ada', 'bob'].map(name => `${name}-${process.pid}`)
 
 console.log('3 per minute, the default:')

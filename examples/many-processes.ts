@@ -14,7 +14,7 @@ const redisUrl = process.env.REDIS_URL ?? 'redis://127.0.0.1:6379'
 if (process.send) await serve()
 else await drive()
 
-/** One of the servers: nothing in it speaks of the other. */
+/** One of the servers. It does not know the other. */
 async function serve(): Promise<void> {
   const redis = new Redis(redisUrl)
   await once(redis, 'ready')
@@ -25,7 +25,7 @@ async function serve(): Promise<void> {
       name: 'many-processes',
       key: () => 'everybody',
       store: new RedisStore(redis),
-      // Longer than the default 50 ms, after which a process decides alone: this is to show counting, on a machine that may be busy.
+      // Longer than the default 50 ms, after which a process decides alone: the example shows a common count, also on a busy machine.
       deadline: '2s',
     }),
   )

@@ -1,9 +1,9 @@
-// A service that Prometheus can watch, and that calls for help: Express, with state in this process, or in Redis and with a queue.
+// A service that Prometheus can watch, and that sends alerts: Express, with state in this process, or in Redis and with a queue.
 //
 //   node --import tsx examples/metrics.ts
 //   REDIS_URL=redis://localhost:6379 WEBHOOK_URL=https://hooks.example.com/services/T0/B0 node --import tsx examples/metrics.ts
 //
-// ops/ holds alert rules and a Grafana dashboard for what it tells.
+// ops/ holds alert rules and a Grafana dashboard for its metrics.
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
 import express from 'express'
@@ -30,7 +30,7 @@ const alarms = alerts({
   ],
   notify: WEBHOOK_URL === undefined ? log : webhook(WEBHOOK_URL),
 })
-// One observer, given to everything that is to be measured.
+// One observer, passed to every object to measure.
 const observer = observers(prometheusObserver(), alarms)
 
 const app = express()
@@ -49,7 +49,7 @@ app.use(
 app.get('/', (req, res) => {
   res.send(`hello, ${req.rateLimit?.remaining} left\n`)
 })
-// Reports take long: two at once, and ten may wait for at most two seconds.
+// Reports take long: two run at once, and ten may wait, for at most two seconds.
 const reports = concurrencyLimit({ permits: 2, name: 'reports', wait: '2s', queue: 10, client, observer })
 app.get('/report', reports, (_req, res) => {
   setTimeout(() => res.send('a report\n'), 200)

@@ -16,7 +16,7 @@ try {
   process.exit(1)
 }
 
-/** Stands for what is written to: a database row, a file, a device. It remembers the greatest token that it has seen. */
+/** Stands for the resource: a database row, a file, a device. It remembers the greatest token that it has seen. */
 const store = {
   text: 'nothing yet',
   newest: 0n,
@@ -31,7 +31,7 @@ const store = {
 // A mutex is a semaphore with one permit.
 const mutex = new Semaphore(redis, 'example-mutex', { permits: 1, idleTtl: '1m' })
 
-// Two tasks that would overwrite each other, were they not one after the other.
+// Two tasks that would overwrite each other's result if they ran at the same time.
 const task = async (name: string) => {
   await using lease = await mutex.acquire()
   console.log(`${name} works`)
@@ -40,7 +40,7 @@ const task = async (name: string) => {
 }
 await Promise.all([task('ada'), task('bob')])
 
-// A process that was paused for longer than its lease: it does not know yet that another task has its place.
+// A process that was paused for longer than its lease. It does not know yet that another task holds the mutex.
 const paused = await mutex.acquire({ lease: '100ms', renew: false })
 await sleep(150)
 await mutex.use(async lease => {

@@ -1,4 +1,4 @@
-// A limit for the whole service, and stricter ones where it matters: each with a name of its own, so that they count apart.
+// A limit for the whole service, and stricter ones where it matters: each with a name of its own, so that they are counted separately.
 //
 //   node --import tsx examples/per-route.ts
 import { once } from 'node:events'
@@ -12,7 +12,7 @@ app.get('/', (_req, res) => {
   res.send('hello\n')
 })
 
-// A burst of three, then one every ten seconds. A block for those who hammer.
+// A burst of three, then one every ten seconds. Clients that continue are blocked.
 const login = rateLimit({ name: 'login', policy: '6/1m token-bucket burst=3', block: { after: 10, for: '10m' } })
 app.post('/login', login, (_req, res) => {
   res.send('welcome\n')

@@ -6,11 +6,11 @@ import type { AddressInfo } from 'node:net'
 import express, { type Request } from 'express'
 import { rateLimit } from 'spillway/express'
 
-// A stand-in for your sessions: the user is whoever the request says it is.
+// A stand-in for your sessions: it believes the user name in the request.
 const userOf = (req: Request) => req.get('x-user')
 const planOf = (user: string | undefined) => (user === 'ada' ? 'pro' : user ? 'free' : 'guest')
 
-// All plans name their limit alike, so that a change of plan keeps what was spent.
+// All plans use the same name for their limit, so that a user who changes the plan keeps the count.
 const POLICIES = {
   pro: { quota: 20, window: '10s', name: 'per-user' },
   free: { quota: 5, window: '10s', name: 'per-user' },

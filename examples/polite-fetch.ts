@@ -15,7 +15,7 @@ const CALLS = 30
 if (process.send) await call(process.env.PARTNER as string, new Redis(process.env.REDIS_URL as string))
 else await drive()
 
-/** What your service does: `fetch`, made polite. */
+/** The part for your service: a `fetch` that keeps to the partner's limit. */
 async function call(partner: string, client: Redis) {
   const polite = politeFetch({ client, limits: { [partner]: { rate: 20, interval: '1s' } } })
   const answers = await Promise.all(Array.from({ length: CALLS }, () => polite(`${partner}/things`)))
@@ -25,7 +25,7 @@ async function call(partner: string, client: Redis) {
   process.disconnect?.()
 }
 
-/** The partner, which refuses what is too much, and two processes that call it. */
+/** The partner, which refuses calls over its limit, and two processes that call it. */
 async function drive() {
   const app = express()
   app.use(rateLimit({ policy: '20/1s', key: () => 'everybody' }))

@@ -21,7 +21,7 @@ const chat = rateLimit({
 
 const app = express()
 app.post('/chat', chat, (req, res) => {
-  // A stand-in for your model, which tells how much it has used.
+  // A stand-in for your model, which returns how many tokens it has used.
   res.locals.tokens = Number(req.query.tokens)
   res.send('an answer')
 })
@@ -29,7 +29,7 @@ const server = app.listen(0, '127.0.0.1')
 await once(server, 'listening')
 const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/chat`
 
-/** Asks for an answer that will use so many tokens. How long to wait if it is refused. */
+/** Asks for an answer that uses `tokens` tokens. Returns how long to wait if the request is refused. */
 async function ask(tokens: number, note: string): Promise<number> {
   const response = await fetch(`${url}?tokens=${tokens}`, {
     method: 'POST',

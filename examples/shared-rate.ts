@@ -17,7 +17,7 @@ const redisUrl = process.env.REDIS_URL ?? 'redis://127.0.0.1:6379'
 if (process.send) await work()
 else await watch()
 
-/** Five workers, each of which waits for its turn before every call. Nothing in them speaks of the others, or of the rate. */
+/** Five workers, each of which waits for a permit before every call. They know neither the other workers nor the rate. */
 async function work(): Promise<void> {
   const limiter = new SharedRateLimiter(new Redis(redisUrl), 'example-provider')
   const worker = async () => {
@@ -32,7 +32,7 @@ async function work(): Promise<void> {
   for (let i = 0; i < WORKERS; i++) void worker()
 }
 
-/** The provider, which counts its calls, and whoever raises the rate. */
+/** The provider, which counts its calls; it also raises the rate later. */
 async function watch(): Promise<void> {
   const limiter = new SharedRateLimiter(await connected(), 'example-provider')
   await limiter.setRate({ rate: 10, interval: '1s', keepAlive: '1m' })
@@ -45,16 +45,16 @@ async function watch(): Promise<void> {
       })
     }
   })
-  // Together: whoever is up first would take the first second's calls alone.
+  // All start together: otherwise the first process would make all calls of the first second.
   await Promise.all(processes.map(each => once(each, 'message')))
   for (const each of processes) each.send('go')
   console.log(`${PROCESSES * WORKERS} workers in ${PROCESSES} processes, 10 calls per second for all of them.`)
   await sleep(2200)
-  // What was taken in the last second still counts: the provider counts it as well.
+  // Permits of the last second still count, as the calls do at the provider.
   await limiter.updateRate({ rate: 30, interval: '1s', keepAlive: '1m' }, { keepState: true })
   console.log('After 2.2 s the provider allows 30; everybody who waits has heard of it.')
   await enough
-  // A worker may be about to report a call: without its channel it would fail with EPIPE.
+  // A worker may be reporting a call at this moment: without its channel it would fail with EPIPE.
   for (const each of processes) each.kill()
 
   const seconds: number[] = []

@@ -69,7 +69,7 @@ export class OpenDelivery<T> implements Delivery<T> {
   readonly #takenAt: number
   #until: number
   #untilHere: number
-  #state: 'open' | 'settling' | 'over' = 'open'
+  #state: 'open' | 'settling' | 'ended' = 'open'
   #abort: AbortController | undefined
   #timer: ReturnType<typeof setTimeout> | undefined
 
@@ -108,7 +108,7 @@ export class OpenDelivery<T> implements Delivery<T> {
   get signal(): AbortSignal {
     if (this.#abort === undefined) {
       this.#abort = new AbortController()
-      if (this.#state === 'over') this.#abort.abort(this.#stale())
+      if (this.#state === 'ended') this.#abort.abort(this.#stale())
       else this.#watch()
     }
     return this.#abort.signal
@@ -175,12 +175,12 @@ export class OpenDelivery<T> implements Delivery<T> {
       throw this.#stale()
     }
     // While the server settled it, a timer may have marked it as lost.
-    if ((this.#state as string) !== 'over') this.#tell(OUTCOMES[what])
-    this.#state = 'over'
+    if ((this.#state as string) !== 'ended') this.#reportOutcome(OUTCOMES[what])
+    this.#state = 'ended'
     clearTimeout(this.#timer)
   }
 
-  #tell(outcome: DeliveryOutcome | undefined): void {
+  #reportOutcome(outcome: DeliveryOutcome | undefined): void {
     if (outcome !== undefined) this.#context.watch?.settled(outcome, performance.now() - this.#takenAt)
   }
 
@@ -201,8 +201,8 @@ export class OpenDelivery<T> implements Delivery<T> {
   }
 
   #lose(): void {
-    if (this.#state !== 'over') this.#tell('stale')
-    this.#state = 'over'
+    if (this.#state !== 'ended') this.#reportOutcome('stale')
+    this.#state = 'ended'
     clearTimeout(this.#timer)
     this.#abort?.abort(this.#stale())
   }

@@ -30,7 +30,7 @@ const LINGER_MS = 20
 
 /**
  * Takes messages from a queue for the whole process: one script call at a time, which settles deliveries and takes due
- * messages. Between calls it waits for its own timer, because a server ends a block late, or for a wake-up from another process.
+ * messages. Between calls it waits for its own timer (which is more exact than a blocking command of the server), or for a wake-up from another process.
  */
 export class Fetcher {
   readonly #commands: Commands

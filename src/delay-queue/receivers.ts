@@ -7,7 +7,7 @@ export interface MessageReceiver {
   readonly stays: boolean
   /** The number of messages that it can take now. */
   room(): number
-  /** Receives its messages of one fetch in which it had room, perhaps none; `more` if others are already due. */
+  /** Receives its share of the messages of one fetch, perhaps none. `more`: true if further messages are already due. */
   take(taken: readonly Taken[], more: boolean): void
   failed(error: unknown): void
 }

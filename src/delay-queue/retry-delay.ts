@@ -12,7 +12,7 @@ export class RetryDelay {
     return ms
   }
 
-  /** The attempt succeeded. */
+  /** The attempt succeeded: the next failure starts with the shortest delay. */
   reset(): void {
     this.#ms = FIRST_MS
   }

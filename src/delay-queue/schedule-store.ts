@@ -28,7 +28,7 @@ export interface ScheduleStore {
   /** False while its server is known to be disconnected. */
   readonly available: boolean
   look(names: readonly string[]): SyncOrAsync<ScheduleReading>
-  /** As `look`, and gives missing schedules a token, so that other processes see that they are being made. */
+  /** As `look`, and gives each missing schedule a token, so that other processes notice that it is being created. */
   open(names: readonly string[]): SyncOrAsync<ScheduleReading>
   /** Replaces all of them, or none. */
   write(names: readonly string[], texts: readonly ScheduleText[]): SyncOrAsync<ScheduleWriting>

@@ -19,8 +19,8 @@ export class AnswerWatch {
       this.#decisions++
       return
     }
-    if (this.#decisions > 0) this.#tell()
-    else queueMicrotask(() => this.#tell())
+    if (this.#decisions > 0) this.#report()
+    else queueMicrotask(() => this.#report())
     this.#decisions = 1
     this.#askedAt = askedAt
     this.#answeredAt = answeredAt
@@ -31,7 +31,7 @@ export class AnswerWatch {
     notify(this.observer, 'storeAnswered', { durationMs: Math.max(0, answeredAt - askedAt), decisions: 0 })
   }
 
-  #tell(): void {
+  #report(): void {
     if (this.#decisions === 0) return
     const event = { durationMs: Math.max(0, this.#answeredAt - this.#askedAt), decisions: this.#decisions }
     this.#decisions = 0

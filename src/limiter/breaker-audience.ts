@@ -6,13 +6,13 @@ const FEW = 64
 
 /**
  * The observers of a store's breakers: all observers of its limiters, not only that of the limiter with the last failure. Each observer
- * that was told of an opening is told of the closing, so that a count of open breakers returns to 0.
+ * that receives `breakerOpened` also receives `breakerClosed`, so that a count of open breakers returns to 0.
  */
 export class BreakerAudience {
-  /** Weak, so that a store does not keep the observers of limiters that are gone. */
+  /** Weak, so that a store does not keep the observers of limiters that are no longer used. */
   #members: Array<WeakRef<Observer>> = []
   readonly #known = new WeakSet<Observer>()
-  readonly #told = new WeakMap<CircuitBreaker, readonly Observer[]>()
+  readonly #informed = new WeakMap<CircuitBreaker, readonly Observer[]>()
   #pruneAt = FEW
 
   join(observer: Observer): void {
@@ -25,14 +25,14 @@ export class BreakerAudience {
   }
 
   opened(breaker: CircuitBreaker, error: Error): void {
-    const told = this.#members.map(member => member.deref()).filter(observer => observer !== undefined)
-    this.#told.set(breaker, told)
-    for (const observer of told) notify(observer, 'breakerOpened', error)
+    const informed = this.#members.map(member => member.deref()).filter(observer => observer !== undefined)
+    this.#informed.set(breaker, informed)
+    for (const observer of informed) notify(observer, 'breakerOpened', error)
   }
 
   closed(breaker: CircuitBreaker): void {
-    const told = this.#told.get(breaker) ?? []
-    this.#told.delete(breaker)
-    for (const observer of told) notify(observer, 'breakerClosed')
+    const informed = this.#informed.get(breaker) ?? []
+    this.#informed.delete(breaker)
+    for (const observer of informed) notify(observer, 'breakerClosed')
   }
 }

@@ -8,7 +8,7 @@ import { CircuitBreaker } from './circuit-breaker.js'
  * other servers nor limiters with a longer deadline. Limiters with the same store and deadline share them.
  */
 export class CircuitBreakers {
-  /** The observers that are told when a breaker opens or closes. */
+  /** The observers that receive an event when a breaker opens or closes. */
   readonly audience = new BreakerAudience()
   readonly #byServer = new Map<string, CircuitBreaker>()
 

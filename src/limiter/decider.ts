@@ -19,7 +19,7 @@ import { allowAnyway, decide, type Spender, SpendingClock } from './settleable-d
 
 type Verb = 'consume' | 'peek'
 
-/** What all deciders of one limiter have in common. */
+/** The parts that all deciders of one limiter share. */
 export interface DeciderParts {
   readonly guarded: GuardedStore
   readonly failure: FailurePolicy
@@ -91,14 +91,20 @@ export class Decider implements Spender {
     return decision === undefined ? this.decide('consume', key, 1, true, grant) : this.#report(true, decision)
   }
 
-  /** Synchronous where the store is; throws only for an invalid key. Calls the observer if `told`. `grant`: takes as much as fits. */
-  decide(verb: Verb, key: LimiterKey, cost: number, told: boolean, grant?: PartialGrant): Promise<Decision> | Decision {
+  /** Synchronous where the store is; throws only for an invalid key. Calls the observer if `observed`. `grant`: takes as much as fits. */
+  decide(
+    verb: Verb,
+    key: LimiterKey,
+    cost: number,
+    observed: boolean,
+    grant?: PartialGrant,
+  ): Promise<Decision> | Decision {
     const charges = this.chargesOf(key)
     const denial = this.#denials?.find(key, cost, this.policy)
-    if (denial !== undefined) return this.#report(told, denial)
+    if (denial !== undefined) return this.#report(observed, denial)
     if (this.#leased !== undefined && verb === 'consume' && typeof key === 'string') {
       const refusal = this.#leased.refusal(key, cost)
-      if (refusal !== undefined) return this.#report(told, refusal)
+      if (refusal !== undefined) return this.#report(observed, refusal)
     }
     const epoch = this.#denials?.epoch ?? 0
     // A store that does not report when it decided may have decided as soon as it was asked.
@@ -107,7 +113,7 @@ export class Decider implements Spender {
     const spent = () => grant?.cost ?? cost
     if (!(answer instanceof PendingDecision)) {
       return this.#report(
-        told,
+        observed,
         this.#settleable(verb, key, charges, spent(), answer, 'memory', this.#memory?.decidedAt, askedAt),
       )
     }
@@ -117,7 +123,7 @@ export class Decider implements Spender {
           try {
             resolve(
               this.#report(
-                told,
+                observed,
                 lease === undefined
                   ? this.#answered(verb, key, charges, spent(), verdicts, chargedAt, askedAt, epoch)
                   : decide(key, spent(), verdicts, 'lease', false, this.#leased?.spentFrom(lease as Lease)),
@@ -130,7 +136,7 @@ export class Decider implements Spender {
         () => {
           try {
             const failing = (units: number) => this.#failure[verb](key, charges, units)
-            resolve(this.#report(told, grant === undefined ? failing(cost) : grant.decision(failing)))
+            resolve(this.#report(observed, grant === undefined ? failing(cost) : grant.decision(failing)))
           } catch (error) {
             reject(error)
           }
@@ -144,7 +150,7 @@ export class Decider implements Spender {
     await this.#leased?.close()
   }
 
-  /** The decision for a request whose turn in the line has come. */
+  /** The decision for a waiting request that has been granted. */
   granted(
     key: LimiterKey,
     charges: readonly Charge[],
@@ -157,9 +163,9 @@ export class Decider implements Spender {
   }
 
   /** Reports a decision to the observer and returns it as the caller sees it. */
-  #report(told: boolean, decision: Decision): Decision {
+  #report(observed: boolean, decision: Decision): Decision {
     const given = this.#shadow && !decision.allowed ? allowAnyway(decision) : decision
-    if (told && this.#observer !== undefined) tellDecided(this.#observer, given, this.#name)
+    if (observed && this.#observer !== undefined) tellDecided(this.#observer, given, this.#name)
     return given
   }
 

@@ -15,7 +15,7 @@ interface Denial {
   readonly verdicts: readonly Verdict[]
   readonly retryAfterMs: number
   readonly deniedAt: number
-  /** Denials of larger costs that the store returned since. */
+  /** Later denials of larger costs by the store. */
   readonly larger: readonly Denial[]
 }
 
@@ -24,9 +24,9 @@ const MOST_LARGER = 4
 
 /**
  * Remembers denials: a key that the store refused is refused here, without asking the store, until its `retryAfterMs` has passed, for the same and
- * larger costs; for larger costs only where the store's answer determines when they fit. When a later allowed request leaves too little for the
- * same cost again, the key is refused here for as long as that is certain: for a client that asks for
- * more than its limit, the store only receives the requests that it grants. A refund or reset in this process drops the denial; one in another
+ * larger costs; for larger costs only where the store's answer determines when they fit. If a later allowed request leaves too little for the
+ * same cost, the key is refused here again for as long as that is certain: so from a client that asks for
+ * more than its limit, the store only receives the requests that it allows. A refund or reset in this process drops the denial; one in another
  * process does so if the store reports it (`Store.onReset`), else the denial stays until it ends.
  */
 export class DenyCache {
@@ -171,7 +171,7 @@ function placeOf(key: string): number {
 
 const CACHES = new WeakMap<Store, Map<string, DenyCache>>()
 
-/** A clock that ran back would make a denial last longer than promised. */
+/** After the clock was set back, a denial would last longer than promised. */
 function isOver({ retryAfterMs }: Denial, elapsedMs: number): boolean {
   return elapsedMs < 0 || elapsedMs >= retryAfterMs
 }

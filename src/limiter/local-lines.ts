@@ -23,8 +23,8 @@ interface Line {
 }
 
 /**
- * Waiting where the store keeps no line: waiters for the same key queue up in this process, first come, first served, and
- * only the first one asks, each time at the moment that the store returned.
+ * Waiting lines in this process, for a store that keeps none: waiters for the same key queue up, first come, first served. Only the first
+ * one asks the store, each time at the moment that the store has returned.
  */
 export class LocalLines {
   readonly #lines = new Map<string, Line>()

@@ -23,7 +23,7 @@ interface Line {
 
 const LINES = new WeakMap<MemoryStore, MemoryLines>()
 
-/** Waits by the same rules as the lines in Redis; needs no messages, because all waiters are in this process. */
+/** Waiting lines over a memory store, by the same rules as those in Redis, but without messages, because all waiters are in this process. */
 export class MemoryLines implements StoreLines {
   readonly #lines = new Map<string, Line>()
 

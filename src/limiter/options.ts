@@ -36,7 +36,7 @@ export interface RateLimiterOptions {
    * the number of keys; 0 and false remember none.
    */
   denyCache?: boolean | number
-  /** Default false. true: decide and report, but always allow. The verdicts tell what the decision would have been. */
+  /** Default false. true: decide and report, but always allow. The verdicts show what the decision would have been. */
   shadow?: boolean
   /**
    * Receives decisions, failures of the store and the state of its breaker. Without an observer, an outage of the store causes process warnings

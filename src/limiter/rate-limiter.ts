@@ -126,8 +126,8 @@ export class RateLimiter {
   }
 
   /**
-   * Spends as much of `most` units as fits under every limit, at least 1: `decision.cost` tells how much. If not even 1 fits, the request is denied and spends
-   * nothing; its cost is 1, and `retryAfterMs` tells when 1 fits. A remembered denial of a larger cost does not refuse it. `most` is an integer from 1, like 10;
+   * Spends as much of `most` units as fits under every limit, at least 1: `decision.cost` is how much. If not even 1 fits, the request is denied and spends
+   * nothing; its cost is 1, and `retryAfterMs` is the time until 1 fits. A remembered denial of a larger cost does not refuse it. `most` is an integer from 1, like 10;
    * anything else rejects with `CostError`. While others spend from the same key it may spend less than was available.
    */
   async consumeUpTo(key: KeyInput, most: number): Promise<Decision> {

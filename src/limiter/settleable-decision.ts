@@ -63,7 +63,7 @@ export interface Spending {
 
 /**
  * The decision that follows from a set of verdicts. `key` is the key of all limits, or a record of keys. An allowed decision
- * has the longest delay of its limits, and remembers who spent, and when, by the limiter's clock.
+ * has the longest delay of its limits, and remembers the spender, and when it spent, by the limiter's clock.
  */
 export function decide(
   key: LimiterKey,
@@ -79,7 +79,7 @@ export function decide(
   return new SettleableDecision(strict, own, cost, verdicts, source, degraded, delayMs, spent, false)
 }
 
-/** The same decision, but allowed; its verdicts still tell what the decision would have been. */
+/** The same decision, but allowed; its verdicts still show what the decision would have been. */
 export function allowAnyway(decision: Decision): Decision {
   const { limit, remaining, resetAfterMs, key, cost, verdicts, source, degraded } = decision
   const permission = { limit, allowed: true, remaining, retryAfterMs: 0, resetAfterMs, delayMs: 0 }

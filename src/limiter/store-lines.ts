@@ -2,7 +2,7 @@ import type { Verdict } from '../core/decision.js'
 import type { Charge } from '../stores/store.js'
 import type { Patience } from '../waiting/wait.js'
 
-/** A granted turn: the verdicts, and when they were spent. */
+/** A grant of a waiting line: the verdicts, and when the units were spent. */
 export interface Turn {
   readonly verdicts: readonly Verdict[]
   /** By the clock of the store, ms. */
@@ -12,7 +12,7 @@ export interface Turn {
 /** The waiting lines of a store, first come, first served. */
 export interface StoreLines {
   /**
-   * Waits for a turn. Rejects with `TimeoutError` (at once if the turn would come too late), the signal's reason, `CostError` if the cost
+   * Waits for a grant. Rejects with `TimeoutError` (at once if the grant would come too late), the signal's reason, `CostError` if the cost
    * can never fit, and `StoreError`. Undefined if the store keeps no line for these charges.
    */
   wait(charges: readonly Charge[], cost: number, patience: Patience): Promise<Turn> | undefined
@@ -22,7 +22,7 @@ export interface StoreLines {
   close(error: Error, ownsStore: boolean): Promise<void>
 }
 
-/** The verdict of a granted turn. */
+/** The verdict of a grant. */
 export function turnVerdict({ limit }: Charge, remaining: number, resetAfterMs: number): Verdict {
   return { limit, allowed: true, remaining, retryAfterMs: 0, resetAfterMs, delayMs: 0 }
 }

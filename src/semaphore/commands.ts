@@ -42,7 +42,7 @@ export class SemaphoreCommands {
   readonly idle: string
   /** False if permits are never taken directly, because the clock, the number or the lifetime given to this object must be sent each time. */
   readonly mayBeDirect: boolean
-  /** True if leases of one permit may lack a fact: a given clock or lifetime bounds how long anything of a semaphore may stay. */
+  /** True if leases of one permit may lack a fact. False with a given clock or lifetime, because records of holders could then live too long. */
   readonly mayLackFacts: boolean
   /** The newest fencing token seen by this object: every granted token is higher, also after Redis lost its keys. */
   newest = 0n

@@ -6,7 +6,7 @@ import type { Grant, SemaphoreCommands } from './commands.js'
 
 /** After this many grants in a row without another waiter, permits are taken directly. */
 const GRANTS_IN_A_ROW = 8
-/** A longer lease needs a fact: it could outlive the server's note of its holder. */
+/** A longer lease needs a fact, because it could outlive the server's record of its holder. */
 export const LONGEST_WITHOUT_FACT_MS = 60_000
 const MOST_IN_A_CALL = 100
 const DEADLINE = new Deadline(5000)
@@ -93,7 +93,7 @@ export class DirectTakes {
     return permits === 1 && leaseMs <= LONGEST_WITHOUT_FACT_MS && this.isOpen
   }
 
-  /** The line has granted permits. */
+  /** The line has granted permits: counts the grants. */
   granted(): void {
     this.#grants++
   }
@@ -105,7 +105,7 @@ export class DirectTakes {
     if (newest === 0) this.#grants = Number.NEGATIVE_INFINITY
   }
 
-  /** There are waiters, or permits have run out. */
+  /** There are waiters, or no permits are free: takes go through the line from now on. */
   shut(): void {
     this.#isOpen = false
     this.#grants = Math.min(0, this.#grants)
@@ -193,7 +193,7 @@ export class DirectTakes {
     for (const take of this.#takes.splice(0)) take.refused(false)
   }
 
-  /** Gives back leases whose callers have gone. */
+  /** Gives back leases for which no caller waits any more. */
   #giveBack(takes: readonly Take[], reply: unknown): void {
     if (!isGrant(reply)) return
     for (const { id } of takes) this.port.zrem!(this.#keys[0], `~${id}`).catch(() => {})

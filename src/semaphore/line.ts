@@ -41,7 +41,7 @@ export class SemaphoreLine implements LineUser<Grant> {
     readonly mailbox: Mailbox,
   ) {
     this.#line = new WaitingLine(this)
-    this.#direct = new DirectTakes(commands, port, mailbox.address, () => this.#tell('v', this.#direct.sender))
+    this.#direct = new DirectTakes(commands, port, mailbox.address, () => this.#sendChange('v', this.#direct.sender))
   }
 
   get subject(): string {
@@ -57,7 +57,7 @@ export class SemaphoreLine implements LineUser<Grant> {
   }
 
   /**
-   * Takes permits, and returns what `leaseOf` makes of the grant. Throws the reason of an already aborted signal. Rejects with `TimeoutError`, the signal's reason, `CostError` for more permits than exist, `NotInitializedError`,
+   * Takes permits, and returns the result of `leaseOf` for the grant. Throws the reason of an already aborted signal. Rejects with `TimeoutError`, the signal's reason, `CostError` for more permits than exist, `NotInitializedError`,
    * and `StoreError` if Redis does not answer for five seconds.
    */
   take<Lease>(permits: number, leaseMs: number, patience: Patience, leaseOf: (grant: Grant) => Lease): Promise<Lease> {
@@ -91,7 +91,7 @@ export class SemaphoreLine implements LineUser<Grant> {
           }
         },
         refused: unknown => {
-          if (unknown) this.#tell('e', `~${id}`)
+          if (unknown) this.#sendChange('e', `~${id}`)
           if (this.#closed === undefined) resolve(this.#line.wait(1, `${leaseMs} ~${id}`, patience).then(leaseOf))
           else reject(this.#closed)
         },
@@ -102,11 +102,11 @@ export class SemaphoreLine implements LineUser<Grant> {
 
   #open(): void {
     this.#direct.shut()
-    this.#tell('d', this.#direct.sender, newest => this.#direct.open(newest))
+    this.#sendChange('d', this.#direct.sender, newest => this.#direct.open(newest))
   }
 
   /** Sends a change whose failure is ignored. */
-  #tell(letter: string, word: string, answered: (number: number) => void = () => {}): void {
+  #sendChange(letter: string, word: string, answered: (number: number) => void = () => {}): void {
     this.#line.send({ letter, words: [word, '', ''], answered, failed() {} })
   }
 

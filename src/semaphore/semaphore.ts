@@ -181,7 +181,7 @@ export class Semaphore {
 
   /**
    * Takes permits, all or none; waits for them, first come, first served across all processes. Rejects with `TimeoutError`,
-   * with the signal's reason, with `CostError` at once if there are not so many permits, or with `StoreError` when Redis does not answer for
+   * with the signal's reason, with `CostError` at once if the semaphore has fewer permits, or with `StoreError` when Redis does not answer for
    * five seconds. A holder that waits for more permits may wait for ever: take all at once.
    */
   acquire(options: AcquireOptions = {}): Promise<Lease> {

@@ -3,7 +3,7 @@ const LONGEST_MS = 2 ** 31 - 1
 
 /**
  * One timer that is set to a moment of `performance.now()` and never rings before it. (A timer of Node may fire up to a
- * millisecond early, and at once for delays above 24 days.) It keeps the process alive while it is set, unless told not to. Postponing it is
+ * millisecond early, and at once for delays above 24 days.) It keeps the process alive while it is set, if `keepsAlive` is true. Postponing it is
  * cheap: its timer stays, and is set anew when it fires.
  */
 export class Alarm {

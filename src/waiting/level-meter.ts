@@ -11,12 +11,12 @@ type Level = 'inUse' | 'waiting' | 'depth'
 
 const METERS = new WeakMap<Observer, Map<string, LevelMeter>>()
 
-/** Reports the levels of one object to one observer when they change: at once if the last report is a second ago, else when it will be. */
+/** Reports the levels of one object to one observer when they change: at once if the last report is at least a second ago, else as soon as it is. */
 export class LevelMeter {
   readonly #now: Partial<Record<Level, number>> = {}
-  readonly #told: Partial<Record<Level, number>> = {}
+  readonly #reported: Partial<Record<Level, number>> = {}
   #toldAt = Number.NEGATIVE_INFINITY
-  readonly #alarm = new Alarm(() => this.#tell(), false)
+  readonly #alarm = new Alarm(() => this.#report(), false)
   #ringsAt = Number.POSITIVE_INFINITY
 
   private constructor(
@@ -42,23 +42,23 @@ export class LevelMeter {
     const standsMs = level === 'waiting' ? STANDS_MS : 0
     const now = performance.now()
     const dueAt = Math.max(this.#toldAt + EVERY_MS, now + standsMs)
-    if (dueAt <= now) this.#tell()
+    if (dueAt <= now) this.#report()
     else if (dueAt < this.#ringsAt) {
       this.#ringsAt = dueAt
       this.#alarm.set(dueAt)
     }
   }
 
-  #tell(): void {
+  #report(): void {
     this.#ringsAt = Number.POSITIVE_INFINITY
     this.#alarm.clear()
     const { inUse, waiting, depth } = this.#now
-    const told = this.#told
-    if (told.inUse === inUse && told.waiting === waiting && told.depth === depth) return
+    const reported = this.#reported
+    if (reported.inUse === inUse && reported.waiting === waiting && reported.depth === depth) return
     // The first reported level is never 0 waiters.
     if (this.#toldAt < 0 && !inUse && !waiting && depth === undefined) return
     this.#toldAt = performance.now()
-    Object.assign(told, this.#now)
+    Object.assign(reported, this.#now)
     notify(this.observer, 'level', { object: this.object, name: this.name, ...this.#now })
   }
 }

@@ -44,10 +44,10 @@ export function watched<T>(
   signal: AbortSignal | undefined,
   wait: (granted: () => void) => Promise<T>,
 ): Promise<T> {
-  return watch === undefined ? wait(() => {}) : told(watch, signal, wait)
+  return watch === undefined ? wait(() => {}) : reportedWait(watch, signal, wait)
 }
 
-async function told<T>(
+async function reportedWait<T>(
   watch: WaitWatch,
   signal: AbortSignal | undefined,
   wait: (granted: () => void) => Promise<T>,

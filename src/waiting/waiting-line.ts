@@ -7,7 +7,7 @@ import type { LineWaiter } from './line-waiter.js'
 import { type Ringing, realTiming, type Timing } from './timing.js'
 import { type Patience, Wait } from './wait.js'
 
-/** How long to collect departures before sending them: they are not urgent. */
+/** How long to collect messages of waiters that leave: they are not urgent. */
 const GATHER_MS = 10
 /** close() waits no longer than this for the server's answer. */
 const CLOSE_MS = 1000
@@ -94,7 +94,7 @@ export class WaitingLine<Grant> {
   }
 
   /**
-   * Sends a change of the user's own kind with the next ask. Resolves to the number that the script returns. For example, the semaphore ends a lease
+   * Sends a change that only the user of the line defines, with the next ask. Resolves to the number that the script returns. For example, the semaphore ends a lease
    * with the letter 'e' and the words `[id, token, '']`, and gets 1, or 0 if the lease had ended before.
    */
   change(letter: string, words: readonly [string, string, string]): Promise<number> {
@@ -119,7 +119,7 @@ export class WaitingLine<Grant> {
     else this.#flight.send()
   }
 
-  /** Sends now what is gathered for the end of this turn of the event loop or later. */
+  /** Sends collected changes now, instead of at the end of this turn of the event loop or later. */
   flush(): void {
     if (this.#scheduled || this.#isGathering) this.#ask()
   }
@@ -131,7 +131,7 @@ export class WaitingLine<Grant> {
 
   /**
    * Rejects all waiters. Resolves when they have left the line: at once if the client is not connected, and otherwise after one
-   * second at most. A server that was not told drops this member when its record expires.
+   * second at most. If the server does not receive the message, it drops this member when its record expires.
    */
   async close(error: unknown): Promise<void> {
     for (const waiter of [...this.#membership.waiters]) this.#membership.reject(waiter, error)
@@ -252,7 +252,7 @@ export class WaitingLine<Grant> {
     }
   }
 
-  /** Sets the alarm to the moment when the first waiter has waited for an answer for too long; clears it if nobody waits for an answer. */
+  /** Sets the alarm to the moment when the first waiter has waited for an answer for too long; clears it if no waiter waits for an answer. */
   #setDeadline(): void {
     const flight = this.#flight
     const first = this.#membership.first
