@@ -1,5 +1,5 @@
 --[[
-  leaky-bucket: allowed requests wait until those before them have left, window/quota apart. Row: see steps/bucket.
+  leaky-bucket: allowed requests wait until those before them have left, window/quota apart. Row: see steps/measure_bucket.
   lua/lib/functions_of.lua describes the sections.
 ]]
 
@@ -10,13 +10,13 @@ shaped = true
 local algorithm, shaped, costs_at = 'leaky-bucket', true, 5
 -- @include steps/open_one
 -- @include steps/decide_lone with algorithms/leaky_bucket
--- @include steps/begin_one
+-- @include steps/find_blocks_and_waiters
 -- @include steps/functions_of_one with algorithms/leaky_bucket.functions
 -- @include steps/decide_rows with algorithms/leaky_bucket
 
 -- @section measure
 local shaped = true
--- @include steps/bucket
+-- @include steps/measure_bucket
 
 -- @section functions
 -- @include floor_div

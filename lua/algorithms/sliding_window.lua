@@ -11,7 +11,7 @@ has_log = true
 local algorithm, shaped, costs_at = 'sliding-window', false, 4
 -- @include steps/open_one
 -- @include steps/spend_lone_log
--- @include steps/begin_one
+-- @include steps/find_blocks_and_waiters
 -- @include steps/functions_of_one with algorithms/sliding_window.functions
 -- @include now_ms
 -- @include log_unpack

@@ -1,5 +1,5 @@
 --[[
-  token-bucket: refills `quota` per window evenly and holds `burst`. Row: see steps/bucket.
+  token-bucket: refills `quota` per window evenly and holds `burst`. Row: see steps/measure_bucket.
   lua/lib/functions_of.lua describes the sections.
 ]]
 
@@ -7,13 +7,13 @@
 local algorithm, shaped, costs_at = 'token-bucket', false, 5
 -- @include steps/open_one
 -- @include steps/decide_lone with algorithms/token_bucket
--- @include steps/begin_one
+-- @include steps/find_blocks_and_waiters
 -- @include steps/functions_of_one with algorithms/token_bucket.functions
 -- @include steps/decide_rows with algorithms/token_bucket
 
 -- @section measure
 local shaped = false
--- @include steps/bucket
+-- @include steps/measure_bucket
 
 -- @section functions
 -- @include floor_div

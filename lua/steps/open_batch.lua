@@ -8,4 +8,4 @@
 local call, clock, now = redis.call, '', nil
 local valid_until, spending
 -- @include steps/read_until
--- @include steps/begin
+-- @include steps/read_clock_or_stop

@@ -11,7 +11,7 @@
   digits to the base 64, "0" to "o": several arguments, and numbers in decimal digits, take longer to read than a short script runs.
 
   Reads costs_at, the place of the first cost. Gives call, `lone` (whether it is such a request), valid_until, quota, window, burst, clock, now and spending;
-  steps/begin_one gives the rest.
+  steps/find_blocks_and_waiters gives the rest.
 ]]
 local call, lone = redis.call, not ARGV[2]
 local clock, now, spending = '', nil, true

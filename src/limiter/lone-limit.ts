@@ -1,7 +1,7 @@
 import type { Decision, Verdict } from '../core/decision.js'
 import type { Limit, Policy } from '../core/limit.js'
 import { MemoryStore } from '../stores/memory/memory-store.js'
-import type { MemoryTable } from '../stores/memory/table.js'
+import type { MemoryTable } from '../stores/memory/memory-table.js'
 import { SettleableDecision, type Spender, SpendingClock } from './settleable-decision.js'
 
 /**

@@ -1,4 +1,4 @@
-import type { MemoryTable } from './table.js'
+import type { MemoryTable } from './memory-table.js'
 
 /** How many keys that are not denied to compare, and how many keys to examine to find them. */
 const SAMPLE = 8

@@ -5,9 +5,9 @@ import { blockedVerdict, type Verdict } from '../../core/decision.js'
 import type { Limit } from '../../core/limit.js'
 import { ClockSteps } from '../clock-steps.js'
 import { type Charge, type ChargeReceipt, DEFAULT_LIMITER, type Store } from '../store.js'
+import { MemoryTable } from './memory-table.js'
 import { type MemoryStoreOptions, parseMemoryStoreOptions } from './options.js'
 import { Sweeper } from './sweeper.js'
-import { MemoryTable } from './table.js'
 
 export type { MemoryStoreOptions } from './options.js'
 

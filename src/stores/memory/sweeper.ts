@@ -3,7 +3,7 @@ import type { Limit } from '../../core/limit.js'
 import { shortKey } from '../../core/short-key.js'
 import { BlockList } from './blocks.js'
 import { Eviction } from './eviction.js'
-import type { MemoryTable } from './table.js'
+import type { MemoryTable } from './memory-table.js'
 
 /** Expired keys and blocks are kept for this much longer, so that a clock that steps back a little still finds them. */
 const PADDING_MS = 1000

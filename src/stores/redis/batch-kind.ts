@@ -5,7 +5,7 @@ import { consume, consumeOne } from '../../redis/scripts.js'
 import type { Charge } from '../store.js'
 import type { ChargeKeys } from './charge-keys.js'
 import { LoneRequest } from './lone-request.js'
-import { limitArguments, loneLimitNumbers, scriptAlgorithmOf } from './wire.js'
+import { limitArguments, loneLimitNumbers, scriptAlgorithmOf } from './wire-format.js'
 
 /** Work that the server does in about 1 ms on an old core, in units of about 4 µs. */
 const BATCH_WORK = 256

@@ -8,8 +8,8 @@ import { Batch } from './batch.js'
 import type { BatchKind } from './batch-kind.js'
 import { BatchKinds } from './batch-kinds.js'
 import type { ChargeKeys } from './charge-keys.js'
-import type { Turn } from './turn.js'
-import { VerdictReader } from './wire.js'
+import type { SendScheduler } from './send-scheduler.js'
+import { VerdictReader } from './wire-format.js'
 
 interface DecidedVerdicts {
   readonly verdicts: readonly Verdict[]
@@ -40,7 +40,7 @@ export class Batcher {
     readonly port: ClientPort,
     keys: ChargeKeys,
     readonly maxBatch: number,
-    readonly turn: Turn,
+    readonly scheduler: SendScheduler,
     /** False for `peek`. */
     readonly spending: boolean,
     /** The given clock's time as text; '' for the server's clock. */
@@ -84,9 +84,9 @@ export class Batcher {
     if (filling?.takesMore(endsAt)) return filling
     if (!this.#scheduled) {
       this.#scheduled = true
-      this.turn.ends(this.#flushes)
+      this.scheduler.schedule(this.#flushes)
     }
-    const most = this.#open.length === 0 ? Math.min(this.maxBatch, this.turn.firstShare) : this.maxBatch
+    const most = this.#open.length === 0 ? Math.min(this.maxBatch, this.scheduler.firstShare) : this.maxBatch
     const batch = new Batch(kind, most)
     this.#filling.set(kind, batch)
     this.#open.push(batch)
@@ -138,7 +138,7 @@ export class Batcher {
     const nowMs = now === '' ? () => this.#scripts.serverNow(server) : () => Number(now)
     const given = now === '' ? '' : `@${now}`
     const isLone = batch.isLone && this.spending && now === '' && kind.loneRequest(nowMs) !== undefined
-    this.turn.sent()
+    this.scheduler.sent()
     this.#scripts.ask(
       {
         script: kind.script,
@@ -153,12 +153,12 @@ export class Batcher {
         lone: isLone ? () => kind.loneRequest(nowMs) : undefined,
       },
       reply => {
-        this.turn.answered(batch.askers.length)
+        this.scheduler.answered(batch.askers.length)
         const decidedAt = answer(batch, reply)
         if (decidedAt !== undefined) this.decided(kind.tag, decidedAt)
       },
       cause => {
-        this.turn.answered(batch.askers.length)
+        this.scheduler.answered(batch.askers.length)
         batch.reject(failure(cause))
       },
     )

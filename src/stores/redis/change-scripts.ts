@@ -6,7 +6,7 @@ import { TimelyScripts } from '../../redis/timely-scripts.js'
 import type { Charge } from '../store.js'
 import { UNSPOKEN_DEADLINE_MS } from './batcher.js'
 import type { ChargeKeys } from './charge-keys.js'
-import { limitArguments } from './wire.js'
+import { limitArguments } from './wire-format.js'
 
 /** Runs scripts that change what is counted: refunds, settlements, resets, blocks. */
 export class ChangeScripts {

@@ -7,7 +7,7 @@ import { acquire, notifyWaiters } from '../../redis/scripts.js'
 import { calendarNow, TimelyScripts } from '../../redis/timely-scripts.js'
 import type { Charge } from '../store.js'
 import type { ChargeKeys } from './charge-keys.js'
-import { limitArguments } from './wire.js'
+import { limitArguments } from './wire-format.js'
 
 const MOST_REPEATS = 2
 

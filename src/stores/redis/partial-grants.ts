@@ -6,7 +6,7 @@ import { TimelyScripts } from '../../redis/timely-scripts.js'
 import type { Asker, Charge } from '../store.js'
 import { UNSPOKEN_DEADLINE_MS } from './batcher.js'
 import type { ChargeKeys } from './charge-keys.js'
-import { limitArguments, VerdictReader } from './wire.js'
+import { limitArguments, VerdictReader } from './wire-format.js'
 
 /** A request that takes as much as fits, at most `cost`; after the decision `cost` is what it has spent, or 1 if it was refused. */
 export interface PartialCost {

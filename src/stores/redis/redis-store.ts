@@ -17,9 +17,9 @@ import { RedisLine } from './line.js'
 import { parseRedisStoreOptions, type RedisStoreOptions } from './options.js'
 import { type PartialCost, PartialGrants } from './partial-grants.js'
 import { ResetChannel, type ResetListener, sharesResets } from './reset-channel.js'
+import { SendScheduler } from './send-scheduler.js'
 import { consumeApart, groupByTag } from './slots.js'
-import { Turn } from './turn.js'
-import { receiptArguments } from './wire.js'
+import { receiptArguments } from './wire-format.js'
 
 export type { RedisStoreOptions } from './options.js'
 
@@ -67,9 +67,9 @@ export class RedisStore implements Store {
     const decided = (tag: number, nowMs: number) => {
       if (clock === undefined) this.#stepsOf(tag).note(nowMs)
     }
-    const turn = new Turn()
-    this.#consumes = new Batcher(this.#port, this.#keys, maxBatch, turn, true, () => this.#now(), decided)
-    this.#peeks = new Batcher(this.#port, this.#keys, maxBatch, turn, false, () => this.#now(), decided)
+    const scheduler = new SendScheduler()
+    this.#consumes = new Batcher(this.#port, this.#keys, maxBatch, scheduler, true, () => this.#now(), decided)
+    this.#peeks = new Batcher(this.#port, this.#keys, maxBatch, scheduler, false, () => this.#now(), decided)
     // Sends earlier decisions first.
     const first = () => {
       this.#consumes.flush()

@@ -5,7 +5,7 @@ import { leaseBuy, leaseTakeBack } from '../../../redis/scripts.js'
 import { TimelyScripts } from '../../../redis/timely-scripts.js'
 import type { Charge, ChargeReceipt } from '../../store.js'
 import type { ChargeKeys } from '../charge-keys.js'
-import { limitArguments, receiptArguments } from '../wire.js'
+import { limitArguments, receiptArguments } from '../wire-format.js'
 import type { LeaseFacts, LeaseOrder, LeaseSeller, Leftover, Sale } from './seller.js'
 import type { LeaseTerms } from './terms.js'
 

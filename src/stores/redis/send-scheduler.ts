@@ -7,7 +7,7 @@ const WORTH_TWO = 32
  * Decides when batchers send: at the end of the turn of the event loop, when all sockets are read; or, while no call is in
  * flight and waiting gains nothing, as soon as the running callback ends. Batches are sent in the order in which they were requested.
  */
-export class Turn {
+export class SendScheduler {
   /** Calls without an answer so far. */
   #inFlight = 0
   /** Decisions that the running callback has answered. */
@@ -23,8 +23,8 @@ export class Turn {
     this.#answered = 0
   }
 
-  /** Calls `flush` at the end of this turn. */
-  ends(flush: () => void): void {
+  /** Calls `flush` at the end of this turn of the event loop. */
+  schedule(flush: () => void): void {
     if (this.#due.push(flush) > 1) return
     if (this.#inFlight === 0) process.nextTick(this.#end)
     else setImmediate(this.#end)

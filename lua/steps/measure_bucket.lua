@@ -10,7 +10,7 @@ if quota > 0 then
   most = burst
   if at then
     found = x
-    -- If the clock ran back, nothing is regained.
+    -- After the clock was set back, nothing is regained.
     if now > at then found = x - quota * (now - at) end
     if found < 0 then found = 0 end
   end
