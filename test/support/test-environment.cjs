@@ -1,5 +1,5 @@
-// Jest runs each test file in a context of its own and loads all modules anew. This environment spares two costs of that, about a fifth of the
-// processor time of `npm test`.
+// Jest runs each test file in a context of its own and loads all modules anew. This environment saves two costs of that: to compile them again, and a
+// storage that outlives its file. A test file loads in two thirds of the time.
 const { AsyncLocalStorage } = require('node:async_hooks')
 const vm = require('node:vm')
 const { TestEnvironment } = require('jest-environment-node')
