@@ -35,6 +35,9 @@ const BROWSER = ['/test/browser/']
 /** The contracts once more, for the versions of clients and frameworks before the newest. */
 const VERSIONS = ['/test/versions/']
 
+/** What keeps all processors busy for seconds. */
+const STORMS = ['/test/storms/']
+
 /** What breaks servers on purpose and measures how long it took. */
 const FAULTS = ['/test/faults/']
 
@@ -52,9 +55,10 @@ export default {
       ...shared,
       displayName: 'test',
       testMatch: ['<rootDir>/test/**/*.test.ts'],
-      testPathIgnorePatterns: ['/node_modules/', '/test/check/', ...BROWSER, ...FAULTS, ...VERSIONS],
+      testPathIgnorePatterns: ['/node_modules/', '/test/check/', ...BROWSER, ...FAULTS, ...STORMS, ...VERSIONS],
     },
     { ...shared, displayName: 'versions', testMatch: VERSIONS.map(path => `<rootDir>${path}**/*.test.ts`) },
+    { ...shared, displayName: 'storms', testMatch: STORMS.map(path => `<rootDir>${path}**/*.test.ts`) },
     // By the clock on the wall, with several processes: for a machine that does nothing else.
     { ...shared, displayName: 'faults', testMatch: FAULTS.map(path => `<rootDir>${path}**/*.test.ts`) },
     { ...shared, displayName: 'browser', testMatch: BROWSER.map(path => `<rootDir>${path}**/*.test.ts`) },

@@ -1,28 +1,16 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { readdirSync, rmSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { afterAll, describe, expect, test } from '@jest/globals'
-import { transformFileSync } from '@swc/core'
+import { compileExamples } from './support/compiled-examples.js'
 import { RedisServer } from './support/redis-server.js'
 import { settles } from './support/settles.js'
 
-// Compiled once, because each process that compiles by itself takes most of a second. Inside the project, so that they find the package.
-const folder = mkdtempSync('dist.examples-')
-for (const example of readdirSync('examples')) {
-  const { code } = transformFileSync(join('examples', example), {
-    jsc: {
-      parser: { syntax: 'typescript', decorators: true },
-      target: 'es2022',
-      transform: { legacyDecorator: true },
-    },
-    module: { type: 'es6' },
-  })
-  writeFileSync(join(folder, example.replace('.ts', '.mjs')), code)
-}
+const folder = compileExamples()
 afterAll(() => rmSync(folder, { recursive: true }))
 
 // Most examples wait for time to pass: they run side by side.
@@ -241,17 +229,6 @@ describe('every example runs', () => {
     expect(code).toBe(0)
   }, 60_000)
 
-  test.concurrent('adaptive.ts answers the important requests while it refuses the others', async () => {
-    const { code, output } = await run('adaptive.ts')
-    expect(output).toMatch(/^after \d s: level \d+\.\d \(event-loop\)$/m)
-    const counts = (path: string) =>
-      new RegExp(`^${path}: (\\d+) done, (\\d+) refused$`, 'm').exec(output)?.slice(1).map(Number)
-    expect(counts('/pay')).toEqual([expect.any(Number), 0])
-    expect(counts('/pay')?.[0]).toBeGreaterThan(5)
-    expect(counts('/search')?.[1]).toBeGreaterThan(0)
-    expect(code).toBe(0)
-  }, 60_000)
-
   test.concurrent('ws.ts hears ten messages and refuses two', async () => {
     const { code, output } = await run('ws.ts')
     expect(output.match(/: heard$/gm)).toHaveLength(10)
@@ -259,9 +236,8 @@ describe('every example runs', () => {
     expect(code).toBe(0)
   }, 60_000)
 
-  test('this file tests every example', () => {
+  test('this file tests every example, but adaptive.ts, which is tested in test/storms', () => {
     const tested = [
-      'adaptive.ts',
       'concurrency.ts',
       'dashboard.ts',
       'defer.ts',
@@ -284,6 +260,6 @@ describe('every example runs', () => {
       'shared-rate.ts',
       'ws.ts',
     ]
-    expect(readdirSync('examples').sort()).toEqual(tested)
+    expect(readdirSync('examples').sort()).toEqual(['adaptive.ts', ...tested])
   })
 })

@@ -17,6 +17,5 @@ const onExpress = (trustProxy: boolean) => {
 const onFastify = (trustProxy: boolean) => new FastifyAdapter({ trustProxy: trustProxy && 'loopback' })
 
 adapterContract('NestJS 12 on Express', nestAdapter({ common, core, ours, platform: onExpress }))
-adapterContract('NestJS 12 on Fastify', nestAdapter({ common, core, ours, platform: onFastify }))
 
 describeModule('NestJS 12', { common, core, ours }, { Express: onExpress, Fastify: onFastify })
