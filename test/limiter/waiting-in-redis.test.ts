@@ -406,7 +406,8 @@ test('two processes stand in one line, and one that is killed while it waits del
     const lateMs = late.stop()
     // The seven that died would have taken 350 ms: so the delay is a second at most, and then a grant comes every 50 ms.
     expect(two.times[1] - killedAt).toBeLessThan(1000 + 50 + 5 + lateMs)
-    expect(two.times[10] - two.times[1]).toBeLessThan(9 * 50 + 5 + 2 * lateMs)
+    // With a burst of 1 the time by which a grant is late is lost for all behind it.
+    expect(two.times[10] - two.times[1]).toBeLessThan(9 * (50 + lateMs) + 5)
     expect(two.lines).toEqual(['ready', ...Array.from({ length: 10 }, (_, i) => `granted ${i}`)])
     // The turns of the killed process stayed unused.
     const limiter = limiterOf(policy)

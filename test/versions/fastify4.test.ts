@@ -1,5 +1,6 @@
 import type { FastifyInstance } from 'fastify'
 import fastify4 from 'fastify4'
+import { describePlugin } from '../adapters/fastify-plugin.js'
 import { fastifyAdapter } from '../adapters/fastify-service.js'
 import { adapterContract } from '../support/adapter-contract.js'
 
@@ -7,3 +8,5 @@ adapterContract(
   'Fastify 4',
   fastifyAdapter(options => fastify4(options as object) as unknown as FastifyInstance),
 )
+
+describePlugin('Fastify 4', options => fastify4(options) as unknown as FastifyInstance)
