@@ -143,13 +143,12 @@ local function semaphore_hand_over(stored, asked, member, number, floor)
   local stamp = math.max(ticket + 1, micros)
   local stamp_text = format('%.0f', stamp)
 
-  -- The key does not become empty: it also tells which processes hold leases without a fact.
+  -- Every 20 s, and in the first such ask after one that took the general way: whatever is granted now, the next one may grant leases without a fact.
+  if semaphore_is_stale(asked, stamp, 80000) then semaphore_note_holder(leases, member, micros) end
+  -- The key does not become empty: it also names the processes that hold leases without a fact.
   if #plain > 0 then call('ZREM', leases, unpack(plain)) end
   if served > 0 then
     call('ZREMRANGEBYRANK', line, '0', served - 1)
-    if #facts_to_write < 2 * served and semaphore_is_stale(asked, stamp, 80000) then
-      semaphore_note_holder(leases, member, micros)
-    end
     call('ZADD', leases, unpack(deadlines))
     if #facts_to_write > 0 then call('HSET', facts, unpack(facts_to_write)) end
   end
