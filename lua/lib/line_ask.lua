@@ -1,11 +1,11 @@
 --[[
-  Handles one ask in a waiting line: the message of a process (member) that joins, leaves or asks for grants. Applies its changes, then grants waiters
-  from the head. ARGV from `first` on:
+  Handles one ask in a waiting line: the message of a member that joins, leaves or asks for grants. Applies its changes, then grants waiters from the
+  head. A member is one identity of a process, which takes another one whenever the server does not know the last. ARGV from `first` on:
 
-    member, number of the ask, stamp of the last answer that the member has read ('' for the first ask)
+    member, number of the ask, stamp of the last answer that the member has read ('' for the first ask; stamps are tickets: about the server's time in µs)
     the member that it replaces ('' for none), and the first of its waiters in the line, as "number cost own" ('' for none)
     the changes as one text: four words for each, and a newline after each word:
-      j  "number cost own"  ticket that it brings, or ''   ms that it waits at most, or -1   joins the line
+      j  "number cost own"  ticket that it brings, or ''   timeout in ms, or -1 for none    joins the line; 0: takes what is free now, or is refused
       l  "number cost own"  ''                             ''                                leaves the line
       r  "number cost own"  ''                             moment of the grant, ms           gives back a grant whose waiter has given up
       g  "number cost own"  ticket                         moment of the grant, ms           gives back a grant that came too late, and joins again
@@ -17,8 +17,8 @@
 
   `capacity` is the object that line_walk describes, and also has
     now                           the moment of grants, ms
-    most, late                    for the answer: the capacity in units, and the age in ms at which a grant is late
-    check                         ms until the next ask at the latest; at most LINE_CHECK_MS
+    most, late                    for the answer: the capacity in units, and the age in ms at which a grant is late (-1: the process judges)
+    check                         optional: ms until the next ask at the latest; more than LINE_CHECK_MS counts as LINE_CHECK_MS
     give_back(cost, own, at)      gives back what was granted at that moment
     change(letter, a, b, c)       optional: carries out a change that the user of the line defines, and returns its result, a number
     guesses                       true if the moment when units become free is unknown: then when() returns when to look again
@@ -26,10 +26,11 @@
                                   copy of it that comes later takes nothing more
     rejoin(cost, own)             optional: takes back what a waiter that brings its ticket was granted in an answer that was lost
 
-  An ask that comes again gets the same answer, and changes nothing. Returns '0' to an unknown member: its process then opens another one. Else
-  the text that line_answer makes of 1, stamp, moment of the grants in ms, age of the answer in ms, ms until the next ask, waiters of the member in the
-  line, ticket of the first waiter that joined without one, most, late, for how many ms the member is known without asking, and three lists: granted
-  and refused (see line_walk), and the results of change(). A waiter is also refused, with its wait in ms, if it would wait longer than its timeout.
+  An ask that comes again gets the same answer, except for its age and the ms until the next ask, and changes nothing. Returns '0' if the member is unknown or
+  closed, has another number or stamp, or if its waiters were lost: its process then opens another one. Else the text that line_answer makes of 1, stamp, moment of the grants in ms, age of the answer in ms, ms until the next ask, waiters of the member in the
+  line, ticket of the first newcomer (those after it have the next numbers; 0: there is none), most, late, for how many ms the member is known without asking, and three lists: granted
+  and refused (see line_walk), and the results of change(). A waiter is also refused, with its wait in ms, if it would wait longer than its
+  timeout (but not where `guesses` is true), or if its timeout is 0 and anybody waits.
 ]]
 -- @include line_ticket
 -- @include line_walk
@@ -42,7 +43,8 @@ local function line_next_ask_ms(line, capacity, first)
   local rank = first ~= '' and redis.call('ZRANK', line.key, first)
   if not rank then return 1000 end
   local cost, own = string.match(first, '^%S+ %d+ (%d+) ?(.*)$')
-  -- Usually another walk notifies the member when its waiter may fit. This interval is for the case that members ahead die.
+  -- Usually another walk notifies the member when its waiter may fit. This interval is for the case that members ahead die; it assumes that all waiters ahead
+  -- want as many units as this one.
   return math.max(1000, capacity.when(rank * tonumber(cost), tonumber(cost), own))
 end
 
@@ -57,7 +59,7 @@ local function line_change(line, member, capacity, answer, joins, letter, waiter
   if letter == 'l' then
     local removed = redis.call('ZREM', line.key, id)
     line.units = math.max(0, line.units - removed * cost)
-    -- An empty key is deleted, and its lifetime with it.
+    -- An empty key is deleted, and its lifetime with it: line_save then sets all lifetimes again.
     if line.units == 0 then line.fresh = 0 end
     answer.waiting = answer.waiting - removed
     return
@@ -102,6 +104,7 @@ local function line_change(line, member, capacity, answer, joins, letter, waiter
   answer.waiting = answer.waiting + 1
 end
 
+-- Also true if units are counted for an empty line: a walk corrects that.
 local function line_head_is_dead(line)
   if line.units == 0 then return false end
   local head = redis.call('ZRANGE', line.key, '0', '0')[1]
@@ -126,7 +129,7 @@ local function line_ask(line, record, replaced, first, capacity, life)
   elseif last_number ~= number - 1 or stored[2] ~= stamp then
     return '0'
   end
-  -- The member was evicted, or keys of the line were lost and perhaps recreated by others: then our waiters are not in them.
+  -- The record says that the member has waiters. If a walk took it for dead, or keys were lost (and perhaps created again by others), they are not in the line.
   if waiting > 0 then
     local in_line = line.stored and redis.call('ZSCORE', line.asks, member)
     if in_line and first_waiter ~= '' then
@@ -137,7 +140,7 @@ local function line_ask(line, record, replaced, first, capacity, life)
     if not in_line then return '0' end
   end
   if number == 1 and replaces ~= '' then
-    -- An ask of the replaced member that is still in flight finds it closed.
+    -- An ask of the replaced member that is still in flight finds it closed. Its waiters count as dead, and the next walk removes them.
     redis.call('ZREM', line.asks, replaces)
     redis.call('DEL', replaced)
     redis.call('HSET', replaced, 'n', '-1')
@@ -157,7 +160,7 @@ local function line_ask(line, record, replaced, first, capacity, life)
   for letter, waiter, old_ticket, moment_or_timeout in string.gmatch(ARGV[first + 5], LINE_CHANGE) do
     if letter == 'j' and not measured then
       measured = true
-      -- Leaving waiters are removed by now. Waiters of dead members are dropped before newcomers are measured behind them.
+      -- A process sends leaving waiters first: they are removed by now. If the head's member is dead, its waiters go before newcomers are measured behind them.
       if line_head_is_dead(line) then line_walk(line, member, capacity, answer) end
     end
     line_change(line, member, capacity, answer, joins, letter, waiter, old_ticket, moment_or_timeout)

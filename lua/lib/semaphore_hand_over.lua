@@ -4,10 +4,10 @@
   must wait and belongs to the asker, too. For any other ask it returns nil and writes nothing.
 
   Between two asks the server is idle and its processor caches grow cold. Each command, pattern match and number formatting then costs several times as much
-  as in a loop, so this code uses as few as possible.
+  as in a benchmark that runs the script in a loop, so this code uses as few as possible.
 
-  `stored` and `asked` are the fields of the semaphore and of the member that semaphore_ask has read. Not used with a given clock, or if the semaphore has a
-  lifetime.
+  `stored` and `asked` are the fields of the semaphore and of the member that semaphore_ask has read. `floor` is the newest token that the caller
+  has seen. Not used with a given clock (of a test), or if the semaphore has a lifetime. For facts (permits, member, token) see semaphore_read.
 ]]
 -- @include line_answer
 -- @include semaphore_answered
@@ -37,7 +37,7 @@ local function semaphore_hand_over(stored, asked, member, number, floor)
     end
   end
   local ends = #plain + #ended
-  -- Listing a few leases is cheaper than looking each of them up.
+  -- Listing a few leases is cheaper than looking each of them up. Each has a permit at least, so this lists all; otherwise only the first, for its deadline.
   local lists = #plain > 0 and used <= 32
   local listed = call('ZRANGE', leases, '0', lists and used - 1 or 0, 'WITHSCORES')
   if #plain > 0 then
@@ -72,7 +72,7 @@ local function semaphore_hand_over(stored, asked, member, number, floor)
   local by = tonumber(call('ZSCORE', asks, member) or nil)
   local first = tonumber(listed[2])
   local ticket, units, age = tonumber(lined[2]), tonumber(lined[3]), now - (tonumber(lined[4]) or 0)
-  -- The last command renews the lifetimes of the line, as line_save does.
+  -- The last condition: after ten seconds line_save must set the lifetimes of the line again.
   if lined[1] ~= '1' or not ticket or not units or not by or not first or first <= now or age < 0 or age >= 10000 then return nil end
 
   -- The waiters to serve.

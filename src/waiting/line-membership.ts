@@ -31,7 +31,7 @@ export class LineMembership<Grant> {
     return this.#member.id
   }
 
-  /** True if some of the waiters are in the line on the server. */
+  /** True if some of the waiters are in the line on the server, by its last answer. */
   get hasWaitersInLine(): boolean {
     return this.#member.waiting > 0 && this.waiters.size > 0
   }
@@ -49,6 +49,7 @@ export class LineMembership<Grant> {
 
   /** The waiter gives up. If its ask is in flight, the answer says whether a grant must be returned. */
   leave(waiter: LineWaiter<Grant>): void {
+    // `read` returns its grant, or lets it leave.
     if (waiter.place === 'joining') return
     if (waiter.place === 'inside') this.changes.leaves.add(waiter)
     this.changes.joins.delete(waiter)
@@ -78,7 +79,7 @@ export class LineMembership<Grant> {
     return { number, changes, ask: { member: member.id, replaces, words } }
   }
 
-  /** Reads the answer to an ask that was carried out. `ageMs`: the greatest age of its grants. True if the answer is consistent. */
+  /** Reads the answer to an ask that was carried out. `ageMs`: the greatest age of its grants. True if the server counts as many of the waiters as this process. */
   read({ number, changes }: NumberedAsk<Grant>, answer: LineAnswer, now: number, ageMs: number): boolean {
     const member = this.#member
     const { joins, lateGrants, leaves, own } = changes
@@ -89,6 +90,7 @@ export class LineMembership<Grant> {
     member.answeredAt = now
     member.lifeMs = answer.lifeMs
     member.waiting = answer.waiting
+    // The server numbers newcomers one after another.
     let { ticket } = answer
     for (const waiter of joins) waiter.ticket ??= ticket++
     for (const waiter of leaves) this.#byNumber.delete(waiter.number)
@@ -102,6 +104,7 @@ export class LineMembership<Grant> {
       this.changes.leaves.delete(waiter)
       this.#end(waiter).reject(this.#user.refusal(waiter, waitMs, answer.capacity))
     }
+    // Those that have given up while the ask was in flight leave now.
     for (const waiter of [...joins, ...lateGrants])
       if (waiter.place === 'inside' && waiter.wait.ended) this.leave(waiter)
     if (answer.capacity < this.#capacity) this.#rejectLargerThan(answer.capacity)
@@ -109,7 +112,7 @@ export class LineMembership<Grant> {
     return answer.waiting === expected
   }
 
-  /** The server has rejected the ask without carrying it out: its changes must be sent again. */
+  /** The server has rejected the ask without carrying it out: its returns, own changes and late grants are sent again. `rejoin` follows, which sends the joins again. */
   putBack({ changes }: NumberedAsk<Grant>): void {
     this.changes.putBack(changes)
     for (const waiter of changes.lateGrants) {
@@ -119,12 +122,15 @@ export class LineMembership<Grant> {
     }
   }
 
-  /** It is unknown whether the ask was carried out. Returns are dropped, because giving a grant back twice could take another waiter's; own changes may be sent twice. */
+  /**
+   * It is unknown whether the ask was carried out. Returns are dropped, because a grant that is given back twice could take another waiter's grant; own changes may be
+   * sent twice; late grants join again with their tickets.
+   */
   giveUp({ changes }: NumberedAsk<Grant>): void {
     this.changes.own = [...changes.own, ...this.changes.own]
   }
 
-  /** Becomes another member; all waiters join again with their tickets. */
+  /** Becomes another member. All waiters join again, with their tickets if they have any; late ones exchange their grants instead. */
   rejoin(): void {
     this.#member = new LineMember(this.#user.address, this.#member.id)
     this.#byNumber.clear()
@@ -142,6 +148,7 @@ export class LineMembership<Grant> {
   endAll(error: unknown): void {
     for (const change of this.changes.own.splice(0)) change.failed(error)
     for (const waiter of [...this.waiters]) {
+      // So that `reject` does not wait for an answer.
       waiter.place = 'outside'
       this.reject(waiter, error)
     }
@@ -149,7 +156,7 @@ export class LineMembership<Grant> {
     this.rejoin()
   }
 
-  /** The server has dropped this member, which has no waiters: the next ask opens another. */
+  /** The server has dropped this member, or may have; it has no waiters. The next ask opens another. */
   forget(): void {
     this.#member = new LineMember(this.#user.address)
   }
