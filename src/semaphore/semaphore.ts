@@ -26,7 +26,10 @@ export interface SemaphoreOptions {
   prefix?: string
   /** Default: the server's TIME. Pass a clock only in tests and simulations. */
   clock?: Clock
-  /** Its keys expire after this time without leases and calls. Undefined: the number of permits is kept for ever. */
+  /**
+   * Its keys expire after this time without leases and calls. Undefined: the number of permits is kept for ever. A command that the client sends again counts
+   * once for a minute, but only for `idleTtl` if that is shorter and nothing is held.
+   */
   idleTtl?: Duration
   /** Receives `waited`, `held` and `level` events for waiters and held permits. */
   observer?: Observer
