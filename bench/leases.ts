@@ -21,47 +21,36 @@ const PARTS: Readonly<Record<string, Part>> = {
   large,
   uneven,
   faults,
+  minute,
 }
-/** Two windows of a minute, in which little is asked: the other parts run meanwhile, over another server. */
-const MINUTE = 'minute'
+/** Takes two minutes. */
+const LONGEST = 'minute'
 const isAlone = import.meta.url === pathToFileURL(process.argv[1] ?? '').href
 
 export async function leases(effort: Effort): Promise<Report> {
-  const chosen = (isAlone ? chosenNames([...Object.keys(PARTS), MINUTE]) : undefined) ?? [
-    ...Object.keys(PARTS),
-    ...(effort.name === 'full' ? [MINUTE] : []),
-  ]
+  const chosen =
+    (isAlone ? chosenNames(Object.keys(PARTS)) : undefined) ??
+    Object.keys(PARTS).filter(name => name !== LONGEST || effort.name === 'full')
   const redis = await RedisServer.start()
-  const another = await RedisServer.start()
   const findings: Findings[] = []
   try {
-    // One process is measured before the fleets run.
-    if (chosen.includes('speed')) findings.push(await part('speed'))
-    const minutes = chosen.includes(MINUTE) ? minute(another) : undefined
-    for (const name of Object.keys(PARTS)) {
-      if (name !== 'speed' && chosen.includes(name)) findings.push(await part(name))
-    }
-    if (minutes !== undefined) {
-      progress('leases: the end of the minutes')
-      findings.push(await minutes)
+    for (const name of chosen) {
+      progress(`leases: ${name}`)
+      findings.push(await PARTS[name](redis, effort))
     }
   } finally {
-    await Promise.all([redis.stop(), another.stop()])
+    await redis.stop()
   }
   return {
     title: 'Leases',
     method:
       'One process: contenders take turns, each time in a fresh process. Fleets: 16 processes ask for twice what the policy allows, for one key, each at moments of its own; "used" and "offered" are what was ' +
-      'allowed and asked after the first window, as parts of what the policy allows; "possible" is what one exact limiter would have used of the same requests. The excess is the most units above the policy in any of its windows (sliding ' +
+      'allowed and asked after the first window, as parts of what the policy allows; "possible" is what one exact limiter would have used of the same requests, ' +
+      'and the claims compare "used" with it where it is less than the policy allows. The excess is the most units above the policy in any of its windows (sliding ' +
       'window), spans (token bucket), own windows (fixed window) or by its own estimate (sliding counter); below 0 so many fewer. ' +
       'Script calls are those of Redis, `EVALSHA` and `EVAL`. Where processes are killed, others that were started before take their place.',
     tables: findings.flatMap(({ tables }) => tables),
     claims: findings.flatMap(({ claims }) => claims),
-  }
-
-  function part(name: string): Promise<Findings> {
-    progress(`leases: ${name}`)
-    return PARTS[name](redis, effort)
   }
 }
 

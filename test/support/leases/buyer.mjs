@@ -19,7 +19,7 @@ const buyers = await Promise.all(
     const store = new RedisStore(client, { prefix, leases })
     // Long enough that a busy machine is not taken for an outage.
     const limiter = new RateLimiter({ policy, store, observer, onStoreFailure: 'closed', deadline: '1s' })
-    await limiter.peek('warm', 0)
+    await warmUp(limiter)
     return { store, limiter, perSecond, phase, asked: 0, open: 0, fromLeases: 0 }
   }),
 )
@@ -31,6 +31,15 @@ process.stdin.destroy()
 const startsAt = Math.max(Date.now(), Number(line))
 await new Promise(resolve => setTimeout(resolve, startsAt - Date.now()))
 turn()
+
+/**
+ * Decides other keys until V8 has compiled the code: sixteen processes that compile at the moment when they begin would ask late.
+ *
+ * @param {RateLimiter} limiter
+ */
+async function warmUp(limiter) {
+  for (let i = 0; i < 300; i++) await limiter.consume(`warm ${i % 20}`)
+}
 
 /** @param {string} text */
 function write(text) {
@@ -47,8 +56,14 @@ function write(text) {
 function turn() {
   const now = Date.now()
   for (const [run, buyer] of buyers.entries()) ask(run, buyer, now)
-  if (now < startsAt + forMs) setTimeout(turn, 1)
+  if (now < startsAt + forMs) setTimeout(turn, nextDue() - Date.now())
   else end()
+}
+
+/** When the next request is due. A process that woke each ms for nothing would leave a small machine no time for the others. */
+function nextDue() {
+  const dues = buyers.map(({ asked, perSecond, phase }) => startsAt + ((asked + 1 - phase) * 1000) / perSecond)
+  return Math.min(startsAt + forMs, Math.ceil(Math.min(...dues)))
 }
 
 /**
