@@ -78,10 +78,10 @@ local function line_change(line, member, capacity, answer, joins, letter, waiter
     if timeout < 0 and line.units > 0 and not capacity.has_end then
       -- A waiter without a timeout need not know the wait: only whether it ever fits.
       local kind = cost .. ' ' .. own
-      wait = answer.never[kind]
+      wait = answer.wait_alone[kind]
       if wait == nil then
         wait = capacity.when(0, cost, own)
-        answer.never[kind] = wait
+        answer.wait_alone[kind] = wait
       end
     else
       wait = capacity.when(line.units, cost, own)
@@ -151,15 +151,15 @@ local function line_ask(line, record, replaced, first, capacity, life)
     granted = {},
     refused = {},
     changes = {},
-    never = {},
+    wait_alone = {},
     waiting = waiting,
     next = math.min(capacity.check or LINE_CHECK_MS, LINE_CHECK_MS),
   }
   local joins = {}
-  local measured = false
+  local has_joins = false
   for letter, waiter, old_ticket, moment_or_timeout in string.gmatch(ARGV[first + 5], LINE_CHANGE) do
-    if letter == 'j' and not measured then
-      measured = true
+    if letter == 'j' and not has_joins then
+      has_joins = true
       -- A process sends leaving waiters first: they are removed by now. If the head's member is dead, its waiters go before newcomers are measured behind them.
       if line_head_is_dead(line) then line_walk(line, member, capacity, answer) end
     end
@@ -181,7 +181,7 @@ local function line_ask(line, record, replaced, first, capacity, life)
   elseif waiting > 0 then
     redis.call('ZREM', line.asks, member)
   end
-  if answer.waiting > 0 or measured and capacity.holds and capacity.holds() then life = LINE_LIFE_MS end
+  if answer.waiting > 0 or has_joins and capacity.holds and capacity.holds() then life = LINE_LIFE_MS end
   local stamped = line_ticket(line)
   local head = { 1, stamped, capacity.now, 0, answer.next, answer.waiting, answer.ticket or 0, capacity.most, capacity.late, life }
   local reply = line_answer(head, answer.granted, answer.refused, answer.changes)

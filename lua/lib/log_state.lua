@@ -36,7 +36,7 @@ local function log_state(limit, key, now, expires_at, _, read_only)
     end,
     settle = settle,
     -- log_open has done it already.
-    mend = function() end,
+    repair_clock = function() end,
     save = function() end,
   }
 end

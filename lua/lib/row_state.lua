@@ -11,7 +11,7 @@
     look(cost)                   retry, remaining and reset of a request, which spends nothing
     room(ttl)                    how many units may be sold as a lease of `ttl` ms, and how long it may last
     buy(units, ttl, note_key)    sells that many units
-    mend()                       after the clock was set back, moves moments in the future to now
+    repair_clock()               after the clock was set back, moves moments in the future to now
     save()                       writes the changes
   `limit` may be that of an older configuration, under which a waiter has asked.
 ]]
@@ -67,7 +67,7 @@ local function row_state(limit, key, now, expires_at, functions)
       local note = refund_note_open(note_key)
       if become(functions.give_back(limit, now, units, receipt, at, x, y, note)) then refund_note_save(note_key, note, limit, expires_at) end
     end,
-    mend = function()
+    repair_clock = function()
       local _, _, _, _, next_at, next_x, next_y = functions.measure(limit, now, 0, at, x, y)
       if next_at ~= at or next_x ~= x or next_y ~= y then become(next_at, next_x, next_y) end
     end,

@@ -6,28 +6,28 @@
   Between two asks the server is idle and its processor caches grow cold. Each command, pattern match and number formatting then costs several times as much
   as in a benchmark that runs the script in a loop, so this code uses as few as possible.
 
-  `stored` and `asked` are the fields of the semaphore and of the member that semaphore_ask has read. `floor` is the newest token that the caller
-  has seen. Not used with a given clock (of a test), or if the semaphore has a lifetime. For facts (permits, member, token) see semaphore_read.
+  `stored` and `member_fields` are the fields of the semaphore and of the member's record that semaphore_ask has read. `floor` is the newest token
+  that the caller has seen. Not used with a given clock (of a test), or if the semaphore has a lifetime. For facts (permits, member, token) see semaphore_read.
 ]]
 -- @include line_answer
 -- @include semaphore_answered
 -- @include semaphore_note_holder
-local function semaphore_hand_over(stored, asked, member, number, floor)
+local function semaphore_hand_over(stored, member_fields, member, number, floor)
   local call, match, find, sub, format = redis.call, string.match, string.find, string.sub, string.format
   local leases, facts, line, asks, meta, record = KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[8]
-  local total, used, last, waiting = tonumber(stored[1]), tonumber(stored[2]), tonumber(stored[3]), tonumber(asked[3]) or 0
-  local head, prefix = ARGV[10], member .. ' '
-  if head == '' or not last then return nil end
+  local total, used, last_token, waiting = tonumber(stored[1]), tonumber(stored[2]), tonumber(stored[3]), tonumber(member_fields[3]) or 0
+  local first_waiter, prefix = ARGV[10], member .. ' '
+  if first_waiter == '' or not last_token then return nil end
 
   -- The content of the ask: waiters, and leases without and with a fact.
-  local joins, plain, ended, tokens, known = {}, {}, {}, {}, {}
+  local joins, ended_without_fact, ended_with_fact, tokens, known = {}, {}, {}, {}, {}
   for letter, id, third, most in string.gmatch(ARGV[11], LINE_CHANGE) do
     if letter == 'e' and not known[id] then
       known[id] = true
       if third == '' then
-        plain[#plain + 1] = id
+        ended_without_fact[#ended_without_fact + 1] = id
       else
-        ended[#ended + 1] = id
+        ended_with_fact[#ended_with_fact + 1] = id
         tokens[#tokens + 1] = third
       end
     elseif letter == 'j' and third == '' and most ~= '0' then
@@ -36,11 +36,11 @@ local function semaphore_hand_over(stored, asked, member, number, floor)
       return nil
     end
   end
-  local ends = #plain + #ended
+  local ends = #ended_without_fact + #ended_with_fact
   -- Listing a few leases is cheaper than looking each of them up. Each has a permit at least, so this lists all; otherwise only the first, for its deadline.
-  local lists = #plain > 0 and used <= 32
+  local lists = #ended_without_fact > 0 and used <= 32
   local listed = call('ZRANGE', leases, '0', lists and used - 1 or 0, 'WITHSCORES')
-  if #plain > 0 then
+  if #ended_without_fact > 0 then
     local found = 0
     if lists then
       for i = 1, #listed, 2 do
@@ -48,16 +48,16 @@ local function semaphore_hand_over(stored, asked, member, number, floor)
       end
       if found < ends then return nil end
     else
-      local deadlines = call('ZMSCORE', leases, unpack(plain))
-      for i = 1, #plain do
+      local deadlines = call('ZMSCORE', leases, unpack(ended_without_fact))
+      for i = 1, #ended_without_fact do
         if not deadlines[i] then return nil end
       end
     end
-    used = used - #plain
+    used = used - #ended_without_fact
   end
-  if #ended > 0 then
-    local held = call('HMGET', facts, unpack(ended))
-    for i = 1, #ended do
+  if #ended_with_fact > 0 then
+    local held = call('HMGET', facts, unpack(ended_with_fact))
+    for i = 1, #ended_with_fact do
       local permits, token = match(held[i] or '', '^(%d+) %S+ (%d+)$')
       if token ~= tokens[i] then return nil end
       used = used - permits
@@ -68,35 +68,36 @@ local function semaphore_hand_over(stored, asked, member, number, floor)
   local time = call('TIME')
   local micros = time[1] * 1000000 + time[2]
   local now = math.floor(micros / 1000)
-  local lined = call('HMGET', meta, 'v', 'last', 'units', 'fresh')
-  local by = tonumber(call('ZSCORE', asks, member) or nil)
-  local first = tonumber(listed[2])
-  local ticket, units, age = tonumber(lined[2]), tonumber(lined[3]), now - (tonumber(lined[4]) or 0)
-  -- The last condition: after ten seconds line_save must set the lifetimes of the line again.
-  if lined[1] ~= '1' or not ticket or not units or not by or not first or first <= now or age < 0 or age >= 10000 then return nil end
+  local line_fields = call('HMGET', meta, 'v', 'last', 'units', 'fresh')
+  local asks_by = tonumber(call('ZSCORE', asks, member) or nil)
+  local first_deadline = tonumber(listed[2])
+  local last_ticket, units, age = tonumber(line_fields[2]), tonumber(line_fields[3]), now - (tonumber(line_fields[4]) or 0)
+  if line_fields[1] ~= '1' or not last_ticket or not units or not asks_by or not first_deadline then return nil end
+  -- After ten seconds line_save must set the lifetimes of the line again.
+  if first_deadline <= now or age < 0 or age >= 10000 then return nil end
 
   -- The waiters to serve.
   local free = total - used
   if free < 0 or free > 100 then return nil end
   local ids = call('ZRANGE', line, '0', free)
-  if ids[1] ~= prefix .. head then return nil end
+  if ids[1] ~= prefix .. first_waiter then return nil end
   local granted, served, deadlines, facts_to_write, latest = {}, 0, {}, {}, 0
-  local start = math.max(floor, last)
+  local start = math.max(floor, last_token)
   local token = start
   -- Most waiters want as many permits for as long as the one before: what they have in common is read once. The name of a lease has no space.
-  local from, common, before, length = #prefix + 1, nil, 0, 0
+  local number_start, wish, tail_length, name_length = #prefix + 1, nil, 0, 0
   local units_of, deadline, deadline_text
   for i = 1, #ids do
     local id = ids[i]
     if find(id, prefix, 1, true) ~= 1 then return nil end
     local waiter, name, is_new
-    if common and sub(id, -before, -length - 1) == common then
-      waiter, name = sub(id, from, -before - 1), sub(id, -length)
+    if wish and sub(id, -tail_length, -name_length - 1) == wish then
+      waiter, name = sub(id, number_start, -tail_length - 1), sub(id, -name_length)
     else
-      waiter, common, name = match(id, '^(%d+)( %d+ %d+ )(%S+)$', from)
+      waiter, wish, name = match(id, '^(%d+)( %d+ %d+ )(%S+)$', number_start)
       if not waiter then return nil end
-      before, length = #common + #name, #name
-      local cost, ms = match(common, '(%d+) (%d+)')
+      tail_length, name_length = #wish + #name, #name
+      local cost, ms = match(wish, '(%d+) (%d+)')
       units_of, deadline = tonumber(cost), now + ms
       is_new = true
     end
@@ -104,7 +105,7 @@ local function semaphore_hand_over(stored, asked, member, number, floor)
     if units_of > free then break end
     if is_new then
       deadline_text = format('%.0f', deadline)
-      if deadline < first then first = deadline end
+      if deadline < first_deadline then first_deadline = deadline end
       if deadline > latest then latest = deadline end
     end
     free = free - units_of
@@ -124,38 +125,38 @@ local function semaphore_hand_over(stored, asked, member, number, floor)
   end
   -- No earlier waiter is left: the joining ones may be served.
   if served == #ids then return nil end
-  last = math.max(start, token)
+  last_token = math.max(start, token)
   units = units - (total - used - free)
   used = total - free
 
   -- Joining waiters come last.
-  local opening = math.max(ticket + 1, micros)
+  local first_new_ticket = math.max(last_ticket + 1, micros)
   local places = {}
   for i = 1, #joins do
     local tail = joins[i]
     local cost = tonumber(match(tail, '^%d+ (%d+) '))
     if not cost or cost > total then return nil end
     units = units + cost
-    ticket = opening + i - 1
-    places[2 * i - 1] = ticket
+    last_ticket = first_new_ticket + i - 1
+    places[2 * i - 1] = last_ticket
     places[2 * i] = prefix .. tail
   end
-  local stamp = math.max(ticket + 1, micros)
+  local stamp = math.max(last_ticket + 1, micros)
   local stamp_text = format('%.0f', stamp)
 
   -- Every 20 s, and in the first such ask after one that took the general way: whatever is granted now, the next one may grant leases without a fact.
-  if semaphore_is_stale(asked, stamp, 80000) then semaphore_note_holder(leases, member, micros) end
+  if semaphore_is_stale(member_fields, stamp, 80000) then semaphore_note_holder(leases, member, micros) end
   -- The key does not become empty: it also names the processes that hold leases without a fact.
-  if #plain > 0 then call('ZREM', leases, unpack(plain)) end
+  if #ended_without_fact > 0 then call('ZREM', leases, unpack(ended_without_fact)) end
   if served > 0 then
     call('ZREMRANGEBYRANK', line, '0', served - 1)
     call('ZADD', leases, unpack(deadlines))
     if #facts_to_write > 0 then call('HSET', facts, unpack(facts_to_write)) end
   end
   -- After the new ones, so that keys with a lifetime never become empty.
-  if #ended > 0 then
-    call('ZREM', leases, unpack(ended))
-    call('HDEL', facts, unpack(ended))
+  if #ended_with_fact > 0 then
+    call('ZREM', leases, unpack(ended_with_fact))
+    call('HDEL', facts, unpack(ended_with_fact))
   end
   if #joins > 0 then call('ZADD', line, unpack(places)) end
   local life = tonumber(stored[6]) or 0
@@ -167,20 +168,20 @@ local function semaphore_hand_over(stored, asked, member, number, floor)
   -- Leases without a fact may have left the key of facts empty, without a lifetime.
   if is_short or #facts_to_write > 0 then call('PEXPIRE', facts, life - now) end
   if ends + served > 0 then
-    call('HSET', KEYS[1], 'used', used, 'last', last, 'life', life)
+    call('HSET', KEYS[1], 'used', used, 'last', last_token, 'life', life)
   end
   call('HSET', meta, 'last', stamp_text, 'units', units)
   -- If the stored time of the next ask is close enough, it need not be written.
-  local next = math.max(1, math.min(5000, first - now))
-  if by <= now + next and by > now + next - 1000 and by > now then
-    next = by - now
+  local next = math.max(1, math.min(5000, first_deadline - now))
+  if asks_by <= now + next and asks_by > now + next - 1000 and asks_by > now then
+    next = asks_by - now
   else
     call('ZADD', asks, now + next, member)
   end
   waiting = waiting + #joins - served
-  local ticket_text = #joins > 0 and format('%.0f', opening) or '0'
-  local head = '1 ' .. stamp_text .. ' ' .. now .. ' 0 ' .. next .. ' ' .. waiting .. ' ' .. ticket_text .. ' ' .. stored[1] .. ' -1 60000,'
-  local ones = ends > 0 and '1' .. string.rep(' 1', ends - 1) or ''
-  local reply = head .. table.concat(granted, ' ') .. ',,' .. ones
-  return semaphore_answered(record, asked, number, stamp, waiting, 80000, reply)
+  local ticket_text = #joins > 0 and format('%.0f', first_new_ticket) or '0'
+  local start_of_reply = '1 ' .. stamp_text .. ' ' .. now .. ' 0 ' .. next .. ' ' .. waiting .. ' ' .. ticket_text .. ' ' .. stored[1] .. ' -1 60000,'
+  local end_results = ends > 0 and '1' .. string.rep(' 1', ends - 1) or ''
+  local reply = start_of_reply .. table.concat(granted, ' ') .. ',,' .. end_results
+  return semaphore_answered(record, member_fields, number, stamp, waiting, 80000, reply)
 end

@@ -95,15 +95,15 @@ export function notify<Method extends keyof Observer>(
   method: Method,
   ...args: Parameters<NonNullable<Observer[Method]>>
 ): void {
-  if (observer?.[method] !== undefined) tell(observer, method, args)
+  if (observer?.[method] !== undefined) callMethod(observer, method, args)
 }
 
 /** As `notify` for `decided`: called for every decision, where a rest parameter would double the cost. */
-export function tellDecided(observer: Observer | undefined, decision: Decision, limiter: string): void {
+export function notifyDecided(observer: Observer | undefined, decision: Decision, limiter: string): void {
   if (observer?.decided === undefined) return
   try {
-    const told: unknown = observer.decided(decision, limiter)
-    if (told !== undefined) warnIfRejected(told, 'decided')
+    const result: unknown = observer.decided(decision, limiter)
+    if (result !== undefined) warnIfRejected(result, 'decided')
   } catch (error) {
     warn('decided', error)
   }
@@ -114,32 +114,32 @@ export function observers(...all: readonly Observer[]): Observer {
   for (const one of all) parseObserver(one ?? (null as unknown as Observer), 'observers')
   const combined: Record<string, (...args: unknown[]) => void> = {}
   for (const method of METHOD_NAMES) {
-    const told = all.filter(one => one[method] !== undefined)
-    if (told.length === 0) continue
+    const having = all.filter(one => one[method] !== undefined)
+    if (having.length === 0) continue
     combined[method] = (...args) => {
-      for (const one of told) tell(one, method, args)
+      for (const one of having) callMethod(one, method, args)
     }
   }
   const deciding = all.filter(one => one.decided !== undefined)
   if (deciding.length === 0) return combined
   const decided = (decision: Decision, limiter: string) => {
-    for (const one of deciding) tellDecided(one, decision, limiter)
+    for (const one of deciding) notifyDecided(one, decision, limiter)
   }
   return { ...combined, decided }
 }
 
-function tell(observer: Observer, method: keyof Observer, args: readonly unknown[]): void {
+function callMethod(observer: Observer, method: keyof Observer, args: readonly unknown[]): void {
   try {
-    const told = (observer[method] as (...args: readonly unknown[]) => unknown)(...args)
-    if (told !== undefined) warnIfRejected(told, method)
+    const result = (observer[method] as (...args: readonly unknown[]) => unknown)(...args)
+    if (result !== undefined) warnIfRejected(result, method)
   } catch (error) {
     warn(method, error)
   }
 }
 
 /** Observers may be async functions, though their promises are not awaited. */
-function warnIfRejected(told: unknown, method: keyof Observer): void {
-  if (told instanceof Promise) told.catch(error => warn(method, error))
+function warnIfRejected(result: unknown, method: keyof Observer): void {
+  if (result instanceof Promise) result.catch(error => warn(method, error))
 }
 
 function warn(method: keyof Observer, error: unknown): void {

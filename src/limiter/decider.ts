@@ -2,7 +2,7 @@ import { type Clock, monotonicClock } from '../core/clock.js'
 import type { Decision, Verdict } from '../core/decision.js'
 import { PolicyError, shown } from '../core/errors.js'
 import type { Policy } from '../core/limit.js'
-import { type Observer, tellDecided } from '../core/observer.js'
+import { type Observer, notifyDecided } from '../core/observer.js'
 import { MemoryStore } from '../stores/memory/memory-store.js'
 import type { Lease } from '../stores/redis/leases/lease.js'
 import { isAskable } from '../stores/redis/redis-store.js'
@@ -165,7 +165,7 @@ export class Decider implements Spender {
   /** Reports a decision to the observer and returns it as the caller sees it. */
   #report(observed: boolean, decision: Decision): Decision {
     const given = this.#shadow && !decision.allowed ? allowAnyway(decision) : decision
-    if (observed && this.#observer !== undefined) tellDecided(this.#observer, given, this.#name)
+    if (observed && this.#observer !== undefined) notifyDecided(this.#observer, given, this.#name)
     return given
   }
 

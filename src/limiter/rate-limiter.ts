@@ -4,7 +4,7 @@ import type { Decision, Verdict } from '../core/decision.js'
 import { type Duration, parseOption } from '../core/duration.js'
 import { StoreError, shown } from '../core/errors.js'
 import { mostOf, type Policy } from '../core/limit.js'
-import { type Observer, tellDecided } from '../core/observer.js'
+import { type Observer, notifyDecided } from '../core/observer.js'
 import type { OptionNames } from '../core/option-names.js'
 import { foreignStore } from '../stores/express-rate-limit/foreign-store.js'
 import { countsHits } from '../stores/express-rate-limit/hit-store.js'
@@ -108,7 +108,7 @@ export class RateLimiter {
         return Promise.reject(error)
       }
     }
-    if (this.#observer !== undefined) tellDecided(this.#observer, decision, this.#name)
+    if (this.#observer !== undefined) notifyDecided(this.#observer, decision, this.#name)
     // Never undefined. But the check lets the compiler assume an object of known shape without `then`, which saves a fifth of the time.
     return decision.allowed === undefined ? Promise.reject(decision) : Promise.resolve(decision)
   }
@@ -121,7 +121,7 @@ export class RateLimiter {
   decide(key: KeyInput, cost = 1): Decision | Promise<Decision> {
     const decision = typeof key === 'string' && isCost(cost) ? this.#atOnce?.consume(key, cost) : undefined
     if (decision === undefined) return this.#decideAny(key, cost)
-    if (this.#observer !== undefined) tellDecided(this.#observer, decision, this.#name)
+    if (this.#observer !== undefined) notifyDecided(this.#observer, decision, this.#name)
     return decision
   }
 
@@ -166,7 +166,7 @@ export class RateLimiter {
       if (cost === 0 || this.#shadow) return decider.consume(key, cost)
       for (const { limit } of charges) if (cost > mostOf(limit)) throw neverFits(cost, limit)
       const decision = await this.#lines.wait(decider, key, cost, patience)
-      tellDecided(this.#observer, decision, this.#name)
+      notifyDecided(this.#observer, decision, this.#name)
       return decision
     })
   }

@@ -83,8 +83,8 @@ export class LineMembership<Grant> {
   read({ number, changes }: NumberedAsk<Grant>, answer: LineAnswer, now: number, ageMs: number): boolean {
     const member = this.#member
     const { joins, lateGrants, leaves, own } = changes
-    const moved = joins.length + lateGrants.length - leaves.length
-    const expected = member.waiting + moved - answer.granted.length - answer.refused.length
+    const netJoined = joins.length + lateGrants.length - leaves.length
+    const expected = member.waiting + netJoined - answer.granted.length - answer.refused.length
     member.asked = number
     member.stamp = answer.stamp
     member.answeredAt = now
@@ -102,7 +102,7 @@ export class LineMembership<Grant> {
       const waiter = this.#removeByNumber(number)
       if (waiter === undefined) continue
       this.changes.leaves.delete(waiter)
-      this.#end(waiter).reject(this.#user.refusal(waiter, waitMs, answer.capacity))
+      this.#takeOut(waiter).reject(this.#user.refusal(waiter, waitMs, answer.capacity))
     }
     // Those that have given up while the ask was in flight leave now.
     for (const waiter of [...joins, ...lateGrants])
@@ -126,7 +126,7 @@ export class LineMembership<Grant> {
    * It is unknown whether the ask was carried out. Returns are dropped, because a grant that is given back twice could take another waiter's grant; own changes may be
    * sent twice; late grants join again with their tickets.
    */
-  giveUp({ changes }: NumberedAsk<Grant>): void {
+  abandonAsk({ changes }: NumberedAsk<Grant>): void {
     this.changes.own = [...changes.own, ...this.changes.own]
   }
 
@@ -174,7 +174,7 @@ export class LineMembership<Grant> {
         waiter.wasLate = true
         waiter.place = 'late'
         this.changes.lateGrants.add(waiter)
-      } else this.#end(waiter).resolve(this.#user.grant(waiter, { facts, at: grantedAt, ageMs }))
+      } else this.#takeOut(waiter).resolve(this.#user.grant(waiter, { facts, at: grantedAt, ageMs }))
     }
   }
 
@@ -190,7 +190,7 @@ export class LineMembership<Grant> {
     return waiter
   }
 
-  #end(waiter: LineWaiter<Grant>): LineWaiter<Grant>['wait'] {
+  #takeOut(waiter: LineWaiter<Grant>): LineWaiter<Grant>['wait'] {
     this.waiters.delete(waiter)
     return waiter.wait
   }

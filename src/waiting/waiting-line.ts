@@ -207,7 +207,7 @@ export class WaitingLine<Grant> {
   #giveUp(): void {
     const { carried } = this.#flight!
     this.#flight = undefined
-    this.#membership.giveUp(carried)
+    this.#membership.abandonAsk(carried)
     this.#rejoin()
   }
 

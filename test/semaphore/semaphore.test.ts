@@ -371,7 +371,7 @@ describe('keys of a semaphore', () => {
     await eventually('gone', async () => (await client.keys(`${prefix}:*`)).length === 0)
   })
 
-  test('lost while leases are out mend: the count is made of what is left', async () => {
+  test('lost while leases are out are restored: the count is made of what is left', async () => {
     const name = fresh()
     const semaphore = open({ permits: 5 }, name)
     const [one, two] = [await semaphore.acquire(), await semaphore.acquire({ permits: 2 })]

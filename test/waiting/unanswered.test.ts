@@ -68,7 +68,7 @@ function unanswered() {
 
 test('a process repeats the changes of an ask that it gives up, except units that may have been given back already', () => {
   const { membership, second, told } = unanswered()
-  membership.giveUp(second)
+  membership.abandonAsk(second)
   membership.rejoin()
   const next = membership.nextAsk(0)
   const [member, number, stamp, replaces, , text] = next.ask.words

@@ -110,7 +110,7 @@ export class MemoryStore implements Store {
       const note = notes.of(key, nowMs)
       // In place, because a log may be long.
       table.algorithm.inPlace.giveBack(limit, state, nowMs, units, receipt, note)
-      table.mend(slot, state)
+      table.correct(slot, state)
       notes.keep(key, note, limit, nowMs)
     }
   }
@@ -270,7 +270,7 @@ export class MemoryStore implements Store {
   #commit(charge: Charge, { table, slot, verdict, next }: Measured, spent: boolean): Verdict {
     if (spent) this.#write(charge, table, slot, next!)
     else if (slot !== undefined) {
-      if (next !== undefined) table.mend(slot, next)
+      if (next !== undefined) table.correct(slot, next)
       if (!verdict.allowed) table.keepFor(slot, charge.limit)
     }
     return verdict

@@ -87,7 +87,7 @@ export class MemoryTable {
   }
 
   /** Writes a corrected state without a spend: the limit of the state stays. */
-  mend(slot: number, state: State): void {
+  correct(slot: number, state: State): void {
     this.#column.write(slot, state)
   }
 

@@ -122,6 +122,26 @@ describe.each(ALGORITHM_NAMES)('a request that comes alone, by the clock of the 
     }
   })
 
+  // A second round trip would exceed the deadline where Redis is far away, and the failure policy would admit blocked keys.
+  test('takes one call, whether its key is unused, used, spent or blocked', async () => {
+    const store = new RedisStore(client)
+    const charges = [{ key: 'k', limit: limitOf(2, '1h', algorithm) }]
+    const callsFor = async (act: () => Promise<unknown>) => {
+      await client.config('RESETSTAT')
+      await act()
+      return Number(/cmdstat_evalsha:calls=(\d+)/.exec(await client.info('commandstats'))?.[1] ?? 0)
+    }
+    const consume = () => store.consume(charges, 1)
+    await store.consume([{ ...charges[0], key: 'the first call tells the time of the server' }], 1)
+    expect(await callsFor(consume)).toBe(1)
+    expect(await callsFor(consume)).toBe(1)
+    expect(await callsFor(consume)).toBe(1)
+    await store.block(charges, 60_000)
+    expect(await callsFor(async () => expect(await consume()).toMatchObject([{ blocked: true }]))).toBe(1)
+    await store.reset(charges)
+    expect(await callsFor(async () => expect(await consume()).toMatchObject([{ blocked: true }]))).toBe(1)
+  })
+
   test('does not overtake waiters', async () => {
     const policy = { quota: 4, window: '1h', algorithm, ...(algorithm.endsWith('bucket') && { burst: 4 }) }
     const limiter = new RateLimiter({ policy, store: new RedisStore(client), onStoreFailure: 'closed' })
