@@ -5,7 +5,7 @@ import { blockedVerdict, type Verdict } from '../../core/decision.js'
 import type { Limit } from '../../core/limit.js'
 import { ClockSteps } from '../clock-steps.js'
 import { type Charge, type ChargeReceipt, DEFAULT_LIMITER, type Store } from '../store.js'
-import { MemoryTable } from './memory-table.js'
+import { MemoryTable, type Moment } from './memory-table.js'
 import { type MemoryStoreOptions, parseMemoryStoreOptions } from './options.js'
 import { Sweeper } from './sweeper.js'
 
@@ -23,7 +23,7 @@ interface Measured {
  * State in this process: exact for one process, without dependencies. Every call is synchronous. Expired keys are removed a few
  * at a time, by the calls themselves and by an unreferenced timer that does not keep the process alive.
  */
-export class MemoryStore implements Store {
+export class MemoryStore implements Store, Moment {
   readonly clock: Clock
   readonly countsCalendars = true
   /** @internal The time of the last call, by the store's clock: reading the clock takes longer than deciding. */
@@ -65,8 +65,8 @@ export class MemoryStore implements Store {
    * @internal This and the next one are for limiters with one limit. `table` is or was `tableOf` the limit.
    */
   consumeKnown(table: MemoryTable, key: string, limit: Limit, cost: number): Verdict | undefined {
-    const nowMs = this.#now()
-    return this.#waiting === undefined ? table.consume(key, limit, nowMs, cost) : undefined
+    this.#now()
+    return this.#waiting === undefined ? table.consume(key, limit, this, cost) : undefined
   }
 
   /** @internal Directly after `consumeKnown`, for the same moment. */

@@ -6,12 +6,19 @@ import { ownCopy, shortKey } from '../../core/short-key.js'
 import type { BlockList } from './blocks.js'
 import { SettlementNotes } from './notes.js'
 
+/**
+ * When a decision is made, ms. An object instead of the number: V8 makes an object of every moment that is passed to a function which it does not inline.
+ */
+export interface Moment {
+  readonly decidedAt: number
+}
+
 /** A column of states by slot number. */
 interface Column {
   /** Returns the state; the caller must not change it. */
   read(slot: number): State
   write(slot: number, state: State): void
-  consume(slot: number, limit: Limit, nowMs: number, cost: number): Verdict
+  consume(slot: number, limit: Limit, moment: Moment, cost: number): Verdict
   clear(slot: number): void
 }
 
@@ -92,10 +99,10 @@ export class MemoryTable {
   }
 
   /** Measures, and spends in place if it fits. Undefined if the key has no state or may be blocked. */
-  consume(key: string, limit: Limit, nowMs: number, cost: number): Verdict | undefined {
+  consume(key: string, limit: Limit, moment: Moment, cost: number): Verdict | undefined {
     const slot = this.#slots.get(shortKey(key))
     if (slot === undefined || this.blocks !== undefined) return undefined
-    const verdict = this.#column.consume(slot, limit, nowMs, cost)
+    const verdict = this.#column.consume(slot, limit, moment, cost)
     if (limit !== this.#limit || this.#otherLimits !== undefined) this.#noteConsumed(slot, limit, verdict, cost)
     return verdict
   }
@@ -181,12 +188,12 @@ class RowColumn implements Column {
     this.#row.write(known !== undefined && at < known.length ? known : this.#grow(slot), at, state)
   }
 
-  consume(slot: number, limit: Limit, nowMs: number, cost: number): Verdict {
+  consume(slot: number, limit: Limit, moment: Moment, cost: number): Verdict {
     const cells = this.#chunks[slot >> CHUNK_BITS]
     const at = (slot & IN_CHUNK) * this.#row.width
     const state = this.#state
     this.#row.read(cells, at, state)
-    const verdict = this.#arithmetic.consume(limit, state, nowMs, cost)
+    const verdict = this.#arithmetic.consume(limit, state, moment.decidedAt, cost)
     this.#row.write(cells, at, state)
     return verdict
   }
@@ -219,8 +226,8 @@ class ObjectColumn implements Column {
     this.#states[slot] = state
   }
 
-  consume(slot: number, limit: Limit, nowMs: number, cost: number): Verdict {
-    return this.algorithm.inPlace.consume(limit, this.#states[slot]!, nowMs, cost)
+  consume(slot: number, limit: Limit, moment: Moment, cost: number): Verdict {
+    return this.algorithm.inPlace.consume(limit, this.#states[slot]!, moment.decidedAt, cost)
   }
 
   clear(slot: number): void {
