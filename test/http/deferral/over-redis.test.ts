@@ -80,8 +80,9 @@ function mostIn(spanMs: number, moments: readonly number[]): number {
 
 test('500 messages at 10 per second and new requests together never exceed the policy', async () => {
   const { clock, ask, queue } = setUp('10/1s', { processes: 3 })
-  const [passed, deferred] = await ask(510)
-  expect([passed, deferred]).toEqual([10, 500])
+  // First those that pass: if processes reach the limit at the same instant, an allowed request may be deferred too (see docs/decisions).
+  expect(await ask(10)).toEqual([10, 0, 0])
+  expect(await ask(500)).toEqual([0, 500, 0])
   const moments: number[] = new Array(10).fill(START)
   let late = 0
   while (moments.length < 510 + late) {
@@ -135,7 +136,8 @@ test.each([
 
 test('one client fills neither the queue nor the schedule of other keys', async () => {
   const { ask, queue } = setUp('1/1s', { processes: 2, maxPerKey: 20 })
-  expect(await ask(100)).toEqual([1, 20, 79])
+  expect(await ask(1)).toEqual([1, 0, 0])
+  expect(await ask(99)).toEqual([0, 20, 79])
   expect(await ask(2, 'other')).toEqual([1, 1, 0])
   expect((await queue.stats()).delayed).toBe(21)
 })
