@@ -70,7 +70,7 @@ describe('the command', () => {
   test.each<[string[], string]>([
     [[], 'given no --redis and no REDIS_URL, expected a URL, like: spillway doctor --redis redis://127.0.0.1:6379'],
     [['--redis', 'http://user:secret@host'], '--redis: given something else, expected a URL like redis://'],
-    [['--redis', 'redis://:secret@host/secret'], '--redis: what follows the last / is no number of a database'],
+    [['--redis', 'redis://:secret@host/secret'], '--redis: the part after the last / is not the number of a database'],
     [['redis://:secret@host'], 'given 1 words too many, expected --redis URL'],
     [['--redis', 'redis://h', '--prefix', ''], '--prefix: given nothing'],
   ])('%j ends with 2, in a line without any password', async (args, message) => {
@@ -218,7 +218,7 @@ describe('permissions', () => {
     ['+@all -eval', 'peek, consume', "'eval' command"],
     ['+@all -zadd', 'block', "can't run this command"],
     ['+@all -publish', 'sharing resets: ', "can't run this command"],
-    ['+@all -mget', 'peek: ', "can't run this command"],
+    ['+@all -mget', 'peek, consume: ', "can't run this command"],
     ['+@all -set', 'consume', "can't run this command"],
   ])('%s', async (rules, deeds, reason) => {
     await admin.script('FLUSH')
