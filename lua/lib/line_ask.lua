@@ -26,11 +26,12 @@
                                   copy of it that comes later takes nothing more
     rejoin(cost, own)             optional: takes back what a waiter that brings its ticket was granted in an answer that was lost
 
-  An ask that comes again gets the same answer, except for its age and the ms until the next ask, and changes nothing. Returns '0' if the member is unknown or
-  closed, has another number or stamp, or if its waiters were lost: its process then opens another one. Else the text that line_answer makes of 1, stamp, moment of the grants in ms, age of the answer in ms, ms until the next ask, waiters of the member in the
-  line, ticket of the first newcomer (those after it have the next numbers; 0: there is none), most, late, for how many ms the member is known without asking, and three lists: granted
-  and refused (see line_walk), and the results of change(). A waiter is also refused, with its wait in ms, if it would wait longer than its
-  timeout (but not where `guesses` is true), or if its timeout is 0 and anybody waits.
+  An ask that comes again gets the same answer, except for its age and the ms until the next ask, and changes nothing. Returns '0' if the member is
+  unknown or closed, has another number or stamp, or if its waiters were lost: its process then opens another one. Else the text that line_answer makes of
+  1, stamp, moment of the grants in ms, age of the answer in ms, ms until the next ask, waiters of the member in the line, ticket of the first newcomer
+  (those after it have the next numbers; 0: there is none), most, late, for how many ms the member is known without asking, and three lists: granted and
+  refused (see line_walk), and the results of change(). A waiter is also refused, with its wait in ms, if it would wait longer than its timeout (but not
+  where `guesses` is true), or if its timeout is 0 and anybody waits.
 ]]
 -- @include line_ticket
 -- @include line_walk

@@ -84,7 +84,7 @@ local function semaphore_hand_over(stored, member_fields, member, number, floor)
   local granted, served, deadlines, facts_to_write, latest = {}, 0, {}, {}, 0
   local start = math.max(floor, last_token)
   local token = start
-  -- Most waiters want as many permits for as long as the one before: what they have in common is read once. The name of a lease has no space.
+  -- A waiter is "member number permits ms name". Most want as many permits for as long as the one before: that part, the wish, is read once.
   local number_start, wish, tail_length, name_length = #prefix + 1, nil, 0, 0
   local units_of, deadline, deadline_text
   for i = 1, #ids do

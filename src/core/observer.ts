@@ -114,10 +114,10 @@ export function observers(...all: readonly Observer[]): Observer {
   for (const one of all) parseObserver(one ?? (null as unknown as Observer), 'observers')
   const combined: Record<string, (...args: unknown[]) => void> = {}
   for (const method of METHOD_NAMES) {
-    const having = all.filter(one => one[method] !== undefined)
-    if (having.length === 0) continue
+    const interested = all.filter(one => one[method] !== undefined)
+    if (interested.length === 0) continue
     combined[method] = (...args) => {
-      for (const one of having) callMethod(one, method, args)
+      for (const one of interested) callMethod(one, method, args)
     }
   }
   const deciding = all.filter(one => one.decided !== undefined)

@@ -65,6 +65,7 @@ export class MemoryStore implements Store, Moment {
    * @internal This and the next one are for limiters with one limit. `table` is or was `tableOf` the limit.
    */
   consumeKnown(table: MemoryTable, key: string, limit: Limit, cost: number): Verdict | undefined {
+    // Sets `decidedAt`, which the table reads.
     this.#now()
     return this.#waiting === undefined ? table.consume(key, limit, this, cost) : undefined
   }
@@ -202,6 +203,7 @@ export class MemoryStore implements Store, Moment {
     this.#last = undefined
   }
 
+  /** The time by the store's clock, which is kept in `decidedAt`. */
   #now(): number {
     const nowMs = Math.floor(this.clock.now())
     if (nowMs !== this.decidedAt) this.#moveTo(nowMs)

@@ -7,7 +7,8 @@ import type { BlockList } from './blocks.js'
 import { SettlementNotes } from './notes.js'
 
 /**
- * When a decision is made, ms. An object instead of the number: V8 makes an object of every moment that is passed to a function which it does not inline.
+ * The time of a decision, ms. Passed as an object, because V8 allocates one anyway for each number of this size that is an argument of a function which it
+ * does not inline.
  */
 export interface Moment {
   readonly decidedAt: number
