@@ -14,7 +14,7 @@ import { clients, PLENTY, WINDOW_MS } from './traffic.mjs'
  */
 const contenders = {
   spillway(quota, algorithm) {
-    const limiter = new RateLimiter({ policy: policyOf(quota, algorithm) })
+    const limiter = new RateLimiter({ policy: ourPolicy(quota, algorithm) })
     return async (keys, from, to) => {
       let passed = 0
       for (let i = from; i < to; i++) if ((await limiter.consume(keys[i])).allowed) passed++
@@ -23,7 +23,7 @@ const contenders = {
   },
 
   'spillway decide'(quota, algorithm) {
-    const limiter = new RateLimiter({ policy: policyOf(quota, algorithm) })
+    const limiter = new RateLimiter({ policy: ourPolicy(quota, algorithm) })
     return (keys, from, to) => {
       let passed = 0
       // Over memory a decision is there at once.
@@ -34,7 +34,7 @@ const contenders = {
 
   'spillway store'(quota, algorithm) {
     const store = new MemoryStore()
-    const [limit] = parsePolicy(policyOf(quota, algorithm))
+    const [limit] = parsePolicy(ourPolicy(quota, algorithm))
     return (keys, from, to) => {
       let passed = 0
       for (let i = from; i < to; i++) if (store.consume([{ key: keys[i], limit }], 1)[0].allowed) passed++
@@ -135,6 +135,15 @@ const contenders = {
 }
 
 const { contender, algorithm, traffic } = setup
+
+/**
+ * @param {number} quota
+ * @param {any} algorithm
+ */
+function ourPolicy(quota, algorithm) {
+  return policyOf(quota, algorithm, traffic === '100 000 keys' ? undefined : 1)
+}
+
 const CHUNK = 2000
 const keys = traffic === '100 000 keys' ? clients(100_000) : new Array(CHUNK).fill('client:42')
 const loop = contenders[contender](traffic === 'denied' ? 1 : PLENTY, algorithm)

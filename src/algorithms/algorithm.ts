@@ -106,7 +106,7 @@ export interface Algorithm<State> {
 export interface Row<State> {
   /** Numbers per key. */
   readonly width: number
-  read(cells: Float64Array, at: number, into: State): void
+  read(cells: Float64Array, at: number): State
   write(cells: Float64Array, at: number, state: State): void
 }
 

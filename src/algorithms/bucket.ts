@@ -25,10 +25,7 @@ export function bucket({
   return rowAlgorithm<Bucket>(
     {
       width: 2,
-      read(cells, at, bucket) {
-        bucket.at = cells[at]
-        bucket.level = cells[at + 1]
-      },
+      read: (cells, at) => ({ at: cells[at], level: cells[at + 1] }),
       write(cells, at, bucket) {
         cells[at] = bucket.at
         cells[at + 1] = bucket.level

@@ -19,11 +19,7 @@ interface CellPair {
 export const slidingCounter = rowAlgorithm<CellPair>(
   {
     width: 3,
-    read(cells, at, pair) {
-      pair.startedAt = cells[at]
-      pair.current = cells[at + 1]
-      pair.previous = cells[at + 2]
-    },
+    read: (cells, at) => ({ startedAt: cells[at], current: cells[at + 1], previous: cells[at + 2] }),
     write(cells, at, { startedAt, current, previous }) {
       cells[at] = startedAt
       cells[at + 1] = current

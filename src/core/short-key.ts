@@ -19,12 +19,10 @@ export function hashOf(text: string): string {
  * hashed too, so that no two keys collide.
  */
 export function shortKey(key: string): string {
-  return key.length <= LONGEST_KEY && !looksLikeHash(key) ? key : hashOf(key)
-}
-
-// The length first: to read a character of a text takes V8 as long as all else here.
-function looksLikeHash(key: string): boolean {
-  return key.length === HASH_LENGTH && key.charCodeAt(0) === HASH_MARK
+  const { length } = key
+  // The length first: to read a character of a text takes V8 as long as all else here.
+  const looksLikeHash = length === HASH_LENGTH && key.charCodeAt(0) === HASH_MARK
+  return length <= LONGEST_KEY && !looksLikeHash ? key : hashOf(key)
 }
 
 /** V8 represents substrings of at least this length as references to the whole text. */

@@ -2,7 +2,7 @@ import type { Decision, Verdict } from '../core/decision.js'
 import type { Limit, Policy } from '../core/limit.js'
 import { MemoryStore } from '../stores/memory/memory-store.js'
 import type { MemoryTable } from '../stores/memory/memory-table.js'
-import { SettleableDecision, type Spender, SpendingClock } from './settleable-decision.js'
+import { decide, SettleableDecision, type Spender, SpendingClock } from './settleable-decision.js'
 
 /**
  * One limit over a `MemoryStore`, the most common limiter: decides without the list of charges that other limiters need, and
@@ -35,7 +35,9 @@ export class LoneLimit {
     if (store.consume !== OUR_CONSUME) return undefined
     let verdict: Verdict
     try {
-      verdict = store.consumeKnown(this.#table, key, this.limit, cost) ?? this.#consumeRarely(key, cost)
+      const slot = store.slotToConsume(this.#table, key)
+      if (slot === undefined) return this.#consumeRarely(key, cost)
+      verdict = this.#table.consume(slot, this.limit, store, cost)
     } catch {
       return undefined
     }
@@ -43,12 +45,12 @@ export class LoneLimit {
     return new SettleableDecision(verdict, key, cost, [verdict], 'memory', false, verdict.delayMs, spent, false)
   }
 
-  #consumeRarely(key: string, cost: number): Verdict {
+  #consumeRarely(key: string, cost: number): Decision {
     const { store, limit, limiter } = this
     const verdict = store.consumeRarely({ key, limit, limiter }, cost)
     // The store abandons an empty table, and may have made another one for this key.
     this.#table = store.tableOf(limit, limiter)
-    return verdict
+    return decide(key, cost, [verdict], 'memory', false, this.#times.spentAt(store.decidedAt))
   }
 }
 

@@ -101,13 +101,7 @@ export class RateLimiter {
    */
   consume(key: KeyInput, cost = 1): Promise<Decision> {
     const decision = typeof key === 'string' && isCost(cost) ? this.#atOnce?.consume(key, cost) : undefined
-    if (decision === undefined) {
-      try {
-        return Promise.resolve(this.#decideAny(key, cost))
-      } catch (error) {
-        return Promise.reject(error)
-      }
-    }
+    if (decision === undefined) return this.#consumeAny(key, cost)
     if (this.#observer !== undefined) notifyDecided(this.#observer, decision, this.#name)
     // Never undefined. But the check lets the compiler assume an object of known shape without `then`, which saves a fifth of the time.
     return decision.allowed === undefined ? Promise.reject(decision) : Promise.resolve(decision)
@@ -144,15 +138,13 @@ export class RateLimiter {
 
   /**
    * Waits until `cost` (default 1) can be spent under all limits, then spends it: first come, first served, in one line for all processes. `consume` does not
-   * overtake waiters, and when a waiter gives up, those behind it move up. Under a leaky bucket `acquire` itself waits out the delay, so `delayMs` is 0. If the
-   * store keeps no line (a custom store; limits in several slots of a cluster), the first waiter in this process asks again at the times that the store
-   * returns.
+   * overtake waiters, and when a waiter gives up, those behind it move up. Under a leaky bucket `acquire` itself waits out the delay: `delayMs` is 0. If the
+   * store keeps no line (a custom store; limits in several slots of a cluster), the first waiter in this process asks again at the times that it returns.
    *
-   * Rejects with `TimeoutError` when `timeout` is over, or at once if the turn would come after it (0: does not wait; default:
-   * no timeout), with the signal's reason when it is aborted, and at once with `CostError` if `cost` can never
-   * fit. Then nothing is spent. While the store fails, the failure policy decides; 'closed' rejects with `StoreError`. In
-   * shadow mode `acquire` returns at once. While the key is blocked, no waiter is granted. When the store does not
-   * answer within `deadline`, the failure policy decides for all waiters, also for those that have waited long.
+   * Rejects with `TimeoutError` when `timeout` is over, or at once if the turn would come after it (0: does not wait; default: no timeout), with the
+   * signal's reason when it is aborted, and at once with `CostError` if `cost` can never fit. Then nothing is spent. While the store fails, the failure policy
+   * decides; 'closed' rejects with `StoreError`. In shadow mode `acquire` returns at once. While the key is blocked, no waiter is granted. When the store does
+   * not answer within `deadline`, the failure policy decides for all waiters, also for those that have waited long.
    */
   async acquire(given: KeyInput, options: WaitOptions & { cost?: number } = {}): Promise<Decision> {
     const key = limiterKey(given)
@@ -258,6 +250,14 @@ export class RateLimiter {
   standing(key: LimiterKey, costs: readonly number[]): Promise<Array<readonly Verdict[]>> {
     const charges = this.chargesOf(key)
     return Promise.all(costs.map(cost => this.#guarded.verdicts('peek', charges, cost)))
+  }
+
+  #consumeAny(key: KeyInput, cost: number): Promise<Decision> {
+    try {
+      return Promise.resolve(this.#decideAny(key, cost))
+    } catch (error) {
+      return Promise.reject(error)
+    }
   }
 
   /** Decides where no synchronous decision was possible, or throws. */

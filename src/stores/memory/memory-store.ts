@@ -52,25 +52,26 @@ export class MemoryStore implements Store, Moment {
   consume(charges: readonly Charge[], cost: number): readonly Verdict[] {
     if (charges.length === 1) {
       const { key, limit, limiter } = charges[0]
-      return [this.consumeKnown(this.tableOf(limit, limiter), key, limit, cost) ?? this.consumeRarely(charges[0], cost)]
+      const table = this.tableOf(limit, limiter)
+      const slot = this.slotToConsume(table, key)
+      return [slot === undefined ? this.consumeRarely(charges[0], cost) : table.consume(slot, limit, this, cost)]
     }
     const nowMs = this.#now()
     return this.#behind(charges, nowMs, cost) ?? this.#consumeAll(charges, nowMs, cost)
   }
 
   /**
-   * The most common case of `consume`: one charge, for a key that has a state. Undefined if the key is new, may be blocked or has waiters: then
-   * the caller asks `consumeRarely`.
+   * The most common case of `consume`: one charge, for a key that has a state. The caller spends from the slot directly afterwards, at `decidedAt`.
+   * Undefined if the key is new, may be blocked or has waiters: then the caller asks `consumeRarely`.
    *
    * @internal This and the next one are for limiters with one limit. `table` is or was `tableOf` the limit.
    */
-  consumeKnown(table: MemoryTable, key: string, limit: Limit, cost: number): Verdict | undefined {
-    // Sets `decidedAt`, which the table reads.
+  slotToConsume(table: MemoryTable, key: string): number | undefined {
     this.#now()
-    return this.#waiting === undefined ? table.consume(key, limit, this, cost) : undefined
+    return this.#waiting === undefined && table.blocks === undefined ? table.slotOf(key) : undefined
   }
 
-  /** @internal Directly after `consumeKnown`, for the same moment. */
+  /** @internal Directly after `slotToConsume`, for the same moment. */
   consumeRarely(charge: Charge, cost: number): Verdict {
     const nowMs = this.decidedAt
     const refusal = this.#behind([charge], nowMs, cost)

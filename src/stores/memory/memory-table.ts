@@ -99,10 +99,8 @@ export class MemoryTable {
     this.#column.write(slot, state)
   }
 
-  /** Measures, and spends in place if it fits. Undefined if the key has no state or may be blocked. */
-  consume(key: string, limit: Limit, moment: Moment, cost: number): Verdict | undefined {
-    const slot = this.#slots.get(shortKey(key))
-    if (slot === undefined || this.blocks !== undefined) return undefined
+  /** Measures, and spends in place if it fits. */
+  consume(slot: number, limit: Limit, moment: Moment, cost: number): Verdict {
     const verdict = this.#column.consume(slot, limit, moment, cost)
     if (limit !== this.#limit || this.#otherLimits !== undefined) this.#noteConsumed(slot, limit, verdict, cost)
     return verdict
@@ -168,19 +166,14 @@ class RowColumn implements Column {
   readonly #chunks: Float64Array[] = []
   readonly #row: Row<State>
   readonly #arithmetic: Arithmetic<State>
-  /** The state of the current row, reused for every decision. */
-  readonly #state: State
 
   constructor({ row, inPlace }: RowAlgorithm<State>) {
     this.#row = row
     this.#arithmetic = inPlace
-    this.#state = inPlace.fresh()
   }
 
   read(slot: number): State {
-    const state = this.#arithmetic.fresh()
-    this.#row.read(this.#chunks[slot >> CHUNK_BITS], (slot & IN_CHUNK) * this.#row.width, state)
-    return state
+    return this.#row.read(this.#chunks[slot >> CHUNK_BITS], (slot & IN_CHUNK) * this.#row.width)
   }
 
   write(slot: number, state: State): void {
@@ -189,11 +182,11 @@ class RowColumn implements Column {
     this.#row.write(known !== undefined && at < known.length ? known : this.#grow(slot), at, state)
   }
 
+  // V8 makes no object of the state where it inlines all code that sees it.
   consume(slot: number, limit: Limit, moment: Moment, cost: number): Verdict {
     const cells = this.#chunks[slot >> CHUNK_BITS]
     const at = (slot & IN_CHUNK) * this.#row.width
-    const state = this.#state
-    this.#row.read(cells, at, state)
+    const state = this.#row.read(cells, at)
     const verdict = this.#arithmetic.consume(limit, state, moment.decidedAt, cost)
     this.#row.write(cells, at, state)
     return verdict

@@ -159,10 +159,10 @@ test('denials in several processes at once block the key together', async () => 
 test('denials of a long key are counted under a short name, so that none of it is kept', async () => {
   const store = new MemoryStore({ clock: new ManualClock(START) })
   const counted: string[] = []
-  const consume = store.consumeKnown.bind(store)
-  store.consumeKnown = (table, key, limit, cost) => {
+  const slotToConsume = store.slotToConsume.bind(store)
+  store.slotToConsume = (table, key) => {
     if (table.limiter.startsWith('strikes')) counted.push(key)
-    return consume(table, key, limit, cost)
+    return slotToConsume(table, key)
   }
   const { ask } = struck({ after: 3, for: '1h' }, { policy: '1/1m', store })
   const long = 'x'.repeat(15_000)
