@@ -13,7 +13,7 @@ import { readWork } from './contest/redis-meter.js'
 import { type Report, runAlone } from './contest/report.js'
 import type { Table } from './contest/table.js'
 import { statusesInTurn } from './contest/web-client.js'
-import { BARE, BY_HAND, type Framework, service } from './contest/web-service.js'
+import { BARE, BY_HAND, type Framework, INCR_BY_HAND, service } from './contest/web-service.js'
 
 interface Load {
   readonly requests: number
@@ -95,7 +95,8 @@ export async function http(effort: Effort): Promise<Report> {
       method:
         `"hello" from each framework, ${CONNECTIONS} connections with one request each under way, all allowed, keys by address, headers on: spillway and ` +
         `"${BY_HAND}" set those of draft 8 and legacy, five fields; where the framework's own limiter sets fewer, spillway stands beside it with ` +
-        'as many. NestJS runs on Express; fetch is a plain function from Request to Response behind @hono/node-server, as is Hono. Clients, service and Redis are three processes ' +
+        `as many. "${INCR_BY_HAND}" awaits one INCR for each request before that: the least that a limiter can cost which asks Redis for each request by itself. ` +
+        'NestJS runs on Express; fetch is a plain function from Request to Response behind @hono/node-server, as is Hono. Clients, service and Redis are three processes ' +
         'of one machine; the clients are a few lines over sockets, so that the service is what is busy. The ratio of the processor time that the ' +
         'service spends on a request suffers less from company on the machine than that of the requests a second.',
       tables,
@@ -107,13 +108,14 @@ export async function http(effort: Effort): Promise<Report> {
 }
 
 function contenders(
-  { framework, peer, peerOnRedis, peerForm }: Subject,
+  { framework, peer, peerOnRedis, peerForm, bare }: Subject,
   redis: RedisServer,
   quota?: number,
 ): Contender[] {
   const redisPort = redis.port
   return [
     ...(quota === undefined ? [service(framework), service(framework, BY_HAND)] : []),
+    ...(quota === undefined && bare !== undefined ? [service(framework, INCR_BY_HAND, { redisPort })] : []),
     service(framework, 'spillway', { quota }),
     service(framework, 'spillway', { quota, redisPort }),
     ...(peerForm === undefined ? [] : [service(framework, 'spillway', { quota, headers: [peerForm] })]),
@@ -196,6 +198,7 @@ function claimsOf({ name, peer, peerForm, byHand, bare }: Subject, turns: Turns<
   if (bare !== undefined) {
     atLeast(OURS, BARE, bare.memory)
     atLeast(OURS_ON_REDIS, BARE, bare.redis)
+    atLeast(OURS_ON_REDIS, `${INCR_BY_HAND} on Redis`, 1)
   }
   claims.push({
     text: `${name}, ${OURS}: service CPU ÷ that of ${BY_HAND}`,

@@ -69,7 +69,9 @@ async function check(): Promise<void> {
 
 async function measure(traffic: string, effort: Effort): Promise<Turns<Turn>> {
   progress(`in memory: ${traffic}`)
-  return contest<Turn>(contenders(traffic), effort, {
+  // What V8 inlines differs from process to process, so many of them have short turns.
+  const processes = { ...effort, generations: 2 * effort.generations, rounds: Math.ceil(effort.rounds / 2) }
+  return contest<Turn>(contenders(traffic), processes, {
     warmUp: child => child.ask('run', { ms: 400 }),
     turn: async child => {
       const turn = await child.ask<Turn>('run', { ms: 300 * effort.stretch })

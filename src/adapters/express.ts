@@ -4,7 +4,6 @@ import { emitWarning } from '../core/warning.js'
 import { type ConcurrencyControls, ConcurrencyGate } from '../http/concurrency/concurrency-limit.js'
 import type { ConcurrencyOptions } from '../http/concurrency/options.js'
 import type { Framework, Trust } from '../http/framework.js'
-import { nextTick } from '../http/next-tick.js'
 import { sendOnNode } from '../http/node-reply.js'
 import { watchResponse } from '../http/node-response.js'
 import type { HttpOptions } from '../http/rate-limit/options.js'
@@ -88,7 +87,7 @@ function middlewareOf(answerOf: (req: Request, res: Response) => SyncOrAsync<Ans
     const answer = answerOf(req, res)
     const passed = isPromise(answer) ? answer.then(answer => give(answer, req, res)) : give(answer, req, res)
     if (!isPromise(passed)) {
-      if (passed) nextTick(() => pass(req, next))
+      if (passed) pass(req, next)
       return
     }
     passed.then(

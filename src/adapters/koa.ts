@@ -3,7 +3,6 @@ import type { Decision } from '../core/decision.js'
 import { type ConcurrencyControls, ConcurrencyGate } from '../http/concurrency/concurrency-limit.js'
 import type { ConcurrencyOptions } from '../http/concurrency/options.js'
 import type { Framework, Trust } from '../http/framework.js'
-import { nextTick } from '../http/next-tick.js'
 import type { HttpOptions } from '../http/rate-limit/options.js'
 import { type Answer, Guard, type Limiters } from '../http/rate-limit/rate-limit.js'
 import type { Body } from '../http/refusal.js'
@@ -39,7 +38,7 @@ export interface RateLimit extends Limiters {
  */
 export function rateLimit(options: RateLimitOptions = {}): RateLimit {
   const guard = new Guard(options, koa)
-  return guard.equip((ctx: Context, next: Next) => limited(() => guard.answer(ctx, ctx), ctx, next, nextTick))
+  return guard.equip((ctx: Context, next: Next) => limited(() => guard.answer(ctx, ctx), ctx, next))
 }
 
 /** The options of `concurrencyLimit`: those of `spillway/express`. Their functions receive the context twice. */
@@ -64,16 +63,9 @@ export function shed(options: ShedOptions<Context>): (ctx: Context, next: Next) 
   return (ctx, next) => limited(() => gate.answer(ctx), ctx, next)
 }
 
-/** `defer`: when a request continues that was decided synchronously. */
-async function limited(
-  ask: () => SyncOrAsync<Answer>,
-  ctx: Context,
-  next: Next,
-  defer?: (act: () => void) => void,
-): Promise<void> {
+async function limited(ask: () => SyncOrAsync<Answer>, ctx: Context, next: Next): Promise<void> {
   const answer = ask()
-  const isLater = isPromise(answer)
-  const { decision, fields, refusal, gone } = isLater ? await answer : answer
+  const { decision, fields, refusal, gone } = isPromise(answer) ? await answer : answer
   if (gone) return
   if (decision) leaveDecision(ctx, decision)
   // As ctx.set, without the arrays that ctx.set creates first.
@@ -83,7 +75,6 @@ async function limited(
     return
   }
   try {
-    if (defer !== undefined && !isLater) await new Promise<void>(defer)
     await next()
   } finally {
     middlewareReturned(ctx)

@@ -1,6 +1,5 @@
 import type { NextFunction, Request, Response } from 'express'
 import { leaveDecision, leaveOnRequest } from '../adapters/express-request.js'
-import { nextTick } from '../http/next-tick.js'
 import { watchResponse } from '../http/node-response.js'
 import { after, isPromise, type SyncOrAsync } from '../http/sync-or-async.js'
 import { type Configuration, configurationOf, nameOf, optionsOf, skipNone } from './configuration.js'
@@ -171,7 +170,7 @@ class Limiter {
     outcome?.settle(count.resetTime, () => count.giveBack())
     if (count.totalHits > info.limit) return this.#refuse(info, count, request, response, next)
     if (count.delayMs) return this.#delay(count, count.delayMs, response, next)
-    return new Promise<void>(nextTick).then(() => next())
+    next()
   }
 
   #tell(info: RateLimitInfo, { windowMs }: Count, request: Request, response: Response): SyncOrAsync<void> {

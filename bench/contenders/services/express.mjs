@@ -17,6 +17,14 @@ const middlewares = {
     }
   },
 
+  async 'INCR and fields by hand'({ setFields, client }) {
+    return async (/** @type {any} */ req, /** @type {any} */ res, /** @type {() => void} */ next) => {
+      await client?.incr(`by-hand:${req.ip}`)
+      setFields((name, value) => res.setHeader(name, value))
+      next()
+    }
+  },
+
   async spillway({ ours, ourOptions }) {
     const { rateLimit } = await ours('express')
     return rateLimit(await ourOptions())

@@ -20,6 +20,14 @@ const middlewares = {
     }
   },
 
+  async 'INCR and fields by hand'({ setFields, client }) {
+    return async (/** @type {import('koa').Context} */ ctx, /** @type {import('koa').Next} */ next) => {
+      await client?.incr(`by-hand:${ctx.ip}`)
+      setFields((name, value) => ctx.set(name, value))
+      return next()
+    }
+  },
+
   async spillway({ ours, ourOptions }) {
     const { rateLimit } = await ours('koa')
     return rateLimit(await ourOptions())

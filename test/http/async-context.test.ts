@@ -1,9 +1,8 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
-import { expect, jest, test } from '@jest/globals'
+import { expect, test } from '@jest/globals'
 import express from 'express'
 import request from 'supertest'
 import { rateLimit } from '../../src/adapters/express.js'
-import { nextTick } from '../../src/http/next-tick.js'
 
 test('each request keeps the asynchronous context in which it was decided', async () => {
   const context = new AsyncLocalStorage<string>()
@@ -16,19 +15,4 @@ test('each request keeps the asynchronous context in which it was decided', asyn
   const answers = await Promise.all(ids.map(id => request(server).get('/').query({ id })))
   server.close()
   expect(answers.map(({ text }) => text)).toEqual(ids)
-})
-
-test('runs after the work of this turn of the event loop, even if a test has replaced the timers', async () => {
-  jest.useFakeTimers()
-  const order: string[] = []
-  await new Promise<void>(done => {
-    nextTick(() => {
-      order.push('soon')
-      done()
-    })
-    void Promise.resolve().then(() => order.push('microtask'))
-    order.push('now')
-  })
-  jest.useRealTimers()
-  expect(order).toEqual(['now', 'microtask', 'soon'])
 })
