@@ -11,10 +11,7 @@ import { floorDiv } from './division.js'
 export const clockWindow = rowAlgorithm<{ startedAt: number; spent: number }>(
   {
     width: 2,
-    read(cells, at, window) {
-      window.startedAt = cells[at]
-      window.spent = cells[at + 1]
-    },
+    read: (cells, at) => ({ startedAt: cells[at], spent: cells[at + 1] }),
     write(cells, at, { startedAt, spent }) {
       cells[at] = startedAt
       cells[at + 1] = spent
