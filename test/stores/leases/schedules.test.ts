@@ -34,6 +34,7 @@ class Schedule {
   now = 1_000_000
   granted = 0
   #books: { book: LeaseBook; offset: number }[]
+  readonly #crashed: LeaseBook[] = []
   #deferred: (() => void)[] = []
 
   constructor(
@@ -61,6 +62,8 @@ class Schedule {
 
   end(): void {
     for (const { book } of this.#books) void book.close()
+    // Their timers would keep them: no timer fires, because a schedule takes no turn of the event loop.
+    for (const book of this.#crashed) void book.close()
   }
 
   /** The violations of the policy, by the server's clock. */
@@ -86,9 +89,14 @@ class Schedule {
     else if (dice < 36) this.#spree()
     else if (dice < 62) this.#ask(process.book, random.integer(1, 20))
     else if (dice < 90) this.#deliver()
-    else if (dice < 92) this.#books[this.#books.indexOf(process)] = this.#process()
+    else if (dice < 92) this.#crash(process)
     else if (dice < 98) process.book.tidy()
     else void process.book.close()
+  }
+
+  #crash(process: { book: LeaseBook; offset: number }): void {
+    this.#crashed.push(process.book)
+    this.#books[this.#books.indexOf(process)] = this.#process()
   }
 
   /** Every process spends its leases and all remaining units at once. */
