@@ -6,8 +6,8 @@ const PROBE_EVERY_MS = 200
 const LONGEST_PROBE_MS = 5000
 
 /**
- * Stops asking a failing store: it opens when at least half of at least 20 decisions of the last 10 s failed. While it is open, one
- * decision every 200 ms goes through as a probe; the first successful probe closes it. Probes without an answer
+ * Stops asking a failing store: it opens when 20 calls in a row failed, or at least half of at least 20 calls of the last 10 s. (A server that hangs after much traffic has
+ * a long row of successes behind it.) While it is open, one decision every 200 ms goes through as a probe; the first successful probe closes it. Probes without an answer
  * become rarer, up to one in 5 s: a store that returns answers the earlier probes first, and such an answer allows the next probe at once. (After
  * the circuit breaker of M. Nygard, Release It!, 2007.)
  */
@@ -15,6 +15,8 @@ export class CircuitBreaker {
   readonly #failed = new Uint32Array(BUCKETS)
   readonly #succeeded = new Uint32Array(BUCKETS)
   #newest = 0
+  /** Failures since the last success. */
+  #inARow = 0
   #open = false
   #nextProbeAt = 0
   #probeEveryMs = PROBE_EVERY_MS
@@ -34,6 +36,7 @@ export class CircuitBreaker {
   /** True if this success closed the breaker. */
   succeed(now: number): boolean {
     this.#succeeded[this.#bucketAt(now)]++
+    this.#inARow = 0
     if (!this.#open) return false
     this.#open = false
     this.#failed.fill(0)
@@ -44,10 +47,11 @@ export class CircuitBreaker {
   /** True if this failure opened the breaker. */
   fail(now: number): boolean {
     this.#failed[this.#bucketAt(now)]++
+    this.#inARow++
     if (this.#open) return false
     const failed = sum(this.#failed)
     const all = failed + sum(this.#succeeded)
-    if (all < ENOUGH || failed * 2 < all) return false
+    if (this.#inARow < ENOUGH && (all < ENOUGH || failed * 2 < all)) return false
     this.#open = true
     this.#probeEveryMs = PROBE_EVERY_MS
     this.#nextProbeAt = now + PROBE_EVERY_MS

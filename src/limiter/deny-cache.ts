@@ -15,10 +15,14 @@ interface Denial {
   readonly verdicts: readonly Verdict[]
   readonly retryAfterMs: number
   readonly deniedAt: number
+  /** It ends then, if that is before `retryAfterMs`: later messages about it may have been lost. */
+  readonly endsAfterMs: number
   /** Later denials of larger costs by the store. */
   readonly larger: readonly Denial[]
 }
 
+/** A change in another process ends a remembered denial within this time. */
+const LATE_MS = 1000
 /** Most larger costs of a key to remember beside the smallest. */
 const MOST_LARGER = 4
 
@@ -47,7 +51,7 @@ export class DenyCache {
   ) {}
 
   // Held here, because the store does not keep its listeners alive.
-  readonly #onReset = (key: string | undefined) => (key === undefined ? this.#clear() : this.drop(key))
+  readonly #onReset = (key: string | undefined) => (key === undefined ? this.#shorten() : this.drop(key))
 
   /** The cache of a store and a limiter's name, shared by all limiters that share counts. */
   static of(store: Store, limiter: string, maxKeys: number): DenyCache {
@@ -95,7 +99,15 @@ export class DenyCache {
     if (this.#wasDroppedSince(epoch, key)) return
     const text = textOf(key)
     const deniedAt = this.clock.now()
-    const denial: Denial = { policy, cost, verdicts, retryAfterMs, deniedAt, larger: [] }
+    const denial: Denial = {
+      policy,
+      cost,
+      verdicts,
+      retryAfterMs,
+      deniedAt,
+      endsAfterMs: Number.POSITIVE_INFINITY,
+      larger: [],
+    }
     const known = this.#denials.get(text)
     if (known?.policy === policy && known.cost < cost && !isOver(known, deniedAt - known.deniedAt)) {
       const others = known.larger.filter(one => one.cost !== cost)
@@ -124,7 +136,15 @@ export class DenyCache {
     const retryAfterMs = verdicts.length === 1 ? refusedAfter(verdicts[0], cost) : undefined
     if (retryAfterMs) {
       const refusal = { ...verdicts[0], allowed: false, retryAfterMs, delayMs: 0 }
-      this.#put(text, { policy, cost, verdicts: [refusal], retryAfterMs, deniedAt, larger: [] })
+      this.#put(text, {
+        policy,
+        cost,
+        verdicts: [refusal],
+        retryAfterMs,
+        deniedAt,
+        endsAfterMs: Number.POSITIVE_INFINITY,
+        larger: [],
+      })
     } else this.#denials.delete(text)
   }
 
@@ -142,6 +162,17 @@ export class DenyCache {
     }
     this.#denials.delete(textOf(key))
     this.#droppedIn[placeOf(key)] = ++this.#epoch
+  }
+
+  /** Messages of other processes may have been lost, for example because listening has only just begun: a message counts as lost when it is a second late. */
+  #shorten(): void {
+    const now = this.clock.now()
+    for (const [text, denial] of this.#denials) {
+      const ageMs = now - denial.deniedAt
+      if (ageMs < 0 || ageMs >= LATE_MS) this.#denials.delete(text)
+      else this.#denials.set(text, { ...denial, endsAfterMs: LATE_MS })
+    }
+    this.#allDroppedIn = ++this.#epoch
   }
 
   #clear(): void {
@@ -172,8 +203,8 @@ function placeOf(key: string): number {
 const CACHES = new WeakMap<Store, Map<string, DenyCache>>()
 
 /** After the clock was set back, a denial would last longer than promised. */
-function isOver({ retryAfterMs }: Denial, elapsedMs: number): boolean {
-  return elapsedMs < 0 || elapsedMs >= retryAfterMs
+function isOver({ retryAfterMs, endsAfterMs }: Denial, elapsedMs: number): boolean {
+  return elapsedMs < 0 || elapsedMs >= retryAfterMs || elapsedMs >= endsAfterMs
 }
 
 /** The text that stands for a key in the cache, short for keys of any length. The colon keeps texts and records apart. */

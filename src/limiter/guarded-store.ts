@@ -2,7 +2,7 @@ import { Deadline, type PendingOutcome } from '../core/deadline.js'
 import type { Verdict } from '../core/decision.js'
 import { StoreError, shown } from '../core/errors.js'
 import { notify, type Observer } from '../core/observer.js'
-import { isAskable } from '../stores/redis/redis-store.js'
+import { isAskable, RedisStore } from '../stores/redis/redis-store.js'
 import type { Charge, Store } from '../stores/store.js'
 import { AnswerWatch } from './answer-watch.js'
 import type { CircuitBreaker } from './circuit-breaker.js'
@@ -17,7 +17,9 @@ const REFUSED = new StoreError('the store failed too often of late and is not as
 /** A store behind a deadline and circuit breakers: every call ends in time, with an answer or with `StoreError`. */
 export class GuardedStore implements DecisionWatch {
   readonly #breakers: CircuitBreakers
-  readonly #deadline: Deadline
+  readonly #usual: Deadline
+  /** For calls to a store that has not answered this process yet. */
+  readonly #first: Deadline | undefined
   readonly #answers: AnswerWatch | undefined
 
   constructor(
@@ -26,9 +28,21 @@ export class GuardedStore implements DecisionWatch {
     readonly observer: Observer | undefined,
   ) {
     this.#breakers = CircuitBreakers.of(store, deadlineMs)
-    this.#deadline = new Deadline(deadlineMs)
+    this.#usual = new Deadline(deadlineMs)
+    if (store instanceof RedisStore && store.connectDeadlineMs > deadlineMs) {
+      this.#first = new Deadline(store.connectDeadlineMs)
+    }
     this.#answers = AnswerWatch.of(observer)
     if (observer !== undefined) this.#breakers.audience.join(observer)
+  }
+
+  /** How long a call that is made now may take. */
+  get deadlineMs(): number {
+    return this.#deadline.ms
+  }
+
+  get #deadline(): Deadline {
+    return this.#first !== undefined && (this.store as RedisStore).isFirst ? this.#first : this.#usual
   }
 
   /** A decision: the verdicts if the store is synchronous, else a pending decision. `grant`: takes as much as fits. */
@@ -41,21 +55,27 @@ export class GuardedStore implements DecisionWatch {
     const { store } = this
     const breaker = this.#breakers.ofCharge(charges[0])
     const isProbe = breaker.isOpen
-    if (isClosedTo(breaker) || (charges.length > 1 && this.#isClosedToRest(charges, breaker))) {
-      return PendingDecision.refused(this, breaker, REFUSED)
+    const deadline = this.#deadline
+    const now = performance.now()
+    if (!breaker.admits(now) || (charges.length > 1 && this.#isClosedToRest(charges, breaker))) {
+      return PendingDecision.refused(this, breaker, deadline, REFUSED)
     }
-    const pending = new PendingDecision(this, breaker, isProbe)
+    const pending = new PendingDecision(this, breaker, isProbe, deadline)
     try {
       if (isAskable(store, verb)) {
-        this.#deadline.start(pending)
+        deadline.start(pending)
         if (grant !== undefined) grant.ask(store, charges, pending)
         else store.ask(verb, charges, cost, pending)
         return pending
       }
       const ask = (units: number) => (verb === 'consume' ? store.consume(charges, units) : store.peek(charges, units))
       const answer = grant === undefined ? ask(cost) : grant.of(ask)
-      if (!isPromise(answer)) return this.#given(checked(answer, charges.length), breaker)
-      this.#deadline.start(pending)
+      if (!isPromise(answer)) {
+        const verdicts = checked(answer, charges.length)
+        this.#succeeded(breaker, now)
+        return verdicts
+      }
+      deadline.start(pending)
       // Wrapped in a promise: a thenable may answer at once, before a listener is attached.
       Promise.resolve(answer)
         .then(verdicts => checked(verdicts, charges.length))
@@ -76,8 +96,9 @@ export class GuardedStore implements DecisionWatch {
   }
 
   answered(pending: PendingDecision, answeredAt: number): boolean {
-    if (!this.#deadline.answered(pending)) return false
-    this.#answers?.decided(pending.endsAt - this.#deadline.ms, answeredAt)
+    const { deadline } = pending
+    if (!deadline.answered(pending)) return false
+    this.#answers?.decided(pending.endsAt - deadline.ms, answeredAt)
     this.#succeeded(pending.breaker, answeredAt)
     return true
   }
@@ -85,7 +106,7 @@ export class GuardedStore implements DecisionWatch {
   failed(pending: PendingDecision): boolean {
     // A refused probe counts however late the refusal is.
     if (pending.isProbe) pending.breaker.hear(performance.now())
-    return this.#deadline.failed(pending)
+    return pending.deadline.failed(pending)
   }
 
   next(pending: PendingDecision, server: string): void {
@@ -115,8 +136,9 @@ export class GuardedStore implements DecisionWatch {
 
   /** The server of the charge answered a message of waiting requests that was sent at `askedAt`. */
   heard(charge: Charge, askedAt: number): void {
-    this.#answers?.answered(askedAt, performance.now())
-    this.#given(undefined, this.#breakers.ofCharge(charge))
+    const answeredAt = performance.now()
+    this.#answers?.answered(askedAt, answeredAt)
+    this.#succeeded(this.#breakers.ofCharge(charge), answeredAt)
   }
 
   /** The server of the charge did not answer a message of waiting requests. */
@@ -129,7 +151,7 @@ export class GuardedStore implements DecisionWatch {
     charges: readonly C[],
     change: (store: Store, charges: readonly C[], endsAt: number) => Answer<void>,
   ): Promise<void> {
-    const endsAt = performance.now() + this.#deadline.ms
+    const endsAt = performance.now() + this.deadlineMs
     const parts = [...this.#breakers.parts(charges)]
     await Promise.all(parts.map(([breaker, part]) => this.#watch(breaker, store => change(store, part, endsAt))))
   }
@@ -152,7 +174,10 @@ export class GuardedStore implements DecisionWatch {
     } catch (error) {
       throw this.failure(error, breaker)
     }
-    if (!isPromise(answer)) return this.#given(answer, breaker)
+    if (!isPromise(answer)) {
+      this.#succeeded(breaker, askedAt)
+      return answer
+    }
     // A refused probe counts however late the refusal is.
     if (isProbe) answer.catch(() => breaker.hear(performance.now()))
     const outcome: PendingOutcome = {
@@ -170,11 +195,6 @@ export class GuardedStore implements DecisionWatch {
     } catch (error) {
       throw this.failure(error, breaker)
     }
-  }
-
-  #given<T>(value: T, breaker: CircuitBreaker): T {
-    if (breaker.isOpen) this.#succeeded(breaker, performance.now())
-    return value
   }
 
   #succeeded(breaker: CircuitBreaker, at: number): void {

@@ -20,12 +20,11 @@ export class LimiterLines {
 
   constructor(
     guarded: GuardedStore,
-    deadlineMs: number,
     onStoreFailure: StoreFailure,
     ask: (key: LimiterKey, cost: number) => Promise<Decision>,
     giveBack: (decision: Decision) => Promise<void>,
   ) {
-    this.#inStore = storeLinesOf(guarded.store, guarded, deadlineMs)
+    this.#inStore = storeLinesOf(guarded.store, guarded)
     this.#local = new LocalLines(ask, giveBack)
     this.#onStoreFailure = onStoreFailure
   }
@@ -49,7 +48,7 @@ export class LimiterLines {
   /** Units may have become free: wakes the waiters of these charges of the key. */
   wake(key: LimiterKey, charges: readonly Charge[]): void {
     this.#local.wake(key)
-    this.#inStore?.wake(charges)
+    this.#inStore?.wake?.(charges)
   }
 
   /** Rejects all waiters in the store's lines; resolves when they have left them. `ownsStore`: no other limiter uses the store. */

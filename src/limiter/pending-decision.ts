@@ -1,4 +1,4 @@
-import type { Pending } from '../core/deadline.js'
+import type { Deadline, Pending } from '../core/deadline.js'
 import type { Verdict } from '../core/decision.js'
 import type { StoreError } from '../core/errors.js'
 import type { Asker, ChargedAt } from '../stores/store.js'
@@ -35,11 +35,17 @@ export class PendingDecision implements Asker, Pending {
     public breaker: CircuitBreaker,
     /** Whether this breaker was open when the server was asked. */
     public isProbe: boolean,
+    readonly deadline: Deadline,
   ) {}
 
   /** A decision that is refused without asking a server. */
-  static refused(watch: DecisionWatch, breaker: CircuitBreaker, failure: StoreError): PendingDecision {
-    const pending = new PendingDecision(watch, breaker, false)
+  static refused(
+    watch: DecisionWatch,
+    breaker: CircuitBreaker,
+    deadline: Deadline,
+    failure: StoreError,
+  ): PendingDecision {
+    const pending = new PendingDecision(watch, breaker, false, deadline)
     pending.settled = true
     pending.#failure = failure
     return pending

@@ -81,7 +81,6 @@ export class RateLimiter {
     if (!shadow) this.#atOnce = this.#deciders.only?.atOnce
     this.#lines = new LimiterLines(
       this.#guarded,
-      settings.deadlineMs,
       settings.onStoreFailure,
       async (key, cost) => this.#deciders.of(key).decide('consume', key, cost, false),
       decision => this.settle(decision, 0),

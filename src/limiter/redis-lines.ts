@@ -18,14 +18,12 @@ const IDLE_MS = 10_000
 export class RedisLines implements StoreLines {
   readonly #store: RedisStore
   readonly #guarded: GuardedStore
-  readonly #deadlineMs: number
   readonly #lines = new Map<string, LimitLine>()
   #sweep: ReturnType<typeof setTimeout> | undefined
 
-  constructor(store: RedisStore, guarded: GuardedStore, deadlineMs: number) {
+  constructor(store: RedisStore, guarded: GuardedStore) {
     this.#store = store
     this.#guarded = guarded
-    this.#deadlineMs = deadlineMs
   }
 
   wait(charges: readonly Charge[], cost: number, patience: Patience): Promise<Turn> | undefined {
@@ -37,19 +35,11 @@ export class RedisLines implements StoreLines {
     const name = `${own}|${server.name}`
     let line = this.#lines.get(name)
     if (line === undefined) {
-      line = new LimitLine(server, charges, own, this.#store, this.#guarded, this.#deadlineMs)
+      line = new LimitLine(server, charges, own, this.#store, this.#guarded)
       this.#lines.set(name, line)
       this.#sweepLater()
     }
     return line.wait(cost, patience)
-  }
-
-  wake(charges: readonly Charge[]): void {
-    // A lost message delays a waiter by a few seconds at most.
-    this.#store
-      .lineOf(charges)
-      ?.notify()
-      .catch(() => {})
   }
 
   async close(error: Error): Promise<void> {
@@ -84,7 +74,6 @@ class LimitLine implements LineUser<Turn> {
     readonly own: string,
     store: RedisStore,
     readonly guarded: GuardedStore,
-    readonly deadlineMs: number,
   ) {
     this.width = 2 * charges.length
     this.#mailbox = new Mailbox(store.client, store.prefix, {
@@ -92,6 +81,10 @@ class LimitLine implements LineUser<Turn> {
       live: () => this.#line.hear(),
     })
     this.#line = new WaitingLine(this)
+  }
+
+  get deadlineMs(): number {
+    return this.guarded.deadlineMs
   }
 
   get address(): string {
@@ -116,7 +109,7 @@ class LimitLine implements LineUser<Turn> {
 
   hold(): void {
     this.#mailbox.hold()
-    this.#forgetReady = this.server.port.onReady(() => this.#line.resend())
+    this.#forgetReady = this.server.scripts.port.onReady(() => this.#line.resend())
   }
 
   release(): void {

@@ -7,8 +7,8 @@ import { RedisLines } from './redis-lines.js'
 import type { StoreLines } from './store-lines.js'
 
 /** The waiting lines of a limiter over a store; undefined if the store has none. */
-export function storeLinesOf(store: Store, guarded: GuardedStore, deadlineMs: number): StoreLines | undefined {
+export function storeLinesOf(store: Store, guarded: GuardedStore): StoreLines | undefined {
   if (store instanceof MemoryStore) return MemoryLines.of(store)
-  if (store instanceof RedisStore) return new RedisLines(store, guarded, deadlineMs)
+  if (store instanceof RedisStore) return new RedisLines(store, guarded)
   return undefined
 }

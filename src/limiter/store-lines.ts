@@ -16,8 +16,8 @@ export interface StoreLines {
    * can never fit, and `StoreError`. Undefined if the store keeps no line for these charges.
    */
   wait(charges: readonly Charge[], cost: number, patience: Patience): Promise<Turn> | undefined
-  /** Units may have become free: wakes the waiters of these charges. Never rejects. */
-  wake(charges: readonly Charge[]): void
+  /** Units may have become free: wakes the waiters of these charges. Absent if the store does so itself. */
+  wake?(charges: readonly Charge[]): void
   /** Rejects all waiters of this limiter; resolves when they have left their lines. `ownsStore`: no other limiter uses the store. */
   close(error: Error, ownsStore: boolean): Promise<void>
 }

@@ -1,6 +1,7 @@
-import { StoreError } from '../core/errors.js'
+import { StoreError, shown } from '../core/errors.js'
 import { getOrMake } from '../core/get-or-make.js'
 import type { ClientPort, ScriptArgument } from './client.js'
+import { notConnected } from './not-connected.js'
 import { askScript } from './run-script.js'
 import type { Script } from './script.js'
 import { ServerClock } from './server-clock.js'
@@ -14,6 +15,8 @@ const NEVER_LATE = Number.MAX_SAFE_INTEGER
 /** A script call that is useless after a deadline. */
 export interface TimelyCall {
   readonly script: Script
+  /** What it does, for errors: "Redis failed to refund". Default: the script's name. */
+  readonly does?: string
   readonly keys: readonly string[]
   /** ARGV, including `until`: in ms, the last moment at which the script may act. After that it only returns the time. */
   readonly args: (until: ScriptArgument) => readonly ScriptArgument[]
@@ -37,8 +40,9 @@ interface CompactCall {
 }
 
 /**
- * Runs scripts that act by their deadline or not at all, and at most once: even if the server stands still, the client holds them until
- * it is connected, or the client repeats them after a lost connection. One for each client.
+ * The one way in which limits call scripts: decisions, changes, purchases, lines and drop-ins. Nothing is passed to a client without a connection, and
+ * every failure is a `StoreError`. A script acts by its deadline or not at all, and at most once: even if the server stands still, the client holds
+ * it until it is connected, or the client repeats it after a lost connection. One for each client.
  *
  * A script is given the last moment at which it may act, by the server's clock. While that clock is unknown, this moment is 0: the
  * script then returns the time, and is sent again.
@@ -50,6 +54,9 @@ export class TimelyScripts {
   /** Whether the client exposes everything that it sends; undefined before the first call. If so, texts are sent instead of buffers. */
   #showsSent: boolean | undefined
   #lastSent: unknown[] | undefined
+  #isFirst = true
+  /** Fail the calls that wait for the first answer. */
+  readonly #firstCalls = new Set<() => void>()
 
   private constructor(readonly port: ClientPort) {
     port.onLost(() => this.#lost())
@@ -58,6 +65,14 @@ export class TimelyScripts {
 
   static of(port: ClientPort): TimelyScripts {
     return getOrMake(SCRIPTS, port, () => new TimelyScripts(port))
+  }
+
+  /**
+   * True until Redis has answered this process for the first time, or the connection was refused or lost: meanwhile a call also takes the time to connect and to load
+   * the script.
+   */
+  get isFirst(): boolean {
+    return this.#isFirst && notConnected(this.port.state()) === undefined
   }
 
   /** The estimated time of a server; before its first answer our own time. ms since the epoch. */
@@ -70,13 +85,20 @@ export class TimelyScripts {
     this.#clockOf(server).learn(nowMs, performance.now())
   }
 
-  /** Resolves to the script's answer. Rejects with `StoreError` if the script ran too late to act, or with the client's error. */
+  /** Resolves to the script's answer. Rejects with `StoreError`, whose cause is the client's error. */
   run(call: TimelyCall): Promise<unknown> {
     return new Promise((resolve, reject) => this.ask(call, resolve, reject))
   }
 
   /** As `run`, without a promise: calls `given` or `failed` once. */
-  ask(call: TimelyCall, given: (reply: unknown) => void, failed: (error: unknown) => void, repeats = 0): void {
+  ask(call: TimelyCall, given: (reply: unknown) => void, failed: (error: StoreError) => void, repeats = 0): void {
+    const lost = notConnected(this.port.state())
+    if (lost !== undefined) {
+      this.port.wake()
+      failed(lost)
+      return
+    }
+    if (this.#isFirst) [given, failed] = this.#untilRefused(given, failed)
     const clock = this.#clockOf(call.server)
     const voidable = this.port.sendsAgain && call.endsAt < Number.POSITIVE_INFINITY
     const lone = call.lone?.()
@@ -89,6 +111,7 @@ export class TimelyScripts {
     askScript(this.port, call.script, call.keys, call.args(bound.argument), {
       sent: voidable ? () => this.#find(bound) : undefined,
       given: answer => {
+        this.#isFirst = false
         if (voidable) this.#ended(bound)
         const reply = lone === undefined ? answer : lone.answer(answer, untilMs)
         const isTold = Array.isArray(reply) && (reply.length === 1 || call.tellsTime !== false)
@@ -100,16 +123,34 @@ export class TimelyScripts {
         else failed(new StoreError('Redis was asked too late to carry it out'))
       },
       failed: error => {
+        this.#isFirst = false
         if (voidable) this.#ended(bound)
         const now = calendarNow(error)
         if (now === undefined || bound.isVoid || repeats >= MOST_REPEATS) {
-          failed(error)
+          failed(failure(call, error))
           return
         }
         clock.learn(now, sentAt)
         repeat()
       },
     })
+  }
+
+  /** The callbacks of a call before the first answer: it fails as soon as the connection is refused or lost, although the client may keep the command. */
+  #untilRefused<Given, Failed>(
+    given: (reply: Given) => void,
+    failed: (error: Failed | StoreError) => void,
+  ): [(reply: Given) => void, (error: Failed) => void] {
+    const refused = () => failed(new StoreError('the connection to Redis was refused or closed'))
+    this.#firstCalls.add(refused)
+    return [
+      reply => {
+        if (this.#firstCalls.delete(refused)) given(reply)
+      },
+      error => {
+        if (this.#firstCalls.delete(refused)) failed(error)
+      },
+    ]
   }
 
   /** Finds the arguments in the client's queue, so that they can be changed there. */
@@ -139,8 +180,12 @@ export class TimelyScripts {
 
   /** A command that the client sends again may have been carried out already. */
   #lost(): void {
+    this.#isFirst = false
     for (const bound of this.#inFlight) bound.void()
     this.#forgetClocks()
+    const refused = [...this.#firstCalls]
+    this.#firstCalls.clear()
+    for (const fail of refused) fail()
   }
 
   /** The next server may have another time. */
@@ -149,11 +194,18 @@ export class TimelyScripts {
   }
 }
 
+function failure({ does, script }: TimelyCall, cause: unknown): StoreError {
+  if (cause instanceof StoreError) return cause
+  return new StoreError(`Redis failed to ${does ?? script.name}: ${(cause as Error)?.message ?? shown(cause)}`, {
+    cause,
+  })
+}
+
 /**
  * The server's time, if a script has refused to act because the server is in another calendar window than the script was told:
  * see lua/steps/check_calendar_window.lua.
  */
-export function calendarNow(error: unknown): number | undefined {
+function calendarNow(error: unknown): number | undefined {
   const [, now] = (error instanceof Error && /\bCALENDAR (\d+)/.exec(error.message)) || []
   return now === undefined ? undefined : Number(now)
 }

@@ -44,7 +44,11 @@ export class WaitingLine<Grant> {
     this.#gatherAlarm = timing.alarm(() => this.#schedule())
     // In the next turn: after a pause of the process, answers that have already been received are read first.
     this.#deadlineAlarm = timing.alarm(() => timing.nextTurn(() => this.#rejectExpired()))
-    this.#retryAlarm = timing.alarm(() => this.#flight?.send(), false)
+    this.#retryAlarm = timing.alarm(() => {
+      this.#flight?.send()
+      // The user's deadline may have changed since.
+      this.#setDeadline()
+    }, false)
   }
 
   /** True if there are no waiters and no ask is in flight. */

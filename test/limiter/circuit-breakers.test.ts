@@ -1,5 +1,7 @@
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals'
 import { StoreError } from '../../src/core/errors.js'
+import { parsePolicy } from '../../src/core/limit.js'
+import { GuardedStore } from '../../src/limiter/guarded-store.js'
 import { RateLimiter, type RateLimiterOptions } from '../../src/limiter/rate-limiter.js'
 import type { Charge } from '../../src/stores/store.js'
 import { StubStore } from '../support/stub-store.js'
@@ -167,5 +169,43 @@ describe('limiters over one store', () => {
     const store = failing()
     const limiter = (name: string, policy: string) => over(store, { name, policy, onStoreFailure: 'local' })
     expect(await granted([limiter('x', '10/1h'), limiter('y', '10/1h'), limiter('x', '7/2h')])).toBe(27)
+  })
+})
+
+describe('successes count, also of a store that answers at once', () => {
+  test('one failure in a hundred calls opens no breaker', async () => {
+    const opened: Error[] = []
+    const store = new StubStore()
+    let calls = 0
+    store.answer = charges => {
+      if (++calls % 100 === 0) throw new Error('one of a hundred')
+      return charges.map(({ limit }) => freshVerdict(limit))
+    }
+    const limiter = over(store, { observer: { breakerOpened: error => opened.push(error) } })
+    for (let i = 0; i < 3000; i++) await limiter.consume('k')
+    expect(calls).toBe(3000)
+    expect(opened).toEqual([])
+  })
+
+  test('nor does one failed change in ten', async () => {
+    const store = new StubStore()
+    let calls = 0
+    store.act = () => {
+      if (++calls % 10 === 0) throw new Error('one of ten')
+    }
+    const limiter = over(store)
+    for (let i = 0; i < 500; i++) await limiter.refund('k').catch(() => {})
+    expect(calls).toBe(500)
+  })
+
+  test('nor do few failed messages of a line among many that were answered', async () => {
+    const store = new StubStore()
+    const guarded = new GuardedStore(store, 50, undefined)
+    const charge: Charge = { key: 'k', limit: parsePolicy('5/1m')[0] }
+    for (let i = 0; i < 300; i++) {
+      if (i % 10 === 0) guarded.unheard(charge, new Error('one of ten'))
+      else guarded.heard(charge, performance.now())
+    }
+    expect(() => guarded.checkAsked(charge)).not.toThrow()
   })
 })

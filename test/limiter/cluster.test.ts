@@ -3,6 +3,7 @@ import type { Cluster } from 'ioredis'
 import { RateLimiter, type RateLimiterOptions } from '../../src/limiter/rate-limiter.js'
 import { RedisStore } from '../../src/stores/redis/redis-store.js'
 import { RedisCluster } from '../support/redis-cluster.js'
+import { eventually } from '../support/redis-process.js'
 
 let cluster: RedisCluster
 let client: Cluster
@@ -74,4 +75,37 @@ test('while one node of three hangs, its keys are decided at once without it, th
   } finally {
     hung.unpause()
   }
+}, 20_000)
+
+test('units that a refused decision spent on one node come back at its deadline, while the other node still hangs', async () => {
+  const limiter = limiterOver({ policy: '1000/1h name=ip; 1000/1h name=user', deadline: 200, onStoreFailure: 'closed' })
+  const ips = new RateLimiter({
+    policy: '1000/1h name=ip',
+    store: new RedisStore(client, { prefix: `cluster ${limiters - 1}` }),
+    deadline: '5s',
+    denyCache: false,
+  })
+  // Two keys on two nodes.
+  const nodeOf = async (key: string) => {
+    await limiter.consume({ ip: key, user: key })
+    const found = await Promise.all(cluster.nodes.map(node => node.client().keys(`*:${key}:default:ip:*`)))
+    return found.findIndex(keys => keys.length > 0)
+  }
+  const ip = 'ip0'
+  const ipNode = await nodeOf(ip)
+  let user = ''
+  for (let i = 0; user === ''; i++) if ((await nodeOf(`u${i}`)) !== ipNode) user = `u${i}`
+  const userNode = cluster.nodes[await nodeOf(user)]
+  const left = async () => (await ips.peek(ip, 0)).remaining
+  const before = await left()
+  userNode.pause()
+  try {
+    const decisions = await Promise.all(Array.from({ length: 15 }, () => limiter.consume({ ip, user })))
+    expect(decisions.map(({ source }) => source)).toEqual(Array(15).fill('closed'))
+    await eventually('the units are back', async () => (await left()) === before, 1000)
+  } finally {
+    userNode.unpause()
+  }
+  await eventually('nothing stays spent', async () => (await limiter.peek({ ip, user }, 0)).source === 'redis')
+  expect(await left()).toBe(before)
 }, 20_000)

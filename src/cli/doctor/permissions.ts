@@ -89,7 +89,8 @@ async function wait(store: RedisStore, charges: readonly Charge[]): Promise<void
   // Some of the four have to wait, and leave the line again.
   const joins = waiters.flatMap(waiter => ['j', waiter, '', '-1'])
   const [, stamp] = (await line.ask({ member, replaces: '', words: [member, '1', '', '', '', ...joins] })) as unknown[]
-  await line.notify()
+  // Wakes those who wait.
+  await store.refund(charges, 1)
   const leaves = waiters.flatMap(waiter => ['l', waiter, '', ''])
   await line.ask({ member, replaces: '', words: [member, '2', String(stamp), '', '', ...leaves] })
 }

@@ -2,13 +2,12 @@ import type { Verdict } from '../../core/decision.js'
 import { StoreError, shown } from '../../core/errors.js'
 import type { ClientPort } from '../../redis/client.js'
 import { notConnected } from '../../redis/not-connected.js'
-import { TimelyScripts } from '../../redis/timely-scripts.js'
 import type { Asker, Charge } from '../store.js'
 import { Batch } from './batch.js'
 import type { BatchKind } from './batch-kind.js'
 import { BatchKinds } from './batch-kinds.js'
-import type { ChargeKeys } from './charge-keys.js'
 import type { SendScheduler } from './send-scheduler.js'
+import { type CallMoment, type StoreScripts, UNSPOKEN_DEADLINE_MS } from './store-scripts.js'
 import { VerdictReader } from './wire-format.js'
 
 interface DecidedVerdicts {
@@ -17,8 +16,8 @@ interface DecidedVerdicts {
   readonly decidedAt: number
 }
 
-/** Deadline of a decision that was requested without one. */
-export const UNSPOKEN_DEADLINE_MS = 1000
+/** Longer delays make `setTimeout` fire at once. */
+const LONGEST_TIMER_MS = 2 ** 31 - 1
 /** Most decisions that wait for a first connection. */
 const MOST_HELD = 10_000
 
@@ -27,30 +26,31 @@ const MOST_HELD = 10_000
  * While the client connects for the first time, decisions wait until their deadline; a client that lost its connection is not asked.
  */
 export class Batcher {
-  readonly #scripts: TimelyScripts
+  readonly port: ClientPort
   readonly #kinds: BatchKinds
   #open: Batch[] = []
   /** The newest batch of each kind. Overwritten instead of cleared: a cleared Map keeps its former contents from the garbage collector. */
   readonly #filling = new WeakMap<BatchKind, Batch>()
   #held = 0
   #scheduled = false
+  #patience: ReturnType<typeof setTimeout> | undefined
   readonly #flushes = () => this.flush()
 
   constructor(
-    readonly port: ClientPort,
-    keys: ChargeKeys,
+    readonly scripts: StoreScripts,
     readonly maxBatch: number,
     readonly scheduler: SendScheduler,
     /** False for `peek`. */
     readonly spending: boolean,
-    /** The given clock's time as text; '' for the server's clock. */
-    readonly now: () => string,
     /** Called with each moment at which a batch of this tag was decided. */
     readonly decided: (tag: number, nowMs: number) => void,
   ) {
-    this.#scripts = TimelyScripts.of(port)
-    this.#kinds = new BatchKinds(keys)
-    port.onReady(() => this.flush())
+    const { port } = scripts
+    this.port = port
+    this.#kinds = new BatchKinds(scripts.keys)
+    port.onReady(this.#flushes)
+    // Decisions that wait for a first connection that was refused are rejected at once.
+    port.onLost(this.#flushes)
   }
 
   ask(charges: readonly Charge[], cost: number, tag: number, asker: Asker): void {
@@ -104,8 +104,10 @@ export class Batcher {
       this.#open = []
       const waiting = held.filter(batch => !this.#gaveUp(batch))
       this.#open = [...waiting, ...this.#open]
+      this.#lookAgain()
       return
     }
+    clearTimeout(this.#patience)
     const error = notConnected(state)
     const batches = this.#open
     this.#open = []
@@ -115,6 +117,14 @@ export class Batcher {
       if (error === undefined) this.#send(batch)
       else batch.reject(error)
     }
+  }
+
+  /** Ends the wait for a first connection that neither comes nor fails. */
+  #lookAgain(): void {
+    clearTimeout(this.#patience)
+    if (this.#open.length === 0) return
+    const endsAt = Math.min(...this.#open.map(batch => batch.lastEndsAt))
+    this.#patience = setTimeout(this.#flushes, Math.min(LONGEST_TIMER_MS, endsAt - performance.now() + 1))
   }
 
   #gaveUp(batch: Batch): boolean {
@@ -127,26 +137,27 @@ export class Batcher {
 
   #send(batch: Batch): void {
     const { kind, keys } = batch
-    let now: string
+    let moment: CallMoment
     try {
-      now = this.now()
-    } catch (cause) {
-      batch.reject(new StoreError(`the clock failed: ${(cause as Error)?.message ?? shown(cause)}`, { cause }))
+      moment = this.scripts.moment(kind.tag)
+    } catch (error) {
+      batch.reject(error)
       return
     }
-    const server = kind.server()
-    const nowMs = now === '' ? () => this.#scripts.serverNow(server) : () => Number(now)
+    const { text: now } = moment
+    const nowMs = () => moment.nowMs()
     const given = now === '' ? '' : `@${now}`
     const isLone = batch.isLone && this.spending && now === '' && kind.loneRequest(nowMs) !== undefined
     this.scheduler.sent()
-    this.#scripts.ask(
+    this.scripts.timely.ask(
       {
         script: kind.script,
+        does: 'decide',
         keys,
         args: until => (isLone ? [until] : [this.spending ? until : given, ...batch.arguments(nowMs)]),
         // A `peek` spends nothing, so a late one is harmless.
         endsAt: this.spending ? batch.firstEndsAt : Number.POSITIVE_INFINITY,
-        server,
+        server: kind.server(),
         byServerClock: now === '',
         behindUntil: given,
         // Asked for each time: a window of the calendar may have ended.
@@ -157,17 +168,12 @@ export class Batcher {
         const decidedAt = answer(batch, reply)
         if (decidedAt !== undefined) this.decided(kind.tag, decidedAt)
       },
-      cause => {
+      error => {
         this.scheduler.answered(batch.askers.length)
-        batch.reject(failure(cause))
+        batch.reject(error)
       },
     )
   }
-}
-
-function failure(cause: unknown): StoreError {
-  if (cause instanceof StoreError) return cause
-  return new StoreError(`Redis failed to decide: ${(cause as Error).message}`, { cause })
 }
 
 /** Returns when the server decided. A proxy may reply with anything, so the reply is checked. */

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import { algorithmOf } from '../../algorithms/registry.js'
 import type { Limit } from '../../core/limit.js'
 import type { ClientPort } from '../../redis/client.js'
@@ -68,6 +69,14 @@ export class ChargeKeys {
   marksOf(charges: readonly Charge[], tag: number): string {
     const suffixes = keySegment(charges.map(charge => this.#suffix(charge)).join(' '))
     return `${this.prefix}:${this.port.cluster ? `{${this.#tags[tag]}}` : ''}!waiting:${suffixes}`
+  }
+
+  /** The keys of the line in which requests wait for these limits together: see line_open.lua. The first names the line: each combination of limits has its own. */
+  lineOf(charges: readonly Charge[], tag: number): [line: string, asks: string, meta: string] {
+    const [first, ...others] = charges.map(charge => this.keyOf(charge, tag))
+    let line = `${first}:line`
+    if (others.length > 0) line += `:${createHash('sha256').update(others.join(' ')).digest('base64url').slice(0, 22)}`
+    return [line, `${line}:asks`, `${line}:meta`]
   }
 
   #suffix({ limit, limiter }: Charge): string {

@@ -1,4 +1,5 @@
 import type { Clock } from '../../core/clock.js'
+import { type Duration, parseDurationOrZero } from '../../core/duration.js'
 import { PolicyError, shown } from '../../core/errors.js'
 import { checkOptions, type OptionNames } from '../../core/option-names.js'
 import { type LeaseOptions, type LeaseSettings, parseLeases } from './leases/lease-options.js'
@@ -27,6 +28,12 @@ export interface RedisStoreOptions {
    * unspent units.
    */
   leases?: boolean | LeaseOptions
+  /**
+   * Default '1s'. Until Redis has answered this process for the first time, a decision may take this long instead of its deadline (connecting, loading the
+   * script), so that a process that has just started counts where the others do. A connection that is refused, or was closed, ends this at once. 0, and anything
+   * below the deadline: the deadline from the start.
+   */
+  connectDeadline?: Duration
 }
 
 /** The options, checked and with their defaults. */
@@ -39,6 +46,7 @@ interface RedisStoreSettings {
   readonly shareResets: boolean | undefined
   /** Undefined: no leases. */
   readonly leases: LeaseSettings | undefined
+  readonly connectDeadlineMs: number
 }
 
 const OPTIONS: OptionNames<RedisStoreOptions> = {
@@ -48,13 +56,14 @@ const OPTIONS: OptionNames<RedisStoreOptions> = {
   tags: true,
   shareResets: true,
   leases: true,
+  connectDeadline: true,
 }
 const MOST_TAGS = 1024
 
 /** Throws `PolicyError` for options that mean nothing. */
 export function parseRedisStoreOptions(options: RedisStoreOptions): RedisStoreSettings {
   checkOptions('RedisStore', options, OPTIONS, '{ prefix: "app" }')
-  const { prefix = 'spillway', clock, maxBatch = 128, tags = 64, shareResets, leases } = options
+  const { prefix = 'spillway', clock, maxBatch = 128, tags = 64, shareResets, leases, connectDeadline = '1s' } = options
   if (typeof prefix !== 'string' || prefix === '') {
     throw new PolicyError(`RedisStore: prefix ${shown(prefix)}: expected a text that is not empty, like "spillway"`)
   }
@@ -70,5 +79,13 @@ export function parseRedisStoreOptions(options: RedisStoreOptions): RedisStoreSe
   if (shareResets !== undefined && typeof shareResets !== 'boolean') {
     throw new PolicyError(`RedisStore: shareResets ${shown(shareResets)}: expected true or false`)
   }
-  return { prefix, clock, maxBatch, tags, shareResets, leases: parseLeases(leases) }
+  return {
+    prefix,
+    clock,
+    maxBatch,
+    tags,
+    shareResets,
+    leases: parseLeases(leases),
+    connectDeadlineMs: parseDurationOrZero(connectDeadline, 'RedisStore: connectDeadline'),
+  }
 }

@@ -5,21 +5,20 @@ import type { ClientPort, RedisClient } from '../../redis/client.js'
 import { keySegment } from '../../redis/keys.js'
 import { limitFacts, limitId, ObjectIndex } from '../../redis/object-index.js'
 import { portOf } from '../../redis/port-of.js'
-import { block, charge, refund, reset, settle } from '../../redis/scripts.js'
 import { ClockSteps } from '../clock-steps.js'
 import type { Asker, Charge, ChargeReceipt, Store } from '../store.js'
 import { Batcher } from './batcher.js'
-import { ChangeScripts } from './change-scripts.js'
+import { Changes } from './changes.js'
 import { ChargeKeys } from './charge-keys.js'
 import type { LeaseBook } from './leases/lease-book.js'
 import { Leases } from './leases/leases.js'
 import { RedisLine } from './line.js'
 import { parseRedisStoreOptions, type RedisStoreOptions } from './options.js'
-import { type PartialCost, PartialGrants } from './partial-grants.js'
+import { askUpTo, type PartialCost } from './partial-grants.js'
 import { ResetChannel, type ResetListener, sharesResets } from './reset-channel.js'
 import { SendScheduler } from './send-scheduler.js'
 import { consumeApart, groupByTag } from './slots.js'
-import { receiptArguments } from './wire-format.js'
+import { StoreScripts, UNSPOKEN_DEADLINE_MS } from './store-scripts.js'
 
 export type { RedisStoreOptions } from './options.js'
 
@@ -34,12 +33,15 @@ export class RedisStore implements Store {
   readonly client: RedisClient
   /** The beginning of every key. */
   readonly prefix: string
+  /** @internal How long a decision may take until Redis has answered for the first time, ms. */
+  readonly connectDeadlineMs: number
   readonly #port: ClientPort
   readonly #keys: ChargeKeys
   readonly #consumes: Batcher
   readonly #peeks: Batcher
-  readonly #partial: PartialGrants
-  readonly #changes: ChangeScripts
+  readonly #scripts: StoreScripts
+  readonly #changes: Changes
+  readonly #decided: (tag: number, nowMs: number) => void
   /** By tag: in a cluster each tag may be on another server. */
   readonly #steps = new Map<number, ClockSteps>()
   readonly #resets: ResetChannel
@@ -50,10 +52,11 @@ export class RedisStore implements Store {
 
   /** `client`: a `Redis` or `Cluster` of ioredis or iovalkey, a client, cluster or sentinel of node-redis, or a `GlideClient` or `GlideClusterClient`. The store never closes it. */
   constructor(client: RedisClient, options: RedisStoreOptions = {}) {
-    const { prefix, clock, maxBatch, tags, shareResets, leases } = parseRedisStoreOptions(options)
+    const { prefix, clock, maxBatch, tags, shareResets, leases, connectDeadlineMs } = parseRedisStoreOptions(options)
     this.clock = clock
     this.client = client
     this.prefix = prefix
+    this.connectDeadlineMs = connectDeadlineMs
     this.#port = portOf(client, 'RedisStore')
     this.#sharesResets = sharesResets(client, shareResets)
     const index = ObjectIndex.of(this.#port, prefix)
@@ -64,32 +67,35 @@ export class RedisStore implements Store {
     // A given clock is checked for steps where it is read.
     // Looked up once, because the global is a getter: for a decision from a lease it would take a tenth of the time of reading the clock.
     const { performance: processTime } = globalThis
-    const decided = (tag: number, nowMs: number) => {
+    this.#decided = (tag, nowMs) => {
       if (clock === undefined) this.#stepsOf(tag).note(nowMs)
     }
-    const scheduler = new SendScheduler()
-    this.#consumes = new Batcher(this.#port, this.#keys, maxBatch, scheduler, true, () => this.#now(), decided)
-    this.#peeks = new Batcher(this.#port, this.#keys, maxBatch, scheduler, false, () => this.#now(), decided)
-    // Sends earlier decisions first.
-    const first = () => {
+    const sendEarlier = () => {
       this.#consumes.flush()
       this.#peeks.flush()
     }
-    this.#partial = new PartialGrants(this.#port, this.#keys, () => this.#now(), decided, first)
-    this.#changes = new ChangeScripts(this.#port, this.#keys, clock === undefined, first)
+    this.#scripts = new StoreScripts(this.#port, this.#keys, () => this.#now(), sendEarlier)
+    const scheduler = new SendScheduler()
+    this.#consumes = new Batcher(this.#scripts, maxBatch, scheduler, true, this.#decided)
+    this.#peeks = new Batcher(this.#scripts, maxBatch, scheduler, false, this.#decided)
     this.#resets = ResetChannel.of(client, this.#port, this.#keys.prefix)
+    this.#changes = new Changes(this.#scripts, this.#resets, this.#sharesResets)
     if (leases === undefined) return
     this.#resets.listen(this.#onChange)
     this.#leases = new Leases({
       settings: leases,
-      port: this.#port,
-      keys: this.#keys,
+      scripts: this.#scripts,
+      changes: this.#changes,
       now: clock === undefined ? () => processTime.now() : () => clock.now(),
-      nowText: () => this.#now(),
       askRedis: (verb, charges, cost, asker) => this.#askRedis(verb, charges, cost, asker),
       giveBack: (receipts, units, endsAt) => this.giveBack(receipts, units, endsAt),
       hear: ms => this.hearResets(ms),
     })
+  }
+
+  /** @internal True until Redis has answered this process for the first time: see the option `connectDeadline`. */
+  get isFirst(): boolean {
+    return this.#scripts.timely.isFirst
   }
 
   /** The node of a cluster that has the charge's slot, as far as the client knows. */
@@ -126,7 +132,7 @@ export class RedisStore implements Store {
     if (this.#port.cluster && charges.some(charge => this.#keys.tagOf(charge) !== tag)) {
       this.#askRedis('consume', charges, partial.cost, whole)
     } else {
-      this.#partial.ask(charges, tag, partial, asker)
+      askUpTo(this.#scripts, charges, tag, partial, asker, this.#decided)
     }
   }
 
@@ -146,55 +152,40 @@ export class RedisStore implements Store {
       if (spending) await this.giveBack(receipts, cost)
     }
     const asks = (tag: number) => asker.asks?.(this.#keys.serverOf(tag))
-    consumeApart(this.#groups(charges), asked, this.#peeks, cost, asker.endsAt, asks, giveBack).then(
+    const endsAt = asker.endsAt ?? performance.now() + UNSPOKEN_DEADLINE_MS
+    const groups = groupByTag(charges, charge => this.#keys.tagOf(charge))
+    consumeApart(groups, asked, this.#peeks, cost, endsAt, asks, giveBack).then(
       ({ verdicts, chargedAt }) => asker.resolve(verdicts, performance.now(), chargedAt),
       error => asker.reject(error),
     )
   }
 
   async refund(charges: readonly Charge[], cost: number, endsAt?: number): Promise<void> {
-    if (cost === 0) return
-    await this.#each(charges, (charges, tag) => {
-      const now = this.#now()
-      const args = () => [now, String(cost), ...this.#changes.limits(charges, tag, now)]
-      return this.#changes.run(refund, tag, this.#statesAndNotes(charges, tag), args, endsAt)
-    })
-    this.#tell(charges, true)
+    if (cost > 0) await this.#changes.run('refund', charges, { units: cost, endsAt, tells: 'units' })
   }
 
   async giveBack(receipts: readonly ChargeReceipt[], units: number, endsAt?: number): Promise<void> {
     if (units === 0) return
-    await this.#each(receipts, (receipts, tag) => {
-      const now = this.#now()
+    const words = (tag: number): [string, string] => {
       const { from, until } = this.#stepsOf(tag)
-      const twice = from <= until ? [String(from), String(until)] : ['', '']
-      const receipt = receiptArguments(receipts)
-      const args = () => [now, String(units), ...twice, ...this.#changes.limits(receipts, tag, now), ...receipt]
-      return this.#changes.run(settle, tag, this.#statesAndNotes(receipts, tag), args, endsAt)
-    })
-    this.#tell(receipts, true)
+      return from <= until ? [String(from), String(until)] : ['', '']
+    }
+    await this.#changes.run('settle', receipts, { units, words, endsAt, tells: 'units' })
   }
 
   async charge(charges: readonly Charge[], cost: number, endsAt?: number): Promise<void> {
-    if (cost === 0) return
-    await this.#each(charges, (charges, tag) => {
-      const states = charges.map(charge => this.#keys.keyOf(charge, tag))
-      const now = this.#now()
-      const args = () => [now, String(cost), ...this.#changes.limits(charges, tag, now)]
-      return this.#changes.run(charge, tag, states, args, endsAt)
-    })
+    if (cost > 0) await this.#changes.run('charge', charges, { units: cost, endsAt })
   }
 
   /** Makes each key as if it was never used under its limit; blocks stay. Rejects with `StoreError`. */
   async reset(charges: readonly Charge[], endsAt?: number): Promise<void> {
     this.#leases?.end(charges)
-    await this.#each(charges, (charges, tag) => {
-      const now = this.#now()
-      const args = () => [now, ...this.#changes.limits(charges, tag, now)]
-      const leases = charges.map(charge => this.#keys.leasesOf(charge, tag))
-      return this.#changes.run(reset, tag, [...this.#statesAndNotes(charges, tag), ...leases], args, endsAt)
-    })
-    this.#tell(charges, false)
+    await this.#changes.run('reset', charges, { endsAt, tells: 'key' })
+  }
+
+  async block(charges: readonly Charge[], forMs: number, endsAt?: number): Promise<void> {
+    this.#leases?.end(charges)
+    await this.#changes.run('block', charges, { units: forMs, endsAt, tells: 'key' })
   }
 
   /**
@@ -205,20 +196,7 @@ export class RedisStore implements Store {
   lineOf(charges: readonly Charge[]): RedisLine | undefined {
     const tag = this.#keys.tagOf(charges[0])
     if (charges.some(charge => this.#keys.tagOf(charge) !== tag)) return undefined
-    return new RedisLine(this.#port, this.#keys, charges, `${this.#keys.prefix}!turns:`, () => this.#now())
-  }
-
-  async block(charges: readonly Charge[], forMs: number, endsAt?: number): Promise<void> {
-    this.#leases?.end(charges)
-    await this.#each(charges, (charges, tag) => {
-      const lists = charges.map(charge => this.#keys.blockListOf(charge, tag))
-      // Passed as keys, so that a client's key prefix is added here as it is at the lookup.
-      const members = charges.map(charge => this.#keys.keyOf(charge, tag))
-      const args = [this.#now(), String(forMs)]
-      return this.#changes.run(block, tag, [...lists, ...members], () => args, endsAt)
-    })
-    // A later block may be shorter.
-    this.#tell(charges, false)
+    return new RedisLine(this.#scripts, charges, tag)
   }
 
   onReset(listener: ResetListener): void {
@@ -236,41 +214,11 @@ export class RedisStore implements Store {
     this.#resets.hearFor(0)
   }
 
-  #tell(charges: readonly Charge[], gathered: boolean): void {
-    const keys = charges.map(({ key }) => key)
-    this.#resets.tell(keys, { toOthers: this.#sharesResets, gathered })
-  }
-
-  /** The state keys, then the keys of the settlement notes. */
-  #statesAndNotes(charges: readonly Charge[], tag: number): string[] {
-    const states = charges.map(charge => this.#keys.keyOf(charge, tag))
-    return [...states, ...charges.map(charge => this.#keys.noteOf(charge, tag))]
-  }
-
   #stepsOf(tag: number): ClockSteps {
     const server = this.clock === undefined ? tag : 0
     const steps = this.#steps.get(server) ?? new ClockSteps()
     this.#steps.set(server, steps)
     return steps
-  }
-
-  #groups(charges: readonly Charge[]) {
-    return groupByTag(charges, charge => this.#keys.tagOf(charge))
-  }
-
-  async #each<C extends Charge>(
-    charges: readonly C[],
-    act: (charges: readonly C[], tag: number) => Promise<void>,
-  ): Promise<void> {
-    const groups = this.#groups(charges)
-    await Promise.all(
-      groups.map(({ places, tag }) =>
-        act(
-          places.map(place => charges[place]),
-          tag,
-        ),
-      ),
-    )
   }
 
   /** '' makes the script read the server's clock. */

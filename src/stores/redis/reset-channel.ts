@@ -36,7 +36,8 @@ interface Message {
 export class ResetChannel {
   readonly #id = randomBytes(9).toString('base64url')
   readonly #listeners = new Set<WeakRef<ResetListener>>()
-  readonly #name: string
+  /** The channel on which changes are announced. */
+  readonly name: string
   readonly #subscription: Subscription | undefined
   #held = false
   #heldUntil = 0
@@ -51,11 +52,11 @@ export class ResetChannel {
     readonly port: ClientPort,
     prefix: string,
   ) {
-    this.#name = `${prefix}!resets`
-    this.#subscription = Subscriber.of(client)?.subscription(this.#name, {
+    this.name = `${prefix}!resets`
+    this.#subscription = Subscriber.of(client)?.subscription(this.name, {
       hear: text => this.#hear(text),
       live: () => this.#callAll(undefined, false),
-      refused: error => this.#warn(error),
+      refused: error => this.warn(error),
     })
   }
 
@@ -83,25 +84,38 @@ export class ResetChannel {
     if (this.#held && (ms === 0 || this.#release === undefined)) this.#releaseLater()
   }
 
-  /** `gathered`: sent with others of the next 20 ms. */
-  tell(keys: readonly string[], { toOthers, gathered }: { toOthers: boolean; gathered: boolean }): void {
-    for (const key of keys) this.#callAll(key, !gathered)
-    if (!toOthers) return
+  /** The message that the script of a change publishes; '' if the change is announced later, with others of the same 20 ms. `tells`: see `Changes`. */
+  message(keys: readonly string[], tells: 'units' | 'key'): string {
+    if (tells === 'units') {
+      if (this.#telling !== undefined) return ''
+      this.#telling = setTimeout(() => this.flush(), GATHER_MS)
+      this.#telling.unref()
+    }
+    return JSON.stringify({ from: this.#id, keys, endsLeases: tells === 'key' } satisfies Message)
+  }
+
+  /** A change was made: tells the stores of this process. */
+  changed(keys: readonly string[], tells: 'units' | 'key'): void {
+    for (const key of keys) this.#callAll(key, tells === 'key')
+  }
+
+  /** Announces changes whose scripts published no message. */
+  gather(keys: readonly string[]): void {
     if (this.#untold !== null) for (const key of keys) this.#untold.add(key)
     if (this.#untold !== null && this.#untold.size > MOST_KEYS) this.#untold = null
-    if (!gathered) this.flush(true)
-    else this.#telling ??= setTimeout(() => this.flush(), GATHER_MS)
+    this.#telling ??= setTimeout(() => this.flush(), GATHER_MS)
+    this.#telling.ref()
   }
 
   /** Sends the gathered keys now. */
-  flush(endsLeases = false): void {
+  flush(): void {
     clearTimeout(this.#telling)
     this.#telling = undefined
     const keys = this.#untold === null ? null : [...this.#untold]
     this.#untold = new Set()
     if (keys?.length === 0 || this.port.state() === 'down') return
-    const message: Message = { from: this.#id, keys, endsLeases }
-    runScript(this.port, publish, [], [this.#name, JSON.stringify(message)]).catch(error => this.#warn(error))
+    const message: Message = { from: this.#id, keys, endsLeases: false }
+    runScript(this.port, publish, [], [this.name, JSON.stringify(message)]).catch(error => this.warn(error))
   }
 
   #releaseLater(): void {
@@ -130,14 +144,14 @@ export class ResetChannel {
   }
 
   /** No warning for an outage, which ends and which the failing calls report; but one for a missing permission. */
-  #warn(error: unknown): void {
+  warn(error: unknown): void {
     const { message = '' } = (error ?? {}) as Error
     if (this.#warned || !/NOPERM|permission/i.test(message)) return
     this.#warned = true
     emitWarning(
       'SPILLWAY_STORE',
       `RedisStore: other processes are not told of resets and blocks made here: ${message}. Allow publish and subscribe on the ` +
-        `channel ${this.#name} (docs/operating.md), or set shareResets: false.`,
+        `channel ${this.name} (docs/operating.md), or set shareResets: false.`,
     )
   }
 }

@@ -1,16 +1,23 @@
 import type { Verdict } from '../../core/decision.js'
+import { StoreError } from '../../core/errors.js'
 import { type Charge, type ChargeReceipt, receiptsOf } from '../store.js'
 import type { Batcher } from './batcher.js'
 
+/** Longer delays make `setTimeout` fire at once. */
+const LONGEST_TIMER_MS = 2 ** 31 - 1
+
 /** Charges that may share a script call, and their indexes in the whole decision. */
-interface ChargeGroup {
+interface ChargeGroup<C extends Charge> {
   readonly tag: number
-  readonly charges: Charge[]
+  readonly charges: C[]
   readonly places: number[]
 }
 
-export function groupByTag(charges: readonly Charge[], tagOf: (charge: Charge) => number): readonly ChargeGroup[] {
-  const groups: ChargeGroup[] = []
+export function groupByTag<C extends Charge>(
+  charges: readonly C[],
+  tagOf: (charge: Charge) => number,
+): readonly ChargeGroup<C>[] {
+  const groups: ChargeGroup<C>[] = []
   charges.forEach((charge, place) => {
     const tag = tagOf(charge)
     let group = groups.find(group => group.tag === tag)
@@ -32,14 +39,15 @@ interface DecidedApart {
 
 /**
  * One decision over keys of several slots, which no single script call can access: it asks slot by slot, and gives back what was spent
- * if a later slot refuses. Meanwhile other requests see those units as spent. `asks` is called with each tag before its server is asked.
+ * if a later slot refuses, or does not answer until `endsAt`. Meanwhile other requests see those units as spent. `asks` is called with each tag before its
+ * server is asked.
  */
 export async function consumeApart(
-  groups: readonly ChargeGroup[],
+  groups: readonly ChargeGroup<Charge>[],
   asked: Batcher,
   peeks: Batcher,
   cost: number,
-  endsAt: number | undefined,
+  endsAt: number,
   asks: (tag: number) => void,
   giveBack: (receipts: readonly ChargeReceipt[]) => Promise<void>,
 ): Promise<DecidedApart> {
@@ -51,14 +59,18 @@ export async function consumeApart(
     for (const group of groups) {
       asks(group.tag)
       // After a refusal the other slots are only peeked at, to find the longest wait.
-      const decided = await (denied ? peeks : asked).verdicts(group.charges, cost, group.tag, endsAt)
-      const { verdicts: answer, decidedAt } = decided
+      const spends = !denied
+      const decided = (spends ? asked : peeks).verdicts(group.charges, cost, group.tag, endsAt)
+      const { verdicts: answer, decidedAt } = await inTime(decided, endsAt, late => {
+        if (spends && isAllowed(late))
+          giveBack(receiptsOf(group.charges, late.verdicts, late.decidedAt, cost)).catch(() => {})
+      })
       group.places.forEach((place, i) => {
         verdicts[place] = answer[i]
         chargedAt[place] = decidedAt
       })
-      if (answer.some(verdict => !verdict.allowed)) denied = true
-      else if (!denied) spent.push(...receiptsOf(group.charges, answer, decidedAt, cost))
+      if (!isAllowed({ verdicts: answer })) denied = true
+      else if (spends) spent.push(...receiptsOf(group.charges, answer, decidedAt, cost))
     }
   } catch (error) {
     await giveBack(spent).catch(() => {})
@@ -74,4 +86,33 @@ export async function consumeApart(
     })
   }
   return { verdicts, chargedAt }
+}
+
+function isAllowed({ verdicts }: { readonly verdicts: readonly Verdict[] }): boolean {
+  return verdicts.every(({ allowed }) => allowed)
+}
+
+/** Settles as `answer`, or rejects at `endsAt`, by `performance.now()`; then `late` receives the answer if it comes after all. */
+function inTime<T>(answer: Promise<T>, endsAt: number, late: (value: T) => void): Promise<T> {
+  return new Promise((resolve, reject) => {
+    let isOver = false
+    const timer = setTimeout(
+      () => {
+        isOver = true
+        reject(new StoreError('a server of the cluster did not answer in time'))
+      },
+      Math.min(endsAt - performance.now(), LONGEST_TIMER_MS),
+    )
+    answer.then(
+      value => {
+        clearTimeout(timer)
+        if (isOver) late(value)
+        else resolve(value)
+      },
+      error => {
+        clearTimeout(timer)
+        reject(error)
+      },
+    )
+  })
 }

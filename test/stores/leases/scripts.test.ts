@@ -2,11 +2,14 @@ import { afterAll, beforeAll, expect, test } from '@jest/globals'
 import type { Redis } from 'ioredis'
 import { parsePolicy } from '../../../src/core/limit.js'
 import { portOf } from '../../../src/redis/port-of.js'
+import { Changes } from '../../../src/stores/redis/changes.js'
 import { ChargeKeys } from '../../../src/stores/redis/charge-keys.js'
 import { RedisSeller } from '../../../src/stores/redis/leases/redis-seller.js'
 import type { LeaseFacts, Leftover } from '../../../src/stores/redis/leases/seller.js'
-import { leaseTerms } from '../../../src/stores/redis/leases/terms.js'
+import { type LeaseTerms, leaseTerms } from '../../../src/stores/redis/leases/terms.js'
 import { RedisStore } from '../../../src/stores/redis/redis-store.js'
+import { ResetChannel } from '../../../src/stores/redis/reset-channel.js'
+import { StoreScripts } from '../../../src/stores/redis/store-scripts.js'
 import { ManualClock } from '../../../src/testing.js'
 import { forCases } from '../../support/cases.js'
 import { RedisServer } from '../../support/redis-server.js'
@@ -20,6 +23,19 @@ beforeAll(async () => {
   client = redis.client()
 })
 afterAll(() => redis.stop())
+
+function sellerOf(prefix: string, clock: ManualClock, terms: LeaseTerms): RedisSeller {
+  const port = portOf(client, 'test')
+  const keys = new ChargeKeys(prefix, port, 1, () => {})
+  const scripts = new StoreScripts(
+    port,
+    keys,
+    () => String(clock.now()),
+    () => {},
+  )
+  const changes = new Changes(scripts, ResetChannel.of(client, port, prefix), false)
+  return new RedisSeller({ scripts, changes, terms, limiter: undefined, giveBack: async () => {} })
+}
 
 const POLICIES = [
   '60/1s',
@@ -40,12 +56,9 @@ test.each(POLICIES)(
     if (terms === undefined) throw new Error('these limits are not leased')
     const clock = new ManualClock(START)
     const prefix = `again ${policy}`
-    const port = portOf(client, 'test')
     const charges = limits.map(limit => ({ key: 'k', limit }))
     const store = new RedisStore(client, { clock, prefix })
-    const nowText = () => String(clock.now())
-    const keys = new ChargeKeys(prefix, port, 1, () => {})
-    const seller = new RedisSeller({ port, keys, terms, limiter: undefined, nowText, giveBack: async () => {} })
+    const seller = sellerOf(prefix, clock, terms)
     const remaining = async () => (await store.peek(charges, 0)).map(verdict => verdict.remaining)
     const order = {
       key: 'k',
@@ -83,15 +96,7 @@ test.each(POLICIES)('the scripts sell, take back and decide under %s as the simu
   await forCases(15, `leases ${policy}`, async (random, id) => {
     const clock = new ManualClock(START + random.integer(0, 1000))
     const store = new RedisStore(client, { clock, prefix: id })
-    const port = portOf(client, 'test')
-    const seller = new RedisSeller({
-      port,
-      keys: new ChargeKeys(id, port, 1, () => {}),
-      terms,
-      limiter: undefined,
-      nowText: () => String(clock.now()),
-      giveBack: async () => {},
-    })
+    const seller = sellerOf(id, clock, terms)
     const server = new SimulatedServer(terms)
     const charges = limits.map(limit => ({ key: 'k', limit }))
     const sold: LeaseFacts[] = []

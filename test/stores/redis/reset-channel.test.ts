@@ -26,11 +26,18 @@ function twins(prefix: string, shareResets?: boolean): [RateLimiter, RateLimiter
   return [make(), make()]
 }
 
-/** Has a limiter remember a denial of the key, while it listens to others. */
+/** Has a limiter of these prefix remember a denial of the key, while it listens to others. */
 async function denied(limiter: RateLimiter, key: string, cost = 1): Promise<void> {
+  const listeners = async () => {
+    const names = (await admin.pubsub('CHANNELS', '*!resets')) as string[]
+    const counts = (await admin.pubsub('NUMSUB', ...names)) as (string | number)[]
+    return counts.reduce<number>((sum, count) => sum + (typeof count === 'number' ? count : 0), 0)
+  }
+  const before = await listeners()
   expect((await limiter.consume(key, cost)).allowed).toBe(false)
-  // When it begins to listen it forgets the denials from before, and asks Redis again.
-  await eventually('it listens', async () => (await limiter.consume(key, cost)).source === 'redis')
+  await eventually('it listens', async () => (await listeners()) > before)
+  // Its client has read that it listens.
+  await new Promise(done => setTimeout(done, 20))
   expect((await limiter.consume(key, cost)).source).toBe('deny-cache')
 }
 
@@ -91,6 +98,22 @@ describe('a denial that this process remembers', () => {
     await denied(other, 'k')
     await admin.call('CLIENT', 'KILL', 'TYPE', 'pubsub')
     await eventually('Redis is asked', async () => (await other.consume('k')).source === 'redis')
+  })
+
+  test('is used from the first moment on, while the process only begins to listen, but for a second at most', async () => {
+    const [one, other] = twins('first moments')
+    await one.consume('k', 2)
+    expect((await other.consume('k')).source).toBe('redis')
+    const deniedAt = performance.now()
+    const sources = new Set<string>()
+    while (performance.now() - deniedAt < 700) {
+      sources.add((await other.consume('k')).source)
+      await new Promise(done => setTimeout(done, 5))
+    }
+    expect([...sources]).toEqual(['deny-cache'])
+    // A change in the moment before it listened may have been missed.
+    await eventually('Redis is asked', async () => (await other.consume('k')).source === 'redis', 1000)
+    expect((await other.consume('k')).source).toBe('deny-cache')
   })
 
   test('stays if processes do not notify each other: no process listens', async () => {

@@ -1,10 +1,8 @@
 import { StoreError } from '../../../core/errors.js'
-import type { ClientPort } from '../../../redis/client.js'
-import type { Script } from '../../../redis/script.js'
-import { leaseBuy, leaseTakeBack } from '../../../redis/scripts.js'
-import { TimelyScripts } from '../../../redis/timely-scripts.js'
+import { leaseBuy } from '../../../redis/scripts.js'
 import type { Charge, ChargeReceipt } from '../../store.js'
-import type { ChargeKeys } from '../charge-keys.js'
+import type { Changes } from '../changes.js'
+import type { StoreScripts } from '../store-scripts.js'
 import { limitArguments, receiptArguments } from '../wire-format.js'
 import type { LeaseFacts, LeaseOrder, LeaseSeller, Leftover, Sale } from './seller.js'
 import type { LeaseTerms } from './terms.js'
@@ -14,73 +12,67 @@ const RETURN_WITHIN_MS = 1000
 
 /** The parts of the store that a seller uses. */
 export interface RedisSellerParts {
-  readonly port: ClientPort
-  readonly keys: ChargeKeys
+  readonly scripts: StoreScripts
+  readonly changes: Changes
   readonly terms: LeaseTerms
   readonly limiter: string | undefined
-  /** The given clock's time as text; '' for the server's. */
-  readonly nowText: () => string
   readonly giveBack: (receipts: readonly ChargeReceipt[], units: number, endsAt?: number) => Promise<void>
 }
 
 /** Buys leases from Redis under one policy. */
 export class RedisSeller implements LeaseSeller {
   readonly #parts: RedisSellerParts
-  readonly #scripts: TimelyScripts
   readonly #limits: readonly string[]
 
   constructor(parts: RedisSellerParts) {
     this.#parts = parts
-    this.#scripts = TimelyScripts.of(parts.port)
     this.#limits = limitArguments(parts.terms.limits, () => 0)
   }
 
   isReady(): boolean {
-    return this.#parts.port.state() === 'ready'
+    return this.#parts.scripts.port.state() === 'ready'
   }
 
   async buy({ key, lease, cost, need, want, leftover, endsAt }: LeaseOrder): Promise<Sale> {
-    const { keys, terms, nowText } = this.#parts
+    const { scripts, terms } = this.#parts
+    const { keys } = scripts
     const charges = this.#charges(key)
     const tag = keys.tagOf(charges[0])
-    const blocks = charges.map(charge => keys.blockListOf(charge, tag))
     const { facts } = leftover ?? {}
     const returned =
       leftover === undefined ? ['', '0', '0'] : [facts!.lease, String(leftover.units), String(facts!.soldAt)]
-    const args = [
-      nowText(),
-      String(terms.ttlMs),
-      String(cost),
-      String(need),
-      String(want),
-      lease,
-      ...returned,
-      ...this.#limits,
-      ...(facts === undefined ? [] : receiptArguments(this.#receipts(facts))),
-    ]
-    const reply = await this.#run(
-      leaseBuy,
+    const reply = await scripts.run({
+      script: leaseBuy,
+      does: 'sell a lease',
       tag,
-      [...blocks, keys.marksOf(charges, tag), ...this.#states(charges, tag)],
-      args,
+      keys: [
+        ...charges.map(charge => keys.blockListOf(charge, tag)),
+        keys.marksOf(charges, tag),
+        ...charges.map(charge => keys.keyOf(charge, tag)),
+        ...charges.map(charge => keys.noteOf(charge, tag)),
+        ...charges.map(charge => keys.leasesOf(charge, tag)),
+      ],
+      args: () => [
+        String(terms.ttlMs),
+        String(cost),
+        String(need),
+        String(want),
+        lease,
+        ...returned,
+        ...this.#limits,
+        ...(facts === undefined ? [] : receiptArguments(this.#receipts(facts))),
+      ],
       endsAt,
-    )
+    })
     return saleOf(reply, terms.limits.length)
   }
 
   async takeBack({ facts, units }: Leftover): Promise<void> {
-    const { keys, nowText } = this.#parts
-    const charges = this.#charges(facts.key)
-    const tag = keys.tagOf(charges[0])
-    const args = [
-      nowText(),
-      facts.lease,
-      String(units),
-      String(facts.soldAt),
-      ...this.#limits,
-      ...receiptArguments(this.#receipts(facts)),
-    ]
-    await this.#run(leaseTakeBack, tag, this.#states(charges, tag), args, performance.now() + RETURN_WITHIN_MS)
+    await this.#parts.changes.run('return', this.#receipts(facts), {
+      units,
+      words: () => [facts.lease, String(facts.soldAt)],
+      endsAt: performance.now() + RETURN_WITHIN_MS,
+    })
   }
 
   async settle(facts: LeaseFacts, units: number, endsAt: number | undefined): Promise<void> {
@@ -90,15 +82,6 @@ export class RedisSeller implements LeaseSeller {
   #charges(key: string): Charge[] {
     const { terms, limiter } = this.#parts
     return terms.limits.map(limit => ({ key, limit, limiter }))
-  }
-
-  #states(charges: readonly Charge[], tag: number): string[] {
-    const { keys } = this.#parts
-    return [
-      ...charges.map(charge => keys.keyOf(charge, tag)),
-      ...charges.map(charge => keys.noteOf(charge, tag)),
-      ...charges.map(charge => keys.leasesOf(charge, tag)),
-    ]
   }
 
   /** A sliding window logs the units at the end of the lease. */
@@ -111,29 +94,6 @@ export class RedisSeller implements LeaseSeller {
       remaining: remaining[i],
       resetAfterMs: resetAfterMs[i],
     }))
-  }
-
-  async #run(
-    script: Script,
-    tag: number,
-    keys: readonly string[],
-    args: readonly string[],
-    endsAt: number,
-  ): Promise<unknown> {
-    const byServerClock = args[0] === ''
-    try {
-      return await this.#scripts.run({
-        script,
-        keys,
-        args: until => [...args, until],
-        endsAt,
-        server: this.#parts.keys.serverOf(tag),
-        byServerClock,
-      })
-    } catch (cause) {
-      if (cause instanceof StoreError) throw cause
-      throw new StoreError(`Redis failed to sell a lease: ${(cause as Error).message}`, { cause })
-    }
   }
 }
 

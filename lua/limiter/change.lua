@@ -1,0 +1,112 @@
+--[[
+  Changes what a key may spend, wakes the requests that wait for the units that come free, and tells other processes.
+
+  KEYS      the state of each limit; the note of each; the sold leases of each (ZSET lease → when it was sold, ms; see lease_return); the block list of
+            each (ZSET state key → blocked until, ms); the line in which requests wait for these limits together, three keys: see line_open; the marks
+            of the waiting lines of the policy (see line_mark)
+  ARGV[1]   now, ms; '' for the server's clock
+  ARGV[2]   the change:
+              charge   spends units whether they fit or not
+              refund   gives units back, at most what is spent: a log's oldest, a counter's or bucket's newest. A running window continues
+              settle   gives back at most so many units of what one decision spent, dated at the moment of its charge, as far as they still count
+              return   takes back the unspent units of a lease
+              reset    deletes what was spent; blocks stay
+              block    denies the key for so many ms, whatever it has spent; 0 ends its block
+  ARGV[3]   units, or ms
+  ARGV[4]   settle: the first moment that the clock has shown twice, ms, because it stepped back; '' for none. Charges of these moments are not settled,
+            because they may belong to either pass. ARGV[5]: the last such moment
+            return: the lease. ARGV[5]: when it was sold, ms
+  ARGV[6]   what the channel of every process begins with on which it hears of its waiters
+  ARGV[7]   the channel on which changes are announced; ARGV[8]: the message, '' for none
+  ARGV[9]   number of limits, then for each: algorithm, quota, window in ms, burst; then of settle and return for each: charged at, cost, remaining, reset
+  ARGV[…]   last: the last moment at which the script may act, ms
+
+  Returns now, and nothing else, if it was too late; an error of the first key that holds something else, before anything changed; the text of an error
+  if only the message was refused; else nothing.
+]]
+-- @include now_ms
+-- @include read_limits
+-- @include read_receipts
+-- @include expiry
+-- @include open_state
+-- @include refund_note_save
+-- @include disable_fast_path
+-- @include lease_return
+local clock = ARGV[1]
+local now = now_ms(clock)
+-- @include steps/stop_if_late
+local verb, units = ARGV[2], tonumber(ARGV[3])
+local channel, announcements, message = ARGV[6], ARGV[7], ARGV[8]
+local count = tonumber(ARGV[9])
+local limits, receipts_at = read_limits(10, count, now)
+local expires_at = expiry(clock, now)
+local keys, notes = { unpack(KEYS, 1, count) }, { unpack(KEYS, count + 1, 2 * count) }
+local sold, blocks = { unpack(KEYS, 2 * count + 1, 3 * count) }, { unpack(KEYS, 3 * count + 1, 4 * count) }
+local line_at = 4 * count + 1
+local marks = KEYS[line_at + 3]
+
+if verb == 'reset' then
+  for i = 1, count do
+    local limit, spent = limits[i], false
+    if functions_of(limit.algorithm).notes_resets then
+      local state = open_state(limit, keys[i], now, expires_at)
+      spent = not state.err and state.reset() > 0
+    end
+    -- Unspent units of a lease do not come back after this.
+    redis.call('UNLINK', keys[i], sold[i])
+    if spent then
+      -- A charge in the same ms counts as made after it.
+      refund_note_save(notes[i], { cut_at = now - 1, refunded = 9007199254740991, left = 0, gaps = {} }, limit, expires_at)
+    end
+  end
+elseif verb == 'block' then
+  for i = 1, count do
+    local list = blocks[i]
+    if units == 0 then
+      redis.call('ZREM', list, keys[i])
+    else
+      redis.call('ZADD', list, now + units, keys[i])
+      disable_fast_path(keys[i])
+      -- A few at a time, so that no call is long. A block is kept for a second after its end, so that a clock that steps back still finds it.
+      local free = redis.call('ZRANGEBYSCORE', list, '-inf', now - 1000, 'LIMIT', 0, 16)
+      if #free > 0 then redis.call('ZREM', list, unpack(free)) end
+      local last = redis.call('ZRANGE', list, -1, -1, 'WITHSCORES')
+      redis.call('PEXPIREAT', list, expires_at(last[2] - now))
+    end
+  end
+else
+  -- A settlement changes entries of a log in place, and first repairs nothing.
+  local in_place = verb == 'settle' or verb == 'return'
+  local states = {}
+  for i = 1, count do
+    states[i] = open_state(limits[i], keys[i], now, expires_at, in_place)
+    if states[i].err then return redis.error_reply(states[i].err) end
+  end
+  local receipts = in_place and read_receipts(receipts_at, count)
+  if verb == 'return' then
+    lease_return(ARGV[4], units, tonumber(ARGV[5]), limits, states, notes, sold, receipts, now)
+  else
+    local twice_from, twice_until = tonumber(ARGV[4]), tonumber(ARGV[5])
+    for i = 1, count do
+      if verb == 'charge' then
+        states[i].charge(units)
+      elseif verb == 'refund' then
+        states[i].refund(limits[i], units, notes[i])
+      else
+        local charged_at = receipts[i].charged_at
+        local doubtful = twice_from and charged_at >= twice_from and charged_at <= twice_until
+        if not doubtful then states[i].settle(units, receipts[i], notes[i]) end
+      end
+    end
+  end
+  for i = 1, count do states[i].save() end
+end
+
+if verb ~= 'charge' and not (verb == 'block' and units > 0) then
+  -- @include steps/wake_waiters
+end
+if message ~= '' then
+  -- Without permission for the channel, the change is made all the same.
+  local told = redis.pcall('PUBLISH', announcements, message)
+  if type(told) == 'table' then return told.err end
+end

@@ -1,0 +1,89 @@
+import { StoreError, shown } from '../../core/errors.js'
+import type { ClientPort } from '../../redis/client.js'
+import type { Script } from '../../redis/script.js'
+import { type TimelyCall, TimelyScripts } from '../../redis/timely-scripts.js'
+import type { ChargeKeys } from './charge-keys.js'
+
+/** Deadline of a call that was requested without one. */
+export const UNSPOKEN_DEADLINE_MS = 1000
+
+/** The moment of a call: the server's own, or that of a given clock. */
+export interface CallMoment {
+  /** The given clock's time as text; '' makes the script read the server's clock. */
+  readonly text: string
+  /** The time, as far as this process knows it: it says in which window of the calendar a limit is. */
+  nowMs(): number
+}
+
+/** A script call about keys of one tag. Its ARGV are the time, `args`, and the last moment at which it may act. */
+interface StoreCall extends Pick<TimelyCall, 'script' | 'does' | 'keys'> {
+  readonly script: Script
+  readonly tag: number
+  /** Called when the script is sent, and again if it has to be sent again. */
+  readonly args: (nowMs: number) => readonly string[]
+  /** By `performance.now()`; default: a second from now. Infinity: whenever it comes. */
+  readonly endsAt?: number
+}
+
+/** Calls the scripts of a store, in the order in which they were requested. */
+export class StoreScripts {
+  readonly timely: TimelyScripts
+
+  constructor(
+    readonly port: ClientPort,
+    readonly keys: ChargeKeys,
+    /** The given clock's time as text; '' for the server's. */
+    readonly now: () => string,
+    /** Sends the decisions that were requested before. */
+    readonly sendEarlier: () => void,
+  ) {
+    this.timely = TimelyScripts.of(port)
+  }
+
+  /** The moment of a call to the server of this tag. Throws `StoreError` if the given clock fails. */
+  moment(tag: number): CallMoment {
+    let text: string
+    try {
+      text = this.now()
+    } catch (cause) {
+      throw new StoreError(`the clock failed: ${(cause as Error)?.message ?? shown(cause)}`, { cause })
+    }
+    if (text === '') return { text, nowMs: () => this.timely.serverNow(this.keys.serverOf(tag)) }
+    return { text, nowMs: () => Number(text) }
+  }
+
+  /** Calls `given` or `failed` once. */
+  ask(
+    { script, does, tag, keys, args, endsAt = performance.now() + UNSPOKEN_DEADLINE_MS }: StoreCall,
+    given: (reply: unknown) => void,
+    failed: (error: unknown) => void,
+  ): void {
+    let moment: CallMoment
+    try {
+      moment = this.moment(tag)
+    } catch (error) {
+      failed(error)
+      return
+    }
+    this.sendEarlier()
+    const { text } = moment
+    this.timely.ask(
+      {
+        script,
+        does,
+        keys,
+        args: until => [text, ...args(moment.nowMs()), until],
+        endsAt,
+        server: this.keys.serverOf(tag),
+        byServerClock: text === '',
+      },
+      given,
+      failed,
+    )
+  }
+
+  /** As `ask`. Rejects with `StoreError`. */
+  run(call: StoreCall): Promise<unknown> {
+    return new Promise((resolve, reject) => this.ask(call, resolve, reject))
+  }
+}

@@ -1,0 +1,142 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
+import type { Redis } from 'ioredis'
+import { RateLimiter } from '../../src/limiter/rate-limiter.js'
+import { RedisStore } from '../../src/stores/redis/redis-store.js'
+import { eventually } from '../support/redis-process.js'
+import { RedisServer } from '../support/redis-server.js'
+
+let redis: RedisServer
+beforeAll(async () => {
+  redis = await RedisServer.start()
+})
+afterAll(() => redis.stop())
+
+/** Counts what is passed to the client. */
+function counting(client: Redis): { sent: number } {
+  const count = { sent: 0 }
+  const send = client.sendCommand.bind(client)
+  client.sendCommand = (...args) => {
+    count.sent++
+    return send(...args)
+  }
+  return count
+}
+
+const CHANGES: Record<string, (limiter: RateLimiter, key: string) => Promise<void>> = {
+  refund: (limiter, key) => limiter.refund(key),
+  charge: (limiter, key) => limiter.charge(key),
+  reset: (limiter, key) => limiter.reset(key),
+  block: (limiter, key) => limiter.block(key, '1h'),
+  unblock: (limiter, key) => limiter.unblock(key),
+}
+
+describe('a change that the breaker refuses sends nothing', () => {
+  let client: Redis
+  let limiter: RateLimiter
+  beforeEach(async () => {
+    client = redis.client()
+    limiter = new RateLimiter({ policy: '1000000/1h', denyCache: false, store: new RedisStore(client) })
+    for (let n = 0; n < 50; n++) await limiter.consume(`g${n}`)
+  })
+
+  test.each(Object.keys(CHANGES))('%s, while Redis hangs', async name => {
+    const count = counting(client)
+    redis.pause()
+    try {
+      for (let i = 0; i < 10; i++) {
+        const changes = await Promise.allSettled(Array.from({ length: 60 }, (_, n) => CHANGES[name](limiter, `u${n}`)))
+        expect(changes.every(({ status }) => status === 'rejected')).toBe(true)
+      }
+      // The changes of the first turn, and a probe or two.
+      expect(count.sent).toBeLessThanOrEqual(65)
+    } finally {
+      redis.unpause()
+    }
+  })
+
+  test('settle, of decisions that Redis made before it hung', async () => {
+    const decisions = await Promise.all(Array.from({ length: 300 }, () => limiter.consume('k', 2)))
+    const count = counting(client)
+    redis.pause()
+    try {
+      for (let i = 0; i < 300; i += 30) {
+        await Promise.allSettled(decisions.slice(i, i + 30).map(decision => limiter.settle(decision, 1)))
+      }
+      expect(count.sent).toBeLessThanOrEqual(35)
+    } finally {
+      redis.unpause()
+    }
+  })
+})
+
+test('20 failures in a row open the breaker, however many calls of the last 10 s succeeded', async () => {
+  const client = redis.client()
+  const limiter = new RateLimiter({ policy: '1000000/1h', denyCache: false, store: new RedisStore(client) })
+  for (let i = 0; i < 20; i++) await Promise.all(Array.from({ length: 100 }, () => limiter.consume('k')))
+  redis.pause()
+  try {
+    await Promise.all(Array.from({ length: 20 }, () => limiter.consume('k')))
+    const count = counting(client)
+    for (let i = 0; i < 100; i++) expect((await limiter.consume('k')).source).toBe('fallback')
+    expect(count.sent).toBeLessThanOrEqual(1)
+  } finally {
+    redis.unpause()
+  }
+})
+
+describe('a change is one script call', () => {
+  async function scripts(client: Redis): Promise<number> {
+    const info = await client.info('commandstats')
+    return [...info.matchAll(/^cmdstat_eval(?:sha)?:calls=(\d+)/gm)].reduce((sum, [, calls]) => sum + Number(calls), 0)
+  }
+
+  test.each([...Object.keys(CHANGES), 'settle'])(
+    '%s, which also wakes waiters and tells other processes',
+    async name => {
+      const client = redis.client()
+      const limiter = new RateLimiter({
+        policy: '9/1h',
+        store: new RedisStore(client, { prefix: `one ${name}` }),
+        deadline: '5s',
+      })
+      const decisions = await Promise.all(['k', 'other'].map(key => limiter.consume(key, 3)))
+      const run = (i: number) =>
+        name === 'settle' ? limiter.settle(decisions[i], 1) : CHANGES[name](limiter, decisions[i].key)
+      // The server learns the script.
+      await run(0)
+      // The announcements of one moment are gathered.
+      await new Promise(done => setTimeout(done, 30))
+      const before = await scripts(client)
+      await run(1)
+      await new Promise(done => setTimeout(done, 30))
+      expect((await scripts(client)) - before).toBe(1)
+    },
+  )
+
+  test.each(['refund', 'reset', 'unblock', 'settle'])('%s wakes a waiter of another process at once', async name => {
+    const [here, there] = [redis.client(), redis.client()].map(
+      client =>
+        new RateLimiter({ policy: '2/1h', store: new RedisStore(client, { prefix: `wakes ${name}` }), deadline: '5s' }),
+    )
+    const spent = await here.consume('k', 2)
+    if (name === 'unblock') {
+      await here.reset('k')
+      await here.block('k', '1h')
+    }
+    const waiting = there.acquire('k')
+    await eventually('it waits', async () => (await redis.client().keys(`*wakes ${name}*:line`)).length === 1)
+    const changedAt = performance.now()
+    if (name === 'settle') await here.settle(spent, 1)
+    else await CHANGES[name](here, 'k')
+    await waiting
+    // Without the message it would ask again after 5 s.
+    expect(performance.now() - changedAt).toBeLessThan(2500)
+  })
+})
+
+test('a decision that is asked of the store itself while the first connection is being made is rejected if that fails', async () => {
+  const client = redis.client({ port: 1, retryStrategy: () => 60_000 })
+  const store = new RedisStore(client)
+  const [limit] = new RateLimiter({ policy: '5/1m' }).policy
+  await expect(store.consume([{ key: 'k', limit }], 1)).rejects.toThrow('not connected')
+})
