@@ -91,9 +91,9 @@ export class KeyedScript {
         this.#inFlight--
         if (this.#deadline.answered(batch)) batch.answer(reply)
       },
-      cause => {
+      error => {
         this.#inFlight--
-        if (this.#deadline.failed(batch)) batch.expire(failure(cause))
+        if (this.#deadline.failed(batch)) batch.expire(error)
       },
     )
     if (!batch.settled) this.#deadline.start(batch)
@@ -136,7 +136,7 @@ class KeyedBatch implements Pending {
     const now = Number(reply.at(-1))
     for (let i = 0; i < this.#askers.length; i++) {
       const first = Number(reply[2 * i])
-      if (Number.isNaN(first)) this.#askers[i].reject(failure(new Error(String(reply[2 * i]))))
+      if (Number.isNaN(first)) this.#askers[i].reject(new StoreError(`Redis failed: ${String(reply[2 * i])}`))
       else this.#askers[i].resolve(first, Number(reply[2 * i + 1]), now)
     }
   }
@@ -144,9 +144,4 @@ class KeyedBatch implements Pending {
   expire(error: StoreError): void {
     for (const asker of this.#askers) asker.reject(error)
   }
-}
-
-function failure(cause: unknown): StoreError {
-  if (cause instanceof StoreError) return cause
-  return new StoreError(`Redis failed: ${(cause as Error).message}`, { cause })
 }
