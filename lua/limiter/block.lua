@@ -10,7 +10,6 @@
 ]]
 -- @include now_ms
 -- @include expiry
--- @include disable_fast_path
 local clock = ARGV[1]
 local now = now_ms(clock)
 -- @include steps/stop_if_late
@@ -20,7 +19,6 @@ for i = 1, #KEYS / 2 do
   local list, member = KEYS[i], KEYS[#KEYS / 2 + i]
   if duration > 0 then
     redis.call('ZADD', list, now + duration, member)
-    disable_fast_path(member)
     -- A few at a time, so that no call is long. A block is kept for a second after its end, so that a clock that steps back still finds it.
     local free = redis.call('ZRANGEBYSCORE', list, '-inf', now - 1000, 'LIMIT', 0, 16)
     if #free > 0 then redis.call('ZREM', list, unpack(free)) end

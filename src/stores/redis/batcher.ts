@@ -9,7 +9,7 @@ import type { BatchKind } from './batch-kind.js'
 import { BatchKinds } from './batch-kinds.js'
 import type { ChargeKeys } from './charge-keys.js'
 import type { SendScheduler } from './send-scheduler.js'
-import { VerdictReader } from './wire-format.js'
+import { listOf, VerdictReader } from './wire-format.js'
 
 interface DecidedVerdicts {
   readonly verdicts: readonly Verdict[]
@@ -137,20 +137,18 @@ export class Batcher {
     const server = kind.server()
     const nowMs = now === '' ? () => this.#scripts.serverNow(server) : () => Number(now)
     const given = now === '' ? '' : `@${now}`
-    const isLone = batch.isLone && this.spending && now === '' && kind.loneRequest(nowMs) !== undefined
     this.scheduler.sent()
     this.#scripts.ask(
       {
         script: kind.script,
         keys,
-        args: until => (isLone ? [until] : [this.spending ? until : given, ...batch.arguments(nowMs)]),
+        args: until => [this.spending ? until : given, ...batch.arguments(nowMs)],
         // A `peek` spends nothing, so a late one is harmless.
         endsAt: this.spending ? batch.firstEndsAt : Number.POSITIVE_INFINITY,
         server,
         byServerClock: now === '',
         behindUntil: given,
-        // Asked for each time: a window of the calendar may have ended.
-        lone: isLone ? () => kind.loneRequest(nowMs) : undefined,
+        listOf: (reply, untilMs) => listOf(reply, untilMs, kind.limits[0]),
       },
       reply => {
         this.scheduler.answered(batch.askers.length)
