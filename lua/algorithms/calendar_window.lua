@@ -7,9 +7,8 @@
 -- @section consume
 local algorithm, shaped, costs_at = 'calendar-window', false, 5
 -- @include steps/open_one
--- @include steps/decide_lone with algorithms/calendar_window
--- @include steps/find_blocks_and_waiters
 -- @include steps/check_calendar_window
+-- @include steps/decide_lone with algorithms/calendar_window
 -- @include steps/functions_of_one with algorithms/calendar_window.functions
 -- @include steps/decide_rows with algorithms/calendar_window
 

@@ -7,7 +7,6 @@
 local algorithm, shaped, costs_at = 'fixed-window', false, 4
 -- @include steps/open_one
 -- @include steps/decide_lone with algorithms/fixed_window
--- @include steps/find_blocks_and_waiters
 -- @include steps/functions_of_one with algorithms/fixed_window.functions
 -- @include steps/decide_rows with algorithms/fixed_window
 

@@ -10,7 +10,6 @@ shaped = true
 local algorithm, shaped, costs_at = 'leaky-bucket', true, 5
 -- @include steps/open_one
 -- @include steps/decide_lone with algorithms/leaky_bucket
--- @include steps/find_blocks_and_waiters
 -- @include steps/functions_of_one with algorithms/leaky_bucket.functions
 -- @include steps/decide_rows with algorithms/leaky_bucket
 

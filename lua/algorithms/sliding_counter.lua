@@ -10,7 +10,6 @@ local algorithm, shaped, costs_at = 'sliding-counter', false, 4
 -- @include floor_div
 -- @include ceil_div
 -- @include steps/decide_lone with algorithms/sliding_counter
--- @include steps/find_blocks_and_waiters
 -- @include steps/functions_of_one with algorithms/sliding_counter.functions
 -- @include steps/decide_rows with algorithms/sliding_counter
 

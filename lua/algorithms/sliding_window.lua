@@ -11,13 +11,13 @@ has_log = true
 local algorithm, shaped, costs_at = 'sliding-window', false, 4
 -- @include steps/open_one
 -- @include steps/spend_lone_log
--- @include steps/find_blocks_and_waiters
 -- @include steps/functions_of_one with algorithms/sliding_window.functions
 -- @include now_ms
 -- @include log_unpack
 -- @include log_save
+-- @include expiry
 -- @include steps/open_answer
-local calm = clock == '' and not some_kept
+local expires_at = expiry(clock, now)
 local waiting, limit = KEYS[2], { quota = quota, window = window }
 local one_cost = #ARGV <= costs_at and tonumber(ARGV[costs_at] or 1)
 
@@ -55,7 +55,7 @@ end
 
 for i = 1, #changed do
   local key = changed[i]
-  log_save(key, logs[key], logs[key].expire_at, calm)
+  log_save(key, logs[key], window, expires_at)
 end
 if quota > 9007199254740928 or window > 9007199254740928 then
   -- @include steps/large_numbers_as_text
@@ -64,8 +64,16 @@ return out
 
 -- @section functions
 -- @include log_open
+-- @include log_insert
 -- @include log_rebase
 -- @include log_ahead
 -- @include log_state
 -- @include sliding_window
-functions = { open_state = log_state, open_log = log_open, rebase = log_rebase, measure = sliding_window, ahead = log_ahead }
+functions = {
+  open_state = log_state,
+  open_log = log_open,
+  insert = log_insert,
+  rebase = log_rebase,
+  measure = sliding_window,
+  ahead = log_ahead,
+}

@@ -7,7 +7,6 @@
 local algorithm, shaped, costs_at = 'token-bucket', false, 5
 -- @include steps/open_one
 -- @include steps/decide_lone with algorithms/token_bucket
--- @include steps/find_blocks_and_waiters
 -- @include steps/functions_of_one with algorithms/token_bucket.functions
 -- @include steps/decide_rows with algorithms/token_bucket
 

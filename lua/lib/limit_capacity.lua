@@ -15,7 +15,6 @@ local function limit_capacity(limits, keys, blocks, notes, now, clock)
   for i = 1, count do
     states[i] = open_state(limits[i], keys[i], now, expires_at)
     if states[i].err then return states[i] end
-    states[i].repair_clock()
     shortest = math.min(shortest, limits[i].window)
     blocked = math.max(blocked, blocked_until(blocks[i], keys[i]) - now)
   end

@@ -1,16 +1,14 @@
 --[[
   Adds `units` to a log from log_open, and writes it. Their moment is now, or the end of a lease of `ttl` ms; it may lie before the newest entries.
-  `expire_at`: the moment at which the key may expire, as text.
+  `expire_at`: the moment at which the key may expire, ms.
 ]]
 -- @include log_pack
 -- @include log_unpack
 -- @include log_rebase
--- @include disable_fast_path
 local function log_insert(key, log, at, units, ttl, expire_at)
   if log.rubbish then redis.call('DEL', key) end
   if log.total + units > 9007199254740991 then log_rebase(key, log) end
-  if log.stored then disable_fast_path(key) else redis.call('RPUSH', key, log_pack(0, log.gone)) end
-  log.expires = 0
+  if not log.stored then redis.call('RPUSH', key, log_pack(0, log.gone)) end
   local later, before = {}, log.gone
   local last = redis.call('RPOP', key)
   local last_at, last_total, last_ttl = log_unpack(last)

@@ -1,8 +1,6 @@
 --[[
   Opens the log of a sliding window: a list of entries with rising times and totals. The first entry no longer counts, but contains the total
-  before the second. If the time of the first entry is in the future, it is the moment at which the key expires, and a decision under this limit alone need not
-  check whether a key is blocked or a request waits: see read_row. Fields of the result:
-    expires the time of the first entry
+  before the second. Fields of the result:
     gone    total before the oldest entry that counts       total     total of all that was ever spent
     first   index of that oldest entry (nil: 1)              newest    time of the newest
     oldest, oldest_total   of the entry at `first`          stored    time of the newest as stored (nil: nothing is)
@@ -21,8 +19,8 @@ local function log_open(key, window, now, writable)
   if not head[2] or not log_formats[#head[1]] or not log_formats[#head[2]] then
     return { err = 'WRONGTYPE the key holds a list that is not a limit\'s' }
   end
-  local expires, gone = log_unpack(head[1])
-  local log = { gone = gone, first = 1, expires = expires }
+  local _, gone = log_unpack(head[1])
+  local log = { gone = gone, first = 1 }
   log.oldest, log.oldest_total = log_unpack(head[2])
   local last = redis.call('LINDEX', key, '-1')
   if not log_formats[#last] then return { err = 'WRONGTYPE the key holds a list that is not a limit\'s' } end
@@ -30,7 +28,6 @@ local function log_open(key, window, now, writable)
   log.newest, log.total = log_counts_from(newest, ttl, now), total
   if log.newest ~= newest and writable then
     log_repair_clock(key, now, window)
-    log.expires = 0
     log.oldest, log.oldest_total = log_unpack(redis.call('LINDEX', key, '1'))
   end
   log.stored = log.newest
@@ -42,11 +39,11 @@ local function log_open(key, window, now, writable)
     local reach = math.min(4, length)
     local first, at, total = log_search(key, 2, reach, passes)
     if not at then first, at, total = log_search(key, reach, length, passes) end
-    local before_at, before = log_unpack(redis.call('LINDEX', key, first - 1))
+    local _, before = log_unpack(redis.call('LINDEX', key, first - 1))
     log.gone, log.first, log.oldest, log.oldest_total = before, first, at, total
     if writable then
       redis.call('LTRIM', key, first - 1, '-1')
-      log.first, log.expires = 1, first > 1 and before_at or expires
+      log.first = 1
     end
   end
   return log

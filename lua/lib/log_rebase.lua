@@ -1,6 +1,6 @@
 --[[
   Reduces the totals of a log to the units that still count, before they exceed the integers that a float holds exactly: once in 2^53 units. Units that
-  steps/spend_log has collected but not written are kept.
+  steps/spend_log has spent but not written are kept. The key loses its lifetime, which the next write sets.
 ]]
 -- @include log_pack
 -- @include log_unpack
@@ -15,6 +15,6 @@ local function log_rebase(key, log)
       redis.call('RPUSH', key, log_pack(at, total - gone, ttl))
     end
   end
-  log.gone, log.total, log.expires = 0, log.total - gone, 0
+  log.gone, log.total = 0, log.total - gone
   if log.oldest then log.oldest_total = log.oldest_total - gone end
 end

@@ -1,5 +1,5 @@
 --[[
-  Removes at most `cost` units from a log that log_open opened for writing, oldest first. `expire_at`: the moment at which the key may expire, as text.
+  Removes at most `cost` units from a log that log_open opened for writing, oldest first. `expire_at`: the moment at which the key may expire, ms.
 ]]
 -- @include log_pack
 -- @include log_search

@@ -6,7 +6,6 @@
 -- @include log_unpack
 -- @include log_search
 -- @include log_counts_from
--- @include disable_fast_path
 local function log_repair_clock(key, now, window)
   local from = log_search(key, 1, redis.call('LLEN', key), function(at) return at > now end)
   local _, total = log_unpack(redis.call('LINDEX', key, from - 1))
@@ -31,6 +30,5 @@ local function log_repair_clock(key, now, window)
     total = total + lease[2]
     redis.call('RPUSH', key, log_pack(lease[1], total, lease[3]))
   end
-  disable_fast_path(key)
   redis.call('PEXPIRE', key, window + longest + 5000)
 end

@@ -17,7 +17,7 @@ local function log_state(limit, key, now, expires_at, _, read_only)
     reset = reset,
     ahead = function(own, ahead, cost) return log_ahead(own, now, ahead, cost, key, log) end,
     grant = function(own, cost)
-      log_spend(key, log, now, cost, expires_at(math.max(reset(), limit.window)))
+      log_spend(key, log, now, limit.window, cost, expires_at)
       return math.max(0, own.quota - (log.total - log.gone)), reset()
     end,
     look = function(cost) return sliding_window(limit, now, cost, key, log) end,
@@ -25,7 +25,7 @@ local function log_state(limit, key, now, expires_at, _, read_only)
     buy = function(units, ttl)
       log_insert(key, log, now + ttl, units, ttl, expires_at(math.max(reset(), limit.window + ttl)))
     end,
-    charge = function(cost) log_spend(key, log, now, cost, expires_at(math.max(reset(), limit.window))) end,
+    charge = function(cost) log_spend(key, log, now, limit.window, cost, expires_at) end,
     refund = function(_, cost)
       log_refund_oldest(key, log, cost, expires_at(reset()))
       log = log_open(key, limit.window, now, true)
@@ -35,8 +35,6 @@ local function log_state(limit, key, now, expires_at, _, read_only)
       log = log_open(key, limit.window, now, true)
     end,
     settle = settle,
-    -- log_open has done it already.
-    repair_clock = function() end,
     save = function() end,
   }
 end

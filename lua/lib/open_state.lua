@@ -1,4 +1,4 @@
---[[ Opens the state of a key under one limit, whatever its algorithm: returns what row_state returns. `read_only`: see log_open. ]]
+--[[ Opens the state of a key under one limit, whatever its algorithm: returns what row_state returns. `read_only`: see row_state and log_open. ]]
 -- @include functions_of
 -- @include row_state
 local function open_state(limit, key, now, expires_at, read_only)

@@ -9,7 +9,7 @@
     keep_alive  how long the limiter lives unused, ms; -1 for ever
     ends_at     when the whole limiter ends (nil: it does not)
     life        for how long a request that may be repeated is remembered, ms
-    expires_at(reset)        the moment, as text, at which a key may expire whose state no longer matters in `reset` ms
+    expires_at(reset)        the moment at which a key may expire whose state no longer matters in `reset` ms
     register(client, reset)  notes that a client has state of its own for `reset` ms more
     use(reset)  notes a use; the state then no longer matters in `reset` ms
 ]]

@@ -11,16 +11,16 @@
     look(cost)                   retry, remaining and reset of a request, which spends nothing
     room(ttl)                    how many units may be sold as a lease of `ttl` ms, and how long it may last
     buy(units, ttl, note_key)    sells that many units
-    repair_clock()               after the clock was set back, moves moments in the future to now
     save()                       writes the changes
-  `limit` may be that of an older configuration, under which a waiter has asked.
+  `limit` may be that of an older configuration, under which a waiter has asked. A row from the future is from before the server's clock was set back, or from
+  a server whose clock is ahead: it is moved to now, and save() writes that, unless `read_only`.
 ]]
 -- @include refund_note_open
 -- @include refund_note_save
-local function row_state(limit, key, now, expires_at, functions)
+local function row_state(limit, key, now, expires_at, functions, read_only)
   local call, read = redis.call, struct.unpack
   local value, failure, at = redis.pcall('GET', key), nil, nil
-  local x, y, expires, changed = 0, 0, 0, false
+  local x, y, changed = 0, 0, false
   local strange = type(value) == 'table'
   if strange then value = false end
   -- @include steps/read_row
@@ -29,6 +29,10 @@ local function row_state(limit, key, now, expires_at, functions)
     if not next_at then return false end
     at, x, y, changed = next_at, next_x, next_y, true
     return true
+  end
+  if at and not failure and not read_only then
+    local _, _, _, _, next_at, next_x, next_y = functions.measure(limit, now, 0, at, x, y)
+    if next_at ~= at or next_x ~= x or next_y ~= y then become(next_at, next_x, next_y) end
   end
   local function reset()
     local _, _, ms = functions.measure(limit, now, 0, at, x, y)
@@ -67,16 +71,10 @@ local function row_state(limit, key, now, expires_at, functions)
       local note = refund_note_open(note_key)
       if become(functions.give_back(limit, now, units, receipt, at, x, y, note)) then refund_note_save(note_key, note, limit, expires_at) end
     end,
-    repair_clock = function()
-      local _, _, _, _, next_at, next_x, next_y = functions.measure(limit, now, 0, at, x, y)
-      if next_at ~= at or next_x ~= x or next_y ~= y then become(next_at, next_x, next_y) end
-    end,
     save = function()
       if not changed then return end
       if functions.keeps_quota then y = limit.quota end
-      local text = expires_at(reset())
-      local lives_until = tonumber(text)
-      call('SET', key, struct.pack('<dddd', at, x, y, expires > 0 and lives_until or -lives_until), 'PXAT', text)
+      call('SET', key, struct.pack('<ddd', at, x, y), 'PXAT', expires_at(reset()))
     end,
   }
 end

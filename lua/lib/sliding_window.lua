@@ -3,7 +3,6 @@
   see steps/spend_log.
 ]]
 -- @include log_search
--- @include log_flush
 local function sliding_window(limit, now, cost, key, log)
   local spent = log.total - log.gone
   local reset = log.newest and log.newest - now + limit.window or 0
@@ -11,7 +10,6 @@ local function sliding_window(limit, now, cost, key, log)
   if spent + cost <= limit.quota then return 0, limit.quota - spent - cost, math.max(reset, limit.window), 0 end
   if cost > limit.quota then return -1, math.max(0, limit.quota - spent), reset, 0 end
   -- The cost fits when the units above the quota have expired: when the entry with the last of them expires.
-  if log.inserted then log_flush(key, log) end
   local enough = log.total - (limit.quota - cost)
   local at = log.oldest
   if log.oldest_total < enough then

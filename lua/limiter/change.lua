@@ -30,7 +30,6 @@
 -- @include expiry
 -- @include open_state
 -- @include refund_note_save
--- @include disable_fast_path
 -- @include lease_return
 local clock = ARGV[1]
 local now = now_ms(clock)
@@ -66,7 +65,6 @@ elseif verb == 'block' then
       redis.call('ZREM', list, keys[i])
     else
       redis.call('ZADD', list, now + units, keys[i])
-      disable_fast_path(keys[i])
       -- A few at a time, so that no call is long. A block is kept for a second after its end, so that a clock that steps back still finds it.
       local free = redis.call('ZRANGEBYSCORE', list, '-inf', now - 1000, 'LIMIT', 0, 16)
       if #free > 0 then redis.call('ZREM', list, unpack(free)) end

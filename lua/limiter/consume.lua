@@ -15,12 +15,14 @@
 -- @include now_ms
 -- @include log_unpack
 -- @include log_save
+-- @include expiry
 -- @include roll_cells
 -- @include floor_div
 -- @include ceil_div
 -- @include functions_of
 -- @include steps/open_batch
 -- @include steps/open_answer
+local expires_at = expiry(clock, now)
 local width, count = tonumber(ARGV[2]), #KEYS
 -- Each limit, and its result for the present request: one table for all, created at once, costs less than arrays that grow.
 local limits, rows = {}, 0
@@ -52,7 +54,6 @@ for j = 1, width do
     reset = 0,
     delay = 0,
     blocked_until = 0,
-    expires = 0,
   }
 end
 local costs_at = 4 * width + 3
@@ -81,10 +82,9 @@ if rows > 0 then
   strange = missing and call('EXISTS', unpack(missing)) > 0
 end
 
--- The pending writes stand in `values`: the moments at which these keys may expire, and their places; the logs, and the keys of those that have
--- changed. Some keys are in the batch twice.
-local calm = false
-local expire_at, place = {}, {}
+-- The pending writes stand in `values`; steps/spend_row notes their places, because some keys are in the batch twice. The logs, and the keys of those
+-- that have changed.
+local resets, renewed, place = {}, {}, {}
 local logs, changed = {}, {}
 for first = width + 1, count - 1, width do
   local request = (first - width - 1) / width
@@ -112,7 +112,7 @@ for first = width + 1, count - 1, width do
             retry, remaining, reset = functions_of(algorithm).measure(limit, now, cost, key, log)
           end
         else
-          local at, x, y, expires = limit.at, limit.x, limit.y, 0
+          local at, x, y = limit.at, limit.x, limit.y
           if not again then
             local slot = place[key] or request * rows + limit.row
             local value = values[slot]
@@ -120,7 +120,7 @@ for first = width + 1, count - 1, width do
             at, x, y = nil, 0, 0
             -- @include steps/read_row
             if failure then break end
-            limit.at, limit.x, limit.y, limit.expires = at, x, y, expires
+            limit.at, limit.x, limit.y = at, x, y
           end
           local next_at, next_x, next_y
           -- @choose measure
@@ -159,7 +159,7 @@ for first = width + 1, count - 1, width do
       if spending then
         if limit.row then
           local slot, at, x, y = place[key] or limit.slot, limit.at, limit.x, limit.y
-          local next_at, next_x, next_y, expires = limit.next_at, limit.next_x, limit.next_y, limit.expires
+          local next_at, next_x, next_y = limit.next_at, limit.next_x, limit.next_y
           -- @include steps/spend_row
         elseif cost > 0 then
           local log, algorithm, window = logs[key], limit.algorithm, limit.window
@@ -173,10 +173,16 @@ for first = width + 1, count - 1, width do
   end
 end
 
--- @include steps/write_rows
+for slot = 1, #values do
+  local reset = resets[slot]
+  if reset then
+    local key, row, fresh = keys[shared + slot], values[slot], renewed[slot]
+    -- @include steps/write_row
+  end
+end
 for i = 1, #changed do
   local key = changed[i]
-  log_save(key, logs[key], logs[key].expire_at)
+  log_save(key, logs[key], logs[key].window, expires_at)
 end
 for j = 1, width do
   if limits[j].quota > 9007199254740928 or limits[j].window > 9007199254740928 then

@@ -67,11 +67,9 @@ for i = 1, count do
   local blocked = blocked_until > now
   -- @include steps/add_verdict
 end
-if allowed then
-  for i = 1, count do
-    states[i].grant(limits[i], units)
-    states[i].save()
-  end
+for i = 1, count do
+  if allowed then states[i].grant(limits[i], units) end
+  states[i].save()
 end
 -- @include steps/large_numbers_as_text
 return out

@@ -70,14 +70,14 @@ if ahead > 0 or lasts < 2 then return { now, -1, 0 } end
 -- A quarter of what is left, so that others find some; all of it shortly before a window ends, because what is left then is lost.
 local share = math.min(1, ttl / (4 * lasts))
 local units = math.min(want, math.max(math.min(need, room), math.floor(room * share)))
-if units > 0 then
-  for i = 1, count do
+for i = 1, count do
+  if units > 0 then
     states[i].buy(units, ttl, notes[i])
-    states[i].save()
     call('ZADD', sold[i], now, lease)
     call('ZREMRANGEBYSCORE', sold[i], '-inf', string.format('%.0f', now - ttl - 10000))
     call('PEXPIRE', sold[i], ttl + 15000)
   end
+  states[i].save()
 end
 local out = { now, units, lasts }
 for i = 1, count do

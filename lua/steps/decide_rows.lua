@@ -6,7 +6,6 @@
 ]]
 -- @include now_ms
 -- @include steps/open_answer
-local calm = clock == '' and not some_kept
 local keys, shared = KEYS, 2
 local count, waiting = #keys, keys[2]
 local one_cost = #ARGV <= costs_at and tonumber(ARGV[costs_at] or 1)
@@ -22,14 +21,14 @@ for i = 3, count do
 end
 local strange = missing and call('EXISTS', unpack(missing)) > 0
 
--- The pending writes stand in `values`: the moments at which these keys may expire, and their places, because some keys are in the batch twice.
-local expire_at, place = {}, {}
+-- The pending writes stand in `values`; steps/spend_row notes their places, because some keys are in the batch twice.
+local resets, renewed, place = {}, {}, {}
 for i = 3, count do
   local key = keys[i]
   local slot = place[key] or i - 2
   local value = values[slot]
   local failure, at
-  local x, y, expires = 0, 0, 0
+  local x, y = 0, 0
   -- @include steps/read_row
   if failure then
     size = size + 1
@@ -59,7 +58,13 @@ for i = 3, count do
   end
 end
 
--- @include steps/write_rows
+for slot = 1, #values do
+  local reset = resets[slot]
+  if reset then
+    local key, row, fresh = keys[shared + slot], values[slot], renewed[slot]
+    -- @include steps/write_row
+  end
+end
 if quota > 9007199254740928 or window > 9007199254740928 then
   -- @include steps/large_numbers_as_text
 end

@@ -30,13 +30,8 @@ export interface TimelyCall {
   readonly tellsTime?: boolean
   /** Text after `until` in the same argument, for a script that reads more there. Default: nothing. */
   readonly behindUntil?: string
-  /** A compact form of the call: writes `until` with the arguments after it, and turns the answer into a list. Default: `until` is the number as text. */
-  readonly lone?: () => CompactCall | undefined
-}
-
-interface CompactCall {
-  argument(untilMs: number): string
-  answer(reply: unknown, untilMs: number): unknown
+  /** Turns an answer into a list. `untilMs`: the last moment that the script was given. */
+  readonly listOf?: (reply: unknown, untilMs: number) => unknown
 }
 
 /**
@@ -101,9 +96,8 @@ export class TimelyScripts {
     if (this.#isFirst) [given, failed] = this.#untilRefused(given, failed)
     const clock = this.#clockOf(call.server)
     const voidable = this.port.sendsAgain && call.endsAt < Number.POSITIVE_INFINITY
-    const lone = call.lone?.()
     const untilMs = lastMoment(call, clock)
-    const until = lone === undefined ? untilMs + (call.behindUntil ?? '') : lone.argument(untilMs)
+    const until = untilMs + (call.behindUntil ?? '')
     const bound = new Bound(voidable && !this.#showsSent ? Buffer.from(until) : until)
     if (voidable) bound.place = this.#inFlight.push(bound) - 1
     const sentAt = performance.now()
@@ -113,7 +107,7 @@ export class TimelyScripts {
       given: answer => {
         this.#isFirst = false
         if (voidable) this.#ended(bound)
-        const reply = lone === undefined ? answer : lone.answer(answer, untilMs)
+        const reply = call.listOf === undefined ? answer : call.listOf(answer, untilMs)
         const isTold = Array.isArray(reply) && (reply.length === 1 || call.tellsTime !== false)
         const now = isTold ? Number(reply[0] ?? Number.NaN) : Number.NaN
         if (call.byServerClock && now > 0) clock.learn(now, sentAt)

@@ -4,7 +4,6 @@ import type { Script } from '../../redis/script.js'
 import { consume, consumeOne } from '../../redis/scripts.js'
 import type { Charge } from '../store.js'
 import type { ChargeKeys } from './charge-keys.js'
-import { LoneRequest } from './lone-request.js'
 import { limitArguments, loneLimitNumbers, scriptAlgorithmOf } from './wire-format.js'
 
 /** Work that the server does in about 1 ms on an old core, in units of about 4 µs. */
@@ -28,7 +27,6 @@ export class BatchKind {
   readonly #limitArguments: readonly string[] | undefined
   readonly #isLone: boolean
   readonly #changes: boolean
-  readonly #loneRequest: LoneRequest | undefined
   /** Whether a cost of 1 is sent explicitly. */
   readonly #namesCost: boolean
 
@@ -49,7 +47,6 @@ export class BatchKind {
     this.toKeys = charges.map(charge => keys.toKey(charge, tag))
     this.#changes = this.limits.some(({ calendar }) => calendar !== undefined)
     this.#limitArguments = this.#changes ? undefined : this.#limitsAt(() => 0)
-    this.#loneRequest = this.#changes ? undefined : this.#loneRequestAt(() => 0)
     this.#namesCost = !this.#isLone || Math.max(this.limits[0].quota, this.limits[0].windowMs) > LARGEST_PLAIN
   }
 
@@ -67,15 +64,6 @@ export class BatchKind {
     if (!costs.every(cost => cost === first)) for (const cost of costs) args.push(String(cost))
     else if (first !== 1 || this.#namesCost) args.push(String(first))
     return args
-  }
-
-  /** The request for one decision of cost 1; undefined if there is no fast path. `nowMs`: as above. */
-  loneRequest(nowMs: () => number): LoneRequest | undefined {
-    return this.#changes ? this.#loneRequestAt(nowMs) : this.#loneRequest
-  }
-
-  #loneRequestAt(nowMs: () => number): LoneRequest | undefined {
-    return this.#isLone ? LoneRequest.of(this.limits[0], loneLimitNumbers(this.limits[0], nowMs)) : undefined
   }
 
   #limitsAt(nowMs: () => number): string[] {

@@ -41,11 +41,6 @@ export class Batch {
     if (endsAt > this.lastEndsAt) this.lastEndsAt = endsAt
   }
 
-  /** Whether it is one decision of cost 1. */
-  get isLone(): boolean {
-    return this.#costs.length === 1 && this.#costs[0] === 1
-  }
-
   /** The script arguments, from the limits on. `nowMs`: the server's clock, as far as it is known. */
   arguments(nowMs: () => number): string[] {
     return this.kind.arguments(this.#costs, nowMs)

@@ -8,7 +8,7 @@ import type { BatchKind } from './batch-kind.js'
 import { BatchKinds } from './batch-kinds.js'
 import type { SendScheduler } from './send-scheduler.js'
 import { type CallMoment, type StoreScripts, UNSPOKEN_DEADLINE_MS } from './store-scripts.js'
-import { VerdictReader } from './wire-format.js'
+import { listOf, VerdictReader } from './wire-format.js'
 
 interface DecidedVerdicts {
   readonly verdicts: readonly Verdict[]
@@ -147,21 +147,19 @@ export class Batcher {
     const { text: now } = moment
     const nowMs = () => moment.nowMs()
     const given = now === '' ? '' : `@${now}`
-    const isLone = batch.isLone && this.spending && now === '' && kind.loneRequest(nowMs) !== undefined
     this.scheduler.sent()
     this.scripts.timely.ask(
       {
         script: kind.script,
         does: 'decide',
         keys,
-        args: until => (isLone ? [until] : [this.spending ? until : given, ...batch.arguments(nowMs)]),
+        args: until => [this.spending ? until : given, ...batch.arguments(nowMs)],
         // A `peek` spends nothing, so a late one is harmless.
         endsAt: this.spending ? batch.firstEndsAt : Number.POSITIVE_INFINITY,
         server: kind.server(),
         byServerClock: now === '',
         behindUntil: given,
-        // Asked for each time: a window of the calendar may have ended.
-        lone: isLone ? () => kind.loneRequest(nowMs) : undefined,
+        listOf: (reply, untilMs) => listOf(reply, untilMs, kind.limits[0]),
       },
       reply => {
         this.scheduler.answered(batch.askers.length)

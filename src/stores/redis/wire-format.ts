@@ -2,7 +2,7 @@ import { algorithmOf } from '../../algorithms/registry.js'
 import { Calendar } from '../../core/calendar.js'
 import type { Verdict } from '../../core/decision.js'
 import { StoreError } from '../../core/errors.js'
-import { type AlgorithmName, hasBurst, type Limit } from '../../core/limit.js'
+import { type AlgorithmName, hasBurst, type Limit, mostOf } from '../../core/limit.js'
 import type { ChargeReceipt } from '../store.js'
 
 /** The name of an algorithm in lua/algorithms. */
@@ -40,6 +40,19 @@ export function receiptArguments(receipts: readonly ChargeReceipt[]): string[] {
     String(remaining),
     String(resetAfterMs),
   ])
+}
+
+/** The list that an answer stands for: one request that is admitted is answered with one number, see lua/steps/answer_lone.lua. */
+export function listOf(reply: unknown, untilMs: number, limit: Limit): unknown {
+  if (typeof reply === 'object') return reply
+  const number = Number(reply)
+  if (!Number.isSafeInteger(number) || number < 0) return reply
+  const earlyMs = number % 2 ** 14
+  const rest = (number - earlyMs) / 2 ** 14
+  const reset = rest % 2 ** 23
+  const [spent, most] = [(rest - reset) / 2 ** 23, mostOf(limit)]
+  // A proxy may reply with anything, so the reply is checked.
+  return spent > 0 && spent <= most ? [untilMs - earlyMs, most - spent, reset] : reply
 }
 
 /** Reads the list of numbers that the consume script returns, one decision after another. */
