@@ -1,52 +1,76 @@
+import { getOrMake } from './get-or-make.js'
 import { emitWarning } from './warning.js'
 
 /** This many failed decisions in a row count as an outage. */
 const IN_A_ROW = 3
 /** At most one pair of warnings per this time. */
 const EVERY_MS = 60_000
+/** After this long without a failure, any answer ends the outage: whoever failed may not ask again. */
+const CALM_MS = 1000
+
+/** What all that ask one server know of its outage. */
+interface Outage {
+  warned: boolean
+  warnedAt: number
+  failedAt: number
+}
+
+const OUTAGES = new WeakMap<object, Outage>()
 
 /**
- * Reports one store's outage by process warnings (SPILLWAY_STORE): one when it begins and one when the store answers again, at most
- * one such pair a minute.
+ * Reports the outage of a server by process warnings (SPILLWAY_STORE): one when it begins and one when the server answers again, at most
+ * one such pair a minute, however many objects ask the server. Each of them has an instance of its own, which counts its failures.
  */
 export class OutageWarnings {
+  readonly #outage: Outage
   #failures = 0
-  #warnedAt = Number.NEGATIVE_INFINITY
-  #warned = false
 
-  /** `store` names the store, like "RedisStore at 127.0.0.1:6379". Times are by `nowMs`, a monotonic clock. */
+  /**
+   * `server`: the client or store; all instances of one share its warnings. `store` names it, like "Redis at 127.0.0.1:6379"; `meanwhile` is a
+   * clause that says what happens during an outage. Times are by `nowMs`, a monotonic clock.
+   */
   constructor(
+    server: object,
     readonly store: () => string,
+    readonly meanwhile: string,
     readonly nowMs: () => number = () => performance.now(),
-  ) {}
-
-  /** The store failed one decision. `meanwhile` is a clause that says who decides instead. */
-  failed(meanwhile: string, error: Error | undefined): void {
-    if (++this.#failures >= IN_A_ROW) this.#warn(meanwhile, error)
+  ) {
+    const never = Number.NEGATIVE_INFINITY
+    this.#outage = getOrMake(OUTAGES, server, () => ({ warned: false, warnedAt: never, failedAt: never }))
   }
 
-  /** The store is no longer asked. */
-  breakerOpened(meanwhile: string, error: Error): void {
+  /** The server failed one decision. */
+  failed(error: Error | undefined): void {
+    this.#failures++
+    this.#outage.failedAt = this.nowMs()
+    if (this.#failures >= IN_A_ROW) this.#warn(error)
+  }
+
+  /** The server is no longer asked. */
+  breakerOpened(error: Error): void {
     this.#failures = Math.max(this.#failures, IN_A_ROW)
-    this.#warn(meanwhile, error)
+    this.#outage.failedAt = this.nowMs()
+    this.#warn(error)
   }
 
   answered(): void {
-    if (this.#failures === 0) return
+    const { warned, failedAt, warnedAt } = this.#outage
+    if (this.#failures === 0 && !(warned && this.nowMs() - failedAt >= CALM_MS)) return
     this.#failures = 0
-    if (!this.#warned) return
-    this.#warned = false
-    const seconds = ((this.nowMs() - this.#warnedAt) / 1000).toFixed(1)
+    if (!warned) return
+    this.#outage.warned = false
+    const seconds = ((this.nowMs() - warnedAt) / 1000).toFixed(1)
     emit(`${this.store()} answers again, ${seconds} s after it was found to fail`)
   }
 
-  #warn(meanwhile: string, error: Error | undefined): void {
+  #warn(error: Error | undefined): void {
+    const outage = this.#outage
     const nowMs = this.nowMs()
-    if (this.#warned || nowMs - this.#warnedAt < EVERY_MS) return
-    this.#warned = true
-    this.#warnedAt = nowMs
+    if (outage.warned || nowMs - outage.warnedAt < EVERY_MS) return
+    outage.warned = true
+    outage.warnedAt = nowMs
     const reason = error === undefined ? '' : ` (${error.message})`
-    emit(`${this.store()} does not answer${reason}: until it does, ${meanwhile}`)
+    emit(`${this.store()} does not answer${reason}: until it does, ${this.meanwhile}`)
   }
 }
 

@@ -16,7 +16,7 @@ import { clientSegment, keySegment } from '../redis/keys.js'
  * | `P:{live}:live:temporary` | hash | name → record of the limit that was set with an end, and holds until then |
  * | `P:{live}:live:ends` | sorted set | names in `temporary`, by their end (ms) |
  * | `P:{live}:live:limits:NAME`, `temporary:NAME`, `ends:NAME` | | the same for keys of the name that have limits of their own |
- * | `P:{live}:live:sent:ID` | list | what a sender has sent within a minute, so that nothing is done twice |
+ * | `P:{live}:live:sent:ID` | sorted set | what a sender has sent within a minute, so that nothing is done twice |
  *
  * Channel `P!live`: each change, as it stands in the log.
  */

@@ -3,9 +3,10 @@ import { PolicyError, StoreError, shown } from '../core/errors.js'
 import type { Policy, PolicyInput } from '../core/limit.js'
 import { notify, type Observer, parseObserver } from '../core/observer.js'
 import { checkOptions, type OptionNames } from '../core/option-names.js'
-import { OutageWarnings } from '../core/outage-warnings.js'
+import type { OutageWarnings } from '../core/outage-warnings.js'
 import { emitWarning } from '../core/warning.js'
 import type { RedisClient } from '../redis/client.js'
+import { redisWarnings } from '../redis/client-name.js'
 import { type Change, type LiveChange, liveChange } from './change.js'
 import { Follower } from './follower.js'
 import { LiveLimit } from './live-limit.js'
@@ -45,6 +46,7 @@ const OPTIONS: OptionNames<LivePoliciesOptions> = { defaults: true, prefix: true
 const SET_OPTIONS: OptionNames<LiveSetOptions> = { key: true, until: true, by: true }
 const CLEAR_OPTIONS: OptionNames<LiveClearOptions> = { key: true, by: true }
 const MOST_HISTORY = 100
+const MEANWHILE = 'the limits that were known last stay in force'
 /** Most remembered keys with their own limits, over all names, but at least `KEYS_OF_NAME` for each. */
 const KEYS_IN_MEMORY = 50_000
 const KEYS_OF_NAME = 500
@@ -69,7 +71,7 @@ export class LivePolicies {
   readonly #names = new Map<string, Name>()
   readonly #listeners = new Set<(change: LiveChange) => void>()
   readonly #observer: Observer | undefined
-  readonly #warnings = new OutageWarnings(() => 'LivePolicies: Redis')
+  readonly #warnings: OutageWarnings | undefined
   readonly #serverNowMs = () => this.#follower.serverNowMs()
   #registeredAt = Number.NEGATIVE_INFINITY
   #registeredEpoch: string | undefined
@@ -80,6 +82,7 @@ export class LivePolicies {
     checkOptions('LivePolicies', options, OPTIONS, '{ defaults: { api: "100/1m" } }')
     this.#observer = parseObserver(options.observer, 'LivePolicies')
     this.#records = new LiveRecords(client, 'LivePolicies', options.prefix)
+    if (this.#observer === undefined) this.#warnings = redisWarnings(client, MEANWHILE)
     const { defaults } = options
     const isRecord = typeof defaults === 'object' && defaults !== null && !Array.isArray(defaults)
     const names = isRecord ? Object.entries(defaults) : []
@@ -235,7 +238,7 @@ export class LivePolicies {
   }
 
   #answered(): void {
-    this.#warnings.answered()
+    this.#warnings?.answered()
     for (const { own } of this.#names.values()) own.resume()
     this.#register()
   }
@@ -257,7 +260,7 @@ export class LivePolicies {
   #failed(error: Error): void {
     if (this.#closed) return
     notify(this.#observer, 'storeFailed', error)
-    if (this.#observer === undefined) this.#warnings.failed('the limits that were known last stay in force', error)
+    this.#warnings?.failed(error)
   }
 }
 

@@ -6,7 +6,6 @@ import { portOf } from '../redis/port-of.js'
 import { runScript } from '../redis/run-script.js'
 import type { Script } from '../redis/script.js'
 import { flexibleCount, flexibleGet, flexibleSet } from '../redis/scripts.js'
-import { slotOf } from '../redis/slot.js'
 import { TimelyScripts } from '../redis/timely-scripts.js'
 import { type KeyedAsker, KeyedScript } from '../stores/redis/keyed-script.js'
 
@@ -87,7 +86,7 @@ export class RedisCounters {
       keys: [key],
       args: until => [...args, until],
       endsAt: changes ? performance.now() + PATIENCE_MS : Number.POSITIVE_INFINITY,
-      server: this.port.cluster ? this.port.serverOf(slotOf(key)) : '',
+      server: this.port.serverOf(this.port.slotOf(key)),
       byServerClock: true,
     })
     return this.#held(reply) as Promise<unknown[]>

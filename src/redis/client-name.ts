@@ -1,3 +1,4 @@
+import { OutageWarnings } from '../core/outage-warnings.js'
 import type { RedisClient } from './client.js'
 import { portOf } from './port-of.js'
 
@@ -16,6 +17,11 @@ export function clientName(client: RedisClient): string {
     config?: { addresses?: readonly Address[] }
   }
   return addressOf(options ?? config?.addresses?.[0])
+}
+
+/** The warnings of an outage of a client's server: see `OutageWarnings`. */
+export function redisWarnings(client: RedisClient, meanwhile: string): OutageWarnings {
+  return new OutageWarnings(client, () => `Redis at ${clientName(client)}`, meanwhile)
 }
 
 function addressOf(options: (Address & { socket?: Address; url?: unknown }) | undefined): string {

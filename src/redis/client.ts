@@ -31,6 +31,8 @@ export interface ClientPort {
   onReady(listener: () => void): () => void
   /** Calls back whenever a connection is lost, before anything is sent again. */
   onLost(listener: () => void): void
+  /** The cluster slot of a key as the client sends it, which may be with a prefix of its own; 0 if there is one server. */
+  slotOf(key: string): number
   /** Names the server of a cluster's slot, as far as the client knows; '' if there is one server, or none is known. */
   serverOf(slot: number): string
 }

@@ -1,5 +1,5 @@
 import { getOrMake } from '../core/get-or-make.js'
-import { crc16, nextCrc16 } from './crc16.js'
+import { nextCrc16 } from './crc16.js'
 
 const SLOTS = 16_384
 const DIGIT_ZERO = 48
@@ -31,9 +31,4 @@ function findTags(count: number): string[] {
     places.delete(slot)
   }
   return tags
-}
-
-/** The slot of keys with this hash tag. */
-export function slotOf(tag: string): number {
-  return crc16(tag) % SLOTS
 }

@@ -1,5 +1,6 @@
 import { expect, test } from '@jest/globals'
-import { evenTags, slotOf } from '../../src/redis/slot-tags.js'
+import { slotOf } from '../../src/redis/slot.js'
+import { evenTags } from '../../src/redis/slot-tags.js'
 import { SPLITS, spread } from '../support/slot-splits.js'
 
 test('any number of tags is spread evenly over up to 25 nodes, however the slots are split', () => {

@@ -1,8 +1,13 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, jest, test } from '@jest/globals'
 import { createClient } from 'redis'
+import { StoreError } from '../../src/core/errors.js'
 import { DelayQueue } from '../../src/delay-queue/delay-queue.js'
+import { RedisHealth } from '../../src/http/concurrency/redis-health.js'
+import { SharedPlaces } from '../../src/http/concurrency/shared-places.js'
 import { RateLimiter } from '../../src/limiter/rate-limiter.js'
+import { LivePolicies } from '../../src/live/live-policies.js'
 import { RedisStore } from '../../src/stores/redis/redis-store.js'
+import { eventually } from '../support/redis-process.js'
 import { RedisServer } from '../support/redis-server.js'
 import { StubStore } from '../support/stub-store.js'
 
@@ -82,14 +87,14 @@ describe('over Redis', () => {
     })
     await redis.kill()
     while (texts.length === 0) await limiter.consume('k')
-    expect(texts[0]).toContain(`RedisStore at 127.0.0.1:${redis.port} does not answer`)
+    expect(texts[0]).toContain(`Redis at 127.0.0.1:${redis.port} does not answer`)
     await redis.restart()
     while (texts.length === 1) {
       await limiter.consume('k')
       // The breaker asks again by real time.
       await new Promise(resolve => setTimeout(resolve, 20))
     }
-    expect(texts[1]).toContain(`RedisStore at 127.0.0.1:${redis.port} answers again`)
+    expect(texts[1]).toContain(`Redis at 127.0.0.1:${redis.port} answers again`)
     expect(texts.join()).not.toContain('secret')
   })
 
@@ -104,5 +109,38 @@ describe('over Redis', () => {
     await observed.consume('k')
     expect(errors).toEqual([expect.stringContaining('call await client.connect()')])
     await expect(new DelayQueue(client, 'q').push(1)).rejects.toThrow('call await client.connect()')
+  })
+
+  test('everything that shares a client reports one outage once', async () => {
+    const server = await RedisServer.start()
+    const client = server.client()
+    await client.ping()
+    const slow = new RateLimiter({ policy: '100/1m', store: new RedisStore(client), deadline: '10s' })
+    const limiter = new RateLimiter({ policy: '100/1m', store: new RedisStore(client, { prefix: 'b' }), deadline: 20 })
+    const health = new RedisHealth(client, 20, undefined, { name: 'places', meanwhile: 'each process lets in 5' })
+    const places = new SharedPlaces({ client, prefix: 'spillway', name: 'places', permits: 5, leaseMs: 1000, health })
+    const live = new LivePolicies(client, { defaults: { api: '1/1m' } })
+    const enter = async () => (await places.enter('k'))?.leave()
+    await limiter.consume('k')
+    await slow.consume('k')
+    await server.kill()
+    for (let i = 0; i < 5; i++) await limiter.consume('k')
+    for (let i = 0; i < 5; i++) await enter()
+    for (let i = 0; i < 5; i++) await slow.consume('k')
+    await expect(live.set('api', '2/1m')).rejects.toThrow(StoreError)
+    const name = `Redis at 127.0.0.1:${server.port}`
+    expect(texts).toEqual([expect.stringMatching(new RegExp(`^${name} does not answer`))])
+    await server.restart()
+    await eventually('it is told', async () => {
+      await limiter.consume('k')
+      return texts.length > 1
+    })
+    for (let i = 0; i < 3; i++) await enter()
+    await slow.consume('k')
+    await live.set('api', '2/1m')
+    expect(texts.slice(1)).toEqual([expect.stringMatching(new RegExp(`^${name} answers again`))])
+    await Promise.all([live.close(), places.close(), limiter.close(), slow.close()])
+    client.disconnect()
+    await server.stop()
   })
 })

@@ -380,7 +380,9 @@ describe('faults', () => {
     liveOf(redis.client({ port: 1 }), { observer: { storeFailed: error => errors.push(error) } })
     await eventually('it is told', async () => warnings.mock.calls.length > 0 && errors.length > 3)
     expect(warnings.mock.calls.map(([text]) => text)).toEqual([
-      expect.stringMatching(/^LivePolicies: Redis does not answer .*the limits that were known last stay in force$/),
+      expect.stringMatching(
+        /^Redis at 127\.0\.0\.1:1 does not answer .*the limits that were known last stay in force$/,
+      ),
     ])
     warnings.mockRestore()
   }, 20_000)

@@ -1,17 +1,13 @@
 import { Deadline } from '../../core/deadline.js'
 import { StoreError } from '../../core/errors.js'
-import { getOrMake } from '../../core/get-or-make.js'
 import { notify, type Observer } from '../../core/observer.js'
-import { OutageWarnings } from '../../core/outage-warnings.js'
+import type { OutageWarnings } from '../../core/outage-warnings.js'
 import { AnswerWatch } from '../../limiter/answer-watch.js'
 import { CircuitBreaker } from '../../limiter/circuit-breaker.js'
 import type { ClientPort, RedisClient } from '../../redis/client.js'
-import { clientName } from '../../redis/client-name.js'
+import { redisWarnings } from '../../redis/client-name.js'
 import { notConnected } from '../../redis/not-connected.js'
 import { portOf } from '../../redis/port-of.js'
-
-/** By client: limits on one server fail together, and share their warnings. */
-const WARNINGS = new WeakMap<RedisClient, OutageWarnings>()
 
 /** The name of the limit, and what it does during an outage: for errors and warnings. */
 interface HealthUser {
@@ -27,7 +23,6 @@ export class RedisHealth {
   readonly #observer: Observer | undefined
   readonly #answers: AnswerWatch | undefined
   readonly #warnings: OutageWarnings | undefined
-  readonly #meanwhile: string
   #failing = false
 
   constructor(
@@ -37,10 +32,9 @@ export class RedisHealth {
     user: HealthUser,
   ) {
     this.#port = portOf(client, user.name)
-    this.#meanwhile = user.meanwhile
     this.#observer = observer
     this.#answers = AnswerWatch.of(observer)
-    this.#warnings = observer === undefined ? warningsOf(client) : undefined
+    this.#warnings = observer === undefined ? redisWarnings(client, user.meanwhile) : undefined
     this.#deadline = new Deadline(
       deadlineMs,
       () => this.#breaker.probeNow(),
@@ -60,7 +54,7 @@ export class RedisHealth {
     if (error === undefined && !refused) return true
     this.#port.wake()
     if (error !== undefined) notify(this.#observer, 'storeFailed', error)
-    this.#warnings?.failed(this.#meanwhile, error)
+    this.#warnings?.failed(error)
     return false
   }
 
@@ -86,10 +80,6 @@ export class RedisHealth {
     const opened = this.#breaker.fail(performance.now())
     notify(this.#observer, 'storeFailed', error)
     if (opened) notify(this.#observer, 'breakerOpened', error)
-    this.#warnings?.failed(this.#meanwhile, error)
+    this.#warnings?.failed(error)
   }
-}
-
-function warningsOf(client: RedisClient): OutageWarnings {
-  return getOrMake(WARNINGS, client, () => new OutageWarnings(() => `Redis at ${clientName(client)}`))
 }

@@ -1,5 +1,5 @@
 import type { Decision } from '../../core/decision.js'
-import { CostError, shown } from '../../core/errors.js'
+import { CostError, StoreError, shown } from '../../core/errors.js'
 import { emitWarning } from '../../core/warning.js'
 import type { LimiterKey } from '../../limiter/key.js'
 import type { RateLimiter } from '../../limiter/rate-limiter.js'
@@ -22,6 +22,8 @@ export interface Admission {
 
 /** How long a handler may take to end the response after its client has gone. */
 const WITHIN_MS = 30_000
+const WARN_EVERY_MS = 60_000
+const WARNED_AT = new WeakMap<RateLimiter, number>()
 
 /** Charges requests their real cost: calls the option `settle` once for each, when its handler has ended the response. */
 export class Settling<Request, Response> {
@@ -61,17 +63,27 @@ function leastOf(cost: number, { ended }: ResponseEnd): number {
 
 function charge({ limiter, key, decision, paysLater }: Admission, cost: number): void {
   const charged = paysLater ? (cost > 0 ? limiter.charge(key, cost) : undefined) : limiter.settle(decision, cost)
-  charged?.catch(error => warnOfFailure('settle', error))
+  charged?.catch(error => warnOfLoss(limiter, 'settle', error))
 }
 
 /** Gives back the charge of a request that no handler will process. */
 export async function giveBack({ limiter, decision }: Admission): Promise<void> {
-  await limiter.settle(decision, 0).catch(error => warnOfFailure('giving a place back', error))
+  await limiter.settle(decision, 0).catch(error => warnOfLoss(limiter, 'giving a place back', error))
 }
 
 function checkCost(cost: unknown): number {
   if (Number.isSafeInteger(cost) && (cost as number) >= 0) return cost as number
   throw new CostError(`rateLimit: settle gave ${shown(cost)}: expected an integer ≥ 0, like 1`)
+}
+
+/** Of an outage, which every settlement meets, one warning a minute is enough: the limiter reports the outage itself. */
+function warnOfLoss(limiter: RateLimiter, what: string, error: unknown): void {
+  if (error instanceof StoreError) {
+    const nowMs = performance.now()
+    if (nowMs - (WARNED_AT.get(limiter) ?? Number.NEGATIVE_INFINITY) < WARN_EVERY_MS) return
+    WARNED_AT.set(limiter, nowMs)
+  }
+  warnOfFailure(what, error)
 }
 
 /** The response has ended, so an error can no longer be sent. */

@@ -1,5 +1,6 @@
 import type { ClientPort, ScriptArgument } from '../client.js'
 import { hasMethods } from '../has-methods.js'
+import { slotOf } from '../slot.js'
 
 /** The target of a command without keys in a cluster. */
 type Route =
@@ -51,6 +52,7 @@ export function glidePort(client: GlideLike): ClientPort {
     wake() {},
     onReady: () => () => {},
     onLost() {},
+    slotOf: key => (cluster ? slotOf(key) : 0),
     // GLIDE does not expose which node has a slot, so each slot counts as a server of its own.
     serverOf: slot => (cluster ? String(slot) : ''),
   }

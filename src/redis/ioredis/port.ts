@@ -1,5 +1,6 @@
 import type { ClientPort, ClientState, ScriptArgument } from '../client.js'
 import { hasMethods } from '../has-methods.js'
+import { slotOf } from '../slot.js'
 
 /** The part of an ioredis `Redis` or `Cluster` (5 and 6) that is used here. */
 export interface IoredisLike {
@@ -83,6 +84,8 @@ export function ioredisPort(client: IoredisLike): ClientPort {
       return () => ready.delete(listener)
     },
     onLost: listener => lost.add(listener),
+    // ioredis adds its prefix to the keys of every command.
+    slotOf: key => (isCluster ? slotOf((client.options?.keyPrefix ?? '') + key) : 0),
     serverOf: slot => client.slots?.[slot]?.[0] ?? '',
   }
 }

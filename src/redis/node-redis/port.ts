@@ -1,6 +1,7 @@
 import type { ClientPort, ClientState, ScriptArgument } from '../client.js'
 import { hasMethods } from '../has-methods.js'
 import { NEVER_CONNECTED } from '../not-connected.js'
+import { slotOf } from '../slot.js'
 
 interface EvalOptions {
   keys: string[]
@@ -65,6 +66,7 @@ export function nodeRedisPort(client: NodeRedisLike): ClientPort {
       return () => ready.delete(listener)
     },
     onLost() {},
+    slotOf: key => (cluster ? slotOf(key) : 0),
     serverOf: slot => client.slots?.[slot]?.master?.address ?? '',
   }
 }

@@ -4,7 +4,7 @@ import type { Limit } from '../../core/limit.js'
 import type { ClientPort } from '../../redis/client.js'
 import { crc16 } from '../../redis/crc16.js'
 import { clientSegment, keySegment } from '../../redis/keys.js'
-import { evenTags, slotOf } from '../../redis/slot-tags.js'
+import { evenTags } from '../../redis/slot-tags.js'
 import { type Charge, DEFAULT_LIMITER } from '../store.js'
 
 /**
@@ -26,7 +26,7 @@ export class ChargeKeys {
     readonly met?: (limiter: string, limit: Limit) => void,
   ) {
     this.#tags = port.cluster ? evenTags(tags) : ['']
-    this.#slots = this.#tags.map(slotOf)
+    this.#slots = this.#tags.map(tag => port.slotOf(`${prefix}:{${tag}}`))
   }
 
   /** The number of the charge's hash tag. Charges with the same tag may share a script call. */
@@ -36,7 +36,7 @@ export class ChargeKeys {
 
   /** The server that keeps the keys of this tag: see `ClientPort.serverOf`. */
   serverOf(tag: number): string {
-    return this.port.cluster ? this.port.serverOf(this.#slots[tag]) : ''
+    return this.port.serverOf(this.#slots[tag])
   }
 
   keyOf(charge: Charge, tag: number): string {

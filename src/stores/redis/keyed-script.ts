@@ -3,7 +3,6 @@ import { Deadline, type Pending } from '../../core/deadline.js'
 import { StoreError, shown } from '../../core/errors.js'
 import type { ClientPort } from '../../redis/client.js'
 import type { Script } from '../../redis/script.js'
-import { slotOf } from '../../redis/slot.js'
 import { GRACE_MS, TimelyScripts } from '../../redis/timely-scripts.js'
 
 /** A call without an answer fails after this time, and the script does not act later. */
@@ -53,7 +52,7 @@ export class KeyedScript {
   /** Rejects the asker with `StoreError` if Redis fails, or has not answered within 5 s. */
   ask(key: string, rule: string, asker: KeyedAsker): void {
     const { cluster } = this.#port
-    const slot = cluster ? slotOf(key) : 0
+    const slot = this.#port.slotOf(key)
     let batch = cluster ? this.#bySlot.get(slot) : this.#open.at(-1)
     if (batch === undefined || batch.keys.length === MOST_KEYS) {
       batch = new KeyedBatch(slot, rule)
@@ -83,7 +82,7 @@ export class KeyedScript {
         keys: batch.keys,
         args: until => [...batch.rules, until],
         endsAt: performance.now() + PATIENCE_MS - COARSE_MS,
-        server: this.#port.cluster ? this.#port.serverOf(batch.slot) : '',
+        server: this.#port.serverOf(batch.slot),
         byServerClock: true,
         tellsTime: false,
       },

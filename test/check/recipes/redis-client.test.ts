@@ -37,6 +37,7 @@ export function wirePort(client: WireLike): ClientPort {
       return () => client.whenOnline.splice(client.whenOnline.indexOf(listener), 1)
     },
     onLost() {},
+    slotOf: () => 0,
     serverOf: () => '',
   }
 }

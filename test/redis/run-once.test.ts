@@ -1,0 +1,54 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
+import type { Redis } from 'ioredis'
+import { portOf } from '../../src/redis/port-of.js'
+import { runScript } from '../../src/redis/run-script.js'
+import { semaphoreSet } from '../../src/redis/scripts.js'
+import { RedisServer } from '../support/redis-server.js'
+
+let redis: RedisServer
+let client: Redis
+beforeAll(async () => {
+  redis = await RedisServer.start()
+  client = redis.client()
+})
+afterAll(() => redis.stop())
+
+const BASE = 'spillway:{jobs}:semaphore'
+const SENT = `${BASE}:sent:a`
+const KEYS = [...['', ':leases', ':facts', ':line', ':asks', ':meta', ':direct'].map(part => `${BASE}${part}`), SENT]
+
+/** Adds permits to a semaphore; what the script answers. */
+function addPermits(number: number, floor: number, permits: number): Promise<unknown> {
+  const args = [number, floor, '', 0, -1, 'channel:', 'add', permits].map(String)
+  return runScript(portOf(client, 'test'), semaphoreSet, KEYS, args)
+}
+
+describe('a request acts once', () => {
+  beforeEach(async () => {
+    await client.flushall()
+  })
+
+  test('if a lower number came after it, and both are sent again', async () => {
+    expect(await addPermits(6, 5, 10)).toEqual([1, 10])
+    expect(await addPermits(5, 5, 1)).toEqual([1, 11])
+    expect(await addPermits(6, 5, 10)).toEqual([1, 10])
+    expect(await addPermits(5, 5, 1)).toEqual([1, 11])
+    expect(await client.hget(BASE, 'permits')).toBe('11')
+  })
+
+  test('in whatever order many are sent and sent again', async () => {
+    const numbers = Array.from({ length: 40 }, (_, i) => 1 + ((i * 7) % 40))
+    const answers = await Promise.all(numbers.map(number => addPermits(number, 1, number)))
+    const again = await Promise.all([...numbers].reverse().map(number => addPermits(number, 1, number)))
+    expect(again.reverse()).toEqual(answers)
+    expect(await client.hget(BASE, 'permits')).toBe('820')
+  })
+
+  test('and the answers below the lowest unanswered number are dropped, in whatever order they came', async () => {
+    for (const number of [3, 9, 1, 2, 8]) await addPermits(number, 1, 1)
+    await addPermits(10, 8, 1)
+    for (const number of [8, 9, 10]) await addPermits(number, 8, 1)
+    expect(await client.hget(BASE, 'permits')).toBe('6')
+    expect(await client.zcard(SENT)).toBe(3)
+  })
+})
