@@ -74,7 +74,9 @@ describe.each(['ioredis', 'node-redis'])('1000 changes a second over %s', name =
       redis.unpause()
       await pause(500)
       const reached = (await scriptCalls()) - before
-      console.log(`${name}, hangs, ${change}: ${made} changes, ${reached} scripts afterwards, ${grownMb.toFixed(1)} MB more`)
+      console.log(
+        `${name}, hangs, ${change}: ${made} changes, ${reached} scripts afterwards, ${grownMb.toFixed(1)} MB more`,
+      )
       expect(made).toBeGreaterThan(5000)
       expect(reached).toBeLessThanOrEqual(200)
       // Calls that were made and not sent would hold 6 kB each, so 50 MB.
@@ -93,7 +95,9 @@ describe.each(['ioredis', 'node-redis'])('1000 changes a second over %s', name =
     await redis.restart()
     await pause(1500)
     const reached = await scriptCalls()
-    console.log(`${name}, dead: ${made} changes, ${offlineQueue?.length ?? '-'} in the offline queue, ${reached} scripts afterwards`)
+    console.log(
+      `${name}, dead: ${made} changes, ${offlineQueue?.length ?? '-'} in the offline queue, ${reached} scripts afterwards`,
+    )
     expect(made).toBeGreaterThan(5000)
     expect(offlineQueue?.length ?? 0).toBeLessThanOrEqual(200)
     expect(reached).toBeLessThanOrEqual(200)
