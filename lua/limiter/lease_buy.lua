@@ -37,19 +37,13 @@ local waiting, keys = KEYS[count + 1], { unpack(KEYS, count + 2, 2 * count + 1) 
 local notes, sold = { unpack(KEYS, 2 * count + 2, 3 * count + 1) }, { unpack(KEYS, 3 * count + 2) }
 
 local states = {}
-local function open()
-  for i = 1, count do
-    states[i] = open_state(limits[i], keys[i], now, expires_at)
-    if states[i].err then return states[i].err end
-  end
+for i = 1, count do
+  states[i] = open_state(limits[i], keys[i], now, expires_at)
+  if states[i].err then return redis.error_reply(states[i].err) end
 end
-local failure = open()
-if failure then return redis.error_reply(failure) end
 if returned ~= '' then
   lease_return(returned, unspent, returned_sold_at, limits, states, notes, sold, read_receipts(receipts_at, count), now)
   for i = 1, count do states[i].save() end
-  -- A log was changed behind its open state.
-  open()
 end
 
 -- The purchase was carried out before: its answer is in flight, or lost with its units. A second sale could lead to a second return.
