@@ -15,6 +15,8 @@ interface Denial {
   readonly verdicts: readonly Verdict[]
   readonly retryAfterMs: number
   readonly deniedAt: number
+  /** Whether the store's answer may determine when larger costs fit. */
+  readonly determines: boolean
   /** Later denials of larger costs by the store. */
   readonly larger: readonly Denial[]
 }
@@ -90,12 +92,18 @@ export class DenyCache {
     return undefined
   }
 
-  /** The store refused a decision that was requested in `epoch`. */
-  remember(key: LimiterKey, policy: Policy, { cost, verdicts, retryAfterMs }: Decision, epoch: number): void {
+  /** The store refused a decision that was requested in `epoch`. `determines`: whether its answer may determine when larger costs fit. */
+  remember(
+    key: LimiterKey,
+    policy: Policy,
+    { cost, verdicts, retryAfterMs }: Decision,
+    epoch: number,
+    determines: boolean,
+  ): void {
     if (this.#wasDroppedSince(epoch, key)) return
     const text = textOf(key)
     const deniedAt = this.clock.now()
-    const denial: Denial = { policy, cost, verdicts, retryAfterMs, deniedAt, larger: [] }
+    const denial: Denial = { policy, cost, verdicts, retryAfterMs, deniedAt, determines, larger: [] }
     const known = this.#denials.get(text)
     if (known?.policy === policy && known.cost < cost && !isOver(known, deniedAt - known.deniedAt)) {
       const others = known.larger.filter(one => one.cost !== cost)
@@ -124,7 +132,7 @@ export class DenyCache {
     const retryAfterMs = verdicts.length === 1 ? refusedAfter(verdicts[0], cost) : undefined
     if (retryAfterMs) {
       const refusal = { ...verdicts[0], allowed: false, retryAfterMs, delayMs: 0 }
-      this.#put(text, { policy, cost, verdicts: [refusal], retryAfterMs, deniedAt, larger: [] })
+      this.#put(text, { policy, cost, verdicts: [refusal], retryAfterMs, deniedAt, determines: true, larger: [] })
     } else this.#denials.delete(text)
   }
 
@@ -183,7 +191,7 @@ function textOf(key: LimiterKey): string {
 
 /** The verdicts on a cost after some time without change; undefined if the store's answer does not determine them. */
 function verdictsOf(denial: Denial, elapsedMs: number, cost: number): Verdict[] | undefined {
-  if (isOver(denial, elapsedMs) || cost < denial.cost) return undefined
+  if (isOver(denial, elapsedMs) || cost < denial.cost || (cost > denial.cost && !denial.determines)) return undefined
   const verdicts: Verdict[] = []
   for (const verdict of denial.verdicts) {
     const waitMs = cost === denial.cost ? verdict.retryAfterMs : refusedAfter(verdict, cost)

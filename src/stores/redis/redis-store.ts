@@ -126,7 +126,7 @@ export class RedisStore implements Store {
     if (this.#port.cluster && charges.some(charge => this.#keys.tagOf(charge) !== tag)) {
       this.#askRedis('consume', charges, partial.cost, whole)
     } else {
-      this.#partial.ask(charges, tag, partial, asker)
+      this.#partial.ask(charges, tag, partial, this.#leases?.beside('consume', charges, asker) ?? asker)
     }
   }
 
@@ -135,7 +135,13 @@ export class RedisStore implements Store {
     return this.#leases?.bookOf(limits, limiter)
   }
 
-  #askRedis(verb: 'consume' | 'peek', charges: readonly Charge[], cost: number, asker: Asker): void {
+  /** @internal A request that waited in line was granted: the verdicts with the units that this process holds on leases. */
+  besideLeases(charges: readonly Charge[], verdicts: readonly Verdict[], grantedAt: number): readonly Verdict[] {
+    return this.#leases?.told(charges, verdicts, grantedAt) ?? verdicts
+  }
+
+  #askRedis(verb: 'consume' | 'peek', charges: readonly Charge[], cost: number, by: Asker): void {
+    const asker = this.#leases?.beside(verb, charges, by) ?? by
     const spending = verb === 'consume'
     const asked = spending ? this.#consumes : this.#peeks
     if (charges.length === 1 || !this.#port.cluster) {
@@ -177,6 +183,7 @@ export class RedisStore implements Store {
 
   async charge(charges: readonly Charge[], cost: number, endsAt?: number): Promise<void> {
     if (cost === 0) return
+    this.#leases?.charged(charges, cost)
     await this.#each(charges, (charges, tag) => {
       const states = charges.map(charge => this.#keys.keyOf(charge, tag))
       const now = this.#now()

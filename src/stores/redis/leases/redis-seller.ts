@@ -1,7 +1,7 @@
 import { StoreError } from '../../../core/errors.js'
 import type { ClientPort } from '../../../redis/client.js'
 import type { Script } from '../../../redis/script.js'
-import { leaseBuy, leaseTakeBack } from '../../../redis/scripts.js'
+import { leaseBuy, leaseOut, leaseTakeBack } from '../../../redis/scripts.js'
 import { TimelyScripts } from '../../../redis/timely-scripts.js'
 import type { Charge, ChargeReceipt } from '../../store.js'
 import type { ChargeKeys } from '../charge-keys.js'
@@ -11,6 +11,8 @@ import type { LeaseTerms } from './terms.js'
 
 /** Units of a lease are taken back within this time after the call, or not at all. */
 const RETURN_WITHIN_MS = 1000
+/** A question without a deadline is answered within this time, or not at all. */
+const ANSWER_WITHIN_MS = 1000
 
 /** The parts of the store that a seller uses. */
 export interface RedisSellerParts {
@@ -28,6 +30,8 @@ export class RedisSeller implements LeaseSeller {
   readonly #parts: RedisSellerParts
   readonly #scripts: TimelyScripts
   readonly #limits: readonly string[]
+  /** The questions of this turn, by tag: refusals of one batch come together. */
+  readonly #questions = new Map<number, Question[]>()
 
   constructor(parts: RedisSellerParts) {
     this.#parts = parts
@@ -87,6 +91,45 @@ export class RedisSeller implements LeaseSeller {
     if (units > 0) await this.#parts.giveBack(this.#receipts(facts), units, endsAt)
   }
 
+  unitsOut(key: string, owner: string, endsAt = performance.now() + ANSWER_WITHIN_MS): Promise<readonly number[]> {
+    const { keys } = this.#parts
+    const charges = this.#charges(key)
+    const tag = keys.tagOf(charges[0])
+    return new Promise((resolve, reject) => {
+      const question = { keys: charges.map(charge => keys.leasesOf(charge, tag)), endsAt, resolve, reject }
+      const questions = this.#questions.get(tag)
+      if (questions !== undefined) {
+        questions.push(question)
+        return
+      }
+      this.#questions.set(tag, [question])
+      queueMicrotask(() => this.#ask(tag, owner))
+    })
+  }
+
+  #ask(tag: number, owner: string): void {
+    const questions = this.#questions.get(tag) ?? []
+    this.#questions.delete(tag)
+    const { nowText, terms } = this.#parts
+    const args = [nowText(), String(terms.ttlMs), owner]
+    const endsAt = Math.max(...questions.map(question => question.endsAt))
+    this.#run(
+      leaseOut,
+      tag,
+      questions.flatMap(({ keys }) => keys),
+      args,
+      endsAt,
+    ).then(
+      reply => {
+        const [, ...out] = (reply as unknown[]).map(Number)
+        for (const { keys, resolve } of questions) resolve(out.splice(0, keys.length))
+      },
+      error => {
+        for (const { reject } of questions) reject(error)
+      },
+    )
+  }
+
   #charges(key: string): Charge[] {
     const { terms, limiter } = this.#parts
     return terms.limits.map(limit => ({ key, limit, limiter }))
@@ -135,6 +178,15 @@ export class RedisSeller implements LeaseSeller {
       throw new StoreError(`Redis failed to sell a lease: ${(cause as Error).message}`, { cause })
     }
   }
+}
+
+/** For how long units of a key may be out. */
+interface Question {
+  /** Its leases under each limit. */
+  readonly keys: readonly string[]
+  readonly endsAt: number
+  readonly resolve: (outMs: readonly number[]) => void
+  readonly reject: (error: unknown) => void
 }
 
 /** Reads what lease_buy.lua returns. */
