@@ -56,8 +56,12 @@ local function limit_capacity(limits, keys, blocks, notes, now, clock)
     end
   end
 
-  capacity.give_back = function(cost, own, spent_at)
-    for i, limit in ipairs(limits_of(own)) do states[i].undo(limit, cost, spent_at, notes[i]) end
+  capacity.give_back = function(cost, _, granted_at, facts)
+    local next_fact = string.gmatch(facts, '%S+')
+    for i = 1, count do
+      local remaining, reset = tonumber(next_fact()), tonumber(next_fact())
+      states[i].settle(cost, { charged_at = granted_at, cost = cost, remaining = remaining, reset = reset }, notes[i])
+    end
   end
 
   capacity.save = function()

@@ -7,9 +7,10 @@
     the changes as one text: four words for each, and a newline after each word:
       j  "number cost own"  ticket that it brings, or ''   timeout in ms, or -1 for none    joins the line; 0: takes what is free now, or is refused
       l  "number cost own"  ''                             ''                                leaves the line
-      r  "number cost own"  ''                             moment of the grant, ms           gives back a grant whose waiter has given up
-      g  "number cost own"  ticket                         moment of the grant, ms           gives back a grant that came too late, and joins again
+      r  "number cost own"  ''                             the grant                         gives back a grant whose waiter has given up
+      g  "number cost own"  ticket                         the grant                         gives back a grant that came too late, and joins again
       any other letter: a change that the user of the line defines, see below
+    A grant is its moment in ms and its facts, as the answer told them, with spaces between them.
 
   `record` is the member's key, a HASH: n (number of its last ask; -1: the member is closed), stamp (the last answer's), c (its waiters), reply
   (that answer), fresh (the stamp at which a fast path of semaphore_ask set its lifetime; 0: none did). A record lives for `life` ms, or for a
@@ -19,7 +20,7 @@
     now                           the moment of grants, ms
     most, late                    for the answer: the capacity in units, and the age in ms at which a grant is late (-1: the process judges)
     check                         optional: ms until the next ask at the latest; more than LINE_CHECK_MS counts as LINE_CHECK_MS
-    give_back(cost, own, at)      gives back what was granted at that moment
+    give_back(cost, own, at, facts)   gives back what was granted at that moment, with these facts as a text
     change(letter, a, b, c)       optional: carries out a change that the user of the line defines, and returns its result, a number
     guesses                       true if the moment when units become free is unknown: then when() returns when to look again
     holds()                       optional: true if anything is held: an ask with joins is then remembered for a minute, whatever `life` is, so that a
@@ -49,9 +50,9 @@ local function line_next_ask_ms(line, capacity, first)
   return math.max(1000, capacity.when(rank * tonumber(cost), tonumber(cost), own))
 end
 
-local function line_change(line, member, capacity, answer, joins, letter, waiter, old_ticket, moment_or_timeout)
+local function line_change(line, member, capacity, answer, joins, letter, waiter, old_ticket, grant_or_timeout)
   if letter ~= 'j' and letter ~= 'l' and letter ~= 'r' and letter ~= 'g' then
-    answer.changes[#answer.changes + 1] = capacity.change(letter, waiter, old_ticket, moment_or_timeout)
+    answer.changes[#answer.changes + 1] = capacity.change(letter, waiter, old_ticket, grant_or_timeout)
     return
   end
   local id = member .. ' ' .. waiter
@@ -65,7 +66,10 @@ local function line_change(line, member, capacity, answer, joins, letter, waiter
     answer.waiting = answer.waiting - removed
     return
   end
-  if letter ~= 'j' then capacity.give_back(cost, own, tonumber(moment_or_timeout)) end
+  if letter ~= 'j' then
+    local granted_at, facts = string.match(grant_or_timeout, '^(%d+) ?(.*)$')
+    capacity.give_back(cost, own, tonumber(granted_at), facts)
+  end
   if letter == 'r' then return end
   local ticket = tonumber(old_ticket)
   if ticket then
@@ -74,7 +78,7 @@ local function line_change(line, member, capacity, answer, joins, letter, waiter
   else
     ticket = line_ticket(line)
     answer.ticket = answer.ticket or ticket
-    local timeout = tonumber(moment_or_timeout)
+    local timeout = tonumber(grant_or_timeout)
     local wait
     if timeout < 0 and line.units > 0 and not capacity.has_end then
       -- A waiter without a timeout need not know the wait: only whether it ever fits.
@@ -158,13 +162,13 @@ local function line_ask(line, record, replaced, first, capacity, life)
   }
   local joins = {}
   local has_joins = false
-  for letter, waiter, old_ticket, moment_or_timeout in string.gmatch(ARGV[first + 5], LINE_CHANGE) do
+  for letter, waiter, old_ticket, grant_or_timeout in string.gmatch(ARGV[first + 5], LINE_CHANGE) do
     if letter == 'j' and not has_joins then
       has_joins = true
       -- A process sends leaving waiters first: they are removed by now. If the head's member is dead, its waiters go before newcomers are measured behind them.
       if line_head_is_dead(line) then line_walk(line, member, capacity, answer) end
     end
-    line_change(line, member, capacity, answer, joins, letter, waiter, old_ticket, moment_or_timeout)
+    line_change(line, member, capacity, answer, joins, letter, waiter, old_ticket, grant_or_timeout)
   end
   if #joins > 0 then
     -- If other keys of the line were lost, the rest would be misread.

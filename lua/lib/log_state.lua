@@ -9,9 +9,6 @@
 local function log_state(limit, key, now, expires_at, _, read_only)
   local log = log_open(key, limit.window, now, not read_only)
   local function reset() return log.newest and log.newest - now + limit.window or 0 end
-  local function settle(units, receipt)
-    settle_sliding_window(limit, now, units, receipt, key, log, expires_at)
-  end
   return {
     err = log.err,
     reset = reset,
@@ -30,11 +27,10 @@ local function log_state(limit, key, now, expires_at, _, read_only)
       log_refund_oldest(key, log, cost, expires_at(reset()))
       log = log_open(key, limit.window, now, true)
     end,
-    undo = function(_, cost, spent_at)
-      settle(cost, { charged_at = spent_at })
-      log = log_open(key, limit.window, now, true)
+    settle = function(units, receipt)
+      settle_sliding_window(limit, now, units, receipt, key, log, expires_at)
+      log = log_open(key, limit.window, now, not read_only)
     end,
-    settle = settle,
     save = function() end,
   }
 end

@@ -34,6 +34,6 @@ local function rate_capacity(rate, now)
     state = log_state(limit, rate.log, now, rate.expires_at)
     return 1
   end
-  capacity.give_back = function(cost, _, spent_at) state.undo(limit, cost, spent_at) end
+  capacity.give_back = function(cost, _, granted_at) state.settle(cost, { charged_at = granted_at }) end
   return capacity
 end

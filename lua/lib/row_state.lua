@@ -6,8 +6,7 @@
     grant(limit, cost)           spends what fits; returns remaining and reset
     charge(cost)                 spends even if it does not fit
     refund(limit, cost, note_key)   gives back the newest units
-    undo(limit, cost, spent_at, note_key)  gives back a grant that was not collected
-    settle(units, receipt, note_key)  gives back a decision's own units
+    settle(units, receipt, note_key)  gives back own units of a decision or grant, dated at the moment when they were charged
     look(cost)                   retry, remaining and reset of a request, which spends nothing
     room(ttl)                    how many units may be sold as a lease of `ttl` ms, and how long it may last
     buy(units, ttl, note_key)    sells that many units
@@ -38,10 +37,6 @@ local function row_state(limit, key, now, expires_at, functions, read_only)
     local _, _, ms = functions.measure(limit, now, 0, at, x, y)
     return ms
   end
-  local function refund(own, cost, note_key)
-    local note = refund_note_open(note_key)
-    if become(functions.refund(own, now, cost, at, x, y, note)) then refund_note_save(note_key, note, own, expires_at) end
-  end
   return {
     err = failure,
     reset = reset,
@@ -62,9 +57,9 @@ local function row_state(limit, key, now, expires_at, functions, read_only)
       become(functions.charge(limit, now, units, functions.raised(limit, now, ttl, at, x, y)))
     end,
     charge = function(cost) become(functions.charge(limit, now, cost, at, x, y)) end,
-    refund = refund,
-    undo = function(own, cost, spent_at, note_key)
-      if now - spent_at < 2 * own.window then refund(own, cost, note_key) end
+    refund = function(own, cost, note_key)
+      local note = refund_note_open(note_key)
+      if become(functions.refund(own, now, cost, at, x, y, note)) then refund_note_save(note_key, note, own, expires_at) end
     end,
     settle = function(units, receipt, note_key)
       if not at then return end

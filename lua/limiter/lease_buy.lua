@@ -8,13 +8,14 @@
   ARGV[2]   how long the lease lasts at most, ms
   ARGV[3]   units of one request
   ARGV[4]   units that are needed now; ARGV[5] that are wanted
-  ARGV[6]   the lease; ARGV[7] the one whose units come back, '' for none; ARGV[8] how many; ARGV[9] when it was sold, ms
+  ARGV[6]   the lease, whose name begins with its owner and a dot; ARGV[7] the one whose units come back, '' for none; ARGV[8] how many; ARGV[9] when it was sold, ms
   ARGV[10]  number of limits, then for each: algorithm, quota, window in ms, burst; then if a lease comes back for each: charged at,
             cost, remaining, reset
   ARGV[…]   last: the last moment at which the script may act, ms
 
   Returns now, and nothing else, if it came too late; else now, the units sold (-1: no lease can be sold now), how many ms they last, then for each limit
-  remaining and reset in ms, and retry as consume returns it: when one request fits, 0 if it does.
+  remaining and reset in ms, and retry as consume returns it: when one request fits, 0 if it does;
+  if others hold leases, no later than their units come back.
 ]]
 -- @include now_ms
 -- @include read_limits
@@ -23,6 +24,7 @@
 -- @include open_state
 -- @include blocked_until
 -- @include lease_return
+-- @include leased_for
 local clock = ARGV[1]
 local now = now_ms(clock)
 -- @include steps/stop_if_late
@@ -37,19 +39,13 @@ local waiting, keys = KEYS[count + 1], { unpack(KEYS, count + 2, 2 * count + 1) 
 local notes, sold = { unpack(KEYS, 2 * count + 2, 3 * count + 1) }, { unpack(KEYS, 3 * count + 2) }
 
 local states = {}
-local function open()
-  for i = 1, count do
-    states[i] = open_state(limits[i], keys[i], now, expires_at)
-    if states[i].err then return states[i].err end
-  end
+for i = 1, count do
+  states[i] = open_state(limits[i], keys[i], now, expires_at)
+  if states[i].err then return redis.error_reply(states[i].err) end
 end
-local failure = open()
-if failure then return redis.error_reply(failure) end
 if returned ~= '' then
   lease_return(returned, unspent, returned_sold_at, limits, states, notes, sold, read_receipts(receipts_at, count), now)
   for i = 1, count do states[i].save() end
-  -- A log was changed behind its open state.
-  open()
 end
 
 -- The purchase was carried out before: its answer is in flight, or lost with its units. A second sale could lead to a second return.
@@ -83,6 +79,10 @@ local out = { now, units, lasts }
 for i = 1, count do
   local _, remaining, reset = states[i].look(0)
   local retry = units < need and states[i].look(cost) or 0
+  if retry > 0 then
+    local out_for = leased_for(sold[i], now, ttl, string.match(lease, '^[^.]*'))
+    if out_for > 0 then retry = math.min(retry, out_for) end
+  end
   if blocked[i] > 0 and retry >= 0 then retry = -2 - math.max(retry, blocked[i]) end
   out[#out + 1], out[#out + 2], out[#out + 3] = remaining, reset, retry
 end

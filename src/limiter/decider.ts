@@ -180,8 +180,10 @@ export class Decider implements Spender {
     epoch: number,
   ): Decision {
     const decision = this.#settleable(verb, key, charges, cost, verdicts, 'redis', chargedAt, askedAt)
-    if (!decision.allowed) this.#denials?.remember(key, this.policy, decision, epoch)
-    else if (verb === 'consume') this.#denials?.renew(key, this.policy, decision, epoch)
+    // Units of leases may come back at any moment: then an answer says nothing of later or larger requests.
+    const isAlone = this.#leased === undefined
+    if (!decision.allowed) this.#denials?.remember(key, this.policy, decision, epoch, isAlone)
+    else if (verb === 'consume' && isAlone) this.#denials?.renew(key, this.policy, decision, epoch)
     return decision
   }
 

@@ -17,6 +17,8 @@ interface Denial {
   readonly deniedAt: number
   /** It ends then, if that is before `retryAfterMs`: later messages about it may have been lost. */
   readonly endsAfterMs: number
+  /** Whether the store's answer may determine when larger costs fit. */
+  readonly determines: boolean
   /** Later denials of larger costs by the store. */
   readonly larger: readonly Denial[]
 }
@@ -94,8 +96,14 @@ export class DenyCache {
     return undefined
   }
 
-  /** The store refused a decision that was requested in `epoch`. */
-  remember(key: LimiterKey, policy: Policy, { cost, verdicts, retryAfterMs }: Decision, epoch: number): void {
+  /** The store refused a decision that was requested in `epoch`. `determines`: whether its answer may determine when larger costs fit. */
+  remember(
+    key: LimiterKey,
+    policy: Policy,
+    { cost, verdicts, retryAfterMs }: Decision,
+    epoch: number,
+    determines: boolean,
+  ): void {
     if (this.#wasDroppedSince(epoch, key)) return
     const text = textOf(key)
     const deniedAt = this.clock.now()
@@ -106,6 +114,7 @@ export class DenyCache {
       retryAfterMs,
       deniedAt,
       endsAfterMs: Number.POSITIVE_INFINITY,
+      determines,
       larger: [],
     }
     const known = this.#denials.get(text)
@@ -135,16 +144,9 @@ export class DenyCache {
     if (!isOver(denial, deniedAt - denial.deniedAt)) return
     const retryAfterMs = verdicts.length === 1 ? refusedAfter(verdicts[0], cost) : undefined
     if (retryAfterMs) {
-      const refusal = { ...verdicts[0], allowed: false, retryAfterMs, delayMs: 0 }
-      this.#put(text, {
-        policy,
-        cost,
-        verdicts: [refusal],
-        retryAfterMs,
-        deniedAt,
-        endsAfterMs: Number.POSITIVE_INFINITY,
-        larger: [],
-      })
+      const refusals = [{ ...verdicts[0], allowed: false, retryAfterMs, delayMs: 0 }]
+      const until = { retryAfterMs, deniedAt, endsAfterMs: Number.POSITIVE_INFINITY }
+      this.#put(text, { policy, cost, verdicts: refusals, ...until, determines: true, larger: [] })
     } else this.#denials.delete(text)
   }
 
@@ -214,7 +216,7 @@ function textOf(key: LimiterKey): string {
 
 /** The verdicts on a cost after some time without change; undefined if the store's answer does not determine them. */
 function verdictsOf(denial: Denial, elapsedMs: number, cost: number): Verdict[] | undefined {
-  if (isOver(denial, elapsedMs) || cost < denial.cost) return undefined
+  if (isOver(denial, elapsedMs) || cost < denial.cost || (cost > denial.cost && !denial.determines)) return undefined
   const verdicts: Verdict[] = []
   for (const verdict of denial.verdicts) {
     const waitMs = cost === denial.cost ? verdict.retryAfterMs : refusedAfter(verdict, cost)

@@ -72,7 +72,7 @@ class LimitLine implements LineUser<Turn> {
     readonly charges: readonly Charge[],
     /** Quota and burst of each limit. */
     readonly own: string,
-    store: RedisStore,
+    readonly store: RedisStore,
     readonly guarded: GuardedStore,
   ) {
     this.width = 2 * charges.length
@@ -131,7 +131,7 @@ class LimitLine implements LineUser<Turn> {
   grant(_: Wanted, { facts, at }: GrantFacts): Turn {
     const numbers = facts.map(Number)
     const verdicts = this.charges.map((charge, i) => turnVerdict(charge, numbers[2 * i], numbers[2 * i + 1]))
-    return { verdicts, at }
+    return { verdicts: this.store.besideLeases(this.charges, verdicts, at), at }
   }
 
   refusal({ cost }: Wanted, waitMs: number): Error {

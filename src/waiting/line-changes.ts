@@ -7,7 +7,8 @@ const MOST_CHANGES = 64
 interface Return {
   /** See `waiterText`. */
   readonly waiter: string
-  readonly grantedAt: number
+  /** See `LineWaiter`. */
+  readonly grant: string
 }
 
 /** A change that only the user of the line defines, like the end of a lease. */
@@ -87,8 +88,8 @@ export function changeText<Grant>(
 ): string {
   let text = ''
   for (const waiter of leaves) text += `l\n${waiterText(waiter)}\n\n\n`
-  for (const { waiter, grantedAt } of returns) text += `r\n${waiter}\n\n${grantedAt}\n`
-  for (const waiter of lateGrants) text += `g\n${waiterText(waiter)}\n${waiter.ticket}\n${waiter.grantedAt}\n`
+  for (const { waiter, grant } of returns) text += `r\n${waiter}\n\n${grant}\n`
+  for (const waiter of lateGrants) text += `g\n${waiterText(waiter)}\n${waiter.ticket}\n${waiter.grant}\n`
   for (const { letter, words } of own) text += `${letter}\n${words[0]}\n${words[1]}\n${words[2]}\n`
   for (const waiter of joins) {
     const mostMs = maxWaitMs(waiter)

@@ -166,7 +166,7 @@ export class LineMembership<Grant> {
       const waiter = this.#removeByNumber(number)
       if (waiter === undefined) continue
       this.changes.leaves.delete(waiter)
-      waiter.grantedAt = grantedAt
+      waiter.grant = [grantedAt, ...facts].join(' ')
       if (waiter.wait.ended) {
         this.#returnGrant(waiter)
         this.waiters.delete(waiter)
@@ -179,7 +179,7 @@ export class LineMembership<Grant> {
   }
 
   #returnGrant(waiter: LineWaiter<Grant>): void {
-    this.changes.returns.push({ waiter: waiterText(waiter), grantedAt: waiter.grantedAt })
+    this.changes.returns.push({ waiter: waiterText(waiter), grant: waiter.grant })
   }
 
   #removeByNumber(number: number): LineWaiter<Grant> | undefined {

@@ -19,8 +19,8 @@ export interface LineWaiter<Grant> {
   number: number
   /** Its place in the line; undefined until the server has assigned it. */
   ticket: number | undefined
-  /** The time of a late grant, by the server's clock, ms. */
-  grantedAt: number
+  /** Its last grant as the scripts read it, "at fact fact": the moment by the server's clock, ms, then the facts of the user's script. */
+  grant: string
   /** The last grant came late, so the next one is used however late it is. */
   wasLate: boolean
 }

@@ -87,7 +87,7 @@ export class WaitingLine<Grant> {
       place: 'outside',
       number: 0,
       ticket: undefined,
-      grantedAt: 0,
+      grant: '',
       wasLate: false,
     }
     this.#membership.join(waiter)

@@ -322,6 +322,55 @@ describe('an ask', () => {
   })
 })
 
+describe('a grant that its process reads only in the next window takes no unit of others', () => {
+  const setUp = async () => {
+    const clock = new ManualClock(Date.now())
+    const limiter = new RateLimiter({
+      policy: '10/1s fixed-window',
+      store: new RedisStore(client, { clock }),
+      denyCache: false,
+      deadline: '5s',
+    })
+    // The server learns the scripts.
+    await limiter.acquire('other', { timeout: 0 })
+    await limiter.consume('other')
+    const control = new AbortController()
+    redis.pause()
+    const waiting = limiter.acquire('k', { signal: control.signal })
+    // The ask is sent at the end of the turn, with the time of this window.
+    await new Promise(setImmediate)
+    clock.advance(1000)
+    const others = limiter.consume('k', 10)
+    return { clock, limiter, control, waiting, others }
+  }
+
+  test('if the waiter has given up', async () => {
+    const { limiter, control, waiting, others } = await setUp()
+    control.abort(new Error('no more'))
+    redis.unpause()
+    await expect(waiting).rejects.toThrow('no more')
+    expect(await others).toMatchObject({ allowed: true })
+    // The grant is given back by then.
+    await limiter.close()
+    expect((await limiter.peek('k', 0)).remaining).toBe(0)
+  })
+
+  test('if it is too old to be used', async () => {
+    const { clock, limiter, waiting, others } = await setUp()
+    // A tenth of the window in real time makes a grant late.
+    await new Promise(resolve => setTimeout(resolve, 150))
+    redis.unpause()
+    expect(await others).toMatchObject({ allowed: true })
+    // The eleventh of its window has to wait for the next one.
+    const granted = waiting.then(() => 'granted')
+    expect(await Promise.race([granted, inLine(1).then(() => 'waits')])).toBe('waits')
+    clock.advance(1000)
+    await withdraws(limiter)
+    expect(await waiting).toMatchObject({ allowed: true, remaining: 9 })
+    await limiter.close()
+  })
+})
+
 describe('acquire while no server answers', () => {
   const nobody = (onStoreFailure: RateLimiterOptions['onStoreFailure'], policy = '2/200ms') =>
     limiterOf(policy, { onStoreFailure, deadline: 50 }, redis.track(client.duplicate({ port: 1, lazyConnect: true })))

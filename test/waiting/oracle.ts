@@ -130,7 +130,9 @@ export class LineOracle {
         continue
       }
       if (letter === 'r' || letter === 'g') {
-        const grant = this.grants.find(each => each.who === who && each.at === Number(third) && !each.returned)
+        const grant = this.grants.find(
+          each => each.who === who && each.at === Number.parseInt(third, 10) && !each.returned,
+        )
         if (grant) grant.returned = true
       }
       if (letter === 'r') continue

@@ -28,7 +28,7 @@ const waiterOf = (own: string): LineWaiter<void> => {
     place: 'outside',
     number: 0,
     ticket: undefined,
-    grantedAt: 0,
+    grant: '',
     wasLate: false,
   }
 }
@@ -57,12 +57,12 @@ function unanswered() {
   membership.join(stays)
   const first = membership.nextAsk(0)
   membership.reject(gone, new Error('it has given up'))
-  membership.read(first, { ...ANSWER, waiting: 1, granted: [{ number: gone.number, facts: [] }] }, 0, 0)
+  membership.read(first, { ...ANSWER, waiting: 1, granted: [{ number: gone.number, facts: ['9', '700'] }] }, 0, 0)
   const told: number[] = []
   const answered = (number: number) => told.push(number)
   membership.changes.own.push({ letter: 'e', words: ['lease', '3', ''], answered, failed: () => {} })
   const second = membership.nextAsk(0)
-  expect(changesOf(second.ask.words[5])).toEqual(['r', '0 1 gone', '', '5', 'e', 'lease', '3', ''])
+  expect(changesOf(second.ask.words[5])).toEqual(['r', '0 1 gone', '', '5 9 700', 'e', 'lease', '3', ''])
   return { membership, second, told }
 }
 
@@ -85,7 +85,7 @@ test('a process sends all changes of an ask that was not carried out again', () 
   membership.putBack(second)
   membership.rejoin()
   const changes = changesOf(membership.nextAsk(0).ask.words[5])
-  expect(changes).toEqual(['r', '0 1 gone', '', '5', 'e', 'lease', '3', '', 'j', '2 1 stays', '8', '-1'])
+  expect(changes).toEqual(['r', '0 1 gone', '', '5 9 700', 'e', 'lease', '3', '', 'j', '2 1 stays', '8', '-1'])
 })
 
 test('a waiter whose ask is not answered for longer than the server remembers it is granted once, under a new member', async () => {

@@ -17,6 +17,7 @@ interface Kept {
  */
 export class SettlementNotes {
   readonly #kept = new Map<string, Kept>()
+  #lastUntil = Number.NEGATIVE_INFINITY
 
   /** The key's note, or a new one, which the caller must `keep` if it writes to it. */
   of(key: string, nowMs: number): SettlementNote {
@@ -24,11 +25,18 @@ export class SettlementNotes {
     return kept === undefined || kept.until <= nowMs ? newNote() : kept.note
   }
 
+  /** True if no note concerns any decision any more. */
+  isOver(nowMs: number): boolean {
+    return this.#lastUntil <= nowMs
+  }
+
   keep(key: string, note: SettlementNote, limit: Limit, nowMs: number): void {
     if (note.cutAt === Number.NEGATIVE_INFINITY && note.gaps.length === 0) return
     const text = ownCopy(shortKey(key))
     this.#kept.delete(text)
-    this.#kept.set(text, { note, until: nowMs + lastsMs(limit) })
+    const until = nowMs + lastsMs(limit)
+    this.#kept.set(text, { note, until })
+    this.#lastUntil = Math.max(this.#lastUntil, until)
     let steps = STEPS_PER_ADDITION
     for (const [oldest, { until }] of this.#kept) {
       if (steps-- === 0 || (until > nowMs && this.#kept.size <= MOST_NOTES)) return

@@ -129,7 +129,8 @@ export class Sweeper {
       while (this.#sweepSome(table, nowMs)) if (performance.now() > until) break
       while (this.#sweepSomeBlocks(table, nowMs)) if (performance.now() > until) break
       if (table.blocks?.size === 0) table.blocks = undefined
-      if (table.size === 0 && table.blocks === undefined) {
+      // A note outlives its key.
+      if (table.size === 0 && table.blocks === undefined && table.notes.isOver(nowMs)) {
         table.abandon()
         this.tables.delete(identity)
       }

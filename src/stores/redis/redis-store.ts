@@ -132,7 +132,8 @@ export class RedisStore implements Store {
     if (this.#port.cluster && charges.some(charge => this.#keys.tagOf(charge) !== tag)) {
       this.#askRedis('consume', charges, partial.cost, whole)
     } else {
-      askUpTo(this.#scripts, charges, tag, partial, asker, this.#decided)
+      const beside = this.#leases?.beside('consume', charges, asker) ?? asker
+      askUpTo(this.#scripts, charges, tag, partial, beside, this.#decided)
     }
   }
 
@@ -141,7 +142,13 @@ export class RedisStore implements Store {
     return this.#leases?.bookOf(limits, limiter)
   }
 
-  #askRedis(verb: 'consume' | 'peek', charges: readonly Charge[], cost: number, asker: Asker): void {
+  /** @internal A request that waited in line was granted: the verdicts with the units that this process holds on leases. */
+  besideLeases(charges: readonly Charge[], verdicts: readonly Verdict[], grantedAt: number): readonly Verdict[] {
+    return this.#leases?.told(charges, verdicts, grantedAt) ?? verdicts
+  }
+
+  #askRedis(verb: 'consume' | 'peek', charges: readonly Charge[], cost: number, by: Asker): void {
+    const asker = this.#leases?.beside(verb, charges, by) ?? by
     const spending = verb === 'consume'
     const asked = spending ? this.#consumes : this.#peeks
     if (charges.length === 1 || !this.#port.cluster) {
@@ -174,7 +181,9 @@ export class RedisStore implements Store {
   }
 
   async charge(charges: readonly Charge[], cost: number, endsAt?: number): Promise<void> {
-    if (cost > 0) await this.#changes.run('charge', charges, { units: cost, endsAt })
+    if (cost === 0) return
+    this.#leases?.charged(charges, cost)
+    await this.#changes.run('charge', charges, { units: cost, endsAt })
   }
 
   /** Makes each key as if it was never used under its limit; blocks stay. Rejects with `StoreError`. */

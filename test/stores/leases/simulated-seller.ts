@@ -274,6 +274,10 @@ export class SimulatedSeller implements LeaseSeller {
     readonly now: () => number,
   ) {}
 
+  unitsOut(): Promise<readonly number[]> {
+    return Promise.resolve(this.server.terms.limits.map(() => 0))
+  }
+
   isReady(): boolean {
     return true
   }

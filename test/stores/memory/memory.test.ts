@@ -346,6 +346,23 @@ describe('MemoryStore', () => {
       }
     })
 
+    test('no refund that settlements must know, after the key itself counts nothing', () => {
+      jest.useFakeTimers({ now: START })
+      const store = make()
+      const limit = limitOf(2, '1h', 'sliding-counter')
+      const charges = [{ key: 'k', limit }]
+      store.consume(charges, 2)
+      const { remaining, resetAfterMs } = store.peek(charges, 0)[0]
+      const receipt = { ...charges[0], chargedAt: START, cost: 2, remaining, resetAfterMs }
+      store.refund(charges, 2)
+      jest.advanceTimersByTime(5000)
+      expect(store.size).toBe(0)
+      // These are units of another decision.
+      store.consume(charges, 2)
+      store.giveBack([receipt], 2)
+      expect(store.peek(charges, 0)[0].remaining).toBe(0)
+    })
+
     test('with a timer that ends with close', () => {
       jest.useFakeTimers({ now: START })
       const store = make()

@@ -1,11 +1,13 @@
 import type { Verdict } from '../../../core/decision.js'
 import { notify, type Observer } from '../../../core/observer.js'
+import { processId } from '../../../redis/process-id.js'
 import type { Asker } from '../../store.js'
 import { BusyKeys } from './busy-keys.js'
-import type { Lease } from './lease.js'
+import type { AskMark, Lease } from './lease.js'
 import { LeasedKey, type LeaseOffice } from './leased-key.js'
 import type { LeaseSeller } from './seller.js'
 import { type LeaseTerms, returnable } from './terms.js'
+import { besideLeases } from './units-out.js'
 
 /** Above this number of busy keys, Redis decides the others. */
 const MOST_KEYS = 10_000
@@ -17,8 +19,11 @@ export interface LeaseBookParts extends Pick<LeaseOffice, 'terms' | 'seller' | '
   busy(book: LeaseBook, isBusy: boolean): void
 }
 
+let books = 0
+
 /** The keys of one policy that this process leases. */
 export class LeaseBook implements LeaseOffice {
+  readonly owner = `${processId()}-${++books}`
   readonly terms: LeaseTerms
   readonly seller: LeaseSeller
   readonly now: () => number
@@ -89,6 +94,32 @@ export class LeaseBook implements LeaseOffice {
     }
     this.#missed = undefined
     return leased.ask(cost, asker, now)
+  }
+
+  /** An asker for a request that Redis decides without a lease: it hears what this process holds besides, and of a refusal for how long units may be out at most. */
+  beside(verb: 'consume' | 'peek', key: string, asker: Asker): Asker {
+    const mark = this.mark(key)
+    return besideLeases(asker, {
+      ttlMs: this.terms.ttlMs,
+      held: () => this.held(key, this.now()),
+      told: (verdicts, decidedAt) => (verb === 'consume' ? this.told(key, verdicts, decidedAt, mark) : verdicts),
+      unitsOut: () => this.seller.unitsOut(key, this.owner, asker.endsAt),
+    })
+  }
+
+  /** What must be known of this moment when what is asked now is answered. */
+  mark(key: string): AskMark {
+    return this.#keys.get(key)?.mark() ?? { askedAt: this.now(), charged: 0 }
+  }
+
+  /** Redis has decided a request without a lease: the verdicts with the units that this process holds besides. */
+  told(key: string, verdicts: readonly Verdict[], decidedAt: number, mark: AskMark): readonly Verdict[] {
+    return this.#keys.get(key)?.beside(verdicts, decidedAt, mark) ?? verdicts
+  }
+
+  /** Units of the key were charged by a settlement. */
+  charged(key: string, units: number): void {
+    this.#keys.get(key)?.charged(units)
   }
 
   /** Puts units of a settled decision back into their lease; once the lease has ended, gives them back to Redis. */

@@ -3,6 +3,24 @@ import type { Verdict } from '../../../core/decision.js'
 import type { Limit } from '../../../core/limit.js'
 import type { LeaseFacts } from './seller.js'
 
+/** What Redis said last about a key, beside all units that were leased until then. */
+export interface Standing {
+  /** When Redis said it, by the server's clock, ms. */
+  at: number
+  /** Under each limit. */
+  remaining: readonly number[]
+  /** By the process's own clock. */
+  resetAt: readonly number[]
+}
+
+/** The moment at which Redis was asked. */
+export interface AskMark {
+  /** By the process's own clock. */
+  readonly askedAt: number
+  /** Units that this process had charged until then. */
+  readonly charged: number
+}
+
 /** Units that this process has bought and may spend until the lease ends. */
 export class Lease {
   /** Units left. */
@@ -17,6 +35,8 @@ export class Lease {
   /** `askedAt` (before the purchase was sent) and `endsAt` are by the process's own clock. `refillBelow`: when fewer units are left, more are bought. */
   constructor(
     readonly facts: LeaseFacts,
+    /** Of its key: one for all leases, because each sale is told what is left beside the earlier ones. */
+    readonly standing: Standing,
     readonly askedAt: number,
     readonly endsAt: number,
     readonly refillBelow: number,
@@ -44,8 +64,8 @@ export class Lease {
 
   /** The verdict of a request that is allowed now; `held`: the units that the process still holds. */
   verdict(limit: Limit, place: number, held: number, now: number): Verdict {
-    const { remaining, resetAfterMs } = this.facts
-    const resetMs = Math.ceil(this.askedAt + resetAfterMs[place] - now)
+    const { remaining, resetAt } = this.standing
+    const resetMs = Math.ceil(resetAt[place] - now)
     return {
       limit,
       allowed: true,

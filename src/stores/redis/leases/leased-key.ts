@@ -1,12 +1,12 @@
 import type { Verdict } from '../../../core/decision.js'
-import { processId } from '../../../redis/process-id.js'
+import type { Limit } from '../../../core/limit.js'
 import type { Asker } from '../../store.js'
 import { Demand } from './demand.js'
 import { Holdings, type HoldingsParts } from './holdings.js'
-import { Lease } from './lease.js'
+import { type AskMark, Lease, type Standing } from './lease.js'
 import { type LeaseAsker, Purchase } from './purchase.js'
 import type { Sale } from './seller.js'
-import type { LeaseTerms } from './terms.js'
+import { capped } from './units-out.js'
 
 /** The pause after a purchase that got fewer units than it requested, as a part of the duration of its lease. */
 const PAUSE = 1 / 8
@@ -19,6 +19,8 @@ const DRIFT = 1 / 1000
 
 /** The common parts of all leased keys of one policy. */
 export interface LeaseOffice extends HoldingsParts {
+  /** Begins the names of all leases that this book buys. */
+  readonly owner: string
   /** Calls back after this turn of the event loop, so that the requests of one turn share a purchase. */
   defer(send: () => void): void
   /** Asks Redis for one decision, without a lease. */
@@ -40,6 +42,9 @@ export class LeasedKey {
   /** The last lease, if Redis sold all requested units. It is expected to last for half a ttl. */
   #ample: Lease | undefined
   readonly #demand: Demand
+  readonly #standing: Standing = { at: Number.NEGATIVE_INFINITY, remaining: [], resetAt: [] }
+  /** Units that settlements have charged. */
+  #charged = 0
 
   constructor(
     readonly key: string,
@@ -74,10 +79,10 @@ export class LeasedKey {
     if (this.#purchase !== undefined || waitMs <= 0 || waitMs > this.office.terms.ttlMs) return undefined
     const held = this.held(now)
     if (held >= cost) return undefined
-    return this.office.terms.limits.map(limit => ({
+    return this.office.terms.limits.map((limit, i) => ({
       limit,
       allowed: false,
-      remaining: held,
+      remaining: held + this.#standing.remaining[i],
       retryAfterMs: Math.ceil(waitMs),
       resetAfterMs: Math.ceil(waitMs),
       delayMs: 0,
@@ -101,6 +106,29 @@ export class LeasedKey {
     }
     this.#open(cost).join(cost, asker)
     return true
+  }
+
+  mark(): AskMark {
+    return { askedAt: this.office.now(), charged: this.#charged }
+  }
+
+  /** Redis has decided a request without a lease: the verdicts with the units that this process holds besides. */
+  beside(verdicts: readonly Verdict[], decidedAt: number, mark: AskMark): readonly Verdict[] {
+    this.#told(
+      verdicts.map(({ remaining }) => remaining),
+      verdicts.map(({ resetAfterMs }) => resetAfterMs),
+      decidedAt,
+      mark,
+    )
+    const held = this.held(this.office.now())
+    return held === 0 ? verdicts : verdicts.map(verdict => ({ ...verdict, remaining: verdict.remaining + held }))
+  }
+
+  /** A settlement charges more units, whether they fit or not. */
+  charged(units: number): void {
+    this.#charged += units
+    const standing = this.#standing
+    standing.remaining = standing.remaining.map(left => Math.max(0, left - units))
   }
 
   /** Units were given back: buying may succeed again. */
@@ -166,7 +194,7 @@ export class LeasedKey {
   }
 
   #open(cost: number): Purchase {
-    const purchase = new Purchase(`${processId()}${++leases}`, cost)
+    const purchase = new Purchase(`${this.office.owner}.${++leases}`, cost)
     this.#purchase = purchase
     this.office.defer(() => this.#send(purchase))
     return purchase
@@ -176,7 +204,7 @@ export class LeasedKey {
     const { terms, seller } = this.office
     const now = this.office.now()
     purchase.sent = true
-    purchase.sentAt = now
+    purchase.mark = this.mark()
     // No request waits for this purchase. After a ttl its units could not be spent any more.
     if (purchase.endsAt === Number.POSITIVE_INFINITY) {
       purchase.endsAt = performance.now() + (purchase.counted > 0 ? 1000 : terms.ttlMs)
@@ -201,26 +229,36 @@ export class LeasedKey {
       for (const { cost, asker } of purchase.askers) this.office.decide(this.key, cost, asker)
       return
     }
+    this.#told(sale.remaining, sale.resetAfterMs, sale.soldAt, purchase.mark)
     const bought = sale.units > 0 ? this.#lease(purchase, sale.units, sale, now) : undefined
     this.#ample = sale.units < want ? undefined : bought
     if (sale.units < want) this.#pausedUntil = now + sale.lastsMs * PAUSE
     // The sale has decided the requests made before the purchase was sent. This decision holds even if the answer is late.
     const { askers } = purchase
     let served = 0
-    while (bought !== undefined && served < purchase.counted && bought.units >= askers[served].cost) {
-      bought.units -= askers[served].cost
-      this.#resolve(askers[served++].asker, bought, bought.units, now)
+    let units = 0
+    if (bought !== undefined) {
+      while (served < purchase.counted && bought.units >= askers[served].cost) {
+        const { cost } = askers[served++]
+        bought.units -= cost
+        units += cost
+      }
+      this.#keep(bought, version, now)
+      for (const { cost, asker } of askers.slice(0, served)) {
+        units -= cost
+        this.#resolve(asker, bought, this.held(now) + units, now)
+      }
     }
-    if (bought !== undefined) this.#keep(bought, version, now)
     for (const waiting of askers.slice(served)) this.#serve(waiting, purchase, sale, now)
   }
 
-  #lease({ lease, sentAt }: Purchase, units: number, sale: Sale, now: number): Lease {
+  #lease({ lease, mark }: Purchase, units: number, sale: Sale, now: number): Lease {
+    const sentAt = mark.askedAt
     const { soldAt, remaining, resetAfterMs, lastsMs } = sale
     const facts = { key: this.key, lease, sold: units, soldAt, remaining, resetAfterMs }
     const refillBelow = Math.max(1, Math.ceil(units / 4), this.#demand.expected(2 * (now - sentAt), now))
     this.office.bought(units, lastsMs)
-    return new Lease(facts, sentAt, sentAt + lastsMs * (1 - DRIFT), refillBelow)
+    return new Lease(facts, this.#standing, sentAt, sentAt + lastsMs * (1 - DRIFT), refillBelow)
   }
 
   #keep(bought: Lease, version: number, now: number): void {
@@ -234,10 +272,31 @@ export class LeasedKey {
     if (lease !== undefined) {
       this.#resolve(asker, lease, this.held(now), now)
     } else if (cost === purchase.cost && purchase.need > 0 && sale.retries.some(retry => retry !== 0)) {
-      asker.resolve(refusals(this.office.terms, sale, this.held(now)), performance.now(), sale.soldAt)
+      asker.resolve(this.#refusals(sale, this.held(now)), performance.now(), sale.soldAt)
     } else if (!this.ask(cost, asker, now)) {
       this.office.decide(this.key, cost, asker)
     }
+  }
+
+  #told(remaining: readonly number[], resetAfterMs: readonly number[], at: number, mark: AskMark): void {
+    const standing = this.#standing
+    const soonerMs = standing.at - at
+    // Answers may be read in another order than they were given; but a server's clock may also have been set back.
+    if (soonerMs > 0 && soonerMs < this.office.terms.ttlMs) return
+    // A script that runs later than these charges were sent has seen them.
+    const unseen = this.#charged - mark.charged
+    const left = remaining.map(units => Math.max(0, units - unseen))
+    // Of two answers of one ms either may be the later one.
+    standing.remaining = soonerMs === 0 ? left.map((units, i) => Math.min(units, standing.remaining[i])) : left
+    standing.resetAt = resetAfterMs.map(ms => mark.askedAt + ms)
+    standing.at = at
+  }
+
+  #refusals({ remaining, resetAfterMs, retries }: Sale, held: number): readonly Verdict[] {
+    const { limits, ttlMs } = this.office.terms
+    const verdicts = limits.map((limit, i) => refusal(limit, remaining[i] + held, resetAfterMs[i], retries[i]))
+    // What this process holds is too little for this request, and comes back when its lease ends.
+    return held === 0 ? verdicts : verdicts.map(verdict => capped(verdict, ttlMs))
   }
 
   #resolve(asker: Asker, lease: Lease, held: number, now: number): void {
@@ -265,18 +324,10 @@ export class LeasedKey {
   }
 }
 
-function refusals({ limits }: LeaseTerms, { remaining, resetAfterMs, retries }: Sale, held: number): Verdict[] {
-  return limits.map((limit, i): Verdict => {
-    const retry = retries[i]
-    const verdict = {
-      limit,
-      allowed: retry === 0,
-      remaining: remaining[i] + held,
-      resetAfterMs: resetAfterMs[i],
-      delayMs: 0,
-    }
-    if (retry >= 0) return { ...verdict, retryAfterMs: retry }
-    if (retry === -1) return { ...verdict, retryAfterMs: Number.POSITIVE_INFINITY }
-    return { ...verdict, retryAfterMs: -2 - retry, blocked: true }
-  })
+/** `retry`: see `Sale`. */
+function refusal(limit: Limit, remaining: number, resetAfterMs: number, retry: number): Verdict {
+  const verdict = { limit, allowed: retry === 0, remaining, resetAfterMs, delayMs: 0 }
+  if (retry >= 0) return { ...verdict, retryAfterMs: retry }
+  if (retry === -1) return { ...verdict, retryAfterMs: Number.POSITIVE_INFINITY }
+  return { ...verdict, retryAfterMs: -2 - retry, blocked: true }
 }

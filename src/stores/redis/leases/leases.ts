@@ -56,6 +56,23 @@ export class Leases {
     return true
   }
 
+  /** The asker for a request that Redis decides: see `LeaseBook`. */
+  beside(verb: 'consume' | 'peek', charges: readonly Charge[], asker: Asker): Asker {
+    return this.#bookOfCharges(charges)?.beside(verb, charges[0].key, asker) ?? asker
+  }
+
+  /** Redis has granted a request that waited in line: the verdicts with the units that this process holds besides. */
+  told(charges: readonly Charge[], verdicts: readonly Verdict[], grantedAt: number): readonly Verdict[] {
+    const [{ key }] = charges
+    const book = this.#bookOfCharges(charges)
+    return book?.told(key, verdicts, grantedAt, book.mark(key)) ?? verdicts
+  }
+
+  /** Units were charged by a settlement. */
+  charged(charges: readonly Charge[], units: number): void {
+    this.#bookOfCharges(charges)?.charged(charges[0].key, units)
+  }
+
   /** Ends the leases of these keys before a reset or block. */
   end(charges: readonly Charge[]): void {
     for (const { key } of charges) this.changed(key, true)

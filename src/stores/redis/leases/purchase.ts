@@ -1,4 +1,5 @@
 import type { Asker } from '../../store.js'
+import type { AskMark } from './lease.js'
 
 /** A request that waits for a purchase. */
 export interface LeaseAsker {
@@ -14,8 +15,8 @@ export class Purchase {
   sent = false
   /** The number of requests that came before it was sent. */
   counted = 0
-  /** By the process's own clock. */
-  sentAt = 0
+  /** When it was sent. */
+  mark: AskMark = { askedAt: 0, charged: 0 }
   /** By `performance.now()`: the purchase is given up then. */
   endsAt = Number.POSITIVE_INFINITY
 

@@ -1,5 +1,5 @@
 import { StoreError } from '../../../core/errors.js'
-import { leaseBuy } from '../../../redis/scripts.js'
+import { leaseBuy, leaseOut } from '../../../redis/scripts.js'
 import type { Charge, ChargeReceipt } from '../../store.js'
 import type { Changes } from '../changes.js'
 import type { StoreScripts } from '../store-scripts.js'
@@ -9,6 +9,8 @@ import type { LeaseTerms } from './terms.js'
 
 /** Units of a lease are taken back within this time after the call, or not at all. */
 const RETURN_WITHIN_MS = 1000
+/** A question without a deadline is answered within this time, or not at all. */
+const ANSWER_WITHIN_MS = 1000
 
 /** The parts of the store that a seller uses. */
 export interface RedisSellerParts {
@@ -23,6 +25,8 @@ export interface RedisSellerParts {
 export class RedisSeller implements LeaseSeller {
   readonly #parts: RedisSellerParts
   readonly #limits: readonly string[]
+  /** The questions of this turn, by tag: refusals of one batch come together. */
+  readonly #questions = new Map<number, Question[]>()
 
   constructor(parts: RedisSellerParts) {
     this.#parts = parts
@@ -79,6 +83,44 @@ export class RedisSeller implements LeaseSeller {
     if (units > 0) await this.#parts.giveBack(this.#receipts(facts), units, endsAt)
   }
 
+  unitsOut(key: string, owner: string, endsAt = performance.now() + ANSWER_WITHIN_MS): Promise<readonly number[]> {
+    const { keys } = this.#parts.scripts
+    const charges = this.#charges(key)
+    const tag = keys.tagOf(charges[0])
+    return new Promise((resolve, reject) => {
+      const question = { keys: charges.map(charge => keys.leasesOf(charge, tag)), endsAt, resolve, reject }
+      const questions = this.#questions.get(tag)
+      if (questions !== undefined) {
+        questions.push(question)
+        return
+      }
+      this.#questions.set(tag, [question])
+      queueMicrotask(() => this.#ask(tag, owner))
+    })
+  }
+
+  #ask(tag: number, owner: string): void {
+    const questions = this.#questions.get(tag) ?? []
+    this.#questions.delete(tag)
+    const { scripts, terms } = this.#parts
+    scripts.ask(
+      {
+        script: leaseOut,
+        tag,
+        keys: questions.flatMap(({ keys }) => keys),
+        args: () => [String(terms.ttlMs), owner],
+        endsAt: Math.max(...questions.map(question => question.endsAt)),
+      },
+      reply => {
+        const [, ...out] = (reply as unknown[]).map(Number)
+        for (const { keys, resolve } of questions) resolve(out.splice(0, keys.length))
+      },
+      error => {
+        for (const { reject } of questions) reject(error)
+      },
+    )
+  }
+
   #charges(key: string): Charge[] {
     const { terms, limiter } = this.#parts
     return terms.limits.map(limit => ({ key, limit, limiter }))
@@ -95,6 +137,15 @@ export class RedisSeller implements LeaseSeller {
       resetAfterMs: resetAfterMs[i],
     }))
   }
+}
+
+/** For how long units of a key may be out. */
+interface Question {
+  /** Its leases under each limit. */
+  readonly keys: readonly string[]
+  readonly endsAt: number
+  readonly resolve: (outMs: readonly number[]) => void
+  readonly reject: (error: unknown) => void
 }
 
 /** Reads what lease_buy.lua returns. */

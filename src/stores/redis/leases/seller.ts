@@ -54,6 +54,8 @@ export interface LeaseSeller {
   takeBack(leftover: Leftover): Promise<void>
   /** Takes back units that were spent, and settled after the end of the lease. */
   settle(facts: LeaseFacts, units: number, endsAt: number | undefined): Promise<void>
+  /** For each limit, in how many ms units that other books hold come back at the latest; 0: none are out. Rejects if that cannot be known. */
+  unitsOut(key: string, owner: string, endsAt: number | undefined): Promise<readonly number[]>
   /** False while the seller cannot be asked. */
   isReady(): boolean
 }
