@@ -316,22 +316,45 @@ describe('a store that fails too often is not asked', () => {
     expect(await asked(50)).toBe(50)
   })
 
-  test('only if at least half of its answers of the last ten seconds were failures', async () => {
+  test('if at least half of its answers of the last ten seconds were failures', async () => {
     const { asked, down, up, told } = setUp()
-    await asked(50)
+    await asked(30)
     down()
-    expect(await asked(49)).toBe(49)
+    expect(await asked(19)).toBe(19)
+    up()
+    await asked(1)
+    down()
+    expect(await asked(12)).toBe(12)
     expect(told).not.toContain('opened')
+    // 32 of 63.
     expect(await asked(5)).toBe(1)
     expect(told).toContain('opened')
+  })
+
+  test('or if 20 calls in a row failed, however many succeeded before', async () => {
+    const { asked, down, up, told } = setUp()
+    await asked(1000)
+    down()
+    expect(await asked(19)).toBe(19)
     up()
-    jest.advanceTimersByTime(200)
     await asked(1)
     down()
     expect(await asked(19)).toBe(19)
-    jest.advanceTimersByTime(11_000)
+    expect(told).not.toContain('opened')
+    expect(await asked(5)).toBe(1)
+    expect(told).toContain('opened')
+  })
+
+  test('and not for failures that are older than ten seconds', async () => {
+    const { asked, down, up, told } = setUp()
+    down()
     expect(await asked(19)).toBe(19)
-    expect(told.filter(what => what === 'opened')).toHaveLength(1)
+    jest.advanceTimersByTime(11_000)
+    up()
+    await asked(1)
+    down()
+    expect(await asked(18)).toBe(18)
+    expect(told).not.toContain('opened')
   })
 
   test('but its denials that are remembered still hold', async () => {

@@ -18,7 +18,7 @@ import { askUpTo, type PartialCost } from './partial-grants.js'
 import { ResetChannel, type ResetListener, sharesResets } from './reset-channel.js'
 import { SendScheduler } from './send-scheduler.js'
 import { consumeApart, groupByTag } from './slots.js'
-import { StoreScripts, UNSPOKEN_DEADLINE_MS } from './store-scripts.js'
+import { StoreScripts } from './store-scripts.js'
 
 export type { RedisStoreOptions } from './options.js'
 
@@ -159,9 +159,8 @@ export class RedisStore implements Store {
       if (spending) await this.giveBack(receipts, cost)
     }
     const asks = (tag: number) => asker.asks?.(this.#keys.serverOf(tag))
-    const endsAt = asker.endsAt ?? performance.now() + UNSPOKEN_DEADLINE_MS
     const groups = groupByTag(charges, charge => this.#keys.tagOf(charge))
-    consumeApart(groups, asked, this.#peeks, cost, endsAt, asks, giveBack).then(
+    consumeApart(groups, asked, this.#peeks, cost, asker.endsAt, asks, giveBack).then(
       ({ verdicts, chargedAt }) => asker.resolve(verdicts, performance.now(), chargedAt),
       error => asker.reject(error),
     )

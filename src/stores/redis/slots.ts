@@ -47,7 +47,7 @@ export async function consumeApart(
   asked: Batcher,
   peeks: Batcher,
   cost: number,
-  endsAt: number,
+  endsAt: number | undefined,
   asks: (tag: number) => void,
   giveBack: (receipts: readonly ChargeReceipt[]) => Promise<void>,
 ): Promise<DecidedApart> {
@@ -93,7 +93,8 @@ function isAllowed({ verdicts }: { readonly verdicts: readonly Verdict[] }): boo
 }
 
 /** Settles as `answer`, or rejects at `endsAt`, by `performance.now()`; then `late` receives the answer if it comes after all. */
-function inTime<T>(answer: Promise<T>, endsAt: number, late: (value: T) => void): Promise<T> {
+function inTime<T>(answer: Promise<T>, endsAt: number | undefined, late: (value: T) => void): Promise<T> {
+  if (endsAt === undefined) return answer
   return new Promise((resolve, reject) => {
     let isOver = false
     const timer = setTimeout(
