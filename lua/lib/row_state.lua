@@ -13,7 +13,7 @@
     buy(units, ttl, note_key)    sells that many units
     repair_clock()               after the clock was set back, moves moments in the future to now
     save()                       writes the changes
-  `limit` may be that of an older configuration, under which a waiter has asked.
+  `limit` may be that of an older configuration, under which a waiter has asked or a decision was made. So the key never lives shorter than it was to.
 ]]
 -- @include refund_note_open
 -- @include refund_note_save
@@ -31,6 +31,8 @@ local function row_state(limit, key, now, expires_at, functions)
     return true
   end
   local function reset()
+    -- At quota 0 a bucket keeps its level for the limit after it.
+    if functions.scaled and limit.quota == 0 and x > 0 then return limit.window end
     local _, _, ms = functions.measure(limit, now, 0, at, x, y)
     return ms
   end
@@ -70,13 +72,14 @@ local function row_state(limit, key, now, expires_at, functions)
     repair_clock = function()
       local _, _, _, _, next_at, next_x, next_y = functions.measure(limit, now, 0, at, x, y)
       if next_at ~= at or next_x ~= x or next_y ~= y then become(next_at, next_x, next_y) end
+      -- Under a slower limit the state matters for longer.
+      if at and math.abs(expires) + 4000 < tonumber(expires_at(reset())) then changed = true end
     end,
     save = function()
       if not changed then return end
-      if functions.keeps_quota then y = limit.quota end
-      local text = expires_at(reset())
-      local lives_until = tonumber(text)
-      call('SET', key, struct.pack('<dddd', at, x, y, expires > 0 and lives_until or -lives_until), 'PXAT', text)
+      local lives_until = math.max(math.abs(expires), tonumber(expires_at(reset())))
+      local row = struct.pack('<dddd', at, x, y, expires > 0 and lives_until or -lives_until)
+      call('SET', key, row, 'PXAT', string.format('%.0f', lives_until))
     end,
   }
 end

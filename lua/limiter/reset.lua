@@ -12,6 +12,7 @@
 -- @include read_limits
 -- @include expiry
 -- @include open_state
+-- @include refund_note_open
 -- @include refund_note_save
 local clock = ARGV[1]
 local now = now_ms(clock)
@@ -32,6 +33,8 @@ for i = 1, count do
   if KEYS[2 * count + i] then redis.call('UNLINK', KEYS[2 * count + i]) end
   if spent then
     -- A charge in the same ms counts as made after it.
-    refund_note_save(KEYS[count + i], { cut_at = now - 1, refunded = 9007199254740991, left = 0, gaps = {} }, limit, expires_at)
+    local note = refund_note_open(KEYS[count + i])
+    note.cut_at, note.refunded, note.left, note.gaps, note.leased_until = now - 1, 9007199254740991, 0, {}, nil
+    refund_note_save(KEYS[count + i], note, limit, expires_at)
   end
 end

@@ -15,6 +15,8 @@ if lone then
     local now, calendar = expires - left, algorithm == 'calendar-window'
     -- Another window of the calendar than the asker has computed is left to steps/check_calendar_window.
     if calendar and (now < burst or now >= burst + window) then left = 0 end
+    -- A bucket of a limit that was changed is scaled by functions.
+    if costs_at > 4 and y ~= burst * window then left = 0 end
     if left > 0 and at <= now and now <= valid_until and now > valid_until - 65536 then
       local cost = 1
       local retry, remaining, reset, delay, next_at, next_x, next_y

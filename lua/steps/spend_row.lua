@@ -1,9 +1,10 @@
 --[[
-  Changes the row of `key` from at, x, y to next_at, next_x, next_y, if they differ. The row has the place `slot` in `values`, and
+  Changes the row of `key` from at, x, y to next_at, next_x, next_y, if they differ, or if it matters for longer than the key lives, as a bucket does
+  under a slower limit. The row has the place `slot` in `values`, and
   steps/write_rows writes it at the end. Reads `expires` of the row, `calm` (whether the fast path may be used from now on: see steps/read_row) and what
   steps/lifetime reads.
 ]]
-if next_at and (next_x ~= x or next_at ~= at or next_y ~= y) then
+if next_at and (next_x ~= x or next_at ~= at or next_y ~= y or math.abs(expires) < server_now + reset) then
   if expire_at[slot] == nil then
     place[key] = slot
     expire_at[slot] = false

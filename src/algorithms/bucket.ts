@@ -55,14 +55,12 @@ export function bucket({
         const over = level - (most - cost) * limit.windowMs
         if (cost > 0 && cost <= most && over <= 0) {
           setLevel(limit, bucket, nowMs, level + cost * limit.windowMs)
-          return verdict(limit, bucket.level, 0, 0, shapes ? ceilDiv(level, limit.quota) : 0)
+          return verdict(limit, bucket.level, 0, shapes ? ceilDiv(level, limit.quota) : 0)
         }
         // The level stays as it is counted, so that refusals under limits that take turns do not round it up again and again.
         if (bucket.at > nowMs) bucket.at = nowMs
-        const pausedMs = limit.quota === 0 ? nowMs - bucket.at : 0
-        if (cost === 0) return verdict(limit, level, pausedMs, 0, 0)
-        const fitsMs = cost > most ? Number.POSITIVE_INFINITY : ceilDiv(over, limit.quota)
-        return verdict(limit, level, pausedMs, fitsMs, 0)
+        if (cost === 0) return verdict(limit, level, 0, 0)
+        return verdict(limit, level, cost > most ? Number.POSITIVE_INFINITY : ceilDiv(over, limit.quota), 0)
       },
 
       spend(limit, bucket, nowMs, cost) {
@@ -175,20 +173,14 @@ function scaled(level: number, from: number, to: number): number {
   return Math.min(((level - rest) / whole) * part + Math.ceil((rest * part) / whole), Number.MAX_SAFE_INTEGER)
 }
 
-/** `pausedMs`: at quota 0, for how long nothing was charged or given back: nothing drains, so the key is kept for a window. */
-function verdict(limit: Limit, level: number, pausedMs: number, retryAfterMs: number, delayMs: number): Verdict {
+function verdict(limit: Limit, level: number, retryAfterMs: number, delayMs: number): Verdict {
   const left = mostOf(limit) * limit.windowMs - level
   return {
     limit,
     allowed: retryAfterMs === 0,
     remaining: left > 0 ? toSmallInteger(floorDiv(left, limit.windowMs)) : 0,
     retryAfterMs: toSmallInteger(retryAfterMs),
-    resetAfterMs: toSmallInteger(resetAfter(limit, level, pausedMs)),
+    resetAfterMs: limit.quota === 0 ? 0 : toSmallInteger(ceilDiv(level, limit.quota)),
     delayMs: toSmallInteger(delayMs),
   }
-}
-
-function resetAfter({ quota, windowMs }: Limit, level: number, pausedMs: number): number {
-  if (quota > 0) return ceilDiv(level, quota)
-  return level > 0 ? Math.max(0, windowMs - pausedMs) : 0
 }

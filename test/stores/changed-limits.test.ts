@@ -150,6 +150,23 @@ describe.each(['memory', 'redis'] as const)('a limit that is changed under its n
       expect(await left(rate(10, '1m'))).toBe(7)
     })
 
+    test('a debt that is charged while the quota is 0 is not swept away by the traffic of others', async () => {
+      await store.charge([of(rate(0, '1m'))], 3)
+      clock.advance(12_000)
+      for (let i = 0; i < 100; i++) await store.consume([{ key: `other ${i}`, limit: rate(10, '1m') }], 1)
+      expect(await left(rate(10, '1m'))).toBe(9)
+    })
+
+    test('after a reset at quota 0 an earlier decision gives nothing back', async () => {
+      const receipts = await spent(rate(10, '1m'), 6)
+      clock.advance(1)
+      await store.reset([of(rate(0, '1m'))])
+      clock.advance(1)
+      await consume(rate(10, '1m'), 6)
+      await store.giveBack?.(receipts, 6)
+      expect(await left(rate(10, '1m'))).toBe(4)
+    })
+
     test('under several limits each keeps its own share', async () => {
       const both = (quota: number, hourly: number): Charge[] => [
         of(rate(quota, '1m')),
@@ -259,8 +276,8 @@ describe.each<[Bucket, string, Limit, Limit]>(
     const prefix = `${algorithm} ${change}`
     const store = new RedisStore(client, { prefix })
     const life = async () => {
-      const [key] = await client.keys(`${prefix}*`)
-      return client.pttl(key)
+      const keys = await client.keys(`${prefix}*`)
+      return client.pttl(keys.filter(key => !key.endsWith(':settled'))[0])
     }
     await store.consume([{ key: 'k', limit: high }], 100)
     expect(await life()).toBeLessThanOrEqual(60_000 + 5000)
@@ -274,6 +291,16 @@ describe.each<[Bucket, string, Limit, Limit]>(
     await store.refund([{ key: 'k', limit: high }], 1)
     expect(await life()).toBeGreaterThan(retryAfterMs - 5000)
   })
+})
+
+test('units that are given back while the quota is 0 leave the rest its lifetime in Redis', async () => {
+  const store = new RedisStore(client, { prefix: 'paused' })
+  const limit = (quota: number) => parseLimit({ quota, window: '1h', algorithm: 'token-bucket', name: 'api' })
+  const decided = await store.consume([{ key: 'k', limit: limit(100) }], 100)
+  const receipts = receiptsOf([{ key: 'k', limit: limit(0) }], decided, Date.now(), 100)
+  await store.refund([{ key: 'k', limit: limit(0) }], 10)
+  await store.giveBack(receipts, 1)
+  expect(await client.pttl('paused:{k}:default:api:tb')).toBeGreaterThan(3_500_000)
 })
 
 test('a lease that was bought before a change is returned in its own terms, and the next one is sold in those of the new limit', async () => {

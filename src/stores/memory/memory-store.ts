@@ -142,7 +142,8 @@ export class MemoryStore implements Store, Moment {
     for (const charge of charges) {
       const { key, limit, limiter } = charge
       const table = this.tableOf(limit, limiter)
-      const isUsed = this.#measure(charge, nowMs, 0).verdict.resetAfterMs > 0
+      const { slot, verdict } = this.#measure(charge, nowMs, 0)
+      const isUsed = limit.quota > 0 ? verdict.resetAfterMs > 0 : slot !== undefined
       this.#sweeper.remove(table, key)
       if (isUsed && table.algorithm.inPlace.notesResets) table.notes.keep(key, resetNote(nowMs), limit, nowMs)
     }

@@ -117,7 +117,8 @@ export class MemoryTable {
     const slot = this.#free.pop() ?? this.#next++
     this.#slots.set(ownCopy(shortKey(key)), slot)
     this.#column.write(slot, state)
-    this.#note(slot, limit)
+    // A debt that is charged at quota 0 stays for the limit after it, at least for a window.
+    this.#note(slot, limit.quota > 0 ? limit : { ...limit, quota: 1, burst: 1 })
   }
 
   /** Removes a stored key; false if there is none. */
