@@ -23,7 +23,8 @@ local shaped = false
 --[[
   Units are regained in the order in which they were charged; units that the bucket has not yet regained are given back. If the
   decision's charge was the last one, that is all that is left; else the level directly after it, less what was regained since, less what was
-  given back from earlier charges (the gaps of the note).
+  given back from earlier charges (the gaps of the note). The limit is the decision's, also if it was changed since: then what was regained is computed
+  at the decision's rate.
 ]]
 local function give_back(limit, now, units, receipt, at, x, y, note)
   local quota, window, burst, charged_at = limit.quota, limit.window, limit.burst, receipt.charged_at
@@ -32,7 +33,8 @@ local function give_back(limit, now, units, receipt, at, x, y, note)
   local own = math.min(units, own_units_left(receipt, note)) * window
   -- Units returned from a lease have been reduced already.
   if not receipt.leased then own = math.max(0, own - held_by_leases(limit, note, now)) end
-  local back = math.min(own, bucket_level(limit, now, at, x))
+  local back = math.min(own, (bucket_level(limit, now, at, x, y)))
+  scale_note(limit, note)
   local gaps = note.gaps
   if charged_at ~= at then
     -- The lowest level that fits the decision's verdict, which is rounded to whole units and whole ms.
@@ -62,6 +64,7 @@ local function give_back(limit, now, units, receipt, at, x, y, note)
     for _ = 1, 3 do table.remove(kept, 1) end
   end
   note.gaps = kept
-  return at, x - back, y
+  local found, capacity = bucket_found(limit, x, y)
+  return at, found - back, capacity
 end
 functions = bucket(false, measure, give_back)

@@ -12,7 +12,7 @@
     functions  sets `functions`. Of a row, given limit, now, …, at, x, y:
       notes_resets                        whether a reset must be recorded for settlements, because the state does not tell charges after it
                                           from charges before it
-      keeps_quota                         whether y is the quota from which the lifetime of the key was computed
+      scaled(level, from, to)             of a bucket: the level that is the same share of another capacity (see steps/measure_bucket)
       measure(limit, now, cost, …)        the section as a function
       charge(limit, now, cost, …)         at, x and y after a cost that may not fit (a debt)
       refund(limit, now, cost, …, note)   at, x and y after at most `cost` units were given back, newest first. Records in `note` what a

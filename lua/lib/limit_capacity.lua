@@ -1,5 +1,5 @@
 --[[
-  The capacity (see line_walk and line_ask) of several limits that grant together, all or none. A waiter's `own` text is the quota and the burst of each
+  The capacity (see line_walk and line_ask) of several limits that grant together, all or none. A waiter's `own` text is the quota, the window and the burst of each
   limit as its process knows them: processes with an older configuration may wait in the same line. The facts of a grant are remaining and reset
   of each limit. save() writes the changes. Returns { err } if a key holds a foreign value.
 
@@ -25,13 +25,13 @@ local function limit_capacity(limits, keys, blocks, notes, now, clock)
     if list then return list end
     list = {}
     local i = 0
-    for quota, burst in string.gmatch(own, '(%d+) (%d+)') do
+    for quota, window, burst in string.gmatch(own, '(%d+) (%d+) (%d+)') do
       i = i + 1
       local limit = limits[i]
       if not limit then break end
-      -- For a calendar window, burst is its start.
-      local own_burst = limit.algorithm == 'calendar-window' and limit.burst or tonumber(burst)
-      list[i] = { algorithm = limit.algorithm, window = limit.window, quota = tonumber(quota), burst = own_burst }
+      list[i] = { algorithm = limit.algorithm, quota = tonumber(quota), window = tonumber(window), burst = tonumber(burst) }
+      -- Only the asker has computed which window it is.
+      if limit.algorithm == 'calendar-window' then list[i].window, list[i].burst = limit.window, limit.burst end
     end
     for j = i + 1, count do list[j] = limits[j] end
     known[own] = list

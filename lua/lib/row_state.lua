@@ -11,8 +11,8 @@
     room(ttl)                    how many units may be sold as a lease of `ttl` ms, and how long it may last
     buy(units, ttl, note_key)    sells that many units
     save()                       writes the changes
-  `limit` may be that of an older configuration, under which a waiter has asked. A row from the future is from before the server's clock was set back, or from
-  a server whose clock is ahead: it is moved to now, and save() writes that, unless `read_only`.
+  `limit` may be that of an older configuration, under which a waiter has asked or a decision was made: the key never lives shorter than it was to. A row from the
+  future is from before the server's clock was set back, or from a server whose clock is ahead: it is moved to now, and save() writes that, unless `read_only`.
 ]]
 -- @include refund_note_open
 -- @include refund_note_save
@@ -29,13 +29,18 @@ local function row_state(limit, key, now, expires_at, functions, read_only)
     at, x, y, changed = next_at, next_x, next_y, true
     return true
   end
-  if at and not failure and not read_only then
-    local _, _, _, _, next_at, next_x, next_y = functions.measure(limit, now, 0, at, x, y)
-    if next_at ~= at or next_x ~= x or next_y ~= y then become(next_at, next_x, next_y) end
-  end
   local function reset()
+    -- At quota 0 a bucket keeps its level for the limit after it.
+    if functions.scaled and limit.quota == 0 and x > 0 then return limit.window end
     local _, _, ms = functions.measure(limit, now, 0, at, x, y)
     return ms
+  end
+  local left = at and not failure and call('PTTL', key)
+  if left and not read_only then
+    local _, _, _, _, next_at, next_x, next_y = functions.measure(limit, now, 0, at, x, y)
+    if next_at ~= at or next_x ~= x or next_y ~= y then become(next_at, next_x, next_y) end
+    -- Under a slower limit the state matters for longer.
+    if left < reset() then changed = true end
   end
   return {
     err = failure,
@@ -68,8 +73,12 @@ local function row_state(limit, key, now, expires_at, functions, read_only)
     end,
     save = function()
       if not changed then return end
-      if functions.keeps_quota then y = limit.quota end
-      call('SET', key, struct.pack('<ddd', at, x, y), 'PXAT', expires_at(reset()))
+      local row, expire_at = struct.pack('<ddd', at, x, y), expires_at(reset(), left)
+      if expire_at then
+        call('SET', key, row, 'PXAT', expire_at)
+      else
+        call('SETRANGE', key, '0', row)
+      end
     end,
   }
 end

@@ -29,6 +29,7 @@
 -- @include read_receipts
 -- @include expiry
 -- @include open_state
+-- @include refund_note_open
 -- @include refund_note_save
 -- @include lease_return
 local clock = ARGV[1]
@@ -55,7 +56,9 @@ if verb == 'reset' then
     redis.call('UNLINK', keys[i], sold[i])
     if spent then
       -- A charge in the same ms counts as made after it.
-      refund_note_save(notes[i], { cut_at = now - 1, refunded = 9007199254740991, left = 0, gaps = {} }, limit, expires_at)
+      local note = refund_note_open(notes[i])
+      note.cut_at, note.refunded, note.left, note.gaps, note.leased_until = now - 1, 9007199254740991, 0, {}, nil
+      refund_note_save(notes[i], note, limit, expires_at)
     end
   end
 elseif verb == 'block' then

@@ -11,7 +11,9 @@ if lone then
   local value, failure, at = redis.pcall('GET', key), nil, nil
   local x, y, strange, cost = 0, 0, false, 1
   -- @include steps/read_row
-  if not failure then
+  -- A bucket of a limit that was changed is scaled by functions.
+  local is_changed = at and costs_at > 4 and algorithm ~= 'calendar-window' and y ~= burst * window
+  if not failure and not is_changed then
     local retry, remaining, reset, delay, next_at, next_x, next_y
     -- @here measure
     if retry == 0 then

@@ -1,19 +1,17 @@
 --[[
   The section `measure` of token-bucket and leaky-bucket. Row: at = the moment of the level (nil: never used); x = the level, that is the units spent and
-  not yet regained, times window, a whole number for every rate; y = the quota for which the lifetime of the key was computed. Under a lower quota the bucket
-  regains more slowly, so even a refusal renews the lifetime, once. An admitted request of a leaky (`shaped`) bucket waits until the level before it has
-  drained.
+  not yet regained, times window, a whole number for every rate; y = burst times window of the limit under which the level is counted (0: only limits of quota 0
+  have written it). Under another limit the level is scaled, so that a limit that is changed under its name keeps the share that is left. A refusal does
+  not write the scaled level: it would be rounded up again and again. At quota 0 nothing drains, and the level stays as it is until the quota is raised.
+  An admitted request of a leaky (`shaped`) bucket waits until the level before it has drained. Uses functions_of.
 ]]
--- At quota 0 nothing drains and nothing is allowed: the level does not matter until the quota changes.
-local most, found = 0, 0
+local most, found = 0, x
 if quota > 0 then
   most = burst
-  if at then
-    found = x
-    -- After the clock was set back, nothing is regained.
-    if now > at then found = x - quota * (now - at) end
-    if found < 0 then found = 0 end
-  end
+  if at and y ~= burst * window then found = functions_of(algorithm).scaled(x, y, burst * window) end
+  -- After the clock was set back, nothing is regained.
+  if at and now > at then found = found - quota * (now - at) end
+  if found < 0 then found = 0 end
 end
 local after = found
 retry, delay, next_at, next_x, next_y = 0, 0, at, x, y
@@ -29,7 +27,7 @@ if cost > 0 then
     retry = drain_ms
   else
     after = found + cost * window
-    next_at, next_x, next_y = now, after, quota
+    next_at, next_x, next_y = now, after, burst * window
     if shaped then
       local units = found
       -- @include steps/drain_ms
@@ -37,7 +35,6 @@ if cost > 0 then
     end
   end
 end
-if quota > 0 and quota < next_y then next_y = quota end
 remaining, reset = 0, 0
 local left = most * window - after
 if left > 0 then
@@ -46,7 +43,7 @@ if left > 0 then
   remaining = remaining - remaining % 1
   if remaining * window > left then remaining = remaining - 1 end
 end
-if after > 0 then
+if quota > 0 and after > 0 then
   local units = after
   -- @include steps/drain_ms
   reset = drain_ms

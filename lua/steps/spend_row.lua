@@ -7,4 +7,11 @@ if next_at and (next_x ~= x or next_at ~= at or next_y ~= y) then
   place[key] = slot
   values[slot], resets[slot] = pack('<ddd', next_at, next_x, next_y), reset
   if not at or at > now then renewed[slot] = true end
+elseif at and retry ~= 0 and not resets[slot] then
+  -- Under a slower limit the state matters for longer than the key was to live.
+  local left = call('PTTL', key)
+  if left < reset then
+    -- @include steps/lifetime
+    call('PEXPIREAT', key, expire_at)
+  end
 end

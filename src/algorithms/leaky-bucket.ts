@@ -1,5 +1,5 @@
 import { mostOf } from '../core/limit.js'
-import { bucket, levelAt } from './bucket.js'
+import { bucket, levelAt, levelUnder, setLevel } from './bucket.js'
 import { ownLeft } from './settlement-note.js'
 
 /**
@@ -19,6 +19,7 @@ export const leakyBucket = bucket({
     // Each unit raises the level by a whole window, so the whole units of the verdict tell whether later requests were charged.
     const levelThen = (mostOf(limit) - remaining) * limit.windowMs
     if (level + limit.quota * (nowMs - chargedAt) > levelThen) return
-    state.level -= Math.min(Math.min(units, ownLeft(receipt, note)) * limit.windowMs, level)
+    const back = Math.min(Math.min(units, ownLeft(receipt, note)) * limit.windowMs, level)
+    setLevel(limit, state, state.at, levelUnder(limit, state) - back)
   },
 })

@@ -20,6 +20,8 @@ export interface SettlementNote {
   refunded: number
   /** Buckets: the level directly after `cutAt`. */
   left: number
+  /** Buckets: the capacity under which `left` and `gaps` are counted, as of a level; 0: they are empty. See `bucket.ts`. */
+  capacity: number
   /** Token bucket: units × ms that were given back from the middle of the level. See `token-bucket.ts`. */
   readonly gaps: Gap[]
 }
@@ -34,11 +36,11 @@ export interface Gap {
 /** The note of a key that was reset: no earlier charge is left. */
 export function resetNote(nowMs: number): SettlementNote {
   // A charge in the same ms counts as made after the reset.
-  return { cutAt: nowMs - 1, refunded: Number.MAX_SAFE_INTEGER, left: 0, gaps: [] }
+  return { cutAt: nowMs - 1, refunded: Number.MAX_SAFE_INTEGER, left: 0, capacity: 0, gaps: [] }
 }
 
 export function newNote(): SettlementNote {
-  return { cutAt: Number.NEGATIVE_INFINITY, refunded: 0, left: 0, gaps: [] }
+  return { cutAt: Number.NEGATIVE_INFINITY, refunded: 0, left: 0, capacity: 0, gaps: [] }
 }
 
 /** How many of a decision's own units certainly still count after refunds. */

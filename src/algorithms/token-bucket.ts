@@ -1,5 +1,5 @@
 import { type Limit, mostOf } from '../core/limit.js'
-import { bucket, leftOfCut, levelAt } from './bucket.js'
+import { bucket, leftOfCut, levelAt, levelUnder, scaleNote, setLevel } from './bucket.js'
 import { type Gap, ownLeft, type Receipt, type SettlementNote } from './settlement-note.js'
 
 /** More gaps than this are joined, so that they count for more decisions than necessary. */
@@ -13,6 +13,7 @@ const MOST_GAPS = 32
  * A settlement gives back the units that the bucket has not yet regained: units are regained in the order in which they were
  * charged. If the decision's charge was the last one: all that is left. Else the level directly after the decision, less what was
  * regained since, less what was given back from earlier charges, because the decision's own units came back earlier by that much.
+ * The limit is the decision's, also if it was changed since: then what was regained is computed at the decision's rate.
  */
 export const tokenBucket = bucket({
   keySuffix: 'tb',
@@ -23,6 +24,7 @@ export const tokenBucket = bucket({
     // The clock stepped back to before the decision.
     if (chargedAt > nowMs && !isNewest) return
     let back = Math.min(Math.min(units, ownLeft(receipt, note)) * limit.windowMs, levelAt(limit, state, nowMs))
+    scaleNote(limit, note)
     if (!isNewest) {
       let left = levelThen(limit, receipt) - limit.quota * (nowMs - chargedAt)
       for (const { from, to, size } of note.gaps) if (from <= chargedAt && chargedAt <= to) left -= size
@@ -30,7 +32,7 @@ export const tokenBucket = bucket({
       back = Math.min(back, left)
     }
     if (back <= 0) return
-    state.level -= back
+    setLevel(limit, state, state.at, levelUnder(limit, state) - back)
     if (chargedAt <= note.cutAt) note.left -= back
     addGap(limit, note, { from: chargedAt, to: Math.max(chargedAt, state.at), size: back }, nowMs)
   },

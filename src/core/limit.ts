@@ -19,14 +19,16 @@ interface AlgorithmTraits {
   readonly hasBurst: boolean
   /** Whether it multiplies units by ms: products above 2⁵³ would be rounded, so policies above that are rejected. */
   readonly multiplies: boolean
+  /** Whether what is left is kept as a share of the limit, so that counts go on when the window changes too. */
+  readonly keepsShare: boolean
 }
 
 const ALGORITHMS: Readonly<Record<AlgorithmName, AlgorithmTraits>> = {
-  'fixed-window': { hasBurst: false, multiplies: false },
-  'sliding-window': { hasBurst: false, multiplies: false },
-  'sliding-counter': { hasBurst: false, multiplies: true },
-  'token-bucket': { hasBurst: true, multiplies: true },
-  'leaky-bucket': { hasBurst: true, multiplies: true },
+  'fixed-window': { hasBurst: false, multiplies: false, keepsShare: false },
+  'sliding-window': { hasBurst: false, multiplies: false, keepsShare: false },
+  'sliding-counter': { hasBurst: false, multiplies: true, keepsShare: false },
+  'token-bucket': { hasBurst: true, multiplies: true, keepsShare: true },
+  'leaky-bucket': { hasBurst: true, multiplies: true, keepsShare: true },
 }
 
 export const ALGORITHM_NAMES = Object.freeze(Object.keys(ALGORITHMS)) as readonly AlgorithmName[]
@@ -168,6 +170,20 @@ export function parseLimit(
 /** The most units that can ever be spent at one instant. */
 export function mostOf({ quota, burst }: Limit): number {
   return quota === 0 ? 0 : burst
+}
+
+/**
+ * What a limit counts over, as text: of two limits with one name and one algorithm, those that agree in this share their counts. Any change of it
+ * starts counts anew; a bucket scales what it has counted instead, so it has none.
+ */
+export function countedSpan({ algorithm, windowMs, calendar }: Limit): string {
+  if (ALGORITHMS[algorithm].keepsShare) return ''
+  return calendar === undefined ? String(windowMs) : `-${calendar.window}-${calendar.timezone}`
+}
+
+/** How long a limit that is spent to its end takes to be as if never used, in ms; 0 at a quota of 0. */
+export function fillMsOf({ quota, windowMs, burst }: Limit): number {
+  return quota === 0 ? 0 : Math.ceil((burst * windowMs) / quota)
 }
 
 function parseText(text: string, byDefault: AlgorithmName | undefined): Limit[] {

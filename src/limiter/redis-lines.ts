@@ -31,7 +31,7 @@ export class RedisLines implements StoreLines {
     if (server === undefined) return undefined
     this.#guarded.checkAsked(charges[0])
     // One line in Redis may hold requests under different quotas; each `LimitLine` here has only one.
-    const own = charges.map(({ limit }) => `${limit.quota} ${limit.burst}`).join(' ')
+    const own = charges.map(({ limit }) => `${limit.quota} ${limit.windowMs} ${limit.burst}`).join(' ')
     const name = `${own}|${server.name}`
     let line = this.#lines.get(name)
     if (line === undefined) {
@@ -70,7 +70,7 @@ class LimitLine implements LineUser<Turn> {
   constructor(
     readonly server: RedisLine,
     readonly charges: readonly Charge[],
-    /** Quota and burst of each limit. */
+    /** Quota, window and burst of each limit. */
     readonly own: string,
     readonly store: RedisStore,
     readonly guarded: GuardedStore,

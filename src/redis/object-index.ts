@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { getOrMake } from '../core/get-or-make.js'
-import type { Limit } from '../core/limit.js'
+import { countedSpan, type Limit } from '../core/limit.js'
 import type { ClientPort, RedisClient } from './client.js'
 import { keySegment } from './keys.js'
 import { portOf } from './port-of.js'
@@ -32,9 +32,9 @@ export function objectId(...parts: readonly string[]): string {
   return createHash('sha256').update(JSON.stringify(parts)).digest('base64url').slice(0, 10)
 }
 
-/** The id of a limiter's limit. A change of quota is the same limit, with the same counts; a change of window or algorithm is another. */
-export function limitId(limiter: string, { name, algorithm, windowMs }: Limit): string {
-  return objectId('limit', limiter, name, algorithm, String(windowMs))
+/** The id of a limiter's limit. A change that keeps its counts leaves it the same limit. */
+export function limitId(limiter: string, limit: Limit): string {
+  return objectId('limit', limiter, limit.name, limit.algorithm, countedSpan(limit))
 }
 
 /** `per`: what a key stands for, if known. `tags`: in a cluster, the number of hash tags over which keys are spread. */

@@ -6,6 +6,7 @@ import { RateLimiter } from '../../src/limiter/rate-limiter.js'
 import { MemoryStore } from '../../src/stores/memory/memory-store.js'
 import { RedisStore } from '../../src/stores/redis/redis-store.js'
 import { ManualClock } from '../../src/testing.js'
+import { isBucket } from '../support/agreement.js'
 import { ofCases } from '../support/cases.js'
 import { type Random, randomFrom } from '../support/random.js'
 import { eventually } from '../support/redis-process.js'
@@ -52,9 +53,14 @@ async function play(title: string, algorithms: readonly AlgorithmName[], game: n
   const prefix = `${title} ${game}`
   const shared = new RedisStore(client, { clock, prefix, shareResets: false })
   const window = random.pick([30_000, 60_007, 3_600_000])
-  // Plans of one limit: the name stays and the quota grows, so that counts go on.
-  const plans = [random.integer(1, 5), random.integer(5, 9), random.integer(9, 40)].map((quota): Pair => {
-    const policy = algorithms.map(algorithm => ({ quota, window, algorithm, name: algorithm }))
+  // Plans of one limit: the name stays, so that counts go on. A bucket fills in the same time under each: under a slower one it would
+  // matter for longer than it was kept, and by the manual clock only one of the stores forgets it.
+  const plans = [random.integer(1, 5), random.integer(5, 9), random.integer(9, 40)].map((quota, i): Pair => {
+    const policy = algorithms.map(algorithm => {
+      const limit = { quota, window, algorithm, name: algorithm }
+      const times = isBucket(algorithm) ? [1, 3, 7][i] : 1
+      return times === 1 ? limit : { ...limit, quota: quota * times, window: window * times, burst: quota }
+    })
     const options = { policy, deadline: '30s', denyCache: false }
     return {
       here: new RateLimiter({ ...options, store: memory }),
@@ -68,7 +74,7 @@ async function play(title: string, algorithms: readonly AlgorithmName[], game: n
   let done = 0
   for (let round = 0; round < 60; round++) {
     clock.advance(randomStep(window, random))
-    const { here, there } = plans[Math.floor(round / 20)]
+    const { here, there } = random.integer(0, 2) === 0 ? random.pick(plans) : plans[Math.floor(round / 20)]
     const changes: Array<Promise<unknown>> = []
     for (let i = random.integer(1, 40); i > 0; i--, done++) {
       const key = `key ${random.integer(0, 3)}`

@@ -38,17 +38,22 @@ export async function expectAgreement(
   let latest = START
   let done = 0
   let denied = 0
+  let plans: Limit[][][] = []
   for (let phase = 0; done < operations; phase++) {
-    const limits = randomLimits(algorithms, phase, random)
-    const clients = Array.from({ length: random.integer(1, 6) }, () => {
-      const key = `key ${random.integer(0, 40)}`
-      return limits.map((limit): Charge => ({ key, limit }))
-    })
+    if (phase % 3 === 0) plans = algorithms.map((algorithm, i) => randomPlans(algorithm, `${i}-${phase}`, random))
+    const variants = plans.map(plan => plan[phase % 3])
+    const keys = Array.from({ length: random.integer(1, 6) }, () => `key ${random.integer(0, 40)}`)
+    const chargesOf = (limits: readonly Limit[]): Charge[] => {
+      const key = random.pick(keys)
+      return limits.map(limit => ({ key, limit }))
+    }
     for (let round = 0; round < rounds; round++) {
+      // Requests of one turn under different limits are sent apart, so not in their order.
+      const limits = variants.map(ones => random.pick(random.integer(0, 9) === 0 ? ones : ones.slice(1)))
       clock.set(Math.max(clock.now() + randomStep(limits[0], random), latest - MOST_BACK_MS))
       latest = Math.max(latest, clock.now())
       const burst = Array.from({ length: random.integer(1, 60) }, () => ({
-        charges: random.pick(clients),
+        charges: chargesOf(limits),
         cost: randomCost(limits[0], random),
       }))
       const there = await Promise.all(burst.map(({ charges, cost }) => shared.consume(charges, cost)))
@@ -57,7 +62,7 @@ export async function expectAgreement(
         expectSameVerdicts(there[i], here)
         if (here.some(verdict => !verdict.allowed)) denied++
       })
-      await meddle(memory, shared, random.pick(clients), burst[0].cost, random)
+      await meddle(memory, shared, chargesOf(variants.map(ones => random.pick(ones.slice(1)))), burst[0].cost, random)
       done += burst.length + 1
     }
   }
@@ -103,19 +108,29 @@ async function meddle(
 }
 
 /**
- * A name lasts for three phases while its quota changes, so that state lives on under another quota. That of a bucket only grows:
- * under a smaller one it takes longer to refill than the state was kept for, and by the manual clock only one of the stores has
- * forgotten it.
+ * A name lasts for three phases. In each of them one key is asked for under several limits at a time, so that state lives on under another limit; the first
+ * of them is paused. The time that a bucket takes to fill is one in a phase, and only shrinks with the phases: under a slower limit it
+ * takes longer to fill than the state was kept for, and by the manual clock only one of the stores has forgotten it.
  */
-function randomLimits(algorithms: readonly AlgorithmName[], phase: number, random: Random): Limit[] {
-  return algorithms.map((algorithm, i) => {
-    const window = [30_000, 60_000, 60_007, 3_600_000][Math.floor(phase / 3) % 4]
-    const name = `${i}-${Math.floor(phase / 3)}`
-    if (!isBucket(algorithm)) return parseLimit({ quota: random.pick([0, 1, 2, 3, 7, 50]), window, algorithm, name })
-    const quota = [random.pick([0, 1, 2, 3]), random.integer(3, 10), random.integer(10, 50)][phase % 3]
-    const burst = random.integer(0, 1) ? random.integer(1, 20) : undefined
-    return parseLimit({ quota, window, algorithm, burst, name })
-  })
+function randomPlans(algorithm: AlgorithmName, name: string, random: Random): Limit[][] {
+  const windows = [30_000, 60_000, 60_007, 3_600_000]
+  if (!isBucket(algorithm)) {
+    const window = random.pick(windows)
+    const limitOf = (quota: number) => parseLimit({ quota, window, algorithm, name })
+    return [0, 1, 2].map(() => [0, random.pick([0, 1, 2, 3, 7]), random.pick([1, 2, 3, 50])].map(limitOf))
+  }
+  const limitOf = (quota: number, window: number, burst: number) =>
+    parseLimit({ quota, window, algorithm, burst, name })
+  const paces = [0, 1, 2].map(() => [random.integer(1, 50), random.pick(windows), random.integer(1, 20)] as const)
+  const fillMs = ([quota, window, burst]: (typeof paces)[number]) => (burst * window) / quota
+  paces.sort((a, b) => fillMs(b) - fillMs(a))
+  return paces.map(([quota, window, burst]) => [
+    limitOf(0, window, burst),
+    limitOf(quota, window, burst),
+    limitOf(quota * 7, window, burst * 7),
+    limitOf(quota * 3, window * 3, burst),
+    limitOf(quota * 50, window * 2, burst * 25),
+  ])
 }
 
 function randomStep({ windowMs, quota }: Limit, random: Random): number {

@@ -1,3 +1,4 @@
+import { countedSpan } from '../../core/limit.js'
 import type { LimitEntry } from '../index-entry.js'
 import { COUNTED, FALLBACK, SHADOW } from '../outcome-counts.js'
 import type { Ask, Frame, LimitRow, LimitsView, OpenLimit, QueueRow, SharedRow } from '../view.js'
@@ -51,7 +52,8 @@ function rowOf(
   const live = state.live.view(name)
   // The quota that an entry tells may be that of a single key, or of a moment ago.
   const facts =
-    state.live.policy(name)?.find(other => other.name === limit.name && other.windowMs === limit.windowMs) ?? limit
+    state.live.policy(name)?.find(other => other.name === limit.name && countedSpan(other) === countedSpan(limit)) ??
+    limit
   return {
     id,
     limiter: name,

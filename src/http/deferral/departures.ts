@@ -2,6 +2,7 @@ import type { Retry } from '../../algorithms/algorithm.js'
 import { algorithmOf } from '../../algorithms/registry.js'
 import type { Decision, Verdict } from '../../core/decision.js'
 import { StoreError } from '../../core/errors.js'
+import { countedSpan } from '../../core/limit.js'
 import {
   bodyOf,
   newToken,
@@ -238,7 +239,7 @@ function parse(limit: Charge['limit'], text: string, nowMs: number): LimitSchedu
   return LimitSchedule.parse(limit, JSON.parse(bodyOf(text)) as StoredSchedule, nowMs)
 }
 
-/** A change of quota keeps the schedule; a change of algorithm or window starts a new one, because the state would have another meaning. */
+/** A change that keeps the counts keeps the schedule; any other starts a new one, because the state would have another meaning. */
 function nameOf({ key, limit, limiter = DEFAULT_LIMITER }: Charge): string {
-  return [limiter, limit.name, limit.algorithm, String(limit.windowMs), key].map(keySegment).join(':')
+  return [limiter, limit.name, limit.algorithm, countedSpan(limit), key].map(keySegment).join(':')
 }

@@ -1,5 +1,5 @@
 import type { Decision } from '../../core/decision.js'
-import type { Limit } from '../../core/limit.js'
+import { countedSpan, type Limit } from '../../core/limit.js'
 import { emitWarning } from '../../core/warning.js'
 import type { LimiterKey } from '../../limiter/key.js'
 import type { RateLimiter } from '../../limiter/rate-limiter.js'
@@ -72,7 +72,7 @@ function keyOf(decision: Decision, limit: Limit): string {
 function sameCount(a: Limit, b: Limit): boolean {
   const [owner, other] = [OWNERS.get(a), OWNERS.get(b)]
   if (owner === undefined || other === undefined) return false
-  if (a.name !== b.name || a.algorithm !== b.algorithm || a.windowMs !== b.windowMs) return false
+  if (a.name !== b.name || a.algorithm !== b.algorithm || countedSpan(a) !== countedSpan(b)) return false
   const [one, two] = [owner.options, other.options]
   return one.name === two.name && sameStore(one.store, two.store)
 }

@@ -2,7 +2,7 @@ import type { State } from '../../algorithms/registry.js'
 import { resetNote } from '../../algorithms/settlement-note.js'
 import type { Clock } from '../../core/clock.js'
 import { blockedVerdict, type Verdict } from '../../core/decision.js'
-import type { Limit } from '../../core/limit.js'
+import { countedSpan, type Limit } from '../../core/limit.js'
 import { ClockSteps } from '../clock-steps.js'
 import { type Charge, type ChargeReceipt, DEFAULT_LIMITER, type Store } from '../store.js'
 import { MemoryTable, type Moment } from './memory-table.js'
@@ -142,7 +142,8 @@ export class MemoryStore implements Store, Moment {
     for (const charge of charges) {
       const { key, limit, limiter } = charge
       const table = this.tableOf(limit, limiter)
-      const isUsed = this.#measure(charge, nowMs, 0).verdict.resetAfterMs > 0
+      const { slot, verdict } = this.#measure(charge, nowMs, 0)
+      const isUsed = limit.quota > 0 ? verdict.resetAfterMs > 0 : slot !== undefined
       this.#sweeper.remove(table, key)
       if (isUsed && table.algorithm.inPlace.notesResets) table.notes.keep(key, resetNote(nowMs), limit, nowMs)
     }
@@ -168,7 +169,7 @@ export class MemoryStore implements Store, Moment {
       limiter,
       limit.name,
       limit.algorithm,
-      limit.windowMs,
+      countedSpan(limit),
       key,
     ])
     return JSON.stringify(names)
@@ -288,7 +289,7 @@ export class MemoryStore implements Store, Moment {
     const known = this.#known.get(limit)?.filter(table => !table.abandoned) ?? []
     const found = known.find(table => table.limiter === limiter)
     if (found) return found
-    const identity = JSON.stringify([limiter, limit.name, limit.algorithm, limit.windowMs, limit.calendar])
+    const identity = JSON.stringify([limiter, limit.name, limit.algorithm, countedSpan(limit)])
     let table = this.#tables.get(identity)
     if (table === undefined) {
       table = new MemoryTable(limiter, limit.algorithm)

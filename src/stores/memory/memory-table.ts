@@ -1,7 +1,7 @@
 import type { Algorithm, Arithmetic, Row, RowAlgorithm } from '../../algorithms/algorithm.js'
 import { algorithmOf, isRowAlgorithm, type State } from '../../algorithms/registry.js'
 import type { Verdict } from '../../core/decision.js'
-import type { AlgorithmName, Limit } from '../../core/limit.js'
+import { type AlgorithmName, fillMsOf, type Limit } from '../../core/limit.js'
 import { ownCopy, shortKey } from '../../core/short-key.js'
 import type { BlockList } from './blocks.js'
 import { SettlementNotes } from './notes.js'
@@ -37,7 +37,7 @@ export class MemoryTable {
   readonly algorithm: Algorithm<State>
   readonly #slots = new Map<string, number>()
   readonly #column: Column
-  /** The limit under which states were written: plans may share a limit's name but differ in its quota. Most tables have one. */
+  /** The limit whose time states are kept for: that under which they were written, or a slower one that asked later. Most tables have one. */
   #limit: Limit | undefined
   #otherLimits: Map<number, Limit> | undefined
   readonly #free: number[] = []
@@ -84,14 +84,15 @@ export class MemoryTable {
     return this.#column.read(slot)
   }
 
-  /** The limit under which the state was last written. */
+  /** The limit that tells how long the state matters. */
   limitOf(slot: number): Limit {
     return this.#otherLimits?.get(slot) ?? this.#limit!
   }
 
+  /** At quota 0 a bucket keeps its level for the limit after it: it stays for as long as it was to. */
   write(slot: number, state: State, limit: Limit): void {
     this.#column.write(slot, state)
-    this.#note(slot, limit)
+    if (limit.quota > 0) this.#note(slot, limit)
   }
 
   /** Writes a corrected state without a spend: the limit of the state stays. */
@@ -106,15 +107,18 @@ export class MemoryTable {
     return verdict
   }
 
-  /** Under a lower quota a bucket's debt takes longer to regain, so it must be kept longer. */
+  /** Under a slower limit a bucket takes longer to fill, so its state must be kept longer. */
   keepFor(slot: number, limit: Limit): void {
-    if (limit.quota > 0 && limit.quota < this.limitOf(slot).quota) this.#noteOther(slot, limit)
+    const known = this.limitOf(slot)
+    if (limit !== known && fillMsOf(limit) > fillMsOf(known)) this.#noteOther(slot, limit)
   }
 
   insert(key: string, state: State, limit: Limit): void {
     const slot = this.#free.pop() ?? this.#next++
     this.#slots.set(ownCopy(shortKey(key)), slot)
-    this.write(slot, state, limit)
+    this.#column.write(slot, state)
+    // A debt that is charged at quota 0 stays for the limit after it, at least for a window.
+    this.#note(slot, limit.quota > 0 ? limit : { ...limit, quota: 1, burst: 1 })
   }
 
   /** Removes a stored key; false if there is none. */

@@ -1,5 +1,5 @@
 import { newNote, type SettlementNote } from '../../algorithms/settlement-note.js'
-import type { Limit } from '../../core/limit.js'
+import { fillMsOf, type Limit } from '../../core/limit.js'
 import { ownCopy, shortKey } from '../../core/short-key.js'
 
 /** Notes examined per addition: more than one, so that expired notes disappear faster than new ones come. */
@@ -33,8 +33,9 @@ export class SettlementNotes {
   keep(key: string, note: SettlementNote, limit: Limit, nowMs: number): void {
     if (note.cutAt === Number.NEGATIVE_INFINITY && note.gaps.length === 0) return
     const text = ownCopy(shortKey(key))
+    // Decisions of the limit before a change may be settled for longer than those of the present one.
+    const until = Math.max(nowMs + lastsMs(limit), this.#kept.get(text)?.until ?? 0)
     this.#kept.delete(text)
-    const until = nowMs + lastsMs(limit)
     this.#kept.set(text, { note, until })
     this.#lastUntil = Math.max(this.#lastUntil, until)
     let steps = STEPS_PER_ADDITION
@@ -47,6 +48,5 @@ export class SettlementNotes {
 
 /** How long after its charge a decision may have something to give back. */
 function lastsMs(limit: Limit): number {
-  const fillMs = limit.quota > 0 ? (limit.burst * limit.windowMs) / limit.quota : 0
-  return Math.max(2 * limit.windowMs, Math.ceil(fillMs))
+  return Math.max(2 * limit.windowMs, fillMsOf(limit))
 }

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { algorithmOf } from '../../algorithms/registry.js'
-import type { Limit } from '../../core/limit.js'
+import { countedSpan, type Limit } from '../../core/limit.js'
 import type { ClientPort } from '../../redis/client.js'
 import { crc16 } from '../../redis/crc16.js'
 import { clientSegment, keySegment } from '../../redis/keys.js'
@@ -10,7 +10,7 @@ import { type Charge, DEFAULT_LIMITER } from '../store.js'
 /**
  * The Redis keys of charges. On one server `prefix:{client}:limiter:limit:kind`; on a cluster `prefix:{tag}:client:…`, where
  * the tag is one of a fixed number, because a script call may only touch keys of one slot. A change of quota keeps the key and its
- * counts; a change of algorithm or window starts a new key, because the state would have another meaning.
+ * counts; a change of algorithm, or of the window of any but a bucket, starts a new key, because the state would have another meaning.
  */
 export class ChargeKeys {
   readonly #suffixes = new WeakMap<Limit, Map<string | undefined, string>>()
@@ -87,9 +87,7 @@ export class ChargeKeys {
     }
     let suffix = suffixes.get(limiter)
     if (suffix === undefined) {
-      const { window, timezone } = limit.calendar ?? {}
-      const length = window === undefined ? limit.windowMs : `-${window}-${keySegment(String(timezone))}`
-      const kind = `${algorithmOf(limit.algorithm).inPlace.keySuffix}${length}`
+      const kind = keySegment(`${algorithmOf(limit.algorithm).inPlace.keySuffix}${countedSpan(limit)}`)
       suffix = `:${keySegment(limiter ?? DEFAULT_LIMITER)}:${keySegment(limit.name)}:${kind}`
       suffixes.set(limiter, suffix)
       this.met?.(limiter ?? DEFAULT_LIMITER, limit)
