@@ -5,7 +5,8 @@
 local function leased_for(sold, now, ttl, owner)
   local lasts = ttl + math.max(ttl, 50)
   local since = '(' .. string.format('%.0f', now - lasts)
-  local leases = redis.call('ZREVRANGEBYSCORE', sold, string.format('%.0f', now), since, 'WITHSCORES', 'LIMIT', '0', '64')
+  local until_now = string.format('%.0f', now)
+  local leases = redis.call('ZRANGE', sold, until_now, since, 'BYSCORE', 'REV', 'LIMIT', '0', '64', 'WITHSCORES')
   for i = 1, #leases, 2 do
     local sold_at = tonumber(leases[i + 1])
     local is_out = sold_at == math.floor(sold_at)
