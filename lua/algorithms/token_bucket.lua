@@ -26,7 +26,7 @@ local shaped = false
   decision's charge was the last one, that is all that is left; else the level directly after it, less what was regained since, less what was
   given back from earlier charges (the gaps of the note).
 ]]
-local function give_back(limit, now, units, receipt, at, x, y, note)
+local function settle(limit, now, units, receipt, at, x, y, note)
   local quota, window, burst, charged_at = limit.quota, limit.window, limit.burst, receipt.charged_at
   -- The clock stepped back to before the decision.
   if charged_at > now and charged_at ~= at then return end
@@ -65,4 +65,4 @@ local function give_back(limit, now, units, receipt, at, x, y, note)
   note.gaps = kept
   return at, x - back, y
 end
-functions = bucket(false, measure, give_back)
+functions = bucket(false, measure, settle)

@@ -20,7 +20,7 @@ end
 local function raised(limit, now, ttl, at, x)
   return now, math.max(bucket_level(limit, now, at, x), limit.quota * ttl), limit.quota
 end
-local function bucket(shaped, measure, give_back)
+local function bucket(shaped, measure, settle)
   return {
     notes_resets = true,
     keeps_quota = true,
@@ -32,11 +32,11 @@ local function bucket(shaped, measure, give_back)
     end,
     raised = raised,
     -- The bucket may have sold the units again that it has regained since the sale.
-    returned = function(limit, units, age)
+    returnable = function(limit, units, age)
       return math.max(0, floor_div(units * limit.window - limit.quota * age, limit.window))
     end,
     measure = measure,
-    give_back = give_back,
+    settle = settle,
     charge = function(limit, now, cost, at, x)
       -- Capped, because a debt without bound would exceed the integers that a float holds exactly.
       return now, math.min(bucket_level(limit, now, at, x) + cost * limit.window, 9007199254740991), limit.quota

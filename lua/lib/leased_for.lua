@@ -1,6 +1,6 @@
 --[[
   In how many ms, at most one ttl, units come back from leases of others than `owner` at the latest; 0: none are out. `sold`: the ZSET of leases, see
-  lease_return. A process gives back what it has not spent within a ttl after the end of a lease, or within 50 ms. Looks at the newest leases only.
+  return_lease. A process gives back what it has not spent within a ttl after the end of a lease, or within 50 ms. Looks at the newest leases only.
 ]]
 local function leased_for(sold, now, ttl, owner)
   local lasts = ttl + math.max(ttl, 50)

@@ -1,7 +1,7 @@
 import { StoreError } from '../../../core/errors.js'
 import type { ClientPort } from '../../../redis/client.js'
 import type { Script } from '../../../redis/script.js'
-import { leaseBuy, leaseOut, leaseTakeBack } from '../../../redis/scripts.js'
+import { leaseBuy, leaseOut, leaseReturn } from '../../../redis/scripts.js'
 import { TimelyScripts } from '../../../redis/timely-scripts.js'
 import type { Charge, ChargeReceipt } from '../../store.js'
 import type { ChargeKeys } from '../charge-keys.js'
@@ -72,7 +72,7 @@ export class RedisSeller implements LeaseSeller {
     return saleOf(reply, terms.limits.length)
   }
 
-  async takeBack({ facts, units }: Leftover): Promise<void> {
+  async returnLease({ facts, units }: Leftover): Promise<void> {
     const { keys, nowText } = this.#parts
     const charges = this.#charges(facts.key)
     const tag = keys.tagOf(charges[0])
@@ -84,7 +84,7 @@ export class RedisSeller implements LeaseSeller {
       ...this.#limits,
       ...receiptArguments(this.#receipts(facts)),
     ]
-    await this.#run(leaseTakeBack, tag, this.#states(charges, tag), args, performance.now() + RETURN_WITHIN_MS)
+    await this.#run(leaseReturn, tag, this.#states(charges, tag), args, performance.now() + RETURN_WITHIN_MS)
   }
 
   async settle(facts: LeaseFacts, units: number, endsAt: number | undefined): Promise<void> {

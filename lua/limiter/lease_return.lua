@@ -14,7 +14,7 @@
 -- @include read_receipts
 -- @include expiry
 -- @include open_state
--- @include lease_return
+-- @include return_lease
 local clock = ARGV[1]
 local now = now_ms(clock)
 -- @include steps/stop_if_late
@@ -27,5 +27,5 @@ for i = 1, count do
   if states[i].err then return redis.error_reply(states[i].err) end
 end
 local notes, sold = { unpack(KEYS, count + 1, 2 * count) }, { unpack(KEYS, 2 * count + 1) }
-lease_return(lease, unspent, sold_at, limits, states, notes, sold, read_receipts(receipts_at, count), now)
+return_lease(lease, unspent, sold_at, limits, states, notes, sold, read_receipts(receipts_at, count), now)
 for i = 1, count do states[i].save() end
