@@ -54,7 +54,7 @@ functions = {
     return start, spent - back, 0
   end,
   -- All units of the decision's own window are equal: they expire together.
-  give_back = function(limit, now, units, receipt, at, x, y, note)
+  settle = function(limit, now, units, receipt, at, x, y, note)
     local charged_at = receipt.charged_at
     if charged_at < at or at < limit.burst or charged_at >= limit.burst + limit.window then return end
     -- After the clock stepped back, this may be another window that was moved to the present.

@@ -51,7 +51,7 @@ functions = {
     return start, spent - back, 0
   end,
   -- All units of the decision's own window are equal: they expire together.
-  give_back = function(limit, now, units, receipt, at, x, y, note)
+  settle = function(limit, now, units, receipt, at, x, y, note)
     local charged_at = receipt.charged_at
     if charged_at < at or charged_at - at >= limit.window then return end
     -- After the clock stepped back, this may be another window that was moved to the present.
@@ -65,7 +65,7 @@ functions = {
     return remaining, math.min(ttl, (reset > 0 and reset or limit.window) - 1)
   end,
   raised = function(_, _, _, at, x, y) return at, x, y end,
-  returned = function(_, units) return units end,
+  returnable = function(_, units) return units end,
   ahead = function(limit, now, ahead, cost, at, x, y)
     local quota, window = limit.quota, limit.window
     if cost > quota then return -1 end

@@ -24,7 +24,7 @@ local shaped = true
 -- @include own_units_left
 -- @include steps/measure_row with algorithms/leaky_bucket.measure
 -- A place is given back only if it is the last one: a freed place in the middle would let the next request leave together with the last.
-local function give_back(limit, now, units, receipt, at, x, y, note)
+local function settle(limit, now, units, receipt, at, x, y, note)
   local level, charged_at = bucket_level(limit, now, at, x, y), receipt.charged_at
   if level == 0 or charged_at > now or note.cut_at and charged_at < note.cut_at then return end
   -- Each unit raises the level by a whole window, so the whole units of the verdict tell whether later requests were charged.
@@ -33,4 +33,4 @@ local function give_back(limit, now, units, receipt, at, x, y, note)
   local found, capacity = bucket_found(limit, x, y)
   return at, found - math.min(math.min(units, own_units_left(receipt, note)) * limit.window, level), capacity
 end
-functions = bucket(true, measure, give_back)
+functions = bucket(true, measure, settle)

@@ -60,7 +60,7 @@ functions = {
     return cell, inside - from_inside, before - from_before
   end,
   -- From the cell of the charge: all units of one cell have the same weight at any time.
-  give_back = function(limit, now, units, receipt, at, x, y, note)
+  settle = function(limit, now, units, receipt, at, x, y, note)
     local window, charged_at = limit.window, receipt.charged_at
     local cell, now_cell = charged_at - math.fmod(charged_at, window), now - math.fmod(now, window)
     -- The clock stepped back: the units of this cell may be counted in an earlier one by now.
@@ -77,7 +77,7 @@ functions = {
     return remaining, math.min(ttl, limit.window - math.fmod(now, limit.window) - 1)
   end,
   raised = function(_, _, _, at, x, y) return at, x, y end,
-  returned = function(_, units) return units end,
+  returnable = function(_, units) return units end,
   ahead = function(limit, now, ahead, cost, at, x, y)
     local units, wait = whole_windows(limit, ahead, cost)
     if not units then return -1 end

@@ -26,7 +26,7 @@ local shaped = false
   given back from earlier charges (the gaps of the note). The limit is the decision's, also if it was changed since: then what was regained is computed
   at the decision's rate.
 ]]
-local function give_back(limit, now, units, receipt, at, x, y, note)
+local function settle(limit, now, units, receipt, at, x, y, note)
   local quota, window, burst, charged_at = limit.quota, limit.window, limit.burst, receipt.charged_at
   -- The clock stepped back to before the decision.
   if charged_at > now and charged_at ~= at then return end
@@ -67,4 +67,4 @@ local function give_back(limit, now, units, receipt, at, x, y, note)
   local found, capacity = bucket_found(limit, x, y)
   return at, found - back, capacity
 end
-functions = bucket(false, measure, give_back)
+functions = bucket(false, measure, settle)

@@ -48,7 +48,7 @@ local function raised(limit, now, ttl, at, x, y)
   local level, capacity = bucket_level(limit, now, at, x, y)
   return now, math.max(level, limit.quota * ttl), capacity
 end
-local function bucket(shaped, measure, give_back)
+local function bucket(shaped, measure, settle)
   return {
     notes_resets = true,
     scaled = bucket_scaled,
@@ -60,11 +60,11 @@ local function bucket(shaped, measure, give_back)
     end,
     raised = raised,
     -- The bucket may have sold the units again that it has regained since the sale.
-    returned = function(limit, units, age)
+    returnable = function(limit, units, age)
       return math.max(0, floor_div(units * limit.window - limit.quota * age, limit.window))
     end,
     measure = measure,
-    give_back = give_back,
+    settle = settle,
     charge = function(limit, now, cost, at, x, y)
       local level, capacity = bucket_level(limit, now, at, x, y)
       -- Capped, because a debt without bound would exceed the integers that a float holds exactly.

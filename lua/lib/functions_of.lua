@@ -16,14 +16,14 @@
       measure(limit, now, cost, …)        the section as a function
       charge(limit, now, cost, …)         at, x and y after a cost that may not fit (a debt)
       refund(limit, now, cost, …, note)   at, x and y after at most `cost` units were given back, newest first. Records in `note` what a
-                                          later give_back must know.
-      give_back(limit, now, units, receipt, …, note)   at, x and y without at most `units` of one decision's own units, and without
+                                          later settle must know.
+      settle(limit, now, units, receipt, …, note)   at, x and y without at most `units` of one decision's own units, and without
                                           any whose owner is in doubt
       ahead(limit, now, ahead, cost, …, waits)         when a cost fits behind `ahead` units, in ms: 0 now, -1 never. Units above what
                                           fits at once take whole windows. Never later than the true moment. `waits`: the request waits in line
       room(limit, now, ttl, …)            how many units may be sold as a lease of ttl ms, and how many ms it lasts
       raised(limit, now, ttl, …)          at, x and y from which the units of a lease are charged
-      returned(limit, units, age)         how many of the returned units of a lease that was sold `age` ms ago become free
+      returnable(limit, units, age)       how many of the returned units of a lease that was sold `age` ms ago become free
       notes_leases                        whether the end of the newest lease must be recorded for settlements
     An algorithm whose state is not a row has the section open_state instead, which returns the same object as row_state.
 ]]

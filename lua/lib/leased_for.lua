@@ -1,11 +1,12 @@
 --[[
   In how many ms, at most one ttl, units come back from leases of others than `owner` at the latest; 0: none are out. `sold`: the ZSET of leases, see
-  lease_return. A process gives back what it has not spent within a ttl after the end of a lease, or within 50 ms. Looks at the newest leases only.
+  return_lease. A process gives back what it has not spent within a ttl after the end of a lease, or within 50 ms. Looks at the newest leases only.
 ]]
 local function leased_for(sold, now, ttl, owner)
   local lasts = ttl + math.max(ttl, 50)
   local since = '(' .. string.format('%.0f', now - lasts)
-  local leases = redis.call('ZREVRANGEBYSCORE', sold, string.format('%.0f', now), since, 'WITHSCORES', 'LIMIT', '0', '64')
+  local until_now = string.format('%.0f', now)
+  local leases = redis.call('ZRANGE', sold, until_now, since, 'BYSCORE', 'REV', 'LIMIT', '0', '64', 'WITHSCORES')
   for i = 1, #leases, 2 do
     local sold_at = tonumber(leases[i + 1])
     local is_out = sold_at == math.floor(sold_at)

@@ -69,7 +69,7 @@ local function row_state(limit, key, now, expires_at, functions, read_only)
     settle = function(units, receipt, note_key)
       if not at then return end
       local note = refund_note_open(note_key)
-      if become(functions.give_back(limit, now, units, receipt, at, x, y, note)) then refund_note_save(note_key, note, limit, expires_at) end
+      if become(functions.settle(limit, now, units, receipt, at, x, y, note)) then refund_note_save(note_key, note, limit, expires_at) end
     end,
     save = function()
       if not changed then return end

@@ -1,7 +1,7 @@
 --[[
   Changes what a key may spend, wakes the requests that wait for the units that come free, and tells other processes.
 
-  KEYS      the state of each limit; the note of each; the sold leases of each (ZSET lease → when it was sold, ms; see lease_return); the block list of
+  KEYS      the state of each limit; the note of each; the sold leases of each (ZSET lease → when it was sold, ms; see return_lease); the block list of
             each (ZSET state key → blocked until, ms); the line in which requests wait for these limits together, three keys: see line_open; the marks
             of the waiting lines of the policy (see line_mark)
   ARGV[1]   now, ms; '' for the server's clock
@@ -31,7 +31,7 @@
 -- @include open_state
 -- @include refund_note_open
 -- @include refund_note_save
--- @include lease_return
+-- @include return_lease
 local clock = ARGV[1]
 local now = now_ms(clock)
 -- @include steps/stop_if_late
@@ -85,7 +85,7 @@ else
   end
   local receipts = in_place and read_receipts(receipts_at, count)
   if verb == 'return' then
-    lease_return(ARGV[4], units, tonumber(ARGV[5]), limits, states, notes, sold, receipts, now)
+    return_lease(ARGV[4], units, tonumber(ARGV[5]), limits, states, notes, sold, receipts, now)
   else
     local twice_from, twice_until = tonumber(ARGV[4]), tonumber(ARGV[5])
     for i = 1, count do

@@ -3,7 +3,7 @@
   left of the lease before.
 
   KEYS      the block list of each limit (ZSET member → blocked until, ms); the marks of the waiting lines of the policy (see line_mark);
-            the state of each limit; the note of each; the leases of each (ZSET lease → when it was sold, ms; see lease_return)
+            the state of each limit; the note of each; the leases of each (ZSET lease → when it was sold, ms; see return_lease)
   ARGV[1]   now, ms; '' for the server's clock
   ARGV[2]   how long the lease lasts at most, ms
   ARGV[3]   units of one request
@@ -23,7 +23,7 @@
 -- @include expiry
 -- @include open_state
 -- @include blocked_until
--- @include lease_return
+-- @include return_lease
 -- @include leased_for
 local clock = ARGV[1]
 local now = now_ms(clock)
@@ -44,7 +44,7 @@ for i = 1, count do
   if states[i].err then return redis.error_reply(states[i].err) end
 end
 if returned ~= '' then
-  lease_return(returned, unspent, returned_sold_at, limits, states, notes, sold, read_receipts(receipts_at, count), now)
+  return_lease(returned, unspent, returned_sold_at, limits, states, notes, sold, read_receipts(receipts_at, count), now)
   for i = 1, count do states[i].save() end
 end
 

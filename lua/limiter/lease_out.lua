@@ -1,7 +1,7 @@
 --[[
   Tells for how long units of keys may be out on leases.
 
-  KEYS      the leases of each key under each limit (ZSET lease → when it was sold, ms; see lease_return)
+  KEYS      the leases of each key under each limit (ZSET lease → when it was sold, ms; see return_lease)
   ARGV[1]   now, ms; '' for the server's clock
   ARGV[2]   how long a lease lasts at most, ms
   ARGV[3]   the owner that asks: its own leases do not count

@@ -121,7 +121,7 @@ functions = {
     local start, spent = window_of(limit, now, at, x)
     if spent > 0 then return start, math.max(0, spent - cost), 0 end
   end,
-  give_back = function() end,
+  settle = function() end,
   ahead = function(limit, now, ahead, cost, at, x)
     if cost > limit.quota then return -1 end
     local start, spent = window_of(limit, now, at, x)

@@ -76,14 +76,14 @@ test.each(POLICIES)(
     expect((await seller.buy(order)).units).toBeUndefined()
     expect(await remaining()).toEqual(after)
     const leftover = { facts: { key: 'k', lease: 'l', sold: 10, ...facts }, units: 3 }
-    await seller.takeBack(leftover)
+    await seller.returnLease(leftover)
     expect(await remaining()).toEqual(after.map(left => left + 3))
 
     for (const waitMs of [0, 5]) {
       clock.advance(waitMs)
       const before = await remaining()
       expect((await seller.buy(order)).units).toBeUndefined()
-      await seller.takeBack(leftover)
+      await seller.returnLease(leftover)
       expect(await remaining()).toEqual(before)
     }
   },
@@ -143,8 +143,8 @@ test.each(POLICIES)('the scripts sell, take back and decide under %s as the simu
       } else if (dice < 9) {
         const leftover = takeOne()
         if (leftover === undefined) continue
-        server.takeBack(clock.now(), leftover)
-        await seller.takeBack(leftover)
+        server.returnLease(clock.now(), leftover)
+        await seller.returnLease(leftover)
       } else {
         newest = undefined
         const verdicts = await store.consume(charges, 1)

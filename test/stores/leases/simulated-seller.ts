@@ -7,7 +7,7 @@ interface KeptLimit {
   room(now: number): { units: number; lastsMs: number }
   buy(now: number, units: number): void
   /** Takes units of a lease back that was sold at this moment. */
-  takeBack(now: number, soldAt: number, units: number): void
+  returnLease(now: number, soldAt: number, units: number): void
   /** Spends 1 for now if it fits: a decision that Redis makes. */
   spend(now: number): boolean
   remaining(now: number): number
@@ -24,7 +24,7 @@ export class SimulatedServer {
   }
 
   buy(now: number, { lease, need, want, leftover }: Omit<LeaseOrder, 'key' | 'cost' | 'endsAt'>): Sale {
-    if (leftover !== undefined) this.takeBack(now, leftover)
+    if (leftover !== undefined) this.returnLease(now, leftover)
     // The order was sent again.
     if (this.#sold.has(lease)) {
       return { units: undefined, soldAt: now, lastsMs: 0, remaining: [], resetAfterMs: [], retries: [] }
@@ -53,10 +53,10 @@ export class SimulatedServer {
     }
   }
 
-  takeBack(now: number, { facts, units }: Leftover): void {
+  returnLease(now: number, { facts, units }: Leftover): void {
     if (this.#sold.get(facts.lease) !== facts.soldAt) return
     this.#sold.set(facts.lease, Number.NaN)
-    for (const limit of this.#limits) limit.takeBack(now, facts.soldAt, units)
+    for (const limit of this.#limits) limit.returnLease(now, facts.soldAt, units)
   }
 
   /** When the windows of a fixed window began. */
@@ -119,7 +119,7 @@ class KeptWindow implements KeptLimit {
     return true
   }
 
-  takeBack(_: number, soldAt: number, units: number): void {
+  returnLease(_: number, soldAt: number, units: number): void {
     const at = soldAt + this.ttlMs
     this.#add(at, -Math.min(units, this.#units.get(at) ?? 0))
   }
@@ -158,7 +158,7 @@ class KeptBucket implements KeptLimit {
     return true
   }
 
-  takeBack(now: number, soldAt: number, units: number): void {
+  returnLease(now: number, soldAt: number, units: number): void {
     const { quota, windowMs } = this.limit
     const back = Math.max(0, Math.floor((units * windowMs - quota * (now - soldAt)) / windowMs)) * windowMs
     this.#become(now, Math.max(0, this.#levelAt(now) - back))
@@ -207,7 +207,7 @@ class KeptCounter implements KeptLimit {
     return true
   }
 
-  takeBack(now: number, soldAt: number, units: number): void {
+  returnLease(now: number, soldAt: number, units: number): void {
     const start = this.starts[this.starts.length - 1]
     if (this.#isOpen(now) && soldAt >= start) this.#spent -= Math.min(units, this.#spent)
   }
@@ -249,7 +249,7 @@ class KeptCells implements KeptLimit {
     return true
   }
 
-  takeBack(_: number, soldAt: number, units: number): void {
+  returnLease(_: number, soldAt: number, units: number): void {
     const cell = soldAt - (soldAt % this.limit.windowMs)
     this.#cells.set(cell, Math.max(0, (this.#cells.get(cell) ?? 0) - units))
   }
@@ -286,8 +286,8 @@ export class SimulatedSeller implements LeaseSeller {
     return this.#send(() => this.server.buy(this.now(), order))
   }
 
-  takeBack(leftover: Leftover): Promise<void> {
-    return this.#send(() => this.server.takeBack(this.now(), leftover))
+  returnLease(leftover: Leftover): Promise<void> {
+    return this.#send(() => this.server.returnLease(this.now(), leftover))
   }
 
   settle(_: LeaseFacts, __: number): Promise<void> {

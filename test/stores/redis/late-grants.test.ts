@@ -42,7 +42,7 @@ class Key {
   ) {
     this.store = new RedisStore(client, { clock, prefix, shareResets: false })
     this.charges = policy.map(limit => ({ key: 'k', limit }))
-    this.#own = policy.map(({ quota, burst }) => `${quota} ${burst}`).join(' ')
+    this.#own = policy.map(({ quota, windowMs, burst }) => `${quota} ${windowMs} ${burst}`).join(' ')
   }
 
   /** What the key has under each limit. */

@@ -75,7 +75,7 @@ export class Holdings {
     lease.units = 0
     expired.call(this.parts, leftover.units)
     if (returnable(terms, leftover.units, now.call(this.parts) - lease.askedAt) === 0) return
-    if (this.#leftover !== undefined) void this.giveBack()
+    if (this.#leftover !== undefined) void this.returnLeftover()
     this.#leftover = leftover
   }
 
@@ -96,10 +96,10 @@ export class Holdings {
   }
 
   /** Returns the leftover. If this fails, the units are lost but never spent twice. */
-  async giveBack(): Promise<void> {
+  async returnLeftover(): Promise<void> {
     const { seller } = this.parts
     const leftover = this.takeLeftover()
-    if (leftover !== undefined && seller.isReady()) await seller.takeBack(leftover).catch(() => {})
+    if (leftover !== undefined && seller.isReady()) await seller.returnLease(leftover).catch(() => {})
   }
 
   #spendNext(cost: number, now: number): Lease | undefined {

@@ -153,7 +153,7 @@ export class LeasedKey {
   tidy(now: number): boolean {
     this.#holdings.retireEnded(now)
     this.#giveUpLate()
-    if (this.#purchase === undefined) void this.#holdings.giveBack()
+    if (this.#purchase === undefined) void this.#holdings.returnLeftover()
     return this.#demand.isHigh(now) || !this.#holdings.isEmpty || this.#purchase !== undefined
   }
 
@@ -161,7 +161,7 @@ export class LeasedKey {
   async close(): Promise<void> {
     this.#version++
     this.#holdings.retireAll()
-    await this.#holdings.giveBack()
+    await this.#holdings.returnLeftover()
   }
 
   #spend(cost: number, now: number): Lease | undefined {

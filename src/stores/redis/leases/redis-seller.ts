@@ -71,7 +71,7 @@ export class RedisSeller implements LeaseSeller {
     return saleOf(reply, terms.limits.length)
   }
 
-  async takeBack({ facts, units }: Leftover): Promise<void> {
+  async returnLease({ facts, units }: Leftover): Promise<void> {
     await this.#parts.changes.run('return', this.#receipts(facts), {
       units,
       words: () => [facts.lease, String(facts.soldAt)],

@@ -51,7 +51,7 @@ export interface Sale {
 export interface LeaseSeller {
   buy(order: LeaseOrder): Promise<Sale>
   /** Takes back unspent units, once for each lease. */
-  takeBack(leftover: Leftover): Promise<void>
+  returnLease(leftover: Leftover): Promise<void>
   /** Takes back units that were spent, and settled after the end of the lease. */
   settle(facts: LeaseFacts, units: number, endsAt: number | undefined): Promise<void>
   /** For each limit, in how many ms units that other books hold come back at the latest; 0: none are out. Rejects if that cannot be known. */
