@@ -51,6 +51,7 @@ export class RateLimiter {
   /** Decides for text keys synchronously, where possible: most limiters over memory, and busy leased keys. */
   readonly #atOnce: Decider['atOnce']
   readonly #lines: LimiterLines
+  #closed: Promise<void> | undefined
 
   constructor(options: RateLimiterOptions) {
     const settings = parseLimiterOptions(options)
@@ -230,10 +231,9 @@ export class RateLimiter {
    * Closes what this limiter created; a store that was passed in stays open. Waiters in `acquire` reject with
    * `StoreError`, and have left the line in Redis when this resolves: after at most 1 s, at once without a connection. (In a memory store that limiters share, waiters continue to wait.)
    */
-  async close(): Promise<void> {
-    this.#denials?.leave()
-    await Promise.all([this.#lines.close(this.#ownsStore), this.#deciders.close()])
-    if (this.#ownsStore) await this.#store.close?.()
+  close(): Promise<void> {
+    this.#closed ??= this.#close()
+    return this.#closed
   }
 
   /** @internal The charges of a key. */
@@ -250,6 +250,12 @@ export class RateLimiter {
   standing(key: LimiterKey, costs: readonly number[]): Promise<Array<readonly Verdict[]>> {
     const charges = this.chargesOf(key)
     return Promise.all(costs.map(cost => this.#guarded.verdicts('peek', charges, cost)))
+  }
+
+  async #close(): Promise<void> {
+    this.#denials?.leave()
+    await Promise.all([this.#lines.close(this.#ownsStore), this.#deciders.close()])
+    if (this.#ownsStore) await this.#store.close?.()
   }
 
   #consumeAny(key: KeyInput, cost: number): Promise<Decision> {
