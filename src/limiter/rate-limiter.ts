@@ -1,4 +1,3 @@
-import { type Clock, monotonicClock } from '../core/clock.js'
 import { checkCost, isCost } from '../core/cost.js'
 import type { Decision, Verdict } from '../core/decision.js'
 import { type Duration, parseOption } from '../core/duration.js'
@@ -43,7 +42,6 @@ export class RateLimiter {
   readonly #guarded: GuardedStore
   readonly #name: string
   readonly #denials: DenyCache | undefined
-  readonly #clock: Clock
   readonly #observer: Observer | undefined
   readonly #waits: WaitWatch | undefined
   readonly #shadow: boolean
@@ -65,7 +63,6 @@ export class RateLimiter {
     this.#guarded = new GuardedStore(store, settings.deadlineMs, observer)
     this.#name = name
     const failure = new FailurePolicy(settings.onStoreFailure, settings.localShare, store)
-    this.#clock = store.clock ?? monotonicClock
     this.#observer = observer
     this.#waits = settings.observer && new WaitWatch(settings.observer, 'limiter', name)
     this.#shadow = shadow
@@ -78,6 +75,7 @@ export class RateLimiter {
       observer,
       name,
       shadow,
+      change: (...change) => this.#change(...change),
     })
     if (!shadow) this.#atOnce = this.#deciders.only?.atOnce
     this.#lines = new LimiterLines(
@@ -200,10 +198,10 @@ export class RateLimiter {
     checkCost(actualCost)
     const spending = takeSpending(decision)
     if (spending === undefined || actualCost === decision.cost) return
-    const { key, store, charges } = spending
-    for (const { receipts, change } of settlement(spending, decision, actualCost, this.#clock)) {
-      if (store === this.#store) await this.#change(key, receipts, change, charges)
-      else await change(store, receipts)
+    const { key, charges } = spending
+    for (const { receipts, change } of settlement(spending, decision, actualCost)) {
+      // The limiter that made the decision changes it: this one may have another store and deadline.
+      await spending.change(key, receipts, change, charges)
     }
   }
 
