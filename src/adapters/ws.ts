@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import type { EventEmitter } from 'node:events'
 import type { Decision } from '../core/decision.js'
 import { PolicyError, shown } from '../core/errors.js'
+import { getOrMake } from '../core/get-or-make.js'
 import { checkOptions, type OptionNames } from '../core/option-names.js'
 import { type GivenKey, keyText } from '../http/given-key.js'
 import { after, isPromise, type SyncOrAsync } from '../http/sync-or-async.js'
@@ -63,7 +64,7 @@ export function limitMessages<Data = unknown>(socket: MessageSocket, options: Me
 class MessageLimit<Data> {
   readonly #socket: MessageSocket
   readonly #emit: MessageSocket['emit']
-  readonly #limiter: RateLimiter
+  readonly #limiter: RateLimiter | LimiterUse
   readonly #options: MessageLimitOptions<Data>
   readonly #ownKey = randomUUID()
   /** Events behind a message that is being decided. */
@@ -74,7 +75,7 @@ class MessageLimit<Data> {
   #ended = false
 
   constructor(socket: MessageSocket, options: MessageLimitOptions<Data>) {
-    this.#limiter = limiterOf(options)
+    checkOptions('limitMessages', options, OPTIONS, "{ policy: '10/1s', onLimit: 'close' }")
     const { onLimit = 'drop' } = options
     if (onLimit !== 'drop' && onLimit !== 'close' && typeof onLimit !== 'function') {
       throw new PolicyError(`limitMessages: onLimit ${shown(onLimit)}: expected 'drop', 'close' or a function`)
@@ -84,6 +85,8 @@ class MessageLimit<Data> {
         `limitMessages: socket ${shown(socket)}: expected a WebSocket of ws, or another emitter of 'message'`,
       )
     }
+    this.#limiter = limiterOf(options)
+    if (this.#limiter instanceof LimiterUse) DROPPED.register(this, this.#limiter)
     this.#options = { ...options, onLimit }
     this.#socket = socket
     this.#emit = socket.emit.bind(socket)
@@ -93,11 +96,22 @@ class MessageLimit<Data> {
   /** From now on all messages pass; waiting messages come first, in their order. */
   end(): void {
     this.#ended = true
+    this.#leave()
+  }
+
+  /** The socket needs its limiter no longer, unless more messages come. */
+  #leave(): void {
+    if (this.#limiter instanceof LimiterUse) this.#limiter.leave()
+  }
+
+  #emitClose(values: unknown[]): void {
+    this.#leave()
+    this.#emit('close', ...values)
   }
 
   #heard(event: string | symbol, values: unknown[]): boolean {
     if ((event !== 'message' && event !== 'close') || (this.#ended && !this.#busy)) return this.#emit(event, ...values)
-    const act = event === 'message' ? () => this.#decide(values) : () => void this.#emit(event, ...values)
+    const act = event === 'message' ? () => this.#decide(values) : () => this.#emitClose(values)
     if (!this.#busy) this.#run(act)
     else {
       this.#waiting.push(act)
@@ -154,7 +168,8 @@ class MessageLimit<Data> {
     const { key = this.#ownKey, cost = 1 } = this.#options
     const text = keyText(typeof key === 'function' ? key(data) : key, 'limitMessages')
     if (text === undefined) return undefined
-    return this.#limiter.decide(text, typeof cost === 'function' ? cost(data) : cost)
+    const limiter = this.#limiter instanceof LimiterUse ? this.#limiter.limiter : this.#limiter
+    return limiter.decide(text, typeof cost === 'function' ? cost(data) : cost)
   }
 
   #obey(decision: Decision | undefined, data: Data, values: unknown[]): SyncOrAsync<void> {
@@ -172,12 +187,12 @@ class MessageLimit<Data> {
   }
 }
 
-function limiterOf<Data>(options: MessageLimitOptions<Data>): RateLimiter {
-  checkOptions('limitMessages', options, OPTIONS, "{ policy: '10/1s', onLimit: 'close' }")
+/** The limiter that was given, or a use of the one that sockets with equal options share. Checks the options of the limiter. */
+function limiterOf<Data>(options: MessageLimitOptions<Data>): RateLimiter | LimiterUse {
   const { limiter, key: _key, cost: _cost, onLimit: _onLimit, ...own } = options
   if (limiter === undefined) {
     shared ??= new MemoryStore()
-    return new RateLimiter({ store: shared, ...own } as RateLimiterOptions)
+    return new LimiterUse({ ...own, store: own.store ?? shared } as RateLimiterOptions)
   }
   const [other] = Object.keys(own)
   if (!(limiter instanceof RateLimiter)) {
@@ -185,4 +200,76 @@ function limiterOf<Data>(options: MessageLimitOptions<Data>): RateLimiter {
   }
   if (other === undefined) return limiter
   throw new PolicyError(`limitMessages: given both limiter and ${other}: expected ${other} where the limiter is made`)
+}
+
+/** A limiter, and the number of sockets that use it. */
+interface SharedLimiter {
+  readonly limiter: RateLimiter
+  users: number
+}
+
+/** By store, then by the other options. Without users a limiter is closed and forgotten. */
+const SHARED = new WeakMap<object, Map<string, SharedLimiter>>()
+
+/**
+ * One socket's use of the limiter for its options. Sockets with equal options share a limiter, so that their messages share script calls and
+ * remembered denials.
+ */
+class LimiterUse {
+  readonly #store: object
+  readonly #options: RateLimiterOptions
+  readonly #text: string
+  #shared: SharedLimiter | undefined
+
+  constructor(options: RateLimiterOptions) {
+    this.#store = options.store as object
+    this.#options = options
+    this.#text = textOf(options)
+    this.#shared = this.#join()
+  }
+
+  /** Joins again after `leave`: an emitter may go on after its 'close'. */
+  get limiter(): RateLimiter {
+    this.#shared ??= this.#join()
+    return this.#shared.limiter
+  }
+
+  leave(): void {
+    const shared = this.#shared
+    this.#shared = undefined
+    if (shared === undefined || --shared.users > 0) return
+    SHARED.get(this.#store)?.delete(this.#text)
+    shared.limiter.close().catch(() => {})
+  }
+
+  #join(): SharedLimiter {
+    const known = SHARED.get(this.#store)?.get(this.#text)
+    const joined = known ?? { limiter: new RateLimiter(this.#options), users: 0 }
+    if (known === undefined) getOrMake(SHARED, this.#store, () => new Map()).set(this.#text, joined)
+    joined.users++
+    return joined
+  }
+}
+
+/** An emitter may be dropped without 'close'. */
+const DROPPED = new FinalizationRegistry<LimiterUse>(use => use.leave())
+
+/** The options as text: equal for equal options. Functions and observers are equal only to themselves. */
+function textOf({ store: _store, ...options }: RateLimiterOptions): string {
+  const { observer } = options
+  try {
+    return JSON.stringify({ ...options, observer: observer && idOf(observer) }, (_, value) =>
+      typeof value === 'function' ? idOf(value) : value,
+    )
+  } catch {
+    // Not even a valid policy has no JSON: the limiter reports what is wrong.
+    return String(idOf(options))
+  }
+}
+
+const IDS = new WeakMap<object, number>()
+let ids = 0
+
+function idOf(value: object): number {
+  return getOrMake(IDS, value, () => ++ids)
 }

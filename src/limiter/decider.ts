@@ -15,7 +15,7 @@ import { LeasedLimits } from './leased-limits.js'
 import { LoneLimit } from './lone-limit.js'
 import { PartialGrant } from './partial-grant.js'
 import { PendingDecision } from './pending-decision.js'
-import { allowAnyway, decide, type Spender, SpendingClock } from './settleable-decision.js'
+import { allowAnyway, type ChangeCharges, decide, type Spender, SpendingClock } from './settleable-decision.js'
 
 type Verb = 'consume' | 'peek'
 
@@ -28,6 +28,7 @@ export interface DeciderParts {
   /** The limiter's name. */
   readonly name: string
   readonly shadow: boolean
+  readonly change: ChangeCharges
 }
 
 /**
@@ -35,6 +36,7 @@ export interface DeciderParts {
  */
 export class Decider implements Spender {
   readonly store: Store
+  readonly change: ChangeCharges
   /** The limiter's name in charges; undefined for the default name. */
   readonly #limiter: string | undefined
   readonly #times: SpendingClock
@@ -53,11 +55,12 @@ export class Decider implements Spender {
 
   constructor(
     readonly policy: Policy,
-    { guarded, failure, denials, observer, name, shadow }: DeciderParts,
+    { guarded, failure, denials, observer, name, shadow, change }: DeciderParts,
   ) {
     const { store } = guarded
     checkCalendars(policy, store)
     this.store = store
+    this.change = change
     this.#limiter = name === DEFAULT_LIMITER ? undefined : name
     this.#times = new SpendingClock(this)
     this.#guarded = guarded
@@ -203,7 +206,7 @@ export class Decider implements Spender {
       typeof key === 'string' && chargedAt !== undefined
         ? this.#times.spentAt(chargedAt)
         : {
-            spender: { store: this.store, key, chargesOf: () => charges },
+            spender: { store: this.store, change: this.change, key, chargesOf: () => charges },
             chargedAt,
             askedAt: askedAt ?? this.#clock.now(),
           }

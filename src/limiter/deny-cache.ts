@@ -41,8 +41,6 @@ export class DenyCache {
   readonly #droppedIn = new Float64Array(DROP_PLACES)
   #allDroppedIn = 0
   #epoch = 0
-  /** The number of limiters that use this cache. */
-  #users = 0
   /** How many cached denials are of records of keys, which a reset of any key may affect. */
   #records = 0
 
@@ -57,22 +55,21 @@ export class DenyCache {
 
   /** The cache of a store and a limiter's name, shared by all limiters that share counts. */
   static of(store: Store, limiter: string, maxKeys: number): DenyCache {
-    const caches = getOrMake(CACHES, store, () => new Map())
-    let cache = caches.get(limiter)
+    const caches = cachesOf(store)
+    let cache = caches.byLimiter.get(limiter)
     if (cache === undefined) {
       cache = new DenyCache(store, store.clock ?? monotonicClock, maxKeys)
-      caches.set(limiter, cache)
+      caches.byLimiter.set(limiter, cache)
       store.onReset?.(cache.#onReset)
     }
     cache.maxKeys = Math.max(cache.maxKeys, maxKeys)
-    cache.#users++
+    caches.users++
     return cache
   }
 
-  /** Called when a limiter closes. After the last one the store need not listen for resets. */
+  /** Called once when a limiter closes. After the last one of the store it need not listen for resets. */
   leave(): void {
-    this.#users--
-    if (this.#users === 0) this.store.hearResets?.(0)
+    if (--cachesOf(this.store).users === 0) this.store.hearResets?.(0)
   }
 
   /** Grows with every change. An answer is remembered only if its key has not changed since the request. */
@@ -202,7 +199,17 @@ function placeOf(key: string): number {
   return (hash >>> 0) % DROP_PLACES
 }
 
-const CACHES = new WeakMap<Store, Map<string, DenyCache>>()
+/** The caches of one store, by the limiter's name, and the number of limiters that use them. */
+interface StoreCaches {
+  readonly byLimiter: Map<string, DenyCache>
+  users: number
+}
+
+const CACHES = new WeakMap<Store, StoreCaches>()
+
+function cachesOf(store: Store): StoreCaches {
+  return getOrMake(CACHES, store, () => ({ byLimiter: new Map(), users: 0 }))
+}
 
 /** After the clock was set back, a denial would last longer than promised. */
 function isOver({ retryAfterMs, endsAfterMs }: Denial, elapsedMs: number): boolean {

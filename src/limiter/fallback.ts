@@ -4,7 +4,7 @@ import type { Limit } from '../core/limit.js'
 import { MemoryStore } from '../stores/memory/memory-store.js'
 import type { Charge, Store } from '../stores/store.js'
 import type { LimiterKey } from './key.js'
-import { decide } from './settleable-decision.js'
+import { type ChangeCharges, decide } from './settleable-decision.js'
 
 /**
  * The decision while the store fails: 'local' (default): an in-process limiter with quota × localShare, which counts only
@@ -50,7 +50,9 @@ export class FailurePolicy {
     const shares = charges.map(charge => ({ ...charge, limit: this.#shareOf(charge.limit) }))
     const verdicts = local[verb](shares, cost)
     if (verb === 'peek') return decide(key, cost, verdicts, 'fallback', true)
-    const spender = { store: local, key, chargesOf: () => shares }
+    // A store in this process needs no deadline, and does not fail.
+    const change: ChangeCharges = async (_, part, act) => act(local, part, Number.POSITIVE_INFINITY)
+    const spender = { store: local, change, key, chargesOf: () => shares }
     return decide(key, cost, verdicts, 'fallback', true, { spender, chargedAt: local.decidedAt })
   }
 

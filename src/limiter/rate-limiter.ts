@@ -1,4 +1,3 @@
-import { type Clock, monotonicClock } from '../core/clock.js'
 import { checkCost, isCost } from '../core/cost.js'
 import type { Decision, Verdict } from '../core/decision.js'
 import { type Duration, parseOption } from '../core/duration.js'
@@ -43,7 +42,6 @@ export class RateLimiter {
   readonly #guarded: GuardedStore
   readonly #name: string
   readonly #denials: DenyCache | undefined
-  readonly #clock: Clock
   readonly #observer: Observer | undefined
   readonly #waits: WaitWatch | undefined
   readonly #shadow: boolean
@@ -51,6 +49,7 @@ export class RateLimiter {
   /** Decides for text keys synchronously, where possible: most limiters over memory, and busy leased keys. */
   readonly #atOnce: Decider['atOnce']
   readonly #lines: LimiterLines
+  #closed: Promise<void> | undefined
 
   constructor(options: RateLimiterOptions) {
     const settings = parseLimiterOptions(options)
@@ -64,7 +63,6 @@ export class RateLimiter {
     this.#guarded = new GuardedStore(store, settings.deadlineMs, observer)
     this.#name = name
     const failure = new FailurePolicy(settings.onStoreFailure, settings.localShare, store)
-    this.#clock = store.clock ?? monotonicClock
     this.#observer = observer
     this.#waits = settings.observer && new WaitWatch(settings.observer, 'limiter', name)
     this.#shadow = shadow
@@ -77,6 +75,7 @@ export class RateLimiter {
       observer,
       name,
       shadow,
+      change: (...change) => this.#change(...change),
     })
     if (!shadow) this.#atOnce = this.#deciders.only?.atOnce
     this.#lines = new LimiterLines(
@@ -198,10 +197,10 @@ export class RateLimiter {
     checkCost(actualCost)
     const spending = takeSpending(decision)
     if (spending === undefined || actualCost === decision.cost) return
-    const { key, store, charges } = spending
-    for (const { receipts, change } of settlement(spending, decision, actualCost, this.#clock)) {
-      if (store === this.#store) await this.#change(key, receipts, change, charges)
-      else await change(store, receipts)
+    const { key, charges } = spending
+    for (const { receipts, change } of settlement(spending, decision, actualCost)) {
+      // The limiter that made the decision changes it: this one may have another store and deadline.
+      await spending.change(key, receipts, change, charges)
     }
   }
 
@@ -229,10 +228,9 @@ export class RateLimiter {
    * Closes what this limiter created; a store that was passed in stays open. Waiters in `acquire` reject with
    * `StoreError`, and have left the line in Redis when this resolves: after at most 1 s, at once without a connection. (In a memory store that limiters share, waiters continue to wait.)
    */
-  async close(): Promise<void> {
-    this.#denials?.leave()
-    await Promise.all([this.#lines.close(this.#ownsStore), this.#deciders.close()])
-    if (this.#ownsStore) await this.#store.close?.()
+  close(): Promise<void> {
+    this.#closed ??= this.#close()
+    return this.#closed
   }
 
   /** @internal The charges of a key. */
@@ -249,6 +247,12 @@ export class RateLimiter {
   standing(key: LimiterKey, costs: readonly number[]): Promise<Array<readonly Verdict[]>> {
     const charges = this.chargesOf(key)
     return Promise.all(costs.map(cost => this.#guarded.verdicts('peek', charges, cost)))
+  }
+
+  async #close(): Promise<void> {
+    this.#denials?.leave()
+    await Promise.all([this.#lines.close(this.#ownsStore), this.#deciders.close()])
+    if (this.#ownsStore) await this.#store.close?.()
   }
 
   #consumeAny(key: KeyInput, cost: number): Promise<Decision> {

@@ -3,9 +3,21 @@ import type { Limit } from '../core/limit.js'
 import type { Charge, ChargedAt, Store } from '../stores/store.js'
 import type { LimiterKey } from './key.js'
 
+/**
+ * Changes what a key may spend, as its limiter does: within the deadline, past no open breaker, with the end of remembered denials. `all`: all charges
+ * of the key, if the change affects only some.
+ */
+export type ChangeCharges = <C extends Charge>(
+  key: LimiterKey,
+  charges: readonly C[],
+  change: (store: Store, charges: readonly C[], endsAt: number) => Promise<void> | void,
+  all?: readonly Charge[],
+) => Promise<void>
+
 /** Spends for a limiter: the store and the charges that a settlement needs. */
 export interface Spender {
   readonly store: Store
+  readonly change: ChangeCharges
   /** The key record of a decision whose limits have separate keys; else the decision has the key. */
   readonly key?: LimiterKey
   chargesOf(key: LimiterKey): readonly Charge[]
@@ -54,6 +66,7 @@ export class SpendingClock {
 export interface Spending {
   readonly key: LimiterKey
   readonly store: Store
+  readonly change: ChangeCharges
   readonly charges: readonly Charge[]
   /** As in `Spent`. */
   readonly chargedAt?: ChargedAt
@@ -142,8 +155,8 @@ export class SettleableDecision implements Decision {
     if (!(#spent in decision) || decision.#spent === undefined) return undefined
     const { spender, chargedAt, askedAt, lease } = decision.#spent
     decision.#spent = undefined
-    const { store, key = decision.key } = spender
-    return { key, store, charges: spender.chargesOf(key), chargedAt, askedAt, lease }
+    const { store, change, key = decision.key } = spender
+    return { key, store, change, charges: spender.chargesOf(key), chargedAt, askedAt, lease }
   }
 }
 

@@ -1,5 +1,5 @@
 import { algorithmOf } from '../algorithms/registry.js'
-import type { Clock } from '../core/clock.js'
+import { monotonicClock } from '../core/clock.js'
 import type { Decision, Verdict } from '../core/decision.js'
 import { type ChargeReceipt, receiptsOf, type Store } from '../stores/store.js'
 import type { Spending } from './settleable-decision.js'
@@ -17,7 +17,7 @@ interface Correction {
 }
 
 /** The call that corrects a decision's charge to `actualCost`. */
-export function settlement(spending: Spending, decision: Decision, actualCost: number, clock: Clock): SettlementCall[] {
+export function settlement(spending: Spending, decision: Decision, actualCost: number): SettlementCall[] {
   const { chargedAt, askedAt = 0, lease } = spending
   const units = actualCost - decision.cost
   const receipts = receiptsOf(spending.charges, decision.verdicts, chargedAt ?? askedAt, decision.cost)
@@ -26,6 +26,7 @@ export function settlement(spending: Spending, decision: Decision, actualCost: n
   if (chargedAt !== undefined && spending.store.giveBack !== undefined) {
     return [{ receipts, change: (store, part, endsAt) => store.giveBack?.(part, -units, endsAt) }]
   }
+  const { clock = monotonicClock } = spending.store
   return refunds(decision, -units, clock.now() - askedAt).map(({ units, places }) => ({
     receipts: receipts.filter((_, place) => places.includes(place)),
     change: (store, part, endsAt) => store.refund(part, units, endsAt),

@@ -102,6 +102,7 @@ export class Follower {
   }
 
   close(): void {
+    if (this.#closed) return
     this.#closed = true
     clearTimeout(this.#timer)
     this.#forgetReady()

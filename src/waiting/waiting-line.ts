@@ -144,9 +144,11 @@ export class WaitingLine<Grant> {
     await new Promise<void>(resolve => {
       const end = this.#timing.alarm(resolve)
       end.set(this.#timing.now() + CLOSE_MS)
+      const before = this.#resolveClose
       this.#resolveClose = () => {
         end.clear()
         resolve()
+        before?.()
       }
       this.#schedule()
     })

@@ -1,12 +1,18 @@
 import { EventEmitter, once } from 'node:events'
 import type { AddressInfo } from 'node:net'
-import { describe, expect, test } from '@jest/globals'
+import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals'
+import type { Redis } from 'ioredis'
 import { WebSocket, WebSocketServer } from 'ws'
 import { limitMessages, type MessageLimitOptions } from '../../src/adapters/ws.js'
+import type { Decision } from '../../src/core/decision.js'
 import { PolicyError } from '../../src/core/errors.js'
 import { RateLimiter } from '../../src/index.js'
 import { MemoryStore } from '../../src/stores/memory/memory-store.js'
+import { RedisStore } from '../../src/stores/redis/redis-store.js'
 import { ManualClock } from '../../src/testing.js'
+import { runChild } from '../support/child.js'
+import { eventually } from '../support/redis-process.js'
+import { RedisServer } from '../support/redis-server.js'
 
 /** Sends messages over a real WebSocket; what the server heard, and how the client was closed. */
 async function sent(count: number, options: MessageLimitOptions<Buffer>) {
@@ -138,5 +144,128 @@ describe('messages of any emitter', () => {
     const limit = () => limitMessages(new EventEmitter(), options)
     expect(limit).toThrow(PolicyError)
     expect(limit).toThrow(message)
+  })
+})
+
+describe('sockets with equal options share a limiter', () => {
+  let redis: RedisServer
+  let client: Redis
+  beforeAll(async () => {
+    redis = await RedisServer.start()
+    client = redis.client()
+    await client.ping()
+  })
+  afterAll(() => redis.stop())
+
+  const sockets = (count: number, options: MessageLimitOptions<string>) =>
+    Array.from({ length: count }, () => {
+      const socket = new EventEmitter()
+      const heard: string[] = []
+      socket.on('message', data => heard.push(data))
+      return { socket, heard, end: limitMessages(socket, { ...options }) }
+    })
+  const say = (all: ReturnType<typeof sockets>) => {
+    for (const { socket } of all) socket.emit('message', 'x')
+  }
+
+  test('over Redis, the messages of one turn share script calls: 1000 sockets, at most 8 calls', async () => {
+    const store = new RedisStore(client)
+    const all = sockets(1000, { policy: '10/1m', store, deadline: '10s', denyCache: false })
+    say(sockets(1, { policy: '10/1m', store, deadline: '10s', denyCache: false }))
+    await eventually('the script is loaded', async () => (await client.dbsize()) > 0)
+    const send = jest.spyOn(client, 'evalsha')
+    say(all)
+    await eventually('all are heard', async () => all.every(({ heard }) => heard.length === 1))
+    expect(send.mock.calls.length).toBeLessThanOrEqual(8)
+    send.mockRestore()
+    for (const { end } of all) end()
+  })
+
+  test('a denial that one socket of a key met is remembered for the others', async () => {
+    const store = new RedisStore(client)
+    const told: string[] = []
+    const onLimit = ({ source }: Decision) => told.push(source)
+    const all = sockets(3, { policy: [{ quota: 1, window: '1m' }], store, deadline: '10s', key: 'ann', onLimit })
+    say(all.slice(0, 2))
+    await eventually('the second is denied', async () => told.length === 1)
+    say(all.slice(2))
+    say(all.slice(0, 1))
+    expect(told).toEqual(['redis', 'deny-cache', 'deny-cache'])
+    for (const { end } of all) end()
+  })
+
+  test('it is closed when the last of them has ended, and not before; a socket that goes on is limited as before', () => {
+    const close = jest.spyOn(RateLimiter.prototype, 'close')
+    const store = frozen()
+    const [one, two, three] = sockets(3, { policy: '2/1m', store, key: 'ann' })
+    one.socket.emit('close')
+    one.end()
+    two.end()
+    two.end()
+    expect(close).not.toHaveBeenCalled()
+    three.socket.emit('close')
+    expect(close).toHaveBeenCalledTimes(1)
+    for (let i = 0; i < 3; i++) three.socket.emit('message', `${i}`)
+    expect(three.heard).toEqual(['0', '1'])
+    three.end()
+    expect(close).toHaveBeenCalledTimes(2)
+    close.mockRestore()
+  })
+
+  test('sockets with other options, another store, observer or policy function have another', () => {
+    const stores = [frozen(), frozen()]
+    const policy = () => '1/1m'
+    const observer = {}
+    const options: MessageLimitOptions<string>[] = [
+      { policy: '1/1m', store: stores[0] },
+      { policy: '1/1m', store: stores[1] },
+      { policy: '2/1m', store: stores[0] },
+      { policy: '1/1m', store: stores[0], name: 'b' },
+      { policy: '1/1m', store: stores[0], observer },
+      { policy: '1/1m', store: stores[0], observer: {} },
+      { policy, store: stores[0] },
+      { policy: () => '1/1m', store: stores[0] },
+    ]
+    const close = jest.spyOn(RateLimiter.prototype, 'close')
+    const all = [...options, ...options].flatMap(one => sockets(1, one))
+    for (const { end } of all) end()
+    expect(close).toHaveBeenCalledTimes(options.length)
+    close.mockRestore()
+  })
+
+  test('it is closed when sockets are dropped that never told their end', async () => {
+    const { stdout, stderr, code } = await runChild(
+      `import { EventEmitter } from 'node:events'
+       import { RateLimiter } from './src/index.ts'
+       import { limitMessages } from './src/adapters/ws.ts'
+       let closed = 0
+       const close = RateLimiter.prototype.close
+       RateLimiter.prototype.close = function () { closed++; return close.call(this) }
+       const use = () => {
+         for (let i = 0; i < 10; i++) {
+           const socket = new EventEmitter()
+           limitMessages(socket, { policy: '10/1m' })
+           socket.emit('message', 'x')
+         }
+       }
+       use()
+       for (let i = 0; i < 100 && closed === 0; i++) {
+         await new Promise(resolve => setImmediate(resolve))
+         gc()
+       }
+       console.log(closed)
+       process.exit()`,
+      { flags: ['--expose-gc'], timeoutMs: 60_000 },
+    )
+    expect([stdout.trim(), stderr, code]).toEqual(['1', '', 0])
+  })
+
+  test('a limiter that was given is never closed', () => {
+    const limiter = new RateLimiter({ policy: '1/1m', store: frozen() })
+    const close = jest.spyOn(limiter, 'close')
+    const [{ socket, end }] = sockets(1, { limiter })
+    socket.emit('close')
+    end()
+    expect(close).not.toHaveBeenCalled()
   })
 })

@@ -57,7 +57,7 @@ export class MemoryStore implements Store, Moment {
       return [slot === undefined ? this.consumeRarely(charges[0], cost) : table.consume(slot, limit, this, cost)]
     }
     const nowMs = this.#now()
-    return this.#behind(charges, nowMs, cost) ?? this.#consumeAll(charges, nowMs, cost)
+    return this.#refuseBehind(charges, nowMs, cost) ?? this.#consumeAll(charges, nowMs, cost)
   }
 
   /**
@@ -74,7 +74,7 @@ export class MemoryStore implements Store, Moment {
   /** @internal Directly after `slotToConsume`, for the same moment. */
   consumeRarely(charge: Charge, cost: number): Verdict {
     const nowMs = this.decidedAt
-    const refusal = this.#behind([charge], nowMs, cost)
+    const refusal = this.#refuseBehind([charge], nowMs, cost)
     if (refusal !== undefined) return refusal[0]
     const measured = this.#measure(charge, nowMs, cost)
     return this.#commit(charge, measured, cost > 0 && measured.verdict.allowed)
@@ -82,7 +82,8 @@ export class MemoryStore implements Store, Moment {
 
   peek(charges: readonly Charge[], cost: number): readonly Verdict[] {
     const nowMs = this.#now()
-    return this.#behind(charges, nowMs, cost) ?? this.#measureAll(charges, nowMs, cost).map(({ verdict }) => verdict)
+    const measured = this.#behind(charges, nowMs, cost) ?? this.#measureAll(charges, nowMs, cost)
+    return measured.map(({ verdict }) => verdict)
   }
 
   refund(charges: readonly Charge[], cost: number): void {
@@ -217,17 +218,23 @@ export class MemoryStore implements Store, Moment {
     this.decidedAt = nowMs
   }
 
-  /** The verdicts of a newcomer that has to come after the waiters of the line; undefined if it fits beside them. */
-  #behind(charges: readonly Charge[], nowMs: number, cost: number): readonly Verdict[] | undefined {
+  /** Refuses a newcomer that has to come after the waiters of the line; undefined if it fits beside them. */
+  #refuseBehind(charges: readonly Charge[], nowMs: number, cost: number): readonly Verdict[] | undefined {
+    return this.#behind(charges, nowMs, cost)?.map((measured, i) => this.#commit(charges[i], measured, false))
+  }
+
+  /** As `#measureAll`, of a newcomer that has to come after the waiters of the line; undefined if it fits beside them. */
+  #behind(charges: readonly Charge[], nowMs: number, cost: number): readonly Measured[] | undefined {
     const ahead = this.#waiting?.get(this.lineName(charges)) ?? 0
     if (ahead === 0 || cost === 0) return undefined
     const waits = charges.map(charge => this.#fitsAfterMs(charge, nowMs, ahead, cost, false))
     if (waits.every(ms => ms === 0)) return undefined
     return charges.map((charge, i) => {
-      const { verdict } = this.#measure(charge, nowMs, cost)
-      const standing = verdict.allowed ? this.#measure(charge, nowMs, 0).verdict : verdict
-      if (waits[i] <= standing.retryAfterMs) return standing
-      return { ...standing, allowed: false, retryAfterMs: waits[i], delayMs: 0 }
+      const measured = this.#measure(charge, nowMs, cost)
+      const standing = measured.verdict.allowed ? this.#measure(charge, nowMs, 0) : measured
+      const { verdict } = standing
+      if (waits[i] <= verdict.retryAfterMs) return standing
+      return { ...standing, verdict: { ...verdict, allowed: false, retryAfterMs: waits[i], delayMs: 0 } }
     })
   }
 

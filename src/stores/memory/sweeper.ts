@@ -17,6 +17,8 @@ const STEPS_BETWEEN_LOOKS = 8
 export class Sweeper {
   #size = 0
   #timer: ReturnType<typeof setTimeout> | undefined
+  /** Between the table that was swept last and the next one. */
+  #hand: MapIterator<[string, MemoryTable]> | undefined
 
   constructor(
     readonly tables: Map<string, MemoryTable>,
@@ -60,6 +62,7 @@ export class Sweeper {
     this.#timer = undefined
     for (const table of this.tables.values()) table.abandon()
     this.tables.clear()
+    this.#hand = undefined
     this.#size = 0
   }
 
@@ -125,18 +128,35 @@ export class Sweeper {
     this.#timer = undefined
     const nowMs = this.now()
     const until = performance.now() + SWEEP_BUDGET_MS
-    for (const [identity, table] of this.tables) {
-      while (this.#sweepSome(table, nowMs)) if (performance.now() > until) break
-      while (this.#sweepSomeBlocks(table, nowMs)) if (performance.now() > until) break
-      if (table.blocks?.size === 0) table.blocks = undefined
-      // A note outlives its key.
-      if (table.size === 0 && table.blocks === undefined && table.notes.isOver(nowMs)) {
-        table.abandon()
-        this.tables.delete(identity)
-      }
+    for (let left = this.tables.size; left > 0; left--) {
+      this.#sweepTable(this.#nextTable(), nowMs, until)
       if (performance.now() > until) break
     }
     if (this.#size > 0) this.#timer = this.#startTimer()
+  }
+
+  /** Each sweep begins behind the last one's table: one that takes all the time delays the others, but does not keep them from being swept. */
+  #nextTable(): [identity: string, table: MemoryTable] {
+    for (;;) {
+      this.#hand ??= this.tables.entries()
+      const step = this.#hand.next()
+      if (!step.done) return step.value
+      this.#hand = undefined
+    }
+  }
+
+  #sweepTable([identity, table]: [string, MemoryTable], nowMs: number, until: number): void {
+    let states = true
+    let blocks = true
+    do {
+      states = states && this.#sweepSome(table, nowMs)
+      blocks = blocks && this.#sweepSomeBlocks(table, nowMs)
+    } while ((states || blocks) && performance.now() <= until)
+    if (table.blocks?.size === 0) table.blocks = undefined
+    // A note outlives its key.
+    if (table.size > 0 || table.blocks !== undefined || !table.notes.isOver(nowMs)) return
+    table.abandon()
+    this.tables.delete(identity)
   }
 
   #sweepSome(table: MemoryTable, nowMs: number): boolean {

@@ -1,0 +1,76 @@
+import { afterAll, afterEach, beforeAll, describe, expect, jest, test } from '@jest/globals'
+import { RateLimiter } from '../../src/limiter/rate-limiter.js'
+import { LivePolicies } from '../../src/live/live-policies.js'
+import { Subscriber } from '../../src/redis/subscriber.js'
+import { Semaphore } from '../../src/semaphore/semaphore.js'
+import { SharedRateLimiter } from '../../src/shared-rate/shared-rate-limiter.js'
+import { eventually } from '../support/redis-process.js'
+import { RedisServer } from '../support/redis-server.js'
+import { StubStore } from '../support/stub-store.js'
+
+describe('limiters that remember denials', () => {
+  class TellingStore extends StubStore {
+    heard: number[] = []
+    onReset(): void {}
+    hearResets(forMs: number): void {
+      this.heard.push(forMs)
+    }
+  }
+
+  test.each([
+    ['of one name', ['a', 'a']],
+    ['of two names', ['a', 'b']],
+  ])('%s listen until the last is closed, however often the first is', async (_, names) => {
+    const store = new TellingStore()
+    const [one, two] = names.map(name => new RateLimiter({ policy: '1/1m', store, name }))
+    await one.close()
+    await one.close()
+    expect(store.heard).toEqual([])
+    await two.close()
+    expect(store.heard).toEqual([0])
+  })
+})
+
+describe('over Redis', () => {
+  let redis: RedisServer
+  beforeAll(async () => {
+    redis = await RedisServer.start()
+  })
+  afterAll(() => redis.stop())
+  afterEach(() => {
+    jest.restoreAllMocks()
+  })
+
+  test('live policies that are closed twice release their subscription once', async () => {
+    const subscription = jest.spyOn(Subscriber.prototype, 'subscription')
+    const live = new LivePolicies(redis.client(), { defaults: { api: '1/1m' } })
+    const [{ value }] = subscription.mock.results as { value: { release(): void } }[]
+    const release = jest.spyOn(value, 'release')
+    await live.close()
+    await live.close()
+    expect(release).toHaveBeenCalledTimes(1)
+  })
+
+  test.each(['a semaphore', 'a shared rate'])(
+    '%s that is closed twice resolves both when its waiters have left',
+    async kind => {
+      const client = redis.client()
+      const object =
+        kind === 'a semaphore' ? new Semaphore(client, 's', { permits: 1 }) : new SharedRateLimiter(client, 'r')
+      if (object instanceof SharedRateLimiter) await object.trySetRate({ rate: 1, interval: '1h' })
+      await object.acquire()
+      const waiting = expect(object.acquire()).rejects.toThrow('was closed')
+      await eventually('it waits', async () => (await client.keys('*:asks')).length > 0)
+      const first = object.close()
+      let left = false
+      first.then(() => {
+        left = true
+      })
+      await object.close()
+      await new Promise(resolve => setImmediate(resolve))
+      expect(left).toBe(true)
+      await waiting
+      await client.flushall()
+    },
+  )
+})
