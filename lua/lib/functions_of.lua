@@ -4,7 +4,8 @@
 
   lua/algorithms has a file for each algorithm, named after it, of these sections:
     consume    the script that decides a batch under one limit of this algorithm. KEYS and ARGV as of steps/open_one, after `costs_at`: 5 for an
-               algorithm whose limits have a burst, else 4; returns what consume returns. Most requests are decided by this script.
+               algorithm whose limits have a burst, else 4; returns what consume returns, or one number for one request that is admitted (see
+               steps/answer_lone). Most requests are decided by this script. The time is TIME's, read once: no lifetime is taken for it.
     traits     shaped = true, if admitted requests may have to wait; has_log = true, if the state is a log and no row
     measure    for a row: the inline code that decides. It reads quota, window, burst, now, cost, at (nil: never used), x and y, and
                sets retry (0 allowed, -1 never), remaining, reset, delay and the next at, x and y. Not a function, because a call would double
@@ -25,7 +26,8 @@
       raised(limit, now, ttl, …)          at, x and y from which the units of a lease are charged
       returnable(limit, units, age)       how many of the returned units of a lease that was sold `age` ms ago become free
       notes_leases                        whether the end of the newest lease must be recorded for settlements
-    An algorithm whose state is not a row has the section open_state instead, which returns the same object as row_state.
+    An algorithm whose state is a log has open_state instead, which returns the same object as row_state; and for decisions open_log, insert, rebase,
+    measure and ahead, the functions of lua/lib with `log_` before these names (measure: sliding_window).
 ]]
 local known_functions = {}
 local function functions_of(algorithm)

@@ -1,6 +1,6 @@
 --[[
   The fast path for most requests under one limit whose state is a row: one request of cost 1, by the server's clock, that is admitted while no key is blocked
-  and none waits. It creates no table and no function, and takes a fifth less of the server's time than steps/decide_rows. In any other case it writes
+  and none waits. It creates no table and no function, and takes a quarter less of the server's time than steps/decide_rows. In any other case it writes
   nothing, and steps/decide_rows decides from the start. The code of an algorithm replaces @here.
 
   Reads what steps/open_one gives, algorithm and shaped.

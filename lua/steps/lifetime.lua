@@ -7,5 +7,5 @@ local expire_at = false
 if not left or left < reset + padding then
   -- A key that is used again lives a quarter longer, so that this is not due each time: what a bucket owes grows with each decision.
   local longer = left and math.min(reset / 4, 3600000) or 0
-  expire_at = math.floor(server_now + reset + longer + padding + 4000)
+  expire_at = math.floor(server_now + reset + longer + padding + 3000)
 end

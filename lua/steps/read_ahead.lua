@@ -4,7 +4,7 @@
 ]]
 local ahead = 0
 if some_kept then
-  local mark = call('ZMSCORE', waiting, line_name, line_name .. ' units')
-  local lives_ms = mark[1] and mark[1] - server_now or 0
-  if lives_ms > 0 and lives_ms < 6001 then ahead = -mark[2] end
+  local ends_at = call('ZSCORE', waiting, line_name)
+  local lives_ms = ends_at and ends_at - server_now or 0
+  if lives_ms > 0 and lives_ms < 6001 then ahead = -tonumber(call('ZSCORE', waiting, line_name .. ' units') or 0) end
 end

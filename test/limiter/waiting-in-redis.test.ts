@@ -467,3 +467,28 @@ test('two processes stand in one line, and one that is killed while it waits del
     for (const { child } of [one, two]) child.kill('SIGKILL')
   }
 }, 30_000)
+
+describe('newcomers do not overtake waiters of many units', () => {
+  const MB = 1_000_000
+  test.each(['sliding-window', 'fixed-window', 'token-bucket'])('under one limit or several (%s)', async algorithm => {
+    const policies = [
+      `${100 * MB}/1h ${algorithm}`,
+      `${100 * MB}/1h ${algorithm}; ${200 * MB}/1h ${algorithm} name=other`,
+    ]
+    for (const [i, policy] of policies.entries()) {
+      const limiter = limiterOf(policy, { name: `l${i}` })
+      const key = `k${i}`
+      await limiter.consume(key, 90 * MB)
+      const left = new AbortController()
+      const waiting = limiter.acquire(key, { cost: 60 * MB, signal: left.signal }).catch(() => 'left')
+      await eventually('it waits', async () => (await client.keys(`*{${key}}*:asks`)).length === 1)
+      const refused = { allowed: false, source: 'redis' }
+      expect(await limiter.consume(key)).toMatchObject(refused)
+      expect(await limiter.consume(key, 5 * MB)).toMatchObject(refused)
+      expect(await Promise.all([1, 5 * MB].map(cost => limiter.consume(key, cost)))).toMatchObject([refused, refused])
+      expect(await limiter.consumeUpTo(key, 5 * MB)).toMatchObject(refused)
+      left.abort()
+      expect(await waiting).toBe('left')
+    }
+  })
+})

@@ -7,6 +7,8 @@ export interface RedisClusterOptions {
   readonly nodes?: number
   /** Added to each node's command line. */
   readonly args?: readonly string[]
+  /** Added to the environment of each node. */
+  readonly env?: (node: number) => Readonly<Record<string, string>>
 }
 
 const SLOTS = 16_384
@@ -24,9 +26,9 @@ export class RedisCluster {
     this.#admins = new Map(nodes.map(node => [node, node.client()]))
   }
 
-  static async start({ nodes: count = 3, args = [] }: RedisClusterOptions = {}): Promise<RedisCluster> {
+  static async start({ nodes: count = 3, args = [], env }: RedisClusterOptions = {}): Promise<RedisCluster> {
     const nodes = await Promise.all(
-      Array.from({ length: count }, () => RedisServer.start({ args: [...ARGS, ...args] })),
+      Array.from({ length: count }, (_, i) => RedisServer.start({ args: [...ARGS, ...args], env: env?.(i) })),
     )
     const cluster = new RedisCluster(nodes)
     try {

@@ -89,6 +89,38 @@ test.each(POLICIES)(
   },
 )
 
+test.each(POLICIES)(
+  'under %s a batch leaves a lease that lasts as it is: what fits and what does not, then its unspent units come back',
+  async policy => {
+    const limits = parsePolicy(policy)
+    const terms = leaseTerms(limits, { ttlMs: undefined, strict: true })
+    if (terms === undefined) throw new Error('these limits are not leased')
+    const clock = new ManualClock(START)
+    const prefix = `batch ${policy}`
+    const port = portOf(client, 'test')
+    const charges = limits.map(limit => ({ key: 'k', limit }))
+    const store = new RedisStore(client, { clock, prefix })
+    const nowText = () => String(clock.now())
+    const keys = new ChargeKeys(prefix, port, 1, () => {})
+    const seller = new RedisSeller({ port, keys, terms, limiter: undefined, nowText, giveBack: async () => {} })
+    const remaining = async () => (await store.peek(charges, 0)).map(verdict => verdict.remaining)
+    const sale = { key: 'k', lease: 'l', cost: 1, need: 10, want: 10, leftover: undefined }
+    const { units: sold, ...facts } = await seller.buy({ ...sale, endsAt: Number.MAX_SAFE_INTEGER })
+    const least = Math.min(...(await remaining()))
+    const batch = await Promise.all([least - 5, 6].map(cost => store.consume(charges, cost)))
+    expect(batch.map(verdicts => verdicts.every(({ allowed }) => allowed))).toEqual([true, false])
+    clock.advance(1)
+    await store.consume(charges, 1)
+    const before = await remaining()
+    await seller.takeBack({ facts: { key: 'k', lease: 'l', sold: sold as number, ...facts }, units: 3 })
+    // A bucket has sold again what it has regained since.
+    const back = limits.map(({ algorithm, quota, windowMs }) =>
+      algorithm.endsWith('bucket') ? 3 - Math.ceil(quota / windowMs) : 3,
+    )
+    expect(await remaining()).toEqual(before.map((left, i) => left + back[i]))
+  },
+)
+
 test.each(POLICIES)('the scripts sell, take back and decide under %s as the simulated server does', async policy => {
   const limits = parsePolicy(policy)
   const terms = leaseTerms(limits, { ttlMs: undefined, strict: true })

@@ -1,15 +1,17 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals'
 import type { Redis } from 'ioredis'
 import type { Verdict } from '../../../src/core/decision.js'
-import { ALGORITHM_NAMES, type AlgorithmName, type Limit, parseLimit } from '../../../src/core/limit.js'
+import { ALGORITHM_NAMES, type AlgorithmName, parseLimit } from '../../../src/core/limit.js'
 import { RateLimiter } from '../../../src/limiter/rate-limiter.js'
 import { MemoryStore } from '../../../src/stores/memory/memory-store.js'
 import { RedisStore } from '../../../src/stores/redis/redis-store.js'
 import type { Charge } from '../../../src/stores/store.js'
 import { ManualClock } from '../../../src/testing.js'
+import { monitor } from '../../support/monitor.js'
 import { randomFrom } from '../../support/random.js'
 import { eventually } from '../../support/redis-process.js'
 import { RedisServer } from '../../support/redis-server.js'
+import { stateKeys } from '../../support/state-keys.js'
 
 let redis: RedisServer
 let client: Redis
@@ -39,8 +41,16 @@ async function callsOf(command: string): Promise<number> {
   return Number(new RegExp(`cmdstat_${command}:calls=(\\d+)`).exec(await client.info('commandstats'))?.[1] ?? 0)
 }
 
-/** How often the server was asked for the time: the fast path for a request that comes alone does not ask. */
-const timesAsked = () => callsOf('time')
+/** The commands of this name that clients send while `act` runs. */
+async function commandsOf(name: string, act: () => Promise<unknown>): Promise<string[][]> {
+  const sent: string[][] = []
+  const stop = await monitor(redis.port, ({ args }) => sent.push(args))
+  await act()
+  await client.echo('done')
+  await eventually('all is seen', async () => sent.some(([command]) => command === 'echo'))
+  stop()
+  return sent.filter(([command]) => command === name)
+}
 
 describe.each(ALGORITHM_NAMES)('a request that comes alone, by the clock of the server (%s)', algorithm => {
   test('is refused when the quota is spent, and refused again', async () => {
@@ -79,27 +89,60 @@ describe.each(ALGORITHM_NAMES)('a request that comes alone, by the clock of the 
     }
   }, 20_000)
 
-  test('does not ask the server for the time, unless something has changed', async () => {
+  // EXPIRE, PERSIST, RESTORE and MIGRATE change a lifetime, so it is not the time of anything.
+  test('is decided as in memory, whatever lifetime its key has been given', async () => {
+    const random = randomFrom(`lifetimes ${algorithm}`)
     const store = new RedisStore(client)
-    const limit = limitOf(1000, '1h', algorithm)
-    const charges = [{ key: 'k', limit }]
-    const other: Limit = limitOf(1000, '2h', algorithm)
-    const askedIn = async (work: () => Promise<unknown>) => {
-      const before = await timesAsked()
-      await work()
-      return (await timesAsked()) - before
+    const clock = new ManualClock(0)
+    const own = new MemoryStore({ clock })
+    const charge = { key: 'k', limit: limitOf(70_000, '1m', algorithm) }
+    for (let i = 0; i < 200; i++) {
+      const many = random.integer(0, 2) === 0 ? 3 : 1
+      const askedAt = Date.now()
+      const answers = await Promise.all(Array.from({ length: many }, () => decided(store, charge, 1)))
+      for (const { verdict, at } of answers) {
+        // The server runs on this machine.
+        expect([i, at >= askedAt && at <= Date.now()]).toEqual([i, true])
+        clock.set(at)
+        expect([i, verdict]).toEqual([i, ...own.consume([charge], 1)])
+      }
+      const [key] = await stateKeys(client)
+      const leftMs = await client.pttl(key)
+      const lifetimeMs = random.pick([0, leftMs, leftMs + random.integer(-60, 60), 5000, 3_600_000])
+      if (lifetimeMs > 0) await client.pexpire(key, lifetimeMs)
+      else await client.persist(key)
     }
-    const twenty = async () => {
-      for (let i = 0; i < 20; i++) await store.consume(charges, 1)
-    }
+    own.close()
+  })
+
+  test('is not carried out after its last moment, whatever lifetime its key has', async () => {
+    const store = new RedisStore(client)
+    const charges = [{ key: 'k', limit: limitOf(1000, '1h', algorithm) }]
     await store.consume(charges, 1)
-    expect(await askedIn(twenty)).toBe(0)
-    await store.consume([...charges, { key: 'k', limit: { ...other, name: 'other' } }], 1)
-    await store.charge(charges, 1)
-    await store.refund(charges, 1)
-    expect(await askedIn(twenty)).toBeLessThanOrEqual(1)
-    await store.block([{ key: 'somebody else', limit }], 60_000)
-    expect(await askedIn(twenty)).toBe(0)
+    const [sent] = await commandsOf('evalsha', () => store.consume(charges, 1))
+    const [key] = await stateKeys(client)
+    const before = await store.peek(charges, 0)
+    await client.pexpire(key, (await client.pttl(key)) + 20_000)
+    const [seconds] = await client.time()
+    const late = sent.map(text => (/^\d{13}$/.test(text) ? String(Number(seconds) * 1000 - 10) : text))
+    const [name, ...args] = late
+    const reply = (await client.call(name, ...args)) as number[]
+    expect(reply).toHaveLength(1)
+    expect(reply[0]).toBeGreaterThanOrEqual(Number(seconds) * 1000)
+    const [{ remaining }] = await store.peek(charges, 0)
+    // A bucket may have regained units meanwhile.
+    expect(remaining).toBeGreaterThanOrEqual(before[0].remaining)
+  })
+
+  test('asks the server for the time once, and once for blocks and waiters', async () => {
+    const store = new RedisStore(client)
+    const charges = [{ key: 'k', limit: limitOf(1000, '1h', algorithm) }]
+    await store.consume(charges, 1)
+    for (const name of ['time', 'exists']) {
+      const before = await callsOf(name)
+      for (let i = 0; i < 20; i++) await store.consume(charges, 1)
+      expect([name, (await callsOf(name)) - before]).toEqual([name, 20])
+    }
   })
 
   test('is refused while its key is blocked, used before or not, and allowed afterwards', async () => {
@@ -151,7 +194,7 @@ describe.each(ALGORITHM_NAMES)('a request that comes alone, by the clock of the 
     await limiter.consume('k')
     const left = new AbortController()
     const waiting = limiter.acquire('k', { cost: 4, timeout: '10h', signal: left.signal }).catch(() => 'left')
-    await passed(100)
+    await eventually('it waits', async () => (await client.keys('*:line')).length === 1)
     expect((await limiter.peek('k')).remaining).toBe(3)
     expect((await limiter.consume('k')).allowed).toBe(false)
     left.abort()
