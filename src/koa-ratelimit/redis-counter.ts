@@ -24,10 +24,7 @@ export class RedisCounter implements Counter {
   /** Rejects with `StoreError` if Redis fails, is not connected or has not answered within 5 s. */
   count(id: string): Promise<Count> {
     const lost = notConnected(this.#port.state())
-    if (lost !== undefined) {
-      this.#port.wake()
-      return Promise.reject(lost)
-    }
+    if (lost !== undefined) return Promise.reject(lost)
     return new Promise((resolve, reject) =>
       this.#script.ask(this.#prefix + id, this.#rule, {
         resolve: (left, resetAt, now) =>

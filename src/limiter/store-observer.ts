@@ -1,7 +1,7 @@
 import { getOrMake } from '../core/get-or-make.js'
 import type { Observer } from '../core/observer.js'
 import { OutageWarnings } from '../core/outage-warnings.js'
-import { clientName } from '../redis/client-name.js'
+import { clientName } from '../redis/port-of.js'
 import { MemoryStore } from '../stores/memory/memory-store.js'
 import { RedisStore } from '../stores/redis/redis-store.js'
 import type { Store } from '../stores/store.js'

@@ -6,9 +6,8 @@ import { OutageWarnings } from '../../core/outage-warnings.js'
 import { AnswerWatch } from '../../limiter/answer-watch.js'
 import { CircuitBreaker } from '../../limiter/circuit-breaker.js'
 import type { ClientPort, RedisClient } from '../../redis/client.js'
-import { clientName } from '../../redis/client-name.js'
 import { notConnected } from '../../redis/not-connected.js'
-import { portOf } from '../../redis/port-of.js'
+import { clientName, portOf } from '../../redis/port-of.js'
 
 /** By client: limits on one server fail together, and share their warnings. */
 const WARNINGS = new WeakMap<RedisClient, OutageWarnings>()
@@ -58,7 +57,6 @@ export class RedisHealth {
     const error = notConnected(this.#port.state())
     const refused = error === undefined && !this.#breaker.admits(performance.now())
     if (error === undefined && !refused) return true
-    this.#port.wake()
     if (error !== undefined) notify(this.#observer, 'storeFailed', error)
     this.#warnings?.failed(this.#meanwhile, error)
     return false

@@ -48,7 +48,8 @@ export function glidePort(client: GlideLike): ClientPort {
     zrem: (key, member) => glideCommand(client, ['ZREM', key, member]),
     // GLIDE does not report whether it is connected: without a connection, commands fail after their timeout.
     state: () => (client.isClosed ? 'down' : 'ready'),
-    wake() {},
+    // A lazy one connects with its first command.
+    open() {},
     onReady: () => () => {},
     onLost() {},
     // GLIDE does not expose which node has a slot, so each slot counts as a server of its own.

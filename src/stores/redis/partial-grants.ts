@@ -33,7 +33,6 @@ export class PartialGrants {
   ask(charges: readonly Charge[], tag: number, partial: PartialCost, asker: Asker): void {
     const error = notConnected(this.port.state())
     if (error !== undefined) {
-      this.port.wake()
       asker.reject(error)
       return
     }
