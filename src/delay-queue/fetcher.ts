@@ -1,6 +1,5 @@
 import { randomBytes } from 'node:crypto'
 import type { Clock } from '../core/clock.js'
-import { blockingOf } from '../redis/blocking-of.js'
 import type { RedisClient } from '../redis/client.js'
 import type { Commands } from '../redis/commands.js'
 import { forgetSent, queueSettleAndFetch } from '../redis/scripts.js'
@@ -66,7 +65,7 @@ export class Fetcher {
     this.#keys = queueKeys(keyBase)
     this.#fetchKey = `${keyBase}:fetch:${randomBytes(9).toString('base64url')}`
     this.#clock = clock
-    this.#listener = new WakeupListener(blockingOf(client), this.#keys[WAKE], wakeup => this.#woken(wakeup))
+    this.#listener = new WakeupListener(client, this.#keys[WAKE], wakeup => this.#woken(wakeup))
     const saturated = () => this.#overdue && !this.#receivers.hasRoom()
     this.#peers = new PeerWaker(commands, this.#keys, saturated, () => this.#passOn().catch(() => {}))
   }

@@ -1,5 +1,8 @@
-import type { Blocking, OpenBlocking } from '../redis/blocking.js'
-import { RetryDelay } from './retry-delay.js'
+import type { Blocking } from '../redis/blocking.js'
+import { blockingOf } from '../redis/blocking-of.js'
+import type { RedisClient } from '../redis/client.js'
+import { portOf } from '../redis/port-of.js'
+import { Reopening } from '../redis/reopening.js'
 
 /** The duration of one block. It is limited so that a silent connection is noticed. */
 const BLOCK_S = 3.5
@@ -12,11 +15,11 @@ const LINGER_MS = 1000
 export type Wakeup = 'first' | 'second'
 
 /**
- * Waits for wake-ups on a key of the queue, on a connection of its own. A lost or silent connection is replaced, which counts as a
+ * Waits for wake-ups on a key of the queue, on a connection of its own. A lost or silent connection is replaced while the client is connected, which counts as a
  * wake-up, because one may have been missed. It does not keep the process alive, and never fails.
  */
 export class WakeupListener {
-  readonly #open: OpenBlocking | undefined
+  readonly #open: ReturnType<typeof blockingOf>
   readonly #key: string
   readonly #woken: (wakeup: Wakeup) => void
   #connection: Blocking | undefined
@@ -24,12 +27,12 @@ export class WakeupListener {
   #connecting = false
   #blocked = false
   #closed = false
-  readonly #retryDelay = new RetryDelay()
-  #retry: ReturnType<typeof setTimeout> | undefined
+  readonly #reopening: Reopening
   #linger: ReturnType<typeof setTimeout> | undefined
 
-  constructor(open: OpenBlocking | undefined, key: string, woken: (wakeup: Wakeup) => void) {
-    this.#open = open
+  constructor(client: RedisClient, key: string, woken: (wakeup: Wakeup) => void) {
+    this.#open = blockingOf(client)
+    this.#reopening = new Reopening(portOf(client, 'DelayQueue'), () => this.#connect())
     this.#key = key
     this.#woken = woken
   }
@@ -49,8 +52,9 @@ export class WakeupListener {
     this.#wanted = true
     clearTimeout(this.#linger)
     this.#linger = undefined
-    if (this.#connection === undefined) this.#connect()
-    else if (!this.#connecting && !this.#blocked) this.#block(this.#connection)
+    if (this.#connection === undefined) {
+      if (this.#open !== undefined) this.#reopening.request()
+    } else if (!this.#connecting && !this.#blocked) this.#block(this.#connection)
   }
 
   /** No receiver waits any more. A block in progress ends by itself. */
@@ -59,6 +63,7 @@ export class WakeupListener {
     if (this.#linger !== undefined || this.#closed) return
     this.#linger = setTimeout(() => {
       this.#linger = undefined
+      this.#reopening.cancel()
       this.#drop()
     }, LINGER_MS)
     this.#linger.unref()
@@ -68,7 +73,7 @@ export class WakeupListener {
     this.#closed = true
     this.#wanted = false
     clearTimeout(this.#linger)
-    clearTimeout(this.#retry)
+    this.#reopening.cancel()
     this.#drop()
   }
 
@@ -80,10 +85,10 @@ export class WakeupListener {
   }
 
   #connect(): void {
-    if (this.#retry !== undefined) return
+    if (!this.#wanted) return
     const connection = this.#open?.(this.#key)
     if (connection === undefined) {
-      if (this.#open !== undefined) this.#retryLater()
+      this.#reopening.lost()
       return
     }
     this.#connection = connection
@@ -93,7 +98,6 @@ export class WakeupListener {
         if (this.#connection !== connection) return
         this.#connecting = false
         if (!this.#wanted) return
-        this.#retryDelay.reset()
         this.#block(connection)
         this.#woken('first')
       },
@@ -107,6 +111,7 @@ export class WakeupListener {
       member => {
         if (this.#connection !== connection) return
         this.#blocked = false
+        this.#reopening.worked()
         if (member !== undefined) this.#woken(member === 'second' ? 'second' : 'first')
         else if (this.#wanted) this.#block(connection)
       },
@@ -117,16 +122,7 @@ export class WakeupListener {
   #lost(connection: Blocking): void {
     if (this.#connection !== connection) return
     this.#drop()
-    this.#retryLater()
-  }
-
-  #retryLater(): void {
-    if (this.#closed || !this.#wanted || this.#retry !== undefined) return
-    this.#retry = setTimeout(() => {
-      this.#retry = undefined
-      if (this.#wanted) this.#connect()
-    }, this.#retryDelay.next())
-    this.#retry.unref()
+    if (!this.#closed && this.#wanted) this.#reopening.lost()
   }
 }
 

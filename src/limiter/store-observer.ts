@@ -1,6 +1,6 @@
 import type { Observer } from '../core/observer.js'
 import { OutageWarnings } from '../core/outage-warnings.js'
-import { redisWarnings } from '../redis/client-name.js'
+import { redisWarnings } from '../redis/port-of.js'
 import { MemoryStore } from '../stores/memory/memory-store.js'
 import { RedisStore } from '../stores/redis/redis-store.js'
 import type { Store } from '../stores/store.js'

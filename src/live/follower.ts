@@ -127,7 +127,7 @@ export class Follower {
       const state = port.state()
       if (state === 'starting' && !connects) {
         // `onReady` reports when it is connected.
-        port.wake()
+        port.open()
         return
       }
       try {

@@ -11,5 +11,5 @@ export interface Blocking {
   close(): void
 }
 
-/** Makes a connection that blocks on `key`; undefined while the client is closed. It does not keep the process alive. */
+/** Makes a connection that blocks on `key`, beside a client that is connected; undefined while the key's node is not. It does not keep the process alive. */
 export type OpenBlocking = (key: string) => Blocking | undefined

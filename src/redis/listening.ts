@@ -13,5 +13,5 @@ export interface ListeningEvents {
   onLost(): void
 }
 
-/** Opens such a connection beside a client; undefined while the client is closed or knows no server. */
+/** Opens such a connection beside a client that is connected; undefined while no node of its cluster is. */
 export type OpenListening = (events: ListeningEvents) => Promise<Listening> | undefined

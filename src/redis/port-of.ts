@@ -1,9 +1,11 @@
 import { PolicyError, shown } from '../core/errors.js'
 import { getOrMake } from '../core/get-or-make.js'
-import type { ClientPort, RedisClient } from './client.js'
+import { OutageWarnings } from '../core/outage-warnings.js'
+import { emitWarning } from '../core/warning.js'
+import type { ClientPort, GaveUp, RedisClient } from './client.js'
 import { glidePort, isGlide } from './glide/port.js'
 import { ioredisPort, isIoredis } from './ioredis/port.js'
-import { isNodeRedis, nodeRedisPort } from './node-redis/port.js'
+import { isNodeRedis, nodeRedisPort, nodeRedisRefusal } from './node-redis/port.js'
 
 const PORTS = new WeakMap<RedisClient, ClientPort>()
 
@@ -17,10 +19,27 @@ export function portOf(client: RedisClient, user: string): ClientPort {
 }
 
 function newPort(client: RedisClient, user: string): ClientPort {
-  if (isIoredis(client)) return ioredisPort(client)
-  if (isNodeRedis(client)) return nodeRedisPort(client)
+  if (isIoredis(client)) return ioredisPort(client, warnOnce(client))
+  if (isNodeRedis(client)) {
+    const refusal = nodeRedisRefusal(client)
+    if (refusal !== undefined) throw new PolicyError(`${user}: client ${refusal}`)
+    return nodeRedisPort(client, warnOnce(client))
+  }
   if (isGlide(client)) return glidePort(client)
   throw unknown(client, user)
+}
+
+function warnOnce(client: RedisClient): GaveUp {
+  let hasWarned = false
+  return ({ option, example }) => {
+    if (hasWarned) return
+    hasWarned = true
+    emitWarning(
+      'SPILLWAY_STORE',
+      `The client of Redis at ${clientName(client)} has given up: its ${option} has ended its attempts to connect. The failure policy ` +
+        `decides until it is connected again. Give it a strategy that never gives up, like ${example}, and restart the process or call connect().`,
+    )
+  }
 }
 
 function unknown(client: unknown, user: string): PolicyError {
@@ -29,4 +48,35 @@ function unknown(client: unknown, user: string): PolicyError {
       "of node-redis, like createClient({ url: 'redis://127.0.0.1:6379' }), createCluster or createSentinel, " +
       'or of @valkey/valkey-glide, like await GlideClient.createClient({ addresses: […] }) or GlideClusterClient',
   )
+}
+
+interface Address {
+  readonly host?: unknown
+  readonly port?: unknown
+  readonly path?: unknown
+}
+
+/** The address of a client's server, for messages: "127.0.0.1:6379", or "a cluster". Contains no user name or password. */
+export function clientName(client: RedisClient): string {
+  if (portOf(client, 'client').cluster) return 'a cluster'
+  const { options, config } = client as {
+    options?: Address & { socket?: Address; url?: unknown }
+    /** Of GLIDE. */
+    config?: { addresses?: readonly Address[] }
+  }
+  return addressOf(options ?? config?.addresses?.[0])
+}
+
+/** The warnings of an outage of a client's server: see `OutageWarnings`. */
+export function redisWarnings(client: RedisClient, meanwhile: string): OutageWarnings {
+  return new OutageWarnings(client, () => `Redis at ${clientName(client)}`, meanwhile)
+}
+
+function addressOf(options: (Address & { socket?: Address; url?: unknown }) | undefined): string {
+  const { host, port, path } = options?.socket ?? options ?? {}
+  if (typeof path === 'string') return path
+  if (typeof host === 'string') return `${host}:${port ?? 6379}`
+  const url = options?.url
+  if (typeof url === 'string' && URL.canParse(url)) return new URL(url).host
+  return 'its server'
 }

@@ -1,14 +1,14 @@
-import type { RedisClient } from './client.js'
+import type { ClientPort, RedisClient } from './client.js'
 import type { Listening, OpenListening } from './listening.js'
 import { listeningOf } from './listening-of.js'
+import { portOf } from './port-of.js'
+import { Reopening } from './reopening.js'
 
 /** How long a channel stays subscribed after its last release, so that holding it again need not subscribe again. */
 const LINGER_MS = 10_000
 /** A checked connection that was silent for this long gets a PING; and it has this long to answer. */
 const SILENT_MS = 2000
 const PONG_MS = 2500
-const FIRST_RETRY_MS = 50
-const LONGEST_RETRY_MS = 1000
 
 interface ChannelListener {
   /** Receives a published message. Messages that were published while the channel was not live are lost. */
@@ -45,7 +45,7 @@ const SUBSCRIBERS = new WeakMap<RedisClient, Subscriber>()
 /**
  * Receives published messages over one connection per client, shared by all objects of this process. The
  * connection is a duplicate of the user's client, opened when a channel is first held and closed ten seconds after the last
- * release. A lost connection is opened again while any channel is held, and all channels are subscribed again.
+ * release. A lost connection is opened again while any channel is held and the client itself is connected, and all channels are subscribed again.
  *
  * It never keeps the process alive, so a caller that waits for a message needs its own timer, which it needs anyway, because
  * messages can be lost. It never throws and never leaves a rejection unhandled: an outage is silence, followed by `live()`.
@@ -55,14 +55,14 @@ export class Subscriber {
   readonly #channels = new Map<string, Channel>()
   #listening: Listening | undefined
   #opening = false
-  #failures = 0
-  #retry: ReturnType<typeof setTimeout> | undefined
+  readonly #reopening: Reopening
   #sweep: ReturnType<typeof setTimeout> | undefined
   #heardAt = 0
   #pinging = false
 
-  private constructor(open: OpenListening) {
+  private constructor(open: OpenListening, port: ClientPort) {
     this.#open = open
+    this.#reopening = new Reopening(port, () => this.#connect())
   }
 
   /** The subscriber of a client, one per client; undefined if the client provides no connection to listen on. */
@@ -70,7 +70,7 @@ export class Subscriber {
     let subscriber = SUBSCRIBERS.get(client)
     const open = subscriber === undefined ? listeningOf(client) : undefined
     if (open !== undefined) {
-      subscriber = new Subscriber(open)
+      subscriber = new Subscriber(open, portOf(client, 'Subscriber'))
       SUBSCRIBERS.set(client, subscriber)
     }
     return subscriber
@@ -100,7 +100,7 @@ export class Subscriber {
     }
     channel.holds++
     channel.listeners.add(listener)
-    this.#connect()
+    if (!this.#listening && !this.#opening) this.#reopening.request()
   }
 
   #release(name: string): void {
@@ -111,7 +111,8 @@ export class Subscriber {
   }
 
   #connect(): void {
-    if (this.#listening || this.#opening || this.#retry) return
+    this.#dropIdle(0)
+    if (this.#channels.size === 0) return
     const events = {
       onMessage: (name: string, text: string) => {
         this.#heardAt = performance.now()
@@ -145,7 +146,7 @@ export class Subscriber {
     listening.subscribe(channels.map(({ name }) => name)).then(
       () => {
         if (this.#listening !== listening) return
-        this.#failures = 0
+        this.#reopening.worked()
         this.#heardAt = performance.now()
         for (const channel of channels) {
           if (this.#channels.get(channel.name) !== channel) continue
@@ -210,14 +211,7 @@ export class Subscriber {
     this.#opening = false
     for (const channel of this.#channels.values()) channel.live = false
     this.#dropIdle(0)
-    if (this.#channels.size === 0 || this.#retry) return
-    const ms = Math.min(LONGEST_RETRY_MS, FIRST_RETRY_MS * 2 ** this.#failures++)
-    this.#retry = setTimeout(() => {
-      this.#retry = undefined
-      this.#dropIdle(0)
-      if (this.#channels.size > 0) this.#connect()
-    }, ms)
-    this.#retry.unref()
+    if (this.#channels.size > 0) this.#reopening.lost()
   }
 
   #sweepIn(ms: number): void {

@@ -89,7 +89,6 @@ export class TimelyScripts {
   ask(call: TimelyCall, given: (reply: unknown) => void, failed: (error: StoreError) => void, repeats = 0): void {
     const lost = notConnected(this.port.state())
     if (lost !== undefined) {
-      this.port.wake()
       failed(lost)
       return
     }

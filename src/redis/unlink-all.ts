@@ -16,7 +16,6 @@ interface IoredisKeys extends IoredisLike {
 }
 
 interface NodeRedisKeys extends NodeRedisLike {
-  readonly masters?: readonly unknown[]
   nodeClient?(master: unknown): Promise<NodeRedisKeys> | NodeRedisKeys
   scan(cursor: string, options: { MATCH: string; COUNT: number }): Promise<{ cursor: unknown; keys: string[] }>
   unlink(key: string): Promise<unknown>

@@ -52,10 +52,7 @@ describe('three processes with 200 decisions in flight each keep their promises'
     })
     expectKept(outcome.scene, outcome.reports, 2)
     expectFelt(outcome.reports)
-    const { ioredis, ioredis5, ...others } = outcome.back
-    expect(Math.max(ioredis, ioredis5)).toBeLessThan(1000)
-    // node-redis tries again when its own strategy says so, by default up to 2.2 s later, and cannot be told to hurry.
-    expect(others['node-redis']).toBeLessThan(2400)
+    expect(slowestBack(outcome)).toBeLessThan(1000)
     await expectNothingStale(outcome, span)
   })
 

@@ -1,12 +1,27 @@
 import type { RedisClient } from '../../src/redis/client.js'
 import type { RedisCluster } from './redis-cluster.js'
 import type { RedisSentinel } from './redis-sentinel.js'
-import { END_MS, type RedisServer } from './redis-server.js'
+import { END_MS } from './redis-server.js'
+
+/** Where a server can be reached: itself, or through a proxy. */
+export interface Address {
+  readonly host: string
+  readonly port: number
+}
+
+/** The strategy of a client that lost its connection; by default its package's own. */
+export interface Retries {
+  /** Between two attempts. */
+  readonly retryMs?: number
+  /** It gives up after so many attempts. Not for GLIDE, which never gives up. */
+  readonly attempts?: number
+}
 
 /** How the clients of one package connect, and what they can do besides running scripts. */
 export interface ClientKind {
-  single(server: RedisServer): Promise<RedisClient>
-  cluster(cluster: RedisCluster): Promise<RedisClient>
+  single(server: Address, retries?: Retries): Promise<RedisClient>
+  /** `doorOf` gives the address by which a node is reached. */
+  cluster(cluster: RedisCluster, retries?: Retries, doorOf?: (node: Address) => Address): Promise<RedisClient>
   /** Absent where the package has no client that asks sentinels. */
   sentinel?(group: RedisSentinel): Promise<RedisClient>
   /** Whether a connection to listen on can be opened beside it. */
@@ -23,7 +38,7 @@ interface IoredisClient {
   disconnect(): void
 }
 
-const addresses = (servers: readonly RedisServer[]) => servers.map(({ host, port }) => ({ host, port }))
+const addresses = (servers: readonly Address[]) => servers.map(({ host, port }) => ({ host, port }))
 
 export function ioredis({ default: Redis, Cluster }: Ioredis): ClientKind {
   const opened = async (client: IoredisClient) => {
@@ -32,9 +47,19 @@ export function ioredis({ default: Redis, Cluster }: Ioredis): ClientKind {
     return client
   }
   const more = { disconnectTimeout: END_MS }
+  const strategy = (name: string, { retryMs, attempts = Number.POSITIVE_INFINITY }: Retries) =>
+    retryMs === undefined ? {} : { [name]: (times: number) => (times > attempts ? null : retryMs) }
   return {
-    single: ({ host, port }) => opened(new Redis({ host, port, ...more })),
-    cluster: ({ nodes }) => opened(new Cluster(addresses(nodes), { redisOptions: more })),
+    single: ({ host, port }, retries = {}) =>
+      opened(new Redis({ host, port, ...more, ...strategy('retryStrategy', retries) })),
+    cluster: ({ nodes }, retries = {}, doorOf) =>
+      opened(
+        new Cluster(addresses(nodes.map(doorOf ?? (node => node))), {
+          redisOptions: more,
+          ...strategy('clusterRetryStrategy', retries),
+          natMap: doorOf && Object.fromEntries(nodes.map(node => [`${node.host}:${node.port}`, doorOf(node)])),
+        }),
+      ),
     sentinel: ({ sentinels }) => opened(new Redis({ sentinels: addresses(sentinels), name: 'spillway', ...more })),
     listens: true,
   }
@@ -42,11 +67,16 @@ export function ioredis({ default: Redis, Cluster }: Ioredis): ClientKind {
 
 /** What the versions of node-redis have in common. */
 export interface NodeRedis {
-  createClient(options: { url: string }): NodeRedisClient
-  createCluster(options: { rootNodes: { url: string }[] }): NodeRedisClient
+  createClient(options: { url: string; socket: object }): NodeRedisClient
+  createCluster(options: {
+    rootNodes: { url: string }[]
+    defaults: object
+    nodeAddressMap?: (address: string) => Address
+  }): NodeRedisClient
   createSentinel?(options: { name: string; sentinelRootNodes: { host: string; port: number }[] }): NodeRedisClient
 }
 interface NodeRedisClient {
+  readonly isOpen?: boolean
   connect(): Promise<unknown>
   disconnect?(): Promise<unknown> | void
   destroy?(): unknown
@@ -57,12 +87,23 @@ export function nodeRedis({ createClient, createCluster, createSentinel }: NodeR
   const opened = async (client: NodeRedisClient) => {
     client.on('error', () => {})
     await client.connect()
-    closers.set(client, () => (client.destroy ? client.destroy() : client.disconnect?.()))
+    closers.set(client, () => client.isOpen !== false && (client.destroy ? client.destroy() : client.disconnect?.()))
     return client
   }
+  const socket = ({ retryMs, attempts = Number.POSITIVE_INFINITY }: Retries) =>
+    retryMs === undefined ? {} : { reconnectStrategy: (retries: number) => (retries >= attempts ? false : retryMs) }
+  const url = ({ host, port }: Address) => `redis://${host}:${port}`
   return {
-    single: ({ url }) => opened(createClient({ url })),
-    cluster: ({ nodes }) => opened(createCluster({ rootNodes: nodes.map(({ url }) => ({ url })) })),
+    single: (server, retries = {}) => opened(createClient({ url: url(server), socket: socket(retries) })),
+    cluster: ({ nodes }, retries = {}, doorOf) =>
+      opened(
+        createCluster({
+          rootNodes: nodes.map(node => ({ url: url(doorOf ? doorOf(node) : node) })),
+          defaults: { socket: socket(retries) },
+          nodeAddressMap:
+            doorOf && (address => doorOf(nodes.find(({ host, port }) => address === `${host}:${port}`) ?? nodes[0])),
+        }),
+      ),
     sentinel:
       createSentinel &&
       (({ sentinels }) => opened(createSentinel({ name: 'spillway', sentinelRootNodes: addresses(sentinels) }))),
@@ -81,8 +122,9 @@ export interface Glide {
 }
 interface GlideMaker {
   createClient(options: {
-    addresses: { host: string; port: number }[]
+    addresses: Address[]
     requestTimeout: number
+    connectionBackoff?: { numberOfRetries: number; factor: number; exponentBase: number; jitterPercent: number }
   }): Promise<{ close(): void }>
 }
 
@@ -93,9 +135,19 @@ export function valkeyGlide({ GlideClient, GlideClusterClient, Logger }: Glide, 
     closers.set(client, () => client.close())
     return client
   }
+  const backoff = ({ retryMs }: Retries) =>
+    retryMs === undefined
+      ? {}
+      : { connectionBackoff: { numberOfRetries: 1, factor: retryMs, exponentBase: 1, jitterPercent: 0 } }
   return {
-    single: async server =>
-      opened(await GlideClient.createClient({ addresses: addresses([server]), requestTimeout: PATIENCE_MS })),
+    single: async (server, retries = {}) =>
+      opened(
+        await GlideClient.createClient({
+          addresses: addresses([server]),
+          requestTimeout: PATIENCE_MS,
+          ...backoff(retries),
+        }),
+      ),
     cluster: async ({ nodes }) =>
       opened(await GlideClusterClient.createClient({ addresses: addresses(nodes), requestTimeout: PATIENCE_MS })),
     listens,

@@ -49,15 +49,18 @@ class Lane {
 export class TcpProxy {
   /** How long an answer of the server is held up; asked anew for each piece. */
   delayMs: () => number = () => 0
+  /** Connections that were accepted, since the proxy was started. */
+  accepted = 0
   /** What clients sent and what they were sent, since the proxy was started. */
   readonly bytes = { up: 0, down: 0 }
   isHole = false
   readonly #sockets = new Set<Socket>()
   readonly #lanes = new Set<Lane>()
   readonly #server: Server
+  #port = 0
 
   private constructor(readonly target: number) {
-    this.#server = createServer(client => this.#accept(client))
+    this.#server = createServer(client => this.#join(client))
   }
 
   static async start(target: number): Promise<TcpProxy> {
@@ -66,11 +69,12 @@ export class TcpProxy {
       proxy.#server.once('error', fail)
       proxy.#server.listen(0, '127.0.0.1', done)
     })
+    proxy.#port = (proxy.#server.address() as AddressInfo).port
     return proxy
   }
 
   get port(): number {
-    return (this.#server.address() as AddressInfo).port
+    return this.#port
   }
 
   /** From now on nothing passes, and nobody is told: connections stay open, new ones are accepted and hear nothing. */
@@ -89,6 +93,19 @@ export class TcpProxy {
     for (const lane of this.#lanes) lane.release()
   }
 
+  /** As a host without a server: connections are reset, new ones refused, until `accept`. */
+  refuse(): Promise<void> {
+    return this.stop()
+  }
+
+  /** After `refuse`, on the same port. */
+  accept(): Promise<void> {
+    return new Promise((done, fail) => {
+      this.#server.once('error', fail)
+      this.#server.listen(this.#port, '127.0.0.1', done)
+    })
+  }
+
   /** Resets every connection. */
   cut(): void {
     for (const socket of this.#sockets) reset(socket)
@@ -100,7 +117,8 @@ export class TcpProxy {
     await closed
   }
 
-  #accept(client: Socket): void {
+  #join(client: Socket): void {
+    this.accepted++
     const server = connect({ port: this.target, host: '127.0.0.1', noDelay: true })
     client.setNoDelay(true)
     const lanes = [

@@ -5,9 +5,8 @@ import type { OutageWarnings } from '../../core/outage-warnings.js'
 import { AnswerWatch } from '../../limiter/answer-watch.js'
 import { CircuitBreaker } from '../../limiter/circuit-breaker.js'
 import type { ClientPort, RedisClient } from '../../redis/client.js'
-import { redisWarnings } from '../../redis/client-name.js'
 import { notConnected } from '../../redis/not-connected.js'
-import { portOf } from '../../redis/port-of.js'
+import { portOf, redisWarnings } from '../../redis/port-of.js'
 
 /** The name of the limit, and what it does during an outage: for errors and warnings. */
 interface HealthUser {
@@ -52,7 +51,6 @@ export class RedisHealth {
     const error = notConnected(this.#port.state())
     const refused = error === undefined && !this.#breaker.admits(performance.now())
     if (error === undefined && !refused) return true
-    this.#port.wake()
     if (error !== undefined) notify(this.#observer, 'storeFailed', error)
     this.#warnings?.failed(error)
     return false

@@ -49,7 +49,8 @@ export function glidePort(client: GlideLike): ClientPort {
     zrem: (key, member) => glideCommand(client, ['ZREM', key, member]),
     // GLIDE does not report whether it is connected: without a connection, commands fail after their timeout.
     state: () => (client.isClosed ? 'down' : 'ready'),
-    wake() {},
+    // A lazy one connects with its first command.
+    open() {},
     onReady: () => () => {},
     onLost() {},
     slotOf: key => (cluster ? slotOf(key) : 0),

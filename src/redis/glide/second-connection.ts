@@ -35,12 +35,11 @@ export function isGlideListener(client: object): client is GlideOpener {
 }
 
 export function glideBlocking(client: GlideOpener): OpenBlocking {
-  return key => (client.isClosed ? undefined : blocking(client, key))
+  return key => blocking(client, key)
 }
 
 export function glideListening(client: GlideOpener): OpenListening {
   return ({ onMessage }) => {
-    if (client.isClosed) return undefined
     let over = false
     const callback = ({ channel, message }: Message) => over || onMessage(String(channel), String(message))
     // Channels need RESP3, GLIDE's default, even if the user's client speaks RESP2.
@@ -115,6 +114,8 @@ function blocking(client: GlideOpener, key: string): Blocking {
 
 /** Opens another client with the same settings. It does not keep the process alive: the caller's timer does. */
 async function open(client: GlideOpener, more: object): Promise<GlideConnection> {
+  // GLIDE does not tell whether it is connected. A new client would try several times to reach a server that does not answer.
+  await glideCommand(client, ['PING'])
   const config = { ...client.config, lazyConnect: false, defaultDecoder: TEXT, pubsubSubscriptions: undefined, ...more }
   const connection = await client.constructor.createClient(config)
   connection.socket?.unref?.()

@@ -36,10 +36,7 @@ const CLUSTER_OPTIONS = {
 }
 
 export function ioredisBlocking(client: IoredisBlocker): OpenBlocking {
-  return () => {
-    if (client.status === 'end') return undefined
-    return make(client.isCluster === true ? client.duplicate([], CLUSTER_OPTIONS) : client.duplicate(OPTIONS))
-  }
+  return () => make(client.isCluster === true ? client.duplicate([], CLUSTER_OPTIONS) : client.duplicate(OPTIONS))
 }
 
 function make(connection: IoredisBlocker): Blocking {

@@ -30,11 +30,12 @@ export function ioredisListening(client: IoredisConnection | IoredisCluster): Op
   if (isCluster(client)) {
     // Every node of a cluster forwards what is published on any node, so one plain connection to any node receives all.
     return events => {
-      const nodes = client.status === 'end' ? [] : client.nodes('master')
+      // A node that was not used yet may be dead.
+      const nodes = client.nodes('master').filter(({ status }) => status === 'ready')
       return nodes.length > 0 ? open(nodes[Math.floor(Math.random() * nodes.length)], events) : undefined
     }
   }
-  return events => (client.status === 'end' ? undefined : open(client, events))
+  return events => open(client, events)
 }
 
 function isCluster(client: object): client is IoredisCluster {

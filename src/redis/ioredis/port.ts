@@ -1,14 +1,23 @@
-import type { ClientPort, ClientState, ScriptArgument } from '../client.js'
+import type { ClientPort, ClientState, GaveUp, ScriptArgument } from '../client.js'
 import { hasMethods } from '../has-methods.js'
 import { slotOf } from '../slot.js'
 
 /** The part of an ioredis `Redis` or `Cluster` (5 and 6) that is used here. */
 export interface IoredisLike {
   readonly status: string
-  /** The timer of the next attempt; null when its owner has closed the client, whatever `status` says. */
-  reconnectTimeout?: ReturnType<typeof setTimeout> | null
+  /** Failed attempts since it was connected last. */
+  readonly retryAttempts?: number
+  /** True after `quit` and `disconnect`; a `Redis`, unlike a `Cluster`, forgets it before its event 'end'. */
+  readonly manuallyClosing?: boolean
+  /** Only on a `Redis`. `connecting` is false after `disconnect`. */
+  readonly connector?: { readonly connecting?: boolean }
+  readonly stream?: { prependListener?(event: 'close', listener: () => void): unknown }
   readonly isCluster?: boolean
-  readonly options?: { readonly autoResendUnfulfilledCommands?: boolean; readonly keyPrefix?: string }
+  readonly options?: {
+    readonly autoResendUnfulfilledCommands?: boolean
+    readonly keyPrefix?: string
+    readonly sentinels?: readonly unknown[] | null
+  }
   /** Only on a cluster: the node names of each slot, the primary first. */
   readonly slots?: readonly (readonly string[] | undefined)[]
   /** Commands without an answer, and commands that wait for a connection. */
@@ -20,7 +29,10 @@ export interface IoredisLike {
   /** Undefined on objects that only resemble a client. */
   zrem?(key: string, member: string): Promise<unknown>
   connect(): Promise<unknown>
-  on(event: 'ready' | 'close' | '+node', listener: (node?: IoredisNode) => void): unknown
+  on(
+    event: 'connecting' | 'connect' | 'ready' | 'close' | 'end' | 'sentinelError' | '+node',
+    listener: (node?: IoredisNode) => void,
+  ): unknown
 }
 
 interface IoredisQueue {
@@ -35,18 +47,26 @@ export function isIoredis(client: object): client is IoredisLike {
   return typeof (client as IoredisLike).status === 'string' && hasMethods(client, 'evalsha', 'eval', 'connect', 'on')
 }
 
-export function ioredisPort(client: IoredisLike): ClientPort {
-  let wasReady = client.status === 'ready'
+export function ioredisPort(client: IoredisLike, gaveUp: GaveUp): ClientPort {
+  /** True from the end of the first attempt, however it ended. */
+  let hasTried = client.status === 'ready' || attemptsOf(client) > 0
   const ready = new Set<() => void>()
   const lost = new Set<() => void>()
   const onClose = () => {
+    hasTried = true
     for (const listener of lost) listener()
   }
   client.on('ready', () => {
-    wasReady = true
+    hasTried = true
     for (const listener of ready) listener()
   })
-  client.on('close', onClose)
+  for (const event of ['close', 'end'] as const) client.on(event, onClose)
+  let sentinelErrors = 0
+  client.on('sentinelError', () => {
+    // It goes on with its sentinels from the first; nothing is closed.
+    if (!hasTried && ++sentinelErrors >= (client.options?.sentinels?.length ?? 1)) onClose()
+  })
+  watchGivingUp(client, gaveUp)
   const isCluster = client.isCluster === true
   // A wrapper that only looks like a cluster, to forward commands, has no nodes to watch.
   const hasNodes = isCluster && client.options !== undefined
@@ -67,17 +87,10 @@ export function ioredisPort(client: IoredisLike): ClientPort {
     zrem: typeof client.zrem === 'function' ? (key, member) => client.zrem!(key, member) : undefined,
     state(): ClientState {
       if (client.status === 'ready') return 'ready'
-      return !wasReady && STARTING.has(client.status) ? 'starting' : 'down'
+      return !hasTried && STARTING.has(client.status) ? 'starting' : 'down'
     },
-    wake() {
-      // While it waits for its next attempt, it can be made to connect now; in any other state it is connecting, or its owner has closed it.
-      if (client.status === 'reconnecting') {
-        if (!client.reconnectTimeout) return
-        // Without this, its own timer would start a second chain of attempts that nothing could stop.
-        clearTimeout(client.reconnectTimeout)
-        client.reconnectTimeout = null
-      } else if (client.status !== 'wait') return
-      client.connect().catch(() => {})
+    open() {
+      if (client.status === 'wait') client.connect().catch(() => {})
     },
     onReady(listener) {
       ready.add(listener)
@@ -91,3 +104,32 @@ export function ioredisPort(client: IoredisLike): ClientPort {
 }
 
 const STARTING = new Set(['wait', 'connecting', 'connect'])
+
+function attemptsOf(client: IoredisLike): number {
+  return client.retryAttempts ?? 0
+}
+
+/** Its event 'end' does not tell whether its owner has closed it or its strategy has given up. */
+function watchGivingUp(client: IoredisLike, gaveUp: GaveUp): void {
+  let attempts = attemptsOf(client)
+  let hasQuit = false
+  for (const event of ['connecting', 'ready'] as const) {
+    client.on(event, () => {
+      attempts = attemptsOf(client)
+    })
+  }
+  client.on('connect', () => {
+    hasQuit = false
+    client.stream?.prependListener?.('close', () => {
+      hasQuit = client.manuallyClosing === true
+    })
+  })
+  client.on('end', () => {
+    if (client.manuallyClosing) return
+    // The strategy was asked, or there was none to ask.
+    const wasAsked = attemptsOf(client) !== attempts
+    if (!wasAsked && (hasQuit || client.connector?.connecting === false)) return
+    const option = client.isCluster === true ? 'clusterRetryStrategy' : 'retryStrategy'
+    gaveUp({ option, example: `${option}: times => Math.min(times * 50, 1000)` })
+  })
+}

@@ -6,6 +6,7 @@ import { close } from './listening.js'
 /** The part of a node-redis client (4 and later) that is used here. */
 interface NodeRedisBlocker {
   readonly isOpen: boolean
+  readonly isReady?: boolean
   readonly options?: { readonly socket?: object }
   duplicate(overrides: object): NodeRedisBlocker
   connect(): Promise<unknown>
@@ -20,8 +21,8 @@ interface NodeRedisBlocker {
 /** The part of a node-redis cluster (4 and later) that is used here. */
 interface NodeRedisCluster {
   readonly isOpen: boolean
-  readonly slots: ReadonlyArray<{ readonly master: unknown } | undefined>
-  nodeClient(node: unknown): Promise<NodeRedisBlocker> | NodeRedisBlocker
+  /** Version 4 holds a promise while a node connects. */
+  readonly slots: ReadonlyArray<{ readonly master: { readonly client?: NodeRedisBlocker } } | undefined>
 }
 
 export function isNodeRedisBlocker(client: object): client is NodeRedisBlocker | NodeRedisCluster {
@@ -35,14 +36,13 @@ function isCluster(client: object): client is NodeRedisCluster {
 
 export function nodeRedisBlocking(client: NodeRedisBlocker | NodeRedisCluster): OpenBlocking {
   return key => {
-    if (!client.isOpen) return undefined
-    if (!isCluster(client)) return make(() => client)
-    const shard = client.slots[slotOf(key)]
-    return shard && make(() => client.nodeClient(shard.master))
+    if (!isCluster(client)) return make(client)
+    const node = client.slots[slotOf(key)]?.master.client
+    return node?.isReady === true ? make(node) : undefined
   }
 }
 
-function make(nodeOf: () => Promise<NodeRedisBlocker> | NodeRedisBlocker): Blocking {
+function make(node: NodeRedisBlocker): Blocking {
   let over = false
   let connection: NodeRedisBlocker | undefined
   const end = () => {
@@ -52,8 +52,6 @@ function make(nodeOf: () => Promise<NodeRedisBlocker> | NodeRedisBlocker): Block
   }
   return {
     async connect() {
-      const node = await nodeOf()
-      if (over) throw new Error('closed while it was connecting')
       connection = node.duplicate({
         // A lost connection is replaced, not reconnected.
         socket: { ...node.options?.socket, reconnectStrategy: false, socketTimeout: undefined },

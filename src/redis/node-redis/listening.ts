@@ -21,8 +21,8 @@ interface NodeRedisConnection {
 
 interface NodeRedisCluster {
   readonly isOpen: boolean
-  readonly masters: readonly unknown[]
-  nodeClient(node: unknown): Promise<NodeRedisConnection> | NodeRedisConnection
+  /** Version 4 holds a promise while a node connects. */
+  readonly masters: readonly { readonly client?: NodeRedisConnection & { readonly isReady?: boolean } }[]
 }
 
 export function isNodeRedisListener(client: object): client is NodeRedisConnection | NodeRedisCluster {
@@ -30,13 +30,11 @@ export function isNodeRedisListener(client: object): client is NodeRedisConnecti
 }
 
 export function nodeRedisListening(client: NodeRedisConnection | NodeRedisCluster): OpenListening {
-  if (!isCluster(client)) return events => (client.isOpen ? open(client, events) : undefined)
+  if (!isCluster(client)) return events => open(client, events)
   // Every node of a cluster forwards what is published on any node, so one plain connection to any node receives all.
   return events => {
-    const { masters } = client
-    if (!client.isOpen || masters.length === 0) return undefined
-    const node = masters[Math.floor(Math.random() * masters.length)]
-    return Promise.resolve(client.nodeClient(node)).then(connection => open(connection, events))
+    const connected = client.masters.flatMap(({ client: node }) => (node?.isReady === true ? [node] : []))
+    return connected.length > 0 ? open(connected[Math.floor(Math.random() * connected.length)], events) : undefined
   }
 }
 

@@ -1,4 +1,5 @@
-import type { ClientPort, ClientState, ScriptArgument } from '../client.js'
+import { errorMonitor } from 'node:events'
+import type { ClientPort, ClientState, GaveUp, ScriptArgument } from '../client.js'
 import { hasMethods } from '../has-methods.js'
 import { NEVER_CONNECTED } from '../not-connected.js'
 import { slotOf } from '../slot.js'
@@ -15,25 +16,76 @@ export interface NodeRedisLike {
   readonly isReady?: boolean
   /** Only on a cluster: the node of each slot. */
   readonly slots?: readonly ({ readonly master?: { readonly address?: string } } | undefined)[]
+  /** Only on a cluster. Version 4 holds a promise while a node connects. */
+  readonly masters?: readonly { readonly client?: { readonly isOpen?: boolean } }[]
+  /** Only on a client. */
+  readonly options?: { readonly legacyMode?: boolean }
   zRem?(key: string, member: string): Promise<unknown>
   sendCommand?(firstKey: string, isReadonly: boolean, args: readonly ScriptArgument[]): Promise<unknown>
   evalSha(sha1: string, options: EvalOptions): Promise<unknown>
   eval(source: string, options: EvalOptions): Promise<unknown>
-  on(event: 'ready', listener: () => void): unknown
+  on(event: 'ready' | 'connect' | 'end' | 'node-error' | typeof errorMonitor, listener: () => void): unknown
 }
 
 export function isNodeRedis(client: object): client is NodeRedisLike {
   return typeof (client as NodeRedisLike).isOpen === 'boolean' && hasMethods(client, 'evalSha', 'eval', 'on')
 }
 
-export function nodeRedisPort(client: NodeRedisLike): ClientPort {
+/** What to pass instead, if it is an object of node-redis that cannot serve; otherwise undefined. */
+export function nodeRedisRefusal(client: NodeRedisLike): string | undefined {
+  if (hasMethods(client, 'execute') && 'totalClients' in client) {
+    return (
+      'a pool of node-redis: expected one client, like createClient({ url }), which sends many commands at once. A pool opens more ' +
+      'connections while the server does not answer, and cannot listen for changes that other processes make'
+    )
+  }
+  if (client.options?.legacyMode !== true) return undefined
+  return (
+    'a client of node-redis 4 in legacy mode: expected a client without it, whose commands return promises, like ' +
+    'client.duplicate({ legacyMode: false }), and await its connect()'
+  )
+}
+
+export function nodeRedisPort(client: NodeRedisLike, gaveUp: GaveUp): ClientPort {
   let wasReady = false
+  /** True from the end of the first attempt, however it ended. */
+  let hasTried = false
+  let isClosed = false
   const ready = new Set<() => void>()
-  client.on('ready', () => {
+  const lost = new Set<() => void>()
+  const cluster = 'slots' in client
+  const isReady = () => client.isReady ?? client.isOpen
+  const onReady = () => {
+    isClosed = false
     wasReady = true
     for (const listener of ready) listener()
+  }
+  const onLost = () => {
+    hasTried = true
+    for (const listener of lost) listener()
+  }
+  const giveUp = () => gaveUp({ option: 'reconnectStrategy', example: RECONNECT })
+  client.on(cluster ? 'connect' : 'ready', onReady)
+  client.on('end', () => {
+    isClosed = true
+    onLost()
   })
-  const cluster = 'slots' in client
+  // Listening to 'error' itself would keep an application alive that does not handle its errors.
+  if (cluster || hasMethods(client, 'getSentinelNode')) {
+    // One node or sentinel of several has failed. The client is open for as long as it tries the others.
+    const onError = () => {
+      setImmediate(() => client.isOpen || isClosed || onLost())
+      if (client.isOpen && client.masters?.some(node => node.client?.isOpen === false)) giveUp()
+    }
+    for (const event of [errorMonitor, 'node-error'] as const) client.on(event, onError)
+  } else {
+    client.on(errorMonitor, () => {
+      if (isReady()) return
+      // Its owner's `quit`, `close` and `destroy` end it with the event 'end'.
+      if (!client.isOpen && !isClosed) giveUp()
+      onLost()
+    })
+  }
   // A cluster of version 4 ignores the keys of its own evalSha: it asks any node, is redirected, and reloads the whole map, each
   // time and out of order.
   const send = (command: string, script: string, keys: readonly string[], args: readonly ScriptArgument[]) =>
@@ -52,21 +104,23 @@ export function nodeRedisPort(client: NodeRedisLike): ClientPort {
     zrem:
       typeof client.zRem === 'function' ? (key, member) => unlessConnected() ?? client.zRem!(key, member) : undefined,
     state(): ClientState {
-      if (client.isReady ?? client.isOpen) {
+      if (isReady()) {
         wasReady = true
         return 'ready'
       }
-      if (!client.isOpen && !wasReady) return 'unopened'
-      return wasReady || client.isReady === undefined ? 'down' : 'starting'
+      if (wasReady || hasTried) return 'down'
+      return client.isOpen ? 'starting' : 'unopened'
     },
-    // Its owner connects it once; after that its own strategy decides when it tries again.
-    wake() {},
+    // Its owner connects it.
+    open() {},
     onReady(listener) {
       ready.add(listener)
       return () => ready.delete(listener)
     },
-    onLost() {},
+    onLost: listener => lost.add(listener),
     slotOf: key => (cluster ? slotOf(key) : 0),
     serverOf: slot => client.slots?.[slot]?.master?.address ?? '',
   }
 }
+
+const RECONNECT = 'socket: { reconnectStrategy: retries => Math.min(retries * 50, 1000) }'

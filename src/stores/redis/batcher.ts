@@ -56,10 +56,8 @@ export class Batcher {
   ask(charges: readonly Charge[], cost: number, tag: number, asker: Asker): void {
     const state = this.port.state()
     const error = notConnected(state)
-    if (error !== undefined) {
-      this.port.wake()
-      asker.reject(error)
-    } else if (state === 'starting' && this.#held >= MOST_HELD) {
+    if (error !== undefined) asker.reject(error)
+    else if (state === 'starting' && this.#held >= MOST_HELD) {
       asker.reject(new StoreError('the Redis client has not connected yet, and too many decisions wait for it'))
     } else {
       if (state === 'starting') this.#held++
@@ -98,7 +96,7 @@ export class Batcher {
     this.#scheduled = false
     const state = this.port.state()
     if (state === 'starting') {
-      this.port.wake()
+      this.port.open()
       const held = this.#open
       // A rejected caller may ask again at once.
       this.#open = []

@@ -31,7 +31,7 @@ export function wirePort(client: WireLike): ClientPort {
       wasOnline ||= client.online
       return client.online ? 'ready' : wasOnline ? 'down' : 'starting'
     },
-    wake() {},
+    open() {},
     onReady(listener) {
       client.whenOnline.push(listener)
       return () => client.whenOnline.splice(client.whenOnline.indexOf(listener), 1)
@@ -105,15 +105,14 @@ const LINES: ReadonlyArray<readonly [file: string, after: RegExp, text: string]>
     /(?<=function blockingOf\(.+\{\n)/,
     '  if (isWire(client)) return wireBlocking(client)\n',
   ],
-  ['src/redis/client-name.ts', /^/, "import { isWire } from './wire/port.js'\n"],
-  ['src/redis/client-name.ts', /(?<=function clientName\(.+\{\n)/, '  if (isWire(client)) return client.address\n'],
+  ['src/redis/port-of.ts', /(?<=function clientName\(.+\{\n)/, '  if (isWire(client)) return client.address\n'],
 ]
 
 const TEST = `
 import { afterAll, beforeAll, expect, test } from '@jest/globals'
 import { Redis } from 'ioredis'
 import { DelayQueue } from '../../src/delay-queue/delay-queue.js'
-import { clientName } from '../../src/redis/client-name.js'
+import { clientName } from '../../src/redis/port-of.js'
 import type { WireLike } from '../../src/redis/wire/port.js'
 import { Semaphore } from '../../src/semaphore/semaphore.js'
 import { RedisStore } from '../../src/stores/redis/redis-store.js'

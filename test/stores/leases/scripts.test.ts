@@ -97,12 +97,9 @@ test.each(POLICIES)(
     if (terms === undefined) throw new Error('these limits are not leased')
     const clock = new ManualClock(START)
     const prefix = `batch ${policy}`
-    const port = portOf(client, 'test')
     const charges = limits.map(limit => ({ key: 'k', limit }))
     const store = new RedisStore(client, { clock, prefix })
-    const nowText = () => String(clock.now())
-    const keys = new ChargeKeys(prefix, port, 1, () => {})
-    const seller = new RedisSeller({ port, keys, terms, limiter: undefined, nowText, giveBack: async () => {} })
+    const seller = sellerOf(prefix, clock, terms)
     const remaining = async () => (await store.peek(charges, 0)).map(verdict => verdict.remaining)
     const sale = { key: 'k', lease: 'l', cost: 1, need: 10, want: 10, leftover: undefined }
     const { units: sold, ...facts } = await seller.buy({ ...sale, endsAt: Number.MAX_SAFE_INTEGER })
@@ -112,7 +109,7 @@ test.each(POLICIES)(
     clock.advance(1)
     await store.consume(charges, 1)
     const before = await remaining()
-    await seller.takeBack({ facts: { key: 'k', lease: 'l', sold: sold as number, ...facts }, units: 3 })
+    await seller.returnLease({ facts: { key: 'k', lease: 'l', sold: sold as number, ...facts }, units: 3 })
     // A bucket has sold again what it has regained since.
     const back = limits.map(({ algorithm, quota, windowMs }) =>
       algorithm.endsWith('bucket') ? 3 - Math.ceil(quota / windowMs) : 3,

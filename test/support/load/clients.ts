@@ -11,7 +11,10 @@ export interface LoadClient {
 
 const host = '127.0.0.1'
 
-/** A client as its users make it: with no option but the address. */
+/** As docs/operating.md recommends. The client alone decides when it connects again. */
+const strategy = (times: number) => Math.min(times * 50, 1000)
+
+/** A client as its users make it: with no options but the address and the recommended strategy. */
 export async function makeClient(kind: ClientKind, place: Place): Promise<LoadClient> {
   if (kind === 'node-redis') return nodeRedis(place)
   // The types of the two versions differ in nothing that is used here.
@@ -23,7 +26,7 @@ function ioredis(place: Place, Single: typeof Redis, Many: typeof Cluster): Load
   const make = () => {
     switch (place.kind) {
       case 'single':
-        return new Single({ host, port: place.ports[0] })
+        return new Single({ host, port: place.ports[0], retryStrategy: strategy })
       case 'sentinel':
         return new Single({ sentinels: nodes, name: place.name })
       case 'cluster':
@@ -39,7 +42,7 @@ async function nodeRedis(place: Place): Promise<LoadClient> {
   const make = () => {
     switch (place.kind) {
       case 'single':
-        return createClient({ socket: { host, port: place.ports[0] } })
+        return createClient({ socket: { host, port: place.ports[0], reconnectStrategy: strategy } })
       case 'sentinel':
         return createSentinel({ name: place.name, sentinelRootNodes: place.ports.map(port => ({ host, port })) })
       case 'cluster':
