@@ -4,7 +4,7 @@ import { ALGORITHM_NAMES, parseLimit } from '../../src/core/limit.js'
 import { MemoryStore } from '../../src/stores/memory/memory-store.js'
 import { RedisStore } from '../../src/stores/redis/redis-store.js'
 import { ManualClock } from '../../src/testing.js'
-import { expectAgreement, isBucket, KINDS } from '../support/agreement.js'
+import { expectAgreement, KINDS } from '../support/agreement.js'
 import { forCases, ofCases } from '../support/cases.js'
 import { RedisServer } from '../support/redis-server.js'
 import { randomChange, randomHistory, randomLimit } from '../support/scenario.js'
@@ -63,7 +63,7 @@ describe('memory and Redis agree on limits of any shape, however far the clock r
               await shared.charge(charges, other)
               break
             case 2:
-              if (!isBucket(algorithm)) limit = randomChange(limit, random)
+              limit = randomChange(limit, random)
           }
           const [foreseen, verdicts, now] = await Promise.all([
             shared.peek(charges, cost),
