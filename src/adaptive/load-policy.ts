@@ -28,8 +28,8 @@ const LOOK_EVERY_MS = 250
 
 /**
  * A policy whose limits follow a load, for the option `policy` of a middleware or a `RateLimiter`: quota and burst are multiplied by a
- * factor from `min` to 1, rounded, and are at least 1 (a quota of 0 stays 0). The names of limits stay, so that counts go on. `policy` may be a function of the
- * request, or of the key. Throws `PolicyError`.
+ * factor from `min` to 1, rounded, and are at least 1 (a quota of 0 stays 0). The names of limits stay, so that counts go on; a token-bucket or leaky-bucket keeps the
+ * share that is left. `policy` may be a function of the request, or of the key. Throws `PolicyError`.
  */
 export function loadPolicy(
   policy: PolicyInput | ((...context: never[]) => PolicyInput),

@@ -63,7 +63,8 @@ interface Name {
  *
  * Decisions read memory only. A change is in force in every process within 1 s; after a lost connection within 1 s of the reconnect; after a lost
  * message within 5 s. While Redis is away the last known limits stay; a process that starts then uses the defaults until Redis is back. A limit
- * without a name is named after the live name ('api', then 'api-2'), so counts continue when its quota changes, as long as algorithm and window stay.
+ * without a name is named after the live name ('api', then 'api-2'), so counts continue when its quota changes, as long as algorithm and
+ * window stay; a token-bucket or leaky-bucket keeps the share that is left, also when burst or window change.
  */
 export class LivePolicies {
   readonly #records: LiveRecords

@@ -74,20 +74,33 @@ describe.each(['memory', 'redis'] as const)('rateLimit over %s with a policy tha
     ]
     expect(await ask()).toEqual([200, ...fields(20, 19, 3), null])
     halve()
-    for (let left = 8; left >= 0; left--) expect(await ask()).toEqual([200, ...fields(10, left, 6 * (10 - left)), null])
-    // Ten a minute: the next in six seconds.
-    expect(await ask()).toEqual([429, ...fields(10, 0, 6), '6'])
-    clock.advance(5999)
+    // One of 20 is half a one of ten.
+    for (let left = 8; left >= 0; left--) {
+      expect(await ask()).toEqual([200, ...fields(10, left, 6 * (10 - left) - 3), null])
+    }
+    // Ten a minute, and half a one is there: the next in three seconds.
+    expect(await ask()).toEqual([429, ...fields(10, 0, 3), '3'])
+    clock.advance(2999)
     expect(await ask()).toEqual([429, ...fields(10, 0, 1), '1'])
     clock.advance(1)
     expect(await ask()).toEqual([200, ...fields(10, 0, 60), null])
     expect(await ask()).toEqual([429, ...fields(10, 0, 6), '6'])
-    // The limit rises: who was told to wait six seconds need not.
+    // The limit rises: who was told to wait six seconds waits three.
     restore()
-    for (let left = 9; left >= 0; left--) expect(await ask()).toMatchObject({ 0: 200, 3: '20', 4: String(left) })
     expect(await ask()).toEqual([429, ...fields(20, 0, 3), '3'])
     clock.advance(3000)
     expect(await ask()).toMatchObject({ 0: 200, 3: '20', 4: '0' })
+  })
+
+  test('a bucket that was emptied before the limit fell is served at the new rate at once', async () => {
+    const ask = await serve('20/1m token-bucket')
+    for (let left = 19; left >= 0; left--) expect(await ask()).toMatchObject({ 0: 200, 3: '20', 4: String(left) })
+    halve()
+    for (let i = 0; i < 3; i++) {
+      expect(await ask()).toMatchObject({ 0: 429, 3: '10', 4: '0', 5: '6' })
+      clock.advance(6000)
+      expect(await ask()).toMatchObject({ 0: 200, 3: '10', 4: '0' })
+    }
   })
 
   test('a sliding window: what was counted before the limit fell counts on', async () => {

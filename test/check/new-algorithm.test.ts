@@ -152,7 +152,7 @@ const LINES: ReadonlyArray<readonly [file: string, after: RegExp, line: string]>
   [
     'src/core/limit.ts',
     /(?<=const ALGORITHMS[^{]+\{\n)/,
-    "  'clock-window': { hasBurst: false, multiplies: false },\n",
+    "  'clock-window': { hasBurst: false, multiplies: false, keepsShare: false },\n",
   ],
   ['src/algorithms/registry.ts', /(?<=const ALGORITHMS[^{]+\{\n)/, "  'clock-window': clockWindow,\n"],
   ['src/algorithms/registry.ts', /^/, "import { clockWindow } from './clock-window.js'\n"],

@@ -6,7 +6,7 @@ import { MemoryStore } from '../../src/stores/memory/memory-store.js'
 import { RedisStore } from '../../src/stores/redis/redis-store.js'
 import type { Charge } from '../../src/stores/store.js'
 import { ManualClock } from '../../src/testing.js'
-import { expectAgreement, isBucket, KINDS } from '../support/agreement.js'
+import { expectAgreement, KINDS } from '../support/agreement.js'
 import { forCases, ofCases } from '../support/cases.js'
 import { eventually } from '../support/redis-process.js'
 import { RedisServer } from '../support/redis-server.js'
@@ -66,7 +66,7 @@ describe('memory and Redis agree on limits of any shape, however far the clock r
               await shared.charge(charges, other)
               break
             case 2:
-              if (!isBucket(algorithm)) limit = randomChange(limit, random)
+              limit = randomChange(limit, random)
           }
           const [foreseen, verdicts, now] = await Promise.all([
             shared.peek(charges, cost),

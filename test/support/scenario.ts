@@ -58,8 +58,10 @@ export function randomLimit(algorithm: AlgorithmName, random: Random): Limit {
   return parseLimit({ quota, window, algorithm, burst, name: 'any' })
 }
 
-/** The same limit with another quota and burst, so that its counts live on. */
-export function randomChange({ algorithm, windowMs, name }: Limit, random: Random): Limit {
+/** The same limit with another quota and burst, and for a bucket another window, so that its counts live on. */
+export function randomChange(limit: Limit, random: Random): Limit {
+  const { algorithm, windowMs, name } = limit
+  if (hasBurst(algorithm) && random.integer(0, 1) === 1) return { ...randomLimit(algorithm, random), name }
   const room = Math.floor(Number.MAX_SAFE_INTEGER / windowMs)
   return parseLimit({ quota: Math.min(randomUnits(random), room), window: windowMs, algorithm, name })
 }

@@ -1,5 +1,12 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
-import { ALGORITHM_NAMES, type AlgorithmName, type Limit, parseLimit, parsePolicy } from '../../src/core/limit.js'
+import {
+  ALGORITHM_NAMES,
+  type AlgorithmName,
+  hasBurst,
+  type Limit,
+  parseLimit,
+  parsePolicy,
+} from '../../src/core/limit.js'
 import type { Charge, Store } from '../../src/stores/store.js'
 import { describeAlgorithm } from './algorithm-contract.js'
 import { forCases } from './cases.js'
@@ -294,7 +301,7 @@ function describeAnyAlgorithm(maker: StoreMaker): void {
     const under = (quota: number, algorithm: Limit['algorithm']) =>
       parseLimit({ quota, window: '1m', algorithm, name: 'plan' })
 
-    test.each(ALGORITHM_NAMES)('%s', algorithm =>
+    test.each(ALGORITHM_NAMES.filter(name => !hasBurst(name)))('%s: the units that were spent', algorithm =>
       onBench(async given => {
         const subject = new Subject(given, 'k', under(10, algorithm))
         await subject.consume(6)
@@ -304,6 +311,20 @@ function describeAnyAlgorithm(maker: StoreMaker): void {
         const smaller = await subject.under(under(2, algorithm)).consume(1)
         expect(smaller).toMatchObject({ allowed: false, remaining: 0 })
         expect((await subject.consume(4)).allowed).toBe(true)
+        expect((await subject.consume(1)).allowed).toBe(false)
+      }),
+    )
+
+    test.each(ALGORITHM_NAMES.filter(hasBurst))('%s: the share that was spent', algorithm =>
+      onBench(async given => {
+        const subject = new Subject(given, 'k', under(10, algorithm))
+        await subject.consume(6)
+        expect((await subject.under(under(20, algorithm)).peek(0)).remaining).toBe(8)
+        expect((await subject.under(under(5, algorithm)).peek(0)).remaining).toBe(2)
+        expect((await subject.under(under(2, algorithm)).consume(1)).allowed).toBe(false)
+        const hourly = parseLimit({ quota: 100, window: '1h', algorithm, name: 'plan' })
+        expect((await subject.under(hourly).consume(10)).remaining).toBe(30)
+        expect((await subject.consume(3)).allowed).toBe(true)
         expect((await subject.consume(1)).allowed).toBe(false)
       }),
     )
