@@ -3,13 +3,15 @@
   left of the lease before.
 
   KEYS      the block list of each limit (ZSET member → blocked until, ms); the marks of the waiting lines of the policy (see line_mark);
-            the state of each limit; the note of each; the leases of each (ZSET lease → when it was sold, ms; see return_lease)
+            the state of each limit; the note of each; the leases of each (ZSET lease → when it was sold, ms; see return_lease); the line in which requests wait for
+            these limits together, three keys: see line_open
   ARGV[1]   now, ms; '' for the server's clock
   ARGV[2]   how long the lease lasts at most, ms
   ARGV[3]   units of one request
   ARGV[4]   units that are needed now; ARGV[5] that are wanted
   ARGV[6]   the lease, whose name begins with its owner and a dot; ARGV[7] the one whose units come back, '' for none; ARGV[8] how many; ARGV[9] when it was sold, ms
-  ARGV[10]  number of limits, then for each: algorithm, quota, window in ms, burst; then if a lease comes back for each: charged at,
+  ARGV[10]  what the channel of every process begins with on which it hears of its waiters
+  ARGV[11]  number of limits, then for each: algorithm, quota, window in ms, burst; then if a lease comes back for each: charged at,
             cost, remaining, reset
   ARGV[…]   last: the last moment at which the script may act, ms
 
@@ -32,11 +34,12 @@ local server_now = clock == '' and now or now_ms('')
 local call = redis.call
 local ttl, cost, need, want = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
 local lease, returned, unspent, returned_sold_at = ARGV[6], ARGV[7], tonumber(ARGV[8]), tonumber(ARGV[9])
-local count = tonumber(ARGV[10])
-local limits, receipts_at = read_limits(11, count, now)
+local channel, count = ARGV[10], tonumber(ARGV[11])
+local limits, receipts_at = read_limits(12, count, now)
 local expires_at = expiry(clock, now)
 local waiting, keys = KEYS[count + 1], { unpack(KEYS, count + 2, 2 * count + 1) }
-local notes, sold = { unpack(KEYS, 2 * count + 2, 3 * count + 1) }, { unpack(KEYS, 3 * count + 2) }
+local notes, sold = { unpack(KEYS, 2 * count + 2, 3 * count + 1) }, { unpack(KEYS, 3 * count + 2, 4 * count + 1) }
+local blocks, line_at, marks = { unpack(KEYS, 1, count) }, 4 * count + 2, waiting
 
 local states = {}
 for i = 1, count do
@@ -46,6 +49,7 @@ end
 if returned ~= '' then
   return_lease(returned, unspent, returned_sold_at, limits, states, notes, sold, read_receipts(receipts_at, count), now)
   for i = 1, count do states[i].save() end
+  -- @include steps/wake_waiters
 end
 
 -- The purchase was carried out before: its answer is in flight, or lost with its units. A second sale could lead to a second return.

@@ -1,7 +1,7 @@
 import { StoreError } from '../../../core/errors.js'
 import { leaseBuy, leaseOut } from '../../../redis/scripts.js'
 import type { Charge, ChargeReceipt } from '../../store.js'
-import type { Changes } from '../changes.js'
+import { type Changes, waitersChannel } from '../changes.js'
 import type { StoreScripts } from '../store-scripts.js'
 import { limitArguments, receiptArguments } from '../wire-format.js'
 import type { LeaseFacts, LeaseOrder, LeaseSeller, Leftover, Sale } from './seller.js'
@@ -55,6 +55,7 @@ export class RedisSeller implements LeaseSeller {
         ...charges.map(charge => keys.keyOf(charge, tag)),
         ...charges.map(charge => keys.noteOf(charge, tag)),
         ...charges.map(charge => keys.leasesOf(charge, tag)),
+        ...keys.lineOf(charges, tag),
       ],
       args: () => [
         String(terms.ttlMs),
@@ -63,6 +64,7 @@ export class RedisSeller implements LeaseSeller {
         String(want),
         lease,
         ...returned,
+        waitersChannel(keys.prefix),
         ...this.#limits,
         ...(facts === undefined ? [] : receiptArguments(this.#receipts(facts))),
       ],
