@@ -55,7 +55,7 @@ end
 
 for i = 1, #changed do
   local key = changed[i]
-  log_save(key, logs[key], window, expires_at)
+  log_save(key, logs[key], window, expires_at, KEYS[4] and clock == '' and second)
 end
 if quota > 9007199254740928 or window > 9007199254740928 then
   -- @include steps/large_numbers_as_text

@@ -15,6 +15,6 @@ local function log_rebase(key, log)
       redis.call('RPUSH', key, log_pack(at, total - gone, ttl))
     end
   end
-  log.gone, log.total = 0, log.total - gone
+  log.gone, log.total, log.rebased = 0, log.total - gone, true
   if log.oldest then log.oldest_total = log.oldest_total - gone end
 end

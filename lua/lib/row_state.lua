@@ -19,7 +19,7 @@
 local function row_state(limit, key, now, expires_at, functions, read_only)
   local call, read = redis.call, struct.unpack
   local value, failure, at = redis.pcall('GET', key), nil, nil
-  local x, y, changed = 0, 0, false
+  local x, y, expires, asked_in, changed = 0, 0, 0, 0, false
   local strange = type(value) == 'table'
   if strange then value = false end
   -- @include steps/read_row
@@ -73,7 +73,7 @@ local function row_state(limit, key, now, expires_at, functions, read_only)
     end,
     save = function()
       if not changed then return end
-      local row, expire_at = struct.pack('<ddd', at, x, y), expires_at(reset(), left)
+      local row, expire_at = struct.pack('<ddddd', at, x, y, 0, 0), expires_at(reset(), left)
       if expire_at then
         call('SET', key, row, 'PXAT', expire_at)
       else

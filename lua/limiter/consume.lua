@@ -46,6 +46,8 @@ for j = 1, width do
     at = 0,
     x = 0,
     y = 0,
+    expires = 0,
+    asked_in = 0,
     next_at = 0,
     next_x = 0,
     next_y = 0,
@@ -84,7 +86,7 @@ end
 
 -- The pending writes stand in `values`; steps/spend_row notes their places, because some keys are in the batch twice. The logs, and the keys of those
 -- that have changed.
-local resets, renewed, place = {}, {}, {}
+local expire_ats, place, together = {}, {}, count > 2 * width + 1
 local logs, changed = {}, {}
 for first = width + 1, count - 1, width do
   local request = (first - width - 1) / width
@@ -112,7 +114,7 @@ for first = width + 1, count - 1, width do
             retry, remaining, reset = functions_of(algorithm).measure(limit, now, cost, key, log)
           end
         else
-          local at, x, y = limit.at, limit.x, limit.y
+          local at, x, y, expires, asked_in = limit.at, limit.x, limit.y, 0, 0
           if not again then
             local slot = place[key] or request * rows + limit.row
             local value = values[slot]
@@ -120,7 +122,7 @@ for first = width + 1, count - 1, width do
             at, x, y = nil, 0, 0
             -- @include steps/read_row
             if failure then break end
-            limit.at, limit.x, limit.y = at, x, y
+            limit.at, limit.x, limit.y, limit.expires, limit.asked_in = at, x, y, expires, asked_in
           end
           local next_at, next_x, next_y
           -- @choose measure
@@ -159,6 +161,7 @@ for first = width + 1, count - 1, width do
       if spending then
         if limit.row then
           local slot, at, x, y = place[key] or limit.slot, limit.at, limit.x, limit.y
+          local expires, asked_in = limit.expires, limit.asked_in
           local next_at, next_x, next_y = limit.next_at, limit.next_x, limit.next_y
           -- @include steps/spend_row
         elseif cost > 0 then
@@ -173,16 +176,10 @@ for first = width + 1, count - 1, width do
   end
 end
 
-for slot = 1, #values do
-  local reset = resets[slot]
-  if reset then
-    local key, row, fresh = keys[shared + slot], values[slot], renewed[slot]
-    -- @include steps/write_row
-  end
-end
+-- @include steps/write_rows
 for i = 1, #changed do
   local key = changed[i]
-  log_save(key, logs[key], logs[key].window, expires_at)
+  log_save(key, logs[key], logs[key].window, expires_at, together and clock == '' and second)
 end
 for j = 1, width do
   if limits[j].quota > 9007199254740928 or limits[j].window > 9007199254740928 then

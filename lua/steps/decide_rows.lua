@@ -22,13 +22,13 @@ end
 local strange = missing and call('EXISTS', unpack(missing)) > 0
 
 -- The pending writes stand in `values`; steps/spend_row notes their places, because some keys are in the batch twice.
-local resets, renewed, place = {}, {}, {}
+local expire_ats, place, together = {}, {}, count > 3
 for i = 3, count do
   local key = keys[i]
   local slot = place[key] or i - 2
   local value = values[slot]
   local failure, at
-  local x, y = 0, 0
+  local x, y, expires, asked_in = 0, 0, 0, 0
   -- @include steps/read_row
   if failure then
     size = size + 1
@@ -58,13 +58,7 @@ for i = 3, count do
   end
 end
 
-for slot = 1, #values do
-  local reset = resets[slot]
-  if reset then
-    local key, row, fresh = keys[shared + slot], values[slot], renewed[slot]
-    -- @include steps/write_row
-  end
-end
+-- @include steps/write_rows
 if quota > 9007199254740928 or window > 9007199254740928 then
   -- @include steps/large_numbers_as_text
 end

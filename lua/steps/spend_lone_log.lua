@@ -31,7 +31,7 @@ if lone then
         else
           call('RPUSH', key, spent)
         end
-        local server_now, padding = now, 1000
+        local server_now, padding = now, 3000
         -- @include steps/lifetime
         if expire_at then call('PEXPIREAT', key, expire_at) end
         -- @include steps/answer_lone
