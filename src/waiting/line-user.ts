@@ -36,8 +36,10 @@ export interface LineUser<Grant> {
   /** Starts and stops listening for wake-ups. */
   hold(): void
   release(): void
-  /** False while sending would fail. */
+  /** False while nothing may be sent. */
   ready(): boolean
+  /** Why the server is known to fail at this moment; undefined if it is not. For a user whose waiters have an `Outage`. */
+  failing?(): unknown
   send(ask: LineAsk): Promise<unknown>
   /** True for an error that repeating would not cure. */
   isFault(error: unknown): boolean
@@ -51,6 +53,14 @@ export interface LineUser<Grant> {
   ended(code: number): unknown
   /** The error when the server has failed, or was silent for longer than the deadline. */
   failed(cause: unknown): unknown
+}
+
+/** What a waiter does while the server fails. Without it, the waiter is rejected when the server is silent for longer than the deadline. */
+export interface Outage {
+  /** The server fails. The waiter keeps its place; `leave` gives it up, and rejects the wait with this error. */
+  begins(error: unknown, leave: (error: unknown) => void): void
+  /** The server answers again, or the wait is over. */
+  ends(): void
 }
 
 /** Only the first grant in a row is refused as late: the second is used, however old it is. */

@@ -1,4 +1,6 @@
+import type { StoreError } from '../../core/errors.js'
 import type { Limit } from '../../core/limit.js'
+import { notConnected } from '../../redis/not-connected.js'
 import { acquire } from '../../redis/scripts.js'
 import type { Charge } from '../store.js'
 import { waitersChannel } from './changes.js'
@@ -44,6 +46,11 @@ export class RedisLine {
   /** False while the client cannot be asked. */
   get isReady(): boolean {
     return this.scripts.port.state() !== 'down'
+  }
+
+  /** Why the client cannot be asked; undefined if it can. */
+  get failing(): StoreError | undefined {
+    return notConnected(this.scripts.port.state())
   }
 
   /** Rejects with `StoreError`. */
