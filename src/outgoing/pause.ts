@@ -28,7 +28,8 @@ export class Pause {
   /** The partner has asked for a pause of `ms` from now on. */
   begin(ms: number): void {
     const begunAt = performance.now()
-    if (ms > this.leftMs) this.own = { begunAt, endsAt: begunAt + ms }
+    // What Redis has told may have been ended meanwhile, so only the process's own pause is compared.
+    if (begunAt + ms > (this.own?.endsAt ?? 0)) this.own = { begunAt, endsAt: begunAt + ms }
   }
 
   /** Ends the pause. Calls that sleep leave soon. */
