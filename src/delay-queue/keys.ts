@@ -1,6 +1,6 @@
 /** The keys of a queue, in the order that all its scripts expect: see lua/lib/queue_keys.lua. */
 export function queueKeys(base: string): readonly string[] {
-  return ['delayed', 'unacked', 'messages', 'tries', 'ttls', 'dead', 'graves', 'wake', 'called', 'cleared'].map(
+  return ['delayed', 'unacked', 'messages', 'tries', 'ttls', 'dead', 'graves', 'wake', 'called', 'cleared', 'clock'].map(
     part => `${base}:${part}`,
   )
 }
