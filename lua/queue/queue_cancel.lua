@@ -29,7 +29,7 @@ local reply = run_once(sent, number, floor, function()
   local ttl = queue_record(text).ttl
   local outlived = ttl > 0 and ttl <= clock.now
   if not queue_drop(keys, id, text) then return { 0 }, false end
-  queue_save(keys, clock)
+  queue_save(keys, clock, true)
   return { outlived and 0 or 1 }, true
 end)
 return reply[1]

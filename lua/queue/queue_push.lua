@@ -34,7 +34,7 @@ local function push()
   local clock = queue_clock(keys, given)
   local now = clock.now
   -- A queue that is not consumed loses messages whose ttl has ended.
-  queue_purge(keys, now, 16)
+  if clock.mortal == 1 then queue_purge(keys, now, 16) end
   local stamp = queue_stamp(clock)
   local ids = {}
   for i = 1, count do
@@ -92,7 +92,7 @@ local function push()
   end
   reply[count + 1] = 0
   if #records == 0 then
-    queue_save(keys, clock)
+    queue_save(keys, clock, true)
     return reply, false
   end
 
@@ -105,8 +105,11 @@ local function push()
   end
   redis.call('HSET', keys.messages, unpack(records))
   redis.call('ZADD', keys.delayed, unpack(places))
-  if #ttls > 0 then redis.call('ZADD', keys.ttls, unpack(ttls)) end
-  queue_save(keys, clock)
+  if #ttls > 0 then
+    redis.call('ZADD', keys.ttls, unpack(ttls))
+    clock.mortal = 1
+  end
+  queue_save(keys, clock, false, true)
   if news then
     queue_wake(keys)
     reply[count + 1] = 1

@@ -55,7 +55,7 @@ return run_once(sent, number, floor, function()
     end
   end
   if back > 0 then
-    queue_save(keys, clock)
+    queue_save(keys, clock, false, true)
     queue_wake(keys)
   end
   return { back, looked, back > 0 and 1 or 0 }, back > 0

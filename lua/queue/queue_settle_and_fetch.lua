@@ -68,6 +68,8 @@ end
 
 local settled = {}
 local acks = {}
+-- Whether messages may have left the queue.
+local removed = false
 for i = 1, settlements do
   local at = 5 + (i - 1) * 4
   local what, member, visible, detail = ARGV[at], ARGV[at + 1], tonumber(ARGV[at + 2]), ARGV[at + 3]
@@ -103,6 +105,7 @@ for i = 1, settlements do
     local text = redis.call('HGET', keys.messages, id)
     if what == 'reject' then
       queue_bury(keys, now, id, text, attempts, detail)
+      removed = true
     elseif text then
       local due = tonumber(detail)
       if what == 'nack' then due = now + due end
@@ -137,7 +140,10 @@ if #acks > 0 then
       settled[ack.i] = settled_before()
     end
   end
-  if #ids > 0 then redis.call('HDEL', keys.messages, unpack(ids)) end
+  if #ids > 0 then
+    redis.call('HDEL', keys.messages, unpack(ids))
+    removed = true
+  end
   if #again > 0 then redis.call('HDEL', keys.tries, unpack(again)) end
   if #mortal > 0 then redis.call('ZREM', keys.ttls, unpack(mortal)) end
   -- No process need be woken for an empty queue.
@@ -149,6 +155,7 @@ if look then
   -- This process now learns what all of them were woken for.
   if watch then redis.call('DEL', keys.wake, keys.called) end
   buried = queue_expire(keys, now, 100)
+  removed = removed or buried > 0
   local row = redis.call('ZRANGE', keys.unacked, '0', '0', 'WITHSCORES')
   if row[2] then next_end = tonumber(row[2]) end
 end
@@ -156,7 +163,7 @@ end
 -- Carried out by an earlier copy of this request, or nothing was asked for.
 local kept = number > 0 and redis.call('GET', last_fetch)
 if number == 0 or queue_fetch.number(kept) > number then
-  queue_save(keys, clock)
+  queue_save(keys, clock, removed)
   return { settled, now, -1, next_end, {}, woken, buried, clock.ahead }
 end
 if queue_fetch.number(kept) == number then
@@ -174,7 +181,7 @@ if queue_fetch.number(kept) == number then
       taken[#taken + 1] = text
     end
   end
-  queue_save(keys, clock)
+  queue_save(keys, clock, removed)
   return { settled, now, now, next_end, taken, woken, buried, clock.ahead }
 end
 
@@ -233,6 +240,7 @@ if #members > 0 then
       local found = string.format('%q', string.sub(text, 1, 1))
       local reason = string.format('record of version %s cannot be read: expected version "%s"', found, QUEUE_VERSION)
       queue_bury(keys, now, ids[i], text, attempts + 1, reason)
+      removed = true
       -- Other messages may take its place.
       last = now
     else
@@ -262,6 +270,7 @@ if #lost > 0 then
   redis.call('HDEL', keys.messages, unpack(lost))
   redis.call('HDEL', keys.tries, unpack(lost))
   redis.call('ZREM', keys.ttls, unpack(lost))
+  removed = true
   -- Other messages may take their place.
   last = now
 end
@@ -275,5 +284,5 @@ if #places > 0 then
 end
 -- Recorded even if it took nothing: this request may arrive again when its answer is no longer read.
 queue_fetch.keep(last_fetch, number, keep)
-queue_save(keys, clock)
+queue_save(keys, clock, removed)
 return { settled, now, last or -1, next_end, taken, woken, buried, clock.ahead }

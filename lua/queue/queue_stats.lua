@@ -40,5 +40,5 @@ end
 local lost = redis.call('ZCOUNT', keys.unacked, '-inf', now)
 local unacked = redis.call('ZCARD', keys.unacked)
 local dead = redis.call('ZCARD', keys.dead)
-queue_save(keys, clock)
+queue_save(keys, clock, true)
 return { ready, delayed, unacked, dead, next_due, (more or lost > 0) and 1 or 0, buried, now - oldest }

@@ -315,7 +315,7 @@ describe('a queue', () => {
       visibility: '1m',
     })
     await queue.pushMany(['a', 'b', 'c', 'd'].map(payload => ({ payload, options: { delay: 100 } })))
-    await settles(() => expect(recorder.of('level')).toEqual([{ object: 'queue', name, depth: 4 }]))
+    await settles(() => expect(recorder.of('level')).toEqual([{ object: 'queue', name, depth: 4, overdueMs: 0 }]))
     clock.advance(350)
     const [a, b, c, d] = await queue.receive({ count: 4 })
     expect(recorder.of('delivered')).toEqual(new Array(4).fill({ queue: name, latenessMs: 250, attempt: 1 }))
