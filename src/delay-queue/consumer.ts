@@ -187,7 +187,9 @@ export class QueueConsumer<T> implements Consumer, MessageReceiver {
   }
 
   #limiterFailed(error: unknown): void {
-    this.#limiterReport?.failed(error instanceof Error ? error : new StoreError(`the limiter rejected with ${shown(error)}`))
+    this.#limiterReport?.failed(
+      error instanceof Error ? error : new StoreError(`the limiter rejected with ${shown(error)}`),
+    )
     clearTimeout(this.#limiterRest)
     this.#limiterRest = setTimeout(() => {
       this.#limiterRest = undefined

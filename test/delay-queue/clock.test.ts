@@ -141,7 +141,8 @@ describe('a fetch', () => {
         return async (...args: unknown[]) => {
           const reply = await value.apply(target, args)
           const rows = Array.isArray(reply) && Array.isArray(reply[4]) ? (reply[4] as unknown[]) : []
-          if (rows.length > 0) answers.push([rows.length / 4, rows.reduce<number>((sum, row) => sum + String(row).length, 0)])
+          if (rows.length > 0)
+            answers.push([rows.length / 4, rows.reduce<number>((sum, row) => sum + String(row).length, 0)])
           return reply
         }
       },

@@ -40,7 +40,11 @@ function told() {
 
 /** What keeps a consumer from fetching, and how it is mended. */
 const TROUBLES: ReadonlyArray<
-  readonly [what: string, break_: (admin: Redis, name: string) => Promise<unknown>, mend: (admin: Redis, name: string) => Promise<unknown>]
+  readonly [
+    what: string,
+    break_: (admin: Redis, name: string) => Promise<unknown>,
+    mend: (admin: Redis, name: string) => Promise<unknown>,
+  ]
 > = [
   [
     'a permission is missing',
@@ -86,7 +90,9 @@ describe.each(TROUBLES)('a consumer that cannot fetch because %s', (_, break_, m
     expect(warnings).toEqual([
       {
         code: 'SPILLWAY_QUEUE',
-        message: expect.stringMatching(`the fetch of DelayQueue "${name}" does not answer .*(NOPERM|WRONGTYPE|can't run)`),
+        message: expect.stringMatching(
+          `the fetch of DelayQueue "${name}" does not answer .*(NOPERM|WRONGTYPE|can't run)`,
+        ),
       },
     ])
     await mend(admin, name)
@@ -112,7 +118,9 @@ describe('consumers whose Redis is gone', () => {
     await server.restart()
     await eventually('it says so', async () => warnings.length > 1, 10_000)
     expect(warnings.map(({ code }) => code)).toEqual(['SPILLWAY_QUEUE', 'SPILLWAY_QUEUE'])
-    expect(warnings[0].message).toMatch(/^Redis at .* does not answer .*: until it does, DelayQueue "[ab]" delivers no messages$/)
+    expect(warnings[0].message).toMatch(
+      /^Redis at .* does not answer .*: until it does, DelayQueue "[ab]" delivers no messages$/,
+    )
     await Promise.all(consumers.map(consumer => consumer.close()))
     await Promise.all(queues.map(queue => queue.close()))
     await server.stop()
@@ -143,7 +151,8 @@ describe('a consumer whose limiter fails', () => {
     const attempts: number[] = []
     const consumer = queue.consume(async ({ attempt }) => void attempts.push(attempt), { limiter, concurrency: 20 })
     await eventually('it is told', async () => events.includes('opened'))
-    const calls = async () => Number(/cmdstat_evalsha:calls=(\d+)/.exec(await server.client().info('commandstats'))?.[1])
+    const calls = async () =>
+      Number(/cmdstat_evalsha:calls=(\d+)/.exec(await server.client().info('commandstats'))?.[1])
     const before = await calls()
     // The subject is what is asked while the limiter fails.
     await sleep(1500)
@@ -178,8 +187,16 @@ describe('a consumer whose limiter fails', () => {
 })
 
 test.each([
-  ['a RateLimiter', () => new RateLimiter({ policy: '1/1s' }), /limiter is a RateLimiter: expected a SharedRateLimiter/],
-  ['a Semaphore', () => new Semaphore(redis.client(), 's', { permits: 1 }), /limiter is a Semaphore: expected a Shared/],
+  [
+    'a RateLimiter',
+    () => new RateLimiter({ policy: '1/1s' }),
+    /limiter is a RateLimiter: expected a SharedRateLimiter/,
+  ],
+  [
+    'a Semaphore',
+    () => new Semaphore(redis.client(), 's', { permits: 1 }),
+    /limiter is a Semaphore: expected a Shared/,
+  ],
   ['an object without acquire', () => ({}), /limiter an object \{ {2}\}: expected a SharedRateLimiter/],
   ['null', () => null, /limiter null: expected a SharedRateLimiter/],
 ])('consume refuses %s as limiter', (_, limiter, words) => {

@@ -356,7 +356,10 @@ describe('a queue', () => {
     const [first, second] = overdue().filter(ms => ms > 0)
     expect(second - first).toBeGreaterThanOrEqual(900)
     await pushing.resume()
-    await settles(() => expect(recorder.of('level').at(-1)).toEqual({ object: 'queue', name, depth: 0, overdueMs: 0 }), 5000)
+    await settles(
+      () => expect(recorder.of('level').at(-1)).toEqual({ object: 'queue', name, depth: 0, overdueMs: 0 }),
+      5000,
+    )
     await consumer.close()
     await Promise.all([pushing.close(), queue.close()])
   })
