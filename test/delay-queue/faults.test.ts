@@ -23,7 +23,9 @@ beforeEach(() => {
     warnings.push({ code, message })
   }) as typeof process.emitWarning)
 })
-afterEach(() => jest.restoreAllMocks())
+afterEach(() => {
+  jest.restoreAllMocks()
+})
 
 let names = 0
 const nextName = () => `faulty-${names++}`
