@@ -1,7 +1,6 @@
 -- @include queue_record
 -- @include queue_score
 -- @include queue_bury
--- @include queue_texts
 --[[
   Takes back at most `most` messages whose visibility has ended. They are due again from the end of their visibility on; after their last attempt they become
   dead letters. Returns the number of new dead letters.

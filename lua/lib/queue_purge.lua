@@ -1,5 +1,5 @@
 -- @include queue_drop
--- @include queue_texts
+-- @include queue_record
 --[[
   Removes at most `most` waiting messages whose ttl has ended. Returns true if there may be more. A message that is being delivered is looked at again in a
   minute; its next fetch drops it.

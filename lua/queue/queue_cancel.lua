@@ -14,7 +14,6 @@
 -- @include queue_keys
 -- @include queue_clock
 -- @include queue_drop
--- @include queue_save
 local keys = queue_keys()
 local sent = KEYS[12]
 local number = tonumber(ARGV[1])

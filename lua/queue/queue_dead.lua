@@ -8,7 +8,7 @@
   Returns how many it looked at, then for each: id, record, deliveries, reason, moment of its death in ms
 ]]
 -- @include queue_keys
--- @include queue_texts
+-- @include queue_record
 local keys = queue_keys()
 local from = tonumber(ARGV[1])
 local count = tonumber(ARGV[2])

@@ -13,7 +13,6 @@
 -- @include run_once
 -- @include queue_keys
 -- @include queue_clock
--- @include queue_save
 -- @include queue_wake
 local keys = queue_keys()
 local sent = KEYS[12]

@@ -18,7 +18,6 @@
 -- @include queue_score
 -- @include queue_drop
 -- @include queue_purge
--- @include queue_save
 -- @include queue_wake
 local keys = queue_keys()
 local sent = KEYS[12]

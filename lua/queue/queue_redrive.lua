@@ -16,8 +16,6 @@
 -- @include run_once
 -- @include queue_keys
 -- @include queue_clock
--- @include queue_texts
--- @include queue_save
 -- @include queue_score
 -- @include queue_record
 -- @include queue_wake

@@ -16,7 +16,6 @@
 -- @include queue_clock
 -- @include queue_score
 -- @include queue_record
--- @include queue_save
 -- @include queue_wake
 local keys = queue_keys()
 local sent = KEYS[12]

@@ -33,8 +33,6 @@
 -- @include queue_bury
 -- @include queue_expire
 -- @include queue_fetch
--- @include queue_texts
--- @include queue_save
 -- @include queue_wake
 local keys = queue_keys()
 local last_fetch = KEYS[12]

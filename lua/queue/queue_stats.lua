@@ -12,7 +12,6 @@
 -- @include queue_score
 -- @include queue_purge
 -- @include queue_expire
--- @include queue_save
 local keys = queue_keys()
 local clock = queue_clock(keys, ARGV[1])
 local now = clock.now

@@ -78,8 +78,8 @@ describe('the house', () => {
     expect(inside.filter(({ from, to, typeOnly }) => PAGE.test(to) && !PAGE.test(from) && !typeOnly)).toEqual([])
   })
 
-  test('no file is longer than 300 lines, except the generated one', () => {
-    const long = files.filter(file => file !== 'src/redis/scripts.ts' && textOf(file).split('\n').length > 301)
+  test('no file is longer than 450 lines, except the generated one', () => {
+    const long = files.filter(file => file !== 'src/redis/scripts.ts' && textOf(file).split('\n').length > 451)
     expect(long).toEqual([])
   })
 
