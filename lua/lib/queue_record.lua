@@ -17,6 +17,12 @@ local function queue_record(text)
   }
 end
 
+--[[ Whether the ttl of a message has ended. ]]
+local function queue_outlived(text, now)
+  local ttl = queue_record(text).ttl
+  return ttl > 0 and ttl <= now
+end
+
 --[[
   Reads the texts of these ids from a hash, in order, until they exceed a megabyte together; at least one. So a call stays short however large
   messages are. Returns the texts (false: none) and their number.

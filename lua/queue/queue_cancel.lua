@@ -25,8 +25,7 @@ local reply = run_once(sent, number, floor, function()
   local text = redis.call('HGET', keys.messages, id)
   if not text then return { 0 }, false end
   local clock = queue_clock(keys, given)
-  local ttl = queue_record(text).ttl
-  local outlived = ttl > 0 and ttl <= clock.now
+  local outlived = queue_outlived(text, clock.now)
   if not queue_drop(keys, id, text) then return { 0 }, false end
   queue_save(keys, clock, true)
   return { outlived and 0 or 1 }, true

@@ -55,11 +55,11 @@ local function push()
   for i, id in ipairs(ids) do
     local at = (i - 1) * FIELDS + 5
     local text = known[i]
-    if text and not seen[id] then
-      local ttl = queue_record(text).ttl
+    if text and not seen[id] and queue_outlived(text, now) then
       -- A message whose ttl has passed is no longer in the queue, even if no purge has removed it yet.
-      if ttl > 0 and ttl <= now and redis.call('HEXISTS', keys.messages, id) == 0 then text = false end
-      if text and ttl > 0 and ttl <= now and queue_drop(keys, id, text) then
+      if redis.call('HEXISTS', keys.messages, id) == 0 then
+        text = false
+      elseif queue_drop(keys, id, text) then
         text = false
         room = room + 1
       end

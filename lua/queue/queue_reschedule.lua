@@ -30,8 +30,8 @@ return run_once(sent, number, floor, function()
   local now = clock.now
   local text = redis.call('HGET', keys.messages, id)
   if not text then return { 0, 0 }, false end
+  if queue_outlived(text, now) then return { 0, 0 }, false end
   local record = queue_record(text)
-  if record.ttl > 0 and record.ttl <= now then return { 0, 0 }, false end
   local member = record.seq .. (redis.call('HGET', keys.tries, id) or QUEUE_UNTRIED) .. id
   local score = redis.call('ZSCORE', keys.delayed, member)
   if not score or tonumber(score) % QUEUE_BAND <= now then return { 0, 0 }, false end

@@ -104,6 +104,9 @@ for i = 1, settlements do
     if what == 'reject' then
       queue_bury(keys, now, id, text, attempts, detail)
       removed = true
+    elseif text and queue_outlived(text, now) then
+      queue_forget(keys, id)
+      removed = true
     elseif text then
       local due = tonumber(detail)
       if what == 'nack' then due = now + due end
@@ -152,8 +155,9 @@ local next_end, buried = -1, 0
 if look then
   -- This process now learns what all of them were woken for.
   if watch then redis.call('DEL', keys.wake, keys.called) end
-  buried = queue_expire(keys, now, 100)
-  removed = removed or buried > 0
+  local gone
+  buried, gone = queue_expire(keys, now, 100)
+  removed = removed or gone
   local row = redis.call('ZRANGE', keys.unacked, '0', '0', 'WITHSCORES')
   if row[2] then next_end = tonumber(row[2]) end
 end
