@@ -240,10 +240,14 @@ export class QueueConsumer<T> implements Consumer, MessageReceiver {
   async #insist(delivery: OpenDelivery<T>, settle: () => Promise<void>): Promise<void> {
     for (const delay = new RetryDelay(); ; ) {
       try {
-        return await settle()
+        await settle()
+        this.#settings.health.settled()
+        return
       } catch (error) {
+        if (error instanceof StaleDeliveryError) return
+        this.#settings.health.settleFailed(error)
         const ms = delay.next()
-        if (error instanceof StaleDeliveryError || delivery.leftMs <= ms) return
+        if (delivery.leftMs <= ms) return
         await new Promise(resolve => setTimeout(resolve, ms))
       }
     }

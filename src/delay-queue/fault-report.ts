@@ -55,7 +55,7 @@ export class FaultReport {
   }
 }
 
-/** Reports when the consumers of one queue object cannot fetch, or are not woken. */
+/** Reports when the consumers of one queue object cannot fetch or settle, or are not woken. */
 export class QueueHealth {
   readonly #subject: string
   readonly #observer: Observer | undefined
@@ -63,6 +63,7 @@ export class QueueHealth {
   readonly #outage: FaultReport
   /** Redis answers, and refuses what the queue needs. */
   readonly #refusals: FaultReport
+  readonly #settlements: FaultReport
   readonly #wakeups: FaultReport
   /** Several consumers report one error: it counts once. */
   #last: unknown
@@ -72,6 +73,7 @@ export class QueueHealth {
     this.#observer = observer
     this.#outage = new FaultReport(observer, () => redisWarnings(client, `${subject} delivers no messages`, CODE))
     this.#refusals = this.#reportOf('the fetch', 'its consumers get no messages')
+    this.#settlements = this.#reportOf('the settlement', 'messages that were handled come again')
     this.#wakeups = this.#reportOf('the wake-up (BZPOPMIN)', 'its consumers ask once a second')
   }
 
@@ -82,16 +84,21 @@ export class QueueHealth {
 
   /** `tookMs`: how long the fetch took to fail. */
   fetchFailed(error: unknown, tookMs: number): void {
-    if (error === this.#last) return
-    this.#last = error
-    const { cause } = error as Error
-    if (isFault(cause)) this.#refusals.failed(error as Error)
-    else this.#outage.failed(error as Error, tookMs)
+    this.#failed(this.#refusals, error, tookMs)
   }
 
   fetched(): void {
     this.#outage.succeeded()
     this.#refusals.succeeded()
+  }
+
+  /** A handled message could not be settled; it is tried again. */
+  settleFailed(error: unknown): void {
+    this.#failed(this.#settlements, error)
+  }
+
+  settled(): void {
+    this.#settlements.succeeded()
   }
 
   /** The connection for wake-ups failed. */
@@ -107,7 +114,14 @@ export class QueueHealth {
   }
 
   close(): void {
-    for (const report of [this.#outage, this.#refusals, this.#wakeups]) report.close()
+    for (const report of [this.#outage, this.#refusals, this.#settlements, this.#wakeups]) report.close()
+  }
+
+  #failed(refused: FaultReport, error: unknown, tookMs = 0): void {
+    if (error === this.#last) return
+    this.#last = error
+    if (isFault((error as Error).cause)) refused.failed(error as Error)
+    else this.#outage.failed(error as Error, tookMs)
   }
 
   #errorOf(cause: unknown): StoreError {

@@ -108,6 +108,24 @@ describe.each(TROUBLES)('a consumer that cannot fetch because %s', (_, break_, m
   })
 })
 
+test('a consumer that cannot acknowledge tells the observer, and that it is over', async () => {
+  const server = await RedisServer.start()
+  const admin = server.client()
+  const { events, observer } = told()
+  const queue = new DelayQueue(server.client(), 'unsettled', { observer })
+  await queue.push('x')
+  await admin.call('ACL', 'SETUSER', 'default', '-hdel')
+  let handled = 0
+  const consumer = queue.consume(async () => void handled++)
+  await eventually('it is told', async () => events.includes('opened'))
+  expect(handled).toBe(1)
+  await admin.call('ACL', 'SETUSER', 'default', '+hdel')
+  await eventually('it is over', async () => events.includes('closed'))
+  await consumer.close()
+  await queue.close()
+  await server.stop()
+})
+
 describe('consumers whose Redis is gone', () => {
   test('warn once for their client, and once when it is back', async () => {
     const server = await RedisServer.start()
