@@ -71,7 +71,6 @@ local removed = false
 for i = 1, settlements do
   local at = 5 + (i - 1) * 4
   local what, member, visible, detail = ARGV[at], ARGV[at + 1], tonumber(ARGV[at + 2]), ARGV[at + 3]
-  local seq, takings, attempts, id = queue_parts(member)
   if now >= visible then
     settled[i] = 0
   elseif what == 'ack' then
@@ -84,6 +83,7 @@ for i = 1, settlements do
     end
   elseif what == 'begin' then
     settled[i] = 0
+    local seq, takings, attempts, id = queue_parts(member)
     local begun = queue_member(seq, takings, attempts + 1, id)
     -- It began by an earlier copy of this request.
     local repeated = redis.call('ZSCORE', keys.unacked, begun)
@@ -100,6 +100,7 @@ for i = 1, settlements do
     settled[i] = settled_before()
   else
     settled[i] = 1
+    local seq, takings, attempts, id = queue_parts(member)
     local text = redis.call('HGET', keys.messages, id)
     if what == 'reject' then
       queue_bury(keys, now, id, text, attempts, detail)
@@ -129,14 +130,14 @@ if #acks > 0 then
   local all = redis.call('ZREM', keys.unacked, unpack(members)) == #acks
   local again, mortal = {}, {}
   for _, ack in ipairs(acks) do
-    local seq, takings, _, id = queue_parts(ack.member)
+    local id = string.sub(ack.member, 35)
     local text = not all and redis.call('HGET', keys.messages, id)
     -- The id may belong to another message by now.
-    if all or (text and queue_record(text).seq == seq) then
+    if all or (text and queue_record(text).seq == string.sub(ack.member, 1, 20)) then
       settled[ack.i] = 1
       ids[#ids + 1] = id
       if ack.has_ttl then mortal[#mortal + 1] = id end
-      if takings ~= 1 then again[#again + 1] = id end
+      if string.sub(ack.member, 21, 27) ~= '0000001' then again[#again + 1] = id end
     else
       settled[ack.i] = settled_before()
     end
