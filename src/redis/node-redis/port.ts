@@ -71,7 +71,7 @@ export function nodeRedisPort(client: NodeRedisLike, gaveUp: GaveUp): ClientPort
   })
   // Listening to 'error' itself would keep an application alive that does not handle its errors. From the client's own class, because this module also runs where
   // Node's modules do not exist.
-  const { errorMonitor = 'node-error' } = (client as object).constructor as { readonly errorMonitor?: symbol }
+  const { errorMonitor = Symbol('none') } = (client as object).constructor as { readonly errorMonitor?: symbol }
   if (cluster || hasMethods(client, 'getSentinelNode')) {
     // One node or sentinel of several has failed. The client is open for as long as it tries the others.
     const onError = () => {
