@@ -1,8 +1,9 @@
+import { suspendedMs, wallOffset } from '../core/clock.js'
 import type { Duration } from '../core/duration.js'
-import { parseOption } from '../core/duration.js'
 import { LeaseLostError, StoreError } from '../core/errors.js'
 import type { Grant } from './commands.js'
 import type { SemaphoreLine } from './line.js'
+import { leaseMsOf } from './options.js'
 
 // Needed by `await using` and by callers that dispose by hand; Node has it from 20.5.1 on. `Symbol.for`, so that two copies of this
 // package use the same symbol.
@@ -33,7 +34,7 @@ export interface Lease extends AsyncDisposable {
   /** Aborted with `LeaseLostError` when the lease is lost, as soon as this process can know; not when it is released. */
   readonly signal: AbortSignal
   /**
-   * Extends the lease to this length from now on, and later extensions too; default: the length so far. False if it was lost or released. Rejects
+   * Extends the lease to this length from now on, and later extensions too; at most ten years; default: the length so far. False if it was lost or released. Rejects
    * with `StoreError` if Redis fails, or does not answer within five seconds. It never takes longer than the lease lasts.
    */
   renew(lease?: Duration): Promise<boolean>
@@ -66,6 +67,8 @@ export class HeldLease implements Lease {
   #expiresAt: number
   /** By `performance.now()`; not later than the deadline on the server. */
   #endsAt: number
+  /** See `wallOffset`, when `#endsAt` was set. */
+  #offset = wallOffset()
   /** By `performance.now()`; Infinity if it is not extended. */
   renewAt: number
   /** True while an extension is in flight. */
@@ -114,11 +117,12 @@ export class HeldLease implements Lease {
   /** The time until the deadline, by the clock that decides. */
   get leftMs(): number {
     const { clock } = this.home.commands
-    return clock === undefined ? this.#endsAt - performance.now() : this.#expiresAt - clock.now()
+    if (clock !== undefined) return this.#expiresAt - clock.now()
+    return this.#endsAt - performance.now() - suspendedMs(this.#offset)
   }
 
   async renew(lease?: Duration): Promise<boolean> {
-    const leaseMs = lease === undefined ? this.leaseMs : parseOption(lease, 'renew: lease')
+    const leaseMs = lease === undefined ? this.leaseMs : leaseMsOf(lease, 'renew: lease')
     if (!this.held) return false
     return this.#inTime(this.#keeper.renew(this, leaseMs))
   }
@@ -151,6 +155,7 @@ export class HeldLease implements Lease {
   extended(expiresAt: number, askedAt: number, leaseMs: number): void {
     this.#expiresAt = expiresAt
     this.#endsAt = askedAt + leaseMs
+    this.#offset = wallOffset()
     this.leaseMs = leaseMs
     if (this.renewAt < Number.POSITIVE_INFINITY) this.renewAt = askedAt + leaseMs / 3
   }

@@ -16,6 +16,8 @@ export class Purchase {
   counted = 0
   /** By the process's own clock. */
   sentAt = 0
+  /** See `wallOffset`, at that moment. */
+  offset = 0
   /** By `performance.now()`: the purchase is given up then. */
   endsAt = Number.POSITIVE_INFINITY
 
