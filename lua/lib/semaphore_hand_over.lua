@@ -22,6 +22,7 @@ local function semaphore_hand_over(stored, member_fields, member, number, floor)
   local kept = call('ZMSCORE', leases, '!extra', '!last')
   -- While permits are taken directly, the key has another name.
   local last_token, extra = tonumber(kept[2] or nil), -1 - (tonumber(kept[1] or nil) or -1)
+  local extra_before = extra
   if not last_token then return nil end
 
   -- The content of the ask: waiters, and leases without and with a fact.
@@ -171,7 +172,7 @@ local function semaphore_hand_over(stored, member_fields, member, number, floor)
     call('HDEL', facts, unpack(ended_with_fact))
   end
   if #joins > 0 then call('ZADD', line, unpack(places)) end
-  if kept[1] ~= format('%.0f', -1 - extra) then call('ZADD', leases, format('%.0f', -1 - extra), '!extra') end
+  if extra ~= extra_before then call('ZADD', leases, format('%.0f', -1 - extra), '!extra') end
   if #facts_to_write > 0 or latest - now > 60000 or served > 0 and not is_kept then
     semaphore_keep(leases, facts, last_token, micros, (latest + 1000) * 1000)
   end

@@ -13,8 +13,11 @@ export const systemClock: Clock = { now: () => Date.now() }
  */
 export const wallOffset = (): number => Date.now() - performance.now()
 
-/** For how many ms the machine was suspended since `wallOffset` was this; the wall clock counts whole ms. */
-export const suspendedMs = (offset: number): number => Math.max(0, Math.floor(wallOffset() - offset))
+/** For how many ms, at most, the machine was suspended since `wallOffset` was this. The wall clock counts whole ms: a difference of less than one says nothing. */
+export function suspendedMs(offset: number): number {
+  const ms = wallOffset() - offset
+  return ms < 1 ? 0 : ms + 1
+}
 
 /** Time that never steps. Measures spans inside the process (deadlines, caches); its values are not moments. */
 export const monotonicClock: Clock = { now: () => performance.now() }

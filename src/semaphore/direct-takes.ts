@@ -82,7 +82,9 @@ export class DirectTakes {
 
   /** True if the next ask of the line should open the semaphore for direct takes. */
   get shouldOpen(): boolean {
-    return this.#grants >= GRANTS_IN_A_ROW && !this.#isOpen && this.port.zrem !== undefined && this.commands.isTimedByServer
+    return (
+      this.#grants >= GRANTS_IN_A_ROW && !this.#isOpen && this.port.zrem !== undefined && this.commands.isTimedByServer
+    )
   }
 
   get isOpen(): boolean {

@@ -1,6 +1,6 @@
+import { suspendedMs, wallOffset } from '../core/clock.js'
 import { Deadline } from '../core/deadline.js'
 import { CostError, NotInitializedError, StoreError, TimeoutError } from '../core/errors.js'
-import { suspendedMs, wallOffset } from '../core/clock.js'
 import type { ClientPort } from '../redis/client.js'
 import { isFault } from '../redis/is-fault.js'
 import { replyWords } from '../redis/reply-words.js'

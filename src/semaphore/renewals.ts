@@ -181,7 +181,12 @@ function batchesOf(leases: readonly HeldLease[], apart: boolean): HeldLease[][] 
     const { channel } = home.commands
     for (let from = 0; from < ours.length; ) {
       let batch = open.get(channel)
-      if (batch === undefined || apart && from === 0 || batch.semaphores === MOST_SEMAPHORES || batch.leases.length === MOST_LEASES) {
+      if (
+        batch === undefined ||
+        (apart && from === 0) ||
+        batch.semaphores === MOST_SEMAPHORES ||
+        batch.leases.length === MOST_LEASES
+      ) {
         batch = { leases: [], semaphores: 0 }
         open.set(channel, batch)
         batches.push(batch.leases)

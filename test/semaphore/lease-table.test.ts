@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, afterEach, beforeAll, describe, expect, jest, test } from '@jest/globals'
 import type { Redis } from 'ioredis'
-import { PolicyError } from '../../src/core/errors.js'
 import { concurrencyLimit } from '../../src/adapters/express.js'
+import { PolicyError } from '../../src/core/errors.js'
 import { semaphoreRenew } from '../../src/redis/scripts.js'
 import { Semaphore, type SemaphoreOptions } from '../../src/semaphore/semaphore.js'
 import { eventually } from '../support/redis-process.js'
@@ -45,7 +45,10 @@ async function tableOf(name: string): Promise<string> {
 async function endedLeases(name: string, count: number): Promise<void> {
   const table = await tableOf(name)
   for (let from = 0; from < count; from += 1000) {
-    await admin.zadd(table, ...Array.from({ length: 1000 }, (_, i) => [1_700_000_000_000 + i, `~ended${from + i}`]).flat())
+    await admin.zadd(
+      table,
+      ...Array.from({ length: 1000 }, (_, i) => [1_700_000_000_000 + i, `~ended${from + i}`]).flat(),
+    )
   }
 }
 
@@ -104,13 +107,13 @@ describe('a duration above ten years', () => {
   ])('is refused by %s, with the bound and an example', async (method, take) => {
     const taken = (async () => take(new Semaphore(redis.client(), fresh(), { permits: 1 })))()
     await expect(taken).rejects.toThrow(PolicyError)
-    await expect(taken).rejects.toThrow(new RegExp(`${method}: lease .*: expected at most ten years, like '30s'`))
+    await expect(taken).rejects.toThrow(new RegExp(`${method}: lease: .*: expected at most ten years, like '30s'`))
   })
 
   test('is refused by renew, idleTtl and concurrencyLimit', async () => {
     const semaphore = new Semaphore(redis.client(), fresh(), { permits: 1 })
     const lease = await semaphore.acquire({ lease: '3650d' })
-    await expect(lease.renew('3651d')).rejects.toThrow(/renew: lease .*at most ten years/)
+    await expect(lease.renew('3651d')).rejects.toThrow(/renew: lease: .*at most ten years/)
     expect(await semaphore.availablePermits()).toBe(0)
     await lease.release()
     const client = redis.client()
@@ -141,7 +144,10 @@ describe('one call that renews', () => {
     const calls = renewalsOf(client)
     const open = (prefix: string) => new Semaphore(client, fresh(), { permits: 1, prefix })
     const leases = await Promise.all(['first', 'second', 'first'].map(prefix => open(prefix).acquire({ lease: 900 })))
-    await eventually('renewed', async () => leases.every(lease => lease.expiresAt > lease.expiresAt - 900) && calls.length >= 4)
+    await eventually(
+      'renewed',
+      async () => leases.every(lease => lease.expiresAt > lease.expiresAt - 900) && calls.length >= 4,
+    )
     for (const { keys, channel } of calls) {
       for (const key of keys) expect(key.split(':')[0]).toBe(channel.split('!')[0])
     }
