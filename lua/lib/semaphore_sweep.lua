@@ -33,7 +33,10 @@ local function semaphore_sweep(leases, facts, now, most)
   end
   redis.call('ZREM', leases, unpack(over))
   redis.call('HDEL', facts, unpack(over))
-  if extra > 0 then redis.call('ZINCRBY', leases, string.format('%.0f', extra), '!extra') end
+  if extra > 0 then
+    local stored = tonumber(redis.call('ZSCORE', leases, '!extra') or nil) or -1
+    redis.call('ZADD', leases, string.format('%.0f', math.min(-1, stored + extra)), '!extra')
+  end
   return extra
 end
 

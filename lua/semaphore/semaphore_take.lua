@@ -44,7 +44,10 @@ if count > 1 or micros % 16 == 0 or (last - last % 16777216) ~= (micros - micros
   -- More ended leases than this call adds on average; and the lifetimes, as often as semaphore_sweep says.
   -- @include semaphore_sweep
   local freed = semaphore_sweep(direct, KEYS[2], now, SEMAPHORE_SWEEP + count)
-  if freed > 0 then room = call('ZINCRBY', direct, freed, '!room') end
+  if freed > 0 then
+    room = string.format('%.0f', room + freed)
+    call('ZADD', direct, room, '!room')
+  end
   if not semaphore_is_kept(last + 0, micros) then
     local left = semaphore_keep(direct, KEYS[2], last + 0, micros, 0)
     local idle = call('HGET', KEYS[3], 'idle')
