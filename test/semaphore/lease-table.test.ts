@@ -88,7 +88,8 @@ describe('leases that end by themselves', () => {
   test('give back all their permits, also if they had several and permits are taken directly since', async () => {
     const name = fresh()
     const busy = await direct(name, { permits: 10 })
-    await new Semaphore(redis.client(), name).acquire({ permits: 3, lease: 100, renew: false })
+    const other = new Semaphore(redis.client(), name)
+    await other.acquire({ permits: 3, lease: 100, renew: false })
     const held = await busy.acquire()
     // Longer than the facts of the three permits were kept when their lifetime was their own.
     await sleep(1400)
@@ -96,6 +97,22 @@ describe('leases that end by themselves', () => {
     expect(await busy.availablePermits()).toBe(9)
     await held.release()
     expect(await busy.availablePermits()).toBe(10)
+  })
+
+  test('or are released, give back all their permits while other leases of several are held', async () => {
+    const name = fresh()
+    const semaphore = await direct(name, { permits: 10 })
+    const held = await semaphore.acquire({ permits: 2 })
+    expect(await (await semaphore.acquire({ permits: 3 })).release()).toBe(true)
+    expect(await semaphore.availablePermits()).toBe(8)
+    const short = await semaphore.acquire({ permits: 4, lease: 30, renew: false })
+    await eventually('ended', async () => !short.held)
+    await eventually('swept', async () => (await semaphore.availablePermits()) === 8)
+    const rest = await Promise.all(Array.from({ length: 8 }, () => semaphore.tryAcquire()))
+    expect(rest.every(lease => lease !== null)).toBe(true)
+    expect(await semaphore.tryAcquire()).toBeNull()
+    await Promise.all([held, ...rest].map(lease => lease?.release()))
+    expect(await semaphore.availablePermits()).toBe(10)
   })
 })
 
