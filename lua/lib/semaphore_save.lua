@@ -25,11 +25,10 @@ local function semaphore_save(s, waits)
   if #entries > 0 then call('ZADD', s.leases, unpack(entries)) end
 
   local left
-  if is_direct or #s.facts_to_write > 0 or (s.latest or is_new) and (s.has_clock or s.idle or not semaphore_is_kept(s.stored_last, s.micros)) then
+  local is_due = s.has_clock or s.idle or s.latest and s.latest - s.now > 60000 or not semaphore_is_kept(s.stored_last, s.micros)
+  if is_direct or #s.facts_to_write > 0 or (s.latest or is_new) and is_due then
     local ends_at = s.latest and s.micros + (s.latest - s.now + s.padding) * 1000 or 0
     left = semaphore_keep(s.leases, s.facts, s.last, s.micros, ends_at)
-  elseif s.latest and s.latest - s.now > 60000 then
-    left = semaphore_keep(s.leases, s.facts, s.last, s.micros, s.micros + (s.latest - s.now + s.padding) * 1000)
   end
   if is_direct then
     -- Senders and holders that were not heard of for longer than a call can be repeated and a lease without a fact can last.

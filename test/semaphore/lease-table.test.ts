@@ -161,10 +161,7 @@ describe('one call that renews', () => {
     const calls = renewalsOf(client)
     const open = (prefix: string) => new Semaphore(client, fresh(), { permits: 1, prefix })
     const leases = await Promise.all(['first', 'second', 'first'].map(prefix => open(prefix).acquire({ lease: 900 })))
-    await eventually(
-      'renewed',
-      async () => leases.every(lease => lease.expiresAt > lease.expiresAt - 900) && calls.length >= 4,
-    )
+    await eventually('renewed', async () => calls.length >= 4)
     for (const { keys, channel } of calls) {
       for (const key of keys) expect(key.split(':')[0]).toBe(channel.split('!')[0])
     }
