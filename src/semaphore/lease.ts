@@ -11,6 +11,8 @@ if (Symbol.asyncDispose === undefined) {
   Object.defineProperty(Symbol, 'asyncDispose', { value: Symbol.for('Symbol.asyncDispose') })
 }
 
+/** Redis counts whole ms, rounded down: there a lease may end so much earlier. */
+const ROUNDING_MS = 1
 /** `renew` waits this long for Redis, if the lease lasts longer. */
 const RENEW_MS = 5000
 
@@ -88,7 +90,7 @@ export class HeldLease implements Lease {
     this.name = grant.name
     this.token = grant.token
     this.#expiresAt = grant.expiresAt
-    this.#endsAt = grant.askedAt + leaseMs
+    this.#endsAt = grant.askedAt + leaseMs - ROUNDING_MS
     this.renewAt = renews ? grant.askedAt + leaseMs / 3 : Number.POSITIVE_INFINITY
     keeper.add(this)
   }
@@ -154,7 +156,7 @@ export class HeldLease implements Lease {
   /** On the server it lasts `leaseMs` from the moment of the request. */
   extended(expiresAt: number, askedAt: number, leaseMs: number): void {
     this.#expiresAt = expiresAt
-    this.#endsAt = askedAt + leaseMs
+    this.#endsAt = askedAt + leaseMs - ROUNDING_MS
     this.#offset = wallOffset()
     this.leaseMs = leaseMs
     if (this.renewAt < Number.POSITIVE_INFINITY) this.renewAt = askedAt + leaseMs / 3

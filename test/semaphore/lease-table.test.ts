@@ -4,6 +4,7 @@ import type { Redis } from 'ioredis'
 import { concurrencyLimit } from '../../src/adapters/express.js'
 import { PolicyError } from '../../src/core/errors.js'
 import { semaphoreRenew } from '../../src/redis/scripts.js'
+import type { HeldLease } from '../../src/semaphore/lease.js'
 import { Semaphore, type SemaphoreOptions } from '../../src/semaphore/semaphore.js'
 import { eventually } from '../support/redis-process.js'
 import { RedisServer } from '../support/redis-server.js'
@@ -178,6 +179,19 @@ describe('one call that renews', () => {
     expect(Math.max(...calls.map(({ keys }) => keys.length / 7))).toBeLessThanOrEqual(16)
     await Promise.all(leases.map(lease => lease.release()))
   })
+})
+
+test('a lease ends in its process no later than in Redis, which counts whole milliseconds', async () => {
+  const semaphore = new Semaphore(redis.client(), fresh(), { permits: 2 })
+  for (let i = 0; i < 60; i++) {
+    const lease = (await semaphore.acquire({ lease: '10s', renew: false })) as HeldLease
+    // At the beginning of a millisecond the wall clock is exact.
+    const before = Date.now()
+    let now = before
+    while (now === before) now = Date.now()
+    expect(now + lease.leftMs).toBeLessThanOrEqual(lease.expiresAt)
+    await lease.release()
+  }
 })
 
 describe('a machine that was suspended', () => {
