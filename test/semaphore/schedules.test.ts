@@ -63,7 +63,7 @@ async function processOf(name: string, options: SemaphoreOptions, random: Random
 }
 
 async function takes(semaphore: Semaphore, permits: number, held: Held, random: Random): Promise<void> {
-  const wanted = random.pick([1, 1, 1, 1, 2, permits])
+  const wanted = random.pick([1, 1, 1, 1, Math.min(2, permits), permits])
   const isShort = random.integer(0, 5) === 0
   const abort = new AbortController()
   const options: AcquireOptions = {
