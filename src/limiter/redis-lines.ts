@@ -52,7 +52,7 @@ export class RedisLines implements StoreLines {
       line = new LimitLine(server, charges, own, this.#store, this.#guarded)
       if (this.#lines.size >= MOST_LINES) this.#forgetIdle()
       this.#lines.set(name, line)
-      this.#forgetReady ??= server.scripts.port.onReady(() => this.#resend())
+      this.#forgetReady ??= server.onReady(() => this.#resend())
       this.#sweepLater()
     }
     return line.wait(cost, patience, outage)

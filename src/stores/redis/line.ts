@@ -15,19 +15,33 @@ interface RedisLineAsk {
 }
 
 /** The line in Redis in which requests wait for some limits under one name and key. */
-export class RedisLine {
+export interface RedisLine {
+  /** Its first key, which no other line has. */
+  readonly name: string
+  /** False while the client cannot be asked. */
+  readonly isReady: boolean
+  /** Why the client cannot be asked; undefined if it can. */
+  readonly failing: StoreError | undefined
+  /** Calls back whenever the client becomes ready; the returned function unsubscribes. */
+  onReady(listener: () => void): () => void
+  /** Rejects with `StoreError`. */
+  ask(ask: RedisLineAsk): Promise<unknown>
+}
+
+export class ScriptedLine implements RedisLine {
   readonly #line: readonly string[]
   readonly #marks: string
   /** For each limit its state, then its block list, then its note. */
   readonly #states: readonly string[]
   readonly #limits: readonly Limit[]
 
-  constructor(
-    readonly scripts: StoreScripts,
-    charges: readonly Charge[],
-    readonly tag: number,
-  ) {
+  readonly #scripts: StoreScripts
+  readonly #tag: number
+
+  constructor(scripts: StoreScripts, charges: readonly Charge[], tag: number) {
     const { keys } = scripts
+    this.#scripts = scripts
+    this.#tag = tag
     this.#line = keys.lineOf(charges, tag)
     this.#marks = keys.marksOf(charges, tag)
     this.#states = [
@@ -38,28 +52,28 @@ export class RedisLine {
     this.#limits = charges.map(({ limit }) => limit)
   }
 
-  /** Its first key, which no other line has. */
   get name(): string {
     return this.#line[0]
   }
 
-  /** False while the client cannot be asked. */
   get isReady(): boolean {
-    return this.scripts.port.state() !== 'down'
+    return this.#scripts.port.state() !== 'down'
   }
 
-  /** Why the client cannot be asked; undefined if it can. */
   get failing(): StoreError | undefined {
-    return notConnected(this.scripts.port.state())
+    return notConnected(this.#scripts.port.state())
   }
 
-  /** Rejects with `StoreError`. */
+  onReady(listener: () => void): () => void {
+    return this.#scripts.port.onReady(listener)
+  }
+
   ask({ member, replaces, words }: RedisLineAsk): Promise<unknown> {
     const records = [this.#record(member), this.#record(replaces === '' ? member : replaces)]
-    const channel = waitersChannel(this.scripts.keys.prefix)
-    return this.scripts.run({
+    const channel = waitersChannel(this.#scripts.keys.prefix)
+    return this.#scripts.run({
       script: acquire,
-      tag: this.tag,
+      tag: this.#tag,
       keys: [...this.#line, ...records, this.#marks, ...this.#states],
       args: nowMs => [channel, ...limitArguments(this.#limits, () => nowMs), ...words],
       // A member that comes back must be told what it was granted, however late.

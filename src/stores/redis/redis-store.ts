@@ -12,7 +12,7 @@ import { Changes } from './changes.js'
 import { ChargeKeys } from './charge-keys.js'
 import type { LeaseBook } from './leases/lease-book.js'
 import { Leases } from './leases/leases.js'
-import { RedisLine } from './line.js'
+import { type RedisLine, ScriptedLine } from './line.js'
 import { parseRedisStoreOptions, type RedisStoreOptions } from './options.js'
 import { askUpTo, type PartialCost } from './partial-grants.js'
 import { ResetChannel, type ResetListener, sharesResets } from './reset-channel.js'
@@ -204,7 +204,7 @@ export class RedisStore implements Store {
   lineOf(charges: readonly Charge[]): RedisLine | undefined {
     const tag = this.#keys.tagOf(charges[0])
     if (charges.some(charge => this.#keys.tagOf(charge) !== tag)) return undefined
-    return new RedisLine(this.#scripts, charges, tag)
+    return new ScriptedLine(this.#scripts, charges, tag)
   }
 
   onReset(listener: ResetListener): void {
