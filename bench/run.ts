@@ -21,6 +21,7 @@ import { leases } from './leases.js'
 import { memory } from './memory.js'
 import { memoryAKey } from './memory-a-key.js'
 import { observing } from './observing.js'
+import { outgoing } from './outgoing.js'
 import { pipelined } from './pipelined.js'
 import { redis } from './redis.js'
 import { refusals } from './refusals.js'
@@ -40,6 +41,7 @@ const MEASURES: Readonly<Record<string, Measure>> = {
   'memory-a-key': memoryAKey,
   'import-time': importTime,
   observing,
+  outgoing,
   adaptive,
 }
 /** Files without claims of this kind, whose tables are taken as they print them. */

@@ -31,6 +31,9 @@ const PEER = 'redis-semaphore'
 const QUEUE = 'queue in the process'
 const LEAST = 'least script'
 const NAMES = ['spillway', PEER]
+/** The usual forms of a take, and what of the plain one's pairs they are to have. */
+const FORMS = ['with a timeout', 'a place of concurrencyLimit']
+const LEAST_OF_PLAIN = 0.9
 /** How many at a time, and what of redis-semaphore's pairs spillway is to have. */
 const LANES = [
   [1, 0.95],
@@ -51,7 +54,8 @@ export async function semaphore(effort: Effort): Promise<Report> {
   try {
     for (const [lanes, target] of LANES) {
       progress(`permits in Redis: ${lanes} at a time`)
-      const contenders = NAMES.map(name => contenderOf(name, redis.port, lanes, `pairs-${lanes}-${name}`))
+      const names = [...NAMES, ...FORMS]
+      const contenders = names.map(name => contenderOf(name, redis.port, lanes, `pairs-${lanes}-${name}`))
       const ms = 1500 * effort.stretch
       const turns = await contest<Turn>(contenders, effort, {
         warmUp: child => child.ask('pairs', { ms: ms / 2, lanes }),
@@ -63,7 +67,7 @@ export async function semaphore(effort: Effort): Promise<Report> {
           return { ...done, calls: (calls[0] + calls[1]) / done.pairs }
         },
       })
-      for (const name of NAMES) {
+      for (const name of names) {
         rows.push([
           `${name}, ${lanes} at a time`,
           spread(medianOf(turns, name, perSecond)),
@@ -73,6 +77,11 @@ export async function semaphore(effort: Effort): Promise<Report> {
       }
       const text = `Pairs of acquire and release a second, ${lanes} at a time, against ${PEER}`
       claims.push({ text, bound: 'at least', target, measured: ratio(turns, 'spillway', PEER, perSecond) })
+      for (const name of FORMS) {
+        const form = `Pairs a second, ${lanes} at a time: ${name}, against acquire without options`
+        const measured = ratio(turns, name, 'spillway', perSecond)
+        claims.push({ text: form, bound: 'at least', target: LEAST_OF_PLAIN, measured })
+      }
     }
     const contended = await contend(redis.port, client, effort)
     const taken = await takeTurns(redis.port, effort)
@@ -80,7 +89,7 @@ export async function semaphore(effort: Effort): Promise<Report> {
     return {
       title: 'Permits in Redis',
       method:
-        'Each at a time takes a permit of as many and gives it back at once. Then ' +
+        'Each at a time takes a permit of as many and gives it back at once: by acquire without options, with a timeout of 5 s, and as concurrencyLimit does. Then ' +
         `${CONTENDED.lanes} lanes of one process take turns at ${CONTENDED.permits} permits and hold them for ${CONTENDED.holdMs} ms. What can be had is what a ` +
         'queue in the process has, if each turn takes a round trip longer; the round trip is a PING after a pause of as long as a turn, since a ' +
         'server that has slept answers later than one that is asked all the time. The least script keeps its line in the process, and knows no ' +

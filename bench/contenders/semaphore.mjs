@@ -35,6 +35,24 @@ const contenders = {
       await lease.release()
     }
   },
+  'with a timeout'() {
+    const semaphore = new Semaphore(client, name, { permits })
+    return async work => {
+      const lease = await semaphore.acquire({ timeout: '5s' })
+      await work?.()
+      await lease.release()
+    }
+  },
+  /** As `concurrencyLimit` over Redis takes and gives back a place. */
+  'a place of concurrencyLimit'() {
+    const semaphore = new Semaphore(client, name, { permits, idleTtl: '10s', fixed: true })
+    return async work => {
+      const lease = await semaphore.tryAcquire({ lease: 30_000 })
+      if (lease === null) throw new Error('no place is free')
+      await work?.()
+      await lease.release()
+    }
+  },
   'redis-semaphore'() {
     return async work => {
       // An object of theirs holds one permit at a time.

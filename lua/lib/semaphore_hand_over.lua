@@ -12,12 +12,18 @@
 -- @include line_answer
 -- @include semaphore_answered
 -- @include semaphore_note_holder
+-- @include semaphore_sweep
 local function semaphore_hand_over(stored, member_fields, member, number, floor)
   local call, match, find, sub, format = redis.call, string.match, string.find, string.sub, string.format
   local leases, facts, line, asks, meta, record = KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[8]
-  local total, used, last_token, waiting = tonumber(stored[1]), tonumber(stored[2]), tonumber(stored[3]), tonumber(member_fields[3]) or 0
+  local total, waiting = tonumber(stored[1]), tonumber(member_fields[3]) or 0
   local first_waiter, prefix = ARGV[10], member .. ' '
-  if first_waiter == '' or not last_token then return nil end
+  if first_waiter == '' then return nil end
+  local kept = call('ZMSCORE', leases, '!extra', '!last')
+  -- While permits are taken directly, the key has another name.
+  local last_token, extra = tonumber(kept[2] or nil), -1 - (tonumber(kept[1] or nil) or -1)
+  local extra_before = extra
+  if not last_token then return nil end
 
   -- The content of the ask: waiters, and leases without and with a fact.
   local joins, ended_without_fact, ended_with_fact, tokens, known = {}, {}, {}, {}, {}
@@ -37,9 +43,12 @@ local function semaphore_hand_over(stored, member_fields, member, number, floor)
     end
   end
   local ends = #ended_without_fact + #ended_with_fact
-  -- Listing a few leases is cheaper than looking each of them up. Each has a permit at least, so this lists all; otherwise only the first, for its deadline.
-  local lists = #ended_without_fact > 0 and used <= 32
-  local listed = call('ZRANGE', leases, '0', lists and used - 1 or 0, 'WITHSCORES')
+  -- Listing a few leases is cheaper than looking each of them up; otherwise only the first is listed, for its deadline.
+  local lists = #ended_without_fact > 0
+  local listed = call('ZRANGEBYSCORE', leases, '0', SEMAPHORE_ABOVE, 'WITHSCORES', 'LIMIT', '0', lists and 33 or 1)
+  lists = lists and #listed < 66
+  -- None of them has ended, or else this is left to the general code.
+  local used = (lists and #listed / 2 or call('ZCOUNT', leases, '0', SEMAPHORE_ABOVE)) + extra
   if #ended_without_fact > 0 then
     local found = 0
     if lists then
@@ -61,6 +70,7 @@ local function semaphore_hand_over(stored, member_fields, member, number, floor)
       local permits, token = match(held[i] or '', '^(%d+) %S+ (%d+)$')
       if token ~= tokens[i] then return nil end
       used = used - permits
+      extra = extra - permits + 1
     end
   end
 
@@ -75,6 +85,8 @@ local function semaphore_hand_over(stored, member_fields, member, number, floor)
   if line_fields[1] ~= '1' or not last_ticket or not units or not asks_by or not first_deadline then return nil end
   -- After ten seconds line_save must set the lifetimes of the line again.
   if first_deadline <= now or age < 0 or age >= 10000 then return nil end
+
+  local is_kept = semaphore_is_kept(last_token, micros)
 
   -- The waiters to serve.
   local free = total - used
@@ -109,6 +121,7 @@ local function semaphore_hand_over(stored, member_fields, member, number, floor)
       if deadline > latest then latest = deadline end
     end
     free = free - units_of
+    extra = extra + units_of - 1
     local next_token = token < micros and micros or token + 1
     served = i
     local three = 3 * i
@@ -146,29 +159,22 @@ local function semaphore_hand_over(stored, member_fields, member, number, floor)
 
   -- Every 20 s, and in the first such ask after one that took the general way: whatever is granted now, the next one may grant leases without a fact.
   if semaphore_is_stale(member_fields, stamp, 80000) then semaphore_note_holder(leases, member, micros) end
-  -- The key does not become empty: it also names the processes that hold leases without a fact.
   if #ended_without_fact > 0 then call('ZREM', leases, unpack(ended_without_fact)) end
   if served > 0 then
     call('ZREMRANGEBYRANK', line, '0', served - 1)
+    deadlines[#deadlines + 1] = format('%.0f', last_token)
+    deadlines[#deadlines + 1] = '!last'
     call('ZADD', leases, unpack(deadlines))
     if #facts_to_write > 0 then call('HSET', facts, unpack(facts_to_write)) end
   end
-  -- After the new ones, so that keys with a lifetime never become empty.
   if #ended_with_fact > 0 then
     call('ZREM', leases, unpack(ended_with_fact))
     call('HDEL', facts, unpack(ended_with_fact))
   end
   if #joins > 0 then call('ZADD', line, unpack(places)) end
-  local life = tonumber(stored[6]) or 0
-  local is_short = latest > 0 and (life < latest + 1000 or tonumber(stored[2]) == 0)
-  if is_short then
-    life = math.max(life, latest + 1000 + math.ceil((latest - now) / 4))
-    call('PEXPIRE', leases, life - now)
-  end
-  -- Leases without a fact may have left the key of facts empty, without a lifetime.
-  if is_short or #facts_to_write > 0 then call('PEXPIRE', facts, life - now) end
-  if ends + served > 0 then
-    call('HSET', KEYS[1], 'used', used, 'last', last_token, 'life', life)
+  if extra ~= extra_before then call('ZADD', leases, format('%.0f', -1 - extra), '!extra') end
+  if #facts_to_write > 0 or latest - now > 60000 or served > 0 and not is_kept then
+    semaphore_keep(leases, facts, last_token, micros, (latest + 1000) * 1000)
   end
   call('HSET', meta, 'last', stamp_text, 'units', units)
   -- If the stored time of the next ask is close enough, it need not be written.

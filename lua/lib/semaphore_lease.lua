@@ -7,7 +7,7 @@
 local function semaphore_lease(s, id, ms, permits, member)
   local token = semaphore_next_token(s)
   local deadline = s.now + ms
-  local facts, deadlines = s.facts_to_write, s.deadlines_to_write
+  local facts, entries = s.facts_to_write, s.entries_to_write
   if string.sub(id, 1, 1) == '~' then
     if not s.noted then semaphore_note_holder(s.leases, member, s.micros) end
     s.noted = true
@@ -15,8 +15,8 @@ local function semaphore_lease(s, id, ms, permits, member)
     facts[#facts + 1] = id
     facts[#facts + 1] = permits .. ' ' .. member .. ' ' .. token
   end
-  deadlines[#deadlines + 1] = string.format('%.0f', deadline)
-  deadlines[#deadlines + 1] = id
+  entries[#entries + 1] = string.format('%.0f', deadline)
+  entries[#entries + 1] = id
   s.latest = math.max(s.latest or 0, deadline)
   return token, deadline
 end

@@ -4,5 +4,6 @@
 ]]
 local function semaphore_next_token(s)
   s.last = math.max(s.last + 1, s.micros)
+  s.issued = true
   return string.format('%.0f', s.last)
 end

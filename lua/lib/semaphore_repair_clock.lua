@@ -3,7 +3,8 @@
   written. The newest token, which is in µs and never falls, shows that the clock was set back. If the step is shorter than a lease, nothing is changed,
   because leases from before and after the step cannot be told apart.
 ]]
--- @include semaphore_sum
+local SEMAPHORE_BATCH = 1000
+
 local function semaphore_repair_clock(s)
   if s.last - s.micros < 1000000 or not s.stored[1] then return end
   -- While the clock is behind the newest token, each token is one more than the last: then all leases are repaired already, or newer than the step.
@@ -20,6 +21,5 @@ local function semaphore_repair_clock(s)
     end
     redis.call('ZADD', s.leases, unpack(entries))
   end
-  s.calm = 0
-  redis.call('HSET', s.config, 'mended', string.format('%.0f', s.last), 'calm', '0')
+  redis.call('HSET', s.config, 'mended', string.format('%.0f', s.last))
 end

@@ -1,30 +1,30 @@
 --[[
   Empties a delay queue, dead letters too. Open deliveries become stale; a pause continues.
 
-  KEYS[1..10]  the queue: see queue_keys
-  KEYS[11]     the requests of this sender: see run_once
+  KEYS[1..11]  the queue: see queue_keys
+  KEYS[12]     the requests of this sender: see run_once
   ARGV[1]      number of this request
   ARGV[2]      lowest unanswered number
   ARGV[3]      now, ms; '' for the server's clock
 
   Returns nothing of use
 ]]
--- @include now_ms
 -- @include run_once
 -- @include queue_keys
+-- @include queue_clock
 local keys = queue_keys()
-local sent = KEYS[11]
+local sent = KEYS[12]
 local number = tonumber(ARGV[1])
 local floor = tonumber(ARGV[2])
-local clock = ARGV[3]
+local given = ARGV[3]
 
 -- If it is repeated after a lost answer, it must not delete messages pushed since.
 return run_once(sent, number, floor, function()
-  local now = now_ms(clock)
+  local now = queue_clock(keys, given).now
   local last = redis.call('ZRANGE', keys.unacked, '-1', '-1', 'WITHSCORES')
   local paused = redis.call('ZSCORE', keys.delayed, 'paused')
   -- Another thread of the server frees a large queue.
-  redis.call('UNLINK', unpack(KEYS, 1, 9))
+  redis.call('UNLINK', keys.clock, unpack(KEYS, 1, 9))
   if paused then redis.call('ZADD', keys.delayed, '-1', 'paused') end
   -- As long as a process may believe that its delivery is valid.
   if last[2] and tonumber(last[2]) > now then

@@ -1,8 +1,8 @@
 --[[
   Puts messages into a delay queue, and wakes idle processes if one of the messages is due before all that wait.
 
-  KEYS[1..10]  the queue: see queue_keys
-  KEYS[11]     the requests of this sender: see run_once
+  KEYS[1..11]  the queue: see queue_keys
+  KEYS[12]     the requests of this sender: see run_once
   ARGV[1]      number of this request
   ARGV[2]      lowest unanswered number
   ARGV[3]      now, ms; '' for the server's clock
@@ -14,25 +14,27 @@
 ]]
 -- @include run_once
 -- @include queue_keys
+-- @include queue_clock
 -- @include queue_score
 -- @include queue_drop
 -- @include queue_purge
 -- @include queue_wake
 local keys = queue_keys()
-local sent = KEYS[11]
+local sent = KEYS[12]
 local number = tonumber(ARGV[1])
 local floor = tonumber(ARGV[2])
-local clock = ARGV[3]
+local given = ARGV[3]
 local max_size = tonumber(ARGV[4])
 
 local FIELDS = 7
 local count = (#ARGV - 4) / FIELDS
 
 local function push()
-  local time = redis.call('TIME')
-  local now = clock ~= '' and tonumber(clock) or time[1] * 1000 + math.floor(time[2] / 1000)
-  -- No two calls share a microsecond, so this number grows from push to push.
-  local stamp = string.format('%s%06d', time[1], tonumber(time[2]))
+  local clock = queue_clock(keys, given)
+  local now = clock.now
+  -- A queue that is not consumed loses messages whose ttl has ended.
+  if clock.mortal == 1 then queue_purge(keys, now, 16) end
+  local stamp = queue_stamp(clock)
   local ids = {}
   for i = 1, count do
     ids[i] = ARGV[(i - 1) * FIELDS + 5]
@@ -53,11 +55,11 @@ local function push()
   for i, id in ipairs(ids) do
     local at = (i - 1) * FIELDS + 5
     local text = known[i]
-    if text and not seen[id] then
-      local ttl = queue_record(text).ttl
+    if text and not seen[id] and queue_outlived(text, now) then
       -- A message whose ttl has passed is no longer in the queue, even if no purge has removed it yet.
-      if ttl > 0 and ttl <= now and redis.call('HEXISTS', keys.messages, id) == 0 then text = false end
-      if text and ttl > 0 and ttl <= now and queue_drop(keys, id, text) then
+      if redis.call('HEXISTS', keys.messages, id) == 0 then
+        text = false
+      elseif queue_drop(keys, id, text) then
         text = false
         room = room + 1
       end
@@ -69,7 +71,7 @@ local function push()
       room = room - 1
       reply[i] = 1
       local delay = tonumber(ARGV[at + 1])
-      local due = delay >= 0 and now + delay or math.max(now, tonumber(ARGV[at + 2]))
+      local due = delay >= 0 and now + delay or math.max(now, tonumber(ARGV[at + 2]) + clock.ahead)
       local priority = tonumber(ARGV[at + 3])
       local ttl = tonumber(ARGV[at + 4])
       -- The record has fifteen digits for this moment; a later one means never.
@@ -79,7 +81,7 @@ local function push()
       records[#records + 1] = string.format('%s%s%d%015.0f%s', QUEUE_VERSION, seq, priority, gone, ARGV[at + 5])
         .. ARGV[at + 6]
       places[#places + 1] = queue_score(priority, due)
-      places[#places + 1] = seq .. '0000000' .. id
+      places[#places + 1] = seq .. QUEUE_UNTRIED .. id
       if gone > 0 then
         ttls[#ttls + 1] = string.format('%.0f', gone)
         ttls[#ttls + 1] = id
@@ -88,7 +90,10 @@ local function push()
     end
   end
   reply[count + 1] = 0
-  if #records == 0 then return reply, false end
+  if #records == 0 then
+    queue_save(keys, clock, true)
+    return reply, false
+  end
 
   -- Idle processes know the first waiting message, and learn of later ones when they fetch it.
   local news = false
@@ -99,7 +104,11 @@ local function push()
   end
   redis.call('HSET', keys.messages, unpack(records))
   redis.call('ZADD', keys.delayed, unpack(places))
-  if #ttls > 0 then redis.call('ZADD', keys.ttls, unpack(ttls)) end
+  if #ttls > 0 then
+    redis.call('ZADD', keys.ttls, unpack(ttls))
+    clock.mortal = 1
+  end
+  queue_save(keys, clock, false, true)
   if news then
     queue_wake(keys)
     reply[count + 1] = 1

@@ -1,27 +1,33 @@
 --[[
   Settles deliveries of a process from a delay queue, then takes due messages for it.
 
-  KEYS[1..10]  the queue: see queue_keys
-  KEYS[11]     the last fetch of this process: see queue_fetch
+  KEYS[1..11]  the queue: see queue_keys
+  KEYS[12]     the last fetch of this process: see queue_fetch
   ARGV[1]      now, ms; '' for the server's clock
   ARGV[2]      'look' for messages whose visibility has ended; 'watch' to look, if the process then asks again when the next message is due, so
                that no other process need be woken; 'sweep' if these may be the last messages; else ''
   ARGV[3]      number of this fetch; 0 if the call only settles. A number that was carried out before is answered with the same messages,
                a lower one with none
-  ARGV[4]      number of settlements; then for each: what ('ack', 'nack', 'return', 'reject', 'extend'), receipt, end of its visibility
-               as the process knows it (ms), and, by kind: 1 if it has a ttl; delay in ms; due moment in ms; reason; visibility in ms
-  then         for each message that is wanted, its visibility: for how long no other process receives it, ms
+  ARGV[4]      number of settlements; then for each: what ('ack', 'nack', 'return', 'unbegun', 'reject', 'extend', 'begin'), receipt, end of
+               its visibility as the process knows it (ms), and, by kind: 1 if it has a ttl; delay in ms; due moment in ms (twice);
+               reason; visibility in ms (twice)
+  then         for each message that is wanted, its visibility: for how long no other process receives it, ms. Negative: its
+               attempt counts from 'begin' on, and is put back by 'unbegun' before
 
-  Returns  for each settlement 0 if the delivery is stale, else 1, or for extend the new end of its visibility
+  The messages of one call exceed a megabyte together only if there is one.
+
+  Returns  for each settlement 0 if the delivery is stale, else 1; for extend and begin the new end of its visibility; -1 for begin if the
+           queue is paused: then nothing begins
            now, ms
            moment of the next message: when it is due, together with those within 3 ms after it; -1 if there is none
            moment of the next end of a visibility; -1 if there is none, or if not asked to look
-           for each message: receipt, due moment, end of its visibility, record
+           for each message: receipt, due moment, end of its visibility (negative if its attempt does not count yet), record
            1 if processes were woken, else 0
            how many messages became dead letters because their last visibility has ended
+           how far the queue's clock, which gave these moments, is ahead of the server's, ms
 ]]
--- @include now_ms
 -- @include queue_keys
+-- @include queue_clock
 -- @include queue_score
 -- @include queue_record
 -- @include queue_bury
@@ -29,8 +35,8 @@
 -- @include queue_fetch
 -- @include queue_wake
 local keys = queue_keys()
-local last_fetch = KEYS[11]
-local clock = ARGV[1]
+local last_fetch = KEYS[12]
+local given = ARGV[1]
 local watch = ARGV[2] == 'watch'
 local look = watch or ARGV[2] == 'look'
 local sweep = ARGV[2] == 'sweep'
@@ -44,7 +50,8 @@ local AHEAD = 8
 -- Idle processes search for ended visibilities at this interval anyway.
 local SAFETY = 20000
 
-local now = now_ms(clock)
+local clock = queue_clock(keys, given)
+local now = clock.now
 local woken = 0
 local function wake()
   queue_wake(keys)
@@ -59,10 +66,11 @@ end
 
 local settled = {}
 local acks = {}
+-- Whether messages may have left the queue.
+local removed = false
 for i = 1, settlements do
   local at = 5 + (i - 1) * 4
   local what, member, visible, detail = ARGV[at], ARGV[at + 1], tonumber(ARGV[at + 2]), ARGV[at + 3]
-  local id = string.sub(member, 28)
   if now >= visible then
     settled[i] = 0
   elseif what == 'ack' then
@@ -73,32 +81,43 @@ for i = 1, settlements do
       settled[i] = now + tonumber(detail)
       redis.call('ZADD', keys.unacked, settled[i], member)
     end
+  elseif what == 'begin' then
+    settled[i] = 0
+    local seq, takings, attempts, id = queue_parts(member)
+    local begun = queue_member(seq, takings, attempts + 1, id)
+    -- It began by an earlier copy of this request.
+    local repeated = redis.call('ZSCORE', keys.unacked, begun)
+    if repeated or redis.call('ZSCORE', keys.unacked, member) then
+      if not repeated and redis.call('ZSCORE', keys.delayed, 'paused') then
+        settled[i] = -1
+      else
+        settled[i] = now + tonumber(detail)
+        redis.call('ZREM', keys.unacked, member)
+        redis.call('ZADD', keys.unacked, settled[i], begun)
+      end
+    end
   elseif redis.call('ZREM', keys.unacked, member) == 0 then
     settled[i] = settled_before()
   else
     settled[i] = 1
+    local seq, takings, attempts, id = queue_parts(member)
     local text = redis.call('HGET', keys.messages, id)
-    local attempt = string.sub(member, 21, 27)
     if what == 'reject' then
-      queue_bury(keys, now, id, text, tonumber(attempt), detail)
+      queue_bury(keys, now, id, text, attempts, detail)
+      removed = true
+    elseif text and queue_outlived(text, now) then
+      queue_forget(keys, id)
+      removed = true
     elseif text then
       local due = tonumber(detail)
-      if what == 'nack' then
-        due = now + due
-      else
-        attempt = string.format('%07d', tonumber(attempt) - 1)
-        member = string.sub(member, 1, 20) .. attempt .. id
-      end
+      if what == 'nack' then due = now + due end
+      if what == 'return' then member = queue_member(seq, takings, attempts - 1, id) end
       local priority = queue_record(text).priority
       redis.call('ZADD', keys.delayed, queue_score(priority, due), member)
       -- Idle processes know the first waiting message. This process may have no room for it, or end.
       local first = redis.call('ZRANGE', keys.delayed, queue_score(priority, 0), '+inf', 'BYSCORE', 'LIMIT', '0', '1')
       if first[1] == member then wake() end
-      if attempt == '0000000' then
-        redis.call('HDEL', keys.tries, id)
-      else
-        redis.call('HSET', keys.tries, id, attempt)
-      end
+      redis.call('HSET', keys.tries, id, string.sub(member, 21, 34))
     end
   end
 end
@@ -111,19 +130,22 @@ if #acks > 0 then
   local all = redis.call('ZREM', keys.unacked, unpack(members)) == #acks
   local again, mortal = {}, {}
   for _, ack in ipairs(acks) do
-    local id = string.sub(ack.member, 28)
+    local id = string.sub(ack.member, 35)
     local text = not all and redis.call('HGET', keys.messages, id)
     -- The id may belong to another message by now.
     if all or (text and queue_record(text).seq == string.sub(ack.member, 1, 20)) then
       settled[ack.i] = 1
       ids[#ids + 1] = id
       if ack.has_ttl then mortal[#mortal + 1] = id end
-      if tonumber(string.sub(ack.member, 21, 27)) > 1 then again[#again + 1] = id end
+      if string.sub(ack.member, 21, 27) ~= '0000001' then again[#again + 1] = id end
     else
       settled[ack.i] = settled_before()
     end
   end
-  if #ids > 0 then redis.call('HDEL', keys.messages, unpack(ids)) end
+  if #ids > 0 then
+    redis.call('HDEL', keys.messages, unpack(ids))
+    removed = true
+  end
   if #again > 0 then redis.call('HDEL', keys.tries, unpack(again)) end
   if #mortal > 0 then redis.call('ZREM', keys.ttls, unpack(mortal)) end
   -- No process need be woken for an empty queue.
@@ -134,30 +156,36 @@ local next_end, buried = -1, 0
 if look then
   -- This process now learns what all of them were woken for.
   if watch then redis.call('DEL', keys.wake, keys.called) end
-  buried = queue_expire(keys, now, 100)
+  local gone
+  buried, gone = queue_expire(keys, now, 100)
+  removed = removed or gone
   local row = redis.call('ZRANGE', keys.unacked, '0', '0', 'WITHSCORES')
   if row[2] then next_end = tonumber(row[2]) end
 end
 
-if number == 0 then return { settled, now, -1, next_end, {}, woken, buried } end
-
-local kept = redis.call('GET', last_fetch)
-if queue_fetch.number(kept) > number then return { settled, now, -1, next_end, {}, woken, buried } end
+-- Carried out by an earlier copy of this request, or nothing was asked for.
+local kept = number > 0 and redis.call('GET', last_fetch)
+if number == 0 or queue_fetch.number(kept) > number then
+  queue_save(keys, clock, removed)
+  return { settled, now, -1, next_end, {}, woken, buried, clock.ahead }
+end
 if queue_fetch.number(kept) == number then
   local before, taken = queue_fetch.taken(kept), {}
   for i = 1, #before, 3 do
-    local receipt, visible = before[i], now + before[i + 2]
+    local receipt, visibility = before[i], before[i + 2]
+    local visible = now + math.abs(visibility)
     -- Its visibility may have ended, or it was settled.
-    local text = redis.call('ZSCORE', keys.unacked, receipt) and redis.call('HGET', keys.messages, string.sub(receipt, 28))
+    local text = redis.call('ZSCORE', keys.unacked, receipt) and redis.call('HGET', keys.messages, string.sub(receipt, 35))
     if text then
       redis.call('ZADD', keys.unacked, visible, receipt)
       taken[#taken + 1] = receipt
       taken[#taken + 1] = before[i + 1]
-      taken[#taken + 1] = visible
+      taken[#taken + 1] = visibility < 0 and -visible or visible
       taken[#taken + 1] = text
     end
   end
-  return { settled, now, now, next_end, taken, woken, buried }
+  queue_save(keys, clock, removed)
+  return { settled, now, now, next_end, taken, woken, buried, clock.ahead }
 end
 
 local wants = 4 + settlements * 4
@@ -191,7 +219,7 @@ while from do
       end
     elseif #members < wanted then
       members[#members + 1] = rows[i]
-      ids[#ids + 1] = string.sub(rows[i], 28)
+      ids[#ids + 1] = string.sub(rows[i], 35)
       dues[#dues + 1] = due
     else
       first, last = now, now
@@ -204,31 +232,36 @@ end
 local keep, taken, places, lost = {}, {}, {}, {}
 local shortest = math.huge
 if #members > 0 then
-  local texts = redis.call('HMGET', keys.messages, unpack(ids))
-  redis.call('ZREM', keys.delayed, unpack(members))
-  for i, member in ipairs(members) do
+  local texts, count = queue_texts(keys.messages, ids)
+  -- The rest is taken by the next call.
+  if count < #members then last = now end
+  redis.call('ZREM', keys.delayed, unpack(members, 1, count))
+  for i = 1, count do
     local text = texts[i]
-    local attempt = tonumber(string.sub(member, 21, 27)) + 1
+    local seq, takings, attempts = queue_parts(members[i])
     if text and not queue_readable(text) then
       local found = string.format('%q', string.sub(text, 1, 1))
       local reason = string.format('record of version %s cannot be read: expected version "%s"', found, QUEUE_VERSION)
-      queue_bury(keys, now, ids[i], text, attempt, reason)
+      queue_bury(keys, now, ids[i], text, attempts + 1, reason)
+      removed = true
       -- Other messages may take its place.
       last = now
     else
       local ttl = text and tonumber(string.sub(text, 23, 37))
       if text and (ttl == 0 or ttl > now) then
-        local receipt = string.format('%s%07d', string.sub(member, 1, 20), attempt) .. ids[i]
         local visibility = tonumber(ARGV[wants + #taken / 4 + 1])
-        if visibility < shortest then shortest = visibility end
-        places[#places + 1] = now + visibility
+        local counts = visibility >= 0 and 1 or 0
+        local receipt = queue_member(seq, takings + 1, attempts + counts, ids[i])
+        local length = math.abs(visibility)
+        if length < shortest then shortest = length end
+        places[#places + 1] = now + length
         places[#places + 1] = receipt
         keep[#keep + 1] = receipt
         keep[#keep + 1] = dues[i]
         keep[#keep + 1] = visibility
         taken[#taken + 1] = receipt
         taken[#taken + 1] = dues[i]
-        taken[#taken + 1] = now + visibility
+        taken[#taken + 1] = visibility < 0 and -now - length or now + length
         taken[#taken + 1] = text
       else
         lost[#lost + 1] = ids[i]
@@ -240,6 +273,7 @@ if #lost > 0 then
   redis.call('HDEL', keys.messages, unpack(lost))
   redis.call('HDEL', keys.tries, unpack(lost))
   redis.call('ZREM', keys.ttls, unpack(lost))
+  removed = true
   -- Other messages may take their place.
   last = now
 end
@@ -253,4 +287,5 @@ if #places > 0 then
 end
 -- Recorded even if it took nothing: this request may arrive again when its answer is no longer read.
 queue_fetch.keep(last_fetch, number, keep)
-return { settled, now, last or -1, next_end, taken, woken, buried }
+queue_save(keys, clock, removed)
+return { settled, now, last or -1, next_end, taken, woken, buried, clock.ahead }

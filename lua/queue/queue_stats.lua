@@ -1,36 +1,43 @@
 --[[
   Counts the messages of a delay queue.
 
-  KEYS[1..10]  the queue: see queue_keys
+  KEYS[1..11]  the queue: see queue_keys
   ARGV[1]      now, ms; '' for the server's clock
 
-  Returns ready, delayed, unacked, dead, due moment of the next that is delayed (-1: none), and 1 if more had to be swept out than one
-  call may: then ask again
+  Returns ready, delayed, unacked, dead, due moment of the next that is delayed, by the server's clock (-1: none), 1 if more had to be swept
+  out than one call may (then ask again), how many became dead letters, and for how long the oldest ready message has been due, ms
 ]]
--- @include now_ms
 -- @include queue_keys
+-- @include queue_clock
 -- @include queue_score
 -- @include queue_purge
 -- @include queue_expire
 local keys = queue_keys()
-local clock = ARGV[1]
-
-local now = now_ms(clock)
+local clock = queue_clock(keys, ARGV[1])
+local now = clock.now
 local more = queue_purge(keys, now, 200)
 local buried = queue_expire(keys, now, 100)
-local ready, delayed, next_due = 0, 0, -1
+local ready, delayed, next_due, oldest = 0, 0, -1, now
 for priority = 0, 9 do
   local from, to = queue_score(priority, now), queue_score(priority, QUEUE_BAND)
-  ready = ready + redis.call('ZCOUNT', keys.delayed, queue_score(priority, 0), from)
+  local due = redis.call('ZCOUNT', keys.delayed, queue_score(priority, 0), from)
+  ready = ready + due
+  if due > 0 then
+    local start = queue_score(priority, 0)
+    local row = redis.call('ZRANGE', keys.delayed, start, from, 'BYSCORE', 'LIMIT', '0', '1', 'WITHSCORES')
+    oldest = math.min(oldest, tonumber(row[2]) % QUEUE_BAND)
+  end
   local later = redis.call('ZCOUNT', keys.delayed, '(' .. from, to)
   if later > 0 then
     local after = '(' .. from
     local row = redis.call('ZRANGE', keys.delayed, after, to, 'BYSCORE', 'LIMIT', '0', '1', 'WITHSCORES')
-    local due = tonumber(row[2]) % QUEUE_BAND
-    if next_due < 0 or due < next_due then next_due = due end
+    local at = tonumber(row[2]) % QUEUE_BAND - clock.ahead
+    if next_due < 0 or at < next_due then next_due = at end
   end
   delayed = delayed + later
 end
 local lost = redis.call('ZCOUNT', keys.unacked, '-inf', now)
 local unacked = redis.call('ZCARD', keys.unacked)
-return { ready, delayed, unacked, redis.call('ZCARD', keys.dead), next_due, (more or lost > 0) and 1 or 0, buried }
+local dead = redis.call('ZCARD', keys.dead)
+queue_save(keys, clock, true)
+return { ready, delayed, unacked, dead, next_due, (more or lost > 0) and 1 or 0, buried, now - oldest }

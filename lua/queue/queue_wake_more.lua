@@ -1,7 +1,7 @@
 --[[
   Wakes processes for messages that the caller cannot take; or checks that one came after the last wake-up, and wakes more if not.
 
-  KEYS[1..10]  the queue: see queue_keys
+  KEYS[1..11]  the queue: see queue_keys
   ARGV[1]      0 to wake; else how many to wake at once if none came, at most 64
 
   Returns 1 if processes were woken. 0 if one came, or none is idle: then the messages wake the next process that becomes idle

@@ -24,8 +24,8 @@ local lists = ARGV[5] == '1'
 local s = semaphore_open(KEYS, clock, initial, idle)
 if not s then return { -2 } end
 if s.err then return redis.error_reply(s.err) end
--- Serving may move them: see semaphore_direct.
-local leases = lists and redis.call('ZRANGEBYSCORE', s.leases, '-inf', SEMAPHORE_ABOVE, 'WITHSCORES') or {}
+-- Serving may rename their key: see semaphore_sweep.
+local leases = lists and redis.call('ZRANGEBYSCORE', s.leases, s.now + 1, SEMAPHORE_ABOVE, 'WITHSCORES') or {}
 local line = semaphore_serve(s, KEYS, channel, false)
 if line.err then return redis.error_reply(line.err) end
 local reply = { s.permits, s.used, line_alive(line) and redis.call('ZCARD', KEYS[4]) or 0 }

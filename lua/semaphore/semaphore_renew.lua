@@ -19,7 +19,7 @@ local semaphores = tonumber(ARGV[2])
 local function extend(s, at, holder)
   local id, token, ms = ARGV[at], ARGV[at + 1], tonumber(ARGV[at + 2])
   local deadline = s and tonumber(redis.call('ZSCORE', s.leases, id) or nil)
-  if not deadline then return -1 end
+  if not deadline or deadline <= s.now then return -1 end
   local _, _, stamp = semaphore_parse_fact(redis.call('HGET', s.facts, id))
   local directly = string.sub(id, 1, 1) == '~'
   if not directly and stamp ~= token then return -1 end
@@ -27,6 +27,7 @@ local function extend(s, at, holder)
   deadline = s.now + ms
   -- No lease was written later than the newest token: see semaphore_repair_clock.
   s.last = math.max(s.last, s.micros)
+  s.issued = true
   if directly then semaphore_note_holder(s.leases, holder, s.micros) end
   redis.call('ZADD', s.leases, string.format('%.0f', deadline), id)
   s.latest = math.max(s.latest or 0, deadline)

@@ -39,8 +39,9 @@ return run_once(KEYS[8], number, answered, function()
   if s.err then return redis.error_reply(s.err) end
   local reply = { 0 }
   local taken = '~' .. id
-  local directly = redis.call('ZSCORE', s.leases, taken)
-  if directly or redis.call('ZSCORE', s.leases, id) then
+  local scores = redis.call('ZMSCORE', s.leases, taken, id)
+  local directly = scores[1]
+  if (tonumber(directly or scores[2] or nil) or 0) > s.now then
     local permits, former = semaphore_parse_fact(redis.call('HGET', s.facts, id))
     -- From now on it has a fact, so the process that took it directly finds it lost.
     if directly then s.ids_to_drop[#s.ids_to_drop + 1] = taken end

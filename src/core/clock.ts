@@ -7,5 +7,17 @@ export interface Clock {
 /** The process's own time. Reads the global `Date` at each call, so that fake timers in users' tests take effect. */
 export const systemClock: Clock = { now: () => Date.now() }
 
+/**
+ * Grows by the time for which the machine was suspended: the monotonic clock stands still meanwhile, the wall clock does not. Steps of the wall clock change it as well. A lease
+ * that another machine counts, too, ends by whichever of the two clocks says so first.
+ */
+export const wallOffset = (): number => Date.now() - performance.now()
+
+/** For how many ms, at most, the machine was suspended since `wallOffset` was this. The wall clock counts whole ms: a difference of less than one says nothing. */
+export function suspendedMs(offset: number): number {
+  const ms = wallOffset() - offset
+  return ms < 1 ? 0 : ms + 1
+}
+
 /** Time that never steps. Measures spans inside the process (deadlines, caches); its values are not moments. */
 export const monotonicClock: Clock = { now: () => performance.now() }

@@ -33,6 +33,16 @@ export function parseOption(input: Duration, what: string): number {
   return parse(input, `${what}: `, '')
 }
 
+/** Moments in Redis are stored with room for so long. */
+const LONGEST_STORED_MS = 3650 * 86_400_000
+
+/** As `parseOption`, for durations whose end is stored in Redis: at most ten years. `example` is a usual value. */
+export function parseStoredOption(input: Duration, what: string, example: string): number {
+  const ms = parseOption(input, what)
+  if (ms <= LONGEST_STORED_MS) return ms
+  throw new PolicyError(`${what}: ${shown(input)}: expected at most ten years, like '${example}'`)
+}
+
 /** The shortest text of a duration, like '1h30m'; `parseDuration` reads it back. */
 export function formatDuration(ms: number): string {
   let rest = ms

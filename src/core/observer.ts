@@ -47,9 +47,17 @@ export interface Observer {
   delivered?(event: { queue: string; latenessMs: number; attempt: number }): void
   /**
    * Current levels: reported when they change, at most once a second for each object and name. `inUse` (permits held) and `waiting` count this
-   * process only; `depth` counts the messages of the queue in Redis, without dead letters. Waits shorter than 20 ms are not reported.
+   * process only; `depth` counts the messages of the queue in Redis, without dead letters, and `overdueMs` tells for how long the oldest message has been due that
+   * no process has taken yet (0: there is none). Waits shorter than 20 ms are not reported.
    */
-  level?(event: { object: ObservedObject; name: string; inUse?: number; waiting?: number; depth?: number }): void
+  level?(event: {
+    object: ObservedObject
+    name: string
+    inUse?: number
+    waiting?: number
+    depth?: number
+    overdueMs?: number
+  }): void
   /**
    * A delivery was settled `durationMs` after it was handed over; 'dead': it became a dead letter; 'stale': its visibility had ended. When a message's last visibility
    * ends without an answer, the process that finds it reports 'dead' with a duration of 0.

@@ -11,6 +11,8 @@ const CALM_MS = 1000
 /** What all that ask one server know of its outage. */
 interface Outage {
   warned: boolean
+  /** The code of its first warning, and so of its second. */
+  code: string
   warnedAt: number
   failedAt: number
 }
@@ -18,7 +20,7 @@ interface Outage {
 const OUTAGES = new WeakMap<object, Outage>()
 
 /**
- * Reports the outage of a server by process warnings (SPILLWAY_STORE): one when it begins and one when the server answers again, at most
+ * Reports the outage of a server by process warnings (by default SPILLWAY_STORE): one when it begins and one when the server answers again, at most
  * one such pair a minute, however many objects ask the server. Each of them has an instance of its own, which counts its failures.
  */
 export class OutageWarnings {
@@ -34,9 +36,10 @@ export class OutageWarnings {
     readonly store: () => string,
     readonly meanwhile: string,
     readonly nowMs: () => number = () => performance.now(),
+    readonly code = 'SPILLWAY_STORE',
   ) {
     const never = Number.NEGATIVE_INFINITY
-    this.#outage = getOrMake(OUTAGES, server, () => ({ warned: false, warnedAt: never, failedAt: never }))
+    this.#outage = getOrMake(OUTAGES, server, () => ({ warned: false, code, warnedAt: never, failedAt: never }))
   }
 
   /** The server failed one decision. */
@@ -54,13 +57,13 @@ export class OutageWarnings {
   }
 
   answered(): void {
-    const { warned, failedAt, warnedAt } = this.#outage
+    const { warned, failedAt, warnedAt, code } = this.#outage
     if (this.#failures === 0 && !(warned && this.nowMs() - failedAt >= CALM_MS)) return
     this.#failures = 0
     if (!warned) return
     this.#outage.warned = false
     const seconds = ((this.nowMs() - warnedAt) / 1000).toFixed(1)
-    emit(`${this.store()} answers again, ${seconds} s after it was found to fail`)
+    emitWarning(code, `${this.store()} answers again, ${seconds} s after it was found to fail`)
   }
 
   #warn(error: Error | undefined): void {
@@ -68,12 +71,9 @@ export class OutageWarnings {
     const nowMs = this.nowMs()
     if (outage.warned || nowMs - outage.warnedAt < EVERY_MS) return
     outage.warned = true
+    outage.code = this.code
     outage.warnedAt = nowMs
     const reason = error === undefined ? '' : ` (${error.message})`
-    emit(`${this.store()} does not answer${reason}: until it does, ${this.meanwhile}`)
+    emitWarning(this.code, `${this.store()} does not answer${reason}: until it does, ${this.meanwhile}`)
   }
-}
-
-function emit(text: string): void {
-  emitWarning('SPILLWAY_STORE', text)
 }

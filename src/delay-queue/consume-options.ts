@@ -6,7 +6,10 @@ import { parseVisibility } from './options.js'
 
 /** Options of `DelayQueue.consume`. */
 export interface ConsumeOptions {
-  /** Most handlers that run at once: integer from 1, default 1. */
+  /**
+   * Most handlers that run at once: integer from 1, default 1. While handlers take less than 2 ms, a process takes up to 8 messages more in advance, for at most 5 ms. If
+   * it is stopped or killed just then, these come to other processes when their visibility ends, and that counts as an attempt.
+   */
   concurrency?: number
   /** How long a delivery belongs to this consumer before it must be extended. Default: the queue's. More than 0, at most 400 years. */
   visibility?: Duration
@@ -14,7 +17,10 @@ export interface ConsumeOptions {
   autoExtend?: boolean
   /** Aborting it closes the consumer, with the grace of 30 s. */
   signal?: AbortSignal
-  /** A `SharedRateLimiter`: one permit is acquired before each delivery is handled, so that all processes together keep its rate. */
+  /**
+   * A `SharedRateLimiter`: one permit is acquired before each delivery is handled, so that all processes together keep its rate. The consumer holds at most one message
+   * that has no permit yet; only when its handler begins does that count as an attempt. While the limiter fails, it is asked once a second at most.
+   */
   limiter?: Limiter
 }
 
@@ -58,11 +64,7 @@ export function parseConsumeOptions(
   if (typeof autoExtend !== 'boolean') {
     throw new PolicyError(`${user}: autoExtend ${shown(autoExtend)}: expected true or false`)
   }
-  if (limiter !== undefined && typeof limiter?.acquire !== 'function') {
-    throw new PolicyError(
-      `${user}: limiter ${shown(limiter)}: expected a SharedRateLimiter, like new SharedRateLimiter(client, "webhooks")`,
-    )
-  }
+  if (limiter !== undefined) checkLimiter(limiter, user)
   patienceOf({ signal }, user, 0)
   return {
     concurrency,
@@ -71,4 +73,13 @@ export function parseConsumeOptions(
     signal,
     limiter,
   }
+}
+
+/** A `RateLimiter` acquires for a key, and a lease of a `Semaphore` must be released: both have an `acquire` of another meaning. */
+function checkLimiter(limiter: Limiter, user: string): void {
+  const expected = 'expected a SharedRateLimiter, like new SharedRateLimiter(client, "webhooks")'
+  const { acquire, consume, use } = (limiter ?? {}) as { acquire?: unknown; consume?: unknown; use?: unknown }
+  if (typeof consume === 'function') throw new PolicyError(`${user}: limiter is a RateLimiter: ${expected}`)
+  if (typeof use === 'function') throw new PolicyError(`${user}: limiter is a Semaphore: ${expected}`)
+  if (typeof acquire !== 'function') throw new PolicyError(`${user}: limiter ${shown(limiter)}: ${expected}`)
 }

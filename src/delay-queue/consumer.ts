@@ -1,8 +1,9 @@
 import type { Duration } from '../core/duration.js'
-import { StaleDeliveryError } from '../core/errors.js'
+import { StaleDeliveryError, StoreError, shown } from '../core/errors.js'
 import { Alarm } from '../waiting/alarm.js'
-import type { ConsumeSettings } from './consume-options.js'
+import type { ConsumeSettings, Limiter } from './consume-options.js'
 import type { Delivery, OpenDelivery } from './delivery.js'
+import type { FaultReport, QueueHealth } from './fault-report.js'
 import type { Fetcher } from './fetcher.js'
 import { HandlerTime } from './handler-time.js'
 import type { MessageReceiver } from './receivers.js'
@@ -25,16 +26,16 @@ interface ConsumerSettings<T> extends ConsumeSettings {
   readonly handler: (delivery: Delivery<T>) => Promise<void>
   readonly open: (taken: Taken) => OpenDelivery<T> | undefined
   readonly graceMs: (grace: Duration | 0 | undefined) => number
+  readonly health: QueueHealth
 }
 
-/** When the limiter fails, the delivery goes back to the queue for this long. */
-const LIMITER_RETRY_MS = 1000
 /** Messages taken in advance go back to the queue, for other processes, if no handler has begun after this time. */
 const AHEAD_AT_MOST_MS = 5
 
 export class QueueConsumer<T> implements Consumer, MessageReceiver {
   readonly visibilityMs: number
   readonly stays = true
+  readonly beginsLater: boolean
   readonly #fetcher: Fetcher
   readonly #settings: ConsumerSettings<T>
   readonly #held = new Set<OpenDelivery<T>>()
@@ -46,6 +47,12 @@ export class QueueConsumer<T> implements Consumer, MessageReceiver {
   readonly #endings = new Set<Promise<void>>()
   readonly #closing = new AbortController()
   #running = 0
+  /** A delivery waits for a permit: no other is taken meanwhile, so that it waits where others, and a pause, can still reach it. */
+  #waitsForPermit = false
+  /** After a failure of the limiter no message is taken until this timer rings. */
+  #limiterRest: ReturnType<typeof setTimeout> | undefined
+  readonly #limiterDelay = new RetryDelay()
+  readonly #limiterReport: FaultReport | undefined
   #extending: ReturnType<typeof setInterval> | undefined
   #closed: Promise<void> | undefined
   readonly closed: Promise<void>
@@ -55,6 +62,8 @@ export class QueueConsumer<T> implements Consumer, MessageReceiver {
     this.#fetcher = fetcher
     this.#settings = settings
     this.visibilityMs = settings.visibilityMs
+    this.beginsLater = settings.limiter !== undefined
+    this.#limiterReport = settings.limiter && settings.health.limiter()
     this.closed = new Promise(resolve => {
       this.#hasClosed = resolve
     })
@@ -67,10 +76,13 @@ export class QueueConsumer<T> implements Consumer, MessageReceiver {
 
   room(): number {
     const { concurrency, limiter } = this.#settings
-    return this.#closed ? 0 : concurrency + (limiter === undefined ? this.#handlerTime.ahead : 0) - this.#held.size
+    if (this.#closed || this.#limiterRest !== undefined) return 0
+    if (limiter === undefined) return concurrency + this.#handlerTime.ahead - this.#held.size
+    return Math.min(this.#waitsForPermit ? 0 : 1, concurrency - this.#held.size)
   }
 
   take(taken: readonly Taken[]): void {
+    this.#settings.health.fetched()
     for (const message of taken) {
       const delivery = this.#settings.open(message)
       if (delivery === undefined) continue
@@ -82,8 +94,18 @@ export class QueueConsumer<T> implements Consumer, MessageReceiver {
     if (this.#held.size > 0) this.#startExtending()
   }
 
-  /** Does nothing: the fetcher tries again by itself. */
-  failed(): void {}
+  /** The fetcher tries again by itself. */
+  failed(error: unknown, tookMs: number): void {
+    this.#settings.health.fetchFailed(error, tookMs)
+  }
+
+  wakeupFailed(error: unknown): void {
+    this.#settings.health.wakeupFailed(error)
+  }
+
+  wakeupWorks(): void {
+    this.#settings.health.wakeupWorks()
+  }
 
   close({ grace }: { grace?: Duration | 0 } = {}): Promise<void> {
     const graceMs = this.#settings.graceMs(grace)
@@ -98,6 +120,8 @@ export class QueueConsumer<T> implements Consumer, MessageReceiver {
   async #close(graceMs: number): Promise<void> {
     this.#fetcher.leave(this)
     this.#closing.abort()
+    clearTimeout(this.#limiterRest)
+    this.#limiterReport?.close()
     this.#giveAheadBack()
     // Settlements of this tick are sent even if the grace is 0.
     await undefined
@@ -124,16 +148,8 @@ export class QueueConsumer<T> implements Consumer, MessageReceiver {
 
   async #begin(delivery: OpenDelivery<T>): Promise<void> {
     const { limiter, handler } = this.#settings
-    if (limiter !== undefined) {
-      try {
-        await limiter.acquire(1, { signal: this.#closing.signal })
-      } catch {
-        return this.#end(delivery, () => delivery.giveBack(this.#closed ? undefined : LIMITER_RETRY_MS))
-      }
-      // If it could not be extended, its visibility may have ended while it waited, and another process may have it.
-      if (!delivery.open || delivery.leftMs <= 0) return this.#end(delivery, async () => {})
-    }
-    if (this.#closed) return this.#end(delivery, () => delivery.giveBack())
+    const begins = limiter === undefined || (await this.#permitted(limiter, delivery))
+    if (this.#closed || !begins) return this.#end(delivery, () => delivery.giveBack())
     this.#running++
     delivery.handedOver()
     const begunAt = performance.now()
@@ -145,6 +161,41 @@ export class QueueConsumer<T> implements Consumer, MessageReceiver {
       return this.#end(delivery, () => delivery.nack({ error }))
     }
     return this.#end(delivery, () => delivery.ack())
+  }
+
+  /** Waits for a permit, then asks Redis whether the handler may begin: not if the queue was paused, or the delivery lost, meanwhile. */
+  async #permitted(limiter: Limiter, delivery: OpenDelivery<T>): Promise<boolean> {
+    this.#waitsForPermit = true
+    try {
+      await limiter.acquire(1, { signal: this.#closing.signal })
+    } catch (error) {
+      if (!this.#closed) this.#limiterFailed(error)
+      return false
+    } finally {
+      this.#waitsForPermit = false
+    }
+    this.#limiterReport?.succeeded()
+    this.#limiterDelay.reset()
+    let begins = false
+    const begun = this.#insist(delivery, async () => {
+      begins = await delivery.begin()
+    })
+    // The same call fetches the next message.
+    this.#fetcher.offer()
+    await begun
+    return begins
+  }
+
+  #limiterFailed(error: unknown): void {
+    this.#limiterReport?.failed(
+      error instanceof Error ? error : new StoreError(`the limiter rejected with ${shown(error)}`),
+    )
+    clearTimeout(this.#limiterRest)
+    this.#limiterRest = setTimeout(() => {
+      this.#limiterRest = undefined
+      this.#fetcher.offer()
+    }, this.#limiterDelay.next())
+    this.#limiterRest.unref()
   }
 
   #ran(begunAt: number): void {
@@ -189,10 +240,14 @@ export class QueueConsumer<T> implements Consumer, MessageReceiver {
   async #insist(delivery: OpenDelivery<T>, settle: () => Promise<void>): Promise<void> {
     for (const delay = new RetryDelay(); ; ) {
       try {
-        return await settle()
+        await settle()
+        this.#settings.health.settled()
+        return
       } catch (error) {
+        if (error instanceof StaleDeliveryError) return
+        this.#settings.health.settleFailed(error)
         const ms = delay.next()
-        if (error instanceof StaleDeliveryError || delivery.leftMs <= ms) return
+        if (delivery.leftMs <= ms) return
         await new Promise(resolve => setTimeout(resolve, ms))
       }
     }

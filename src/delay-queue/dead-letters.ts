@@ -45,12 +45,13 @@ export class DeadLetters<T> {
   /** Oldest first. */
   async list(limit: number): Promise<Array<DeadLetter<T>>> {
     const letters: Array<DeadLetter<T>> = []
-    for (let from = 0; from < limit; from += BATCH) {
+    for (let from = 0; from < limit; ) {
       const count = Math.min(BATCH, limit - from)
       const reply = await this.#commands.run(queueDead, this.#keys, [String(from), String(count)])
-      const rows = reply as Array<[string, string, number, string, number]>
+      const [looked, ...rows] = reply as [number, ...Array<[string, string, number, string, number]>]
       for (const row of rows) letters.push(this.#letterOf(row))
-      if (rows.length < count) break
+      if (looked === 0) break
+      from += looked
     }
     return letters
   }
@@ -59,7 +60,11 @@ export class DeadLetters<T> {
   async redrive(ids: readonly string[] | undefined): Promise<number> {
     let back = 0
     if (ids !== undefined) {
-      for (let i = 0; i < ids.length; i += BATCH) back += (await this.#redrive(0, ids.slice(i, i + BATCH)))[0]
+      for (let from = 0; from < ids.length; ) {
+        const [came, looked] = await this.#redrive(0, ids.slice(from, from + BATCH))
+        back += came
+        from += looked
+      }
       return back
     }
     // The next page starts behind the letters that stay.
@@ -67,7 +72,7 @@ export class DeadLetters<T> {
       const [came, looked] = await this.#redrive(stay, [])
       back += came
       stay += looked - came
-      if (looked < BATCH) return back
+      if (looked === 0) return back
     }
   }
 

@@ -12,6 +12,7 @@ import { type ConsumeOptions, parseConsumeOptions } from './consume-options.js'
 import { type Consumer, QueueConsumer } from './consumer.js'
 import { type DeadLetter, DeadLetters } from './dead-letters.js'
 import { type Delivery, type DeliveryContext, OpenDelivery } from './delivery.js'
+import { QueueHealth } from './fault-report.js'
 import type { Fetcher } from './fetcher.js'
 import { holdFetcher } from './fetcher-of.js'
 import { queueKeys } from './keys.js'
@@ -24,7 +25,7 @@ import {
 } from './options.js'
 import { PushBatcher } from './push-batcher.js'
 import { QueueSchedules } from './queue-schedules.js'
-import { QueueWatch } from './queue-watch.js'
+import { type QueueLevels, QueueWatch } from './queue-watch.js'
 import { textOf } from './reason.js'
 import { parseReceiveOptions, type ReceiveOptions } from './receive-options.js'
 import { Receiving } from './receiving.js'
@@ -65,6 +66,7 @@ export class DelayQueue<T = unknown> {
   readonly #release: () => Promise<void>
   readonly #context: DeliveryContext
   readonly #watch: QueueWatch | undefined
+  readonly #health: QueueHealth
   readonly #consumers = new Set<QueueConsumer<T>>()
   readonly #receiving = new Set<Receiving<OpenDelivery<T>>>()
   #closed: Promise<void> | undefined
@@ -77,7 +79,8 @@ export class DelayQueue<T = unknown> {
     this.#subject = `DelayQueue ${shown(name)}`
     this.#settings = parseDelayQueueOptions(options, this.#subject)
     const { clock, codec, maxSize, backoffMs, observer } = this.#settings
-    this.#watch = observer && new QueueWatch(observer, name, () => this.#depth())
+    this.#watch = observer && new QueueWatch(observer, name, () => this.#levels())
+    this.#health = new QueueHealth(client, this.#subject, observer)
     noteObject(client, 'queue', name, options?.prefix, this)
     this.#commands = new Commands(client, this.#subject, base, { forgets: true })
     this.#keys = queueKeys(base)
@@ -133,8 +136,8 @@ export class DelayQueue<T = unknown> {
 
   /**
    * Calls `handler` for each message when it is due, until the consumer is closed. If the handler resolves, the message is acknowledged; if it
-   * throws, the message is nacked with the backoff; neither happens if the handler has settled the message itself. During an outage no messages arrive.
-   * Throws `PolicyError` for an invalid handler or option.
+   * throws, the message is nacked with the backoff; neither happens if the handler has settled the message itself. While Redis or the limiter fails no
+   * messages arrive, and the observer is told (`storeFailed`, `breakerOpened`), or without one a process warning (SPILLWAY_QUEUE) is emitted. Throws `PolicyError` for an invalid handler or option.
    */
   consume(handler: (delivery: Delivery<T>) => Promise<void>, options: ConsumeOptions = {}): Consumer {
     this.#checkOpen()
@@ -145,7 +148,9 @@ export class DelayQueue<T = unknown> {
       handler,
       open: taken => this.#open(taken, settings.visibilityMs),
       graceMs: (grace = '30s') => parseDurationOrZero(grace, `${user}: close: grace`),
+      health: this.#health,
     })
+    this.#watch?.changed()
     this.#consumers.add(consumer)
     const close = () => void consumer.close()
     const { signal } = settings
@@ -153,6 +158,7 @@ export class DelayQueue<T = unknown> {
     else signal?.addEventListener('abort', close, { once: true })
     consumer.closed.then(() => {
       this.#consumers.delete(consumer)
+      if (this.#consumers.size === 0) this.#health.close()
       signal?.removeEventListener('abort', close)
     })
     return consumer
@@ -176,25 +182,22 @@ export class DelayQueue<T = unknown> {
 
   /** The number of messages in the queue now, by their state. */
   async stats(): Promise<QueueStats> {
-    this.#checkOpen()
-    for (;;) {
-      const reply = await this.#commands.run(queueStats, this.#keys, [this.#clock()])
-      const [ready, delayed, unacked, dead, nextDueAt, unfinished, buried = 0] = reply as number[]
-      this.#fetcher.watches.buried(buried)
-      if (unfinished === 0) return { ready, delayed, unacked, dead, nextDueAt: nextDueAt < 0 ? null : nextDueAt }
-    }
+    return (await this.#stats()).stats
   }
 
-  /** Stops all deliveries, in all processes, until `resume`. Open deliveries can still be settled. */
+  /**
+   * Stops all deliveries, in all processes, until `resume`. Open deliveries can still be settled. Handlers that have begun go on; so do messages that a process has
+   * fetched for a handler that is free, but none that waits for a limiter.
+   */
   async pause(): Promise<void> {
     this.#checkOpen()
-    await this.#commands.once(queuePause, this.#keys, ['1'])
+    await this.#commands.once(queuePause, this.#keys, [this.#clock(), '1'])
   }
 
   /** Ends a pause: due messages are delivered again. */
   async resume(): Promise<void> {
     this.#checkOpen()
-    const reply = await this.#commands.once(queuePause, this.#keys, ['0'])
+    const reply = await this.#commands.once(queuePause, this.#keys, [this.#clock(), '0'])
     if ((reply as number[])[0] === 1) this.#fetcher.woke()
   }
 
@@ -254,9 +257,22 @@ export class DelayQueue<T = unknown> {
     }
   }
 
-  async #depth(): Promise<number> {
-    const { ready, delayed, unacked } = await this.stats()
-    return ready + delayed + unacked
+  async #stats(): Promise<{ stats: QueueStats; overdueMs: number }> {
+    for (;;) {
+      const reply = await this.#commands.run(queueStats, this.#keys, [this.#clock()])
+      const [ready, delayed, unacked, dead, nextDueAt, unfinished, buried, overdueMs] = reply as number[]
+      this.#fetcher.watches.buried(buried)
+      if (unfinished !== 0) continue
+      return { stats: { ready, delayed, unacked, dead, nextDueAt: nextDueAt < 0 ? null : nextDueAt }, overdueMs }
+    }
+  }
+
+  async #levels(): Promise<QueueLevels> {
+    const { stats, overdueMs } = await this.#stats()
+    const { ready, delayed, unacked, nextDueAt } = stats
+    const now = this.#settings.clock?.now() ?? Date.now()
+    const nextDueMs = nextDueAt === null ? Number.POSITIVE_INFINITY : Math.max(0, nextDueAt - now)
+    return { depth: ready + delayed + unacked, overdueMs, nextDueMs }
   }
 
   #clock(): string {

@@ -5,7 +5,7 @@ import { type BackoffMs, LONGEST_DELAY_MS } from './backoff.js'
 import type { Fetcher } from './fetcher.js'
 import type { DeliveryOutcome, QueueWatch } from './queue-watch.js'
 import { reasonOf, textOf } from './reason.js'
-import { parseReceipt, type QueueRecord } from './record.js'
+import { begunReceipt, parseReceipt, type QueueRecord } from './record.js'
 import type { SettlementKind, Taken } from './settle-and-fetch.js'
 
 /**
@@ -61,7 +61,11 @@ export class OpenDelivery<T> implements Delivery<T> {
   readonly headers: Readonly<Record<string, string>>
   readonly dueAt: number
   readonly #context: DeliveryContext
-  readonly #receipt: string
+  #receipt: string
+  /** True until `begin`, if the attempt does not count before. */
+  #unbegun: boolean
+  /** By the queue's clock. */
+  readonly #queueDueAt: number
   readonly #record: QueueRecord
   readonly #visibilityMs: number
   /** How late it was taken, by the server's clock, ms. */
@@ -80,13 +84,15 @@ export class OpenDelivery<T> implements Delivery<T> {
     visibilityMs: number,
     readonly payload: T,
   ) {
-    const { id, attempt } = parseReceipt(taken.receipt)
+    const { id, attempts } = parseReceipt(taken.receipt)
     this.id = id
-    this.attempt = attempt
+    this.attempt = taken.unbegun ? attempts + 1 : attempts
     this.headers = record.headers
-    this.dueAt = taken.dueAt
+    this.dueAt = taken.dueAt - taken.aheadMs
     this.#context = context
     this.#receipt = taken.receipt
+    this.#unbegun = taken.unbegun
+    this.#queueDueAt = taken.dueAt
     this.#record = record
     this.#visibilityMs = visibilityMs
     this.#latenessMs = taken.until - visibilityMs - taken.dueAt
@@ -154,10 +160,30 @@ export class OpenDelivery<T> implements Delivery<T> {
     if (this.#abort !== undefined && this.#state === 'open') this.#watch()
   }
 
-  /** Puts it back as if it had never been delivered: due when it was, or in `inMs`; not counted as an attempt. */
-  async giveBack(inMs?: number): Promise<void> {
-    const due = inMs === undefined ? this.dueAt : Math.ceil(this.#until - this.leftMs + inMs)
-    await this.#settle('return', String(due))
+  /** Puts it back as if it had never been delivered: due when it was, and not counted as an attempt. */
+  async giveBack(): Promise<void> {
+    await this.#settle(this.#unbegun ? 'unbegun' : 'return', String(this.#queueDueAt))
+  }
+
+  /** Its handler may begin: from now on it counts as an attempt. False if the queue is paused, or if the delivery is lost. Rejects with `StoreError`. */
+  async begin(): Promise<boolean> {
+    if (!this.#unbegun) return this.open
+    if (!this.open) return false
+    this.#state = 'settling'
+    const askedAt = performance.now()
+    let until: number
+    try {
+      until = await this.#ask('begin', String(this.#visibilityMs))
+    } finally {
+      if (this.#state === 'settling') this.#state = 'open'
+    }
+    if (until === 0) this.#lose()
+    if (until <= 0) return false
+    this.#receipt = begunReceipt(this.#receipt)
+    this.#unbegun = false
+    this.#until = until
+    this.#untilHere = askedAt + this.#visibilityMs
+    return this.open
   }
 
   async #settle(what: SettlementKind, detail: string): Promise<void> {

@@ -65,7 +65,13 @@ export class Fetcher {
     this.#keys = queueKeys(keyBase)
     this.#fetchKey = `${keyBase}:fetch:${randomBytes(9).toString('base64url')}`
     this.#clock = clock
-    this.#listener = new WakeupListener(client, this.#keys[WAKE], wakeup => this.#woken(wakeup))
+    this.#listener = new WakeupListener(client, this.#keys[WAKE], {
+      woken: wakeup => this.#woken(wakeup),
+      failed: error => this.#unwakeable(error),
+      works: () => {
+        for (const receiver of this.#receivers) receiver.wakeupWorks?.()
+      },
+    })
     const saturated = () => this.#overdue && !this.#receivers.hasRoom()
     this.#peers = new PeerWaker(commands, this.#keys, saturated, () => this.#passOn().catch(() => {}))
   }
@@ -200,6 +206,12 @@ export class Fetcher {
     }
   }
 
+  /** Until the connection for wake-ups is back, asks as often as that is tried. */
+  #unwakeable(error: unknown): void {
+    for (const receiver of this.#receivers) receiver.wakeupFailed?.(error)
+    this.ask()
+  }
+
   #settleAndFetch(): void {
     if (this.#inFlight) return
     const settlements = this.#settlements.take()
@@ -224,7 +236,7 @@ export class Fetcher {
       mode,
       number: fetches ? this.#number.value : 0,
       settlements,
-      visibilities: wants.map(({ visibilityMs }) => visibilityMs),
+      visibilities: wants.map(({ visibilityMs, beginsLater }) => (beginsLater ? -visibilityMs : visibilityMs)),
     })
     this.#call = this.#commands.run(queueSettleAndFetch, [...this.#keys, this.#fetchKey], args).then(
       answer => {
@@ -241,7 +253,7 @@ export class Fetcher {
       error => {
         this.#inFlight = false
         for (const settlement of settlements) settlement.reject(error)
-        if (fetches) this.#unfetched(wants, error)
+        if (fetches) this.#unfetched(wants, error, performance.now() - askedAt)
         if (!this.#settlements.empty) this.#nextTick()
       },
     )
@@ -261,8 +273,10 @@ export class Fetcher {
     if (more) this.#asking = true
     const shares = new Map<MessageReceiver, Taken[]>(wants.map(receiver => [receiver, []]))
     for (const [i, message] of reply.taken.entries()) {
-      const share = shares.get(wants[i])
-      if (share) share.push(message)
+      const receiver = wants[i] as MessageReceiver | undefined
+      // A repeated fetch may bring messages that another receiver asked for.
+      const fits = receiver !== undefined && (receiver.beginsLater || !message.unbegun)
+      if (fits) shares.get(receiver)?.push(message)
       else this.settle(returnOf(message)).catch(() => {})
     }
     for (const [receiver, share] of shares) receiver.take(share, more)
@@ -270,10 +284,10 @@ export class Fetcher {
     if (more && !this.#receivers.hasRoom()) this.#peers.passOnIfSaturated()
   }
 
-  #unfetched(wants: readonly MessageReceiver[], error: unknown): void {
+  #unfetched(wants: readonly MessageReceiver[], error: unknown, tookMs: number): void {
     this.#number.failed()
     this.#asking = this.#looking = true
-    for (const receiver of new Set(wants)) receiver.failed(error)
+    for (const receiver of new Set(wants)) receiver.failed(error, tookMs)
     const ms = this.#retryDelay.next()
     if (this.#receivers.size > 0) this.#alarm.set(performance.now() + ms)
     else if (!this.#closed) this.#retryUnread(ms)

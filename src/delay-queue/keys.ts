@@ -1,8 +1,18 @@
 /** The keys of a queue, in the order that all its scripts expect: see lua/lib/queue_keys.lua. */
 export function queueKeys(base: string): readonly string[] {
-  return ['delayed', 'unacked', 'messages', 'tries', 'ttls', 'dead', 'graves', 'wake', 'called', 'cleared'].map(
-    part => `${base}:${part}`,
-  )
+  return [
+    'delayed',
+    'unacked',
+    'messages',
+    'tries',
+    'ttls',
+    'dead',
+    'graves',
+    'wake',
+    'called',
+    'cleared',
+    'clock',
+  ].map(part => `${base}:${part}`)
 }
 
 /** The index of the key on which idle processes block. */

@@ -26,8 +26,9 @@ export interface DelayQueueOptions<T> {
   /** Default: JSON; a payload of `undefined` is the empty text. If `decode` throws for a payload, the message becomes a dead letter. */
   codec?: Codec<T>
   /**
-   * Receives deliveries, their settlements, and the depth of the queue (`delivered`, `settledDelivery`, `level`). For the depth this process asks
-   * Redis at most once a second, after it has pushed or settled messages.
+   * Receives deliveries, their settlements, the levels of the queue (`delivered`, `settledDelivery`, `level`), and failures of its consumers (`storeFailed`,
+   * `breakerOpened`, `breakerClosed`). For the levels this process asks Redis at most once a second: after it has pushed, settled or begun to consume, and
+   * while a message is overdue. Without an observer, failures of consumers become process warnings (SPILLWAY_QUEUE).
    */
   observer?: Observer
 }

@@ -2,8 +2,18 @@ import { notify, type Observer } from '../core/observer.js'
 import { Alarm } from '../waiting/alarm.js'
 import { LevelMeter } from '../waiting/level-meter.js'
 
-/** The server is asked for the depth of a queue at most this often. */
-const DEPTH_EVERY_MS = 1000
+/** The server is asked for the levels of a queue at most this often, and this often while a message is overdue. */
+const EVERY_MS = 1000
+const LONGEST_TIMER_MS = 2 ** 31 - 1
+
+/** What a watch asks the server. */
+export interface QueueLevels {
+  readonly depth: number
+  /** For how long the oldest ready message has been due, ms; 0 if none is. */
+  readonly overdueMs: number
+  /** In how many ms the next delayed message is due; Infinity if there is none. */
+  readonly nextDueMs: number
+}
 
 /** How a delivery was settled. */
 export type DeliveryOutcome = 'ack' | 'nack' | 'dead' | 'stale'
@@ -17,11 +27,11 @@ export class QueueWatch {
   #changed = false
   #closed = false
 
-  /** `depth` asks the server for the number of messages in the queue. */
+  /** `levels` asks the server. */
   constructor(
     readonly observer: Observer,
     readonly queue: string,
-    readonly depth: () => Promise<number>,
+    readonly levels: () => Promise<QueueLevels>,
   ) {
     this.#meter = LevelMeter.of(observer, 'queue', queue)
   }
@@ -36,11 +46,11 @@ export class QueueWatch {
     notify(this.observer, 'settledDelivery', { queue: this.queue, outcome, durationMs })
   }
 
-  /** This process has changed the number of messages: asks for it shortly, at most once a second. */
+  /** This process has changed the queue, or begins to consume it: asks for its levels shortly, at most once a second. */
   changed(): void {
     if (this.#meter === undefined || this.#changed || this.#closed) return
     this.#changed = true
-    if (!this.#asking) this.#alarm.set(this.#askedAt + DEPTH_EVERY_MS)
+    if (!this.#asking) this.#alarm.set(this.#askedAt + EVERY_MS)
   }
 
   close(): void {
@@ -52,14 +62,17 @@ export class QueueWatch {
     this.#asking = true
     this.#changed = false
     this.#askedAt = performance.now()
+    let againMs = EVERY_MS
     try {
-      this.#meter?.set('depth', await this.depth())
+      const { depth, overdueMs, nextDueMs } = await this.levels()
+      this.#meter?.set({ depth, overdueMs })
+      // Nobody may be left to take the messages: then nothing else would tell that they are late.
+      if (overdueMs === 0 && !this.#changed) againMs = nextDueMs + EVERY_MS
     } catch {
-      // Failures of Redis are reported elsewhere; the number is asked for again.
-      this.changed()
+      // Failures of Redis are reported elsewhere.
     }
     this.#asking = false
-    if (this.#changed && !this.#closed) this.#alarm.set(this.#askedAt + DEPTH_EVERY_MS)
+    if (againMs < LONGEST_TIMER_MS && !this.#closed) this.#alarm.set(this.#askedAt + againMs)
   }
 }
 

@@ -5,11 +5,17 @@ export interface MessageReceiver {
   readonly visibilityMs: number
   /** False if it asks once and leaves: then it does not watch for messages that are due later. */
   readonly stays: boolean
+  /** True if its messages wait before their handler begins: their attempt counts from then on. */
+  readonly beginsLater: boolean
   /** The number of messages that it can take now. */
   room(): number
   /** Receives its share of the messages of one fetch, perhaps none. `more`: true if further messages are already due. */
   take(taken: readonly Taken[], more: boolean): void
-  failed(error: unknown): void
+  /** A fetch has failed after `tookMs`. */
+  failed(error: unknown, tookMs: number): void
+  /** The connection for wake-ups failed, or works. */
+  wakeupFailed?(error: unknown): void
+  wakeupWorks?(): void
 }
 
 /** All consumers and `receive` calls of this process for one queue. */
@@ -26,6 +32,10 @@ export class Receivers {
 
   delete(receiver: MessageReceiver): void {
     this.#receivers.delete(receiver)
+  }
+
+  [Symbol.iterator](): Iterator<MessageReceiver> {
+    return this.#receivers.values()
   }
 
   hasRoom(): boolean {

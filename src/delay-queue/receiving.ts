@@ -9,6 +9,7 @@ const NOTHING = Symbol('nothing')
 export class Receiving<D> implements MessageReceiver {
   readonly #fetcher: Fetcher
   readonly stays: boolean
+  readonly beginsLater = false
   readonly #count: number
   readonly #open: (taken: Taken) => D | undefined
   readonly #giveBack: (delivery: D) => void

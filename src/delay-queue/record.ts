@@ -36,7 +36,13 @@ export function parseRecord(text: string): QueueRecord {
 /** Replaces a record that cannot be read, so that its delivery can be rejected. */
 export const NO_RECORD: QueueRecord = { hasTtl: true, maxAttempts: 1, headers: NO_HEADERS, payload: '' }
 
-/** The parts of a receipt: see lua/lib/queue_keys.lua. */
-export function parseReceipt(receipt: string): { id: string; attempt: number } {
-  return { id: receipt.slice(27), attempt: Number(receipt.slice(20, 27)) }
+/** The id in a receipt, and the attempts that count: see lua/lib/queue_keys.lua. */
+export function parseReceipt(receipt: string): { id: string; attempts: number } {
+  return { id: receipt.slice(34), attempts: Number(receipt.slice(27, 34)) }
+}
+
+/** The receipt of a delivery after its attempt has begun. */
+export function begunReceipt(receipt: string): string {
+  const { attempts } = parseReceipt(receipt)
+  return `${receipt.slice(0, 27)}${maxAttemptsText(attempts + 1)}${receipt.slice(34)}`
 }

@@ -1,19 +1,26 @@
-/** The ways to settle a delivery; `return` puts the message back as if it had never been taken. */
-export type SettlementKind = 'ack' | 'nack' | 'return' | 'reject' | 'extend'
+/**
+ * The ways to settle a delivery; `return` puts the message back as if it had never been taken, `unbegun` one whose attempt does not count yet. `begin`:
+ * the attempt counts from now on, and the visibility starts again.
+ */
+export type SettlementKind = 'ack' | 'nack' | 'return' | 'unbegun' | 'reject' | 'extend' | 'begin'
 
 export interface Settlement {
   readonly what: SettlementKind
   readonly receipt: string
   /** The end of its visibility, as far as this process knows, server time. */
   readonly until: number
-  /** By kind: '1' if it has a ttl; delay in ms; due moment; reason; visibility in ms. */
+  /** By kind: '1' if it has a ttl; delay in ms; due moment (twice); reason; visibility in ms (twice). */
   readonly detail: string
 }
 
 /** A message taken from the queue. */
 export interface Taken {
   readonly receipt: string
+  /** True if its attempt does not count before `begin`. */
+  readonly unbegun: boolean
+  /** By the queue's clock, which is `aheadMs` ahead of the server's: see lua/lib/queue_clock.lua. */
   readonly dueAt: number
+  readonly aheadMs: number
   /** The end of its visibility: server time, and `performance.now()` time, which is not later. */
   readonly until: number
   readonly untilHere: number
@@ -21,7 +28,7 @@ export interface Taken {
 }
 
 export interface FetchReply {
-  /** For each settlement: 0 if the delivery is stale, else 1, or for `extend` the new end of its visibility. */
+  /** For each settlement: 0 if the delivery is stale, else 1; for `extend` and `begin` the new end of its visibility; -1 for `begin` while the queue is paused. */
   readonly settled: readonly number[]
   readonly nowMs: number
   /** When to ask again, server time; Infinity if nothing waits. */
@@ -47,7 +54,7 @@ export interface FetchRequest {
   /** Number of the fetch; 0 if the call only settles. */
   readonly number: number
   readonly settlements: readonly Settlement[]
-  /** The visibility in ms of each wanted message. */
+  /** The visibility in ms of each wanted message; negative if its attempt shall not count before `begin`. */
   readonly visibilities: readonly number[]
 }
 
@@ -61,7 +68,7 @@ export function fetchArguments({ clock, mode, number, settlements, visibilities 
 
 /** Reads the reply of queue_settle_and_fetch.lua to a call sent at `askedAt`, by `performance.now()`. */
 export function parseFetchReply(reply: unknown, mode: FetchRequest['mode'], askedAt: number): FetchReply {
-  const [settled, nowMs, next, nextEnd, rows, woken, buried = 0] = reply as [
+  const [settled, nowMs, next, nextEnd, rows, woken, buried = 0, aheadMs = 0] = reply as [
     number[],
     number,
     number,
@@ -69,13 +76,17 @@ export function parseFetchReply(reply: unknown, mode: FetchRequest['mode'], aske
     Array<string | number>,
     number,
     number?,
+    number?,
   ]
   const taken: Taken[] = []
   for (let i = 0; i < rows.length; i += 4) {
-    const until = Number(rows[i + 2])
+    const signed = Number(rows[i + 2])
+    const until = Math.abs(signed)
     taken.push({
       receipt: rows[i] as string,
+      unbegun: signed < 0,
       dueAt: Number(rows[i + 1]),
+      aheadMs,
       until,
       // The server reads its clock after the call was sent.
       untilHere: askedAt + until - nowMs,
@@ -95,8 +106,8 @@ export function parseFetchReply(reply: unknown, mode: FetchRequest['mode'], aske
 }
 
 /** Puts a message back that no receiver in this process takes, as if it had never been delivered. */
-export function returnOf({ receipt, until, dueAt }: Taken): Settlement {
-  return { what: 'return', receipt, until, detail: String(dueAt) }
+export function returnOf({ receipt, unbegun, until, dueAt }: Taken): Settlement {
+  return { what: unbegun ? 'unbegun' : 'return', receipt, until, detail: String(dueAt) }
 }
 
 function momentOf(ms: number): number {

@@ -14,14 +14,21 @@ const LINGER_MS = 1000
 /** Which of the two woken processes this one is: the second asks only in case the first is stopped or busy. */
 export type Wakeup = 'first' | 'second'
 
+/** Receives the wake-ups, and whether they can come. */
+export interface WakeupUser {
+  woken(wakeup: Wakeup): void
+  failed(error: unknown): void
+  works(): void
+}
+
 /**
  * Waits for wake-ups on a key of the queue, on a connection of its own. A lost or silent connection is replaced while the client is connected, which counts as a
- * wake-up, because one may have been missed. It does not keep the process alive, and never fails.
+ * wake-up, because one may have been missed. It does not keep the process alive; what fails is reported and tried again.
  */
 export class WakeupListener {
   readonly #open: ReturnType<typeof blockingOf>
   readonly #key: string
-  readonly #woken: (wakeup: Wakeup) => void
+  readonly #user: WakeupUser
   #connection: Blocking | undefined
   #wanted = false
   #connecting = false
@@ -30,11 +37,11 @@ export class WakeupListener {
   readonly #reopening: Reopening
   #linger: ReturnType<typeof setTimeout> | undefined
 
-  constructor(client: RedisClient, key: string, woken: (wakeup: Wakeup) => void) {
+  constructor(client: RedisClient, key: string, user: WakeupUser) {
     this.#open = blockingOf(client)
     this.#reopening = new Reopening(portOf(client, 'DelayQueue'), () => this.#connect())
     this.#key = key
-    this.#woken = woken
+    this.#user = user
   }
 
   /** False if the client provides no connection for blocking: then this process is never woken. */
@@ -99,9 +106,9 @@ export class WakeupListener {
         this.#connecting = false
         if (!this.#wanted) return
         this.#block(connection)
-        this.#woken('first')
+        this.#user.woken('first')
       },
-      () => this.#lost(connection),
+      error => this.#lost(connection, error),
     )
   }
 
@@ -112,17 +119,20 @@ export class WakeupListener {
         if (this.#connection !== connection) return
         this.#blocked = false
         this.#reopening.worked()
-        if (member !== undefined) this.#woken(member === 'second' ? 'second' : 'first')
+        this.#user.works()
+        if (member !== undefined) this.#user.woken(member === 'second' ? 'second' : 'first')
         else if (this.#wanted) this.#block(connection)
       },
-      () => this.#lost(connection),
+      error => this.#lost(connection, error),
     )
   }
 
-  #lost(connection: Blocking): void {
+  #lost(connection: Blocking, error: unknown): void {
     if (this.#connection !== connection) return
     this.#drop()
-    if (!this.#closed && this.#wanted) this.#reopening.lost()
+    if (this.#closed || !this.#wanted) return
+    this.#user.failed(error)
+    this.#reopening.lost()
   }
 }
 

@@ -129,9 +129,24 @@ export class GuardedStore implements DecisionWatch {
     return error
   }
 
-  /** Throws while the breaker of the charge's server is open. */
+  /** Whether the charge's server may be asked now: while its breaker is open, only an occasional probe. */
+  mayAsk(charge: Charge): boolean {
+    return !isClosedTo(this.#breakers.ofCharge(charge))
+  }
+
+  /** Throws unless the charge's server may be asked. */
   checkAsked(charge: Charge): void {
-    if (isClosedTo(this.#breakers.ofCharge(charge))) throw REFUSED
+    if (!this.mayAsk(charge)) throw REFUSED
+  }
+
+  /** The error while the breaker of the charge's server is open. */
+  refusal(charge: Charge): StoreError | undefined {
+    return this.#breakers.ofCharge(charge).isOpen ? REFUSED : undefined
+  }
+
+  /** The observer is told when a breaker of the store opens or closes; the caller holds it. */
+  watch(observer: Observer): void {
+    this.#breakers.audience.join(observer)
   }
 
   /** The server of the charge answered a message of waiting requests that was sent at `askedAt`. */

@@ -1,6 +1,7 @@
 import type { Decision } from '../core/decision.js'
 import { StoreError } from '../core/errors.js'
 import type { Charge } from '../stores/store.js'
+import type { Outage } from '../waiting/line-user.js'
 import type { Patience } from '../waiting/wait.js'
 import type { Decider } from './decider.js'
 import type { StoreFailure } from './fallback.js'
@@ -29,19 +30,30 @@ export class LimiterLines {
     this.#onStoreFailure = onStoreFailure
   }
 
-  /** Waits for a turn, as documented at `RateLimiter.acquire`. While the store fails, the failure policy decides. */
+  /**
+   * Waits for a turn, as documented at `RateLimiter.acquire`. While the store fails, the waiter keeps its place in the store's line, and the failure policy
+   * may serve it meanwhile.
+   */
   async wait(decider: Decider, key: LimiterKey, cost: number, patience: Patience): Promise<Decision> {
     const askedAt = performance.now()
     const charges = decider.chargesOf(key)
+    const fails = this.#onStoreFailure === 'closed'
+    const left = () => Math.max(0, patience.timeoutMs - (performance.now() - askedAt))
+    const outage = fails
+      ? undefined
+      : new LocalWait(signal => this.#local.wait(key, cost, { timeoutMs: left(), signal }))
     try {
-      const turn = this.#inStore?.wait(charges, cost, patience)
+      const turn = this.#inStore?.wait(charges, cost, patience, outage)
       if (turn === undefined) return await this.#local.wait(key, cost, patience)
       const { verdicts, at } = await turn
       return decider.granted(key, charges, cost, verdicts, at)
     } catch (error) {
-      if (!(error instanceof StoreError) || this.#onStoreFailure === 'closed' || this.#closed) throw error
-      const timeoutMs = Math.max(0, patience.timeoutMs - (performance.now() - askedAt))
-      return this.#local.wait(key, cost, { ...patience, timeoutMs })
+      if (error instanceof ServedHere) return error.decision
+      if (!(error instanceof StoreError) || fails || this.#closed) throw error
+      // An error in the request itself, like a key of another type: no line of the store will take it.
+      return await this.#local.wait(key, cost, { ...patience, timeoutMs: left() })
+    } finally {
+      outage?.ends()
     }
   }
 
@@ -55,5 +67,35 @@ export class LimiterLines {
   async close(ownsStore: boolean): Promise<void> {
     this.#closed = true
     await this.#inStore?.close(new StoreError('the limiter was closed while this waited'), ownsStore)
+  }
+}
+
+/** Ends a wait in the store's line: the failure policy has granted the request meanwhile. */
+class ServedHere extends Error {
+  constructor(readonly decision: Decision) {
+    super('served in this process')
+  }
+}
+
+/** The wait in this process while the store fails. */
+class LocalWait implements Outage {
+  #control: AbortController | undefined
+
+  constructor(readonly wait: (signal: AbortSignal) => Promise<Decision>) {}
+
+  begins(_: unknown, leave: (error: unknown) => void): void {
+    const control = new AbortController()
+    this.#control = control
+    this.wait(control.signal).then(
+      decision => leave(new ServedHere(decision)),
+      error => {
+        if (!control.signal.aborted) leave(error)
+      },
+    )
+  }
+
+  ends(): void {
+    this.#control?.abort(new StoreError('the store answers again'))
+    this.#control = undefined
   }
 }

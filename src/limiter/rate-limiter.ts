@@ -142,7 +142,7 @@ export class RateLimiter {
    * Rejects with `TimeoutError` when `timeout` is over, or at once if the turn would come after it (0: does not wait; default: no timeout), with the
    * signal's reason when it is aborted, and at once with `CostError` if `cost` can never fit. Then nothing is spent. While the store fails, the failure policy
    * decides; 'closed' rejects with `StoreError`. In shadow mode `acquire` returns at once. While the key is blocked, no waiter is granted. When the store does
-   * not answer within `deadline`, the failure policy decides for all waiters, also for those that have waited long.
+   * not answer within `deadline`, the failure policy may serve the waiters meanwhile; those that it does not serve keep their places, and are in the store's line again as soon as it answers.
    */
   async acquire(given: KeyInput, options: WaitOptions & { cost?: number } = {}): Promise<Decision> {
     const key = limiterKey(given)

@@ -1,9 +1,17 @@
 import { TimeoutError } from '../core/errors.js'
+import type { Observer } from '../core/observer.js'
 import { isFault } from '../redis/is-fault.js'
 import type { RedisLine } from '../stores/redis/line.js'
 import type { RedisStore } from '../stores/redis/redis-store.js'
 import type { Charge } from '../stores/store.js'
-import { type GrantFacts, isLateOnce, type LineAsk, type LineUser, type Wanted } from '../waiting/line-user.js'
+import {
+  type GrantFacts,
+  isLateOnce,
+  type LineAsk,
+  type LineUser,
+  type Outage,
+  type Wanted,
+} from '../waiting/line-user.js'
 import { Mailbox } from '../waiting/mailbox.js'
 import type { Patience } from '../waiting/wait.js'
 import { WaitingLine } from '../waiting/waiting-line.js'
@@ -13,6 +21,8 @@ import { type StoreLines, type Turn, turnVerdict } from './store-lines.js'
 
 /** A key that waits again within this time continues as the same member of its line. */
 const IDLE_MS = 10_000
+/** Above this number of lines, those without waiters are forgotten at once: a client chooses how many keys there are. */
+const MOST_LINES = 1000
 
 /** The waiting lines of one limiter in Redis. */
 export class RedisLines implements StoreLines {
@@ -20,41 +30,67 @@ export class RedisLines implements StoreLines {
   readonly #guarded: GuardedStore
   readonly #lines = new Map<string, LimitLine>()
   #sweep: ReturnType<typeof setTimeout> | undefined
+  #forgetReady: (() => void) | undefined
+  /** Held here, because the store does not keep its observers alive. */
+  readonly #recovery: Observer = { breakerClosed: () => this.#resend() }
 
   constructor(store: RedisStore, guarded: GuardedStore) {
     this.#store = store
     this.#guarded = guarded
+    guarded.watch(this.#recovery)
   }
 
-  wait(charges: readonly Charge[], cost: number, patience: Patience): Promise<Turn> | undefined {
+  wait(charges: readonly Charge[], cost: number, patience: Patience, outage?: Outage): Promise<Turn> | undefined {
     const server = this.#store.lineOf(charges)
     if (server === undefined) return undefined
-    this.#guarded.checkAsked(charges[0])
+    if (outage === undefined) this.#guarded.checkAsked(charges[0])
     // One line in Redis may hold requests under different quotas; each `LimitLine` here has only one.
     const own = charges.map(({ limit }) => `${limit.quota} ${limit.windowMs} ${limit.burst}`).join(' ')
     const name = `${own}|${server.name}`
     let line = this.#lines.get(name)
     if (line === undefined) {
       line = new LimitLine(server, charges, own, this.#store, this.#guarded)
+      if (this.#lines.size >= MOST_LINES) this.#forgetIdle()
       this.#lines.set(name, line)
+      this.#forgetReady ??= server.scripts.port.onReady(() => this.#resend())
       this.#sweepLater()
     }
-    return line.wait(cost, patience)
+    return line.wait(cost, patience, outage)
   }
 
   async close(error: Error): Promise<void> {
     await Promise.all([...this.#lines.values()].map(line => line.close(error)))
     this.#lines.clear()
+    this.#end()
+  }
+
+  /** The store answers again: those who waited elsewhere meanwhile ask at once, before others come. */
+  #resend(): void {
+    for (const line of this.#lines.values()) line.resend()
+  }
+
+  #forgetIdle(): void {
+    for (const [name, line] of this.#lines) {
+      if (!line.isIdle) continue
+      line.end()
+      this.#lines.delete(name)
+    }
   }
 
   #sweepLater(): void {
     if (this.#sweep !== undefined) return
     this.#sweep = setTimeout(() => {
       this.#sweep = undefined
-      for (const [name, line] of this.#lines) if (line.isIdle) this.#lines.delete(name)
+      this.#forgetIdle()
       if (this.#lines.size > 0) this.#sweepLater()
+      else this.#end()
     }, IDLE_MS)
     this.#sweep.unref()
+  }
+
+  #end(): void {
+    this.#forgetReady?.()
+    this.#forgetReady = undefined
   }
 }
 
@@ -62,10 +98,8 @@ export class RedisLines implements StoreLines {
 class LimitLine implements LineUser<Turn> {
   readonly width: number
   readonly isLate = isLateOnce
-  readonly isFault = isFault
   readonly #mailbox: Mailbox
   readonly #line: WaitingLine<Turn>
-  #forgetReady: (() => void) | undefined
 
   constructor(
     readonly server: RedisLine,
@@ -99,8 +133,17 @@ class LimitLine implements LineUser<Turn> {
     return this.#line.isIdle
   }
 
-  wait(cost: number, patience: Patience): Promise<Turn> {
-    return this.#line.wait(cost, this.own, patience)
+  wait(cost: number, patience: Patience, outage: Outage | undefined): Promise<Turn> {
+    return this.#line.wait(cost, this.own, patience, outage)
+  }
+
+  end(): void {
+    this.#line.end()
+  }
+
+  /** The server may answer again. */
+  resend(): void {
+    this.#line.resend()
   }
 
   close(error: Error): Promise<void> {
@@ -109,21 +152,28 @@ class LimitLine implements LineUser<Turn> {
 
   hold(): void {
     this.#mailbox.hold()
-    this.#forgetReady = this.server.scripts.port.onReady(() => this.#line.resend())
   }
 
   release(): void {
     this.#mailbox.release()
-    this.#forgetReady?.()
   }
 
+  /** While the breaker is open, only the ask that is its probe is sent. */
   ready(): boolean {
-    return this.server.isReady
+    return this.server.isReady && this.guarded.mayAsk(this.charges[0])
   }
 
-  async send(ask: LineAsk): Promise<unknown> {
+  isFault(error: unknown): boolean {
+    return isFault((error as Error).cause ?? error)
+  }
+
+  failing(): unknown {
+    return this.server.failing ?? this.guarded.refusal(this.charges[0])
+  }
+
+  async send(ask: LineAsk, endsAt: number): Promise<unknown> {
     const askedAt = performance.now()
-    const reply = await this.server.ask(ask)
+    const reply = await this.server.ask(ask, endsAt)
     this.guarded.heard(this.charges[0], askedAt)
     return reply
   }

@@ -44,10 +44,11 @@ export function metricsObserver(sink: MetricSink, counts: DecisionCounts): Obser
       }),
     delivered: ({ queue, latenessMs }) =>
       sink.record(METRICS.queueLateness, latenessMs / 1000, { queue: values.of(queue) }),
-    level({ object, name, inUse, waiting, depth }) {
+    level({ object, name, inUse, waiting, depth, overdueMs }) {
       if (waiting !== undefined) sink.set(METRICS.waiting, waiting, named(object, name))
       if (inUse !== undefined) sink.set(METRICS.concurrencyInUse, inUse, named(object, name))
       if (depth !== undefined) sink.set(METRICS.queueDepth, depth, { queue: values.of(name) })
+      if (overdueMs !== undefined) sink.set(METRICS.queueOverdue, overdueMs / 1000, { queue: values.of(name) })
     },
     settledDelivery({ queue, outcome, durationMs }) {
       const name = values.of(queue)

@@ -103,6 +103,14 @@ export const METRICS = {
     labels: ['queue'],
     help: 'Messages that the queue holds in Redis, delivered or not, without dead letters. Every process tells the same number.',
   },
+  queueOverdue: {
+    kind: 'gauge',
+    name: 'queue_overdue_seconds',
+    instrument: 'ratelimit.queue.overdue',
+    unit: 's',
+    labels: ['queue'],
+    help: 'For how long the oldest message has been due that no process has taken yet; 0 if there is none. Every process tells the same.',
+  },
   queueSettlements: {
     kind: 'counter',
     name: 'queue_settlements_total',

@@ -1,6 +1,6 @@
 export { CostError, PolicyError, SpillwayError, StoreError, TimeoutError } from '../core/errors.js'
 export type { HeaderFields } from './header-fields.js'
-export type { PartnerLimit, PoliteOptions } from './options.js'
-export { politeFetch } from './polite-fetch.js'
+export type { PartnerLimits, PoliteOptions } from './options.js'
+export { type PoliteFetch, politeFetch } from './polite-fetch.js'
 export { parseRateLimit, type QuotaInfo } from './rate-limit-fields.js'
 export { parseRetryAfter } from './retry-after.js'

@@ -4,26 +4,30 @@ import { type Observer, parseObserver } from '../core/observer.js'
 import { checkOptions, type OptionNames } from '../core/option-names.js'
 import type { RedisClient } from '../redis/client.js'
 import { portOf } from '../redis/port-of.js'
+import type { RateLimit } from './rate.js'
 
-/** The user's own limit for calls to one partner. */
-export interface PartnerLimit {
-  /** Calls per interval; integer ≥ 1. */
-  rate: number
-  /** Length of the interval, at most ten years. */
-  interval: Duration
+/** The user's own limits for calls to one partner. At least one of `rate`, `concurrency` and `longestPause`. */
+export interface PartnerLimits {
+  /** Calls per interval; integer ≥ 1. Together with `interval`. Default: no limit. */
+  rate?: number
+  /** Length of the interval, at most ten years. Together with `rate`. */
+  interval?: Duration
   /** The most calls in flight; integer ≥ 1. Default: no limit. */
   concurrency?: number
+  /** Default '1h'; at most ten years. A longer pause that the partner asks for is cut to it, with a process warning (SPILLWAY_PAUSE). */
+  longestPause?: Duration
 }
 
 /** Options of `politeFetch`. Invalid options throw `PolicyError`. */
 export interface PoliteOptions {
   /**
-   * The user's own limits for partners, by the result of `partner`, kept over all processes if `client` is given. A unit is spent from the moment the
+   * The user's own limits, by partner: without `partner` by origin, like 'https://api.example.com', where capitals and a final slash do not matter; else by
+   * its result. Kept over all processes if `client` is given. A unit is spent from the moment the
    * call leaves until one interval after its answer, because the partner counts arrivals. An answer that takes longer than
    * 250 ms or a fifth of the interval, whichever is less, counts as if it had come after that time. `concurrency`: a place is
    * held until the header fields of the answer have arrived, or the call has failed.
    */
-  limits?: Record<string, PartnerLimit>
+  limits?: Record<string, PartnerLimits>
   /**
    * A Redis client: limits, and waits that a partner requests, hold over all processes with a client of the same Redis. While Redis
    * is gone, calls are sent as without it, after at most three seconds. The client is never closed here.
@@ -36,6 +40,11 @@ export interface PoliteOptions {
    * be sent again: none, text, bytes, a form or a Blob, not a stream and not the body of a Request.
    */
   retries?: number
+  /**
+   * Methods that are sent again after a 503, because the partner may have carried the call out. Capitals do not matter. Default: GET, HEAD, OPTIONS, TRACE, PUT, DELETE, and
+   * any request with an Idempotency-Key; a list given here replaces all of these. After a 429 every method is sent again.
+   */
+  retryMethods?: readonly string[]
   /**
    * How long one attempt of a call may wait. Default '30s'; 0: not at all; Infinity: no limit. A longer wait rejects at once with
    * `TimeoutError`, whose `retryAfterMs` tells when the call could have left; after an answer, that answer is returned.
@@ -52,27 +61,48 @@ const OPTIONS: OptionNames<PoliteOptions> = {
   client: true,
   partner: true,
   retries: true,
+  retryMethods: true,
   maxWait: true,
   fetch: true,
   observer: true,
 }
-const LIMIT_OPTIONS: OptionNames<PartnerLimit> = { rate: true, interval: true, concurrency: true }
+const LIMIT_OPTIONS: OptionNames<PartnerLimits> = {
+  rate: true,
+  interval: true,
+  concurrency: true,
+  longestPause: true,
+}
 const EXAMPLE = "{ limits: { 'https://api.example.com': { rate: 100, interval: '1s' } } }"
 const LONGEST_MS = 10 * 365 * 86_400_000
+const METHOD = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/
+/** Safe and idempotent methods: RFC 9110, sections 9.2.1 and 9.2.2. */
+const IDEMPOTENT = ['GET', 'HEAD', 'OPTIONS', 'TRACE', 'PUT', 'DELETE']
 
-/** A partner's limit, checked. */
-export interface CheckedLimit {
-  readonly rate: number
-  readonly intervalMs: number
+/** A partner's limits, checked. */
+export interface CheckedLimits {
+  /** Undefined: no limit. */
+  readonly rate: RateLimit | undefined
   /** Infinity: any number. */
   readonly concurrency: number
+  readonly longestPauseMs: number
+}
+
+/** Of a partner that `limits` does not name. */
+export const NO_LIMITS: CheckedLimits = {
+  rate: undefined,
+  concurrency: Number.POSITIVE_INFINITY,
+  longestPauseMs: 3_600_000,
 }
 
 export interface CheckedOptions {
-  readonly limits: ReadonlyMap<string, CheckedLimit>
+  readonly limits: ReadonlyMap<string, CheckedLimits>
   readonly client: RedisClient | undefined
   readonly partnerOf: (url: URL, init?: RequestInit) => unknown
+  /** The partner that somebody has named; throws `PolicyError` for what is none. */
+  readonly nameOf: (given: unknown, owner: string) => string
   readonly retries: number
+  /** Whether a request may be sent again after a 503. */
+  readonly isRepeatable: (method: string, headers: Headers) => boolean
   readonly maxWaitMs: number
   readonly send: typeof fetch
   readonly observer: Observer | undefined
@@ -81,7 +111,7 @@ export interface CheckedOptions {
 /** Checks the options; throws `PolicyError`. */
 export function parseOptions(options: PoliteOptions): CheckedOptions {
   checkOptions('politeFetch', options, OPTIONS, EXAMPLE)
-  const { limits = {}, client, partner, retries = 2, maxWait = '30s', fetch: given, observer } = options
+  const { limits = {}, client, partner, retries = 2, retryMethods, maxWait = '30s', fetch: given, observer } = options
   checkFunction('partner', partner, 'url => url.hostname')
   checkFunction('fetch', given, 'globalThis.fetch')
   if (!Number.isSafeInteger(retries) || retries < 0) {
@@ -91,28 +121,102 @@ export function parseOptions(options: PoliteOptions): CheckedOptions {
   if (typeof limits !== 'object' || limits === null || Array.isArray(limits)) {
     throw new PolicyError(`politeFetch: limits ${shown(limits)}: expected limits by partner, like ${EXAMPLE}`)
   }
+  const nameOf = partner === undefined ? originOf : partnerName
   return {
-    limits: new Map(Object.entries(limits).map(([name, limit]) => [name, parseLimit(name, limit)])),
+    limits: limitsOf(limits, nameOf),
     client,
     partnerOf: partner ?? (url => url.origin),
+    nameOf,
     retries,
+    isRepeatable: repeatable(retryMethods),
     maxWaitMs: maxWait === Number.POSITIVE_INFINITY ? maxWait : parseDurationOrZero(maxWait, 'politeFetch: maxWait'),
     send: given ?? ((input, init) => globalThis.fetch(input, init)),
     observer: parseObserver(observer, 'politeFetch'),
   }
 }
 
-function parseLimit(name: string, limit: PartnerLimit): CheckedLimit {
-  const owner = `politeFetch: limits[${shown(name)}]`
-  checkOptions(owner, limit, LIMIT_OPTIONS, "{ rate: 100, interval: '1s' }")
-  const { rate, interval, concurrency } = limit
-  checkCount(`${owner}: rate`, rate, 100)
-  if (concurrency !== undefined) checkCount(`${owner}: concurrency`, concurrency, 10)
-  const intervalMs = parseOption(interval, `${owner}: interval`)
-  if (intervalMs > LONGEST_MS) {
-    throw new PolicyError(`${owner}: interval ${shown(interval)}: expected at most ten years, like '1h'`)
+function limitsOf(
+  limits: Record<string, PartnerLimits>,
+  nameOf: CheckedOptions['nameOf'],
+): ReadonlyMap<string, CheckedLimits> {
+  const checked = new Map<string, CheckedLimits>()
+  const keys = new Map<string, string>()
+  for (const [key, given] of Object.entries(limits)) {
+    const owner = `politeFetch: limits[${shown(key)}]`
+    const name = nameOf(key, owner)
+    const other = keys.get(name)
+    if (other !== undefined) {
+      throw new PolicyError(
+        `${owner}: expected one key for an origin, but limits[${shown(other)}] is also ${shown(name)}`,
+      )
+    }
+    keys.set(name, key)
+    checked.set(name, parseLimits(owner, given))
   }
-  return { rate, intervalMs, concurrency: concurrency ?? Number.POSITIVE_INFINITY }
+  return checked
+}
+
+function parseLimits(owner: string, limits: PartnerLimits): CheckedLimits {
+  checkOptions(owner, limits, LIMIT_OPTIONS, "{ rate: 100, interval: '1s' }")
+  const { rate, interval, concurrency, longestPause } = limits
+  if (rate === undefined && interval === undefined && concurrency === undefined && longestPause === undefined) {
+    throw new PolicyError(`${owner}: no limit: expected at least one, like { rate: 100, interval: '1s' }`)
+  }
+  if (concurrency !== undefined) checkCount(`${owner}: concurrency`, concurrency, 10)
+  return {
+    rate: rate === undefined && interval === undefined ? undefined : rateOf(owner, rate, interval),
+    concurrency: concurrency ?? NO_LIMITS.concurrency,
+    longestPauseMs:
+      longestPause === undefined ? NO_LIMITS.longestPauseMs : lengthOf(longestPause, `${owner}: longestPause`),
+  }
+}
+
+function rateOf(owner: string, rate: number | undefined, interval: Duration | undefined): RateLimit {
+  checkCount(`${owner}: rate`, rate, 100)
+  if (interval === undefined) throw new PolicyError(`${owner}: interval undefined: expected a duration, like '1s'`)
+  return { rate: rate as number, intervalMs: lengthOf(interval, `${owner}: interval`) }
+}
+
+function lengthOf(given: Duration, what: string): number {
+  const ms = parseOption(given, what)
+  if (ms <= LONGEST_MS) return ms
+  throw new PolicyError(`${what} ${shown(given)}: expected at most ten years, like '1h'`)
+}
+
+/** The origin that a text means; throws `PolicyError`, which names the origin to write, for a text that says more or less than an origin. */
+function originOf(given: unknown, owner: string): string {
+  const text = partnerName(given, owner)
+  const url = webUrlOf(text)
+  if (url !== undefined && url.href === `${url.origin}/`) return url.origin
+  const meant = url ?? webUrlOf(`https://${text.trim().replace(/^[a-z][a-z0-9+.-]*:?\/\//i, '')}`)
+  const told =
+    meant === undefined ? 'an origin, like "https://api.example.com"' : `an origin: write ${shown(meant.origin)}`
+  throw new PolicyError(
+    `${owner}: ${shown(text)}: expected ${told}. For other names than origins give the option partner`,
+  )
+}
+
+/** Throws `PolicyError` for what is no text; `owner` says where it came from. */
+export function partnerName(given: unknown, owner: string): string {
+  if (typeof given === 'string' && given !== '') return given
+  throw new PolicyError(`${owner} ${shown(given)}: expected a text that is not empty, like the origin`)
+}
+
+/** Undefined for other schemes than http and https. */
+export function webUrlOf(text: string): URL | undefined {
+  const url = URL.canParse(text) ? new URL(text) : undefined
+  return url?.protocol === 'http:' || url?.protocol === 'https:' ? url : undefined
+}
+
+function repeatable(given: readonly string[] | undefined): CheckedOptions['isRepeatable'] {
+  if (given !== undefined && !(Array.isArray(given) && given.every(method => METHOD.test(method)))) {
+    throw new PolicyError(
+      `politeFetch: retryMethods ${shown(given)}: expected a list of methods, like ['GET', 'HEAD', 'PUT', 'POST']`,
+    )
+  }
+  const methods = new Set((given ?? IDEMPOTENT).map(method => method.toUpperCase()))
+  const byKey = given === undefined
+  return (method, headers) => methods.has(method.toUpperCase()) || (byKey && headers.has('idempotency-key'))
 }
 
 function checkCount(what: string, value: unknown, example: number): void {

@@ -1,14 +1,16 @@
-import { TimeoutError } from '../core/errors.js'
+import { formatDuration } from '../core/duration.js'
+import { shown, TimeoutError } from '../core/errors.js'
 import type { Observer } from '../core/observer.js'
+import { emitWarning } from '../core/warning.js'
 import { OutageWatch } from '../http/concurrency/outage-watch.js'
 import type { Place, Places } from '../http/concurrency/places.js'
 import { ProcessPlaces } from '../http/concurrency/process-places.js'
 import type { RedisHealth } from '../http/concurrency/redis-health.js'
 import { SharedPlaces } from '../http/concurrency/shared-places.js'
 import type { RedisClient } from '../redis/client.js'
-import { type Patience, Wait } from '../waiting/wait.js'
+import type { Patience } from '../waiting/wait.js'
 import { HoldWatch, WaitWatch, watched } from '../waiting/wait-watch.js'
-import type { CheckedLimit } from './options.js'
+import { type CheckedLimits, NO_LIMITS } from './options.js'
 import { Pause, RedisPause } from './pause.js'
 import { ProcessRate } from './process-rate.js'
 import { type Rate, tooLong, type Unit } from './rate.js'
@@ -28,7 +30,7 @@ export interface Pass {
 
 interface PartnerOptions {
   readonly name: string
-  readonly limit: CheckedLimit | undefined
+  readonly limits: CheckedLimits | undefined
   /** Absent: this process alone. */
   readonly redis: { readonly client: RedisClient; readonly health: RedisHealth } | undefined
   readonly observer: Observer | undefined
@@ -42,26 +44,30 @@ export class Partner {
   readonly #places: Places | undefined
   readonly #rateWaits: WaitWatch | undefined
   readonly #holds: HoldWatch | undefined
+  readonly #longestPauseMs: number
+  /** Until when no further warning of a cut pause is given, by `performance.now()`. */
+  #warnedUntil = Number.NEGATIVE_INFINITY
   #calls = 0
 
-  constructor({ name, limit, redis, observer }: PartnerOptions) {
+  constructor({ name, limits = NO_LIMITS, redis, observer }: PartnerOptions) {
     this.name = name
-    const permits = limit?.concurrency ?? Number.POSITIVE_INFINITY
-    if (observer !== undefined && limit !== undefined) {
-      this.#rateWaits = new WaitWatch(observer, 'rate', name)
+    const { rate, concurrency: permits, longestPauseMs } = limits
+    this.#longestPauseMs = longestPauseMs
+    if (observer !== undefined) {
+      this.#rateWaits = rate && new WaitWatch(observer, 'rate', name)
       this.#holds = Number.isFinite(permits) ? new HoldWatch(observer, 'semaphore', name) : undefined
     }
     if (redis === undefined) {
       this.#pause = new Pause()
-      this.#rate = limit && new ProcessRate(limit, name)
+      this.#rate = rate && new ProcessRate(rate, name)
       this.#places = Number.isFinite(permits) ? new ProcessPlaces(permits) : undefined
       return
     }
-    const pause = new RedisPause({ ...redis, partner: name })
+    const pause = new RedisPause({ ...redis, partner: name, longestMs: longestPauseMs })
     const watch = new OutageWatch(() => pause.answers())
     const places = { ...redis, prefix: 'spillway', name: 'outgoing', permits, leaseMs: LEASE_MS }
     this.#pause = pause
-    this.#rate = limit && new RedisRate({ ...redis, partner: name, limit, watch })
+    this.#rate = rate && new RedisRate({ ...redis, partner: name, limit: rate, watch })
     this.#places = Number.isFinite(permits) ? new SharedPlaces(places) : undefined
   }
 
@@ -75,9 +81,17 @@ export class Partner {
     return this.#calls === 0 && this.#pause.leftMs === 0 && this.#rate?.idle !== false
   }
 
-  /** The partner has asked for a pause. */
+  /** The partner has asked for a pause. A longer one than `longestPause` is cut. */
   pause(ms: number): void {
-    this.#pause.begin(ms)
+    const longestMs = this.#longestPauseMs
+    if (ms > longestMs) this.#warn(ms)
+    this.#pause.begin(Math.min(ms, longestMs))
+  }
+
+  /** Ends the pause, in all processes. Rejects with `StoreError` if Redis fails. */
+  async resume(): Promise<void> {
+    this.#warnedUntil = Number.NEGATIVE_INFINITY
+    await this.#pause.resume()
   }
 
   /** Waits until a call may leave. `retries`: the call was refused before. Rejects with `TimeoutError` at once if the wait is longer than `maxWaitMs`. */
@@ -113,7 +127,19 @@ export class Partner {
     if (pauseMs > timeoutMs) throw tooLong(this.name, pauseMs)
     if (pauseMs === 0 && !again) return
     const jitterMs = Math.random() * Math.max(JITTER_SHARE * pauseMs, JITTER_MS)
-    await sleep(Math.min(timeoutMs, pauseMs + jitterMs), signal)
+    await this.#pause.sleep(Math.min(timeoutMs, pauseMs + jitterMs), signal)
+  }
+
+  /** Once for each pause, although several answers may ask for it. */
+  #warn(askedMs: number): void {
+    const now = performance.now()
+    if (now < this.#warnedUntil) return
+    this.#warnedUntil = now + this.#longestPauseMs
+    emitWarning(
+      'SPILLWAY_PAUSE',
+      `politeFetch: ${this.name} asked for a pause of ${formatDuration(askedMs)}, which is cut to ${formatDuration(this.#longestPauseMs)} ` +
+        `(longestPause). resume(${shown(this.name)}) ends it earlier.`,
+    )
   }
 
   async #place({ timeoutMs, signal }: Patience): Promise<Place | undefined> {
@@ -153,9 +179,4 @@ export class Partner {
       },
     }
   }
-}
-
-function sleep(ms: number, signal: AbortSignal | undefined): Promise<void> {
-  const wait: Wait<void> = new Wait<void>({ timeoutMs: ms, signal }, () => wait.resolve())
-  return wait.promise
 }

@@ -1,6 +1,6 @@
-import { PolicyError, shown, TimeoutError } from '../core/errors.js'
+import { TimeoutError } from '../core/errors.js'
 import { RedisHealth } from '../http/concurrency/redis-health.js'
-import { type PoliteOptions, parseOptions } from './options.js'
+import { type PoliteOptions, parseOptions, partnerName, webUrlOf } from './options.js'
 import { Partner } from './partner.js'
 import { Partners } from './partners.js'
 import { parseRateLimit } from './rate-limit-fields.js'
@@ -15,32 +15,44 @@ const HEALTH_USER = {
   meanwhile: 'each process keeps to the limits of its partners by itself (politeFetch)',
 }
 
+/** A `fetch` that keeps to its partners' limits. */
+export interface PoliteFetch {
+  (input: string | URL | Request, init?: RequestInit): Promise<Response>
+  /**
+   * Ends the pause that a partner has asked for. Calls that wait for its end leave within a quarter of a second; over Redis, those of other processes within two seconds.
+   * `partner` is named as in `limits`; nothing happens if it has no pause. Rejects with `PolicyError` for a text that cannot be a partner, and with `StoreError` if Redis
+   * does not answer: then the pause is over in this process only, until Redis answers again.
+   */
+  resume(partner: string): Promise<void>
+}
+
 /**
  * A `fetch` that keeps to its partners' limits: it waits before it would be refused, and after a partner asks for a pause. It reads only
  * status and header fields of answers. URLs with other schemes than http and https are fetched directly. Throws `PolicyError` for
  * invalid options.
  *
  * A call rejects as `fetch` does, with `TimeoutError` when it would wait longer than `maxWait`, and with the reason of its signal, which
- * ends every wait.
+ * ends every wait. A redirect belongs to the call: the partner is that of the first URL.
  */
-export function politeFetch(options: PoliteOptions = {}): typeof fetch {
-  const { limits, client, partnerOf, retries, maxWaitMs, send, observer } = parseOptions(options)
+export function politeFetch(options: PoliteOptions = {}): PoliteFetch {
+  const { limits, client, partnerOf, nameOf, retries, isRepeatable, maxWaitMs, send, observer } = parseOptions(options)
   const health = client && new RedisHealth(client, DEADLINE_MS, observer, HEALTH_USER)
   const redis = client && health && { client, health }
-  const partners = new Partners(name => new Partner({ name, limit: limits.get(name), redis, observer }))
+  const partners = new Partners(name => new Partner({ name, limits: limits.get(name), redis, observer }))
 
-  return async (input, init) => {
-    const url = urlOf(input)
+  const polite = async (input: string | URL | Request, init?: RequestInit): Promise<Response> => {
+    const request = requestOf(input)
+    const url = webUrlOf(request?.url ?? String(input))
     if (url === undefined) return send(input, init)
-    const name = partnerOf(url, init)
-    if (typeof name !== 'string' || name === '') {
-      throw new PolicyError(
-        `politeFetch: partner returned ${shown(name)}: expected a text that is not empty, like the origin`,
-      )
-    }
+    const name = partnerName(partnerOf(url, init), 'politeFetch: partner returned')
     const partner = partners.of(name)
-    const signal = init?.signal ?? (input instanceof Request ? input.signal : undefined)
-    const most = canSendAgain(input, init) ? retries : 0
+    // As for fetch, null takes the signal of the request away.
+    const signal = (init?.signal === undefined ? request?.signal : init.signal) ?? undefined
+    const most = canSendAgain(request, init) ? retries : 0
+    const isSafe = isRepeatable(
+      init?.method ?? request?.method ?? 'GET',
+      new Headers(init?.headers ?? request?.headers),
+    )
     let answer: Response | undefined
     for (let attempt = 0; ; attempt++) {
       const pass = await partner.enter(maxWaitMs, signal, attempt > 0).catch(error => {
@@ -58,9 +70,13 @@ export function politeFetch(options: PoliteOptions = {}): typeof fetch {
       const waitMs = waitAskedBy(answer, partner.isLimited, attempt)
       if (waitMs === undefined) return answer
       partner.pause(waitMs)
-      if (!isRefusal(answer) || attempt >= most) return answer
+      const mayRepeat = answer.status === 429 || (answer.status === 503 && isSafe)
+      if (!mayRepeat || attempt >= most) return answer
     }
   }
+  return Object.assign(polite, {
+    resume: async (partner: string) => partners.of(nameOf(partner, 'politeFetch: resume')).resume(),
+  })
 }
 
 function isRefusal({ status }: Response): boolean {
@@ -82,16 +98,15 @@ function waitAskedBy(answer: Response, isLimited: boolean, attempt: number): num
   return longest ?? (refused ? BACKOFF_MS * 2 ** attempt : undefined)
 }
 
-function urlOf(input: string | URL | Request): URL | undefined {
-  const text = input instanceof Request ? input.url : String(input)
-  const url = URL.canParse(text) ? new URL(text) : undefined
-  return url !== undefined && (url.protocol === 'http:' || url.protocol === 'https:') ? url : undefined
+/** A Request, of this realm or of another implementation of fetch. */
+function requestOf(input: string | URL | Request): Request | undefined {
+  return typeof input === 'object' && 'url' in input && typeof input.url === 'string' ? input : undefined
 }
 
 /** False for a body that is read while it is sent. */
-function canSendAgain(input: string | URL | Request, init: RequestInit | undefined): boolean {
+function canSendAgain(request: Request | undefined, init: RequestInit | undefined): boolean {
   const body: unknown = init?.body
-  if (body === undefined || body === null) return !(input instanceof Request) || input.body === null
+  if (body === undefined || body === null) return request === undefined || request.body === null
   return (
     typeof body === 'string' ||
     body instanceof ArrayBuffer ||

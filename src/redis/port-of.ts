@@ -68,8 +68,8 @@ export function clientName(client: RedisClient): string {
 }
 
 /** The warnings of an outage of a client's server: see `OutageWarnings`. */
-export function redisWarnings(client: RedisClient, meanwhile: string): OutageWarnings {
-  return new OutageWarnings(client, () => `Redis at ${clientName(client)}`, meanwhile)
+export function redisWarnings(client: RedisClient, meanwhile: string, code?: string): OutageWarnings {
+  return new OutageWarnings(client, () => `Redis at ${clientName(client)}`, meanwhile, undefined, code)
 }
 
 function addressOf(options: (Address & { socket?: Address; url?: unknown }) | undefined): string {

@@ -1,4 +1,4 @@
-import type { Clock } from '../core/clock.js'
+import { type Clock, suspendedMs, wallOffset } from '../core/clock.js'
 import { NotInitializedError } from '../core/errors.js'
 import type { RedisClient } from '../redis/client.js'
 import { Commands } from '../redis/commands.js'
@@ -30,6 +30,17 @@ export interface Grant {
   readonly askedAt: number
 }
 
+/** When a command was sent. */
+export class Asked {
+  readonly #at = performance.now()
+  readonly #offset = wallOffset()
+
+  /** The moment by `performance.now()`, earlier by the time for which the machine was suspended since. */
+  get at(): number {
+    return this.#at - suspendedMs(this.#offset)
+  }
+}
+
 type Reply = ReadonlyArray<number | string>
 
 /** The commands of one semaphore. Every method rejects with `StoreError` when Redis fails. */
@@ -40,10 +51,8 @@ export class SemaphoreCommands {
   readonly keys: readonly string[]
   /** How long its keys live while nothing is held, in ms; -1: for ever. */
   readonly idle: string
-  /** False if permits are never taken directly, because the clock, the number or the lifetime given to this object must be sent each time. */
-  readonly mayBeDirect: boolean
-  /** True if leases of one permit may lack a fact. False with a given clock or lifetime, because records of holders could then live too long. */
-  readonly mayLackFacts: boolean
+  /** The number of permits that applies whatever is stored; '-1' if there is none. */
+  readonly fixed: string
   /** The newest fencing token seen by this object: every granted token is higher, also after Redis lost its keys. */
   newest = 0n
   readonly #base: string
@@ -57,8 +66,7 @@ export class SemaphoreCommands {
     this.clock = clock
     this.keys = [base, ...['leases', 'facts', 'line', 'asks', 'meta', 'direct'].map(part => `${base}:${part}`)]
     this.idle = String(idleMs)
-    this.mayLackFacts = clock === undefined && idleMs < 0
-    this.mayBeDirect = this.mayLackFacts && !fixed
+    this.fixed = fixed ? String(permits) : '-1'
     this.#base = base
     this.#initial = String(fixed ? -2 - permits : permits)
     this.#commands = new Commands(client, subject, base)
@@ -69,14 +77,20 @@ export class SemaphoreCommands {
     return this.clock === undefined ? '' : String(Math.floor(this.clock.now()))
   }
 
+  /** False with a given clock: direct takes, and leases without a fact, go by the server's. */
+  get isTimedByServer(): boolean {
+    return this.clock === undefined
+  }
+
   /** The first arguments of every script. */
   get common(): string[] {
     return [this.now, this.#initial, this.idle, this.channel]
   }
 
-  /** The key of the leases while permits are taken directly: see semaphore_direct.lua. */
-  get directKey(): string {
-    return this.keys[6]
+  /** The keys of a direct take. The first is that of the leases while permits are taken directly: see semaphore_sweep.lua. */
+  get directKeys(): readonly string[] {
+    const [config, , facts, , , , direct] = this.keys
+    return [direct, facts, config]
   }
 
   /** The key in which the server records its answer to a member of the line. */
@@ -91,7 +105,7 @@ export class SemaphoreCommands {
 
   /** Takes a lease over as `address`; null if there is no lease with this id. */
   async resume(id: string, leaseMs: number, address: string): Promise<(Grant & { readonly permits: number }) | null> {
-    const askedAt = performance.now()
+    const asked = new Asked()
     const reply = await this.#once(semaphoreResume, [id, address, String(leaseMs), String(this.newest)])
     const [found, token, expiresAt, permits] = reply
     if (found !== 1) return null
@@ -101,7 +115,7 @@ export class SemaphoreCommands {
       token: this.saw(BigInt(token)),
       expiresAt: Number(expiresAt),
       permits: Number(permits),
-      askedAt,
+      askedAt: asked.at,
     }
   }
 

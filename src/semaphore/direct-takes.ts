@@ -2,7 +2,7 @@ import { Deadline, type Pending } from '../core/deadline.js'
 import type { ClientPort } from '../redis/client.js'
 import { runScript } from '../redis/run-script.js'
 import { semaphoreTake } from '../redis/scripts.js'
-import type { Grant, SemaphoreCommands } from './commands.js'
+import { Asked, type Grant, type SemaphoreCommands } from './commands.js'
 
 /** After this many grants in a row without another waiter, permits are taken directly. */
 const GRANTS_IN_A_ROW = 8
@@ -32,14 +32,14 @@ function lossesOf(port: ClientPort): Losses {
   return losses
 }
 
-/** A take without an answer so far. */
+/** A take without an answer so far. It cannot be cancelled: whoever no longer wants it gives its grant back. */
 interface Take {
   readonly id: string
   readonly leaseMs: number
   granted(grant: Grant): void
   /** The take must go through the line. `unknown`: the server may have granted it nevertheless. */
   refused(unknown: boolean): void
-  /** Redis has not answered for five seconds. */
+  /** Redis has not answered for five seconds; `granted` or `refused` may follow. */
   failed(error: unknown): void
 }
 
@@ -76,13 +76,15 @@ export class DirectTakes {
     readonly refused: () => void,
   ) {
     this.sender = `@${address}`
-    this.#keys = [commands.directKey]
+    this.#keys = commands.directKeys
     this.#losses = lossesOf(port)
   }
 
   /** True if the next ask of the line should open the semaphore for direct takes. */
   get shouldOpen(): boolean {
-    return this.#grants >= GRANTS_IN_A_ROW && !this.#isOpen && this.port.zrem !== undefined && this.commands.mayBeDirect
+    return (
+      this.#grants >= GRANTS_IN_A_ROW && !this.#isOpen && this.port.zrem !== undefined && this.commands.isTimedByServer
+    )
   }
 
   get isOpen(): boolean {
@@ -98,11 +100,10 @@ export class DirectTakes {
     this.#grants++
   }
 
-  /** The line has opened the semaphore for direct takes; the next call sends this token. 0: permits of this semaphore are never taken directly. */
+  /** The line has opened the semaphore for direct takes; the next call sends this token. */
   open(newest: number): void {
     this.#newest = String(newest)
-    this.#isOpen = newest > 0
-    if (newest === 0) this.#grants = Number.NEGATIVE_INFINITY
+    this.#isOpen = true
   }
 
   /** There are waiters, or no permits are free: takes go through the line from now on. */
@@ -146,21 +147,22 @@ export class DirectTakes {
   #send(): void {
     this.#inFlight = true
     const takes = this.#nextTakes()
-    const args = [this.sender, this.#newest, String(takes[0].leaseMs)]
+    const args = [this.sender, this.#newest, String(takes[0].leaseMs), this.commands.fixed]
     for (const { id } of takes) args.push(`~${id}`)
-    const askedAt = performance.now()
+    const asked = new Asked()
     const pending = started(error => {
       this.shut()
       for (const take of takes) take.failed(error)
     })
     const answered = (reply: unknown) => {
-      if (!DEADLINE.answered(pending)) this.#giveBack(takes, reply)
-      else if (isGrant(reply)) this.#grant(takes, reply, askedAt)
+      DEADLINE.answered(pending)
+      if (isGrant(reply)) this.#grant(takes, reply, asked.at)
       else this.#refuse(takes)
       this.#next()
     }
     const failed = () => {
-      if (DEADLINE.failed(pending)) this.#refuse(takes)
+      DEADLINE.failed(pending)
+      this.#refuse(takes)
       this.#next()
     }
     runScript(this.port, semaphoreTake, this.#keys, args).then(answered, failed)
@@ -191,12 +193,6 @@ export class DirectTakes {
     // A refusal does not exclude a grant: an earlier copy of the call may have been granted before others waited.
     for (const take of takes) take.refused(true)
     for (const take of this.#takes.splice(0)) take.refused(false)
-  }
-
-  /** Gives back leases for which no caller waits any more. */
-  #giveBack(takes: readonly Take[], reply: unknown): void {
-    if (!isGrant(reply)) return
-    for (const { id } of takes) this.port.zrem!(this.#keys[0], `~${id}`).catch(() => {})
   }
 
   #next(): void {

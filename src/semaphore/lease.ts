@@ -1,8 +1,9 @@
+import { suspendedMs, wallOffset } from '../core/clock.js'
 import type { Duration } from '../core/duration.js'
-import { parseOption } from '../core/duration.js'
 import { LeaseLostError, StoreError } from '../core/errors.js'
 import type { Grant } from './commands.js'
 import type { SemaphoreLine } from './line.js'
+import { leaseMsOf } from './options.js'
 
 // Needed by `await using` and by callers that dispose by hand; Node has it from 20.5.1 on. `Symbol.for`, so that two copies of this
 // package use the same symbol.
@@ -10,6 +11,8 @@ if (Symbol.asyncDispose === undefined) {
   Object.defineProperty(Symbol, 'asyncDispose', { value: Symbol.for('Symbol.asyncDispose') })
 }
 
+/** Redis counts whole ms, rounded down: there a lease may end so much earlier. */
+const ROUNDING_MS = 1
 /** `renew` waits this long for Redis, if the lease lasts longer. */
 const RENEW_MS = 5000
 
@@ -33,7 +36,7 @@ export interface Lease extends AsyncDisposable {
   /** Aborted with `LeaseLostError` when the lease is lost, as soon as this process can know; not when it is released. */
   readonly signal: AbortSignal
   /**
-   * Extends the lease to this length from now on, and later extensions too; default: the length so far. False if it was lost or released. Rejects
+   * Extends the lease to this length from now on, and later extensions too; at most ten years; default: the length so far. False if it was lost or released. Rejects
    * with `StoreError` if Redis fails, or does not answer within five seconds. It never takes longer than the lease lasts.
    */
   renew(lease?: Duration): Promise<boolean>
@@ -66,6 +69,8 @@ export class HeldLease implements Lease {
   #expiresAt: number
   /** By `performance.now()`; not later than the deadline on the server. */
   #endsAt: number
+  /** See `wallOffset`, when `#endsAt` was set. */
+  #offset = wallOffset()
   /** By `performance.now()`; Infinity if it is not extended. */
   renewAt: number
   /** True while an extension is in flight. */
@@ -85,7 +90,7 @@ export class HeldLease implements Lease {
     this.name = grant.name
     this.token = grant.token
     this.#expiresAt = grant.expiresAt
-    this.#endsAt = grant.askedAt + leaseMs
+    this.#endsAt = grant.askedAt + leaseMs - ROUNDING_MS
     this.renewAt = renews ? grant.askedAt + leaseMs / 3 : Number.POSITIVE_INFINITY
     keeper.add(this)
   }
@@ -114,11 +119,12 @@ export class HeldLease implements Lease {
   /** The time until the deadline, by the clock that decides. */
   get leftMs(): number {
     const { clock } = this.home.commands
-    return clock === undefined ? this.#endsAt - performance.now() : this.#expiresAt - clock.now()
+    if (clock !== undefined) return this.#expiresAt - clock.now()
+    return this.#endsAt - performance.now() - suspendedMs(this.#offset)
   }
 
   async renew(lease?: Duration): Promise<boolean> {
-    const leaseMs = lease === undefined ? this.leaseMs : parseOption(lease, 'renew: lease')
+    const leaseMs = lease === undefined ? this.leaseMs : leaseMsOf(lease, 'renew: lease')
     if (!this.held) return false
     return this.#inTime(this.#keeper.renew(this, leaseMs))
   }
@@ -150,7 +156,8 @@ export class HeldLease implements Lease {
   /** On the server it lasts `leaseMs` from the moment of the request. */
   extended(expiresAt: number, askedAt: number, leaseMs: number): void {
     this.#expiresAt = expiresAt
-    this.#endsAt = askedAt + leaseMs
+    this.#endsAt = askedAt + leaseMs - ROUNDING_MS
+    this.#offset = wallOffset()
     this.leaseMs = leaseMs
     if (this.renewAt < Number.POSITIVE_INFINITY) this.renewAt = askedAt + leaseMs / 3
   }

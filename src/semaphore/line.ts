@@ -1,13 +1,14 @@
+import { suspendedMs, wallOffset } from '../core/clock.js'
 import { Deadline } from '../core/deadline.js'
 import { CostError, NotInitializedError, StoreError, TimeoutError } from '../core/errors.js'
 import type { ClientPort } from '../redis/client.js'
 import { isFault } from '../redis/is-fault.js'
 import { replyWords } from '../redis/reply-words.js'
-import { runScript } from '../redis/run-script.js'
 import { semaphoreAsk } from '../redis/scripts.js'
+import { TimelyScripts } from '../redis/timely-scripts.js'
 import type { GrantFacts, LineAsk, LineUser, Wanted } from '../waiting/line-user.js'
 import type { Mailbox } from '../waiting/mailbox.js'
-import type { Patience } from '../waiting/wait.js'
+import { type Patience, Wait } from '../waiting/wait.js'
 import { WaitingLine } from '../waiting/waiting-line.js'
 import type { Grant, SemaphoreCommands } from './commands.js'
 import { DirectTakes, LONGEST_WITHOUT_FACT_MS } from './direct-takes.js'
@@ -18,6 +19,39 @@ const DEADLINE_MS = 5000
 const RELEASE = new Deadline(DEADLINE_MS)
 /** How long closing waits for the answers to direct takes. */
 const CLOSING = new Deadline(1000)
+
+/** Who waits for a direct take. */
+interface Caller<T> {
+  readonly promise: Promise<T>
+  readonly ended: boolean
+  resolve(value: T): void
+  reject(error: unknown): void
+}
+
+/** As `Wait`, for a caller without a timeout and a signal: without their costs. */
+class PlainCaller<T> implements Caller<T> {
+  ended = false
+  readonly promise: Promise<T>
+  #resolve!: (value: T) => void
+  #reject!: (error: unknown) => void
+
+  constructor() {
+    this.promise = new Promise((resolve, reject) => {
+      this.#resolve = resolve
+      this.#reject = reject
+    })
+  }
+
+  resolve(value: T): void {
+    this.ended = true
+    this.#resolve(value)
+  }
+
+  reject(error: unknown): void {
+    this.ended = true
+    this.#reject(error)
+  }
+}
 
 /**
  * The waiting line of a semaphore, as seen by one object: its asks carry takes and releases, so that a process that does both
@@ -34,6 +68,9 @@ export class SemaphoreLine implements LineUser<Grant> {
   /** True while waiters of this object are in the line on the server. */
   #hasWaiters = false
   #forgetReady: (() => void) | undefined
+  /** The last ask, and the offset of the clocks when it was sent: see `wallOffset`. */
+  #asked: LineAsk | undefined
+  #offset = 0
 
   constructor(
     readonly commands: SemaphoreCommands,
@@ -61,16 +98,14 @@ export class SemaphoreLine implements LineUser<Grant> {
    * and `StoreError` if Redis does not answer for five seconds.
    */
   take<Lease>(permits: number, leaseMs: number, patience: Patience, leaseOf: (grant: Grant) => Lease): Promise<Lease> {
-    const { signal, timeoutMs } = patience
-    signal?.throwIfAborted()
+    patience.signal?.throwIfAborted()
     const id = newLeaseId()
-    // A direct take cannot be cancelled.
-    const isPlain = signal === undefined && (timeoutMs === 0 || timeoutMs === Number.POSITIVE_INFINITY)
-    if (isPlain && this.#line.isIdle && this.#direct.canTake(permits, leaseMs))
+    if (this.#line.isIdle && this.#direct.canTake(permits, leaseMs)) {
       return this.#takeDirectly(id, leaseMs, patience, leaseOf)
+    }
     if (!this.#hasWaiters && this.#direct.shouldOpen) this.#open()
-    const name = permits === 1 && this.commands.mayLackFacts && leaseMs <= LONGEST_WITHOUT_FACT_MS ? `~${id}` : id
-    return this.#line.wait(permits, `${leaseMs} ${name}`, patience).then(leaseOf)
+    const hasNoFact = permits === 1 && this.commands.isTimedByServer && leaseMs <= LONGEST_WITHOUT_FACT_MS
+    return this.#line.wait(permits, `${leaseMs} ${hasNoFact ? '~' : ''}${id}`, patience).then(leaseOf)
   }
 
   #takeDirectly<Lease>(
@@ -79,25 +114,41 @@ export class SemaphoreLine implements LineUser<Grant> {
     patience: Patience,
     leaseOf: (grant: Grant) => Lease,
   ): Promise<Lease> {
-    return new Promise((resolve, reject) => {
-      this.#direct.take({
-        id,
-        leaseMs,
-        granted: grant => {
-          if (this.#closed === undefined) resolve(leaseOf(grant))
-          else {
-            this.end(grant.name, grant.token).catch(() => {})
-            reject(this.#closed)
-          }
-        },
-        refused: unknown => {
-          if (unknown) this.#sendChange('e', `~${id}`)
-          if (this.#closed === undefined) resolve(this.#line.wait(1, `${leaseMs} ~${id}`, patience).then(leaseOf))
-          else reject(this.#closed)
-        },
-        failed: cause => reject(this.failed(cause)),
-      })
+    const { timeoutMs, signal } = patience
+    // Set where a refused take has joined the line, and its caller may still give up by its own timeout or signal.
+    let leave: AbortController | undefined
+    const isPlain = signal === undefined && (timeoutMs === 0 || timeoutMs === Number.POSITIVE_INFINITY)
+    const caller: Caller<Lease> = isPlain
+      ? new PlainCaller<Lease>()
+      : new Wait<Lease>(
+          timeoutMs === 0 ? { timeoutMs: Number.POSITIVE_INFINITY, signal } : patience,
+          () => {
+            leave?.abort()
+            return this.timedOut(undefined, timeoutMs)
+          },
+          () => leave?.abort(),
+        )
+    const granted = (grant: Grant) => {
+      if (this.#closed !== undefined) caller.reject(this.#closed)
+      // Nobody waits for it any more.
+      if (caller.ended) this.end(grant.name, grant.token).catch(() => {})
+      else caller.resolve(leaseOf(grant))
+    }
+    this.#direct.take({
+      id,
+      leaseMs,
+      granted,
+      refused: unknown => {
+        if (unknown) this.#sendChange('e', `~${id}`)
+        if (this.#closed !== undefined) caller.reject(this.#closed)
+        if (caller.ended) return
+        if (!isPlain) leave = new AbortController()
+        const rest = { timeoutMs: timeoutMs === 0 ? 0 : Number.POSITIVE_INFINITY, signal: leave?.signal }
+        this.#line.wait(1, `${leaseMs} ~${id}`, rest).then(granted, error => caller.reject(error))
+      },
+      failed: cause => caller.reject(this.failed(cause)),
     })
+    return caller.promise
   }
 
   #open(): void {
@@ -183,16 +234,26 @@ export class SemaphoreLine implements LineUser<Grant> {
     return this.port.state() !== 'down'
   }
 
-  send({ member, replaces, words }: LineAsk): Promise<unknown> {
+  send(ask: LineAsk, endsAt: number): Promise<unknown> {
     const { commands } = this
+    const { member, replaces, words } = ask
+    // Of its first copy: any of them may be the one that is answered.
+    if (ask !== this.#asked) this.#offset = wallOffset()
+    this.#asked = ask
     const records = [commands.record(member), commands.record(replaces === '' ? member : replaces)]
     const args = [...commands.common, String(commands.newest), ...words]
-    return runScript(this.port, semaphoreAsk, [...commands.keys, ...records], args)
+    return TimelyScripts.of(this.port).runForLine({
+      script: semaphoreAsk,
+      keys: [...commands.keys, ...records],
+      args: until => [...args, until],
+      endsAt,
+      byServerClock: commands.clock === undefined,
+    })
   }
 
   /** A lease that ended before its grant was read is exchanged for the old place in the line. */
   isLate({ own }: Wanted, ageMs: number, _: number, again: boolean): boolean {
-    return !again && this.commands.clock === undefined && ageMs >= Number.parseInt(own, 10)
+    return !again && this.commands.clock === undefined && ageMs + suspendedMs(this.#offset) >= Number.parseInt(own, 10)
   }
 
   grant({ own }: Wanted, { facts, ageMs }: GrantFacts): Grant {
@@ -204,7 +265,7 @@ export class SemaphoreLine implements LineUser<Grant> {
       name,
       token: this.commands.saw(BigInt(token)),
       expiresAt: Number(expiresAt),
-      askedAt: performance.now() - ageMs,
+      askedAt: performance.now() - ageMs - suspendedMs(this.#offset),
     }
   }
 

@@ -1,14 +1,19 @@
-import { type Duration, parseOption } from '../core/duration.js'
+import { type Duration, parseStoredOption } from '../core/duration.js'
 import { PolicyError, shown } from '../core/errors.js'
 
 const LEASE_MS = 30_000
+
+/** The length of a lease, ms; at most ten years. Throws `PolicyError`, in which `what` names the option. */
+export function leaseMsOf(lease: Duration | undefined, what: string): number {
+  return lease === undefined ? LEASE_MS : parseStoredOption(lease, what, '30s')
+}
 
 /** The length of a lease, ms. Throws `PolicyError`, in which `method` names the called method. */
 export function leaseOf({ lease, renew }: { lease?: Duration; renew?: boolean }, method: string): number {
   if (renew !== undefined && typeof renew !== 'boolean') {
     throw new PolicyError(`${method}: renew ${shown(renew)}: expected true or false`)
   }
-  return lease === undefined ? LEASE_MS : parseOption(lease, `${method}: lease`)
+  return leaseMsOf(lease, `${method}: lease`)
 }
 
 export function checkTotal(permits: unknown, what: string): void {

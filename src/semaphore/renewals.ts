@@ -6,11 +6,13 @@ import { replyWords } from '../redis/reply-words.js'
 import { runScript } from '../redis/run-script.js'
 import { semaphoreRenew } from '../redis/scripts.js'
 import { Alarm } from '../waiting/alarm.js'
+import { Asked } from './commands.js'
 import type { HeldLease, Keeper } from './lease.js'
 import type { SemaphoreLine } from './line.js'
 
-/** Most leases in one script call. */
+/** Most leases, and most semaphores, in one script call: Redis then works for about a millisecond. */
 const MOST_LEASES = 128
+const MOST_SEMAPHORES = 8
 const SHORTEST_RETRY_MS = 20
 const LONGEST_RETRY_MS = 1000
 const ANSWER = new Deadline(5000)
@@ -18,7 +20,7 @@ const ANSWER = new Deadline(5000)
 const KEEPERS = new WeakMap<ClientPort, Renewals>()
 
 /**
- * Extends the leases of one client, across its semaphores: one timer for all, and one call for all that are due; on a
+ * Extends the leases of one client, across its semaphores: one timer for all, and one call for up to eight semaphores of one prefix that are due; on a
  * cluster one call for each semaphore, because they lie in different slots. It does not keep the process alive.
  */
 export class Renewals implements Keeper {
@@ -97,7 +99,7 @@ export class Renewals implements Keeper {
 
   /** Rejects with `StoreError` if no lease was answered. */
   async #extend(leases: readonly HeldLease[], msOf: (lease: HeldLease) => number): Promise<void> {
-    const askedAt = performance.now()
+    const asked = new Asked()
     const homes = byHomeOf(leases)
     const keys = [...homes.keys()].flatMap(home => home.commands.keys)
     const args = [leases[0].home.commands.channel, String(homes.size)]
@@ -116,7 +118,7 @@ export class Renewals implements Keeper {
     } catch (cause) {
       throw failure(leases[0], cause)
     }
-    const failed = order.map(([lease, ms], i) => this.#read(lease, ms, answers[i], askedAt))
+    const failed = order.map(([lease, ms], i) => this.#read(lease, ms, answers[i], asked.at))
     const error = failed.find(one => one !== undefined)
     if (error !== undefined) throw error
   }
@@ -171,11 +173,29 @@ function byHomeOf(leases: readonly HeldLease[]): Map<SemaphoreLine, HeldLease[]>
   return groups
 }
 
+/** The calls that these leases need. Processes of one prefix listen on channels of their own, so a call is for one prefix. */
 function batchesOf(leases: readonly HeldLease[], apart: boolean): HeldLease[][] {
-  const groups = apart ? [...byHomeOf(leases).values()] : [[...leases]]
-  return groups.flatMap(group => {
-    const batches: HeldLease[][] = []
-    for (let from = 0; from < group.length; from += MOST_LEASES) batches.push(group.slice(from, from + MOST_LEASES))
-    return batches
-  })
+  const batches: HeldLease[][] = []
+  const open = new Map<string, { leases: HeldLease[]; semaphores: number }>()
+  for (const [home, ours] of byHomeOf(leases)) {
+    const { channel } = home.commands
+    for (let from = 0; from < ours.length; ) {
+      let batch = open.get(channel)
+      if (
+        batch === undefined ||
+        (apart && from === 0) ||
+        batch.semaphores === MOST_SEMAPHORES ||
+        batch.leases.length === MOST_LEASES
+      ) {
+        batch = { leases: [], semaphores: 0 }
+        open.set(channel, batch)
+        batches.push(batch.leases)
+      }
+      const some = ours.slice(from, from + MOST_LEASES - batch.leases.length)
+      batch.leases.push(...some)
+      batch.semaphores++
+      from += some.length
+    }
+  }
+  return batches
 }

@@ -1,5 +1,5 @@
 import type { Clock } from '../core/clock.js'
-import { type Duration, parseOption } from '../core/duration.js'
+import { type Duration, parseStoredOption } from '../core/duration.js'
 import { CostError, PolicyError, StoreError, shown, TimeoutError } from '../core/errors.js'
 import { type Observer, parseObserver } from '../core/observer.js'
 import { checkOptions, type OptionNames } from '../core/option-names.js'
@@ -27,8 +27,8 @@ export interface SemaphoreOptions {
   /** Default: the server's TIME. Pass a clock only in tests and simulations. */
   clock?: Clock
   /**
-   * Its keys expire after this time without leases and calls. Undefined: the number of permits is kept for ever. A command that the client sends again counts
-   * once for a minute, but only for `idleTtl` if that is shorter and nothing is held.
+   * Its keys expire after this time without leases and calls, at most two minutes later if it was in steady use; at most ten years. Undefined: the number of permits is kept
+   * for ever. A command that the client sends again counts once for a minute, but only for `idleTtl` if that is shorter and nothing is held.
    */
   idleTtl?: Duration
   /** Receives `waited`, `held` and `level` events for waiters and held permits. */
@@ -39,7 +39,7 @@ export interface SemaphoreOptions {
 export interface AcquireOptions extends WaitOptions {
   /** Default 1; integer ≥ 1 and at most the number of permits, else `CostError`. */
   permits?: number
-  /** Default '30s'. How long the permits stay taken without an extension. */
+  /** Default '30s'; at most ten years. How long the permits stay taken without an extension. */
   lease?: Duration
   /** Default true: the lease is extended, whenever a third of its length has passed, while the process lives. */
   renew?: boolean
@@ -93,7 +93,7 @@ export class Semaphore {
     if (clock !== undefined && typeof clock?.now !== 'function') {
       throw new PolicyError(`Semaphore: clock ${shown(clock)}: expected an object with now(), like new ManualClock()`)
     }
-    const idleMs = idleTtl === undefined ? undefined : parseOption(idleTtl, 'Semaphore: idleTtl')
+    const idleMs = idleTtl === undefined ? undefined : parseStoredOption(idleTtl, 'Semaphore: idleTtl', '10s')
     if (idleMs === undefined) noteObject(client, 'semaphore', name, prefix, this)
     const observer = parseObserver(options.observer, 'Semaphore')
     this.#watch = observer && new HoldWatch(observer, 'semaphore', name)
@@ -212,7 +212,7 @@ export class Semaphore {
 
   /**
    * Takes over a lease by its id, in this process or another: the same permits with a new fencing token. The previous holder loses it.
-   * `lease` (default '30s') is its length from now on. null if it has ended.
+   * `lease` (default '30s', at most ten years) is its length from now on. null if it has ended.
    */
   async resume(id: string, options: { lease?: Duration; renew?: boolean } = {}): Promise<Lease | null> {
     checkOptions('resume', options, RESUME_OPTIONS, "{ lease: '30s' }")

@@ -1,4 +1,4 @@
-import { type Duration, parseOption } from '../core/duration.js'
+import { type Duration, parseStoredOption } from '../core/duration.js'
 import { PolicyError, shown } from '../core/errors.js'
 import { checkOptions, type OptionNames } from '../core/option-names.js'
 
@@ -53,10 +53,6 @@ export function parseRate(options: RateOptions, method: string): RateConfig {
 }
 
 /** Moments are stored in six bytes, which limits intervals to ten years. */
-const LONGEST_MS = 10 * 365 * 86_400_000
-
 export function spanOf(duration: Duration, what: string): number {
-  const ms = parseOption(duration, what)
-  if (ms <= LONGEST_MS) return ms
-  throw new PolicyError(`${what}: ${shown(duration)}: expected at most ten years, like '1h'`)
+  return parseStoredOption(duration, what, '1h')
 }

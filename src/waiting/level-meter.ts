@@ -7,14 +7,15 @@ const EVERY_MS = 1000
 /** A shorter wait does not count: a level is reported only if it lasts this long. */
 const STANDS_MS = 20
 
-type Level = 'inUse' | 'waiting' | 'depth'
+type Level = 'inUse' | 'waiting' | 'depth' | 'overdueMs'
+type Levels = Partial<Record<Level, number>>
 
 const METERS = new WeakMap<Observer, Map<string, LevelMeter>>()
 
 /** Reports the levels of one object to one observer when they change: at once if the last report is at least a second ago, else as soon as it is. */
 export class LevelMeter {
-  readonly #now: Partial<Record<Level, number>> = {}
-  readonly #reported: Partial<Record<Level, number>> = {}
+  readonly #now: Levels = {}
+  readonly #reported: Levels = {}
   #toldAt = Number.NEGATIVE_INFINITY
   readonly #alarm = new Alarm(() => this.#report(), false)
   #ringsAt = Number.POSITIVE_INFINITY
@@ -34,12 +35,12 @@ export class LevelMeter {
   }
 
   add(level: Level, count: number): void {
-    this.set(level, (this.#now[level] ?? 0) + count)
+    this.set({ [level]: (this.#now[level] ?? 0) + count })
   }
 
-  set(level: Level, count: number): void {
-    this.#now[level] = count
-    const standsMs = level === 'waiting' ? STANDS_MS : 0
+  set(levels: Levels): void {
+    Object.assign(this.#now, levels)
+    const standsMs = levels.waiting === undefined ? 0 : STANDS_MS
     const now = performance.now()
     const dueAt = Math.max(this.#toldAt + EVERY_MS, now + standsMs)
     if (dueAt <= now) this.#report()
@@ -52,9 +53,10 @@ export class LevelMeter {
   #report(): void {
     this.#ringsAt = Number.POSITIVE_INFINITY
     this.#alarm.clear()
-    const { inUse, waiting, depth } = this.#now
+    const { inUse, waiting, depth, overdueMs } = this.#now
     const reported = this.#reported
-    if (reported.inUse === inUse && reported.waiting === waiting && reported.depth === depth) return
+    const same = reported.inUse === inUse && reported.waiting === waiting && reported.depth === depth
+    if (same && reported.overdueMs === overdueMs) return
     // The first reported level is never 0 waiters.
     if (this.#toldAt < 0 && !inUse && !waiting && depth === undefined) return
     this.#toldAt = performance.now()

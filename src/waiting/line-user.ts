@@ -36,9 +36,12 @@ export interface LineUser<Grant> {
   /** Starts and stops listening for wake-ups. */
   hold(): void
   release(): void
-  /** False while sending would fail. */
+  /** False while nothing may be sent. */
   ready(): boolean
-  send(ask: LineAsk): Promise<unknown>
+  /** Why the server is known to fail at this moment; undefined if it is not. For a user whose waiters have an `Outage`. */
+  failing?(): unknown
+  /** `endsAt`: by `performance.now()`, the last moment at which the server may carry the ask out. Its process has given it up then. */
+  send(ask: LineAsk, endsAt: number): Promise<unknown>
   /** True for an error that repeating would not cure. */
   isFault(error: unknown): boolean
   /** Whether a grant is too old to be used. `again`: the waiter's previous grant was too old, too. */
@@ -51,6 +54,14 @@ export interface LineUser<Grant> {
   ended(code: number): unknown
   /** The error when the server has failed, or was silent for longer than the deadline. */
   failed(cause: unknown): unknown
+}
+
+/** What a waiter does while the server fails. Without it, the waiter is rejected when the server is silent for longer than the deadline. */
+export interface Outage {
+  /** The server fails. The waiter keeps its place; `leave` gives it up, and rejects the wait with this error. */
+  begins(error: unknown, leave: (error: unknown) => void): void
+  /** The server answers again, or the wait is over. */
+  ends(): void
 }
 
 /** Only the first grant in a row is refused as late: the second is used, however old it is. */

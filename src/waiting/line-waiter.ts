@@ -1,3 +1,4 @@
+import type { Outage } from './line-user.js'
 import type { Wait } from './wait.js'
 
 /** One request that waits in a line. */
@@ -23,6 +24,10 @@ export interface LineWaiter<Grant> {
   grant: string
   /** The last grant came late, so the next one is used however late it is. */
   wasLate: boolean
+  /** What it does while the server fails. */
+  readonly outage: Outage | undefined
+  /** The server fails, and it waits elsewhere. */
+  isAway: boolean
 }
 
 /** A waiter as the scripts read it: "number cost own". */

@@ -2,7 +2,7 @@ import { type LineAnswer, lineAnswer } from './line-answer.js'
 import type { OwnChange } from './line-changes.js'
 import { LineFlight } from './line-flight.js'
 import { LineMembership } from './line-membership.js'
-import type { LineUser } from './line-user.js'
+import type { LineUser, Outage } from './line-user.js'
 import type { LineWaiter } from './line-waiter.js'
 import { type Ringing, realTiming, type Timing } from './timing.js'
 import { type Patience, Wait } from './wait.js'
@@ -35,6 +35,8 @@ export class WaitingLine<Grant> {
   #isGathering = false
   #isListening = false
   #resolveClose: (() => void) | undefined
+  /** Why the server fails, while those waiters that can wait elsewhere do so. */
+  #outage: unknown
 
   constructor(user: LineUser<Grant>, timing: Timing = realTiming) {
     this.#user = user
@@ -66,8 +68,8 @@ export class WaitingLine<Grant> {
     return this.#membership.waiters.size
   }
 
-  /** Waits for a grant; the signal must not be aborted yet. A timeout of 0: takes what is free, and does not wait. */
-  wait(cost: number, own: string, patience: Patience): Promise<Grant> {
+  /** Waits for a grant; the signal must not be aborted yet. A timeout of 0: takes what is free, and does not wait. `outage`: what it does while the server fails. */
+  wait(cost: number, own: string, patience: Patience, outage?: Outage): Promise<Grant> {
     const wait = new Wait<Grant>(
       // A caller that does not wait for a grant still waits for the answer, up to the deadline.
       patience.timeoutMs === 0 ? { ...patience, timeoutMs: Number.POSITIVE_INFINITY } : patience,
@@ -89,11 +91,15 @@ export class WaitingLine<Grant> {
       ticket: undefined,
       grant: '',
       wasLate: false,
+      outage,
+      isAway: false,
     }
     this.#membership.join(waiter)
     // The deadline of an earlier waiter comes first.
     if (this.#flight !== undefined && !this.#hasDeadline) this.#setDeadline()
     this.#schedule()
+    const failing = outage && (this.#outage ?? this.#user.failing?.())
+    if (failing !== undefined) this.#sendAway(failing)
     return wait.promise
   }
 
@@ -131,6 +137,11 @@ export class WaitingLine<Grant> {
   /** The line was deleted on the server with all its members. */
   forget(): void {
     if (this.isIdle) this.#membership.forget()
+  }
+
+  /** An idle line is not used any more: ends its timers. */
+  end(): void {
+    for (const alarm of [this.#nextAskAlarm, this.#gatherAlarm, this.#deadlineAlarm, this.#retryAlarm]) alarm.clear()
   }
 
   /**
@@ -184,6 +195,31 @@ export class WaitingLine<Grant> {
     this.#setDeadline()
   }
 
+  /** The server fails: its waiters keep their places here, and wait elsewhere until it answers. */
+  #sendAway(error: unknown): void {
+    this.#outage = error
+    for (const waiter of this.#membership.waiters) {
+      if (waiter.isAway || waiter.outage === undefined || waiter.wait.ended) continue
+      waiter.isAway = true
+      waiter.outage.begins(error, reason => {
+        if (waiter.wait.ended) return
+        waiter.wait.reject(reason)
+        this.#leave(waiter)
+      })
+    }
+  }
+
+  /** The server answers again. */
+  #bringBack(): void {
+    if (this.#outage === undefined) return
+    this.#outage = undefined
+    for (const waiter of this.#membership.waiters) {
+      if (!waiter.isAway) continue
+      waiter.isAway = false
+      waiter.outage?.ends()
+    }
+  }
+
   #answered(reply: unknown, sentAt: number): void {
     let answer: LineAnswer
     try {
@@ -192,6 +228,7 @@ export class WaitingLine<Grant> {
       this.#endAll(this.#user.failed(error))
       return
     }
+    this.#bringBack()
     if (answer.code === 0) this.#rejoin()
     // A code below 0 comes from the user's own script, for example if no rate is set: no waiter in this line can be granted.
     else if (answer.code < 0) this.#endAll(this.#user.ended(answer.code))
@@ -263,7 +300,7 @@ export class WaitingLine<Grant> {
     const flight = this.#flight
     const first = this.#membership.first
     this.#hasDeadline = first !== undefined
-    if (flight === undefined || first === undefined) this.#deadlineAlarm.clear()
+    if (flight === undefined || first === undefined || this.#outage !== undefined) this.#deadlineAlarm.clear()
     else this.#deadlineAlarm.set(Math.max(first.joinedAt, flight.firstSentAt) + this.#user.deadlineMs)
   }
 
@@ -274,7 +311,8 @@ export class WaitingLine<Grant> {
     if (flight !== undefined && flight.firstSentAt <= since) {
       const late = [...this.#membership.waiters].filter(({ joinedAt, wait }) => joinedAt <= since && !wait.ended)
       const error = late.length > 0 && this.#user.failed(flight.cause)
-      for (const waiter of late) this.#membership.reject(waiter, error)
+      for (const waiter of late) if (waiter.outage === undefined) this.#membership.reject(waiter, error)
+      if (late.some(({ outage }) => outage !== undefined)) this.#sendAway(error)
     }
     this.#setDeadline()
     this.#doNext()

@@ -82,7 +82,6 @@ const LUA = `
 local algorithm, shaped, costs_at = 'clock-window', false, 4
 -- @include steps/open_one
 -- @include steps/decide_lone with algorithms/clock_window
--- @include steps/find_blocks_and_waiters
 -- @include steps/functions_of_one with algorithms/clock_window.functions
 -- @include steps/decide_rows with algorithms/clock_window
 

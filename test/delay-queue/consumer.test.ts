@@ -474,7 +474,7 @@ describe('an idle consumer', () => {
     await sleep(50)
     const calls = (await commandsOf(server)) - almost
     // The fetch and the acknowledgement, with what their scripts do, and our own questions again.
-    expect(calls).toBeLessThanOrEqual(20)
+    expect(calls).toBeLessThanOrEqual(24)
     await consumer.close()
     await queue.close()
     await server.stop()

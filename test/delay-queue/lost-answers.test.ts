@@ -144,6 +144,40 @@ describe('a command that is sent again', () => {
     await Promise.all([queue.close(), other.close()])
   })
 
+  test('a return does not take the message from its next holder, whose delivery has the same attempt', async () => {
+    const name = nextName()
+    const client = redis.client()
+    const returns: unknown[][] = []
+    const noting = new Proxy(client, {
+      get(target, property) {
+        const value = Reflect.get(target, property)
+        if (typeof value !== 'function') return value
+        if (property !== 'evalsha') return value.bind(target)
+        return (...args: unknown[]) => {
+          if (args.includes('return')) returns.push(args)
+          return value.apply(target, args)
+        }
+      },
+    })
+    const [queue, other] = [new DelayQueue<string>(noting, name), new DelayQueue<string>(redis.client(), name)]
+    await other.push('x')
+    // The scripts are loaded.
+    await (await queue.receive())[0].nack({ delay: 0 })
+    const aborted = new AbortController()
+    const receiving = queue.receive({ signal: aborted.signal })
+    setImmediate(() => aborted.abort())
+    await expect(receiving).rejects.toThrow('aborted')
+    await eventually('it is back', async () => returns.length === 1 && (await other.stats()).ready === 1)
+    const [delivery] = await other.receive()
+    expect(delivery.attempt).toBe(2)
+    // The client lost its connection before the answer, and sends it again.
+    await client.evalsha(...(returns[0] as [string, number]))
+    expect(await other.stats()).toMatchObject({ ready: 0, unacked: 1 })
+    await delivery.ack()
+    expect(await other.stats()).toMatchObject({ ready: 0, unacked: 0 })
+    await Promise.all([queue.close(), other.close()])
+  })
+
   test('a fetch gives the same messages again, and takes no others', async () => {
     const name = nextName()
     const other = new DelayQueue<number>(redis.client(), name)

@@ -47,9 +47,22 @@ describe('algorithm and policy', () => {
 
   test('limit may be a function on one count', async () => {
     const limit: Options['limit'] = req => (req.get('x-plan') ? 3 : 1)
-    const { world, app } = create({ limit, algorithm: 'token-bucket', windowMs: 3_600_000 })
+    const { world, app } = create({ limit, algorithm: 'sliding-counter', windowMs: 3_600_000 })
     expect(await world.statuses(2, app)).toEqual([200, 429])
     expect((await world.get(app, '192.0.2.1', { 'x-plan': 'pro' })).status).toBe(200)
+  })
+
+  test('limit may be a function on one bucket, of which each request sees the same share', async () => {
+    const limit: Options['limit'] = req => (req.get('x-plan') ? 8 : 4)
+    const { world, app } = create({ limit, algorithm: 'token-bucket', windowMs: 3_600_000 })
+    const ask = async (plan: Record<string, string>) => {
+      const { headers } = await world.get(app, '192.0.2.1', plan)
+      return headers['ratelimit-remaining'] ?? headers.ratelimit
+    }
+    expect((await world.get(app, '192.0.2.1')).status).toBe(200)
+    expect((await world.get(app, '192.0.2.1')).status).toBe(200)
+    // Half is left: four of eight, less the one that is taken.
+    expect(String(await ask({ 'x-plan': 'pro' }))).toMatch(/3/)
   })
 
   test('failed requests are given back as with express-rate-limit', async () => {

@@ -6,6 +6,7 @@ import type { Redis } from 'ioredis'
 import { createClient, createCluster } from 'redis'
 import { createClient as createClient4 } from 'redis4'
 import { createClient as createClient5 } from 'redis5'
+import type { Observer } from '../../src/core/observer.js'
 import { DelayQueue } from '../../src/delay-queue/delay-queue.js'
 import { RedisCluster } from '../support/redis-cluster.js'
 import { eventually } from '../support/redis-process.js'
@@ -204,3 +205,34 @@ describe('with a pingInterval the blocking connection stays', () => {
     await cluster.stop()
   }, 30_000)
 })
+
+test.each([
+  ['is idle', 0],
+  ['begins', 1],
+] as const)(
+  'a consumer that %s while Redis hangs tells its observer within 10 s',
+  async (_, stage) => {
+    const events: string[] = []
+    const observer: Observer = {
+      storeFailed: () => events.push('failed'),
+      breakerOpened: () => events.push('opened'),
+      breakerClosed: () => events.push('closed'),
+    }
+    const queue = new DelayQueue(redis.client(), nextName(), { observer })
+    await queue.stats()
+    if (stage === 1) redis.pause()
+    const before = stage === 0 ? await blocked() : 0
+    const consumer = queue.consume(async () => {})
+    if (stage === 0) {
+      await untilOneMoreBlocks(before)
+      redis.pause()
+    }
+    await eventually('it is told', async () => events.includes('opened'), 10_500)
+    expect(events[0]).toBe('failed')
+    redis.unpause()
+    await eventually('it is over', async () => events.includes('closed'), 10_000)
+    await consumer.close()
+    await queue.close()
+  },
+  40_000,
+)

@@ -203,6 +203,23 @@ describe('other rules', () => {
     deliver('mails', 10)
     expect(lines().slice(2)).toEqual(['resolved late mails 3000.00', 'resolved dead mails 0.00'])
   })
+
+  test('messages that are overdue because nothing is delivered', () => {
+    const observer = watch({ name: 'late', when: 'queue-lateness', above: 1000, over: '10s' })
+    const level = (overdueMs: number) => observer.level?.({ object: 'queue', name: 'mails', depth: 3, overdueMs })
+    level(500)
+    clock.advance(1000)
+    level(1500)
+    clock.advance(1000)
+    level(2500)
+    expect(lines()).toEqual(['firing late mails 1500.00'])
+    observer.level?.({ object: 'semaphore', name: 'mails', inUse: 9000 })
+    clock.advance(1000)
+    level(0)
+    clock.advance(11_000)
+    level(0)
+    expect(lines().slice(1)).toEqual(['resolved late mails 0.00'])
+  })
 })
 
 describe('alerts', () => {

@@ -315,7 +315,7 @@ describe('a queue', () => {
       visibility: '1m',
     })
     await queue.pushMany(['a', 'b', 'c', 'd'].map(payload => ({ payload, options: { delay: 100 } })))
-    await settles(() => expect(recorder.of('level')).toEqual([{ object: 'queue', name, depth: 4 }]))
+    await settles(() => expect(recorder.of('level')).toEqual([{ object: 'queue', name, depth: 4, overdueMs: 0 }]))
     clock.advance(350)
     const [a, b, c, d] = await queue.receive({ count: 4 })
     expect(recorder.of('delivered')).toEqual(new Array(4).fill({ queue: name, latenessMs: 250, attempt: 1 }))
@@ -339,8 +339,29 @@ describe('a queue', () => {
       'dead',
       'dead',
     ])
-    await settles(() => expect(recorder.of('level').at(-1)).toEqual({ object: 'queue', name, depth: 0 }))
+    await settles(() => expect(recorder.of('level').at(-1)).toEqual({ object: 'queue', name, depth: 0, overdueMs: 0 }))
     await queue.close()
+  })
+
+  test('of which nothing is delivered tells each second for how long its oldest message has been due', async () => {
+    const name = fresh()
+    const pushing = new DelayQueue(client, name)
+    const queue = new DelayQueue(client, name, { observer })
+    await pushing.pause()
+    await pushing.push('x', { delay: 300 })
+    await pushing.push('urgent', { delay: 600, priority: 9 })
+    const consumer = queue.consume(async () => {})
+    const overdue = () => recorder.of('level').map(({ overdueMs = 0 }) => overdueMs)
+    await settles(() => expect(overdue().filter(ms => ms > 0).length).toBeGreaterThanOrEqual(2), 5000)
+    const [first, second] = overdue().filter(ms => ms > 0)
+    expect(second - first).toBeGreaterThanOrEqual(900)
+    await pushing.resume()
+    await settles(
+      () => expect(recorder.of('level').at(-1)).toEqual({ object: 'queue', name, depth: 0, overdueMs: 0 }),
+      5000,
+    )
+    await consumer.close()
+    await Promise.all([pushing.close(), queue.close()])
   })
 
   test('calls each observer once for a message whose last visibility has ended', async () => {

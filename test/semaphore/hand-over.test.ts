@@ -78,7 +78,8 @@ class Asked {
     const held = Object.entries(await client.hgetall(facts))
     const names = (await client.zrange(leases, '0', '-1')).sort()
     return {
-      used: await client.hget(config, 'used'),
+      permits: await client.hget(config, 'permits'),
+      extra: await client.zscore(leases, '!extra'),
       leases: names.filter(name => name !== NOTE),
       // Without it the process would not hear that a lease without a fact was taken over.
       isNoted: names.includes(NOTE) || !names.some(name => name.startsWith('~')),

@@ -212,7 +212,7 @@ describe('the state of another version', () => {
     const name = fresh()
     await admin.hset(keyOf(name), 'permits', 3, 'used', 0)
     const semaphore = new Semaphore(redis.client(), name, { permits: 1 })
-    await expect(semaphore.acquire()).rejects.toThrow(/has version 1, this process expects version 3/)
+    await expect(semaphore.acquire()).rejects.toThrow(/has version 1, this process expects version 4/)
     await expect(semaphore.permits()).rejects.toThrow(StoreError)
     expect(await admin.hgetall(keyOf(name))).toEqual({ permits: '3', used: '0' })
   })
@@ -246,7 +246,7 @@ describe('fencing tokens', () => {
     await (await semaphore.acquire()).release()
     // As if the clock had been an hour ahead.
     const ahead = BigInt(Date.now() + 3_600_000) * 1000n
-    await admin.hset(keyOf(name), 'last', String(ahead))
+    await admin.zadd(keyOf(name, ':leases'), String(ahead), '!last')
     const first = await semaphore.acquire()
     expect(first.token > ahead).toBe(true)
     const second = await semaphore.resume(first.id)

@@ -30,6 +30,8 @@ const waiterOf = (own: string): LineWaiter<void> => {
     ticket: undefined,
     grant: '',
     wasLate: false,
+    outage: undefined,
+    isAway: false,
   }
 }
 

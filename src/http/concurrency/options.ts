@@ -5,6 +5,7 @@ import { parsePolicy } from '../../core/limit.js'
 import { type Observer, parseObserver } from '../../core/observer.js'
 import { checkOptions, type OptionNames } from '../../core/option-names.js'
 import type { RedisClient } from '../../redis/client.js'
+import { leaseMsOf } from '../../semaphore/options.js'
 import { MemoryStore } from '../../stores/memory/memory-store.js'
 import { RedisStore } from '../../stores/redis/redis-store.js'
 import type { Store } from '../../stores/store.js'
@@ -40,7 +41,7 @@ export interface ConcurrencyOptions<Request, Response> {
   wait?: Duration | 0
   /** The most waiting requests of a key in this process; more are refused. Default 100. */
   queue?: number
-  /** Default '30s': how long a place stays taken, at most, after its process has died. A live process keeps its places. */
+  /** Default '30s', at most ten years: how long a place stays taken, at most, after its process has died. A live process keeps its places. */
   lease?: Duration
   /** Default 50 ms: if Redis does not answer by then, this process counts alone, with the same number of permits, for this request. */
   deadline?: Duration
@@ -175,7 +176,7 @@ const HEALTH_USER = {
 
 function placesOf(options: ConcurrencyOptions<never, never>, name: string, observer: Observer | undefined): Places {
   const { permits, client, store, prefix, lease, deadline } = options
-  const leaseMs = lease === undefined ? 30_000 : parseOption(lease, 'concurrencyLimit: lease')
+  const leaseMs = leaseMsOf(lease, 'concurrencyLimit: lease')
   const deadlineMs = deadline === undefined ? 50 : parseOption(deadline, 'concurrencyLimit: deadline')
   const overRedis = (from: RedisClient, keysBegin: string) => {
     const health = new RedisHealth(from, deadlineMs, observer, HEALTH_USER)

@@ -29,7 +29,7 @@ interface SchedulingQueue {
 /** Puts requests over the limit into a queue instead of refusing them. */
 export interface DeferOptions<Request, Response> {
   /**
-   * A `DelayQueue`, whose consumers do the work. Messages leave at the policy's own rate: with a `DelayQueue` for all
+   * A `DelayQueue`, whose consumers do the work. Messages become due at the policy's own rate: with a `DelayQueue` for all
    * processes together, with another queue for each process separately. If it is full, fails or is late, the request is refused.
    */
   queue: DeferQueue

@@ -103,6 +103,10 @@ class Judge {
         delivered: ({ queue, latenessMs }) => {
           this.#count(this.#of(this.#late, ['queue-lateness'], queue), latenessMs)
         },
+        // While nothing is delivered.
+        level: ({ name, overdueMs }) => {
+          if (overdueMs !== undefined) this.#count(this.#of(this.#late, ['queue-lateness'], name), overdueMs)
+        },
       }),
       ...(has('dead-letters') && {
         settledDelivery: ({ queue, outcome }) => {

@@ -1,4 +1,3 @@
-import { errorMonitor } from 'node:events'
 import type { ClientPort, ClientState, GaveUp, ScriptArgument } from '../client.js'
 import { hasMethods } from '../has-methods.js'
 import { NEVER_CONNECTED } from '../not-connected.js'
@@ -24,7 +23,7 @@ export interface NodeRedisLike {
   sendCommand?(firstKey: string, isReadonly: boolean, args: readonly ScriptArgument[]): Promise<unknown>
   evalSha(sha1: string, options: EvalOptions): Promise<unknown>
   eval(source: string, options: EvalOptions): Promise<unknown>
-  on(event: 'ready' | 'connect' | 'end' | 'node-error' | typeof errorMonitor, listener: () => void): unknown
+  on(event: 'ready' | 'connect' | 'end' | 'node-error' | symbol, listener: () => void): unknown
 }
 
 export function isNodeRedis(client: object): client is NodeRedisLike {
@@ -70,14 +69,16 @@ export function nodeRedisPort(client: NodeRedisLike, gaveUp: GaveUp): ClientPort
     isClosed = true
     onLost()
   })
-  // Listening to 'error' itself would keep an application alive that does not handle its errors.
+  // Listening to 'error' itself would keep an application alive that does not handle its errors. From the client's own class, because this module also runs where
+  // Node's modules do not exist.
+  const { errorMonitor = Symbol('none') } = (client as object).constructor as { readonly errorMonitor?: symbol }
   if (cluster || hasMethods(client, 'getSentinelNode')) {
     // One node or sentinel of several has failed. The client is open for as long as it tries the others.
     const onError = () => {
       setImmediate(() => client.isOpen || isClosed || onLost())
       if (client.isOpen && client.masters?.some(node => node.client?.isOpen === false)) giveUp()
     }
-    for (const event of [errorMonitor, 'node-error'] as const) client.on(event, onError)
+    for (const event of [errorMonitor, 'node-error' as const]) client.on(event, onError)
   } else {
     client.on(errorMonitor, () => {
       if (isReady()) return

@@ -1,4 +1,6 @@
+import type { StoreError } from '../../core/errors.js'
 import type { Limit } from '../../core/limit.js'
+import { notConnected } from '../../redis/not-connected.js'
 import { acquire } from '../../redis/scripts.js'
 import type { Charge } from '../store.js'
 import { waitersChannel } from './changes.js'
@@ -46,8 +48,13 @@ export class RedisLine {
     return this.scripts.port.state() !== 'down'
   }
 
-  /** Rejects with `StoreError`. */
-  ask({ member, replaces, words }: RedisLineAsk): Promise<unknown> {
+  /** Why the client cannot be asked; undefined if it can. */
+  get failing(): StoreError | undefined {
+    return notConnected(this.scripts.port.state())
+  }
+
+  /** `endsAt`: by `performance.now()`, the last moment at which the ask may be carried out. Rejects with `StoreError`. */
+  ask({ member, replaces, words }: RedisLineAsk, endsAt: number): Promise<unknown> {
     const records = [this.#record(member), this.#record(replaces === '' ? member : replaces)]
     const channel = waitersChannel(this.scripts.keys.prefix)
     return this.scripts.run({
@@ -55,8 +62,7 @@ export class RedisLine {
       tag: this.tag,
       keys: [...this.#line, ...records, this.#marks, ...this.#states],
       args: nowMs => [channel, ...limitArguments(this.#limits, () => nowMs), ...words],
-      // A member that comes back must be told what it was granted, however late.
-      endsAt: Number.POSITIVE_INFINITY,
+      endsAt,
     })
   }
 

@@ -1,6 +1,7 @@
 import { algorithmOf, type State } from '../../../src/algorithms/registry.js'
 import type { Clock } from '../../../src/core/clock.js'
 import { blockedVerdict, type Verdict } from '../../../src/core/decision.js'
+import { countedSpan } from '../../../src/core/limit.js'
 import type { Charge, Store } from '../../../src/stores/store.js'
 
 /** The smallest store that passes the contract: the recipe for a store, carried out. It never removes keys by itself. */
@@ -72,5 +73,5 @@ export class MapStore implements Store {
 }
 
 function keyOf({ key, limit, limiter = 'default' }: Charge): string {
-  return JSON.stringify([limiter, limit.name, limit.algorithm, limit.windowMs, key])
+  return JSON.stringify([limiter, limit.name, limit.algorithm, countedSpan(limit), key])
 }

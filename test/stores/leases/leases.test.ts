@@ -1,5 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises'
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals'
 import type { Redis } from 'ioredis'
 import type { Decision } from '../../../src/core/decision.js'
 import { PolicyError } from '../../../src/core/errors.js'
@@ -71,6 +71,26 @@ describe('the option leases', () => {
     const { limiter } = await warm('10000/1s leaky-bucket')
     expect(leased(await decisions(limiter, 20))).toEqual([])
   })
+})
+
+test('a machine that was suspended spends at most 15 more requests from a lease that has ended meanwhile, although its clock stood still', async () => {
+  // A clock that stands still does what the monotonic one does while a machine is suspended.
+  const { limiter, store } = await warm('100000/1h sliding-window', { leases: { ttl: '1s' } })
+  for (let i = 0; i < 200; i++) await limiter.consume('k')
+  expect(leased(await decisions(limiter, 20))).toHaveLength(20)
+  const { now } = Date
+  const suspended = jest.spyOn(Date, 'now').mockImplementation(() => now() + 1001)
+  // An ended lease makes it buy another.
+  const calls = jest.spyOn(client, 'evalsha')
+  let fromOld = -1
+  while (calls.mock.calls.length === 0 && fromOld < 1000) {
+    await limiter.consume('k')
+    fromOld++
+  }
+  calls.mockRestore()
+  suspended.mockRestore()
+  expect(fromOld).toBeLessThanOrEqual(15)
+  await store.close()
 })
 
 test.each(['fixed-window', 'sliding-counter'])(

@@ -1,4 +1,5 @@
 import { toSmallInteger } from '../../../algorithms/small-integer.js'
+import { suspendedMs } from '../../../core/clock.js'
 import type { Verdict } from '../../../core/decision.js'
 import type { Limit } from '../../../core/limit.js'
 import type { LeaseFacts } from './seller.js'
@@ -32,7 +33,10 @@ export class Lease {
   /** From this moment on, a spend checks whether the lease has ended and whether to buy more. */
   checkAt!: number
 
-  /** `askedAt` (before the purchase was sent) and `endsAt` are by the process's own clock. `refillBelow`: when fewer units are left, more are bought. */
+  /**
+   * `askedAt` (before the purchase was sent) and `endsAt` are by the process's own clock; `offset` is `wallOffset` at `askedAt`. `refillBelow`: when fewer units are left, more are
+   * bought.
+   */
   constructor(
     readonly facts: LeaseFacts,
     /** Of its key: one for all leases, because each sale is told what is left beside the earlier ones. */
@@ -40,6 +44,7 @@ export class Lease {
     readonly askedAt: number,
     readonly endsAt: number,
     readonly refillBelow: number,
+    readonly offset: number,
   ) {
     this.units = facts.sold
     this.watch()
@@ -57,9 +62,9 @@ export class Lease {
     this.checkAt = Math.min(untilAt, this.endsAt)
   }
 
-  /** Checked at every spend, because the process may have been suspended. */
+  /** Whichever of the two clocks says so first ends it: while the machine is suspended, the monotonic one stands still. */
   isLive(now: number): boolean {
-    return now < this.endsAt && now >= this.askedAt
+    return now < this.endsAt - suspendedMs(this.offset) && now >= this.askedAt
   }
 
   /** The verdict of a request that is allowed now; `held`: the units that the process still holds. */

@@ -17,6 +17,8 @@ export class Purchase {
   counted = 0
   /** When it was sent. */
   mark: AskMark = { askedAt: 0, charged: 0 }
+  /** See `wallOffset`, at that moment. */
+  offset = 0
   /** By `performance.now()`: the purchase is given up then. */
   endsAt = Number.POSITIVE_INFINITY
 

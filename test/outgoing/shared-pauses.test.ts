@@ -1,0 +1,71 @@
+import { afterAll, beforeAll, expect, test } from '@jest/globals'
+import { RedisHealth } from '../../src/http/concurrency/redis-health.js'
+import { RedisPause } from '../../src/outgoing/pause.js'
+import { ofCases } from '../support/cases.js'
+import { randomFrom } from '../support/random.js'
+import { RedisServer } from '../support/redis-server.js'
+
+const LONG = 600_000
+const PROCESSES = [0, 1, 2]
+
+let redis: RedisServer
+beforeAll(async () => {
+  redis = await RedisServer.start()
+})
+afterAll(() => redis.stop())
+
+// The model is proofs/pauses.
+test('whatever is paused, resumed and cut off in which order, every process that Redis answers knows the pauses that nobody has ended', async () => {
+  for (let round = 0; round < ofCases(25); round++) {
+    const random = randomFrom(`pauses ${round}`)
+    const clients = PROCESSES.map(() => redis.client())
+    const pauses = clients.map(client => {
+      const user = { name: 'politeFetch', meanwhile: 'each process counts alone' }
+      const health = new RedisHealth(client, 5000, {}, user)
+      return new RedisPause({ client, partner: `p${round}`, health, longestMs: 3_600_000 })
+    })
+    await Promise.all(clients.map(client => client.ping()))
+    const connected = new Set(PROCESSES)
+    /** Where pauses began that nobody has ended, and that Redis does not know yet. */
+    const own = new Set<number>()
+    let isShared = false
+    for (let step = 0; step < 30; step++) {
+      const process = random.pick(PROCESSES)
+      const what = random.integer(0, 4)
+      if (what <= 1) {
+        pauses[process].begin(LONG)
+        if (!isShared || !connected.has(process)) own.add(process)
+      } else if (what === 2) {
+        const resumed = pauses[process].resume()
+        if (connected.has(process)) {
+          await resumed
+          isShared = false
+          own.clear()
+        } else {
+          await expect(resumed).rejects.toThrow('Redis does not answer')
+          own.delete(process)
+        }
+      } else if (what === 3) {
+        clients[process].disconnect()
+        connected.delete(process)
+      } else if (!connected.has(process)) {
+        await clients[process].connect()
+        connected.add(process)
+      }
+      // Twice, so that each hears what the others report. A moment is a whole millisecond: the next step is later.
+      for (let i = 0; i < 2; i++) {
+        for (const one of connected) expect(await pauses[one].answers()).toBe(true)
+      }
+      const now = performance.now()
+      while (performance.now() < now + 2) await new Promise(resolve => setImmediate(resolve))
+      for (const one of own) {
+        if (!connected.has(one)) continue
+        isShared = true
+        own.delete(one)
+      }
+      for (const one of connected)
+        expect([round, step, one, pauses[one].leftMs > 0]).toEqual([round, step, one, isShared])
+    }
+    for (const client of clients) client.disconnect()
+  }
+}, 120_000)
