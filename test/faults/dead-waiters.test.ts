@@ -81,7 +81,10 @@ const waiting = (count: number) => eventually(`${count} wait`, async () => (awai
 /** A process that waits. */
 function waiter({ program }: Kind): ChildProcess {
   const path = childProgram(`import { Redis } from 'ioredis'\n${program}\nawait acquire(new Redis(process.argv[2]))`)
-  const child = spawn(process.execPath, [path, redis.url], { env: { ...process.env, NODE_OPTIONS: '' }, stdio: 'ignore' })
+  const child = spawn(process.execPath, [path, redis.url], {
+    env: { ...process.env, NODE_OPTIONS: '' },
+    stdio: 'ignore',
+  })
   children.push(child)
   return child
 }
@@ -100,15 +103,18 @@ describe.each(KINDS)('behind a dead waiter: $name', kind => {
     await kind.prepare?.()
   })
 
-  test.each(['SIGKILL', 'SIGSTOP'] as const)('a process that ends with %s while it waits costs a second', async signal => {
-    const release = await kind.acquire(redis.client())
-    const dead = waiter(kind)
-    await waiting(1)
-    const served = kind.acquire(redis.client())
-    await waiting(2)
-    dead.kill(signal)
-    expect(await servedAfter(release, served)).toBeLessThan(1200)
-  })
+  test.each(['SIGKILL', 'SIGSTOP'] as const)(
+    'a process that ends with %s while it waits costs a second',
+    async signal => {
+      const release = await kind.acquire(redis.client())
+      const dead = waiter(kind)
+      await waiting(1)
+      const served = kind.acquire(redis.client())
+      await waiting(2)
+      dead.kill(signal)
+      expect(await servedAfter(release, served)).toBeLessThan(1200)
+    },
+  )
 
   test('three dead processes in a row, and one that lives but stands last, cost about a second each at most', async () => {
     const release = await kind.acquire(redis.client())
@@ -139,14 +145,17 @@ describe.each(KINDS)('behind a dead waiter: $name', kind => {
   test.each([
     ['10 s', 10_000],
     ['40 s', 40_000],
-  ] as const)('after the server’s clock was set forward by %s a waiter is served within 2 s of a release', async (_, stepMs) => {
-    const release = await kind.acquire(redis.client())
-    const served = [kind.acquire(redis.client())]
-    await waiting(1)
-    served.push(kind.acquire(redis.client()))
-    await waiting(2)
-    await clock.set(stepMs)
-    for (const one of served) one.catch(() => {})
-    expect(await servedAfter(release, Promise.race(served))).toBeLessThan(2000)
-  })
+  ] as const)(
+    'after the server’s clock was set forward by %s a waiter is served within 2 s of a release',
+    async (_, stepMs) => {
+      const release = await kind.acquire(redis.client())
+      const served = [kind.acquire(redis.client())]
+      await waiting(1)
+      served.push(kind.acquire(redis.client()))
+      await waiting(2)
+      await clock.set(stepMs)
+      for (const one of served) one.catch(() => {})
+      expect(await servedAfter(release, Promise.race(served))).toBeLessThan(2000)
+    },
+  )
 })
