@@ -15,6 +15,9 @@
   Appends to answer.granted the number of each granted waiter and the facts of grant(), and to answer.refused the number of each waiter that
   can never fit and the result of when(). Lowers answer.next, the ms after which the asker must ask again, and answer.waiting, its
   number of waiters. Sets answer.stopped if the first waiter that must wait belongs to the asker: answer.next then includes its wait.
+
+  If a member that must come now is dead, somebody has to look again when it may be evicted: the asker if it waits, else another process, which is told. A member that is
+  evicted is told, too: if it lives (it was stopped, or the server's clock was set forward), it comes back at once.
 ]]
 -- @include line_notify
 -- Usually the walk ends early, so we read 4, then 36, then 160 waiters.
@@ -30,6 +33,8 @@ local function line_walk(line, asker, capacity, answer)
   local full = false
   -- The limit of a waiter of another member for which capacity is reserved.
   local kept
+  -- The processes of members that must come now, as keys, and the moment when the first of them may be evicted.
+  local due, evictable_at = {}, nil
 
   -- True if the walk stops at this waiter.
   local function visit(id)
@@ -43,16 +48,21 @@ local function line_walk(line, asker, capacity, answer)
       if asks_by == nil then asks_by = tonumber(redis.call('ZSCORE', line.asks, member) or nil) or false end
       if asks_by and now > asks_by + LINE_GRACE_MS then
         redis.call('ZREM', line.asks, member)
+        line_publish(line, member)
         asks_by = false
       end
       known[member] = asks_by
-      if asks_by and asks_by <= now then answer.next = math.min(answer.next, asks_by + LINE_GRACE_MS + 1 - now) end
     end
     local wait = asks_by and capacity.when(ahead, cost, own)
     if asks_by and kept and kept ~= own then full = true end
     if asks_by and not mine then
       if wait == 0 and capacity.own_limits then kept = kept or own end
       if not full then line_notify(line, member, math.max(0, wait)) end
+      asks_by = known[member]
+      if asks_by <= now then
+        due[string.match(member, '^(.*)/')] = true
+        evictable_at = math.min(evictable_at or math.huge, asks_by + LINE_GRACE_MS + 1)
+      end
       if wait >= 0 then ahead = ahead + cost end
       full = full or wait > 0
       return full and not capacity.has_end
@@ -98,6 +108,11 @@ local function line_walk(line, asker, capacity, answer)
   end
 
   local unfinished = walk()
+  if evictable_at and asker and answer.waiting > 0 then
+    answer.next = math.min(answer.next, evictable_at - now)
+  elseif evictable_at then
+    line_tell_watcher(line, asker, due, evictable_at)
+  end
   if #leaving > 0 then
     redis.call('ZREM', line.key, unpack(leaving))
     line.units = math.max(0, line.units - units)

@@ -10,8 +10,9 @@
   ARGV[2]     what the channel of every process begins with
   ARGV[3]     number of limits, then for each: algorithm, quota, window in ms, burst
   ARGV[...]   the ask: see line_ask
+  last ARGV   the last moment at which this may be carried out, ms: its process has given the ask up then
 
-  Returns what line_ask returns; for each grant, remaining and reset of each limit.
+  Returns what line_ask returns, or a list of now alone if it came too late; for each grant, remaining and reset of each limit.
 ]]
 -- @include now_ms
 -- @include read_limits
@@ -23,6 +24,7 @@ local clock = ARGV[1]
 local channel = ARGV[2]
 local count = tonumber(ARGV[3])
 local now = now_ms(clock)
+-- @include steps/stop_if_late
 local limits, ask_at = read_limits(4, count, now)
 local states = { unpack(KEYS, 7, 6 + count) }
 local blocks = { unpack(KEYS, 7 + count, 6 + 2 * count) }

@@ -7,8 +7,9 @@
   ARGV[2]      client
   ARGV[3]      what the channel of every process begins with
   ARGV[4..]    the ask: see line_ask
+  ARGV[10]     the last moment at which this may be carried out, ms: its process has given the ask up then
 
-  Returns what line_ask returns, or '-2' where no rate is set. Refused with -1: more than the rate; with -2: the rate ends before.
+  Returns what line_ask returns, or '-2' where no rate is set; a list of now alone if it came too late. Refused with -1: more than the rate; with -2: the rate ends before.
 ]]
 -- @include now_ms
 -- @include rate_open
@@ -19,6 +20,7 @@ local clock = ARGV[1]
 local client = ARGV[2]
 local channel = ARGV[3]
 local now = now_ms(clock)
+-- @include steps/stop_if_late
 
 local rate = rate_open(clock, now)
 if not rate then return '-2' end

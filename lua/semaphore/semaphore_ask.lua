@@ -11,9 +11,12 @@
   ARGV[5]     the newest token that the caller has seen
   ARGV[6..]   the ask: see line_ask. The change 'e' ends a lease, named by its id and token, or by '~', its id and '', and returns 1
               or 0. For the other changes see semaphore_capacity
+  ARGV[12]    the last moment at which this may be carried out, ms: its process has given the ask up then
 
-  Returns what line_ask returns, or '-2' without a semaphore. The facts of a grant are its token and its deadline in ms.
+  Returns what line_ask returns, or '-2' without a semaphore; a list of now alone if it came too late. The facts of a grant are its token
+  and its deadline in ms.
 ]]
+-- @include steps/stop_if_late_in_seconds
 local clock = ARGV[1]
 local initial = tonumber(ARGV[2])
 local idle = tonumber(ARGV[3])

@@ -9,7 +9,7 @@ bit heard[NP];             /* news came while an ask was in flight */
 byte timer[NP];            /* ticks until the next ask */
 
 byte waiting;              /* waiters that wait, by the client's belief */
-byte asked;                /* waiters that have come at all */
+byte asked = OUTSIDE;      /* waiters that have come at all */
 byte told;                 /* waiters whose ticket the client knows */
 byte wasLate;              /* waiters with a late grant in a row */
 byte toJoin, toLeave, toLate, toReturn;        /* gathered for the next ask */

@@ -37,7 +37,7 @@
 #define GIVE_BACK(own, oldest) (own)
 #endif
 #ifdef MUTANT_FITTING_NOT_NOTIFIED
-#define NOTIFY_FIT(m) skip
+#define NOTIFY_FIT(m) WATCH(m)
 #else
 #define NOTIFY_FIT(m) notify(m, 0)
 #endif
@@ -45,6 +45,31 @@
 #define WATCH(m) skip
 #else
 #define WATCH(m) watch(m)
+#endif
+#ifdef MUTANT_NO_WATCHER
+#define TELL_WATCHER(asker) skip
+#else
+#define TELL_WATCHER(asker) tellWatcher(asker)
+#endif
+#ifdef MUTANT_ASKER_ALWAYS_WATCHES
+#define ASKER_WATCHES(asker) ((asker) != NOBODY)
+#else
+#define ASKER_WATCHES(asker) ((asker) != NOBODY && (inLine[(asker) % 2] & OWN((asker) / 2)))
+#endif
+#ifdef MUTANT_LEAVING_ASKER_WATCHES
+#define ASKER_EXCLUDED(asker) 0
+#else
+#define ASKER_EXCLUDED(asker) BIT((asker) / 2)
+#endif
+#ifdef MUTANT_ONE_WATCHER
+#define IS_HEARD(p) 1
+#else
+#define IS_HEARD(p) (state[p] == RUNS || state[p] == STOPPED)
+#endif
+#ifdef MUTANT_EVICTED_NOT_TOLD
+#define TELL_EVICTED(m) skip
+#else
+#define TELL_EVICTED(m) publish((m) / 2)
 #endif
 #ifdef MUTANT_NO_OWN_TURN
 #define OWN_TIMER(t) CHECK
@@ -154,7 +179,7 @@
 #define GRANT_OTHER(m, w) spend(w); pushed = pushed | BIT(w); inLine[(m) % 2] = inLine[(m) % 2] & ~BIT(w); publish((m) / 2)
 #define TAKE_PUSHED(p) w_ = 0; do :: w_ < NW -> if :: pushed & waiting & OWN(p) & BIT(w_) -> begin(w_) :: else fi; w_++ :: else -> break od; pushed = pushed & ~OWN(p)
 #else
-#define GRANT_OTHER(m, w) RESERVE(w); WATCH(m); NOTIFY_FIT(m)
+#define GRANT_OTHER(m, w) RESERVE(w); NOTIFY_FIT(m)
 #define TAKE_PUSHED(p) skip
 #endif
 #ifdef MUTANT_BEGINS_AT_TIMER

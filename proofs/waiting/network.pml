@@ -21,6 +21,9 @@ byte abortsLeft = ABORTS;
 #if CHANGES
 byte changesLeft = CHANGES;
 #endif
+#if JUMPS
+byte jumpsLeft = JUMPS;
+#endif
 #if CLOSES
 byte closesLeft = CLOSES;
 #endif

@@ -28,6 +28,8 @@ hidden byte r, v, gen, s, t, need, sum, k, c, x, y, z, mine, firstEnd;
 hidden byte ahead[2];
 hidden byte next, atFirst, stoppedFor;
 hidden byte keptFor;       /* the limit of the first waiter for whom the walk keeps capacity; 0: for nobody */
+hidden byte due, told_;    /* processes that must come now; those that were told to look after them */
+hidden byte evictableIn;   /* ticks until the first of those that are due may be evicted */
 hidden byte stop, found, changed;
 hidden byte reply, granted, refused, age;
 
@@ -54,16 +56,56 @@ inline newTicket(w) {
 
 inline publish(p) { if :: state[p] == RUNS || state[p] == STOPPED -> news[p] = 1 :: else fi }
 
+/* A member that is due, or becomes so: the asker looks again when it may be evicted. */
 inline notify(m, ticks) {
   if
   :: askBy[m] > (ticks) + GRACE + 1 -> printf("  server: notifies member %d for %d ticks from now\n", m, ticks); askBy[m] = (ticks) + GRACE + 1; publish(m / 2)
+  :: else
+  fi;
+  if :: askBy[m] <= GRACE + 1 -> due = due | BIT(m / 2); evictableIn = (askBy[m] < evictableIn -> askBy[m] : evictableIn) :: else fi;
+  WATCH(m)
+}
+
+/*
+ * Somebody must look again if a process that is due does not come: the asker, if it waits, or another process. The one that has asked last is the likeliest to live. If
+ * nobody listens on its channel, the next one is told.
+ */
+inline tellWatcher(asker) {
+  if
+  :: due && !ASKER_WATCHES(asker) ->
+    told_ = due | (asker == NOBODY -> 0 : ASKER_EXCLUDED(asker)); stop = 0;
+    do
+    :: !stop ->
+      x = NOBODY; c = 0;
+      do
+      :: c < NM ->
+        if
+        :: askBy[c] != ABSENT && askBy[c] > 0 && !(told_ & BIT(c / 2)) -> if :: x == NOBODY -> x = c :: x != NOBODY && askBy[c] > askBy[x] -> x = c :: else fi
+        :: else
+        fi;
+        c++
+      :: else -> break
+      od;
+      if
+      :: x == NOBODY -> stop = 1
+      :: else ->
+        told_ = told_ | BIT(x / 2);
+        if
+        :: askBy[x] > evictableIn + GRACE + 1 ->
+          printf("  server: member %d is told to look again\n", x); askBy[x] = evictableIn + GRACE + 1; publish(x / 2);
+          stop = IS_HEARD(x / 2)
+        :: else
+        fi
+      fi
+    :: else -> break
+    od
   :: else
   fi
 }
 
 /* The walk that ends every command. asker: a member, or NOBODY. l: the line. */
 inline walk(asker, l) {
-  next = NO_NEXT; stop = 0; stoppedFor = 0; keptFor = 0; ahead[0] = 0; ahead[1] = 0; r = 0;
+  next = NO_NEXT; stop = 0; stoppedFor = 0; keptFor = 0; due = 0; evictableIn = GRACE + 1; ahead[0] = 0; ahead[1] = 0; r = 0;
   do
   :: r < known && !stop ->
     v = order[r]; gen = 0;
@@ -77,14 +119,14 @@ inline walk(asker, l) {
         :: askBy[s] == ABSENT && s != asker -> printf("  server: drops waiter %d of member %d\n", v, s); inLine[gen] = inLine[gen] & ~BIT(v)
         :: askBy[s] != ABSENT && s != asker && EVICTABLE(s) ->
           printf("  server: evicts member %d, drops waiter %d\n", s, v);
-          askBy[s] = ABSENT; FORGET_EVICTED(s);
+          askBy[s] = ABSENT; FORGET_EVICTED(s); TELL_EVICTED(s);
           inLine[gen] = inLine[gen] & ~BIT(v)
         :: else ->
           if
           :: COST(v) > QUOTA_OF(v) ->
             if
             :: s == asker -> refused = refused | BIT(v); inLine[gen] = inLine[gen] & ~BIT(v)
-            :: else -> WATCH(s); notify(s, 0)
+            :: else -> notify(s, 0)
             fi
           /* The units that one limit leaves beside the reserved ones say nothing about another limit: no waiter behind is granted, and the walk is repeated in a tick. */
           :: COST(v) <= QUOTA_OF(v) && KEPT_FOR_ANOTHER(v) -> stop = 1; stoppedFor = 1
@@ -98,7 +140,7 @@ inline walk(asker, l) {
             :: t > 0 ->
               if
               :: s == asker -> next = (OWN_TIMER(t) < next -> OWN_TIMER(t) : next)
-              :: else -> WATCH(s); notify(s, t)
+              :: else -> notify(s, t)
               fi;
               stop = 1; stoppedFor = t
             fi
@@ -111,6 +153,7 @@ inline walk(asker, l) {
     r++
   :: else -> break
   od;
+  TELL_WATCHER(asker);
 #ifndef SEMAPHORE
   /* The asker's own turn: when all units from the head to its first waiter would fit, but not before the waiter that stopped the walk. */
   if

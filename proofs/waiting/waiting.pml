@@ -101,6 +101,13 @@
 #define LINE(p) 0
 #endif
 
+/* With OUTSIDER waiter 3 never comes: its permit is held, and released, by a process outside the line, which does not wait. */
+#ifdef OUTSIDER
+#define OUTSIDE 8
+#else
+#define OUTSIDE 0
+#endif
+
 /* The largest number of faults of each kind in one run. */
 #ifndef LOST
 #define LOST 0             /* asks or answers lost */
@@ -122,6 +129,9 @@
 #endif
 #ifndef LOSSES
 #define LOSSES 0           /* losses of the server's newest writes */
+#endif
+#ifndef JUMPS
+#define JUMPS 0            /* the server's clock is set forward: every member counts as dead */
 #endif
 #ifndef CLOSES
 #define CLOSES 0
@@ -151,6 +161,27 @@
 #define WORTH_STOPPING(p) (asked & OWN(p))
 #else
 #define WORTH_STOPPING(p) (WAITS(p) || inFlight[p] || GATHERED(p))
+#endif
+
+/*
+ * With WAITERS_DIE only processes that wait and hold nothing die or stop, only while a permit is held, and leases are released before they end: so capacity
+ * becomes free by a release alone, and everybody who is dead was dead before it.
+ */
+#ifdef WAITERS_DIE
+#if NW > 3
+#define LAST_HELD lease[3]
+#define LAST_HOLD hold[3]
+#else
+#define LAST_HELD 0
+#define LAST_HOLD 0
+#endif
+#define HELD (lease[0] || lease[1] || lease[2] || LAST_HELD)
+#define HOLDS(p) ((lease[0] && (OWN(p) & 1)) || (lease[1] && (OWN(p) & 2)) || (lease[2] && (OWN(p) & 4)) || (LAST_HELD && (OWN(p) & 8)))
+#define MAY_DIE(p) (WAITS(p) && !inFlight[p] && !GATHERED(p) && !HOLDS(p) && HELD)
+#define TIME_MAY_PASS (ALL_QUIET && hold[0] != 1 && hold[1] != 1 && hold[2] != 1 && LAST_HOLD != 1)
+#else
+#define MAY_DIE(p) WORTH_STOPPING(p)
+#define TIME_MAY_PASS ALL_QUIET
 #endif
 
 #define ARRIVES(w) \
@@ -213,11 +244,11 @@ end:
 #endif
 #endif
 #if PAUSES
-  :: d_step { state[p] == RUNS && pausesLeft > 0 && WORTH_STOPPING(p) -> pausesLeft--; printf("process %d: stops\n", p); state[p] = STOPPED }
+  :: d_step { state[p] == RUNS && pausesLeft > 0 && MAY_DIE(p) -> pausesLeft--; printf("process %d: stops\n", p); state[p] = STOPPED }
   :: d_step { state[p] == STOPPED -> printf("process %d: goes on\n", p); state[p] = RUNS }
 #endif
 #if CRASHES
-  :: d_step { state[p] == RUNS && crashesLeft > 0 && WORTH_STOPPING(p) -> crashesLeft--; printf("process %d: crashes\n", p); crash(p); skip }
+  :: d_step { state[p] == RUNS && crashesLeft > 0 && MAY_DIE(p) -> crashesLeft--; printf("process %d: crashes\n", p); crash(p); skip }
 #endif
 #if CLOSES
   :: d_step { state[p] == RUNS && closesLeft > 0 && WORTH_STOPPING(p) -> closesLeft--; printf("process %d: closes\n", p); close(p); skip }
@@ -253,8 +284,14 @@ end:
 
 active proctype Network() {
   byte p;
+#ifdef OUTSIDER
+  d_step { if :: asked == OUTSIDE -> lease[3] = NEVER :: else fi }
+#endif
 end:
   do
+#ifdef OUTSIDER
+  :: d_step { lease[3] == NEVER -> lease[3] = 0; printf("a process outside the line releases\n"); granted = 0; refused = 0; walk(NOBODY, 0); skip }
+#endif
   DELIVERS(0)
   DELIVERS(1)
 #if NP > 2
@@ -290,6 +327,10 @@ end:
   :: d_step { !saved && lossesLeft > 0 -> printf("server: a snapshot is taken\n"); save(); skip }
   :: d_step { saved && lossesLeft > 0 -> printf("server: all writes since the snapshot are lost\n"); restore(); skip }
 #endif
+#if JUMPS
+  :: d_step { jumpsLeft > 0 -> jumpsLeft--; printf("server: the clock is set forward\n"); c = 0;
+       do :: c < NM -> if :: askBy[c] != ABSENT -> askBy[c] = 0 :: else fi; c++ :: else -> break od; skip }
+#endif
 #if CHANGES
   :: d_step { changesLeft > 0 -> changesLeft--; quota = 3 - quota; printf("server: the quota is now %d\n", quota); granted = 0; refused = 0;
        walk(NOBODY, 0);
@@ -299,6 +340,6 @@ end:
 #ifdef NEWCOMERS
   :: d_step { NEWCOMER_MAY_COME && !cameNow -> cameNow = 1; newcomer(); skip }
 #endif
-  :: d_step { ALL_QUIET -> printf("---- one tick ----\n"); tick(); skip }
+  :: d_step { TIME_MAY_PASS -> printf("---- one tick ----\n"); tick(); skip }
   od
 }

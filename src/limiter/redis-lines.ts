@@ -171,9 +171,9 @@ class LimitLine implements LineUser<Turn> {
     return this.server.failing ?? this.guarded.refusal(this.charges[0])
   }
 
-  async send(ask: LineAsk): Promise<unknown> {
+  async send(ask: LineAsk, endsAt: number): Promise<unknown> {
     const askedAt = performance.now()
-    const reply = await this.server.ask(ask)
+    const reply = await this.server.ask(ask, endsAt)
     this.guarded.heard(this.charges[0], askedAt)
     return reply
   }

@@ -85,6 +85,14 @@ export class TimelyScripts {
     return new Promise((resolve, reject) => this.ask(call, resolve, reject))
   }
 
+  /** An ask of a waiting line. Rejects with the client's own error, if there is one: a line tells apart which errors repeating would cure. */
+  runForLine(call: Omit<TimelyCall, 'server' | 'tellsTime'>): Promise<unknown> {
+    const server = this.port.serverOf(this.port.slotOf(call.keys[0]))
+    return new Promise((resolve, reject) =>
+      this.ask({ ...call, server, tellsTime: false }, resolve, error => reject(error.cause ?? error)),
+    )
+  }
+
   /** As `run`, without a promise: calls `given` or `failed` once. */
   ask(call: TimelyCall, given: (reply: unknown) => void, failed: (error: StoreError) => void, repeats = 0): void {
     const lost = notConnected(this.port.state())

@@ -4,8 +4,8 @@ import { CostError, NotInitializedError, StoreError, TimeoutError } from '../cor
 import type { ClientPort } from '../redis/client.js'
 import { isFault } from '../redis/is-fault.js'
 import { replyWords } from '../redis/reply-words.js'
-import { runScript } from '../redis/run-script.js'
 import { semaphoreAsk } from '../redis/scripts.js'
+import { TimelyScripts } from '../redis/timely-scripts.js'
 import type { GrantFacts, LineAsk, LineUser, Wanted } from '../waiting/line-user.js'
 import type { Mailbox } from '../waiting/mailbox.js'
 import { type Patience, Wait } from '../waiting/wait.js'
@@ -234,7 +234,7 @@ export class SemaphoreLine implements LineUser<Grant> {
     return this.port.state() !== 'down'
   }
 
-  send(ask: LineAsk): Promise<unknown> {
+  send(ask: LineAsk, endsAt: number): Promise<unknown> {
     const { commands } = this
     const { member, replaces, words } = ask
     // Of its first copy: any of them may be the one that is answered.
@@ -242,7 +242,13 @@ export class SemaphoreLine implements LineUser<Grant> {
     this.#asked = ask
     const records = [commands.record(member), commands.record(replaces === '' ? member : replaces)]
     const args = [...commands.common, String(commands.newest), ...words]
-    return runScript(this.port, semaphoreAsk, [...commands.keys, ...records], args)
+    return TimelyScripts.of(this.port).runForLine({
+      script: semaphoreAsk,
+      keys: [...commands.keys, ...records],
+      args: until => [...args, until],
+      endsAt,
+      byServerClock: commands.clock === undefined,
+    })
   }
 
   /** A lease that ended before its grant was read is exchanged for the old place in the line. */

@@ -3,8 +3,8 @@ import type { ClientPort, RedisClient } from '../redis/client.js'
 import { isFault } from '../redis/is-fault.js'
 import { portOf } from '../redis/port-of.js'
 import { replyWords } from '../redis/reply-words.js'
-import { runScript } from '../redis/run-script.js'
 import { rateAsk } from '../redis/scripts.js'
+import { TimelyScripts } from '../redis/timely-scripts.js'
 import { type GrantFacts, isLateOnce, type LineAsk, type LineUser, type Wanted } from '../waiting/line-user.js'
 import { Mailbox } from '../waiting/mailbox.js'
 import type { Patience } from '../waiting/wait.js'
@@ -110,10 +110,17 @@ export class RateLine implements LineUser<number> {
     return this.#port.state() !== 'down'
   }
 
-  send({ member, replaces, words }: LineAsk): Promise<unknown> {
+  send({ member, replaces, words }: LineAsk, endsAt: number): Promise<unknown> {
     const { keys, now } = this.options
     const records = [keys.record(member), keys.record(replaces === '' ? member : replaces)]
-    return runScript(this.#port, rateAsk, [...keys.own, ...records], [now(), keys.clientId, this.channel, ...words])
+    const nowText = now()
+    return TimelyScripts.of(this.#port).runForLine({
+      script: rateAsk,
+      keys: [...keys.own, ...records],
+      args: until => [nowText, keys.clientId, this.channel, ...words, until],
+      endsAt,
+      byServerClock: nowText === '',
+    })
   }
 
   grant(_: Wanted, { at }: GrantFacts): number {

@@ -4,8 +4,11 @@ import type { Ringing, Timing } from './timing.js'
 
 const FIRST_RETRY_MS = 50
 const LONGEST_RETRY_MS = 1000
-/** How long the server remembers a member's asks; after that the same ask must not be sent again. */
-const REMEMBERED_MS = 50_000
+/**
+ * How long an ask may be sent again, and may act: the server remembers a member for 60 s, so no copy comes after its record, and nobody is granted who has
+ * given up.
+ */
+export const REMEMBERED_MS = 50_000
 
 interface FlightEnd {
   /** `sentAt` belongs to the copy of the ask that was answered. */
@@ -51,7 +54,7 @@ export class LineFlight<Grant> {
       this.cause ??= new Error('the Redis client is not connected')
       return
     }
-    this.user.send(this.carried.ask).then(
+    this.user.send(this.carried.ask, this.firstSentAt + REMEMBERED_MS).then(
       reply => {
         if (this.#ended) return
         this.#ended = true

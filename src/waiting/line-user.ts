@@ -40,7 +40,8 @@ export interface LineUser<Grant> {
   ready(): boolean
   /** Why the server is known to fail at this moment; undefined if it is not. For a user whose waiters have an `Outage`. */
   failing?(): unknown
-  send(ask: LineAsk): Promise<unknown>
+  /** `endsAt`: by `performance.now()`, the last moment at which the server may carry the ask out. Its process has given it up then. */
+  send(ask: LineAsk, endsAt: number): Promise<unknown>
   /** True for an error that repeating would not cure. */
   isFault(error: unknown): boolean
   /** Whether a grant is too old to be used. `again`: the waiter's previous grant was too old, too. */

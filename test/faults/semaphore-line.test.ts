@@ -59,6 +59,7 @@ async function ghosts(name: string, processes: number, of: number): Promise<void
         '',
         '',
         changesText(joins.flat()),
+        String(Number.MAX_SAFE_INTEGER),
       ]
       const reply = answerParts(await admin.eval(semaphoreAsk.source, keys.length, ...keys, ...args))
       stamp = String(reply[1])

@@ -45,7 +45,8 @@ class Asked {
       letter === 'e' && !id.startsWith('~') ? (this.tokens.get(id) ?? '') : third,
       fourth,
     ])
-    const asked = [MEMBER, String(++this.#number), this.#stamp, '', first, changesText(words)]
+    const until = String(Number.MAX_SAFE_INTEGER)
+    const asked = [MEMBER, String(++this.#number), this.#stamp, '', first, changesText(words), until]
     const args = ['', String(PERMITS), '-1', 'channel:', '0', ...asked]
     const text = await runScript(portOf(client, 'test'), semaphoreAsk, [...this.#keys, record, record], args)
     const reply = answerParts(text)

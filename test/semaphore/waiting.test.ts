@@ -46,7 +46,8 @@ async function ghosts(name: string, count: number, permits = 1): Promise<void> {
     ),
   ]
   const joins = Array.from({ length: count }, (_, i) => ['j', `${i} ${permits} 30000 ghost-${i}`, '', '-1']).flat()
-  const args = ['', '-1', '-1', 'spillway!turns:', '0', 'dead/0.0', '1', '', '', '', changesText(joins)]
+  const until = String(Number.MAX_SAFE_INTEGER)
+  const args = ['', '-1', '-1', 'spillway!turns:', '0', 'dead/0.0', '1', '', '', '', changesText(joins), until]
   await redis.client().eval(semaphoreAsk.source, keys.length, ...keys, ...args)
 }
 

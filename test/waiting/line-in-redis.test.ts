@@ -12,6 +12,9 @@ import { randomFrom } from '../support/random.js'
 import { RedisServer } from '../support/redis-server.js'
 import { LineOracle } from './oracle.js'
 
+/** These asks are never too late. */
+const NEVER_LATE = String(Number.MAX_SAFE_INTEGER)
+
 const START = 1_700_000_000_000
 
 let redis: RedisServer
@@ -65,7 +68,7 @@ test('the scripts of a shared rate answer random asks as the oracle does', async
     const ask = async (asker: Asker, words: (side: 0 | 1) => readonly string[]) => {
       const { member, replaces } = asker
       const records = [keys.record(member), keys.record(replaces === '' ? member : replaces)]
-      const args = [String(clock.now()), 'client', 'channel:', ...words(0)]
+      const args = [String(clock.now()), 'client', 'channel:', ...words(0), NEVER_LATE]
       const there = answerParts(await runScript(port, rateAsk, [...keys.own, ...records], args))
       const here = oracle.ask(words(1))
       expect([run, outcome(there)]).toEqual([run, outcome(here)])
@@ -129,7 +132,7 @@ test('an ask of a process that was silent for seconds grants nothing to waiters 
   const keys = new RateKeys('spillway:{silent}:rate', 'client')
   const ask = async (number: string, stamp: string, changes: readonly string[]) => {
     const records = [keys.record('a/1.0'), keys.record('a/1.0')]
-    const args = ['', 'client', 'channel:', 'a/1.0', number, stamp, '', '', changesText(changes)]
+    const args = ['', 'client', 'channel:', 'a/1.0', number, stamp, '', '', changesText(changes), NEVER_LATE]
     return answerParts(await runScript(portOf(client, 'test'), rateAsk, [...keys.own, ...records], args))
   }
   const first = await ask('1', '', ['j', '0 1 w0', '', '-1', 'j', '1 1 w1', '', '-1'])

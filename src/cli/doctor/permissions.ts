@@ -5,6 +5,7 @@ import { runScript } from '../../redis/run-script.js'
 import { publish } from '../../redis/scripts.js'
 import { RedisStore } from '../../stores/redis/redis-store.js'
 import type { Charge } from '../../stores/store.js'
+import { lineAnswer } from '../../waiting/line-answer.js'
 import type { SecureAddress } from './certificates.js'
 import { Connection, type Patience } from './connection.js'
 import { type Finding, ok, problem, warning } from './finding.js'
@@ -13,6 +14,8 @@ import { ReplyError } from './replies.js'
 const SCRIPTS = 'scripts'
 /** A cluster node has only some of the keys: the doctor tries this many to find one of its keys. */
 const MOST_KEYS = 200
+/** How long an ask of a waiting line may take. */
+const PATIENCE_MS = 1000
 
 type Operation = readonly [name: string, act: (store: RedisStore, charges: readonly Charge[]) => Promise<unknown>]
 
@@ -84,15 +87,19 @@ async function wait(store: RedisStore, charges: readonly Charge[]): Promise<void
   const line = store.lineOf(charges)
   if (line === undefined) return
   const member = `doctor/${process.pid}`
-  const own = charges.map(({ limit }) => `${limit.quota} ${limit.burst}`).join(' ')
+  const own = charges.map(({ limit }) => `${limit.quota} ${limit.windowMs} ${limit.burst}`).join(' ')
   const waiters = Array.from({ length: 4 }, (_, i) => `${i} 1 ${own}`)
+  const ask = (number: number, stamp: string, changes: string) =>
+    line.ask(
+      { member, replaces: '', words: [member, String(number), stamp, '', '', changes] },
+      performance.now() + PATIENCE_MS,
+    )
   // Some of the four have to wait, and leave the line again.
-  const joins = waiters.flatMap(waiter => ['j', waiter, '', '-1'])
-  const [, stamp] = (await line.ask({ member, replaces: '', words: [member, '1', '', '', '', ...joins] })) as unknown[]
+  const reply = await ask(1, '', waiters.map(waiter => `j\n${waiter}\n\n-1\n`).join(''))
+  const { stamp } = lineAnswer(reply, 2 * charges.length)
   // Wakes those who wait.
   await store.refund(charges, 1)
-  const leaves = waiters.flatMap(waiter => ['l', waiter, '', ''])
-  await line.ask({ member, replaces: '', words: [member, '2', String(stamp), '', '', ...leaves] })
+  await ask(2, stamp, waiters.map(waiter => `l\n${waiter}\n\n\n`).join(''))
 }
 
 async function ownKey(store: RedisStore): Promise<Pick<Charge, 'key' | 'limiter'> | undefined> {

@@ -24,8 +24,8 @@ export interface RedisLine {
   readonly failing: StoreError | undefined
   /** Calls back whenever the client becomes ready; the returned function unsubscribes. */
   onReady(listener: () => void): () => void
-  /** Rejects with `StoreError`. */
-  ask(ask: RedisLineAsk): Promise<unknown>
+  /** `endsAt`: by `performance.now()`, the last moment at which the ask may be carried out. Rejects with `StoreError`. */
+  ask(ask: RedisLineAsk, endsAt: number): Promise<unknown>
 }
 
 export class ScriptedLine implements RedisLine {
@@ -68,7 +68,7 @@ export class ScriptedLine implements RedisLine {
     return this.#scripts.port.onReady(listener)
   }
 
-  ask({ member, replaces, words }: RedisLineAsk): Promise<unknown> {
+  ask({ member, replaces, words }: RedisLineAsk, endsAt: number): Promise<unknown> {
     const records = [this.#record(member), this.#record(replaces === '' ? member : replaces)]
     const channel = waitersChannel(this.#scripts.keys.prefix)
     return this.#scripts.run({
@@ -76,8 +76,7 @@ export class ScriptedLine implements RedisLine {
       tag: this.#tag,
       keys: [...this.#line, ...records, this.#marks, ...this.#states],
       args: nowMs => [channel, ...limitArguments(this.#limits, () => nowMs), ...words],
-      // A member that comes back must be told what it was granted, however late.
-      endsAt: Number.POSITIVE_INFINITY,
+      endsAt,
     })
   }
 

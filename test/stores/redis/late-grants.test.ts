@@ -75,7 +75,10 @@ class Key {
     const send = async (number: string, stamp: string, changes: readonly string[]) => {
       const words = [member, number, stamp, '', number === '1' ? '' : waiter, changesText(changes)]
       const line = this.store.lineOf(this.charges)!
-      return lineAnswer(await line.ask({ member, replaces: '', words }), 2 * this.charges.length)
+      return lineAnswer(
+        await line.ask({ member, replaces: '', words }, Number.POSITIVE_INFINITY),
+        2 * this.charges.length,
+      )
     }
     const { granted, grantedAt, waiting, stamp } = await send('1', '', [letter, waiter, ticket, last])
     if (waiting > 0) await send('2', stamp, ['l', waiter, '', ''])
