@@ -28,6 +28,11 @@ export interface TimelyCall {
   readonly byServerClock: boolean
   /** False if its answer begins with the server's time only when it came too late. */
   readonly tellsTime?: boolean
+  /**
+   * True for an ask of a waiting line, whose copies count once however often they come: it need not be voided when the connection is lost, and while the server's
+   * clock is unknown, our own stands in for it.
+   */
+  readonly isNumbered?: boolean
   /** Text after `until` in the same argument, for a script that reads more there. Default: nothing. */
   readonly behindUntil?: string
   /** Turns an answer into a list. `untilMs`: the last moment that the script was given. */
@@ -86,10 +91,10 @@ export class TimelyScripts {
   }
 
   /** An ask of a waiting line. Rejects with the client's own error, if there is one: a line tells apart which errors repeating would cure. */
-  runForLine(call: Omit<TimelyCall, 'server' | 'tellsTime'>): Promise<unknown> {
+  runForLine(call: Omit<TimelyCall, 'server' | 'tellsTime' | 'isNumbered'>): Promise<unknown> {
     const server = this.port.serverOf(this.port.slotOf(call.keys[0]))
     return new Promise((resolve, reject) =>
-      this.ask({ ...call, server, tellsTime: false }, resolve, error => reject(error.cause ?? error)),
+      this.ask({ ...call, server, tellsTime: false, isNumbered: true }, resolve, error => reject(error.cause ?? error)),
     )
   }
 
@@ -102,7 +107,7 @@ export class TimelyScripts {
     }
     if (this.#isFirst) [given, failed] = this.#untilRefused(given, failed)
     const clock = this.#clockOf(call.server)
-    const voidable = this.port.sendsAgain && call.endsAt < Number.POSITIVE_INFINITY
+    const voidable = this.port.sendsAgain && call.endsAt < Number.POSITIVE_INFINITY && !call.isNumbered
     const untilMs = lastMoment(call, clock)
     const until = untilMs + (call.behindUntil ?? '')
     const bound = new Bound(voidable && !this.#showsSent ? Buffer.from(until) : until)
@@ -211,10 +216,11 @@ function calendarNow(error: unknown): number | undefined {
   return now === undefined ? undefined : Number(now)
 }
 
-/** The last moment at which a script may act: 0 while the server's clock is unknown. */
-function lastMoment({ byServerClock, endsAt }: TimelyCall, clock: ServerClock): number {
+/** The last moment at which a script may act. While the server's clock is unknown it is 0, or for a numbered call by our own clock. */
+function lastMoment({ byServerClock, endsAt, isNumbered }: TimelyCall, clock: ServerClock): number {
   if (!byServerClock || endsAt === Number.POSITIVE_INFINITY) return NEVER_LATE
-  return clock.at(endsAt + GRACE_MS) ?? 0
+  const stand = isNumbered ? Math.ceil(Date.now() + endsAt - performance.now()) : 0
+  return clock.at(endsAt + GRACE_MS) ?? stand
 }
 
 const SCRIPTS = new WeakMap<ClientPort, TimelyScripts>()

@@ -77,6 +77,7 @@ export class ScriptedLine implements RedisLine {
       keys: [...this.#line, ...records, this.#marks, ...this.#states],
       args: nowMs => [channel, ...limitArguments(this.#limits, () => nowMs), ...words],
       endsAt,
+      isNumbered: true,
     })
   }
 

@@ -16,7 +16,7 @@ export interface CallMoment {
 }
 
 /** A script call about keys of one tag. Its ARGV are the time, `args`, and the last moment at which it may act. */
-interface StoreCall extends Pick<TimelyCall, 'script' | 'does' | 'keys'> {
+interface StoreCall extends Pick<TimelyCall, 'script' | 'does' | 'keys' | 'isNumbered'> {
   readonly script: Script
   readonly tag: number
   /** Called when the script is sent, and again if it has to be sent again. */
@@ -54,7 +54,7 @@ export class StoreScripts {
 
   /** Calls `given` or `failed` once. */
   ask(
-    { script, does, tag, keys, args, endsAt = performance.now() + UNSPOKEN_DEADLINE_MS }: StoreCall,
+    { script, does, tag, keys, args, endsAt = performance.now() + UNSPOKEN_DEADLINE_MS, isNumbered }: StoreCall,
     given: (reply: unknown) => void,
     failed: (error: unknown) => void,
   ): void {
@@ -74,6 +74,7 @@ export class StoreScripts {
         keys,
         args: until => [text, ...args(moment.nowMs()), until],
         endsAt,
+        isNumbered,
         server: this.keys.serverOf(tag),
         byServerClock: text === '',
       },
