@@ -28,7 +28,7 @@ local LINE_MOST_WATCHERS = 5
 
 local function line_tell_watcher(line, asker, told, moment)
   local count = 0
-  local latest = redis.call('ZREVRANGE', line.asks, '0', '15', 'WITHSCORES')
+  local latest = redis.call('ZRANGE', line.asks, '0', '15', 'REV', 'WITHSCORES')
   for i = 1, #latest, 2 do
     local member, by = latest[i], tonumber(latest[i + 1])
     if by <= moment or count == LINE_MOST_WATCHERS then return end
