@@ -1,3 +1,4 @@
+import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, jest, test } from '@jest/globals'
 import { PolicyError, StoreError, TimeoutError } from '../../src/core/errors.js'
@@ -193,7 +194,9 @@ describe('over Redis', () => {
     const client = redis.client()
     const cut = politeFetch({ client, maxWait: '1s', retries: 0 })
     await cut(partner.origin)
+    const ended = once(client, 'end')
     client.disconnect()
+    await ended
     partner.refuse(429, '600')
     await cut(partner.origin)
     await client.connect()
