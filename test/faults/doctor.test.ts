@@ -218,7 +218,7 @@ describe('permissions', () => {
     ['+@all -eval', 'peek, consume', "'eval' command"],
     ['+@all -zadd', 'block', "can't run this command"],
     ['+@all -publish', 'sharing resets: ', "can't run this command"],
-    ['+@all -mget', 'peek, consume: ', "can't run this command"],
+    ['+@all -mget', 'peek: ', "can't run this command"],
     ['+@all -set', 'consume', "can't run this command"],
   ])('%s', async (rules, deeds, reason) => {
     await admin.script('FLUSH')
