@@ -183,6 +183,13 @@ export function describeReconnection(kinds: Readonly<Record<string, ClientKind>>
       await door.refuse()
       await new Promise(done => setTimeout(done, 50))
       Promise.resolve(retrying[way]?.()).catch(() => {})
+      // While an attempt to connect is under way, and a command waits.
+      const { door: shut, client: trying } = await open()
+      await shut.refuse()
+      trying.get('k').catch(() => {})
+      trying.once('reconnecting', () => {
+        Promise.resolve(trying[way]?.()).catch(() => {})
+      })
     }
     await new Promise(done => setTimeout(done, A_WHILE_MS))
     expect(doors.flatMap(({ port }) => warningsOf(port))).toEqual([])
@@ -190,7 +197,8 @@ export function describeReconnection(kinds: Readonly<Record<string, ClientKind>>
   })
 }
 
-interface Closable {
+interface Closable extends Application {
+  once(event: 'reconnecting', listener: () => void): unknown
   quit(): Promise<unknown>
   disconnect(): unknown
   close?(): unknown

@@ -50,12 +50,15 @@ export function nodeRedisPort(client: NodeRedisLike, gaveUp: GaveUp): ClientPort
   /** True from the end of the first attempt, however it ended. */
   let hasTried = false
   let isClosed = false
+  /** True from an error after which the client no longer tries to connect. */
+  let hasStopped = false
   const ready = new Set<() => void>()
   const lost = new Set<() => void>()
   const cluster = 'slots' in client
   const isReady = () => client.isReady ?? client.isOpen
   const onReady = () => {
     isClosed = false
+    hasStopped = false
     wasReady = true
     for (const listener of ready) listener()
   }
@@ -82,8 +85,7 @@ export function nodeRedisPort(client: NodeRedisLike, gaveUp: GaveUp): ClientPort
   } else {
     client.on(errorMonitor, () => {
       if (isReady()) return
-      // Its owner's `quit`, `close` and `destroy` end it with the event 'end'.
-      if (!client.isOpen && !isClosed) giveUp()
+      if (!client.isOpen) hasStopped = true
       onLost()
     })
   }
@@ -109,6 +111,9 @@ export function nodeRedisPort(client: NodeRedisLike, gaveUp: GaveUp): ClientPort
         wasReady = true
         return 'ready'
       }
+      // Its owner's `quit`, `close` and `destroy` end it with the event 'end', but an attempt to connect may fail before that event. Only who still uses
+      // the client is told.
+      if (hasStopped && !client.isOpen && !isClosed) giveUp()
       if (wasReady || hasTried) return 'down'
       return client.isOpen ? 'starting' : 'unopened'
     },
