@@ -78,6 +78,7 @@ describe('a lease that Redis has forgotten', () => {
   test('is lost when the connection that listens comes back, because messages may have been missed', async () => {
     const name = fresh()
     const client = redis.client()
+    const calls = callsOf(client)
     let readyAt = 0
     const duplicate = client.duplicate.bind(client)
     Object.assign(client, {
@@ -94,6 +95,9 @@ describe('a lease that Redis has forgotten', () => {
     const lease = await semaphore.acquire()
     const { signal } = lease
     await listens(channels)
+    // A process that begins to listen checks once. If that came after the keys are deleted, it would find the lease lost before any connection is.
+    await eventually('it has looked', async () => calls.includes(semaphoreRenew.sha1))
+    await client.ping()
     await admin.del(keyOf(name, ':leases'), keyOf(name, ':facts'), keyOf(name, ':direct'))
     readyAt = 0
     const late = new Lateness(admin)
