@@ -4,6 +4,7 @@ import { PolicyError, TimeoutError } from '../../src/core/errors.js'
 import { type PoliteOptions, politeFetch } from '../../src/outgoing/index.js'
 import type { Partner } from '../../src/outgoing/partner.js'
 import { Partners } from '../../src/outgoing/partners.js'
+import { eventually } from '../support/redis-process.js'
 import { RedisServer } from '../support/redis-server.js'
 
 const URL_A = 'https://a.example/things'
@@ -34,6 +35,9 @@ interface Answer {
   readonly headers?: Record<string, string>
   readonly afterMs?: number
 }
+
+/** How many timers keep the process alive. */
+const timers = () => process.getActiveResourcesInfo().filter(resource => resource === 'Timeout').length
 
 const timeout = async (call: Promise<unknown>): Promise<TimeoutError> => {
   const error = await call.then(
@@ -425,6 +429,7 @@ describe('over Redis', () => {
     const limits = { [A]: { rate: 3, interval: '20s', concurrency: 2 } }
     const polite = politeFetch({ client: server.client(), fetch: answers({}).fetch, limits, maxWait: '10s' })
     await polite(URL_A)
+    const before = timers()
     if (how === 'stopped') server.pause()
     else await server.kill()
     const startedAt = performance.now()
@@ -432,6 +437,9 @@ describe('over Redis', () => {
     expect(performance.now() - startedAt).toBeLessThan(5000)
     // What was spent over Redis counts here too.
     await timeout(polite(URL_A))
+    // Places are given back for five seconds at most, or until Redis answers again; that keeps the process alive.
     if (how === 'stopped') server.unpause()
+    else await server.restart()
+    await eventually('nothing is left to do', async () => timers() <= before, 6000)
   })
 })
