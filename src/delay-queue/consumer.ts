@@ -99,8 +99,8 @@ export class QueueConsumer<T> implements Consumer, MessageReceiver {
     this.#settings.health.fetchFailed(error, tookMs)
   }
 
-  wakeupFailed(error: unknown): void {
-    this.#settings.health.wakeupFailed(error)
+  wakeupFailed(error: unknown, silentMs: number): void {
+    this.#settings.health.wakeupFailed(error, silentMs)
   }
 
   wakeupWorks(): void {

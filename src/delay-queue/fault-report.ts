@@ -101,12 +101,12 @@ export class QueueHealth {
     this.#settlements.succeeded()
   }
 
-  /** The connection for wake-ups failed. */
-  wakeupFailed(cause: unknown): void {
+  /** The connection for wake-ups failed, after nothing was heard for `silentMs`. */
+  wakeupFailed(cause: unknown, silentMs: number): void {
     if (cause === this.#last) return
     this.#last = cause
     if (isFault(cause)) this.#wakeups.failed(this.#errorOf(cause))
-    else this.#outage.failed(this.#errorOf(cause))
+    else this.#outage.failed(this.#errorOf(cause), silentMs)
   }
 
   wakeupWorks(): void {

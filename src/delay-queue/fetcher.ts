@@ -67,7 +67,7 @@ export class Fetcher {
     this.#clock = clock
     this.#listener = new WakeupListener(client, this.#keys[WAKE], {
       woken: wakeup => this.#woken(wakeup),
-      failed: error => this.#unwakeable(error),
+      failed: (error, silentMs) => this.#unwakeable(error, silentMs),
       works: () => {
         for (const receiver of this.#receivers) receiver.wakeupWorks?.()
       },
@@ -207,8 +207,8 @@ export class Fetcher {
   }
 
   /** Until the connection for wake-ups is back, asks as often as that is tried. */
-  #unwakeable(error: unknown): void {
-    for (const receiver of this.#receivers) receiver.wakeupFailed?.(error)
+  #unwakeable(error: unknown, silentMs: number): void {
+    for (const receiver of this.#receivers) receiver.wakeupFailed?.(error, silentMs)
     this.ask()
   }
 

@@ -13,8 +13,8 @@ export interface MessageReceiver {
   take(taken: readonly Taken[], more: boolean): void
   /** A fetch has failed after `tookMs`. */
   failed(error: unknown, tookMs: number): void
-  /** The connection for wake-ups failed, or works. */
-  wakeupFailed?(error: unknown): void
+  /** The connection for wake-ups failed, after nothing was heard for `silentMs`; or it works. */
+  wakeupFailed?(error: unknown, silentMs: number): void
   wakeupWorks?(): void
 }
 

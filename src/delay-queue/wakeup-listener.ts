@@ -5,9 +5,9 @@ import { portOf } from '../redis/port-of.js'
 import { Reopening } from '../redis/reopening.js'
 
 /** The duration of one block. It is limited so that a silent connection is noticed. */
-const BLOCK_S = 3.5
+const BLOCK_S = 2
 /** A connection that answers neither a block nor a connect for this long is replaced, even if TCP reports no error. */
-const SILENCE_MS = 4500
+const SILENCE_MS = 3000
 /** A process that waits again within this time reuses its connection. */
 const LINGER_MS = 1000
 
@@ -17,7 +17,8 @@ export type Wakeup = 'first' | 'second'
 /** Receives the wake-ups, and whether they can come. */
 export interface WakeupUser {
   woken(wakeup: Wakeup): void
-  failed(error: unknown): void
+  /** `silentMs`: for how long nothing was heard; 0 if the connection failed at once. */
+  failed(error: unknown, silentMs: number): void
   works(): void
 }
 
@@ -131,17 +132,19 @@ export class WakeupListener {
     if (this.#connection !== connection) return
     this.#drop()
     if (this.#closed || !this.#wanted) return
-    this.#user.failed(error)
+    this.#user.failed(error, error instanceof Silence ? SILENCE_MS : 0)
     this.#reopening.lost()
   }
 }
+
+class Silence extends Error {}
 
 /** Closes the connection when it has been silent for too long. Some clients then leave pending calls unanswered. */
 function within<T>(connection: Blocking, answer: Promise<T>): Promise<T> {
   return new Promise((resolve, reject) => {
     const timer = setTimeout(() => {
       connection.close()
-      reject(new Error('the connection is silent'))
+      reject(new Silence('the connection is silent'))
     }, SILENCE_MS)
     timer.unref()
     answer.then(resolve, reject).finally(() => clearTimeout(timer))
