@@ -23,8 +23,6 @@ export class Mailbox {
   readonly address: string
   /** The beginning of the channel names of all processes. */
   readonly channel: string
-  /** False if the client provides no connection to listen on. */
-  readonly canHear: boolean
   readonly #number = String(boxes++)
   readonly #office: Office
   readonly #listener: MailboxListener
@@ -33,9 +31,13 @@ export class Mailbox {
   constructor(client: RedisClient, prefix: string, listener: MailboxListener) {
     this.channel = channelOf(prefix)
     this.#office = officeOf(client, this.channel)
-    this.canHear = this.#office.subscription !== undefined
     this.address = `${this.#office.process}/${this.#number}`
     this.#listener = listener
+  }
+
+  /** False if the client provides no connection to listen on, or if the server does not let it listen. */
+  get canHear(): boolean {
+    return this.#office.subscription !== undefined && !this.#office.refused
   }
 
   hold(): void {
@@ -71,6 +73,8 @@ interface Office {
    * wake-up may come before that.
    */
   readonly missed: Set<string>
+  /** The server has refused the last subscription. */
+  refused: boolean
   checks: ReturnType<typeof setInterval> | undefined
 }
 
@@ -101,6 +105,9 @@ function newOffice(client: RedisClient, channel: string): Office {
   const process = randomBytes(9).toString('base64url')
   const listeners: Office['listeners'] = new Map()
   const missed: Office['missed'] = new Set()
+  const tellAll = () => {
+    for (const listener of [...listeners.values()]) listener.live()
+  }
   const subscription = Subscriber.of(client)?.subscription(`${channel}${process}`, {
     hear: text => {
       const [number = ''] = /^\d+/.exec(text) ?? []
@@ -109,8 +116,16 @@ function newOffice(client: RedisClient, channel: string): Office {
       else if (missed.size < MOST_MISSED) missed.add(number)
     },
     live: () => {
-      for (const listener of [...listeners.values()]) listener.live()
+      office.refused = false
+      tellAll()
+    },
+    refused: () => {
+      if (office.refused) return
+      office.refused = true
+      // They rely on being woken: from now on they ask more often.
+      tellAll()
     },
   })
-  return { process, subscription, listeners, missed, checks: undefined }
+  const office: Office = { process, subscription, listeners, missed, refused: false, checks: undefined }
+  return office
 }

@@ -52,6 +52,24 @@ async function ghosts(name: string, count: number, permits = 1): Promise<void> {
 }
 
 describe('waiters', () => {
+  test('ask about once a second where the user may not subscribe', async () => {
+    const admin = redis.client()
+    await admin.call('ACL', 'SETUSER', 'deaf', 'on', '>secret', '~*', '&*', '+@all', '-subscribe')
+    const name = fresh()
+    const holder = open(name, { permits: 1 })
+    const lease = await holder.acquire()
+    const deaf = new Semaphore(redis.client({ username: 'deaf', password: 'secret' }), name)
+    const { state, done } = taking(deaf)
+    await inLine(holder, 1)
+    // Long enough to be told that it may not subscribe.
+    await sleep(200)
+    const releasedAt = performance.now()
+    await lease.release()
+    await done
+    expect(performance.now() - releasedAt).toBeLessThan(2000)
+    await state.lease?.release()
+  })
+
   test('are served in the order in which they came, over all processes', async () => {
     const name = fresh()
     const holder = open(name, { permits: 1 })
