@@ -49,10 +49,15 @@ export class QueueSchedules implements ScheduleStore {
   }
 
   async #run(names: readonly string[], args: readonly string[]): Promise<ScheduleWriting> {
-    const keys = names.map(name => `${this.#base}:schedule:${name}`)
+    const keys = [`${this.#base}:clock`, ...['!clock', ...names].map(name => `${this.#base}:schedule:${name}`)]
     const clock = this.#clock === undefined ? '' : String(Math.floor(this.#clock.now()))
-    const reply = (await this.#commands.run(queueSchedule, keys, [clock, ...args])) as [number, number, ...string[]]
-    const [nowMs, written, ...texts] = reply
-    return { nowMs: Number(nowMs), written: Number(written) === 1, texts }
+    const reply = (await this.#commands.run(queueSchedule, keys, [clock, ...args])) as [
+      number,
+      number,
+      number,
+      ...string[],
+    ]
+    const [nowMs, written, aheadMs, ...texts] = reply
+    return { nowMs: Number(nowMs), aheadMs: Number(aheadMs), written: Number(written) === 1, texts }
   }
 }

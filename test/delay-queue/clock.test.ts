@@ -2,6 +2,8 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import type { Redis } from 'ioredis'
 import { DelayQueue } from '../../src/delay-queue/delay-queue.js'
 import type { DelayQueueOptions } from '../../src/delay-queue/options.js'
+import { LuaScript } from '../../src/redis/script.js'
+import * as scripts from '../../src/redis/scripts.js'
 import { RedisServer } from '../support/redis-server.js'
 
 const START = 1_700_000_000_000
@@ -70,6 +72,18 @@ describe('when the server’s clock is set back', () => {
     expect(await payloads()).toEqual([])
     server.nowMs += 1
     expect(await queue.receive()).toMatchObject([{ payload: 'x', dueAt: server.nowMs }])
+  })
+
+  test('every script of a queue goes by its clock', () => {
+    const ours = Object.values(scripts)
+      .filter(script => script instanceof LuaScript)
+      .filter(({ name }) => name.startsWith('queue_'))
+    const timed = ours.filter(({ source }) => source.includes("'TIME'"))
+    expect(timed.map(({ name }) => name)).toContain('queue_schedule')
+    for (const { name, source } of timed) {
+      expect([name, source.split("'TIME'").length - 1]).toEqual([name, 1])
+      expect([name, source.includes('local function queue_clock(')]).toEqual([name, true])
+    }
   })
 
   test('an empty queue goes by the new time', async () => {

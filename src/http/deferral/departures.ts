@@ -21,7 +21,7 @@ import { type Departure, earliestFit, LimitSchedule, type StoredSchedule, stateO
 
 /** The outcome of a request for deferral. */
 export interface Reservation {
-  /** When the message is due, by the clock of the schedules; undefined if the key has too many waiting messages. */
+  /** When the message is due, by the clock of the queue's callers; undefined if the key has too many waiting messages. */
   readonly dueAt: number | undefined
   /** In how many ms the request would be done; Infinity if never. */
   readonly waitMs: number
@@ -97,7 +97,11 @@ export class Departures {
         for (const schedule of schedules) schedule.add(departure)
         const writing = await this.#write(names, reading, standing)
         if (writing.written) {
-          return { dueAt: departure.dueAt, waitMs, release: () => this.#release(charges, names, departure) }
+          return {
+            dueAt: departure.dueAt - (reading.aheadMs ?? 0),
+            waitMs,
+            release: () => this.#release(charges, names, departure),
+          }
         }
         reading = writing
       }

@@ -173,3 +173,25 @@ test('while nothing is deferred, a request costs one lookup of the schedules', a
   expect(await ask(50)).toEqual([50, 0, 0])
   expect(await client.keys(`*${name}*:schedule:*`)).toEqual([])
 })
+
+test('when the server’s clock is set back, a schedule goes on as the queue does', async () => {
+  const { clock, ask, queue } = setUp('1/1s')
+  const second = async () => {
+    clock.advance(1000)
+    const deliveries = await queue.receive({ count: 10 })
+    for (const delivery of deliveries) await delivery.ack()
+    return deliveries.map(({ dueAt }) => dueAt - clock.now())
+  }
+  expect(await ask(1)).toEqual([1, 0, 0])
+  expect(await ask(3)).toEqual([0, 3, 0])
+  clock.advance(-3_600_000)
+  // It comes behind them, by a second.
+  expect(await ask(1)).toEqual([0, 1, 0])
+  for (let i = 0; i < 4; i++) expect(await second()).toEqual([0])
+  expect(await second()).toEqual([])
+  expect(await ask(1)).toEqual([1, 0, 0])
+  // Now the queue is empty, and its clock is forgotten.
+  clock.advance(-3_600_000)
+  expect(await ask(1)).toEqual([0, 1, 0])
+  expect(await second()).toEqual([0])
+})
