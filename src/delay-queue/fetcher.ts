@@ -42,7 +42,7 @@ export class Fetcher {
   readonly #schedule = new FetchSchedule()
   readonly #alarm = new Alarm(() => this.#ring())
   readonly #receivers = new Receivers()
-  readonly #settlements = new SettlementQueue()
+  readonly #settlements: SettlementQueue
   /** True if there may be messages that were not asked for yet. */
   #asking = true
   #looking = true
@@ -62,6 +62,7 @@ export class Fetcher {
 
   constructor(client: RedisClient, commands: Commands, keyBase: string, clock: Clock | undefined) {
     this.#commands = commands
+    this.#settlements = new SettlementQueue(commands)
     this.#keys = queueKeys(keyBase)
     this.#fetchKey = `${keyBase}:fetch:${randomBytes(9).toString('base64url')}`
     this.#clock = clock

@@ -1,4 +1,5 @@
 import type { Clock } from '../core/clock.js'
+import type { Pending } from '../core/deadline.js'
 import type { Commands } from '../redis/commands.js'
 import { queuePush } from '../redis/scripts.js'
 import { queueKeys } from './keys.js'
@@ -18,8 +19,9 @@ export interface PushRequest {
   readonly body: string
 }
 
-interface Pending {
+interface Push {
   readonly letter: PushRequest
+  readonly call: Pending
   resolve(accepted: boolean): void
   reject(error: unknown): void
 }
@@ -34,7 +36,7 @@ export class PushBatcher {
   readonly #keys: readonly string[]
   readonly #clock: Clock | undefined
   readonly #maxSize: number
-  #pending: Pending[] = []
+  #pending: Push[] = []
   #sending = false
   #scheduled = false
 
@@ -55,7 +57,12 @@ export class PushBatcher {
   /** False if its id is already in the queue, or the queue is full. Rejects with `StoreError`. */
   push(letter: PushRequest): Promise<boolean> {
     return new Promise((resolve, reject) => {
-      this.#pending.push({ letter, resolve, reject })
+      const call = this.#commands.begin(error => {
+        // Calls expire in their order. This one is not sent any more, unless it is in flight.
+        if (this.#pending[0]?.call === call) this.#pending.shift()
+        reject(error)
+      })
+      this.#pending.push({ letter, call, resolve, reject })
       if (this.#sending || this.#scheduled) return
       this.#scheduled = true
       setImmediate(() => {
@@ -81,11 +88,11 @@ export class PushBatcher {
         this.#sent()
         const accepted = reply as number[]
         if (accepted[batch.length] === 1) this.woke()
-        for (const [i, { resolve }] of batch.entries()) resolve(accepted[i] === 1)
+        for (const [i, { call, resolve }] of batch.entries()) if (this.#commands.end(call)) resolve(accepted[i] === 1)
       },
       error => {
         this.#sent()
-        for (const pending of batch) pending.reject(error)
+        for (const { call, reject } of batch) if (this.#commands.end(call)) reject(error)
       },
     )
   }

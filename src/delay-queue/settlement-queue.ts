@@ -1,16 +1,24 @@
+import type { Pending } from '../core/deadline.js'
+import type { Commands } from '../redis/commands.js'
 import type { Settlement } from './settle-and-fetch.js'
 
 /** Most settlements in one call. */
 const MOST = 100
 
 interface PendingSettlement extends Settlement {
-  resolve(settled: number): void
-  reject(error: unknown): void
+  readonly call: Pending
+  resolve(settled: number): unknown
+  reject(error: unknown): unknown
 }
 
 /** Settlements waiting to be sent, in order. */
 export class SettlementQueue {
+  readonly #commands: Commands
   #pending: PendingSettlement[] = []
+
+  constructor(commands: Commands) {
+    this.#commands = commands
+  }
 
   get empty(): boolean {
     return this.#pending.length === 0
@@ -23,7 +31,17 @@ export class SettlementQueue {
 
   add(settlement: Settlement): Promise<number> {
     return new Promise((resolve, reject) => {
-      this.#pending.push({ ...settlement, resolve, reject })
+      const call = this.#commands.begin(error => {
+        // Calls expire in their order. This one is not sent any more, unless it is in flight.
+        if (this.#pending[0]?.call === call) this.#pending.shift()
+        reject(error)
+      })
+      this.#pending.push({
+        ...settlement,
+        call,
+        resolve: settled => this.#commands.end(call) && resolve(settled),
+        reject: error => this.#commands.end(call) && reject(error),
+      })
     })
   }
 

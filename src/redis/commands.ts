@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { Deadline } from '../core/deadline.js'
+import { Deadline, type Pending } from '../core/deadline.js'
 import { StoreError } from '../core/errors.js'
 import type { ClientPort, RedisClient } from './client.js'
 import { portOf } from './port-of.js'
@@ -85,12 +85,28 @@ export class Commands {
     return this.#hold(runScript(this.#port, script, keys, args))
   }
 
+  /** Starts the five seconds of a call that may wait before it is sent; they include that wait. */
+  begin(expire: (error: StoreError) => void): Pending {
+    const pending: Pending = { endsAt: 0, settled: false, expire: cause => expire(this.#failure(cause)) }
+    PATIENCE.start(pending)
+    return pending
+  }
+
+  /** A call that was begun has ended; false if it has expired before. */
+  end(pending: Pending): boolean {
+    return PATIENCE.failed(pending)
+  }
+
   async #hold(answer: Promise<unknown>): Promise<unknown> {
     try {
       return await PATIENCE.hold(answer)
     } catch (cause) {
-      throw new StoreError(`${this.#subject}: Redis failed: ${replyWords(cause)}`, { cause })
+      throw this.#failure(cause)
     }
+  }
+
+  #failure(cause: unknown): StoreError {
+    return new StoreError(`${this.#subject}: Redis failed: ${replyWords(cause)}`, { cause })
   }
 
   async #forget(): Promise<void> {

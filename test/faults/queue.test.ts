@@ -6,6 +6,7 @@ import type { Redis } from 'ioredis'
 import { createClient, createCluster } from 'redis'
 import { createClient as createClient4 } from 'redis4'
 import { createClient as createClient5 } from 'redis5'
+import { StoreError } from '../../src/core/errors.js'
 import type { Observer } from '../../src/core/observer.js'
 import { DelayQueue } from '../../src/delay-queue/delay-queue.js'
 import { RedisCluster } from '../support/redis-cluster.js'
@@ -236,3 +237,36 @@ test.each([
   },
   40_000,
 )
+
+test('while Redis hangs, each push and each settlement rejects five seconds after its call, however many wait before it', async () => {
+  const queue = new DelayQueue(redis.client(), nextName(), { visibility: '1m' })
+  await queue.pushMany([1, 2].map(payload => ({ payload })))
+  const deliveries = await queue.receive({ count: 2 })
+  redis.pause()
+  const took: number[] = []
+  const rejected = async (call: () => Promise<unknown>) => {
+    const calledAt = performance.now()
+    await expect(call()).rejects.toBeInstanceOf(StoreError)
+    took.push(performance.now() - calledAt)
+  }
+  const calls = [
+    rejected(() => queue.push('first')),
+    rejected(() => deliveries[0].ack()),
+    rejected(() => queue.pushMany(Array.from({ length: 350 }, payload => ({ payload })))),
+  ]
+  // Both calls to Redis are in flight.
+  await pause(500)
+  calls.push(
+    rejected(() => queue.push('later')),
+    rejected(() => deliveries[1].ack()),
+  )
+  await Promise.all(calls)
+  redis.unpause()
+  for (const ms of took) {
+    expect(ms).toBeGreaterThan(4900)
+    expect(ms).toBeLessThan(5500)
+  }
+  // Afterwards all is well.
+  expect(await queue.push('again')).not.toBeNull()
+  await queue.close()
+}, 30_000)
