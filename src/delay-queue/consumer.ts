@@ -55,6 +55,8 @@ export class QueueConsumer<T> implements Consumer, MessageReceiver {
   readonly #limiterReport: FaultReport | undefined
   #extending: ReturnType<typeof setInterval> | undefined
   #closed: Promise<void> | undefined
+  /** Its closing has ended: what is not settled by now is delivered again. */
+  #over = false
   readonly closed: Promise<void>
   #hasClosed = () => {}
 
@@ -135,6 +137,7 @@ export class QueueConsumer<T> implements Consumer, MessageReceiver {
     }
     finish()
     await this.closed
+    this.#over = true
     alarm.clear()
     this.#stopExtending()
   }
@@ -236,7 +239,7 @@ export class QueueConsumer<T> implements Consumer, MessageReceiver {
     await settled
   }
 
-  /** Repeats until it succeeds or the delivery no longer belongs to this process. */
+  /** Repeats until it succeeds, the delivery no longer belongs to this process, or the consumer has closed. */
   async #insist(delivery: OpenDelivery<T>, settle: () => Promise<void>): Promise<void> {
     for (const delay = new RetryDelay(); ; ) {
       try {
@@ -247,8 +250,10 @@ export class QueueConsumer<T> implements Consumer, MessageReceiver {
         if (error instanceof StaleDeliveryError) return
         this.#settings.health.settleFailed(error)
         const ms = delay.next()
-        if (delivery.leftMs <= ms) return
-        await new Promise(resolve => setTimeout(resolve, ms))
+        if (delivery.leftMs <= ms || this.#over) return
+        // Closing waits for it, but the process need not.
+        await new Promise(resolve => setTimeout(resolve, ms).unref())
+        if (this.#over) return
       }
     }
   }

@@ -53,6 +53,8 @@ export class Fetcher {
   /** True if other processes may rely on this one to watch for the next message. */
   #watching = false
   #inFlight = false
+  /** The last call failed. */
+  #failed = false
   #call: Promise<unknown> = Promise.resolve()
   #scheduled = false
   #closed = false
@@ -139,8 +141,11 @@ export class Fetcher {
     await this.#call
     // The first call repeats the fetch whose answer was lost, the second puts its messages back. If Redis does not answer, their visibility ends.
     for (let calls = 0; calls < 2; calls++) {
-      if (this.#number.unread || !this.#settlements.empty) this.#settleAndFetch()
+      if (!this.#number.unread && this.#settlements.empty) continue
+      this.#failed = false
+      this.#settleAndFetch()
       await this.#call
+      if (this.#failed) break
     }
     await this.handOver()
   }
@@ -253,6 +258,7 @@ export class Fetcher {
       },
       error => {
         this.#inFlight = false
+        this.#failed = true
         for (const settlement of settlements) settlement.reject(error)
         if (fetches) this.#unfetched(wants, error, performance.now() - askedAt)
         if (!this.#settlements.empty) this.#nextTick()

@@ -1,11 +1,13 @@
+import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals'
 import { createClient } from 'redis'
 import { createClient as createClient4 } from 'redis4'
 import { DelayQueue } from '../../src/delay-queue/delay-queue.js'
 import { RedisCluster } from '../support/redis-cluster.js'
 import { eventually } from '../support/redis-process.js'
 import { RedisServer } from '../support/redis-server.js'
+import { timers } from '../support/timers.js'
 
 let redis: RedisServer
 beforeAll(async () => {
@@ -58,6 +60,33 @@ describe('a consumer', () => {
     await eventually('it is woken', async () => got.length === 2, 4000)
     await consumer.close()
     await queue.close()
+  })
+
+  test('that was closed tries no longer to settle a message, and does not keep the process alive', async () => {
+    const server = await RedisServer.start()
+    // Without a connection a command fails at once.
+    const client = server.client({ enableOfflineQueue: false })
+    await once(client, 'ready')
+    const before = timers()
+    const queue = new DelayQueue(client, 'unsettled', { visibility: '1h', observer: {} })
+    let handled = false
+    const consumer = queue.consume(async () => {
+      await server.kill()
+      handled = true
+    })
+    await queue.push('x')
+    await eventually('it is handled', async () => handled)
+    // It tries again and again to settle it.
+    await sleep(500)
+    await consumer.close({ grace: 100 })
+    await queue.close()
+    client.disconnect()
+    const evalsha = jest.spyOn(client, 'evalsha')
+    // Longer than the longest time between two tries.
+    await sleep(1500)
+    expect(evalsha).not.toHaveBeenCalled()
+    expect(timers()).toBeLessThanOrEqual(before)
+    await server.stop()
   })
 
   test('is on time although the wake-up key is deleted all the time', async () => {

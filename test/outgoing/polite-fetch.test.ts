@@ -6,6 +6,7 @@ import type { Partner } from '../../src/outgoing/partner.js'
 import { Partners } from '../../src/outgoing/partners.js'
 import { eventually } from '../support/redis-process.js'
 import { RedisServer } from '../support/redis-server.js'
+import { timers } from '../support/timers.js'
 
 const URL_A = 'https://a.example/things'
 const A = 'https://a.example'
@@ -35,9 +36,6 @@ interface Answer {
   readonly headers?: Record<string, string>
   readonly afterMs?: number
 }
-
-/** How many timers keep the process alive. */
-const timers = () => process.getActiveResourcesInfo().filter(resource => resource === 'Timeout').length
 
 const timeout = async (call: Promise<unknown>): Promise<TimeoutError> => {
   const error = await call.then(
