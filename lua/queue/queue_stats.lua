@@ -5,7 +5,8 @@
   ARGV[1]      now, ms; '' for the server's clock
 
   Returns ready, delayed, unacked, dead, due moment of the next that is delayed, by the server's clock (-1: none), 1 if more had to be swept
-  out than one call may (then ask again), how many became dead letters, and for how long the oldest ready message has been due, ms
+  out than one call may (then ask again), how many became dead letters, for how long the oldest ready message has been due, ms, and
+  in how many ms the next is due (-1: none): a process must not measure that by its own clock
 ]]
 -- @include queue_keys
 -- @include queue_clock
@@ -36,8 +37,9 @@ for priority = 0, 9 do
   end
   delayed = delayed + later
 end
+local next_in = next_due < 0 and -1 or next_due + clock.ahead - now
 local lost = redis.call('ZCOUNT', keys.unacked, '-inf', now)
 local unacked = redis.call('ZCARD', keys.unacked)
 local dead = redis.call('ZCARD', keys.dead)
 queue_save(keys, clock, true)
-return { ready, delayed, unacked, dead, next_due, (more or lost > 0) and 1 or 0, buried, now - oldest }
+return { ready, delayed, unacked, dead, next_due, (more or lost > 0) and 1 or 0, buried, now - oldest, next_in }

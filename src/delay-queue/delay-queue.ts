@@ -257,21 +257,20 @@ export class DelayQueue<T = unknown> {
     }
   }
 
-  async #stats(): Promise<{ stats: QueueStats; overdueMs: number }> {
+  async #stats(): Promise<{ stats: QueueStats; overdueMs: number; nextDueMs: number }> {
     for (;;) {
       const reply = await this.#commands.run(queueStats, this.#keys, [this.#clock()])
-      const [ready, delayed, unacked, dead, nextDueAt, unfinished, buried, overdueMs] = reply as number[]
+      const [ready, delayed, unacked, dead, nextDueAt, unfinished, buried, overdueMs, nextIn] = reply as number[]
       this.#fetcher.watches.buried(buried)
       if (unfinished !== 0) continue
-      return { stats: { ready, delayed, unacked, dead, nextDueAt: nextDueAt < 0 ? null : nextDueAt }, overdueMs }
+      const stats = { ready, delayed, unacked, dead, nextDueAt: nextDueAt < 0 ? null : nextDueAt }
+      return { stats, overdueMs, nextDueMs: nextIn < 0 ? Number.POSITIVE_INFINITY : nextIn }
     }
   }
 
   async #levels(): Promise<QueueLevels> {
-    const { stats, overdueMs } = await this.#stats()
-    const { ready, delayed, unacked, nextDueAt } = stats
-    const now = this.#settings.clock?.now() ?? Date.now()
-    const nextDueMs = nextDueAt === null ? Number.POSITIVE_INFINITY : Math.max(0, nextDueAt - now)
+    const { stats, overdueMs, nextDueMs } = await this.#stats()
+    const { ready, delayed, unacked } = stats
     return { depth: ready + delayed + unacked, overdueMs, nextDueMs }
   }
 

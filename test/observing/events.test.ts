@@ -343,26 +343,35 @@ describe('a queue', () => {
     await queue.close()
   })
 
-  test('of which nothing is delivered tells each second for how long its oldest message has been due', async () => {
-    const name = fresh()
-    const pushing = new DelayQueue(client, name)
-    const queue = new DelayQueue(client, name, { observer })
-    await pushing.pause()
-    await pushing.push('x', { delay: 300 })
-    await pushing.push('urgent', { delay: 600, priority: 9 })
-    const consumer = queue.consume(async () => {})
-    const overdue = () => recorder.of('level').map(({ overdueMs = 0 }) => overdueMs)
-    await settles(() => expect(overdue().filter(ms => ms > 0).length).toBeGreaterThanOrEqual(2), 5000)
-    const [first, second] = overdue().filter(ms => ms > 0)
-    expect(second - first).toBeGreaterThanOrEqual(900)
-    await pushing.resume()
-    await settles(
-      () => expect(recorder.of('level').at(-1)).toEqual({ object: 'queue', name, depth: 0, overdueMs: 0 }),
-      5000,
-    )
-    await consumer.close()
-    await Promise.all([pushing.close(), queue.close()])
-  })
+  test.each([
+    ['', 0],
+    [', although the clock of its process is an hour behind', 3_600_000],
+  ])(
+    'of which nothing is delivered tells each second for how long its oldest message has been due%s',
+    async (_, behindMs) => {
+      const now = Date.now
+      const clock = jest.spyOn(Date, 'now').mockImplementation(() => now() - behindMs)
+      const name = fresh()
+      const pushing = new DelayQueue(client, name)
+      const queue = new DelayQueue(client, name, { observer })
+      await pushing.pause()
+      await pushing.push('x', { delay: 300 })
+      await pushing.push('urgent', { delay: 600, priority: 9 })
+      const consumer = queue.consume(async () => {})
+      const overdue = () => recorder.of('level').map(({ overdueMs = 0 }) => overdueMs)
+      await settles(() => expect(overdue().filter(ms => ms > 0).length).toBeGreaterThanOrEqual(2), 5000)
+      clock.mockRestore()
+      const [first, second] = overdue().filter(ms => ms > 0)
+      expect(second - first).toBeGreaterThanOrEqual(900)
+      await pushing.resume()
+      await settles(
+        () => expect(recorder.of('level').at(-1)).toEqual({ object: 'queue', name, depth: 0, overdueMs: 0 }),
+        5000,
+      )
+      await consumer.close()
+      await Promise.all([pushing.close(), queue.close()])
+    },
+  )
 
   test('calls each observer once for a message whose last visibility has ended', async () => {
     const clock = new ManualClock(1_000_000)
