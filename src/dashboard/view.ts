@@ -11,8 +11,6 @@ export interface Frame {
   readonly failing?: { readonly since: number; readonly reason: string }
   readonly access: 'read' | 'write'
   readonly user?: string
-  /** What the header field x-spillway-token of a change must hold. */
-  readonly token: string
   readonly status: Status
   readonly alerts: readonly AlertView[]
   /** Why limits cannot be changed here; undefined: they can. */

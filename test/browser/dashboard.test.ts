@@ -1,14 +1,16 @@
-import { type ChildProcess, fork } from 'node:child_process'
+import { type ChildProcess, fork, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
+import { createInterface } from 'node:readline'
 import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals'
 import type { Browser, Page } from 'playwright-core'
-import { reporter } from '../../src/dashboard/index.js'
+import { dashboard, reporter } from '../../src/dashboard/index.js'
 import { DelayQueue, Semaphore } from '../../src/index.js'
 import { LivePolicies } from '../../src/live/index.js'
-import { OpenDashboard } from '../dashboard/open-dashboard.js'
+import { encoded, OpenDashboard } from '../dashboard/open-dashboard.js'
 import { openPage, startBrowser, violationsOf } from '../support/browser.js'
+import { childProgram } from '../support/child-program.js'
 import { RedisServer } from '../support/redis-server.js'
 
 jest.setTimeout(120_000)
@@ -272,6 +274,78 @@ describe('pictures', () => {
       await page.screenshot({ path: join(PICTURES, `${name}.png`), fullPage: true })
     }
     await page.context().close()
+  })
+})
+
+describe('another origin', () => {
+  test('can neither read nor change, even where the service lets every origin in', async () => {
+    const handler = dashboard({ client, live, authorize: () => 'write' })
+    const open = await OpenDashboard.serve((req, res) => {
+      res.setHeader('access-control-allow-origin', req.headers.origin ?? '*')
+      res.setHeader('access-control-allow-credentials', 'true')
+      res.setHeader('access-control-allow-headers', 'x-spillway-request')
+      if (req.method === 'OPTIONS') res.end()
+      else handler(req, res)
+    })
+    const other = await OpenDashboard.serve((_req, res) => void res.end('<!doctype html><title>other</title>'))
+    const { page } = await openPage(browser, other.url)
+    const ask = async (base: string, path: string, method: string, value: object) => {
+      const headers = { 'x-spillway-request': encoded(value) }
+      return page.evaluate(
+        ([url, method, headers]) =>
+          fetch(url, { method, headers, credentials: 'include' }).then(
+            r => r.status,
+            () => 'failed',
+          ),
+        [`${base}${path}`, method, headers] as const,
+      )
+    }
+    const forged = { act: 'pause', name: 'forged' }
+    expect(await ask(open.url, 'view', 'GET', { page: 'limits' })).toBe(403)
+    expect(await ask(open.url, 'act', 'POST', forged)).toBe(403)
+    // Without such a service the browser does not even send it.
+    expect(await ask(writer.url, 'view', 'GET', { page: 'limits' })).toBe('failed')
+    expect(await ask(writer.url, 'act', 'POST', forged)).toBe('failed')
+    const form = `<form method="post" action="${writer.url}act"><button>x</button></form>`
+    await page.setContent(form)
+    await page.getByRole('button').click()
+    await page.getByText('x-spillway-request').or(page.getByText('must come from')).waitFor()
+    expect(await client.keys('*forged*')).toEqual([])
+    await page.context().close()
+    await Promise.all([open.close(), other.close()])
+  })
+
+  test('of the same machine sees nothing of the command, whose session serves several tabs', async () => {
+    const seen: string[] = []
+    const neighbour = await OpenDashboard.serve((req, res) => {
+      seen.push(`${req.url} ${JSON.stringify(req.headers)}`)
+      res.end('<!doctype html><title>neighbour</title>')
+    })
+    const child = spawn(process.execPath, [
+      childProgram("import './src/cli/main.ts'"),
+      'dashboard',
+      '--redis',
+      redis.url,
+    ])
+    children.push(child)
+    const [line] = (await once(createInterface({ input: child.stdout }), 'line')) as [string]
+    const { page, errors } = await openPage(browser, line)
+    await row(page, 'login').waitFor()
+    expect(page.url()).not.toContain(new URL(line).hash)
+    await page.reload()
+    await row(page, 'login').waitFor()
+    const context = page.context()
+    const tab = await context.newPage()
+    await tab.goto(new URL(line).origin)
+    await row(tab, 'login').waitFor()
+    expect(errors).toEqual([])
+    await tab.goto(neighbour.url)
+    expect(await tab.evaluate('[document.cookie, localStorage.length]')).toEqual(['', 0])
+    expect(seen.join()).not.toMatch(/cookie|session/i)
+    const stranger = await openPage(browser, line)
+    await stranger.page.getByText('It works once').waitFor()
+    await Promise.all([context.close(), stranger.page.context().close(), neighbour.close()])
+    child.kill('SIGINT')
   })
 })
 

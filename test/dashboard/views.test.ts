@@ -445,7 +445,7 @@ describe('faults', () => {
     const lazy = redis.client({ lazyConnect: true })
     const page = await start({ client: lazy })
     report({ client: lazy })
-    await page.page()
+    await page.get('')
     expect(lazy.status).toBe('wait')
   })
 })

@@ -90,11 +90,11 @@ interface Told {
 }
 
 /** Asks for confirmation, carries the change out, and shows its result. */
-export function useActing(token: string, done: () => void) {
+export function useActing(done: () => void) {
   const [plan, setPlan] = useState<Plan | undefined>(undefined)
   const [told, setTold] = useState<Told | undefined>(undefined)
   const carryOut = async (act: Act): Promise<Done> => {
-    const outcome = await sendAct(act, token)
+    const outcome = await sendAct(act)
     setTold(outcome)
     done()
     return outcome

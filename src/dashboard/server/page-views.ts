@@ -36,7 +36,6 @@ const MOST_CHANGES = 200
 export interface Viewer {
   readonly access: 'read' | 'write'
   readonly user?: string
-  readonly token: string
 }
 
 /** The content of a page. If Redis fails, the last known state, marked as old. */
@@ -60,7 +59,7 @@ export async function viewOf(state: DashboardState, ask: Ask, viewer: Viewer): P
   }
 }
 
-function frameOf(state: DashboardState, { access, user, token }: Viewer, queues: readonly QueueRow[]): Frame {
+function frameOf(state: DashboardState, { access, user }: Viewer, queues: readonly QueueRow[]): Frame {
   const { reports, live } = state
   const { counts, seconds } = reports.recent(EVERYTHING, 2)
   const decided = counts[0] + counts[REFUSED]
@@ -73,7 +72,6 @@ function frameOf(state: DashboardState, { access, user, token }: Viewer, queues:
     ...(reports.failing !== undefined && { failing: reports.failing }),
     access,
     ...(user !== undefined && { user }),
-    token,
     status: {
       services: new Set(reports.processes.map(({ record }) => record.service)).size,
       processes: loud.length,
