@@ -1,6 +1,6 @@
 import { StoreError } from '../../core/errors.js'
 import { getOrMake } from '../../core/get-or-make.js'
-import type { CalendarLimitOptions, Limit, LimitOptions, Policy } from '../../core/limit.js'
+import { type Limit, optionsOf, type Policy } from '../../core/limit.js'
 import { readAddress } from '../../http/address/address.js'
 import { addressKey } from '../../http/address/client-key.js'
 import { RateLimiter } from '../../limiter/rate-limiter.js'
@@ -192,12 +192,4 @@ function finite(ms: number): number {
 function perOf({ entries }: KnownLimiter, limit: Limit): { per?: string } {
   const per = entries.find(entry => entry.limit.name === limit.name)?.per
   return per === undefined ? {} : { per }
-}
-
-/** A checked limit as it is given to a limiter. */
-function optionsOf(limit: Limit): LimitOptions | CalendarLimitOptions {
-  const { name, quota, windowMs, burst, algorithm, calendar } = limit
-  if (calendar !== undefined) return { name, quota, ...calendar }
-  const hasBurst = algorithm === 'token-bucket' || algorithm === 'leaky-bucket'
-  return { name, quota, window: windowMs, algorithm, ...(hasBurst && { burst }) }
 }
