@@ -156,8 +156,10 @@ export interface DeadView {
   readonly reason: string
   readonly attempts: number
   readonly diedAt: number
-  readonly payload: string
-  readonly clipped: boolean
+  /** The length of the payload in characters. */
+  readonly length: number
+  /** Its beginning; only where keys are shown in full. */
+  readonly payload?: string
 }
 
 export interface QueuesView extends Frame {

@@ -4,7 +4,6 @@ import { ALLOWED, REFUSED } from '../outcome-counts.js'
 import type { FiringAlert } from '../process-record.js'
 import { STEP_MS, STEPS, stepOf } from '../record-keys.js'
 import type { AlertView, KeyView, QueueRow } from '../view.js'
-import { refOf } from './key-views.js'
 import type { Reports } from './reports.js'
 import type { TopCallers } from './top-callers.js'
 
@@ -129,7 +128,7 @@ function firing(
   return [...merged].map(([id, alert]) => {
     const limit = limits.find(({ name }) => name === alert.subject)
     return {
-      id: `rule ${refOf(id)}`,
+      id: `rule ${show(id).ref}`,
       ...wordsOf(alert, show),
       since: alert.since,
       ...(limit !== undefined && { limit: limit.id }),

@@ -142,8 +142,9 @@ async function waitingView(state: DashboardState, frame: Frame): Promise<Waiting
 }
 
 async function queuesView(state: DashboardState, frame: Frame, queues: readonly QueueRow[]): Promise<QueuesView> {
+  const isPlain = state.keyViews.style === 'plain'
   const letters = await Promise.all(
-    queues.map(({ name, dead }) => (dead > 0 ? state.objects.letters(name).catch(() => []) : [])),
+    queues.map(({ name, dead }) => (dead > 0 ? state.objects.letters(name, isPlain).catch(() => []) : [])),
   )
   return { ...frame, page: 'queues', queues: queues.map((row, i) => ({ ...row, letters: letters[i] })) }
 }

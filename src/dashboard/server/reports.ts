@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto'
 import { Deadline } from '../../core/deadline.js'
 import type { ClientPort, RedisClient } from '../../redis/client.js'
 import { hashReader } from '../../redis/hash-reader.js'
@@ -51,6 +52,7 @@ export class Reports {
   /** By `performance.now()`. */
   #readAt = Number.NEGATIVE_INFINITY
   #serverMs = 0
+  #secret = ''
   #aheadMs = 0
   #reading: Promise<void> | undefined
   #failing: { since: number; reason: string } | undefined
@@ -69,6 +71,11 @@ export class Reports {
       this.#reading = undefined
     })
     await this.#reading
+  }
+
+  /** What hides keys: see `KeyViews`. Until it was read from Redis no key is known either. */
+  get secret(): string {
+    return this.#secret
   }
 
   /** Now, by the Redis server. */
@@ -166,13 +173,14 @@ export class Reports {
     const sentAt = Date.now()
     const [clock, records, details, ...sums] = await PATIENCE.hold(
       Promise.all([
-        runScript(this.#port, dashboardRead, [index[2]], []),
+        runScript(this.#port, dashboardRead, [index[2], this.keys.secret], [randomBytes(24).toString('base64url')]),
         this.#hash(processes[1]),
         detailed ? this.#hash(processes[2]) : undefined,
         ...steps.map(step => this.#hash(this.keys.sums(step))),
       ]),
     )
-    const [now, version] = clock as [number, number]
+    const [now, version, secret] = clock as [number, number, string]
+    this.#secret = secret
     const facts = version === this.#version ? undefined : await PATIENCE.hold(this.#hash(index[1]))
     this.#serverMs = now
     this.#aheadMs = now - (sentAt + Date.now()) / 2
