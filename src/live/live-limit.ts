@@ -1,5 +1,13 @@
+import type { PolicyInput } from '../core/limit.js'
 import type { Change } from './change.js'
 import { type LivePolicy, livePolicy } from './live-policy.js'
+
+/** What is set, as `LiveRecords.change` would set it again. */
+export interface LimitState {
+  /** The permanent limit. */
+  readonly standing?: PolicyInput
+  readonly temporary?: { readonly policy: PolicyInput; readonly untilMs: number }
+}
 
 /** A limit, and the end of its validity; undefined: until it is changed. */
 interface Record {
@@ -41,6 +49,16 @@ export class LiveLimit {
       this.#temporary = undefined
     }
     return this.#standing?.live
+  }
+
+  /** What is set at a moment of the server's clock. */
+  stateAt(serverNowMs: number): LimitState {
+    const [standing, temporary] = [this.#standing, this.#temporary]
+    const untilMs = temporary?.untilMs ?? 0
+    return {
+      ...(standing !== undefined && { standing: standing.live.given }),
+      ...(temporary !== undefined && untilMs > serverNowMs && { temporary: { policy: temporary.live.given, untilMs } }),
+    }
   }
 
   /** Applies a later change; ignores an earlier one, or a policy that this version does not understand. */

@@ -3,8 +3,10 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import type { Observer } from '../../src/core/observer.js'
 import { type DashboardOptions, reporter } from '../../src/dashboard/index.js'
 import { Reports } from '../../src/dashboard/server/reports.js'
+import type { Act } from '../../src/dashboard/view.js'
 import { DelayQueue, MemoryStore, RateLimiter, RedisStore, Semaphore, SharedRateLimiter } from '../../src/index.js'
 import { LivePolicies } from '../../src/live/index.js'
+import { LiveRecords } from '../../src/live/live-records.js'
 import { RedisServer } from '../support/redis-server.js'
 import { OpenDashboard, until } from './open-dashboard.js'
 
@@ -235,7 +237,8 @@ describe('keys', () => {
     const done = await page.act({ act: 'block', limiter: 'login', key: '203.0.113.9', for: '1h' })
     expect(done).toMatchObject({
       status: 200,
-      text: expect.stringMatching(/^login refuses 20••9 for 1 h, until \d\d:\d\d\.$/),
+      text: expect.stringMatching(/^login refuses 20••9 for 1 h\.$/),
+      until: expect.any(Number),
     })
     expect((await login.consume('203.0.113.9')).blocked).toBe(true)
     const { found, blocks } = await page.view({ page: 'keys', key: '203.0.113.9' })
@@ -249,6 +252,40 @@ describe('keys', () => {
       ['Block ended', 'ann'],
       ['Blocked for 1 h', 'ann'],
     ])
+  })
+
+  test('a block ends when the page says, whatever the limit; its undo restores the block that was there, or is refused', async () => {
+    const page = await start()
+    const login = limiterOf('login', '1/1h', report())
+    await login.consume('k')
+    await login.consume('k')
+    await until(
+      () => page.view({ page: 'limits' }),
+      ({ rows }) => rows.length === 1,
+    )
+    const ends = async () => {
+      const { found } = await page.view({ page: 'keys', key: 'k' })
+      const { blockedUntil, blockedBy } = found!.limiters[0]
+      return [blockedUntil && Math.round((blockedUntil - Date.now()) / 60_000), blockedBy]
+    }
+    expect(await ends()).toEqual([undefined, undefined])
+    const long = await page.act({ act: 'block', limiter: 'login', key: 'k', for: '7d' })
+    const short = await page.act({ act: 'block', limiter: 'login', key: 'k', for: '10m' })
+    expect(await ends()).toEqual([10, 'ann'])
+    // Another block than the first stands there by now.
+    expect(await page.act(long.undo as Act)).toMatchObject({
+      status: 400,
+      error: expect.stringContaining('another block'),
+    })
+    expect((await page.act(short.undo as Act)).status).toBe(200)
+    expect(await ends()).toEqual([7 * 1440, 'ann'])
+    const ended = await page.act({ act: 'unblock', limiter: 'login', key: 'k' })
+    expect(await ends()).toEqual([undefined, undefined])
+    expect((await page.act(ended.undo as Act)).status).toBe(200)
+    expect(await ends()).toEqual([7 * 1440, 'ann'])
+    await page.act({ act: 'unblock', limiter: 'login', key: 'k' })
+    await login.block('k', '2h')
+    expect(await ends()).toEqual([120, undefined])
   })
 
   test('an address is found in any notation, an unknown key is not found, and hostile keys are shown as text', async () => {
@@ -308,8 +345,11 @@ describe('live limits', () => {
     )
     expect(rows[0].live).toBeUndefined()
     const done = await page.act({ act: 'set-limit', limiter: 'api', policy: '3/1m', for: '1h' })
-    expect(done).toMatchObject({ status: 200, text: 'api now allows 3 in any minute, for 1 h.' })
-    expect(live.for('api')[0].quota).toBe(3)
+    expect(done).toMatchObject({ status: 200, text: 'api now allows 3 in any minute.', until: expect.any(Number) })
+    await until(
+      async () => live.for('api')[0].quota,
+      quota => quota === 3,
+    )
     const changed = (await page.view({ page: 'limits' })).rows[0]
     expect(changed).toMatchObject({
       facts: { quota: 3 },
@@ -326,6 +366,95 @@ describe('live limits', () => {
       ['Live limit set', '100 in any minute', '3 in any minute', 'ann'],
     ])
     expect(await page.act({ act: 'set-limit', limiter: 'api', policy: '0' })).toMatchObject({ status: 400 })
+  })
+
+  /** A dashboard that knows the limiter 'api', with its live limits. */
+  const startWithApi = async (policy: string) => {
+    const live = open(new LivePolicies(client, { defaults: { api: policy } }))
+    const page = await start({ live })
+    const store = new RedisStore(client)
+    const api = new RateLimiter({ policy: live.policy('api'), name: 'api', store, observer: report() })
+    await api.consume('user:1')
+    await until(
+      () => page.view({ page: 'limits' }),
+      ({ rows }) => rows[0]?.changeable === true,
+    )
+    /** What Redis holds, the permanent and the temporary limit with its end. */
+    const held = async () => {
+      const { names } = await new LiveRecords(client, 'test', 'spillway').names()
+      return names[0].limit.stateAt(Date.now())
+    }
+    return { live, page, api, held }
+  }
+
+  test.each<[string, string | undefined, Date | undefined]>([
+    ['a temporary limit', undefined, new Date(Date.now() + 3_600_000)],
+    ['a permanent one', '200/1m', undefined],
+    ['both', '200/1m', new Date(Date.now() + 3_600_000)],
+    ['neither', undefined, undefined],
+  ])('an undone change leaves what was there before: %s', async (_, standing, end) => {
+    const { live, page, held } = await startWithApi('100/1m')
+    if (standing !== undefined) await live.set('api', standing)
+    if (end !== undefined) await live.set('api', '1000/1m', { until: end })
+    const before = await held()
+    for (const act of [
+      { act: 'set-limit', policy: '500/1m' },
+      { act: 'set-limit', policy: '500/1m', for: '1h' },
+      { act: 'clear-limit' },
+    ] as const) {
+      const done = await page.act({ ...act, limiter: 'api' })
+      expect(done.status).toBe(200)
+      const undone = await page.act(done.undo as Act)
+      expect([undone.status, await held()]).toEqual([200, before])
+      // Undoing the undoing is the change once more.
+      const again = await page.act(undone.undo as Act)
+      expect([again.status, (await page.act(again.undo as Act)).status, await held()]).toEqual([200, 200, before])
+    }
+    expect(before.temporary?.untilMs).toBe(end?.getTime())
+  })
+
+  test('a change is not undone when somebody has changed the limit since; every change of everybody is in the history once', async () => {
+    const { live, page, held } = await startWithApi('100/1m')
+    const ann = await page.act({ act: 'set-limit', limiter: 'api', policy: '200/1m' })
+    await live.set('api', '1/1m', { by: 'deploy-script' })
+    expect(await page.act(ann.undo as Act)).toMatchObject({
+      status: 400,
+      error: 'api was changed again by deploy-script since: look at the changes, and change it anew',
+    })
+    expect(await held()).toEqual({ standing: '1/1m' })
+    await page.act({ act: 'set-limit', limiter: 'api', policy: '300/1m', key: 'user:1' })
+    const { changes } = await page.view({ page: 'changes' })
+    expect(changes.map(({ user, after, key }) => [user, after, key?.text])).toEqual([
+      ['ann', '300 in any minute', 'us••'],
+      ['deploy-script', '1/1m', undefined],
+      ['ann', '200 in any minute', undefined],
+    ])
+  })
+
+  test('a row names all limits of its policy; after a change the others are marked as not in force', async () => {
+    const { page } = await startWithApi('5/1s; 200/1h')
+    const { rows } = await page.view({ page: 'limits' })
+    expect(rows.map(({ limit, policy, replaced }) => [limit, policy, replaced]).sort()).toEqual([
+      ['api', '5/1s; 200/1h', undefined],
+      ['api-2', '5/1s; 200/1h', undefined],
+    ])
+    await page.act({ act: 'set-limit', limiter: 'api', policy: '8/1s' })
+    const changed = (await page.view({ page: 'limits' })).rows
+    expect(changed.map(({ limit, policy, replaced }) => [limit, policy, replaced]).sort()).toEqual([
+      ['api', '8/1s', undefined],
+      ['api-2', '8/1s', true],
+    ])
+  })
+
+  test('a change whose note fails is done, and says so', async () => {
+    const { page, held } = await startWithApi('100/1m')
+    await client.set('spillway:{!dashboard}:changes', 'not a list')
+    const done = await page.act({ act: 'set-limit', limiter: 'api', policy: '200/1m' })
+    expect(done).toMatchObject({
+      status: 200,
+      text: expect.stringMatching(/^api now allows 200 in any minute\. The history does not have it: .*WRONGTYPE/),
+    })
+    expect(await held()).toEqual({ standing: '200/1m' })
   })
 
   test('changes by LivePolicies elsewhere are in the history too; without `live` nothing can be changed, and a text says why', async () => {

@@ -3,7 +3,7 @@ import { count, limitWords, rate, span, when } from '../look/format.js'
 import type { KeyFound, KeyLimiterView, KeyRate, KeysView } from '../view.js'
 import { ActButton, ActingContext } from './acting.js'
 import { ColumnHeads } from './column-heads.js'
-import { blockPlan, clearPlan, limitPlan, policyText, resetPlan, unblockPlan } from './plans.js'
+import { blockPlan, clearPlan, limitPlan, resetPlan, unblockPlan } from './plans.js'
 import { type BarKind, Gauge, KeyLink, Moment, Nothing, Panel } from './widgets.js'
 
 export function KeysPage({ view, sought }: { view: KeysView; sought: boolean }) {
@@ -68,7 +68,6 @@ function KeyLimiter({ of, found, now }: { of: KeyLimiterView; found: KeyFound; n
   const { processes, noLive } = useContext(ActingContext)
   const { key } = found
   const { limiter, limits, live, blockedUntil } = of
-  const words = limits.map(({ facts }) => limitWords(facts)).join(' and ')
   return (
     <Panel title={limiter} side={live !== undefined ? `its own limit: ${live.words}` : undefined}>
       {blockedUntil !== undefined && (
@@ -114,17 +113,7 @@ function KeyLimiter({ of, found, now }: { of: KeyLimiterView; found: KeyFound; n
             <ActButton plan={() => unblockPlan(limiter, key, processes)}>Unblock…</ActButton>
           )}
           {of.changeable && noLive === undefined && (
-            <ActButton
-              plan={() =>
-                limitPlan(
-                  limiter,
-                  live?.words ?? words,
-                  live?.policy ?? policyText(limits.map(({ facts }) => facts)),
-                  processes,
-                  key,
-                )
-              }
-            >
+            <ActButton plan={() => limitPlan(limiter, live?.policy ?? of.policy, processes, key)}>
               Give its own limit…
             </ActButton>
           )}

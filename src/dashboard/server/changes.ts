@@ -17,6 +17,8 @@ export interface NotedChange {
   readonly after?: string
   readonly until?: number
   readonly act: PlainAct
+  /** The changes of live limits that it made: `changeId` of each. */
+  readonly live?: readonly string[]
   readonly undo?: PlainAct
 }
 

@@ -1,4 +1,4 @@
-import { liveChange } from '../../live/change.js'
+import { changeId, liveChange } from '../../live/change.js'
 import { percentile } from '../histogram.js'
 import { EVERYTHING } from '../index-entry.js'
 import { FALLBACK, REFUSED } from '../outcome-counts.js'
@@ -154,15 +154,23 @@ async function keysView(state: DashboardState, frame: Frame, ask: Ask): Promise<
   const shared = state.known.filter(limiter => limiter.shared)
   const alive = state.reports.failing === undefined
   const changes = alive ? await state.changes.list() : []
-  const blockedBy = (limiter: string, blocked: string) =>
-    changes.find(({ act, key }) => act.act === 'block' && act.limiter === limiter && key === blocked)?.user
+  // Others may have blocked it later: the block of a note ends when the note says.
+  const blockedBy = (limiter: string, blocked: string, until: number | undefined) =>
+    changes.find(
+      ({ subject, key, until: noted }) =>
+        subject === limiter &&
+        key === blocked &&
+        noted !== undefined &&
+        until !== undefined &&
+        Math.abs(noted - until) < 1000,
+    )?.user
   const blocks = alive ? await state.limiters.blocks(shared) : []
   const shown = {
     mostRefused: callers.most('refused', key => state.show(key)),
     mostAsking: callers.most('asked', key => state.show(key)),
     limiters: state.known.map(({ name }) => name),
     blocks: blocks.slice(0, MOST_OBJECTS).map(({ limiter, key, until }) => {
-      const by = blockedBy(limiter, key)
+      const by = blockedBy(limiter, key, until)
       return { limiter, key: state.show(key), until, ...(by !== undefined && { by }) }
     }),
   }
@@ -173,7 +181,7 @@ async function keysView(state: DashboardState, frame: Frame, ask: Ask): Promise<
   const found = await Promise.all(shared.map(limiter => state.limiters.look(limiter, sought, frame.now)))
   const limiters = found.flatMap(known => {
     if (known === undefined) return []
-    const by = blockedBy(known.limiter, sought)
+    const by = blockedBy(known.limiter, sought, known.blockedUntil)
     return [by === undefined ? known : { ...known, blockedBy: by }]
   })
   return {
@@ -193,18 +201,20 @@ async function keysView(state: DashboardState, frame: Frame, ask: Ask): Promise<
 async function changesView(state: DashboardState, frame: Frame): Promise<ChangesView> {
   if (state.reports.failing !== undefined) return { ...frame, page: 'changes', changes: [] }
   const noted = await state.changes.list()
-  const own: ChangeView[] = noted.map(({ act: _, key, undo, ...change }, i) => ({
+  // A limit that was changed here is in both histories.
+  const here = new Set(noted.flatMap(({ live }) => live ?? []))
+  const own: ChangeView[] = noted.map(({ act: _, live: __, key, undo, ...change }, i) => ({
     id: `own ${change.at} ${i}`,
     ...change,
     ...(key !== undefined && { key: state.show(key) }),
     ...(undo !== undefined && frame.access === 'write' && { undo: hidden(state, undo) }),
   }))
   const live = state.live.history
-    .filter(change => !noted.some(own => isSame(own, change)))
+    .filter(change => !here.has(changeId(change)))
     .map((change): ChangeView => {
       const { name, key, policy, at, by, until } = liveChange(change)
       return {
-        id: `live ${change.epoch} ${change.seq}`,
+        id: `live ${changeId(change)}`,
         at: at.getTime(),
         ...(by !== undefined && { user: by }),
         what: policy === null ? 'Live limit cleared' : 'Live limit set',
@@ -216,15 +226,6 @@ async function changesView(state: DashboardState, frame: Frame): Promise<Changes
     })
   const changes = [...own, ...live].sort((a, b) => b.at - a.at).slice(0, MOST_CHANGES)
   return { ...frame, page: 'changes', changes }
-}
-
-/** A limit that was changed here is in both histories. */
-function isSame(
-  own: { readonly at: number; readonly act: PlainAct; readonly key?: string },
-  live: { readonly name: string; readonly key: string | undefined; readonly atMs: number },
-): boolean {
-  if (own.act.act !== 'set-limit' && own.act.act !== 'clear-limit') return false
-  return own.act.limiter === live.name && own.key === live.key && Math.abs(own.at - live.atMs) < 2000
 }
 
 /** An act whose key stands behind a ref. */
