@@ -202,6 +202,8 @@ export interface KeyFound {
   readonly limiters: readonly KeyLimiterView[]
   /** How many limiters were asked. */
   readonly asked: number
+  /** How many of them could not be read: another version's, or slow. */
+  readonly unread: number
 }
 
 interface BlockRow {

@@ -61,7 +61,10 @@ export class LiveLimit {
     }
   }
 
-  /** Applies a later change; ignores an earlier one, or a policy that this version does not understand. */
+  /**
+   * Applies a later change; ignores an earlier one. A policy that this version does not understand is as none: a process that starts now cannot know
+   * what held before.
+   */
   apply(change: Change): void {
     if (change.seq <= this.#seq) return
     this.#seq = change.seq
@@ -71,9 +74,8 @@ export class LiveLimit {
       return
     }
     const record = recordOf(change)
-    if (record === undefined) return
-    this.#temporary = record.untilMs === undefined ? undefined : record
-    if (record.untilMs === undefined) this.#standing = record
+    this.#temporary = change.untilMs === undefined ? undefined : record
+    if (change.untilMs === undefined) this.#standing = record
   }
 }
 

@@ -584,7 +584,8 @@ describe('faults', () => {
   test('foreign values under its keys in Redis break nothing', async () => {
     const observer = report()
     const page = await start()
-    await limiterOf('login', '5/1h', observer).consume('x')
+    const login = limiterOf('login', '5/1h', observer)
+    await login.consume('x')
     await until(
       () => page.view({ page: 'limits' }),
       ({ rows }) => rows.length === 1,
@@ -597,8 +598,46 @@ describe('faults', () => {
       await client.lpush(`${root}:changes`, wrong)
       for (const key of await client.keys(`${root}:sums:*`)) await client.hset(key, `9${wrong}`, wrong)
     }
+    const record = (more: object) =>
+      `1 ${Date.now()} ${JSON.stringify({ service: 's', version: '1', host: 'h', pid: 1, startedAt: 1, perSecond: 0, everyMs: 2000, ...more })}`
+    for (const [i, more] of [
+      { breaker: null },
+      { breaker: 5 },
+      { alerts: 5 },
+      { alerts: [{}, { rule: 5 }, { rule: 'r', when: 'denied-share', subject: null, value: 1, since: 1 }] },
+      { startedAt: 1e300 },
+      { answerMs: 'x' },
+    ].entries())
+      await client.hset(`${root}:records`, `other${i}`, record(more))
+    await client.hset(`${root}:records`, 'far', record({}).replace(/^1 \d+/, '1 99999999999999999999'))
+    const limit = { name: 'l', quota: 1, windowMs: 1000, burst: 1, algorithm: 'sliding-window' }
+    for (const [i, wrong] of [
+      { algorithm: 'gcra-v9' },
+      { windowMs: 0 },
+      { name: '' },
+      { calendar: { window: 'day', timezone: 'Mars/Base' } },
+      { quota: -1 },
+    ].entries()) {
+      const facts = { kind: 'limit', name: `newer${i}`, limit: { ...limit, ...wrong }, store: 'redis', tags: -1 }
+      await client.hset(`${root}:facts`, `newer${i}`, JSON.stringify(facts))
+    }
+    for (const rows of ['[["mail",[[1]],1,1]]', '[["mail",[[]],1,1]]', '[["mail",[5],1,1]]', '[["mail","x",1,1]]'])
+      await client.hset(
+        `${root}:details`,
+        `wrong${rows}`,
+        `{"keys":[["login",[["x",1]]]],"queues":${rows},"levels":[5,{"object":"x"}]}`,
+      )
+    for (const wrong of [{ undo: null }, { key: 5 }, { until: 'x' }, { until: 1e300 }, { live: 5 }])
+      await client.lpush(
+        `${root}:changes`,
+        `${Date.now()} ${JSON.stringify({ what: 'w', subject: 's', act: { act: 'pause', name: 'q' }, ...wrong })}`,
+      )
+    await new LivePolicies(client, { defaults: { api: '5/1m', broken: '5/1m' } }).close()
+    await client.hset('spillway:{!live}:defaults', 'broken', '{bad json')
     await client.hincrby(`${root}:index`, 'version', 1)
+    await login.block('for ever', Number.MAX_SAFE_INTEGER)
     const fresh = await start()
+    expect((await fresh.view({ page: 'keys', key: 'x' })).found).toMatchObject({ asked: 1, unread: 0 })
     for (const shown of ['limits', 'keys', 'waiting', 'queues', 'changes', 'processes'] as const) {
       expect((await fresh.view({ page: shown })).failing).toBeUndefined()
     }

@@ -1,5 +1,5 @@
 import { useContext } from 'preact/hooks'
-import { count, limitWords, rate, span, when } from '../look/format.js'
+import { count, limitWords, plural, rate, span, when } from '../look/format.js'
 import type { KeyFound, KeyLimiterView, KeyRate, KeysView } from '../view.js'
 import { ActButton, ActingContext } from './acting.js'
 import { ColumnHeads } from './column-heads.js'
@@ -27,7 +27,7 @@ export function KeysPage({ view, sought }: { view: KeysView; sought: boolean }) 
 }
 
 function Found({ found, view }: { found: KeyFound; view: KeysView }) {
-  const { key, as, limiters, asked } = found
+  const { key, as, limiters, asked, unread } = found
   return (
     <>
       <h2 class="looked-up">
@@ -42,6 +42,9 @@ function Found({ found, view }: { found: KeyFound; view: KeysView }) {
           </span>
         )}
       </h2>
+      {unread > 0 && (
+        <p class="amber">{plural(unread, 'limiter')} could not be read: of another version, or Redis was slow.</p>
+      )}
       {limiters.length === 0 && (
         <Panel title="Not found">
           <div class="body text">

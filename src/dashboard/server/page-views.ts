@@ -178,7 +178,7 @@ async function keysView(state: DashboardState, frame: Frame, ask: Ask): Promise<
   if (key === undefined || key === '' || !alive) return { ...frame, page: 'keys', ...shown }
   const as = addressIn(key)
   const sought = as ?? key
-  const found = await Promise.all(shared.map(limiter => state.limiters.look(limiter, sought, frame.now)))
+  const found = await settled(shared.map(limiter => state.limiters.look(limiter, sought, frame.now)))
   const limiters = found.flatMap(known => {
     if (known === undefined) return []
     const by = blockedBy(known.limiter, sought, known.blockedUntil)
@@ -194,6 +194,7 @@ async function keysView(state: DashboardState, frame: Frame, ask: Ask): Promise<
       ...(as !== undefined && { as }),
       limiters,
       asked: shared.length,
+      unread: shared.length - found.length,
     },
   }
 }
