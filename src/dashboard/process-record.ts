@@ -19,8 +19,10 @@ export interface ProcessRecord {
   readonly startedAt: number
   /** Decisions per second since the last report. */
   readonly perSecond: number
-  /** How often it reports, in ms: it is late when it has been silent for longer although something happens. */
+  /** How often it reports while something happens, in ms. */
   readonly everyMs: number
+  /** Nothing happens, is held, waits or fires: it reports again when something does. */
+  readonly idle?: boolean
   /** What Redis took to answer, in ms, on average since the last report; absent: it was not asked. */
   readonly answerMs?: number
   /** Since when its breaker is open, and why. */
@@ -33,11 +35,12 @@ const FIRING = objectOf<FiringAlert>({ rule: text, when: text, subject: text, va
 
 const RECORD: Shape<ProcessRecord> = objectOf<
   Pick<ProcessRecord, 'service' | 'version' | 'host' | 'pid' | 'startedAt' | 'perSecond' | 'everyMs'>,
-  { answerMs: number; breaker: { since: number; reason: string }; alerts: FiringAlert[] }
+  { answerMs: number; idle: boolean; breaker: { since: number; reason: string }; alerts: FiringAlert[] }
 >(
   { service: text, version: text, host: text, pid: finite, startedAt: moment, perSecond: finite, everyMs: finite },
   {
     answerMs: finite,
+    idle: given => (given === true ? given : undefined),
     breaker: objectOf({ since: moment, reason: text }),
     alerts: given => (given === undefined ? undefined : listOf(FIRING)(given)),
   },

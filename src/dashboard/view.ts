@@ -249,6 +249,9 @@ export interface ProcessView {
   readonly pid: number
   readonly startedAt: number
   readonly heardAt: number
+  /** It has said that nothing happens. */
+  readonly idle: boolean
+  /** It was not heard of when it should have been. */
   readonly silent: boolean
   readonly perSecond: number
   readonly share: number

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, jest, test } from '@jest/globals'
 import type { Observer } from '../../src/core/observer.js'
 import { type DashboardOptions, reporter } from '../../src/dashboard/index.js'
 import { Reports } from '../../src/dashboard/server/reports.js'
@@ -77,7 +77,7 @@ describe('limits', () => {
     ])
   })
 
-  test('an idle process sends nothing', async () => {
+  test('an idle process says so once, and then sends nothing', async () => {
     const observer = report()
     const limiter = limiterOf('idle', '5/1h', observer)
     await limiter.consume('x')
@@ -99,6 +99,33 @@ describe('limits', () => {
         }
       })(),
     )
+    expect((await page.view({ page: 'processes' })).processes).toMatchObject([{ idle: true, silent: false }])
+  })
+
+  test('a process in which something is held tells so every 10 s, and that nothing is when it is over', async () => {
+    jest.useFakeTimers({ doNotFake: ['setImmediate', 'nextTick', 'queueMicrotask'] })
+    const sent = jest.spyOn(client, 'evalsha')
+    const observer = report()
+    const level = (inUse: number) => observer.level?.({ object: 'concurrency', name: 'reports', inUse, waiting: 0 })
+    const reportsIn = async (seconds: number) => {
+      const before = sent.mock.calls.length
+      for (let i = 0; i < seconds; i++) {
+        await jest.advanceTimersByTimeAsync(1000)
+        await client.ping()
+      }
+      return sent.mock.calls.length - before
+    }
+    level(4)
+    await reportsIn(5)
+    const held = await reportsIn(60)
+    level(0)
+    await reportsIn(15)
+    const over = await reportsIn(60)
+    jest.useRealTimers()
+    sent.mockRestore()
+    expect([held, over]).toEqual([6, 0])
+    const [process] = (await (await start()).view({ page: 'processes' })).processes
+    expect(process).toMatchObject({ idle: true })
   })
 
   test('several limits of one policy are counted separately, and a limiter in memory is shown but cannot be changed', async () => {
@@ -145,6 +172,37 @@ describe('limits', () => {
     )
     expect(alerts).toMatchObject([
       { title: expect.stringMatching(/^login refuses 40.%/), text: 'Rule too many.', since: at.getTime() },
+    ])
+  })
+
+  test('what a killed process told ends within 15 s; own rules stay for limiters of which no living process judges', async () => {
+    const page = await start()
+    const since = Date.now()
+    const record = (heardAt: number, more: object) =>
+      `1 ${heardAt} ${JSON.stringify({ service: 's', version: '1', host: 'h', pid: 1, startedAt: 1, perSecond: 0, everyMs: 500, ...more })}`
+    const alerts = [{ rule: 'r', when: 'denied-share', subject: 'api', value: 0.5, since }]
+    const breaker = { since, reason: 'gone' }
+    const records = 'spillway:{!dashboard}:records'
+    const titles = async () => (await (await start()).view({ page: 'limits' })).alerts.map(({ title }) => title)
+    const login = limiterOf('login', '5/1h', report())
+    for (let i = 0; i < 60; i++) await login.consume('x')
+    await until(
+      () => page.view({ page: 'limits' }),
+      ({ rows }) => rows.length === 1,
+    )
+    await client.hset(records, 'other', record(Date.now(), { alerts, breaker }))
+    await until(titles, shown => shown.length === 3)
+    expect(await titles()).toEqual([
+      '1 process does not ask Redis',
+      'api refuses 50\u202f% of its requests',
+      'login refuses 92\u202f% of its requests',
+    ])
+    await client.hset(records, 'other', record(Date.now() - 15_500, { alerts, breaker }))
+    expect(await titles()).toEqual(['login refuses 92\u202f% of its requests'])
+    const { processes } = await (await start()).view({ page: 'processes' })
+    expect(processes.map(({ id, silent }) => [id === 'other', silent]).sort()).toEqual([
+      [false, false],
+      [true, true],
     ])
   })
 

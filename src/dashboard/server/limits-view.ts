@@ -88,7 +88,7 @@ function openOf(
     const share = shareOf(counts, place)
     if (share > 0) sources[COUNTED[place]] = share
   }
-  const broken = state.reports.processes.flatMap(({ record }) => (record.breaker === undefined ? [] : [record.breaker]))
+  const broken = state.reports.alive.flatMap(({ record }) => (record.breaker === undefined ? [] : [record.breaker]))
   return {
     mostRefused: callers.most('refused', key => state.show(key), name, refused),
     mostAsking: callers.most('asked', key => state.show(key), name, asked),

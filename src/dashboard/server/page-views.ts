@@ -25,8 +25,6 @@ import { histogramsOf, levelsOf } from './sums-of-details.js'
 import { TopCallers } from './top-callers.js'
 import { shareOf } from './traffic.js'
 
-/** A process is silent after three missed reports, and at least this time. */
-const SILENT_MS = 10_000
 /** Objects of a kind on a page of their own, and on the first page. */
 const MOST_OBJECTS = 50
 const FEW_OBJECTS = 8
@@ -63,7 +61,7 @@ function frameOf(state: DashboardState, { access, user }: Viewer, queues: readon
   const { reports, live } = state
   const { counts, seconds } = reports.recent(EVERYTHING, 2)
   const decided = counts[0] + counts[REFUSED]
-  const loud = reports.processes.filter(process => !isSilent(state, process))
+  const loud = reports.alive
   const answers = loud.flatMap(({ record }) => (record.answerMs === undefined ? [] : [record.answerMs]))
   const callers = new TopCallers(reports)
   return {
@@ -85,13 +83,6 @@ function frameOf(state: DashboardState, { access, user }: Viewer, queues: readon
     ...(live.refusal !== undefined && { noLive: live.refusal }),
     installed: reports.processes.length > 0 || reports.entries.size > 0,
   }
-}
-
-function isSilent(
-  { reports }: DashboardState,
-  { heardAt, record }: DashboardState['reports']['processes'][number],
-): boolean {
-  return reports.now - heardAt > Math.max(SILENT_MS, 3 * record.everyMs)
 }
 
 async function queueRows(state: DashboardState, most: number): Promise<QueueRow[]> {
@@ -235,16 +226,16 @@ export function hidden(state: DashboardState, act: PlainAct): Act {
   return (key === undefined ? rest : { ...rest, ref: state.show(key).ref }) as Act
 }
 
-function processesView(state: DashboardState, frame: Frame): ProcessesView {
-  const { processes } = state.reports
-  const sum = processes.reduce((sum, process) => sum + (isSilent(state, process) ? 0 : process.record.perSecond), 0)
+function processesView({ reports }: DashboardState, frame: Frame): ProcessesView {
+  const { processes } = reports
+  const sum = processes.reduce((sum, process) => sum + (reports.isSilent(process) ? 0 : process.record.perSecond), 0)
   return {
     ...frame,
     page: 'processes',
     processes: processes.map(process => {
       const { id, heardAt, record } = process
       const { service, version, host, pid, startedAt, breaker } = record
-      const silent = isSilent(state, process)
+      const silent = reports.isSilent(process)
       const perSecond = silent ? 0 : record.perSecond
       const share = sum > 0 ? perSecond / sum : 0
       return {
@@ -255,6 +246,7 @@ function processesView(state: DashboardState, frame: Frame): ProcessesView {
         pid,
         startedAt,
         heardAt,
+        idle: record.idle === true,
         silent,
         perSecond,
         share,
