@@ -1,10 +1,20 @@
 --[[
-  Returns the server's time, and whether the index of objects has changed: a refresh of the dashboard calls it before it reads hashes.
+  Returns what a refresh of the dashboard needs before it reads hashes: the server's time, whether the index of objects has changed, and the secret by
+  which keys are hidden. Creates the secret for the first viewer; it lives for 90 days after the last one.
 
   KEYS[1]  state of the index: see index_note
-  ARGV     none
+  KEYS[2]  the secret: STRING
+  ARGV[1]  a new secret, if there is none
 
-  Returns the time in ms, and the version of the index; 0 if there is none.
+  Returns the time in ms; the version of the index, 0 if there is none; the secret.
 ]]
 -- @include now_ms
-return { now_ms(''), tonumber(redis.call('HGET', KEYS[1], 'version') or 0) }
+local LIFE, RENEW = 7776000000, 7689600000
+local secret = redis.call('GET', KEYS[2])
+if not secret then
+  secret = ARGV[1]
+  redis.call('SET', KEYS[2], secret, 'PX', LIFE)
+elseif redis.call('PTTL', KEYS[2]) < RENEW then
+  redis.call('PEXPIRE', KEYS[2], LIFE)
+end
+return { now_ms(''), tonumber(redis.call('HGET', KEYS[1], 'version') or 0), secret }

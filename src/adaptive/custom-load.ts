@@ -1,4 +1,4 @@
-import type { Duration } from '../core/duration.js'
+import { type Duration, formatDuration } from '../core/duration.js'
 import { PolicyError, shown } from '../core/errors.js'
 import { checkOptions } from '../core/option-names.js'
 import { emitWarning } from '../core/warning.js'
@@ -10,9 +10,12 @@ export interface CustomLoadOptions {
   every?: Duration
 }
 
+/** `read` may take so long. */
+const PATIENCE_MS = 5000
+
 /**
  * A load that you measure: the length of a queue, the latency of a database. `read` returns a number ≥ 0, 1 at the edge of what is healthy. It
- * is called again after it has answered. If it throws, rejects or returns anything else, the level stays, with one process warning
+ * is called again after it has answered. If it throws, rejects, returns anything else or takes longer than 5 s, the level stays, with one process warning
  * until it answers again. Does not keep the process alive. Throws `PolicyError` for invalid options.
  */
 export function customLoad(read: () => number | Promise<number>, options: CustomLoadOptions = {}): Load {
@@ -28,7 +31,7 @@ export function customLoad(read: () => number | Promise<number>, options: Custom
     if (reading) return
     reading = true
     try {
-      const measured = await read()
+      const measured = await withinPatience(read())
       if (!(typeof measured === 'number' && measured >= 0 && measured < Number.POSITIVE_INFINITY)) {
         throw new PolicyError(`read returned ${shown(measured)}, expected a number ≥ 0, like 0.5`)
       }
@@ -53,5 +56,22 @@ export function customLoad(read: () => number | Promise<number>, options: Custom
       return smooth.level < CALM_LEVEL ? 'none' : 'custom'
     },
     close: () => clearInterval(timer),
+  }
+}
+
+/** Without it a `read` that never answers would hold the level for ever, in silence. */
+async function withinPatience(reading: number | Promise<number>): Promise<number> {
+  let timer: ReturnType<typeof setTimeout> | undefined
+  const late = new Promise<never>((_, reject) => {
+    const error = new PolicyError(
+      `read has not answered within ${formatDuration(PATIENCE_MS)}, expected a number sooner`,
+    )
+    timer = setTimeout(() => reject(error), PATIENCE_MS)
+    timer.unref?.()
+  })
+  try {
+    return await Promise.race([reading, late])
+  } finally {
+    clearTimeout(timer)
   }
 }

@@ -36,6 +36,8 @@ const TRY_AGAIN_MS = 1000
 /**
  * Adapts a shared rate to a load: at most one process of the fleet writes at a time, for five seconds. While its load is above 1 the rate is
  * halved twice a second, down to `min`; below 0.7 it rises by a tenth of `max` a second. What was taken still counts. While Redis is away nothing is written.
+ * A rate that somebody else sets, in whatever interval, is brought within the bounds within five seconds and followed from there: to hold a rate
+ * down, end the follower or lower its `max`.
  * Throws `PolicyError`.
  */
 export function followLoad(rate: SharedRateLimiter, options: FollowLoadOptions): LoadFollower {
@@ -116,11 +118,12 @@ class RateFollower {
     }
   }
 
-  /** The rate of the last writer, within our bounds; `max` if none is set. */
+  /** The rate that was set last, by a writer or an operator, for our interval and within our bounds; `max` if none is set. */
   async #start(): Promise<number> {
     const { min, max, intervalMs } = this.#bounds
     const config = await this.#rate.getConfig()
-    const rate = config?.intervalMs === intervalMs ? Math.min(max, Math.max(min, config.rate)) : max
+    const set = config === null ? max : Math.round((config.rate * intervalMs) / config.intervalMs)
+    const rate = Math.min(max, Math.max(min, set))
     if (config?.rate !== rate || config.intervalMs !== intervalMs) await this.#set(rate, config)
     return rate
   }

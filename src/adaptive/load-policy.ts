@@ -1,5 +1,12 @@
 import { PolicyError, shown } from '../core/errors.js'
-import { hasBurst, type Limit, type LimitOptions, type PolicyInput, parsePolicy } from '../core/limit.js'
+import {
+  type CalendarLimitOptions,
+  type Limit,
+  type LimitOptions,
+  optionsOf,
+  type PolicyInput,
+  parsePolicy,
+} from '../core/limit.js'
 import { checkOptions, type OptionNames } from '../core/option-names.js'
 import { PolicyMemo } from '../core/policy-memo.js'
 import { emitWarning } from '../core/warning.js'
@@ -80,13 +87,12 @@ function memoFor(factor: number): PolicyMemo<PolicyInput> {
   })
 }
 
-function scaledLimit(limit: Limit, factor: number, namesAlgorithm: boolean): LimitOptions {
-  const { name, quota, windowMs, burst, algorithm } = limit
-  const scaled: LimitOptions = { name, quota: scaledUnits(quota, factor), window: windowMs }
-  if (!namesAlgorithm) return scaled
-  scaled.algorithm = algorithm
-  if (hasBurst(algorithm)) scaled.burst = scaledUnits(burst, factor)
-  return scaled
+function scaledLimit(limit: Limit, factor: number, namesAlgorithm: boolean): LimitOptions | CalendarLimitOptions {
+  const scaled = { ...optionsOf(limit), quota: scaledUnits(limit.quota, factor) }
+  if (limit.calendar !== undefined) return scaled
+  const { algorithm, burst, ...others } = scaled as LimitOptions
+  if (!namesAlgorithm) return others
+  return burst === undefined ? { ...others, algorithm } : { ...others, algorithm, burst: scaledUnits(burst, factor) }
 }
 
 function scaledUnits(units: number, factor: number): number {

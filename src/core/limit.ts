@@ -167,6 +167,19 @@ export function parseLimit(
   return Object.freeze({ ...limit, calendar: Object.freeze({ window: calendar.window, timezone: zone }) })
 }
 
+/** A checked limit as the options that make it again. */
+export function optionsOf({
+  name,
+  quota,
+  windowMs,
+  burst,
+  algorithm,
+  calendar,
+}: Limit): LimitOptions | CalendarLimitOptions {
+  if (calendar !== undefined) return { name, quota, ...calendar }
+  return { name, quota, window: windowMs, algorithm, ...(hasBurst(algorithm) && { burst }) }
+}
+
 /** The most units that can ever be spent at one instant. */
 export function mostOf({ quota, burst }: Limit): number {
   return quota === 0 ? 0 : burst

@@ -1,5 +1,6 @@
-import type { Limit } from '../core/limit.js'
+import { type Limit, optionsOf, parsePolicy } from '../core/limit.js'
 import type { ObjectFacts } from '../redis/object-index.js'
+import { objectOf, oneOf, parsed, type Shape, text, whole } from './shapes.js'
 
 /** The row with the sum of all decisions of all limiters. */
 export const EVERYTHING = '*'
@@ -35,38 +36,30 @@ export function objectFacts(kind: ObjectKind, name: string): ObjectFacts {
   return { kind, name }
 }
 
-/** Any client may write to Redis: undefined for an invalid entry. */
-export function readEntry(id: string, text: string): Entry | undefined {
-  let facts: Record<string, unknown>
+/** A limit as this version would make it: undefined where it has no such algorithm, window or zone. */
+const readLimit: Shape<Limit> = given => {
+  const limit = given as Limit
   try {
-    facts = JSON.parse(text) as Record<string, unknown>
+    return parsePolicy(optionsOf(limit))[0]
   } catch {
     return undefined
   }
-  if (typeof facts !== 'object' || facts === null || typeof facts.name !== 'string') return undefined
-  const { kind, name, per, tags } = facts
-  if (OBJECT_KINDS.includes(kind as ObjectKind)) return { kind: kind as ObjectKind, id, name }
-  if (kind !== 'limit') return undefined
-  const limit = readLimit(facts.limit)
-  if (limit === undefined) return undefined
-  return {
-    kind,
-    id,
-    name,
-    limit,
-    store: facts.store === 'memory' ? 'memory' : 'redis',
-    ...(typeof per === 'string' && { per }),
-    ...(Number.isSafeInteger(tags) && { tags: tags as number }),
-  }
 }
 
-function readLimit(given: unknown): Limit | undefined {
-  if (typeof given !== 'object' || given === null) return undefined
-  const limit = given as Limit
-  const numbers = [limit.quota, limit.windowMs, limit.burst].every(
-    number => Number.isSafeInteger(number) && number >= 0,
-  )
-  const { calendar } = limit
-  const dated = calendar === undefined || [calendar?.window, calendar?.timezone].every(part => typeof part === 'string')
-  return numbers && dated && typeof limit.name === 'string' && typeof limit.algorithm === 'string' ? limit : undefined
+const OBJECT = objectOf({ kind: oneOf(...OBJECT_KINDS), name: text })
+const LIMIT = objectOf(
+  { kind: oneOf('limit'), name: notEmpty, limit: readLimit },
+  { per: text, store: oneOf('memory'), tags: (given: unknown) => ((given as number) > 0 ? whole(given) : undefined) },
+)
+
+/** Undefined for an invalid entry. */
+export function readEntry(id: string, json: string): Entry | undefined {
+  const limit = parsed(json, LIMIT)
+  if (limit !== undefined) return { ...limit, id, store: limit.store ?? 'redis' }
+  const object = parsed(json, OBJECT)
+  return object && { ...object, id }
+}
+
+function notEmpty(given: unknown): string | undefined {
+  return given === '' ? undefined : text(given)
 }

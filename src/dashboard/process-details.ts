@@ -1,4 +1,5 @@
 import type { Histogram } from './histogram.js'
+import { finite, listOf, objectOf, oneOf, parsed, text, tuple, whole } from './shapes.js'
 
 /** A key of a limiter: its requests and refusals per second. */
 export type KeyRow = readonly [key: string, asked: number, refused: number]
@@ -37,45 +38,30 @@ export function detailsText({ keys, deliveries, levels }: ProcessDetails): strin
   return JSON.stringify({ keys: [...keys], queues, levels })
 }
 
-/** Any client may write to Redis: invalid parts are omitted. */
-export function readDetails(text: string): ProcessDetails | undefined {
-  let given: { keys?: unknown; queues?: unknown; levels?: unknown } | null
-  try {
-    given = JSON.parse(text)
-  } catch {
-    return undefined
-  }
-  if (typeof given !== 'object' || given === null) return undefined
-  const keys = new Map<string, readonly KeyRow[]>()
-  for (const row of listOf(given.keys)) {
-    const [limiter, rows] = listOf(row)
-    if (typeof limiter === 'string') keys.set(limiter, listOf(rows).filter(isKeyRow))
-  }
-  const deliveries: DeliveryRow[] = []
-  for (const row of listOf(given.queues)) {
-    const [queue, buckets, count, attempts] = listOf(row)
-    if (typeof queue !== 'string' || typeof count !== 'number' || typeof attempts !== 'number') continue
-    const pairs = listOf(buckets).filter((pair): pair is [number, number] => listOf(pair).every(isNumber))
-    deliveries.push({ queue, lateness: new Map(pairs), deliveries: count, attempts })
-  }
-  return { keys, deliveries, levels: listOf(given.levels).filter(isLevelRow) }
-}
+const KEY = tuple<[key: string, asked: number, refused: number]>(text, finite, finite)
+const DELIVERIES = tuple<[queue: string, buckets: Array<[number, number]>, deliveries: number, attempts: number]>(
+  text,
+  listOf(tuple<[number, number]>(whole, whole)),
+  finite,
+  finite,
+)
+const LEVEL = objectOf<Pick<LevelRow, 'object' | 'name'>, Required<Pick<LevelRow, 'inUse' | 'waiting' | 'depth'>>>(
+  { object: oneOf('limiter', 'rate', 'semaphore', 'concurrency', 'queue'), name: text },
+  { inUse: finite, waiting: finite, depth: finite },
+)
+const DETAILS = objectOf({
+  keys: listOf(tuple<[limiter: string, rows: KeyRow[]]>(text, listOf(KEY))),
+  queues: listOf(DELIVERIES),
+  levels: listOf(LEVEL),
+})
 
-function listOf(given: unknown): unknown[] {
-  return Array.isArray(given) ? given : []
-}
-
-function isNumber(given: unknown): given is number {
-  return typeof given === 'number' && Number.isFinite(given)
-}
-
-function isKeyRow(given: unknown): given is KeyRow {
-  const [key, asked, refused] = listOf(given)
-  return typeof key === 'string' && isNumber(asked) && isNumber(refused)
-}
-
-function isLevelRow(given: unknown): given is LevelRow {
-  if (typeof given !== 'object' || given === null) return false
-  const { object, name } = given as LevelRow
-  return typeof object === 'string' && typeof name === 'string'
+/** Invalid parts are left out; undefined for what is none. */
+export function readDetails(json: string): ProcessDetails | undefined {
+  const details = parsed(json, DETAILS)
+  if (details === undefined) return undefined
+  const { keys, queues, levels } = details
+  const deliveries = queues.map(([queue, buckets, deliveries, attempts]) => {
+    return { queue, lateness: new Map(buckets), deliveries, attempts }
+  })
+  return { keys: new Map(keys), deliveries, levels }
 }

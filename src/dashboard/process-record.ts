@@ -1,3 +1,5 @@
+import { finite, listOf, moment, objectOf, parsed, type Shape, text } from './shapes.js'
+
 /** An alert that fires in a process. */
 export interface FiringAlert {
   readonly rule: string
@@ -17,8 +19,10 @@ export interface ProcessRecord {
   readonly startedAt: number
   /** Decisions per second since the last report. */
   readonly perSecond: number
-  /** How often it reports, in ms: it is late when it has been silent for longer although something happens. */
+  /** How often it reports while something happens, in ms. */
   readonly everyMs: number
+  /** Nothing happens, is held, waits or fires: it reports again when something does. */
+  readonly idle?: boolean
   /** What Redis took to answer, in ms, on average since the last report; absent: it was not asked. */
   readonly answerMs?: number
   /** Since when its breaker is open, and why. */
@@ -27,18 +31,24 @@ export interface ProcessRecord {
   readonly alerts?: readonly FiringAlert[]
 }
 
-/** Anybody may write to Redis: undefined for what is no record. See lua/dashboard/dashboard_report.lua for what stands before the JSON. */
-export function readProcessRecord(text: string): { heardAt: number; record: ProcessRecord } | undefined {
-  const [, heardAt, json] = /^\d+ (\d+) (.*)$/s.exec(text) ?? []
-  try {
-    const given = JSON.parse(json ?? '') as Partial<ProcessRecord> | null
-    if (typeof given !== 'object' || given === null) return undefined
-    const texts = [given.service, given.version, given.host].every(value => typeof value === 'string')
-    const numbers = [given.pid, given.startedAt, given.perSecond, given.everyMs].every(
-      value => typeof value === 'number',
-    )
-    return texts && numbers ? { heardAt: Number(heardAt), record: given as ProcessRecord } : undefined
-  } catch {
-    return undefined
-  }
+const FIRING = objectOf<FiringAlert>({ rule: text, when: text, subject: text, value: finite, since: moment })
+
+const RECORD: Shape<ProcessRecord> = objectOf<
+  Pick<ProcessRecord, 'service' | 'version' | 'host' | 'pid' | 'startedAt' | 'perSecond' | 'everyMs'>,
+  { answerMs: number; idle: boolean; breaker: { since: number; reason: string }; alerts: FiringAlert[] }
+>(
+  { service: text, version: text, host: text, pid: finite, startedAt: moment, perSecond: finite, everyMs: finite },
+  {
+    answerMs: finite,
+    idle: given => (given === true ? given : undefined),
+    breaker: objectOf({ since: moment, reason: text }),
+    alerts: given => (given === undefined ? undefined : listOf(FIRING)(given)),
+  },
+)
+
+/** Undefined for what is no record. See lua/dashboard/dashboard_report.lua for what stands before the JSON. */
+export function readProcessRecord(line: string): { heardAt: number; record: ProcessRecord } | undefined {
+  const [, heardAt, json] = /^\d+ (\d+) (.*)$/s.exec(line) ?? []
+  const [at, record] = [moment(Number(heardAt)), parsed(json, RECORD)]
+  return at === undefined || record === undefined ? undefined : { heardAt: at, record }
 }

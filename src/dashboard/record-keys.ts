@@ -14,6 +14,8 @@ export class RecordKeys {
   readonly index: readonly string[]
   /** What was changed by the dashboard: a list, newest first. */
   readonly changes: string
+  /** The secret by which dashboards hide keys. */
+  readonly secret: string
   readonly #root: string
 
   constructor(prefix: string) {
@@ -21,6 +23,7 @@ export class RecordKeys {
     this.processes = ['processes', 'records', 'details'].map(part => `${this.#root}:${part}`)
     this.index = indexKeys(prefix)
     this.changes = `${this.#root}:changes`
+    this.secret = `${this.#root}:secret`
   }
 
   /** What was decided in a step: its number is ms since the epoch / 10 000. */

@@ -1,4 +1,5 @@
 /** The data that the dashboard's server sends to its page: types only, for both. Moments are ms since the epoch by the clock of the Redis server. */
+import type { LimitState } from '../live/live-limit.js'
 import type { LimitFacts } from './look/format.js'
 
 /** The common beginning of all answers. */
@@ -11,8 +12,6 @@ export interface Frame {
   readonly failing?: { readonly since: number; readonly reason: string }
   readonly access: 'read' | 'write'
   readonly user?: string
-  /** What the header field x-spillway-token of a change must hold. */
-  readonly token: string
   readonly status: Status
   readonly alerts: readonly AlertView[]
   /** Why limits cannot be changed here; undefined: they can. */
@@ -72,6 +71,10 @@ export interface LimitRow {
   readonly degraded: number
   readonly live?: LiveView
   readonly changeable: boolean
+  /** All limits of its limiter that are in force, as their author wrote them; if they can be changed. */
+  readonly policy?: string
+  /** The limiter has other limits by now. */
+  readonly replaced?: true
   readonly series: Series
   readonly open?: OpenLimit
 }
@@ -158,8 +161,10 @@ export interface DeadView {
   readonly reason: string
   readonly attempts: number
   readonly diedAt: number
-  readonly payload: string
-  readonly clipped: boolean
+  /** The length of the payload in characters. */
+  readonly length: number
+  /** Its beginning; only where keys are shown in full. */
+  readonly payload?: string
 }
 
 export interface QueuesView extends Frame {
@@ -186,6 +191,8 @@ export interface KeyLimiterView {
   readonly blockedBy?: string
   readonly live?: LiveView
   readonly changeable: boolean
+  /** All limits of the limiter that are in force for keys without their own, as their author wrote them. */
+  readonly policy: string
 }
 
 export interface KeyFound {
@@ -195,6 +202,8 @@ export interface KeyFound {
   readonly limiters: readonly KeyLimiterView[]
   /** How many limiters were asked. */
   readonly asked: number
+  /** How many of them could not be read: another version's, or slow. */
+  readonly unread: number
 }
 
 interface BlockRow {
@@ -240,6 +249,9 @@ export interface ProcessView {
   readonly pid: number
   readonly startedAt: number
   readonly heardAt: number
+  /** It has said that nothing happens. */
+  readonly idle: boolean
+  /** It was not heard of when it should have been. */
   readonly silent: boolean
   readonly perSecond: number
   readonly share: number
@@ -272,21 +284,54 @@ type KeyGiven = { readonly key: string } | { readonly ref: string }
 export type Act =
   | ({ readonly act: 'reset' | 'unblock'; readonly limiter: string } & KeyGiven)
   | ({ readonly act: 'block'; readonly limiter: string; readonly for: string } & KeyGiven)
-  | ({ readonly act: 'set-limit'; readonly limiter: string; readonly policy: string; readonly for?: string } & Partial<
-      { readonly key: string } & { readonly ref: string }
-    >)
+  | ({
+      readonly act: 'set-limit'
+      readonly limiter: string
+      readonly policy: string
+      readonly for?: string
+      /** Only while these limits hold for all keys. */
+      readonly over?: string
+    } & Partial<{ readonly key: string } & { readonly ref: string }>)
   | ({ readonly act: 'clear-limit'; readonly limiter: string } & Partial<
       { readonly key: string } & { readonly ref: string }
     >)
-  | { readonly act: 'set-rate'; readonly name: string; readonly rate: number; readonly interval: string }
+  | UndoLimit
+  | UndoBlock
+  | {
+      readonly act: 'set-rate'
+      readonly name: string
+      readonly rate: number
+      readonly interval: string
+      /** Only while this rate holds. */
+      readonly over?: { readonly rate: number; readonly intervalMs: number }
+    }
   | { readonly act: 'force-release'; readonly name: string; readonly lease: string }
   | { readonly act: 'pause' | 'resume'; readonly name: string }
   | { readonly act: 'redrive'; readonly name: string; readonly id?: string }
+
+/** Puts back what was set for a limiter or a key, unless it was changed again. */
+export type UndoLimit = {
+  readonly act: 'restore-limit'
+  readonly limiter: string
+  readonly before: LimitState
+  /** The change that is undone. */
+  readonly change: string
+} & Partial<{ readonly key: string } & { readonly ref: string }>
+
+/** Puts back the block that was there, or none, unless there is another one than was left. Moments of the server's clock. */
+export type UndoBlock = {
+  readonly act: 'restore-block'
+  readonly limiter: string
+  readonly before?: number
+  readonly left?: number
+} & KeyGiven
 
 /** The answer to a change. */
 export interface Done {
   /** In words, past tense. */
   readonly text: string
+  /** Until when it holds. */
+  readonly until?: number
   readonly undo?: Act
 }
 

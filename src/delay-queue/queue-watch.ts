@@ -4,6 +4,8 @@ import { LevelMeter } from '../waiting/level-meter.js'
 
 /** The server is asked for the levels of a queue at most this often, and this often while a message is overdue. */
 const EVERY_MS = 1000
+/** While messages are there, whoever consumes them: what was told last must not stand for long. */
+const WHILE_FULL_MS = 10_000
 const LONGEST_TIMER_MS = 2 ** 31 - 1
 
 /** What a watch asks the server. */
@@ -67,7 +69,8 @@ export class QueueWatch {
       const { depth, overdueMs, nextDueMs } = await this.levels()
       this.#meter?.set({ depth, overdueMs })
       // Nobody may be left to take the messages: then nothing else would tell that they are late.
-      if (overdueMs === 0 && !this.#changed) againMs = nextDueMs + EVERY_MS
+      if (overdueMs === 0 && !this.#changed)
+        againMs = Math.min(nextDueMs + EVERY_MS, depth > 0 ? WHILE_FULL_MS : nextDueMs)
     } catch {
       // Failures of Redis are reported elsewhere.
     }

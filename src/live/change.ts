@@ -74,6 +74,11 @@ export function readChange(line: unknown): Change | undefined {
   }
 }
 
+/** Names a change. */
+export function changeId({ epoch, seq }: Change): string {
+  return `${epoch} ${seq}`
+}
+
 export function liveChange({ name, key, policy, atMs, by, untilMs }: Change): LiveChange {
   return {
     name,

@@ -1,5 +1,13 @@
+import type { PolicyInput } from '../core/limit.js'
 import type { Change } from './change.js'
 import { type LivePolicy, livePolicy } from './live-policy.js'
+
+/** What is set, as `LiveRecords.change` would set it again. */
+export interface LimitState {
+  /** The permanent limit. */
+  readonly standing?: PolicyInput
+  readonly temporary?: { readonly policy: PolicyInput; readonly untilMs: number }
+}
 
 /** A limit, and the end of its validity; undefined: until it is changed. */
 interface Record {
@@ -43,7 +51,20 @@ export class LiveLimit {
     return this.#standing?.live
   }
 
-  /** Applies a later change; ignores an earlier one, or a policy that this version does not understand. */
+  /** What is set at a moment of the server's clock. */
+  stateAt(serverNowMs: number): LimitState {
+    const [standing, temporary] = [this.#standing, this.#temporary]
+    const untilMs = temporary?.untilMs ?? 0
+    return {
+      ...(standing !== undefined && { standing: standing.live.given }),
+      ...(temporary !== undefined && untilMs > serverNowMs && { temporary: { policy: temporary.live.given, untilMs } }),
+    }
+  }
+
+  /**
+   * Applies a later change; ignores an earlier one. A policy that this version does not understand is as none: a process that starts now cannot know
+   * what held before.
+   */
   apply(change: Change): void {
     if (change.seq <= this.#seq) return
     this.#seq = change.seq
@@ -53,9 +74,8 @@ export class LiveLimit {
       return
     }
     const record = recordOf(change)
-    if (record === undefined) return
-    this.#temporary = record.untilMs === undefined ? undefined : record
-    if (record.untilMs === undefined) this.#standing = record
+    this.#temporary = change.untilMs === undefined ? undefined : record
+    if (change.untilMs === undefined) this.#standing = record
   }
 }
 

@@ -8,7 +8,7 @@ import { liveHistory, liveKeys, liveLoad, liveNames, liveRegister, liveSet, live
 import { type Change, type ChangeText, readChange } from './change.js'
 import { fieldOfKey, LiveKeys } from './keys.js'
 import { LiveLimit } from './live-limit.js'
-import { givenPolicy, storedPolicy } from './live-policy.js'
+import { givenPolicy, livePolicy, storedPolicy } from './live-policy.js'
 
 /** The position of an answer from Redis. */
 export interface Position {
@@ -107,7 +107,7 @@ export class LiveRecords {
     return nowMs
   }
 
-  /** All names that processes have registered within 30 days, with their limits. */
+  /** All names that processes have registered within 30 days, with their limits; without those whose default this version does not understand. */
   async names(): Promise<Position & { readonly names: readonly NamedLimit[] }> {
     const { state, names, defaults, ofNames } = this.keys
     const reply = await this.#read(liveNames, [state, names, defaults, ofNames[0], ofNames[1]], [])
@@ -115,8 +115,9 @@ export class LiveRecords {
     const found: NamedLimit[] = []
     for (let i = 3; i < reply.length; i += 4) {
       const [name, given, standing, passing] = reply.slice(i, i + 4)
-      const limit = limitOf(position, standing, passing)
-      found.push({ name: String(name), default: givenPolicy(String(given)), limit })
+      const byDefault = readPolicy(String(name), String(given))
+      if (byDefault === undefined) continue
+      found.push({ name: String(name), default: byDefault, limit: limitOf(position, standing, passing) })
     }
     return { ...position, names: found }
   }
@@ -164,6 +165,15 @@ export class LiveRecords {
 
   async #read(script: Parameters<Commands['run']>[0], keys: readonly string[], args: readonly string[]) {
     return (await this.#commands.run(script, keys, args)) as unknown[]
+  }
+}
+
+/** A stored policy; undefined for one that this version does not understand. */
+function readPolicy(name: string, stored: string): PolicyInput | undefined {
+  try {
+    return livePolicy(name, givenPolicy(stored)).given
+  } catch {
+    return undefined
   }
 }
 

@@ -19,7 +19,7 @@ export interface DecisionCell {
 }
 
 /** The cells of one limit of a limiter, by source, then by outcome. */
-type LimitCells = Map<DecisionSource, Array<DecisionCell | undefined>>
+type LimitCells = Map<DecisionSource, readonly DecisionCell[]>
 
 /**
  * Decisions by limiter, limit, outcome and source. They are counted here and passed on at collection: the counters of metrics
@@ -41,13 +41,12 @@ export class DecisionCounts {
   #cellOf(limiter: string, limit: string, source: DecisionSource, outcome: number): DecisionCell {
     const limits = getOrMake(this.#limiters, limiter, () => new Map<string, LimitCells>())
     const sources = getOrMake(limits, limit, (): LimitCells => new Map())
-    const outcomes = getOrMake(sources, source, () => [])
-    let cell = outcomes[outcome]
-    if (cell === undefined) {
-      cell = { labels: { limiter, limit, outcome: OUTCOMES[outcome], source }, count: 0 }
-      outcomes[outcome] = cell
-      this.cells.push(cell)
-    }
-    return cell
+    // All outcomes at once: alerts see a first refusal only if its series was there before.
+    const outcomes = getOrMake(sources, source, () => {
+      const cells = OUTCOMES.map(outcome => ({ labels: { limiter, limit, outcome, source }, count: 0 }))
+      this.cells.push(...cells)
+      return cells
+    })
+    return outcomes[outcome]
   }
 }

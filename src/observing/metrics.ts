@@ -9,6 +9,8 @@ export interface Metric {
   readonly unit: string
   readonly labels: readonly string[]
   readonly help: string
+  /** Of a gauge: all processes tell the same, of something outside of them; it is absent once it was not asked for 15 s. */
+  readonly shared?: true
   /** Of a histogram: the upper bounds of its buckets, in seconds. */
   readonly buckets?: readonly number[]
 }
@@ -101,7 +103,8 @@ export const METRICS = {
     instrument: 'ratelimit.queue.depth',
     unit: '{message}',
     labels: ['queue'],
-    help: 'Messages that the queue holds in Redis, delivered or not, without dead letters. Every process tells the same number.',
+    help: 'Messages that the queue holds in Redis, delivered or not, without dead letters. Every process tells the same number, or none.',
+    shared: true,
   },
   queueOverdue: {
     kind: 'gauge',
@@ -109,7 +112,8 @@ export const METRICS = {
     instrument: 'ratelimit.queue.overdue',
     unit: 's',
     labels: ['queue'],
-    help: 'For how long the oldest message has been due that no process has taken yet; 0 if there is none. Every process tells the same.',
+    help: 'For how long the oldest message has been due that no process has taken yet; 0 if there is none. Every process tells the same, or nothing.',
+    shared: true,
   },
   queueSettlements: {
     kind: 'counter',
@@ -137,3 +141,6 @@ export const METRICS = {
     help: 'Units of busy keys that were bought in advance, and those of them that expired unspent.',
   },
 } as const satisfies Record<string, Metric>
+
+/** A value of a shared gauge that was told this long ago is not told again. */
+export const SHARED_LIFE_MS = 15_000

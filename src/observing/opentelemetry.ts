@@ -11,7 +11,7 @@ import type { Observer } from '../core/observer.js'
 import { checkOptions, type OptionNames } from '../core/option-names.js'
 import { DecisionCounts } from './decision-counts.js'
 import { checkExtraLabels } from './extra-labels.js'
-import { METRICS, type Metric } from './metrics.js'
+import { METRICS, type Metric, SHARED_LIFE_MS } from './metrics.js'
 import { type Labels, type MetricSink, metricsObserver } from './metrics-observer.js'
 
 /** Options of `openTelemetryObserver`. */
@@ -48,6 +48,8 @@ class OpenTelemetrySink implements MetricSink {
   readonly #histograms = new Map<Metric, Histogram>()
   /** What each gauge was last set to: an UpDownCounter is told by how much it changes, so that the levels of processes add up. */
   readonly #levels = new Map<string, number>()
+  /** By shared gauge, then by labels: what was told last, and when by `performance.now()`. */
+  readonly #shared = new Map<Metric, Map<string, readonly [value: number, at: number, labels: Labels]>>()
 
   constructor(
     meter: Meter,
@@ -61,6 +63,15 @@ class OpenTelemetrySink implements MetricSink {
       if (metric === METRICS.decisions) {
         meter.createObservableCounter(instrument, options).addCallback(result => {
           for (const { count, labels } of counts.cells) result.observe(count, this.#with({ ...labels }))
+        })
+      } else if (metric.shared) {
+        // A sum over processes would count what all of them tell once for each.
+        const told = new Map<string, readonly [value: number, at: number, labels: Labels]>()
+        this.#shared.set(metric, told)
+        meter.createObservableGauge(instrument, options).addCallback(result => {
+          for (const [value, at, labels] of told.values()) {
+            if (performance.now() - at <= SHARED_LIFE_MS) result.observe(value, this.#with(labels))
+          }
         })
       } else if (kind === 'histogram') {
         const advice = { explicitBucketBoundaries: [...(buckets ?? [])] }
@@ -79,6 +90,11 @@ class OpenTelemetrySink implements MetricSink {
   }
 
   set(metric: Metric, value: number, labels: Labels): void {
+    const shared = this.#shared.get(metric)
+    if (shared !== undefined) {
+      shared.set(JSON.stringify(labels), [value, performance.now(), labels])
+      return
+    }
     const id = JSON.stringify([metric.name, labels])
     this.add(metric, value - (this.#levels.get(id) ?? 0), labels)
     this.#levels.set(id, value)
@@ -86,6 +102,11 @@ class OpenTelemetrySink implements MetricSink {
 
   record(metric: Metric, seconds: number, labels: Labels): void {
     this.#histograms.get(metric)?.record(seconds, this.#with(labels))
+  }
+
+  /** A histogram of OpenTelemetry has no series before its first value. */
+  begin(metric: Metric, labels: Labels): void {
+    if (metric.kind === 'counter') this.add(metric, 0, labels)
   }
 
   #with(labels: Labels): Attributes {

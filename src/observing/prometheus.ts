@@ -1,10 +1,11 @@
 import { Counter, Gauge, Histogram, type Registry, register } from 'prom-client'
 import { PolicyError, shown } from '../core/errors.js'
+import { getOrMake } from '../core/get-or-make.js'
 import type { Observer } from '../core/observer.js'
 import { checkOptions, type OptionNames } from '../core/option-names.js'
 import { DecisionCounts } from './decision-counts.js'
 import { checkExtraLabels } from './extra-labels.js'
-import { METRICS, type Metric } from './metrics.js'
+import { METRICS, type Metric, SHARED_LIFE_MS } from './metrics.js'
 import { type Labels, type MetricSink, metricsObserver } from './metrics-observer.js'
 
 /** Options of `prometheusObserver`. */
@@ -45,7 +46,9 @@ export function prometheusObserver(options: PrometheusOptions = {}): Observer {
   }
   checkExtraLabels(labels, 'prometheusObserver: labels')
   const known = REGISTERED.get(registry) ?? new Map<string, PrometheusMetrics>()
-  const metrics = known.get(prefix) ?? new PrometheusMetrics(registry as Registry, prefix, Object.keys(labels).sort())
+  let metrics = known.get(prefix)
+  // `registry.clear()` has removed them.
+  if (!metrics?.isRegistered) metrics = new PrometheusMetrics(registry as Registry, prefix, Object.keys(labels).sort())
   const observer = metrics.observer(labels)
   REGISTERED.set(registry, known.set(prefix, metrics))
   return observer
@@ -57,8 +60,16 @@ class PrometheusMetrics {
   readonly #labelNames: readonly string[]
   readonly #observers = new Map<string, Observer>()
   readonly #counts: Array<readonly [labels: Labels, counts: DecisionCounts]> = []
+  /** Open breakers, by the labels of their observer. */
+  readonly #breakers = new Map<Labels, number>()
+  /** When a series of a shared gauge was told last, by `performance.now()`. */
+  readonly #toldAt = new Map<Gauge, Map<string, readonly [labels: Labels, at: number]>>()
 
-  constructor(registry: Registry, prefix: string, labelNames: readonly string[]) {
+  constructor(
+    readonly registry: Registry,
+    readonly prefix: string,
+    labelNames: readonly string[],
+  ) {
     this.#labelNames = labelNames
     const all: readonly Metric[] = Object.values(METRICS)
     for (const { name } of all) {
@@ -67,14 +78,24 @@ class PrometheusMetrics {
         `prometheusObserver: the registry has a metric ${prefix + name} already: expected another prefix, like "myservice_ratelimit_"`,
       )
     }
-    const collect = () => this.#collect()
+    const collectors = new Map<Metric, () => void>([
+      [METRICS.decisions, () => this.#collect()],
+      [METRICS.breakerState, () => this.#tellBreakers()],
+    ])
     for (const metric of all) {
-      const { kind, name, help, labels, buckets = [] } = metric
-      const common = { name: prefix + name, help, labelNames: [...labels, ...labelNames], registers: [registry] }
+      const { kind, name, help, labels, buckets = [], shared } = metric
+      const collect = shared ? () => this.#forgetOld(name) : collectors.get(metric)
+      const plain = { name: prefix + name, help, labelNames: [...labels, ...labelNames], registers: [registry] }
+      const common = collect === undefined ? plain : { ...plain, collect }
       if (kind === 'gauge') this.#byName.set(name, new Gauge(common))
-      else if (kind === 'histogram') this.#byName.set(name, new Histogram({ ...common, buckets: [...buckets] }))
-      else this.#byName.set(name, new Counter(metric === METRICS.decisions ? { ...common, collect } : common))
+      else if (kind === 'histogram') this.#byName.set(name, new Histogram({ ...plain, buckets: [...buckets] }))
+      else this.#byName.set(name, new Counter(common))
     }
+  }
+
+  get isRegistered(): boolean {
+    const { name } = METRICS.decisions
+    return this.registry.getSingleMetric(this.prefix + name) === this.#byName.get(name)
   }
 
   /** The observer whose series carry these labels. */
@@ -100,12 +121,44 @@ class PrometheusMetrics {
     const withOwn =
       this.#labelNames.length === 0 ? (labels: Labels) => labels : (labels: Labels) => ({ ...labels, ...own })
     const find = <Kind>(metric: Metric) => this.#byName.get(metric.name) as Kind
-    for (const metric of [METRICS.breakerState]) find<Gauge>(metric).set(withOwn({}), 0)
+    this.#breakers.set(own, 0)
     return {
-      add: (metric, by, labels) => find<Counter | Gauge>(metric).inc(withOwn(labels), by),
-      set: (metric, value, labels) => find<Gauge>(metric).set(withOwn(labels), value),
+      add: (metric, by, labels) => {
+        if (metric === METRICS.breakerState) this.#breakers.set(own, (this.#breakers.get(own) ?? 0) + by)
+        else find<Counter>(metric).inc(withOwn(labels), by)
+      },
+      set: (metric, value, labels) => {
+        const gauge = find<Gauge>(metric)
+        gauge.set(withOwn(labels), value)
+        if (metric.shared) this.#noteTold(gauge, withOwn(labels))
+      },
       record: (metric, seconds, labels) => find<Histogram>(metric).observe(withOwn(labels), seconds),
+      begin: (metric, labels) => {
+        if (metric.kind === 'histogram') find<Histogram>(metric).zero(withOwn(labels))
+        else find<Counter>(metric).inc(withOwn(labels), 0)
+      },
     }
+  }
+
+  #noteTold(gauge: Gauge, labels: Labels): void {
+    const told = getOrMake(this.#toldAt, gauge, () => new Map<string, readonly [Labels, number]>())
+    told.set(JSON.stringify(labels), [labels, performance.now()])
+  }
+
+  #forgetOld(name: string): void {
+    const gauge = this.#byName.get(name) as Gauge
+    const told = this.#toldAt.get(gauge)
+    for (const [id, [labels, at]] of told ?? []) {
+      if (performance.now() - at <= SHARED_LIFE_MS) continue
+      gauge.remove(labels)
+      told?.delete(id)
+    }
+  }
+
+  /** Not counted by the gauge itself, which `registry.resetMetrics()` would empty. */
+  #tellBreakers(): void {
+    const gauge = this.#byName.get(METRICS.breakerState.name) as Gauge
+    for (const [labels, open] of this.#breakers) gauge.set(labels, open)
   }
 
   /** Hands on the decisions since the last time. */
@@ -113,7 +166,6 @@ class PrometheusMetrics {
     const counter = this.#byName.get(METRICS.decisions.name) as Counter
     for (const [own, { cells }] of this.#counts) {
       for (const cell of cells) {
-        if (cell.count === 0) continue
         counter.inc({ ...cell.labels, ...own }, cell.count)
         cell.count = 0
       }

@@ -12,7 +12,7 @@ type Levels = Partial<Record<Level, number>>
 
 const METERS = new WeakMap<Observer, Map<string, LevelMeter>>()
 
-/** Reports the levels of one object to one observer when they change: at once if the last report is at least a second ago, else as soon as it is. */
+/** Reports the levels of one object to one observer when they change, or were asked for: at once if the last report is at least a second ago, else as soon as it is. */
 export class LevelMeter {
   readonly #now: Levels = {}
   readonly #reported: Levels = {}
@@ -53,10 +53,10 @@ export class LevelMeter {
   #report(): void {
     this.#ringsAt = Number.POSITIVE_INFINITY
     this.#alarm.clear()
-    const { inUse, waiting, depth, overdueMs } = this.#now
+    const { inUse, waiting, depth } = this.#now
     const reported = this.#reported
-    const same = reported.inUse === inUse && reported.waiting === waiting && reported.depth === depth
-    if (same && reported.overdueMs === overdueMs) return
+    // What was asked for is told each time: it is not of this process, and grows old.
+    if (depth === undefined && reported.inUse === inUse && reported.waiting === waiting) return
     // The first reported level is never 0 waiters.
     if (this.#toldAt < 0 && !inUse && !waiting && depth === undefined) return
     this.#toldAt = performance.now()

@@ -47,6 +47,22 @@ test('followLoad sets the largest rate if none is set', async () => {
   await rate.close()
 })
 
+test.each([
+  ['far below the bounds, in another interval', { rate: 1, interval: '1m' }, 10],
+  ['far above the bounds', { rate: 1000, interval: '1s' }, 100],
+  ['within them, in another interval', { rate: 300, interval: '10s' }, 30],
+])('a rate that an operator sets %s is brought within the bounds, not to the largest', async (_, config, followed) => {
+  const rate = new SharedRateLimiter(redis.client(), `operator ${followed}`)
+  await rate.setRate({ mode: 'overall', ...config })
+  const follower = followLoad(rate, { load: loadOf(0.8), min: 10, max: 100, interval: '1s' })
+  await eventually('it is followed', async () => {
+    const set = await rate.getConfig()
+    return set?.rate === followed && set.intervalMs === 1000
+  })
+  await follower.close()
+  await rate.close()
+})
+
 test.each<[string, object]>([
   ['min 0: expected an integer ≥ 1', { min: 0 }],
   ['max 1: expected an integer ≥ min', { min: 2, max: 1 }],

@@ -174,6 +174,21 @@ describe('with time in hand', () => {
     expect(() => customLoad(() => 1, { every: 50 })).toThrow(PolicyError)
   })
 
+  test('customLoad warns of a read that does not answer within 5 s, and reads again', async () => {
+    const warnings: string[] = []
+    const warn = jest.spyOn(process, 'emitWarning').mockImplementation(text => void warnings.push(String(text)))
+    let hangs = true
+    const load = customLoad(() => (hangs ? new Promise<number>(() => {}) : 0.9))
+    await jest.advanceTimersByTimeAsync(5000)
+    expect(warnings).toEqual(['customLoad: read has not answered within 5s, expected a number sooner'])
+    hangs = false
+    await jest.advanceTimersByTimeAsync(15_000)
+    expect(load.level).toBeGreaterThan(0.7)
+    expect(warnings).toHaveLength(1)
+    load.close()
+    warn.mockRestore()
+  })
+
   test('loadPolicy: the factor falls to half at least each second while overloaded, and rises by 0.1 a second', async () => {
     const load = loadOf(0)
     const changes: [number, string][] = []
@@ -219,6 +234,8 @@ describe('with time in hand', () => {
       { name: '5-per-1s', quota: 1, windowMs: 1000, burst: 1, algorithm: 'sliding-window' },
     ])
     expect((await of({ quota: 0, window: '1s', name: 'none' })())[0].quota).toBe(0)
+    const [ofDays] = parsePolicy('50/day tz=Europe/Berlin name=days')
+    expect(await of('500/day tz=Europe/Berlin name=days')()).toEqual([ofDays])
     expect((await of((plan: string) => (plan === 'pro' ? '1000/1m' : '10/1m'), 'pro')())[0].quota).toBe(100)
   })
 

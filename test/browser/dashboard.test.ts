@@ -1,14 +1,16 @@
-import { type ChildProcess, fork } from 'node:child_process'
+import { type ChildProcess, fork, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
+import { createInterface } from 'node:readline'
 import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals'
 import type { Browser, Page } from 'playwright-core'
-import { reporter } from '../../src/dashboard/index.js'
+import { dashboard, reporter } from '../../src/dashboard/index.js'
 import { DelayQueue, Semaphore } from '../../src/index.js'
 import { LivePolicies } from '../../src/live/index.js'
-import { OpenDashboard } from '../dashboard/open-dashboard.js'
+import { encoded, OpenDashboard } from '../dashboard/open-dashboard.js'
 import { openPage, startBrowser, violationsOf } from '../support/browser.js'
+import { childProgram } from '../support/child-program.js'
 import { RedisServer } from '../support/redis-server.js'
 
 jest.setTimeout(120_000)
@@ -175,10 +177,10 @@ describe('changing', () => {
     await row(page, 'api').click()
     await page.getByRole('button', { name: 'Change this limit…' }).last().click()
     const dialog = page.getByRole('dialog')
-    await dialog.getByLabel('Limit').fill('0/1h')
+    await dialog.getByLabel('Limits').fill('0/1h')
     await dialog.getByText('nothing at all').waitFor()
     expect(await allows(children[0], 'user:new')).toBe(true)
-    await dialog.getByRole('button', { name: 'Change the limit' }).click()
+    await dialog.getByRole('button', { name: 'Change the limits' }).click()
     await dialog.waitFor({ state: 'hidden' })
     const doneAt = Date.now()
     while ((await allows(children[0], 'user:new')) || (await allows(children[1], 'user:new')))
@@ -275,6 +277,78 @@ describe('pictures', () => {
   })
 })
 
+describe('another origin', () => {
+  test('can neither read nor change, even where the service lets every origin in', async () => {
+    const handler = dashboard({ client, live, authorize: () => 'write' })
+    const open = await OpenDashboard.serve((req, res) => {
+      res.setHeader('access-control-allow-origin', req.headers.origin ?? '*')
+      res.setHeader('access-control-allow-credentials', 'true')
+      res.setHeader('access-control-allow-headers', 'x-spillway-request')
+      if (req.method === 'OPTIONS') res.end()
+      else handler(req, res)
+    })
+    const other = await OpenDashboard.serve((_req, res) => void res.end('<!doctype html><title>other</title>'))
+    const { page } = await openPage(browser, other.url)
+    const ask = async (base: string, path: string, method: string, value: object) => {
+      const headers = { 'x-spillway-request': encoded(value) }
+      return page.evaluate(
+        ([url, method, headers]) =>
+          fetch(url, { method, headers, credentials: 'include' }).then(
+            r => r.status,
+            () => 'failed',
+          ),
+        [`${base}${path}`, method, headers] as const,
+      )
+    }
+    const forged = { act: 'pause', name: 'forged' }
+    expect(await ask(open.url, 'view', 'GET', { page: 'limits' })).toBe(403)
+    expect(await ask(open.url, 'act', 'POST', forged)).toBe(403)
+    // Without such a service the browser does not even send it.
+    expect(await ask(writer.url, 'view', 'GET', { page: 'limits' })).toBe('failed')
+    expect(await ask(writer.url, 'act', 'POST', forged)).toBe('failed')
+    const form = `<form method="post" action="${writer.url}act"><button>x</button></form>`
+    await page.setContent(form)
+    await page.getByRole('button').click()
+    await page.getByText('x-spillway-request').or(page.getByText('must come from')).waitFor()
+    expect(await client.keys('*forged*')).toEqual([])
+    await page.context().close()
+    await Promise.all([open.close(), other.close()])
+  })
+
+  test('of the same machine sees nothing of the command, whose session serves several tabs', async () => {
+    const seen: string[] = []
+    const neighbour = await OpenDashboard.serve((req, res) => {
+      seen.push(`${req.url} ${JSON.stringify(req.headers)}`)
+      res.end('<!doctype html><title>neighbour</title>')
+    })
+    const child = spawn(process.execPath, [
+      childProgram("import './src/cli/main.ts'"),
+      'dashboard',
+      '--redis',
+      redis.url,
+    ])
+    children.push(child)
+    const [line] = (await once(createInterface({ input: child.stdout }), 'line')) as [string]
+    const { page, errors } = await openPage(browser, line)
+    await row(page, 'login').waitFor()
+    expect(page.url()).not.toContain(new URL(line).hash)
+    await page.reload()
+    await row(page, 'login').waitFor()
+    const context = page.context()
+    const tab = await context.newPage()
+    await tab.goto(new URL(line).origin)
+    await row(tab, 'login').waitFor()
+    expect(errors).toEqual([])
+    await tab.goto(neighbour.url)
+    expect(await tab.evaluate('[document.cookie, localStorage.length]')).toEqual(['', 0])
+    expect(seen.join()).not.toMatch(/cookie|session/i)
+    const stranger = await openPage(browser, line)
+    await stranger.page.getByText('It works once').waitFor()
+    await Promise.all([context.close(), stranger.page.context().close(), neighbour.close()])
+    child.kill('SIGINT')
+  })
+})
+
 describe('a dead Redis', () => {
   test('a band says since when, the last numbers stay, and it recovers by itself', async () => {
     const { page } = await open(writer.url)
@@ -288,4 +362,25 @@ describe('a dead Redis', () => {
     await page.getByText(/^live · \d s ago$/).waitFor()
     await page.context().close()
   })
+})
+
+// Last, because the limits that it replaces stay on the page.
+test('a change of one limit begins with all of them, and names those that would vanish', async () => {
+  await live.set('api', '5/1h; 7/1d')
+  const { page } = await open(writer.url)
+  const dialog = page.getByRole('dialog')
+  await page.getByText('7 per day').first().waitFor()
+  await row(page, 'api').first().click()
+  await page.getByRole('button', { name: 'Change this limit…' }).last().click()
+  const field = dialog.getByLabel('Limits')
+  expect(await field.inputValue()).toBe('5/1h; 7/1d')
+  expect(await dialog.getByText('No longer limited').count()).toBe(0)
+  await field.fill('9/1h')
+  await dialog.getByText('No longer limited: 7 in any day.').waitFor()
+  // Somebody else is faster.
+  await live.set('api', '6/1h')
+  await dialog.getByRole('button', { name: 'Change the limits' }).click()
+  await dialog.getByText('Meanwhile the limits of api are 6/1h').waitFor()
+  expect(live.for('api')[0].quota).toBe(6)
+  await page.context().close()
 })

@@ -13,9 +13,6 @@ export interface Reply {
 
 /** A dashboard that is served over HTTP, as its page asks it. */
 export class OpenDashboard {
-  #cookie = ''
-  #token = ''
-
   private constructor(
     readonly url: string,
     readonly close: () => Promise<void>,
@@ -37,31 +34,15 @@ export class OpenDashboard {
     })
   }
 
-  /** The page itself, which leaves the cookie. */
-  async page(): Promise<Reply> {
-    const reply = await this.get('')
-    this.#cookie = reply.headers['set-cookie']?.map(cookie => cookie.split(';')[0]).join('; ') ?? ''
-    return reply
-  }
-
   async view<Page extends Ask['page']>(ask: Ask & { page: Page }): Promise<Extract<View, { page: Page }>> {
-    if (this.#cookie === '') await this.page()
-    const reply = await this.get('view', { 'x-spillway-request': encoded(ask), cookie: this.#cookie })
+    const reply = await this.get('view', { 'x-spillway-request': encoded(ask) })
     if (reply.status !== 200) throw new Error(`${reply.status} ${reply.text}`)
-    const view = JSON.parse(reply.text) as Extract<View, { page: Page }>
-    this.#token = view.token
-    return view
+    return JSON.parse(reply.text) as Extract<View, { page: Page }>
   }
 
   /** A change as the page sends it. */
   async act(act: Act, headers: Record<string, string> = {}): Promise<Reply & Partial<Done & Failure>> {
-    if (this.#token === '') await this.view({ page: 'processes' })
-    const reply = await this.send('POST', 'act', {
-      'x-spillway-request': encoded(act),
-      'x-spillway-token': this.#token,
-      cookie: this.#cookie,
-      ...headers,
-    })
+    const reply = await this.send('POST', 'act', { 'x-spillway-request': encoded(act), ...headers })
     return { ...reply, ...(JSON.parse(reply.text) as Partial<Done & Failure>) }
   }
 

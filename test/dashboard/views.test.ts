@@ -1,9 +1,12 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
+import { createHash } from 'node:crypto'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, jest, test } from '@jest/globals'
 import type { Observer } from '../../src/core/observer.js'
 import { type DashboardOptions, reporter } from '../../src/dashboard/index.js'
 import { Reports } from '../../src/dashboard/server/reports.js'
+import type { Act } from '../../src/dashboard/view.js'
 import { DelayQueue, MemoryStore, RateLimiter, RedisStore, Semaphore, SharedRateLimiter } from '../../src/index.js'
 import { LivePolicies } from '../../src/live/index.js'
+import { LiveRecords } from '../../src/live/live-records.js'
 import { RedisServer } from '../support/redis-server.js'
 import { OpenDashboard, until } from './open-dashboard.js'
 
@@ -74,7 +77,7 @@ describe('limits', () => {
     ])
   })
 
-  test('an idle process sends nothing', async () => {
+  test('an idle process says so once, and then sends nothing', async () => {
     const observer = report()
     const limiter = limiterOf('idle', '5/1h', observer)
     await limiter.consume('x')
@@ -96,6 +99,33 @@ describe('limits', () => {
         }
       })(),
     )
+    expect((await page.view({ page: 'processes' })).processes).toMatchObject([{ idle: true, silent: false }])
+  })
+
+  test('a process in which something is held tells so every 10 s, and that nothing is when it is over', async () => {
+    jest.useFakeTimers({ doNotFake: ['setImmediate', 'nextTick', 'queueMicrotask'] })
+    const sent = jest.spyOn(client, 'evalsha')
+    const observer = report()
+    const level = (inUse: number) => observer.level?.({ object: 'concurrency', name: 'reports', inUse, waiting: 0 })
+    const reportsIn = async (seconds: number) => {
+      const before = sent.mock.calls.length
+      for (let i = 0; i < seconds; i++) {
+        await jest.advanceTimersByTimeAsync(1000)
+        await client.ping()
+      }
+      return sent.mock.calls.length - before
+    }
+    level(4)
+    await reportsIn(5)
+    const held = await reportsIn(60)
+    level(0)
+    await reportsIn(15)
+    const over = await reportsIn(60)
+    jest.useRealTimers()
+    sent.mockRestore()
+    expect([held, over]).toEqual([6, 0])
+    const [process] = (await (await start()).view({ page: 'processes' })).processes
+    expect(process).toMatchObject({ idle: true })
   })
 
   test('several limits of one policy are counted separately, and a limiter in memory is shown but cannot be changed', async () => {
@@ -145,6 +175,37 @@ describe('limits', () => {
     ])
   })
 
+  test('what a killed process told ends within 15 s; own rules stay for limiters of which no living process judges', async () => {
+    const page = await start()
+    const since = Date.now()
+    const record = (heardAt: number, more: object) =>
+      `1 ${heardAt} ${JSON.stringify({ service: 's', version: '1', host: 'h', pid: 1, startedAt: 1, perSecond: 0, everyMs: 500, ...more })}`
+    const alerts = [{ rule: 'r', when: 'denied-share', subject: 'api', value: 0.5, since }]
+    const breaker = { since, reason: 'gone' }
+    const records = 'spillway:{!dashboard}:records'
+    const titles = async () => (await (await start()).view({ page: 'limits' })).alerts.map(({ title }) => title)
+    const login = limiterOf('login', '5/1h', report())
+    for (let i = 0; i < 60; i++) await login.consume('x')
+    await until(
+      () => page.view({ page: 'limits' }),
+      ({ rows }) => rows.length === 1,
+    )
+    await client.hset(records, 'other', record(Date.now(), { alerts, breaker }))
+    await until(titles, shown => shown.length === 3)
+    expect(await titles()).toEqual([
+      '1 process does not ask Redis',
+      'api refuses 50\u202f% of its requests',
+      'login refuses 92\u202f% of its requests',
+    ])
+    await client.hset(records, 'other', record(Date.now() - 15_500, { alerts, breaker }))
+    expect(await titles()).toEqual(['login refuses 92\u202f% of its requests'])
+    const { processes } = await (await start()).view({ page: 'processes' })
+    expect(processes.map(({ id, silent }) => [id === 'other', silent]).sort()).toEqual([
+      [false, false],
+      [true, true],
+    ])
+  })
+
   test('an open breaker has its own band', async () => {
     const observer = report()
     const page = await start()
@@ -176,7 +237,7 @@ describe('keys', () => {
     )
     expect(JSON.stringify(mostRefused)).not.toContain('4711')
     const { ref, text } = mostRefused[0].key
-    expect(text).toBe('customer-47••e.com')
+    expect(text).toBe('cust••.com')
     expect((await page.view({ page: 'keys', ref })).found).toMatchObject({
       key: { text },
       limiters: [{ limiter: 'login', limits: [{ remaining: 0, most: 2 }] }],
@@ -189,6 +250,37 @@ describe('keys', () => {
     const [change] = (await page.view({ page: 'changes' })).changes
     expect(change).toMatchObject({ what: 'Key reset', subject: 'login', user: 'ann', key: { text } })
   })
+
+  test.each(['masked', 'hashed'] as const)(
+    'who sees them %s cannot confirm a guess, and another dashboard knows the same references',
+    async keys => {
+      const page = await start({ keys, authorize: () => 'read' })
+      const { mostAsking } = await until(
+        async () => {
+          await limiterOf('login', '2/1h', report()).consume('203.0.113.57')
+          return page.view({ page: 'keys' })
+        },
+        ({ mostAsking }) => mostAsking.length > 0,
+      )
+      const { ref, text } = mostAsking[0].key
+      const guesses = ['sha256', 'sha512', 'md5'].flatMap(name =>
+        (['utf16le', 'utf8'] as const).flatMap(encoding =>
+          (['base64url', 'base64', 'hex'] as const).map(form =>
+            createHash(name).update(Buffer.from('203.0.113.57', encoding)).digest(form),
+          ),
+        ),
+      )
+      for (const guess of guesses) expect([guess.slice(0, ref.length), `#${guess.slice(0, 10)}`]).not.toContain(ref)
+      for (const guess of guesses) expect(`#${guess.slice(0, 10)}`).not.toBe(text)
+      expect(text.replaceAll('•', '').length).toBeLessThanOrEqual(keys === 'masked' ? 4 : 11)
+      const other = await start({ keys })
+      expect((await other.view({ page: 'keys', ref })).found?.key.ref).toBe(ref)
+      expect(JSON.stringify(await page.view({ page: 'keys' }))).not.toContain(
+        String(await client.get('spillway:{!dashboard}:secret')),
+      )
+      expect(await client.pttl('spillway:{!dashboard}:secret')).toBeGreaterThan(80 * 86_400_000)
+    },
+  )
 
   test('block and unblock are shown with their author, and can be undone from the history', async () => {
     const observer = report()
@@ -203,7 +295,8 @@ describe('keys', () => {
     const done = await page.act({ act: 'block', limiter: 'login', key: '203.0.113.9', for: '1h' })
     expect(done).toMatchObject({
       status: 200,
-      text: expect.stringMatching(/^login refuses 203\.0.*\.9 for 1 h, until \d\d:\d\d\.$/),
+      text: expect.stringMatching(/^login refuses 20••9 for 1 h\.$/),
+      until: expect.any(Number),
     })
     expect((await login.consume('203.0.113.9')).blocked).toBe(true)
     const { found, blocks } = await page.view({ page: 'keys', key: '203.0.113.9' })
@@ -217,6 +310,40 @@ describe('keys', () => {
       ['Block ended', 'ann'],
       ['Blocked for 1 h', 'ann'],
     ])
+  })
+
+  test('a block ends when the page says, whatever the limit; its undo restores the block that was there, or is refused', async () => {
+    const page = await start()
+    const login = limiterOf('login', '1/1h', report())
+    await login.consume('k')
+    await login.consume('k')
+    await until(
+      () => page.view({ page: 'limits' }),
+      ({ rows }) => rows.length === 1,
+    )
+    const ends = async () => {
+      const { found } = await page.view({ page: 'keys', key: 'k' })
+      const { blockedUntil, blockedBy } = found!.limiters[0]
+      return [blockedUntil && Math.round((blockedUntil - Date.now()) / 60_000), blockedBy]
+    }
+    expect(await ends()).toEqual([undefined, undefined])
+    const long = await page.act({ act: 'block', limiter: 'login', key: 'k', for: '7d' })
+    const short = await page.act({ act: 'block', limiter: 'login', key: 'k', for: '10m' })
+    expect(await ends()).toEqual([10, 'ann'])
+    // Another block than the first stands there by now.
+    expect(await page.act(long.undo as Act)).toMatchObject({
+      status: 400,
+      error: expect.stringContaining('another block'),
+    })
+    expect((await page.act(short.undo as Act)).status).toBe(200)
+    expect(await ends()).toEqual([7 * 1440, 'ann'])
+    const ended = await page.act({ act: 'unblock', limiter: 'login', key: 'k' })
+    expect(await ends()).toEqual([undefined, undefined])
+    expect((await page.act(ended.undo as Act)).status).toBe(200)
+    expect(await ends()).toEqual([7 * 1440, 'ann'])
+    await page.act({ act: 'unblock', limiter: 'login', key: 'k' })
+    await login.block('k', '2h')
+    expect(await ends()).toEqual([120, undefined])
   })
 
   test('an address is found in any notation, an unknown key is not found, and hostile keys are shown as text', async () => {
@@ -276,8 +403,11 @@ describe('live limits', () => {
     )
     expect(rows[0].live).toBeUndefined()
     const done = await page.act({ act: 'set-limit', limiter: 'api', policy: '3/1m', for: '1h' })
-    expect(done).toMatchObject({ status: 200, text: 'api now allows 3 in any minute, for 1 h.' })
-    expect(live.for('api')[0].quota).toBe(3)
+    expect(done).toMatchObject({ status: 200, text: 'api now allows 3 in any minute.', until: expect.any(Number) })
+    await until(
+      async () => live.for('api')[0].quota,
+      quota => quota === 3,
+    )
     const changed = (await page.view({ page: 'limits' })).rows[0]
     expect(changed).toMatchObject({
       facts: { quota: 3 },
@@ -294,6 +424,95 @@ describe('live limits', () => {
       ['Live limit set', '100 in any minute', '3 in any minute', 'ann'],
     ])
     expect(await page.act({ act: 'set-limit', limiter: 'api', policy: '0' })).toMatchObject({ status: 400 })
+  })
+
+  /** A dashboard that knows the limiter 'api', with its live limits. */
+  const startWithApi = async (policy: string) => {
+    const live = open(new LivePolicies(client, { defaults: { api: policy } }))
+    const page = await start({ live })
+    const store = new RedisStore(client)
+    const api = new RateLimiter({ policy: live.policy('api'), name: 'api', store, observer: report() })
+    await api.consume('user:1')
+    await until(
+      () => page.view({ page: 'limits' }),
+      ({ rows }) => rows[0]?.changeable === true,
+    )
+    /** What Redis holds, the permanent and the temporary limit with its end. */
+    const held = async () => {
+      const { names } = await new LiveRecords(client, 'test', 'spillway').names()
+      return names[0].limit.stateAt(Date.now())
+    }
+    return { live, page, api, held }
+  }
+
+  test.each<[string, string | undefined, Date | undefined]>([
+    ['a temporary limit', undefined, new Date(Date.now() + 3_600_000)],
+    ['a permanent one', '200/1m', undefined],
+    ['both', '200/1m', new Date(Date.now() + 3_600_000)],
+    ['neither', undefined, undefined],
+  ])('an undone change leaves what was there before: %s', async (_, standing, end) => {
+    const { live, page, held } = await startWithApi('100/1m')
+    if (standing !== undefined) await live.set('api', standing)
+    if (end !== undefined) await live.set('api', '1000/1m', { until: end })
+    const before = await held()
+    for (const act of [
+      { act: 'set-limit', policy: '500/1m' },
+      { act: 'set-limit', policy: '500/1m', for: '1h' },
+      { act: 'clear-limit' },
+    ] as const) {
+      const done = await page.act({ ...act, limiter: 'api' })
+      expect(done.status).toBe(200)
+      const undone = await page.act(done.undo as Act)
+      expect([undone.status, await held()]).toEqual([200, before])
+      // Undoing the undoing is the change once more.
+      const again = await page.act(undone.undo as Act)
+      expect([again.status, (await page.act(again.undo as Act)).status, await held()]).toEqual([200, 200, before])
+    }
+    expect(before.temporary?.untilMs).toBe(end?.getTime())
+  })
+
+  test('a change is not undone when somebody has changed the limit since; every change of everybody is in the history once', async () => {
+    const { live, page, held } = await startWithApi('100/1m')
+    const ann = await page.act({ act: 'set-limit', limiter: 'api', policy: '200/1m' })
+    await live.set('api', '1/1m', { by: 'deploy-script' })
+    expect(await page.act(ann.undo as Act)).toMatchObject({
+      status: 400,
+      error: 'api was changed again by deploy-script since: look at the changes, and change it anew',
+    })
+    expect(await held()).toEqual({ standing: '1/1m' })
+    await page.act({ act: 'set-limit', limiter: 'api', policy: '300/1m', key: 'user:1' })
+    const { changes } = await page.view({ page: 'changes' })
+    expect(changes.map(({ user, after, key }) => [user, after, key?.text])).toEqual([
+      ['ann', '300 in any minute', 'us••'],
+      ['deploy-script', '1/1m', undefined],
+      ['ann', '200 in any minute', undefined],
+    ])
+  })
+
+  test('a row names all limits of its policy; after a change the others are marked as not in force', async () => {
+    const { page } = await startWithApi('5/1s; 200/1h')
+    const { rows } = await page.view({ page: 'limits' })
+    expect(rows.map(({ limit, policy, replaced }) => [limit, policy, replaced]).sort()).toEqual([
+      ['api', '5/1s; 200/1h', undefined],
+      ['api-2', '5/1s; 200/1h', undefined],
+    ])
+    await page.act({ act: 'set-limit', limiter: 'api', policy: '8/1s' })
+    const changed = (await page.view({ page: 'limits' })).rows
+    expect(changed.map(({ limit, policy, replaced }) => [limit, policy, replaced]).sort()).toEqual([
+      ['api', '8/1s', undefined],
+      ['api-2', '8/1s', true],
+    ])
+  })
+
+  test('a change whose note fails is done, and says so', async () => {
+    const { page, held } = await startWithApi('100/1m')
+    await client.set('spillway:{!dashboard}:changes', 'not a list')
+    const done = await page.act({ act: 'set-limit', limiter: 'api', policy: '200/1m' })
+    expect(done).toMatchObject({
+      status: 200,
+      text: expect.stringMatching(/^api now allows 200 in any minute\. The history does not have it: .*WRONGTYPE/),
+    })
+    expect(await held()).toEqual({ standing: '200/1m' })
   })
 
   test('changes by LivePolicies elsewhere are in the history too; without `live` nothing can be changed, and a text says why', async () => {
@@ -360,7 +579,7 @@ describe('shared objects', () => {
 
   test('a queue shows its dead letters with their reasons; one and all are redriven; it is paused and resumed', async () => {
     const observer = report()
-    const page = await start()
+    const page = await start({ keys: 'plain' })
     const queue = open(new DelayQueue<string>(client, 'mail', { maxAttempts: 1, observer }))
     for (const text of ['a', '<b>b</b>', 'c'.repeat(5000)]) await queue.push(text)
     const failing = queue.consume(async () => {
@@ -374,7 +593,10 @@ describe('shared objects', () => {
     const [{ letters, late99 }] = view.queues
     expect(letters.map(({ reason }) => reason)).toEqual(new Array(3).fill(expect.stringContaining('no <route>')))
     expect(letters.map(({ payload }) => payload)).toContain('"<b>b</b>"')
-    expect(Math.max(...letters.map(({ payload }) => payload.length))).toBe(2048)
+    expect(Math.max(...letters.map(({ payload }) => payload?.length ?? 0))).toBe(2048)
+    expect(Math.max(...letters.map(({ length }) => length))).toBe(5002)
+    const masked = await (await start()).view({ page: 'queues' })
+    expect(masked.queues[0].letters.map(({ payload }) => payload)).toEqual(new Array(3).fill(undefined))
     expect(late99).toBeGreaterThanOrEqual(0)
     expect((await page.act({ act: 'pause', name: 'mail' })).status).toBe(200)
     expect((await page.act({ act: 'redrive', name: 'mail', id: letters[0].id })).text).toBe(
@@ -420,7 +642,8 @@ describe('faults', () => {
   test('foreign values under its keys in Redis break nothing', async () => {
     const observer = report()
     const page = await start()
-    await limiterOf('login', '5/1h', observer).consume('x')
+    const login = limiterOf('login', '5/1h', observer)
+    await login.consume('x')
     await until(
       () => page.view({ page: 'limits' }),
       ({ rows }) => rows.length === 1,
@@ -433,8 +656,46 @@ describe('faults', () => {
       await client.lpush(`${root}:changes`, wrong)
       for (const key of await client.keys(`${root}:sums:*`)) await client.hset(key, `9${wrong}`, wrong)
     }
+    const record = (more: object) =>
+      `1 ${Date.now()} ${JSON.stringify({ service: 's', version: '1', host: 'h', pid: 1, startedAt: 1, perSecond: 0, everyMs: 2000, ...more })}`
+    for (const [i, more] of [
+      { breaker: null },
+      { breaker: 5 },
+      { alerts: 5 },
+      { alerts: [{}, { rule: 5 }, { rule: 'r', when: 'denied-share', subject: null, value: 1, since: 1 }] },
+      { startedAt: 1e300 },
+      { answerMs: 'x' },
+    ].entries())
+      await client.hset(`${root}:records`, `other${i}`, record(more))
+    await client.hset(`${root}:records`, 'far', record({}).replace(/^1 \d+/, '1 99999999999999999999'))
+    const limit = { name: 'l', quota: 1, windowMs: 1000, burst: 1, algorithm: 'sliding-window' }
+    for (const [i, wrong] of [
+      { algorithm: 'gcra-v9' },
+      { windowMs: 0 },
+      { name: '' },
+      { calendar: { window: 'day', timezone: 'Mars/Base' } },
+      { quota: -1 },
+    ].entries()) {
+      const facts = { kind: 'limit', name: `newer${i}`, limit: { ...limit, ...wrong }, store: 'redis', tags: -1 }
+      await client.hset(`${root}:facts`, `newer${i}`, JSON.stringify(facts))
+    }
+    for (const rows of ['[["mail",[[1]],1,1]]', '[["mail",[[]],1,1]]', '[["mail",[5],1,1]]', '[["mail","x",1,1]]'])
+      await client.hset(
+        `${root}:details`,
+        `wrong${rows}`,
+        `{"keys":[["login",[["x",1]]]],"queues":${rows},"levels":[5,{"object":"x"}]}`,
+      )
+    for (const wrong of [{ undo: null }, { key: 5 }, { until: 'x' }, { until: 1e300 }, { live: 5 }])
+      await client.lpush(
+        `${root}:changes`,
+        `${Date.now()} ${JSON.stringify({ what: 'w', subject: 's', act: { act: 'pause', name: 'q' }, ...wrong })}`,
+      )
+    await new LivePolicies(client, { defaults: { api: '5/1m', broken: '5/1m' } }).close()
+    await client.hset('spillway:{!live}:defaults', 'broken', '{bad json')
     await client.hincrby(`${root}:index`, 'version', 1)
+    await login.block('for ever', Number.MAX_SAFE_INTEGER)
     const fresh = await start()
+    expect((await fresh.view({ page: 'keys', key: 'x' })).found).toMatchObject({ asked: 1, unread: 0 })
     for (const shown of ['limits', 'keys', 'waiting', 'queues', 'changes', 'processes'] as const) {
       expect((await fresh.view({ page: shown })).failing).toBeUndefined()
     }
@@ -445,7 +706,7 @@ describe('faults', () => {
     const lazy = redis.client({ lazyConnect: true })
     const page = await start({ client: lazy })
     report({ client: lazy })
-    await page.page()
+    await page.get('')
     expect(lazy.status).toBe('wait')
   })
 })

@@ -63,6 +63,22 @@ describe('without changes', () => {
 })
 
 describe('a change', () => {
+  test('to a policy of a newer version leads processes that run and those that start to the same limit', async () => {
+    const running = liveOf()
+    await running.set('api', '50/1m')
+    const newer = new LiveRecords(redis.client(), 'test', prefix)
+    const held = () => follows(liveOf(), quotaOf(running))
+    await newer.change({ name: 'api', policy: '70/1m gcra-v9' })
+    await follows(running, 100)
+    await held()
+    await running.set('api', '50/1m')
+    await newer.change({ name: 'api', policy: '70/1m gcra-v9' }, { afterMs: 60_000 })
+    await newer.change({ name: 'login', policy: '1/1m' })
+    await eventually('all is followed', async () => running.for('login')[0].quota === 1)
+    expect(quotaOf(running)).toBe(50)
+    await held()
+  })
+
   test('is in force in this process when set resolves, and in all others within 1 s', async () => {
     const [one, two] = [liveOf(), liveOf()]
     await one.set('api', '50/1m', { by: 'ann' })

@@ -1,4 +1,4 @@
-import { afterEach, describe, expect, test } from '@jest/globals'
+import { afterEach, describe, expect, jest, test } from '@jest/globals'
 import { metrics } from '@opentelemetry/api'
 import { PrometheusExporter } from '@opentelemetry/exporter-prometheus'
 import {
@@ -54,7 +54,9 @@ function seriesOf(page: string): Record<string, number> {
 const DECISIONS = [
   ['limiter="api",limit="per-minute",outcome="allowed",source="memory"', 2],
   ['limiter="api",limit="per-minute",outcome="refused",source="memory"', 3],
+  ['limiter="api",limit="per-minute",outcome="shadow",source="memory"', 0],
   ['limiter="trial",limit="1-per-1m",outcome="allowed",source="memory"', 1],
+  ['limiter="trial",limit="1-per-1m",outcome="refused",source="memory"', 0],
   ['limiter="trial",limit="1-per-1m",outcome="shadow",source="memory"', 2],
 ] as const
 const REPORTS = 'object="semaphore",name="reports"'
@@ -78,6 +80,10 @@ describe('prometheusObserver', () => {
       [`ratelimit_wait_seconds_sum{${REPORTS},outcome="timeout"}`]: 20,
       [`ratelimit_wait_seconds_count{${REPORTS},outcome="timeout"}`]: 1,
       [`ratelimit_concurrency_in_use{${REPORTS}}`]: 2,
+      [`ratelimit_hold_seconds_sum{${REPORTS},outcome="released"}`]: 0,
+      [`ratelimit_hold_seconds_count{${REPORTS},outcome="released"}`]: 0,
+      [`ratelimit_hold_seconds_sum{${REPORTS},outcome="lost"}`]: 0,
+      [`ratelimit_hold_seconds_count{${REPORTS},outcome="lost"}`]: 0,
       [`ratelimit_hold_seconds_sum{${PDF},outcome="released"}`]: 0.25,
       [`ratelimit_hold_seconds_count{${PDF},outcome="released"}`]: 1,
       [`ratelimit_hold_seconds_sum{${PDF},outcome="lost"}`]: 0.25,
@@ -86,7 +92,9 @@ describe('prometheusObserver', () => {
       'ratelimit_queue_lateness_seconds_count{queue="mails"}': 1,
       'ratelimit_queue_depth{queue="mails"}': 12,
       'ratelimit_queue_settlements_total{queue="mails",outcome="ack"}': 1,
+      'ratelimit_queue_settlements_total{queue="mails",outcome="nack"}': 0,
       'ratelimit_queue_settlements_total{queue="mails",outcome="dead"}': 1,
+      'ratelimit_queue_settlements_total{queue="mails",outcome="stale"}': 0,
       'ratelimit_queue_handling_seconds_sum{queue="mails"}': 0.08,
       'ratelimit_queue_handling_seconds_count{queue="mails"}': 2,
       'ratelimit_lease_units_total{limit="burst",outcome="bought"}': 10,
@@ -113,6 +121,36 @@ describe('prometheusObserver', () => {
     expect(series['shop_breaker_state{region="eu"}']).toBe(0)
   })
 
+  test('after registry.clear() it registers anew, and registry.resetMetrics() leaves open breakers', async () => {
+    const registry = new Registry()
+    const first = prometheusObserver({ registry, labels: { region: 'eu' } })
+    first.breakerOpened?.(new Error('down'))
+    registry.resetMetrics()
+    expect(seriesOf(await registry.metrics())['ratelimit_breaker_state{region="eu"}']).toBe(1)
+    registry.clear()
+    const again = prometheusObserver({ registry, labels: { region: 'eu' } })
+    expect(again).not.toBe(first)
+    again.storeFailed?.(new Error('down'))
+    const series = seriesOf(await registry.metrics())
+    expect(series['ratelimit_store_operations_total{outcome="error",region="eu"}']).toBe(1)
+  })
+
+  test('the depth of a queue is absent once nobody has asked for 15 s', async () => {
+    const registry = new Registry()
+    const observer = prometheusObserver({ registry })
+    const depth = async () => seriesOf(await registry.metrics())['ratelimit_queue_depth{queue="mails"}']
+    const now = jest.spyOn(performance, 'now')
+    now.mockReturnValue(1000)
+    observer.level?.({ object: 'queue', name: 'mails', depth: 1200, overdueMs: 0 })
+    now.mockReturnValue(16_000)
+    expect(await depth()).toBe(1200)
+    now.mockReturnValue(16_001)
+    expect(await depth()).toBeUndefined()
+    observer.level?.({ object: 'queue', name: 'mails', depth: 3, overdueMs: 0 })
+    expect(await depth()).toBe(3)
+    now.mockRestore()
+  })
+
   test('without a registry it is the global one', async () => {
     const observer = prometheusObserver()
     observer.storeFailed?.(new Error('down'))
@@ -127,7 +165,8 @@ describe('prometheusObserver', () => {
     for (let i = 0; i < 1500; i++) observer.waited?.({ object: 'rate', name: `n${i}`, waitMs: 1, outcome: 'granted' })
     const series = seriesOf(await registry.metrics())
     const decisions = Object.entries(series).filter(([name]) => name.startsWith('ratelimit_decisions_total'))
-    expect(decisions).toHaveLength(1001)
+    // Three outcomes each.
+    expect(decisions).toHaveLength(3 * 1001)
     expect(decisions.reduce((sum, [, count]) => sum + count, 0)).toBe(1500)
     const waits = Object.entries(series).filter(([name]) => name.startsWith('ratelimit_wait_seconds_count'))
     expect(waits).toHaveLength(1001)
@@ -223,7 +262,9 @@ describe('openTelemetryObserver', () => {
       'queue.depth': [[{ queue: 'mails' }, 12]],
       'queue.settlements': [
         [{ queue: 'mails', outcome: 'ack' }, 1],
+        [{ queue: 'mails', outcome: 'nack' }, 0],
         [{ queue: 'mails', outcome: 'dead' }, 1],
+        [{ queue: 'mails', outcome: 'stale' }, 0],
       ],
       'queue.handling': [[{ queue: 'mails' }, { count: 2, sum: 0.08 }]],
       'lease.units': [

@@ -56,9 +56,7 @@ export const dashboardCommand: Command = {
       { client: own.client, prefix, authorize: () => access },
       given.has('write') ? 'redis' : undefined,
     )
-    const server = createServer((req, res) => {
-      if (!login.answers(req, res)) handler(req, res)
-    })
+    const server = createServer(login.guard(handler))
     try {
       const at = await listening(server, port)
       const may = given.has('write')
@@ -66,7 +64,7 @@ export const dashboardCommand: Command = {
         : 'It is read-only: --write allows changes.'
       await write(
         terminal.stdout,
-        `http://127.0.0.1:${at}/?token=${login.token}\n\nOpen this address: it works once. ${may} Ctrl-C ends it.\n`,
+        `http://127.0.0.1:${at}/#login=${login.token}\n\nOpen this address: it works once. ${may} Ctrl-C ends it.\n`,
       )
       if (!interrupted.aborted) await once(interrupted, 'abort')
       return EXIT.ok

@@ -1,75 +1,51 @@
 import { randomBytes, timingSafeEqual } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 
-const COOKIE = 'spillway_session'
-const NAMES = new Set(['127.0.0.1', 'localhost'])
+/** Like the middleware of a server: answers what it refuses, and lets the rest pass. */
+type Listener = (req: IncomingMessage, res: ServerResponse) => void
 
-/** Admits only the first browser that opens the printed address: its token works once, and then becomes a cookie of that browser. */
+/**
+ * Admits only the first browser that opens the printed address. The token behind its `#` never reaches a server's log; the page exchanges it for a
+ * session that it keeps in the storage of its origin. A cookie would not do: browsers send it to every port of the machine, so also to servers
+ * of other users.
+ */
 export class OneTimeLogin {
   readonly token = newSecret()
-  readonly #sessions = new Set<string>()
-  #used = false
+  #session: string | undefined
 
-  /** True if this method has answered the request: it contained the token, or was refused. */
-  answers(req: IncomingMessage, res: ServerResponse): boolean {
-    res.setHeader('cache-control', 'no-store')
-    res.setHeader('referrer-policy', 'no-referrer')
-    if (!isOwnHost(req)) return refuse(res, 421, 'This dashboard is asked as 127.0.0.1 or localhost only.')
-    const url = new URL(req.url ?? '/', 'http://127.0.0.1')
-    const token = url.searchParams.get('token')
-    if (token !== null) return this.#enter(token, req, res)
-    if (this.#knows(req)) return false
-    return refuse(
-      res,
-      401,
-      'Open the address that `spillway dashboard` has printed. It works once: for another browser start the command again.',
-    )
+  /** Guards a dashboard: its page and files are for everybody, its data and changes for the session. */
+  guard(dashboard: Listener): Listener {
+    return (req, res) => {
+      const { 'x-spillway-login': token, 'x-spillway-request': asked } = req.headers
+      if (typeof token === 'string') this.#enter(token, res)
+      else if (asked !== undefined && !this.#knows(req)) {
+        const advice = 'Open the address that `spillway dashboard` has printed.'
+        send(res, 401, `${advice} It works once: for another browser start the command again.`)
+      } else dashboard(req, res)
+    }
   }
 
-  #enter(token: string, req: IncomingMessage, res: ServerResponse): boolean {
-    if (!this.#knows(req)) {
-      if (this.#used || !isSame(token, this.token)) {
-        return refuse(
-          res,
-          401,
-          'This address was used before, or is not the one that was printed. Start `spillway dashboard` again.',
-        )
-      }
-      this.#used = true
-      const session = newSecret()
-      this.#sessions.add(session)
-      res.appendHeader('set-cookie', `${COOKIE}=${session}; Path=/; HttpOnly; SameSite=Strict`)
+  #enter(token: string, res: ServerResponse): void {
+    if (this.#session !== undefined || !isSame(token, this.token)) {
+      const reason = 'This address was used before, or is not the one that was printed.'
+      send(res, 401, `${reason} Start \`spillway dashboard\` again.`)
+    } else {
+      this.#session = newSecret()
+      send(res, 200, this.#session)
     }
-    // A page instead of a redirect, so that the token disappears from the address and the history: after a redirect from another site the browser would not send the cookie.
-    res.statusCode = 200
-    res.setHeader('content-type', 'text/html; charset=utf-8')
-    res.setHeader('content-security-policy', "default-src 'none'")
-    res.end(
-      '<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0; url=/"><title>spillway</title><a href="/">Open the dashboard</a>\n',
-    )
-    return true
   }
 
-  #knows(req: IncomingMessage): boolean {
-    for (const part of (req.headers.cookie ?? '').split(';')) {
-      const [name, value = ''] = part.trim().split('=')
-      if (name === COOKIE && this.#sessions.has(value)) return true
-    }
-    return false
+  #knows({ headers }: IncomingMessage): boolean {
+    const session = headers['x-spillway-session']
+    return typeof session === 'string' && this.#session !== undefined && isSame(session, this.#session)
   }
 }
 
-/** Prevents DNS rebinding: a page of another site would use that site's name. */
-function isOwnHost({ headers }: IncomingMessage): boolean {
-  const [, name] = /^([\w.-]+)(?::\d+)?$/.exec(headers.host ?? '') ?? []
-  return name !== undefined && NAMES.has(name.toLowerCase())
-}
-
-function refuse(res: ServerResponse, status: number, reason: string): true {
+function send(res: ServerResponse, status: number, text: string): void {
   res.statusCode = status
   res.setHeader('content-type', 'text/plain; charset=utf-8')
-  res.end(`${reason}\n`)
-  return true
+  res.setHeader('cache-control', 'no-store')
+  res.end(text)
 }
 
 function newSecret(): string {

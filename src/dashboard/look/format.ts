@@ -68,8 +68,14 @@ export function latency(ms: number): string {
   return ms < 1000 ? `${rate(ms)} ms` : span(ms)
 }
 
+/** Whether a moment is one that a date can have; a block may last longer. */
+export function isDate(at: number): boolean {
+  return !Number.isNaN(new Date(at).getTime())
+}
+
 /** A time of day: '14:02'. */
 export function clock(at: number, seconds = false): string {
+  if (!isDate(at)) return 'never'
   const date = new Date(at)
   const parts = [date.getHours(), date.getMinutes(), ...(seconds ? [date.getSeconds()] : [])]
   return parts.map(part => String(part).padStart(2, '0')).join(':')
@@ -77,6 +83,7 @@ export function clock(at: number, seconds = false): string {
 
 /** A full moment: '2026-11-22 14:02:31'. */
 export function moment(at: number): string {
+  if (!isDate(at)) return 'never'
   const date = new Date(at)
   const day = [date.getFullYear(), date.getMonth() + 1, date.getDate()].map(part => String(part).padStart(2, '0'))
   return `${day.join('-')} ${clock(at, true)}`

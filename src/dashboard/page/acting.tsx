@@ -3,7 +3,7 @@
 import type { ComponentChildren } from 'preact'
 import { createContext } from 'preact'
 import { useContext, useEffect, useRef, useState } from 'preact/hooks'
-import { plural } from '../look/format.js'
+import { plural, when } from '../look/format.js'
 import type { Act, Done } from '../view.js'
 import { sendAct } from './connection.js'
 
@@ -89,19 +89,24 @@ interface Told {
   readonly undo?: Act
 }
 
+/** The result of a change; its end by the clock of the reader. */
+function toldOf({ text, until, undo }: Done): Told {
+  return { text: until === undefined ? text : `${text} Until ${when(until, Date.now())}.`, undo }
+}
+
 /** Asks for confirmation, carries the change out, and shows its result. */
-export function useActing(token: string, done: () => void) {
+export function useActing(done: () => void) {
   const [plan, setPlan] = useState<Plan | undefined>(undefined)
   const [told, setTold] = useState<Told | undefined>(undefined)
   const carryOut = async (act: Act): Promise<Done> => {
-    const outcome = await sendAct(act, token)
-    setTold(outcome)
+    const outcome = await sendAct(act)
+    setTold(toldOf(outcome))
     done()
     return outcome
   }
   const undo = async (act: Act) => {
     try {
-      const { text } = await carryOut(act)
+      const { text } = toldOf(await carryOut(act))
       setTold({ text: `Undone: ${text}` })
     } catch (error) {
       setTold({ text: `Not undone: ${(error as Error).message}` })

@@ -14,24 +14,44 @@ export class Refusal extends Error {
 
 /** What a page shows. Rejects with `Refusal`, or with the browser's error where the service does not answer. */
 export function fetchView(ask: Ask, signal: AbortSignal): Promise<View> {
-  return request<View>('view', 'GET', ask, {}, signal)
+  return request<View>('view', 'GET', ask, signal)
 }
 
 /** Carries out a change. */
-export function sendAct(act: Act, token: string): Promise<Done> {
-  return request<Done>('act', 'POST', act, { 'x-spillway-token': token }, AbortSignal.timeout(PATIENCE_MS))
+export function sendAct(act: Act): Promise<Done> {
+  return request<Done>('act', 'POST', act, AbortSignal.timeout(PATIENCE_MS))
 }
 
-async function request<T>(
-  path: string,
-  method: string,
-  content: object,
-  headers: Record<string, string>,
-  signal: AbortSignal,
-): Promise<T> {
+const SESSION = 'spillway-session'
+
+/**
+ * `spillway dashboard` prints an address with a token that works once: it is exchanged for a session, which only pages of this host and port can
+ * read. If it is refused, the first view says why.
+ */
+export async function logIn(): Promise<void> {
+  const [, token] = /^#login=([\w-]+)$/.exec(location.hash) ?? []
+  if (token === undefined) return
+  history.replaceState(undefined, '', '#/limits')
+  const response = await fetch('login', { method: 'POST', headers: { 'x-spillway-login': token } }).catch(
+    () => undefined,
+  )
+  if (response?.ok) localStorage.setItem(SESSION, await response.text())
+}
+
+function session(): Record<string, string> {
+  // A browser may forbid storage; only the command needs it.
+  try {
+    const known = localStorage.getItem(SESSION)
+    return known === null ? {} : { 'x-spillway-session': known }
+  } catch {
+    return {}
+  }
+}
+
+async function request<T>(path: string, method: string, content: object, signal: AbortSignal): Promise<T> {
   const response = await fetch(path, {
     method,
-    headers: { ...headers, 'x-spillway-request': base64url(JSON.stringify(content)) },
+    headers: { ...session(), 'x-spillway-request': base64url(JSON.stringify(content)) },
     signal: AbortSignal.any([signal, AbortSignal.timeout(PATIENCE_MS)]),
   })
   if (response.ok) return (await response.json()) as T

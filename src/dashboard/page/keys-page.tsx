@@ -1,9 +1,9 @@
 import { useContext } from 'preact/hooks'
-import { count, limitWords, rate, span, when } from '../look/format.js'
+import { count, limitWords, plural, rate, span, when } from '../look/format.js'
 import type { KeyFound, KeyLimiterView, KeyRate, KeysView } from '../view.js'
 import { ActButton, ActingContext } from './acting.js'
 import { ColumnHeads } from './column-heads.js'
-import { blockPlan, clearPlan, limitPlan, policyText, resetPlan, unblockPlan } from './plans.js'
+import { blockPlan, clearPlan, limitPlan, resetPlan, unblockPlan } from './plans.js'
 import { type BarKind, Gauge, KeyLink, Moment, Nothing, Panel } from './widgets.js'
 
 export function KeysPage({ view, sought }: { view: KeysView; sought: boolean }) {
@@ -27,7 +27,7 @@ export function KeysPage({ view, sought }: { view: KeysView; sought: boolean }) 
 }
 
 function Found({ found, view }: { found: KeyFound; view: KeysView }) {
-  const { key, as, limiters, asked } = found
+  const { key, as, limiters, asked, unread } = found
   return (
     <>
       <h2 class="looked-up">
@@ -42,6 +42,9 @@ function Found({ found, view }: { found: KeyFound; view: KeysView }) {
           </span>
         )}
       </h2>
+      {unread > 0 && (
+        <p class="amber">{plural(unread, 'limiter')} could not be read: of another version, or Redis was slow.</p>
+      )}
       {limiters.length === 0 && (
         <Panel title="Not found">
           <div class="body text">
@@ -68,7 +71,6 @@ function KeyLimiter({ of, found, now }: { of: KeyLimiterView; found: KeyFound; n
   const { processes, noLive } = useContext(ActingContext)
   const { key } = found
   const { limiter, limits, live, blockedUntil } = of
-  const words = limits.map(({ facts }) => limitWords(facts)).join(' and ')
   return (
     <Panel title={limiter} side={live !== undefined ? `its own limit: ${live.words}` : undefined}>
       {blockedUntil !== undefined && (
@@ -114,17 +116,7 @@ function KeyLimiter({ of, found, now }: { of: KeyLimiterView; found: KeyFound; n
             <ActButton plan={() => unblockPlan(limiter, key, processes)}>Unblock…</ActButton>
           )}
           {of.changeable && noLive === undefined && (
-            <ActButton
-              plan={() =>
-                limitPlan(
-                  limiter,
-                  live?.words ?? words,
-                  live?.policy ?? policyText(limits.map(({ facts }) => facts)),
-                  processes,
-                  key,
-                )
-              }
-            >
+            <ActButton plan={() => limitPlan(limiter, live?.policy ?? of.policy, processes, key)}>
               Give its own limit…
             </ActButton>
           )}

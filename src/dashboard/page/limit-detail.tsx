@@ -4,7 +4,7 @@ import { clock, limitWords, percent, plural, rate, span, when } from '../look/fo
 import type { KeyRate, LimitRow } from '../view.js'
 import { ActButton, ActingContext } from './acting.js'
 import { LargeChart } from './chart.js'
-import { blockPlan, clearPlan, limitPlan, policyText } from './plans.js'
+import { blockPlan, clearPlan, limitPlan } from './plans.js'
 import { sentenceOf, trafficOf } from './series.js'
 import { KeyLink } from './widgets.js'
 
@@ -18,7 +18,7 @@ const SOURCES = [
 
 export function LimitDetail({ row, now }: { row: LimitRow; now: number }) {
   const { processes, noLive, may } = useContext(ActingContext)
-  const { limiter, facts, per, open, live } = row
+  const { limiter, facts, per, open, live, policy } = row
   const traffic = trafficOf(row.series)
   const sources = SOURCES.filter(([source]) => (open?.sources[source] ?? 0) > 0)
   const [worst] = open?.mostRefused ?? []
@@ -86,12 +86,8 @@ export function LimitDetail({ row, now }: { row: LimitRow; now: number }) {
               </span>
             </ActButton>
           )}
-          {row.changeable && noLive === undefined && (
-            <ActButton
-              plan={() => limitPlan(limiter, live?.words ?? nowWords, live?.policy ?? policyText([facts]), processes)}
-            >
-              Change this limit…
-            </ActButton>
+          {policy !== undefined && noLive === undefined && (
+            <ActButton plan={() => limitPlan(limiter, policy, processes)}>Change this limit…</ActButton>
           )}
           {row.changeable && noLive === undefined && live !== undefined && (
             <ActButton plan={() => clearPlan(limiter, live, processes)}>Take back…</ActButton>

@@ -91,9 +91,15 @@ function Row({ row, now, isOpen, toggle }: { row: LimitRow; now: number; isOpen:
             {limitWords(facts)}
             {per !== undefined && `, ${per}`}
           </span>
+          {row.limit !== limiter && (
+            <span class="tag plain">
+              <bdi>{row.limit}</bdi>
+            </span>
+          )}
           {live !== undefined && (
             <span class="tag">live{live.until !== undefined && ` until ${when(live.until, now)}`}</span>
           )}
+          {row.replaced && <span class="tag">not in force any more</span>}
           {row.shadow > 0 && <span class="tag">shadow</span>}
         </td>
         <td class="small-chart">

@@ -4,6 +4,7 @@ import type { Ask, View } from '../view.js'
 import { ActingContext, useActing } from './acting.js'
 import { PAGES, useAddress } from './address.js'
 import { ChangesPage } from './changes-page.js'
+import { logIn } from './connection.js'
 import { Bands, Head, StatusLine, summaryOf } from './frame.js'
 import { KeysPage } from './keys-page.js'
 import { LimitsPage } from './limits-page.js'
@@ -31,7 +32,7 @@ function App() {
   }
   const polled = usePolling(ask)
   const view = polled.view
-  const acting = useActing(view?.token ?? '', polled.refresh)
+  const acting = useActing(polled.refresh)
   const title = PAGES.find(([name]) => name === page)?.[1] ?? ''
   useEffect(() => {
     document.title = `${summaryOf(view?.alerts ?? [])}${title} · spillway`
@@ -121,4 +122,4 @@ function skip(): void {
 }
 
 const root = document.getElementById('app')
-if (root !== null) render(<App />, root)
+if (root !== null) logIn().finally(() => render(<App />, root))

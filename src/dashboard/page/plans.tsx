@@ -1,6 +1,7 @@
 /** The changes that several pages offer, in words. */
 import { parsePolicy } from '../../core/limit.js'
-import { type LimitFacts, promiseWords } from '../look/format.js'
+import { livePolicy } from '../../live/live-policy.js'
+import { promiseWords } from '../look/format.js'
 import type { KeyView, LiveView } from '../view.js'
 import { DURATIONS, durationLabel, ENDS, followers, type Plan } from './acting.js'
 
@@ -57,33 +58,43 @@ export function resetPlan(limiter: string, of: KeyView, processes: number): Plan
   }
 }
 
-/** `now`: what holds now, in words; `text`: what the field begins with. */
-export function limitPlan(limiter: string, now: string, text: string, processes: number, of?: KeyView): Plan {
+/** `policy`: all limits that hold now, as they are typed. */
+export function limitPlan(limiter: string, policy: string, processes: number, of?: KeyView): Plan {
   const whose = of === undefined ? {} : { ref: of.ref }
   return {
-    title: of === undefined ? `Change the limit of ${limiter}` : `Give a key its own limit under ${limiter}`,
-    verb: of === undefined ? 'Change the limit' : 'Give this limit',
+    title: of === undefined ? `Change the limits of ${limiter}` : `Give a key its own limits under ${limiter}`,
+    verb: of === undefined ? 'Change the limits' : 'Give these limits',
     fields: [
       {
         name: 'policy',
-        label: 'Limit',
-        value: text,
+        label: 'Limits',
+        value: policy,
         hint: 'As in code: 100/1m, 20/1s token-bucket burst=40, or several with ;',
       },
       { name: 'for', label: 'How long it holds', value: of === undefined ? '' : '1d', choices: ENDS },
     ],
     problem: values => problemOf(values.policy),
-    sentence: values => (
-      <>
-        <Whom limiter={limiter} of={of} />: now {now}; then <strong>{wordsOf(values.policy)}</strong>
-        {values.for === '' ? ', until it is changed again' : `, for ${durationLabel(values.for)}`}.{' '}
-        {followers(processes)}
-      </>
-    ),
+    sentence: values => {
+      const gone = vanished(limiter, policy, values.policy)
+      return (
+        <>
+          <Whom limiter={limiter} of={of} />: now {wordsOf(policy)}; then <strong>{wordsOf(values.policy)}</strong>
+          {values.for === '' ? ', until it is changed again' : `, for ${durationLabel(values.for)}`}.
+          {gone !== '' && (
+            <>
+              {' '}
+              <strong>No longer limited: {gone}.</strong>
+            </>
+          )}{' '}
+          {followers(processes)}
+        </>
+      )
+    },
     act: values => ({
       act: 'set-limit',
       limiter,
       policy: values.policy.trim(),
+      ...(of === undefined && { over: policy }),
       ...(values.for !== '' && { for: values.for }),
       ...whose,
     }),
@@ -119,27 +130,9 @@ function problemOf(policy: string): string | undefined {
   }
 }
 
-/** A limit as it is typed: '100/1m token-bucket burst=20'. */
-export function policyText(limits: readonly LimitFacts[]): string {
-  return limits
-    .map(({ quota, windowMs, burst, algorithm, calendar }) => {
-      if (calendar !== undefined) return `${quota}/${calendar.window} tz=${calendar.timezone}`
-      const words = [`${quota}/${durationText(windowMs)}`]
-      if (algorithm !== 'sliding-window') words.push(algorithm)
-      if (algorithm.endsWith('bucket') && burst !== quota) words.push(`burst=${burst}`)
-      return words.join(' ')
-    })
-    .join('; ')
-}
-
-function durationText(ms: number): string {
-  for (const [unit, size] of [
-    ['d', 86_400_000],
-    ['h', 3_600_000],
-    ['m', 60_000],
-    ['s', 1000],
-  ] as const) {
-    if (ms % size === 0) return `${ms / size}${unit}`
-  }
-  return `${ms}ms`
+/** The limits of one policy that another has not, in words. */
+function vanished(limiter: string, before: string, after: string): string {
+  const kept = new Set(livePolicy(limiter, after).policy.map(({ name }) => name))
+  const gone = livePolicy(limiter, before).policy.filter(({ name }) => !kept.has(name))
+  return gone.map(promiseWords).join(' and ')
 }

@@ -48,7 +48,7 @@ function Service({ service, processes, now }: { service: string; processes: read
           ]}
         />
         <tbody>
-          {sorted.map(({ id, host, pid, version, startedAt, heardAt, silent, perSecond, share, breaker }) => (
+          {sorted.map(({ id, host, pid, version, startedAt, heardAt, idle, silent, perSecond, share, breaker }) => (
             <tr key={id} class={silent ? 'quiet' : ''}>
               <td>
                 <span class="name">{host}</span> <span class="muted">pid {pid}</span>
@@ -66,6 +66,7 @@ function Service({ service, processes, now }: { service: string; processes: read
                 <span class={silent ? 'dot off' : 'dot'} aria-hidden="true" />
                 <Ago at={heardAt} now={now} />
                 {silent && <span class="muted">, silent</span>}
+                {idle && <span class="muted">, idle</span>}
               </td>
               <td class="number">{rate(perSecond)}</td>
               <td class="wide share-bar">

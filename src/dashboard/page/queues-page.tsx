@@ -96,7 +96,7 @@ function Letters({
       <table class="letters">
         <ColumnHeads of={[['Dead letter'], ['Attempts', 'number wide'], ['Died', 'number']]} acts />
         <tbody>
-          {letters.map(({ id, reason, attempts, diedAt, payload, clipped }) => (
+          {letters.map(({ id, reason, attempts, diedAt, length, payload }) => (
             <tr key={id}>
               <td>
                 <details>
@@ -110,10 +110,18 @@ function Letters({
                     </code>
                     , died at {clock(diedAt, true)}
                   </p>
-                  <pre>
-                    <code>{payload}</code>
-                  </pre>
-                  {clipped && <p class="muted">The rest is left out.</p>}
+                  {payload !== undefined && (
+                    <pre>
+                      <code>{payload}</code>
+                    </pre>
+                  )}
+                  {length > (payload?.length ?? 0) && (
+                    <p class="muted">
+                      {payload === undefined
+                        ? `${plural(length, 'character')}, shown only with the option keys: 'plain'.`
+                        : `${plural(length - payload.length, 'more character')}.`}
+                    </p>
+                  )}
                 </details>
               </td>
               <td class="number wide">{count(attempts)}</td>

@@ -1,7 +1,7 @@
 /** Small parts that several pages use. */
 import type { ComponentChildren } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
-import { moment, percent, span } from '../look/format.js'
+import { isDate, moment, percent, span } from '../look/format.js'
 import type { KeyView } from '../view.js'
 import { addressText } from './address.js'
 
@@ -46,6 +46,7 @@ export function Ago({ at, now }: { at: number; now: number }) {
 
 /** A time in words, with the full moment behind it. */
 export function Moment({ at, children }: { at: number; children: ComponentChildren }) {
+  if (!isDate(at)) return <>{children}</>
   return (
     <time dateTime={new Date(at).toISOString()} title={moment(at)}>
       {children}

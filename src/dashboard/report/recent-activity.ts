@@ -71,6 +71,12 @@ export class RecentActivity {
     if (this.#levels.size < MOST_NAMES || this.#levels.has(id)) this.#levels.set(id, row)
   }
 
+  /** Whether something is held or waits. */
+  get isHeld(): boolean {
+    for (const { inUse = 0, waiting = 0 } of this.#levels.values()) if (inUse + waiting > 0) return true
+    return false
+  }
+
   /** The details to report now. A level that has returned to rest is reported once more, and then no longer. */
   details(): ProcessDetails {
     const now = this.clock.now()

@@ -17,6 +17,8 @@ type Told<Method extends keyof Observer> = Parameters<NonNullable<Observer[Metho
 /** Most names of shared objects that one process reports. */
 const MOST_OBJECTS = 1000
 const RENEW_MS = 3_600_000
+/** While nothing happens, but something is held, waits or fires: often enough to be told apart from a dead process. */
+const STILL_MS = 10_000
 
 /**
  * Reports to the dashboard what this process decides. Pass it as `observer` to limiters and shared objects. It sends one small script call every `every`
@@ -112,7 +114,7 @@ class Reporter implements Observer {
 
   async #close(): Promise<void> {
     clearTimeout(this.#timer)
-    if (this.#news) this.#report()
+    if (this.#news) this.#report(true)
     await this.#sender.close()
   }
 
@@ -123,30 +125,41 @@ class Reporter implements Observer {
     this.#timer.unref()
   }
 
-  /** Continues during activity or while counts are unsent; the last report shows that nothing happens. */
+  /** Continues during activity, while counts are unsent, and more rarely while something is held, waits or fires; the last report says that it is the last. */
   #tick(): void {
     this.#timer = undefined
-    const wasBusy = this.#decisions > 0 || this.#news || this.#sender.hasPending
-    this.#report()
-    if (!wasBusy) return
-    this.#timer = setTimeout(() => this.#tick(), this.#settings.everyMs)
+    const isBusy = this.#decisions > 0 || this.#news || this.#sender.hasPending
+    this.#report(isBusy)
+    if (!isBusy && !this.#isStill) return
+    this.#timer = setTimeout(() => this.#tick(), isBusy ? this.#settings.everyMs : STILL_MS)
     this.#timer.unref()
   }
 
-  #report(): void {
+  /** Whether there is something to tell although nothing happens. */
+  get #isStill(): boolean {
+    const firing = this.#settings.alerts?.firing.length ?? 0
+    return this.#breaker !== undefined || firing > 0 || this.#recentActivity.isHeld
+  }
+
+  #report(isBusy: boolean): void {
     const now = performance.now()
-    if (!this.#news && this.#decisions === 0 && !this.#sender.hasPending) return
     const rows = this.#sums.take()
     const spanMs = Math.max(1, Math.min(now - this.#tookAt, this.#settings.everyMs))
     const notes = [...this.#sums.notes(rows, now), ...this.#objectNotes(now)]
-    this.#sender.send({ record: this.#record(now), details: this.#recentActivity.details(), rows, notes, spanMs })
+    this.#sender.send({
+      record: this.#record(now, isBusy),
+      details: this.#recentActivity.details(),
+      rows,
+      notes,
+      spanMs,
+    })
     this.#news = false
     this.#decisions = 0
     this.#answers = { count: 0, ms: 0 }
     this.#tookAt = now
   }
 
-  #record(now: number): ProcessRecord {
+  #record(now: number, isBusy: boolean): ProcessRecord {
     const { service, version, everyMs, alerts } = this.#settings
     const { count, ms } = this.#answers
     return {
@@ -157,6 +170,7 @@ class Reporter implements Observer {
       startedAt: this.#startedAt,
       everyMs,
       perSecond: round(this.#decisions / (Math.max(everyMs, now - this.#tookAt) / 1000)),
+      ...(!isBusy && !this.#isStill && { idle: true }),
       ...(count > 0 && { answerMs: round(ms / count) }),
       ...(this.#breaker !== undefined && { breaker: this.#breaker }),
       ...(alerts !== undefined && {

@@ -1,12 +1,7 @@
-import { randomBytes, timingSafeEqual } from 'node:crypto'
-import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { IncomingMessage } from 'node:http'
 import { isIP } from 'node:net'
 import type { DashboardAccess } from './options.js'
 import type { Viewer } from './page-views.js'
-
-/** A change must repeat its value in the field x-spillway-token: another site can send neither. */
-const COOKIE = 'spillway_dashboard'
-const TOKEN = /^[\w-]{32}$/
 
 /** Why a request is refused. */
 export interface Refused {
@@ -20,7 +15,7 @@ type Authorize = (req: IncomingMessage) => DashboardAccess | Promise<DashboardAc
 export async function viewerOf(
   req: IncomingMessage,
   authorize: Authorize,
-  hosts: readonly string[] | undefined,
+  hosts: readonly string[],
 ): Promise<Viewer | Refused> {
   const wrongHost = hostComplaint(req, hosts)
   if (wrongHost !== undefined) return { status: 421, reason: wrongHost }
@@ -30,10 +25,9 @@ export async function viewerOf(
   } catch {
     return { status: 403, reason: 'You may not see this dashboard.' }
   }
-  const token = cookieOf(req) ?? randomBytes(24).toString('base64url')
-  if (given === 'read' || given === 'write') return { access: given, token }
+  if (given === 'read' || given === 'write') return { access: given }
   if (typeof given === 'object' && given !== null && (given.access === 'read' || given.access === 'write')) {
-    return { access: given.access, token, ...(typeof given.user === 'string' && { user: given.user.slice(0, 200) }) }
+    return { access: given.access, ...(typeof given.user === 'string' && { user: given.user.slice(0, 200) }) }
   }
   return { status: 403, reason: 'You may not see this dashboard.' }
 }
@@ -42,54 +36,32 @@ export function isRefused(viewer: Viewer | Refused): viewer is Refused {
   return 'status' in viewer
 }
 
-/** Whether the browser has no token yet. */
-export function lacksToken(req: IncomingMessage): boolean {
-  return cookieOf(req) === undefined
-}
-
-/** Stores the token in the browser, for the path of the dashboard and for requests from its own pages only. */
-export function leaveToken(req: IncomingMessage, res: ServerResponse, token: string, path: string): void {
-  const secure = 'encrypted' in req.socket && req.socket.encrypted === true ? '; Secure' : ''
-  res.appendHeader('set-cookie', `${COOKIE}=${token}; Path=${path}; HttpOnly; SameSite=Strict${secure}`)
-}
-
-/** Why a change may not come from the dashboard's own page; undefined if it does. */
-export function forgeryComplaint(req: IncomingMessage): string | undefined {
-  const cookie = cookieOf(req)
-  const field = req.headers['x-spillway-token']
-  if (cookie === undefined || typeof field !== 'string' || !isSame(cookie, field)) {
-    return 'A change must come from the page of this dashboard: load it again.'
-  }
-  const { origin, host } = req.headers
-  const site = req.headers['sec-fetch-site']
-  if (site !== undefined && site !== 'same-origin') return 'A change must come from the page of this dashboard.'
+/**
+ * Why a question or a change may not come from the dashboard's own page; undefined if it does. Its field `x-spillway-request` alone keeps other
+ * sites out, because browsers send it to another origin only if that allows it; a service may allow it to everybody by mistake.
+ */
+export function forgeryComplaint({ headers }: IncomingMessage): string | undefined {
+  const complaint = 'This must come from the page of this dashboard.'
+  const site = headers['sec-fetch-site']
+  if (site !== undefined) return site === 'same-origin' ? undefined : complaint
+  const { origin, host } = headers
   if (origin === undefined) return undefined
-  const forwarded = req.headers['x-forwarded-host']
+  const forwarded = headers['x-forwarded-host']
   const own = [host, typeof forwarded === 'string' ? forwarded.split(',')[0].trim() : undefined]
   const named = hostIn(origin)
-  return named !== undefined && own.includes(named) ? undefined : 'A change must come from the page of this dashboard.'
+  return named !== undefined && own.includes(named) ? undefined : complaint
 }
 
 /**
- * Against DNS rebinding: a page of another site could use a name of that site that points to this server. With `hosts` only those names are answered.
- * Without, requests from the server's own machine are answered only by address or as localhost: names on the internet are refused.
+ * Against DNS rebinding: a page of another site could use a name of that site that points to this server. Addresses and localhost are always
+ * this server's; other names only if `hosts` has them.
  */
-function hostComplaint(req: IncomingMessage, hosts: readonly string[] | undefined): string | undefined {
-  const { host } = req.headers
-  const name = nameIn(host)
+function hostComplaint({ headers }: IncomingMessage, hosts: readonly string[]): string | undefined {
+  const name = nameIn(headers.host)
   if (name === undefined) return 'The request names no host.'
   const isOwn = isIP(name) > 0 || name === 'localhost' || name.endsWith('.localhost')
-  if (hosts !== undefined) {
-    if (hosts.includes(name) || (isOwn && isLoopback(req))) return undefined
-    return `The host ${name} is not one of this dashboard's (option hosts).`
-  }
-  if (isOwn || !isLoopback(req)) return undefined
-  return `The host ${name} is not this machine. If a proxy here asks under that name, give dashboard() the option hosts: ['${name}'].`
-}
-
-function isLoopback({ socket }: IncomingMessage): boolean {
-  const { localAddress, remoteAddress } = socket
-  return [localAddress, remoteAddress].every(address => /^(::ffff:)?127\.|^::1$/.test(address ?? ''))
+  if (isOwn || hosts.includes(name)) return undefined
+  return `The dashboard is not known as ${name}. If that is its name, give dashboard() the option hosts: ['${name}'].`
 }
 
 /** The name or address in a Host field, without brackets and port. */
@@ -104,17 +76,4 @@ function hostIn(origin: string): string | undefined {
   } catch {
     return undefined
   }
-}
-
-function cookieOf(req: IncomingMessage): string | undefined {
-  for (const part of (req.headers.cookie ?? '').split(';')) {
-    const [name, value] = part.trim().split('=')
-    if (name === COOKIE && value !== undefined && TOKEN.test(value)) return value
-  }
-  return undefined
-}
-
-function isSame(a: string, b: string): boolean {
-  const [left, right] = [Buffer.from(a), Buffer.from(b)]
-  return left.length === right.length && timingSafeEqual(left, right)
 }

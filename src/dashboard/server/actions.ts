@@ -1,7 +1,8 @@
 import { formatDuration, parseOption } from '../../core/duration.js'
 import { PolicyError, shown } from '../../core/errors.js'
-import { parsePolicy } from '../../core/limit.js'
-import { clock, plural, promiseWords, span, windowWords } from '../look/format.js'
+import { type Change, changeId } from '../../live/change.js'
+import { policyText } from '../../live/live-policy.js'
+import { plural, span, windowWords } from '../look/format.js'
 import type { Act, Done } from '../view.js'
 import type { NotedChange, PlainAct } from './changes.js'
 import type { DashboardState } from './dashboard-state.js'
@@ -24,8 +25,16 @@ export async function carryOut(state: DashboardState, given: unknown, user: stri
   await state.refresh()
   state.checkRedis()
   const { text, change } = await outcomeOf(state, act, user)
-  await state.changes.note({ ...change, act, ...(user !== undefined && { user }) })
-  return { text, ...(change.undo !== undefined && { undo: hidden(state, change.undo) }) }
+  const noted = await state.changes.note({ ...change, act, ...(user !== undefined && { user }) }).then(
+    () => '',
+    (error: Error) => ` The history does not have it: ${error.message}.`,
+  )
+  const { undo, until } = change
+  return {
+    text: text + noted,
+    ...(until !== undefined && { until }),
+    ...(undo !== undefined && { undo: hidden(state, undo) }),
+  }
 }
 
 async function outcomeOf(state: DashboardState, act: PlainAct, user: string | undefined): Promise<Outcome> {
@@ -33,9 +42,11 @@ async function outcomeOf(state: DashboardState, act: PlainAct, user: string | un
     case 'reset':
     case 'block':
     case 'unblock':
+    case 'restore-block':
       return ofKey(state, act)
     case 'set-limit':
     case 'clear-limit':
+    case 'restore-limit':
       return ofLimit(state, act, user)
     case 'set-rate':
       return ofRate(state, act)
@@ -68,7 +79,7 @@ async function outcomeOf(state: DashboardState, act: PlainAct, user: string | un
 
 async function ofKey(
   state: DashboardState,
-  act: Extract<PlainAct, { act: 'reset' | 'block' | 'unblock' }>,
+  act: Extract<PlainAct, { act: 'reset' | 'block' | 'unblock' | 'restore-block' }>,
 ): Promise<Outcome> {
   const limiter = limiterOf(state, act.limiter)
   const key = text(act.key, 'key')
@@ -78,83 +89,140 @@ async function ofKey(
     await state.limiters.reset(limiter, key)
     return { text: `${subject} has forgotten what ${name} spent.`, change: { what: 'Key reset', subject, key } }
   }
-  if (act.act === 'unblock') {
-    const known = await state.limiters.look(limiter, key, state.reports.now)
-    await state.limiters.unblock(limiter, key)
-    const leftMs = (known?.blockedUntil ?? 0) - state.reports.now
-    const undo: PlainAct | undefined =
-      leftMs > 1000 ? { act: 'block', limiter: subject, key, for: formatDuration(Math.ceil(leftMs)) } : undefined
+  const now = () => state.reports.now
+  const before = await state.limiters.blockedUntil(limiter, key, now())
+  if (act.act === 'restore-block' && !isSameEnd(before, act.left, now())) {
+    throw new PolicyError(`${subject} has another block of ${name} by now: look at it, and change it anew`)
+  }
+  const wanted = act.act === 'restore-block' ? (act.before ?? 0) : act.act === 'block' ? now() + durationOf(act.for) : 0
+  const forMs = Math.ceil(wanted - now())
+  if (forMs > 0) await state.limiters.block(limiter, key, forMs)
+  else await state.limiters.unblock(limiter, key)
+  const left = await state.limiters.blockedUntil(limiter, key, now())
+  const undo: PlainAct = {
+    act: 'restore-block',
+    limiter: subject,
+    key,
+    ...(before !== undefined && { before }),
+    ...(left !== undefined && { left }),
+  }
+  if (left === undefined) {
     return {
       text: `${subject} does not block ${name} any more.`,
-      change: { what: 'Block ended', subject, key, ...(undo && { undo }) },
+      change: { what: 'Block ended', subject, key, ...(before !== undefined && { undo }) },
     }
   }
-  const given = act.act === 'block' ? act.for : ''
-  const forMs = parseOption(given, 'block for')
-  if (forMs > LONGEST_BLOCK_MS) throw new PolicyError(`block for ${shown(given)}: expected at most a year, like "1h"`)
-  await state.limiters.block(limiter, key, forMs)
-  const until = state.reports.now + forMs
   return {
-    text: `${subject} refuses ${name} for ${span(forMs)}, until ${clock(until)}.`,
-    change: {
-      what: `Blocked for ${span(forMs)}`,
-      subject,
-      key,
-      until,
-      undo: { act: 'unblock', limiter: subject, key },
-    },
+    text: `${subject} refuses ${name} for ${span(forMs)}.`,
+    change: { what: `Blocked for ${span(forMs)}`, subject, key, until: left, undo },
   }
+}
+
+function durationOf(given: string): number {
+  const forMs = parseOption(given, 'block for')
+  if (forMs <= LONGEST_BLOCK_MS) return forMs
+  throw new PolicyError(`block for ${shown(given)}: expected at most a year, like "1h"`)
+}
+
+/** Whether a block is the one that was left; both may be over. */
+function isSameEnd(end: number | undefined, left: number | undefined, now: number): boolean {
+  if (end === undefined) return left === undefined || left <= now
+  return left !== undefined && Math.abs(end - left) < 1000
 }
 
 async function ofLimit(
   state: DashboardState,
-  act: Extract<PlainAct, { act: 'set-limit' | 'clear-limit' }>,
+  act: Extract<PlainAct, { act: 'set-limit' | 'clear-limit' | 'restore-limit' }>,
   user: string | undefined,
 ): Promise<Outcome> {
   const { live } = state
   const limiter = text(act.limiter, 'limiter')
   const key = act.key === undefined ? undefined : text(act.key, 'key')
+  const ofKey = key === undefined ? {} : { key }
   await live.refresh(true)
-  const previous = await live.text(limiter, key)
-  const inForce = key === undefined ? undefined : (await live.ownView(limiter, key))?.words
-  const before = inForce ?? wordsOf(live.policy(limiter) ?? [])
   const who = key === undefined ? limiter : `${limiter} for ${state.show(key).text}`
-  const undo: PlainAct =
-    previous === null
-      ? { act: 'clear-limit', limiter, ...(key !== undefined && { key }) }
-      : { act: 'set-limit', limiter, policy: previous, ...(key !== undefined && { key }) }
-  const noted = { subject: limiter, before, undo, ...(key !== undefined && { key }) }
-  if (act.act === 'clear-limit') {
-    await live.change(limiter, null, { key, by: user })
-    await live.refresh(true)
-    const after = wordsOf(live.policy(limiter) ?? [])
-    return { text: `${who} is back to ${after}.`, change: { what: 'Live limit cleared', after, ...noted } }
-  }
-  const policy = text(act.policy, 'policy')
-  const forMs = act.for === undefined || act.for === '' ? undefined : parseOption(act.for, 'until')
-  await live.change(limiter, policy, { key, forMs, by: user })
-  const after = parsePolicy(policy).map(promiseWords).join(' and ')
-  const until = forMs === undefined ? undefined : state.reports.now + forMs
+  const words = async () => (key && (await live.ownView(limiter, key))?.words) || wordsOf(live.policy(limiter) ?? [])
+  const [stateBefore, before] = [await live.state(limiter, key), await words()]
+  const made = await changeLimit(state, act, { limiter, who, by: user, ...ofKey })
+  await live.refresh(true)
+  const after = await words()
+  const until = (await live.state(limiter, key)).temporary?.untilMs
+  const last = made[made.length - 1]
+  const undo: PlainAct = { act: 'restore-limit', limiter, before: stateBefore, change: changeId(last), ...ofKey }
+  const isCleared = last.given === undefined
   return {
-    text: `${who} now allows ${after}${forMs === undefined ? '' : `, for ${span(forMs)}`}.`,
-    change: { what: 'Live limit set', after, ...(until !== undefined && { until }), ...noted },
+    text: isCleared ? `${who} is back to ${after}.` : `${who} now allows ${after}.`,
+    change: {
+      what: isCleared ? 'Live limit cleared' : 'Live limit set',
+      subject: limiter,
+      before,
+      after,
+      live: made.map(changeId),
+      undo,
+      ...(until !== undefined && { until }),
+      ...ofKey,
+    },
   }
 }
 
+/** Makes one change, or those that put back what was set. */
+async function changeLimit(
+  { live }: DashboardState,
+  act: Extract<PlainAct, { act: 'set-limit' | 'clear-limit' | 'restore-limit' }>,
+  { limiter, key, who, by }: { limiter: string; key?: string; who: string; by: string | undefined },
+): Promise<Change[]> {
+  const options = { by, ...(key !== undefined && { key }) }
+  if (act.act === 'clear-limit') return [await live.change(limiter, null, options)]
+  if (act.act === 'set-limit') {
+    const given = live.given(limiter)
+    if (act.over !== undefined && given !== undefined && policyText(given) !== act.over) {
+      throw new PolicyError(
+        `Meanwhile the limits of ${limiter} are ${policyText(given)}: look at them, and change them anew`,
+      )
+    }
+    const afterMs = act.for === undefined || act.for === '' ? undefined : parseOption(act.for, 'until')
+    return [await live.change(limiter, text(act.policy, 'policy'), { ...options, end: { afterMs } })]
+  }
+  const newest = live.newest(limiter, key)
+  if (newest === undefined || changeId(newest) !== act.change) {
+    const author = newest?.by === undefined ? '' : ` by ${newest.by}`
+    throw new PolicyError(`${who} was changed again${author} since: look at the changes, and change it anew`)
+  }
+  const { standing = null, temporary } = act.before ?? {}
+  const made = [await live.change(limiter, standing, options)]
+  // A temporary limit keeps its end; one that has ended meanwhile ends at once.
+  if (temporary !== undefined) {
+    const end = { atMs: Number(temporary.untilMs) }
+    made.push(await live.change(limiter, temporary.policy, { ...options, end }))
+  }
+  return made
+}
+
 async function ofRate(state: DashboardState, act: Extract<PlainAct, { act: 'set-rate' }>): Promise<Outcome> {
-  const { name, rate, interval } = act
+  const { name, rate, interval, over } = act
   const shared = state.objects.rate(text(name, 'name'))
   const config = await shared.getConfig()
   if (config === null)
     throw new PolicyError(`the rate ${shown(name)} was never set: expected trySetRate() in the service first`)
   const { mode, keepAliveMs } = config
+  if (over !== undefined && (over.rate !== config.rate || over.intervalMs !== config.intervalMs)) {
+    const now = `${config.rate} per ${windowWords(config.intervalMs)}`
+    throw new PolicyError(`${name} was changed again since, to ${now}: set it anew`)
+  }
   await shared.setRate(
     { rate, interval, mode, ...(keepAliveMs !== null && { keepAlive: keepAliveMs }) },
     { keepState: true },
   )
   const before = `${config.rate} per ${windowWords(config.intervalMs)}`
-  const after = `${rate} per ${windowWords(parseOption(interval, 'interval'))}`
-  const undo: PlainAct = { act: 'set-rate', name, rate: config.rate, interval: formatDuration(config.intervalMs) }
+  const set = { rate, intervalMs: parseOption(interval, 'interval') }
+  const after = `${rate} per ${windowWords(set.intervalMs)}`
+  const undo: PlainAct = {
+    act: 'set-rate',
+    name,
+    rate: config.rate,
+    interval: formatDuration(config.intervalMs),
+    over: set,
+  }
   return { text: `${name} grants ${after}.`, change: { what: 'Rate set', subject: name, before, after, undo } }
 }
 

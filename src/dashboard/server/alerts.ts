@@ -4,7 +4,6 @@ import { ALLOWED, REFUSED } from '../outcome-counts.js'
 import type { FiringAlert } from '../process-record.js'
 import { STEP_MS, STEPS, stepOf } from '../record-keys.js'
 import type { AlertView, KeyView, QueueRow } from '../view.js'
-import { refOf } from './key-views.js'
 import type { Reports } from './reports.js'
 import type { TopCallers } from './top-callers.js'
 
@@ -14,7 +13,10 @@ const KEY_SHARE = 0.5
 const AT_LEAST = 20
 const MOST = 8
 
-/** The current problems, in words: as reported by processes with alerts; else by the dashboard's own rules. */
+/**
+ * The current problems, in words: those that processes with alerts report, and the dashboard's own rules for limiters and queues of which no
+ * such process tells.
+ */
 export function alertsOf(
   reports: Reports,
   callers: TopCallers,
@@ -22,22 +24,33 @@ export function alertsOf(
   limits: readonly LimitEntry[],
   show: (key: string) => KeyView,
 ): AlertView[] {
-  const judging = reports.processes.filter(({ record }) => record.alerts !== undefined)
+  const judging = reports.alive.filter(({ record }) => record.alerts !== undefined)
+  const fired = judging.flatMap(({ record }) => record.alerts ?? [])
+  const judged = subjectsOf(reports, judging)
+  const unjudged = limits.filter(({ name }) => !judged.limiters.has(name))
   const found = [
     ...breakerAlerts(reports),
-    ...(judging.length > 0
-      ? firing(
-          judging.flatMap(({ record }) => record.alerts ?? []),
-          limits,
-          show,
-        )
-      : [...refusals(reports, callers, limits, show), ...deadLetters(queues)]),
+    ...firing(fired, limits, show),
+    ...refusals(reports, callers, unjudged, show),
+    ...deadLetters(queues.filter(({ name }) => !judged.queues.has(name))),
   ]
   return found.slice(0, MOST)
 }
 
-function breakerAlerts({ processes }: Reports): AlertView[] {
-  const open = processes.flatMap(({ record }) => (record.breaker === undefined ? [] : [record.breaker]))
+/** The limiters and queues of which processes tell. */
+function subjectsOf(reports: Reports, processes: ReadonlyArray<{ readonly id: string }>) {
+  const [limiters, queues] = [new Set<string>(), new Set<string>()]
+  for (const { id } of processes) {
+    const details = reports.detailsOf(id)
+    for (const name of details?.keys.keys() ?? []) limiters.add(name)
+    for (const { queue } of details?.deliveries ?? []) queues.add(queue)
+    for (const { object, name } of details?.levels ?? []) if (object === 'queue') queues.add(name)
+  }
+  return { limiters, queues }
+}
+
+function breakerAlerts({ alive }: Reports): AlertView[] {
+  const open = alive.flatMap(({ record }) => (record.breaker === undefined ? [] : [record.breaker]))
   if (open.length === 0) return []
   const since = Math.min(...open.map(breaker => breaker.since))
   return [
@@ -129,7 +142,7 @@ function firing(
   return [...merged].map(([id, alert]) => {
     const limit = limits.find(({ name }) => name === alert.subject)
     return {
-      id: `rule ${refOf(id)}`,
+      id: `rule ${show(id).ref}`,
       ...wordsOf(alert, show),
       since: alert.since,
       ...(limit !== undefined && { limit: limit.id }),

@@ -2,6 +2,7 @@ import type { ClientPort, RedisClient } from '../../redis/client.js'
 import { portOf } from '../../redis/port-of.js'
 import { runScript } from '../../redis/run-script.js'
 import { dashboardChanges, dashboardNoteChange } from '../../redis/scripts.js'
+import { listOf, moment, objectOf, parsed, type Shape, text } from '../shapes.js'
 import type { Act } from '../view.js'
 
 /** An act with its key as it is. */
@@ -17,6 +18,8 @@ export interface NotedChange {
   readonly after?: string
   readonly until?: number
   readonly act: PlainAct
+  /** The changes of live limits that it made: `changeId` of each. */
+  readonly live?: readonly string[]
   readonly undo?: PlainAct
 }
 
@@ -44,16 +47,19 @@ export class ChangeHistory {
   }
 }
 
-/** Any client may write to Redis: undefined for an invalid change. */
+/** What an act does is checked when it is carried out. */
+const ACT: Shape<PlainAct> = given => objectOf({ act: text })(given) && (given as PlainAct)
+const CHANGE: Shape<NotedChange> = objectOf<
+  Pick<NotedChange, 'what' | 'subject' | 'act'>,
+  Required<Omit<NotedChange, 'what' | 'subject' | 'act'>>
+>(
+  { what: text, subject: text, act: ACT },
+  { user: text, key: text, before: text, after: text, until: moment, live: listOf(text), undo: ACT },
+)
+
+/** Undefined for an invalid change. */
 function readChange(line: string): (NotedChange & { readonly at: number }) | undefined {
   const [, at, json] = /^(\d+) (.*)$/s.exec(line) ?? []
-  try {
-    const given = JSON.parse(json ?? '') as Partial<NotedChange> | null
-    if (typeof given !== 'object' || given === null) return undefined
-    if (typeof given.what !== 'string' || typeof given.subject !== 'string') return undefined
-    if (typeof given.act !== 'object' || given.act === null) return undefined
-    return { ...(given as NotedChange), at: Number(at) }
-  } catch {
-    return undefined
-  }
+  const [notedAt, change] = [moment(Number(at)), parsed(json, CHANGE)]
+  return notedAt === undefined || change === undefined ? undefined : { ...change, at: notedAt }
 }

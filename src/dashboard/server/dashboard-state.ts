@@ -4,7 +4,7 @@ import type { RedisClient } from '../../redis/client.js'
 import type { LimitEntry, ObjectKind } from '../index-entry.js'
 import type { KeyView } from '../view.js'
 import { ChangeHistory } from './changes.js'
-import { type KeyStyle, keyView, refOf } from './key-views.js'
+import { type KeyStyle, KeyViews } from './key-views.js'
 import { type KnownLimiter, knownLimiters, Limiters } from './limiters.js'
 import { LiveLimits, type LiveMeans } from './live-limits.js'
 import { Reports } from './reports.js'
@@ -23,15 +23,17 @@ export class DashboardState {
   readonly limiters: Limiters
   readonly objects: SharedObjects
   readonly changes: ChangeHistory
+  readonly keyViews: KeyViews
   readonly #refs = new Map<string, string>()
 
   constructor(
     readonly client: RedisClient,
     readonly prefix: string,
-    readonly style: KeyStyle,
+    style: KeyStyle,
     live: LiveMeans,
   ) {
     this.reports = new Reports(client, prefix)
+    this.keyViews = new KeyViews(style, () => this.reports.secret)
     this.live = new LiveLimits(client, prefix, live)
     this.limiters = new Limiters(client, prefix, this.live)
     this.objects = new SharedObjects(client, prefix)
@@ -46,7 +48,7 @@ export class DashboardState {
 
   /** A key in its displayed form; viewers may act on it. */
   show(key: string): KeyView {
-    const view = keyView(key, this.style)
+    const view = this.keyViews.view(key)
     this.#refs.delete(view.ref)
     this.#refs.set(view.ref, key)
     const [oldest] = this.#refs.keys()
@@ -56,12 +58,14 @@ export class DashboardState {
 
   /** The key behind a ref, which another process may have shown. */
   async keyOf(ref: string): Promise<string | undefined> {
-    const known = this.#refs.get(ref) ?? new TopCallers(this.reports).find(ref)
+    const known = this.#refs.get(ref)
     if (known !== undefined) return known
-    for (const { key } of await this.changes.list()) if (key !== undefined && refOf(key) === ref) return key
-    for (const { key } of this.live.history) if (key !== undefined && refOf(key) === ref) return key
-    return (await this.limiters.blocks(this.known.filter(({ shared }) => shared))).find(({ key }) => refOf(key) === ref)
-      ?.key
+    const isMeant = (key: string | undefined) => key !== undefined && this.keyViews.ref(key) === ref
+    const called = new TopCallers(this.reports).find(isMeant)
+    if (called !== undefined) return called
+    const noted = [...(await this.changes.list()), ...this.live.history].find(({ key }) => isMeant(key))
+    if (noted !== undefined) return noted.key
+    return (await this.limiters.blocks(this.known.filter(({ shared }) => shared))).find(({ key }) => isMeant(key))?.key
   }
 
   get limits(): LimitEntry[] {

@@ -3,7 +3,7 @@ import { gzip } from 'node:zlib'
 import { PolicyError, SpillwayError } from '../../core/errors.js'
 import { emitWarning } from '../../core/warning.js'
 import type { Ask, Failure } from '../view.js'
-import { forgeryComplaint, isRefused, lacksToken, leaveToken, viewerOf } from './access.js'
+import { forgeryComplaint, isRefused, viewerOf } from './access.js'
 import { carryOut } from './actions.js'
 import { DashboardState } from './dashboard-state.js'
 import { type PageFile, pageFile } from './files.js'
@@ -19,7 +19,8 @@ export type DashboardHandler = (req: IncomingMessage, res: ServerResponse, next?
 
 const PAGES = new Set(['limits', 'keys', 'waiting', 'queues', 'changes', 'processes'])
 const SMALL = 1000
-const FIELDS: Readonly<Record<string, string>> = {
+type Fields = Readonly<Record<string, string | number>>
+const FIELDS: Fields = {
   'content-security-policy': "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
   'x-content-type-options': 'nosniff',
   'x-frame-options': 'DENY',
@@ -45,18 +46,22 @@ export function handlerOf(options: DashboardOptions, means: LiveMeans): Dashboar
     const viewer = await viewerOf(req, authorize, hosts)
     if (isRefused(viewer)) return sendText(res, viewer.status, viewer.reason)
     if (route === 'slash') return redirect(req, res)
-    if (typeof route === 'object') {
-      if (route.file === '') leaveToken(req, res, viewer.token, pathOf(req))
-      return sendFile(req, res, pageFile(route.file) as PageFile)
-    }
-    if (route === 'view') {
-      if (lacksToken(req)) leaveToken(req, res, viewer.token, pathOf(req))
-      return sendJson(req, res, 200, await viewOf(state, askIn(req), viewer))
-    }
-    if (viewer.access !== 'write') return sendFailure(req, res, 403, 'You may look, but not change anything.')
+    if (typeof route === 'object') return sendFile(req, res, pageFile(route.file) as PageFile)
     const complaint = forgeryComplaint(req)
     if (complaint !== undefined) return sendFailure(req, res, 403, complaint)
+    if (route === 'view') return sendJson(req, res, 200, await viewOf(state, askIn(req), viewer))
+    if (viewer.access !== 'write') return sendFailure(req, res, 403, 'You may look, but not change anything.')
     return sendJson(req, res, 200, await carryOut(state, requestIn(req), viewer.user))
+  }
+
+  function fail(req: IncomingMessage, res: ServerResponse, error: unknown): void {
+    if (error instanceof PolicyError) sendFailure(req, res, 400, error.message)
+    else if (error instanceof SpillwayError) sendFailure(req, res, 503, error.message)
+    else {
+      // A fault of the dashboard, or an unusual failure of the client: the page shows it, and the service gets a warning.
+      emitWarning('SPILLWAY_DASHBOARD', `dashboard: ${(error as Error)?.message ?? error}`)
+      sendFailure(req, res, 500, 'The dashboard failed: see the warnings of the service.')
+    }
   }
 
   return (req, res, next) => {
@@ -66,14 +71,10 @@ export function handlerOf(options: DashboardOptions, means: LiveMeans): Dashboar
       else sendText(res, 404, 'Not found.')
       return
     }
-    for (const [name, value] of Object.entries(FIELDS)) res.setHeader(name, value)
-    answer(req, res, route).catch((error: unknown) => {
-      if (error instanceof PolicyError) return sendFailure(req, res, 400, error.message)
-      if (error instanceof SpillwayError) return sendFailure(req, res, 503, error.message)
-      // A fault of the dashboard, or an unusual failure of the client: the page shows it, and the service gets a warning.
-      emitWarning('SPILLWAY_DASHBOARD', `dashboard: ${(error as Error)?.message ?? error}`)
-      return sendFailure(req, res, 500, 'The dashboard failed: see the warnings of the service.')
-    })
+    answer(req, res, route)
+      .catch((error: unknown) => fail(req, res, error))
+      // Whatever happens to a view, the service goes on.
+      .catch(() => res.destroy())
   }
 }
 
@@ -101,33 +102,25 @@ function fullPath(req: IncomingMessage): string {
   return originalUrl.split('?')[0]
 }
 
-/** The folder of the page, for its cookie. */
-function pathOf(req: IncomingMessage): string {
-  const path = fullPath(req)
-  const folder = path.slice(0, path.lastIndexOf('/') + 1)
-  return /^\/[\w.~%!$&'()*+,=:@/-]*$/.test(folder) ? folder : '/'
-}
-
 /** Relative, because a proxy may have removed parts of the path; never to another host. */
 function redirect(req: IncomingMessage, res: ServerResponse): void {
   const path = fullPath(req)
   const [, query = ''] = /(\?.*)$/.exec(req.url ?? '') ?? []
   const name = path.slice(path.lastIndexOf('/') + 1)
-  res.statusCode = 302
-  res.setHeader('location', `./${name}/${query}`)
-  res.end()
+  reply(res, 302, { location: `./${name}/${query}` })
 }
 
 /** The request in a header field: the service's own middleware may have read the body, and addresses are written into logs. */
-function requestIn(req: IncomingMessage): unknown {
+function requestIn(req: IncomingMessage): object {
   const field = req.headers['x-spillway-request']
   if (typeof field !== 'string')
     throw new PolicyError('the request lacks the field x-spillway-request: it comes from the page')
+  let request: unknown
   try {
-    return JSON.parse(Buffer.from(field, 'base64url').toString('utf8'))
-  } catch {
-    throw new PolicyError('the field x-spillway-request: expected JSON as base64url')
-  }
+    request = JSON.parse(Buffer.from(field, 'base64url').toString('utf8'))
+  } catch {}
+  if (typeof request === 'object' && request !== null) return request
+  throw new PolicyError('the field x-spillway-request: expected a JSON object as base64url')
 }
 
 function askIn(req: IncomingMessage): Ask {
@@ -144,18 +137,10 @@ function askIn(req: IncomingMessage): Ask {
 }
 
 function sendFile(req: IncomingMessage, res: ServerResponse, { type, body, gzipped, etag }: PageFile): void {
-  res.setHeader('content-type', type)
-  res.setHeader('cache-control', 'private, no-cache')
-  res.setHeader('etag', etag)
-  res.setHeader('vary', 'accept-encoding')
-  if (req.headers['if-none-match'] === etag) {
-    res.statusCode = 304
-    res.end()
-    return
-  }
-  const zips = takesGzip(req)
-  if (zips) res.setHeader('content-encoding', 'gzip')
-  sendBody(req, res, 200, zips ? gzipped : body)
+  const fields = { 'content-type': type, 'cache-control': 'private, no-cache', etag, vary: 'accept-encoding' }
+  if (req.headers['if-none-match'] === etag) reply(res, 304, fields)
+  else if (takesGzip(req)) sendBody(req, res, 200, { ...fields, 'content-encoding': 'gzip' }, gzipped)
+  else sendBody(req, res, 200, fields, body)
 }
 
 function sendFailure(req: IncomingMessage, res: ServerResponse, status: number, error: string): void {
@@ -165,30 +150,31 @@ function sendFailure(req: IncomingMessage, res: ServerResponse, status: number, 
 
 function sendJson(req: IncomingMessage, res: ServerResponse, status: number, value: object): void {
   const body = Buffer.from(JSON.stringify(value))
-  res.setHeader('content-type', 'application/json; charset=utf-8')
-  res.setHeader('cache-control', 'no-store')
+  const fields = { 'content-type': 'application/json; charset=utf-8', 'cache-control': 'no-store' }
   if (body.length < SMALL || !takesGzip(req)) {
-    sendBody(req, res, status, body)
+    sendBody(req, res, status, fields, body)
     return
   }
   gzip(body, { level: 5 }, (error, zipped) => {
-    if (error === null) res.setHeader('content-encoding', 'gzip')
-    sendBody(req, res, status, error === null ? zipped : body)
+    if (error === null) sendBody(req, res, status, { ...fields, 'content-encoding': 'gzip' }, zipped)
+    else sendBody(req, res, status, fields, body)
   })
 }
 
 function sendText(res: ServerResponse, status: number, text: string): void {
-  res.statusCode = status
-  res.setHeader('content-type', 'text/plain; charset=utf-8')
-  res.setHeader('cache-control', 'no-store')
-  res.end(`${text}\n`)
+  reply(res, status, { 'content-type': 'text/plain; charset=utf-8', 'cache-control': 'no-store' }, `${text}\n`)
 }
 
-function sendBody(req: IncomingMessage, res: ServerResponse, status: number, body: Buffer): void {
-  if (res.headersSent || res.destroyed) return
+function sendBody(req: IncomingMessage, res: ServerResponse, status: number, fields: Fields, body: Buffer): void {
+  reply(res, status, { ...fields, 'content-length': body.length }, req.method === 'HEAD' ? undefined : body)
+}
+
+/** All answers leave here. Somebody else may have answered meanwhile, like a middleware with a time-out: then nothing is written. */
+function reply(res: ServerResponse, status: number, fields: Fields, body?: Buffer | string): void {
+  if (res.headersSent || res.writableEnded || res.destroyed) return
   res.statusCode = status
-  res.setHeader('content-length', body.length)
-  res.end(req.method === 'HEAD' ? undefined : body)
+  for (const [name, value] of Object.entries({ ...FIELDS, ...fields })) res.setHeader(name, value)
+  res.end(body)
 }
 
 function takesGzip(req: IncomingMessage): boolean {

@@ -1,33 +1,42 @@
-import { createHash } from 'node:crypto'
+import { createHmac } from 'node:crypto'
 import type { KeyView } from '../view.js'
 
 /** How keys are shown. */
 export type KeyStyle = 'masked' | 'plain' | 'hashed'
 
 const GAP = '••'
-const MOST_SHOWN = 12
+/** Of a masked key at most a third is shown, and at most so many characters at each end. */
+const MOST_SHOWN = 4
+const MOST_PLAIN = 200
 
-/** Replaces a key in a request: the page's viewers cannot learn the key from it. */
-export function refOf(key: string): string {
-  return hash(key).slice(0, 22)
+/**
+ * The displayed form of keys. What stands for a key is made with a secret that viewers never see: keys can be guessed (addresses, numbers of
+ * users), and a hash alone would confirm each guess.
+ */
+export class KeyViews {
+  /** `secret` is asked at each use: all dashboards share it in Redis, where it is read first. */
+  constructor(
+    readonly style: KeyStyle,
+    readonly secret: () => string,
+  ) {}
+
+  view(key: string): KeyView {
+    const ref = this.ref(key)
+    if (this.style === 'plain') return { text: key.length > MOST_PLAIN ? `${key.slice(0, MOST_PLAIN)}…` : key, ref }
+    return { text: this.style === 'hashed' ? `#${ref.slice(0, 10)}` : masked(key), ref }
+  }
+
+  /** Replaces a key in a request. */
+  ref(key: string): string {
+    return createHmac('sha256', this.secret()).update(Buffer.from(key, 'utf16le')).digest('base64url').slice(0, 22)
+  }
 }
 
-export function keyView(key: string, style: KeyStyle): KeyView {
-  if (style === 'plain') return { text: key.length > 200 ? `${key.slice(0, 200)}…` : key, ref: refOf(key) }
-  if (style === 'hashed') return { text: `#${hash(key).slice(0, 10)}`, ref: refOf(key) }
-  return { text: masked(key), ref: refOf(key) }
-}
-
-/** A key with its middle left out: '203.0••.9'. A third is missing, and at least two characters; of a long one all but 24. */
+/** A key with its middle left out: '203••7'. */
 function masked(key: string): string {
   const letters = [...key]
-  const kept = letters.length - Math.max(2, Math.ceil(letters.length / 3))
-  if (kept <= 0) return GAP
-  const head = Math.min(MOST_SHOWN, Math.ceil(kept * 0.65))
-  const tail = Math.min(MOST_SHOWN, kept - head)
+  const shown = Math.min(2 * MOST_SHOWN, Math.floor(letters.length / 3))
+  const head = Math.min(MOST_SHOWN, Math.ceil(shown * 0.65))
+  const tail = shown - head
   return letters.slice(0, head).join('') + GAP + letters.slice(letters.length - tail).join('')
-}
-
-function hash(key: string): string {
-  return createHash('sha256').update(Buffer.from(key, 'utf16le')).digest('base64url')
 }

@@ -1,14 +1,15 @@
 import { StoreError } from '../../core/errors.js'
 import { getOrMake } from '../../core/get-or-make.js'
-import type { CalendarLimitOptions, Limit, LimitOptions, Policy } from '../../core/limit.js'
+import { type Limit, optionsOf, type Policy } from '../../core/limit.js'
 import { readAddress } from '../../http/address/address.js'
 import { addressKey } from '../../http/address/client-key.js'
 import { RateLimiter } from '../../limiter/rate-limiter.js'
+import { policyText } from '../../live/live-policy.js'
 import type { ClientPort, RedisClient } from '../../redis/client.js'
 import { keySegment } from '../../redis/keys.js'
 import { portOf } from '../../redis/port-of.js'
 import { runScript } from '../../redis/run-script.js'
-import { dashboardBlocks } from '../../redis/scripts.js'
+import { dashboardBlocked, dashboardBlocks } from '../../redis/scripts.js'
 import { ChargeKeys } from '../../stores/redis/charge-keys.js'
 import { RedisStore } from '../../stores/redis/redis-store.js'
 import type { LimitEntry } from '../index-entry.js'
@@ -49,21 +50,23 @@ export class Limiters {
   /** The state of a key at a moment of the server's clock; undefined: none. */
   async look(limiter: KnownLimiter, key: string, now: number): Promise<KeyLimiterView | undefined> {
     const made = this.#limiter(limiter)
-    const [standing, asked, live] = await Promise.all([
+    const [standing, asked, live, blockedUntil] = await Promise.all([
       made.peek(key, 0),
       made.peek(key, 1),
       this.live.ownView(limiter.name, key),
+      this.blockedUntil(limiter, key, now),
     ])
     if (standing.degraded || asked.degraded) throw new StoreError('Redis did not answer')
-    const blocked = asked.verdicts.find(verdict => verdict.blocked)
     const used = standing.verdicts.some(
       ({ remaining, limit, resetAfterMs }) => remaining < most(limit) || resetAfterMs > 0,
     )
-    if (!used && blocked === undefined && live === undefined) return undefined
+    if (!used && blockedUntil === undefined && live === undefined) return undefined
+    const given = this.live.given(limiter.name)
     return {
       limiter: limiter.name,
-      changeable: this.live.has(limiter.name) && this.live.refusal === undefined,
-      ...(blocked !== undefined && { blockedUntil: now + blocked.retryAfterMs }),
+      changeable: given !== undefined && this.live.refusal === undefined,
+      policy: policyText(given ?? this.#policy(limiter).map(optionsOf)),
+      ...(blockedUntil !== undefined && { blockedUntil }),
       ...(live !== undefined && { live }),
       limits: standing.verdicts.map(({ limit, remaining, resetAfterMs }, i) => ({
         id: limiter.entries.find(entry => entry.limit.name === limit.name)?.id ?? limit.name,
@@ -88,6 +91,18 @@ export class Limiters {
 
   unblock(limiter: KnownLimiter, key: string): Promise<void> {
     return this.#limiter(limiter).unblock(key)
+  }
+
+  /** The end of a key's block; undefined: it is not blocked. A verdict cannot tell it: there the limit itself may last longer. */
+  async blockedUntil(limiter: KnownLimiter, key: string, now: number): Promise<number | undefined> {
+    const keys = this.#keys(limiter)
+    const charges = this.#policy(limiter).map(limit => ({ key, limit, limiter: limiter.name, cost: 1 }))
+    const [tag] = charges.map(charge => keys.tagOf(charge))
+    if (tag === undefined) return undefined
+    const lists = charges.map(charge => keys.blockListOf(charge, tag))
+    const members = charges.map(charge => keys.keyOf(charge, tag))
+    const until = Number(await runScript(this.#port, dashboardBlocked, lists, members))
+    return until > now ? until : undefined
   }
 
   /** The keys blocked now, under any of these limits: for each limit the 20 whose blocks end last. */
@@ -121,10 +136,14 @@ export class Limiters {
     return [...found.values()].sort((a, b) => b.until - a.until)
   }
 
-  #blockLists({ name, entries }: KnownLimiter, limit: Limit): string[] {
-    const keys = new ChargeKeys(keySegment(this.prefix), this.#port, entries[0]?.tags ?? 64)
-    const tags = this.#port.cluster ? (entries[0]?.tags ?? 64) : 1
-    return Array.from({ length: tags }, (_, tag) => keys.blockListOf({ key: '', limit, limiter: name }, tag))
+  #blockLists(limiter: KnownLimiter, limit: Limit): string[] {
+    const keys = this.#keys(limiter)
+    const tags = this.#port.cluster ? tagsOf(limiter) : 1
+    return Array.from({ length: tags }, (_, tag) => keys.blockListOf({ key: '', limit, limiter: limiter.name }, tag))
+  }
+
+  #keys(limiter: KnownLimiter): ChargeKeys {
+    return new ChargeKeys(keySegment(this.prefix), this.#port, tagsOf(limiter))
   }
 
   /** The client's key in the key of its state: see `ChargeKeys`. */
@@ -181,6 +200,10 @@ export function addressIn(key: string): string | undefined {
   return counted === key ? undefined : counted
 }
 
+function tagsOf({ entries }: KnownLimiter): number {
+  return entries[0]?.tags ?? 64
+}
+
 function most({ quota, burst }: Limit): number {
   return quota === 0 ? 0 : burst
 }
@@ -192,12 +215,4 @@ function finite(ms: number): number {
 function perOf({ entries }: KnownLimiter, limit: Limit): { per?: string } {
   const per = entries.find(entry => entry.limit.name === limit.name)?.per
   return per === undefined ? {} : { per }
-}
-
-/** A checked limit as it is given to a limiter. */
-function optionsOf(limit: Limit): LimitOptions | CalendarLimitOptions {
-  const { name, quota, windowMs, burst, algorithm, calendar } = limit
-  if (calendar !== undefined) return { name, quota, ...calendar }
-  const hasBurst = algorithm === 'token-bucket' || algorithm === 'leaky-bucket'
-  return { name, quota, window: windowMs, algorithm, ...(hasBurst && { burst }) }
 }

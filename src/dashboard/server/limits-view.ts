@@ -1,4 +1,5 @@
 import { countedSpan } from '../../core/limit.js'
+import { policyText } from '../../live/live-policy.js'
 import type { LimitEntry } from '../index-entry.js'
 import { COUNTED, FALLBACK, SHADOW } from '../outcome-counts.js'
 import type { Ask, Frame, LimitRow, LimitsView, OpenLimit, QueueRow, SharedRow } from '../view.js'
@@ -51,14 +52,14 @@ function rowOf(
   const { id, name, limit, per, store } = entry
   const live = state.live.view(name)
   // The quota that an entry tells may be that of a single key, or of a moment ago.
-  const facts =
-    state.live.policy(name)?.find(other => other.name === limit.name && countedSpan(other) === countedSpan(limit)) ??
-    limit
+  const policy = state.live.policy(name)
+  const current = policy?.find(other => other.name === limit.name && countedSpan(other) === countedSpan(limit))
+  const given = store === 'redis' ? state.live.given(name) : undefined
   return {
     id,
     limiter: name,
     limit: limit.name,
-    facts,
+    facts: current ?? limit,
     ...(per !== undefined && { per }),
     allowed: rates.allowed,
     refused: rates.refused,
@@ -66,7 +67,9 @@ function rowOf(
     share: rates.share,
     degraded: rates.degraded,
     ...(live !== undefined && { live }),
-    changeable: store === 'redis' && state.live.has(name),
+    changeable: given !== undefined,
+    ...(given !== undefined && { policy: policyText(given) }),
+    ...(policy !== undefined && current === undefined && { replaced: true as const }),
     series: seriesOf(state.reports, id),
     ...(isOpen && { open: openOf(state, entry, callers, rates.refused, rates.allowed + rates.refused) }),
   }
@@ -85,7 +88,7 @@ function openOf(
     const share = shareOf(counts, place)
     if (share > 0) sources[COUNTED[place]] = share
   }
-  const broken = state.reports.processes.flatMap(({ record }) => (record.breaker === undefined ? [] : [record.breaker]))
+  const broken = state.reports.alive.flatMap(({ record }) => (record.breaker === undefined ? [] : [record.breaker]))
   return {
     mostRefused: callers.most('refused', key => state.show(key), name, refused),
     mostAsking: callers.most('asked', key => state.show(key), name, asked),

@@ -1,9 +1,10 @@
 import { PolicyError, shown } from '../../core/errors.js'
-import type { Policy } from '../../core/limit.js'
+import type { Policy, PolicyInput } from '../../core/limit.js'
 import { type Change, liveChange } from '../../live/change.js'
+import type { LimitState } from '../../live/live-limit.js'
 import type { LivePolicies } from '../../live/live-policies.js'
 import { livePolicy, policyText } from '../../live/live-policy.js'
-import { LiveRecords, type NamedLimit } from '../../live/live-records.js'
+import { type ChangeEnd, LiveRecords, type NamedLimit } from '../../live/live-records.js'
 import type { RedisClient } from '../../redis/client.js'
 import { promiseWords } from '../look/format.js'
 import type { LiveView } from '../view.js'
@@ -12,7 +13,7 @@ import type { LiveView } from '../view.js'
 const FRESH_MS = 1500
 const MOST_HISTORY = 200
 
-/** The way to change limits: by the `LivePolicies` of this process, by Redis alone (the command), or not at all. */
+/** Whether limits can be changed: for the `LivePolicies` of this process, for all that Redis knows (the command), or not at all. */
 export type LiveMeans = LivePolicies | 'redis' | undefined
 
 /** The live limits of the limiters: their present state and their changes. A limiter's live limit has the same name. */
@@ -83,20 +84,30 @@ export class LiveLimits {
     return live && this.#viewOf(limiter, key, live, this.policy(limiter) ?? [])
   }
 
-  /** What holds, as the text that sets it; null: nothing was set. */
-  async text(limiter: string, key: string | undefined): Promise<string | null> {
+  /** The policy of a limiter as its author wrote it, with all its limits; of what is in force for all keys. */
+  given(limiter: string): PolicyInput | undefined {
+    const named = this.#names.get(limiter)
+    return named && (named.limit.at(() => this.#nowMs)?.given ?? named.default)
+  }
+
+  /** What is set for a limiter or one of its keys, to put it back later. */
+  async state(limiter: string, key: string | undefined): Promise<LimitState> {
     const limit = key === undefined ? this.#names.get(limiter)?.limit : await this.#records.ownLimit(limiter, key)
-    const given = limit?.at(() => this.#nowMs)?.given
-    return given === undefined ? null : policyText(given)
+    return limit?.stateAt(this.#nowMs) ?? {}
+  }
+
+  /** The newest change of a limiter or one of its keys, by whomever; undefined: there is none among the newest. */
+  newest(limiter: string, key: string | undefined): Change | undefined {
+    return this.#history.find(change => change.name === limiter && change.key === key)
   }
 
   /** Sets (or with null clears) a limit. Throws `PolicyError` for an invalid limit, and if there is nothing to change. */
   async change(
     limiter: string,
-    policy: string | null,
-    options: { readonly key?: string; readonly forMs?: number; readonly by?: string },
-  ): Promise<void> {
-    const { key, forMs, by } = options
+    policy: PolicyInput | null,
+    options: { readonly key?: string; readonly end?: ChangeEnd; readonly by?: string },
+  ): Promise<Change> {
+    const { key, end, by } = options
     if (this.means === undefined) throw new PolicyError(this.refusal ?? '')
     if (!this.has(limiter)) {
       throw new PolicyError(
@@ -104,17 +115,14 @@ export class LiveLimits {
       )
     }
     if (policy !== null) livePolicy(limiter, policy)
-    if (this.means === 'redis') {
-      await this.#records.change({ name: limiter, key, policy: policy ?? undefined, by }, { afterMs: forMs })
-    } else if (policy === null) await this.means.clear(limiter, { key, by })
-    else await this.means.set(limiter, policy, { key, until: forMs, by })
     this.#readAt = Number.NEGATIVE_INFINITY
+    return this.#records.change({ name: limiter, key, policy: policy ?? undefined, by }, end)
   }
 
   #viewOf(
     limiter: string,
     key: string | undefined,
-    live: { readonly given: Parameters<typeof policyText>[0]; readonly policy: Policy },
+    live: { readonly given: PolicyInput; readonly policy: Policy },
     byDefault: Policy,
   ): LiveView {
     const last = this.#history.find(

@@ -33,8 +33,8 @@ export interface DashboardOptions {
   /** The mount path, like '/limits': only needed if the framework does not remove it, as with `node:http` and Koa, and the handler should ignore other paths. */
   basePath?: string
   /**
-   * Host names under which it answers, without ports. Default: any, but only addresses and localhost for requests from the same machine, so that no site on the
-   * internet can point its name here. Needed behind a proxy on the same machine that passes on its own name.
+   * Host names under which it answers, without ports, like ['ops.example.com']. It always answers to addresses and localhost. Other names are refused with
+   * 421, so that no site on the internet can point its own name here.
    */
   hosts?: readonly string[]
 }
@@ -53,7 +53,7 @@ const STYLES: readonly KeyStyle[] = ['masked', 'plain', 'hashed']
 /** The options, checked and with their defaults. Throws `PolicyError`. */
 export function parseDashboardOptions(options: DashboardOptions) {
   checkOptions('dashboard', options, OPTIONS, "{ client, authorize: req => 'read' }")
-  const { client, prefix = 'spillway', authorize, live, keys = 'masked', basePath, hosts } = options
+  const { client, prefix = 'spillway', authorize, live, keys = 'masked', basePath, hosts = [] } = options
   if (typeof authorize !== 'function') {
     throw new PolicyError(
       `dashboard: authorize ${shown(authorize)}: expected a function that says who may see it, like req => (isAdmin(req) ? 'write' : false)`,
@@ -71,7 +71,7 @@ export function parseDashboardOptions(options: DashboardOptions) {
   if (basePath !== undefined && !/^(\/[^/?#]+)*\/?$/.test(String(basePath))) {
     throw new PolicyError(`dashboard: basePath ${shown(basePath)}: expected a path, like '/limits'`)
   }
-  if (hosts !== undefined && !(Array.isArray(hosts) && hosts.every(host => typeof host === 'string'))) {
+  if (!(Array.isArray(hosts) && hosts.every(host => typeof host === 'string'))) {
     throw new PolicyError(
       `dashboard: hosts ${shown(hosts)}: expected host names without ports, like ['ops.example.com']`,
     )
@@ -83,7 +83,7 @@ export function parseDashboardOptions(options: DashboardOptions) {
     live,
     keys,
     basePath: basePath?.replace(/\/$/, ''),
-    hosts: hosts?.map(host => host.toLowerCase()),
+    hosts: hosts.map(host => host.toLowerCase()),
   }
 }
 

@@ -1,4 +1,4 @@
-import { liveChange } from '../../live/change.js'
+import { changeId, liveChange } from '../../live/change.js'
 import { percentile } from '../histogram.js'
 import { EVERYTHING } from '../index-entry.js'
 import { FALLBACK, REFUSED } from '../outcome-counts.js'
@@ -25,8 +25,6 @@ import { histogramsOf, levelsOf } from './sums-of-details.js'
 import { TopCallers } from './top-callers.js'
 import { shareOf } from './traffic.js'
 
-/** A process is silent after three missed reports, and at least this time. */
-const SILENT_MS = 10_000
 /** Objects of a kind on a page of their own, and on the first page. */
 const MOST_OBJECTS = 50
 const FEW_OBJECTS = 8
@@ -36,7 +34,6 @@ const MOST_CHANGES = 200
 export interface Viewer {
   readonly access: 'read' | 'write'
   readonly user?: string
-  readonly token: string
 }
 
 /** The content of a page. If Redis fails, the last known state, marked as old. */
@@ -60,11 +57,11 @@ export async function viewOf(state: DashboardState, ask: Ask, viewer: Viewer): P
   }
 }
 
-function frameOf(state: DashboardState, { access, user, token }: Viewer, queues: readonly QueueRow[]): Frame {
+function frameOf(state: DashboardState, { access, user }: Viewer, queues: readonly QueueRow[]): Frame {
   const { reports, live } = state
   const { counts, seconds } = reports.recent(EVERYTHING, 2)
   const decided = counts[0] + counts[REFUSED]
-  const loud = reports.processes.filter(process => !isSilent(state, process))
+  const loud = reports.alive
   const answers = loud.flatMap(({ record }) => (record.answerMs === undefined ? [] : [record.answerMs]))
   const callers = new TopCallers(reports)
   return {
@@ -73,7 +70,6 @@ function frameOf(state: DashboardState, { access, user, token }: Viewer, queues:
     ...(reports.failing !== undefined && { failing: reports.failing }),
     access,
     ...(user !== undefined && { user }),
-    token,
     status: {
       services: new Set(reports.processes.map(({ record }) => record.service)).size,
       processes: loud.length,
@@ -87,13 +83,6 @@ function frameOf(state: DashboardState, { access, user, token }: Viewer, queues:
     ...(live.refusal !== undefined && { noLive: live.refusal }),
     installed: reports.processes.length > 0 || reports.entries.size > 0,
   }
-}
-
-function isSilent(
-  { reports }: DashboardState,
-  { heardAt, record }: DashboardState['reports']['processes'][number],
-): boolean {
-  return reports.now - heardAt > Math.max(SILENT_MS, 3 * record.everyMs)
 }
 
 async function queueRows(state: DashboardState, most: number): Promise<QueueRow[]> {
@@ -144,8 +133,9 @@ async function waitingView(state: DashboardState, frame: Frame): Promise<Waiting
 }
 
 async function queuesView(state: DashboardState, frame: Frame, queues: readonly QueueRow[]): Promise<QueuesView> {
+  const isPlain = state.keyViews.style === 'plain'
   const letters = await Promise.all(
-    queues.map(({ name, dead }) => (dead > 0 ? state.objects.letters(name).catch(() => []) : [])),
+    queues.map(({ name, dead }) => (dead > 0 ? state.objects.letters(name, isPlain).catch(() => []) : [])),
   )
   return { ...frame, page: 'queues', queues: queues.map((row, i) => ({ ...row, letters: letters[i] })) }
 }
@@ -155,15 +145,23 @@ async function keysView(state: DashboardState, frame: Frame, ask: Ask): Promise<
   const shared = state.known.filter(limiter => limiter.shared)
   const alive = state.reports.failing === undefined
   const changes = alive ? await state.changes.list() : []
-  const blockedBy = (limiter: string, blocked: string) =>
-    changes.find(({ act, key }) => act.act === 'block' && act.limiter === limiter && key === blocked)?.user
+  // Others may have blocked it later: the block of a note ends when the note says.
+  const blockedBy = (limiter: string, blocked: string, until: number | undefined) =>
+    changes.find(
+      ({ subject, key, until: noted }) =>
+        subject === limiter &&
+        key === blocked &&
+        noted !== undefined &&
+        until !== undefined &&
+        Math.abs(noted - until) < 1000,
+    )?.user
   const blocks = alive ? await state.limiters.blocks(shared) : []
   const shown = {
     mostRefused: callers.most('refused', key => state.show(key)),
     mostAsking: callers.most('asked', key => state.show(key)),
     limiters: state.known.map(({ name }) => name),
     blocks: blocks.slice(0, MOST_OBJECTS).map(({ limiter, key, until }) => {
-      const by = blockedBy(limiter, key)
+      const by = blockedBy(limiter, key, until)
       return { limiter, key: state.show(key), until, ...(by !== undefined && { by }) }
     }),
   }
@@ -171,10 +169,10 @@ async function keysView(state: DashboardState, frame: Frame, ask: Ask): Promise<
   if (key === undefined || key === '' || !alive) return { ...frame, page: 'keys', ...shown }
   const as = addressIn(key)
   const sought = as ?? key
-  const found = await Promise.all(shared.map(limiter => state.limiters.look(limiter, sought, frame.now)))
+  const found = await settled(shared.map(limiter => state.limiters.look(limiter, sought, frame.now)))
   const limiters = found.flatMap(known => {
     if (known === undefined) return []
-    const by = blockedBy(known.limiter, sought)
+    const by = blockedBy(known.limiter, sought, known.blockedUntil)
     return [by === undefined ? known : { ...known, blockedBy: by }]
   })
   return {
@@ -187,6 +185,7 @@ async function keysView(state: DashboardState, frame: Frame, ask: Ask): Promise<
       ...(as !== undefined && { as }),
       limiters,
       asked: shared.length,
+      unread: shared.length - found.length,
     },
   }
 }
@@ -194,18 +193,20 @@ async function keysView(state: DashboardState, frame: Frame, ask: Ask): Promise<
 async function changesView(state: DashboardState, frame: Frame): Promise<ChangesView> {
   if (state.reports.failing !== undefined) return { ...frame, page: 'changes', changes: [] }
   const noted = await state.changes.list()
-  const own: ChangeView[] = noted.map(({ act: _, key, undo, ...change }, i) => ({
+  // A limit that was changed here is in both histories.
+  const here = new Set(noted.flatMap(({ live }) => live ?? []))
+  const own: ChangeView[] = noted.map(({ act: _, live: __, key, undo, ...change }, i) => ({
     id: `own ${change.at} ${i}`,
     ...change,
     ...(key !== undefined && { key: state.show(key) }),
     ...(undo !== undefined && frame.access === 'write' && { undo: hidden(state, undo) }),
   }))
   const live = state.live.history
-    .filter(change => !noted.some(own => isSame(own, change)))
+    .filter(change => !here.has(changeId(change)))
     .map((change): ChangeView => {
       const { name, key, policy, at, by, until } = liveChange(change)
       return {
-        id: `live ${change.epoch} ${change.seq}`,
+        id: `live ${changeId(change)}`,
         at: at.getTime(),
         ...(by !== undefined && { user: by }),
         what: policy === null ? 'Live limit cleared' : 'Live limit set',
@@ -219,31 +220,22 @@ async function changesView(state: DashboardState, frame: Frame): Promise<Changes
   return { ...frame, page: 'changes', changes }
 }
 
-/** A limit that was changed here is in both histories. */
-function isSame(
-  own: { readonly at: number; readonly act: PlainAct; readonly key?: string },
-  live: { readonly name: string; readonly key: string | undefined; readonly atMs: number },
-): boolean {
-  if (own.act.act !== 'set-limit' && own.act.act !== 'clear-limit') return false
-  return own.act.limiter === live.name && own.key === live.key && Math.abs(own.at - live.atMs) < 2000
-}
-
 /** An act whose key stands behind a ref. */
 export function hidden(state: DashboardState, act: PlainAct): Act {
   const { key, ...rest } = act as PlainAct & { key?: string }
   return (key === undefined ? rest : { ...rest, ref: state.show(key).ref }) as Act
 }
 
-function processesView(state: DashboardState, frame: Frame): ProcessesView {
-  const { processes } = state.reports
-  const sum = processes.reduce((sum, process) => sum + (isSilent(state, process) ? 0 : process.record.perSecond), 0)
+function processesView({ reports }: DashboardState, frame: Frame): ProcessesView {
+  const { processes } = reports
+  const sum = processes.reduce((sum, process) => sum + (reports.isSilent(process) ? 0 : process.record.perSecond), 0)
   return {
     ...frame,
     page: 'processes',
     processes: processes.map(process => {
       const { id, heardAt, record } = process
       const { service, version, host, pid, startedAt, breaker } = record
-      const silent = isSilent(state, process)
+      const silent = reports.isSilent(process)
       const perSecond = silent ? 0 : record.perSecond
       const share = sum > 0 ? perSecond / sum : 0
       return {
@@ -254,6 +246,7 @@ function processesView(state: DashboardState, frame: Frame): ProcessesView {
         pid,
         startedAt,
         heardAt,
+        idle: record.idle === true,
         silent,
         perSecond,
         share,

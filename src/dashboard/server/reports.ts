@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto'
 import { Deadline } from '../../core/deadline.js'
 import type { ClientPort, RedisClient } from '../../redis/client.js'
 import { hashReader } from '../../redis/hash-reader.js'
@@ -24,6 +25,10 @@ const AT_ONCE = 10
 /** As in dashboard_report.lua: there a few at a time go. */
 const FORGOTTEN_MS = 3_600_000
 const PATIENCE = new Deadline(2000)
+/** A process that has something to tell reports at least every 10 s. */
+const SILENT_MS = 15_000
+/** The last keys, deliveries and levels of a process are no longer current after so long. */
+const DETAILS_LIFE_MS = 60_000
 
 type Pairs = ReadonlyArray<readonly [field: string, text: string]>
 
@@ -51,6 +56,7 @@ export class Reports {
   /** By `performance.now()`. */
   #readAt = Number.NEGATIVE_INFINITY
   #serverMs = 0
+  #secret = ''
   #aheadMs = 0
   #reading: Promise<void> | undefined
   #failing: { since: number; reason: string } | undefined
@@ -69,6 +75,11 @@ export class Reports {
       this.#reading = undefined
     })
     await this.#reading
+  }
+
+  /** What hides keys: see `KeyViews`. Until it was read from Redis no key is known either. */
+  get secret(): string {
+    return this.#secret
   }
 
   /** Now, by the Redis server. */
@@ -97,6 +108,10 @@ export class Reports {
     return this.#details.values()
   }
 
+  detailsOf(process: string): ProcessDetails | undefined {
+    return this.#details.get(process)
+  }
+
   /** The first step that tells anything. */
   get firstStep(): number {
     let first = stepOf(this.#serverMs)
@@ -117,6 +132,16 @@ export class Reports {
       if (counts !== undefined) addCounts(sum, counts)
     }
     return { counts: sum, seconds: Math.max(1, ((steps - 1) * STEP_MS + this.elapsedMs) / 1000) }
+  }
+
+  /** A process that was not heard of when it should have been: it is dead, or cannot reach Redis. What it told last is not believed. */
+  isSilent({ heardAt, record }: Process): boolean {
+    return record.idle !== true && this.now - heardAt > Math.max(SILENT_MS, 3 * record.everyMs)
+  }
+
+  /** The processes that are heard of. */
+  get alive(): Process[] {
+    return this.#processes.filter(process => !this.isSilent(process))
   }
 
   /** How far the current step has been reported, in ms: up to the last reports of the active processes, on average. */
@@ -166,13 +191,14 @@ export class Reports {
     const sentAt = Date.now()
     const [clock, records, details, ...sums] = await PATIENCE.hold(
       Promise.all([
-        runScript(this.#port, dashboardRead, [index[2]], []),
+        runScript(this.#port, dashboardRead, [index[2], this.keys.secret], [randomBytes(24).toString('base64url')]),
         this.#hash(processes[1]),
         detailed ? this.#hash(processes[2]) : undefined,
         ...steps.map(step => this.#hash(this.keys.sums(step))),
       ]),
     )
-    const [now, version] = clock as [number, number]
+    const [now, version, secret] = clock as [number, number, string]
+    this.#secret = secret
     const facts = version === this.#version ? undefined : await PATIENCE.hold(this.#hash(index[1]))
     this.#serverMs = now
     this.#aheadMs = now - (sentAt + Date.now()) / 2
@@ -194,11 +220,11 @@ export class Reports {
   #takeDetails(rows: Pairs): void {
     this.#detailsAt = performance.now()
     this.#details = new Map()
-    const heard = new Map(this.#processes.map(({ id, heardAt }) => [id, heardAt]))
+    const heard = new Map(this.#processes.map(process => [process.id, process]))
     for (const [id, text] of rows) {
-      const details = readDetails(text)
-      // The last state of a silent process is no longer current.
-      if (details && this.#serverMs - (heard.get(id) ?? 0) < 60_000) this.#details.set(id, details)
+      const [process, details] = [heard.get(id), readDetails(text)]
+      if (details !== undefined && process !== undefined && this.#serverMs - process.heardAt < DETAILS_LIFE_MS)
+        this.#details.set(id, details)
     }
   }
 

@@ -60,9 +60,10 @@ export class SharedObjects {
     return { name, ...stats, paused: paused === 1 }
   }
 
-  async letters(name: string): Promise<DeadView[]> {
+  /** Payloads hold what keys hold, and more: they are shown only where keys are shown in full. */
+  async letters(name: string, withPayloads: boolean): Promise<DeadView[]> {
     const letters = await this.queue(name).dead({ limit: MOST_LETTERS })
-    return letters.map(letterView)
+    return letters.map(letter => letterView(letter, withPayloads))
   }
 
   async rateRow(name: string): Promise<SharedRow> {
@@ -142,7 +143,8 @@ export class SharedObjects {
   }
 }
 
-function letterView({ id, reason, attempts, diedAt, payload }: DeadLetter<string>): DeadView {
-  const clipped = payload.length > MOST_PAYLOAD
-  return { id, reason, attempts, diedAt, payload: clipped ? payload.slice(0, MOST_PAYLOAD) : payload, clipped }
+function letterView(letter: DeadLetter<string>, withPayload: boolean): DeadView {
+  const { id, reason, attempts, diedAt, payload } = letter
+  const view = { id, reason, attempts, diedAt, length: payload.length }
+  return withPayload ? { ...view, payload: payload.slice(0, MOST_PAYLOAD) } : view
 }

@@ -1,7 +1,6 @@
 import { getOrMake } from '../../core/get-or-make.js'
 import type { KeyRow } from '../process-details.js'
 import type { KeyRate, KeyView } from '../view.js'
-import { refOf } from './key-views.js'
 import type { Reports } from './reports.js'
 
 const MOST = 10
@@ -46,9 +45,8 @@ export class TopCallers {
     return this.#byLimiter.get(limiter)?.size ?? 0
   }
 
-  /** The key behind a ref. */
-  find(ref: string): string | undefined {
-    for (const callers of this.#byLimiter.values()) for (const key of callers.keys()) if (refOf(key) === ref) return key
+  find(isMeant: (key: string) => boolean): string | undefined {
+    for (const callers of this.#byLimiter.values()) for (const key of callers.keys()) if (isMeant(key)) return key
     return undefined
   }
 
