@@ -73,7 +73,7 @@ export class Guard<Request, Response> implements Limiters {
     if (given !== undefined) this.#rule = { ...this.#rules.ruleOf(given), keys: undefined }
     else this.#rule = typeof policy === 'function' ? undefined : this.#ruleOf(policy)
     this.#doubleCharge = new DoubleCharge(given !== undefined)
-    this.#autoBlock = settings.block && new AutoBlock(settings.block, this.#rules.options)
+    this.#autoBlock = settings.block && new AutoBlock(settings.block, this.#rules.options.store)
     // In shadow mode requests pass at once.
     if (!(given?.options ?? settings.limiter).shadow) this.#slowDown = settings.slowDown
     this.#client = new Client(framework, settings.client)

@@ -3,6 +3,7 @@ import { Calendar } from '../../core/calendar.js'
 import type { Verdict } from '../../core/decision.js'
 import { StoreError } from '../../core/errors.js'
 import { type AlgorithmName, hasBurst, type Limit, mostOf } from '../../core/limit.js'
+import type { BlockRule } from '../block-rule.js'
 import type { ChargeReceipt } from '../store.js'
 
 /** The name of an algorithm in lua/algorithms. */
@@ -40,6 +41,14 @@ export function receiptArguments(receipts: readonly ChargeReceipt[]): string[] {
     String(remaining),
     String(resetAfterMs),
   ])
+}
+
+/** When denials block a key, as script arguments, after the age of the oldest denial. */
+export function strikeArguments(
+  { after, windowMs, forMs, factor, maxMs, forgetMs }: BlockRule,
+  ageMs: number,
+): string[] {
+  return [Math.floor(ageMs), after, windowMs, forMs, factor, maxMs, forgetMs].map(String)
 }
 
 /** The list that an answer stands for: one request that is admitted is answered with one number, see lua/steps/answer_lone.lua. */
