@@ -8,7 +8,7 @@ import { Deferral } from '../deferral/deferral.js'
 import { type Answer, type Gate, PASS } from '../delivery.js'
 import type { Framework } from '../framework.js'
 import { keyText } from '../given-key.js'
-import { type Fields, mergeHeaders } from '../headers.js'
+import { type Fields, mergeHeaders, otherNames } from '../headers.js'
 import { forbid, refuse } from '../refusal.js'
 import { ask } from '../refuse-or-fail.js'
 import { plainReply, wordedReply } from '../reply.js'
@@ -262,19 +262,31 @@ export class Guard<Request, Response> implements Gate<Request, Response>, Limite
   /** Several limiters may decide on one request: the stricter decision stays, with its header fields. */
   #combine(decision: Decision, fields: Fields, req: Request, res: Response): Answer {
     const before = this.#framework.decision(req, res)
-    // Other packages use the same property for other values.
-    if (before?.verdicts === undefined) return { decision, fields, refusal: undefined }
+    // Other packages use the same property for other values. A concurrency limit leaves no decision, but a policy.
+    if (before?.verdicts === undefined) {
+      const isFirst = this.#policyOn(req, res) === undefined
+      return { decision, fields: isFirst ? fields : this.#merged(fields, true, req, res), refusal: undefined }
+    }
     this.#doubleCharge.check(req as object, before, decision)
     const strict = strictest([before, decision]) === before ? before : decision
-    const set = (name: string) => this.#framework.responseHeader(res, name, req)
-    return { decision: strict, fields: mergeHeaders(fields, set, strict === decision), refusal: undefined }
+    return { decision: strict, fields: this.#merged(fields, strict === decision, req, res), refusal: undefined }
+  }
+
+  #merged(fields: Fields, stricter: boolean, req: Request, res: Response): Fields {
+    return mergeHeaders(fields, name => this.#framework.responseHeader(res, name, req), stricter)
+  }
+
+  /** The policy that another limiter has told on this response. */
+  #policyOn(req: Request, res: Response): string | undefined {
+    return this.#framework.responseHeader(res, 'RateLimit-Policy', req)
   }
 
   #refuse(headers: Rule['headers'], decision: Decision, req: Request, res: Response): Answer {
     const { statusCode, message, handler } = this.#settings
-    const { fields } = this.#combine(decision, headers(decision), req, res)
+    const own = headers(decision)
+    const { fields } = this.#combine(decision, own, req, res)
     const accept = this.#framework.requestHeader(req, 'accept')
-    const refusal = refuse(decision, statusCode, accept)
+    const refusal = refuse(decision, statusCode, accept, otherNames(own, this.#policyOn(req, res)))
     const reply = wordedReply(refusal, { handler, message }, 'rateLimit', req, res, decision)
     return { decision, fields: { ...fields, ...refusal.fields }, refusal: reply }
   }
