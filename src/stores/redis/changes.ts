@@ -4,7 +4,7 @@ import type { Charge, ChargeReceipt } from '../store.js'
 import type { ResetChannel } from './reset-channel.js'
 import { groupByTag } from './slots.js'
 import type { StoreScripts } from './store-scripts.js'
-import { limitArguments, receiptArguments, strikeArguments } from './wire-format.js'
+import { limitArguments, receiptArguments, strikeArguments, strikesOf } from './wire-format.js'
 
 /** What a change does: see lua/limiter/change.lua. */
 type Verb = 'charge' | 'refund' | 'settle' | 'return' | 'reset' | 'block' | 'strike'
@@ -53,10 +53,7 @@ export class Changes {
   async strike(charge: Charge, { count, ageMs }: Denials, rule: BlockRule, endsAt?: number): Promise<Strikes> {
     const tag = this.#scripts.keys.tagOf(charge)
     const facts = { units: count, endsAt, tells: 'key', strike: { ageMs, rule } } as const
-    const [, blockedMs, isNew, left, resetAfterMs] = (
-      (await this.#change('strike', [charge], tag, facts)) as unknown[]
-    ).map(Number)
-    return { blockedMs, isNew: isNew === 1, left, resetAfterMs }
+    return strikesOf(await this.#change('strike', [charge], tag, facts))
   }
 
   /** Returns the script's answer. */
@@ -68,7 +65,7 @@ export class Changes {
     const message = isTold ? this.#channel.message(names, tells) : ''
     const answer = await this.#scripts.run({
       script: change,
-      does: verb,
+      does: strike === undefined ? verb : 'count denials',
       tag,
       keys: [
         ...charges.map(charge => keys.keyOf(charge, tag)),
@@ -96,7 +93,7 @@ export class Changes {
       endsAt,
     })
     // Denials that block nobody change nothing that others know.
-    if (strike !== undefined && Number((answer as unknown[])[2]) === 0) return answer
+    if (strike !== undefined && !strikesOf(answer).isNew) return answer
     if (tells !== undefined) this.#channel.changed(names, tells)
     if (isTold && message === '') this.#channel.gather(names)
     const refused = strike === undefined ? answer : (answer as unknown[])[5]
