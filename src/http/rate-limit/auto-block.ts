@@ -71,6 +71,10 @@ function mistake(what: string): PolicyError {
 
 /** What this process knows of the denials of one key. */
 interface Tally {
+  readonly name: string
+  /** The last denial, and the limiter that made it. */
+  denial: Decision
+  limiter: RateLimiter
   /** The denials left before the block, by the store's last answer, less those reported since. */
   left: number
   /** Denials that are not reported to the store yet, and when the oldest was made. */
@@ -84,7 +88,7 @@ interface Tally {
   next: Promise<Strikes | undefined> | undefined
 }
 
-/** Denials from the deny cache are reported to the store at most this often, unless they may be the last before a block. */
+/** Denials from the deny cache are reported to the store within this time, and not with every request unless they may be the last before a block. */
 const REPORT_EVERY_MS = 100
 /** Above this number of keys, the key reported longest ago is dropped, with its pending denials. */
 const MOST_TALLIES = 10_000
@@ -100,6 +104,9 @@ export class AutoBlock {
   readonly #rules = new Map<number, BlockRule>()
   /** The one reported longest ago first. */
   readonly #tallies = new Map<string, Tally>()
+  /** Those with pending denials that no request waits for. */
+  readonly #unreported = new Set<Tally>()
+  #timer: ReturnType<typeof setTimeout> | undefined
 
   /** Throws `PolicyError` for a store that has no blocks. */
   constructor(block: BlockOptions, store: RateLimiterOptions['store']) {
@@ -114,55 +121,62 @@ export class AutoBlock {
   }
 
   /** Counts one more denial. Returns the decision to answer with: the same, or that of a key that is blocked. */
-  countDenial(limiter: RateLimiter, decision: Decision): SyncOrAsync<Decision> {
-    const { limit, key, source } = decision
+  countDenial(limiter: RateLimiter, denial: Decision): SyncOrAsync<Decision> {
     // During an outage there is no count, and a request that can never fit says nothing about its client.
-    if (decision.blocked || decision.degraded || decision.retryAfterMs === Number.POSITIVE_INFINITY) return decision
-    const name = shortKey(JSON.stringify([limit.name, key]))
+    if (denial.blocked || denial.degraded || denial.retryAfterMs === Number.POSITIVE_INFINITY) return denial
     const nowMs = this.#clock.now()
-    const tally = this.#tallyOf(name, nowMs)
+    const tally = this.#tallyOf(limiter, denial, nowMs)
     if (tally.pending++ === 0) tally.sinceAt = nowMs
     const isReported = tally.report !== undefined || nowMs - tally.updatedAt < REPORT_EVERY_MS
-    if (source === 'deny-cache' && isReported && tally.pending < tally.left) return decision
-    return this.#reported(limiter, decision, name, tally).then(strikes =>
-      strikes === undefined || strikes.blockedMs === 0 ? decision : blocked(decision, strikes.blockedMs),
+    if (denial.source === 'deny-cache' && isReported && tally.pending < tally.left) {
+      this.#unreported.add(tally)
+      this.#timer ??= this.#reportLater()
+      return denial
+    }
+    return this.#reported(tally).then(strikes =>
+      strikes === undefined || strikes.blockedMs === 0 ? denial : blocked(denial, strikes.blockedMs),
     )
   }
 
-  #tallyOf(name: string, nowMs: number): Tally {
+  #tallyOf(limiter: RateLimiter, denial: Decision, nowMs: number): Tally {
+    const name = shortKey(JSON.stringify([denial.limit.name, denial.key]))
     const known = this.#tallies.get(name)
-    if (known !== undefined && (known.report !== undefined || known.endsAt > nowMs)) return known
+    if (known !== undefined && (known.report !== undefined || known.endsAt > nowMs)) {
+      return Object.assign(known, { limiter, denial })
+    }
+    if (known !== undefined) this.#unreported.delete(known)
     const none = { left: 0, pending: 0, sinceAt: nowMs, endsAt: nowMs, updatedAt: nowMs }
-    return { ...none, report: undefined, next: undefined }
+    return { name, denial, limiter, ...none, report: undefined, next: undefined }
   }
 
   /** The answer to the report that contains the denial that was just counted. */
-  #reported(limiter: RateLimiter, decision: Decision, name: string, tally: Tally): Promise<Strikes | undefined> {
-    if (tally.report === undefined) return this.#report(limiter, decision, name, tally)
+  #reported(tally: Tally): Promise<Strikes | undefined> {
+    if (tally.report === undefined) return this.#report(tally)
     tally.next ??= tally.report.then(strikes => {
       tally.next = undefined
       // Then these denials, too, are answered with the block.
-      return strikes !== undefined && strikes.blockedMs > 0 ? strikes : this.#report(limiter, decision, name, tally)
+      return strikes !== undefined && strikes.blockedMs > 0 ? strikes : this.#report(tally)
     })
     return tally.next
   }
 
-  #report(limiter: RateLimiter, { key, limit }: Decision, name: string, tally: Tally): Promise<Strikes | undefined> {
+  #report(tally: Tally): Promise<Strikes | undefined> {
+    const { limiter, denial } = tally
     const nowMs = this.#clock.now()
     const denials = { count: tally.pending, ageMs: Math.max(0, nowMs - tally.sinceAt) }
     tally.left = Math.max(0, tally.left - tally.pending)
     tally.pending = 0
     tally.updatedAt = nowMs
-    this.#note(name, tally)
+    this.#note(tally)
     const end = (strikes: Strikes | undefined) => {
       tally.report = undefined
       if (strikes === undefined) return undefined
-      if (strikes.blockedMs > 0) this.#tallies.delete(name)
+      if (strikes.blockedMs > 0) this.#drop(tally)
       tally.left = strikes.left
       tally.endsAt = nowMs + strikes.resetAfterMs
       return strikes
     }
-    tally.report = limiter.strike(key, limit, denials, this.#ruleOf(limit)).then(end, error => {
+    tally.report = limiter.strike(denial.key, denial.limit, denials, this.#ruleOf(denial.limit)).then(end, error => {
       end(undefined)
       // The denial stands, with or without a block.
       if (error instanceof StoreError) return undefined
@@ -171,10 +185,28 @@ export class AutoBlock {
     return tally.report
   }
 
-  #note(name: string, tally: Tally): void {
-    this.#tallies.delete(name)
-    this.#tallies.set(name, tally)
-    if (this.#tallies.size > MOST_TALLIES) this.#tallies.delete(this.#tallies.keys().next().value as string)
+  /** Denials must count even if the last of a burst were remembered ones. */
+  #reportLater(): ReturnType<typeof setTimeout> {
+    const timer = setTimeout(() => {
+      this.#timer = undefined
+      const tallies = [...this.#unreported]
+      this.#unreported.clear()
+      for (const tally of tallies) if (tally.pending > 0) this.#reported(tally).catch(() => {})
+    }, REPORT_EVERY_MS)
+    timer.unref?.()
+    return timer
+  }
+
+  #note(tally: Tally): void {
+    this.#tallies.delete(tally.name)
+    this.#tallies.set(tally.name, tally)
+    if (this.#tallies.size <= MOST_TALLIES) return
+    for (const oldest of this.#tallies.values()) return this.#drop(oldest)
+  }
+
+  #drop(tally: Tally): void {
+    this.#tallies.delete(tally.name)
+    this.#unreported.delete(tally)
   }
 
   #ruleOf({ windowMs }: Limit): BlockRule {

@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals'
+import { afterAll, afterEach, beforeAll, describe, expect, jest, test } from '@jest/globals'
 import type { Redis } from 'ioredis'
 import { PolicyError } from '../../../src/core/errors.js'
 import { AutoBlock, type BlockOptions, checkBlockOptions } from '../../../src/http/rate-limit/auto-block.js'
@@ -8,6 +8,7 @@ import { RedisStore } from '../../../src/stores/redis/redis-store.js'
 import type { Store } from '../../../src/stores/store.js'
 import { ManualClock } from '../../../src/testing.js'
 import { forCases } from '../../support/cases.js'
+import { eventually } from '../../support/redis-process.js'
 import { RedisServer } from '../../support/redis-server.js'
 import { START } from '../../support/stories.js'
 import { StubStore } from '../../support/stub-store.js'
@@ -20,6 +21,20 @@ beforeAll(async () => {
   client = redis.client()
 })
 afterAll(() => redis.stop())
+
+/** Only timeouts are fake. */
+const NOT_TIMERS = [
+  'Date',
+  'hrtime',
+  'nextTick',
+  'performance',
+  'queueMicrotask',
+  'setImmediate',
+  'clearImmediate',
+  'setInterval',
+  'clearInterval',
+] as const
+afterEach(() => void jest.useRealTimers())
 
 /** A limiter whose denials are counted. */
 function struck(block: BlockOptions, options: RateLimiterOptions) {
@@ -234,7 +249,21 @@ describe('denials at once over many connections make one block, as they would on
     }))
 })
 
+test('denials that processes remember count together, also when no request comes after them', async () => {
+  const prefix = `strikes ${prefixes++}`
+  const processes = Array.from({ length: 4 }, () => {
+    const store = new RedisStore(redis.client(), { prefix })
+    return struck({ after: 20, for: '1h' }, { policy: '1/1h', store })
+  })
+  await processes[0].ask()
+  // None of them alone makes as many, and all but the first of each are remembered denials, which cost Redis nothing.
+  for (const { ask } of processes) for (let i = 0; i < 7; i++) await ask()
+  await eventually('blocked', async () => (await processes[0].limiter.peek('k')).blocked === true)
+})
+
 test('denials that a process reports late, from before the end of a block, have no part in the next one', async () => {
+  // The second process does not come to report by its timer.
+  jest.useFakeTimers({ doNotFake: [...NOT_TIMERS] })
   const clock = new ManualClock(START)
   const prefix = `strikes ${prefixes++}`
   const [first, second] = [false, true].map(denyCache =>
@@ -255,6 +284,7 @@ test('denials that a process reports late, from before the end of a block, have 
   clock.advance(1000)
   expect(await blocked(second, 1)).toBe(0)
   expect(await blocked(first, 10)).toBe(7)
+  jest.useRealTimers()
 })
 
 test('a store without strikes is told of one block for denials at once', async () => {
