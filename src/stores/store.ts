@@ -80,6 +80,8 @@ export interface Store {
   /**
    * Counts denials of a key that is not blocked, and blocks it if they are too many, in one step: `rule.count` says how. Without this method each process counts the
    * denials and blocks that it sees.
+   *
+   * @internal
    */
   strike?(charge: Charge, denials: Denials, rule: BlockRule, endsAt?: number): Promise<Strikes> | Strikes
   /** Closes the store's own timers and connections. A client that was passed in stays open. */

@@ -134,7 +134,7 @@ export class MemoryStore implements Store, Moment {
     }
   }
 
-  /** Counts denials of a key that is not blocked, and blocks it if they are too many. */
+  /** @internal Counts denials of a key that is not blocked, and blocks it if they are too many. */
   strike({ key, limit, limiter = DEFAULT_LIMITER }: Charge, reported: Denials, rule: BlockRule): Strikes {
     const nowMs = this.#now()
     const table = this.tableOf(limit, limiter)

@@ -197,6 +197,7 @@ export class RedisStore implements Store {
     await this.#changes.run('block', charges, { units: forMs, endsAt, tells: 'key' })
   }
 
+  /** @internal Counts denials of a key that is not blocked, and blocks it if they are too many. */
   async strike(charge: Charge, denials: Denials, rule: BlockRule, endsAt?: number): Promise<Strikes> {
     const strikes = await this.#changes.strike(charge, denials, rule, endsAt)
     if (strikes.isNew) this.#leases?.end([charge])
