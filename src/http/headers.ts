@@ -50,9 +50,10 @@ export function clash(forms: readonly HeaderForm[]): boolean {
  */
 export function mergeHeaders(fields: Fields, set: (name: string) => string | undefined, stricter: boolean): Fields {
   const merged: Fields = {}
-  const names = otherNames(fields, set('RateLimit-Policy'))
+  const policy = set('RateLimit-Policy')
+  const names = otherNames(fields, policy)
   for (const name of Object.keys(fields)) {
-    const before = set(name)
+    const before = name === 'RateLimit-Policy' ? policy : set(name)
     const now = fields[name]
     if (before === undefined) merged[name] = renamed(now, names)
     else if ((name === 'RateLimit-Policy' || isNamed(now)) && isNamed(before) === isNamed(now)) {

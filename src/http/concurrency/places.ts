@@ -22,6 +22,11 @@ export interface Places {
 /** The places that a request has taken: usually one. */
 const HELD = new WeakMap<object, Array<{ readonly places: Places; readonly key: string }>>()
 
+/** Whether a concurrency limit has let the request in, and told its policy on the response. */
+export function holdsPlace(request: object): boolean {
+  return HELD.has(request)
+}
+
 /** Lets a request that passes one limit twice hold one place, so that it does not wait for itself; warns once. */
 export class HeldPlaces {
   #warned = false

@@ -4,6 +4,7 @@ import type { PolicyInput } from '../../core/limit.js'
 import type { LimiterKey } from '../../limiter/key.js'
 import type { RateLimiter } from '../../limiter/rate-limiter.js'
 import { Client } from '../address/client.js'
+import { holdsPlace } from '../concurrency/places.js'
 import { Deferral } from '../deferral/deferral.js'
 import { type Answer, type Gate, PASS } from '../delivery.js'
 import type { Framework } from '../framework.js'
@@ -264,8 +265,8 @@ export class Guard<Request, Response> implements Gate<Request, Response>, Limite
     const before = this.#framework.decision(req, res)
     // Other packages use the same property for other values. A concurrency limit leaves no decision, but a policy.
     if (before?.verdicts === undefined) {
-      const isFirst = this.#policyOn(req, res) === undefined
-      return { decision, fields: isFirst ? fields : this.#merged(fields, true, req, res), refusal: undefined }
+      const all = holdsPlace(req as object) ? this.#merged(fields, true, req, res) : fields
+      return { decision, fields: all, refusal: undefined }
     }
     this.#doubleCharge.check(req as object, before, decision)
     const strict = strictest([before, decision]) === before ? before : decision
@@ -276,17 +277,14 @@ export class Guard<Request, Response> implements Gate<Request, Response>, Limite
     return mergeHeaders(fields, name => this.#framework.responseHeader(res, name, req), stricter)
   }
 
-  /** The policy that another limiter has told on this response. */
-  #policyOn(req: Request, res: Response): string | undefined {
-    return this.#framework.responseHeader(res, 'RateLimit-Policy', req)
-  }
-
   #refuse(headers: Rule['headers'], decision: Decision, req: Request, res: Response): Answer {
     const { statusCode, message, handler } = this.#settings
     const own = headers(decision)
     const { fields } = this.#combine(decision, own, req, res)
     const accept = this.#framework.requestHeader(req, 'accept')
-    const refusal = refuse(decision, statusCode, accept, otherNames(own, this.#policyOn(req, res)))
+    const isAlone = fields === own
+    const told = isAlone ? undefined : this.#framework.responseHeader(res, 'RateLimit-Policy', req)
+    const refusal = refuse(decision, statusCode, accept, otherNames(own, told))
     const reply = wordedReply(refusal, { handler, message }, 'rateLimit', req, res, decision)
     return { decision, fields: { ...fields, ...refusal.fields }, refusal: reply }
   }
