@@ -3,7 +3,7 @@
 
   KEYS      the state of each limit; the note of each; the sold leases of each (ZSET lease → when it was sold, ms; see return_lease); the block list of
             each (ZSET state key → blocked until, ms); the line in which requests wait for these limits together, three keys: see line_open; the marks
-            of the waiting lines of the policy (see line_mark)
+            of the waiting lines of the policy (see line_mark); of strike two more: see strike
   ARGV[1]   now, ms; '' for the server's clock
   ARGV[2]   the change:
               charge   spends units whether they fit or not
@@ -12,17 +12,20 @@
               return   takes back the unspent units of a lease
               reset    deletes what was spent; blocks stay
               block    denies the key for so many ms, whatever it has spent; 0 ends its block
+              strike   counts so many denials of a key, under one limit, and blocks it if they are too many; nothing if it is blocked
   ARGV[3]   units, or ms
   ARGV[4]   settle: the first moment that the clock has shown twice, ms, because it stepped back; '' for none. Charges of these moments are not settled,
             because they may belong to either pass. ARGV[5]: the last such moment
             return: the lease. ARGV[5]: when it was sold, ms
   ARGV[6]   what the channel of every process begins with on which it hears of its waiters
   ARGV[7]   the channel on which changes are announced; ARGV[8]: the message, '' for none
-  ARGV[9]   number of limits, then for each: algorithm, quota, window in ms, burst; then of settle and return for each: charged at, cost, remaining, reset
+  ARGV[9]   number of limits, then for each: algorithm, quota, window in ms, burst; then of settle and return for each: charged at, cost, remaining, reset;
+            of strike: the age of the oldest denial in ms, after, window in ms, the first block in ms, factor, the longest block in ms, forget in ms
   ARGV[…]   last: the last moment at which the script may act, ms
 
   Returns now, and nothing else, if it was too late; an error of the first key that holds something else, before anything changed; the text of an error
-  if only the message was refused; else nothing.
+  if only the message was refused; else nothing. strike: now, for how much longer the key is blocked, 1 if these denials have blocked it, the denials left
+  before the block, ms until their count begins anew; then that text, if there is one.
 ]]
 -- @include now_ms
 -- @include read_limits
@@ -32,6 +35,8 @@
 -- @include refund_note_open
 -- @include refund_note_save
 -- @include return_lease
+-- @include blocked_until
+-- @include strike
 local clock = ARGV[1]
 local now = now_ms(clock)
 -- @include steps/stop_if_late
@@ -44,6 +49,23 @@ local keys, notes = { unpack(KEYS, 1, count) }, { unpack(KEYS, count + 1, 2 * co
 local sold, blocks = { unpack(KEYS, 2 * count + 1, 3 * count) }, { unpack(KEYS, 3 * count + 1, 4 * count) }
 local line_at = 4 * count + 1
 local marks = KEYS[line_at + 3]
+-- For how long the keys are to be blocked, ms: nil for a change that leaves blocks as they are.
+local block_for, struck
+if verb == 'block' then block_for = units end
+if verb == 'strike' then
+  struck = { now, blocked_until(blocks[1], keys[1]) - now, 0, 0, 0 }
+  if struck[2] <= 0 then
+    local at = receipts_at
+    local rule = {
+      after = tonumber(ARGV[at + 1]), window = tonumber(ARGV[at + 2]), for_ms = tonumber(ARGV[at + 3]), factor = tonumber(ARGV[at + 4]),
+      max_ms = tonumber(ARGV[at + 5]), forget_ms = tonumber(ARGV[at + 6])
+    }
+    local failure, block_ms, left, reset = strike(units, tonumber(ARGV[at]), rule, KEYS[line_at + 4], KEYS[line_at + 5], now, expires_at)
+    if failure then return redis.error_reply(failure) end
+    if block_ms > 0 then block_for = block_ms end
+    struck = { now, block_ms, block_for and 1 or 0, left, reset }
+  end
+end
 
 if verb == 'reset' then
   for i = 1, count do
@@ -61,13 +83,13 @@ if verb == 'reset' then
       refund_note_save(notes[i], note, limit, expires_at)
     end
   end
-elseif verb == 'block' then
+elseif block_for then
   for i = 1, count do
     local list = blocks[i]
-    if units == 0 then
+    if block_for == 0 then
       redis.call('ZREM', list, keys[i])
     else
-      redis.call('ZADD', list, now + units, keys[i])
+      redis.call('ZADD', list, now + block_for, keys[i])
       -- A few at a time, so that no call is long. A block is kept for a second after its end, so that a clock that steps back still finds it.
       local free = redis.call('ZRANGEBYSCORE', list, '-inf', now - 1000, 'LIMIT', 0, 16)
       if #free > 0 then redis.call('ZREM', list, unpack(free)) end
@@ -75,7 +97,7 @@ elseif verb == 'block' then
       redis.call('PEXPIREAT', list, expires_at(last[2] - now))
     end
   end
-else
+elseif not struck then
   -- A settlement changes entries of a log in place, and first repairs nothing.
   local in_place = verb == 'settle' or verb == 'return'
   local states = {}
@@ -103,11 +125,16 @@ else
   for i = 1, count do states[i].save() end
 end
 
-if verb ~= 'charge' and not (verb == 'block' and units > 0) then
+if struck and not block_for then return struck end
+if verb ~= 'charge' and not (block_for and block_for > 0) then
   -- @include steps/wake_waiters
 end
 if message ~= '' then
   -- Without permission for the channel, the change is made all the same.
   local told = redis.pcall('PUBLISH', announcements, message)
-  if type(told) == 'table' then return told.err end
+  if type(told) == 'table' then
+    if not struck then return told.err end
+    struck[6] = told.err
+  end
 end
+return struck

@@ -4,15 +4,14 @@ import { PolicyError, shown } from '../core/errors.js'
 import { getOrMake } from '../core/get-or-make.js'
 import { ConcurrencyGate } from '../http/concurrency/concurrency-limit.js'
 import type { ConcurrencyOptions } from '../http/concurrency/options.js'
+import { admit, type Delivered, type Gate, PASS } from '../http/delivery.js'
 import type { HttpOptions } from '../http/rate-limit/options.js'
-import { type Answer, Guard } from '../http/rate-limit/rate-limit.js'
+import { Guard } from '../http/rate-limit/rate-limit.js'
 import { routeOptions } from '../http/rate-limit/route-options.js'
-import type { Body } from '../http/refusal.js'
-import { type Reply, send } from '../http/reply.js'
 import { ShedGate, type ShedOptions as ShedGateOptions } from '../http/shed.js'
-import { after, isPromise, type SyncOrAsync } from '../http/sync-or-async.js'
+import { isPromise, type SyncOrAsync } from '../http/sync-or-async.js'
 import { MemoryStore } from '../stores/memory/memory-store.js'
-import { frameworkOf, routeName } from './fastify-request.js'
+import { delivery, frameworkOf, routeName } from './fastify-request.js'
 
 export type * from '../http/adapter-exports.js'
 
@@ -80,9 +79,9 @@ export const rateLimit: FastifyPluginCallback<RateLimitOptions> = plugin('rateLi
     answer(request, reply) {
       const { config } = request.routeOptions
       const own = config?.rateLimit
-      if (own === undefined) return everywhere?.answer(request, reply)
+      if (own === undefined) return everywhere === undefined ? PASS : everywhere.answer(request, reply)
       // If there are several plugins, the first one handles a route with its own limit.
-      if (own === false || LIMITED.has(request)) return undefined
+      if (own === false || LIMITED.has(request)) return PASS
       LIMITED.add(request)
       return guardOf(config, own).answer(request, reply)
     },
@@ -110,10 +109,9 @@ export const shed: FastifyPluginCallback<ShedOptions> = plugin('shed', (_, { hoo
   return { hook, answer: request => gate.answer(request) }
 })
 
-/** When and how requests are decided; undefined: the limit does not apply to the request. */
-interface Limit {
+/** How requests are decided, and when. */
+interface Limit extends Gate<FastifyRequest, FastifyReply> {
   readonly hook: Hook | undefined
-  answer(request: FastifyRequest, reply: FastifyReply): SyncOrAsync<Answer> | undefined
 }
 
 type Done = (error?: Error) => void
@@ -144,43 +142,16 @@ function plugin<Options extends object>(
 }
 
 function pass(limit: Limit, request: FastifyRequest, reply: FastifyReply, done: Done): void {
-  let passed: SyncOrAsync<boolean>
+  let delivered: SyncOrAsync<Delivered>
   try {
-    const answer = limit.answer(request, reply)
-    passed = answer === undefined || after(answer, answer => give(answer, request, reply))
+    delivered = admit(limit, delivery, request, reply)
   } catch (error) {
     done(error as Error)
     return
   }
-  if (isPromise(passed)) {
-    passed.then(passed => {
-      if (passed) done()
+  if (isPromise(delivered)) {
+    delivered.then(delivered => {
+      if (delivered === 'passed') done()
     }, done)
-  } else if (passed) done()
-}
-
-/** True if the request must be passed on. */
-function give(answer: Answer, request: FastifyRequest, reply: FastifyReply): SyncOrAsync<boolean> {
-  const { decision, fields, refusal, gone } = answer
-  if (gone) return false
-  if (decision) request.rateLimit = decision
-  const { headersSent } = reply.raw
-  if (!headersSent) for (const name in fields) reply.header(name, fields[name])
-  if (refusal === undefined) return true
-  return headersSent ? false : after(refuse(refusal, reply), () => false)
-}
-
-function refuse(reply: Reply, to: FastifyReply): SyncOrAsync<void> {
-  const { statusCode } = to
-  to.code(reply.status)
-  const write = ({ type, text }: Body) => {
-    if (to.sent) return
-    // Fastify adds a charset to the type of every JSON text; problem details have none.
-    to.type(type).send(type.includes('charset') ? text : Buffer.from(text))
-  }
-  // Fastify answers an error with the status of the reply, if that is an error status.
-  const undo = () => {
-    if (!to.sent) to.code(statusCode).removeHeader('retry-after')
-  }
-  return send(reply, write, undo)
+  } else if (delivered === 'passed') done()
 }

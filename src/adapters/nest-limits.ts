@@ -7,7 +7,7 @@ import { routeOptions } from '../http/rate-limit/route-options.js'
 import { after, type SyncOrAsync } from '../http/sync-or-async.js'
 import type { RateLimiter } from '../limiter/rate-limiter.js'
 import { MemoryStore } from '../stores/memory/memory-store.js'
-import { type NestRequest, type NestResponse, nest } from './nest-request.js'
+import { keepWorded, type NestRequest, type NestResponse, nest } from './nest-request.js'
 
 /** The options of the module and of routes. Their functions receive request and response of the platform, Express or Fastify. */
 export interface NestOptions<Request = NestRequest, Response = NestResponse> extends HttpOptions<Request, Response> {}
@@ -18,19 +18,10 @@ type NestGuard = Guard<NestRequest, NestResponse>
 
 /** The options from decorators; false: no limit. */
 const OWN = new WeakMap<Target, NestOptions | false>()
-/** What a service's own `handler` returned for a request. */
-const WORDED = new WeakMap<NestRequest, unknown>()
 
 /** Records a decorator's options for a handler or a controller. */
 export function decorate(target: Target, own: NestOptions | false): void {
   OWN.set(target, own)
-}
-
-/** What the option `handler` has returned for this request; available once. */
-export function wordedOf(req: NestRequest): unknown {
-  const body = WORDED.get(req)
-  WORDED.delete(req)
-  return body
 }
 
 /** The limits of an application: one for all routes, and those of routes with their own options. Inject it to `peek`, `refund` or `reset`. */
@@ -88,6 +79,6 @@ function guardOf(options: NestOptions): NestGuard {
   const { handler } = options
   if (typeof handler !== 'function') return new Guard(options, nest)
   const own: NestOptions['handler'] = (req, res, decision) =>
-    after(handler(req, res, decision) as SyncOrAsync<unknown>, body => void WORDED.set(req, body))
+    after(handler(req, res, decision) as SyncOrAsync<unknown>, body => keepWorded(req, res, body, decision))
   return new Guard({ ...options, handler: own }, nest)
 }

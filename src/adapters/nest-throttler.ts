@@ -14,7 +14,7 @@ export interface ThrottlerStorageOptions {
 export interface ThrottlerStorageRecord {
   /** The counted requests. */
   totalHits: number
-  /** Seconds until the count starts anew. */
+  /** Seconds until the counted hits have expired. While a block lasts: those that led to it, as in @nestjs/throttler, although the count is new when the block ends. */
   timeToExpire: number
   /** Whether the key is blocked. */
   isBlocked: boolean
@@ -61,13 +61,17 @@ export class ThrottlerStorage {
         timeToBlockExpire: 0,
       }
     }
-    const { blocked, degraded, resetAfterMs } = decision
-    let { retryAfterMs } = decision
+    const { blocked, degraded } = decision
+    let { retryAfterMs, resetAfterMs } = decision
     if (blockDuration > 0 && !blocked && !degraded) {
       await limiter.block(key, blockDuration)
       // The counted hits would outlast the block.
       if (blockDuration < ttl) await limiter.reset(key)
       retryAfterMs = blockDuration
+    }
+    // What the reset above forgot: the hits that led to the block would have expired `ttl` after they were made.
+    if (blockDuration > 0 && blockDuration < ttl && !degraded) {
+      resetAfterMs = Math.max(resetAfterMs, ttl - Math.max(0, blockDuration - retryAfterMs))
     }
     const wait = seconds(Math.min(retryAfterMs, Math.max(ttl, blockDuration)))
     return { totalHits: limit + 1, timeToExpire: seconds(resetAfterMs), isBlocked: true, timeToBlockExpire: wait }

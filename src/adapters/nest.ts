@@ -8,12 +8,10 @@ import {
   Module,
 } from '@nestjs/common'
 import type { Decision } from '../core/decision.js'
-import type { Answer } from '../http/rate-limit/rate-limit.js'
-import { type Body, refuse } from '../http/refusal.js'
-import type { Reply } from '../http/reply.js'
-import { isPromise, type SyncOrAsync } from '../http/sync-or-async.js'
-import { decorate, type NestOptions, RateLimits, wordedOf } from './nest-limits.js'
-import { isSent, type NestRequest, type NestResponse, nest, noteDecision, setFields } from './nest-request.js'
+import { admit } from '../http/delivery.js'
+import { isPromise } from '../http/sync-or-async.js'
+import { decorate, type NestOptions, RateLimits } from './nest-limits.js'
+import { type NestRequest, type NestResponse, nest, refusalOf } from './nest-request.js'
 
 export type * from '../http/adapter-exports.js'
 export { RateLimits } from './nest-limits.js'
@@ -85,67 +83,13 @@ export class RateLimitGuard implements CanActivate {
     const http = context.switchToHttp()
     const req = http.getRequest<NestRequest>()
     const res = http.getResponse<NestResponse>()
-    const answer = guard.answer(req, res)
-    const refused = give(isPromise(answer) ? await answer : answer, req, res)
-    if (refused !== undefined) throw await refused
-    return true
+    const admitted = admit(guard, nest, req, res)
+    const delivered = isPromise(admitted) ? await admitted : admitted
+    if (delivered === 'passed') return true
+    // The response to a client that has gone is never read.
+    const status = delivered === 'gone' ? 499 : res.statusCode
+    throw new HttpException(refusalOf(req) ?? { status }, status)
   }
 }
 Injectable()(RateLimitGuard)
 Inject(RateLimits)(RateLimitGuard, undefined, 0)
-
-/** Answers a refused request. */
-function give(
-  { decision, fields, refusal, gone }: Answer,
-  req: NestRequest,
-  res: NestResponse,
-): SyncOrAsync<HttpException> | undefined {
-  // This response is never read.
-  if (gone) return new HttpException({ status: 499 }, 499)
-  if (decision) noteDecision(req, decision)
-  const sent = isSent(res)
-  if (!sent) setFields(res, fields)
-  return refusal && exceptionOf(refusal, nest.decision(req, res), req, res)
-}
-
-async function exceptionOf(
-  reply: Reply,
-  decision: Decision | undefined,
-  req: NestRequest,
-  res: NestResponse,
-): Promise<HttpException> {
-  const { status } = reply
-  const before = res.statusCode
-  if (!isSent(res)) res.status(status)
-  try {
-    const body = await reply.body()
-    const [type, object] = body === undefined ? said(wordedOf(req), status, decision) : parsed(body, status, decision)
-    if (!isSent(res)) setFields(res, { 'Content-Type': type })
-    return new HttpException(object, status)
-  } catch (error) {
-    if (!isSent(res)) {
-      res.status(before)
-      res.removeHeader('Retry-After')
-    }
-    throw error
-  }
-}
-
-const JSON_TYPE = 'application/json; charset=utf-8'
-const PROBLEM_TYPE = 'application/problem+json'
-
-/** The body of the exception, with its type. */
-type Said = readonly [type: string, body: object]
-
-/** Nest would send a text as text, or wrap it in its own object: both become problem details. */
-function parsed({ type, text }: Body, status: number, decision: Decision | undefined): Said {
-  if (type.startsWith('text/')) return said(text, status, decision)
-  const value: unknown = JSON.parse(text)
-  return type === PROBLEM_TYPE ? [type, value as object] : said(value, status, decision)
-}
-
-function said(value: unknown, status: number, decision: Decision | undefined): Said {
-  if (typeof value === 'object' && value !== null) return [JSON_TYPE, value]
-  const problem = decision === undefined ? {} : JSON.parse(refuse(decision, status, 'application/json').body.text)
-  return [PROBLEM_TYPE, value === undefined ? problem : { ...problem, detail: String(value) }]
-}

@@ -32,7 +32,7 @@ export interface MessageLimitOptions<Data = unknown> extends Partial<RateLimiter
   cost?: number | ((data: Data) => number)
   /**
    * What happens to a message over the limit. It reaches no listener. 'drop' (default): nothing more. 'close': the socket is closed with code 1008, and its later messages are
-   * dropped. A function receives the decision and the message.
+   * dropped. A function receives the decision and the message; what it throws, or rejects with, is emitted as 'error'.
    */
   onLimit?: 'drop' | 'close' | ((decision: Decision, data: Data) => void)
 }
@@ -153,15 +153,21 @@ class MessageLimit<Data> {
     if (this.#ended) return void this.#emit('message', ...values)
     if (this.#closed) return
     const data = values[0] as Data
-    const fail = (error: unknown) => void this.#emit('error', error)
     let decided: SyncOrAsync<Decision | undefined>
     try {
       decided = this.#ask(data)
     } catch (error) {
-      return fail(error)
+      return this.#fail(error)
     }
     if (!isPromise(decided)) return this.#obey(decided, data, values)
-    return decided.then(decision => this.#obey(decision, data, values), fail)
+    return decided.then(
+      decision => this.#obey(decision, data, values),
+      error => this.#fail(error),
+    )
+  }
+
+  #fail(error: unknown): void {
+    this.#emit('error', error)
   }
 
   #ask(data: Data): SyncOrAsync<Decision | undefined> {
@@ -179,10 +185,20 @@ class MessageLimit<Data> {
       return after(wait, () => void this.#emit('message', ...values))
     }
     const { onLimit } = this.#options
-    if (typeof onLimit === 'function') onLimit(decision, data)
+    if (typeof onLimit === 'function') this.#tell(onLimit, decision, data)
     else if (onLimit === 'close') {
       this.#closed = true
       this.#socket.close?.(POLICY_VIOLATION, 'Too many messages')
+    }
+  }
+
+  /** An `async` function is not waited for: later messages do not depend on what it does. */
+  #tell(onLimit: (decision: Decision, data: Data) => unknown, decision: Decision, data: Data): void {
+    try {
+      const told = onLimit(decision, data)
+      if (isPromise(told)) told.then(undefined, error => this.#fail(error))
+    } catch (error) {
+      this.#fail(error)
     }
   }
 }

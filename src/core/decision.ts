@@ -56,7 +56,7 @@ function isStricter(a: Verdict, b: Verdict): boolean {
 }
 
 /** The verdict of a key that is blocked for `forMs`. A verdict whose cost can never fit stays as it is. */
-export function blockedVerdict(verdict: Verdict, forMs: number): Verdict {
+export function blockedVerdict<Blocked extends Verdict>(verdict: Blocked, forMs: number): Blocked {
   if (verdict.retryAfterMs === Number.POSITIVE_INFINITY) return verdict
   return { ...verdict, allowed: false, retryAfterMs: Math.max(verdict.retryAfterMs, forMs), delayMs: 0, blocked: true }
 }

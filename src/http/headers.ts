@@ -45,21 +45,56 @@ export function clash(forms: readonly HeaderForm[]): boolean {
 }
 
 /**
- * The fields to set after another limiter has set its own on the same response: lists are extended; where only one limit
- * fits, the stricter of the two decisions stays.
+ * The fields to set after another limiter has set its own on the same response: lists are extended, by other names where two limits have one name;
+ * where only one limit fits, and where the lists are of different drafts, the stricter of the two decisions stays.
  */
 export function mergeHeaders(fields: Fields, set: (name: string) => string | undefined, stricter: boolean): Fields {
   const merged: Fields = {}
+  const policy = set('RateLimit-Policy')
+  const names = otherNames(fields, policy)
   for (const name of Object.keys(fields)) {
-    const before = set(name)
+    const before = name === 'RateLimit-Policy' ? policy : set(name)
     const now = fields[name]
-    if (before === undefined) merged[name] = now
-    else if (name === 'RateLimit-Policy' || isNamed(now)) {
-      // Lists of different drafts cannot be joined; the later one stays.
-      merged[name] = isNamed(before) === isNamed(now) ? `${before}, ${now}` : now
+    if (before === undefined) merged[name] = renamed(now, names)
+    else if ((name === 'RateLimit-Policy' || isNamed(now)) && isNamed(before) === isNamed(now)) {
+      merged[name] = `${before}, ${renamed(now, names)}`
     } else if (stricter) merged[name] = now
   }
   return merged
+}
+
+/** By the name of a limit: its name in the fields of one response, where `policy`, set by another limiter, has a limit of that name. undefined: all keep their names. */
+export function otherNames(fields: Fields, policy: string | undefined): ReadonlyMap<string, string> | undefined {
+  const own = fields['RateLimit-Policy']
+  if (policy === undefined || own === undefined || !isNamed(policy) || !isNamed(own)) return undefined
+  const taken = new Set(namesIn(policy))
+  const names = namesIn(own)
+  const clashes = names.filter(name => taken.has(name))
+  if (clashes.length === 0) return undefined
+  for (const name of names) taken.add(name)
+  return new Map(
+    clashes.map(name => {
+      let number = 2
+      while (taken.has(`${name}-${number}`)) number++
+      taken.add(`${name}-${number}`)
+      return [name, `${name}-${number}`]
+    }),
+  )
+}
+
+/** The name of each item of a list. In a name, a quotation mark is escaped. */
+const ITEM_NAME = /(^|, )"((?:[^"\\]|\\.)*)"/g
+
+function namesIn(list: string): string[] {
+  return Array.from(list.matchAll(ITEM_NAME), ([, , name]) => name.replace(/\\(.)/g, '$1'))
+}
+
+function renamed(list: string, names: ReadonlyMap<string, string> | undefined): string {
+  if (names === undefined || !isNamed(list)) return list
+  return list.replace(ITEM_NAME, (item, comma: string, text: string) => {
+    const name = names.get(text.replace(/\\(.)/g, '$1'))
+    return name === undefined ? item : `${comma}${quoted(name)}`
+  })
 }
 
 /** An item of `RateLimit-Policy`, in the form of drafts 8 to 11, for a concurrency limit, which has no window. */

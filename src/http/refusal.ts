@@ -22,14 +22,19 @@ const TYPES = 'https://iana.org/assignments/http-problem-types#'
  * did nothing wrong. `Retry-After` in whole seconds, rounded up, at least 1, and omitted if the request can never fit.
  *
  * The body is problem details (RFC 9457, types of draft-ietf-httpapi-ratelimit-headers) for a client whose `Accept` names
- * JSON, and one line of text for any other. Neither contains the key.
+ * JSON, and one line of text for any other. Neither contains the key. `names`: see `otherNames`.
  */
-export function refuse(decision: Decision, status: number, accept: string | undefined): Refusal {
+export function refuse(
+  decision: Decision,
+  status: number,
+  accept: string | undefined,
+  names?: ReadonlyMap<string, string>,
+): Refusal {
   const fields: Fields = { 'Cache-Control': 'no-store' }
   const seconds = retryAfterOf(decision)
   if (seconds !== undefined) fields['Retry-After'] = `${seconds}`
   const code = decision.source === 'closed' ? 503 : status
-  return { status: code, fields, body: ownBody(decision, code, seconds, accept) }
+  return { status: code, fields, body: ownBody(decision, code, seconds, accept, names) }
 }
 
 /** A refusal because too many requests are inside. */
@@ -97,9 +102,15 @@ function retryAfterOf({ retryAfterMs }: Decision): number | undefined {
   return retryAfterMs === Number.POSITIVE_INFINITY ? undefined : Math.max(1, Math.ceil(retryAfterMs / 1000))
 }
 
-function ownBody(decision: Decision, status: number, seconds: number | undefined, accept: string | undefined): Body {
+function ownBody(
+  decision: Decision,
+  status: number,
+  seconds: number | undefined,
+  accept: string | undefined,
+  names: ReadonlyMap<string, string> | undefined,
+): Body {
   const detail = `${status === 503 ? 'No capacity at the moment' : 'Too many requests'}: ${adviceOf(seconds)}.`
-  return explain(accept, { ...problemOf(decision), status, detail, ...momentOf(decision) }, detail)
+  return explain(accept, { ...problemOf(decision, names), status, detail, ...momentOf(decision) }, detail)
 }
 
 function adviceOf(seconds: number | undefined): string {
@@ -107,7 +118,7 @@ function adviceOf(seconds: number | undefined): string {
   return `try again in ${seconds} ${seconds === 1 ? 'second' : 'seconds'}`
 }
 
-function problemOf(decision: Decision) {
+function problemOf(decision: Decision, names: ReadonlyMap<string, string> | undefined) {
   if (decision.source === 'closed') {
     return {
       type: `${TYPES}temporary-reduced-capacity`,
@@ -122,7 +133,9 @@ function problemOf(decision: Decision) {
   return {
     type: `${TYPES}${name}`,
     title,
-    'violated-policies': decision.verdicts.filter(({ allowed }) => !allowed).map(({ limit }) => limit.name),
+    'violated-policies': decision.verdicts
+      .filter(({ allowed }) => !allowed)
+      .map(({ limit: { name } }) => names?.get(name) ?? name),
   }
 }
 

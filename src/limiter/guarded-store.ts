@@ -161,14 +161,14 @@ export class GuardedStore implements DecisionWatch {
     return this.failure(cause, this.#breakers.ofCharge(charge))
   }
 
-  /** Changes what was spent. The charges of each server are changed in separate calls; `endsAt` is passed to the store. */
-  async act<C extends Charge>(
+  /** Changes what was spent, and gives the answers. The charges of each server are changed in separate calls; `endsAt` is passed to the store. */
+  async act<C extends Charge, T>(
     charges: readonly C[],
-    change: (store: Store, charges: readonly C[], endsAt: number) => Answer<void>,
-  ): Promise<void> {
+    change: (store: Store, charges: readonly C[], endsAt: number) => Answer<T>,
+  ): Promise<T[]> {
     const endsAt = performance.now() + this.deadlineMs
     const parts = [...this.#breakers.parts(charges)]
-    await Promise.all(parts.map(([breaker, part]) => this.#watch(breaker, store => change(store, part, endsAt))))
+    return Promise.all(parts.map(([breaker, part]) => this.#watch(breaker, store => change(store, part, endsAt))))
   }
 
   #isClosedToRest(charges: readonly Charge[], first: CircuitBreaker): boolean {

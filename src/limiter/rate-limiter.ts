@@ -1,10 +1,13 @@
+import { monotonicClock } from '../core/clock.js'
 import { checkCost, isCost } from '../core/cost.js'
 import type { Decision, Verdict } from '../core/decision.js'
 import { type Duration, parseOption } from '../core/duration.js'
 import { StoreError, shown } from '../core/errors.js'
-import { mostOf, type Policy } from '../core/limit.js'
+import { getOrMake } from '../core/get-or-make.js'
+import { type Limit, mostOf, type Policy } from '../core/limit.js'
 import { notifyDecided, type Observer } from '../core/observer.js'
 import type { OptionNames } from '../core/option-names.js'
+import type { BlockRule, Denials, Strikes } from '../stores/block-rule.js'
 import { foreignStore } from '../stores/express-rate-limit/foreign-store.js'
 import { countsHits } from '../stores/express-rate-limit/hit-store.js'
 import { MemoryStore } from '../stores/memory/memory-store.js'
@@ -249,6 +252,23 @@ export class RateLimiter {
     return Promise.all(costs.map(cost => this.#guarded.verdicts('peek', charges, cost)))
   }
 
+  /**
+   * Counts denials of a key under one limit, and blocks it if they are too many: in one step of the store. Rejects with `StoreError`.
+   *
+   * @internal For the option `block` over HTTP.
+   */
+  async strike(key: string, limit: Limit, denials: Denials, rule: BlockRule): Promise<Strikes> {
+    this.#checkStoreHas('block')
+    const charge: Charge = { key, limit, limiter: this.#name }
+    const [strikes] = await this.#guarded.act([charge], (store, _, endsAt) =>
+      store.strike === undefined
+        ? strikeHere(store, charge, denials, rule, endsAt)
+        : store.strike(charge, denials, rule, endsAt),
+    )
+    if (strikes.blockedMs > 0) this.#denials?.drop(key)
+    return strikes
+  }
+
   async #close(): Promise<void> {
     this.#denials?.leave()
     await Promise.all([this.#lines.close(this.#ownsStore), this.#deciders.close()])
@@ -273,6 +293,7 @@ export class RateLimiter {
   async #block(key: LimiterKey, forMs: number): Promise<void> {
     const charges = this.chargesOf(key)
     this.#checkStoreHas('block')
+    STRIKES.get(this.#store)?.block(charges, forMs)
     await this.#change(key, charges, (store, part, endsAt) => store.block?.(part, forMs, endsAt))
   }
 
@@ -300,4 +321,26 @@ export class RateLimiter {
       this.#lines.wake(key, all)
     }
   }
+}
+
+/** The denials that this process has seen, by stores that do not count them. */
+const STRIKES = new WeakMap<Store, MemoryStore>()
+
+/** Counts denials in this process, and blocks the key in the store. */
+async function strikeHere(
+  store: Store,
+  charge: Charge,
+  denials: Denials,
+  rule: BlockRule,
+  endsAt: number,
+): Promise<Strikes> {
+  const counts = getOrMake(STRIKES, store, () => new MemoryStore({ clock: store.clock ?? monotonicClock }))
+  const strikes = counts.strike(charge, denials, rule)
+  try {
+    if (strikes.isNew) await store.block?.([charge], strikes.blockedMs, endsAt)
+  } catch (error) {
+    counts.block([charge], 0)
+    throw error
+  }
+  return strikes
 }

@@ -2,6 +2,7 @@ import type { Receipt } from '../algorithms/settlement-note.js'
 import type { Clock } from '../core/clock.js'
 import type { Verdict } from '../core/decision.js'
 import type { Limit } from '../core/limit.js'
+import type { BlockRule, Denials, Strikes } from './block-rule.js'
 
 /** A key under a limit: the unit of counting. */
 export interface Charge {
@@ -71,8 +72,18 @@ export interface Store {
   reset(charges: readonly Charge[], endsAt?: number): Promise<void> | void
   /** Spends even if it does not fit: for costs that are known only afterwards. Without this method nothing is added. */
   charge?(charges: readonly Charge[], cost: number, endsAt?: number): Promise<void> | void
-  /** Denies each charge for `forMs`, regardless of what was spent; 0 ends the block. Without this method the limiter's process keeps the blocks. */
+  /**
+   * Denies each charge for `forMs`, regardless of what was spent; 0 ends the block. Without this method `RateLimiter.block` rejects with `StoreError`, and
+   * `rateLimit` refuses the option `block`.
+   */
   block?(charges: readonly Charge[], forMs: number, endsAt?: number): Promise<void> | void
+  /**
+   * Counts denials of a key that is not blocked, and blocks it if they are too many, in one step: `rule.count` says how. Without this method each process counts the
+   * denials and blocks that it sees.
+   *
+   * @internal
+   */
+  strike?(charge: Charge, denials: Denials, rule: BlockRule, endsAt?: number): Promise<Strikes> | Strikes
   /** Closes the store's own timers and connections. A client that was passed in stays open. */
   close?(): Promise<void> | void
   /**

@@ -16,6 +16,7 @@ export function describePlugin(name: string, fastify: Make): void {
   const registered = new WeakMap<object, ConcurrencyLimitOptions>()
   const apps = new WeakMap<object, FastifyInstance>()
   describeConcurrencyLimit(name, {
+    makesLimitsAnew: true,
     // A plugin checks its options when it is registered.
     concurrencyLimit(options) {
       parseConcurrencyOptions(options)

@@ -36,6 +36,13 @@ async function sent(count: number, options: MessageLimitOptions<Buffer>) {
 }
 
 const frozen = () => new MemoryStore({ clock: new ManualClock(0) })
+/** A store that answers later. */
+const slow = (store: MemoryStore) => ({
+  consume: async (...given: Parameters<MemoryStore['consume']>) => store.consume(...given),
+  peek: async (...given: Parameters<MemoryStore['peek']>) => store.peek(...given),
+  refund: async (...given: Parameters<MemoryStore['refund']>) => store.refund(...given),
+  reset: async (...given: Parameters<MemoryStore['reset']>) => store.reset(...given),
+})
 
 describe('messages of ws', () => {
   test('over the limit reach no listener', async () => {
@@ -99,14 +106,7 @@ describe('messages of any emitter', () => {
   })
 
   test('keep their order, and come before close, while a store is asked', async () => {
-    const store = frozen()
-    const slow = {
-      consume: async (...given: Parameters<MemoryStore['consume']>) => store.consume(...given),
-      peek: async (...given: Parameters<MemoryStore['peek']>) => store.peek(...given),
-      refund: async (...given: Parameters<MemoryStore['refund']>) => store.refund(...given),
-      reset: async (...given: Parameters<MemoryStore['reset']>) => store.reset(...given),
-    }
-    const { socket, heard } = emitter({ limiter: new RateLimiter({ policy: '3/1m', store: slow }) })
+    const { socket, heard } = emitter({ limiter: new RateLimiter({ policy: '3/1m', store: slow(frozen()) }) })
     const closed = once(socket, 'close')
     for (const data of ['1', '2', '3', '4']) socket.emit('message', data)
     socket.emit('close')
@@ -133,6 +133,36 @@ describe('messages of any emitter', () => {
     })
     socket.emit('message', '1')
     expect(heard).toEqual(['boom'])
+  })
+
+  const refuse = (_decision: Decision, data: string) => {
+    throw new Error(`no JSON: ${data}`)
+  }
+  test.each<[string, (decision: Decision, data: string) => void]>([
+    ['throws', refuse],
+    ['rejects', async (decision, data) => refuse(decision, data)],
+  ])('an onLimit that %s is emitted as error, and the next messages are limited in their order', async (_, onLimit) => {
+    const { socket, heard, end } = emitter({ policy: '1/1m', store: frozen(), onLimit })
+    for (const data of ['1', '2', '3']) socket.emit('message', data)
+    await new Promise(setImmediate)
+    expect(heard).toEqual(['1', 'no JSON: 2', 'no JSON: 3'])
+    end()
+    socket.emit('message', '4')
+    expect(heard.at(-1)).toBe('4')
+  })
+
+  test('while a store is asked, an onLimit that throws is emitted as error, in the order of the messages', async () => {
+    const { socket, heard } = emitter({
+      policy: '1/1m',
+      store: slow(frozen()),
+      onLimit: refuse,
+      cost: data => (data === 'free' ? 0 : 1),
+    })
+    const closed = new Promise(resolve => socket.once('close', resolve))
+    for (const data of ['1', '2', 'free', '3']) socket.emit('message', data)
+    socket.emit('close')
+    await closed
+    expect(heard).toEqual(['1', 'no JSON: 2', 'free', 'no JSON: 3', 'closed'])
   })
 
   test.each<[object, string]>([

@@ -2,7 +2,7 @@ import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import type { Decision, Verdict } from '../../src/core/decision.js'
 import { type Policy, parsePolicy } from '../../src/core/limit.js'
-import { clash, type HeaderForm, headersFor, mergeHeaders } from '../../src/http/headers.js'
+import { clash, type HeaderForm, headersFor, mergeHeaders, otherNames } from '../../src/http/headers.js'
 import { decide } from '../../src/limiter/settleable-decision.js'
 import { ManualClock } from '../../src/testing.js'
 
@@ -189,10 +189,28 @@ describe('after another limiter', () => {
     expect(mergeHeaders({ 'RateLimit-Limit': '5' }, set, false)).toEqual({ 'RateLimit-Limit': '5' })
   })
 
-  test('the lists of two drafts are not mixed', () => {
-    expect(mergeHeaders({ 'RateLimit-Policy': '5;w=1', RateLimit: 'limit=5' }, set, false)).toEqual({
-      'RateLimit-Policy': '5;w=1',
+  test('the lists of two drafts are not mixed: both fields are those of the stricter decision', () => {
+    const other = { 'RateLimit-Policy': '5;w=1', RateLimit: 'limit=5' }
+    expect(mergeHeaders(other, set, true)).toEqual(other)
+    expect(mergeHeaders(other, set, false)).toEqual({})
+  })
+
+  test('a limit whose name is taken gets another, in both fields', () => {
+    const same = { 'RateLimit-Policy': '"a";q=10;w=1, "a-2";q=5;w=1', RateLimit: '"a";r=8;t=1, "a-2";r=3;t=1' }
+    expect(mergeHeaders(same, set, true)).toEqual({
+      'RateLimit-Policy': '"a";q=10;w=1, "a-3";q=10;w=1, "a-2";q=5;w=1',
+      RateLimit: '"a";r=9;t=1, "a-3";r=8;t=1, "a-2";r=3;t=1',
     })
+  })
+
+  test('names are compared as they are meant, whatever they contain', () => {
+    const name = 'a, "b";q=1 \\'
+    const given = headersFor(['draft-8'], parsePolicy({ quota: 1, window: 1000, name }), clock)
+    const policy = given(decision(parsePolicy({ quota: 1, window: 1000, name }), [0, 1000]))
+    const twice = mergeHeaders(policy, field => policy[field], true)
+    expect(namesIn(twice['RateLimit-Policy']).map(([text]) => text)).toEqual([name, `${name}-2`])
+    expect(namesIn(twice.RateLimit).map(([text]) => text)).toEqual([name, `${name}-2`])
+    expect(otherNames(second, twice['RateLimit-Policy'])).toBeUndefined()
   })
 })
 

@@ -30,6 +30,8 @@ export interface ConcurrencyAdapter {
   answer(res: unknown, text: string): unknown
   /** true: a handler returns its response, whose body is read later. */
   returnsResponses?: true
+  /** true: a limit that is mounted twice is two limits, with places of their own in one process. */
+  makesLimitsAnew?: true
 }
 
 interface Reply {
@@ -313,6 +315,39 @@ export function describeConcurrencyLimit(name: string, adapter: ConcurrencyAdapt
       expect(order).toEqual([1, 2])
       expect(service.most).toBe(1)
     }, 20_000)
+
+    test('mounted twice takes one place, waits for nobody, and warns once', async () => {
+      const warned = jest.spyOn(process, 'emitWarning').mockImplementation(() => {})
+      try {
+        const limit = limited(options({ permits: 1, key: user, wait: '20s' }))
+        const service = await serve(limit, limit)
+        const told: string[] = []
+        for (let i = 0; i < 3; i++) {
+          const { status, headers } = await service.ask({ 'x-user': 'ada' }, '/quick').reply
+          expect(status).toBe(200)
+          told.push(...`${headers['ratelimit-policy']}`.split(', '))
+        }
+        const warnings = warned.mock.calls
+          .filter(([, options]) => (options as { code?: string })?.code === 'SPILLWAY_DOUBLE')
+          .map(([text]) => `${text}`)
+        const isOne = where === 'over Redis' || adapter.makesLimitsAnew === undefined
+        expect(told).toHaveLength(isOne ? 3 : 6)
+        expect(warnings).toEqual(isOne ? [expect.stringContaining('a request came twice for a place of')] : [])
+      } finally {
+        warned.mockRestore()
+      }
+    })
+
+    test('two limits of different names have a place each', async () => {
+      const [first, second] = ['a', 'b'].map(name => limited(options({ permits: 1, name: `${name}-${names++}` })))
+      const service = await serve(first, second)
+      expect((await service.ask({}, '/quick').reply).status).toBe(200)
+      const other = service.ask()
+      await service.holds(1)
+      expect((await service.ask().reply).status).toBe(503)
+      service.finish()
+      expect((await other.reply).status).toBe(200)
+    })
 
     test('refuses at the end of wait', async () => {
       const service = await serve(limited(options({ permits: 1, wait: 50 })))

@@ -7,6 +7,7 @@ import {
   parseLimit,
   parsePolicy,
 } from '../../src/core/limit.js'
+import { BlockRule } from '../../src/stores/block-rule.js'
 import type { Charge, Store } from '../../src/stores/store.js'
 import { describeAlgorithm } from './algorithm-contract.js'
 import { forCases } from './cases.js'
@@ -283,6 +284,25 @@ function describeAnyAlgorithm(maker: StoreMaker): void {
         given.clock.advance(-850)
         const [verdict] = await given.store.consume([{ key: 'early', limit }], 1)
         expect(verdict).toMatchObject({ allowed: false, blocked: true, retryAfterMs: 50 })
+      }))
+
+    test('denials of a key block it, and no other, after as many as the rule says', () =>
+      onBench(async given => {
+        // A store need not count denials: then each process does.
+        if (given.store.strike === undefined) return
+        const limit = parseLimit({ quota: 1, window: 1000 })
+        const rule = new BlockRule(3, 60_000, 5000, 2, 80_000, 80_000)
+        const strike = async (key: string, count: number) => {
+          const strikes = await given.store.strike?.({ key, limit }, { count, ageMs: 0 }, rule)
+          return [strikes?.blockedMs, strikes?.left]
+        }
+        for (const key of ['a', 'b', 'c', 'd']) {
+          expect(await strike(key, 2)).toEqual([0, 1])
+          expect(await strike(key, 1)).toEqual([5000, 0])
+          expect(await strike(`other ${key}`, 2)).toEqual([0, 1])
+        }
+        given.clock.advance(5000)
+        expect(await strike('a', 5)).toEqual([10_000, 0])
       }))
 
     test('expired units are not given back', () =>

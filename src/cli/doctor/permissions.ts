@@ -3,6 +3,7 @@ import { keySegment } from '../../redis/keys.js'
 import { portOf } from '../../redis/port-of.js'
 import { runScript } from '../../redis/run-script.js'
 import { publish } from '../../redis/scripts.js'
+import { BlockRule } from '../../stores/block-rule.js'
 import { RedisStore } from '../../stores/redis/redis-store.js'
 import type { Charge } from '../../stores/store.js'
 import { lineAnswer } from '../../waiting/line-answer.js'
@@ -25,6 +26,10 @@ const OPERATIONS: readonly Operation[] = [
   ['consume', (store, charges) => store.consume(charges, 1)],
   ['settle', (store, charges) => store.charge(charges, 1)],
   ['refund', (store, charges) => store.refund(charges, 1)],
+  [
+    'count denials',
+    (store, [charge]) => store.strike(charge, { count: 1, ageMs: 0 }, new BlockRule(1, 1000, 1, 2, 1, 1)),
+  ],
   ['block', (store, charges) => store.block(charges, 1)],
   ['unblock', (store, charges) => store.block(charges, 0)],
   ['acquire', wait],

@@ -1,15 +1,15 @@
 import { ownCopy, shortKey } from '../../core/short-key.js'
 import { HoldWatch, type WaitEnd } from '../../waiting/wait-watch.js'
+import { type Answer, type Gate, GONE, PASS } from '../delivery.js'
 import type { Framework } from '../framework.js'
 import { keyText } from '../given-key.js'
-import { concurrencyPolicy, type Fields, mergeHeaders } from '../headers.js'
-import type { Answer } from '../rate-limit/rate-limit.js'
+import { concurrencyPolicy, type Fields, mergeHeaders, otherNames } from '../headers.js'
 import { refuseAtOnce } from '../refusal.js'
 import { ask } from '../refuse-or-fail.js'
 import { wordedReply } from '../reply.js'
 import { after, isPromise, type SyncOrAsync } from '../sync-or-async.js'
 import { type ConcurrencyOptions, type ConcurrencySettings, parseConcurrencyOptions } from './options.js'
-import type { Place } from './places.js'
+import { HeldPlaces, type Place } from './places.js'
 import { RetryEstimate } from './retry-estimate.js'
 
 /** The methods that the middleware function carries. */
@@ -20,25 +20,25 @@ export interface ConcurrencyControls {
 
 /** The key for all requests if there is no `key` option. Keys from a function have another prefix. */
 const WHOLE_SERVICE = '*'
-const PASSED: Answer = Object.freeze({ decision: undefined, fields: Object.freeze({}), refusal: undefined })
-const GONE: Answer = Object.freeze({ ...PASSED, gone: true })
 
 /** Admits up to `permits` requests of a key at once. The middleware passes the request in and carries out the answer. */
-export class ConcurrencyGate<Request, Response> implements ConcurrencyControls {
+export class ConcurrencyGate<Request, Response> implements Gate<Request, Response>, ConcurrencyControls {
   readonly #framework: Framework<Request, Response>
   readonly #settings: ConcurrencySettings<Request, Response>
   /** The cached header field, and the number of permits that it reports. */
-  #policy = { text: '', permits: -1 }
+  #policy: { readonly fields: Fields; readonly permits: number } = { fields: PASS.fields, permits: -1 }
   readonly #estimate = new RetryEstimate()
   /** The number of waiting requests of each key. */
   readonly #queued = new Map<string, number>()
   readonly #watch: HoldWatch | undefined
+  readonly #held: HeldPlaces
 
   /** Checks the options: `PolicyError`. */
   constructor(options: ConcurrencyOptions<Request, Response>, framework: Framework<Request, Response>) {
     this.#framework = framework
     this.#settings = parseConcurrencyOptions(options)
-    const { name, observer } = this.#settings
+    const { name, observer, places } = this.#settings
+    this.#held = new HeldPlaces(places, name)
     this.#watch = observer && new HoldWatch(observer, 'concurrency', name)
   }
 
@@ -46,7 +46,7 @@ export class ConcurrencyGate<Request, Response> implements ConcurrencyControls {
   answer(req: Request, res: Response): SyncOrAsync<Answer> {
     const { skip } = this.#settings
     if (skip === undefined) return this.#limit(req, res)
-    return after(ask(skip, req, res, 'concurrencyLimit'), skipped => (skipped ? PASSED : this.#limit(req, res)))
+    return after(ask(skip, req, res, 'concurrencyLimit'), skipped => (skipped ? PASS : this.#limit(req, res)))
   }
 
   close(): Promise<void> {
@@ -58,11 +58,12 @@ export class ConcurrencyGate<Request, Response> implements ConcurrencyControls {
     if (key === undefined) return this.#enter(WHOLE_SERVICE, req, res)
     return after(ask(key, req, res, 'concurrencyLimit'), value => {
       const given = keyText(value, 'concurrencyLimit')
-      return given === undefined ? PASSED : this.#enter(placeKey(given), req, res)
+      return given === undefined ? PASS : this.#enter(placeKey(given), req, res)
     })
   }
 
   #enter(key: string, req: Request, res: Response): SyncOrAsync<Answer> {
+    if (this.#held.has(req as object, key)) return PASS
     const { places, waitMs, queue } = this.#settings
     const told = this.#watch?.begin()
     if (this.#permits === 0) return this.#refuse(key, req, res, told)
@@ -114,6 +115,7 @@ export class ConcurrencyGate<Request, Response> implements ConcurrencyControls {
       return GONE
     }
     told?.('granted')
+    this.#held.add(req as object, key)
     const tellLeft = this.#watch?.hold(1)
     const enteredAt = performance.now()
     const { permits, abandonAfterMs } = this.#settings
@@ -124,12 +126,15 @@ export class ConcurrencyGate<Request, Response> implements ConcurrencyControls {
       tellLeft?.(!kept)
       if (ended) this.#estimate.took(key, performance.now() - enteredAt)
     })
-    return { ...PASSED, fields: this.#fields(req, res) }
+    return { ...PASS, fields: this.#fields(req, res) }
   }
 
   #refuse(key: string, req: Request, res: Response, told: WaitEnd | undefined): Answer {
     told?.('timeout')
-    const { name, statusCode, message, handler } = this.#settings
+    const { statusCode, message, handler } = this.#settings
+    const own = this.#ownFields
+    const policy = this.#framework.responseHeader(res, 'RateLimit-Policy', req)
+    const name = otherNames(own, policy)?.get(this.#settings.name) ?? this.#settings.name
     const afterMs = this.#estimate.nextFreeMs(key, this.#permits, this.#queuedOf(key))
     const accept = this.#framework.requestHeader(req, 'accept')
     const refusal = refuseAtOnce(
@@ -140,13 +145,19 @@ export class ConcurrencyGate<Request, Response> implements ConcurrencyControls {
     return { decision: undefined, fields: { ...this.#fields(req, res), ...refusal.fields }, refusal: reply }
   }
 
+  /** Where another draft's list is set, that stays: it has a state beside it, and a concurrency limit has none. */
   #fields(req: Request, res: Response): Fields {
-    if (!this.#settings.headers) return PASSED.fields
-    const set = (field: string) => this.#framework.responseHeader(res, field, req)
+    return mergeHeaders(this.#ownFields, field => this.#framework.responseHeader(res, field, req), false)
+  }
+
+  get #ownFields(): Fields {
+    if (!this.#settings.headers) return PASS.fields
     const permits = this.#permits
-    if (this.#policy.permits !== permits)
-      this.#policy = { text: concurrencyPolicy(this.#settings.name, permits), permits }
-    return mergeHeaders({ 'RateLimit-Policy': this.#policy.text }, set, true)
+    if (this.#policy.permits !== permits) {
+      const fields = { 'RateLimit-Policy': concurrencyPolicy(this.#settings.name, permits) }
+      this.#policy = { fields, permits }
+    }
+    return this.#policy.fields
   }
 
   /** The current number of permits. */

@@ -58,6 +58,10 @@ export class ProcessPlaces implements Places {
     return wait.promise
   }
 
+  isSame(other: Places): boolean {
+    return other === this
+  }
+
   async close(): Promise<void> {
     const closed = new SpillwayError('concurrencyLimit was closed')
     for (const room of this.#rooms.values()) {

@@ -101,6 +101,12 @@ export class SharedPlaces implements Places {
     }
   }
 
+  isSame(other: Places): boolean {
+    if (!(other instanceof SharedPlaces)) return false
+    const [a, b] = [this.#options, other.#options]
+    return a.client === b.client && a.prefix === b.prefix && a.name === b.name
+  }
+
   async close(): Promise<void> {
     const rooms = [...this.#rooms.values(), ...this.#idle.values()]
     const left = Promise.all([this.#fleet?.leave(), ...rooms.map(({ semaphore }) => semaphore.close())])

@@ -119,8 +119,9 @@ export class Deferral<Request, Response> {
    * so that it must be deferred behind them. During an outage of the store or the schedules the limiter's decision stands.
    */
   admit(limiter: RateLimiter, key: LimiterKey, decision: Decision): SyncOrAsync<number | undefined> {
-    const open = !this.#breaker.admits(performance.now())
-    if (decision.degraded || open) return 0
+    // Only a request that would ask the schedules may use up the turn of a probe.
+    const mayAsk = !decision.degraded && this.#departures.available
+    if (!mayAsk || !this.#breaker.admits(performance.now())) return 0
     const admission = this.#departures.admit(limiter, key, decision)
     if (!(admission instanceof Promise)) return admission
     return this.#admission.hold(admission).then(

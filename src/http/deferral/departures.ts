@@ -59,12 +59,16 @@ export class Departures {
     this.#maxPerKey = maxPerKey
   }
 
+  /** Whether the schedules can be asked. */
+  get available(): boolean {
+    return this.#store.available
+  }
+
   /**
    * For a request that the store has allowed and charged: the ms that it must wait (leaky bucket), or undefined if deferred messages
    * come first. Synchronous while nothing is deferred and the schedules are in this process.
    */
   admit(limiter: RateLimiter, key: LimiterKey, decision: Decision): SyncOrAsync<number | undefined> {
-    if (!this.#store.available) return 0
     const charges = limiter.chargesOf(key)
     const names = charges.map(nameOf)
     return after(this.#store.look(names), ({ texts, nowMs }) => {

@@ -1,16 +1,19 @@
-import type { Decision } from '../../core/decision.js'
+import { type Clock, monotonicClock } from '../../core/clock.js'
+import { blockedVerdict, type Decision } from '../../core/decision.js'
 import { type Duration, parseOption } from '../../core/duration.js'
 import { PolicyError, StoreError, shown } from '../../core/errors.js'
+import { getOrMake } from '../../core/get-or-make.js'
+import type { Limit } from '../../core/limit.js'
 import { checkOptions, type OptionNames } from '../../core/option-names.js'
 import { shortKey } from '../../core/short-key.js'
-import { RateLimiter, type RateLimiterOptions } from '../../limiter/rate-limiter.js'
+import type { RateLimiter, RateLimiterOptions } from '../../limiter/rate-limiter.js'
+import { BlockRule, type Strikes } from '../../stores/block-rule.js'
 import { countsHits } from '../../stores/express-rate-limit/hit-store.js'
 import type { SyncOrAsync } from '../sync-or-async.js'
-import { type Growth, Penalties } from './penalties.js'
 
 /** Blocks a key that continues to send requests over the limit. */
 export interface BlockOptions {
-  /** Denials within `window` after which the key is blocked; integer ≥ 1. */
+  /** Denials within `window` after which the key is blocked; integer ≥ 1. A block uses them up: after it, the key needs as many again. */
   after: number
   /** For how long it is blocked; more than 0. */
   for: Duration
@@ -36,16 +39,16 @@ const DAY_MS = 86_400_000
 
 /** Checks the options: `PolicyError`. */
 export function checkBlockOptions(block: BlockOptions): void {
-  growthOf(block)
+  ruleOf(block, 1)
 }
 
-/** How the blocks of a key grow. Throws `PolicyError` for invalid options. */
-function growthOf(block: BlockOptions): Growth {
+/** The rule for a limit with this window. Throws `PolicyError` for invalid options. */
+function ruleOf(block: BlockOptions, limitWindowMs: number): BlockRule {
   if (typeof block !== 'object' || block === null) throw mistake(`block ${shown(block)}`)
   checkOptions('rateLimit: block', block, BLOCK_OPTIONS, '{ after: 20, for: "1h" }')
   if (!(Number.isSafeInteger(block.after) && block.after >= 1)) throw mistake(`block: after ${shown(block.after)}`)
   const forMs = parseOption(block.for, 'rateLimit: block: for')
-  if (block.window !== undefined) parseOption(block.window, 'rateLimit: block: window')
+  const windowMs = block.window === undefined ? limitWindowMs : parseOption(block.window, 'rateLimit: block: window')
   const { factor = 1 } = block
   if (!(typeof factor === 'number' && factor >= 1 && factor < Number.POSITIVE_INFINITY)) {
     throw new PolicyError(`rateLimit: block: factor ${shown(factor)}: expected a number ≥ 1, like 2`)
@@ -55,7 +58,9 @@ function growthOf(block: BlockOptions): Growth {
     throw new PolicyError(`rateLimit: block: max ${shown(block.max)}: expected at least \`for\`, ${forMs} ms`)
   }
   const forgetMs = block.forget === undefined ? maxMs : parseOption(block.forget, 'rateLimit: block: forget')
-  return { forMs, factor, maxMs, forgetMs }
+  // Blocks that do not grow need no memory of those before.
+  if (factor === 1) return new BlockRule(block.after, windowMs, forMs, factor, forMs, 0)
+  return new BlockRule(block.after, windowMs, forMs, factor, maxMs, forgetMs)
 }
 
 function mistake(what: string): PolicyError {
@@ -64,109 +69,153 @@ function mistake(what: string): PolicyError {
   )
 }
 
-/** The denials of one key, as known to this process. */
+/** What this process knows of the denials of one key. */
 interface Tally {
-  /** The denials left before the block, by the store's last answer. */
+  readonly name: string
+  /** The last denial, and the limiter that made it. */
+  denial: Decision
+  limiter: RateLimiter
+  /** The denials left before the block, by the store's last answer, less those reported since. */
   left: number
-  /** Denials that are not counted in the store yet. */
+  /** Denials that are not reported to the store yet, and when the oldest was made. */
   pending: number
-  /** When the count in the store ends, and when the store was last updated; by `performance.now()`. */
+  sinceAt: number
+  /** When the count in the store ends, and when the store was last asked. */
   endsAt: number
   updatedAt: number
+  /** The report that is under way, and the one that follows it with the denials of the meantime. undefined: the store failed. */
+  report: Promise<Strikes | undefined> | undefined
+  next: Promise<Strikes | undefined> | undefined
 }
 
-/** Denials from the deny cache are counted in the store at most this often, unless they may be the last before a block. */
-const UPDATE_EVERY_MS = 100
-/** Above this number of keys, the key updated longest ago is dropped, with its uncounted denials. */
+/** Denials from the deny cache are reported to the store within this time, and not with every request unless they may be the last before a block. */
+const REPORT_EVERY_MS = 100
+/** Above this number of keys, the key reported longest ago is dropped, with its pending denials. */
 const MOST_TALLIES = 10_000
 
 /**
- * Counts denials of each key, in the limiter's own store, and blocks a key with too many. Denials from the deny cache, which cost the store
- * nothing, are counted several at a time: as many as cannot be the last before a block.
+ * Reports denials of each key to the limiter's own store, which counts them and blocks a key with too many, in one step: see `Store.strike`. One report of a key is
+ * under way at a time. Denials from the deny cache, which cost the store nothing, are reported several at a time: as many as cannot be the last before a block.
  */
 export class AutoBlock {
   readonly #block: BlockOptions
-  readonly #options: Omit<RateLimiterOptions, 'policy'>
+  readonly #clock: Clock
   /** By window: limits of one policy may have different windows. */
-  readonly #counters = new Map<Duration, RateLimiter>()
-  readonly #penalties: Penalties
-  /** The one updated longest ago first. */
+  readonly #rules = new Map<number, BlockRule>()
+  /** The one reported longest ago first. */
   readonly #tallies = new Map<string, Tally>()
+  /** Those with pending denials that no request waits for. */
+  readonly #unreported = new Set<Tally>()
+  #timer: ReturnType<typeof setTimeout> | undefined
 
-  constructor(block: BlockOptions, options: Omit<RateLimiterOptions, 'policy'>) {
-    const growth = growthOf(block)
+  /** Throws `PolicyError` for a store that has no blocks. */
+  constructor(block: BlockOptions, store: RateLimiterOptions['store']) {
     this.#block = block
-    // A store made for express-rate-limit has one count for each key, which the limiter needs: denials are then counted in this process.
-    const store = countsHits(options.store) ? undefined : options.store
-    this.#options = {
-      ...options,
-      store,
-      name: `strikes of ${options.name ?? 'default'}`,
-      shadow: false,
-      // The limiter itself reports failures of its store.
-      observer: {},
+    if (store !== undefined && !countsHits(store) && store.block === undefined) {
+      throw new PolicyError(
+        `rateLimit: block: the store ${shown(store)} has no block(): expected a store that has, like a MemoryStore or a RedisStore`,
+      )
     }
-    this.#penalties = new Penalties(growth, this.#options)
+    // As the deny cache does: the ages of denials are measured by the clock of the store, if there is one.
+    this.#clock = (countsHits(store) ? undefined : store?.clock) ?? monotonicClock
   }
 
-  /** Counts one more denial. Returns the decision to answer with: the same, or that of a key that has just been blocked. */
-  countDenial(limiter: RateLimiter, decision: Decision): SyncOrAsync<Decision> {
-    const { limit, key, source } = decision
+  /** Counts one more denial. Returns the decision to answer with: the same, or that of a key that is blocked. */
+  countDenial(limiter: RateLimiter, denial: Decision): SyncOrAsync<Decision> {
     // During an outage there is no count, and a request that can never fit says nothing about its client.
-    if (decision.blocked || decision.degraded || decision.retryAfterMs === Number.POSITIVE_INFINITY) return decision
-    const name = shortKey(JSON.stringify([limit.name, key]))
-    const nowMs = performance.now()
-    const tally = this.#tallies.get(name)
-    if (tally === undefined || tally.endsAt <= nowMs) return this.#count(limiter, decision, name, 1)
-    tally.pending++
-    if (source === 'deny-cache' && tally.pending < tally.left && nowMs - tally.updatedAt < UPDATE_EVERY_MS)
-      return decision
-    return this.#count(limiter, decision, name, tally.pending)
+    if (denial.blocked || denial.degraded || denial.retryAfterMs === Number.POSITIVE_INFINITY) return denial
+    const nowMs = this.#clock.now()
+    const tally = this.#tallyOf(limiter, denial, nowMs)
+    if (tally.pending++ === 0) tally.sinceAt = nowMs
+    const isReported = tally.report !== undefined || nowMs - tally.updatedAt < REPORT_EVERY_MS
+    if (denial.source === 'deny-cache' && isReported && tally.pending < tally.left) {
+      this.#unreported.add(tally)
+      this.#timer ??= this.#reportLater()
+      return denial
+    }
+    return this.#reported(tally).then(strikes =>
+      strikes === undefined || strikes.blockedMs === 0 ? denial : blocked(denial, strikes.blockedMs),
+    )
   }
 
-  /** Counts denials in the store, and blocks the key if they are too many. */
-  async #count(limiter: RateLimiter, decision: Decision, name: string, denials: number): Promise<Decision> {
-    const { limit, key, cost } = decision
-    const updatedAt = performance.now()
-    const tally = this.#tallies.get(name)
-    if (tally !== undefined) {
-      tally.pending = 0
-      tally.updatedAt = updatedAt
+  #tallyOf(limiter: RateLimiter, denial: Decision, nowMs: number): Tally {
+    const name = shortKey(JSON.stringify([denial.limit.name, denial.key]))
+    const known = this.#tallies.get(name)
+    if (known !== undefined && (known.report !== undefined || known.endsAt > nowMs)) {
+      return Object.assign(known, { limiter, denial })
     }
-    const count = await this.#counter(limit.windowMs).consume(name, Math.min(denials, this.#block.after))
-    if (count.degraded) return decision
-    if (count.allowed && count.remaining > 0) {
-      this.#note(name, { left: count.remaining, pending: 0, endsAt: updatedAt + count.resetAfterMs, updatedAt })
-      return decision
+    if (known !== undefined) this.#unreported.delete(known)
+    const none = { left: 0, pending: 0, sinceAt: nowMs, endsAt: nowMs, updatedAt: nowMs }
+    return { name, denial, limiter, ...none, report: undefined, next: undefined }
+  }
+
+  /** The answer to the report that contains the denial that was just counted. */
+  #reported(tally: Tally): Promise<Strikes | undefined> {
+    if (tally.report === undefined) return this.#report(tally)
+    tally.next ??= tally.report.then(strikes => {
+      tally.next = undefined
+      // Then these denials, too, are answered with the block.
+      return strikes !== undefined && strikes.blockedMs > 0 ? strikes : this.#report(tally)
+    })
+    return tally.next
+  }
+
+  #report(tally: Tally): Promise<Strikes | undefined> {
+    const { limiter, denial } = tally
+    const nowMs = this.#clock.now()
+    const denials = { count: tally.pending, ageMs: Math.max(0, nowMs - tally.sinceAt) }
+    tally.left = Math.max(0, tally.left - tally.pending)
+    tally.pending = 0
+    tally.updatedAt = nowMs
+    this.#note(tally)
+    const end = (strikes: Strikes | undefined) => {
+      tally.report = undefined
+      if (strikes === undefined) return undefined
+      if (strikes.blockedMs > 0) this.#drop(tally)
+      tally.left = strikes.left
+      tally.endsAt = nowMs + strikes.resetAfterMs
+      return strikes
     }
-    this.#tallies.delete(name)
-    const own = { [limit.name]: key }
-    try {
-      await limiter.block(own, await this.#penalties.next(name))
-    } catch (error) {
+    tally.report = limiter.strike(denial.key, denial.limit, denials, this.#ruleOf(denial.limit)).then(end, error => {
+      end(undefined)
       // The denial stands, with or without a block.
-      if (error instanceof StoreError) return decision
+      if (error instanceof StoreError) return undefined
       throw error
-    }
-    return limiter.peek(own, cost)
+    })
+    return tally.report
   }
 
-  #note(name: string, tally: Tally): void {
-    // Denials that came while the store was updated are not counted yet.
-    tally.pending += this.#tallies.get(name)?.pending ?? 0
-    this.#tallies.delete(name)
-    this.#tallies.set(name, tally)
-    if (this.#tallies.size > MOST_TALLIES) this.#tallies.delete(this.#tallies.keys().next().value as string)
+  /** Denials must count even if the last of a burst were remembered ones. */
+  #reportLater(): ReturnType<typeof setTimeout> {
+    const timer = setTimeout(() => {
+      this.#timer = undefined
+      const tallies = [...this.#unreported]
+      this.#unreported.clear()
+      for (const tally of tallies) if (tally.pending > 0) this.#reported(tally).catch(() => {})
+    }, REPORT_EVERY_MS)
+    timer.unref?.()
+    return timer
   }
 
-  #counter(limitWindowMs: number): RateLimiter {
-    const window = this.#block.window ?? limitWindowMs
-    let counter = this.#counters.get(window)
-    if (counter === undefined) {
-      const policy = { quota: this.#block.after, window, algorithm: 'fixed-window', name: 'denials' } as const
-      counter = new RateLimiter({ ...this.#options, policy })
-      this.#counters.set(window, counter)
-    }
-    return counter
+  #note(tally: Tally): void {
+    this.#tallies.delete(tally.name)
+    this.#tallies.set(tally.name, tally)
+    if (this.#tallies.size <= MOST_TALLIES) return
+    for (const oldest of this.#tallies.values()) return this.#drop(oldest)
   }
+
+  #drop(tally: Tally): void {
+    this.#tallies.delete(tally.name)
+    this.#unreported.delete(tally)
+  }
+
+  #ruleOf({ windowMs }: Limit): BlockRule {
+    return getOrMake(this.#rules, windowMs, () => ruleOf(this.#block, windowMs))
+  }
+}
+
+/** The decision on a request of a key that is blocked under the limit that denied it. */
+function blocked(decision: Decision, forMs: number): Decision {
+  const verdicts = decision.verdicts.map(one => (one.limit === decision.limit ? blockedVerdict(one, forMs) : one))
+  return { ...blockedVerdict(decision, forMs), verdicts }
 }

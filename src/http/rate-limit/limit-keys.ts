@@ -1,5 +1,5 @@
 import { PolicyError, shown } from '../../core/errors.js'
-import { type LimitOptions, type PolicyInput, parseLimit } from '../../core/limit.js'
+import { type CalendarLimitOptions, type LimitOptions, type PolicyInput, parseLimit } from '../../core/limit.js'
 import type { GivenKey } from '../given-key.js'
 import type { SyncOrAsync } from '../sync-or-async.js'
 
@@ -9,11 +9,22 @@ export interface HttpLimitOptions<Request, Response> extends LimitOptions {
   key?: (req: Request, res: Response) => SyncOrAsync<GivenKey>
 }
 
-/** As `PolicyInput`, but objects may have a `key`. */
-export type HttpPolicyInput<Request, Response> =
+/** As `HttpLimitOptions`, in windows of the calendar: `{ quota: 500, window: 'day', timezone: 'Europe/Berlin' }`. */
+export interface HttpCalendarLimitOptions<Request, Response> extends CalendarLimitOptions {
+  /** The key for this limit; undefined: this limit does not apply. Default: the middleware's key. */
+  key?: (req: Request, res: Response) => SyncOrAsync<GivenKey>
+}
+
+/** One limit of a policy. */
+type HttpLimitInput<Request, Response> =
   | string
   | HttpLimitOptions<Request, Response>
-  | ReadonlyArray<string | HttpLimitOptions<Request, Response>>
+  | HttpCalendarLimitOptions<Request, Response>
+
+/** As `PolicyInput`, but objects may have a `key`. */
+export type HttpPolicyInput<Request, Response> =
+  | HttpLimitInput<Request, Response>
+  | ReadonlyArray<HttpLimitInput<Request, Response>>
 
 /** Finds the key of a request for one limit. */
 export type KeyOf<Request, Response> = NonNullable<HttpLimitOptions<Request, Response>['key']>

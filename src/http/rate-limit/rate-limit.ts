@@ -4,13 +4,15 @@ import type { PolicyInput } from '../../core/limit.js'
 import type { LimiterKey } from '../../limiter/key.js'
 import type { RateLimiter } from '../../limiter/rate-limiter.js'
 import { Client } from '../address/client.js'
+import { holdsPlace } from '../concurrency/places.js'
 import { Deferral } from '../deferral/deferral.js'
+import { type Answer, type Gate, PASS } from '../delivery.js'
 import type { Framework } from '../framework.js'
 import { keyText } from '../given-key.js'
-import { type Fields, mergeHeaders } from '../headers.js'
+import { type Fields, mergeHeaders, otherNames } from '../headers.js'
 import { forbid, refuse } from '../refusal.js'
 import { ask } from '../refuse-or-fail.js'
-import { plainReply, type Reply, wordedReply } from '../reply.js'
+import { plainReply, wordedReply } from '../reply.js'
 import { after, isPromise, type SyncOrAsync } from '../sync-or-async.js'
 import { AutoBlock } from './auto-block.js'
 import { DoubleCharge, noteKeys } from './double-charge.js'
@@ -21,18 +23,6 @@ import { type Ask, parseHttpOptions, type Settings } from './settings.js'
 import { type Admission, giveBack, Settling } from './settling.js'
 import { doneWaiting, mayWait, refusedInstead, type SlowDown } from './slow-down.js'
 
-/** The guard's answer for a request. */
-export interface Answer {
-  /** To store on the request: the strictest decision on it so far. undefined: the request is not limited. */
-  readonly decision: Decision | undefined
-  /** To set on the response. */
-  readonly fields: Fields
-  /** To send instead of passing the request on, after decision, fields and status are set. */
-  readonly refusal: Reply | undefined
-  /** The client has gone while it waited its turn: there is no one to answer. */
-  readonly gone?: true
-}
-
 /** The properties that the middleware function carries. */
 export interface Limiters {
   /** The limiter of the middleware, to `peek`, `refund` or `reset`. Throws `PolicyError` if the policy is a function. */
@@ -42,7 +32,6 @@ export interface Limiters {
 }
 
 const asKey = (key: unknown) => keyText(key, 'rateLimit')
-const NOT_LIMITED: Answer = Object.freeze({ decision: undefined, fields: Object.freeze({}), refusal: undefined })
 
 /** A rule, and the separate keys of its limits. */
 interface KeyedRule<Request, Response> extends Rule {
@@ -50,7 +39,7 @@ interface KeyedRule<Request, Response> extends Rule {
 }
 
 /** Decides requests for a middleware and returns what to do. It accesses the framework only through `Framework`. */
-export class Guard<Request, Response> implements Limiters {
+export class Guard<Request, Response> implements Gate<Request, Response>, Limiters {
   readonly #framework: Framework<Request, Response>
   readonly #settings: Settings<Request, Response>
   readonly #rules: Rules
@@ -73,7 +62,7 @@ export class Guard<Request, Response> implements Limiters {
     if (given !== undefined) this.#rule = { ...this.#rules.ruleOf(given), keys: undefined }
     else this.#rule = typeof policy === 'function' ? undefined : this.#ruleOf(policy)
     this.#doubleCharge = new DoubleCharge(given !== undefined)
-    this.#autoBlock = settings.block && new AutoBlock(settings.block, this.#rules.options)
+    this.#autoBlock = settings.block && new AutoBlock(settings.block, this.#rules.options.store)
     // In shadow mode requests pass at once.
     if (!(given?.options ?? settings.limiter).shadow) this.#slowDown = settings.slowDown
     this.#client = new Client(framework, settings.client)
@@ -115,11 +104,11 @@ export class Guard<Request, Response> implements Limiters {
     const { lists, skip } = this.#settings
     if (lists !== undefined) {
       const judged = this.#client.judge(req, lists)
-      if (judged === 'allow') return NOT_LIMITED
+      if (judged === 'allow') return PASS
       if (judged === 'deny') return this.#forbid(req)
     }
     if (skip === undefined) return this.#limit(req, res)
-    return after(ask(skip, req, res), skipped => (skipped ? NOT_LIMITED : this.#limit(req, res)))
+    return after(ask(skip, req, res), skipped => (skipped ? PASS : this.#limit(req, res)))
   }
 
   #limit(req: Request, res: Response): SyncOrAsync<Answer> {
@@ -127,15 +116,15 @@ export class Guard<Request, Response> implements Limiters {
     const rule = this.#rule
     if (rule !== undefined) {
       const key = rule.keys === undefined ? this.#keyOf(req, res) : this.#keysOf(rule, rule.keys, undefined, req, res)
-      return after(key, key => (key === undefined ? NOT_LIMITED : this.#charge(rule, key, req, res)))
+      return after(key, key => (key === undefined ? PASS : this.#charge(rule, key, req, res)))
     }
     return after(this.#keyOf(req, res), key => {
-      if (key === undefined) return NOT_LIMITED
+      if (key === undefined) return PASS
       return after(ask(policy as Ask<Request, Response, HttpPolicyInput<Request, Response>>, req, res), input => {
         const rule = this.#ruleOf(input)
         if (rule.keys === undefined) return this.#charge(rule, key, req, res)
         return after(this.#keysOf(rule, rule.keys, key, req, res), keys =>
-          keys === undefined ? NOT_LIMITED : this.#charge(rule, keys, req, res),
+          keys === undefined ? PASS : this.#charge(rule, keys, req, res),
         )
       })
     })
@@ -274,19 +263,28 @@ export class Guard<Request, Response> implements Limiters {
   /** Several limiters may decide on one request: the stricter decision stays, with its header fields. */
   #combine(decision: Decision, fields: Fields, req: Request, res: Response): Answer {
     const before = this.#framework.decision(req, res)
-    // Other packages use the same property for other values.
-    if (before?.verdicts === undefined) return { decision, fields, refusal: undefined }
+    // Other packages use the same property for other values. A concurrency limit leaves no decision, but a policy.
+    if (before?.verdicts === undefined) {
+      const all = holdsPlace(req as object) ? this.#merged(fields, true, req, res) : fields
+      return { decision, fields: all, refusal: undefined }
+    }
     this.#doubleCharge.check(req as object, before, decision)
     const strict = strictest([before, decision]) === before ? before : decision
-    const set = (name: string) => this.#framework.responseHeader(res, name, req)
-    return { decision: strict, fields: mergeHeaders(fields, set, strict === decision), refusal: undefined }
+    return { decision: strict, fields: this.#merged(fields, strict === decision, req, res), refusal: undefined }
+  }
+
+  #merged(fields: Fields, stricter: boolean, req: Request, res: Response): Fields {
+    return mergeHeaders(fields, name => this.#framework.responseHeader(res, name, req), stricter)
   }
 
   #refuse(headers: Rule['headers'], decision: Decision, req: Request, res: Response): Answer {
     const { statusCode, message, handler } = this.#settings
-    const { fields } = this.#combine(decision, headers(decision), req, res)
+    const own = headers(decision)
+    const { fields } = this.#combine(decision, own, req, res)
     const accept = this.#framework.requestHeader(req, 'accept')
-    const refusal = refuse(decision, statusCode, accept)
+    const isAlone = fields === own
+    const told = isAlone ? undefined : this.#framework.responseHeader(res, 'RateLimit-Policy', req)
+    const refusal = refuse(decision, statusCode, accept, otherNames(own, told))
     const reply = wordedReply(refusal, { handler, message }, 'rateLimit', req, res, decision)
     return { decision, fields: { ...fields, ...refusal.fields }, refusal: reply }
   }

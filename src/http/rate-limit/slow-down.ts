@@ -1,4 +1,4 @@
-import type { Decision } from '../../core/decision.js'
+import { type Decision, strictest } from '../../core/decision.js'
 import { type Duration, parseOption } from '../../core/duration.js'
 import { PolicyError, shown } from '../../core/errors.js'
 import { checkOptions, type OptionNames } from '../../core/option-names.js'
@@ -49,11 +49,18 @@ export class SlowDown {
   }
 }
 
-/** The denial of a request that would have to wait while too many others wait. */
+/**
+ * The denial of a request that would have to wait while too many others wait: by the limit whose units make it wait. Its units are given back, so that it
+ * has spent none.
+ */
 export function refusedInstead(decision: Decision, delayMs: number): Decision {
-  const { limit, remaining, resetAfterMs, key, cost, verdicts, source, degraded, shadow } = decision
-  const refused = { allowed: false, retryAfterMs: delayMs, delayMs: 0 }
-  return { limit, remaining, resetAfterMs, key, cost, verdicts, source, degraded, shadow, ...refused }
+  const { limit, key, cost, source, degraded, shadow } = decision
+  const denied = { allowed: false, retryAfterMs: delayMs, delayMs: 0 }
+  const verdicts = decision.verdicts.map(verdict => {
+    const unspent = { ...verdict, remaining: Math.min(verdict.limit.burst, verdict.remaining + cost), delayMs: 0 }
+    return verdict.limit === limit ? { ...unspent, ...denied } : unspent
+  })
+  return { ...strictest(verdicts), key, cost, verdicts, source, degraded, shadow }
 }
 
 /** Counts a waiting request; false if there are too many. Call `doneWaiting` when it ends. */

@@ -1,9 +1,11 @@
 import { type Clock, systemClock } from '../../core/clock.js'
-import type { Verdict } from '../../core/decision.js'
+import { blockedVerdict, type Verdict } from '../../core/decision.js'
 import { PolicyError, StoreError, shown } from '../../core/errors.js'
 import type { Limit, Policy } from '../../core/limit.js'
 import { emitWarning } from '../../core/warning.js'
 import { keySegment } from '../../redis/keys.js'
+import type { BlockRule, Denials, Strikes } from '../block-rule.js'
+import { MemoryStore } from '../memory/memory-store.js'
 import { type Charge, DEFAULT_LIMITER, type Store } from '../store.js'
 import { type CallbackHitStore, callsBack, type HitStore, type Hits, PromisedHitStore } from './hit-store.js'
 
@@ -33,6 +35,8 @@ export class ForeignStore implements Store {
   readonly clock: Clock = systemClock
   readonly #store: HitStore
   readonly #windowMs: number
+  /** Such a store has no blocks: this process keeps them, and what leads to them. */
+  readonly #blocks = new MemoryStore({ clock: this.clock })
 
   constructor(store: HitStore | CallbackHitStore, limit: Limit) {
     this.#store = callsBack(store) ? new PromisedHitStore(store) : store
@@ -53,7 +57,7 @@ export class ForeignStore implements Store {
 
   async consume([charge]: readonly Charge[], cost: number): Promise<readonly Verdict[]> {
     const { limit } = charge
-    if (cost === 0 || cost > limit.quota) return this.peek([charge], cost)
+    if (cost === 0 || cost > limit.quota || this.#blockedMs(charge) > 0) return this.peek([charge], cost)
     const key = keyOf(charge)
     const hits = await this.#count(key, cost)
     const resetAfterMs = this.#resetAfterMs(hits)
@@ -65,13 +69,20 @@ export class ForeignStore implements Store {
   }
 
   async peek([charge]: readonly Charge[], cost: number): Promise<readonly Verdict[]> {
+    const verdict = await this.#peek(charge, cost)
+    const blockedMs = this.#blockedMs(charge)
+    if (blockedMs === 0) return [verdict]
+    return [blockedVerdict(verdict.allowed ? await this.#peek(charge, 0) : verdict, blockedMs)]
+  }
+
+  async #peek(charge: Charge, cost: number): Promise<Verdict> {
     const { limit } = charge
     const hits = await this.#look(keyOf(charge))
     const left = limit.quota - (hits?.totalHits ?? 0)
     const resetAfterMs = hits && hits.totalHits > 0 ? this.#resetAfterMs(hits) : 0
     if (cost === 0 || cost <= left)
-      return [verdictOf(limit, left - cost, 0, cost > 0 ? resetAfterMs || limit.windowMs : resetAfterMs)]
-    return [verdictOf(limit, left, cost > limit.quota ? Number.POSITIVE_INFINITY : resetAfterMs, resetAfterMs)]
+      return verdictOf(limit, left - cost, 0, cost > 0 ? resetAfterMs || limit.windowMs : resetAfterMs)
+    return verdictOf(limit, left, cost > limit.quota ? Number.POSITIVE_INFINITY : resetAfterMs, resetAfterMs)
   }
 
   async refund([charge]: readonly Charge[], cost: number): Promise<void> {
@@ -87,6 +98,19 @@ export class ForeignStore implements Store {
 
   async reset([charge]: readonly Charge[]): Promise<void> {
     await this.#store.resetKey(keyOf(charge))
+  }
+
+  block(charges: readonly Charge[], forMs: number): void {
+    this.#blocks.block(charges, forMs)
+  }
+
+  strike(charge: Charge, denials: Denials, rule: BlockRule): Strikes {
+    return this.#blocks.strike(charge, denials, rule)
+  }
+
+  #blockedMs(charge: Charge): number {
+    const [{ blocked, retryAfterMs }] = this.#blocks.peek([charge], 0)
+    return blocked ? retryAfterMs : 0
   }
 
   #init(limit: Limit): void {

@@ -3,6 +3,7 @@ import { resetNote } from '../../algorithms/settlement-note.js'
 import type { Clock } from '../../core/clock.js'
 import { blockedVerdict, type Verdict } from '../../core/decision.js'
 import { countedSpan, type Limit } from '../../core/limit.js'
+import { type BlockRule, type Denials, MOST_BLOCKS, type Strikes } from '../block-rule.js'
 import { ClockSteps } from '../clock-steps.js'
 import { type Charge, type ChargeReceipt, DEFAULT_LIMITER, type Store } from '../store.js'
 import { MemoryTable, type Moment } from './memory-table.js'
@@ -121,11 +122,7 @@ export class MemoryStore implements Store, Moment {
   charge(charges: readonly Charge[], cost: number): void {
     if (cost === 0) return
     const nowMs = this.#now()
-    for (const charge of charges) {
-      const { table, slot, state } = this.#find(charge)
-      const next = table.algorithm.spend(charge.limit, state, nowMs, cost)
-      if (next !== undefined) this.#write(charge, table, slot, next)
-    }
+    for (const charge of charges) this.#spend(charge, nowMs, cost)
   }
 
   block(charges: readonly Charge[], forMs: number): void {
@@ -135,6 +132,33 @@ export class MemoryStore implements Store, Moment {
       if (forMs > 0) this.#sweeper.block(table, key, nowMs + forMs)
       else this.#sweeper.unblock(table, key)
     }
+  }
+
+  /** @internal Counts denials of a key that is not blocked, and blocks it if they are too many. */
+  strike({ key, limit, limiter = DEFAULT_LIMITER }: Charge, reported: Denials, rule: BlockRule): Strikes {
+    const nowMs = this.#now()
+    const table = this.tableOf(limit, limiter)
+    const blockedMs = table.blocks?.remainingMs(key, nowMs) ?? 0
+    if (blockedMs > 0) return { blockedMs, isNew: false, left: 0, resetAfterMs: 0 }
+    const own = { key: JSON.stringify([limit.name, key]), limiter: `strikes of ${limiter}` }
+    const [denials, blocks] = [rule.denials, rule.blocks].map(counts => ({ ...own, limit: counts }))
+    const before = this.#measure(denials, nowMs, 0).verdict
+    const last = this.#measure(blocks, nowMs, 0).verdict
+    const { counted, number } = rule.count(reported, {
+      counted: rule.after - before.remaining,
+      number: MOST_BLOCKS - last.remaining,
+      ageMs: rule.blocks.windowMs - last.resetAfterMs,
+    })
+    if (number === 0) {
+      this.#spend(denials, nowMs, counted - rule.after + before.remaining)
+      const { remaining, resetAfterMs } = this.#measure(denials, nowMs, 0).verdict
+      return { blockedMs: 0, isNew: false, left: remaining, resetAfterMs }
+    }
+    for (const { key, limit, limiter } of [denials, blocks]) this.#sweeper.remove(this.tableOf(limit, limiter), key)
+    this.#spend(blocks, nowMs, number)
+    const forMs = rule.lengthOf(number)
+    this.#sweeper.block(table, key, nowMs + forMs)
+    return { blockedMs: forMs, isNew: true, left: 0, resetAfterMs: 0 }
   }
 
   /** Makes each key as if it was never used under its limit; blocks stay. */
@@ -285,6 +309,13 @@ export class MemoryStore implements Store, Moment {
       if (!verdict.allowed) table.keepFor(slot, charge.limit)
     }
     return verdict
+  }
+
+  /** Spends even what does not fit. */
+  #spend(charge: Charge, nowMs: number, cost: number): void {
+    const { table, slot, state } = this.#find(charge)
+    const next = table.algorithm.spend(charge.limit, state, nowMs, cost)
+    if (next !== undefined) this.#write(charge, table, slot, next)
   }
 
   #write({ key, limit }: Charge, table: MemoryTable, slot: number | undefined, next: State): void {

@@ -1,16 +1,17 @@
 import { change } from '../../redis/scripts.js'
+import type { BlockRule, Denials, Strikes } from '../block-rule.js'
 import type { Charge, ChargeReceipt } from '../store.js'
 import type { ResetChannel } from './reset-channel.js'
 import { groupByTag } from './slots.js'
 import type { StoreScripts } from './store-scripts.js'
-import { limitArguments, receiptArguments } from './wire-format.js'
+import { limitArguments, receiptArguments, strikeArguments, strikesOf } from './wire-format.js'
 
 /** What a change does: see lua/limiter/change.lua. */
-type Verb = 'charge' | 'refund' | 'settle' | 'return' | 'reset' | 'block'
+type Verb = 'charge' | 'refund' | 'settle' | 'return' | 'reset' | 'block' | 'strike'
 
 /** What a change is given beside its charges. */
 interface ChangeFacts {
-  /** Units; for a block its ms. */
+  /** Units; for a block its ms; for a strike its denials. */
   readonly units?: number
   /** Two words that only this change reads. Asked for when the script is sent. */
   readonly words?: (tag: number) => readonly [string, string]
@@ -18,6 +19,8 @@ interface ChangeFacts {
   readonly endsAt?: number
   /** Whether other processes are told: that units came back, or that the key was reset or blocked, which also ends its leases. Default: not at all. */
   readonly tells?: 'units' | 'key'
+  /** Only of a strike. */
+  readonly strike?: { readonly ageMs: number; readonly rule: BlockRule }
 }
 
 /**
@@ -46,15 +49,23 @@ export class Changes {
     await Promise.all(groups.map(({ charges, tag }) => this.#change(verb, charges, tag, facts)))
   }
 
-  async #change(verb: Verb, charges: readonly Charge[], tag: number, facts: ChangeFacts): Promise<void> {
-    const { units = 0, words, endsAt, tells } = facts
+  /** Counts denials of a key, and blocks it if they are too many. Rejects with `StoreError`. */
+  async strike(charge: Charge, { count, ageMs }: Denials, rule: BlockRule, endsAt?: number): Promise<Strikes> {
+    const tag = this.#scripts.keys.tagOf(charge)
+    const facts = { units: count, endsAt, tells: 'key', strike: { ageMs, rule } } as const
+    return strikesOf(await this.#change('strike', [charge], tag, facts))
+  }
+
+  /** Returns the script's answer. */
+  async #change(verb: Verb, charges: readonly Charge[], tag: number, facts: ChangeFacts): Promise<unknown> {
+    const { units = 0, words, endsAt, tells, strike } = facts
     const { keys } = this.#scripts
     const names = charges.map(({ key }) => key)
     const isTold = tells !== undefined && this.sharesResets
     const message = isTold ? this.#channel.message(names, tells) : ''
-    const refused = await this.#scripts.run({
+    const answer = await this.#scripts.run({
       script: change,
-      does: verb,
+      does: strike === undefined ? verb : 'count denials',
       tag,
       keys: [
         ...charges.map(charge => keys.keyOf(charge, tag)),
@@ -63,6 +74,7 @@ export class Changes {
         ...charges.map(charge => keys.blockListOf(charge, tag)),
         ...keys.lineOf(charges, tag),
         keys.marksOf(charges, tag),
+        ...(strike === undefined ? [] : keys.strikesOf(charges[0], tag)),
       ],
       args: nowMs => [
         verb,
@@ -76,12 +88,17 @@ export class Changes {
           () => nowMs,
         ),
         ...(verb === 'settle' || verb === 'return' ? receiptArguments(charges as readonly ChargeReceipt[]) : []),
+        ...(strike === undefined ? [] : strikeArguments(strike.rule, strike.ageMs)),
       ],
       endsAt,
     })
+    // Denials that block nobody change nothing that others know.
+    if (strike !== undefined && !strikesOf(answer).isNew) return answer
     if (tells !== undefined) this.#channel.changed(names, tells)
     if (isTold && message === '') this.#channel.gather(names)
+    const refused = strike === undefined ? answer : (answer as unknown[])[5]
     if (typeof refused === 'string') this.#channel.warn(new Error(refused))
+    return answer
   }
 }
 

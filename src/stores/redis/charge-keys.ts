@@ -60,6 +60,12 @@ export class ChargeKeys {
     return `${this.keyOf(charge, tag)}:leases`
   }
 
+  /** The keys that count the charge's denials, and its blocks: see strike.lua. */
+  strikesOf(charge: Charge, tag: number): [denials: string, blocks: string] {
+    const key = this.keyOf(charge, tag)
+    return [`${key}:denials`, `${key}:blocks`]
+  }
+
   /** The key of the list of blocked clients under the charge's limit. */
   blockListOf(charge: Charge, tag: number): string {
     return `${this.prefix}:${this.port.cluster ? `{${this.#tags[tag]}}` : ''}!blocked${this.#suffix(charge)}`

@@ -5,6 +5,7 @@ import type { ClientPort, RedisClient } from '../../redis/client.js'
 import { keySegment } from '../../redis/keys.js'
 import { limitFacts, limitId, ObjectIndex } from '../../redis/object-index.js'
 import { portOf } from '../../redis/port-of.js'
+import type { BlockRule, Denials, Strikes } from '../block-rule.js'
 import { ClockSteps } from '../clock-steps.js'
 import type { Asker, Charge, ChargeReceipt, Store } from '../store.js'
 import { Batcher } from './batcher.js'
@@ -194,6 +195,13 @@ export class RedisStore implements Store {
   async block(charges: readonly Charge[], forMs: number, endsAt?: number): Promise<void> {
     this.#leases?.end(charges)
     await this.#changes.run('block', charges, { units: forMs, endsAt, tells: 'key' })
+  }
+
+  /** @internal Counts denials of a key that is not blocked, and blocks it if they are too many. */
+  async strike(charge: Charge, denials: Denials, rule: BlockRule, endsAt?: number): Promise<Strikes> {
+    const strikes = await this.#changes.strike(charge, denials, rule, endsAt)
+    if (strikes.isNew) this.#leases?.end([charge])
+    return strikes
   }
 
   /**

@@ -3,6 +3,7 @@ import { Calendar } from '../../core/calendar.js'
 import type { Verdict } from '../../core/decision.js'
 import { StoreError } from '../../core/errors.js'
 import { type AlgorithmName, hasBurst, type Limit, mostOf } from '../../core/limit.js'
+import type { BlockRule, Strikes } from '../block-rule.js'
 import type { ChargeReceipt } from '../store.js'
 
 /** The name of an algorithm in lua/algorithms. */
@@ -40,6 +41,21 @@ export function receiptArguments(receipts: readonly ChargeReceipt[]): string[] {
     String(remaining),
     String(resetAfterMs),
   ])
+}
+
+/** When denials block a key, as script arguments, after the age of the oldest denial. */
+export function strikeArguments(
+  { after, windowMs, forMs, factor, maxMs, forgetMs }: BlockRule,
+  ageMs: number,
+): string[] {
+  return [Math.floor(ageMs), after, windowMs, forMs, factor, maxMs, forgetMs].map(String)
+}
+
+/** Reads what the change `strike` returns. Clients can be configured to return numbers as text or bigint. Throws `StoreError`. */
+export function strikesOf(answer: unknown): Strikes {
+  const [, blockedMs, isNew, left, resetAfterMs] = Array.isArray(answer) ? answer.slice(0, 5).map(Number) : []
+  if (!(blockedMs >= 0 && resetAfterMs >= 0)) throw new StoreError(`Redis could not count denials: ${String(answer)}`)
+  return { blockedMs, isNew: isNew === 1, left, resetAfterMs }
 }
 
 /** The list that an answer stands for: one request that is admitted is answered with one number, see lua/steps/answer_lone.lua. */

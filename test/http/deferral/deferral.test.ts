@@ -1,4 +1,4 @@
-import { expect, test } from '@jest/globals'
+import { expect, jest, test } from '@jest/globals'
 import { SCHEDULES, type ScheduleStore } from '../../../src/delay-queue/schedule-store.js'
 import { Deferral } from '../../../src/http/deferral/deferral.js'
 import { ProcessSchedules } from '../../../src/http/deferral/process-schedules.js'
@@ -13,7 +13,10 @@ function setUp(schedules: Partial<ScheduleStore>, clock = new ManualClock()) {
     asked++
     return new Promise<never>(() => {})
   }
-  const store: ScheduleStore = { available: true, look: silent, open: silent, write: silent, ...schedules }
+  const store: ScheduleStore = Object.defineProperties(
+    { available: true, look: silent, open: silent, write: silent },
+    Object.getOwnPropertyDescriptors(schedules),
+  )
   const queue = { push: async () => 'id', [SCHEDULES]: store }
   const deferral = new Deferral<object, object>({ queue, message: () => 1, timeout: 30 }, clock, 10)
   return { limiter, deferral, asked: () => asked }
@@ -28,6 +31,35 @@ test('schedules that do not answer delay an allowed request by at most the deadl
   }
   expect(asked()).toBeLessThan(30)
   expect(performance.now() - startedAt).toBeLessThan(2000)
+})
+
+test('a request that asks no schedules, because the limiter or the client has no connection, does not take the turn of a probe', async () => {
+  jest.useFakeTimers({ doNotFake: ['nextTick', 'queueMicrotask', 'setImmediate'] })
+  try {
+    const schedules = { available: true }
+    const { limiter, deferral, asked } = setUp({
+      get available() {
+        return schedules.available
+      },
+    })
+    const decision = await limiter.consume('k')
+    const admit = async (given = decision) => {
+      const before = asked()
+      const admitted = deferral.admit(limiter, 'k', given)
+      await jest.advanceTimersByTimeAsync(10)
+      expect(await admitted).toBe(0)
+      return asked() > before
+    }
+    while (await admit());
+    await jest.advanceTimersByTimeAsync(1000)
+    expect(await admit({ ...decision, degraded: true })).toBe(false)
+    schedules.available = false
+    expect(await admit()).toBe(false)
+    schedules.available = true
+    expect(await admit()).toBe(true)
+  } finally {
+    jest.useRealTimers()
+  }
 })
 
 test('schedules of a client without a connection are not asked', async () => {

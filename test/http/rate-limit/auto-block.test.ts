@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals'
+import { afterAll, afterEach, beforeAll, describe, expect, jest, test } from '@jest/globals'
 import type { Redis } from 'ioredis'
 import { PolicyError } from '../../../src/core/errors.js'
 import { AutoBlock, type BlockOptions, checkBlockOptions } from '../../../src/http/rate-limit/auto-block.js'
@@ -7,6 +7,8 @@ import { MemoryStore } from '../../../src/stores/memory/memory-store.js'
 import { RedisStore } from '../../../src/stores/redis/redis-store.js'
 import type { Store } from '../../../src/stores/store.js'
 import { ManualClock } from '../../../src/testing.js'
+import { forCases } from '../../support/cases.js'
+import { eventually } from '../../support/redis-process.js'
 import { RedisServer } from '../../support/redis-server.js'
 import { START } from '../../support/stories.js'
 import { StubStore } from '../../support/stub-store.js'
@@ -20,10 +22,24 @@ beforeAll(async () => {
 })
 afterAll(() => redis.stop())
 
+/** Only timeouts are fake. */
+const NOT_TIMERS = [
+  'Date',
+  'hrtime',
+  'nextTick',
+  'performance',
+  'queueMicrotask',
+  'setImmediate',
+  'clearImmediate',
+  'setInterval',
+  'clearInterval',
+] as const
+afterEach(() => void jest.useRealTimers())
+
 /** A limiter whose denials are counted. */
 function struck(block: BlockOptions, options: RateLimiterOptions) {
   const limiter = new RateLimiter({ deadline: '5s', ...options })
-  const autoBlock = new AutoBlock(block, { deadline: '5s', ...options })
+  const autoBlock = new AutoBlock(block, options.store)
   const ask = async (key: string | Record<string, string> = 'k', cost = 1) => {
     const decision = await limiter.consume(key, cost)
     return decision.allowed ? decision : autoBlock.countDenial(limiter, decision)
@@ -156,18 +172,144 @@ test('denials in several processes at once block the key together', async () => 
   expect(denied).toBeLessThanOrEqual(40 + 4 * 12)
 })
 
-test('denials of a long key are counted under a short name, so that none of it is kept', async () => {
-  const store = new MemoryStore({ clock: new ManualClock(START) })
-  const counted: string[] = []
-  const slotToConsume = store.slotToConsume.bind(store)
-  store.slotToConsume = (table, key) => {
-    if (table.limiter.startsWith('strikes')) counted.push(key)
-    return slotToConsume(table, key)
+describe('denials at once over many connections make one block, as they would one after another:', () => {
+  const CONNECTIONS = 8
+  let clients: Redis[]
+  beforeAll(() => {
+    clients = Array.from({ length: CONNECTIONS }, () => redis.client())
+  })
+  /** Processes that share a key's counts; each has its own connection, and remembers denials of its own. */
+  const processes = (block: BlockOptions, clock?: ManualClock, denyCache = true) => {
+    const prefix = `strikes ${prefixes++}`
+    const services = clients.map(client =>
+      struck(block, { policy: '5/20ms', store: new RedisStore(client, { prefix, clock }), denyCache }),
+    )
+    /** The block that so many requests at once find or make, ms; 0: none. */
+    const burst = async (requests: number) => {
+      const asked = Array.from({ length: requests }, (_, i) => services[i % CONNECTIONS].ask())
+      const decisions = await Promise.all(asked)
+      const blocked = decisions.filter(({ blocked }) => blocked)
+      const denied = decisions.filter(({ allowed }) => !allowed)
+      return {
+        blockMs: Math.max(0, ...blocked.map(({ retryAfterMs }) => retryAfterMs)),
+        blocked: blocked.length,
+        denied: denied.length,
+      }
+    }
+    return { services, burst }
   }
+  const SIZES = [15, 16, 18, 20, 24, 30, 40, 100, 300]
+
+  test.each(SIZES)('%d requests, four times', async requests => {
+    const clock = new ManualClock(START)
+    const { burst } = processes({ after: 10, for: '1s', factor: 2, window: '1m' }, clock)
+    const blocks: number[] = []
+    for (let i = 0; i < 4; i++) {
+      const { blockMs, blocked, denied } = await burst(requests)
+      // Five pass; of the denials, those before the tenth may be answered before there is a block.
+      expect([denied, blocked > denied - 10]).toEqual([requests - 5, true])
+      blocks.push(blockMs)
+      clock.advance(blockMs)
+    }
+    expect(blocks).toEqual([1000, 2000, 4000, 8000])
+  })
+
+  test('by the clock of Redis', async () => {
+    const { burst } = processes({ after: 10, for: '1m', factor: 2 })
+    expect((await burst(300)).blockMs).toBe(60_000)
+  })
+
+  test('bursts of any size, at any time', () =>
+    forCases(60, 'bursts', async random => {
+      const clock = new ManualClock(START)
+      const after = random.integer(2, 30)
+      const block = { after, for: '1s', factor: 2, max: '10s', forget: '20s', window: '5s' }
+      // Without the deny cache, every denial is reported at once.
+      const { burst } = processes(block, clock, false)
+      let [counted, windowEndsAt, number, endsAt] = [0, 0, 0, 0]
+      for (let i = 0; i < 8; i++) {
+        const now = clock.now()
+        if (now >= windowEndsAt) counted = 0
+        const requests = random.integer(1, 60)
+        const { blockMs, denied } = await burst(requests)
+        if (now < endsAt) expect([denied, blockMs]).toEqual([requests, endsAt - now])
+        else {
+          if (counted === 0 && denied > 0) windowEndsAt = now + 5000
+          counted += denied
+          number = counted < after ? number : now - endsAt <= 20_000 ? number + 1 : 1
+          const lengthMs = counted < after ? 0 : Math.min(10_000, 1000 * 2 ** (number - 1))
+          expect(blockMs).toBe(lengthMs)
+          if (lengthMs > 0) {
+            counted = 0
+            endsAt = now + lengthMs
+          }
+        }
+        clock.advance(random.pick([20, 500, 1000, 5000, blockMs, 25_000]))
+      }
+    }))
+})
+
+test('denials that processes remember count together, also when no request comes after them', async () => {
+  const prefix = `strikes ${prefixes++}`
+  const processes = Array.from({ length: 4 }, () => {
+    const store = new RedisStore(redis.client(), { prefix })
+    return struck({ after: 20, for: '1h' }, { policy: '1/1h', store })
+  })
+  await processes[0].ask()
+  // None of them alone makes as many, and all but the first of each are remembered denials, which cost Redis nothing.
+  for (const { ask } of processes) for (let i = 0; i < 7; i++) await ask()
+  await eventually('blocked', async () => (await processes[0].limiter.peek('k')).blocked === true)
+})
+
+test('denials that a process reports late, from before the end of a block, have no part in the next one', async () => {
+  // The second process does not come to report by its timer.
+  jest.useFakeTimers({ doNotFake: [...NOT_TIMERS] })
+  const clock = new ManualClock(START)
+  const prefix = `strikes ${prefixes++}`
+  const [first, second] = [false, true].map(denyCache =>
+    struck(
+      { after: 8, for: '1s', factor: 2 },
+      { policy: '1/1h', store: new RedisStore(redis.client(), { prefix, clock }), denyCache },
+    ),
+  )
+  await first.ask()
+  const blocked = async ({ ask }: typeof first, times: number) => {
+    const asked: boolean[] = []
+    for (let i = 0; i < times; i++) asked.push((await ask()).blocked ?? false)
+    return asked.lastIndexOf(true) === -1 ? 0 : asked.indexOf(true) + 1
+  }
+  // The second process reports one denial, and then has some of which nobody knows.
+  expect(await blocked(second, 6)).toBe(0)
+  expect(await blocked(first, 7)).toBe(7)
+  clock.advance(1000)
+  expect(await blocked(second, 1)).toBe(0)
+  expect(await blocked(first, 10)).toBe(7)
+  jest.useRealTimers()
+})
+
+test('a store without strikes is told of one block for denials at once', async () => {
+  const store = new StubStore()
+  const { ask } = struck({ after: 3, for: '1h' }, { policy: '1/1m', store, denyCache: false })
+  store.deny(500)
+  const decisions = await Promise.all(Array.from({ length: 20 }, () => ask()))
+  expect(decisions.filter(({ blocked }) => blocked)).toHaveLength(19)
+  expect(store.calls.filter(call => call.startsWith('block'))).toEqual(['block k@1-per-1m 3600000'])
+})
+
+test('a store that cannot block is refused', () => {
+  const store = Object.assign(new StubStore(), { block: undefined })
+  const attempt = () => new AutoBlock({ after: 3, for: '1h' }, store)
+  expect(attempt).toThrow(PolicyError)
+  expect(attempt).toThrow(
+    'rateLimit: block: the store an object of class StubStore has no block(): expected a store that has',
+  )
+})
+
+test('keys of any length are counted apart', async () => {
+  const store = new MemoryStore({ clock: new ManualClock(START) })
   const { ask } = struck({ after: 3, for: '1h' }, { policy: '1/1m', store })
   const long = 'x'.repeat(15_000)
   for (let i = 0; i < 4; i++) await ask(long)
-  expect([...new Set(counted)]).toEqual([expect.stringMatching(/^#[\w-]{43}$/)])
   expect((await ask(long)).blocked).toBe(true)
   expect((await ask(`${long}!`)).allowed).toBe(true)
 })

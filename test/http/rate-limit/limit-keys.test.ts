@@ -1,4 +1,5 @@
 import { describe, expect, test } from '@jest/globals'
+import { rateLimit } from '../../../src/adapters/express.js'
 import { PolicyError } from '../../../src/core/errors.js'
 import { type HttpPolicyInput, partKeys } from '../../../src/http/rate-limit/limit-keys.js'
 
@@ -21,6 +22,19 @@ describe('a policy whose limits may have keys of their own', () => {
     expect(policy).toEqual(['10/1s', { quota: 1000, window: '1h' }, { quota: 50_000, window: '1h', name: 'service' }])
     expect([...keys!.keys()]).toEqual(['1000-per-1h', 'service'])
     expect(keys!.get('1000-per-1h')!({ user: 'ann' }, undefined)).toBe('ann')
+  })
+
+  test('may have windows of the calendar, with a time zone and a key', () => {
+    const day = { quota: 500, window: 'day', timezone: 'Europe/Berlin' } as const
+    const ofExpress = [
+      rateLimit({ policy: { quota: 500, window: 'day', timezone: 'Europe/Berlin' } }),
+      rateLimit({ policy: ['10/1s', { quota: 500, window: 'day', timezone: 'Europe/Berlin', key: req => req.ip }] }),
+    ]
+    for (const { limiter } of ofExpress) {
+      expect(limiter.policy.at(-1)?.calendar).toEqual({ window: 'day', timezone: 'Europe/Berlin' })
+    }
+    const policies = rateLimit({ policy: req => ({ ...day, key: () => req.ip }) })
+    expect(policies.limiterFor(day).policy[0].calendar?.timezone).toBe('Europe/Berlin')
   })
 
   test('may be one limit with a key', () => {

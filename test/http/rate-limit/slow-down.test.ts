@@ -86,25 +86,36 @@ describe('slowDown over HTTP', () => {
     jest.useFakeTimers({ doNotFake: ['nextTick', 'queueMicrotask', 'setImmediate', 'performance'] })
     const limit = rateLimit({ policy: '20000/1m', key: () => 'k', slowDown: { after: 0, by: '30s', max: '30s' } })
     let passed = 0
+    let refusal: object = {}
     const statuses: number[] = []
     const request = () => {
+      const fields: Record<string, string> = {}
       const res = Object.assign(new EventEmitter(), {
         headersSent: false,
         writableEnded: false,
         statusCode: 200,
         getHeader: () => undefined,
-        setHeader: () => {},
+        setHeader: (name: string, value: string) => {
+          fields[name] = value
+        },
         removeHeader: () => {},
-        end() {
+        end(text: string) {
           statuses.push(res.statusCode)
+          refusal = { ...JSON.parse(text), fields }
         },
       })
-      const req = { headers: {}, socket: {}, app: { get: () => false }, ip: '10.0.0.1' }
+      const req = { headers: { accept: 'application/json' }, socket: {}, app: { get: () => false }, ip: '10.0.0.1' }
       limit(req as never, res as never, () => passed++)
     }
     for (let i = 0; i < 10_003; i++) request()
     await new Promise(resolve => setImmediate(resolve))
     expect(statuses).toEqual([429, 429, 429])
+    // It names the limit that would make it wait, and every field tells the same moment.
+    expect(refusal).toMatchObject({
+      'violated-policies': [limit.limiter.policy[0].name],
+      retryAfterMs: 30_000,
+      fields: { 'Retry-After': '30', RateLimit: '"20000-per-1m";r=10000;t=30' },
+    })
     expect((await limit.limiter.peek('k', 0)).remaining).toBe(10_000)
     jest.advanceTimersByTime(30_000)
     await new Promise(resolve => setImmediate(resolve))

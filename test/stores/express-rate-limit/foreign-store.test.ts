@@ -185,6 +185,10 @@ describe('our middleware on a store of express-rate-limit', () => {
     const app = express().use(rateLimit({ policy: '1/1m', store, block: { after: 1, for: '1h' } }))
     app.get('/', (_req, res) => void res.send('hello'))
     expect(await statuses(() => request(app).get('/'))).toEqual([200, 429, 429])
+    // The store itself would allow it again.
+    await store.resetAll()
+    const refused = await request(app).get('/')
+    expect([refused.status, refused.get('Retry-After')]).toEqual([429, '3600'])
     store.shutdown()
   })
 })

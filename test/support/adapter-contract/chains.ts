@@ -45,6 +45,19 @@ export function chainsContract(world: World): void {
       }
     })
 
+    test('of one rate have different names in the fields and in the refusal', async () => {
+      const app = serve([
+        limited({ policy: '3/1m', name: 'first', key: user }),
+        limited({ policy: '3/1m', name: 'second', key: user, cost: 2 }),
+      ])
+      const { headers } = await get(app, { 'x-user': 'eve' })
+      expect(headers['ratelimit-policy']).toBe('"3-per-1m";q=3;w=60, "3-per-1m-2";q=3;w=60')
+      expect(headers.ratelimit).toBe('"3-per-1m";r=2;t=60, "3-per-1m-2";r=1;t=60')
+      const refused = await get(app, { 'x-user': 'eve', accept: 'application/json' })
+      expect([refused.status, refused.body['violated-policies']]).toEqual([429, ['3-per-1m-2']])
+      expect(refused.headers.ratelimit).toBe('"3-per-1m";r=1;t=60, "3-per-1m-2";r=1;t=60')
+    })
+
     test('refuse when one of them refuses, with its numbers', async () => {
       const app = serve(both('1/1h', '1/1m'))
       await get(app, { 'x-user': 'ann' })

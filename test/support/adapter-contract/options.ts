@@ -1,4 +1,4 @@
-import { createServer } from 'node:http'
+import { createServer, type RequestListener } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
@@ -8,6 +8,16 @@ import type { Options, World } from './world.js'
 /** The options key, cost and policy: their valid values, and the effect of errors. */
 export function optionsContract(world: World): void {
   const { name, adapter, limited, serve, get, statuses, user } = world
+
+  test('a CORS preflight counts like any request, unless it is skipped', async () => {
+    const isPreflight = (req: unknown) => adapter.header(req, 'access-control-request-method') !== undefined
+    const ask = (app: RequestListener) => request(app).options('/').set('access-control-request-method', 'POST')
+    const counting = serve(limited({ policy: '2/1m', name: 'counting' }))
+    expect((await ask(counting)).headers['x-ratelimit-remaining']).toBe('1')
+    const skipping = serve(limited({ policy: '2/1m', name: 'skipping', skip: isPreflight }))
+    for (let i = 0; i < 3; i++) expect((await ask(skipping)).headers).not.toHaveProperty('x-ratelimit-remaining')
+    expect(await statuses(skipping, 3)).toEqual([200, 200, 429])
+  })
 
   describe('the key', () => {
     test('is set by the service', async () => {

@@ -1,0 +1,75 @@
+import { type Limit, parseLimit } from '../core/limit.js'
+
+/** Denials of a key that a process has not reported yet. */
+export interface Denials {
+  readonly count: number
+  /** The age of the oldest of them, ms. */
+  readonly ageMs: number
+}
+
+/** What the store says after it has counted denials of a key. */
+export interface Strikes {
+  /** For how much longer the key is blocked, ms; 0: it is not. */
+  readonly blockedMs: number
+  /** Whether these denials have blocked it; else a block in force was found. */
+  readonly isNew: boolean
+  /** The denials left before the block, ≥ 1; 0 if the key is blocked. */
+  readonly left: number
+  /** When the count begins anew, ms; 0 if the key is blocked. */
+  readonly resetAfterMs: number
+}
+
+/** What a store keeps of a key that is denied. */
+interface Memory {
+  /** The denials since the last block, or in the present window. */
+  readonly counted: number
+  /** The number of the last block; 0: none, or forgotten. */
+  readonly number: number
+  /** How long ago it began, ms. */
+  readonly ageMs: number
+}
+
+/** A number of blocks that no key reaches. */
+export const MOST_BLOCKS = 1_000_000_000
+
+/** When denials of a key block it, and for how long. All durations in ms. lua/lib/strike.lua is the same in Redis. */
+export class BlockRule {
+  /** Counts denials since the last block. */
+  readonly denials: Limit
+  /** Counts blocks. Its window begins anew with each, so that the age of the window is the age of the last block. */
+  readonly blocks: Limit
+
+  constructor(
+    /** So many denials within `windowMs` block the key. */
+    readonly after: number,
+    readonly windowMs: number,
+    /** The first block. */
+    readonly forMs: number,
+    /** The ratio of each block to the one before it; 1: all blocks are equal. */
+    readonly factor: number,
+    readonly maxMs: number,
+    /** How long after the end of its last block a key starts again with the first. */
+    readonly forgetMs: number,
+  ) {
+    const algorithm = 'fixed-window'
+    this.denials = parseLimit({ quota: after, window: windowMs, algorithm, name: 'denials' })
+    // The last block is remembered for as long as denials from before its end may be reported.
+    const window = maxMs + Math.max(forgetMs, windowMs)
+    this.blocks = parseLimit({ quota: MOST_BLOCKS, window, algorithm, name: 'blocks' })
+  }
+
+  /** Counts denials of a key that is not blocked: the new count, or the number of the block that begins. */
+  count(denials: Denials, { counted, number, ageMs }: Memory): { counted: number; number: number } {
+    const endedMs = ageMs - this.lengthOf(number)
+    // Denials from before the end of the last block have no part in the next, except the one that is reported now.
+    const isOld = number > 0 && endedMs >= 0 && denials.ageMs > endedMs
+    const sum = counted + (isOld ? 1 : denials.count)
+    if (sum < this.after) return { counted: sum, number: 0 }
+    return { counted: 0, number: number > 0 && endedMs <= this.forgetMs ? number + 1 : 1 }
+  }
+
+  /** The length of a key's n-th block, ms. */
+  lengthOf(number: number): number {
+    return Math.min(this.maxMs, Math.round(this.forMs * this.factor ** Math.max(0, number - 1)))
+  }
+}
