@@ -38,7 +38,8 @@ export const hono: Framework<Context, Context> & Delivery<Context, Context> = {
   trustsAnybody: '',
   isGone: c => incomingOf(c)?.socket.destroyed ?? c.req.raw.signal.aborted,
   requestHeader: headerOf,
-  responseHeader: (c, name) => c.res.headers.get(name) ?? undefined,
+  // `c.res` of Hono 3 is a response without the fields that were set on the context.
+  responseHeader: (c, name) => c.newResponse(null).headers.get(name) ?? undefined,
   watch: c => watchRequest(c.req.raw),
   decision: c => c.get('rateLimit'),
   leaveDecision: (c, decision) => c.set('rateLimit', decision),
@@ -49,7 +50,11 @@ export const hono: Framework<Context, Context> & Delivery<Context, Context> = {
   // The context does not tell the status of a response that does not exist yet.
   status: () => 200,
   setStatus: (c, status) => c.status(status as 200),
-  write: (c, { type, text }) => keepRefusal(c, c.body(text, { headers: { 'Content-Type': type } })),
+  write(c, { type, text }) {
+    // Hono 3 gives a response the status of the context only if the call has no options.
+    c.header('Content-Type', type)
+    keepRefusal(c, c.body(text))
+  },
 }
 
 /** The address of the connection; undefined if the runtime does not report it. */

@@ -34,7 +34,7 @@ export interface RateLimitOptions extends HttpOptions<Context, Context> {
 /** The middleware that `rateLimit` returns, with its limiter. */
 export interface RateLimit extends MiddlewareHandler, Limiters {}
 
-/** Middleware for Hono 4. Checks its options: `PolicyError`, or `CostError` for a constant cost. */
+/** Middleware for Hono 3.12 and 4. Checks its options: `PolicyError`, or `CostError` for a constant cost. */
 export function rateLimit(options: RateLimitOptions = {}): RateLimit {
   const guard = new Guard(returning('rateLimit', options), hono)
   const middleware: MiddlewareHandler = (c, next) => limited(guard, c, next)
@@ -50,14 +50,14 @@ export interface ConcurrencyLimitOptions extends ConcurrencyOptions<Context, Con
 /** The middleware that `concurrencyLimit` returns. */
 export interface ConcurrencyLimit extends MiddlewareHandler, ConcurrencyControls {}
 
-/** Middleware for Hono 4 that limits how many requests are inside at once; a request is inside until the body of its response has been read. Checks its options: `PolicyError`. */
+/** Middleware for Hono 3.12 and 4 that limits how many requests are inside at once; a request is inside until the body of its response has been read. Checks its options: `PolicyError`. */
 export function concurrencyLimit(options: ConcurrencyLimitOptions): ConcurrencyLimit {
   const gate = new ConcurrencyGate(returning('concurrencyLimit', options), hono)
   const middleware: MiddlewareHandler = (c, next) => limited(gate, c, next)
   return Object.assign(middleware, { close: () => gate.close() })
 }
 
-/** Middleware for Hono 4 that refuses the least important requests first under overload. Checks its options: `PolicyError`. */
+/** Middleware for Hono 3.12 and 4 that refuses the least important requests first under overload. Checks its options: `PolicyError`. */
 export function shed(options: ShedOptions<Context>): MiddlewareHandler {
   const gate = new ShedGate(options, hono)
   return (c, next) => limited(gate, c, next)
@@ -117,7 +117,16 @@ function keepFields(fields: Fields, c: Context): void {
   for (const name in fields) last = name
   // A response that the context created has all of them.
   if (last === '' || headers.get(last) === fields[last]) return
-  for (const name in fields) if (!headers.has(name)) c.header(name, fields[name])
+  const keep = () => {
+    for (const name in fields) if (!c.res.headers.has(name)) c.header(name, fields[name])
+  }
+  try {
+    keep()
+  } catch {
+    // A response of `fetch` is immutable, and Hono 3 does not copy it.
+    replace(new Response(c.res.body, c.res), c)
+    keep()
+  }
 }
 
 /** Hono would otherwise add the fields of the previous response. */
