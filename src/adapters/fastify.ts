@@ -5,6 +5,7 @@ import { getOrMake } from '../core/get-or-make.js'
 import { ConcurrencyGate } from '../http/concurrency/concurrency-limit.js'
 import type { ConcurrencyOptions } from '../http/concurrency/options.js'
 import { admit, type Delivered, type Gate, PASS } from '../http/delivery.js'
+import { checkCaller } from '../http/mounting.js'
 import type { HttpOptions } from '../http/rate-limit/options.js'
 import { Guard } from '../http/rate-limit/rate-limit.js'
 import { routeOptions } from '../http/rate-limit/route-options.js'
@@ -136,6 +137,8 @@ function plugin<Options extends object>(
 ): FastifyPluginCallback<Options> {
   const register: FastifyPluginCallback<Options> = (instance, options, done) => {
     try {
+      if (!checkCaller('fastify', name, instance, options, done)) return
+      checkIsRegistered(name, instance, done)
       const limit = limitOf(instance, options)
       const { hook = 'onRequest' } = limit
       const decide = (request: FastifyRequest, reply: FastifyReply, done: Done) => pass(limit, request, reply, done)
@@ -144,6 +147,7 @@ function plugin<Options extends object>(
       else throw new PolicyError(`${name}: hook ${shown(hook)}: expected one of ${HOOKS.join(', ')}`)
       done()
     } catch (error) {
+      if (typeof done !== 'function') throw error
       done(error as Error)
     }
   }
@@ -153,6 +157,12 @@ function plugin<Options extends object>(
     [Symbol.for('fastify.display-name')]: `spillway ${name}`,
     [Symbol.for('plugin-meta')]: { name: `spillway ${name}`, fastify: '>=4' },
   })
+}
+
+/** Throws `PolicyError` if a plugin is called by its user, or as a hook. */
+function checkIsRegistered(name: string, instance: Partial<FastifyInstance> | undefined, done: unknown): void {
+  if (typeof instance?.addHook === 'function' && typeof done === 'function') return
+  throw new PolicyError(`${name}: this is a plugin, and was called: register it, like app.register(${name}, { … })`)
 }
 
 function pass(limit: Limit, request: FastifyRequest, reply: FastifyReply, done: Done): void {

@@ -1,6 +1,7 @@
 import type { Decision } from '../core/decision.js'
 import { admit, type Delivery } from '../http/delivery.js'
 import type { Framework } from '../http/framework.js'
+import { checkCaller } from '../http/mounting.js'
 import type { HttpOptions } from '../http/rate-limit/options.js'
 import { Guard, type Limiters } from '../http/rate-limit/rate-limit.js'
 import type { ResponseEnd } from '../http/response-watch.js'
@@ -52,7 +53,7 @@ export interface RateLimit<P extends Peer = Peer> extends Limiters {
 /** A limiter for services that answer a `Request` with a `Response`. Checks its options: `PolicyError`, or `CostError` for a constant cost. */
 export function rateLimit<P extends Peer = Peer>(options: RateLimitOptions<P> = {}): RateLimit<P> {
   const guard = new Guard<Request, P>(ofExchanges(options), web)
-  return guard.equip(async (request: Request, peer: P): Promise<RateLimited> => {
+  const limited = async (request: Request, peer: P): Promise<RateLimited> => {
     const exchange = Exchange.begin(request, peer?.address)
     const apply = (response: Response) => exchange.answer(response)
     const admitted = admit(guard, web, request, peer)
@@ -63,6 +64,14 @@ export function rateLimit<P extends Peer = Peer>(options: RateLimitOptions<P> = 
     if (delivered === 'refused') return { refusal: exchange.refuse(), decision, apply }
     exchange.expect()
     return { decision, apply }
+  }
+  let isRight = false
+  return guard.equip((request: Request, peer: P, next?: unknown): Promise<RateLimited> => {
+    if (!isRight) {
+      isRight = checkCaller('fetch', 'rateLimit', request, peer, next)
+      if (!isRight) return undefined as never
+    }
+    return limited(request, peer)
   })
 }
 

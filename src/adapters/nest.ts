@@ -90,6 +90,10 @@ Module({})(RateLimitModule)
 export function RateLimit<Request = NestRequest, Response = NestResponse>(
   limit: string | RateLimitOptions<Request, Response>,
 ): MethodDecorator & ClassDecorator {
+  // What decorates receives a class, or a prototype.
+  if (typeof limit === 'function' || Object.hasOwn(Object(limit), 'constructor')) {
+    throw new PolicyError("@RateLimit stands without a limit: call it, like @RateLimit('5/1m')")
+  }
   return mark(typeof limit === 'string' ? { policy: limit } : (limit as NestOptions))
 }
 

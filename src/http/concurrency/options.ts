@@ -10,6 +10,7 @@ import { MemoryStore } from '../../stores/memory/memory-store.js'
 import { RedisStore } from '../../stores/redis/redis-store.js'
 import type { Store } from '../../stores/store.js'
 import type { GivenKey } from '../given-key.js'
+import { checkIsCalled } from '../mounting.js'
 import { bodyOf } from '../refusal.js'
 import type { SyncOrAsync } from '../sync-or-async.js'
 import type { Places } from './places.js'
@@ -114,6 +115,7 @@ const OPTIONS: OptionNames<ConcurrencyOptions<never, never>> = {
 export function parseConcurrencyOptions<Request, Response>(
   options: ConcurrencyOptions<Request, Response>,
 ): ConcurrencySettings<Request, Response> {
+  checkIsCalled('concurrencyLimit', options)
   checkOptions('concurrencyLimit', options, OPTIONS, '{ permits: 5 }')
   const { key, skip, name = 'default', wait = 0, queue = 100, message, handler, headers = true } = options
   const { statusCode = key === undefined ? 503 : 429 } = options
