@@ -4,6 +4,7 @@ import { answersContract } from './adapter-contract/answers.js'
 import { chainsContract } from './adapter-contract/chains.js'
 import { deferringContract } from './adapter-contract/deferring.js'
 import { earlyEndsContract } from './adapter-contract/early-ends.js'
+import { mistakesContract } from './adapter-contract/mistakes.js'
 import { optionsContract } from './adapter-contract/options.js'
 import { refusalsContract } from './adapter-contract/refusals.js'
 import { sharingContract } from './adapter-contract/sharing.js'
@@ -27,5 +28,6 @@ export function adapterContract(name: string, adapter: Adapter): void {
     chainsContract(world)
     sharingContract(world)
     deferringContract(world)
+    mistakesContract(world)
   })
 }

@@ -5,6 +5,7 @@ import { parsePolicy } from '../../core/limit.js'
 import { type Observer, parseObserver } from '../../core/observer.js'
 import { checkOptions, type OptionNames } from '../../core/option-names.js'
 import type { RedisClient } from '../../redis/client.js'
+import { isLikeClient } from '../../redis/has-methods.js'
 import { leaseMsOf } from '../../semaphore/options.js'
 import { MemoryStore } from '../../stores/memory/memory-store.js'
 import { RedisStore } from '../../stores/redis/redis-store.js'
@@ -186,6 +187,8 @@ function placesOf(options: ConcurrencyOptions<never, never>, name: string, obser
   }
   if (client !== undefined && store !== undefined) throw wrong('given both client and store, expected one of them')
   if (store instanceof RedisStore) return overRedis(store.client, prefix ?? store.prefix)
+  if (isLikeClient(store))
+    throw wrong('store is a Redis client: expected { client }, or a store over it, like new RedisStore(client)')
   if (store !== undefined && !(store instanceof MemoryStore)) {
     throw wrong(`store ${shown(store)}: expected a RedisStore, or a MemoryStore for this process alone`)
   }
