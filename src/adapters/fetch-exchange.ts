@@ -97,7 +97,7 @@ export class Exchange {
     if (watch === undefined) return this.response
     // Runtimes neither read nor cancel the body of a response to HEAD.
     if (this.#request.method === 'HEAD') watch.end()
-    return followResponse(this.response, watch)
+    return followResponse(this.response, this.#request)
   }
 
   /** Stores the response that the service's own handler has returned for a refusal. */

@@ -110,7 +110,7 @@ function finish(fields: Fields, asked: Request, c: Context): void {
   if (watch === undefined) return
   // A server neither reads nor cancels the body of a response to HEAD.
   if (c.req.method === 'HEAD') watch.end()
-  const followed = followResponse(c.res, watch)
+  const followed = followResponse(c.res, asked)
   if (followed !== c.res) replace(followed, c)
 }
 
