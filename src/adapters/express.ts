@@ -3,13 +3,13 @@ import type { Decision } from '../core/decision.js'
 import { emitWarning } from '../core/warning.js'
 import { type ConcurrencyControls, ConcurrencyGate } from '../http/concurrency/concurrency-limit.js'
 import type { ConcurrencyOptions } from '../http/concurrency/options.js'
+import { admit, type Delivery, type Gate, toNodeResponse } from '../http/delivery.js'
 import type { Framework, Trust } from '../http/framework.js'
-import { sendOnNode } from '../http/node-reply.js'
 import { watchResponse } from '../http/node-response.js'
 import type { HttpOptions } from '../http/rate-limit/options.js'
-import { type Answer, Guard, type Limiters } from '../http/rate-limit/rate-limit.js'
+import { Guard, type Limiters } from '../http/rate-limit/rate-limit.js'
 import { ShedGate, type ShedOptions } from '../http/shed.js'
-import { after, isPromise, type SyncOrAsync } from '../http/sync-or-async.js'
+import { isPromise } from '../http/sync-or-async.js'
 import { decisionOn, leaveDecision } from './express-request.js'
 
 export type * from '../http/adapter-exports.js'
@@ -36,7 +36,7 @@ export interface RateLimit extends Limiters {
 /** Middleware for Express 4 and 5. Checks its options: `PolicyError`, or `CostError` for a constant cost. */
 export function rateLimit(options: RateLimitOptions = {}): RateLimit {
   const guard = new Guard(options, express)
-  return guard.equip(middlewareOf((req, res) => guard.answer(req, res)))
+  return guard.equip(middlewareOf(guard))
 }
 
 /** The options of `concurrencyLimit`. Their functions receive `(req, res)`. */
@@ -51,19 +51,16 @@ export interface ConcurrencyLimit extends ConcurrencyControls {
 /** Middleware for Express 4 and 5 that limits how many requests are inside at once. Checks its options: `PolicyError`. */
 export function concurrencyLimit(options: ConcurrencyLimitOptions): ConcurrencyLimit {
   const gate = new ConcurrencyGate(options, express)
-  return Object.assign(
-    middlewareOf((req, res) => gate.answer(req, res)),
-    { close: () => gate.close() },
-  )
+  return Object.assign(middlewareOf(gate), { close: () => gate.close() })
 }
 
 /** Middleware for Express 4 and 5 that refuses the least important requests first under overload. Checks its options: `PolicyError`. */
 export function shed(options: ShedOptions<Request>): (req: Request, res: Response, next: NextFunction) => void {
-  const gate = new ShedGate(options, express)
-  return middlewareOf(req => gate.answer(req))
+  return middlewareOf(new ShedGate(options, express))
 }
 
-const express: Framework<Request, Response> = {
+const express: Framework<Request, Response> & Delivery<Request, Response> = {
+  ...toNodeResponse,
   name: 'Express',
   address: req => req.ip,
   peer: req => req.socket.remoteAddress,
@@ -74,6 +71,7 @@ const express: Framework<Request, Response> = {
   responseHeader: (res, name) => res.getHeader(name)?.toString(),
   watch: res => watchResponse(res),
   decision: decisionOn,
+  leaveDecision,
 }
 
 function trustOf(req: Request): Trust {
@@ -82,30 +80,20 @@ function trustOf(req: Request): Trust {
   return setting ? 'some' : 'nobody'
 }
 
-function middlewareOf(answerOf: (req: Request, res: Response) => SyncOrAsync<Answer>) {
+function middlewareOf(gate: Gate<Request, Response>) {
   return (req: Request, res: Response, next: NextFunction): void => {
-    const answer = answerOf(req, res)
-    const passed = isPromise(answer) ? answer.then(answer => give(answer, req, res)) : give(answer, req, res)
-    if (!isPromise(passed)) {
-      if (passed) pass(req, next)
+    const delivered = admit(gate, express, req, res)
+    if (!isPromise(delivered)) {
+      if (delivered === 'passed') pass(req, next)
       return
     }
-    passed.then(
-      passed => {
-        if (passed) pass(req, next)
+    delivered.then(
+      delivered => {
+        if (delivered === 'passed') pass(req, next)
       },
       error => pass(req, next, error),
     )
   }
-}
-
-/** True if the request must be passed on. */
-function give({ decision, fields, refusal, gone }: Answer, req: Request, res: Response): SyncOrAsync<boolean> {
-  if (gone) return false
-  if (decision) leaveDecision(req, decision)
-  if (!res.headersSent) for (const name in fields) res.setHeader(name, fields[name])
-  if (refusal === undefined) return true
-  return res.headersSent ? false : after(sendOnNode(refusal, res), () => false)
 }
 
 /**

@@ -1,4 +1,5 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { Delivery } from '../http/delivery.js'
 import type { Framework, Trust } from '../http/framework.js'
 import { watchResponse } from '../http/node-response.js'
 
@@ -20,6 +21,20 @@ export function frameworkOf(): Framework<FastifyRequest, FastifyReply> {
     watch: reply => watchResponse(reply.raw),
     decision: request => request.rateLimit,
   }
+}
+
+/** How an answer is written on a reply. */
+export const delivery: Delivery<FastifyRequest, FastifyReply> = {
+  leaveDecision(request, decision) {
+    request.rateLimit = decision
+  },
+  isSent: reply => reply.raw.headersSent || reply.sent,
+  setField: (reply, name, value) => void reply.header(name, value),
+  removeField: (reply, name) => void reply.removeHeader(name),
+  status: reply => reply.statusCode,
+  setStatus: (reply, status) => void reply.code(status),
+  // Fastify adds a charset to the type of every JSON text; problem details have none.
+  write: (reply, { type, text }) => void reply.type(type).send(type.includes('charset') ? text : Buffer.from(text)),
 }
 
 /** More proxies than any service has in front of it. */

@@ -4,15 +4,14 @@ import { PolicyError, shown } from '../core/errors.js'
 import { getOrMake } from '../core/get-or-make.js'
 import { ConcurrencyGate } from '../http/concurrency/concurrency-limit.js'
 import type { ConcurrencyOptions } from '../http/concurrency/options.js'
+import { admit, type Delivered, type Gate, PASS } from '../http/delivery.js'
 import type { HttpOptions } from '../http/rate-limit/options.js'
-import { type Answer, Guard } from '../http/rate-limit/rate-limit.js'
+import { Guard } from '../http/rate-limit/rate-limit.js'
 import { routeOptions } from '../http/rate-limit/route-options.js'
-import type { Body } from '../http/refusal.js'
-import { type Reply, send } from '../http/reply.js'
 import { ShedGate, type ShedOptions as ShedGateOptions } from '../http/shed.js'
-import { after, isPromise, type SyncOrAsync } from '../http/sync-or-async.js'
+import { isPromise, type SyncOrAsync } from '../http/sync-or-async.js'
 import { MemoryStore } from '../stores/memory/memory-store.js'
-import { frameworkOf, routeName } from './fastify-request.js'
+import { delivery, frameworkOf, routeName } from './fastify-request.js'
 
 export type * from '../http/adapter-exports.js'
 
@@ -22,7 +21,7 @@ declare module 'fastify' {
     rateLimit?: Decision
   }
   interface FastifyContextConfig {
-    /** The route's own limit, instead of the plugin's, with a separate count unless it sets `name`. false: no limit. */
+    /** The route's own limit, instead of the nearest plugin's, with a separate count unless it sets `name`. false: no limit of any plugin. */
     rateLimit?: RouteOptions | false
   }
 }
@@ -30,7 +29,7 @@ declare module 'fastify' {
 /** When a request is decided. `request.body` is available from 'preValidation' on. */
 export type Hook = 'onRequest' | 'preParsing' | 'preValidation' | 'preHandler'
 
-/** The options of a route's own limit, in its `config`. Options that it does not set come from the plugin. Their functions receive `(request, reply)`. */
+/** The options of a route's own limit, in its `config`. Options that it does not set come from the nearest plugin: the first of the innermost context. Their functions receive `(request, reply)`. */
 export interface RouteOptions extends HttpOptions<FastifyRequest, FastifyReply> {}
 
 /** The options of the plugin `rateLimit`: those of `rateLimit` in `spillway/express`, with the same defaults. Their functions receive `(request, reply)`. */
@@ -57,6 +56,7 @@ const HOOKS: readonly Hook[] = ['onRequest', 'preParsing', 'preValidation', 'pre
 
 /**
  * A plugin for Fastify 4 and 5. It limits the routes of the context in which it is registered and of child contexts, regardless of the order of declarations, and requests without a route.
+ * If several plugins apply to a route with its own options, these replace the limit of the nearest plugin, and the limits of the others still hold.
  * `register` rejects if an option is wrong: `PolicyError`, or `CostError` for a constant cost; so does a route declared later whose own options are wrong.
  */
 export const rateLimit: FastifyPluginCallback<RateLimitOptions> = plugin('rateLimit', (instance, options) => {
@@ -70,29 +70,42 @@ export const rateLimit: FastifyPluginCallback<RateLimitOptions> = plugin('rateLi
   const guardOf = (config: object, own: RouteOptions) => {
     return getOrMake(guards, config, () => new Guard(routeOptions(all, own, routeName(config)), framework))
   }
-  // Routes declared earlier are examined at their first request.
-  instance.addHook('onRoute', ({ config, method, url }) => {
-    if (config?.rateLimit) guardOf({ method, url }, config.rateLimit)
-  })
-  if (!instance.hasRequestDecorator('rateLimit')) instance.decorateRequest('rateLimit', undefined)
-  return {
+  const limit: Limit = {
     hook,
     answer(request, reply) {
       const { config } = request.routeOptions
       const own = config?.rateLimit
-      if (own === undefined) return everywhere?.answer(request, reply)
-      // If there are several plugins, the first one handles a route with its own limit.
-      if (own === false || LIMITED.has(request)) return undefined
-      LIMITED.add(request)
-      return guardOf(config, own).answer(request, reply)
+      if (own === false) return PASS
+      if (own !== undefined && getOrMake(NEAREST, config, () => nearestTo(request.server)) === limit) {
+        return guardOf(config, own).answer(request, reply)
+      }
+      return everywhere === undefined ? PASS : everywhere.answer(request, reply)
     },
   }
+  if (!PLUGINS.has(instance)) PLUGINS.set(instance, limit)
+  // Routes declared earlier are examined at their first request.
+  instance.addHook('onRoute', function ({ config, method, url }) {
+    if (config?.rateLimit && nearestTo(this) === limit) guardOf({ method, url }, config.rateLimit)
+  })
+  if (!instance.hasRequestDecorator('rateLimit')) instance.decorateRequest('rateLimit', undefined)
+  return limit
 })
 
 export default rateLimit
 
-/** Requests to which their route's own limit has been applied. */
-const LIMITED = new WeakSet<FastifyRequest>()
+/** The first `rateLimit` plugin of each context. */
+const PLUGINS = new WeakMap<FastifyInstance, Limit>()
+/** The plugin that applies a route's own options, by the route's config. */
+const NEAREST = new WeakMap<object, Limit | undefined>()
+
+/** The plugin of the innermost context that has one. A context inherits from the one around it. */
+function nearestTo(instance: FastifyInstance): Limit | undefined {
+  for (let context: FastifyInstance | null = instance; context !== null; context = Object.getPrototypeOf(context)) {
+    const limit = PLUGINS.get(context)
+    if (limit !== undefined) return limit
+  }
+  return undefined
+}
 
 /** A plugin for Fastify 4 and 5 that limits how many requests are inside at once, in the context in which it is registered and its children. `register` rejects if an option is wrong: `PolicyError`. */
 export const concurrencyLimit: FastifyPluginCallback<ConcurrencyLimitOptions> = plugin(
@@ -110,10 +123,9 @@ export const shed: FastifyPluginCallback<ShedOptions> = plugin('shed', (_, { hoo
   return { hook, answer: request => gate.answer(request) }
 })
 
-/** When and how requests are decided; undefined: the limit does not apply to the request. */
-interface Limit {
+/** How requests are decided, and when. */
+interface Limit extends Gate<FastifyRequest, FastifyReply> {
   readonly hook: Hook | undefined
-  answer(request: FastifyRequest, reply: FastifyReply): SyncOrAsync<Answer> | undefined
 }
 
 type Done = (error?: Error) => void
@@ -144,43 +156,16 @@ function plugin<Options extends object>(
 }
 
 function pass(limit: Limit, request: FastifyRequest, reply: FastifyReply, done: Done): void {
-  let passed: SyncOrAsync<boolean>
+  let delivered: SyncOrAsync<Delivered>
   try {
-    const answer = limit.answer(request, reply)
-    passed = answer === undefined || after(answer, answer => give(answer, request, reply))
+    delivered = admit(limit, delivery, request, reply)
   } catch (error) {
     done(error as Error)
     return
   }
-  if (isPromise(passed)) {
-    passed.then(passed => {
-      if (passed) done()
+  if (isPromise(delivered)) {
+    delivered.then(delivered => {
+      if (delivered === 'passed') done()
     }, done)
-  } else if (passed) done()
-}
-
-/** True if the request must be passed on. */
-function give(answer: Answer, request: FastifyRequest, reply: FastifyReply): SyncOrAsync<boolean> {
-  const { decision, fields, refusal, gone } = answer
-  if (gone) return false
-  if (decision) request.rateLimit = decision
-  const { headersSent } = reply.raw
-  if (!headersSent) for (const name in fields) reply.header(name, fields[name])
-  if (refusal === undefined) return true
-  return headersSent ? false : after(refuse(refusal, reply), () => false)
-}
-
-function refuse(reply: Reply, to: FastifyReply): SyncOrAsync<void> {
-  const { statusCode } = to
-  to.code(reply.status)
-  const write = ({ type, text }: Body) => {
-    if (to.sent) return
-    // Fastify adds a charset to the type of every JSON text; problem details have none.
-    to.type(type).send(type.includes('charset') ? text : Buffer.from(text))
-  }
-  // Fastify answers an error with the status of the reply, if that is an error status.
-  const undo = () => {
-    if (!to.sent) to.code(statusCode).removeHeader('retry-after')
-  }
-  return send(reply, write, undo)
+  } else if (delivered === 'passed') done()
 }

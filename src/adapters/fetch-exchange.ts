@@ -1,9 +1,7 @@
 import type { Decision } from '../core/decision.js'
 import { PolicyError, shown } from '../core/errors.js'
 import { ExistingObject } from '../core/existing-object.js'
-import type { Fields } from '../http/headers.js'
 import type { Body } from '../http/refusal.js'
-import { type Reply, send } from '../http/reply.js'
 import { followResponse, forgetRequest, knownWatch } from '../http/web-response.js'
 
 /** How long after the decision a response is expected. */
@@ -46,8 +44,9 @@ export class Exchange {
   /** The strictest decision so far. */
   decision: Decision | undefined
   readonly #request: Request
-  /** The header fields of each limiter: if a field has two values, the later one counts. */
-  readonly #fields: Fields[] = []
+  /** The header fields of the limiters: if a field has two values, the later one counts. All limiters spell field names alike. */
+  readonly fields = new Map<string, string>()
+  #status = 200
   #answered = false
   #address: string | undefined
   #expiry: NodeJS.Timeout | undefined
@@ -66,17 +65,6 @@ export class Exchange {
     const { headers } = this.#request
     const written = `${headers.get('x-forwarded-for') ?? ''},${headers.get('forwarded') ?? ''}`
     return written !== ',' && !(this.#address && written.includes(this.#address))
-  }
-
-  /** A header field set by a limiter so far. All limiters spell field names alike. */
-  field(name: string): string | undefined {
-    return this.#fields.findLast(fields => name in fields)?.[name]
-  }
-
-  /** Adds a limiter's result. */
-  note(decision: Decision | undefined, fields: Fields): void {
-    this.decision = decision ?? this.decision
-    this.#fields.push(fields)
   }
 
   /** From now on the service handles the request. */
@@ -110,15 +98,25 @@ export class Exchange {
     this.response = response
   }
 
-  /** The response of a refusal. No handler will run, so the request is over. */
-  async refuse(reply: Reply): Promise<Response> {
-    clearTimeout(this.#expiry)
+  /** The status of the refusal. */
+  get status(): number {
+    return this.#status
+  }
+
+  beginRefusal(status: number): void {
+    this.#status = status
     this.response = undefined
-    const write = ({ type, text }: Body) => {
-      this.response = new Response(text, { status: reply.status, headers: { 'content-type': type } })
-    }
-    await send(reply, write, () => {})
-    this.response = this.#withFields(withStatus(this.response ?? Response.error(), reply.status))
+  }
+
+  /** Stores the limiter's own response for a refusal. */
+  write({ type, text }: Body): void {
+    this.response = new Response(text, { status: this.#status, headers: { 'content-type': type } })
+  }
+
+  /** The response of a refusal, once it was written. No handler will run, so the request is over. */
+  refuse(): Response {
+    clearTimeout(this.#expiry)
+    this.response = this.#withFields(withStatus(this.response ?? Response.error(), this.#status))
     this.#answered = true
     knownWatch(this.#request)?.end()
     return this.response
@@ -131,7 +129,7 @@ export class Exchange {
   #withFields(response: Response): Response {
     try {
       const { headers } = response
-      for (const fields of this.#fields) for (const name in fields) headers.set(name, fields[name])
+      for (const [name, value] of this.fields) headers.set(name, value)
       return response
     } catch {
       // Responses of `fetch` and `Response.redirect` have immutable header fields.

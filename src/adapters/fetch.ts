@@ -1,7 +1,8 @@
 import type { Decision } from '../core/decision.js'
+import { admit, type Delivery } from '../http/delivery.js'
 import type { Framework } from '../http/framework.js'
 import type { HttpOptions } from '../http/rate-limit/options.js'
-import { type Answer, Guard, type Limiters } from '../http/rate-limit/rate-limit.js'
+import { Guard, type Limiters } from '../http/rate-limit/rate-limit.js'
 import type { ResponseEnd } from '../http/response-watch.js'
 import { after, isPromise, type SyncOrAsync } from '../http/sync-or-async.js'
 import { watchRequest } from '../http/web-response.js'
@@ -53,22 +54,16 @@ export function rateLimit<P extends Peer = Peer>(options: RateLimitOptions<P> = 
   const guard = new Guard<Request, P>(ofExchanges(options), web)
   return guard.equip(async (request: Request, peer: P): Promise<RateLimited> => {
     const exchange = Exchange.begin(request, peer?.address)
-    const answer = guard.answer(request, peer)
-    return give(isPromise(answer) ? await answer : answer, exchange)
+    const apply = (response: Response) => exchange.answer(response)
+    const admitted = admit(guard, web, request, peer)
+    const delivered = isPromise(admitted) ? await admitted : admitted
+    const { decision } = exchange
+    // This response is never read.
+    if (delivered === 'gone') return { refusal: new Response(null, { status: 499 }), decision, apply }
+    if (delivered === 'refused') return { refusal: exchange.refuse(), decision, apply }
+    exchange.expect()
+    return { decision, apply }
   })
-}
-
-function give(answer: Answer, exchange: Exchange): SyncOrAsync<RateLimited> {
-  const { decision, fields, refusal, gone } = answer
-  const apply = (response: Response) => exchange.answer(response)
-  // This response is never read.
-  if (gone) return { refusal: new Response(null, { status: 499 }), decision, apply }
-  exchange.note(decision, fields)
-  if (refusal !== undefined) {
-    return exchange.refuse(refusal).then(refusal => ({ refusal, decision: exchange.decision, apply }))
-  }
-  exchange.expect()
-  return { decision: exchange.decision, apply }
 }
 
 /** The options in the guard's format: a response is known later than its request, and is returned instead of written to. */
@@ -87,7 +82,7 @@ function ofExchanges<P extends Peer>(options: RateLimitOptions<P>): HttpOptions<
   return own.settle || own.handler ? { ...given, ...own } : given
 }
 
-const web: Framework<Request, unknown> = {
+const web: Framework<Request, unknown> & Delivery<Request, unknown> = {
   name: 'the service',
   address: request => Exchange.of(request).address,
   peer: request => Exchange.of(request).address,
@@ -95,7 +90,17 @@ const web: Framework<Request, unknown> = {
   trustsAnybody: '',
   isGone: request => request.signal.aborted,
   requestHeader: (request, name) => request.headers.get(name) ?? undefined,
-  responseHeader: (_, name, request) => Exchange.of(request).field(name),
+  responseHeader: (_, name, request) => Exchange.of(request).fields.get(name),
   watch: (_, request) => watchRequest(request),
   decision: request => Exchange.of(request).decision,
+  leaveDecision(request, decision) {
+    Exchange.of(request).decision = decision
+  },
+  // A response is returned, not sent.
+  isSent: () => false,
+  setField: (_, name, value, request) => void Exchange.of(request).fields.set(name, value),
+  removeField: (_, name, request) => void Exchange.of(request).fields.delete(name),
+  status: (_, request) => Exchange.of(request).status,
+  setStatus: (_, status, request) => Exchange.of(request).beginRefusal(status),
+  write: (_, body, request) => Exchange.of(request).write(body),
 }

@@ -1,4 +1,5 @@
 import type { Context } from 'hono'
+import type { Delivery } from '../http/delivery.js'
 import type { Framework } from '../http/framework.js'
 import { watchRequest } from '../http/web-response.js'
 
@@ -16,7 +17,20 @@ interface Bindings {
   requestIP?(request: Request): { readonly address: string } | null
 }
 
-export const hono: Framework<Context, Context> = {
+/** Responses with which the limiter answers a refused request. */
+const REFUSALS = new WeakMap<Context, Response>()
+
+/** Stores the response that the middleware returns for a refusal. */
+export function keepRefusal(c: Context, response: Response): void {
+  REFUSALS.set(c, response)
+}
+
+/** The response of a refusal; an empty one if nothing was written. */
+export function refusalOf(c: Context): Response {
+  return REFUSALS.get(c) ?? c.body(null)
+}
+
+export const hono: Framework<Context, Context> & Delivery<Context, Context> = {
   name: 'Hono',
   address: peerOf,
   peer: peerOf,
@@ -27,6 +41,15 @@ export const hono: Framework<Context, Context> = {
   responseHeader: (c, name) => c.res.headers.get(name) ?? undefined,
   watch: c => watchRequest(c.req.raw),
   decision: c => c.get('rateLimit'),
+  leaveDecision: (c, decision) => c.set('rateLimit', decision),
+  // A response is returned, not sent.
+  isSent: () => false,
+  setField: (c, name, value) => c.header(name, value),
+  removeField: (c, name) => c.header(name, undefined),
+  // The context does not tell the status of a response that does not exist yet.
+  status: () => 200,
+  setStatus: (c, status) => c.status(status as 200),
+  write: (c, { type, text }) => keepRefusal(c, c.body(text, { headers: { 'Content-Type': type } })),
 }
 
 /** The address of the connection; undefined if the runtime does not report it. */

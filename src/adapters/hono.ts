@@ -3,15 +3,14 @@ import type { Decision } from '../core/decision.js'
 import { PolicyError, shown } from '../core/errors.js'
 import { type ConcurrencyControls, ConcurrencyGate } from '../http/concurrency/concurrency-limit.js'
 import type { ConcurrencyOptions } from '../http/concurrency/options.js'
+import { deliver, type Gate } from '../http/delivery.js'
 import type { Fields } from '../http/headers.js'
 import type { HttpOptions } from '../http/rate-limit/options.js'
-import { type Answer, Guard, type Limiters } from '../http/rate-limit/rate-limit.js'
-import type { Body } from '../http/refusal.js'
-import { type Reply, send } from '../http/reply.js'
+import { Guard, type Limiters } from '../http/rate-limit/rate-limit.js'
 import { ShedGate, type ShedOptions } from '../http/shed.js'
-import { after, isPromise, type SyncOrAsync } from '../http/sync-or-async.js'
+import { after, isPromise } from '../http/sync-or-async.js'
 import { followResponse, knownWatch } from '../http/web-response.js'
-import { hono } from './hono-context.js'
+import { hono, keepRefusal, refusalOf } from './hono-context.js'
 
 export type * from '../http/adapter-exports.js'
 export type { ShedOptions } from '../http/shed.js'
@@ -38,7 +37,7 @@ export interface RateLimit extends MiddlewareHandler, Limiters {}
 /** Middleware for Hono 4. Checks its options: `PolicyError`, or `CostError` for a constant cost. */
 export function rateLimit(options: RateLimitOptions = {}): RateLimit {
   const guard = new Guard(returning('rateLimit', options), hono)
-  const middleware: MiddlewareHandler = (c, next) => limited(() => guard.answer(c, c), c, next)
+  const middleware: MiddlewareHandler = (c, next) => limited(guard, c, next)
   return guard.equip(middleware)
 }
 
@@ -54,18 +53,15 @@ export interface ConcurrencyLimit extends MiddlewareHandler, ConcurrencyControls
 /** Middleware for Hono 4 that limits how many requests are inside at once; a request is inside until the body of its response has been read. Checks its options: `PolicyError`. */
 export function concurrencyLimit(options: ConcurrencyLimitOptions): ConcurrencyLimit {
   const gate = new ConcurrencyGate(returning('concurrencyLimit', options), hono)
-  const middleware: MiddlewareHandler = (c, next) => limited(() => gate.answer(c, c), c, next)
+  const middleware: MiddlewareHandler = (c, next) => limited(gate, c, next)
   return Object.assign(middleware, { close: () => gate.close() })
 }
 
 /** Middleware for Hono 4 that refuses the least important requests first under overload. Checks its options: `PolicyError`. */
 export function shed(options: ShedOptions<Context>): MiddlewareHandler {
   const gate = new ShedGate(options, hono)
-  return (c, next) => limited(() => gate.answer(c), c, next)
+  return (c, next) => limited(gate, c, next)
 }
-
-/** The responses returned by handlers of the options. */
-const RETURNED = new WeakMap<Context, Response>()
 
 /** The options with a handler whose response is stored, so that the middleware can return it. */
 function returning<Options extends { handler?: (...given: never[]) => unknown }>(
@@ -78,7 +74,7 @@ function returning<Options extends { handler?: (...given: never[]) => unknown }>
     if (!(response instanceof Response)) {
       throw new PolicyError(`${user}: handler returned ${shown(response)}: expected a Response, like c.text("busy")`)
     }
-    RETURNED.set(c, response)
+    keepRefusal(c, response)
   }
   const own = (c: Context, ...others: unknown[]) =>
     after(handler(c, ...others) as unknown, response => keep(c, response))
@@ -86,20 +82,20 @@ function returning<Options extends { handler?: (...given: never[]) => unknown }>
 }
 
 async function limited(
-  ask: () => SyncOrAsync<Answer>,
+  gate: Gate<Context, Context>,
   c: Context,
   next: () => Promise<void>,
 ): Promise<Response | undefined> {
-  const answer = ask()
-  const { decision, fields, refusal, gone } = isPromise(answer) ? await answer : answer
-  // This response is never read.
-  if (gone) return c.body(null)
-  if (decision) c.set('rateLimit', decision)
-  for (const name in fields) c.header(name, fields[name])
-  if (refusal !== undefined) return refuse(refusal, c)
+  const given = gate.answer(c, c)
+  const answer = isPromise(given) ? await given : given
+  const delivered = deliver(answer, hono, c, c)
+  if ((isPromise(delivered) ? await delivered : delivered) !== 'passed') {
+    knownWatch(c.req.raw)?.end()
+    return refusalOf(c)
+  }
   const { raw } = c.req
   await next()
-  finish(fields, raw, c)
+  finish(answer.fields, raw, c)
   return undefined
 }
 
@@ -128,19 +124,4 @@ function keepFields(fields: Fields, c: Context): void {
 function replace(response: Response, c: Context): void {
   c.res = undefined
   c.res = response
-}
-
-async function refuse(reply: Reply, c: Context): Promise<Response> {
-  c.status(reply.status as 429)
-  let response: Response | undefined
-  const write = ({ type, text }: Body) => {
-    response = c.body(text, { headers: { 'Content-Type': type } })
-  }
-  const undo = () => {
-    c.status(200)
-    c.header('Retry-After', undefined)
-  }
-  await send(reply, write, undo)
-  knownWatch(c.req.raw)?.end()
-  return response ?? RETURNED.get(c) ?? c.body(null)
 }

@@ -2,13 +2,12 @@ import type { Context, Next } from 'koa'
 import type { Decision } from '../core/decision.js'
 import { type ConcurrencyControls, ConcurrencyGate } from '../http/concurrency/concurrency-limit.js'
 import type { ConcurrencyOptions } from '../http/concurrency/options.js'
+import { admit, type Delivery, type Gate } from '../http/delivery.js'
 import type { Framework, Trust } from '../http/framework.js'
 import type { HttpOptions } from '../http/rate-limit/options.js'
-import { type Answer, Guard, type Limiters } from '../http/rate-limit/rate-limit.js'
-import type { Body } from '../http/refusal.js'
-import { type Reply, send } from '../http/reply.js'
+import { Guard, type Limiters } from '../http/rate-limit/rate-limit.js'
 import { ShedGate, type ShedOptions } from '../http/shed.js'
-import { isPromise, type SyncOrAsync } from '../http/sync-or-async.js'
+import { isPromise } from '../http/sync-or-async.js'
 import { middlewareReturned, watchContext } from './koa-response.js'
 
 export type * from '../http/adapter-exports.js'
@@ -38,7 +37,7 @@ export interface RateLimit extends Limiters {
  */
 export function rateLimit(options: RateLimitOptions = {}): RateLimit {
   const guard = new Guard(options, koa)
-  return guard.equip((ctx: Context, next: Next) => limited(() => guard.answer(ctx, ctx), ctx, next))
+  return guard.equip((ctx: Context, next: Next) => limited(guard, ctx, next))
 }
 
 /** The options of `concurrencyLimit`: those of `spillway/express`. Their functions receive the context twice. */
@@ -53,47 +52,24 @@ export interface ConcurrencyLimit extends ConcurrencyControls {
 /** Middleware for Koa 2 and 3 that limits how many requests are inside at once. Checks its options: `PolicyError`. */
 export function concurrencyLimit(options: ConcurrencyLimitOptions): ConcurrencyLimit {
   const gate = new ConcurrencyGate(options, koa)
-  const middleware = (ctx: Context, next: Next) => limited(() => gate.answer(ctx, ctx), ctx, next)
+  const middleware = (ctx: Context, next: Next) => limited(gate, ctx, next)
   return Object.assign(middleware, { close: () => gate.close() })
 }
 
 /** Middleware for Koa 2 and 3 that refuses the least important requests first under overload. Checks its options: `PolicyError`. */
 export function shed(options: ShedOptions<Context>): (ctx: Context, next: Next) => Promise<void> {
   const gate = new ShedGate(options, koa)
-  return (ctx, next) => limited(() => gate.answer(ctx), ctx, next)
+  return (ctx, next) => limited(gate, ctx, next)
 }
 
-async function limited(ask: () => SyncOrAsync<Answer>, ctx: Context, next: Next): Promise<void> {
-  const answer = ask()
-  const { decision, fields, refusal, gone } = isPromise(answer) ? await answer : answer
-  if (gone) return
-  if (decision) leaveDecision(ctx, decision)
-  // As ctx.set, without the arrays that ctx.set creates first.
-  if (!ctx.headerSent) for (const name in fields) ctx.res.setHeader(name, fields[name])
-  if (refusal !== undefined) {
-    if (!ctx.headerSent) await refuse(refusal, ctx)
-    return
-  }
+async function limited(gate: Gate<Context, Context>, ctx: Context, next: Next): Promise<void> {
+  const delivered = admit(gate, koa, ctx, ctx)
+  if ((isPromise(delivered) ? await delivered : delivered) !== 'passed') return
   try {
     await next()
   } finally {
     middlewareReturned(ctx)
   }
-}
-
-async function refuse(reply: Reply, ctx: Context): Promise<void> {
-  const { status } = ctx
-  ctx.status = reply.status
-  const write = ({ type, text }: Body) => {
-    ctx.res.setHeader('Content-Type', type)
-    ctx.body = text
-  }
-  const undo = () => {
-    if (ctx.headerSent) return
-    ctx.status = status
-    ctx.res.removeHeader('Retry-After')
-  }
-  await send(reply, write, undo)
 }
 
 const DECISION = Symbol('decision')
@@ -108,7 +84,7 @@ function leaveDecision(ctx: Kept, decision: Decision): void {
   ctx[DECISION] = decision
 }
 
-const koa: Framework<Context, Context> = {
+const koa: Framework<Context, Context> & Delivery<Context, Context> = {
   name: 'Koa',
   address: ctx => ctx.ip,
   peer: ctx => ctx.req.socket.remoteAddress,
@@ -119,6 +95,19 @@ const koa: Framework<Context, Context> = {
   responseHeader: (ctx, name) => ctx.res.getHeader(name)?.toString(),
   watch: watchContext,
   decision: ctx => ctx.state.rateLimit ?? (ctx as Kept)[DECISION],
+  leaveDecision,
+  isSent: ctx => ctx.headerSent,
+  // As ctx.set, without the arrays that ctx.set creates first.
+  setField: (ctx, name, value) => void ctx.res.setHeader(name, value),
+  removeField: (ctx, name) => ctx.res.removeHeader(name),
+  status: ctx => ctx.status,
+  setStatus(ctx, status) {
+    ctx.status = status
+  },
+  write(ctx, { type, text }) {
+    ctx.res.setHeader('Content-Type', type)
+    ctx.body = text
+  },
 }
 
 function trustOf({ app }: Context): Trust {

@@ -1,9 +1,10 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Request as ExpressRequest } from 'express'
 import type { Decision } from '../core/decision.js'
+import type { Delivery } from '../http/delivery.js'
 import type { Framework, Trust } from '../http/framework.js'
-import type { Fields } from '../http/headers.js'
 import { watchResponse } from '../http/node-response.js'
+import { type Body, refuse } from '../http/refusal.js'
 import { decisionOn, leaveDecision } from './express-request.js'
 
 /** The common part of Express and Fastify requests. */
@@ -40,7 +41,7 @@ interface FastifyReply extends NestResponse {
 }
 
 /** The framework adapter for Nest over Express or Fastify. */
-export const nest: Framework<NestRequest, NestResponse> = {
+export const nest: Framework<NestRequest, NestResponse> & Delivery<NestRequest, NestResponse> = {
   name: 'Nest',
   address: req => req.ip,
   peer: req => messageOf(req).socket.remoteAddress,
@@ -54,22 +55,19 @@ export const nest: Framework<NestRequest, NestResponse> = {
   responseHeader: (res, name) => res.getHeader(name)?.toString(),
   watch: res => watchResponse(rawOf(res)),
   decision: req => (isFastify(req) ? req.rateLimit : decisionOn(req as ExpressRequest)),
-}
-
-/** Stores a decision where services look for it, as `req.rateLimit`. */
-export function noteDecision(req: NestRequest, decision: Decision): void {
-  if (isFastify(req)) req.rateLimit = decision
-  else leaveDecision(req as ExpressRequest, decision)
-}
-
-export function setFields(res: NestResponse, fields: Fields): void {
-  if ('raw' in res) for (const name in fields) (res as FastifyReply).header(name, fields[name])
-  else for (const name in fields) (res as unknown as ServerResponse).setHeader(name, fields[name])
-}
-
-/** True if the header fields have been sent. */
-export function isSent(res: NestResponse): boolean {
-  return rawOf(res).headersSent
+  leaveDecision(req, decision) {
+    if (isFastify(req)) req.rateLimit = decision
+    else leaveDecision(req as ExpressRequest, decision)
+  },
+  isSent: res => rawOf(res).headersSent,
+  setField(res, name, value) {
+    if ('raw' in res) (res as FastifyReply).header(name, value)
+    else (res as unknown as ServerResponse).setHeader(name, value)
+  },
+  removeField: (res, name) => void res.removeHeader(name),
+  status: res => res.statusCode,
+  setStatus: (res, status) => void res.status(status),
+  write: (res, body, req) => keepRefusal(req, res, parsed(body, res.statusCode, nest.decision(req, res))),
 }
 
 function trustOf(req: NestRequest): Trust {
@@ -89,4 +87,43 @@ function messageOf(req: NestRequest): IncomingMessage {
 
 function rawOf(res: NestResponse): ServerResponse {
   return 'raw' in res ? (res as FastifyReply).raw : (res as unknown as ServerResponse)
+}
+
+const JSON_TYPE = 'application/json; charset=utf-8'
+const PROBLEM_TYPE = 'application/problem+json'
+
+/** The body of an exception, with its type. */
+type Said = readonly [type: string, body: object]
+
+/** The bodies of requests that were refused. */
+const REFUSALS = new WeakMap<NestRequest, object>()
+
+/** Stores what a service's own `handler` returned, as the body of the exception. */
+export function keepWorded(req: NestRequest, res: NestResponse, value: unknown, decision: Decision): void {
+  keepRefusal(req, res, said(value, res.statusCode, decision))
+}
+
+/** The body of the exception for a refused request; undefined if the response was sent before. Available once. */
+export function refusalOf(req: NestRequest): object | undefined {
+  const body = REFUSALS.get(req)
+  REFUSALS.delete(req)
+  return body
+}
+
+function keepRefusal(req: NestRequest, res: NestResponse, [type, body]: Said): void {
+  if (!nest.isSent(res)) nest.setField(res, 'Content-Type', type, req)
+  REFUSALS.set(req, body)
+}
+
+/** Nest would send a text as text, or wrap it in its own object: both become problem details. */
+function parsed({ type, text }: Body, status: number, decision: Decision | undefined): Said {
+  if (type.startsWith('text/')) return said(text, status, decision)
+  const value: unknown = JSON.parse(text)
+  return type === PROBLEM_TYPE ? [type, value as object] : said(value, status, decision)
+}
+
+function said(value: unknown, status: number, decision: Decision | undefined): Said {
+  if (typeof value === 'object' && value !== null) return [JSON_TYPE, value]
+  const problem = decision === undefined ? {} : JSON.parse(refuse(decision, status, 'application/json').body.text)
+  return [PROBLEM_TYPE, value === undefined ? problem : { ...problem, detail: String(value) }]
 }

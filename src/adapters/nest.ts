@@ -2,18 +2,19 @@ import {
   type CanActivate,
   type DynamicModule,
   type ExecutionContext,
+  type FactoryProvider,
   HttpException,
   Inject,
   Injectable,
   Module,
 } from '@nestjs/common'
 import type { Decision } from '../core/decision.js'
-import type { Answer } from '../http/rate-limit/rate-limit.js'
-import { type Body, refuse } from '../http/refusal.js'
-import type { Reply } from '../http/reply.js'
-import { isPromise, type SyncOrAsync } from '../http/sync-or-async.js'
-import { decorate, type NestOptions, RateLimits, wordedOf } from './nest-limits.js'
-import { isSent, type NestRequest, type NestResponse, nest, noteDecision, setFields } from './nest-request.js'
+import { PolicyError, shown } from '../core/errors.js'
+import { checkOptions, type OptionNames } from '../core/option-names.js'
+import { admit } from '../http/delivery.js'
+import { isPromise } from '../http/sync-or-async.js'
+import { decorate, type NestOptions, RateLimits } from './nest-limits.js'
+import { type NestRequest, type NestResponse, nest, refusalOf } from './nest-request.js'
 
 export type * from '../http/adapter-exports.js'
 export { RateLimits } from './nest-limits.js'
@@ -36,6 +37,19 @@ declare global {
 export interface RateLimitOptions<Request = NestRequest, Response = NestResponse>
   extends NestOptions<Request, Response> {}
 
+/** Where the options of `RateLimitModule.forRootAsync` come from. */
+export interface RateLimitFactory<Request = NestRequest, Response = NestResponse> {
+  /** The modules that provide what is injected. */
+  imports?: NonNullable<DynamicModule['imports']>
+  /** The providers that the function receives, in this order. */
+  inject?: NonNullable<FactoryProvider['inject']>
+  /** Returns the options. */
+  useFactory: (...given: never[]) => RateLimitOptions<Request, Response> | Promise<RateLimitOptions<Request, Response>>
+}
+
+const FACTORY: OptionNames<RateLimitFactory> = { imports: true, inject: true, useFactory: true }
+const FACTORY_EXAMPLE = '{ inject: [REDIS], useFactory: redis => ({ policy: "100/1m", store: new RedisStore(redis) }) }'
+
 /** The module that holds the limits of an application. It limits nothing by itself: `RateLimitGuard` does. */
 export class RateLimitModule {
   /** The limit for all routes without their own. Checks the options: `PolicyError`, or `CostError` for a constant cost. */
@@ -46,12 +60,32 @@ export class RateLimitModule {
     const providers = [{ provide: RateLimits, useValue: limits }]
     return { module: RateLimitModule, global: true, providers, exports: [RateLimits] }
   }
+
+  /**
+   * As `forRoot`, with options from a function that receives other providers, like a Redis client: `{ imports: [RedisModule], inject: [REDIS], useFactory: redis => ({ store: new RedisStore(redis) }) }`.
+   * The application fails to start if the function fails or an option is wrong.
+   */
+  static forRootAsync<Request = NestRequest, Response = NestResponse>(
+    from: RateLimitFactory<Request, Response>,
+  ): DynamicModule {
+    checkOptions('RateLimitModule.forRootAsync', from, FACTORY, FACTORY_EXAMPLE)
+    const { imports = [], inject = [], useFactory } = from
+    if (typeof useFactory !== 'function') {
+      throw new PolicyError(
+        `RateLimitModule.forRootAsync: useFactory ${shown(useFactory)}: expected a function, like ${FACTORY_EXAMPLE}`,
+      )
+    }
+    const make = async (...given: never[]) => new RateLimits((await useFactory(...given)) as NestOptions)
+    const providers = [{ provide: RateLimits, useFactory: make, inject }]
+    return { module: RateLimitModule, global: true, imports, providers, exports: [RateLimits] }
+  }
 }
 Module({})(RateLimitModule)
 
 /**
  * A separate limit for a route, or for each route of a controller, instead of the module's: a policy, like '5/1m', or options. Options that it does not set come from the module; the
- * route counts separately unless the options set `name`. A wrong option throws at the route's first request.
+ * route counts separately unless the options set `name`. Several on one target are combined: a request is charged to all their limits or to none.
+ * Checks its options where it stands: `PolicyError`, or `CostError` for a constant cost; `PolicyError` also if several cannot be combined.
  */
 export function RateLimit<Request = NestRequest, Response = NestResponse>(
   limit: string | RateLimitOptions<Request, Response>,
@@ -65,8 +99,10 @@ export function SkipRateLimit(): MethodDecorator & ClassDecorator {
 }
 
 function mark(own: NestOptions | false): MethodDecorator & ClassDecorator {
-  return (target: object, _key?: string | symbol, descriptor?: PropertyDescriptor): void =>
-    decorate((descriptor?.value as object | undefined) ?? target, own)
+  return (target: object, _key?: string | symbol, descriptor?: PropertyDescriptor): void => {
+    const handler = descriptor?.value as object | undefined
+    decorate(handler === undefined ? target : target.constructor, handler, own)
+  }
 }
 
 /** Limits the routes that it guards: with `@UseGuards(RateLimitGuard)`, or all of them as `APP_GUARD`. Ignores anything but HTTP requests. */
@@ -85,67 +121,13 @@ export class RateLimitGuard implements CanActivate {
     const http = context.switchToHttp()
     const req = http.getRequest<NestRequest>()
     const res = http.getResponse<NestResponse>()
-    const answer = guard.answer(req, res)
-    const refused = give(isPromise(answer) ? await answer : answer, req, res)
-    if (refused !== undefined) throw await refused
-    return true
+    const admitted = admit(guard, nest, req, res)
+    const delivered = isPromise(admitted) ? await admitted : admitted
+    if (delivered === 'passed') return true
+    // The response to a client that has gone is never read.
+    const status = delivered === 'gone' ? 499 : res.statusCode
+    throw new HttpException(refusalOf(req) ?? { status }, status)
   }
 }
 Injectable()(RateLimitGuard)
 Inject(RateLimits)(RateLimitGuard, undefined, 0)
-
-/** Answers a refused request. */
-function give(
-  { decision, fields, refusal, gone }: Answer,
-  req: NestRequest,
-  res: NestResponse,
-): SyncOrAsync<HttpException> | undefined {
-  // This response is never read.
-  if (gone) return new HttpException({ status: 499 }, 499)
-  if (decision) noteDecision(req, decision)
-  const sent = isSent(res)
-  if (!sent) setFields(res, fields)
-  return refusal && exceptionOf(refusal, nest.decision(req, res), req, res)
-}
-
-async function exceptionOf(
-  reply: Reply,
-  decision: Decision | undefined,
-  req: NestRequest,
-  res: NestResponse,
-): Promise<HttpException> {
-  const { status } = reply
-  const before = res.statusCode
-  if (!isSent(res)) res.status(status)
-  try {
-    const body = await reply.body()
-    const [type, object] = body === undefined ? said(wordedOf(req), status, decision) : parsed(body, status, decision)
-    if (!isSent(res)) setFields(res, { 'Content-Type': type })
-    return new HttpException(object, status)
-  } catch (error) {
-    if (!isSent(res)) {
-      res.status(before)
-      res.removeHeader('Retry-After')
-    }
-    throw error
-  }
-}
-
-const JSON_TYPE = 'application/json; charset=utf-8'
-const PROBLEM_TYPE = 'application/problem+json'
-
-/** The body of the exception, with its type. */
-type Said = readonly [type: string, body: object]
-
-/** Nest would send a text as text, or wrap it in its own object: both become problem details. */
-function parsed({ type, text }: Body, status: number, decision: Decision | undefined): Said {
-  if (type.startsWith('text/')) return said(text, status, decision)
-  const value: unknown = JSON.parse(text)
-  return type === PROBLEM_TYPE ? [type, value as object] : said(value, status, decision)
-}
-
-function said(value: unknown, status: number, decision: Decision | undefined): Said {
-  if (typeof value === 'object' && value !== null) return [JSON_TYPE, value]
-  const problem = decision === undefined ? {} : JSON.parse(refuse(decision, status, 'application/json').body.text)
-  return [PROBLEM_TYPE, value === undefined ? problem : { ...problem, detail: String(value) }]
-}

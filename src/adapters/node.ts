@@ -3,13 +3,13 @@ import type { Http2ServerRequest, Http2ServerResponse } from 'node:http2'
 import type { Decision } from '../core/decision.js'
 import { type ConcurrencyControls, ConcurrencyGate } from '../http/concurrency/concurrency-limit.js'
 import type { ConcurrencyOptions } from '../http/concurrency/options.js'
+import { admit, type Delivery, type Gate, toNodeResponse } from '../http/delivery.js'
 import type { Framework } from '../http/framework.js'
-import { sendOnNode } from '../http/node-reply.js'
 import { watchResponse } from '../http/node-response.js'
 import type { HttpOptions } from '../http/rate-limit/options.js'
-import { type Answer, Guard, type Limiters } from '../http/rate-limit/rate-limit.js'
+import { Guard, type Limiters } from '../http/rate-limit/rate-limit.js'
 import { ShedGate, type ShedOptions } from '../http/shed.js'
-import { isPromise, type SyncOrAsync } from '../http/sync-or-async.js'
+import { isPromise } from '../http/sync-or-async.js'
 
 export type * from '../http/adapter-exports.js'
 export type { ShedOptions } from '../http/shed.js'
@@ -48,7 +48,7 @@ export interface RateLimit extends Limiters {
 /** A rate limit for services over `node:http` and `node:http2`. Checks its options: `PolicyError`, or `CostError` for a constant cost. */
 export function rateLimit(options: RateLimitOptions = {}): RateLimit {
   const guard = new Guard(options, node)
-  return guard.equip((req: NodeRequest, res: NodeResponse) => limited(() => guard.answer(req, res), req, res))
+  return guard.equip((req: NodeRequest, res: NodeResponse) => limited(guard, req, res))
 }
 
 /** The options of `concurrencyLimit`: those of `spillway/express`. Their functions receive `(req, res)`. */
@@ -63,7 +63,7 @@ export interface ConcurrencyLimit extends ConcurrencyControls {
 /** Limits how many requests are inside at once, for services over `node:http` and `node:http2`. Checks its options: `PolicyError`. */
 export function concurrencyLimit(options: ConcurrencyLimitOptions): ConcurrencyLimit {
   const gate = new ConcurrencyGate(options, node)
-  return Object.assign((req: NodeRequest, res: NodeResponse) => limited(() => gate.answer(req, res), req, res), {
+  return Object.assign((req: NodeRequest, res: NodeResponse) => limited(gate, req, res), {
     close: () => gate.close(),
   })
 }
@@ -74,10 +74,11 @@ export function concurrencyLimit(options: ConcurrencyLimitOptions): ConcurrencyL
  */
 export function shed(options: ShedOptions<NodeRequest>): (req: NodeRequest, res: NodeResponse) => Promise<boolean> {
   const gate = new ShedGate(options, node)
-  return (req, res) => limited(() => gate.answer(req), req, res)
+  return (req, res) => limited(gate, req, res)
 }
 
-const node: Framework<NodeRequest, NodeResponse> = {
+const node: Framework<NodeRequest, NodeResponse> & Delivery<NodeRequest, NodeResponse> = {
+  ...toNodeResponse,
   name: 'node:http',
   address: addressOf,
   peer: addressOf,
@@ -88,20 +89,16 @@ const node: Framework<NodeRequest, NodeResponse> = {
   responseHeader: (res, name) => res.getHeader(name)?.toString(),
   watch: res => watchResponse(res),
   decision: req => req.rateLimit,
+  leaveDecision(req, decision) {
+    req.rateLimit = decision
+  },
 }
 
 function addressOf(req: NodeRequest): string | undefined {
   return req.socket.remoteAddress
 }
 
-/** True if the request must be passed on. */
-async function limited(ask: () => SyncOrAsync<Answer>, req: NodeRequest, res: NodeResponse): Promise<boolean> {
-  const answer = ask()
-  const { decision, fields, refusal, gone } = isPromise(answer) ? await answer : answer
-  if (gone) return false
-  if (decision) req.rateLimit = decision
-  if (!res.headersSent) for (const name in fields) res.setHeader(name, fields[name])
-  if (refusal === undefined) return true
-  if (!res.headersSent) await sendOnNode(refusal, res)
-  return false
+async function limited(gate: Gate<NodeRequest, NodeResponse>, req: NodeRequest, res: NodeResponse): Promise<boolean> {
+  const delivered = admit(gate, node, req, res)
+  return (isPromise(delivered) ? await delivered : delivered) === 'passed'
 }

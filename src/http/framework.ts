@@ -5,8 +5,8 @@ import type { ResponseWatch } from './response-watch.js'
 export type Trust = 'nobody' | 'some' | 'anybody'
 
 /**
- * The port to a web framework. An adapter answers these calls and decides nothing. Header field names are
- * lower case.
+ * The port to a web framework: what is asked of it. An adapter answers these calls and decides nothing; how an answer is written is
+ * its `Delivery`. Header field names are lower case.
  */
 export interface Framework<Request, Response> {
   readonly name: string

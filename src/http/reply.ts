@@ -1,6 +1,6 @@
 import { type Body, bodyOf, type Refusal } from './refusal.js'
 import { ask } from './refuse-or-fail.js'
-import { after, isPromise, type SyncOrAsync } from './sync-or-async.js'
+import { after, type SyncOrAsync } from './sync-or-async.js'
 
 /** The answer that is sent instead of passing a request on. */
 export interface Reply {
@@ -44,21 +44,4 @@ export function wordedReply<Request, Response, Facts extends readonly unknown[]>
     return { status, body: () => after(ask(word, req, res, user), bodyFrom) }
   }
   return message === undefined ? plainReply(refusal) : { status, body: () => bodyOf(message) }
-}
-
-/** Gets the body and writes it. On an error, undoes what was set and passes the error on. */
-export function send(reply: Reply, write: (body: Body) => void, undo: () => void): SyncOrAsync<void> {
-  const fail = (error: unknown): never => {
-    undo()
-    throw error
-  }
-  const writeIfAny = (body: Body | undefined) => {
-    if (body !== undefined) write(body)
-  }
-  try {
-    const body = reply.body()
-    return isPromise(body) ? body.then(writeIfAny).then(undefined, fail) : writeIfAny(body)
-  } catch (error) {
-    return fail(error)
-  }
 }

@@ -2,8 +2,8 @@ import { CALM_LEVEL, checkLoad, FULL_LEVEL, type Load } from '../adaptive/load.j
 import { PolicyError, shown } from '../core/errors.js'
 import { notify, type Observer, parseObserver } from '../core/observer.js'
 import { checkOptions, type OptionNames } from '../core/option-names.js'
+import { type Answer, type Gate, PASS } from './delivery.js'
 import type { Framework } from './framework.js'
-import type { Answer } from './rate-limit/rate-limit.js'
 import { refuseAtOnce } from './refusal.js'
 import { plainReply } from './reply.js'
 
@@ -21,10 +21,9 @@ export interface ShedOptions<Req> {
 
 const OPTIONS: OptionNames<ShedOptions<never>> = { load: true, priority: true, levels: true, observer: true }
 const STEP_MS = 1000
-const PASSED: Answer = Object.freeze({ decision: undefined, fields: Object.freeze({}), refusal: undefined })
 
 /** Refuses the least important requests first under overload. */
-export class ShedGate<Request, Response> {
+export class ShedGate<Request, Response> implements Gate<Request, Response> {
   readonly #options: ShedOptions<Request>
   readonly #framework: Framework<Request, Response>
   readonly #levels: number
@@ -64,7 +63,7 @@ export class ShedGate<Request, Response> {
     const refused = priority >= this.#open
     const outcome = refused ? 'timeout' : 'granted'
     notify(this.#observer, 'waited', { object: 'concurrency', name: 'shed', waitMs: 0, outcome })
-    return refused ? this.#refuse(req, priority) : PASSED
+    return refused ? this.#refuse(req, priority) : PASS
   }
 
   #look(): void {
@@ -89,6 +88,6 @@ export class ShedGate<Request, Response> {
     // At most one level opens per second.
     const retryAfterMs = (priority - this.#open + 1) * STEP_MS
     const refusal = refuseAtOnce({ name: 'shed', status: 503, retryAfterMs, wholeService: true }, accept)
-    return { ...PASSED, fields: refusal.fields, refusal: plainReply(refusal) }
+    return { ...PASS, fields: refusal.fields, refusal: plainReply(refusal) }
   }
 }

@@ -1,9 +1,9 @@
 import { ownCopy, shortKey } from '../../core/short-key.js'
 import { HoldWatch, type WaitEnd } from '../../waiting/wait-watch.js'
+import { type Answer, type Gate, GONE, PASS } from '../delivery.js'
 import type { Framework } from '../framework.js'
 import { keyText } from '../given-key.js'
 import { concurrencyPolicy, type Fields, mergeHeaders } from '../headers.js'
-import type { Answer } from '../rate-limit/rate-limit.js'
 import { refuseAtOnce } from '../refusal.js'
 import { ask } from '../refuse-or-fail.js'
 import { wordedReply } from '../reply.js'
@@ -20,11 +20,9 @@ export interface ConcurrencyControls {
 
 /** The key for all requests if there is no `key` option. Keys from a function have another prefix. */
 const WHOLE_SERVICE = '*'
-const PASSED: Answer = Object.freeze({ decision: undefined, fields: Object.freeze({}), refusal: undefined })
-const GONE: Answer = Object.freeze({ ...PASSED, gone: true })
 
 /** Admits up to `permits` requests of a key at once. The middleware passes the request in and carries out the answer. */
-export class ConcurrencyGate<Request, Response> implements ConcurrencyControls {
+export class ConcurrencyGate<Request, Response> implements Gate<Request, Response>, ConcurrencyControls {
   readonly #framework: Framework<Request, Response>
   readonly #settings: ConcurrencySettings<Request, Response>
   /** The cached header field, and the number of permits that it reports. */
@@ -46,7 +44,7 @@ export class ConcurrencyGate<Request, Response> implements ConcurrencyControls {
   answer(req: Request, res: Response): SyncOrAsync<Answer> {
     const { skip } = this.#settings
     if (skip === undefined) return this.#limit(req, res)
-    return after(ask(skip, req, res, 'concurrencyLimit'), skipped => (skipped ? PASSED : this.#limit(req, res)))
+    return after(ask(skip, req, res, 'concurrencyLimit'), skipped => (skipped ? PASS : this.#limit(req, res)))
   }
 
   close(): Promise<void> {
@@ -58,7 +56,7 @@ export class ConcurrencyGate<Request, Response> implements ConcurrencyControls {
     if (key === undefined) return this.#enter(WHOLE_SERVICE, req, res)
     return after(ask(key, req, res, 'concurrencyLimit'), value => {
       const given = keyText(value, 'concurrencyLimit')
-      return given === undefined ? PASSED : this.#enter(placeKey(given), req, res)
+      return given === undefined ? PASS : this.#enter(placeKey(given), req, res)
     })
   }
 
@@ -124,7 +122,7 @@ export class ConcurrencyGate<Request, Response> implements ConcurrencyControls {
       tellLeft?.(!kept)
       if (ended) this.#estimate.took(key, performance.now() - enteredAt)
     })
-    return { ...PASSED, fields: this.#fields(req, res) }
+    return { ...PASS, fields: this.#fields(req, res) }
   }
 
   #refuse(key: string, req: Request, res: Response, told: WaitEnd | undefined): Answer {
@@ -141,7 +139,7 @@ export class ConcurrencyGate<Request, Response> implements ConcurrencyControls {
   }
 
   #fields(req: Request, res: Response): Fields {
-    if (!this.#settings.headers) return PASSED.fields
+    if (!this.#settings.headers) return PASS.fields
     const set = (field: string) => this.#framework.responseHeader(res, field, req)
     const permits = this.#permits
     if (this.#policy.permits !== permits)

@@ -5,12 +5,13 @@ import type { LimiterKey } from '../../limiter/key.js'
 import type { RateLimiter } from '../../limiter/rate-limiter.js'
 import { Client } from '../address/client.js'
 import { Deferral } from '../deferral/deferral.js'
+import { type Answer, type Gate, PASS } from '../delivery.js'
 import type { Framework } from '../framework.js'
 import { keyText } from '../given-key.js'
 import { type Fields, mergeHeaders } from '../headers.js'
 import { forbid, refuse } from '../refusal.js'
 import { ask } from '../refuse-or-fail.js'
-import { plainReply, type Reply, wordedReply } from '../reply.js'
+import { plainReply, wordedReply } from '../reply.js'
 import { after, isPromise, type SyncOrAsync } from '../sync-or-async.js'
 import { AutoBlock } from './auto-block.js'
 import { DoubleCharge, noteKeys } from './double-charge.js'
@@ -21,18 +22,6 @@ import { type Ask, parseHttpOptions, type Settings } from './settings.js'
 import { type Admission, giveBack, Settling } from './settling.js'
 import { doneWaiting, mayWait, refusedInstead, type SlowDown } from './slow-down.js'
 
-/** The guard's answer for a request. */
-export interface Answer {
-  /** To store on the request: the strictest decision on it so far. undefined: the request is not limited. */
-  readonly decision: Decision | undefined
-  /** To set on the response. */
-  readonly fields: Fields
-  /** To send instead of passing the request on, after decision, fields and status are set. */
-  readonly refusal: Reply | undefined
-  /** The client has gone while it waited its turn: there is no one to answer. */
-  readonly gone?: true
-}
-
 /** The properties that the middleware function carries. */
 export interface Limiters {
   /** The limiter of the middleware, to `peek`, `refund` or `reset`. Throws `PolicyError` if the policy is a function. */
@@ -42,7 +31,6 @@ export interface Limiters {
 }
 
 const asKey = (key: unknown) => keyText(key, 'rateLimit')
-const NOT_LIMITED: Answer = Object.freeze({ decision: undefined, fields: Object.freeze({}), refusal: undefined })
 
 /** A rule, and the separate keys of its limits. */
 interface KeyedRule<Request, Response> extends Rule {
@@ -50,7 +38,7 @@ interface KeyedRule<Request, Response> extends Rule {
 }
 
 /** Decides requests for a middleware and returns what to do. It accesses the framework only through `Framework`. */
-export class Guard<Request, Response> implements Limiters {
+export class Guard<Request, Response> implements Gate<Request, Response>, Limiters {
   readonly #framework: Framework<Request, Response>
   readonly #settings: Settings<Request, Response>
   readonly #rules: Rules
@@ -115,11 +103,11 @@ export class Guard<Request, Response> implements Limiters {
     const { lists, skip } = this.#settings
     if (lists !== undefined) {
       const judged = this.#client.judge(req, lists)
-      if (judged === 'allow') return NOT_LIMITED
+      if (judged === 'allow') return PASS
       if (judged === 'deny') return this.#forbid(req)
     }
     if (skip === undefined) return this.#limit(req, res)
-    return after(ask(skip, req, res), skipped => (skipped ? NOT_LIMITED : this.#limit(req, res)))
+    return after(ask(skip, req, res), skipped => (skipped ? PASS : this.#limit(req, res)))
   }
 
   #limit(req: Request, res: Response): SyncOrAsync<Answer> {
@@ -127,15 +115,15 @@ export class Guard<Request, Response> implements Limiters {
     const rule = this.#rule
     if (rule !== undefined) {
       const key = rule.keys === undefined ? this.#keyOf(req, res) : this.#keysOf(rule, rule.keys, undefined, req, res)
-      return after(key, key => (key === undefined ? NOT_LIMITED : this.#charge(rule, key, req, res)))
+      return after(key, key => (key === undefined ? PASS : this.#charge(rule, key, req, res)))
     }
     return after(this.#keyOf(req, res), key => {
-      if (key === undefined) return NOT_LIMITED
+      if (key === undefined) return PASS
       return after(ask(policy as Ask<Request, Response, HttpPolicyInput<Request, Response>>, req, res), input => {
         const rule = this.#ruleOf(input)
         if (rule.keys === undefined) return this.#charge(rule, key, req, res)
         return after(this.#keysOf(rule, rule.keys, key, req, res), keys =>
-          keys === undefined ? NOT_LIMITED : this.#charge(rule, keys, req, res),
+          keys === undefined ? PASS : this.#charge(rule, keys, req, res),
         )
       })
     })

@@ -1,10 +1,10 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Decision } from '../../../src/core/decision.js'
+import { admit, type Delivery } from '../../../src/http/delivery.js'
 import type { Framework } from '../../../src/http/framework.js'
 import { watchResponse } from '../../../src/http/node-response.js'
 import type { HttpOptions } from '../../../src/http/rate-limit/options.js'
 import { Guard, type Limiters } from '../../../src/http/rate-limit/rate-limit.js'
-import { send } from '../../../src/http/reply.js'
 
 /** A request of Node, with the decision that a limiter leaves on it. */
 export interface LimitedRequest extends IncomingMessage {
@@ -17,7 +17,7 @@ export interface RateLimit extends Limiters {
   (req: LimitedRequest, res: ServerResponse): Promise<boolean>
 }
 
-const node: Framework<LimitedRequest, ServerResponse> = {
+const node: Framework<LimitedRequest, ServerResponse> & Delivery<LimitedRequest, ServerResponse> = {
   name: 'Node',
   address: req => req.socket.remoteAddress,
   peer: req => req.socket.remoteAddress,
@@ -28,28 +28,26 @@ const node: Framework<LimitedRequest, ServerResponse> = {
   responseHeader: (res, name) => res.getHeader(name)?.toString(),
   watch: res => watchResponse(res),
   decision: req => req.rateLimit,
+  leaveDecision(req, decision) {
+    req.rateLimit = decision
+  },
+  isSent: res => res.headersSent,
+  setField: (res, name, value) => void res.setHeader(name, value),
+  removeField: (res, name) => res.removeHeader(name),
+  status: res => res.statusCode,
+  setStatus(res, status) {
+    res.statusCode = status
+  },
+  write(res, { type, text }) {
+    res.setHeader('Content-Type', type)
+    res.end(text)
+  },
 }
 
 /** The recipe for a web framework, carried out for a server without one. */
 export function rateLimit(options: HttpOptions<LimitedRequest, ServerResponse> = {}): RateLimit {
   const guard = new Guard(options, node)
-  return guard.equip(async (req: LimitedRequest, res: ServerResponse) => {
-    const { decision, fields, refusal, gone } = await guard.answer(req, res)
-    if (gone) return false
-    if (decision) req.rateLimit = decision
-    if (!res.headersSent) for (const name in fields) res.setHeader(name, fields[name])
-    if (refusal === undefined) return true
-    const { statusCode } = res
-    res.statusCode = refusal.status
-    const write = ({ type, text }: { type: string; text: string | Buffer }) => {
-      res.setHeader('Content-Type', type)
-      res.end(text)
-    }
-    const undo = () => {
-      res.statusCode = statusCode
-      res.removeHeader('Retry-After')
-    }
-    await send(refusal, write, undo)
-    return false
-  })
+  return guard.equip(
+    async (req: LimitedRequest, res: ServerResponse) => (await admit(guard, node, req, res)) === 'passed',
+  )
 }
