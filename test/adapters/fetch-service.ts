@@ -30,7 +30,7 @@ export const fetchAdapter: Adapter = {
       let apply = (response: Response) => response
       try {
         for (const limit of limiters as RateLimit[]) {
-          const limited = await limit(request, { address })
+          const limited = await limit(request, { address, socket: incoming.socket })
           DECISIONS.set(request, limited.decision)
           if (limited.refusal) return limited.refusal
           apply = limited.apply

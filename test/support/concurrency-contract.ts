@@ -28,8 +28,6 @@ export interface ConcurrencyAdapter {
   told(res: unknown): [status: number, retryAfter: string | undefined]
   /** Answers with a text, as a handler of the framework does; what it returns is returned by the handler. */
   answer(res: unknown, text: string): unknown
-  /** true: a handler returns its response, whose body is read later. */
-  returnsResponses?: true
 }
 
 interface Reply {
@@ -251,23 +249,21 @@ export function describeConcurrencyLimit(name: string, adapter: ConcurrencyAdapt
       for (const { reply } of next) expect((await reply).status).toBe(200)
     })
 
-    // Else the end of the body is the end of the work, and that is seen when it has been read.
-    if (!adapter.returnsResponses)
-      test('a response that waits behind a slow one, or that is not read, holds no place', async () => {
-        const service = await serve(limited(options({ permits: 2, key: () => 'all' })))
-        const reader = await service.connect({ reads: false })
-        reader.send('/large')
-        await eventually('answered, but not read', async () => service.done === 1)
-        const client = await service.connect()
-        client.send('/slow', '/large')
-        await eventually('answered behind a slow one', async () => service.done === 2)
-        const other = service.ask()
-        await service.holds(2)
-        expect((await service.ask().reply).status).toBe(429)
-        service.finish()
-        service.finish()
-        expect((await other.reply).status).toBe(200)
-      })
+    test('a response that waits behind a slow one, or that is not read, holds no place', async () => {
+      const service = await serve(limited(options({ permits: 2, key: () => 'all' })))
+      const reader = await service.connect({ reads: false })
+      reader.send('/large')
+      await eventually('answered, but not read', async () => service.done === 1)
+      const client = await service.connect()
+      client.send('/slow', '/large')
+      await eventually('answered behind a slow one', async () => service.done === 2)
+      const other = service.ask()
+      await service.holds(2)
+      expect((await service.ask().reply).status).toBe(429)
+      service.finish()
+      service.finish()
+      expect((await other.reply).status).toBe(200)
+    })
 
     test('a stream that is cut off by the end of its client frees the place', async () => {
       const service = await serve(limited(options({ permits: 1, key: () => 'all' })))
