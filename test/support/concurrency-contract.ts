@@ -12,6 +12,7 @@ import { Semaphore } from '../../src/semaphore/semaphore.js'
 import { MemoryStore } from '../../src/stores/memory/memory-store.js'
 import { RedisStore } from '../../src/stores/redis/redis-store.js'
 import { ofCases } from './cases.js'
+import { describePlaceEnds } from './place-ends.js'
 import { type RawClient, rawClient } from './raw-client.js'
 import { eventually } from './redis-process.js'
 import { RedisServer } from './redis-server.js'
@@ -28,6 +29,8 @@ export interface ConcurrencyAdapter {
   told(res: unknown): [status: number, retryAfter: string | undefined]
   /** Answers with a text, as a handler of the framework does; what it returns is returned by the handler. */
   answer(res: unknown, text: string): unknown
+  /** true: the framework does not serve HTTP/2. */
+  http1Only?: true
 }
 
 interface Reply {
@@ -491,6 +494,8 @@ export function describeConcurrencyLimit(name: string, adapter: ConcurrencyAdapt
       await server.stop()
     })
   })
+
+  describePlaceEnds(name, adapter)
 
   describe(`${name}: options`, () => {
     test('that mean nothing are refused when the middleware is made', () => {
