@@ -1,3 +1,4 @@
+import { Readable } from 'node:stream'
 import { getRequestListener, type HttpBindings } from '@hono/node-server'
 import { type Context, Hono } from 'hono'
 import type { ContentfulStatusCode } from 'hono/utils/http-status'
@@ -26,7 +27,8 @@ export const honoAdapter: Adapter = {
     })
     for (const limiter of limiters) app.use(trustProxy ? behindProxy(make, limiter) : (limiter as RateLimit))
     app.all('*', async c => {
-      await handle?.(c, c)
+      const stream = await handle?.(c, c)
+      if (stream) return c.body(Readable.toWeb(stream) as ReadableStream)
       return c.body(JSON.stringify(c.get('rateLimit') ?? null), { headers: { 'content-type': 'application/json' } })
     })
     return getRequestListener(app.fetch)

@@ -23,7 +23,11 @@ type Options = ConcurrencyOptions<unknown, unknown>
 export interface ConcurrencyAdapter {
   concurrencyLimit(options: Options): ConcurrencyControls
   /** A service that passes each request through the limits and then to `handle`, whose text or stream it answers; errors are 500. */
-  serve(limits: readonly ConcurrencyControls[], handle: (url: string) => Promise<string | Readable>): RequestListener
+  serve(
+    limits: readonly ConcurrencyControls[],
+    handle: (url: string) => Promise<string | Readable>,
+    over?: { http2: true },
+  ): RequestListener
   header(req: unknown, name: string): string | undefined
   /** Status and Retry-After of a response as it stands. */
   told(res: unknown): [status: number, retryAfter: string | undefined]

@@ -20,7 +20,7 @@ export function describePlaceEnds(name: string, adapter: ConcurrencyAdapter): vo
   })
 
   /** The service: `/quick` is answered at once, `/slow` when the test says so, the others with a stream. */
-  function listener(options: Partial<ConcurrencyOptions<unknown, unknown>>) {
+  function listener(options: Partial<ConcurrencyOptions<unknown, unknown>>, over?: { http2: true }) {
     const limit = adapter.concurrencyLimit({ permits: 1, store: new MemoryStore(), ...options })
     closers.push(() => void limit.close())
     const slow: Array<() => void> = []
@@ -30,7 +30,7 @@ export function describePlaceEnds(name: string, adapter: ConcurrencyAdapter): vo
       if (url === '/failing') return Readable.from(failing())
       return 'done'
     }
-    return { slow, app: adapter.serve([limit], handle) }
+    return { slow, app: adapter.serve([limit], handle, over) }
   }
 
   async function* failing() {
@@ -101,7 +101,7 @@ export function describePlaceEnds(name: string, adapter: ConcurrencyAdapter): vo
   if (!adapter.http1Only)
     describe(`${name} over HTTP/2: the place of a response`, () => {
       async function open2(options: Partial<ConcurrencyOptions<unknown, unknown>>) {
-        const { app } = listener(options)
+        const { app } = listener(options, { http2: true })
         const server = createServer2(app as never)
         const url = `http://127.0.0.1:${await listen(server)}`
         closers.push(() => server.close())
