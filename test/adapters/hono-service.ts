@@ -1,3 +1,4 @@
+import { Readable } from 'node:stream'
 import { getRequestListener, type HttpBindings } from '@hono/node-server'
 import { type Context, Hono } from 'hono'
 import type { ContentfulStatusCode } from 'hono/utils/http-status'
@@ -24,9 +25,10 @@ export const honoAdapterOf = (makeHono: () => object): Adapter => ({
       const { code, message } = error as { code?: string; message: string }
       return c.json({ code, message }, 500)
     })
-    for (const limiter of limiters) app.use(trustProxy ? behindProxy(make, limiter) : (limiter as RateLimit))
+    for (const limiter of limiters) app.use('*', trustProxy ? behindProxy(make, limiter) : (limiter as RateLimit))
     app.all('*', async c => {
-      await handle?.(c, c)
+      const stream = await handle?.(c, c)
+      if (stream) return c.body(Readable.toWeb(stream) as ReadableStream)
       c.header('content-type', 'application/json')
       return c.body(JSON.stringify(c.get('rateLimit') ?? null))
     })

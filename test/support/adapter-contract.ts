@@ -7,6 +7,7 @@ import { earlyEndsContract } from './adapter-contract/early-ends.js'
 import { mistakesContract } from './adapter-contract/mistakes.js'
 import { optionsContract } from './adapter-contract/options.js'
 import { refusalsContract } from './adapter-contract/refusals.js'
+import { responseEndsContract } from './adapter-contract/response-ends.js'
 import { sharingContract } from './adapter-contract/sharing.js'
 import { whoContract } from './adapter-contract/who.js'
 import { type Adapter, World } from './adapter-contract/world.js'
@@ -24,6 +25,7 @@ export function adapterContract(name: string, adapter: Adapter): void {
     whoContract(world)
     afterwardsContract(world)
     earlyEndsContract(world)
+    responseEndsContract(world)
     refusalsContract(world)
     chainsContract(world)
     sharingContract(world)
