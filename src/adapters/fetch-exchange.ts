@@ -15,8 +15,11 @@ export interface Peer {
 
 /** A socket of `node:net` or `node:tls`. */
 export interface PeerSocket {
+  /** True once it is closed. */
   readonly destroyed: boolean
+  /** Adds a listener. */
   on(event: 'close' | 'end', listener: () => void): unknown
+  /** Removes a listener. */
   off(event: 'close' | 'end', listener: () => void): unknown
 }
 

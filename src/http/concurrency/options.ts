@@ -62,8 +62,8 @@ export interface ConcurrencyOptions<Request, Response> {
    */
   handler?: (req: Request, res: Response) => unknown
   /**
-   * Default '30s': how long a place stays taken after the client has gone while the handler still works. It is free earlier when
-   * the handler ends the response, or when a stream that was piped into it is detached.
+   * Default '30s': how long a place stays taken after the client has gone while the handler still works, or after a client that is still there took the last
+   * byte of a response that waits for it. It is free earlier when the handler ends the response, or, without a client, when a stream that was piped into it is detached.
    */
   abandonAfter?: Duration
   /**
