@@ -1,8 +1,27 @@
+import type { Socket } from 'node:net'
 import type { Decision } from '../core/decision.js'
 import { PolicyError, shown } from '../core/errors.js'
 import { ExistingObject } from '../core/existing-object.js'
 import type { Body } from '../http/refusal.js'
 import { followResponse, forgetRequest, knownWatch } from '../http/web-response.js'
+
+/** The sender of a request, as the runtime reports it: `server.requestIP(request)` in Bun, `info.remoteAddr.hostname` in Deno. */
+export interface Peer {
+  /** The client's address; undefined or '' if there is none. */
+  readonly address?: string
+  /** On Node, the client's connection: `incoming.socket`. Without it, a client that goes before it is answered is noticed only if the runtime aborts the request's signal. */
+  readonly socket?: PeerSocket
+}
+
+/** A socket of `node:net` or `node:tls`. */
+export interface PeerSocket {
+  /** True once it is closed. */
+  readonly destroyed: boolean
+  /** Adds a listener. */
+  on(event: 'close' | 'end', listener: () => void): unknown
+  /** Removes a listener. */
+  off(event: 'close' | 'end', listener: () => void): unknown
+}
 
 /** How long after the decision a response is expected. */
 const WITHIN_MS = 30_000
@@ -24,14 +43,14 @@ class Kept extends ExistingObject {
 /** A web platform request and what its limiters add to its response. */
 export class Exchange {
   /** The exchange of a request, for the next limiter; a new one if the request has been answered. */
-  static begin(request: Request, address: string | undefined): Exchange {
+  static begin(request: Request, peer: Peer | undefined): Exchange {
     let exchange = Kept.exchange(request)
     if (exchange === undefined || exchange.#isOver) {
       forgetRequest(request)
       exchange = new Exchange(request)
       Kept.keep(request, exchange)
     }
-    exchange.#address = address
+    exchange.#peer = peer
     return exchange
   }
 
@@ -48,7 +67,7 @@ export class Exchange {
   readonly fields = new Map<string, string>()
   #status = 200
   #answered = false
-  #address: string | undefined
+  #peer: Peer | undefined
   #expiry: NodeJS.Timeout | undefined
 
   private constructor(request: Request) {
@@ -57,14 +76,19 @@ export class Exchange {
 
   /** The client's address that the service passed to the limiter. */
   get address(): string | undefined {
-    return this.#address
+    return this.#peer?.address
+  }
+
+  /** The client's connection, if the service has passed it to the limiter. */
+  get socket(): Socket | undefined {
+    return this.#peer?.socket as Socket | undefined
   }
 
   /** True if a proxy has written addresses, but the service took the address from elsewhere. */
   get ignoresProxy(): boolean {
     const { headers } = this.#request
     const written = `${headers.get('x-forwarded-for') ?? ''},${headers.get('forwarded') ?? ''}`
-    return written !== ',' && !(this.#address && written.includes(this.#address))
+    return written !== ',' && !(this.address && written.includes(this.address))
   }
 
   /** From now on the service handles the request. */
@@ -85,7 +109,7 @@ export class Exchange {
     if (watch === undefined) return this.response
     // Runtimes neither read nor cancel the body of a response to HEAD.
     if (this.#request.method === 'HEAD') watch.end()
-    return followResponse(this.response, watch)
+    return followResponse(this.response, this.#request)
   }
 
   /** Stores the response that the service's own handler has returned for a refusal. */

@@ -1,20 +1,16 @@
 import type { Decision } from '../core/decision.js'
 import { admit, type Delivery } from '../http/delivery.js'
 import type { Framework } from '../http/framework.js'
+import { checkCaller } from '../http/mounting.js'
 import type { HttpOptions } from '../http/rate-limit/options.js'
 import { Guard, type Limiters } from '../http/rate-limit/rate-limit.js'
 import type { ResponseEnd } from '../http/response-watch.js'
 import { after, isPromise, type SyncOrAsync } from '../http/sync-or-async.js'
 import { watchRequest } from '../http/web-response.js'
-import { Exchange } from './fetch-exchange.js'
+import { Exchange, type Peer } from './fetch-exchange.js'
 
 export type * from '../http/adapter-exports.js'
-
-/** The sender of a request, as the runtime reports it: `server.requestIP(request)` in Bun, `info.remoteAddr.hostname` in Deno. */
-export interface Peer {
-  /** The client's address; undefined or '' if there is none. */
-  readonly address?: string
-}
+export type { Peer, PeerSocket } from './fetch-exchange.js'
 
 /**
  * The options of `rateLimit`: those of `rateLimit` in `spillway/express`, with the same defaults. Their functions receive the request and the peer, except
@@ -22,8 +18,8 @@ export interface Peer {
  */
 export interface RateLimitOptions<P extends Peer = Peer> extends Omit<HttpOptions<Request, P>, 'settle' | 'handler'> {
   /**
-   * The real cost of the request; integer ≥ 0. Called once, when the body of the response has been read to its end or cancelled. If `apply` is not called, it is called
-   * 30 s after the decision, with `Response.error()` and `end.ended` false, and at least 1 is charged regardless of its result.
+   * The real cost of the request; integer ≥ 0. Called once, when the body of the response has been read to its end or cancelled. If nothing is read for 30 s, it is called
+   * then, with `end.ended` false; if `apply` is not called, 30 s after the decision, with `Response.error()`. In both cases at least 1 is charged regardless of its result.
    */
   settle?: (request: Request, response: Response, end: ResponseEnd) => number | Promise<number>
   /**
@@ -52,8 +48,8 @@ export interface RateLimit<P extends Peer = Peer> extends Limiters {
 /** A limiter for services that answer a `Request` with a `Response`. Checks its options: `PolicyError`, or `CostError` for a constant cost. */
 export function rateLimit<P extends Peer = Peer>(options: RateLimitOptions<P> = {}): RateLimit<P> {
   const guard = new Guard<Request, P>(ofExchanges(options), web)
-  return guard.equip(async (request: Request, peer: P): Promise<RateLimited> => {
-    const exchange = Exchange.begin(request, peer?.address)
+  const limited = async (request: Request, peer: P): Promise<RateLimited> => {
+    const exchange = Exchange.begin(request, peer)
     const apply = (response: Response) => exchange.answer(response)
     const admitted = admit(guard, web, request, peer)
     const delivered = isPromise(admitted) ? await admitted : admitted
@@ -63,6 +59,14 @@ export function rateLimit<P extends Peer = Peer>(options: RateLimitOptions<P> = 
     if (delivered === 'refused') return { refusal: exchange.refuse(), decision, apply }
     exchange.expect()
     return { decision, apply }
+  }
+  let isRight = false
+  return guard.equip((request: Request, peer: P, next?: unknown): Promise<RateLimited> => {
+    if (!isRight) {
+      isRight = checkCaller('fetch', 'rateLimit', request, peer, next)
+      if (!isRight) return undefined as never
+    }
+    return limited(request, peer)
   })
 }
 
@@ -91,7 +95,7 @@ const web: Framework<Request, unknown> & Delivery<Request, unknown> = {
   isGone: request => request.signal.aborted,
   requestHeader: (request, name) => request.headers.get(name) ?? undefined,
   responseHeader: (_, name, request) => Exchange.of(request).fields.get(name),
-  watch: (_, request) => watchRequest(request),
+  watch: (_, request) => watchRequest(request, Exchange.of(request).socket),
   decision: request => Exchange.of(request).decision,
   leaveDecision(request, decision) {
     Exchange.of(request).decision = decision

@@ -1,16 +1,16 @@
-import type { Context, MiddlewareHandler } from 'hono'
+import type { Context, MiddlewareHandler, Next } from 'hono'
 import type { Decision } from '../core/decision.js'
 import { PolicyError, shown } from '../core/errors.js'
 import { type ConcurrencyControls, ConcurrencyGate } from '../http/concurrency/concurrency-limit.js'
 import type { ConcurrencyOptions } from '../http/concurrency/options.js'
 import { deliver, type Gate } from '../http/delivery.js'
 import type { Fields } from '../http/headers.js'
+import { checkCaller } from '../http/mounting.js'
 import type { HttpOptions } from '../http/rate-limit/options.js'
 import { Guard, type Limiters } from '../http/rate-limit/rate-limit.js'
 import { ShedGate, type ShedOptions } from '../http/shed.js'
 import { after, isPromise } from '../http/sync-or-async.js'
-import { followResponse, knownWatch } from '../http/web-response.js'
-import { hono, keepRefusal, refusalOf } from './hono-context.js'
+import { failed, gone, hono, keepRefusal, lookAt, refused, returned } from './hono-context.js'
 
 export type * from '../http/adapter-exports.js'
 export type { ShedOptions } from '../http/shed.js'
@@ -24,7 +24,7 @@ declare module 'hono' {
 
 /**
  * The options of `rateLimit`: those of `rateLimit` in `spillway/express`, with the same defaults. Their functions receive the context twice, in place of request and response.
- * `handler` returns the response. `settle` is called when the body of the response has been read to its end or cancelled.
+ * `handler` returns the response. `settle` is called when the response has been passed to Node, or, on other runtimes, when its body has been read to its end or cancelled.
  */
 export interface RateLimitOptions extends HttpOptions<Context, Context> {
   /** Returns the refusal instead of the default one: a response, like any Hono handler. Status and header fields are set on the context before, and the decision is stored there. */
@@ -34,11 +34,10 @@ export interface RateLimitOptions extends HttpOptions<Context, Context> {
 /** The middleware that `rateLimit` returns, with its limiter. */
 export interface RateLimit extends MiddlewareHandler, Limiters {}
 
-/** Middleware for Hono 4. Checks its options: `PolicyError`, or `CostError` for a constant cost. */
+/** Middleware for Hono 3.12 and 4. Checks its options: `PolicyError`, or `CostError` for a constant cost. */
 export function rateLimit(options: RateLimitOptions = {}): RateLimit {
-  const guard = new Guard(returning('rateLimit', options), hono)
-  const middleware: MiddlewareHandler = (c, next) => limited(guard, c, next)
-  return guard.equip(middleware)
+  const guard = new Guard(looking(returning('rateLimit', options)), hono)
+  return guard.equip(middlewareOf(guard, 'rateLimit'))
 }
 
 /** The options of `concurrencyLimit`: those of `spillway/express`. Their functions receive the context twice. */
@@ -50,17 +49,15 @@ export interface ConcurrencyLimitOptions extends ConcurrencyOptions<Context, Con
 /** The middleware that `concurrencyLimit` returns. */
 export interface ConcurrencyLimit extends MiddlewareHandler, ConcurrencyControls {}
 
-/** Middleware for Hono 4 that limits how many requests are inside at once; a request is inside until the body of its response has been read. Checks its options: `PolicyError`. */
+/** Middleware for Hono 3.12 and 4 that limits how many requests are inside at once; a request is inside until its response has been passed to Node, or, on other runtimes, until its body has been read. Checks its options: `PolicyError`. */
 export function concurrencyLimit(options: ConcurrencyLimitOptions): ConcurrencyLimit {
   const gate = new ConcurrencyGate(returning('concurrencyLimit', options), hono)
-  const middleware: MiddlewareHandler = (c, next) => limited(gate, c, next)
-  return Object.assign(middleware, { close: () => gate.close() })
+  return Object.assign(middlewareOf(gate, 'concurrencyLimit'), { close: () => gate.close() })
 }
 
-/** Middleware for Hono 4 that refuses the least important requests first under overload. Checks its options: `PolicyError`. */
+/** Middleware for Hono 3.12 and 4 that refuses the least important requests first under overload. Checks its options: `PolicyError`. */
 export function shed(options: ShedOptions<Context>): MiddlewareHandler {
-  const gate = new ShedGate(options, hono)
-  return (c, next) => limited(gate, c, next)
+  return middlewareOf(new ShedGate(options, hono), 'shed')
 }
 
 /** The options with a handler whose response is stored, so that the middleware can return it. */
@@ -81,6 +78,24 @@ function returning<Options extends { handler?: (...given: never[]) => unknown }>
   return { ...options, handler: own }
 }
 
+function middlewareOf(gate: Gate<Context, Context>, user: string): MiddlewareHandler {
+  let isRight = false
+  return (c: Context, next: Next, third?: unknown) => {
+    if (!isRight) {
+      isRight = checkCaller('hono', user, c, next, third)
+      if (!isRight) return undefined as never
+    }
+    return limited(gate, c, next)
+  }
+}
+
+/** The options with a `settle` that sees the response that was sent. */
+function looking(options: RateLimitOptions): RateLimitOptions {
+  const settle: unknown = options?.settle
+  if (typeof settle !== 'function') return options
+  return { ...options, settle: (c, same, end) => lookAt(c, end, () => settle(c, same, end) as number) }
+}
+
 async function limited(
   gate: Gate<Context, Context>,
   c: Context,
@@ -88,26 +103,19 @@ async function limited(
 ): Promise<Response | undefined> {
   const given = gate.answer(c, c)
   const answer = isPromise(given) ? await given : given
-  const delivered = deliver(answer, hono, c, c)
-  if ((isPromise(delivered) ? await delivered : delivered) !== 'passed') {
-    knownWatch(c.req.raw)?.end()
-    return refusalOf(c)
-  }
+  const delivering = deliver(answer, hono, c, c)
+  const delivered = isPromise(delivering) ? await delivering : delivering
+  if (delivered !== 'passed') return delivered === 'gone' ? gone(c) : refused(c)
   const { raw } = c.req
-  await next()
-  finish(answer.fields, raw, c)
+  try {
+    await next()
+  } catch (error) {
+    failed(c)
+    throw error
+  }
+  keepFields(answer.fields, c)
+  returned(raw, c)
   return undefined
-}
-
-/** The handler has returned its response. */
-function finish(fields: Fields, asked: Request, c: Context): void {
-  keepFields(fields, c)
-  const watch = knownWatch(asked)
-  if (watch === undefined) return
-  // A server neither reads nor cancels the body of a response to HEAD.
-  if (c.req.method === 'HEAD') watch.end()
-  const followed = followResponse(c.res, watch)
-  if (followed !== c.res) replace(followed, c)
 }
 
 /** A response that the context did not create (from `fetch`, or `new Response`) lacks the fields that were set on the context. */
@@ -117,11 +125,17 @@ function keepFields(fields: Fields, c: Context): void {
   for (const name in fields) last = name
   // A response that the context created has all of them.
   if (last === '' || headers.get(last) === fields[last]) return
-  for (const name in fields) if (!headers.has(name)) c.header(name, fields[name])
-}
-
-/** Hono would otherwise add the fields of the previous response. */
-function replace(response: Response, c: Context): void {
-  c.res = undefined
-  c.res = response
+  const keep = () => {
+    for (const name in fields) if (!c.res.headers.has(name)) c.header(name, fields[name])
+  }
+  try {
+    keep()
+  } catch {
+    // A response of `fetch` is immutable, and Hono 3 does not copy it.
+    const copy = new Response(c.res.body, c.res)
+    // Hono would otherwise add the fields of the previous response.
+    c.res = undefined
+    c.res = copy
+    keep()
+  }
 }

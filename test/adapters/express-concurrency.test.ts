@@ -1,4 +1,5 @@
 import express from 'express'
-import { describeExpressConcurrency } from './express-concurrency.js'
+import { describeBrokenOff, describeExpressConcurrency } from './express-concurrency.js'
 
 describeExpressConcurrency('Express 5', express)
+describeBrokenOff('Express 5', express)

@@ -5,7 +5,7 @@ import { Guard, type Limiters } from '../../src/http/rate-limit/rate-limit.js'
 import type { Adapter } from '../support/adapter-contract.js'
 
 /** A version of Fastify. */
-export type MakeFastify = (options: { trustProxy: string | false }) => FastifyInstance
+export type MakeFastify = (options: { trustProxy: string | false; http2?: true }) => FastifyInstance
 
 /** The parts of Fastify that register plugins. */
 const OPTIONS = new WeakMap<Limiters, RateLimitOptions>()
@@ -26,15 +26,16 @@ export function fastifyAdapter(fastify: MakeFastify): Adapter {
     responseHeader: (reply, name) => (reply as FastifyReply).getHeader(name)?.toString(),
     decision: request => (request as FastifyRequest).rateLimit,
     answer: (reply, text) => (reply as FastifyReply).send(text),
-    serve({ limiters, trustProxy, before, handle }) {
-      const app = fastify({ trustProxy: trustProxy ? '127.0.0.1' : false })
+    serve({ limiters, trustProxy, http2, before, handle }) {
+      const app = fastify({ trustProxy: trustProxy ? '127.0.0.1' : false, ...(http2 && { http2 }) })
       app.addHook('onRequest', async (_, reply) => before?.(reply.raw))
       for (const limiter of limiters) app.register(rateLimit, OPTIONS.get(limiter) ?? {})
       app.setErrorHandler((error: { code?: string; message: string }, _request, reply) => {
         reply.code(500).send({ code: error.code, message: error.message })
       })
       app.all('/*', async (request, reply) => {
-        await handle?.(request, reply)
+        const stream = await handle?.(request, reply)
+        if (stream) return reply.send(stream)
         const body = JSON.stringify(request.rateLimit ?? null)
         if (!reply.raw.headersSent) return reply.type('application/json').send(body)
         reply.hijack()

@@ -1,4 +1,5 @@
 import type { IncomingMessage } from 'node:http'
+import { Readable } from 'node:stream'
 import { getRequestListener } from '@hono/node-server'
 import { type RateLimit, rateLimit } from '../../src/adapters/fetch.js'
 import type { Decision } from '../../src/core/decision.js'
@@ -30,13 +31,14 @@ export const fetchAdapter: Adapter = {
       let apply = (response: Response) => response
       try {
         for (const limit of limiters as RateLimit[]) {
-          const limited = await limit(request, { address })
+          const limited = await limit(request, { address, socket: incoming.socket })
           DECISIONS.set(request, limited.decision)
           if (limited.refusal) return limited.refusal
           apply = limited.apply
         }
         const draft: Draft = { status: 200 }
-        await handle?.(request, draft)
+        const stream = await handle?.(request, draft)
+        if (stream) return apply(new Response(Readable.toWeb(stream) as ReadableStream, draft))
         const headers = { 'content-type': 'application/json' }
         return apply(new Response(JSON.stringify(DECISIONS.get(request) ?? null), { status: draft.status, headers }))
       } catch (error) {

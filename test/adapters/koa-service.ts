@@ -32,10 +32,10 @@ export function koaAdapter(KoaVersion: new () => Koa): Adapter {
       })
       for (const limiter of limiters) app.use(limiter as RateLimit)
       app.use(async ctx => {
-        await handle?.(ctx, ctx)
-        ctx.body = JSON.stringify(ctx.state.rateLimit ?? null)
+        const stream = await handle?.(ctx, ctx)
+        ctx.body = stream ?? JSON.stringify(ctx.state.rateLimit ?? null)
         if (ctx.headerSent) ctx.res.end(ctx.body)
-        else ctx.type = 'application/json'
+        else if (!stream) ctx.type = 'application/json'
       })
       return app.callback()
     },

@@ -4,8 +4,10 @@ import { answersContract } from './adapter-contract/answers.js'
 import { chainsContract } from './adapter-contract/chains.js'
 import { deferringContract } from './adapter-contract/deferring.js'
 import { earlyEndsContract } from './adapter-contract/early-ends.js'
+import { mistakesContract } from './adapter-contract/mistakes.js'
 import { optionsContract } from './adapter-contract/options.js'
 import { refusalsContract } from './adapter-contract/refusals.js'
+import { responseEndsContract } from './adapter-contract/response-ends.js'
 import { sharingContract } from './adapter-contract/sharing.js'
 import { whoContract } from './adapter-contract/who.js'
 import { type Adapter, World } from './adapter-contract/world.js'
@@ -23,9 +25,11 @@ export function adapterContract(name: string, adapter: Adapter): void {
     whoContract(world)
     afterwardsContract(world)
     earlyEndsContract(world)
+    responseEndsContract(world)
     refusalsContract(world)
     chainsContract(world)
     sharingContract(world)
     deferringContract(world)
+    mistakesContract(world)
   })
 }

@@ -1,17 +1,17 @@
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
+import { connect } from 'node:http2'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { childProgram } from './child-program.js'
 import { randomFrom } from './random.js'
-import { rawClient } from './raw-client.js'
 import { eventually } from './redis-process.js'
 import { RedisServer } from './redis-server.js'
 import type { Account, Orders } from './storm/orders.js'
-import { Visitor } from './storm/visitor.js'
+import { Http2Visitor, Visitor } from './storm/visitor.js'
 
 export interface StormOptions {
-  /** To each of the four services. */
+  /** To each of the six services. */
   readonly connections: number
   readonly durationMs: number
   readonly seed: string
@@ -21,6 +21,8 @@ export interface StormOptions {
 
 const PERMITS = 5
 const USERS = ['ann', 'bob', 'cid', 'dot', 'eve', 'fay', 'gus', 'hal']
+/** The last one of the services. */
+const HTTP2 = 5
 const HEAP_SLACK = 6_000_000
 
 /** A storm of clients that end their connections in every way, and what must hold when it is over. */
@@ -37,9 +39,9 @@ export function stormTests({ connections, durationMs, seed, settlesAll }: StormO
 
   async function storm(count: number, forMs: number, named: string): Promise<void> {
     const random = randomFrom(named)
-    const visits = ports.flatMap(port =>
+    const visits = ports.flatMap((port, i) =>
       Array.from({ length: count }, () => {
-        const visitor = new Visitor(random, USERS)
+        const visitor = i === HTTP2 ? new Http2Visitor(random, USERS) : new Visitor(random, USERS)
         const at = random.integer(0, forMs)
         // Visitors come at random moments of the storm, in real time.
         return sleep(at).then(() => visitor.visit(port))
@@ -65,7 +67,7 @@ export function stormTests({ connections, durationMs, seed, settlesAll }: StormO
     await redis.stop()
   })
 
-  describe(`after ${connections} connections in ${durationMs / 1000} s to each of four services`, () => {
+  describe(`after ${connections} connections in ${durationMs / 1000} s to each of six services`, () => {
     let heapBefore: number
     let timersBefore: number
 
@@ -117,12 +119,11 @@ export function stormTests({ connections, durationMs, seed, settlesAll }: StormO
     test('every place is free', async () => {
       for (const port of ports) {
         const [user] = USERS
-        const clients = await Promise.all(Array.from({ length: PERMITS + 1 }, () => rawClient(port)))
-        for (const client of clients) client.send(`/now/700/${user}`)
-        const answers = (start: string) => clients.filter(({ received }) => received.startsWith(start)).length
-        await eventually('all have been answered', async () => answers('HTTP/1.1') === clients.length)
-        expect([answers('HTTP/1.1 200'), answers('HTTP/1.1 429')]).toEqual([PERMITS, 1])
-        for (const client of clients) client.leave()
+        const path = `/now/700/${user}`
+        const all = Array.from({ length: PERMITS + 1 }, () =>
+          (port === ports[HTTP2] ? http2Status : status)(port, path),
+        )
+        expect((await Promise.all(all)).sort()).toEqual([...Array(PERMITS).fill(200), 429])
       }
       await quiet()
     }, 30_000)
@@ -134,4 +135,17 @@ export function stormTests({ connections, durationMs, seed, settlesAll }: StormO
       expect((await ask<number>('heap')) - heapBefore).toBeLessThan(HEAP_SLACK)
     }, 30_000)
   })
+}
+
+async function status(port: number, path: string): Promise<number> {
+  const response = await fetch(`http://127.0.0.1:${port}${path}`, { headers: { connection: 'close' } })
+  await response.text()
+  return response.status
+}
+
+async function http2Status(port: number, path: string): Promise<number> {
+  const session = connect(`http://127.0.0.1:${port}`)
+  const [fields] = await once(session.request({ ':path': path }).resume(), 'response')
+  session.destroy()
+  return fields[':status'] as number
 }

@@ -10,6 +10,7 @@ import { type Answer, type Gate, PASS } from '../delivery.js'
 import type { Framework } from '../framework.js'
 import { keyText } from '../given-key.js'
 import { type Fields, mergeHeaders, otherNames } from '../headers.js'
+import { CreationWatch, KeyWatch } from '../mounting.js'
 import { forbid, refuse } from '../refusal.js'
 import { ask } from '../refuse-or-fail.js'
 import { plainReply, wordedReply } from '../reply.js'
@@ -51,6 +52,9 @@ export class Guard<Request, Response> implements Gate<Request, Response>, Limite
   readonly #client: Client<Request>
   readonly #settling: Settling<Request, Response> | undefined
   readonly #doubleCharge: DoubleCharge
+  readonly #keys: KeyWatch | undefined
+  /** undefined: this middleware was not made for one request. */
+  #creation: CreationWatch | undefined
 
   /** Checks the options: `PolicyError`, or `CostError` for a constant cost. */
   constructor(options: HttpOptions<Request, Response>, framework: Framework<Request, Response>) {
@@ -62,6 +66,11 @@ export class Guard<Request, Response> implements Gate<Request, Response>, Limite
     if (given !== undefined) this.#rule = { ...this.#rules.ruleOf(given), keys: undefined }
     else this.#rule = typeof policy === 'function' ? undefined : this.#ruleOf(policy)
     this.#doubleCharge = new DoubleCharge(given !== undefined)
+    if (settings.key !== undefined || this.#rule?.keys !== undefined) this.#keys = new KeyWatch('rateLimit')
+    if (given === undefined && settings.limiter.store === undefined) {
+      const limits = this.#rule?.policy.map(({ name, algorithm }) => `${name} ${algorithm}`) ?? []
+      this.#creation = new CreationWatch([settings.limiter.name, ...limits].join('; '))
+    }
     this.#autoBlock = settings.block && new AutoBlock(settings.block, this.#rules.options.store)
     // In shadow mode requests pass at once.
     if (!(given?.options ?? settings.limiter).shadow) this.#slowDown = settings.slowDown
@@ -116,18 +125,24 @@ export class Guard<Request, Response> implements Gate<Request, Response>, Limite
     const rule = this.#rule
     if (rule !== undefined) {
       const key = rule.keys === undefined ? this.#keyOf(req, res) : this.#keysOf(rule, rule.keys, undefined, req, res)
-      return after(key, key => (key === undefined ? PASS : this.#charge(rule, key, req, res)))
+      return after(key, key => (key === undefined ? this.#unlimited() : this.#charge(rule, key, req, res)))
     }
     return after(this.#keyOf(req, res), key => {
-      if (key === undefined) return PASS
+      if (key === undefined) return this.#unlimited()
       return after(ask(policy as Ask<Request, Response, HttpPolicyInput<Request, Response>>, req, res), input => {
         const rule = this.#ruleOf(input)
         if (rule.keys === undefined) return this.#charge(rule, key, req, res)
         return after(this.#keysOf(rule, rule.keys, key, req, res), keys =>
-          keys === undefined ? PASS : this.#charge(rule, keys, req, res),
+          keys === undefined ? this.#unlimited() : this.#charge(rule, keys, req, res),
         )
       })
     })
+  }
+
+  /** A request without a key. */
+  #unlimited(): Answer {
+    this.#keys?.missed()
+    return PASS
   }
 
   #ruleOf(input: HttpPolicyInput<Request, Response>): KeyedRule<Request, Response> {
@@ -164,6 +179,8 @@ export class Guard<Request, Response> implements Gate<Request, Response>, Limite
   }
 
   #charge(rule: Rule, key: LimiterKey, req: Request, res: Response): SyncOrAsync<Answer> {
+    this.#keys?.found()
+    if (this.#creation?.decided() === false) this.#creation = undefined
     const { cost } = this.#settings
     if (typeof cost === 'number') return this.#decide(rule, key, cost, req, res)
     return after(ask(cost, req, res), units => this.#decide(rule, key, checkCost(units), req, res))

@@ -10,6 +10,7 @@ import { Proxies } from '../address/proxies.js'
 import { checkDeferOptions, type DeferOptions } from '../deferral/deferral.js'
 import type { GivenKey } from '../given-key.js'
 import { clash, HEADER_FORMS, type HeaderForm } from '../headers.js'
+import { checkIsCalled } from '../mounting.js'
 import { bodyOf } from '../refusal.js'
 import type { SyncOrAsync } from '../sync-or-async.js'
 import { type BlockOptions, checkBlockOptions } from './auto-block.js'
@@ -81,6 +82,7 @@ const OPTIONS: OptionNames<HttpOptions<never, never>> = {
 export function parseHttpOptions<Request, Response>(
   options: HttpOptions<Request, Response>,
 ): Settings<Request, Response> {
+  checkIsCalled('rateLimit', options)
   checkOptions('rateLimit', options, OPTIONS, '{ policy: "100/1m" }')
   const {
     ipv6Subnet = IPV6_SUBNET,

@@ -1,4 +1,5 @@
 import type { RequestListener, ServerResponse } from 'node:http'
+import type { Readable } from 'node:stream'
 import { jest } from '@jest/globals'
 import request from 'supertest'
 import type { Decision } from '../../../src/core/decision.js'
@@ -15,10 +16,12 @@ export interface Service {
   /** Middleware, in the order in which a request passes it. */
   limiters: Limiters[]
   trustProxy?: boolean
+  /** The service is served over HTTP/2. */
+  http2?: true
   /** Runs before the limiters. */
   before?: (res: ServerResponse) => void
-  /** Runs in the handler, before it answers. */
-  handle?: (req: unknown, res: unknown) => Promise<void> | void
+  /** Runs in the handler, before it answers. A stream that it returns is the answer. */
+  handle?: (req: unknown, res: unknown) => Promise<Readable | void> | Readable | void
 }
 
 /** The parts that the tests of a framework provide. */
@@ -26,6 +29,8 @@ export interface Adapter {
   rateLimit(options?: Options): Limiters
   /** true: there is no response until a handler returns one, so that nothing can be read from it or written to it before. */
   returnsResponses?: true
+  /** true: the framework does not serve HTTP/2. */
+  http1Only?: true
   /** Errors are answered with 500 and JSON: `{ code, message }`. */
   serve(service: Service): RequestListener
   /** true: every refusal is an object, whatever the client asks for. */

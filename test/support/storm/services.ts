@@ -1,15 +1,32 @@
-// A process of its own with four services, Express and Koa, in memory and over Redis, that are told what to do by messages. Each lets
+// A process of its own with six services, Express and Koa, in memory and over Redis, Hono, and node:http2, that are told what to do by messages. Each lets
 // every request through a concurrency limit, a rate limit that charges at once, and one that charges wrong passwords when they are known.
 import { createHook } from 'node:async_hooks'
-import { createServer, type IncomingMessage, type RequestListener, type ServerResponse } from 'node:http'
+import {
+  createServer,
+  type Server as HttpServer,
+  type IncomingMessage,
+  type RequestListener,
+  type ServerResponse,
+} from 'node:http'
+import {
+  createServer as createServer2,
+  type Http2Server,
+  type Http2ServerRequest,
+  type Http2ServerResponse,
+  type Http2Session,
+} from 'node:http2'
 import type { AddressInfo, Socket } from 'node:net'
-import { PassThrough } from 'node:stream'
+import { PassThrough, pipeline, Readable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { getRequestListener, type HttpBindings } from '@hono/node-server'
 import express, { type NextFunction, type Request, type Response } from 'express'
+import { Hono, type Context as HonoContext } from 'hono'
 import { Redis } from 'ioredis'
 import Koa, { type Context } from 'koa'
 import * as forExpress from '../../../src/adapters/express.js'
+import * as forHono from '../../../src/adapters/hono.js'
 import * as forKoa from '../../../src/adapters/koa.js'
+import * as forNode from '../../../src/adapters/node.js'
 import type { ConcurrencyControls } from '../../../src/http/concurrency/concurrency-limit.js'
 import type { Limiters } from '../../../src/http/rate-limit/rate-limit.js'
 import { MemoryStore } from '../../../src/stores/memory/memory-store.js'
@@ -17,6 +34,8 @@ import { RedisStore } from '../../../src/stores/redis/redis-store.js'
 import type { Account, Orders } from './orders.js'
 
 export const QUOTA = 1_000_000
+/** What ends late, or never: it is charged 30 s after its client has gone. */
+const ENDS_LATE = ['never', 'stream', 'endless']
 const POLICY = `${QUOTA}/1d fixed-window`
 
 /** Timers that are running, also those that keep no process alive. */
@@ -32,8 +51,12 @@ const wish = (url = '') => {
   return { kind, ms: Number(ms), user }
 }
 
+const FRAMEWORKS = { express: forExpress, koa: forKoa, hono: forHono, http2: forNode }
+
+type Answer<Result> = (status: number, body?: string | Readable) => Result
+
 /** Does what a request asks for, whatever the framework; `answer` ends the response as that framework does. */
-async function work(url: string, answer: (status: number, body?: string | PassThrough) => void): Promise<void> {
+async function work<Result>(url: string, answer: Answer<Result>): Promise<Result> {
   const { kind, ms } = wish(url)
   if (ms > 0) await sleep(ms)
   switch (kind) {
@@ -43,6 +66,17 @@ async function work(url: string, answer: (status: number, body?: string | PassTh
       throw new Error('of the handler')
     case 'never':
       return new Promise(() => {})
+    case 'endless': {
+      const piece = Buffer.alloc(50_000)
+      return answer(
+        200,
+        new Readable({
+          read: function () {
+            this.push(piece)
+          },
+        }),
+      )
+    }
     case 'large':
       return answer(200, 'x'.repeat(500_000))
     case 'stream': {
@@ -63,17 +97,25 @@ async function work(url: string, answer: (status: number, body?: string | PassTh
 
 class Service {
   readonly handled = new Map<string, number>()
-  readonly responses: ServerResponse[] = []
-  readonly sockets = new Set<Socket>()
+  readonly responses: Array<ServerResponse | Http2ServerResponse> = []
+  /** Connections; over HTTP/2 sessions, because Node leaves the socket of some sessions open that have ended. */
+  readonly sockets = new Set<Socket | Http2Session>()
   plain!: Limiters
   settled!: Limiters
   places!: ConcurrencyControls
   port = 0
+  readonly #framework: keyof typeof FRAMEWORKS
 
-  async start(framework: 'express' | 'koa', redis: Redis | undefined, orders: Orders): Promise<this> {
-    const make = framework === 'express' ? forExpress : forKoa
-    // Express is given the request, Koa the context; both have the URL.
-    const user = (req: { url?: string }) => wish(req.url).user
+  constructor(framework: keyof typeof FRAMEWORKS) {
+    this.#framework = framework
+  }
+
+  async start(redis: Redis | undefined, orders: Orders): Promise<this> {
+    const framework = this.#framework
+    const make = FRAMEWORKS[framework]
+    // Some are given the request, others the context.
+    const urlOf = (req: { url?: string; req?: { path?: string } }) => req.url ?? req.req?.path
+    const user = (req: { url?: string }) => wish(urlOf(req)).user
     const store = redis === undefined ? new MemoryStore() : new RedisStore(redis, { prefix: framework })
     const common = { policy: POLICY, key: user as never, store, deadline: '5s' as const }
     this.places = make.concurrencyLimit({
@@ -88,14 +130,14 @@ class Service {
     } as never)
     this.plain = make.rateLimit({ ...common, name: 'plain' } as never)
     // A handler that does not end its response is charged after 30 s, for which the short storm does not wait.
-    const skip = (req: { url?: string }) => !orders.settlesAll && ['never', 'stream'].includes(wish(req.url).kind)
-    const settle = (_: unknown, res: { statusCode?: number; status?: unknown }) =>
-      (framework === 'koa' ? res.status : res.statusCode) === 401 ? 1 : 0
+    const skip = (req: { url?: string }) => !orders.settlesAll && ENDS_LATE.includes(wish(urlOf(req)).kind)
+    const settle = (_: unknown, res: { statusCode?: number; status?: unknown; res?: { status: number } }) =>
+      (framework === 'hono' ? res.res?.status : framework === 'koa' ? res.status : res.statusCode) === 401 ? 1 : 0
     this.settled = make.rateLimit({ ...common, name: 'settled', cost: 0, skip, settle } as never)
-    const server = createServer(framework === 'express' ? this.#express() : this.#koa())
+    const server = this.#server()
     // Node stops reading from a connection whose answers pile up behind a slow one, and then does not notice that its client has gone.
     server.setTimeout(2000)
-    server.on('connection', socket => {
+    server.on(framework === 'http2' ? 'session' : 'connection', (socket: Socket | Http2Session) => {
       this.sockets.add(socket)
       socket.on('close', () => this.sockets.delete(socket))
     })
@@ -104,7 +146,20 @@ class Service {
     return this
   }
 
-  #handled(req: IncomingMessage, res: ServerResponse): void {
+  #server(): HttpServer | Http2Server {
+    switch (this.#framework) {
+      case 'express':
+        return createServer(this.#express())
+      case 'koa':
+        return createServer(this.#koa())
+      case 'hono':
+        return createServer(this.#hono())
+      default:
+        return createServer2((req, res) => void this.#node(req, res))
+    }
+  }
+
+  #handled(req: IncomingMessage | Http2ServerRequest, res: ServerResponse | Http2ServerResponse): void {
     const { user } = wish(req.url)
     this.handled.set(user, (this.handled.get(user) ?? 0) + 1)
     this.responses.push(res)
@@ -119,7 +174,7 @@ class Service {
       work(req.url, (status, body = '') => {
         res.status(status)
         if (typeof body === 'string') res.send(body)
-        else body.pipe(res)
+        else pipeline(body, res, () => {})
       }).catch(next)
     })
     app.use((_error: unknown, _req: Request, res: Response, _next: NextFunction) => void res.status(500).end())
@@ -140,13 +195,51 @@ class Service {
     return app.callback()
   }
 
+  #hono(): RequestListener {
+    const app = new Hono<{ Bindings: HttpBindings }>()
+    app.onError((_, c) => c.text('failed', 500))
+    for (const limit of [this.places, this.plain, this.settled]) app.use(limit as never)
+    app.get('*', (c: HonoContext) => {
+      this.#handled(c.env.incoming, c.env.outgoing)
+      return work(c.req.path, (status, body = '') =>
+        c.body(typeof body === 'string' ? body : (Readable.toWeb(body) as ReadableStream), status as 200),
+      )
+    })
+    return getRequestListener(app.fetch)
+  }
+
+  async #node(req: Http2ServerRequest, res: Http2ServerResponse): Promise<void> {
+    for (const limit of [this.places, this.plain, this.settled]) {
+      if (!(await (limit as unknown as forNode.RateLimit)(req, res))) return
+    }
+    this.#handled(req, res)
+    await work(req.url, (status, body = '') => {
+      res.statusCode = status
+      if (typeof body === 'string') res.end(body)
+      else body.pipe(res)
+    }).catch(() => {
+      res.statusCode = 500
+      res.end()
+    })
+  }
+
+  /** True if a request is charged for how it ended: by its status, or because its handler never ended it. */
+  #isWrong({ req, writableEnded, statusCode }: ServerResponse | Http2ServerResponse): boolean {
+    const { kind } = wish(req.url)
+    // A response of Hono ends with its client as soon as the handler has returned it.
+    if (this.#framework === 'hono') return kind === 'wrong' || kind === 'never'
+    // A response to HEAD has ended with its header, whatever is written to it.
+    if (req.method === 'HEAD' && (kind === 'stream' || kind === 'endless')) return false
+    return !writableEnded || statusCode === 401
+  }
+
   /** What users were charged, beside what their handlers did. */
   async accounts(orders: Orders): Promise<Account[]> {
     const wrong = new Map<string, number>()
-    for (const { req, writableEnded, statusCode } of this.responses) {
-      const { kind, user } = wish(req.url)
-      if (!orders.settlesAll && ['never', 'stream'].includes(kind)) continue
-      if (!writableEnded || statusCode === 401) wrong.set(user, (wrong.get(user) ?? 0) + 1)
+    for (const response of this.responses) {
+      const { kind, user } = wish(response.req.url)
+      if (!orders.settlesAll && ENDS_LATE.includes(kind)) continue
+      if (this.#isWrong(response)) wrong.set(user, (wrong.get(user) ?? 0) + 1)
     }
     return Promise.all(
       orders.users.map(async user => ({
@@ -163,10 +256,12 @@ class Service {
 process.once('message', async (orders: Orders) => {
   const redis = [new Redis(orders.redisPort), new Redis(orders.redisPort)]
   const services = await Promise.all([
-    new Service().start('express', undefined, orders),
-    new Service().start('koa', undefined, orders),
-    new Service().start('express', redis[0], orders),
-    new Service().start('koa', redis[1], orders),
+    new Service('express').start(undefined, orders),
+    new Service('koa').start(undefined, orders),
+    new Service('express').start(redis[0], orders),
+    new Service('koa').start(redis[1], orders),
+    new Service('hono').start(undefined, orders),
+    new Service('http2').start(undefined, orders),
   ])
   process.on('message', async (question: string) => {
     if (question === 'connections') process.send?.(services.reduce((sum, { sockets }) => sum + sockets.size, 0))
