@@ -10,7 +10,7 @@ export function expressAdapter(express: () => Express): Adapter {
     http1Only: true,
     header: (req, name) => (req as Request).get(name),
     status: res => (res as Response).statusCode,
-    setStatus: (res, status) => (res as Response).status(status),
+    setStatus: (res, status) => void (res as Response).status(status),
     responseHeader: (res, name) => (res as Response).get(name),
     decision: req => (req as Request).rateLimit,
     answer: (res, text) => (res as Response).send(text),
