@@ -13,7 +13,6 @@ import {
   type Http2Server,
   type Http2ServerRequest,
   type Http2ServerResponse,
-  type Http2Session,
 } from 'node:http2'
 import type { AddressInfo, Socket } from 'node:net'
 import { PassThrough, pipeline, Readable } from 'node:stream'
@@ -98,12 +97,13 @@ async function work<Result>(url: string, answer: Answer<Result>): Promise<Result
 class Service {
   readonly handled = new Map<string, number>()
   readonly responses: Array<ServerResponse | Http2ServerResponse> = []
-  /** Connections; over HTTP/2 sessions, because Node leaves the socket of some sessions open that have ended. */
-  readonly sockets = new Set<Socket | Http2Session>()
+  readonly sockets = new Set<Socket>()
   plain!: Limiters
   settled!: Limiters
   places!: ConcurrencyControls
   port = 0
+  /** HTTP/2 responses into which a whole stream was piped: they do not tell whether their end was called once their client has gone. */
+  readonly #piped = new WeakSet<object>()
   readonly #framework: keyof typeof FRAMEWORKS
 
   constructor(framework: keyof typeof FRAMEWORKS) {
@@ -137,7 +137,9 @@ class Service {
     const server = this.#server()
     // Node stops reading from a connection whose answers pile up behind a slow one, and then does not notice that its client has gone.
     server.setTimeout(2000)
-    server.on(framework === 'http2' ? 'session' : 'connection', (socket: Socket | Http2Session) => {
+    server.on('connection', (socket: Socket) => {
+      // Node leaves some HTTP/2 connections open whose session was closed and whose client has gone; no visitor stays so long.
+      if (framework === 'http2') socket.setTimeout(3000, () => socket.destroy())
       this.sockets.add(socket)
       socket.on('close', () => this.sockets.delete(socket))
     })
@@ -216,7 +218,7 @@ class Service {
     await work(req.url, (status, body = '') => {
       res.statusCode = status
       if (typeof body === 'string') res.end(body)
-      else body.pipe(res)
+      else body.on('end', () => this.#piped.add(res)).pipe(res)
     }).catch(() => {
       res.statusCode = 500
       res.end()
@@ -224,12 +226,16 @@ class Service {
   }
 
   /** True if a request is charged for how it ended: by its status, or because its handler never ended it. */
-  #isWrong({ req, writableEnded, statusCode }: ServerResponse | Http2ServerResponse): boolean {
+  #isWrong(response: ServerResponse | Http2ServerResponse): boolean {
+    const { req, writableEnded, statusCode } = response
     const { kind } = wish(req.url)
     // A response of Hono ends with its client as soon as the handler has returned it.
     if (this.#framework === 'hono') return kind === 'wrong' || kind === 'never'
-    // A response to HEAD has ended with its header, whatever is written to it.
-    if (req.method === 'HEAD' && (kind === 'stream' || kind === 'endless')) return false
+    if (this.#framework === 'http2') {
+      if (kind !== 'stream' && kind !== 'endless') return kind === 'wrong' || kind === 'never'
+      // A response to HEAD has ended with its header, whatever is written to it.
+      return !this.#piped.has(response) && !(req.method === 'HEAD' && response.headersSent)
+    }
     return !writableEnded || statusCode === 401
   }
 
