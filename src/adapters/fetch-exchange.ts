@@ -1,11 +1,20 @@
 import type { Decision } from '../core/decision.js'
 import { PolicyError, shown } from '../core/errors.js'
 import { ExistingObject } from '../core/existing-object.js'
+import type { FromNode } from '../http/address/peer.js'
 import type { Body } from '../http/refusal.js'
 import { followResponse, forgetRequest, knownWatch } from '../http/web-response.js'
 
 /** How long after the decision a response is expected. */
 const WITHIN_MS = 30_000
+
+/** The sender of a request, as the service has passed it. */
+interface Sender {
+  readonly address?: string
+  readonly incoming?: FromNode
+}
+
+const NOBODY: Sender = {}
 
 /** The exchange of a request, stored in a private field of the request. */
 class Kept extends ExistingObject {
@@ -24,19 +33,20 @@ class Kept extends ExistingObject {
 /** A web platform request and what its limiters add to its response. */
 export class Exchange {
   /** The exchange of a request, for the next limiter; a new one if the request has been answered. */
-  static begin(request: Request, address: string | undefined): Exchange {
+  static begin(request: Request, peer: Sender = NOBODY): Exchange {
     let exchange = Kept.exchange(request)
     if (exchange === undefined || exchange.#isOver) {
       forgetRequest(request)
       exchange = new Exchange(request)
       Kept.keep(request, exchange)
     }
-    exchange.#address = address
+    exchange.peer = peer ?? NOBODY
     return exchange
   }
 
+  /** The exchange of a request; of one that no limiter has seen yet: a new one. */
   static of(request: Request): Exchange {
-    return Kept.exchange(request) as Exchange
+    return Kept.exchange(request) ?? Exchange.begin(request)
   }
 
   /** The response as sent; undefined until it is known. */
@@ -48,23 +58,19 @@ export class Exchange {
   readonly fields = new Map<string, string>()
   #status = 200
   #answered = false
-  #address: string | undefined
+  peer = NOBODY
   #expiry: NodeJS.Timeout | undefined
 
   private constructor(request: Request) {
     this.#request = request
   }
 
-  /** The client's address that the service passed to the limiter. */
-  get address(): string | undefined {
-    return this.#address
-  }
-
   /** True if a proxy has written addresses, but the service took the address from elsewhere. */
   get ignoresProxy(): boolean {
     const { headers } = this.#request
+    const { address } = this.peer
     const written = `${headers.get('x-forwarded-for') ?? ''},${headers.get('forwarded') ?? ''}`
-    return written !== ',' && !(this.#address && written.includes(this.#address))
+    return written !== ',' && !(address && written.includes(address))
   }
 
   /** From now on the service handles the request. */

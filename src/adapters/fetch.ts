@@ -1,4 +1,7 @@
 import type { Decision } from '../core/decision.js'
+import { addressKeyOf } from '../http/address/client.js'
+import type { AddressKeyOptions } from '../http/address/client-options.js'
+import { type FromNode, nodePeer, webPeer } from '../http/address/peer.js'
 import { admit, type Delivery } from '../http/delivery.js'
 import type { Framework } from '../http/framework.js'
 import type { HttpOptions } from '../http/rate-limit/options.js'
@@ -14,6 +17,8 @@ export type * from '../http/adapter-exports.js'
 export interface Peer {
   /** The client's address; undefined or '' if there is none. */
   readonly address?: string
+  /** On Node, the request of `node:http` or `node:http2`: the address is read from it, and a client that has reset its connection is known to have gone. */
+  readonly incoming?: FromNode
 }
 
 /**
@@ -53,7 +58,7 @@ export interface RateLimit<P extends Peer = Peer> extends Limiters {
 export function rateLimit<P extends Peer = Peer>(options: RateLimitOptions<P> = {}): RateLimit<P> {
   const guard = new Guard<Request, P>(ofExchanges(options), web)
   return guard.equip(async (request: Request, peer: P): Promise<RateLimited> => {
-    const exchange = Exchange.begin(request, peer?.address)
+    const exchange = Exchange.begin(request, peer)
     const apply = (response: Response) => exchange.answer(response)
     const admitted = admit(guard, web, request, peer)
     const delivered = isPromise(admitted) ? await admitted : admitted
@@ -82,13 +87,28 @@ function ofExchanges<P extends Peer>(options: RateLimitOptions<P>): HttpOptions<
   return own.settle || own.handler ? { ...given, ...own } : given
 }
 
+/**
+ * The client's address as a key, for keys of a service: as `addressKey` of `spillway/express`. The function is given the request and the peer, as a `key` is.
+ * undefined if the peer has no address. Checks its options: `PolicyError`.
+ */
+export function addressKey(options?: AddressKeyOptions): (request: Request, peer?: Peer) => string | undefined {
+  const keyOf = addressKeyOf(web, options)
+  return (request, peer) => {
+    if (peer !== undefined) Exchange.begin(request, peer)
+    return keyOf(request)
+  }
+}
+
+function peerOf(request: Request): string | undefined {
+  const { incoming, address } = Exchange.of(request).peer
+  return incoming ? nodePeer(incoming) : webPeer(request, address)
+}
+
 const web: Framework<Request, unknown> & Delivery<Request, unknown> = {
   name: 'the service',
-  address: request => Exchange.of(request).address,
-  peer: request => Exchange.of(request).address,
+  address: peerOf,
+  peer: peerOf,
   trust: request => (Exchange.of(request).ignoresProxy ? 'nobody' : 'some'),
-  trustsAnybody: '',
-  isGone: request => request.signal.aborted,
   requestHeader: (request, name) => request.headers.get(name) ?? undefined,
   responseHeader: (_, name, request) => Exchange.of(request).fields.get(name),
   watch: (_, request) => watchRequest(request),

@@ -1,4 +1,5 @@
 import type { Context } from 'hono'
+import { type FromNode, nodePeer, webPeer } from '../http/address/peer.js'
 import type { Delivery } from '../http/delivery.js'
 import type { Framework } from '../http/framework.js'
 import { watchRequest } from '../http/web-response.js'
@@ -6,10 +7,7 @@ import { watchRequest } from '../http/web-response.js'
 /** What Hono's runtimes report about a connection, in `c.env`. */
 interface Bindings {
   /** @hono/node-server */
-  readonly incoming?: {
-    readonly headers: Record<string, string | string[] | undefined>
-    readonly socket: { readonly remoteAddress?: string; readonly destroyed?: boolean }
-  }
+  readonly incoming?: FromNode & { readonly headers: Record<string, string | string[] | undefined> }
   /** Deno */
   readonly remoteAddr?: { readonly hostname?: string }
   /** Bun, or one of the above in `server` */
@@ -35,8 +33,6 @@ export const hono: Framework<Context, Context> & Delivery<Context, Context> = {
   address: peerOf,
   peer: peerOf,
   trust: () => 'nobody',
-  trustsAnybody: '',
-  isGone: c => incomingOf(c)?.socket.destroyed ?? c.req.raw.signal.aborted,
   requestHeader: headerOf,
   responseHeader: (c, name) => c.res.headers.get(name) ?? undefined,
   watch: c => watchRequest(c.req.raw),
@@ -52,13 +48,14 @@ export const hono: Framework<Context, Context> & Delivery<Context, Context> = {
   write: (c, { type, text }) => keepRefusal(c, c.body(text, { headers: { 'Content-Type': type } })),
 }
 
-/** The address of the connection; undefined if the runtime does not report it. */
+/** The address of the connection; '' if the runtime does not report it; undefined: the client has gone. */
 function peerOf(c: Context): string | undefined {
   const env = c.env as Bindings | undefined
   const incoming = incomingOf(c)
-  if (incoming !== undefined) return incoming.socket.remoteAddress
+  if (incoming !== undefined) return nodePeer(incoming)
   const server = env?.server ?? env
-  return server?.requestIP?.(c.req.raw)?.address ?? server?.remoteAddr?.hostname
+  const address = server?.requestIP?.(c.req.raw)?.address ?? server?.remoteAddr?.hostname
+  return webPeer(c.req.raw, address)
 }
 
 /** Node has parsed the fields already; Hono would copy all to return one. */

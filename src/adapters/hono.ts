@@ -1,6 +1,8 @@
 import type { Context, MiddlewareHandler } from 'hono'
 import type { Decision } from '../core/decision.js'
 import { PolicyError, shown } from '../core/errors.js'
+import { addressKeyOf } from '../http/address/client.js'
+import type { AddressKeyOptions } from '../http/address/client-options.js'
 import { type ConcurrencyControls, ConcurrencyGate } from '../http/concurrency/concurrency-limit.js'
 import type { ConcurrencyOptions } from '../http/concurrency/options.js'
 import { deliver, type Gate } from '../http/delivery.js'
@@ -61,6 +63,11 @@ export function concurrencyLimit(options: ConcurrencyLimitOptions): ConcurrencyL
 export function shed(options: ShedOptions<Context>): MiddlewareHandler {
   const gate = new ShedGate(options, hono)
   return (c, next) => limited(gate, c, next)
+}
+
+/** The client's address as a key, for keys of a service: as `addressKey` of `spillway/express`. Checks its options: `PolicyError`. */
+export function addressKey(options?: AddressKeyOptions): (c: Context) => string | undefined {
+  return addressKeyOf(hono, options)
 }
 
 /** The options with a handler whose response is stored, so that the middleware can return it. */

@@ -8,6 +8,8 @@ import {
   Module,
 } from '@nestjs/common'
 import type { Decision } from '../core/decision.js'
+import { addressKeyOf } from '../http/address/client.js'
+import type { AddressKeyOptions } from '../http/address/client-options.js'
 import { admit } from '../http/delivery.js'
 import { isPromise } from '../http/sync-or-async.js'
 import { decorate, type NestOptions, RateLimits } from './nest-limits.js'
@@ -65,6 +67,11 @@ export function SkipRateLimit(): MethodDecorator & ClassDecorator {
 function mark(own: NestOptions | false): MethodDecorator & ClassDecorator {
   return (target: object, _key?: string | symbol, descriptor?: PropertyDescriptor): void =>
     decorate((descriptor?.value as object | undefined) ?? target, own)
+}
+
+/** The client's address as a key, for keys of a service: as `addressKey` of `spillway/express`. Checks its options: `PolicyError`. */
+export function addressKey(options?: AddressKeyOptions): (req: NestRequest) => string | undefined {
+  return addressKeyOf(nest, options)
 }
 
 /** Limits the routes that it guards: with `@UseGuards(RateLimitGuard)`, or all of them as `APP_GUARD`. Ignores anything but HTTP requests. */

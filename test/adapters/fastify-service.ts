@@ -18,6 +18,7 @@ export function fastifyAdapter(fastify: MakeFastify): Adapter {
       OPTIONS.set(limiters, options as RateLimitOptions)
       return limiters
     },
+    speaksHttp2: true,
     header: (request, name) => (request as FastifyRequest).headers[name] as string | undefined,
     status: reply => (reply as FastifyReply).statusCode,
     setStatus(reply, status) {

@@ -15,6 +15,7 @@ const DECISIONS = new WeakMap<object, Decision | undefined>()
 export const fetchAdapter: Adapter = {
   rateLimit: options => rateLimit(options as Parameters<typeof rateLimit>[0]),
   returnsResponses: true,
+  addressFromService: true,
   header: (request, name) => (request as Request).headers.get(name) ?? undefined,
   status: res => (res as Draft).status,
   setStatus(res, status) {

@@ -12,6 +12,7 @@ const make = rateLimit as (options?: Options) => RateLimit
 export const honoAdapter: Adapter = {
   rateLimit: remembering(make),
   returnsResponses: true,
+  speaksHttp2: true,
   header: (c, name) => (c as Context).req.header(name),
   status: c => ((c as Context).finalized ? (c as Context).res.status : (c as Context).newResponse(null).status),
   setStatus: (c, status) => (c as Context).status(status as ContentfulStatusCode),

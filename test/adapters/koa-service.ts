@@ -7,6 +7,7 @@ import type { Adapter } from '../support/adapter-contract.js'
 export function koaAdapter(KoaVersion: new () => Koa): Adapter {
   return {
     rateLimit,
+    speaksHttp2: true,
     header: (ctx, name) => (ctx as Context).headers[name] as string | undefined,
     status: ctx => (ctx as Context).status,
     setStatus(ctx, status) {

@@ -13,11 +13,11 @@ import { ShedGate, type ShedOptions } from '../../src/http/shed.js'
 const loadOf = (level: number): Load & { level: number } => ({ level, reason: 'custom', close: () => {} })
 
 describe('the levels', () => {
-  const framework = { requestHeader: () => undefined } as never
+  const framework = { peer: () => '', requestHeader: () => undefined } as never
   const gate = (options: Omit<ShedOptions<number>, 'priority'>) => {
     const time = { now: 0 }
     const shedding = new ShedGate<number, unknown>({ priority: given => given, ...options }, framework, () => time.now)
-    const passes = (given: number) => shedding.answer(given).refusal === undefined
+    const passes = (given: number) => shedding.answer(given, {}).refusal === undefined
     return { time, passes, open: () => [0, 1, 2, 3].filter(passes) }
   }
 

@@ -9,7 +9,7 @@ import { type Answer, type Gate, PASS } from '../delivery.js'
 import type { Framework } from '../framework.js'
 import { keyText } from '../given-key.js'
 import { type Fields, mergeHeaders } from '../headers.js'
-import { forbid, refuse } from '../refusal.js'
+import { refuse } from '../refusal.js'
 import { ask } from '../refuse-or-fail.js'
 import { plainReply, wordedReply } from '../reply.js'
 import { after, isPromise, type SyncOrAsync } from '../sync-or-async.js'
@@ -47,7 +47,7 @@ export class Guard<Request, Response> implements Gate<Request, Response>, Limite
   readonly #autoBlock: AutoBlock | undefined
   readonly #slowDown: SlowDown | undefined
   readonly #deferral: Deferral<Request, Response> | undefined
-  readonly #client: Client<Request>
+  readonly #client: Client<Request, Response>
   readonly #settling: Settling<Request, Response> | undefined
   readonly #doubleCharge: DoubleCharge
 
@@ -100,33 +100,43 @@ export class Guard<Request, Response> implements Gate<Request, Response>, Limite
    * reason is always an object, because frameworks do not treat `undefined` or 'route' as an error.
    */
   answer(req: Request, res: Response): SyncOrAsync<Answer> {
-    const { lists, skip } = this.#settings
-    if (lists !== undefined) {
-      const judged = this.#client.judge(req, lists)
-      if (judged === 'allow') return PASS
-      if (judged === 'deny') return this.#forbid(req)
-    }
-    if (skip === undefined) return this.#limit(req, res)
-    return after(ask(skip, req, res), skipped => (skipped ? PASS : this.#limit(req, res)))
+    const met = this.#client.meet(req, res)
+    if (typeof met === 'object') return met
+    const { skip } = this.#settings
+    if (skip === undefined) return this.#limit(req, res, met)
+    return this.#asked(ask(skip, req, res), req, res, skipped => (skipped ? PASS : this.#limit(req, res, met)))
   }
 
-  #limit(req: Request, res: Response): SyncOrAsync<Answer> {
+  #limit(req: Request, res: Response, address: string | undefined): SyncOrAsync<Answer> {
     const { policy } = this.#settings
     const rule = this.#rule
     if (rule !== undefined) {
-      const key = rule.keys === undefined ? this.#keyOf(req, res) : this.#keysOf(rule, rule.keys, undefined, req, res)
-      return after(key, key => (key === undefined ? PASS : this.#charge(rule, key, req, res)))
+      const { keys } = rule
+      const key =
+        keys === undefined ? this.#keyOf(req, res, address) : this.#keysOf(rule, keys, undefined, req, res, address)
+      return this.#asked(key, req, res, key => (key === undefined ? PASS : this.#charge(rule, key, req, res)))
     }
-    return after(this.#keyOf(req, res), key => {
+    return this.#asked(this.#keyOf(req, res, address), req, res, key => {
       if (key === undefined) return PASS
-      return after(ask(policy as Ask<Request, Response, HttpPolicyInput<Request, Response>>, req, res), input => {
+      const given = ask(policy as Ask<Request, Response, HttpPolicyInput<Request, Response>>, req, res)
+      return this.#asked(given, req, res, input => {
         const rule = this.#ruleOf(input)
         if (rule.keys === undefined) return this.#charge(rule, key, req, res)
-        return after(this.#keysOf(rule, rule.keys, key, req, res), keys =>
+        return this.#asked(this.#keysOf(rule, rule.keys, key, req, res, address), req, res, keys =>
           keys === undefined ? PASS : this.#charge(rule, keys, req, res),
         )
       })
     })
+  }
+
+  /** Continues with what an option says. */
+  #asked<Value>(
+    value: SyncOrAsync<Value>,
+    req: Request,
+    res: Response,
+    next: (value: Value) => SyncOrAsync<Answer>,
+  ): SyncOrAsync<Answer> {
+    return this.#client.whileThere(value, req, res, next)
   }
 
   #ruleOf(input: HttpPolicyInput<Request, Response>): KeyedRule<Request, Response> {
@@ -135,9 +145,9 @@ export class Guard<Request, Response> implements Gate<Request, Response>, Limite
   }
 
   /** The middleware's own key. */
-  #keyOf(req: Request, res: Response): SyncOrAsync<string | undefined> {
+  #keyOf(req: Request, res: Response, address: string | undefined): SyncOrAsync<string | undefined> {
     const { key } = this.#settings
-    return key === undefined ? this.#client.key(req) : after(ask(key, req, res), asKey)
+    return key === undefined ? this.#client.key(req, address) : after(ask(key, req, res), asKey)
   }
 
   /** A key for each limit, if some have their own; undefined if no limit has one for this request. */
@@ -147,10 +157,11 @@ export class Guard<Request, Response> implements Gate<Request, Response>, Limite
     known: string | undefined,
     req: Request,
     res: Response,
+    address: string | undefined,
   ): SyncOrAsync<LimiterKey | undefined> {
     const names = limiter.policy.map(limit => limit.name)
     let common: SyncOrAsync<string | undefined> = known
-    if (known === undefined && names.some(name => !keys.has(name))) common = this.#keyOf(req, res)
+    if (known === undefined && names.some(name => !keys.has(name))) common = this.#keyOf(req, res, address)
     const own = names.map(name => {
       const keyOf = keys.get(name)
       return keyOf === undefined ? common : after(ask(keyOf, req, res), asKey)
@@ -165,7 +176,7 @@ export class Guard<Request, Response> implements Gate<Request, Response>, Limite
   #charge(rule: Rule, key: LimiterKey, req: Request, res: Response): SyncOrAsync<Answer> {
     const { cost } = this.#settings
     if (typeof cost === 'number') return this.#decide(rule, key, cost, req, res)
-    return after(ask(cost, req, res), units => this.#decide(rule, key, checkCost(units), req, res))
+    return this.#asked(ask(cost, req, res), req, res, units => this.#decide(rule, key, checkCost(units), req, res))
   }
 
   #decide(rule: Rule, key: LimiterKey, cost: number, req: Request, res: Response): SyncOrAsync<Answer> {
@@ -252,11 +263,6 @@ export class Guard<Request, Response> implements Gate<Request, Response>, Limite
     if (accepted === undefined) return this.#refuse(headers, decision, req, res)
     const { fields } = this.#combine(decision, headers(decision), req, res)
     return { decision, fields: { ...fields, ...accepted.fields }, refusal: plainReply(accepted) }
-  }
-
-  #forbid(req: Request): Answer {
-    const refusal = forbid(this.#framework.requestHeader(req, 'accept'))
-    return { decision: undefined, fields: refusal.fields, refusal: plainReply(refusal) }
   }
 
   /** Several limiters may decide on one request: the stricter decision stays, with its header fields. */

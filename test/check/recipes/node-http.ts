@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Decision } from '../../../src/core/decision.js'
+import { nodePeer } from '../../../src/http/address/peer.js'
 import { admit, type Delivery } from '../../../src/http/delivery.js'
 import type { Framework } from '../../../src/http/framework.js'
 import { watchResponse } from '../../../src/http/node-response.js'
@@ -19,11 +20,9 @@ export interface RateLimit extends Limiters {
 
 const node: Framework<LimitedRequest, ServerResponse> & Delivery<LimitedRequest, ServerResponse> = {
   name: 'Node',
-  address: req => req.socket.remoteAddress,
-  peer: req => req.socket.remoteAddress,
+  address: nodePeer,
+  peer: nodePeer,
   trust: () => 'nobody',
-  trustsAnybody: '',
-  isGone: req => req.socket.destroyed,
   requestHeader: (req, name) => req.headers[name] as string | undefined,
   responseHeader: (res, name) => res.getHeader(name)?.toString(),
   watch: res => watchResponse(res),

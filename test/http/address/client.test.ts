@@ -1,8 +1,10 @@
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals'
-import { AddressLists } from '../../../src/http/address/address-lists.js'
 import { Client } from '../../../src/http/address/client.js'
+import { type ClientOptions, parseClientOptions } from '../../../src/http/address/client-options.js'
 import { Proxies, type ProxyOptions } from '../../../src/http/address/proxies.js'
+import { GONE, PASS } from '../../../src/http/delivery.js'
 import type { Framework, Trust } from '../../../src/http/framework.js'
+import { ResponseWatch } from '../../../src/http/response-watch.js'
 import { ADDRESSES, ALLOW, CHAINS, type Chain, DENY, FIELDS, KEYS, type Name, RUBBISH, WRITTEN } from './corpus.js'
 
 interface Request {
@@ -12,23 +14,27 @@ interface Request {
   gone?: boolean
 }
 
-const frameworkOf = (trust: Trust): Framework<Request, never> => ({
+const frameworkOf = (trust: Trust): Framework<Request, object> => ({
   name: 'Plain',
   address: req => req.address,
-  peer: req => req.peer,
+  peer: req => (req.gone ? undefined : (req.peer ?? '')),
   trust: () => trust,
-  trustsAnybody: 'Plain believes everybody',
-  isGone: req => req.gone ?? false,
   requestHeader: (req, name) => req.headers?.[name],
   responseHeader: () => undefined,
-  watch: () => {
-    throw new Error('the response is not needed here')
-  },
+  watch: () => new ResponseWatch(() => ({ gone: true, watch() {}, unwatch() {} })),
   decision: () => undefined,
 })
 
-const clientOf = (options: ProxyOptions, trust: Trust = 'nobody') =>
-  new Client(frameworkOf(trust), { owner: 'rateLimit', proxies: Proxies.of(options, 'rateLimit'), ipv6Subnet: 56 })
+const ANYBODY: Trust = { anybody: 'Plain believes everybody' }
+const clientOf = (options: ClientOptions, trust: Trust = 'nobody') =>
+  new Client(frameworkOf(trust), parseClientOptions('rateLimit', options))
+
+/** What the lists say of a request. */
+function judge(client: Client<Request, object>, req: Request): 'allow' | 'deny' | 'neither' {
+  const met = client.meet(req, {})
+  if (typeof met !== 'object') return 'neither'
+  return met === PASS ? 'allow' : met.refusal?.status === 403 ? 'deny' : 'neither'
+}
 
 let warnings: jest.SpiedFunction<typeof process.emitWarning>
 beforeEach(() => {
@@ -40,7 +46,7 @@ const codes = () => warnings.mock.calls.map(([, options]) => (options as { code:
 const describeChain = ({ proxies, names }: Chain) => `${JSON.stringify(proxies)}: ${names?.join(', ') ?? 'no field'}`
 
 describe.each(FIELDS)('the client in $header', ({ header, write }) => {
-  const lists = new AddressLists(ALLOW, DENY)
+  const lists = { allow: ALLOW, deny: DENY }
   const requestOf = (names: readonly Name[] | undefined, client: string): Request => ({
     peer: '127.0.0.1',
     headers: { [header]: names && write(names.map(name => (name === 'client' ? client : WRITTEN[name]))) },
@@ -49,11 +55,11 @@ describe.each(FIELDS)('the client in $header', ({ header, write }) => {
   test.each(CHAINS.map(chain => [describeChain(chain), chain] as const))('proxies %s', (_, chain) => {
     for (const [written, key, verdict] of ADDRESSES) {
       warnings.mockClear()
-      const client = clientOf({ proxies: chain.proxies, addressHeader: header })
+      const client = clientOf({ proxies: chain.proxies, addressHeader: header, ...lists })
       const req = requestOf(chain.names, written)
       const isClient = chain.counts === 'client'
       expect([written, client.key(req)]).toEqual([written, isClient ? key : KEYS[chain.counts]])
-      const judged = client.judge(req, lists) ?? 'neither'
+      const judged = judge(client, req)
       expect([written, judged]).toEqual([written, isClient ? verdict : 'neither'])
       client.key(req)
       expect([written, codes()]).toEqual([written, chain.warns ? ['SPILLWAY_PROXY_HEADER'] : []])
@@ -126,7 +132,7 @@ describe('warnings', () => {
   test('about a framework that trusts any client come once, with or without the header field', () => {
     for (const req of [forwarded, { address: '203.0.113.9' }]) {
       warnings.mockClear()
-      const client = clientOf({}, 'anybody')
+      const client = clientOf({}, ANYBODY)
       client.key(req)
       client.key(req)
       expect(codes()).toEqual(['SPILLWAY_PROXY'])
@@ -136,7 +142,7 @@ describe('warnings', () => {
 
   test('about the framework’s setting do not come if proxies are given, or some are trusted', () => {
     for (const client of [
-      clientOf({ proxies: 0 }, 'anybody'),
+      clientOf({ proxies: 0 }, ANYBODY),
       clientOf({ proxies: 0 }, 'nobody'),
       clientOf({}, 'some'),
     ]) {
@@ -146,26 +152,40 @@ describe('warnings', () => {
   })
 
   test('of an address that a deny list cannot read come once, and not for an allow list', () => {
-    const client = clientOf({}, 'some')
-    for (const address of ['unknown', 'x'.repeat(1000)]) {
-      expect(client.judge({ address }, new AddressLists(['10.0.0.0/8'], []))).toBeUndefined()
-      expect(warnings).not.toHaveBeenCalled()
-    }
-    for (const address of ['unknown', 'x'.repeat(1000)]) {
-      expect(client.judge({ address }, new AddressLists([], ['10.0.0.0/8']))).toBeUndefined()
-    }
+    const allowing = clientOf({ allow: ['10.0.0.0/8'] }, 'some')
+    const denying = clientOf({ deny: ['10.0.0.0/8'] }, 'some')
+    for (const address of ['unknown', 'x'.repeat(1000)]) expect(judge(allowing, { address })).toBe('neither')
+    expect(warnings).not.toHaveBeenCalled()
+    for (const address of ['unknown', 'x'.repeat(1000)]) expect(judge(denying, { address })).toBe('neither')
     expect(codes()).toEqual(['SPILLWAY_ADDRESS'])
     expect(String(warnings.mock.calls[0][0])).toContain('cannot judge the address "unknown"')
   })
 
-  test('of a request without an address come once, unless its client has gone', () => {
-    const client = clientOf({}, 'some')
-    expect(client.key({ gone: true })).toBe('unknown')
-    expect(client.judge({ gone: true }, new AddressLists([], ['10.0.0.0/8']))).toBeUndefined()
+  test('of a request without an address come once, and never for a client that has gone', () => {
+    const client = clientOf({ deny: ['10.0.0.0/8'] }, 'some')
+    expect([client.meet({ gone: true }, {}), client.ownKey({ gone: true })]).toEqual([GONE, 'unknown'])
     expect(warnings).not.toHaveBeenCalled()
-    client.judge({}, new AddressLists([], ['10.0.0.0/8']))
-    expect(client.key({})).toBe('unknown')
+    judge(client, {})
+    expect([client.key({}), client.ownKey({})]).toEqual(['unknown', undefined])
     expect(codes()).toEqual(['SPILLWAY_NO_ADDRESS'])
+  })
+
+  test('about a framework that trusts any client come wherever the address is used, by lists, keys, and keys of a service', () => {
+    const uses: Array<(client: Client<Request, object>) => unknown> = [
+      client => client.meet(forwarded, {}),
+      client => client.key(forwarded),
+      client => client.ownKey(forwarded),
+    ]
+    for (const use of uses) {
+      warnings.mockClear()
+      use(clientOf({ allow: ['10.0.0.0/8'] }, ANYBODY))
+      expect(codes()).toEqual(['SPILLWAY_PROXY'])
+    }
+  })
+
+  test('do not come while no address is used', () => {
+    clientOf({}, ANYBODY).meet(forwarded, {})
+    expect(warnings).not.toHaveBeenCalled()
   })
 
   test('a proxy that connects over a Unix socket is one of a number of proxies', () => {

@@ -26,6 +26,10 @@ export interface Adapter {
   rateLimit(options?: Options): Limiters
   /** true: there is no response until a handler returns one, so that nothing can be read from it or written to it before. */
   returnsResponses?: true
+  /** true: the service passes the address of the client to the limiter. */
+  addressFromService?: true
+  /** true: it serves HTTP/2 as well. */
+  speaksHttp2?: true
   /** Errors are answered with 500 and JSON: `{ code, message }`. */
   serve(service: Service): RequestListener
   /** true: every refusal is an object, whatever the client asks for. */
