@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import { getRequestListener } from '@hono/node-server'
-import { type RateLimit, rateLimit } from '../../src/adapters/fetch.js'
+import { addressKey, type RateLimit, rateLimit } from '../../src/adapters/fetch.js'
 import type { Decision } from '../../src/core/decision.js'
 import type { Adapter } from '../support/adapter-contract.js'
 
@@ -14,6 +14,7 @@ const DECISIONS = new WeakMap<object, Decision | undefined>()
 /** Handlers that turn a Request into a Response, served by Node as a framework for them does it. */
 export const fetchAdapter: Adapter = {
   rateLimit: options => rateLimit(options as Parameters<typeof rateLimit>[0]),
+  addressKey,
   returnsResponses: true,
   addressFromService: true,
   header: (request, name) => (request as Request).headers.get(name) ?? undefined,

@@ -1,7 +1,7 @@
 import { getRequestListener, type HttpBindings } from '@hono/node-server'
 import { type Context, Hono } from 'hono'
 import type { ContentfulStatusCode } from 'hono/utils/http-status'
-import { type RateLimit, rateLimit } from '../../src/adapters/hono.js'
+import { addressKey, type RateLimit, rateLimit } from '../../src/adapters/hono.js'
 import type { Options } from '../support/adapter-contract/world.js'
 import type { Adapter } from '../support/adapter-contract.js'
 import { behindProxy, remembering } from './behind-proxy.js'
@@ -11,6 +11,7 @@ const make = rateLimit as (options?: Options) => RateLimit
 /** Hono on Node, as the contract of the adapters needs it. */
 export const honoAdapter: Adapter = {
   rateLimit: remembering(make),
+  addressKey,
   returnsResponses: true,
   speaksHttp2: true,
   header: (c, name) => (c as Context).req.header(name),

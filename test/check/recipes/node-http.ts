@@ -1,5 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Decision } from '../../../src/core/decision.js'
+import { addressKeyOf } from '../../../src/http/address/client.js'
+import type { AddressKeyOptions } from '../../../src/http/address/client-options.js'
 import { nodePeer } from '../../../src/http/address/peer.js'
 import { admit, type Delivery } from '../../../src/http/delivery.js'
 import type { Framework } from '../../../src/http/framework.js'
@@ -41,6 +43,11 @@ const node: Framework<LimitedRequest, ServerResponse> & Delivery<LimitedRequest,
     res.setHeader('Content-Type', type)
     res.end(text)
   },
+}
+
+/** The client's address as a key, for keys of a service. */
+export function addressKey(options?: AddressKeyOptions): (req: LimitedRequest) => string | undefined {
+  return addressKeyOf(node, options)
 }
 
 /** The recipe for a web framework, carried out for a server without one. */

@@ -50,6 +50,7 @@ export function goneClientsContract(world: World): void {
       service = await reached(serve(limited({ deny: LOOPBACK })))
       const begin = 'POST / HTTP/1.1\r\nHost: test\r\nContent-Length: 9000000\r\n\r\n'
       resetAtOnce(service.port, 4, begin + 'x'.repeat(200_000))
+      await eventually('all have come', async () => service?.requests === 4)
       await eventually('all are closed', async () => service?.open === 0)
       nothingDone()
     })
