@@ -16,7 +16,7 @@ export const fetchAdapter: Adapter = {
   rateLimit: options => rateLimit(options as Parameters<typeof rateLimit>[0]),
   addressKey,
   returnsResponses: true,
-  addressFromService: true,
+  speaksHttp2: true,
   header: (request, name) => (request as Request).headers.get(name) ?? undefined,
   status: res => (res as Draft).status,
   setStatus(res, status) {
@@ -28,11 +28,11 @@ export const fetchAdapter: Adapter = {
   serve({ limiters, trustProxy, before, handle }) {
     const answerTo = async (request: Request, incoming: IncomingMessage): Promise<Response> => {
       const forwarded = request.headers.get('x-forwarded-for')?.split(',').at(-1)?.trim()
-      const address = (trustProxy && forwarded) || incoming.socket.remoteAddress
+      const peer = trustProxy && forwarded ? { address: forwarded } : { incoming }
       let apply = (response: Response) => response
       try {
         for (const limit of limiters as RateLimit[]) {
-          const limited = await limit(request, { address })
+          const limited = await limit(request, peer)
           DECISIONS.set(request, limited.decision)
           if (limited.refusal) return limited.refusal
           apply = limited.apply

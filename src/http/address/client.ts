@@ -63,7 +63,7 @@ export class Client<Request, Response> {
 
   /** The address as a key, while the client is there. `known`: the address, if `meet` has read it. */
   key(req: Request, known?: string): string {
-    const address = known ?? this.#address(req, this.#framework.peer(req) ?? '')
+    const address = known ?? this.#address(req)
     if (address) return maskedAddress(address, this.#settings.ipv6Subnet)
     this.#warnOfNoAddress('all such requests share one count')
     return NO_ADDRESS
@@ -79,15 +79,18 @@ export class Client<Request, Response> {
     return undefined
   }
 
-  /** The address as written; '' if there is none. */
-  #address(req: Request, peer: string): string {
+  /** The address as written; '' if there is none. `peer`: that of the connection, if it is known. */
+  #address(req: Request, peer?: string): string {
     const { proxies } = this.#settings
     if (proxies === undefined) {
       if (!this.#warned.has('SPILLWAY_PROXY')) this.#checkTrust(req)
       return this.#framework.address(req) ?? ''
     }
     const field = this.#framework.requestHeader(req, proxies.header)
-    return proxies.clientOf(peer, field, fault => this.#warnOfField(fault, proxies.header)) ?? ''
+    return (
+      proxies.clientOf(peer ?? this.#framework.peer(req), field, fault => this.#warnOfField(fault, proxies.header)) ??
+      ''
+    )
   }
 
   /** No handler will run: other limits can release the places and units of this request, too. */

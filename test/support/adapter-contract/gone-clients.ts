@@ -23,8 +23,6 @@ const LIMITS: Array<[string, Options]> = [
 /** Requests over TCP or HTTP/2 whose client has gone before they were judged: they are over. */
 export function goneClientsContract(world: World): void {
   const { adapter, limited, serve } = world
-  // A service that passes the address itself may have none for other reasons.
-  if (adapter.addressFromService) return
   let service: Reached | undefined
   let session: ClientHttp2Session | undefined
   afterEach(async () => {

@@ -31,8 +31,6 @@ export interface Adapter {
   trustsAnybody?: string
   /** true: there is no response until a handler returns one, so that nothing can be read from it or written to it before. */
   returnsResponses?: true
-  /** true: the service passes the address of the client to the limiter. */
-  addressFromService?: true
   /** true: it serves HTTP/2 as well. */
   speaksHttp2?: true
   /** Errors are answered with 500 and JSON: `{ code, message }`. */
