@@ -1,7 +1,7 @@
 import type { Decision } from '../core/decision.js'
 import { PolicyError, shown } from '../core/errors.js'
 import { ExistingObject } from '../core/existing-object.js'
-import type { FromNode } from '../http/address/peer.js'
+import type { BunServer, FromNode } from '../http/address/peer.js'
 import type { Body } from '../http/refusal.js'
 import { followResponse, forgetRequest, knownWatch } from '../http/web-response.js'
 
@@ -12,6 +12,7 @@ const WITHIN_MS = 30_000
 interface Sender {
   readonly address?: string
   readonly incoming?: FromNode
+  readonly server?: BunServer
 }
 
 const NOBODY: Sender = {}

@@ -1,7 +1,7 @@
 import type { Decision } from '../core/decision.js'
 import { addressKeyOf } from '../http/address/client.js'
 import type { AddressKeyOptions } from '../http/address/client-options.js'
-import { type FromNode, nodePeer, webPeer } from '../http/address/peer.js'
+import { type BunServer, type FromNode, nodePeer, webPeer } from '../http/address/peer.js'
 import { admit, type Delivery } from '../http/delivery.js'
 import type { Framework } from '../http/framework.js'
 import type { HttpOptions } from '../http/rate-limit/options.js'
@@ -19,6 +19,8 @@ export interface Peer {
   readonly address?: string
   /** On Node, the request of `node:http` or `node:http2`: the address is read from it, and a client that has reset its connection is known to have gone. */
   readonly incoming?: FromNode
+  /** In Bun, the server: the address is asked of it, and a client that has reset its connection is known to have gone. */
+  readonly server?: BunServer
 }
 
 /**
@@ -100,8 +102,8 @@ export function addressKey(options?: AddressKeyOptions): (request: Request, peer
 }
 
 function peerOf(request: Request): string | undefined {
-  const { incoming, address } = Exchange.of(request).peer
-  return incoming ? nodePeer(incoming) : webPeer(request, address)
+  const { incoming, address, server } = Exchange.of(request).peer
+  return incoming ? nodePeer(incoming) : webPeer(request, address, server)
 }
 
 const web: Framework<Request, unknown> & Delivery<Request, unknown> = {

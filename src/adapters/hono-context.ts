@@ -1,18 +1,17 @@
 import type { Context } from 'hono'
-import { type FromNode, nodePeer, webPeer } from '../http/address/peer.js'
+import { type BunServer, type FromNode, nodePeer, webPeer } from '../http/address/peer.js'
 import type { Delivery } from '../http/delivery.js'
 import type { Framework } from '../http/framework.js'
 import { watchRequest } from '../http/web-response.js'
 
 /** What Hono's runtimes report about a connection, in `c.env`. */
-interface Bindings {
+interface Bindings extends Partial<BunServer> {
   /** @hono/node-server */
   readonly incoming?: FromNode & { readonly headers: Record<string, string | string[] | undefined> }
   /** Deno */
   readonly remoteAddr?: { readonly hostname?: string }
   /** Bun, or one of the above in `server` */
-  readonly server?: Bindings & { requestIP?(request: Request): { readonly address: string } | null }
-  requestIP?(request: Request): { readonly address: string } | null
+  readonly server?: Bindings
 }
 
 /** Responses with which the limiter answers a refused request. */
@@ -54,8 +53,7 @@ function peerOf(c: Context): string | undefined {
   const incoming = incomingOf(c)
   if (incoming !== undefined) return nodePeer(incoming)
   const server = env?.server ?? env
-  const address = server?.requestIP?.(c.req.raw)?.address ?? server?.remoteAddr?.hostname
-  return webPeer(c.req.raw, address)
+  return webPeer(c.req.raw, server?.remoteAddr?.hostname, server)
 }
 
 /** Node has parsed the fields already; Hono would copy all to return one. */

@@ -164,6 +164,17 @@ test('a request that was aborted is over before anything is asked if the service
   expect((await limit(aborted(), { address: '192.0.2.1' })).decision?.key).toBe('192.0.2.1')
 })
 
+test('the server of Bun knows the address, and that a client has gone', async () => {
+  const limit = rateLimit({ policy: '9/1m', deny: ['203.0.113.0/24'] })
+  const serverOf = (address?: string) => ({ port: 80, requestIP: () => (address === undefined ? null : { address }) })
+  const statuses = []
+  for (const address of ['203.0.113.7', undefined, '192.0.2.1']) {
+    const { refusal, decision } = await limit(requestOf(), { server: serverOf(address) })
+    statuses.push(refusal?.status ?? decision?.key)
+  }
+  expect(statuses).toEqual([403, 499, '192.0.2.1'])
+})
+
 test('addressKey gives the key of a peer, also outside of a limiter', () => {
   const byAddress = addressKey({ proxies: 1 })
   const request = requestOf({ headers: { 'x-forwarded-for': '198.51.100.66, 2001:db8::1' } })

@@ -43,8 +43,25 @@ function isOverTcp(connection: NodeSocket): boolean {
   return Boolean(listensOn) && 'remoteAddress' in connection
 }
 
-/** The same for a web platform request: the address as its runtime reports it, which some never do. */
-export function webPeer(request: Request, reported: string | undefined): string | undefined {
+/** What a server of Bun says of its requests. */
+export interface BunServer {
+  requestIP(request: Request): { readonly address: string } | null
+  /** undefined over a Unix socket. */
+  readonly port?: number
+}
+
+/**
+ * The same for a web platform request, from the address as the runtime reports it, or from the server of Bun, which like Node forgets the addresses of connections that were reset.
+ * Some runtimes never report an address.
+ */
+export function webPeer(
+  request: Request,
+  reported: string | undefined,
+  server?: Partial<BunServer>,
+): string | undefined {
+  const asks = typeof server?.requestIP === 'function'
+  const address = (asks ? server.requestIP?.(request)?.address : undefined) || reported
+  if (address) return address
   // Reading the signal is expensive on some servers.
-  return reported || (request.signal.aborted ? undefined : '')
+  return (asks && server.port) || request.signal.aborted ? undefined : ''
 }

@@ -101,6 +101,19 @@ test('the peer of a web platform request has gone if its runtime reports no addr
   expect([webPeer(aborted, '203.0.113.7'), webPeer(aborted, undefined)]).toEqual(['203.0.113.7', undefined])
 })
 
+test('the peer of a request that Bun serves has gone if its server listens on a port and knows no address', () => {
+  const request = new Request('http://test/')
+  const serverOf = (address: string | undefined, port?: number) => ({
+    requestIP: () => (address === undefined ? null : { address }),
+    port,
+  })
+  expect(webPeer(request, undefined, serverOf('203.0.113.7', 80))).toBe('203.0.113.7')
+  expect(webPeer(request, undefined, serverOf(undefined, 80))).toBeUndefined()
+  expect(webPeer(request, undefined, serverOf(undefined))).toBe('')
+  // The variables of a platform may have any name.
+  expect(webPeer(request, undefined, { port: 80 })).toBe('')
+})
+
 /** Two ends of a connection in memory. */
 function pair(): [Duplex, Duplex] {
   const ends: Duplex[] = [0, 1].map(
