@@ -8,6 +8,7 @@ import { type ConcurrencyControls, ConcurrencyGate } from '../http/concurrency/c
 import type { ConcurrencyOptions } from '../http/concurrency/options.js'
 import { admit, type Delivery, type Gate, toNodeResponse } from '../http/delivery.js'
 import type { Framework } from '../http/framework.js'
+import { checkCaller } from '../http/mounting.js'
 import { watchResponse } from '../http/node-response.js'
 import type { HttpOptions } from '../http/rate-limit/options.js'
 import { Guard, type Limiters } from '../http/rate-limit/rate-limit.js'
@@ -39,7 +40,7 @@ export interface RateLimit extends Limiters {
 /** Middleware for Express 4 and 5. Checks its options: `PolicyError`, or `CostError` for a constant cost. */
 export function rateLimit(options: RateLimitOptions = {}): RateLimit {
   const guard = new Guard(options, express)
-  return guard.equip(middlewareOf(guard))
+  return guard.equip(middlewareOf(guard, 'rateLimit'))
 }
 
 /** The options of `concurrencyLimit`. Their functions receive `(req, res)`. */
@@ -54,12 +55,12 @@ export interface ConcurrencyLimit extends ConcurrencyControls {
 /** Middleware for Express 4 and 5 that limits how many requests are inside at once. Checks its options: `PolicyError`. */
 export function concurrencyLimit(options: ConcurrencyLimitOptions): ConcurrencyLimit {
   const gate = new ConcurrencyGate(options, express)
-  return Object.assign(middlewareOf(gate), { close: () => gate.close() })
+  return Object.assign(middlewareOf(gate, 'concurrencyLimit'), { close: () => gate.close() })
 }
 
 /** Middleware for Express 4 and 5 that refuses the least important requests first under overload. Checks its options: `PolicyError`. */
 export function shed(options: ShedOptions<Request>): (req: Request, res: Response, next: NextFunction) => void {
-  return middlewareOf(new ShedGate(options, express))
+  return middlewareOf(new ShedGate(options, express), 'shed')
 }
 
 /**
@@ -83,8 +84,13 @@ const express: Framework<Request, Response> & Delivery<Request, Response> = {
   leaveDecision,
 }
 
-function middlewareOf(gate: Gate<Request, Response>) {
+function middlewareOf(gate: Gate<Request, Response>, user: string) {
+  let isRight = false
   return (req: Request, res: Response, next: NextFunction): void => {
+    if (!isRight) {
+      isRight = checkCaller('express', user, req, res, next)
+      if (!isRight) return
+    }
     const delivered = admit(gate, express, req, res)
     if (!isPromise(delivered)) {
       if (delivered === 'passed') pass(req, next)

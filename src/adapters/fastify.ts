@@ -7,6 +7,7 @@ import type { AddressKeyOptions } from '../http/address/client-options.js'
 import { ConcurrencyGate } from '../http/concurrency/concurrency-limit.js'
 import type { ConcurrencyOptions } from '../http/concurrency/options.js'
 import { admit, type Delivered, type Gate, PASS } from '../http/delivery.js'
+import { checkCaller } from '../http/mounting.js'
 import type { HttpOptions } from '../http/rate-limit/options.js'
 import { Guard } from '../http/rate-limit/rate-limit.js'
 import { routeOptions } from '../http/rate-limit/route-options.js'
@@ -23,7 +24,7 @@ declare module 'fastify' {
     rateLimit?: Decision
   }
   interface FastifyContextConfig {
-    /** The route's own limit, instead of the plugin's, with a separate count unless it sets `name`. false: no limit. */
+    /** The route's own limit, instead of the nearest plugin's, with a separate count unless it sets `name`. false: no limit of any plugin. */
     rateLimit?: RouteOptions | false
   }
 }
@@ -31,7 +32,7 @@ declare module 'fastify' {
 /** When a request is decided. `request.body` is available from 'preValidation' on. */
 export type Hook = 'onRequest' | 'preParsing' | 'preValidation' | 'preHandler'
 
-/** The options of a route's own limit, in its `config`. Options that it does not set come from the plugin. Their functions receive `(request, reply)`. */
+/** The options of a route's own limit, in its `config`. Options that it does not set come from the nearest plugin: the first of the innermost context. Their functions receive `(request, reply)`. */
 export interface RouteOptions extends HttpOptions<FastifyRequest, FastifyReply> {}
 
 /** The options of the plugin `rateLimit`: those of `rateLimit` in `spillway/express`, with the same defaults. Their functions receive `(request, reply)`. */
@@ -58,6 +59,7 @@ const HOOKS: readonly Hook[] = ['onRequest', 'preParsing', 'preValidation', 'pre
 
 /**
  * A plugin for Fastify 4 and 5. It limits the routes of the context in which it is registered and of child contexts, regardless of the order of declarations, and requests without a route.
+ * If several plugins apply to a route with its own options, these replace the limit of the nearest plugin, and the limits of the others still hold.
  * `register` rejects if an option is wrong: `PolicyError`, or `CostError` for a constant cost; so does a route declared later whose own options are wrong.
  */
 export const rateLimit: FastifyPluginCallback<RateLimitOptions> = plugin('rateLimit', (instance, options) => {
@@ -71,29 +73,42 @@ export const rateLimit: FastifyPluginCallback<RateLimitOptions> = plugin('rateLi
   const guardOf = (config: object, own: RouteOptions) => {
     return getOrMake(guards, config, () => new Guard(routeOptions(all, own, routeName(config)), framework))
   }
-  // Routes declared earlier are examined at their first request.
-  instance.addHook('onRoute', ({ config, method, url }) => {
-    if (config?.rateLimit) guardOf({ method, url }, config.rateLimit)
-  })
-  if (!instance.hasRequestDecorator('rateLimit')) instance.decorateRequest('rateLimit', undefined)
-  return {
+  const limit: Limit = {
     hook,
     answer(request, reply) {
       const { config } = request.routeOptions
       const own = config?.rateLimit
-      if (own === undefined) return everywhere === undefined ? PASS : everywhere.answer(request, reply)
-      // If there are several plugins, the first one handles a route with its own limit.
-      if (own === false || LIMITED.has(request)) return PASS
-      LIMITED.add(request)
-      return guardOf(config, own).answer(request, reply)
+      if (own === false) return PASS
+      if (own !== undefined && getOrMake(NEAREST, config, () => nearestTo(request.server)) === limit) {
+        return guardOf(config, own).answer(request, reply)
+      }
+      return everywhere === undefined ? PASS : everywhere.answer(request, reply)
     },
   }
+  if (!PLUGINS.has(instance)) PLUGINS.set(instance, limit)
+  // Routes declared earlier are examined at their first request.
+  instance.addHook('onRoute', function ({ config, method, url }) {
+    if (config?.rateLimit && nearestTo(this) === limit) guardOf({ method, url }, config.rateLimit)
+  })
+  if (!instance.hasRequestDecorator('rateLimit')) instance.decorateRequest('rateLimit', undefined)
+  return limit
 })
 
 export default rateLimit
 
-/** Requests to which their route's own limit has been applied. */
-const LIMITED = new WeakSet<FastifyRequest>()
+/** The first `rateLimit` plugin of each context. */
+const PLUGINS = new WeakMap<FastifyInstance, Limit>()
+/** The plugin that applies a route's own options, by the route's config. */
+const NEAREST = new WeakMap<object, Limit | undefined>()
+
+/** The plugin of the innermost context that has one. A context inherits from the one around it. */
+function nearestTo(instance: FastifyInstance): Limit | undefined {
+  for (let context: FastifyInstance | null = instance; context !== null; context = Object.getPrototypeOf(context)) {
+    const limit = PLUGINS.get(context)
+    if (limit !== undefined) return limit
+  }
+  return undefined
+}
 
 /** A plugin for Fastify 4 and 5 that limits how many requests are inside at once, in the context in which it is registered and its children. `register` rejects if an option is wrong: `PolicyError`. */
 export const concurrencyLimit: FastifyPluginCallback<ConcurrencyLimitOptions> = plugin(
@@ -129,6 +144,8 @@ function plugin<Options extends object>(
 ): FastifyPluginCallback<Options> {
   const register: FastifyPluginCallback<Options> = (instance, options, done) => {
     try {
+      if (!checkCaller('fastify', name, instance, options, done)) return
+      checkIsRegistered(name, instance, done)
       const limit = limitOf(instance, options)
       const { hook = 'onRequest' } = limit
       const decide = (request: FastifyRequest, reply: FastifyReply, done: Done) => pass(limit, request, reply, done)
@@ -137,6 +154,7 @@ function plugin<Options extends object>(
       else throw new PolicyError(`${name}: hook ${shown(hook)}: expected one of ${HOOKS.join(', ')}`)
       done()
     } catch (error) {
+      if (typeof done !== 'function') throw error
       done(error as Error)
     }
   }
@@ -146,6 +164,12 @@ function plugin<Options extends object>(
     [Symbol.for('fastify.display-name')]: `spillway ${name}`,
     [Symbol.for('plugin-meta')]: { name: `spillway ${name}`, fastify: '>=4' },
   })
+}
+
+/** Throws `PolicyError` if a plugin is called by its user, or as a hook. */
+function checkIsRegistered(name: string, instance: Partial<FastifyInstance> | undefined, done: unknown): void {
+  if (typeof instance?.addHook === 'function' && typeof done === 'function') return
+  throw new PolicyError(`${name}: this is a plugin, and was called: register it, like app.register(${name}, { … })`)
 }
 
 function pass(limit: Limit, request: FastifyRequest, reply: FastifyReply, done: Done): void {

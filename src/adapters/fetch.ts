@@ -4,6 +4,7 @@ import type { AddressKeyOptions } from '../http/address/client-options.js'
 import { type BunServer, type FromNode, nodePeer, webPeer } from '../http/address/peer.js'
 import { admit, type Delivery } from '../http/delivery.js'
 import type { Framework } from '../http/framework.js'
+import { checkCaller } from '../http/mounting.js'
 import type { HttpOptions } from '../http/rate-limit/options.js'
 import { Guard, type Limiters } from '../http/rate-limit/rate-limit.js'
 import type { ResponseEnd } from '../http/response-watch.js'
@@ -59,7 +60,7 @@ export interface RateLimit<P extends Peer = Peer> extends Limiters {
 /** A limiter for services that answer a `Request` with a `Response`. Checks its options: `PolicyError`, or `CostError` for a constant cost. */
 export function rateLimit<P extends Peer = Peer>(options: RateLimitOptions<P> = {}): RateLimit<P> {
   const guard = new Guard<Request, P>(ofExchanges(options), web)
-  return guard.equip(async (request: Request, peer: P): Promise<RateLimited> => {
+  const limited = async (request: Request, peer: P): Promise<RateLimited> => {
     const exchange = Exchange.begin(request, peer)
     const apply = (response: Response) => exchange.answer(response)
     const admitted = admit(guard, web, request, peer)
@@ -70,6 +71,14 @@ export function rateLimit<P extends Peer = Peer>(options: RateLimitOptions<P> = 
     if (delivered === 'refused') return { refusal: exchange.refuse(), decision, apply }
     exchange.expect()
     return { decision, apply }
+  }
+  let isRight = false
+  return guard.equip((request: Request, peer: P, next?: unknown): Promise<RateLimited> => {
+    if (!isRight) {
+      isRight = checkCaller('fetch', 'rateLimit', request, peer, next)
+      if (!isRight) return undefined as never
+    }
+    return limited(request, peer)
   })
 }
 

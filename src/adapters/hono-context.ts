@@ -33,7 +33,8 @@ export const hono: Framework<Context, Context> & Delivery<Context, Context> = {
   peer: peerOf,
   trust: () => 'nobody',
   requestHeader: headerOf,
-  responseHeader: (c, name) => c.res.headers.get(name) ?? undefined,
+  // `c.res` of Hono 3 is a response without the fields that were set on the context.
+  responseHeader: (c, name) => c.newResponse(null).headers.get(name) ?? undefined,
   watch: c => watchRequest(c.req.raw),
   decision: c => c.get('rateLimit'),
   leaveDecision: (c, decision) => c.set('rateLimit', decision),
@@ -44,7 +45,11 @@ export const hono: Framework<Context, Context> & Delivery<Context, Context> = {
   // The context does not tell the status of a response that does not exist yet.
   status: () => 200,
   setStatus: (c, status) => c.status(status as 200),
-  write: (c, { type, text }) => keepRefusal(c, c.body(text, { headers: { 'Content-Type': type } })),
+  write(c, { type, text }) {
+    // Hono 3 gives a response the status of the context only if the call has no options.
+    c.header('Content-Type', type)
+    keepRefusal(c, c.body(text))
+  },
 }
 
 /** The address of the connection; '' if the runtime does not report it; undefined: the client has gone. */

@@ -1,4 +1,4 @@
-import type { Context, MiddlewareHandler } from 'hono'
+import type { Context, MiddlewareHandler, Next } from 'hono'
 import type { Decision } from '../core/decision.js'
 import { PolicyError, shown } from '../core/errors.js'
 import { addressKeyOf } from '../http/address/client.js'
@@ -7,6 +7,7 @@ import { type ConcurrencyControls, ConcurrencyGate } from '../http/concurrency/c
 import type { ConcurrencyOptions } from '../http/concurrency/options.js'
 import { deliver, type Gate } from '../http/delivery.js'
 import type { Fields } from '../http/headers.js'
+import { checkCaller } from '../http/mounting.js'
 import type { HttpOptions } from '../http/rate-limit/options.js'
 import { Guard, type Limiters } from '../http/rate-limit/rate-limit.js'
 import { ShedGate, type ShedOptions } from '../http/shed.js'
@@ -36,11 +37,10 @@ export interface RateLimitOptions extends HttpOptions<Context, Context> {
 /** The middleware that `rateLimit` returns, with its limiter. */
 export interface RateLimit extends MiddlewareHandler, Limiters {}
 
-/** Middleware for Hono 4. Checks its options: `PolicyError`, or `CostError` for a constant cost. */
+/** Middleware for Hono 3.12 and 4. Checks its options: `PolicyError`, or `CostError` for a constant cost. */
 export function rateLimit(options: RateLimitOptions = {}): RateLimit {
   const guard = new Guard(returning('rateLimit', options), hono)
-  const middleware: MiddlewareHandler = (c, next) => limited(guard, c, next)
-  return guard.equip(middleware)
+  return guard.equip(middlewareOf(guard, 'rateLimit'))
 }
 
 /** The options of `concurrencyLimit`: those of `spillway/express`. Their functions receive the context twice. */
@@ -52,17 +52,15 @@ export interface ConcurrencyLimitOptions extends ConcurrencyOptions<Context, Con
 /** The middleware that `concurrencyLimit` returns. */
 export interface ConcurrencyLimit extends MiddlewareHandler, ConcurrencyControls {}
 
-/** Middleware for Hono 4 that limits how many requests are inside at once; a request is inside until the body of its response has been read. Checks its options: `PolicyError`. */
+/** Middleware for Hono 3.12 and 4 that limits how many requests are inside at once; a request is inside until the body of its response has been read. Checks its options: `PolicyError`. */
 export function concurrencyLimit(options: ConcurrencyLimitOptions): ConcurrencyLimit {
   const gate = new ConcurrencyGate(returning('concurrencyLimit', options), hono)
-  const middleware: MiddlewareHandler = (c, next) => limited(gate, c, next)
-  return Object.assign(middleware, { close: () => gate.close() })
+  return Object.assign(middlewareOf(gate, 'concurrencyLimit'), { close: () => gate.close() })
 }
 
-/** Middleware for Hono 4 that refuses the least important requests first under overload. Checks its options: `PolicyError`. */
+/** Middleware for Hono 3.12 and 4 that refuses the least important requests first under overload. Checks its options: `PolicyError`. */
 export function shed(options: ShedOptions<Context>): MiddlewareHandler {
-  const gate = new ShedGate(options, hono)
-  return (c, next) => limited(gate, c, next)
+  return middlewareOf(new ShedGate(options, hono), 'shed')
 }
 
 /** The client's address as a key, for keys of a service: as `addressKey` of `spillway/express`. Checks its options: `PolicyError`. */
@@ -86,6 +84,17 @@ function returning<Options extends { handler?: (...given: never[]) => unknown }>
   const own = (c: Context, ...others: unknown[]) =>
     after(handler(c, ...others) as unknown, response => keep(c, response))
   return { ...options, handler: own }
+}
+
+function middlewareOf(gate: Gate<Context, Context>, user: string): MiddlewareHandler {
+  let isRight = false
+  return (c: Context, next: Next, third?: unknown) => {
+    if (!isRight) {
+      isRight = checkCaller('hono', user, c, next, third)
+      if (!isRight) return undefined as never
+    }
+    return limited(gate, c, next)
+  }
 }
 
 async function limited(
@@ -124,7 +133,16 @@ function keepFields(fields: Fields, c: Context): void {
   for (const name in fields) last = name
   // A response that the context created has all of them.
   if (last === '' || headers.get(last) === fields[last]) return
-  for (const name in fields) if (!headers.has(name)) c.header(name, fields[name])
+  const keep = () => {
+    for (const name in fields) if (!c.res.headers.has(name)) c.header(name, fields[name])
+  }
+  try {
+    keep()
+  } catch {
+    // A response of `fetch` is immutable, and Hono 3 does not copy it.
+    replace(new Response(c.res.body, c.res), c)
+    keep()
+  }
 }
 
 /** Hono would otherwise add the fields of the previous response. */

@@ -7,6 +7,7 @@ import { type ConcurrencyControls, ConcurrencyGate } from '../http/concurrency/c
 import type { ConcurrencyOptions } from '../http/concurrency/options.js'
 import { admit, type Delivery, type Gate } from '../http/delivery.js'
 import type { Framework, Trust } from '../http/framework.js'
+import { checkCaller } from '../http/mounting.js'
 import type { HttpOptions } from '../http/rate-limit/options.js'
 import { Guard, type Limiters } from '../http/rate-limit/rate-limit.js'
 import { ShedGate, type ShedOptions } from '../http/shed.js'
@@ -40,7 +41,7 @@ export interface RateLimit extends Limiters {
  */
 export function rateLimit(options: RateLimitOptions = {}): RateLimit {
   const guard = new Guard(options, koa)
-  return guard.equip((ctx: Context, next: Next) => limited(guard, ctx, next))
+  return guard.equip(middlewareOf(guard, 'rateLimit'))
 }
 
 /** The options of `concurrencyLimit`: those of `spillway/express`. Their functions receive the context twice. */
@@ -55,14 +56,23 @@ export interface ConcurrencyLimit extends ConcurrencyControls {
 /** Middleware for Koa 2 and 3 that limits how many requests are inside at once. Checks its options: `PolicyError`. */
 export function concurrencyLimit(options: ConcurrencyLimitOptions): ConcurrencyLimit {
   const gate = new ConcurrencyGate(options, koa)
-  const middleware = (ctx: Context, next: Next) => limited(gate, ctx, next)
-  return Object.assign(middleware, { close: () => gate.close() })
+  return Object.assign(middlewareOf(gate, 'concurrencyLimit'), { close: () => gate.close() })
 }
 
 /** Middleware for Koa 2 and 3 that refuses the least important requests first under overload. Checks its options: `PolicyError`. */
 export function shed(options: ShedOptions<Context>): (ctx: Context, next: Next) => Promise<void> {
-  const gate = new ShedGate(options, koa)
-  return (ctx, next) => limited(gate, ctx, next)
+  return middlewareOf(new ShedGate(options, koa), 'shed')
+}
+
+function middlewareOf(gate: Gate<Context, Context>, user: string) {
+  let isRight = false
+  return (ctx: Context, next: Next, third?: unknown): Promise<void> => {
+    if (!isRight) {
+      isRight = checkCaller('koa', user, ctx, next, third)
+      if (!isRight) return undefined as never
+    }
+    return limited(gate, ctx, next)
+  }
 }
 
 /** The client's address as a key, for keys of a service: as `addressKey` of `spillway/express`. Checks its options: `PolicyError`. */

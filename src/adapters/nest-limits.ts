@@ -1,9 +1,10 @@
+import { PolicyError } from '../core/errors.js'
 import { getOrMake } from '../core/get-or-make.js'
 import type { PolicyInput } from '../core/limit.js'
 import { checkObject } from '../core/option-names.js'
 import type { HttpOptions } from '../http/rate-limit/options.js'
 import { Guard, type Limiters } from '../http/rate-limit/rate-limit.js'
-import { routeOptions } from '../http/rate-limit/route-options.js'
+import { checkRouteOptions, combinedOptions, routeOptions } from '../http/rate-limit/route-options.js'
 import { after, type SyncOrAsync } from '../http/sync-or-async.js'
 import type { RateLimiter } from '../limiter/rate-limiter.js'
 import { MemoryStore } from '../stores/memory/memory-store.js'
@@ -19,9 +20,41 @@ type NestGuard = Guard<NestRequest, NestResponse>
 /** The options from decorators; false: no limit. */
 const OWN = new WeakMap<Target, NestOptions | false>()
 
-/** Records a decorator's options for a handler or a controller. */
-export function decorate(target: Target, own: NestOptions | false): void {
-  OWN.set(target, own)
+/** Decorated controllers by their class name, in the order of their declaration. */
+const DECLARED = new Map<string, Array<WeakRef<Target>>>()
+
+/**
+ * Records a decorator's options for a handler or a controller; several on one target are combined. Checks them: `PolicyError`, or `CostError` for
+ * a constant cost. `handler` is undefined for the options of a controller.
+ */
+export function decorate(controller: Target, handler: Target | undefined, own: NestOptions | false): void {
+  const target = handler ?? controller
+  const place = handler === undefined ? nameOf(controller) : `${nameOf(controller)}.${nameOf(handler)}`
+  if (own !== false) checkRouteOptions(own)
+  const before = OWN.get(target)
+  declare(controller)
+  if (before === undefined || before === own) {
+    OWN.set(target, own)
+    return
+  }
+  if (own === false || before === false) {
+    throw new PolicyError(`${place} has both @RateLimit and @SkipRateLimit: expected one of them`)
+  }
+  // Decorators are called from the last to the first.
+  const combined = combinedOptions([own, before], `the @RateLimit decorators of ${place}`)
+  checkRouteOptions(combined)
+  OWN.set(target, combined)
+}
+
+/** The controllers of this class name that still exist, in the order of their declaration. */
+function declare(controller: Target): Target[] {
+  const known = getOrMake(DECLARED, nameOf(controller), () => [])
+  const alive = known.flatMap(ref => ref.deref() ?? [])
+  if (!alive.includes(controller)) {
+    known.push(new WeakRef(controller))
+    alive.push(controller)
+  }
+  return alive
 }
 
 /** The limits of an application: one for all routes, and those of routes with their own options. Inject it to `peek`, `refund` or `reset`. */
@@ -58,7 +91,7 @@ export class RateLimits implements Limiters {
     const own = OWN.get(handler) ?? ofController(controller)
     if (own === undefined) return this.#everywhere
     if (own === false) return undefined
-    return guardOf(routeOptions(this.#options, own, `${nameOf(controller)}.${nameOf(handler)}`))
+    return guardOf(routeOptions(this.#options, own, routeName(controller, handler)))
   }
 }
 
@@ -69,6 +102,40 @@ function ofController(controller: Target | null): NestOptions | false | undefine
     if (own !== undefined) return own
   }
   return undefined
+}
+
+/**
+ * The name of a route's own count, like 'Users.list /users v2': the same in every process. Classes of one name are told apart by the path, host and version that
+ * Nest's decorators record. If these are equal too (modules mounted by `RouterModule`), by the order of their declaration.
+ */
+function routeName(controller: Target, handler: Target): string {
+  const version = recorded('__version__', handler) ?? recorded('__version__', controller)
+  const whereOf = (controller: Target) =>
+    [
+      ...recordedTexts('path', controller).map(path => `/${path.replace(/^\/+/, '')}`),
+      ...recordedTexts('host', controller),
+    ].join(' ')
+  const where = whereOf(controller)
+  const versions = [version ?? []].flat().map(version => `v${textOf(version)}`)
+  const like = declare(controller).filter(other => whereOf(other) === where)
+  const nth = like.indexOf(controller)
+  const name = [`${nameOf(controller)}.${nameOf(handler)}`, where, ...versions].filter(part => part !== '').join(' ')
+  return nth > 0 ? `${name} #${nth + 1}` : name
+}
+
+/** What a decorator of Nest has recorded of a target. */
+function recorded(name: string, target: Target): unknown {
+  const { getMetadata } = Reflect as { getMetadata?(name: string, target: Target): unknown }
+  return getMetadata?.(name, target)
+}
+
+function recordedTexts(name: string, target: Target): string[] {
+  return [recorded(name, target) ?? []].flat().map(textOf)
+}
+
+/** A pattern, a neutral version (a symbol), or a text. */
+function textOf(value: unknown): string {
+  return typeof value === 'symbol' ? (value.description ?? '') : String(value)
 }
 
 function nameOf(target: Target): string {

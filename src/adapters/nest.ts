@@ -2,12 +2,15 @@ import {
   type CanActivate,
   type DynamicModule,
   type ExecutionContext,
+  type FactoryProvider,
   HttpException,
   Inject,
   Injectable,
   Module,
 } from '@nestjs/common'
 import type { Decision } from '../core/decision.js'
+import { PolicyError, shown } from '../core/errors.js'
+import { checkOptions, type OptionNames } from '../core/option-names.js'
 import { addressKeyOf } from '../http/address/client.js'
 import type { AddressKeyOptions } from '../http/address/client-options.js'
 import { admit } from '../http/delivery.js'
@@ -36,6 +39,19 @@ declare global {
 export interface RateLimitOptions<Request = NestRequest, Response = NestResponse>
   extends NestOptions<Request, Response> {}
 
+/** Where the options of `RateLimitModule.forRootAsync` come from. */
+export interface RateLimitFactory<Request = NestRequest, Response = NestResponse> {
+  /** The modules that provide what is injected. */
+  imports?: NonNullable<DynamicModule['imports']>
+  /** The providers that the function receives, in this order. */
+  inject?: NonNullable<FactoryProvider['inject']>
+  /** Returns the options. */
+  useFactory: (...given: never[]) => RateLimitOptions<Request, Response> | Promise<RateLimitOptions<Request, Response>>
+}
+
+const FACTORY: OptionNames<RateLimitFactory> = { imports: true, inject: true, useFactory: true }
+const FACTORY_EXAMPLE = '{ inject: [REDIS], useFactory: redis => ({ policy: "100/1m", store: new RedisStore(redis) }) }'
+
 /** The module that holds the limits of an application. It limits nothing by itself: `RateLimitGuard` does. */
 export class RateLimitModule {
   /** The limit for all routes without their own. Checks the options: `PolicyError`, or `CostError` for a constant cost. */
@@ -46,16 +62,40 @@ export class RateLimitModule {
     const providers = [{ provide: RateLimits, useValue: limits }]
     return { module: RateLimitModule, global: true, providers, exports: [RateLimits] }
   }
+
+  /**
+   * As `forRoot`, with options from a function that receives other providers, like a Redis client: `{ imports: [RedisModule], inject: [REDIS], useFactory: redis => ({ store: new RedisStore(redis) }) }`.
+   * The application fails to start if the function fails or an option is wrong.
+   */
+  static forRootAsync<Request = NestRequest, Response = NestResponse>(
+    from: RateLimitFactory<Request, Response>,
+  ): DynamicModule {
+    checkOptions('RateLimitModule.forRootAsync', from, FACTORY, FACTORY_EXAMPLE)
+    const { imports = [], inject = [], useFactory } = from
+    if (typeof useFactory !== 'function') {
+      throw new PolicyError(
+        `RateLimitModule.forRootAsync: useFactory ${shown(useFactory)}: expected a function, like ${FACTORY_EXAMPLE}`,
+      )
+    }
+    const make = async (...given: never[]) => new RateLimits((await useFactory(...given)) as NestOptions)
+    const providers = [{ provide: RateLimits, useFactory: make, inject }]
+    return { module: RateLimitModule, global: true, imports, providers, exports: [RateLimits] }
+  }
 }
 Module({})(RateLimitModule)
 
 /**
  * A separate limit for a route, or for each route of a controller, instead of the module's: a policy, like '5/1m', or options. Options that it does not set come from the module; the
- * route counts separately unless the options set `name`. A wrong option throws at the route's first request.
+ * route counts separately unless the options set `name`. Several on one target are combined: a request is charged to all their limits or to none.
+ * Checks its options where it stands: `PolicyError`, or `CostError` for a constant cost; `PolicyError` also if several cannot be combined.
  */
 export function RateLimit<Request = NestRequest, Response = NestResponse>(
   limit: string | RateLimitOptions<Request, Response>,
 ): MethodDecorator & ClassDecorator {
+  // What decorates receives a class, or a prototype.
+  if (typeof limit === 'function' || Object.hasOwn(Object(limit), 'constructor')) {
+    throw new PolicyError("@RateLimit stands without a limit: call it, like @RateLimit('5/1m')")
+  }
   return mark(typeof limit === 'string' ? { policy: limit } : (limit as NestOptions))
 }
 
@@ -65,8 +105,10 @@ export function SkipRateLimit(): MethodDecorator & ClassDecorator {
 }
 
 function mark(own: NestOptions | false): MethodDecorator & ClassDecorator {
-  return (target: object, _key?: string | symbol, descriptor?: PropertyDescriptor): void =>
-    decorate((descriptor?.value as object | undefined) ?? target, own)
+  return (target: object, _key?: string | symbol, descriptor?: PropertyDescriptor): void => {
+    const handler = descriptor?.value as object | undefined
+    decorate(handler === undefined ? target : target.constructor, handler, own)
+  }
 }
 
 /** The client's address as a key, for keys of a service: as `addressKey` of `spillway/express`. Checks its options: `PolicyError`. */

@@ -8,6 +8,7 @@ import { type ConcurrencyControls, ConcurrencyGate } from '../http/concurrency/c
 import type { ConcurrencyOptions } from '../http/concurrency/options.js'
 import { admit, type Delivery, type Gate, toNodeResponse } from '../http/delivery.js'
 import type { Framework } from '../http/framework.js'
+import { checkCaller } from '../http/mounting.js'
 import { watchResponse } from '../http/node-response.js'
 import type { HttpOptions } from '../http/rate-limit/options.js'
 import { Guard, type Limiters } from '../http/rate-limit/rate-limit.js'
@@ -51,7 +52,7 @@ export interface RateLimit extends Limiters {
 /** A rate limit for services over `node:http` and `node:http2`. Checks its options: `PolicyError`, or `CostError` for a constant cost. */
 export function rateLimit(options: RateLimitOptions = {}): RateLimit {
   const guard = new Guard(options, node)
-  return guard.equip((req: NodeRequest, res: NodeResponse) => limited(guard, req, res))
+  return guard.equip(limiterOf(guard, 'rateLimit'))
 }
 
 /** The options of `concurrencyLimit`: those of `spillway/express`. Their functions receive `(req, res)`. */
@@ -66,7 +67,7 @@ export interface ConcurrencyLimit extends ConcurrencyControls {
 /** Limits how many requests are inside at once, for services over `node:http` and `node:http2`. Checks its options: `PolicyError`. */
 export function concurrencyLimit(options: ConcurrencyLimitOptions): ConcurrencyLimit {
   const gate = new ConcurrencyGate(options, node)
-  return Object.assign((req: NodeRequest, res: NodeResponse) => limited(gate, req, res), {
+  return Object.assign(limiterOf(gate, 'concurrencyLimit'), {
     close: () => gate.close(),
   })
 }
@@ -76,8 +77,7 @@ export function concurrencyLimit(options: ConcurrencyLimitOptions): ConcurrencyL
  * answered already. Checks its options: `PolicyError`.
  */
 export function shed(options: ShedOptions<NodeRequest>): (req: NodeRequest, res: NodeResponse) => Promise<boolean> {
-  const gate = new ShedGate(options, node)
-  return (req, res) => limited(gate, req, res)
+  return limiterOf(new ShedGate(options, node), 'shed')
 }
 
 /** The client's address as a key, for keys of a service: as `addressKey` of `spillway/express`. Checks its options: `PolicyError`. */
@@ -98,6 +98,17 @@ const node: Framework<NodeRequest, NodeResponse> & Delivery<NodeRequest, NodeRes
   leaveDecision(req, decision) {
     req.rateLimit = decision
   },
+}
+
+function limiterOf(gate: Gate<NodeRequest, NodeResponse>, user: string) {
+  let isRight = false
+  return (req: NodeRequest, res: NodeResponse, next?: unknown): Promise<boolean> => {
+    if (!isRight) {
+      isRight = checkCaller('node', user, req, res, next)
+      if (!isRight) return undefined as never
+    }
+    return limited(gate, req, res)
+  }
 }
 
 async function limited(gate: Gate<NodeRequest, NodeResponse>, req: NodeRequest, res: NodeResponse): Promise<boolean> {

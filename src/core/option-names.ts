@@ -1,4 +1,5 @@
 import { PolicyError, shown } from './errors.js'
+import { foreignHint } from './foreign-options.js'
 
 /** The names of the options of a type: the compiler checks that the list is complete. */
 export type OptionNames<Options> = Readonly<Record<keyof Options & string, true>>
@@ -34,38 +35,39 @@ export function checkObject(owner: string, options: unknown, example: string): a
 
 function hintFor(option: string, names: readonly string[]): string {
   if (/prefix$/i.test(option)) return names.includes('prefix') ? 'did you mean prefix?' : STORE_PREFIX
+  const foreign = foreignHint(option, names)
+  if (foreign !== undefined) return foreign
   const name = similarName(option, names)
   if (name !== undefined) return `did you mean ${name}?`
   return names.length > 0 ? `expected ${names.join(', ')}` : 'expected none'
 }
 
-/** The most likely intended name: one that differs only in case, in up to two letters, or in length. */
+/** The most likely intended name: one that differs only in case or in up to a third of its letters, or that the given one begins. */
 function similarName(given: string, names: readonly string[]): string | undefined {
   const text = given.toLowerCase()
   let similar: string | undefined
-  let least = 3
+  let least = Number.POSITIVE_INFINITY
   for (const name of names) {
     const distance = editDistance(text, name.toLowerCase())
-    if (distance < least && distance < name.length) {
+    if (distance < least && distance <= Math.max(text.length, name.length) / 3) {
       similar = name
       least = distance
     }
   }
-  return similar ?? names.find(name => text.length > 2 && contains(text, name.toLowerCase()))
+  return similar ?? names.find(name => text.length > 3 && name.toLowerCase().startsWith(text))
 }
 
-function contains(a: string, b: string): boolean {
-  return a.includes(b) || b.includes(a)
-}
-
-/** The number of letters to insert, remove or change (Levenshtein distance). */
+/** The number of letters to insert, remove or change, or of neighbours to swap. */
 function editDistance(a: string, b: string): number {
-  let row = Array.from({ length: b.length + 1 }, (_, j) => j)
+  let [before, row] = [[] as number[], Array.from({ length: b.length + 1 }, (_, j) => j)]
   for (let i = 1; i <= a.length; i++) {
     const next = [i]
     for (let j = 1; j <= b.length; j++) {
       next[j] = Math.min(row[j] + 1, next[j - 1] + 1, row[j - 1] + (a[i - 1] === b[j - 1] ? 0 : 1))
+      const swapped = i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1]
+      if (swapped) next[j] = Math.min(next[j], before[j - 2] + 1)
     }
+    before = row
     row = next
   }
   return row[b.length]

@@ -6,6 +6,7 @@ import { Client } from './address/client.js'
 import { CLIENT_OPTIONS, type ClientOptions, parseClientOptions } from './address/client-options.js'
 import { type Answer, type Gate, PASS } from './delivery.js'
 import type { Framework } from './framework.js'
+import { checkIsCalled } from './mounting.js'
 import { refuseAtOnce } from './refusal.js'
 import { plainReply } from './reply.js'
 
@@ -48,6 +49,7 @@ export class ShedGate<Request, Response> implements Gate<Request, Response> {
     framework: Framework<Request, Response>,
     now: () => number = () => performance.now(),
   ) {
+    checkIsCalled('shed', options)
     checkOptions('shed', options, OPTIONS, '{ load: processLoad(), priority: req => (req.path === "/health" ? 0 : 1) }')
     const { load, priority, levels = 4, observer } = options
     checkLoad(load, 'shed')

@@ -3,6 +3,7 @@ import { PolicyError, shown } from '../core/errors.js'
 import { type Policy, type PolicyInput, parsePolicy } from '../core/limit.js'
 import { type Observer, parseObserver } from '../core/observer.js'
 import { checkOptions, type OptionNames } from '../core/option-names.js'
+import { isLikeClient } from '../redis/has-methods.js'
 import { type CallbackHitStore, countsHits, type HitStore } from '../stores/express-rate-limit/hit-store.js'
 import { DEFAULT_LIMITER, type Store } from '../stores/store.js'
 import type { StoreFailure } from './fallback.js'
@@ -128,6 +129,9 @@ function parseFlag(flag: boolean | undefined, option: string): boolean {
 
 function checkStore(store: Store | HitStore | CallbackHitStore): void {
   if (countsHits(store)) return
+  if (isLikeClient(store)) {
+    throw new PolicyError('RateLimiter: store is a Redis client: expected a store over it, like new RedisStore(client)')
+  }
   for (const method of ['consume', 'peek', 'refund', 'reset'] as const) {
     if (typeof (store as Store | null)?.[method] !== 'function') {
       throw new PolicyError(

@@ -112,6 +112,48 @@ export function describePlugin(name: string, fastify: Make): void {
       expect((await app.inject('/all')).body).toBe('no limit')
     })
 
+    test('a route takes from the nearest plugin what it does not name, and the limits of the others still hold', async () => {
+      const app = fastify()
+      const store = new MemoryStore({ clock: new ManualClock(0) })
+      const user = (request: FastifyRequest) => request.headers['x-user'] as string | undefined
+      const ask = async (url: string, name: string) =>
+        (await app.inject({ url, headers: { 'x-user': name } })).statusCode
+      await app.register(rateLimit, { policy: '100/1m', name: 'ip', store })
+      await app.register(rateLimit, { policy: '3/1m', name: 'user', key: user, store })
+      app.get('/own', { config: { rateLimit: { policy: '50/1m' } } }, left)
+      await app.register(async child => {
+        child.get('/early', { config: { rateLimit: { policy: '1/1m' } } }, left)
+        child.register(rateLimit, { policy: '20/1m', name: 'child', key: user, store })
+        child.register(async inner => void inner.get('/inner', { config: { rateLimit: { policy: '1/1m' } } }, left))
+        child.get('/none', { config: { rateLimit: false } }, left)
+      })
+      const asked = []
+      for (let i = 0; i < 4; i++) asked.push(await ask('/own', 'ann'))
+      expect(asked).toEqual([200, 200, 200, 429])
+      for (const [path, name, other] of [
+        ['/early', 'bob', 'cid'],
+        ['/inner', 'dan', 'eve'],
+      ]) {
+        expect([await ask(path, name), await ask(path, name), await ask(path, other)]).toEqual([200, 429, 200])
+      }
+      expect([await ask('/none', 'ann'), await ask('/none', 'ann')]).toEqual([200, 200])
+      await app.close()
+    })
+
+    test('a plugin without a limit for all gives a route its options, and lets the others hold', async () => {
+      const app = fastify()
+      await app.register(rateLimit, { policy: '2/1m' })
+      await app.register(async child => {
+        await child.register(rateLimit, { global: false, message: 'Enough' })
+        child.get('/own', { config: { rateLimit: { policy: '1/1m' } } }, left)
+        child.get('/all', left)
+      })
+      await app.inject('/own')
+      expect((await app.inject('/own')).body).toBe('Enough')
+      expect([(await app.inject('/all')).statusCode, (await app.inject('/all')).statusCode]).toEqual([429, 429])
+      await app.close()
+    })
+
     test('two plugins both limit a request, and the first one applies the limit of a route', async () => {
       const app = fastify()
       await app.register(rateLimit, { policy: '9/1h', name: 'first' })
@@ -120,7 +162,8 @@ export function describePlugin(name: string, fastify: Make): void {
       app.get('/own', { config: { rateLimit: { policy: '5/1m' } } }, left)
       const { headers, body } = await app.inject('/')
       expect([headers.ratelimit, body]).toEqual(['"9-per-1h";r=8;t=3600, "2-per-1m";r=1;t=60', '1'])
-      expect((await app.inject('/own')).body).toBe('4')
+      const own = await app.inject('/own')
+      expect([own.headers.ratelimit, own.body]).toEqual(['"5-per-1m";r=4;t=60, "2-per-1m";r=0;t=60', '0'])
     })
 
     test.each(['onRequest', 'preParsing', 'preValidation', 'preHandler'] as const)('decides at %s', async hook => {

@@ -8,8 +8,8 @@ import { behindProxy, remembering } from './behind-proxy.js'
 
 const make = rateLimit as (options?: Options) => RateLimit
 
-/** Hono on Node, as the contract of the adapters needs it. */
-export const honoAdapter: Adapter = {
+/** A version of Hono on Node, as the contract of the adapters needs it. */
+export const honoAdapterOf = (makeHono: () => object): Adapter => ({
   rateLimit: remembering(make),
   addressKey,
   returnsResponses: true,
@@ -17,11 +17,11 @@ export const honoAdapter: Adapter = {
   header: (c, name) => (c as Context).req.header(name),
   status: c => ((c as Context).finalized ? (c as Context).res.status : (c as Context).newResponse(null).status),
   setStatus: (c, status) => (c as Context).status(status as ContentfulStatusCode),
-  responseHeader: (c, name) => (c as Context).res.headers.get(name) ?? undefined,
+  responseHeader: (c, name) => (c as Context).newResponse(null).headers.get(name) ?? undefined,
   decision: c => (c as Context).get('rateLimit'),
   answer: (c, text) => (c as Context).text(text),
   serve({ limiters, trustProxy, handle }) {
-    const app = new Hono<{ Bindings: HttpBindings }>()
+    const app = makeHono() as Hono<{ Bindings: HttpBindings }>
     app.onError((error, c) => {
       const { code, message } = error as { code?: string; message: string }
       return c.json({ code, message }, 500)
@@ -29,8 +29,12 @@ export const honoAdapter: Adapter = {
     for (const limiter of limiters) app.use(trustProxy ? behindProxy(make, limiter) : (limiter as RateLimit))
     app.all('*', async c => {
       await handle?.(c, c)
-      return c.body(JSON.stringify(c.get('rateLimit') ?? null), { headers: { 'content-type': 'application/json' } })
+      c.header('content-type', 'application/json')
+      return c.body(JSON.stringify(c.get('rateLimit') ?? null))
     })
     return getRequestListener(app.fetch)
   },
-}
+})
+
+/** The current version. */
+export const honoAdapter = honoAdapterOf(() => new Hono())

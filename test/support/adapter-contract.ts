@@ -5,6 +5,7 @@ import { chainsContract } from './adapter-contract/chains.js'
 import { deferringContract } from './adapter-contract/deferring.js'
 import { earlyEndsContract } from './adapter-contract/early-ends.js'
 import { goneClientsContract } from './adapter-contract/gone-clients.js'
+import { mistakesContract } from './adapter-contract/mistakes.js'
 import { optionsContract } from './adapter-contract/options.js'
 import { refusalsContract } from './adapter-contract/refusals.js'
 import { sharingContract } from './adapter-contract/sharing.js'
@@ -29,5 +30,6 @@ export function adapterContract(name: string, adapter: Adapter): void {
     chainsContract(world)
     sharingContract(world)
     deferringContract(world)
+    mistakesContract(world)
   })
 }

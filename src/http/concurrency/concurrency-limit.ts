@@ -5,6 +5,7 @@ import { type Answer, type Gate, GONE, PASS } from '../delivery.js'
 import type { Framework } from '../framework.js'
 import { keyText } from '../given-key.js'
 import { concurrencyPolicy, type Fields, mergeHeaders } from '../headers.js'
+import { KeyWatch } from '../mounting.js'
 import { refuseAtOnce } from '../refusal.js'
 import { ask } from '../refuse-or-fail.js'
 import { wordedReply } from '../reply.js'
@@ -33,6 +34,7 @@ export class ConcurrencyGate<Request, Response> implements Gate<Request, Respons
   readonly #queued = new Map<string, number>()
   readonly #watch: HoldWatch | undefined
   readonly #client: Client<Request, Response>
+  readonly #keys = new KeyWatch('concurrencyLimit')
 
   /** Checks the options: `PolicyError`. */
   constructor(options: ConcurrencyOptions<Request, Response>, framework: Framework<Request, Response>) {
@@ -63,7 +65,12 @@ export class ConcurrencyGate<Request, Response> implements Gate<Request, Respons
     if (key === 'address') return this.#enter(placeKey(this.#client.key(req, address)), req, res)
     return this.#client.whileThere(ask(key, req, res, 'concurrencyLimit'), req, res, value => {
       const given = keyText(value, 'concurrencyLimit')
-      return given === undefined ? PASS : this.#enter(placeKey(given), req, res)
+      if (given === undefined) {
+        this.#keys.missed()
+        return PASS
+      }
+      this.#keys.found()
+      return this.#enter(placeKey(given), req, res)
     })
   }
 

@@ -5,6 +5,7 @@ import { parsePolicy } from '../../core/limit.js'
 import { type Observer, parseObserver } from '../../core/observer.js'
 import { checkOptions, type OptionNames } from '../../core/option-names.js'
 import type { RedisClient } from '../../redis/client.js'
+import { isLikeClient } from '../../redis/has-methods.js'
 import { leaseMsOf } from '../../semaphore/options.js'
 import { MemoryStore } from '../../stores/memory/memory-store.js'
 import { RedisStore } from '../../stores/redis/redis-store.js'
@@ -16,6 +17,7 @@ import {
   parseClientOptions,
 } from '../address/client-options.js'
 import type { GivenKey } from '../given-key.js'
+import { checkIsCalled } from '../mounting.js'
 import { bodyOf } from '../refusal.js'
 import type { SyncOrAsync } from '../sync-or-async.js'
 import type { Places } from './places.js'
@@ -122,6 +124,7 @@ const OPTIONS: OptionNames<ConcurrencyOptions<never, never>> = {
 export function parseConcurrencyOptions<Request, Response>(
   options: ConcurrencyOptions<Request, Response>,
 ): ConcurrencySettings<Request, Response> {
+  checkIsCalled('concurrencyLimit', options)
   checkOptions('concurrencyLimit', options, OPTIONS, '{ permits: 5 }')
   const { key, skip, name = 'default', wait = 0, queue = 100, message, handler, headers = true } = options
   const { statusCode = key === undefined ? 503 : 429 } = options
@@ -193,6 +196,8 @@ function placesOf(options: ConcurrencyOptions<never, never>, name: string, obser
   }
   if (client !== undefined && store !== undefined) throw wrong('given both client and store, expected one of them')
   if (store instanceof RedisStore) return overRedis(store.client, prefix ?? store.prefix)
+  if (isLikeClient(store))
+    throw wrong('store is a Redis client: expected { client }, or a store over it, like new RedisStore(client)')
   if (store !== undefined && !(store instanceof MemoryStore)) {
     throw wrong(`store ${shown(store)}: expected a RedisStore, or a MemoryStore for this process alone`)
   }

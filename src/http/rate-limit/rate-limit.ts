@@ -9,6 +9,7 @@ import { type Answer, type Gate, PASS } from '../delivery.js'
 import type { Framework } from '../framework.js'
 import { keyText } from '../given-key.js'
 import { type Fields, mergeHeaders } from '../headers.js'
+import { CreationWatch, KeyWatch } from '../mounting.js'
 import { refuse } from '../refusal.js'
 import { ask } from '../refuse-or-fail.js'
 import { plainReply, wordedReply } from '../reply.js'
@@ -50,6 +51,9 @@ export class Guard<Request, Response> implements Gate<Request, Response>, Limite
   readonly #client: Client<Request, Response>
   readonly #settling: Settling<Request, Response> | undefined
   readonly #doubleCharge: DoubleCharge
+  readonly #keys: KeyWatch | undefined
+  /** undefined: this middleware was not made for one request. */
+  #creation: CreationWatch | undefined
 
   /** Checks the options: `PolicyError`, or `CostError` for a constant cost. */
   constructor(options: HttpOptions<Request, Response>, framework: Framework<Request, Response>) {
@@ -61,6 +65,11 @@ export class Guard<Request, Response> implements Gate<Request, Response>, Limite
     if (given !== undefined) this.#rule = { ...this.#rules.ruleOf(given), keys: undefined }
     else this.#rule = typeof policy === 'function' ? undefined : this.#ruleOf(policy)
     this.#doubleCharge = new DoubleCharge(given !== undefined)
+    if (settings.key !== undefined || this.#rule?.keys !== undefined) this.#keys = new KeyWatch('rateLimit')
+    if (given === undefined && settings.limiter.store === undefined) {
+      const limits = this.#rule?.policy.map(({ name, algorithm }) => `${name} ${algorithm}`) ?? []
+      this.#creation = new CreationWatch([settings.limiter.name, ...limits].join('; '))
+    }
     this.#autoBlock = settings.block && new AutoBlock(settings.block, this.#rules.options)
     // In shadow mode requests pass at once.
     if (!(given?.options ?? settings.limiter).shadow) this.#slowDown = settings.slowDown
@@ -114,16 +123,18 @@ export class Guard<Request, Response> implements Gate<Request, Response>, Limite
       const { keys } = rule
       const key =
         keys === undefined ? this.#keyOf(req, res, address) : this.#keysOf(rule, keys, undefined, req, res, address)
-      return this.#asked(key, req, res, key => (key === undefined ? PASS : this.#charge(rule, key, req, res)))
+      return this.#asked(key, req, res, key =>
+        key === undefined ? this.#unlimited() : this.#charge(rule, key, req, res),
+      )
     }
     return this.#asked(this.#keyOf(req, res, address), req, res, key => {
-      if (key === undefined) return PASS
+      if (key === undefined) return this.#unlimited()
       const given = ask(policy as Ask<Request, Response, HttpPolicyInput<Request, Response>>, req, res)
       return this.#asked(given, req, res, input => {
         const rule = this.#ruleOf(input)
         if (rule.keys === undefined) return this.#charge(rule, key, req, res)
         return this.#asked(this.#keysOf(rule, rule.keys, key, req, res, address), req, res, keys =>
-          keys === undefined ? PASS : this.#charge(rule, keys, req, res),
+          keys === undefined ? this.#unlimited() : this.#charge(rule, keys, req, res),
         )
       })
     })
@@ -137,6 +148,12 @@ export class Guard<Request, Response> implements Gate<Request, Response>, Limite
     next: (value: Value) => SyncOrAsync<Answer>,
   ): SyncOrAsync<Answer> {
     return this.#client.whileThere(value, req, res, next)
+  }
+
+  /** A request without a key. */
+  #unlimited(): Answer {
+    this.#keys?.missed()
+    return PASS
   }
 
   #ruleOf(input: HttpPolicyInput<Request, Response>): KeyedRule<Request, Response> {
@@ -174,6 +191,8 @@ export class Guard<Request, Response> implements Gate<Request, Response>, Limite
   }
 
   #charge(rule: Rule, key: LimiterKey, req: Request, res: Response): SyncOrAsync<Answer> {
+    this.#keys?.found()
+    if (this.#creation?.decided() === false) this.#creation = undefined
     const { cost } = this.#settings
     if (typeof cost === 'number') return this.#decide(rule, key, cost, req, res)
     return this.#asked(ask(cost, req, res), req, res, units => this.#decide(rule, key, checkCost(units), req, res))

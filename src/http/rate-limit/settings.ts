@@ -7,6 +7,7 @@ import { CLIENT_OPTIONS, type ClientSettings, parseClientOptions } from '../addr
 import { checkDeferOptions, type DeferOptions } from '../deferral/deferral.js'
 import type { GivenKey } from '../given-key.js'
 import { clash, HEADER_FORMS, type HeaderForm } from '../headers.js'
+import { checkIsCalled } from '../mounting.js'
 import { bodyOf } from '../refusal.js'
 import type { SyncOrAsync } from '../sync-or-async.js'
 import { type BlockOptions, checkBlockOptions } from './auto-block.js'
@@ -73,6 +74,7 @@ const OPTIONS: OptionNames<HttpOptions<never, never>> = {
 export function parseHttpOptions<Request, Response>(
   options: HttpOptions<Request, Response>,
 ): Settings<Request, Response> {
+  checkIsCalled('rateLimit', options)
   checkOptions('rateLimit', options, OPTIONS, '{ policy: "100/1m" }')
   const { statusCode = 429, headers = ['draft-8', 'legacy'], message, handler, skip, cost = 1 } = options
   const { settle, block, slowDown, defer } = options

@@ -1,0 +1,81 @@
+import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals'
+import express from 'express'
+import request from 'supertest'
+import { concurrencyLimit, type RateLimitOptions, rateLimit } from '../../src/adapters/express.js'
+import { CreationWatch } from '../../src/http/mounting.js'
+import { MemoryStore } from '../../src/stores/memory/memory-store.js'
+
+let warnings: jest.SpiedFunction<typeof process.emitWarning>
+beforeEach(() => {
+  warnings = jest.spyOn(process, 'emitWarning').mockImplementation(() => {})
+})
+afterEach(() => warnings.mockRestore())
+
+/** Asks a service so many times, and tells how many requests were refused. */
+async function refused(handler: express.RequestHandler, count: number): Promise<number> {
+  const app = express()
+  app.get('/', handler, (_, res) => void res.send('done'))
+  const server = app.listen(0)
+  const answers = []
+  for (let i = 0; i < count; i++) answers.push((await request(server).get('/')).status)
+  await new Promise(resolve => server.close(resolve))
+  return answers.filter(status => status !== 200).length
+}
+
+describe('limiters that are made while requests come', () => {
+  const each = (options: RateLimitOptions) => (req: express.Request, res: express.Response, next: () => void) =>
+    rateLimit(options)(req, res, next)
+
+  test('do not warn if they share a store, or a limiter', async () => {
+    const store = new MemoryStore()
+    const { limiter } = rateLimit({ policy: '2/1h', name: 'given' })
+    expect(await refused(each({ policy: '2/1m', store }), 110)).toBe(108)
+    expect(await refused(each({ limiter }), 110)).toBe(108)
+    expect(warnings).not.toHaveBeenCalled()
+  })
+
+  test('do not warn if they are used again, as those of many tenants', async () => {
+    const tenants = Array.from({ length: 10 }, (_, i) => `tenant ${i}`)
+    for (let round = 0; round < 20; round++) {
+      for (const _ of tenants) {
+        const limit = rateLimit({ policy: '9/1h', key: () => 'k' })
+        for (let i = 0; i < 2; i++) await refused(limit, 1)
+      }
+    }
+    expect(warnings).not.toHaveBeenCalled()
+  })
+
+  test('do not warn if they were made before any of them decided: those of many routes', async () => {
+    const routes = Array.from({ length: 120 }, () => rateLimit({ policy: '7/1m' }))
+    for (const limit of routes) await refused(limit, 1)
+    expect(warnings).not.toHaveBeenCalled()
+  })
+
+  test('are remembered by kind, as many as any service has', () => {
+    for (let i = 0; i < 2000; i++) expect(new CreationWatch(`kind ${i}`).decided()).toBe(false)
+    // Another of a known kind is watched.
+    expect([new CreationWatch('kind 1999').decided(), new CreationWatch('kind 0').decided()]).toEqual([true, false])
+  })
+
+  test('warn once: each has a count of its own, and nothing is limited', async () => {
+    expect(await refused(each({ policy: '2/1m' }), 100)).toBe(0)
+    expect(warnings).not.toHaveBeenCalled()
+    expect(await refused(each({ policy: '2/1m' }), 110)).toBe(0)
+    expect(warnings.mock.calls).toEqual([
+      [
+        expect.stringMatching(/^rateLimit: 100 limiters with the same limit were made while requests came, /),
+        expect.objectContaining({ code: 'SPILLWAY_CREATED' }),
+      ],
+    ])
+  })
+})
+
+test('a concurrency limit whose requests have no key warns once', async () => {
+  expect(await refused(concurrencyLimit({ permits: 1, key: () => undefined }), 102)).toBe(0)
+  expect(warnings.mock.calls).toEqual([
+    [
+      expect.stringMatching(/^concurrencyLimit: the first 100 requests all had no key, /),
+      expect.objectContaining({ code: 'SPILLWAY_NO_KEY' }),
+    ],
+  ])
+})
