@@ -15,7 +15,7 @@ async function answer(request: Request, peer: Peer): Promise<Response> {
 
 const server = serve(
   {
-    fetch: (request, env) => answer(request, { incoming: (env as HttpBindings).incoming }),
+    fetch: (request, env) => answer(request, { socket: (env as HttpBindings).incoming.socket }),
     hostname: '127.0.0.1',
     port: Number(process.env.PORT ?? 3000),
   },

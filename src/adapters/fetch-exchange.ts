@@ -1,21 +1,35 @@
+import type { Socket } from 'node:net'
 import type { Decision } from '../core/decision.js'
 import { PolicyError, shown } from '../core/errors.js'
 import { ExistingObject } from '../core/existing-object.js'
-import type { BunServer, FromNode } from '../http/address/peer.js'
+import type { BunServer } from '../http/address/peer.js'
 import type { Body } from '../http/refusal.js'
 import { followResponse, forgetRequest, knownWatch } from '../http/web-response.js'
+
+/** The sender of a request, as the runtime reports it: `server.requestIP(request)` in Bun, `info.remoteAddr.hostname` in Deno. */
+export interface Peer {
+  /** The client's address; undefined or '' if there is none. */
+  readonly address?: string
+  /**
+   * On Node, the client's connection: `incoming.socket`. Its address is the client's, unless `address` is given. Without it, a client that has gone is noticed only if the runtime aborts
+   * the request's signal.
+   */
+  readonly socket?: PeerSocket
+  /** In Bun, the server: it is asked for the address, and knows that a client has reset its connection. */
+  readonly server?: BunServer
+}
+
+/** A socket of `node:net` or `node:tls`. */
+export interface PeerSocket {
+  readonly destroyed: boolean
+  on(event: 'close' | 'end', listener: () => void): unknown
+  off(event: 'close' | 'end', listener: () => void): unknown
+}
 
 /** How long after the decision a response is expected. */
 const WITHIN_MS = 30_000
 
-/** The sender of a request, as the service has passed it. */
-interface Sender {
-  readonly address?: string
-  readonly incoming?: FromNode
-  readonly server?: BunServer
-}
-
-const NOBODY: Sender = {}
+const NOBODY: Peer = {}
 
 /** The exchange of a request, stored in a private field of the request. */
 class Kept extends ExistingObject {
@@ -34,7 +48,7 @@ class Kept extends ExistingObject {
 /** A web platform request and what its limiters add to its response. */
 export class Exchange {
   /** The exchange of a request, for the next limiter; a new one if the request has been answered. */
-  static begin(request: Request, peer: Sender = NOBODY): Exchange {
+  static begin(request: Request, peer: Peer = NOBODY): Exchange {
     let exchange = Kept.exchange(request)
     if (exchange === undefined || exchange.#isOver) {
       forgetRequest(request)
@@ -66,6 +80,11 @@ export class Exchange {
     this.#request = request
   }
 
+  /** The client's connection, if the service has passed it to the limiter. */
+  get socket(): Socket | undefined {
+    return this.peer.socket as Socket | undefined
+  }
+
   /** True if a proxy has written addresses, but the service took the address from elsewhere. */
   get ignoresProxy(): boolean {
     const { headers } = this.#request
@@ -92,7 +111,7 @@ export class Exchange {
     if (watch === undefined) return this.response
     // Runtimes neither read nor cancel the body of a response to HEAD.
     if (this.#request.method === 'HEAD') watch.end()
-    return followResponse(this.response, watch)
+    return followResponse(this.response, this.#request)
   }
 
   /** Stores the response that the service's own handler has returned for a refusal. */

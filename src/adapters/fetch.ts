@@ -1,7 +1,7 @@
 import type { Decision } from '../core/decision.js'
 import { addressKeyOf } from '../http/address/client.js'
 import type { AddressKeyOptions } from '../http/address/client-options.js'
-import { type BunServer, type FromNode, nodePeer, webPeer } from '../http/address/peer.js'
+import { nodePeer, webPeer } from '../http/address/peer.js'
 import { admit, type Delivery } from '../http/delivery.js'
 import type { Framework } from '../http/framework.js'
 import { checkCaller } from '../http/mounting.js'
@@ -10,19 +10,10 @@ import { Guard, type Limiters } from '../http/rate-limit/rate-limit.js'
 import type { ResponseEnd } from '../http/response-watch.js'
 import { after, isPromise, type SyncOrAsync } from '../http/sync-or-async.js'
 import { watchRequest } from '../http/web-response.js'
-import { Exchange } from './fetch-exchange.js'
+import { Exchange, type Peer } from './fetch-exchange.js'
 
 export type * from '../http/adapter-exports.js'
-
-/** The sender of a request, as the runtime reports it: `server.requestIP(request)` in Bun, `info.remoteAddr.hostname` in Deno. */
-export interface Peer {
-  /** The client's address; undefined or '' if there is none. */
-  readonly address?: string
-  /** On Node, the request of `node:http` or `node:http2`: the address is read from it, and a client that has reset its connection is known to have gone. */
-  readonly incoming?: FromNode
-  /** In Bun, the server: the address is asked of it, and a client that has reset its connection is known to have gone. */
-  readonly server?: BunServer
-}
+export type { Peer, PeerSocket } from './fetch-exchange.js'
 
 /**
  * The options of `rateLimit`: those of `rateLimit` in `spillway/express`, with the same defaults. Their functions receive the request and the peer, except
@@ -30,8 +21,8 @@ export interface Peer {
  */
 export interface RateLimitOptions<P extends Peer = Peer> extends Omit<HttpOptions<Request, P>, 'settle' | 'handler'> {
   /**
-   * The real cost of the request; integer ≥ 0. Called once, when the body of the response has been read to its end or cancelled. If `apply` is not called, it is called
-   * 30 s after the decision, with `Response.error()` and `end.ended` false, and at least 1 is charged regardless of its result.
+   * The real cost of the request; integer ≥ 0. Called once, when the body of the response has been read to its end or cancelled. If nothing is read for 30 s, it is called
+   * then, with `end.ended` false; if `apply` is not called, 30 s after the decision, with `Response.error()`. In both cases at least 1 is charged regardless of its result.
    */
   settle?: (request: Request, response: Response, end: ResponseEnd) => number | Promise<number>
   /**
@@ -111,8 +102,8 @@ export function addressKey(options?: AddressKeyOptions): (request: Request, peer
 }
 
 function peerOf(request: Request): string | undefined {
-  const { incoming, address, server } = Exchange.of(request).peer
-  return incoming ? nodePeer(incoming) : webPeer(request, address, server)
+  const { address, socket, server } = Exchange.of(request).peer
+  return socket && !address ? nodePeer({ socket }) : webPeer(request, address, server)
 }
 
 const web: Framework<Request, unknown> & Delivery<Request, unknown> = {
@@ -122,7 +113,7 @@ const web: Framework<Request, unknown> & Delivery<Request, unknown> = {
   trust: request => (Exchange.of(request).ignoresProxy ? 'nobody' : 'some'),
   requestHeader: (request, name) => request.headers.get(name) ?? undefined,
   responseHeader: (_, name, request) => Exchange.of(request).fields.get(name),
-  watch: (_, request) => watchRequest(request),
+  watch: (_, request) => watchRequest(request, Exchange.of(request).socket),
   decision: request => Exchange.of(request).decision,
   leaveDecision(request, decision) {
     Exchange.of(request).decision = decision

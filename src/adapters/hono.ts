@@ -12,8 +12,7 @@ import type { HttpOptions } from '../http/rate-limit/options.js'
 import { Guard, type Limiters } from '../http/rate-limit/rate-limit.js'
 import { ShedGate, type ShedOptions } from '../http/shed.js'
 import { after, isPromise } from '../http/sync-or-async.js'
-import { followResponse, knownWatch } from '../http/web-response.js'
-import { hono, keepRefusal, refusalOf } from './hono-context.js'
+import { failed, gone, hono, keepRefusal, lookAt, refused, replace, returned } from './hono-context.js'
 
 export type * from '../http/adapter-exports.js'
 export type { ShedOptions } from '../http/shed.js'
@@ -27,7 +26,7 @@ declare module 'hono' {
 
 /**
  * The options of `rateLimit`: those of `rateLimit` in `spillway/express`, with the same defaults. Their functions receive the context twice, in place of request and response.
- * `handler` returns the response. `settle` is called when the body of the response has been read to its end or cancelled.
+ * `handler` returns the response. `settle` is called when the response has been passed to Node, or, on other runtimes, when its body has been read to its end or cancelled.
  */
 export interface RateLimitOptions extends HttpOptions<Context, Context> {
   /** Returns the refusal instead of the default one: a response, like any Hono handler. Status and header fields are set on the context before, and the decision is stored there. */
@@ -39,7 +38,7 @@ export interface RateLimit extends MiddlewareHandler, Limiters {}
 
 /** Middleware for Hono 3.12 and 4. Checks its options: `PolicyError`, or `CostError` for a constant cost. */
 export function rateLimit(options: RateLimitOptions = {}): RateLimit {
-  const guard = new Guard(returning('rateLimit', options), hono)
+  const guard = new Guard(looking(returning('rateLimit', options)), hono)
   return guard.equip(middlewareOf(guard, 'rateLimit'))
 }
 
@@ -52,7 +51,7 @@ export interface ConcurrencyLimitOptions extends ConcurrencyOptions<Context, Con
 /** The middleware that `concurrencyLimit` returns. */
 export interface ConcurrencyLimit extends MiddlewareHandler, ConcurrencyControls {}
 
-/** Middleware for Hono 3.12 and 4 that limits how many requests are inside at once; a request is inside until the body of its response has been read. Checks its options: `PolicyError`. */
+/** Middleware for Hono 3.12 and 4 that limits how many requests are inside at once; a request is inside until its response has been passed to Node, or, on other runtimes, until its body has been read. Checks its options: `PolicyError`. */
 export function concurrencyLimit(options: ConcurrencyLimitOptions): ConcurrencyLimit {
   const gate = new ConcurrencyGate(returning('concurrencyLimit', options), hono)
   return Object.assign(middlewareOf(gate, 'concurrencyLimit'), { close: () => gate.close() })
@@ -97,6 +96,13 @@ function middlewareOf(gate: Gate<Context, Context>, user: string): MiddlewareHan
   }
 }
 
+/** The options with a `settle` that sees the response that was sent. */
+function looking(options: RateLimitOptions): RateLimitOptions {
+  const settle: unknown = options?.settle
+  if (typeof settle !== 'function') return options
+  return { ...options, settle: (c, same, end) => lookAt(c, end, () => settle(c, same, end) as number) }
+}
+
 async function limited(
   gate: Gate<Context, Context>,
   c: Context,
@@ -104,26 +110,19 @@ async function limited(
 ): Promise<Response | undefined> {
   const given = gate.answer(c, c)
   const answer = isPromise(given) ? await given : given
-  const delivered = deliver(answer, hono, c, c)
-  if ((isPromise(delivered) ? await delivered : delivered) !== 'passed') {
-    knownWatch(c.req.raw)?.end()
-    return refusalOf(c)
-  }
+  const delivering = deliver(answer, hono, c, c)
+  const delivered = isPromise(delivering) ? await delivering : delivering
+  if (delivered !== 'passed') return delivered === 'gone' ? gone(c) : refused(c)
   const { raw } = c.req
-  await next()
-  finish(answer.fields, raw, c)
+  try {
+    await next()
+  } catch (error) {
+    failed(c)
+    throw error
+  }
+  keepFields(answer.fields, c)
+  returned(raw, c)
   return undefined
-}
-
-/** The handler has returned its response. */
-function finish(fields: Fields, asked: Request, c: Context): void {
-  keepFields(fields, c)
-  const watch = knownWatch(asked)
-  if (watch === undefined) return
-  // A server neither reads nor cancels the body of a response to HEAD.
-  if (c.req.method === 'HEAD') watch.end()
-  const followed = followResponse(c.res, watch)
-  if (followed !== c.res) replace(followed, c)
 }
 
 /** A response that the context did not create (from `fetch`, or `new Response`) lacks the fields that were set on the context. */
@@ -143,10 +142,4 @@ function keepFields(fields: Fields, c: Context): void {
     replace(new Response(c.res.body, c.res), c)
     keep()
   }
-}
-
-/** Hono would otherwise add the fields of the previous response. */
-function replace(response: Response, c: Context): void {
-  c.res = undefined
-  c.res = response
 }

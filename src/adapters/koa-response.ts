@@ -10,9 +10,9 @@ const AT_WORK = new WeakSet<Context>()
  * error: without this, `settle` would not learn the outcome of an aborted request, and its place would stay taken.
  */
 export function watchContext(ctx: Context): ResponseWatch {
-  return watchResponse(ctx.res, () => {
+  return watchResponse(ctx.res, watch => {
     endOnReturn(ctx)
-    answerErrors(ctx)
+    answerErrors(ctx, watch)
   })
 }
 
@@ -33,7 +33,7 @@ function endOnReturn(ctx: Context): void {
 }
 
 /** Koa calls `ctx.onerror` when the middleware has failed; also when the connection fails while a handler is still running. */
-function answerErrors(ctx: Context): void {
+function answerErrors(ctx: Context, watch: ResponseWatch): void {
   const { onerror } = ctx
   AT_WORK.add(ctx)
   ctx.onerror = error => {
@@ -45,6 +45,8 @@ function answerErrors(ctx: Context): void {
     if (unheard) Object.defineProperty(ctx, 'writable', { configurable: true, value: true })
     onerror.call(ctx, error)
     if (unheard) Reflect.deleteProperty(ctx, 'writable')
+    // Nor does Koa end a response whose header was sent.
+    if (ctx.headerSent && !watch.gone) watch.end(false)
   }
 }
 

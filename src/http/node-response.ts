@@ -2,46 +2,112 @@ import type { ServerResponse } from 'node:http'
 import type { Http2ServerResponse, ServerHttp2Stream } from 'node:http2'
 import type { Socket } from 'node:net'
 import type { Readable } from 'node:stream'
-import { Connection } from './connection.js'
+import { Connection, isCalledByService, type OnConnection } from './connection.js'
 import { type Client, ResponseWatch } from './response-watch.js'
 
-type NodeResponse = ServerResponse | Http2ServerResponse
+export type NodeResponse = ServerResponse | Http2ServerResponse
 
 const WATCHES = new WeakMap<NodeResponse, ResponseWatch>()
 
 /** The watch of a Node response, over HTTP/1 or HTTP/2; all callers share it. `created` is called if it is new. */
-export function watchResponse(response: NodeResponse, created?: () => void): ResponseWatch {
+export function watchResponse(response: NodeResponse, created?: (watch: ResponseWatch) => void): ResponseWatch {
   let watch = WATCHES.get(response)
   if (watch === undefined) {
     watch = new ResponseWatch(watch => new NodeClient(response, watch))
     WATCHES.set(response, watch)
-    if (response.writableEnded) watch.end(true)
+    if (hasEnded(response)) watch.end(true)
     else {
       tellEnd(response, watch)
-      created?.()
+      tellWrites('stream' in response ? response.stream : response, watch)
+      created?.(watch)
     }
   }
   return watch
 }
 
+/** The watch of a response, if it exists. */
+export function knownResponseWatch(response: NodeResponse): ResponseWatch | undefined {
+  return WATCHES.get(response)
+}
+
+function hasEnded(response: NodeResponse): boolean {
+  if (response.writableEnded) return true
+  return 'stream' in response && response.headersSent && response.stream.writableEnded
+}
+
+type Method = (this: unknown, ...given: unknown[]) => unknown
+
 /**
- * Reports the end from `end` itself. Node's events come later, when the client chooses: 'finish' after it has read everything,
+ * Reports the end from the calls by which a service ends a response. Node's events come later, when the client chooses: 'finish' after it has read everything,
  * or after the earlier responses on its connection were sent.
  */
 function tellEnd(response: NodeResponse, watch: ResponseWatch): void {
-  const { end } = response
-  const told = function (this: NodeResponse, ...given: unknown[]): unknown {
+  const { end, destroy } = response
+  const stream = 'stream' in response ? response.stream : undefined
+  let ending = false
+  const toldEnd: Method = function (...given) {
     // First, because ending may close the connection.
     const completed = !watch.gone
     const streamed = response.headersSent
+    ending = true
     const result: unknown = Reflect.apply(end, this, given)
     watch.end(completed, streamed)
     return result
   }
-  response.end = told as typeof response.end & ServerResponse['end'] & Http2ServerResponse['end']
+  const toldDestroy: Method = function (...given) {
+    // A service that destroys the response because its client has gone does not end its own work by that.
+    const brokenOff = !watch.gone && response.req?.aborted !== true
+    const result: unknown = Reflect.apply(destroy, this, given)
+    if (brokenOff) watch.end(false)
+    return result
+  }
+  response.end = toldEnd as NodeResponse['end'] & typeof response.end
+  response.destroy = toldDestroy as NodeResponse['destroy'] & typeof response.destroy
+  if (stream !== undefined) tellStream(stream, watch, () => ending)
 }
 
-class NodeClient implements Client {
+/**
+ * Reports what is done with an HTTP/2 stream itself: by the service, which may use it in place of the response, and by Node, which ends the
+ * stream of a HEAD request with its header: nothing that is written afterwards is ever taken.
+ */
+function tellStream(stream: ServerHttp2Stream, watch: ResponseWatch, isEnding: () => boolean): void {
+  const { end, close, destroy } = stream
+  const toldEnd: Method = function (...given) {
+    const { gone } = watch
+    // Node ends the stream of a client that has gone, although the handler is still at work.
+    const byNode = gone && !stream.writableEnded
+    const result: unknown = Reflect.apply(end, this, given)
+    if (!byNode && !isEnding()) watch.end(!gone, true)
+    return result
+  }
+  const telling = (method: unknown): Method => {
+    const told: Method = function (...given) {
+      const brokenOff = !watch.gone && isCalledByService(told)
+      const result: unknown = Reflect.apply(method as Method, this, given)
+      if (brokenOff) watch.end(false)
+      return result
+    }
+    return told
+  }
+  stream.end = toldEnd as typeof stream.end
+  stream.close = telling(close) as typeof stream.close
+  stream.destroy = telling(destroy) as typeof stream.destroy
+}
+
+/** Reports writes that the client does not take at once. */
+function tellWrites(to: ServerResponse | ServerHttp2Stream, watch: ResponseWatch): void {
+  const { write } = to
+  const told: Method = function (...given) {
+    const flowed = !to.writableNeedDrain
+    const result: unknown = Reflect.apply(write, this, given)
+    if (result === false && flowed) watch.holdUp()
+    return result
+  }
+  to.write = told as typeof to.write
+}
+
+class NodeClient implements Client, OnConnection {
+  readonly response: ServerResponse | undefined
   readonly #response: NodeResponse
   readonly #watch: ResponseWatch
   readonly #stream: ServerHttp2Stream | undefined
@@ -52,36 +118,62 @@ class NodeClient implements Client {
     this.#response = response
     this.#watch = watch
     if ('stream' in response) this.#stream = response.stream
-    // A response that waits behind others has no socket yet; its request has.
-    else this.#socket = response.req?.socket ?? response.socket ?? undefined
+    else {
+      this.response = response
+      // A response that waits behind others has no socket yet; its request has.
+      this.#socket = response.req?.socket ?? response.socket ?? undefined
+    }
   }
 
   get gone(): boolean {
-    if (this.#stream !== undefined) return this.#stream.destroyed || this.#stream.aborted
+    const stream = this.#stream
+    if (stream !== undefined) return stream.closed || stream.destroyed || stream.aborted
     const socket = this.#socket
     return this.#response.destroyed || (socket !== undefined && (socket.destroyed || socket.writable === false))
   }
 
+  get stuck(): boolean {
+    return !this.#response.headersSent || (this.#stream ?? this.response)?.writableNeedDrain === true
+  }
+
+  get taken(): number {
+    if (this.#stream !== undefined) return -this.#stream.writableLength
+    const socket: WritingSocket | null | undefined = this.response?.socket
+    // Nothing is taken yet of a response that waits behind another one.
+    if (!socket) return 0
+    // Of a large piece only the queue of the operating system's library tells how much was taken.
+    return socket.bytesWritten - socket.writableLength - (socket._handle?.writeQueueSize ?? 0)
+  }
+
   watch(): void {
-    if (this.#socket !== undefined) Connection.of(this.#socket).add(this.#closed)
-    this.#response.on('close', this.#closed)
+    if (this.#socket !== undefined) Connection.of(this.#socket).add(this)
+    // A response to HEAD over HTTP/2 does not report that its stream is closed.
+    if (this.#stream !== undefined) this.#stream.on('close', this.#closed)
+    else this.#response.on('close', this.#closed)
     this.#response.on('pipe', this.#piped)
     this.#response.on('unpipe', this.#detached)
   }
 
   unwatch(): void {
-    if (this.#socket !== undefined) Connection.of(this.#socket).remove(this.#closed)
-    this.#response.off('close', this.#closed)
+    if (this.#socket !== undefined) Connection.of(this.#socket).remove(this)
+    if (this.#stream !== undefined) this.#stream.off('close', this.#closed)
+    else this.#response.off('close', this.#closed)
     this.#response.off('pipe', this.#piped)
     this.#response.off('unpipe', this.#detached)
     for (const source of this.#sources) source.off('close', this.#detached)
     this.#sources.clear()
   }
 
-  readonly #closed = (): void => {
+  lost(): void {
     if (this.#response.writableEnded) this.#watch.end(true)
     else this.#watch.leave()
   }
+
+  brokenOff(): void {
+    this.#watch.end(false)
+  }
+
+  readonly #closed = (): void => this.lost()
 
   /** A stream that is piped into a response whose client has already gone is never detached from it, only destroyed. */
   readonly #piped = (source: Readable): void => {
@@ -90,4 +182,8 @@ class NodeClient implements Client {
   }
 
   readonly #detached = (): void => this.#watch.detach()
+}
+
+interface WritingSocket extends Socket {
+  readonly _handle?: { readonly writeQueueSize?: number } | null
 }

@@ -1,13 +1,16 @@
 /** How the response ended. */
 export interface ResponseEnd {
-  /** False: the client had gone before the handler ended the response. */
+  /** False: the client had gone before the handler ended the response, or the service broke the response off. */
   readonly completed: boolean
   /** False: the handler had not ended the response when the time was over; `res.statusCode` may mean nothing. */
   readonly ended: boolean
 }
 
 interface EndOptions {
-  /** How long the listener waits for the handler after the client went away, ms. 0: not at all; Infinity: without bound. */
+  /**
+   * How long the listener waits for the handler after the client went away, or for a client that takes nothing of a response that cannot go on without it, ms.
+   * 0: no time for the handler, any time for the client; Infinity: without bound.
+   */
   readonly withinMs: number
   /** Default false. true: once the client has gone, a stream that is detached from the response ends it as well. */
   readonly orDetached?: boolean
@@ -21,6 +24,10 @@ const EXPIRED: ResponseEnd = Object.freeze({ completed: false, ended: false })
 export interface Client {
   /** True if the client has gone: further output does not reach it. */
   readonly gone: boolean
+  /** True if the response cannot go on before the client has taken more of it, or if nobody sends it. */
+  readonly stuck: boolean
+  /** A number that changes when the client takes something. */
+  readonly taken: number
   /** Starts reporting to the watch. */
   watch(): void
   /** Stops reporting, and removes all listeners. */
@@ -35,10 +42,10 @@ interface Waiting {
 }
 
 /**
- * Reports when the handler has ended a response, and limits how long that may take after the client has gone.
+ * Decides when a request has ended: when its handler has ended the response, or at the latest a given time after its client has gone or has taken the last byte.
  *
- * Independent of the kind of response: a `Client` reports the end (`end`), the loss of the client (`leave`) and detached
- * streams (`detach`), while there are listeners. Its timers do not keep the process alive; none is left after all listeners were called.
+ * Independent of the kind of response. The service's side reports `end`, `handOver` and `holdUp`, the client's side `leave` and `detach`. Its
+ * timers do not keep the process alive; none is left after all listeners were called.
  */
 export class ResponseWatch {
   readonly #client: Client
@@ -46,6 +53,10 @@ export class ResponseWatch {
   #end: ResponseEnd | undefined
   #gone = false
   #streamed = false
+  #handedOver = false
+  /** Of a response that was held up: what its client had taken when it was looked at last, and since when it takes nothing. */
+  #taken = 0
+  #tookAt: number | undefined
 
   constructor(clientOf: (watch: ResponseWatch) => Client) {
     this.#client = clientOf(this)
@@ -71,10 +82,7 @@ export class ResponseWatch {
     return this.#streamed
   }
 
-  /**
-   * at once if that has happened already. The returned function removes the listener.
-   * at once if that has happened already. The returned function takes the listener back.
-   */
+  /** Calls the listener once, at the end; at once if that has happened already. The returned function takes the listener back. */
   onEnd({ withinMs, orDetached = false }: EndOptions, listener: (end: ResponseEnd) => void): () => void {
     if (this.#end !== undefined) {
       listener(this.#end)
@@ -86,7 +94,7 @@ export class ResponseWatch {
     if (this.gone) {
       this.leave()
       this.#bound(waiting)
-    }
+    } else if (this.#tookAt !== undefined) this.#bound(waiting)
     return () => this.#forget(waiting)
   }
 
@@ -115,11 +123,32 @@ export class ResponseWatch {
     for (const waiting of [...this.#waiting]) this.#call(waiting, this.#end)
   }
 
+  /** The handler has returned a response that the runtime is to send: if the client goes now, the handler ends nothing any more. */
+  handOver(): void {
+    if (this.#end !== undefined) return
+    this.#handedOver = true
+    if (this.gone) this.end(false)
+    else this.holdUp()
+  }
+
+  /** From now on the response waits for its client, which may take nothing for ever. */
+  holdUp(): void {
+    if (this.#end !== undefined || this.#gone || this.#waiting.size === 0) return
+    this.#taken = this.#client.taken
+    this.#tookAt = performance.now()
+    for (const waiting of this.#waiting) this.#bound(waiting)
+  }
+
   /** The client has gone. */
   leave(): void {
     if (this.#gone || this.#end !== undefined) return
     this.#gone = true
-    for (const waiting of [...this.#waiting]) this.#bound(waiting)
+    if (this.#handedOver) this.end(false)
+    for (const waiting of [...this.#waiting]) {
+      clearTimeout(waiting.timer)
+      waiting.timer = undefined
+      this.#bound(waiting)
+    }
   }
 
   /** A stream that was piped into the response was detached. Ignored while the client is there: another may follow. */
@@ -136,11 +165,35 @@ export class ResponseWatch {
 
   #bound(waiting: Waiting): void {
     if (waiting.timer !== undefined || !this.#waiting.has(waiting)) return
-    if (waiting.withinMs <= 0) this.#call(waiting, EXPIRED)
-    else if (waiting.withinMs < Number.POSITIVE_INFINITY) {
-      waiting.timer = setTimeout(() => this.#call(waiting, EXPIRED), Math.min(waiting.withinMs, LONGEST_MS))
-      waiting.timer.unref?.()
+    if (waiting.withinMs > 0) this.#ringIn(waiting, waiting.withinMs)
+    else if (this.#gone) this.#call(waiting, EXPIRED)
+  }
+
+  #ringIn(waiting: Waiting, ms: number): void {
+    if (ms === Number.POSITIVE_INFINITY) return
+    waiting.timer = setTimeout(() => this.#ring(waiting), Math.min(ms, LONGEST_MS))
+    waiting.timer.unref?.()
+  }
+
+  #ring(waiting: Waiting): void {
+    waiting.timer = undefined
+    if (!this.#gone && this.#client.gone) {
+      this.leave()
+      return
     }
+    const leftMs = this.#gone ? 0 : this.#lastTookAt() + waiting.withinMs - performance.now()
+    if (leftMs > 0) this.#ringIn(waiting, leftMs)
+    else this.#call(waiting, EXPIRED)
+  }
+
+  /** When the client took something last, as far as is known: bytes that it took since the last look count as taken now. */
+  #lastTookAt(): number {
+    const { stuck, taken } = this.#client
+    if (!stuck || taken !== this.#taken || this.#tookAt === undefined) {
+      this.#taken = taken
+      this.#tookAt = performance.now()
+    }
+    return this.#tookAt
   }
 
   #call(waiting: Waiting, end: ResponseEnd): void {

@@ -1,91 +1,113 @@
+import type { Socket } from 'node:net'
+import { Connection, type OnConnection } from './connection.js'
 import { type Client, ResponseWatch } from './response-watch.js'
 
-const WATCHES = new WeakMap<object, ResponseWatch>()
+const CLIENTS = new WeakMap<object, WebClient>()
 
-/** The watch of the response to a web platform request; all callers for the request share it. */
-export function watchRequest(request: Request): ResponseWatch {
-  let watch = WATCHES.get(request)
-  if (watch === undefined) {
-    watch = new ResponseWatch(watch => new WebClient(request.signal, watch))
-    WATCHES.set(request, watch)
+/**
+ * The watch of the response to a web platform request; all callers for the request share it. `socket`: the connection of the client, if it is known; not all
+ * servers abort the request's signal when it closes.
+ */
+export function watchRequest(request: Request, socket?: Socket): ResponseWatch {
+  let client = CLIENTS.get(request)
+  if (client === undefined) {
+    client = new WebClient(request.signal, socket)
+    CLIENTS.set(request, client)
   }
-  return watch
+  return client.watched
 }
 
 /** The watch, if it exists: creating one needs the request's signal, which is expensive on some servers. */
 export function knownWatch(request: Request): ResponseWatch | undefined {
-  return WATCHES.get(request)
+  return CLIENTS.get(request)?.watched
 }
 
 /** Gives a request a new watch, for a request that is answered a second time. */
 export function forgetRequest(request: Request): void {
-  WATCHES.delete(request)
+  CLIENTS.delete(request)
 }
 
 /** The sender of a web platform request: the runtime aborts the request's signal when it goes away. */
-class WebClient implements Client {
+class WebClient implements Client, OnConnection {
+  readonly watched = new ResponseWatch(() => this)
+  stuck = true
+  taken = 0
   readonly #signal: AbortSignal
-  readonly #watch: ResponseWatch
+  readonly #socket: Socket | undefined
 
-  constructor(signal: AbortSignal, watch: ResponseWatch) {
+  constructor(signal: AbortSignal, socket: Socket | undefined) {
     this.#signal = signal
-    this.#watch = watch
+    this.#socket = socket
   }
 
   get gone(): boolean {
-    return this.#signal.aborted
+    return this.#signal.aborted || this.#socket?.destroyed === true
   }
 
   watch(): void {
     this.#signal.addEventListener('abort', this.#aborted)
+    if (this.#socket !== undefined) Connection.of(this.#socket).add(this)
   }
 
   unwatch(): void {
     this.#signal.removeEventListener('abort', this.#aborted)
+    if (this.#socket !== undefined) Connection.of(this.#socket).remove(this)
   }
 
-  readonly #aborted = (): void => this.#watch.leave()
+  lost(): void {
+    this.watched.leave()
+  }
+
+  /** The same bytes, read from the body only on demand, so that nothing is buffered. Between two demands the response is held up. */
+  follow(body: ReadableStream<Uint8Array>): ReadableStream<Uint8Array> {
+    const { watched } = this
+    const reader = body.getReader()
+    return new ReadableStream<Uint8Array>(
+      {
+        pull: async controller => {
+          this.stuck = false
+          try {
+            const { done, value } = await reader.read()
+            if (!done) {
+              controller.enqueue(value)
+              this.taken++
+              this.stuck = true
+              watched.holdUp()
+              return
+            }
+            controller.close()
+            watched.end(!watched.gone, this.taken > 1)
+          } catch (error) {
+            watched.end(false, this.taken > 0)
+            throw error
+          }
+        },
+        cancel(reason) {
+          watched.end(false, true)
+          return reader.cancel(reason)
+        },
+      },
+      { highWaterMark: 0 },
+    )
+  }
+
+  readonly #aborted = (): void => this.lost()
 }
 
 /**
- * The response to send instead of `response`: reports to its watch when the body has been read to its end, was cancelled, or failed.
- * Without listeners or a body, or if the client has gone, the watch is ended at once, and the response is returned unchanged.
+ * The response to send instead of `response`: reports to the watch of its request when the body has been read to its end, was cancelled, or failed.
+ * Without listeners, or if nobody will read the body, the watch is ended at once, and the response is returned unchanged.
  */
-export function followResponse(response: Response, watch: ResponseWatch): Response {
+export function followResponse(response: Response, request: Request): Response {
+  const client = CLIENTS.get(request)
+  if (client === undefined) return response
+  const { watched } = client
   // Some servers rebuild a response when its body is accessed: without a listener that would be wasted.
-  if (watch.ended || !watch.listened || response.body === null || watch.gone) {
-    watch.end()
+  if (watched.ended || !watched.listened || watched.gone || response.body === null || response.body.locked) {
+    watched.end()
     return response
   }
-  return new Response(followed(response.body, watch), response)
-}
-
-/** The same bytes. Reads from the body only on demand, so that nothing is buffered. */
-function followed(body: ReadableStream<Uint8Array>, watch: ResponseWatch): ReadableStream<Uint8Array> {
-  const reader = body.getReader()
-  let piecesRead = 0
-  return new ReadableStream<Uint8Array>(
-    {
-      async pull(controller) {
-        try {
-          const { done, value } = await reader.read()
-          if (!done) {
-            piecesRead++
-            return controller.enqueue(value)
-          }
-          controller.close()
-          watch.end(!watch.gone, piecesRead > 1)
-        } catch (error) {
-          watch.end(false, piecesRead > 0)
-          throw error
-        }
-      },
-      cancel(reason) {
-        watch.leave()
-        watch.end(false, true)
-        return reader.cancel(reason)
-      },
-    },
-    { highWaterMark: 0 },
-  )
+  const sent = new Response(client.follow(response.body), response)
+  watched.handOver()
+  return sent
 }

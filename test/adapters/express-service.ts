@@ -1,3 +1,4 @@
+import { pipeline } from 'node:stream'
 import type { Express, NextFunction, Request, Response } from 'express'
 import { addressKey, type RateLimit, rateLimit } from '../../src/adapters/express.js'
 import type { Adapter } from '../support/adapter-contract.js'
@@ -8,9 +9,10 @@ export function expressAdapter(express: () => Express): Adapter {
     rateLimit,
     addressKey,
     trustsAnybody: 'Express takes the leftmost address',
+    http1Only: true,
     header: (req, name) => (req as Request).get(name),
     status: res => (res as Response).statusCode,
-    setStatus: (res, status) => (res as Response).status(status),
+    setStatus: (res, status) => void (res as Response).status(status),
     responseHeader: (res, name) => (res as Response).get(name),
     decision: req => (req as Request).rateLimit,
     answer: (res, text) => (res as Response).send(text),
@@ -23,7 +25,8 @@ export function expressAdapter(express: () => Express): Adapter {
       })
       for (const limiter of limiters) app.use(limiter as RateLimit)
       const handled = async (req: Request, res: Response) => {
-        await handle?.(req, res)
+        const stream = await handle?.(req, res)
+        if (stream) return void pipeline(stream, res, () => {})
         if (!res.headersSent) res.type('json')
         res.end(JSON.stringify(req.rateLimit ?? null))
       }

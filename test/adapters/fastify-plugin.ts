@@ -1,4 +1,3 @@
-import { Readable } from 'node:stream'
 import { describe, expect, jest, test } from '@jest/globals'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import request from 'supertest'
@@ -9,7 +8,7 @@ import { MemoryStore } from '../../src/stores/memory/memory-store.js'
 import { ManualClock } from '../../src/testing.js'
 import { describeConcurrencyLimit } from '../support/concurrency-contract.js'
 
-type Make = (options?: { trustProxy?: boolean }) => FastifyInstance
+type Make = (options?: { trustProxy?: boolean; http2?: true }) => FastifyInstance
 
 /** What the plugin does, for a version of Fastify. */
 export function describePlugin(name: string, fastify: Make): void {
@@ -26,16 +25,16 @@ export function describePlugin(name: string, fastify: Make): void {
     header: (request, name) => (request as FastifyRequest).headers[name] as string | undefined,
     told: reply => [(reply as FastifyReply).statusCode, (reply as FastifyReply).getHeader('retry-after')?.toString()],
     answer: (reply, text) => (reply as FastifyReply).send(text),
-    serve(limits, handle) {
-      const app = fastify()
+    serve(limits, handle, over) {
+      const app = fastify(over)
       for (const limit of limits) {
         apps.set(limit, app)
         app.register(concurrencyLimit, registered.get(limit) as ConcurrencyLimitOptions)
       }
-      app.get('/*', async (request, reply) => {
-        const answer = await handle(request.url)
-        return reply.type('text/plain').send(answer instanceof Readable ? answer : answer)
-      })
+      const handler = async (request: FastifyRequest, reply: FastifyReply) =>
+        reply.type('text/plain').send(await handle(request.url))
+      // Fastify's own HEAD routes do not send the body.
+      app.route({ method: ['GET', 'HEAD'], url: '/*', handler })
       const ready = app.ready()
       return (req, res) => void ready.then(() => app.routing(req, res))
     },

@@ -5,7 +5,7 @@ import { Guard, type Limiters } from '../../src/http/rate-limit/rate-limit.js'
 import type { Adapter } from '../support/adapter-contract.js'
 
 /** A version of Fastify. */
-export type MakeFastify = (options: { trustProxy: string | boolean }) => FastifyInstance
+export type MakeFastify = (options: { trustProxy: string | boolean; http2?: true }) => FastifyInstance
 
 /** The parts of Fastify that register plugins. */
 const OPTIONS = new WeakMap<Limiters, RateLimitOptions>()
@@ -20,7 +20,6 @@ export function fastifyAdapter(fastify: MakeFastify): Adapter {
       OPTIONS.set(limiters, options as RateLimitOptions)
       return limiters
     },
-    speaksHttp2: true,
     header: (request, name) => (request as FastifyRequest).headers[name] as string | undefined,
     status: reply => (reply as FastifyReply).statusCode,
     setStatus(reply, status) {
@@ -29,15 +28,19 @@ export function fastifyAdapter(fastify: MakeFastify): Adapter {
     responseHeader: (reply, name) => (reply as FastifyReply).getHeader(name)?.toString(),
     decision: request => (request as FastifyRequest).rateLimit,
     answer: (reply, text) => (reply as FastifyReply).send(text),
-    serve({ limiters, trustProxy, before, handle }) {
-      const app = fastify({ trustProxy: trustProxy === 'anybody' || (trustProxy ? '127.0.0.1' : false) })
+    serve({ limiters, trustProxy, http2, before, handle }) {
+      const app = fastify({
+        trustProxy: trustProxy === 'anybody' || (trustProxy ? '127.0.0.1' : false),
+        ...(http2 && { http2 }),
+      })
       app.addHook('onRequest', async (_, reply) => before?.(reply.raw))
       for (const limiter of limiters) app.register(rateLimit, OPTIONS.get(limiter) ?? {})
       app.setErrorHandler((error: { code?: string; message: string }, _request, reply) => {
         reply.code(500).send({ code: error.code, message: error.message })
       })
       app.all('/*', async (request, reply) => {
-        await handle?.(request, reply)
+        const stream = await handle?.(request, reply)
+        if (stream) return reply.send(stream)
         const body = JSON.stringify(request.rateLimit ?? null)
         if (!reply.raw.headersSent) return reply.type('application/json').send(body)
         reply.hijack()

@@ -4,5 +4,5 @@ import { fastifyAdapter } from './fastify-service.js'
 
 adapterContract(
   'Fastify 5',
-  fastifyAdapter(options => fastify(options)),
+  fastifyAdapter(options => fastify(options as object)),
 )

@@ -1,4 +1,5 @@
 import type { IncomingMessage } from 'node:http'
+import { Readable } from 'node:stream'
 import { getRequestListener } from '@hono/node-server'
 import { addressKey, type RateLimit, rateLimit } from '../../src/adapters/fetch.js'
 import type { Decision } from '../../src/core/decision.js'
@@ -16,7 +17,6 @@ export const fetchAdapter: Adapter = {
   rateLimit: options => rateLimit(options as Parameters<typeof rateLimit>[0]),
   addressKey,
   returnsResponses: true,
-  speaksHttp2: true,
   header: (request, name) => (request as Request).headers.get(name) ?? undefined,
   status: res => (res as Draft).status,
   setStatus(res, status) {
@@ -28,7 +28,8 @@ export const fetchAdapter: Adapter = {
   serve({ limiters, trustProxy, before, handle }) {
     const answerTo = async (request: Request, incoming: IncomingMessage): Promise<Response> => {
       const forwarded = request.headers.get('x-forwarded-for')?.split(',').at(-1)?.trim()
-      const peer = trustProxy && forwarded ? { address: forwarded } : { incoming }
+      const { socket } = incoming
+      const peer = trustProxy && forwarded ? { address: forwarded, socket } : { socket }
       let apply = (response: Response) => response
       try {
         for (const limit of limiters as RateLimit[]) {
@@ -38,7 +39,8 @@ export const fetchAdapter: Adapter = {
           apply = limited.apply
         }
         const draft: Draft = { status: 200 }
-        await handle?.(request, draft)
+        const stream = await handle?.(request, draft)
+        if (stream) return apply(new Response(Readable.toWeb(stream) as ReadableStream, draft))
         const headers = { 'content-type': 'application/json' }
         return apply(new Response(JSON.stringify(DECISIONS.get(request) ?? null), { status: draft.status, headers }))
       } catch (error) {

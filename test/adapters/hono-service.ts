@@ -1,3 +1,4 @@
+import { Readable } from 'node:stream'
 import { getRequestListener, type HttpBindings } from '@hono/node-server'
 import { type Context, Hono } from 'hono'
 import type { ContentfulStatusCode } from 'hono/utils/http-status'
@@ -13,7 +14,6 @@ export const honoAdapterOf = (makeHono: () => object): Adapter => ({
   rateLimit: remembering(make),
   addressKey,
   returnsResponses: true,
-  speaksHttp2: true,
   header: (c, name) => (c as Context).req.header(name),
   status: c => ((c as Context).finalized ? (c as Context).res.status : (c as Context).newResponse(null).status),
   setStatus: (c, status) => (c as Context).status(status as ContentfulStatusCode),
@@ -28,7 +28,8 @@ export const honoAdapterOf = (makeHono: () => object): Adapter => ({
     })
     for (const limiter of limiters) app.use(trustProxy ? behindProxy(make, limiter) : (limiter as RateLimit))
     app.all('*', async c => {
-      await handle?.(c, c)
+      const stream = await handle?.(c, c)
+      if (stream) return c.body(Readable.toWeb(stream) as ReadableStream)
       c.header('content-type', 'application/json')
       return c.body(JSON.stringify(c.get('rateLimit') ?? null))
     })

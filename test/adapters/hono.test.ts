@@ -13,7 +13,6 @@ adapterContract('Hono 4', honoAdapter)
 
 describeConcurrencyLimit('Hono 4', {
   concurrencyLimit: concurrencyLimit as never,
-  returnsResponses: true,
   header: (c, name) => (c as Context).req.header(name),
   told: c => [(c as Context).newResponse(null).status, (c as Context).res.headers.get('retry-after') ?? undefined],
   answer: (c, text) => (c as Context).text(text),

@@ -9,7 +9,6 @@ export function koaAdapter(KoaVersion: new () => Koa): Adapter {
     rateLimit,
     addressKey,
     trustsAnybody: 'Koa takes the leftmost address',
-    speaksHttp2: true,
     header: (ctx, name) => (ctx as Context).headers[name] as string | undefined,
     status: ctx => (ctx as Context).status,
     setStatus(ctx, status) {
@@ -35,10 +34,10 @@ export function koaAdapter(KoaVersion: new () => Koa): Adapter {
       })
       for (const limiter of limiters) app.use(limiter as RateLimit)
       app.use(async ctx => {
-        await handle?.(ctx, ctx)
-        ctx.body = JSON.stringify(ctx.state.rateLimit ?? null)
+        const stream = await handle?.(ctx, ctx)
+        ctx.body = stream ?? JSON.stringify(ctx.state.rateLimit ?? null)
         if (ctx.headerSent) ctx.res.end(ctx.body)
-        else ctx.type = 'application/json'
+        else if (!stream) ctx.type = 'application/json'
       })
       return app.callback()
     },

@@ -1,4 +1,5 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
+import { pipeline, type Readable } from 'node:stream'
 import type { ArgumentsHost, INestApplication } from '@nestjs/common'
 import type { RateLimitGuard, RateLimits } from '../../src/adapters/nest.js'
 import type { Decision } from '../../src/core/decision.js'
@@ -62,6 +63,7 @@ export function nestAdapter(nest: Nest): Adapter {
     addressKey: ours.addressKey,
     trustsAnybody: `${nest.on} takes the leftmost address`,
     refusesWithObjects: true,
+    http1Only: true,
     header: (req, name) => (req as Request).headers[name] as string | undefined,
     status: res => (res as Response).statusCode,
     setStatus: (res, status) => void (res as Response).status(status),
@@ -71,10 +73,16 @@ export function nestAdapter(nest: Nest): Adapter {
     serve({ limiters, trustProxy, before, handle }) {
       class Controller {
         async answer(req: Request, res: Response): Promise<void> {
+          let stream: Readable | undefined
           try {
-            await handle?.(req, res)
+            stream = (await handle?.(req, res)) ?? undefined
           } catch (error) {
             throw new common.HttpException({ message: (error as Error).message }, 500)
+          }
+          if (stream) {
+            if (res.raw === undefined) pipeline(stream, res as unknown as ServerResponse, () => {})
+            else res.header('content-type', 'text/plain').send(stream as never)
+            return
           }
           const text = JSON.stringify(req.rateLimit ?? null)
           const raw = res.raw ?? (res as unknown as ServerResponse)

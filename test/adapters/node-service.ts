@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import { pipeline } from 'node:stream'
 import { addressKey, type RateLimit, rateLimit } from '../../src/adapters/node.js'
 import type { Adapter } from '../support/adapter-contract.js'
 import { behindProxy, remembering } from './behind-proxy.js'
@@ -7,7 +8,6 @@ import { behindProxy, remembering } from './behind-proxy.js'
 export const nodeAdapter: Adapter = {
   rateLimit: remembering(rateLimit),
   addressKey,
-  speaksHttp2: true,
   header: (req, name) => (req as IncomingMessage).headers[name] as string | undefined,
   status: res => (res as ServerResponse).statusCode,
   setStatus(res, status) {
@@ -21,7 +21,8 @@ export const nodeAdapter: Adapter = {
     const served = async (req: IncomingMessage, res: ServerResponse) => {
       before?.(res)
       for (const limit of limits) if (!(await limit(req, res))) return
-      await handle?.(req, res)
+      const stream = await handle?.(req, res)
+      if (stream) return void pipeline(stream, res, () => {})
       if (!res.headersSent) res.setHeader('content-type', 'application/json')
       res.end(JSON.stringify(req.rateLimit ?? null))
     }

@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { connect, createServer } from 'node:http2'
 import type { AddressInfo } from 'node:net'
-import { Readable } from 'node:stream'
+import { pipeline, Readable } from 'node:stream'
 import { expect, test } from '@jest/globals'
 import request from 'supertest'
 import { type ConcurrencyLimit, concurrencyLimit, rateLimit, shed } from '../../src/adapters/node.js'
@@ -21,7 +21,7 @@ describeConcurrencyLimit('node:http', {
     const served = async () => {
       for (const limit of limits) if (!(await (limit as ConcurrencyLimit)(req, res))) return
       const answer = await handle(req.url ?? '')
-      if (answer instanceof Readable) answer.pipe(res)
+      if (answer instanceof Readable) pipeline(answer, res, () => {})
       else res.end(answer)
     }
     served().catch(() => {

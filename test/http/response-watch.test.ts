@@ -4,6 +4,8 @@ import { type ResponseEnd, ResponseWatch } from '../../src/http/response-watch.j
 /** A client that the test moves by hand, and how often it is being listened to. */
 class HandClient {
   gone = false
+  stuck = false
+  taken = 0
   listeners = 0
   watch() {
     this.listeners++
@@ -127,6 +129,94 @@ describe('a stream that is detached', () => {
     leave()
     watch.detach()
     expect(heard).toEqual([])
+  })
+})
+
+describe('a response that is held up', () => {
+  const holdUp = () => {
+    client.stuck = true
+    watch.holdUp()
+  }
+
+  test('ends a given time after its client took something last', () => {
+    watch.onEnd({ withinMs: 100 }, hear)
+    jest.advanceTimersByTime(1000)
+    holdUp()
+    jest.advanceTimersByTime(60)
+    client.taken++
+    jest.advanceTimersByTime(40)
+    // It is looked at once within the time: what was taken since the last look counts as taken now.
+    jest.advanceTimersByTime(99)
+    expect(heard).toEqual([])
+    jest.advanceTimersByTime(1)
+    expect([heard, ...left()]).toEqual([[{ completed: false, ended: false }], 0, 0])
+  })
+
+  test('and flows again has as much time when it is held up the next time', () => {
+    watch.onEnd({ withinMs: 100 }, hear)
+    holdUp()
+    client.stuck = false
+    jest.advanceTimersByTime(90)
+    holdUp()
+    jest.advanceTimersByTime(99)
+    expect(heard).toEqual([])
+    jest.advanceTimersByTime(1)
+    expect(heard).toEqual([{ completed: false, ended: false }])
+  })
+
+  test('does not end for a listener that gives its client no bound', () => {
+    watch.onEnd({ withinMs: 0 }, hear)
+    watch.onEnd({ withinMs: Number.POSITIVE_INFINITY }, hear)
+    holdUp()
+    jest.runAllTimers()
+    expect([heard, ...left()]).toEqual([[], 1, 0])
+  })
+
+  test('gives the handler the whole time again when its client goes', () => {
+    watch.onEnd({ withinMs: 100 }, hear)
+    holdUp()
+    jest.advanceTimersByTime(99)
+    leave()
+    jest.advanceTimersByTime(99)
+    expect(heard).toEqual([])
+    jest.advanceTimersByTime(1)
+    expect([heard, ...left()]).toEqual([[{ completed: false, ended: false }], 0, 0])
+  })
+
+  test('whose client has gone without a word is given the time from when that is noticed', () => {
+    watch.onEnd({ withinMs: 100 }, hear)
+    holdUp()
+    client.gone = true
+    jest.advanceTimersByTime(199)
+    expect(heard).toEqual([])
+    jest.advanceTimersByTime(1)
+    expect([heard, ...left()]).toEqual([[{ completed: false, ended: false }], 0, 0])
+  })
+})
+
+describe('a response that its handler has returned', () => {
+  test('ends when its client goes', () => {
+    watch.onEnd({ withinMs: 100 }, hear)
+    watch.handOver()
+    leave()
+    expect([heard, ...left()]).toEqual([[{ completed: false, ended: true }], 0, 0])
+  })
+
+  test('ends at once if its client has gone before', () => {
+    watch.onEnd({ withinMs: 100 }, hear)
+    leave()
+    watch.handOver()
+    expect([heard, ...left()]).toEqual([[{ completed: false, ended: true }], 0, 0])
+  })
+
+  test('and that nobody sends ends after a given time', () => {
+    watch.onEnd({ withinMs: 100 }, hear)
+    client.stuck = true
+    watch.handOver()
+    jest.advanceTimersByTime(99)
+    expect(heard).toEqual([])
+    jest.advanceTimersByTime(1)
+    expect([heard, ...left()]).toEqual([[{ completed: false, ended: false }], 0, 0])
   })
 })
 

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, test } from '@jest/globals'
 import type { ResponseEnd } from '../../src/http/response-watch.js'
 import { followResponse, forgetRequest, watchRequest } from '../../src/http/web-response.js'
@@ -34,9 +35,9 @@ function streamOf(pieces: number, failAfter = Number.POSITIVE_INFINITY) {
 
 describe('a response of the web platform', () => {
   test('is over when its body has been read to the end, and not before', async () => {
-    const { watch, ends } = listened()
+    const { request, watch, ends } = listened()
     const { seen, body } = streamOf(2)
-    const sent = followResponse(new Response(body, { status: 201, headers: { 'x-own': '1' } }), watch)
+    const sent = followResponse(new Response(body, { status: 201, headers: { 'x-own': '1' } }), request)
     expect([sent.status, sent.headers.get('x-own'), seen.pulled]).toEqual([201, '1', 0])
     const reader = sent.body!.getReader()
     await reader.read()
@@ -48,16 +49,16 @@ describe('a response of the web platform', () => {
   })
 
   test('gives the same bytes', async () => {
-    const { watch } = listened()
-    expect(await followResponse(new Response(streamOf(3).body), watch).text()).toBe('1;2;3;')
+    const { request } = listened()
+    expect(await followResponse(new Response(streamOf(3).body), request).text()).toBe('1;2;3;')
     const large = 'ü'.repeat(300_000)
-    expect(await followResponse(new Response(large), listened().watch).text()).toBe(large)
+    expect(await followResponse(new Response(large), listened().request).text()).toBe(large)
   })
 
   test('is over when its body is cancelled, and hands the reason on', async () => {
-    const { watch, ends } = listened()
+    const { request, ends } = listened()
     const { seen, body } = streamOf(9)
-    const sent = followResponse(new Response(body), watch)
+    const sent = followResponse(new Response(body), request)
     const reader = sent.body!.getReader()
     await reader.read()
     await reader.cancel('enough')
@@ -65,24 +66,24 @@ describe('a response of the web platform', () => {
   })
 
   test('is over when its body fails, and the failure is handed on', async () => {
-    const { watch, ends } = listened()
-    await expect(followResponse(new Response(streamOf(9, 1).body), watch).text()).rejects.toThrow('broken')
+    const { request, ends } = listened()
+    await expect(followResponse(new Response(streamOf(9, 1).body), request).text()).rejects.toThrow('broken')
     expect(ends).toEqual([{ completed: false, ended: true }])
   })
 
   test('is over at once and stays as it is where there is no body, nobody listens or the client has gone', () => {
     const bare = listened()
     const empty = new Response(null, { status: 204 })
-    expect(followResponse(empty, bare.watch)).toBe(empty)
+    expect(followResponse(empty, bare.request)).toBe(empty)
     expect(bare.ends).toEqual([{ completed: true, ended: true }])
     const unheard = listened()
     unheard.forget()
     const text = new Response('text')
-    expect(followResponse(text, unheard.watch)).toBe(text)
+    expect(followResponse(text, unheard.request)).toBe(text)
     expect(unheard.watch.ended).toBe(true)
     const left = listened()
     left.client.abort()
-    expect(followResponse(text, left.watch)).toBe(text)
+    expect(followResponse(text, left.request)).toBe(text)
     expect(left.ends).toEqual([{ completed: false, ended: true }])
   })
 
@@ -91,6 +92,50 @@ describe('a response of the web platform', () => {
     expect(watch.gone).toBe(false)
     client.abort()
     expect([watch.gone, ends]).toEqual([true, [{ completed: false, ended: false }]])
+  })
+
+  test('whose body nobody reads ends a given time after the last piece was taken', async () => {
+    const { request, ends } = listened({ withinMs: 50 })
+    const reader = followResponse(new Response(streamOf(9).body), request).body!.getReader()
+    for (const _ of [1, 2, 3]) {
+      await sleep(30)
+      await reader.read()
+    }
+    expect(ends).toEqual([])
+    await sleep(60)
+    expect(ends).toEqual([{ completed: false, ended: false }])
+  })
+
+  test('that is thrown away unread ends after that time', async () => {
+    const { request, ends } = listened({ withinMs: 20 })
+    followResponse(new Response('thrown away'), request)
+    await sleep(40)
+    expect(ends).toEqual([{ completed: false, ended: false }])
+  })
+
+  test('whose source is slow does not end', async () => {
+    const { request, ends } = listened({ withinMs: 10 })
+    const body = new ReadableStream({ pull: stream => sleep(50).then(() => stream.close()) })
+    const text = followResponse(new Response(body), request).text()
+    await sleep(30)
+    expect(ends).toEqual([])
+    expect(await text).toBe('')
+    expect(ends).toEqual([{ completed: true, ended: true }])
+  })
+
+  test('that was sent already is over, and stays as it is', () => {
+    const { request, ends } = listened()
+    const sent = new Response('sent')
+    sent.body!.getReader()
+    expect(followResponse(sent, request)).toBe(sent)
+    expect(ends).toEqual([{ completed: true, ended: true }])
+  })
+
+  test('is over when its client goes, although nobody cancels its body', () => {
+    const { client, request, ends } = listened()
+    followResponse(new Response('text'), request)
+    client.abort()
+    expect(ends).toEqual([{ completed: false, ended: true }])
   })
 
   test('whose end cannot be observed reports that, once', () => {

@@ -8,6 +8,7 @@ import { goneClientsContract } from './adapter-contract/gone-clients.js'
 import { mistakesContract } from './adapter-contract/mistakes.js'
 import { optionsContract } from './adapter-contract/options.js'
 import { refusalsContract } from './adapter-contract/refusals.js'
+import { responseEndsContract } from './adapter-contract/response-ends.js'
 import { sharingContract } from './adapter-contract/sharing.js'
 import { whoContract } from './adapter-contract/who.js'
 import { type Adapter, World } from './adapter-contract/world.js'
@@ -26,6 +27,7 @@ export function adapterContract(name: string, adapter: Adapter): void {
     afterwardsContract(world)
     earlyEndsContract(world)
     goneClientsContract(world)
+    responseEndsContract(world)
     refusalsContract(world)
     chainsContract(world)
     sharingContract(world)

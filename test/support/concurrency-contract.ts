@@ -13,6 +13,7 @@ import { MemoryStore } from '../../src/stores/memory/memory-store.js'
 import { RedisStore } from '../../src/stores/redis/redis-store.js'
 import { ofCases } from './cases.js'
 import { resetAtOnce } from './gone-clients.js'
+import { describePlaceEnds } from './place-ends.js'
 import { type RawClient, rawClient } from './raw-client.js'
 import { eventually } from './redis-process.js'
 import { RedisServer } from './redis-server.js'
@@ -23,14 +24,18 @@ type Options = ConcurrencyOptions<unknown, unknown>
 export interface ConcurrencyAdapter {
   concurrencyLimit(options: Options): ConcurrencyControls
   /** A service that passes each request through the limits and then to `handle`, whose text or stream it answers; errors are 500. */
-  serve(limits: readonly ConcurrencyControls[], handle: (url: string) => Promise<string | Readable>): RequestListener
+  serve(
+    limits: readonly ConcurrencyControls[],
+    handle: (url: string) => Promise<string | Readable>,
+    over?: { http2: true },
+  ): RequestListener
   header(req: unknown, name: string): string | undefined
   /** Status and Retry-After of a response as it stands. */
   told(res: unknown): [status: number, retryAfter: string | undefined]
   /** Answers with a text, as a handler of the framework does; what it returns is returned by the handler. */
   answer(res: unknown, text: string): unknown
-  /** true: a handler returns its response, whose body is read later. */
-  returnsResponses?: true
+  /** true: the framework does not serve HTTP/2. */
+  http1Only?: true
 }
 
 interface Reply {
@@ -301,23 +306,21 @@ export function describeConcurrencyLimit(name: string, adapter: ConcurrencyAdapt
       for (const { reply } of next) expect((await reply).status).toBe(200)
     })
 
-    // Else the end of the body is the end of the work, and that is seen when it has been read.
-    if (!adapter.returnsResponses)
-      test('a response that waits behind a slow one, or that is not read, holds no place', async () => {
-        const service = await serve(limited(options({ permits: 2, key: () => 'all' })))
-        const reader = await service.connect({ reads: false })
-        reader.send('/large')
-        await eventually('answered, but not read', async () => service.done === 1)
-        const client = await service.connect()
-        client.send('/slow', '/large')
-        await eventually('answered behind a slow one', async () => service.done === 2)
-        const other = service.ask()
-        await service.holds(2)
-        expect((await service.ask().reply).status).toBe(429)
-        service.finish()
-        service.finish()
-        expect((await other.reply).status).toBe(200)
-      })
+    test('a response that waits behind a slow one, or that is not read, holds no place', async () => {
+      const service = await serve(limited(options({ permits: 2, key: () => 'all' })))
+      const reader = await service.connect({ reads: false })
+      reader.send('/large')
+      await eventually('answered, but not read', async () => service.done === 1)
+      const client = await service.connect()
+      client.send('/slow', '/large')
+      await eventually('answered behind a slow one', async () => service.done === 2)
+      const other = service.ask()
+      await service.holds(2)
+      expect((await service.ask().reply).status).toBe(429)
+      service.finish()
+      service.finish()
+      expect((await other.reply).status).toBe(200)
+    })
 
     test('a stream that is cut off by the end of its client frees the place', async () => {
       const service = await serve(limited(options({ permits: 1, key: () => 'all' })))
@@ -545,6 +548,8 @@ export function describeConcurrencyLimit(name: string, adapter: ConcurrencyAdapt
       await server.stop()
     })
   })
+
+  describePlaceEnds(name, adapter)
 
   describe(`${name}: options`, () => {
     test('that mean nothing are refused when the middleware is made', () => {

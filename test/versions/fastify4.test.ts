@@ -9,4 +9,4 @@ adapterContract(
   fastifyAdapter(options => fastify4(options as object) as unknown as FastifyInstance),
 )
 
-describePlugin('Fastify 4', options => fastify4(options) as unknown as FastifyInstance)
+describePlugin('Fastify 4', options => fastify4(options as object) as unknown as FastifyInstance)

@@ -21,7 +21,7 @@ const frameworkOf = (trust: Trust): Framework<Request, object> => ({
   trust: () => trust,
   requestHeader: (req, name) => req.headers?.[name],
   responseHeader: () => undefined,
-  watch: () => new ResponseWatch(() => ({ gone: true, watch() {}, unwatch() {} })),
+  watch: () => new ResponseWatch(() => ({ gone: true, stuck: false, taken: 0, watch() {}, unwatch() {} })),
   decision: () => undefined,
 })
 

@@ -49,7 +49,7 @@ function setUp(
       requestHeader: () => undefined,
       responseHeader: () => undefined,
       // What a leaky bucket admits waits for its turn as long as its client is there.
-      watch: () => new ResponseWatch(() => ({ gone: false, watch() {}, unwatch() {} })),
+      watch: () => new ResponseWatch(() => ({ gone: false, stuck: false, taken: 0, watch() {}, unwatch() {} })),
       decision: () => undefined,
     })
   })

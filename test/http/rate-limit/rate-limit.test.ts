@@ -27,7 +27,11 @@ const plain: Framework<Request, Response> = {
   requestHeader: (req, name) => req.headers?.[name],
   responseHeader: (res, name) => res[name],
   watch: res => {
-    const watch = getOrMake(WATCHES, res, () => new ResponseWatch(() => ({ gone: true, watch() {}, unwatch() {} })))
+    const watch = getOrMake(
+      WATCHES,
+      res,
+      () => new ResponseWatch(() => ({ gone: true, stuck: false, taken: 0, watch() {}, unwatch() {} })),
+    )
     return watch
   },
   decision: req => req.decision,

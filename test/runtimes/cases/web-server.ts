@@ -75,7 +75,7 @@ async function answer(handle: WebHandler, req: IncomingMessage, res: ServerRespo
     headers: headers as [string, string][],
     signal: gone.signal,
   })
-  const response = await handle(request, { incoming: req })
+  const response = await handle(request, { socket: req.socket })
   res.writeHead(response.status, Object.fromEntries(response.headers))
   const reader = response.body?.getReader()
   gone.signal.addEventListener('abort', () => void reader?.cancel())

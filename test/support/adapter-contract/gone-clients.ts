@@ -69,9 +69,9 @@ export function goneClientsContract(world: World): void {
       },
     )
 
-    if (adapter.speaksHttp2)
+    if (!adapter.http1Only)
       test.each(LIMITS)('over HTTP/2 reaches no handler past %s', async (_, options) => {
-        service = await reachedOverHttp2(serve(limited(options)))
+        service = await reachedOverHttp2(serve(limited(options), { http2: true }))
         for (const leave of ['reset', 'destroy'] as const) {
           session = connect(`http://127.0.0.1:${service.port}`)
           session.on('error', () => {})

@@ -1,4 +1,5 @@
 import type { RequestListener, ServerResponse } from 'node:http'
+import type { Readable } from 'node:stream'
 import { jest } from '@jest/globals'
 import request from 'supertest'
 import type { Decision } from '../../../src/core/decision.js'
@@ -17,10 +18,12 @@ export interface Service {
   limiters: Limiters[]
   /** true: one proxy is trusted. */
   trustProxy?: boolean | 'anybody'
+  /** The service is served over HTTP/2. */
+  http2?: true
   /** Runs before the limiters. */
   before?: (res: ServerResponse) => void
-  /** Runs in the handler, before it answers. */
-  handle?: (req: unknown, res: unknown) => Promise<void> | void
+  /** Runs in the handler, before it answers. A stream that it returns is the answer. */
+  handle?: (req: unknown, res: unknown) => Promise<Readable | void> | Readable | void
 }
 
 /** The parts that the tests of a framework provide. */
@@ -31,8 +34,8 @@ export interface Adapter {
   trustsAnybody?: string
   /** true: there is no response until a handler returns one, so that nothing can be read from it or written to it before. */
   returnsResponses?: true
-  /** true: it serves HTTP/2 as well. */
-  speaksHttp2?: true
+  /** true: the framework does not serve HTTP/2. */
+  http1Only?: true
   /** Errors are answered with 500 and JSON: `{ code, message }`. */
   serve(service: Service): RequestListener
   /** true: every refusal is an object, whatever the client asks for. */
