@@ -2,6 +2,7 @@
 type Hint = readonly [option: string, meaning: string]
 
 const POLICY: Hint = ['policy', 'policy has the quota and its time, like "100/1m"']
+const WINDOW: Hint = ['windowMs', 'windowMs is the time of limit; or policy has both, like "100/1m"']
 const PERMITS: Hint = ['permits', 'permits is how many may be inside at once']
 const KEY: Hint = [
   'key',
@@ -61,12 +62,12 @@ const FOREIGN: Readonly<Record<string, readonly Hint[]>> = {
   tokens: [POLICY],
   rate: [POLICY],
   requests: [POLICY],
-  duration: [POLICY],
-  interval: [POLICY],
-  window: [POLICY],
+  duration: [WINDOW, POLICY],
+  interval: [WINDOW, POLICY],
+  window: [WINDOW, POLICY],
   windowMs: [POLICY],
-  timeWindow: [POLICY],
-  ttl: [POLICY],
+  timeWindow: [WINDOW, POLICY],
+  ttl: [WINDOW, POLICY],
   algorithm: [POLICY],
   throttlers: [['policy', 'policy may have several limits, decided together, like "3/1s; 100/1m"']],
   concurrency: [PERMITS],
