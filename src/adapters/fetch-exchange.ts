@@ -21,8 +21,11 @@ export interface Peer {
 
 /** A socket of `node:net` or `node:tls`. */
 export interface PeerSocket {
+  /** True if the connection has been closed. */
   readonly destroyed: boolean
+  /** Adds a listener for the end of the connection. */
   on(event: 'close' | 'end', listener: () => void): unknown
+  /** Removes it. */
   off(event: 'close' | 'end', listener: () => void): unknown
 }
 
