@@ -108,7 +108,7 @@ function peerOf(request: Request): string | undefined {
 
 const web: Framework<Request, unknown> & Delivery<Request, unknown> = {
   name: 'the service',
-  address: peerOf,
+  address: (_, peer) => peer,
   peer: peerOf,
   trust: request => (Exchange.of(request).ignoresProxy ? 'nobody' : 'some'),
   requestHeader: (request, name) => request.headers.get(name) ?? undefined,

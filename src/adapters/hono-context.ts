@@ -86,7 +86,7 @@ export function replace(response: Response, c: Context): void {
 
 export const hono: Framework<Context, Context> & Delivery<Context, Context> = {
   name: 'Hono',
-  address: peerOf,
+  address: (_, peer) => peer,
   peer: peerOf,
   trust: () => 'nobody',
   requestHeader: headerOf,

@@ -88,7 +88,7 @@ export function addressKey(options?: AddressKeyOptions): (req: NodeRequest) => s
 const node: Framework<NodeRequest, NodeResponse> & Delivery<NodeRequest, NodeResponse> = {
   ...toNodeResponse,
   name: 'node:http',
-  address: nodePeer,
+  address: (_, peer) => peer,
   peer: nodePeer,
   trust: () => 'nobody',
   requestHeader: (req, name) => req.headers[name] as string | undefined,

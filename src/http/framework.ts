@@ -13,8 +13,8 @@ export type Trust = 'nobody' | 'some' | { readonly anybody: string }
  */
 export interface Framework<Request, Response> {
   readonly name: string
-  /** The client's address, considering the proxies that the framework trusts; undefined or '' if there is none. Asked only while `peer` gives something. */
-  address(req: Request): string | undefined
+  /** The client's address, considering the proxies that the framework trusts; undefined or '' if there is none. `peer`: that of the connection, if it is still there. */
+  address(req: Request, peer: string): string | undefined
   /** The address of the connection, regardless of proxies; '' if it has none, as over a Unix socket; undefined: the client has gone. */
   peer(req: Request): string | undefined
   trust(req: Request): Trust

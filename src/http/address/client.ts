@@ -31,14 +31,14 @@ export class Client<Request, Response> {
   }
 
   /**
-   * What is known before any option is asked. An answer: the client has gone, or is on a list. A text: its address, which was read for the lists.
-   * undefined: nothing yet.
+   * What is known before any option is asked. An answer: the client has gone, or is on a list. A text: for `key`. The connection is looked at once, because Bun forgets its
+   * address from one look to the next.
    */
-  meet(req: Request, res: Response): Answer | string | undefined {
+  meet(req: Request, res: Response): Answer | string {
     const peer = this.#framework.peer(req)
     if (peer === undefined) return this.#leave(req, res)
     const { lists } = this.#settings
-    if (lists === undefined) return undefined
+    if (lists === undefined) return peer
     const address = this.#address(req, peer)
     const judged = lists.judge(address)
     if (judged === 'allow') return PASS
@@ -61,9 +61,9 @@ export class Client<Request, Response> {
     return value.then(value => (this.#framework.peer(req) === undefined ? this.#leave(req, res) : next(value)))
   }
 
-  /** The address as a key, while the client is there. `known`: the address, if `meet` has read it. */
-  key(req: Request, known?: string): string {
-    const address = known ?? this.#address(req)
+  /** The address as a key. `met`: what `meet` has given: the address, if there are lists, else that of the connection. */
+  key(req: Request, met: string): string {
+    const address = this.#settings.lists === undefined ? this.#address(req, met) : met
     if (address) return maskedAddress(address, this.#settings.ipv6Subnet)
     this.#warnOfNoAddress('all such requests share one count')
     return NO_ADDRESS
@@ -79,12 +79,12 @@ export class Client<Request, Response> {
     return undefined
   }
 
-  /** The address as written; '' if there is none. `peer`: that of the connection, if it is known. */
-  #address(req: Request, peer?: string): string {
+  /** The address as written; '' if there is none. `peer`: that of the connection. */
+  #address(req: Request, peer: string): string {
     const { proxies } = this.#settings
     if (proxies === undefined) {
       if (!this.#warned.has('SPILLWAY_PROXY')) this.#checkTrust(req)
-      return this.#framework.address(req) ?? ''
+      return this.#framework.address(req, peer) ?? ''
     }
     const field = this.#framework.requestHeader(req, proxies.header)
     return (

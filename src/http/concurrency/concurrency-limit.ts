@@ -59,10 +59,10 @@ export class ConcurrencyGate<Request, Response> implements Gate<Request, Respons
     return this.#settings.places.close()
   }
 
-  #limit(req: Request, res: Response, address: string | undefined): SyncOrAsync<Answer> {
+  #limit(req: Request, res: Response, met: string): SyncOrAsync<Answer> {
     const { key } = this.#settings
     if (key === undefined) return this.#enter(WHOLE_SERVICE, req, res)
-    if (key === 'address') return this.#enter(placeKey(this.#client.key(req, address)), req, res)
+    if (key === 'address') return this.#enter(placeKey(this.#client.key(req, met)), req, res)
     return this.#client.whileThere(ask(key, req, res, 'concurrencyLimit'), req, res, value => {
       const given = keyText(value, 'concurrencyLimit')
       if (given === undefined) {

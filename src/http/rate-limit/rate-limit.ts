@@ -116,24 +116,23 @@ export class Guard<Request, Response> implements Gate<Request, Response>, Limite
     return this.#asked(ask(skip, req, res), req, res, skipped => (skipped ? PASS : this.#limit(req, res, met)))
   }
 
-  #limit(req: Request, res: Response, address: string | undefined): SyncOrAsync<Answer> {
+  #limit(req: Request, res: Response, met: string): SyncOrAsync<Answer> {
     const { policy } = this.#settings
     const rule = this.#rule
     if (rule !== undefined) {
       const { keys } = rule
-      const key =
-        keys === undefined ? this.#keyOf(req, res, address) : this.#keysOf(rule, keys, undefined, req, res, address)
+      const key = keys === undefined ? this.#keyOf(req, res, met) : this.#keysOf(rule, keys, undefined, req, res, met)
       return this.#asked(key, req, res, key =>
         key === undefined ? this.#unlimited() : this.#charge(rule, key, req, res),
       )
     }
-    return this.#asked(this.#keyOf(req, res, address), req, res, key => {
+    return this.#asked(this.#keyOf(req, res, met), req, res, key => {
       if (key === undefined) return this.#unlimited()
       const given = ask(policy as Ask<Request, Response, HttpPolicyInput<Request, Response>>, req, res)
       return this.#asked(given, req, res, input => {
         const rule = this.#ruleOf(input)
         if (rule.keys === undefined) return this.#charge(rule, key, req, res)
-        return this.#asked(this.#keysOf(rule, rule.keys, key, req, res, address), req, res, keys =>
+        return this.#asked(this.#keysOf(rule, rule.keys, key, req, res, met), req, res, keys =>
           keys === undefined ? this.#unlimited() : this.#charge(rule, keys, req, res),
         )
       })
@@ -162,9 +161,9 @@ export class Guard<Request, Response> implements Gate<Request, Response>, Limite
   }
 
   /** The middleware's own key. */
-  #keyOf(req: Request, res: Response, address: string | undefined): SyncOrAsync<string | undefined> {
+  #keyOf(req: Request, res: Response, met: string): SyncOrAsync<string | undefined> {
     const { key } = this.#settings
-    return key === undefined ? this.#client.key(req, address) : after(ask(key, req, res), asKey)
+    return key === undefined ? this.#client.key(req, met) : after(ask(key, req, res), asKey)
   }
 
   /** A key for each limit, if some have their own; undefined if no limit has one for this request. */
@@ -174,11 +173,11 @@ export class Guard<Request, Response> implements Gate<Request, Response>, Limite
     known: string | undefined,
     req: Request,
     res: Response,
-    address: string | undefined,
+    met: string,
   ): SyncOrAsync<LimiterKey | undefined> {
     const names = limiter.policy.map(limit => limit.name)
     let common: SyncOrAsync<string | undefined> = known
-    if (known === undefined && names.some(name => !keys.has(name))) common = this.#keyOf(req, res, address)
+    if (known === undefined && names.some(name => !keys.has(name))) common = this.#keyOf(req, res, met)
     const own = names.map(name => {
       const keyOf = keys.get(name)
       return keyOf === undefined ? common : after(ask(keyOf, req, res), asKey)

@@ -22,7 +22,7 @@ export interface RateLimit extends Limiters {
 
 const node: Framework<LimitedRequest, ServerResponse> & Delivery<LimitedRequest, ServerResponse> = {
   name: 'Node',
-  address: nodePeer,
+  address: (_, peer) => peer,
   peer: nodePeer,
   trust: () => 'nobody',
   requestHeader: (req, name) => req.headers[name] as string | undefined,

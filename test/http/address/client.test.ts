@@ -29,6 +29,12 @@ const ANYBODY: Trust = { anybody: 'Plain believes everybody' }
 const clientOf = (options: ClientOptions, trust: Trust = 'nobody') =>
   new Client(frameworkOf(trust), parseClientOptions('rateLimit', options))
 
+/** The key of a request that no list has judged. */
+function keyOf(client: Client<Request, object>, req: Request): string | undefined {
+  const met = client.meet(req, {})
+  return typeof met === 'string' ? client.key(req, met) : undefined
+}
+
 /** What the lists say of a request. */
 function judge(client: Client<Request, object>, req: Request): 'allow' | 'deny' | 'neither' {
   const met = client.meet(req, {})
@@ -55,13 +61,15 @@ describe.each(FIELDS)('the client in $header', ({ header, write }) => {
   test.each(CHAINS.map(chain => [describeChain(chain), chain] as const))('proxies %s', (_, chain) => {
     for (const [written, key, verdict] of ADDRESSES) {
       warnings.mockClear()
-      const client = clientOf({ proxies: chain.proxies, addressHeader: header, ...lists })
+      const options = { proxies: chain.proxies, addressHeader: header }
       const req = requestOf(chain.names, written)
       const isClient = chain.counts === 'client'
-      expect([written, client.key(req)]).toEqual([written, isClient ? key : KEYS[chain.counts]])
-      const judged = judge(client, req)
+      const judged = judge(clientOf({ ...options, ...lists }), req)
       expect([written, judged]).toEqual([written, isClient ? verdict : 'neither'])
-      client.key(req)
+      warnings.mockClear()
+      const client = clientOf(options)
+      expect([written, keyOf(client, req)]).toEqual([written, isClient ? key : KEYS[chain.counts]])
+      keyOf(client, req)
       expect([written, codes()]).toEqual([written, chain.warns ? ['SPILLWAY_PROXY_HEADER'] : []])
     }
   })
@@ -73,8 +81,8 @@ describe.each(FIELDS)('the client in $header', ({ header, write }) => {
         warnings.mockClear()
         const client = clientOf({ proxies: chain.proxies, addressHeader: header })
         const req = requestOf(chain.names, written)
-        expect([written, client.key(req)]).toEqual([written, KEYS[chain.countsIfUnreadable]])
-        client.key(req)
+        expect([written, keyOf(client, req)]).toEqual([written, KEYS[chain.countsIfUnreadable]])
+        keyOf(client, req)
         expect([written, codes()]).toEqual([written, chain.warnsIfUnreadable ? ['SPILLWAY_PROXY_HEADER'] : []])
       }
     },
@@ -100,13 +108,13 @@ describe('Forwarded', () => {
     ['xfor=203.0.113.9', '127.0.0.1', 'another name'],
   ])('%s is %s: %s', (forwarded, key) => {
     const client = clientOf({ proxies: 1, addressHeader: 'Forwarded' })
-    expect(client.key({ peer: '127.0.0.1', headers: { forwarded } })).toBe(key)
+    expect(keyOf(client, { peer: '127.0.0.1', headers: { forwarded } })).toBe(key)
   })
 })
 
 describe('a header of the platform', () => {
   const key = (proxies: number | string[], value: string | undefined) =>
-    clientOf({ proxies, addressHeader: 'CF-Connecting-IP' }).key({
+    keyOf(clientOf({ proxies, addressHeader: 'CF-Connecting-IP' }), {
       peer: '127.0.0.1',
       headers: { 'cf-connecting-ip': value, 'x-forwarded-for': '198.51.100.66' },
     })
@@ -133,8 +141,8 @@ describe('warnings', () => {
     for (const req of [forwarded, { address: '203.0.113.9' }]) {
       warnings.mockClear()
       const client = clientOf({}, ANYBODY)
-      client.key(req)
-      client.key(req)
+      keyOf(client, req)
+      keyOf(client, req)
       expect(codes()).toEqual(['SPILLWAY_PROXY'])
       expect(String(warnings.mock.calls[0][0])).toMatch(/Plain believes everybody.*rateLimit\(\{ proxies: 1 \}\)/)
     }
@@ -146,7 +154,7 @@ describe('warnings', () => {
       clientOf({ proxies: 0 }, 'nobody'),
       clientOf({}, 'some'),
     ]) {
-      client.key({ ...forwarded, peer: '203.0.113.9' })
+      keyOf(client, { ...forwarded, peer: '203.0.113.9' })
     }
     expect(warnings).not.toHaveBeenCalled()
   })
@@ -166,14 +174,35 @@ describe('warnings', () => {
     expect([client.meet({ gone: true }, {}), client.ownKey({ gone: true })]).toEqual([GONE, 'unknown'])
     expect(warnings).not.toHaveBeenCalled()
     judge(client, {})
-    expect([client.key({}), client.ownKey({})]).toEqual(['unknown', undefined])
+    expect([keyOf(client, {}), client.ownKey({})]).toEqual(['unknown', undefined])
     expect(codes()).toEqual(['SPILLWAY_NO_ADDRESS'])
+  })
+
+  test('do not come of a runtime that forgets an address from one look to the next: it is looked at once', () => {
+    const client = clientOf({ deny: ['203.0.113.0/24'] }, 'some')
+    const counting = clientOf({}, 'some')
+    for (const address of ['203.0.113.9', '192.0.2.1']) {
+      const forgetful = () => {
+        let looks = 0
+        return {
+          get peer() {
+            return looks++ === 0 ? address : undefined
+          },
+          get address() {
+            return address
+          },
+        }
+      }
+      expect(judge(client, forgetful())).toBe(address === '192.0.2.1' ? 'neither' : 'deny')
+      expect(keyOf(counting, forgetful())).toBe(address)
+    }
+    expect(warnings).not.toHaveBeenCalled()
   })
 
   test('about a framework that trusts any client come wherever the address is used, by lists, keys, and keys of a service', () => {
     const uses: Array<(client: Client<Request, object>) => unknown> = [
       client => client.meet(forwarded, {}),
-      client => client.key(forwarded),
+      client => keyOf(client, forwarded),
       client => client.ownKey(forwarded),
     ]
     for (const use of uses) {
@@ -189,7 +218,7 @@ describe('warnings', () => {
   })
 
   test('a proxy that connects over a Unix socket is one of a number of proxies', () => {
-    expect(clientOf({ proxies: 1 }).key(forwarded)).toBe('198.51.100.66')
+    expect(keyOf(clientOf({ proxies: 1 }), forwarded)).toBe('198.51.100.66')
     expect(warnings).not.toHaveBeenCalled()
   })
 })
