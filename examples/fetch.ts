@@ -4,18 +4,18 @@
 //   node --import tsx examples/fetch.ts
 import type { AddressInfo } from 'node:net'
 import { type HttpBindings, serve } from '@hono/node-server'
-import { rateLimit } from 'spillway/fetch'
+import { type Peer, rateLimit } from 'spillway/fetch'
 
 const limit = rateLimit({ policy: '10/10s' })
 
-async function answer(request: Request, address: string | undefined): Promise<Response> {
-  const { refusal, decision, apply } = await limit(request, { address })
+async function answer(request: Request, peer: Peer): Promise<Response> {
+  const { refusal, decision, apply } = await limit(request, peer)
   return refusal ?? apply(new Response(`hello, ${decision?.remaining} left\n`))
 }
 
 const server = serve(
   {
-    fetch: (request, env) => answer(request, (env as HttpBindings).incoming.socket.remoteAddress),
+    fetch: (request, env) => answer(request, { socket: (env as HttpBindings).incoming.socket }),
     hostname: '127.0.0.1',
     port: Number(process.env.PORT ?? 3000),
   },

@@ -11,7 +11,7 @@ import { Redis } from 'ioredis'
 import { register } from 'prom-client'
 import { DelayQueue, MemoryStore, observers, RedisStore } from 'spillway'
 import { type Alert, alerts, webhook } from 'spillway/alerts'
-import { concurrencyLimit, rateLimit } from 'spillway/express'
+import { addressKey, concurrencyLimit, rateLimit } from 'spillway/express'
 import { prometheusObserver } from 'spillway/prometheus'
 
 const { REDIS_URL, WEBHOOK_URL, PORT = '3000' } = process.env
@@ -34,6 +34,7 @@ const alarms = alerts({
 const observer = observers(prometheusObserver(), alarms)
 
 const app = express()
+const byAddress = addressKey()
 app.get('/metrics', async (_req, res) => {
   res.type(register.contentType).send(await register.metrics())
 })
@@ -41,7 +42,7 @@ app.use(
   rateLimit({
     policy: { quota: 20, window: '1s', name: 'burst' },
     name: 'api',
-    key: req => req.get('x-user') ?? req.ip,
+    key: req => req.get('x-user') ?? byAddress(req),
     store: client === undefined ? new MemoryStore() : new RedisStore(client),
     observer,
   }),

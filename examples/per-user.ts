@@ -4,10 +4,11 @@
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
 import express, { type Request } from 'express'
-import { rateLimit } from 'spillway/express'
+import { addressKey, rateLimit } from 'spillway/express'
 
 // A stand-in for your sessions: it believes the user name in the request.
 const userOf = (req: Request) => req.get('x-user')
+const byAddress = addressKey()
 const planOf = (user: string | undefined) => (user === 'ada' ? 'pro' : user ? 'free' : 'guest')
 
 // All plans use the same name for their limit, so that a user who changes the plan keeps the count.
@@ -20,7 +21,7 @@ const POLICIES = {
 const app = express()
 app.use(
   rateLimit({
-    key: req => userOf(req) ?? `guest ${req.ip}`,
+    key: req => userOf(req) ?? `guest ${byAddress(req)}`,
     policy: req => POLICIES[planOf(userOf(req))],
   }),
 )

@@ -3,14 +3,16 @@
 //   node --import tsx examples/ws.ts
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
+import { addressKey } from 'spillway/node'
 import { limitMessages } from 'spillway/ws'
 import { WebSocket, WebSocketServer } from 'ws'
 
+const byAddress = addressKey()
 const server = new WebSocketServer({ port: 0, host: '127.0.0.1' })
 server.on('connection', (socket, req) => {
   limitMessages(socket, {
     policy: '10/10s',
-    key: req.socket.remoteAddress,
+    key: byAddress(req),
     onLimit: ({ retryAfterMs }, data) => socket.send(`${data}: not heard, come back in ${retryAfterMs} ms`),
   })
   socket.on('message', data => socket.send(`${data}: heard`))

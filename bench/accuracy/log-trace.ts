@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { AccessLogLine } from '../../src/cli/replay/access-log.js'
 import { LineCutter } from '../../src/cli/replay/lines.js'
-import { addressKey } from '../../src/http/address/client-key.js'
+import { maskedAddress } from '../../src/http/address/masked-address.js'
 import type { Request } from './wrong-decisions.js'
 
 /** The requests of an access log by address, as the middleware would key them, in order of time. */
@@ -11,7 +11,7 @@ export function logTrace(file: string): Request[] {
   const reader = {
     line(bytes: Buffer, start: number, end: number) {
       const client = parsed.read(bytes, start, end) ? parsed.client() : undefined
-      if (client !== undefined) requests.push({ at: parsed.second * 1000, key: addressKey(client) })
+      if (client !== undefined) requests.push({ at: parsed.second * 1000, key: maskedAddress(client) })
     },
     overlongLine() {},
   }

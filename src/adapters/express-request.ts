@@ -2,6 +2,7 @@ import { IncomingMessage } from 'node:http'
 import type { Request } from 'express'
 import type { Decision } from '../core/decision.js'
 import { ExistingObject } from '../core/existing-object.js'
+import type { Trust } from '../http/framework.js'
 
 const NAME = 'rateLimit'
 /** The prototypes of requests on which `rateLimit` is our accessor, their own or inherited. */
@@ -56,6 +57,17 @@ class Kept extends ExistingObject {
   static #on(holder: object): Kept {
     return #decision in holder ? holder : (new Kept(holder) as Kept)
   }
+}
+
+const LEFTMOST: Trust = {
+  anybody: "Express takes the leftmost address of X-Forwarded-For (app.set('trust proxy', true))",
+}
+
+/** Whose claims about the client's address an Express app believes. */
+export function trustOf(req: Request): Trust {
+  const setting: unknown = req.app.get('trust proxy')
+  if (setting === true) return LEFTMOST
+  return setting ? 'some' : 'nobody'
 }
 
 let lastPrototype: object | null = null

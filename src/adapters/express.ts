@@ -1,17 +1,20 @@
 import type { NextFunction, Request, Response } from 'express'
 import type { Decision } from '../core/decision.js'
 import { emitWarning } from '../core/warning.js'
+import { addressKeyOf } from '../http/address/client.js'
+import type { AddressKeyOptions } from '../http/address/client-options.js'
+import { nodePeer } from '../http/address/peer.js'
 import { type ConcurrencyControls, ConcurrencyGate } from '../http/concurrency/concurrency-limit.js'
 import type { ConcurrencyOptions } from '../http/concurrency/options.js'
 import { admit, type Delivery, type Gate, toNodeResponse } from '../http/delivery.js'
-import type { Framework, Trust } from '../http/framework.js'
+import type { Framework } from '../http/framework.js'
 import { checkCaller } from '../http/mounting.js'
 import { watchResponse } from '../http/node-response.js'
 import type { HttpOptions } from '../http/rate-limit/options.js'
 import { Guard, type Limiters } from '../http/rate-limit/rate-limit.js'
 import { ShedGate, type ShedOptions } from '../http/shed.js'
 import { isPromise } from '../http/sync-or-async.js'
-import { decisionOn, leaveDecision } from './express-request.js'
+import { decisionOn, leaveDecision, trustOf } from './express-request.js'
 
 export type * from '../http/adapter-exports.js'
 export type { ShedOptions } from '../http/shed.js'
@@ -60,25 +63,25 @@ export function shed(options: ShedOptions<Request>): (req: Request, res: Respons
   return middlewareOf(new ShedGate(options, express), 'shed')
 }
 
+/**
+ * The client's address as a key, as the limiters count by default, for keys of a service: `key: req => req.user?.id ?? byAddress(req)`. An IPv6 address is
+ * masked to `ipv6Subnet` bits. undefined only over a Unix socket, where requests have no address. Checks its options: `PolicyError`.
+ */
+export function addressKey(options?: AddressKeyOptions): (req: Request) => string | undefined {
+  return addressKeyOf(express, options)
+}
+
 const express: Framework<Request, Response> & Delivery<Request, Response> = {
   ...toNodeResponse,
   name: 'Express',
   address: req => req.ip,
-  peer: req => req.socket.remoteAddress,
+  peer: nodePeer,
   trust: trustOf,
-  trustsAnybody: "Express takes the leftmost address of X-Forwarded-For (app.set('trust proxy', true))",
-  isGone: req => req.socket.destroyed,
   requestHeader: (req, name) => req.headers[name] as string | undefined,
   responseHeader: (res, name) => res.getHeader(name)?.toString(),
   watch: res => watchResponse(res),
   decision: decisionOn,
   leaveDecision,
-}
-
-function trustOf(req: Request): Trust {
-  const setting: unknown = req.app.get('trust proxy')
-  if (setting === true) return 'anybody'
-  return setting ? 'some' : 'nobody'
 }
 
 function middlewareOf(gate: Gate<Request, Response>, user: string) {

@@ -1,4 +1,5 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import { nodePeer } from '../http/address/peer.js'
 import type { Delivery } from '../http/delivery.js'
 import type { Framework, Trust } from '../http/framework.js'
 import { watchResponse } from '../http/node-response.js'
@@ -9,13 +10,11 @@ export function frameworkOf(): Framework<FastifyRequest, FastifyReply> {
   return {
     name: 'Fastify',
     address: request => request.ip,
-    peer: request => request.raw.socket.remoteAddress,
+    peer: request => nodePeer(request.raw),
     trust(request) {
       trust ??= trustOf(request)
       return trust
     },
-    trustsAnybody: 'Fastify takes the leftmost address of X-Forwarded-For (trustProxy: true)',
-    isGone: request => request.raw.socket.destroyed,
     requestHeader: (request, name) => request.raw.headers[name] as string | undefined,
     responseHeader: (reply, name) => reply.getHeader(name)?.toString(),
     watch: reply => watchResponse(reply.raw),
@@ -40,12 +39,16 @@ export const delivery: Delivery<FastifyRequest, FastifyReply> = {
 /** More proxies than any service has in front of it. */
 const CHAIN = Array.from({ length: 64 }, (_, i) => `192.0.2.${i}`)
 
+const LEFTMOST: Trust = {
+  anybody: 'Fastify takes the leftmost address of X-Forwarded-For (trustProxy: true)',
+}
+
 /** Fastify does not expose its option `trustProxy`. A function that trusts all of a long chain of proxies trusts anybody. */
-function trustOf(request: FastifyRequest): Trust {
+export function trustOf(request: { readonly ips?: readonly string[] }): Trust {
   if (request.ips === undefined) return 'nobody'
   const raw = { socket: { remoteAddress: '198.51.100.1' }, headers: { 'x-forwarded-for': CHAIN.join() } }
-  const probe: FastifyRequest = Object.create(Object.getPrototypeOf(request), { raw: { value: raw } })
-  return (probe.ips ?? []).length > CHAIN.length ? 'anybody' : 'some'
+  const probe: typeof request = Object.create(Object.getPrototypeOf(request), { raw: { value: raw } })
+  return (probe.ips ?? []).length > CHAIN.length ? LEFTMOST : 'some'
 }
 
 /** The name of a route, from the `config` that Fastify keeps of it, like 'POST /login'. HEAD belongs to GET: Fastify adds it by itself. */

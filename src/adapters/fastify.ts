@@ -2,6 +2,8 @@ import type { FastifyInstance, FastifyPluginCallback, FastifyReply, FastifyReque
 import type { Decision } from '../core/decision.js'
 import { PolicyError, shown } from '../core/errors.js'
 import { getOrMake } from '../core/get-or-make.js'
+import { addressKeyOf } from '../http/address/client.js'
+import type { AddressKeyOptions } from '../http/address/client-options.js'
 import { ConcurrencyGate } from '../http/concurrency/concurrency-limit.js'
 import type { ConcurrencyOptions } from '../http/concurrency/options.js'
 import { admit, type Delivered, type Gate, PASS } from '../http/delivery.js'
@@ -121,8 +123,13 @@ export const concurrencyLimit: FastifyPluginCallback<ConcurrencyLimitOptions> = 
 /** A plugin for Fastify 4 and 5 that refuses the least important requests first under overload. `register` rejects if an option is wrong: `PolicyError`. */
 export const shed: FastifyPluginCallback<ShedOptions> = plugin('shed', (_, { hook, ...options }) => {
   const gate = new ShedGate(options, frameworkOf())
-  return { hook, answer: request => gate.answer(request) }
+  return { hook, answer: (request, reply) => gate.answer(request, reply) }
 })
+
+/** The client's address as a key, for keys of a service: as `addressKey` of `spillway/express`. Checks its options: `PolicyError`. */
+export function addressKey(options?: AddressKeyOptions): (request: FastifyRequest) => string | undefined {
+  return addressKeyOf(frameworkOf(), options)
+}
 
 /** How requests are decided, and when. */
 interface Limit extends Gate<FastifyRequest, FastifyReply> {

@@ -2,6 +2,7 @@ import type { Socket } from 'node:net'
 import type { Decision } from '../core/decision.js'
 import { PolicyError, shown } from '../core/errors.js'
 import { ExistingObject } from '../core/existing-object.js'
+import type { BunServer } from '../http/address/peer.js'
 import type { Body } from '../http/refusal.js'
 import { followResponse, forgetRequest, knownWatch } from '../http/web-response.js'
 
@@ -9,22 +10,29 @@ import { followResponse, forgetRequest, knownWatch } from '../http/web-response.
 export interface Peer {
   /** The client's address; undefined or '' if there is none. */
   readonly address?: string
-  /** On Node, the client's connection: `incoming.socket`. Without it, a client that goes before it is answered is noticed only if the runtime aborts the request's signal. */
+  /**
+   * On Node, the client's connection: `incoming.socket`. Its address is the client's, unless `address` is given. Without it, a client that has gone is noticed only if the runtime aborts
+   * the request's signal.
+   */
   readonly socket?: PeerSocket
+  /** In Bun, the server: it is asked for the address, and knows that a client has reset its connection. */
+  readonly server?: BunServer
 }
 
 /** A socket of `node:net` or `node:tls`. */
 export interface PeerSocket {
-  /** True once it is closed. */
+  /** True if the connection has been closed. */
   readonly destroyed: boolean
-  /** Adds a listener. */
+  /** Adds a listener for the end of the connection. */
   on(event: 'close' | 'end', listener: () => void): unknown
-  /** Removes a listener. */
+  /** Removes it. */
   off(event: 'close' | 'end', listener: () => void): unknown
 }
 
 /** How long after the decision a response is expected. */
 const WITHIN_MS = 30_000
+
+const NOBODY: Peer = {}
 
 /** The exchange of a request, stored in a private field of the request. */
 class Kept extends ExistingObject {
@@ -43,19 +51,20 @@ class Kept extends ExistingObject {
 /** A web platform request and what its limiters add to its response. */
 export class Exchange {
   /** The exchange of a request, for the next limiter; a new one if the request has been answered. */
-  static begin(request: Request, peer: Peer | undefined): Exchange {
+  static begin(request: Request, peer: Peer = NOBODY): Exchange {
     let exchange = Kept.exchange(request)
     if (exchange === undefined || exchange.#isOver) {
       forgetRequest(request)
       exchange = new Exchange(request)
       Kept.keep(request, exchange)
     }
-    exchange.#peer = peer
+    exchange.peer = peer ?? NOBODY
     return exchange
   }
 
+  /** The exchange of a request; of one that no limiter has seen yet: a new one. */
   static of(request: Request): Exchange {
-    return Kept.exchange(request) as Exchange
+    return Kept.exchange(request) ?? Exchange.begin(request)
   }
 
   /** The response as sent; undefined until it is known. */
@@ -67,28 +76,24 @@ export class Exchange {
   readonly fields = new Map<string, string>()
   #status = 200
   #answered = false
-  #peer: Peer | undefined
+  peer = NOBODY
   #expiry: NodeJS.Timeout | undefined
 
   private constructor(request: Request) {
     this.#request = request
   }
 
-  /** The client's address that the service passed to the limiter. */
-  get address(): string | undefined {
-    return this.#peer?.address
-  }
-
   /** The client's connection, if the service has passed it to the limiter. */
   get socket(): Socket | undefined {
-    return this.#peer?.socket as Socket | undefined
+    return this.peer.socket as Socket | undefined
   }
 
   /** True if a proxy has written addresses, but the service took the address from elsewhere. */
   get ignoresProxy(): boolean {
     const { headers } = this.#request
+    const { address } = this.peer
     const written = `${headers.get('x-forwarded-for') ?? ''},${headers.get('forwarded') ?? ''}`
-    return written !== ',' && !(this.address && written.includes(this.address))
+    return written !== ',' && !(address && written.includes(address))
   }
 
   /** From now on the service handles the request. */

@@ -1,4 +1,7 @@
 import type { Decision } from '../core/decision.js'
+import { addressKeyOf } from '../http/address/client.js'
+import type { AddressKeyOptions } from '../http/address/client-options.js'
+import { nodePeer, webPeer } from '../http/address/peer.js'
 import { admit, type Delivery } from '../http/delivery.js'
 import type { Framework } from '../http/framework.js'
 import { checkCaller } from '../http/mounting.js'
@@ -86,13 +89,28 @@ function ofExchanges<P extends Peer>(options: RateLimitOptions<P>): HttpOptions<
   return own.settle || own.handler ? { ...given, ...own } : given
 }
 
+/**
+ * The client's address as a key, for keys of a service: as `addressKey` of `spillway/express`. The function is given the request and the peer, as a `key` is.
+ * undefined if the peer has no address. Checks its options: `PolicyError`.
+ */
+export function addressKey(options?: AddressKeyOptions): (request: Request, peer?: Peer) => string | undefined {
+  const keyOf = addressKeyOf(web, options)
+  return (request, peer) => {
+    if (peer !== undefined) Exchange.begin(request, peer)
+    return keyOf(request)
+  }
+}
+
+function peerOf(request: Request): string | undefined {
+  const { address, socket, server } = Exchange.of(request).peer
+  return socket && !address ? nodePeer({ socket }) : webPeer(request, address, server)
+}
+
 const web: Framework<Request, unknown> & Delivery<Request, unknown> = {
   name: 'the service',
-  address: request => Exchange.of(request).address,
-  peer: request => Exchange.of(request).address,
+  address: (_, peer) => peer,
+  peer: peerOf,
   trust: request => (Exchange.of(request).ignoresProxy ? 'nobody' : 'some'),
-  trustsAnybody: '',
-  isGone: request => request.signal.aborted,
   requestHeader: (request, name) => request.headers.get(name) ?? undefined,
   responseHeader: (_, name, request) => Exchange.of(request).fields.get(name),
   watch: (_, request) => watchRequest(request, Exchange.of(request).socket),

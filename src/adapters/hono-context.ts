@@ -1,4 +1,5 @@
 import type { Context } from 'hono'
+import { type BunServer, type FromNode, nodePeer, webPeer } from '../http/address/peer.js'
 import type { Delivery } from '../http/delivery.js'
 import type { Framework } from '../http/framework.js'
 import { knownResponseWatch, type NodeResponse, watchResponse } from '../http/node-response.js'
@@ -6,18 +7,14 @@ import type { ResponseEnd, ResponseWatch } from '../http/response-watch.js'
 import { followResponse, knownWatch, watchRequest } from '../http/web-response.js'
 
 /** What Hono's runtimes report about a connection, in `c.env`. */
-interface Bindings {
+interface Bindings extends Partial<BunServer> {
   /** @hono/node-server */
-  readonly incoming?: {
-    readonly headers: Record<string, string | string[] | undefined>
-    readonly socket: { readonly remoteAddress?: string; readonly destroyed?: boolean }
-  }
+  readonly incoming?: FromNode & { readonly headers: Record<string, string | string[] | undefined> }
   readonly outgoing?: NodeResponse
   /** Deno */
   readonly remoteAddr?: { readonly hostname?: string }
   /** Bun, or one of the above in `server` */
-  readonly server?: Bindings & { requestIP?(request: Request): { readonly address: string } | null }
-  requestIP?(request: Request): { readonly address: string } | null
+  readonly server?: Bindings
 }
 
 /** The responses that requests get from others than their handlers: refusals, and the answers to errors that nobody has handled yet. */
@@ -82,18 +79,16 @@ export function lookAt<Result>(c: Context, { ended }: ResponseEnd, look: () => R
 }
 
 /** Hono would otherwise add the fields of the previous response. */
-function replace(response: Response, c: Context): void {
+export function replace(response: Response, c: Context): void {
   c.res = undefined
   c.res = response
 }
 
 export const hono: Framework<Context, Context> & Delivery<Context, Context> = {
   name: 'Hono',
-  address: peerOf,
+  address: (_, peer) => peer,
   peer: peerOf,
   trust: () => 'nobody',
-  trustsAnybody: '',
-  isGone: c => incomingOf(c)?.socket.destroyed ?? c.req.raw.signal.aborted,
   requestHeader: headerOf,
   // `c.res` of Hono 3 is a response without the fields that were set on the context.
   responseHeader: (c, name) => c.newResponse(null).headers.get(name) ?? undefined,
@@ -124,13 +119,13 @@ function knownWatchOf(c: Context): ResponseWatch | undefined {
   return outgoing === undefined ? knownWatch(c.req.raw) : knownResponseWatch(outgoing)
 }
 
-/** The address of the connection; undefined if the runtime does not report it. */
+/** The address of the connection; '' if the runtime does not report it; undefined: the client has gone. */
 function peerOf(c: Context): string | undefined {
   const env = c.env as Bindings | undefined
   const incoming = incomingOf(c)
-  if (incoming !== undefined) return incoming.socket.remoteAddress
+  if (incoming !== undefined) return nodePeer(incoming)
   const server = env?.server ?? env
-  return server?.requestIP?.(c.req.raw)?.address ?? server?.remoteAddr?.hostname
+  return webPeer(c.req.raw, server?.remoteAddr?.hostname, server)
 }
 
 /** Node has parsed the fields already; Hono would copy all to return one. */

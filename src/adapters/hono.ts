@@ -1,6 +1,8 @@
 import type { Context, MiddlewareHandler, Next } from 'hono'
 import type { Decision } from '../core/decision.js'
 import { PolicyError, shown } from '../core/errors.js'
+import { addressKeyOf } from '../http/address/client.js'
+import type { AddressKeyOptions } from '../http/address/client-options.js'
 import { type ConcurrencyControls, ConcurrencyGate } from '../http/concurrency/concurrency-limit.js'
 import type { ConcurrencyOptions } from '../http/concurrency/options.js'
 import { deliver, type Gate } from '../http/delivery.js'
@@ -10,7 +12,7 @@ import type { HttpOptions } from '../http/rate-limit/options.js'
 import { Guard, type Limiters } from '../http/rate-limit/rate-limit.js'
 import { ShedGate, type ShedOptions } from '../http/shed.js'
 import { after, isPromise } from '../http/sync-or-async.js'
-import { failed, gone, hono, keepRefusal, lookAt, refused, returned } from './hono-context.js'
+import { failed, gone, hono, keepRefusal, lookAt, refused, replace, returned } from './hono-context.js'
 
 export type * from '../http/adapter-exports.js'
 export type { ShedOptions } from '../http/shed.js'
@@ -58,6 +60,11 @@ export function concurrencyLimit(options: ConcurrencyLimitOptions): ConcurrencyL
 /** Middleware for Hono 3.12 and 4 that refuses the least important requests first under overload. Checks its options: `PolicyError`. */
 export function shed(options: ShedOptions<Context>): MiddlewareHandler {
   return middlewareOf(new ShedGate(options, hono), 'shed')
+}
+
+/** The client's address as a key, for keys of a service: as `addressKey` of `spillway/express`. Checks its options: `PolicyError`. */
+export function addressKey(options?: AddressKeyOptions): (c: Context) => string | undefined {
+  return addressKeyOf(hono, options)
 }
 
 /** The options with a handler whose response is stored, so that the middleware can return it. */
@@ -132,10 +139,7 @@ function keepFields(fields: Fields, c: Context): void {
     keep()
   } catch {
     // A response of `fetch` is immutable, and Hono 3 does not copy it.
-    const copy = new Response(c.res.body, c.res)
-    // Hono would otherwise add the fields of the previous response.
-    c.res = undefined
-    c.res = copy
+    replace(new Response(c.res.body, c.res), c)
     keep()
   }
 }

@@ -1,5 +1,8 @@
 import type { Context, Next } from 'koa'
 import type { Decision } from '../core/decision.js'
+import { addressKeyOf } from '../http/address/client.js'
+import type { AddressKeyOptions } from '../http/address/client-options.js'
+import { nodePeer } from '../http/address/peer.js'
 import { type ConcurrencyControls, ConcurrencyGate } from '../http/concurrency/concurrency-limit.js'
 import type { ConcurrencyOptions } from '../http/concurrency/options.js'
 import { admit, type Delivery, type Gate } from '../http/delivery.js'
@@ -72,6 +75,11 @@ function middlewareOf(gate: Gate<Context, Context>, user: string) {
   }
 }
 
+/** The client's address as a key, for keys of a service: as `addressKey` of `spillway/express`. Checks its options: `PolicyError`. */
+export function addressKey(options?: AddressKeyOptions): (ctx: Context) => string | undefined {
+  return addressKeyOf(koa, options)
+}
+
 async function limited(gate: Gate<Context, Context>, ctx: Context, next: Next): Promise<void> {
   const delivered = admit(gate, koa, ctx, ctx)
   if ((isPromise(delivered) ? await delivered : delivered) !== 'passed') return
@@ -97,10 +105,8 @@ function leaveDecision(ctx: Kept, decision: Decision): void {
 const koa: Framework<Context, Context> & Delivery<Context, Context> = {
   name: 'Koa',
   address: ctx => ctx.ip,
-  peer: ctx => ctx.req.socket.remoteAddress,
+  peer: ctx => nodePeer(ctx.req),
   trust: trustOf,
-  trustsAnybody: 'Koa takes the leftmost address of X-Forwarded-For (app.proxy = true without app.maxIpsCount)',
-  isGone: ctx => ctx.req.socket.destroyed,
   requestHeader: (ctx, name) => ctx.req.headers[name] as string | undefined,
   responseHeader: (ctx, name) => ctx.res.getHeader(name)?.toString(),
   watch: watchContext,
@@ -120,7 +126,11 @@ const koa: Framework<Context, Context> & Delivery<Context, Context> = {
   },
 }
 
+const LEFTMOST: Trust = {
+  anybody: 'Koa takes the leftmost address of X-Forwarded-For (app.proxy = true without app.maxIpsCount)',
+}
+
 function trustOf({ app }: Context): Trust {
   if (!app.proxy) return 'nobody'
-  return app.maxIpsCount > 0 ? 'some' : 'anybody'
+  return app.maxIpsCount > 0 ? 'some' : LEFTMOST
 }

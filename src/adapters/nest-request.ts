@@ -1,11 +1,14 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Request as ExpressRequest } from 'express'
 import type { Decision } from '../core/decision.js'
+import { getOrMake } from '../core/get-or-make.js'
+import { nodePeer } from '../http/address/peer.js'
 import type { Delivery } from '../http/delivery.js'
 import type { Framework, Trust } from '../http/framework.js'
 import { watchResponse } from '../http/node-response.js'
 import { type Body, refuse } from '../http/refusal.js'
-import { decisionOn, leaveDecision } from './express-request.js'
+import { decisionOn, trustOf as expressTrust, leaveDecision } from './express-request.js'
+import { trustOf as fastifyTrust } from './fastify-request.js'
 
 /** The common part of Express and Fastify requests. */
 export interface NestRequest {
@@ -44,10 +47,8 @@ interface FastifyReply extends NestResponse {
 export const nest: Framework<NestRequest, NestResponse> & Delivery<NestRequest, NestResponse> = {
   name: 'Nest',
   address: req => req.ip,
-  peer: req => messageOf(req).socket.remoteAddress,
+  peer: req => nodePeer(messageOf(req)),
   trust: trustOf,
-  trustsAnybody: "Express takes the leftmost address of X-Forwarded-For (app.set('trust proxy', true))",
-  isGone: req => messageOf(req).socket.destroyed,
   requestHeader(req, name) {
     // Nest does not negotiate content types: the body of an HttpException is an object.
     return name === 'accept' ? 'application/json' : (req.headers[name] as string | undefined)
@@ -70,11 +71,12 @@ export const nest: Framework<NestRequest, NestResponse> & Delivery<NestRequest, 
   write: (res, body, req) => keepRefusal(req, res, parsed(body, res.statusCode, nest.decision(req, res))),
 }
 
+/** Each Fastify instance has its own class of requests, with its setting. */
+const TRUST = new WeakMap<object, Trust>()
+
 function trustOf(req: NestRequest): Trust {
-  if (isFastify(req)) return req.ips === undefined ? 'nobody' : 'some'
-  const setting: unknown = (req as ExpressRequest).app.get('trust proxy')
-  if (setting === true) return 'anybody'
-  return setting ? 'some' : 'nobody'
+  if (!isFastify(req)) return expressTrust(req as ExpressRequest)
+  return getOrMake(TRUST, Object.getPrototypeOf(req), () => fastifyTrust(req))
 }
 
 function isFastify(req: NestRequest): req is FastifyRequest {

@@ -11,6 +11,8 @@ import {
 import type { Decision } from '../core/decision.js'
 import { PolicyError, shown } from '../core/errors.js'
 import { checkOptions, type OptionNames } from '../core/option-names.js'
+import { addressKeyOf } from '../http/address/client.js'
+import type { AddressKeyOptions } from '../http/address/client-options.js'
 import { admit } from '../http/delivery.js'
 import { isPromise } from '../http/sync-or-async.js'
 import { decorate, type NestOptions, RateLimits } from './nest-limits.js'
@@ -107,6 +109,11 @@ function mark(own: NestOptions | false): MethodDecorator & ClassDecorator {
     const handler = descriptor?.value as object | undefined
     decorate(handler === undefined ? target : target.constructor, handler, own)
   }
+}
+
+/** The client's address as a key, for keys of a service: as `addressKey` of `spillway/express`. Checks its options: `PolicyError`. */
+export function addressKey(options?: AddressKeyOptions): (req: NestRequest) => string | undefined {
+  return addressKeyOf(nest, options)
 }
 
 /** Limits the routes that it guards: with `@UseGuards(RateLimitGuard)`, or all of them as `APP_GUARD`. Ignores anything but HTTP requests. */

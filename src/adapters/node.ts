@@ -1,6 +1,9 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Http2ServerRequest, Http2ServerResponse } from 'node:http2'
 import type { Decision } from '../core/decision.js'
+import { addressKeyOf } from '../http/address/client.js'
+import type { AddressKeyOptions } from '../http/address/client-options.js'
+import { nodePeer } from '../http/address/peer.js'
 import { type ConcurrencyControls, ConcurrencyGate } from '../http/concurrency/concurrency-limit.js'
 import type { ConcurrencyOptions } from '../http/concurrency/options.js'
 import { admit, type Delivery, type Gate, toNodeResponse } from '../http/delivery.js'
@@ -77,14 +80,17 @@ export function shed(options: ShedOptions<NodeRequest>): (req: NodeRequest, res:
   return limiterOf(new ShedGate(options, node), 'shed')
 }
 
+/** The client's address as a key, for keys of a service: as `addressKey` of `spillway/express`. Checks its options: `PolicyError`. */
+export function addressKey(options?: AddressKeyOptions): (req: NodeRequest) => string | undefined {
+  return addressKeyOf(node, options)
+}
+
 const node: Framework<NodeRequest, NodeResponse> & Delivery<NodeRequest, NodeResponse> = {
   ...toNodeResponse,
   name: 'node:http',
-  address: addressOf,
-  peer: addressOf,
+  address: (_, peer) => peer,
+  peer: nodePeer,
   trust: () => 'nobody',
-  trustsAnybody: '',
-  isGone: req => req.socket.destroyed,
   requestHeader: (req, name) => req.headers[name] as string | undefined,
   responseHeader: (res, name) => res.getHeader(name)?.toString(),
   watch: res => watchResponse(res),
@@ -92,10 +98,6 @@ const node: Framework<NodeRequest, NodeResponse> & Delivery<NodeRequest, NodeRes
   leaveDecision(req, decision) {
     req.rateLimit = decision
   },
-}
-
-function addressOf(req: NodeRequest): string | undefined {
-  return req.socket.remoteAddress
 }
 
 function limiterOf(gate: Gate<NodeRequest, NodeResponse>, user: string) {

@@ -1,4 +1,5 @@
 /** The types beside those of its options that every adapter exports. */
+export type { AddressKeyOptions } from './address/client-options.js'
 export type { DeferOptions } from './deferral/deferral.js'
 export type { GivenKey } from './given-key.js'
 export type { HeaderForm } from './headers.js'

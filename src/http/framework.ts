@@ -1,8 +1,11 @@
 import type { Decision } from '../core/decision.js'
 import type { ResponseWatch } from './response-watch.js'
 
-/** 'anybody': the framework believes any client's claim about its address. */
-export type Trust = 'nobody' | 'some' | 'anybody'
+/**
+ * Whose claims about the client's address a framework believes. Those of any client: a clause for messages names the setting, like
+ * "Express takes the leftmost address of X-Forwarded-For (app.set('trust proxy', true))".
+ */
+export type Trust = 'nobody' | 'some' | { readonly anybody: string }
 
 /**
  * The port to a web framework: what is asked of it. An adapter answers these calls and decides nothing; how an answer is written is
@@ -10,16 +13,11 @@ export type Trust = 'nobody' | 'some' | 'anybody'
  */
 export interface Framework<Request, Response> {
   readonly name: string
-  /** The client's address, considering the proxies that the framework trusts; undefined or '' if there is none. */
-  address(req: Request): string | undefined
-  /** The address of the connection, regardless of proxies; undefined or '' if there is none. */
+  /** The client's address, considering the proxies that the framework trusts; undefined or '' if there is none. `peer`: that of the connection, if it is still there. */
+  address(req: Request, peer: string): string | undefined
+  /** The address of the connection, regardless of proxies; '' if it has none, as over a Unix socket; undefined: the client has gone. */
   peer(req: Request): string | undefined
-  /** Whose claims about the client's address the framework trusts. */
   trust(req: Request): Trust
-  /** A clause for messages: the setting by which the framework trusts anybody. */
-  readonly trustsAnybody: string
-  /** True if the connection has ended. */
-  isGone(req: Request): boolean
   requestHeader(req: Request, name: string): string | undefined
   /** A header field set on the response so far. */
   responseHeader(res: Response, name: string, req: Request): string | undefined

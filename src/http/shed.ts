@@ -2,14 +2,16 @@ import { CALM_LEVEL, checkLoad, FULL_LEVEL, type Load } from '../adaptive/load.j
 import { PolicyError, shown } from '../core/errors.js'
 import { notify, type Observer, parseObserver } from '../core/observer.js'
 import { checkOptions, type OptionNames } from '../core/option-names.js'
+import { Client } from './address/client.js'
+import { CLIENT_OPTIONS, type ClientOptions, parseClientOptions } from './address/client-options.js'
 import { type Answer, type Gate, PASS } from './delivery.js'
 import type { Framework } from './framework.js'
 import { checkIsCalled } from './mounting.js'
 import { refuseAtOnce } from './refusal.js'
 import { plainReply } from './reply.js'
 
-/** Options of `shed`. */
-export interface ShedOptions<Req> {
+/** Options of `shed`. An address that `allow` holds is never refused. */
+export interface ShedOptions<Req> extends ClientOptions {
   /** The measured load: above 1, one more level is closed each second; below 0.7, one is opened. */
   load: Load
   /** From 0, which is never refused, to `levels` − 1, which is refused first. Rounded down and clamped; a value that is not a number counts as the last. */
@@ -20,13 +22,20 @@ export interface ShedOptions<Req> {
   observer?: Observer
 }
 
-const OPTIONS: OptionNames<ShedOptions<never>> = { load: true, priority: true, levels: true, observer: true }
+const OPTIONS: OptionNames<ShedOptions<never>> = {
+  load: true,
+  priority: true,
+  levels: true,
+  observer: true,
+  ...CLIENT_OPTIONS,
+}
 const STEP_MS = 1000
 
 /** Refuses the least important requests first under overload. */
 export class ShedGate<Request, Response> implements Gate<Request, Response> {
   readonly #options: ShedOptions<Request>
   readonly #framework: Framework<Request, Response>
+  readonly #client: Client<Request, Response>
   readonly #levels: number
   readonly #observer: Observer | undefined
   readonly #now: () => number
@@ -52,6 +61,7 @@ export class ShedGate<Request, Response> implements Gate<Request, Response> {
     }
     this.#options = options
     this.#framework = framework
+    this.#client = new Client(framework, parseClientOptions('shed', options))
     this.#levels = levels
     this.#observer = parseObserver(observer, 'shed')
     this.#now = now
@@ -59,7 +69,9 @@ export class ShedGate<Request, Response> implements Gate<Request, Response> {
   }
 
   /** Throws if `priority` does. */
-  answer(req: Request): Answer {
+  answer(req: Request, res: Response): Answer {
+    const met = this.#client.meet(req, res)
+    if (typeof met === 'object') return met
     this.#look()
     const priority = this.#priorityOf(req)
     const refused = priority >= this.#open

@@ -1,12 +1,14 @@
 import { pipeline } from 'node:stream'
 import type { Express, NextFunction, Request, Response } from 'express'
-import { type RateLimit, rateLimit } from '../../src/adapters/express.js'
+import { addressKey, type RateLimit, rateLimit } from '../../src/adapters/express.js'
 import type { Adapter } from '../support/adapter-contract.js'
 
 /** A version of Express, as the contract of the adapters needs it. */
 export function expressAdapter(express: () => Express): Adapter {
   return {
     rateLimit,
+    addressKey,
+    trustsAnybody: 'Express takes the leftmost address',
     http1Only: true,
     header: (req, name) => (req as Request).get(name),
     status: res => (res as Response).statusCode,
@@ -16,7 +18,7 @@ export function expressAdapter(express: () => Express): Adapter {
     answer: (res, text) => (res as Response).send(text),
     serve({ limiters, trustProxy, before, handle }) {
       const app = express()
-      if (trustProxy) app.set('trust proxy', 1)
+      if (trustProxy) app.set('trust proxy', trustProxy === 'anybody' || 1)
       app.use((_req, res, next) => {
         before?.(res)
         next()

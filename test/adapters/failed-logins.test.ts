@@ -30,15 +30,17 @@ const check = async (tally: Login['tally'], random: Random) => {
   // Real time, in which clients leave.
   if (ms > 0) await sleep(ms)
 }
-const arrive = (tally: Login['tally']) => {
+/** A request whose client was gone when it came is over. */
+const arrive = (tally: Login['tally'], address: string | undefined) => {
+  if (address === undefined) return
   tally.mostInFlight = Math.max(tally.mostInFlight, ++tally.inFlight)
 }
 
 function expressLogin(create: () => Express, store: Store, random: Random): Login {
   const tally = { tried: 0, inFlight: 0, mostInFlight: 0 }
   const app = create()
-  app.use((_req, _res, next) => {
-    arrive(tally)
+  app.use((req, _res, next) => {
+    arrive(tally, req.socket.remoteAddress)
     next()
   })
   app.use(rateLimit({ ...limitOf(tally, store), settle: (_req, res) => costOf(res.statusCode, tally) }))
@@ -77,8 +79,8 @@ function koaLogin(Koa: new () => Koa3, store: Store, random: Random): Login {
   const tally = { tried: 0, inFlight: 0, mostInFlight: 0 }
   const app = new Koa()
   app.silent = true
-  app.use((_ctx, next) => {
-    arrive(tally)
+  app.use((ctx, next) => {
+    arrive(tally, ctx.req.socket.remoteAddress)
     return next()
   })
   app.use(koaRateLimit({ ...limitOf(tally, store), settle: ctx => costOf(ctx.status, tally) }))

@@ -1,11 +1,11 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import rateLimit, { type RateLimitOptions } from '../../src/adapters/fastify.js'
+import rateLimit, { addressKey, type RateLimitOptions } from '../../src/adapters/fastify.js'
 import type { Framework } from '../../src/http/framework.js'
 import { Guard, type Limiters } from '../../src/http/rate-limit/rate-limit.js'
 import type { Adapter } from '../support/adapter-contract.js'
 
 /** A version of Fastify. */
-export type MakeFastify = (options: { trustProxy: string | false; http2?: true }) => FastifyInstance
+export type MakeFastify = (options: { trustProxy: string | boolean; http2?: true }) => FastifyInstance
 
 /** The parts of Fastify that register plugins. */
 const OPTIONS = new WeakMap<Limiters, RateLimitOptions>()
@@ -13,6 +13,8 @@ const OPTIONS = new WeakMap<Limiters, RateLimitOptions>()
 /** A version of Fastify, as the contract of the adapters needs it. A plugin does not expose its limiter, so the tests inspect one that is built from the same options. */
 export function fastifyAdapter(fastify: MakeFastify): Adapter {
   return {
+    addressKey,
+    trustsAnybody: 'Fastify takes the leftmost address',
     rateLimit(options) {
       const limiters = new Guard(options ?? {}, {} as Framework<unknown, unknown>).equip({})
       OPTIONS.set(limiters, options as RateLimitOptions)
@@ -27,7 +29,10 @@ export function fastifyAdapter(fastify: MakeFastify): Adapter {
     decision: request => (request as FastifyRequest).rateLimit,
     answer: (reply, text) => (reply as FastifyReply).send(text),
     serve({ limiters, trustProxy, http2, before, handle }) {
-      const app = fastify({ trustProxy: trustProxy ? '127.0.0.1' : false, ...(http2 && { http2 }) })
+      const app = fastify({
+        trustProxy: trustProxy === 'anybody' || (trustProxy ? '127.0.0.1' : false),
+        ...(http2 && { http2 }),
+      })
       app.addHook('onRequest', async (_, reply) => before?.(reply.raw))
       for (const limiter of limiters) app.register(rateLimit, OPTIONS.get(limiter) ?? {})
       app.setErrorHandler((error: { code?: string; message: string }, _request, reply) => {

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http'
 import { Readable } from 'node:stream'
 import { getRequestListener } from '@hono/node-server'
-import { type RateLimit, rateLimit } from '../../src/adapters/fetch.js'
+import { addressKey, type RateLimit, rateLimit } from '../../src/adapters/fetch.js'
 import type { Decision } from '../../src/core/decision.js'
 import type { Adapter } from '../support/adapter-contract.js'
 
@@ -15,6 +15,7 @@ const DECISIONS = new WeakMap<object, Decision | undefined>()
 /** Handlers that turn a Request into a Response, served by Node as a framework for them does it. */
 export const fetchAdapter: Adapter = {
   rateLimit: options => rateLimit(options as Parameters<typeof rateLimit>[0]),
+  addressKey,
   returnsResponses: true,
   header: (request, name) => (request as Request).headers.get(name) ?? undefined,
   status: res => (res as Draft).status,
@@ -27,11 +28,12 @@ export const fetchAdapter: Adapter = {
   serve({ limiters, trustProxy, before, handle }) {
     const answerTo = async (request: Request, incoming: IncomingMessage): Promise<Response> => {
       const forwarded = request.headers.get('x-forwarded-for')?.split(',').at(-1)?.trim()
-      const address = (trustProxy && forwarded) || incoming.socket.remoteAddress
+      const { socket } = incoming
+      const peer = trustProxy && forwarded ? { address: forwarded, socket } : { socket }
       let apply = (response: Response) => response
       try {
         for (const limit of limiters as RateLimit[]) {
-          const limited = await limit(request, { address, socket: incoming.socket })
+          const limited = await limit(request, peer)
           DECISIONS.set(request, limited.decision)
           if (limited.refusal) return limited.refusal
           apply = limited.apply

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, jest, test } from '@jest/globals'
-import { type Peer, type RateLimitOptions, rateLimit } from '../../src/adapters/fetch.js'
+import { addressKey, type Peer, type RateLimitOptions, rateLimit } from '../../src/adapters/fetch.js'
 import { adapterContract } from '../support/adapter-contract.js'
 import { fetchAdapter } from './fetch-service.js'
 
@@ -151,6 +151,38 @@ describe('settle', () => {
     expect(refusal?.status).toBe(429)
     expect(asked).toEqual([['GET', 429, { completed: true, ended: true }]])
   })
+})
+
+test('a request that was aborted is over before anything is asked if the service knows no address, and counted if it does', async () => {
+  const limit = rateLimit({ policy: '1/1m', deny: ['203.0.113.0/24'] })
+  const aborted = () => requestOf({ signal: AbortSignal.abort() })
+  for (const peer of [{}, { address: '' }, undefined as never]) {
+    const { refusal, decision } = await limit(aborted(), peer)
+    expect([refusal?.status, decision]).toEqual([499, undefined])
+  }
+  expect((await limit(aborted(), { address: '203.0.113.7' })).refusal?.status).toBe(403)
+  expect((await limit(aborted(), { address: '192.0.2.1' })).decision?.key).toBe('192.0.2.1')
+})
+
+test('the server of Bun knows the address, and that a client has gone', async () => {
+  const limit = rateLimit({ policy: '9/1m', deny: ['203.0.113.0/24'] })
+  const serverOf = (address?: string) => ({ port: 80, requestIP: () => (address === undefined ? null : { address }) })
+  const statuses = []
+  for (const address of ['203.0.113.7', undefined, '192.0.2.1']) {
+    const { refusal, decision } = await limit(requestOf(), { server: serverOf(address) })
+    statuses.push(refusal?.status ?? decision?.key)
+  }
+  expect(statuses).toEqual([403, 499, '192.0.2.1'])
+})
+
+test('addressKey gives the key of a peer, also outside of a limiter', () => {
+  const byAddress = addressKey({ proxies: 1 })
+  const request = requestOf({ headers: { 'x-forwarded-for': '198.51.100.66, 2001:db8::1' } })
+  expect([byAddress(request), byAddress(request, {}), addressKey()(requestOf(), ADA)]).toEqual([
+    '2001:db8::/56',
+    '2001:db8::/56',
+    ADA.address,
+  ])
 })
 
 test('a client that goes away while its request waits gets its unit back', async () => {

@@ -2,7 +2,7 @@ import { Readable } from 'node:stream'
 import { getRequestListener, type HttpBindings } from '@hono/node-server'
 import { type Context, Hono } from 'hono'
 import type { ContentfulStatusCode } from 'hono/utils/http-status'
-import { type RateLimit, rateLimit } from '../../src/adapters/hono.js'
+import { addressKey, type RateLimit, rateLimit } from '../../src/adapters/hono.js'
 import type { Options } from '../support/adapter-contract/world.js'
 import type { Adapter } from '../support/adapter-contract.js'
 import { behindProxy, remembering } from './behind-proxy.js'
@@ -12,6 +12,7 @@ const make = rateLimit as (options?: Options) => RateLimit
 /** A version of Hono on Node, as the contract of the adapters needs it. */
 export const honoAdapterOf = (makeHono: () => object): Adapter => ({
   rateLimit: remembering(make),
+  addressKey,
   returnsResponses: true,
   header: (c, name) => (c as Context).req.header(name),
   status: c => ((c as Context).finalized ? (c as Context).res.status : (c as Context).newResponse(null).status),

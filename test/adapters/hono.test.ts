@@ -1,6 +1,6 @@
 import { Readable } from 'node:stream'
 import { getRequestListener, type HttpBindings } from '@hono/node-server'
-import { describe, expect, test } from '@jest/globals'
+import { describe, expect, jest, test } from '@jest/globals'
 import { type Context, Hono } from 'hono'
 import { type ConcurrencyLimit, concurrencyLimit, rateLimit, shed } from '../../src/adapters/hono.js'
 import { MemoryStore } from '../../src/stores/memory/memory-store.js'
@@ -80,6 +80,26 @@ describe('Hono 4', () => {
     app.get('/', c => c.text(`${c.get('rateLimit')?.key}`))
     expect(await (await app.request('/', {}, env)).text()).toBe('203.0.113.7')
   })
+
+  test.each<[string, object | undefined]>([
+    ['Bun', { requestIP: () => null }],
+    ['Deno', { remoteAddr: {} }],
+    ['any', undefined],
+  ])(
+    'of a runtime that reports no address (%s), a request is over if it has been aborted, and counted else',
+    async (_, env) => {
+      const warnings = jest.spyOn(process, 'emitWarning').mockImplementation(() => {})
+      let handled = 0
+      const app = new Hono()
+      app.use(rateLimit({ policy: '9/1m', deny: ['0.0.0.0/0'] }))
+      app.use(concurrencyLimit({ permits: 9, key: 'address' }))
+      app.get('/', c => c.text(`${++handled} ${c.get('rateLimit')?.key}`))
+      await app.request('/', { signal: AbortSignal.abort() }, env)
+      expect([handled, warnings.mock.calls.length]).toEqual([0, 0])
+      expect(await (await app.request('/', {}, env)).text()).toBe('1 unknown')
+      warnings.mockRestore()
+    },
+  )
 
   test('a handler that returns no response is an error for the service', async () => {
     const app = new Hono()

@@ -1,12 +1,14 @@
 import type Koa from 'koa'
 import type { Context } from 'koa'
-import { type RateLimit, rateLimit } from '../../src/adapters/koa.js'
+import { addressKey, type RateLimit, rateLimit } from '../../src/adapters/koa.js'
 import type { Adapter } from '../support/adapter-contract.js'
 
 /** A version of Koa, as the contract of the adapters needs it. */
 export function koaAdapter(KoaVersion: new () => Koa): Adapter {
   return {
     rateLimit,
+    addressKey,
+    trustsAnybody: 'Koa takes the leftmost address',
     header: (ctx, name) => (ctx as Context).headers[name] as string | undefined,
     status: ctx => (ctx as Context).status,
     setStatus(ctx, status) {
@@ -19,7 +21,7 @@ export function koaAdapter(KoaVersion: new () => Koa): Adapter {
     },
     serve({ limiters, trustProxy, before, handle }) {
       const app = new KoaVersion()
-      if (trustProxy) Object.assign(app, { proxy: true, maxIpsCount: 1 })
+      if (trustProxy) Object.assign(app, { proxy: true, maxIpsCount: trustProxy === 'anybody' ? 0 : 1 })
       app.use(async (ctx, next) => {
         try {
           before?.(ctx.res)

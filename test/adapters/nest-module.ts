@@ -10,7 +10,7 @@ import { listenerOf, type Nest, started } from './nest-service.js'
 /** What the module, the guard and the decorators do, on each platform of one version of NestJS. */
 export function describeModule(
   title: string,
-  loaded: Omit<Nest, 'platform'>,
+  loaded: Omit<Nest, 'platform' | 'on'>,
   platforms: Record<string, Nest['platform']>,
 ) {
   const { common, core, ours } = loaded

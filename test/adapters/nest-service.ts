@@ -11,8 +11,12 @@ export interface Nest {
   readonly core: typeof import('@nestjs/core')
   readonly ours: typeof import('../../src/adapters/nest.js')
   /** Makes an adapter of the platform below; `trustProxy`: one proxy is trusted. */
-  platform(trustProxy: boolean): object
+  platform(trustProxy: TrustProxy): object
+  /** The platform below. */
+  readonly on: 'Express' | 'Fastify'
 }
+
+export type TrustProxy = boolean | 'anybody'
 
 interface Request {
   headers: IncomingMessage['headers']
@@ -36,9 +40,9 @@ export function listenerOf(application: Promise<INestApplication>): RequestListe
 }
 
 export async function started(
-  { core, platform }: Nest,
+  { core, platform }: Pick<Nest, 'core' | 'platform'>,
   module: object,
-  trustProxy = false,
+  trustProxy: TrustProxy = false,
   prepare: (app: INestApplication) => void = () => {},
 ): Promise<INestApplication> {
   const { NestFactory } = core
@@ -56,6 +60,8 @@ export function nestAdapter(nest: Nest): Adapter {
   const { common, ours } = nest
   return {
     rateLimit: options => new ours.RateLimits(options as ConstructorParameters<typeof RateLimits>[0]),
+    addressKey: ours.addressKey,
+    trustsAnybody: `${nest.on} takes the leftmost address`,
     refusesWithObjects: true,
     http1Only: true,
     header: (req, name) => (req as Request).headers[name] as string | undefined,

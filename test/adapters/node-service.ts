@@ -1,12 +1,13 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { pipeline } from 'node:stream'
-import { type RateLimit, rateLimit } from '../../src/adapters/node.js'
+import { addressKey, type RateLimit, rateLimit } from '../../src/adapters/node.js'
 import type { Adapter } from '../support/adapter-contract.js'
 import { behindProxy, remembering } from './behind-proxy.js'
 
 /** A service over node:http alone, as the contract of the adapters needs it. */
 export const nodeAdapter: Adapter = {
   rateLimit: remembering(rateLimit),
+  addressKey,
   header: (req, name) => (req as IncomingMessage).headers[name] as string | undefined,
   status: res => (res as ServerResponse).statusCode,
   setStatus(res, status) {

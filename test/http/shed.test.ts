@@ -1,23 +1,24 @@
 import { once } from 'node:events'
 import { createServer, type RequestListener, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { afterEach, describe, expect, test } from '@jest/globals'
+import { afterEach, describe, expect, jest, test } from '@jest/globals'
 import express, { type Request } from 'express'
 import Koa, { type Context } from 'koa'
 import { shed as shedExpress } from '../../src/adapters/express.js'
 import { shed as shedKoa } from '../../src/adapters/koa.js'
 import type { Load } from '../../src/adaptive/index.js'
 import { PolicyError } from '../../src/core/errors.js'
+import { GONE } from '../../src/http/delivery.js'
 import { ShedGate, type ShedOptions } from '../../src/http/shed.js'
 
 const loadOf = (level: number): Load & { level: number } => ({ level, reason: 'custom', close: () => {} })
 
 describe('the levels', () => {
-  const framework = { requestHeader: () => undefined } as never
+  const framework = { peer: () => '', requestHeader: () => undefined } as never
   const gate = (options: Omit<ShedOptions<number>, 'priority'>) => {
     const time = { now: 0 }
     const shedding = new ShedGate<number, unknown>({ priority: given => given, ...options }, framework, () => time.now)
-    const passes = (given: number) => shedding.answer(given).refusal === undefined
+    const passes = (given: number) => shedding.answer(given, {}).refusal === undefined
     return { time, passes, open: () => [0, 1, 2, 3].filter(passes) }
   }
 
@@ -63,6 +64,49 @@ describe('the levels', () => {
       { ...told, outcome: 'granted' },
       { ...told, outcome: 'timeout' },
     ])
+  })
+})
+
+describe('an address', () => {
+  interface Asked {
+    peer?: string
+    priority: number
+  }
+  const framework = {
+    name: 'Plain',
+    peer: (req: Asked) => req.peer,
+    address: (req: Asked) => req.peer,
+    trust: () => ({ anybody: 'Plain believes everybody' }),
+    requestHeader: () => undefined,
+    watch: () => ({ end() {} }),
+  } as never
+  const gateOf = (options: Partial<ShedOptions<Asked>> = {}) =>
+    new ShedGate<Asked, object>({ load: loadOf(2), levels: 2, priority: req => req.priority, ...options }, framework)
+
+  test('on the allow list is never refused; one on the deny list is refused with 403, whatever its priority', () => {
+    const warnings = jest.spyOn(process, 'emitWarning').mockImplementation(() => {})
+    const gate = gateOf({ allow: ['10.0.0.0/8'], deny: ['203.0.113.0/24'] })
+    const statusOf = (req: Asked) => gate.answer(req, {}).refusal?.status
+    expect(statusOf({ peer: '192.0.2.1', priority: 1 })).toBe(503)
+    expect(statusOf({ peer: '10.1.2.3', priority: 1 })).toBeUndefined()
+    expect(statusOf({ peer: '203.0.113.9', priority: 0 })).toBe(403)
+    expect(warnings.mock.calls.map(([text]) => String(text))).toEqual([expect.stringMatching(/^shed: Plain believes/)])
+    warnings.mockRestore()
+  })
+
+  test('that is gone with its client ends the request before its priority is asked', () => {
+    const unasked = () => {
+      throw new Error('nobody should ask this')
+    }
+    expect(gateOf({ priority: unasked }).answer({ priority: 0 }, {})).toEqual(GONE)
+  })
+
+  test.each<[string, object]>([
+    ['shed: proxies -1: expected how many stand in front', { proxies: -1 }],
+    ['shed: deny: "all": expected an address', { deny: ['all'] }],
+    ['shed: allow "10.0.0.1": expected a list', { allow: '10.0.0.1' }],
+  ])('%s', (message, wrong) => {
+    expect(() => gateOf(wrong)).toThrow(message)
   })
 })
 

@@ -4,6 +4,7 @@ import { answersContract } from './adapter-contract/answers.js'
 import { chainsContract } from './adapter-contract/chains.js'
 import { deferringContract } from './adapter-contract/deferring.js'
 import { earlyEndsContract } from './adapter-contract/early-ends.js'
+import { goneClientsContract } from './adapter-contract/gone-clients.js'
 import { mistakesContract } from './adapter-contract/mistakes.js'
 import { optionsContract } from './adapter-contract/options.js'
 import { refusalsContract } from './adapter-contract/refusals.js'
@@ -25,6 +26,7 @@ export function adapterContract(name: string, adapter: Adapter): void {
     whoContract(world)
     afterwardsContract(world)
     earlyEndsContract(world)
+    goneClientsContract(world)
     responseEndsContract(world)
     refusalsContract(world)
     chainsContract(world)

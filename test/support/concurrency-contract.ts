@@ -12,6 +12,7 @@ import { Semaphore } from '../../src/semaphore/semaphore.js'
 import { MemoryStore } from '../../src/stores/memory/memory-store.js'
 import { RedisStore } from '../../src/stores/redis/redis-store.js'
 import { ofCases } from './cases.js'
+import { resetAtOnce } from './gone-clients.js'
 import { describePlaceEnds } from './place-ends.js'
 import { type RawClient, rawClient } from './raw-client.js'
 import { eventually } from './redis-process.js'
@@ -78,8 +79,7 @@ class Service {
   }
 
   ask(headers: Record<string, string> = {}, path = '/'): { sent: ClientRequest; reply: Promise<Reply> } {
-    const { port } = this.#server.address() as AddressInfo
-    const sent = request({ port, host: '127.0.0.1', path, headers, agent: false })
+    const sent = request({ port: this.port, host: '127.0.0.1', path, headers, agent: false })
     const reply = new Promise<Reply>((done, fail) => {
       sent.on('error', fail)
       sent.on('response', async response => {
@@ -94,15 +94,24 @@ class Service {
   }
 
   connect(options?: { reads?: boolean }): Promise<RawClient> {
-    return rawClient((this.#server.address() as AddressInfo).port, options)
+    return rawClient(this.port, options)
+  }
+
+  get port(): number {
+    return (this.#server.address() as AddressInfo).port
+  }
+
+  /** The server has noticed the end of every connection. */
+  async allGone(): Promise<void> {
+    await eventually('no connection', async () => {
+      return (await new Promise<number>(done => this.#server.getConnections((_, count) => done(count)))) === 0
+    })
   }
 
   /** All clients go away, and the server has noticed. */
   async dropClients(): Promise<void> {
     this.#server.closeAllConnections()
-    await eventually('no connection', async () => {
-      return (await new Promise<number>(done => this.#server.getConnections((_, count) => done(count)))) === 0
-    })
+    await this.allGone()
   }
 
   async holds(count: number): Promise<void> {
@@ -218,6 +227,47 @@ export function describeConcurrencyLimit(name: string, adapter: ConcurrencyAdapt
       })
       service.finish()
       expect((await first.reply).status).toBe(200)
+    })
+
+    test('with the address as the key, each client behind a trusted proxy has its own count, and an IPv6 network has one', async () => {
+      const service = await serve(limited(options({ permits: 1, key: 'address', proxies: 1 })))
+      const from = (address: string) => ({ 'x-forwarded-for': `198.51.100.66, ${address}` })
+      const clients = Array.from({ length: 20 }, (_, i) => service.ask(from(`203.0.113.${i}`)))
+      const network = service.ask(from('2001:db8::1'))
+      await service.holds(21)
+      for (const same of ['203.0.113.7', '::ffff:203.0.113.7', '2001:db8::2', '2001:db8:0:ff::1']) {
+        const { status, headers } = await service.ask(from(same)).reply
+        expect([same, status, headers['retry-after']]).toEqual([same, 429, '1'])
+      }
+      for (let i = 0; i < 21; i++) service.finish()
+      for (const { reply } of [...clients, network]) expect((await reply).status).toBe(200)
+    })
+
+    test('refuses addresses on the deny list with 403, and lets those on the allow list pass without a place', async () => {
+      const lists = { proxies: 1, deny: ['203.0.113.0/24'], allow: ['10.0.0.0/8'] }
+      const service = await serve(limited(options({ permits: 0, ...lists })))
+      const statuses = []
+      for (const address of ['203.0.113.9', '10.1.2.3', '192.0.2.1']) {
+        statuses.push((await service.ask({ 'x-forwarded-for': address }, '/quick').reply).status)
+      }
+      expect(statuses).toEqual([403, 200, 503])
+      expect(service.done).toBe(1)
+    })
+
+    test.each<[string, Omit<Options, 'permits'>]>([
+      ['no key', {}],
+      ['the address as its key', { key: 'address' }],
+      ['a key that is missing with the address', { key: () => undefined }],
+      ['skip', { skip: () => true }],
+      ['a deny list', { deny: ['127.0.0.0/8'] }],
+    ])('a client that has reset its connection reaches no handler and takes no place past %s', async (_, own) => {
+      const service = await serve(limited(options({ permits: 2, ...own })))
+      resetAtOnce(service.port, 40)
+      await service.allGone()
+      const both = [service.ask({}, '/quick'), service.ask({}, '/quick')]
+      const status = own.deny ? 403 : 200
+      for (const { reply } of both) expect((await reply).status).toBe(status)
+      expect(service.done).toBe(own.deny ? 0 : 2)
     })
 
     test('keeps the place of a client that has gone until the handler has ended the response', async () => {
@@ -544,14 +594,17 @@ export function describeConcurrencyLimit(name: string, adapter: ConcurrencyAdapt
       expect(make({ permits: 1, waits: 1 })).toThrow('concurrencyLimit: unknown option "waits": did you mean wait?')
       expect(make({ permits: 1, wait: 'long' })).toThrow('concurrencyLimit: wait')
       expect(make({ permits: 1, queue: -1 })).toThrow('concurrencyLimit: queue -1: expected an integer ≥ 0, like 100')
-      expect(make({ permits: 1, key: 'all' })).toThrow('concurrencyLimit: key "all": expected a function')
+      expect(make({ permits: 1, key: 'all' })).toThrow('concurrencyLimit: key "all": expected "address", a function')
       expect(make({ permits: 1, client: {} })).toThrow('concurrencyLimit: client')
       expect(make({ permits: 1, store: {} })).toThrow('concurrencyLimit: store')
       expect(make({ permits: 1, name: 'ü' })).toThrow()
       expect(make({ permits: 1, statusCode: 42 })).toThrow('concurrencyLimit: statusCode 42')
       expect(make({ permits: 1, handler: 'busy' })).toThrow('concurrencyLimit: handler "busy": expected a function')
       expect(make({ permits: 1, abandonAfter: 0 })).toThrow('concurrencyLimit: abandonAfter')
-      expect(make({ permits: 1, proxies: 1 })).toThrow('concurrencyLimit: unknown option "proxies"')
+      expect(make({ permits: 1, proxies: -1 })).toThrow('concurrencyLimit: proxies -1: expected how many')
+      expect(make({ permits: 1, addressHeader: 'x' })).toThrow('concurrencyLimit: given addressHeader without proxies')
+      expect(make({ permits: 1, ipv6Subnet: 0 })).toThrow('concurrencyLimit: ipv6Subnet 0: expected an integer from 1')
+      expect(make({ permits: 1, deny: ['all'] })).toThrow('concurrencyLimit: deny: "all": expected an address')
     })
 
     test('that are functions may throw: the error reaches the service, and no place is taken', async () => {

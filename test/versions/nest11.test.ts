@@ -2,7 +2,7 @@ import 'reflect-metadata'
 import { jest } from '@jest/globals'
 import express from 'express'
 import { describeModule } from '../adapters/nest-module.js'
-import { nestAdapter } from '../adapters/nest-service.js'
+import { nestAdapter, type TrustProxy } from '../adapters/nest-service.js'
 import { adapterContract } from '../support/adapter-contract.js'
 
 jest.mock('@nestjs/common', () => jest.requireActual('nest11-common'))
@@ -12,14 +12,15 @@ const { ExpressAdapter } = jest.requireActual<typeof import('@nestjs/platform-ex
 const { FastifyAdapter } = jest.requireActual<typeof import('@nestjs/platform-fastify')>('nest11-platform-fastify')
 const ours = jest.requireActual<typeof import('../../src/adapters/nest.js')>('../../src/adapters/nest.js')
 
-const onExpress = (trustProxy: boolean) => {
+const onExpress = (trustProxy: TrustProxy) => {
   const app = express()
-  if (trustProxy) app.set('trust proxy', 1)
+  if (trustProxy) app.set('trust proxy', trustProxy === 'anybody' || 1)
   return new ExpressAdapter(app)
 }
-const onFastify = (trustProxy: boolean) => new FastifyAdapter({ trustProxy: trustProxy && 'loopback' })
+const onFastify = (trustProxy: TrustProxy) =>
+  new FastifyAdapter({ trustProxy: trustProxy === true ? 'loopback' : trustProxy === 'anybody' })
 
-adapterContract('NestJS 11 on Express', nestAdapter({ common, core, ours, platform: onExpress }))
-adapterContract('NestJS 11 on Fastify', nestAdapter({ common, core, ours, platform: onFastify }))
+adapterContract('NestJS 11 on Express', nestAdapter({ common, core, ours, platform: onExpress, on: 'Express' }))
+adapterContract('NestJS 11 on Fastify', nestAdapter({ common, core, ours, platform: onFastify, on: 'Fastify' }))
 
 describeModule('NestJS 11', { common, core, ours }, { Express: onExpress, Fastify: onFastify })

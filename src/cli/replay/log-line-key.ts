@@ -1,5 +1,5 @@
 import { hashOf, LONGEST_KEY, ownCopy } from '../../core/short-key.js'
-import { addressKey } from '../../http/address/client-key.js'
+import { maskedAddress } from '../../http/address/masked-address.js'
 import type { AccessLogLine } from './access-log.js'
 import type { Subject } from './subject-name.js'
 
@@ -30,7 +30,7 @@ function wholeKeyOf(subject: Subject, ipv6Subnet: number | false): KeyOfLine {
     case 'ip':
       return line => {
         const client = line.client()
-        return client === undefined ? undefined : addressKey(client, ipv6Subnet)
+        return client === undefined ? undefined : maskedAddress(client, ipv6Subnet)
       }
     case 'path':
       return line => line.path()

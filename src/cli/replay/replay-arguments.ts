@@ -1,5 +1,5 @@
 import { parsePolicy } from '../../core/limit.js'
-import { IPV6_SUBNET } from '../../http/address/client-key.js'
+import { IPV6_SUBNET } from '../../http/address/masked-address.js'
 import { type Option, readArguments, UsageError } from '../arguments.js'
 import { shownGiven } from '../shown-given.js'
 import type { ReplayOptions } from './replay.js'

@@ -2,7 +2,7 @@ import { StoreError } from '../../core/errors.js'
 import { getOrMake } from '../../core/get-or-make.js'
 import { type Limit, optionsOf, type Policy } from '../../core/limit.js'
 import { readAddress } from '../../http/address/address.js'
-import { addressKey } from '../../http/address/client-key.js'
+import { maskedAddress } from '../../http/address/masked-address.js'
 import { RateLimiter } from '../../limiter/rate-limiter.js'
 import { policyText } from '../../live/live-policy.js'
 import type { ClientPort, RedisClient } from '../../redis/client.js'
@@ -196,7 +196,7 @@ export function knownLimiters(limits: Iterable<LimitEntry>): KnownLimiter[] {
 /** An address in the notation in which it is counted; undefined for anything else. */
 export function addressIn(key: string): string | undefined {
   const trimmed = key.trim()
-  const counted = readAddress(trimmed) === undefined ? undefined : addressKey(trimmed)
+  const counted = readAddress(trimmed) === undefined ? undefined : maskedAddress(trimmed)
   return counted === key ? undefined : counted
 }
 

@@ -7,10 +7,10 @@ export class AddressLists {
   readonly #deny: AddressSet
   readonly isEmpty: boolean
 
-  /** Throws `PolicyError` for an invalid address. */
-  constructor(allow: readonly string[], deny: readonly string[]) {
-    this.#allow = new AddressSet(allow, 'rateLimit: allow')
-    this.#deny = new AddressSet(deny, 'rateLimit: deny')
+  /** Throws `PolicyError` for an invalid address; `owner` is the beginning of its message, like 'rateLimit'. */
+  constructor(allow: readonly string[], deny: readonly string[], owner: string) {
+    this.#allow = new AddressSet(allow, `${owner}: allow`)
+    this.#deny = new AddressSet(deny, `${owner}: deny`)
     this.isEmpty = this.#allow.isEmpty && this.#deny.isEmpty
   }
 

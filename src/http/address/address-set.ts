@@ -12,8 +12,8 @@ const OFFSET_6TO4 = 16
 type Networks<Network> = ReadonlyArray<readonly [length: number, networks: ReadonlySet<Network>]>
 
 /**
- * distinct prefix length in the set, regardless of the number of entries.
- * distinct prefix length in the set, however many entries it has.
+ * Addresses and networks. Looking an address up costs one look into a set for each
+ * distinct prefix length, however many entries there are.
  *
  * Notation does not matter: an IPv4 address inside an IPv6 one (mapped, compatible, NAT64) is that IPv4 address. A
  * 6to4 address matches entries for itself and entries for the IPv4 address of its router.

@@ -1,81 +1,123 @@
 import { shown } from '../../core/errors.js'
 import { emitWarning } from '../../core/warning.js'
+import { type Answer, GONE, PASS } from '../delivery.js'
 import type { Framework } from '../framework.js'
-import type { AddressLists } from './address-lists.js'
-import { addressKey } from './client-key.js'
-import type { HeaderFault, Proxies } from './proxies.js'
+import { forbid } from '../refusal.js'
+import { plainReply } from '../reply.js'
+import { isPromise, type SyncOrAsync } from '../sync-or-async.js'
+import { type AddressKeyOptions, type ClientSettings, parseKeyOptions } from './client-options.js'
+import { maskedAddress } from './masked-address.js'
+import type { HeaderFault } from './proxies.js'
 
 /** The common key of all requests without an address. */
 const NO_ADDRESS = 'unknown'
 
-/** The settings for finding a client's address. */
-export interface ClientSettings {
-  /** The beginning of warnings, like 'rateLimit'. */
-  readonly owner: string
-  readonly proxies: Proxies | undefined
-  readonly ipv6Subnet: number | false
-}
-
 /**
- * Finds the sender's address of a request: for address lists, and as the key if the service gives none. The address comes
+ * The sender of a request: whether it is still there, whether an address list judges it, and its address as a key. The address comes
  * from the trusted `proxies` if they are given, else from the framework.
  *
- * Requests without an address (a Unix socket, a client that hung up at once) share one count: without a limit they would
- * bypass it. Settings that make strangers share a count, or let a client choose its own, cause one warning
- * each. Warnings only suggest settings that clients cannot bypass.
+ * A request whose client has gone is over: nothing of it is judged, counted or handled. Only requests over a Unix socket, and those of runtimes that
+ * report no address, have none; they share one count: without a limit they would bypass it. Settings that make strangers share a count, or let a
+ * client choose its own, cause one warning each. Warnings only suggest settings that clients cannot bypass.
  */
-export class Client<Request> {
-  readonly #framework: Framework<Request, never>
+export class Client<Request, Response> {
+  readonly #framework: Framework<Request, Response>
   readonly #settings: ClientSettings
   readonly #warned = new Set<string>()
 
-  constructor(framework: Framework<Request, never>, settings: ClientSettings) {
+  constructor(framework: Framework<Request, Response>, settings: ClientSettings) {
     this.#framework = framework
     this.#settings = settings
   }
 
-  /** The client's address as written; undefined or '' if there is none. */
-  address(req: Request): string | undefined {
-    const { proxies } = this.#settings
-    if (proxies === undefined) return this.#framework.address(req)
-    const field = this.#framework.requestHeader(req, proxies.header)
-    return proxies.clientOf(this.#framework.peer(req), field, fault => this.#warnOfField(fault, proxies.header))
+  /**
+   * What is known before any option is asked. An answer: the client has gone, or is on a list. A text: for `key`. The connection is looked at once, because Bun forgets its
+   * address from one look to the next.
+   */
+  meet(req: Request, res: Response): Answer | string {
+    const peer = this.#framework.peer(req)
+    if (peer === undefined) return this.#leave(req, res)
+    const { lists } = this.#settings
+    if (lists === undefined) return peer
+    const address = this.#address(req, peer)
+    const judged = lists.judge(address)
+    if (judged === 'allow') return PASS
+    if (judged === 'deny') return this.#forbid(req)
+    if (judged === 'unreadable') {
+      if (address) this.#warnOfUnreadable(address)
+      else this.#warnOfNoAddress('no address list applies to them')
+    }
+    return address
   }
 
-  /** The address as a key. */
-  key(req: Request): string {
-    if (this.#settings.proxies === undefined && !this.#warned.has('SPILLWAY_PROXY')) this.#checkTrust(req)
-    const address = this.address(req)
-    if (address) return addressKey(address, this.#settings.ipv6Subnet)
-    this.#warnOfNoAddress(req)
+  /** Continues with the answer to a question about the request; if that took time, only if its client is still there. */
+  whileThere<Value>(
+    value: SyncOrAsync<Value>,
+    req: Request,
+    res: Response,
+    next: (value: Value) => SyncOrAsync<Answer>,
+  ): SyncOrAsync<Answer> {
+    if (!isPromise(value)) return next(value)
+    return value.then(value => (this.#framework.peer(req) === undefined ? this.#leave(req, res) : next(value)))
+  }
+
+  /** The address as a key. `met`: what `meet` has given: the address, if there are lists, else that of the connection. */
+  key(req: Request, met: string): string {
+    const address = this.#settings.lists === undefined ? this.#address(req, met) : met
+    if (address) return maskedAddress(address, this.#settings.ipv6Subnet)
+    this.#warnOfNoAddress('all such requests share one count')
     return NO_ADDRESS
   }
 
-  /** The answer of the `allow` and `deny` lists for the client. */
-  judge(req: Request, lists: AddressLists): 'allow' | 'deny' | undefined {
-    const address = this.address(req)
-    const judged = lists.judge(address ?? '')
-    if (judged !== 'unreadable') return judged
-    if (address) this.#warnOfUnreadable(address)
-    else this.#warnOfNoAddress(req)
+  /** The address as a key; undefined if requests have none. A client that has gone has some key: without one it would not be limited. */
+  ownKey(req: Request): string | undefined {
+    const peer = this.#framework.peer(req)
+    if (peer === undefined) return NO_ADDRESS
+    const address = this.#address(req, peer)
+    if (address) return maskedAddress(address, this.#settings.ipv6Subnet)
+    this.#warnOfNoAddress('they have no key')
     return undefined
+  }
+
+  /** The address as written; '' if there is none. `peer`: that of the connection. */
+  #address(req: Request, peer: string): string {
+    const { proxies } = this.#settings
+    if (proxies === undefined) {
+      if (!this.#warned.has('SPILLWAY_PROXY')) this.#checkTrust(req)
+      return this.#framework.address(req, peer) ?? ''
+    }
+    const field = this.#framework.requestHeader(req, proxies.header)
+    return (
+      proxies.clientOf(peer ?? this.#framework.peer(req), field, fault => this.#warnOfField(fault, proxies.header)) ??
+      ''
+    )
+  }
+
+  /** No handler will run: other limits can release the places and units of this request, too. */
+  #leave(req: Request, res: Response): Answer {
+    this.#framework.watch(res, req).end()
+    return GONE
+  }
+
+  #forbid(req: Request): Answer {
+    const refusal = forbid(this.#framework.requestHeader(req, 'accept'))
+    return { decision: undefined, fields: refusal.fields, refusal: plainReply(refusal) }
   }
 
   /** Warns if the framework's setting lets clients choose their address, or gives all of them the proxy's address. */
   #checkTrust(req: Request): void {
-    const { name, trustsAnybody } = this.#framework
     const trust = this.#framework.trust(req)
-    if (trust === 'anybody') {
+    if (typeof trust === 'object') {
       this.#warn(
         'SPILLWAY_PROXY',
-        `${trustsAnybody}, so a client that sends X-Forwarded-For chooses its own address, and gets past every limit and ` +
+        `${trust.anybody}, so a client that sends X-Forwarded-For chooses its own address, and gets past every limit and ` +
           `list. Say how many proxies stand in front of the service, like ${this.#example}`,
       )
     } else if (trust === 'nobody' && isForwarded(this.#framework, req)) {
       this.#warn(
         'SPILLWAY_PROXY',
-        `a request came with X-Forwarded-For or Forwarded, but ${name} trusts no proxy, so the request counts for the address ` +
-          'of its connection. Any client can send these fields: they do not prove that there is a proxy. If proxies ' +
+        `a request came with X-Forwarded-For or Forwarded, but ${this.#framework.name} trusts no proxy, so the request counts for the ` +
+          'address of its connection. Any client can send these fields: they do not prove that there is a proxy. If proxies ' +
           `stand in front of the service, say how many, like ${this.#example}; else all clients behind them share one ` +
           'count. If clients connect to the service directly, say { proxies: 0 }',
       )
@@ -103,14 +145,11 @@ export class Client<Request> {
     )
   }
 
-  #warnOfNoAddress(req: Request): void {
-    // A client that hangs up at once leaves no address either, which is not a wrong setting.
-    if (this.#framework.isGone(req)) return
+  #warnOfNoAddress(so: string): void {
     this.#warn(
       'SPILLWAY_NO_ADDRESS',
-      'a request came without an address, as over a Unix socket: all such requests share one count, and no address list applies to them. ' +
-        `If a proxy connects so, say how many there are, like ${this.#example}; else give a key, like ` +
-        `${this.#settings.owner}({ key: … })`,
+      `requests come without an address, as over a Unix socket: ${so}. ` +
+        `If a proxy connects so, say how many there are, like ${this.#example}; else give a key that is not the address`,
     )
   }
 
@@ -125,7 +164,16 @@ export class Client<Request> {
   }
 }
 
-function isForwarded<Request>(framework: Framework<Request, never>, req: Request): boolean {
+/** `addressKey` of an adapter. Throws `PolicyError`. */
+export function addressKeyOf<Request, Response>(
+  framework: Framework<Request, Response>,
+  options: AddressKeyOptions = {},
+): (req: Request) => string | undefined {
+  const client = new Client(framework, parseKeyOptions(options))
+  return req => client.ownKey(req)
+}
+
+function isForwarded<Request, Response>(framework: Framework<Request, Response>, req: Request): boolean {
   return (
     framework.requestHeader(req, 'x-forwarded-for') !== undefined ||
     framework.requestHeader(req, 'forwarded') !== undefined

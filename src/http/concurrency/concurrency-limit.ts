@@ -1,5 +1,6 @@
 import { ownCopy, shortKey } from '../../core/short-key.js'
 import { HoldWatch, type WaitEnd } from '../../waiting/wait-watch.js'
+import { Client } from '../address/client.js'
 import { type Answer, type Gate, GONE, PASS } from '../delivery.js'
 import type { Framework } from '../framework.js'
 import { keyText } from '../given-key.js'
@@ -33,32 +34,38 @@ export class ConcurrencyGate<Request, Response> implements Gate<Request, Respons
   readonly #queued = new Map<string, number>()
   readonly #watch: HoldWatch | undefined
   readonly #held: HeldPlaces
+  readonly #client: Client<Request, Response>
   readonly #keys = new KeyWatch('concurrencyLimit')
 
   /** Checks the options: `PolicyError`. */
   constructor(options: ConcurrencyOptions<Request, Response>, framework: Framework<Request, Response>) {
     this.#framework = framework
     this.#settings = parseConcurrencyOptions(options)
-    const { name, observer, places } = this.#settings
+    const { name, observer, places, client } = this.#settings
     this.#held = new HeldPlaces(places, name)
+    this.#client = new Client(framework, client)
     this.#watch = observer && new HoldWatch(observer, 'concurrency', name)
   }
 
   /** Throws or rejects if a function of the options fails, or returns an invalid value; then no place is taken. */
   answer(req: Request, res: Response): SyncOrAsync<Answer> {
+    const met = this.#client.meet(req, res)
+    if (typeof met === 'object') return met
     const { skip } = this.#settings
-    if (skip === undefined) return this.#limit(req, res)
-    return after(ask(skip, req, res, 'concurrencyLimit'), skipped => (skipped ? PASS : this.#limit(req, res)))
+    if (skip === undefined) return this.#limit(req, res, met)
+    const skipped = ask(skip, req, res, 'concurrencyLimit')
+    return this.#client.whileThere(skipped, req, res, skipped => (skipped ? PASS : this.#limit(req, res, met)))
   }
 
   close(): Promise<void> {
     return this.#settings.places.close()
   }
 
-  #limit(req: Request, res: Response): SyncOrAsync<Answer> {
+  #limit(req: Request, res: Response, met: string): SyncOrAsync<Answer> {
     const { key } = this.#settings
     if (key === undefined) return this.#enter(WHOLE_SERVICE, req, res)
-    return after(ask(key, req, res, 'concurrencyLimit'), value => {
+    if (key === 'address') return this.#enter(placeKey(this.#client.key(req, met)), req, res)
+    return this.#client.whileThere(ask(key, req, res, 'concurrencyLimit'), req, res, value => {
       const given = keyText(value, 'concurrencyLimit')
       if (given === undefined) {
         this.#keys.missed()

@@ -10,6 +10,12 @@ import { leaseMsOf } from '../../semaphore/options.js'
 import { MemoryStore } from '../../stores/memory/memory-store.js'
 import { RedisStore } from '../../stores/redis/redis-store.js'
 import type { Store } from '../../stores/store.js'
+import {
+  CLIENT_OPTIONS,
+  type ClientOptions,
+  type ClientSettings,
+  parseClientOptions,
+} from '../address/client-options.js'
 import type { GivenKey } from '../given-key.js'
 import { checkIsCalled } from '../mounting.js'
 import { bodyOf } from '../refusal.js'
@@ -20,17 +26,17 @@ import { RedisHealth } from './redis-health.js'
 import { SharedPlaces } from './shared-places.js'
 
 /** Options of `concurrencyLimit`. For Koa, request and response are both the context. */
-export interface ConcurrencyOptions<Request, Response> {
+export interface ConcurrencyOptions<Request, Response> extends ClientOptions {
   /**
    * How many requests of a key may be inside at once. Integer ≥ 0; 0 refuses all. Or `adaptivePermits()` of spillway/adaptive, which finds the number from the duration of requests; over Redis
    * each process finds its own limit, and the sum applies.
    */
   permits: number | AdaptivePermits
   /**
-   * The key by which requests are counted together; undefined: this request is not limited. Default: one count for the whole service; a refusal is then
-   * 503, because it is no client's fault.
+   * The key by which requests are counted together; undefined: this request is not limited. 'address': the client's address, as `rateLimit` counts it
+   * (`proxies`, `addressHeader`, `ipv6Subnet`). Default: one count for the whole service; a refusal is then 503, because it is no client's fault.
    */
-  key?: (req: Request, res: Response) => SyncOrAsync<GivenKey>
+  key?: 'address' | ((req: Request, res: Response) => SyncOrAsync<GivenKey>)
   /** A Redis client: counts over all processes. Default: this process only. */
   client?: RedisClient
   /** Instead of `client`: a `RedisStore`, whose client and prefix are used, or a `MemoryStore`, which means this process only. */
@@ -80,6 +86,7 @@ export interface ConcurrencySettings<Request, Response> {
   readonly permits: number | MeasuredPermits
   readonly key: ConcurrencyOptions<Request, Response>['key']
   readonly skip: ConcurrencyOptions<Request, Response>['skip']
+  readonly client: ClientSettings
   readonly places: Places
   readonly name: string
   readonly waitMs: number
@@ -110,6 +117,7 @@ const OPTIONS: OptionNames<ConcurrencyOptions<never, never>> = {
   abandonAfter: true,
   observer: true,
   headers: true,
+  ...CLIENT_OPTIONS,
 }
 
 /** Checks the options. Throws `PolicyError`. */
@@ -124,9 +132,9 @@ export function parseConcurrencyOptions<Request, Response>(
   if (!(Number.isSafeInteger(queue) && queue >= 0)) {
     throw wrong(`queue ${shown(queue)}: expected an integer ≥ 0, like 100`)
   }
-  if (key !== undefined && typeof key !== 'function') {
+  if (key !== undefined && key !== 'address' && typeof key !== 'function') {
     throw wrong(
-      `key ${shown(key)}: expected a function, like { key: req => req.user?.id }, or none for the whole service`,
+      `key ${shown(key)}: expected "address", a function, like { key: req => req.user?.id }, or none for the whole service`,
     )
   }
   if (skip !== undefined && typeof skip !== 'function') {
@@ -149,6 +157,7 @@ export function parseConcurrencyOptions<Request, Response>(
     permits,
     key,
     skip,
+    client: parseClientOptions('concurrencyLimit', options),
     places: placesOf(options, name, observer),
     name,
     waitMs,

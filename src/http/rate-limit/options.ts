@@ -4,7 +4,7 @@ import type { AlgorithmName } from '../../core/limit.js'
 import type { Observer } from '../../core/observer.js'
 import type { StoreFailure } from '../../limiter/fallback.js'
 import type { RateLimiter, RateLimiterOptions } from '../../limiter/rate-limiter.js'
-import type { ProxyOptions } from '../address/proxies.js'
+import type { ClientOptions } from '../address/client-options.js'
 import type { DeferOptions } from '../deferral/deferral.js'
 import type { GivenKey } from '../given-key.js'
 import type { HeaderForm } from '../headers.js'
@@ -17,7 +17,7 @@ import type { SlowDownOptions } from './slow-down.js'
  * The options of a limiter over HTTP. Functions are called for each request, in the order skip, key, policy or limit,
  * cost. If one throws or rejects, its error goes to the framework, and nothing is spent.
  */
-export interface HttpOptions<Request, Response> extends ProxyOptions {
+export interface HttpOptions<Request, Response> extends ClientOptions {
   /**
    * The limits, like '100/1m'. An object may have its own `key`, so that limits per address, per user and for the
    * service are one decision, all or none. Mutually exclusive with `limit` and `windowMs`. A function decides per request (plans,
@@ -44,8 +44,6 @@ export interface HttpOptions<Request, Response> extends ProxyOptions {
   key?: (req: Request, res: Response) => GivenKey | Promise<GivenKey>
   /** Another name for `key`. */
   keyGenerator?: (req: Request, res: Response) => GivenKey | Promise<GivenKey>
-  /** The bits of an IPv6 address that identify a client: 1 to 128, default 56; false: all, so that each address is a client. */
-  ipv6Subnet?: number | false
   /** The cost of a request in units; integer ≥ 0, default 1. 0 spends nothing and is never refused. */
   cost?: number | ((req: Request, res: Response) => number | Promise<number>)
   /**
@@ -75,13 +73,6 @@ export interface HttpOptions<Request, Response> extends ProxyOptions {
    * if `maxPerKey` (default 100) messages of its key wait, or if the queue is full or fails.
    */
   defer?: DeferOptions<Request, Response>
-  /** Addresses and CIDR ranges that are not limited. If both lists contain an address, the narrower range decides. */
-  allow?: readonly string[]
-  /**
-   * Addresses and CIDR ranges that are always refused, with 403. A client address that is not an address passes the list, with one process warning
-   * (SPILLWAY_ADDRESS).
-   */
-  deny?: readonly string[]
   /** Default: a `MemoryStore` of its own. Stores made for express-rate-limit work too, for one fixed window. */
   store?: RateLimiterOptions['store']
   /** Default 'default'. On one store, limiters with the same name and limit share their counts: give others different names. */

@@ -11,7 +11,7 @@ import type { Framework } from '../framework.js'
 import { keyText } from '../given-key.js'
 import { type Fields, mergeHeaders, otherNames } from '../headers.js'
 import { CreationWatch, KeyWatch } from '../mounting.js'
-import { forbid, refuse } from '../refusal.js'
+import { refuse } from '../refusal.js'
 import { ask } from '../refuse-or-fail.js'
 import { plainReply, wordedReply } from '../reply.js'
 import { after, isPromise, type SyncOrAsync } from '../sync-or-async.js'
@@ -49,7 +49,7 @@ export class Guard<Request, Response> implements Gate<Request, Response>, Limite
   readonly #autoBlock: AutoBlock | undefined
   readonly #slowDown: SlowDown | undefined
   readonly #deferral: Deferral<Request, Response> | undefined
-  readonly #client: Client<Request>
+  readonly #client: Client<Request, Response>
   readonly #settling: Settling<Request, Response> | undefined
   readonly #doubleCharge: DoubleCharge
   readonly #keys: KeyWatch | undefined
@@ -110,33 +110,44 @@ export class Guard<Request, Response> implements Gate<Request, Response>, Limite
    * reason is always an object, because frameworks do not treat `undefined` or 'route' as an error.
    */
   answer(req: Request, res: Response): SyncOrAsync<Answer> {
-    const { lists, skip } = this.#settings
-    if (lists !== undefined) {
-      const judged = this.#client.judge(req, lists)
-      if (judged === 'allow') return PASS
-      if (judged === 'deny') return this.#forbid(req)
-    }
-    if (skip === undefined) return this.#limit(req, res)
-    return after(ask(skip, req, res), skipped => (skipped ? PASS : this.#limit(req, res)))
+    const met = this.#client.meet(req, res)
+    if (typeof met === 'object') return met
+    const { skip } = this.#settings
+    if (skip === undefined) return this.#limit(req, res, met)
+    return this.#asked(ask(skip, req, res), req, res, skipped => (skipped ? PASS : this.#limit(req, res, met)))
   }
 
-  #limit(req: Request, res: Response): SyncOrAsync<Answer> {
+  #limit(req: Request, res: Response, met: string): SyncOrAsync<Answer> {
     const { policy } = this.#settings
     const rule = this.#rule
     if (rule !== undefined) {
-      const key = rule.keys === undefined ? this.#keyOf(req, res) : this.#keysOf(rule, rule.keys, undefined, req, res)
-      return after(key, key => (key === undefined ? this.#unlimited() : this.#charge(rule, key, req, res)))
+      const { keys } = rule
+      const key = keys === undefined ? this.#keyOf(req, res, met) : this.#keysOf(rule, keys, undefined, req, res, met)
+      return this.#asked(key, req, res, key =>
+        key === undefined ? this.#unlimited() : this.#charge(rule, key, req, res),
+      )
     }
-    return after(this.#keyOf(req, res), key => {
+    return this.#asked(this.#keyOf(req, res, met), req, res, key => {
       if (key === undefined) return this.#unlimited()
-      return after(ask(policy as Ask<Request, Response, HttpPolicyInput<Request, Response>>, req, res), input => {
+      const given = ask(policy as Ask<Request, Response, HttpPolicyInput<Request, Response>>, req, res)
+      return this.#asked(given, req, res, input => {
         const rule = this.#ruleOf(input)
         if (rule.keys === undefined) return this.#charge(rule, key, req, res)
-        return after(this.#keysOf(rule, rule.keys, key, req, res), keys =>
+        return this.#asked(this.#keysOf(rule, rule.keys, key, req, res, met), req, res, keys =>
           keys === undefined ? this.#unlimited() : this.#charge(rule, keys, req, res),
         )
       })
     })
+  }
+
+  /** Continues with what an option says. */
+  #asked<Value>(
+    value: SyncOrAsync<Value>,
+    req: Request,
+    res: Response,
+    next: (value: Value) => SyncOrAsync<Answer>,
+  ): SyncOrAsync<Answer> {
+    return this.#client.whileThere(value, req, res, next)
   }
 
   /** A request without a key. */
@@ -151,9 +162,9 @@ export class Guard<Request, Response> implements Gate<Request, Response>, Limite
   }
 
   /** The middleware's own key. */
-  #keyOf(req: Request, res: Response): SyncOrAsync<string | undefined> {
+  #keyOf(req: Request, res: Response, met: string): SyncOrAsync<string | undefined> {
     const { key } = this.#settings
-    return key === undefined ? this.#client.key(req) : after(ask(key, req, res), asKey)
+    return key === undefined ? this.#client.key(req, met) : after(ask(key, req, res), asKey)
   }
 
   /** A key for each limit, if some have their own; undefined if no limit has one for this request. */
@@ -163,10 +174,11 @@ export class Guard<Request, Response> implements Gate<Request, Response>, Limite
     known: string | undefined,
     req: Request,
     res: Response,
+    met: string,
   ): SyncOrAsync<LimiterKey | undefined> {
     const names = limiter.policy.map(limit => limit.name)
     let common: SyncOrAsync<string | undefined> = known
-    if (known === undefined && names.some(name => !keys.has(name))) common = this.#keyOf(req, res)
+    if (known === undefined && names.some(name => !keys.has(name))) common = this.#keyOf(req, res, met)
     const own = names.map(name => {
       const keyOf = keys.get(name)
       return keyOf === undefined ? common : after(ask(keyOf, req, res), asKey)
@@ -183,7 +195,7 @@ export class Guard<Request, Response> implements Gate<Request, Response>, Limite
     if (this.#creation?.decided() === false) this.#creation = undefined
     const { cost } = this.#settings
     if (typeof cost === 'number') return this.#decide(rule, key, cost, req, res)
-    return after(ask(cost, req, res), units => this.#decide(rule, key, checkCost(units), req, res))
+    return this.#asked(ask(cost, req, res), req, res, units => this.#decide(rule, key, checkCost(units), req, res))
   }
 
   #decide(rule: Rule, key: LimiterKey, cost: number, req: Request, res: Response): SyncOrAsync<Answer> {
@@ -270,11 +282,6 @@ export class Guard<Request, Response> implements Gate<Request, Response>, Limite
     if (accepted === undefined) return this.#refuse(headers, decision, req, res)
     const { fields } = this.#combine(decision, headers(decision), req, res)
     return { decision, fields: { ...fields, ...accepted.fields }, refusal: plainReply(accepted) }
-  }
-
-  #forbid(req: Request): Answer {
-    const refusal = forbid(this.#framework.requestHeader(req, 'accept'))
-    return { decision: undefined, fields: refusal.fields, refusal: plainReply(refusal) }
   }
 
   /** Several limiters may decide on one request: the stricter decision stays, with its header fields. */

@@ -3,10 +3,7 @@ import { CostError, PolicyError, shown } from '../../core/errors.js'
 import type { LimitOptions } from '../../core/limit.js'
 import { checkOptions, type OptionNames } from '../../core/option-names.js'
 import { RateLimiter, type RateLimiterOptions } from '../../limiter/rate-limiter.js'
-import { AddressLists } from '../address/address-lists.js'
-import type { ClientSettings } from '../address/client.js'
-import { IPV6_SUBNET } from '../address/client-key.js'
-import { Proxies } from '../address/proxies.js'
+import { CLIENT_OPTIONS, type ClientSettings, parseClientOptions } from '../address/client-options.js'
 import { checkDeferOptions, type DeferOptions } from '../deferral/deferral.js'
 import type { GivenKey } from '../given-key.js'
 import { clash, HEADER_FORMS, type HeaderForm } from '../headers.js'
@@ -33,7 +30,6 @@ export interface Settings<Request, Response> {
   readonly block: BlockOptions | undefined
   readonly slowDown: SlowDown | undefined
   readonly defer: DeferOptions<Request, Response> | undefined
-  readonly lists: AddressLists | undefined
   readonly statusCode: number
   readonly message: unknown
   readonly handler: HttpOptions<Request, Response>['handler']
@@ -52,16 +48,11 @@ const OPTIONS: OptionNames<HttpOptions<never, never>> = {
   algorithm: true,
   key: true,
   keyGenerator: true,
-  ipv6Subnet: true,
-  proxies: true,
-  addressHeader: true,
   cost: true,
   settle: true,
   block: true,
   slowDown: true,
   defer: true,
-  allow: true,
-  deny: true,
   store: true,
   name: true,
   skip: true,
@@ -76,6 +67,7 @@ const OPTIONS: OptionNames<HttpOptions<never, never>> = {
   shadow: true,
   observer: true,
   limiter: true,
+  ...CLIENT_OPTIONS,
 }
 
 /** Checks the options of a middleware. Throws `PolicyError`, or `CostError` for a constant cost. */
@@ -84,25 +76,15 @@ export function parseHttpOptions<Request, Response>(
 ): Settings<Request, Response> {
   checkIsCalled('rateLimit', options)
   checkOptions('rateLimit', options, OPTIONS, '{ policy: "100/1m" }')
-  const {
-    ipv6Subnet = IPV6_SUBNET,
-    statusCode = 429,
-    headers = ['draft-8', 'legacy'],
-    message,
-    handler,
-    skip,
-    cost = 1,
-  } = options
-  const { settle, block, slowDown, defer, allow = [], deny = [] } = options
+  const { statusCode = 429, headers = ['draft-8', 'legacy'], message, handler, skip, cost = 1 } = options
+  const { settle, block, slowDown, defer } = options
   checkFunction(settle, 'settle', 'settle: (req, res) => (res.statusCode === 401 ? 1 : 0)')
   if (block !== undefined) checkBlockOptions(block)
   if (defer !== undefined) checkDeferOptions(defer)
-  const lists = new AddressLists(allow, deny)
   const { store, name, deadline, onStoreFailure, localShare, denyCache, shadow, observer } = options
   const key = oneOf(options, 'key', 'keyGenerator')
   checkFunction(key, 'key', 'key: req => req.user?.id')
   checkFunction(skip, 'skip', 'skip: req => req.user?.isAdmin')
-  checkSubnet(ipv6Subnet)
   checkCost(cost)
   if (!(Number.isInteger(statusCode) && statusCode >= 200 && statusCode <= 599)) {
     throw new PolicyError(`rateLimit: statusCode ${shown(statusCode)}: expected an integer from 200 to 599, like 429`)
@@ -114,14 +96,13 @@ export function parseHttpOptions<Request, Response>(
     policy: policyOf(options),
     given: givenLimiter(options),
     key,
-    client: { owner: 'rateLimit', proxies: Proxies.of(options, 'rateLimit'), ipv6Subnet },
+    client: parseClientOptions('rateLimit', options),
     cost,
     skip,
     settle,
     block,
     slowDown: slowDown === undefined ? undefined : new SlowDown(slowDown),
     defer,
-    lists: lists.isEmpty ? undefined : lists,
     statusCode,
     message,
     handler,
@@ -200,11 +181,6 @@ function oneOf<Options, Name extends keyof Options & string>(
 function checkFunction(value: unknown, name: string, example: string): void {
   if (value === undefined || typeof value === 'function') return
   throw new PolicyError(`rateLimit: ${name} ${shown(value)}: expected a function, like { ${example} }`)
-}
-
-function checkSubnet(bits: unknown): void {
-  if (bits === false || (Number.isInteger(bits) && (bits as number) >= 1 && (bits as number) <= 128)) return
-  throw new PolicyError(`rateLimit: ipv6Subnet ${shown(bits)}: expected an integer from 1 to 128, like 56, or false`)
 }
 
 function checkCost(cost: unknown): void {

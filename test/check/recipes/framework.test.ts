@@ -3,9 +3,10 @@ import { afterEach, beforeEach, describe } from '@jest/globals'
 import { answersContract } from '../../support/adapter-contract/answers.js'
 import { refusalsContract } from '../../support/adapter-contract/refusals.js'
 import { type Adapter, type Service, World } from '../../support/adapter-contract/world.js'
-import { type LimitedRequest, type RateLimit, rateLimit } from './node-http.js'
+import { addressKey, type LimitedRequest, type RateLimit, rateLimit } from './node-http.js'
 
 const adapter: Adapter = {
+  addressKey,
   rateLimit,
   header: (req, name) => (req as LimitedRequest).headers[name] as string | undefined,
   status: res => (res as ServerResponse).statusCode,

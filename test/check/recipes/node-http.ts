@@ -1,5 +1,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Decision } from '../../../src/core/decision.js'
+import { addressKeyOf } from '../../../src/http/address/client.js'
+import type { AddressKeyOptions } from '../../../src/http/address/client-options.js'
+import { nodePeer } from '../../../src/http/address/peer.js'
 import { admit, type Delivery } from '../../../src/http/delivery.js'
 import type { Framework } from '../../../src/http/framework.js'
 import { watchResponse } from '../../../src/http/node-response.js'
@@ -19,11 +22,9 @@ export interface RateLimit extends Limiters {
 
 const node: Framework<LimitedRequest, ServerResponse> & Delivery<LimitedRequest, ServerResponse> = {
   name: 'Node',
-  address: req => req.socket.remoteAddress,
-  peer: req => req.socket.remoteAddress,
+  address: (_, peer) => peer,
+  peer: nodePeer,
   trust: () => 'nobody',
-  trustsAnybody: '',
-  isGone: req => req.socket.destroyed,
   requestHeader: (req, name) => req.headers[name] as string | undefined,
   responseHeader: (res, name) => res.getHeader(name)?.toString(),
   watch: res => watchResponse(res),
@@ -42,6 +43,11 @@ const node: Framework<LimitedRequest, ServerResponse> & Delivery<LimitedRequest,
     res.setHeader('Content-Type', type)
     res.end(text)
   },
+}
+
+/** The client's address as a key, for keys of a service. */
+export function addressKey(options?: AddressKeyOptions): (req: LimitedRequest) => string | undefined {
+  return addressKeyOf(node, options)
 }
 
 /** The recipe for a web framework, carried out for a server without one. */

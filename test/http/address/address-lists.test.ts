@@ -5,6 +5,7 @@ describe('two lists', () => {
   const lists = new AddressLists(
     ['192.0.2.0/24', '10.1.1.1', '203.0.113.9', '2001:db8::/32'],
     ['192.0.2.66', '10.0.0.0/8', '203.0.113.9', '::/0'],
+    'rateLimit',
   )
 
   test.each([
@@ -23,15 +24,15 @@ describe('two lists', () => {
   })
 
   test('ignore an address on neither list; a deny list reports text that is no address as unreadable', () => {
-    const few = new AddressLists(['192.0.2.7'], ['10.0.0.0/8'])
+    const few = new AddressLists(['192.0.2.7'], ['10.0.0.0/8'], 'rateLimit')
     expect(few.judge('198.51.100.1')).toBeUndefined()
     expect(lists.judge('')).toBe('unreadable')
-    expect(new AddressLists(['10.0.0.0/8'], []).judge('')).toBeUndefined()
-    expect([few.isEmpty, new AddressLists([], []).isEmpty]).toEqual([false, true])
+    expect(new AddressLists(['10.0.0.0/8'], [], 'rateLimit').judge('')).toBeUndefined()
+    expect([few.isEmpty, new AddressLists([], [], 'rateLimit').isEmpty]).toEqual([false, true])
   })
 
   test('are named when one of them is invalid', () => {
-    expect(() => new AddressLists(['nobody'], [])).toThrow('rateLimit: allow: "nobody"')
-    expect(() => new AddressLists([], ['nobody'])).toThrow('rateLimit: deny: "nobody"')
+    expect(() => new AddressLists(['nobody'], [], 'rateLimit')).toThrow('rateLimit: allow: "nobody"')
+    expect(() => new AddressLists([], ['nobody'], 'rateLimit')).toThrow('rateLimit: deny: "nobody"')
   })
 })

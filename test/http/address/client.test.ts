@@ -1,8 +1,10 @@
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals'
-import { AddressLists } from '../../../src/http/address/address-lists.js'
 import { Client } from '../../../src/http/address/client.js'
+import { type ClientOptions, parseClientOptions } from '../../../src/http/address/client-options.js'
 import { Proxies, type ProxyOptions } from '../../../src/http/address/proxies.js'
+import { GONE, PASS } from '../../../src/http/delivery.js'
 import type { Framework, Trust } from '../../../src/http/framework.js'
+import { ResponseWatch } from '../../../src/http/response-watch.js'
 import { ADDRESSES, ALLOW, CHAINS, type Chain, DENY, FIELDS, KEYS, type Name, RUBBISH, WRITTEN } from './corpus.js'
 
 interface Request {
@@ -12,23 +14,33 @@ interface Request {
   gone?: boolean
 }
 
-const frameworkOf = (trust: Trust): Framework<Request, never> => ({
+const frameworkOf = (trust: Trust): Framework<Request, object> => ({
   name: 'Plain',
   address: req => req.address,
-  peer: req => req.peer,
+  peer: req => (req.gone ? undefined : (req.peer ?? '')),
   trust: () => trust,
-  trustsAnybody: 'Plain believes everybody',
-  isGone: req => req.gone ?? false,
   requestHeader: (req, name) => req.headers?.[name],
   responseHeader: () => undefined,
-  watch: () => {
-    throw new Error('the response is not needed here')
-  },
+  watch: () => new ResponseWatch(() => ({ gone: true, stuck: false, taken: 0, watch() {}, unwatch() {} })),
   decision: () => undefined,
 })
 
-const clientOf = (options: ProxyOptions, trust: Trust = 'nobody') =>
-  new Client(frameworkOf(trust), { owner: 'rateLimit', proxies: Proxies.of(options, 'rateLimit'), ipv6Subnet: 56 })
+const ANYBODY: Trust = { anybody: 'Plain believes everybody' }
+const clientOf = (options: ClientOptions, trust: Trust = 'nobody') =>
+  new Client(frameworkOf(trust), parseClientOptions('rateLimit', options))
+
+/** The key of a request that no list has judged. */
+function keyOf(client: Client<Request, object>, req: Request): string | undefined {
+  const met = client.meet(req, {})
+  return typeof met === 'string' ? client.key(req, met) : undefined
+}
+
+/** What the lists say of a request. */
+function judge(client: Client<Request, object>, req: Request): 'allow' | 'deny' | 'neither' {
+  const met = client.meet(req, {})
+  if (typeof met !== 'object') return 'neither'
+  return met === PASS ? 'allow' : met.refusal?.status === 403 ? 'deny' : 'neither'
+}
 
 let warnings: jest.SpiedFunction<typeof process.emitWarning>
 beforeEach(() => {
@@ -40,7 +52,7 @@ const codes = () => warnings.mock.calls.map(([, options]) => (options as { code:
 const describeChain = ({ proxies, names }: Chain) => `${JSON.stringify(proxies)}: ${names?.join(', ') ?? 'no field'}`
 
 describe.each(FIELDS)('the client in $header', ({ header, write }) => {
-  const lists = new AddressLists(ALLOW, DENY)
+  const lists = { allow: ALLOW, deny: DENY }
   const requestOf = (names: readonly Name[] | undefined, client: string): Request => ({
     peer: '127.0.0.1',
     headers: { [header]: names && write(names.map(name => (name === 'client' ? client : WRITTEN[name]))) },
@@ -49,13 +61,15 @@ describe.each(FIELDS)('the client in $header', ({ header, write }) => {
   test.each(CHAINS.map(chain => [describeChain(chain), chain] as const))('proxies %s', (_, chain) => {
     for (const [written, key, verdict] of ADDRESSES) {
       warnings.mockClear()
-      const client = clientOf({ proxies: chain.proxies, addressHeader: header })
+      const options = { proxies: chain.proxies, addressHeader: header }
       const req = requestOf(chain.names, written)
       const isClient = chain.counts === 'client'
-      expect([written, client.key(req)]).toEqual([written, isClient ? key : KEYS[chain.counts]])
-      const judged = client.judge(req, lists) ?? 'neither'
+      const judged = judge(clientOf({ ...options, ...lists }), req)
       expect([written, judged]).toEqual([written, isClient ? verdict : 'neither'])
-      client.key(req)
+      warnings.mockClear()
+      const client = clientOf(options)
+      expect([written, keyOf(client, req)]).toEqual([written, isClient ? key : KEYS[chain.counts]])
+      keyOf(client, req)
       expect([written, codes()]).toEqual([written, chain.warns ? ['SPILLWAY_PROXY_HEADER'] : []])
     }
   })
@@ -67,8 +81,8 @@ describe.each(FIELDS)('the client in $header', ({ header, write }) => {
         warnings.mockClear()
         const client = clientOf({ proxies: chain.proxies, addressHeader: header })
         const req = requestOf(chain.names, written)
-        expect([written, client.key(req)]).toEqual([written, KEYS[chain.countsIfUnreadable]])
-        client.key(req)
+        expect([written, keyOf(client, req)]).toEqual([written, KEYS[chain.countsIfUnreadable]])
+        keyOf(client, req)
         expect([written, codes()]).toEqual([written, chain.warnsIfUnreadable ? ['SPILLWAY_PROXY_HEADER'] : []])
       }
     },
@@ -94,13 +108,13 @@ describe('Forwarded', () => {
     ['xfor=203.0.113.9', '127.0.0.1', 'another name'],
   ])('%s is %s: %s', (forwarded, key) => {
     const client = clientOf({ proxies: 1, addressHeader: 'Forwarded' })
-    expect(client.key({ peer: '127.0.0.1', headers: { forwarded } })).toBe(key)
+    expect(keyOf(client, { peer: '127.0.0.1', headers: { forwarded } })).toBe(key)
   })
 })
 
 describe('a header of the platform', () => {
   const key = (proxies: number | string[], value: string | undefined) =>
-    clientOf({ proxies, addressHeader: 'CF-Connecting-IP' }).key({
+    keyOf(clientOf({ proxies, addressHeader: 'CF-Connecting-IP' }), {
       peer: '127.0.0.1',
       headers: { 'cf-connecting-ip': value, 'x-forwarded-for': '198.51.100.66' },
     })
@@ -126,9 +140,9 @@ describe('warnings', () => {
   test('about a framework that trusts any client come once, with or without the header field', () => {
     for (const req of [forwarded, { address: '203.0.113.9' }]) {
       warnings.mockClear()
-      const client = clientOf({}, 'anybody')
-      client.key(req)
-      client.key(req)
+      const client = clientOf({}, ANYBODY)
+      keyOf(client, req)
+      keyOf(client, req)
       expect(codes()).toEqual(['SPILLWAY_PROXY'])
       expect(String(warnings.mock.calls[0][0])).toMatch(/Plain believes everybody.*rateLimit\(\{ proxies: 1 \}\)/)
     }
@@ -136,40 +150,75 @@ describe('warnings', () => {
 
   test('about the framework’s setting do not come if proxies are given, or some are trusted', () => {
     for (const client of [
-      clientOf({ proxies: 0 }, 'anybody'),
+      clientOf({ proxies: 0 }, ANYBODY),
       clientOf({ proxies: 0 }, 'nobody'),
       clientOf({}, 'some'),
     ]) {
-      client.key({ ...forwarded, peer: '203.0.113.9' })
+      keyOf(client, { ...forwarded, peer: '203.0.113.9' })
     }
     expect(warnings).not.toHaveBeenCalled()
   })
 
   test('of an address that a deny list cannot read come once, and not for an allow list', () => {
-    const client = clientOf({}, 'some')
-    for (const address of ['unknown', 'x'.repeat(1000)]) {
-      expect(client.judge({ address }, new AddressLists(['10.0.0.0/8'], []))).toBeUndefined()
-      expect(warnings).not.toHaveBeenCalled()
-    }
-    for (const address of ['unknown', 'x'.repeat(1000)]) {
-      expect(client.judge({ address }, new AddressLists([], ['10.0.0.0/8']))).toBeUndefined()
-    }
+    const allowing = clientOf({ allow: ['10.0.0.0/8'] }, 'some')
+    const denying = clientOf({ deny: ['10.0.0.0/8'] }, 'some')
+    for (const address of ['unknown', 'x'.repeat(1000)]) expect(judge(allowing, { address })).toBe('neither')
+    expect(warnings).not.toHaveBeenCalled()
+    for (const address of ['unknown', 'x'.repeat(1000)]) expect(judge(denying, { address })).toBe('neither')
     expect(codes()).toEqual(['SPILLWAY_ADDRESS'])
     expect(String(warnings.mock.calls[0][0])).toContain('cannot judge the address "unknown"')
   })
 
-  test('of a request without an address come once, unless its client has gone', () => {
-    const client = clientOf({}, 'some')
-    expect(client.key({ gone: true })).toBe('unknown')
-    expect(client.judge({ gone: true }, new AddressLists([], ['10.0.0.0/8']))).toBeUndefined()
+  test('of a request without an address come once, and never for a client that has gone', () => {
+    const client = clientOf({ deny: ['10.0.0.0/8'] }, 'some')
+    expect([client.meet({ gone: true }, {}), client.ownKey({ gone: true })]).toEqual([GONE, 'unknown'])
     expect(warnings).not.toHaveBeenCalled()
-    client.judge({}, new AddressLists([], ['10.0.0.0/8']))
-    expect(client.key({})).toBe('unknown')
+    judge(client, {})
+    expect([keyOf(client, {}), client.ownKey({})]).toEqual(['unknown', undefined])
     expect(codes()).toEqual(['SPILLWAY_NO_ADDRESS'])
   })
 
+  test('do not come of a runtime that forgets an address from one look to the next: it is looked at once', () => {
+    const client = clientOf({ deny: ['203.0.113.0/24'] }, 'some')
+    const counting = clientOf({}, 'some')
+    for (const address of ['203.0.113.9', '192.0.2.1']) {
+      const forgetful = () => {
+        let looks = 0
+        return {
+          get peer() {
+            return looks++ === 0 ? address : undefined
+          },
+          get address() {
+            return address
+          },
+        }
+      }
+      expect(judge(client, forgetful())).toBe(address === '192.0.2.1' ? 'neither' : 'deny')
+      expect(keyOf(counting, forgetful())).toBe(address)
+    }
+    expect(warnings).not.toHaveBeenCalled()
+  })
+
+  test('about a framework that trusts any client come wherever the address is used, by lists, keys, and keys of a service', () => {
+    const uses: Array<(client: Client<Request, object>) => unknown> = [
+      client => client.meet(forwarded, {}),
+      client => keyOf(client, forwarded),
+      client => client.ownKey(forwarded),
+    ]
+    for (const use of uses) {
+      warnings.mockClear()
+      use(clientOf({ allow: ['10.0.0.0/8'] }, ANYBODY))
+      expect(codes()).toEqual(['SPILLWAY_PROXY'])
+    }
+  })
+
+  test('do not come while no address is used', () => {
+    clientOf({}, ANYBODY).meet(forwarded, {})
+    expect(warnings).not.toHaveBeenCalled()
+  })
+
   test('a proxy that connects over a Unix socket is one of a number of proxies', () => {
-    expect(clientOf({ proxies: 1 }).key(forwarded)).toBe('198.51.100.66')
+    expect(keyOf(clientOf({ proxies: 1 }), forwarded)).toBe('198.51.100.66')
     expect(warnings).not.toHaveBeenCalled()
   })
 })

@@ -44,10 +44,8 @@ function setUp(
     return new Guard(options, {
       name: 'Plain',
       address: () => undefined,
-      peer: () => undefined,
+      peer: () => '',
       trust: () => 'nobody',
-      trustsAnybody: '',
-      isGone: () => false,
       requestHeader: () => undefined,
       responseHeader: () => undefined,
       // What a leaky bucket admits waits for its turn as long as its client is there.

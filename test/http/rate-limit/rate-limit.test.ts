@@ -1,8 +1,10 @@
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals'
 import type { Decision } from '../../../src/core/decision.js'
+import { getOrMake } from '../../../src/core/get-or-make.js'
 import type { Framework } from '../../../src/http/framework.js'
 import type { HttpOptions } from '../../../src/http/rate-limit/options.js'
 import { Guard } from '../../../src/http/rate-limit/rate-limit.js'
+import { ResponseWatch } from '../../../src/http/response-watch.js'
 import { RateLimiter } from '../../../src/limiter/rate-limiter.js'
 import { MemoryStore } from '../../../src/stores/memory/memory-store.js'
 import { ManualClock } from '../../../src/testing.js'
@@ -15,17 +17,22 @@ interface Request {
 }
 type Response = Record<string, string>
 
+const WATCHES = new WeakMap<object, ResponseWatch>()
+
 const plain: Framework<Request, Response> = {
   name: 'Plain',
   address: req => req.address,
-  peer: req => req.address,
+  peer: req => (req.gone ? undefined : (req.address ?? '')),
   trust: () => 'nobody',
-  trustsAnybody: 'Plain trusts anybody (trust = true)',
-  isGone: req => req.gone ?? false,
   requestHeader: (req, name) => req.headers?.[name],
   responseHeader: (res, name) => res[name],
-  watch: () => {
-    throw new Error('nobody should ask for the response here')
+  watch: res => {
+    const watch = getOrMake(
+      WATCHES,
+      res,
+      () => new ResponseWatch(() => ({ gone: true, stuck: false, taken: 0, watch() {}, unwatch() {} })),
+    )
+    return watch
   },
   decision: req => req.decision,
 }
@@ -109,13 +116,38 @@ describe('without an address', () => {
       code: 'SPILLWAY_NO_ADDRESS',
     })
   })
+})
 
-  test('a client that hung up is counted too, without a warning', async () => {
-    const limiter = guard({ policy: '1/1m' })
-    expect((await limiter.answer({ gone: true }, {})).decision?.key).toBe('unknown')
-    expect((await limiter.answer({ gone: true }, {})).refusal?.status).toBe(429)
+describe('a client that has gone', () => {
+  const GONE = { decision: undefined, fields: {}, refusal: undefined, gone: true }
+  const unasked = () => {
+    throw new Error('nobody should ask this')
+  }
+
+  test('is asked for nothing and counted nowhere, without a warning, and the watch of its response is over', async () => {
+    const limiter = guard({ skip: unasked, key: unasked, policy: unasked, cost: unasked, deny: ['10.0.0.0/8'] })
+    const res: Response = {}
+    expect(await limiter.answer({ gone: true }, res)).toEqual(GONE)
+    expect(plain.watch(res, {}).ended).toBe(true)
     expect(warnings).not.toHaveBeenCalled()
   })
+
+  test.each<[string, HttpOptions<Request, Response>]>([
+    ['skip', { policy: '1/1m', skip: async req => leave(req) === '', key: unasked }],
+    ['key', { policy: unasked, key: async req => leave(req) }],
+    ['the key of a limit', { policy: { quota: 1, window: '1m', key: async req => leave(req) }, cost: unasked }],
+    ['policy', { policy: async req => `${leave(req)}/1m`, cost: unasked }],
+    ['cost', { policy: '1/1m', cost: async req => Number(leave(req)) }],
+  ])('while %s was asked is over then, and costs nothing', async (_, options) => {
+    const store = new MemoryStore({ clock: new ManualClock() })
+    expect(await guard({ store, ...options }).answer({ address: '203.0.113.7' }, {})).toEqual(GONE)
+    expect(store.size).toBe(0)
+  })
+
+  const leave = (req: Request) => {
+    req.gone = true
+    return '1'
+  }
 })
 
 test('options are checked at once, even if the policy is a function', () => {

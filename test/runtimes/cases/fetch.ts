@@ -23,9 +23,9 @@ async function serving(handle: WebHandler, work: (port: number) => Promise<void>
 function limits(): Promise<string> {
   const limit = rateLimit({ policy: '2/1s' })
   const addresses: unknown[] = []
-  const answer: WebHandler = async (request, address) => {
-    addresses.push(address)
-    const { refusal, decision, apply } = await limit(request, { address })
+  const answer: WebHandler = async (request, peer) => {
+    const { refusal, decision, apply } = await limit(request, peer)
+    addresses.push(decision?.key)
     return refusal ?? apply(new Response(`${decision?.remaining} left`))
   }
   return serving(answer, async port => {
@@ -50,8 +50,8 @@ async function earlyEnds(): Promise<string> {
   let gone = 0
   let finish = () => {}
   let read = 0
-  const answer: WebHandler = async (request, address) => {
-    const { refusal, apply } = await limit(request, { address })
+  const answer: WebHandler = async (request, peer) => {
+    const { refusal, apply } = await limit(request, peer)
     if (refusal) return refusal
     if (new URL(request.url).pathname === '/quick') return apply(new Response('hello', { status: 201 }))
     if (new URL(request.url).pathname === '/work') {

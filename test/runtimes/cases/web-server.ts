@@ -1,9 +1,10 @@
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import type { Peer } from 'spillway/fetch'
 
-/** Turns a request into a response; `address` is that of the client as the runtime tells it. */
-export type WebHandler = (request: Request, address: string | undefined) => Promise<Response>
+/** Turns a request into a response; `peer` is what the runtime knows of the sender. */
+export type WebHandler = (request: Request, peer: Peer) => Promise<Response>
 
 interface WebServer {
   /** The part of the runtime that serves. */
@@ -36,7 +37,7 @@ export function serveWeb(handle: WebHandler): Promise<WebServer> | WebServer {
 }
 
 function byBun(bun: NonNullable<typeof runtime.Bun>, handle: WebHandler): WebServer {
-  const fetch = (request: Request, server: BunServer) => handle(request, server.requestIP(request)?.address)
+  const fetch = (request: Request, server: BunServer) => handle(request, { server })
   const server = bun.serve({ port: 0, hostname: '127.0.0.1', fetch })
   return { by: 'Bun.serve', port: server.port, close: () => server.stop(true) }
 }
@@ -44,7 +45,8 @@ function byBun(bun: NonNullable<typeof runtime.Bun>, handle: WebHandler): WebSer
 function byDeno(deno: NonNullable<typeof runtime.Deno>, handle: WebHandler): WebServer {
   const server = deno.serve(
     { port: 0, hostname: '127.0.0.1', onListen: () => {} },
-    (request: Request, { remoteAddr }: { remoteAddr: { hostname: string } }) => handle(request, remoteAddr.hostname),
+    (request: Request, { remoteAddr }: { remoteAddr: { hostname: string } }) =>
+      handle(request, { address: remoteAddr.hostname }),
   )
   return { by: 'Deno.serve', port: server.addr.port, close: () => server.shutdown() }
 }
@@ -73,7 +75,7 @@ async function answer(handle: WebHandler, req: IncomingMessage, res: ServerRespo
     headers: headers as [string, string][],
     signal: gone.signal,
   })
-  const response = await handle(request, req.socket.remoteAddress)
+  const response = await handle(request, { socket: req.socket })
   res.writeHead(response.status, Object.fromEntries(response.headers))
   const reader = response.body?.getReader()
   gone.signal.addEventListener('abort', () => void reader?.cancel())

@@ -1,11 +1,16 @@
-import { describe, expect, test } from '@jest/globals'
-import type { World } from './world.js'
+import { once } from 'node:events'
+import { mkdtempSync } from 'node:fs'
+import { createServer, request as httpRequest, type RequestListener, type Server } from 'node:http'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, describe, expect, test } from '@jest/globals'
+import type { Options, World } from './world.js'
 
 const TYPES = 'https://iana.org/assignments/http-problem-types#'
 
 /** Blocks, lists of addresses, and limits with their own keys. */
 export function whoContract(world: World): void {
-  const { limited, serve, get, statuses, user } = world
+  const { adapter, limited, serve, get, statuses, user } = world
 
   describe('a key that continues after denials', () => {
     const block = { after: 2, for: '1h' }
@@ -107,6 +112,95 @@ export function whoContract(world: World): void {
       expect((await get(app, from('203.0.113.9'))).status).toBe(200)
     })
   })
+
+  describe('addressKey', () => {
+    const from = (address: string) => ({ 'x-forwarded-for': `198.51.100.66, ${address}` })
+
+    test('gives the key that the limiter uses by default, for a key of the service', async () => {
+      const byAddress = adapter.addressKey({ proxies: 1, ipv6Subnet: 64 })
+      const own = limited({
+        policy: '9/1m',
+        key: async (req, res) => user(req) ?? byAddress(req as never, res as never),
+      })
+      const app = serve(own)
+      const keys = []
+      for (const address of ['203.0.113.9', '::ffff:203.0.113.9', '2001:db8:0:ff7a::1', '2001:DB8:0:FF7A::2']) {
+        keys.push((await get(app, from(address))).body.key)
+      }
+      keys.push((await get(app, { ...from('203.0.113.9'), 'x-user': 'ada' })).body.key)
+      expect(keys).toEqual(['203.0.113.9', '203.0.113.9', '2001:db8:0:ff7a::/64', '2001:db8:0:ff7a::/64', 'ada'])
+      expect(world.warnings).not.toHaveBeenCalled()
+    })
+
+    test('takes the address of the connection if no proxy is named, and says once that a header is not believed', async () => {
+      const byAddress = adapter.addressKey()
+      const app = serve(limited({ policy: '9/1m', key: (req, res) => byAddress(req as never, res as never) }))
+      for (let i = 0; i < 2; i++) expect((await get(app, from('203.0.113.9'))).body.key).toBe('127.0.0.1')
+      expect(world.warned()).toEqual([['SPILLWAY_PROXY', expect.stringContaining('addressKey({ proxies: 1 })')]])
+    })
+
+    test('is given wrong options', () => {
+      const make = (options: unknown) => () => adapter.addressKey(options as object)
+      expect(make('1')).toThrow('addressKey: given "1", expected options like { proxies: 1 }')
+      expect(make({ Proxies: 1 })).toThrow('addressKey: unknown option "Proxies": did you mean proxies?')
+      expect(make({ proxies: -1 })).toThrow('addressKey: proxies -1: expected how many stand in front')
+      expect(make({ addressHeader: 'x' })).toThrow('addressKey: given addressHeader without proxies')
+      expect(make({ ipv6Subnet: 129 })).toThrow('addressKey: ipv6Subnet 129: expected an integer from 1 to 128')
+    })
+  })
+
+  describe('over a Unix socket, where nobody has an address', () => {
+    let server: Server
+    afterEach(() => new Promise<unknown>(resolve => server.close(resolve)))
+    const ask = async (app: RequestListener, count: number) => {
+      const path = join(mkdtempSync(join(tmpdir(), 'spillway-')), 'socket')
+      server = createServer(app).listen(path)
+      await once(server, 'listening')
+      const statuses: Array<number | undefined> = []
+      for (let i = 0; i < count; i++) {
+        const [answer] = await once(httpRequest({ socketPath: path, agent: false }).end(), 'response')
+        answer.resume()
+        statuses.push(answer.statusCode)
+      }
+      return statuses
+    }
+
+    test('all requests share one count, and one warning says so', async () => {
+      expect(await ask(serve(limited({ policy: '2/1m' })), 3)).toEqual([200, 200, 429])
+      expect(world.warned()).toEqual([['SPILLWAY_NO_ADDRESS', expect.stringContaining('rateLimit({ proxies: 1 })')]])
+    })
+
+    test('no list applies, and one warning says so', async () => {
+      const lists = { deny: ['0.0.0.0/0', '::/0'], key: () => 'all' }
+      expect(await ask(serve(limited({ policy: '2/1m', ...lists })), 3)).toEqual([200, 200, 429])
+      expect(world.warned()).toEqual([['SPILLWAY_NO_ADDRESS', expect.stringContaining('no address list applies')]])
+    })
+
+    test('addressKey gives none, and one warning says so', async () => {
+      const byAddress = adapter.addressKey()
+      const app = serve(limited({ policy: '1/1m', key: (req, res) => byAddress(req as never, res as never) }))
+      expect(await ask(app, 2)).toEqual([200, 200])
+      expect(world.warned()).toEqual([['SPILLWAY_NO_ADDRESS', expect.stringContaining('they have no key')]])
+    })
+  })
+
+  if (adapter.trustsAnybody !== undefined)
+    test.each<[string, () => Options]>([
+      ['the default key', () => ({})],
+      ['an allow list beside a key of the service', () => ({ key: () => 'all', allow: ['10.0.0.0/8'] })],
+      ['a deny list beside a key of the service', () => ({ key: () => 'all', deny: ['203.0.113.0/24'] })],
+      [
+        'addressKey',
+        () => {
+          const byAddress = adapter.addressKey()
+          return { key: (req, res) => byAddress(req as never, res as never) }
+        },
+      ],
+    ])('a framework that believes any client about its address causes one warning with %s', async (_, options) => {
+      const app = serve(limited({ policy: '9/1m', ...options() }), { trustProxy: 'anybody' })
+      for (const forged of ['192.0.2.1', '192.0.2.2']) await get(app, { 'x-forwarded-for': forged })
+      expect(world.warned()).toEqual([['SPILLWAY_PROXY', expect.stringContaining(adapter.trustsAnybody as string)]])
+    })
 
   describe('limits with keys of their own', () => {
     const policy = [

@@ -3,6 +3,7 @@ import type { Readable } from 'node:stream'
 import { jest } from '@jest/globals'
 import request from 'supertest'
 import type { Decision } from '../../../src/core/decision.js'
+import type { AddressKeyOptions } from '../../../src/http/address/client-options.js'
 import type { HttpOptions } from '../../../src/http/rate-limit/options.js'
 import type { Limiters } from '../../../src/http/rate-limit/rate-limit.js'
 import { MemoryStore } from '../../../src/stores/memory/memory-store.js'
@@ -15,7 +16,8 @@ export type Options = HttpOptions<unknown, unknown>
 export interface Service {
   /** Middleware, in the order in which a request passes it. */
   limiters: Limiters[]
-  trustProxy?: boolean
+  /** true: one proxy is trusted. */
+  trustProxy?: boolean | 'anybody'
   /** The service is served over HTTP/2. */
   http2?: true
   /** Runs before the limiters. */
@@ -27,6 +29,9 @@ export interface Service {
 /** The parts that the tests of a framework provide. */
 export interface Adapter {
   rateLimit(options?: Options): Limiters
+  addressKey(options?: AddressKeyOptions): (req: never, res: never) => string | undefined
+  /** What warnings say of its setting to believe any client about its address, if it has one. */
+  trustsAnybody?: string
   /** true: there is no response until a handler returns one, so that nothing can be read from it or written to it before. */
   returnsResponses?: true
   /** true: the framework does not serve HTTP/2. */
@@ -72,6 +77,10 @@ export class World {
     this.warnings.mockRestore()
     this.store.close()
   }
+
+  /** The code and the text of each warning. */
+  warned = (): Array<[code: string, text: string]> =>
+    this.warnings.mock.calls.map(([text, options]) => [(options as { code: string }).code, String(text)])
 
   /** The address that a request claims as its origin. */
   user = (req: unknown) => this.adapter.header(req, 'x-user')

@@ -1,7 +1,7 @@
 import { BlockList, isIPv6 } from 'node:net'
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import { addressKey } from '../../../src/http/address/client-key.js'
+import { maskedAddress } from '../../../src/http/address/masked-address.js'
 import { ofCases } from '../../support/cases.js'
 
 // [address, IPv6 subnet, key, why]
@@ -57,7 +57,7 @@ const rows: Array<[string, number | false, string, string]> = [
 ]
 
 test.each(rows)('%s /%s is %s: %s', (address, subnet, key) => {
-  expect(addressKey(address, subnet)).toBe(key)
+  expect(maskedAddress(address, subnet)).toBe(key)
 })
 
 const word = fc.oneof(fc.constant(0), fc.integer({ min: 0, max: 0xffff }))
@@ -69,8 +69,8 @@ describe('for any address', () => {
       fc.property(words, fc.infiniteStream(fc.nat()), fc.integer({ min: 1, max: 128 }), (groups, choices, subnet) => {
         const text = notation(groups, () => choices.next().value)
         expect([text, isIPv6(text)]).toEqual([text, true])
-        expect(addressKey(text, subnet)).toBe(addressKey(plain(groups), subnet))
-        expect(addressKey(text, false)).toBe(addressKey(plain(groups), false))
+        expect(maskedAddress(text, subnet)).toBe(maskedAddress(plain(groups), subnet))
+        expect(maskedAddress(text, false)).toBe(maskedAddress(plain(groups), false))
       }),
       { numRuns: ofCases(2000) },
     )
@@ -80,7 +80,7 @@ describe('for any address', () => {
     fc.assert(
       fc.property(words, groups => {
         fc.pre(!carriesIPv4(groups))
-        expect(`[${addressKey(plain(groups), false)}]`).toBe(new URL(`http://[${plain(groups)}]/`).hostname)
+        expect(`[${maskedAddress(plain(groups), false)}]`).toBe(new URL(`http://[${plain(groups)}]/`).hostname)
       }),
       { numRuns: ofCases(2000) },
     )
@@ -93,7 +93,7 @@ describe('for any address', () => {
         fc.pre(!carriesIPv4(groups) && !carriesIPv4(other))
         const network = new BlockList()
         network.addSubnet(plain(groups), subnet, 'ipv6')
-        const same = addressKey(plain(groups), subnet) === addressKey(plain(other), subnet)
+        const same = maskedAddress(plain(groups), subnet) === maskedAddress(plain(other), subnet)
         expect(same).toBe(network.check(plain(other), 'ipv6'))
       }),
       { numRuns: ofCases(2000) },
@@ -106,7 +106,7 @@ function plain(groups: number[]): string {
 }
 
 function carriesIPv4(groups: number[]): boolean {
-  return /^[\d.]+$/.test(addressKey(plain(groups), false))
+  return /^[\d.]+$/.test(maskedAddress(plain(groups), false))
 }
 
 /** One of the many ways to write an address: case, leading zeros, a gap somewhere, the last groups in decimal, a zone. */

@@ -8,7 +8,7 @@ export const IPV6_SUBNET = 56
 const MAPPED = '::ffff:'
 
 /**
- * The key of a client's address. Neither the notation of an address nor the size of a client's network gives one client
+ * A client’s address as a key. Neither the notation of an address nor the size of a client's network gives one client
  * several counts.
  *
  * An IPv4 address is its own key. An IPv6 address is masked to its first `ipv6Subnet` bits (1 to 128; default 56, because
@@ -18,7 +18,7 @@ const MAPPED = '::ffff:'
  *
  * Any other text (a host name, a forged header) is its own key, in lower case.
  */
-export function addressKey(address: string, ipv6Subnet: number | false = IPV6_SUBNET): string {
+export function maskedAddress(address: string, ipv6Subnet: number | false = IPV6_SUBNET): string {
   // Fast path for the two forms in which sockets report IPv4 clients, without allocations.
   if (isIPv4(address)) return address
   if (address.startsWith(MAPPED) && isIPv4(address, MAPPED.length)) return address.slice(MAPPED.length)
