@@ -54,7 +54,14 @@ function similarName(given: string, names: readonly string[]): string | undefine
       least = distance
     }
   }
-  return similar ?? names.find(name => text.length > 3 && name.toLowerCase().startsWith(text))
+  // 'dead' for deadline, 'maximum' for max.
+  return similar ?? names.find(name => (text.length > 3 && name.toLowerCase().startsWith(text)) || isLonger(text, name))
+}
+
+const ABBREVIATIONS = { max: 'maximum', min: 'minimum' }
+
+function isLonger(text: string, name: string): boolean {
+  return ABBREVIATIONS[name as keyof typeof ABBREVIATIONS] === text
 }
 
 /** The number of letters to insert, remove or change, or of neighbours to swap. */

@@ -43,6 +43,8 @@ class Reporter implements Observer {
   readonly #objects = new Map<string, { facts: ReturnType<typeof objectFacts>; notedAt: number }>()
   readonly #startedAt = Math.round(Date.now() - process.uptime() * 1000)
   #timer: ReturnType<typeof setTimeout> | undefined
+  /** The timer is a longer one, because nothing happens. */
+  #isResting = false
   #news = false
   #decisions = 0
   #tookAt = performance.now()
@@ -120,8 +122,14 @@ class Reporter implements Observer {
 
   #happened(): void {
     this.#news = true
-    if (this.#timer !== undefined || this.#closed !== undefined) return
-    this.#timer = setTimeout(() => this.#tick(), this.#settings.everyMs)
+    if (this.#closed !== undefined || (this.#timer !== undefined && !this.#isResting)) return
+    this.#reportIn(this.#settings.everyMs)
+  }
+
+  #reportIn(ms: number): void {
+    clearTimeout(this.#timer)
+    this.#isResting = ms > this.#settings.everyMs
+    this.#timer = setTimeout(() => this.#tick(), ms)
     this.#timer.unref()
   }
 
@@ -130,9 +138,8 @@ class Reporter implements Observer {
     this.#timer = undefined
     const isBusy = this.#decisions > 0 || this.#news || this.#sender.hasPending
     this.#report(isBusy)
-    if (!isBusy && !this.#isStill) return
-    this.#timer = setTimeout(() => this.#tick(), isBusy ? this.#settings.everyMs : STILL_MS)
-    this.#timer.unref()
+    if (isBusy) this.#reportIn(this.#settings.everyMs)
+    else if (this.#isStill) this.#reportIn(STILL_MS)
   }
 
   /** Whether there is something to tell although nothing happens. */

@@ -195,18 +195,26 @@ async function changesView(state: DashboardState, frame: Frame): Promise<Changes
   const noted = await state.changes.list()
   // A limit that was changed here is in both histories.
   const here = new Set(noted.flatMap(({ live }) => live ?? []))
-  const own: ChangeView[] = noted.map(({ act: _, live: __, key, undo, ...change }, i) => ({
-    id: `own ${change.at} ${i}`,
-    ...change,
-    ...(key !== undefined && { key: state.show(key) }),
-    ...(undo !== undefined && frame.access === 'write' && { undo: hidden(state, undo) }),
-  }))
+  // Of one ms: by the numbers of the changes of live limits.
+  const seqs = new Map<string, number>()
+  const own = noted.map(({ act: _, live = [], key, undo, ...change }, i): ChangeView => {
+    const id = `own ${change.at} ${i}`
+    seqs.set(id, Number(live.at(-1)?.split(' ')[1] ?? 0))
+    return {
+      id,
+      ...change,
+      ...(key !== undefined && { key: state.show(key) }),
+      ...(undo !== undefined && frame.access === 'write' && { undo: hidden(state, undo) }),
+    }
+  })
   const live = state.live.history
     .filter(change => !here.has(changeId(change)))
     .map((change): ChangeView => {
       const { name, key, policy, at, by, until } = liveChange(change)
+      const id = `live ${changeId(change)}`
+      seqs.set(id, change.seq)
       return {
-        id: `live ${changeId(change)}`,
+        id,
         at: at.getTime(),
         ...(by !== undefined && { user: by }),
         what: policy === null ? 'Live limit cleared' : 'Live limit set',
@@ -216,7 +224,8 @@ async function changesView(state: DashboardState, frame: Frame): Promise<Changes
         ...(until !== undefined && { until: until.getTime() }),
       }
     })
-  const changes = [...own, ...live].sort((a, b) => b.at - a.at).slice(0, MOST_CHANGES)
+  const seqOf = ({ id }: ChangeView) => seqs.get(id) ?? 0
+  const changes = [...own, ...live].sort((a, b) => b.at - a.at || seqOf(b) - seqOf(a)).slice(0, MOST_CHANGES)
   return { ...frame, page: 'changes', changes }
 }
 
