@@ -148,7 +148,7 @@ describe('a real Prometheus that scrapes examples/metrics.ts', () => {
         )
         if (answers.every(series => series.length === 0)) silent.push(title)
       }
-      expect(silent).toEqual(['Shadow mode would refuse', 'Units bought in advance', 'Permits lost'])
+      expect(silent).toEqual(['Units bought in advance'])
     })
     await settles(async () => {
       const rules = await prometheus.rules()

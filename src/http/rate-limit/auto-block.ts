@@ -200,8 +200,8 @@ export class AutoBlock {
   #note(tally: Tally): void {
     this.#tallies.delete(tally.name)
     this.#tallies.set(tally.name, tally)
-    if (this.#tallies.size <= MOST_TALLIES) return
-    for (const oldest of this.#tallies.values()) return this.#drop(oldest)
+    const [oldest] = this.#tallies.values()
+    if (this.#tallies.size > MOST_TALLIES && oldest !== undefined) this.#drop(oldest)
   }
 
   #drop(tally: Tally): void {
