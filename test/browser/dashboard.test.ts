@@ -130,9 +130,14 @@ describe('reading', () => {
     expect(await page.locator('img').count()).toBe(0)
     await page.goto(`${writer.url}#/queues`)
     await page.locator('summary').first().click()
+    await page.getByText("shown only with the option keys: 'plain'").waitFor()
+    const plain = await OpenDashboard.start({ client, live, keys: 'plain', authorize: () => 'read' })
+    await page.goto(`${plain.url}#/queues`)
+    await page.locator('summary').first().click()
     await page.getByText('<script>alert(1)</script>').waitFor()
     expect(errors).toEqual([])
     await page.context().close()
+    await plain.close()
   })
 
   test('360 px: nothing is wider than the screen, on any page', async () => {
