@@ -59,15 +59,19 @@ export class TcpProxy {
   readonly #server: Server
   #port = 0
 
-  private constructor(readonly target: number) {
+  private constructor(
+    readonly target: number,
+    readonly host: string,
+  ) {
     this.#server = createServer(client => this.#join(client))
   }
 
-  static async start(target: number): Promise<TcpProxy> {
-    const proxy = new TcpProxy(target)
+  /** `host`: an address of this machine, like 127.0.0.2. */
+  static async start(target: number, host = '127.0.0.1'): Promise<TcpProxy> {
+    const proxy = new TcpProxy(target, host)
     await new Promise<void>((done, fail) => {
       proxy.#server.once('error', fail)
-      proxy.#server.listen(0, '127.0.0.1', done)
+      proxy.#server.listen(0, host, done)
     })
     proxy.#port = (proxy.#server.address() as AddressInfo).port
     return proxy
@@ -102,7 +106,7 @@ export class TcpProxy {
   accept(): Promise<void> {
     return new Promise((done, fail) => {
       this.#server.once('error', fail)
-      this.#server.listen(this.#port, '127.0.0.1', done)
+      this.#server.listen(this.#port, this.host, done)
     })
   }
 
