@@ -1,13 +1,14 @@
+import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals'
 import { createClient } from 'redis'
 import { createClient as createClient4 } from 'redis4'
 import { DelayQueue } from '../../src/delay-queue/delay-queue.js'
+import { childProgram } from '../support/child-program.js'
 import { RedisCluster } from '../support/redis-cluster.js'
 import { eventually } from '../support/redis-process.js'
 import { RedisServer } from '../support/redis-server.js'
-import { timers } from '../support/timers.js'
 
 let redis: RedisServer
 beforeAll(async () => {
@@ -21,6 +22,28 @@ const asleep = (...servers: RedisServer[]) =>
     const blocked = await Promise.all(servers.map(server => server.blockedClients()))
     return blocked.some(count => count > 0)
   })
+
+/** A consumer whose server goes away while it handles a message with a visibility of an hour. */
+const UNSETTLED = `
+import { once } from 'node:events'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { Redis } from 'ioredis'
+import { DelayQueue } from './src/delay-queue/delay-queue.ts'
+const client = new Redis({ port: Number(process.env.PORT), host: '127.0.0.1', enableOfflineQueue: false, retryStrategy: () => 50 })
+client.on('error', () => {})
+await once(client, 'ready')
+const queue = new DelayQueue(client, 'unsettled', { visibility: '1h', observer: {} })
+const consumer = queue.consume(async () => {
+  console.log('at work')
+  await once(process.stdin.resume(), 'end')
+})
+await queue.push('x')
+await once(process.stdin, 'end')
+await sleep(500)
+await consumer.close({ grace: 100 })
+await queue.close()
+client.disconnect()
+`
 
 describe('a consumer', () => {
   const counting = (queue: DelayQueue<unknown>) => {
@@ -62,12 +85,11 @@ describe('a consumer', () => {
     await queue.close()
   })
 
-  test('that was closed tries no longer to settle a message, and does not keep the process alive', async () => {
+  test('that was closed tries no longer to settle a message', async () => {
     const server = await RedisServer.start()
     // Without a connection a command fails at once.
     const client = server.client({ enableOfflineQueue: false })
     await once(client, 'ready')
-    const before = timers()
     const queue = new DelayQueue(client, 'unsettled', { visibility: '1h', observer: {} })
     let handled = false
     const consumer = queue.consume(async () => {
@@ -85,8 +107,21 @@ describe('a consumer', () => {
     // Longer than the longest time between two tries.
     await sleep(1500)
     expect(evalsha).not.toHaveBeenCalled()
-    // Calls that were under way have five seconds each.
-    await eventually('no timer is left', async () => timers() <= before, 15_000)
+    await server.stop()
+  })
+
+  test('that was closed with a message that it cannot settle lets its process end', async () => {
+    const server = await RedisServer.start()
+    const child = spawn(process.execPath, [childProgram(UNSETTLED)], {
+      env: { ...process.env, PORT: String(server.port) },
+      stdio: ['pipe', 'pipe', 'inherit'],
+    })
+    const ended = once(child, 'exit')
+    await once(child.stdout, 'data')
+    await server.kill()
+    child.stdin.end('the server is gone')
+    // Long before the visibility of an hour; what was under way has five seconds each.
+    expect(await ended).toEqual([0, null])
     await server.stop()
   })
 
