@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals'
+import { StoreError } from '../../src/core/errors.js'
 import { RedisHealth } from '../../src/http/concurrency/redis-health.js'
 import { RedisPause } from '../../src/outgoing/pause.js'
 import { ofCases } from '../support/cases.js'
@@ -42,7 +43,7 @@ test('whatever is paused, resumed and cut off in which order, every process that
           isShared = false
           own.clear()
         } else {
-          await expect(resumed).rejects.toThrow('Redis does not answer')
+          await expect(resumed).rejects.toThrow(StoreError)
           own.delete(process)
         }
       } else if (what === 3) {
