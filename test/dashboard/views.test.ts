@@ -497,6 +497,18 @@ describe('live limits', () => {
     ])
   })
 
+  test.each([
+    { policy: 'x', untilMs: Date.now() + 60_000 },
+    { policy: '5/1m', untilMs: 'soon' },
+    { policy: '5/1m', untilMs: 1e300 },
+  ])('an undo that cannot be carried out whole changes nothing: %j', async temporary => {
+    const { page, held } = await startWithApi('100/1m')
+    const { undo } = await page.act({ act: 'set-limit', limiter: 'api', policy: '200/1m' })
+    const before = { standing: '7/1m', temporary }
+    expect((await page.act({ ...undo, before } as never)).status).toBe(400)
+    expect(await held()).toEqual({ standing: '200/1m' })
+  })
+
   test('a row names all limits of its policy; after a change the others are marked as not in force', async () => {
     const { page } = await startWithApi('5/1s; 200/1h')
     const { rows } = await page.view({ page: 'limits' })

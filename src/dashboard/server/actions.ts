@@ -1,8 +1,9 @@
 import { formatDuration, parseOption } from '../../core/duration.js'
 import { PolicyError, shown } from '../../core/errors.js'
 import { type Change, changeId } from '../../live/change.js'
-import { policyText } from '../../live/live-policy.js'
+import { livePolicy, policyText } from '../../live/live-policy.js'
 import { plural, span, windowWords } from '../look/format.js'
+import { moment } from '../shapes.js'
 import type { Act, Done } from '../view.js'
 import type { NotedChange, PlainAct } from './changes.js'
 import type { DashboardState } from './dashboard-state.js'
@@ -189,10 +190,17 @@ async function changeLimit(
     throw new PolicyError(`${who} was changed again${author} since: look at the changes, and change it anew`)
   }
   const { standing = null, temporary } = act.before ?? {}
+  // Both before the first is set: nothing is left half done.
+  if (temporary !== undefined) {
+    livePolicy(limiter, temporary.policy)
+    if (moment(temporary.untilMs) === undefined) {
+      throw new PolicyError(`untilMs ${shown(temporary.untilMs)}: expected ms since the epoch`)
+    }
+  }
   const made = [await live.change(limiter, standing, options)]
   // A temporary limit keeps its end; one that has ended meanwhile ends at once.
   if (temporary !== undefined) {
-    const end = { atMs: Number(temporary.untilMs) }
+    const end = { atMs: temporary.untilMs }
     made.push(await live.change(limiter, temporary.policy, { ...options, end }))
   }
   return made

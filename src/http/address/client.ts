@@ -87,10 +87,7 @@ export class Client<Request, Response> {
       return this.#framework.address(req, peer) ?? ''
     }
     const field = this.#framework.requestHeader(req, proxies.header)
-    return (
-      proxies.clientOf(peer ?? this.#framework.peer(req), field, fault => this.#warnOfField(fault, proxies.header)) ??
-      ''
-    )
+    return proxies.clientOf(peer, field, fault => this.#warnOfField(fault, proxies.header)) ?? ''
   }
 
   /** No handler will run: other limits can release the places and units of this request, too. */
