@@ -256,7 +256,7 @@ export class SemaphoreLine implements LineUser<Grant> {
     return !again && this.commands.clock === undefined && ageMs + suspendedMs(this.#offset) >= Number.parseInt(own, 10)
   }
 
-  grant({ own }: Wanted, { facts, ageMs }: GrantFacts): Grant {
+  grant({ own }: Wanted, { facts, askedAt }: GrantFacts): Grant {
     const [token, expiresAt] = facts
     const name = own.slice(own.indexOf(' ') + 1)
     this.#direct.granted()
@@ -265,7 +265,7 @@ export class SemaphoreLine implements LineUser<Grant> {
       name,
       token: this.commands.saw(BigInt(token)),
       expiresAt: Number(expiresAt),
-      askedAt: performance.now() - ageMs - suspendedMs(this.#offset),
+      askedAt: askedAt - suspendedMs(this.#offset),
     }
   }
 

@@ -79,8 +79,8 @@ export class LineMembership<Grant> {
     return { number, changes, ask: { member: member.id, replaces, words } }
   }
 
-  /** Reads the answer to an ask that was carried out. `ageMs`: the greatest age of its grants. True if the server counts as many of the waiters as this process. */
-  read({ number, changes }: NumberedAsk<Grant>, answer: LineAnswer, now: number, ageMs: number): boolean {
+  /** Reads the answer to an ask that was carried out. `askedAt`: its grants were made then or later. True if the server counts as many of the waiters as this process. */
+  read({ number, changes }: NumberedAsk<Grant>, answer: LineAnswer, now: number, askedAt: number): boolean {
     const member = this.#member
     const { joins, lateGrants, leaves, own } = changes
     const netJoined = joins.length + lateGrants.length - leaves.length
@@ -96,7 +96,7 @@ export class LineMembership<Grant> {
     for (const waiter of leaves) this.#byNumber.delete(waiter.number)
     for (const waiter of [...joins, ...lateGrants]) waiter.place = 'inside'
     // Grants come first: a caller whose change is answered may ask for more.
-    this.#readGrants(answer, ageMs)
+    this.#readGrants(answer, now, askedAt)
     for (const [i, change] of own.entries()) change.answered(answer.changes[i])
     for (const { number, waitMs } of answer.refused) {
       const waiter = this.#removeByNumber(number)
@@ -161,7 +161,7 @@ export class LineMembership<Grant> {
     this.#member = new LineMember(this.#user.address)
   }
 
-  #readGrants({ granted, grantedAt, lateMs }: LineAnswer, ageMs: number): void {
+  #readGrants({ granted, grantedAt, lateMs }: LineAnswer, now: number, askedAt: number): void {
     for (const { number, facts } of granted) {
       const waiter = this.#removeByNumber(number)
       if (waiter === undefined) continue
@@ -170,11 +170,11 @@ export class LineMembership<Grant> {
       if (waiter.wait.ended) {
         this.#returnGrant(waiter)
         this.waiters.delete(waiter)
-      } else if (this.#user.isLate(waiter, ageMs, lateMs, waiter.wasLate)) {
+      } else if (this.#user.isLate(waiter, now - askedAt, lateMs, waiter.wasLate)) {
         waiter.wasLate = true
         waiter.place = 'late'
         this.changes.lateGrants.add(waiter)
-      } else this.#takeOut(waiter).resolve(this.#user.grant(waiter, { facts, at: grantedAt, ageMs }))
+      } else this.#takeOut(waiter).resolve(this.#user.grant(waiter, { facts, at: grantedAt, askedAt }))
     }
   }
 

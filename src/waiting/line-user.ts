@@ -19,8 +19,8 @@ export interface GrantFacts {
   readonly facts: readonly string[]
   /** Its moment, by the server's clock, ms. */
   readonly at: number
-  /** The greatest age that it may have, ms. */
-  readonly ageMs: number
+  /** The earliest moment at which it may have been made, by the timing of the line. */
+  readonly askedAt: number
 }
 
 /** The user of a waiting line (a limiter, shared rate or semaphore): what it counts, how it asks, and which errors it gives. */

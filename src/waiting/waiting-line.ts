@@ -239,7 +239,7 @@ export class WaitingLine<Grant> {
     const { carried } = this.#flight!
     this.#flight = undefined
     const now = this.#timing.now()
-    const asExpected = this.#membership.read(carried, answer, now, now - sentAt + answer.ageMs)
+    const asExpected = this.#membership.read(carried, answer, now, sentAt - answer.ageMs)
     const nextMs = this.#user.canHear ? answer.nextMs : Math.min(answer.nextMs, UNSUBSCRIBED_ASK_MS)
     this.#nextAskAlarm.set(sentAt + nextMs)
     if (asExpected) this.#doNext()

@@ -35,6 +35,34 @@ async function commandsDuring(work: () => Promise<void>): Promise<string[][]> {
   return seen
 }
 
+test('ends by the clock of its process no later than in Redis, however long the process takes to read the answer', async () => {
+  const client = redis.client()
+  const semaphore = new Semaphore(client, fresh(), { permits: 2 })
+  await semaphore.availablePermits()
+  let now = performance.now()
+  let stepMs = 0
+  const clock = jest.spyOn(performance, 'now').mockImplementation(() => (now += stepMs))
+  const sentAt = now
+  const send = client.sendCommand.bind(client)
+  const sends = jest.spyOn(client, 'sendCommand').mockImplementation((...words) => {
+    // From now on the process is interrupted wherever it looks at the clock.
+    stepMs = 10
+    return send(...words)
+  })
+  try {
+    const lease = await semaphore.acquire({ permits: 2, lease: 1000, renew: false })
+    expect(sends).toHaveBeenCalled()
+    stepMs = 0
+    now = sentAt + 998
+    expect(lease.held).toBe(true)
+    now = sentAt + 999.5
+    expect(lease.held).toBe(false)
+  } finally {
+    clock.mockRestore()
+    sends.mockRestore()
+  }
+})
+
 describe('renewal', () => {
   test('keeps a lease for as long as its process lives', async () => {
     const semaphore = open(fresh(), { permits: 1 })

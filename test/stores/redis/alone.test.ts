@@ -108,7 +108,9 @@ describe.each(ALGORITHM_NAMES)('a request that comes alone, by the clock of the 
       }
       const [key] = await stateKeys(client)
       const leftMs = await client.pttl(key)
-      const lifetimeMs = random.pick([0, leftMs, leftMs + random.integer(-60, 60), 5000, 3_600_000])
+      // Never so short that the key could be gone before the next request: without a lifetime, what is left is -1.
+      const nearMs = Math.max(5000, leftMs + random.integer(-60, 60))
+      const lifetimeMs = random.pick([0, leftMs, nearMs, 5000, 3_600_000])
       if (lifetimeMs > 0) await client.pexpire(key, lifetimeMs)
       else await client.persist(key)
     }
