@@ -47,7 +47,7 @@ export function describeClients(kinds: Readonly<Record<string, ClientKind>>, els
         const client = await make()
         const failures: Error[] = []
         const limiter = new RateLimiter({
-          policy: '1/1s',
+          policy: '1/2s',
           store: new RedisStore(client, { prefix: `acquire ${name}` }),
           deadline: '5s',
           observer: { storeFailed: error => failures.push(error) },
@@ -64,7 +64,8 @@ export function describeClients(kinds: Readonly<Record<string, ClientKind>>, els
         impatient.abort(new Error('gone'))
         await expect(first).rejects.toThrow('gone')
         expect((await second).source).toBe('redis')
-        expect(performance.now() - askedAt).toBeLessThan(1800)
+        // The turn after that of the waiter that gave up comes after four seconds.
+        expect(performance.now() - askedAt).toBeLessThan(3800)
         expect(failures).toEqual([])
       },
     )
