@@ -31,6 +31,11 @@ function render(folder: string): string {
     .sort()
   const texts = files.map(file => [file.slice(0, -'.lua'.length), readFileSync(join(folder, file), 'utf8')])
   const scripts = new LuaAssembler(Object.fromEntries(texts)).scripts()
+  const built = scripts.filter(({ algorithm }) => algorithm !== undefined)
+  for (const { name, algorithm } of built) {
+    const twin = built.find(other => other.algorithm === algorithm)?.name
+    if (twin !== name) throw new Error(`the scripts ${twin} and ${name} are both built for ${algorithm}`)
+  }
   return [
     '// Generated from lua/ by `npm run embed`: change the .lua files, not this one.',
     "import { LuaScript } from './script.js'",
@@ -45,9 +50,7 @@ function render(folder: string): string {
     '',
     '/** Decides a batch under one limit, by the name of its algorithm. */',
     'export const consumeOne = {',
-    ...scripts
-      .filter(({ algorithm }) => algorithm !== undefined)
-      .map(script => `  '${script.algorithm}': ${constructed(script)},`),
+    ...built.map(script => `  '${script.algorithm}': ${constructed(script)},`),
     '}',
     '',
   ].join('\n')

@@ -1,6 +1,6 @@
 --[[
   leaky-bucket: allowed requests wait until those before them have left, window/quota apart. Row: see lua/lib/bucket.lua.
-  lua/lib/limits.lua (functions_of) describes the parts.
+  lua/lib/limits.lua (functions_of) describes the pieces.
 ]]
 
 function traits()

@@ -1,6 +1,6 @@
 --[[
   sliding-counter: two counters. Row: at = start of the current cell (a multiple of the window; nil: never used), x and y = units in it
-  and in the cell before, which counts in proportion to its overlap with the sliding window. lua/lib/limits.lua (functions_of) describes the parts.
+  and in the cell before, which counts in proportion to its overlap with the sliding window. lua/lib/limits.lua (functions_of) describes the pieces.
 ]]
 
 --[[

@@ -1,6 +1,6 @@
 --[[
   sliding-window: an exact log of spent units and their times. Its state is not a row but a list: see log_open.
-  lua/lib/limits.lua (functions_of) describes the parts.
+  lua/lib/limits.lua (functions_of) describes the pieces.
 ]]
 
 function traits()

@@ -1,6 +1,6 @@
 --[[
   token-bucket: refills `quota` per window evenly and holds `burst`. Row: see lua/lib/bucket.lua.
-  lua/lib/limits.lua (functions_of) describes the parts.
+  lua/lib/limits.lua (functions_of) describes the pieces.
 ]]
 
 function traits()

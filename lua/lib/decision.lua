@@ -25,8 +25,9 @@ function moment()
 end
 
 --[[
-  What a script for one limit reads before it decides, with KEYS and ARGV as consume_row has them. Reads has_burst. Gives what moment gives, quota, window, burst, costs_at (the place of the first cost), some_kept (whether a key is blocked or a request waits), and
-  `lone` (whether the fast path may be taken: one request that costs 1, by the server's clock, and neither).
+  What a script for one limit reads before it decides, with KEYS and ARGV as consume_row has them. Reads has_burst. Gives what moment gives, quota, window,
+  burst, costs_at (the place of the first cost), some_kept (whether a key is blocked or a request waits), and `lone` (whether the fast path may be
+  taken: one request that costs 1, by the server's clock, and neither).
 ]]
 function arguments()
   -- @inline decision.moment

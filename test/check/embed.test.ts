@@ -224,6 +224,15 @@ describe('embedding Lua', () => {
       { 'lib/x.lua': 'local function one() return 1 end\n' },
       'lua/lib/x.lua: nothing uses one',
     ],
+    [
+      'two scripts for one algorithm',
+      {
+        'a.lua': 'local x\n-- @inline ALGORITHM.one\nreturn x\n',
+        'b.lua': 'local x\n-- @inline ALGORITHM.one\nreturn x + 1\n',
+        'algorithms/quick.lua': 'function one()\n  x = 1\nend\n',
+      },
+      'the scripts a.quick and b.quick are both built for quick',
+    ],
     ['a block that is not closed', { 'a.lua': 'if ARGV[1] then\n  return 1\n' }, 'lua/a.lua: a block is not closed'],
   ])('says in one line where it found %s', (_, files, message) => {
     write(files as Record<string, string>)
