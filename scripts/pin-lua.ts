@@ -1,4 +1,4 @@
-// Writes lua/pinned.txt: the hash of each assembled script, which test/check/lua.test.ts compares. So a change of a fragment shows which scripts
+// Writes lua/pinned.txt: the hash of each script, which test/check/lua.test.ts compares. So a change of a library shows which scripts
 // change, and that no others do. Run `npm run pin` after `npm run embed`.
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'

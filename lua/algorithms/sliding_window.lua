@@ -1,79 +1,83 @@
 --[[
   sliding-window: an exact log of spent units and their times. Its state is not a row but a list: see log_open.
-  lua/lib/functions_of.lua describes the sections.
+  lua/lib/limits.lua (functions_of) describes the pieces.
 ]]
 
--- @section traits
-has_log = true
+function traits()
+  has_log = true
+end
 
--- @section consume
--- The consume script, with fast paths for the most common cases: a log without newly expired entries, and a request that fits.
-local algorithm, shaped, costs_at = 'sliding-window', false, 4
--- @include steps/open_one
--- @include steps/spend_lone_log
--- @include steps/functions_of_one with algorithms/sliding_window.functions
--- @include now_ms
--- @include log_unpack
--- @include log_save
--- @include expiry
--- @include steps/open_answer
-local expires_at = expiry(clock, now)
-local waiting, limit = KEYS[2], { quota = quota, window = window }
-local one_cost = #ARGV <= costs_at and tonumber(ARGV[costs_at] or 1)
-
--- A key that is in the batch twice is read once and written once.
-local logs, changed = {}, {}
-for i = 3, #KEYS do
-  local key = KEYS[i]
-  local log = logs[key]
-  if not log then
-    -- @include steps/open_log
-  end
-  if log.err then
-    size = size + 1
-    out[size] = log.err
-  else
-    local cost = one_cost or tonumber(ARGV[costs_at - 3 + i])
-    local blocked_until = some_kept and tonumber(call('ZSCORE', KEYS[1], key) or 0) or 0
-    local blocked = blocked_until > now
-    local line_name = key
-    -- @include steps/read_ahead
-    local wait = ahead > 0 and cost > 0 and functions_of(algorithm).ahead(limit, now, ahead, cost, key, log) or 0
-    local retry, remaining, reset, delay = 0, quota - (log.total - log.gone) - cost, window, 0
-    if remaining < 0 or cost == 0 or blocked or wait > 0 then
-      local measure = functions_of(algorithm).measure
-      retry, remaining, reset = measure(limit, now, cost, key, log)
-      -- A blocked or waiting key spends nothing: a limit that would allow the request reports its present state.
-      if (blocked or wait > 0) and retry == 0 then retry, remaining, reset = measure(limit, now, 0, key, log) end
-      if wait > retry and retry >= 0 then retry = wait end
-    elseif spending then
-      -- @include steps/spend_log
+--[[
+  Sets `log` to the log of `key`, as log_open describes it. It takes a fast path if no entry has expired. Reads now, window and spending; uses
+  call, log_formats, algorithm and functions_of.
+]]
+function open_log()
+  local head = redis.pcall('LRANGE', key, '0', '2')
+  local second = head[2]
+  if second then
+    local last = head[3] and call('LINDEX', key, '-1') or second
+    local head_format, second_format, last_format = log_formats[#head[1]], log_formats[#second], log_formats[#last]
+    if head_format and second_format and last_format then
+      local _, gone = read(head_format, head[1])
+      local oldest, oldest_total = read(second_format, second)
+      local newest, total = read(last_format, last)
+      if newest <= now and now - oldest < window then
+        log = {
+          gone = gone,
+          oldest = oldest,
+          oldest_total = oldest_total,
+          newest = newest,
+          total = total,
+          stored = newest,
+          window = false,
+        }
+      end
     end
-    -- @include steps/add_verdict
+  elseif not head[1] and not head.err then
+    -- A table that need not grow.
+    log = {
+      gone = 0,
+      oldest = false,
+      oldest_total = 0,
+      newest = false,
+      total = 0,
+      stored = false,
+      window = false,
+    }
+  end
+  if not log then log = functions_of(algorithm).open_log(key, window, now, spending) end
+  logs[key] = log
+end
+
+--[[
+  Spends `cost` now in `log`, that of `key`: at once before the entries of leases that still last; else log_save writes at the end what the whole
+  batch has spent. Reads now, window and reset; uses changed, expires_at, algorithm and functions_of.
+]]
+function spend_log()
+  if log.newest and log.newest > now then
+    -- A lease lives, whose units count from its end.
+    reset = log.newest - now + window
+    functions_of(algorithm).insert(key, log, now, cost, nil, expires_at(reset))
+  else
+    if log.total + cost > 9007199254740991 then functions_of(algorithm).rebase(key, log) end
+    log.total = log.total + cost
+    log.newest = now
+    -- The oldest entry is also the newest: it grows.
+    if not log.oldest or log.oldest == now then log.oldest, log.oldest_total = now, log.total end
+    if not log.window then
+      changed[#changed + 1] = key
+      log.window = window
+    end
   end
 end
 
-for i = 1, #changed do
-  local key = changed[i]
-  log_save(key, logs[key], window, expires_at, KEYS[4] and clock == '' and second)
+function functions()
+  functions = {
+    open_state = log_state,
+    open_log = log_open,
+    insert = log_insert,
+    rebase = log_rebase,
+    measure = sliding_window,
+    ahead = log_ahead,
+  }
 end
-if quota > 9007199254740928 or window > 9007199254740928 then
-  -- @include steps/large_numbers_as_text
-end
-return out
-
--- @section functions
--- @include log_open
--- @include log_insert
--- @include log_rebase
--- @include log_ahead
--- @include log_state
--- @include sliding_window
-functions = {
-  open_state = log_state,
-  open_log = log_open,
-  insert = log_insert,
-  rebase = log_rebase,
-  measure = sliding_window,
-  ahead = log_ahead,
-}

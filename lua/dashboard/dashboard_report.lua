@@ -17,9 +17,6 @@
   Returns the server's time in ms; 1 if it was carried out, 0 if the step is not one of the last fifteen minutes, or in the future; the
   version of the index, 0 where there is none.
 ]]
--- @include now_ms
--- @include index_put
--- @include add_outcome_counts
 local number = tonumber(ARGV[1])
 local step = tonumber(ARGV[2])
 local process = ARGV[3]

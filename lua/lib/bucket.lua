@@ -1,7 +1,4 @@
 --[[ The common functions of token-bucket and leaky-bucket (`shaped`): see functions_of. ]]
--- @include ceil_div
--- @include floor_div
--- @include refund_note_add
 -- units x ms in a full bucket; 0 at quota 0.
 local function bucket_capacity(limit) return limit.quota > 0 and limit.burst * limit.window or 0 end
 -- The level that is the same share of another capacity, rounded up. Exact, unless the product of both capacities over their greatest divisor leaves the
@@ -44,7 +41,7 @@ local function held_by_leases(limit, note, now)
   return limit.quota * math.max(0, (note.leased_until or 0) - now)
 end
 -- The units of a lease count as spent at its end: the level is first raised by what the bucket regains until then.
-local function raised(limit, now, ttl, at, x, y)
+local function bucket_raised(limit, now, ttl, at, x, y)
   local level, capacity = bucket_level(limit, now, at, x, y)
   return now, math.max(level, limit.quota * ttl), capacity
 end
@@ -55,10 +52,10 @@ local function bucket(shaped, measure, settle)
     notes_leases = true,
     room = function(limit, now, ttl, at, x, y)
       if limit.quota == 0 then return 0, ttl end
-      local _, level = raised(limit, now, ttl, at, x, y)
+      local _, level = bucket_raised(limit, now, ttl, at, x, y)
       return math.max(0, floor_div(limit.burst * limit.window - level, limit.window)), ttl
     end,
-    raised = raised,
+    raised = bucket_raised,
     -- The bucket may have sold the units again that it has regained since the sale.
     returnable = function(limit, units, age)
       return math.max(0, floor_div(units * limit.window - limit.quota * age, limit.window))
@@ -92,4 +89,65 @@ local function bucket(shaped, measure, settle)
       return ceil_div(over, quota)
     end,
   }
+end
+
+--[[
+  The piece `measure` of token-bucket and leaky-bucket. Row: at = the moment of the level (nil: never used); x = the level, that is the units spent and
+  not yet regained, times window, a whole number for every rate; y = burst times window of the limit under which the level is counted (0: only limits of quota 0
+  have written it). Under another limit the level is scaled, so that a limit that is changed under its name keeps the share that is left. A refusal does
+  not write the scaled level: it would be rounded up again and again. At quota 0 nothing drains, and the level stays as it is until the quota is raised.
+  An admitted request of a leaky (`shaped`) bucket waits until the level before it has drained.
+]]
+function measure()
+  local most, found = 0, x
+  if quota > 0 then
+    most = burst
+    if at and y ~= burst * window then found = bucket_scaled(x, y, burst * window) end
+    -- After the clock was set back, nothing is regained.
+    if at and now > at then found = found - quota * (now - at) end
+    if found < 0 then found = 0 end
+  end
+  local after = found
+  retry, delay, next_at, next_x, next_y = 0, 0, at, x, y
+  if at and at > now then next_at = now end
+  if cost > 0 then
+    -- No compared value exceeds burst x window, which the policy keeps below 2^53; a sum of both sides could.
+    local over = found - (most - cost) * window
+    if cost > most then
+      retry = -1
+    elseif over > 0 then
+      local units = over
+      -- @inline bucket.drain_ms
+      retry = drain_ms
+    else
+      after = found + cost * window
+      next_at, next_x, next_y = now, after, burst * window
+      if shaped then
+        local units = found
+        -- @inline bucket.drain_ms
+        delay = drain_ms
+      end
+    end
+  end
+  remaining, reset = 0, 0
+  local left = most * window - after
+  if left > 0 then
+    -- As floor_div, but without a call.
+    remaining = left / window
+    remaining = remaining - remaining % 1
+    if remaining * window > left then remaining = remaining - 1 end
+  end
+  if quota > 0 and after > 0 then
+    local units = after
+    -- @inline bucket.drain_ms
+    reset = drain_ms
+  end
+end
+
+--[[ Gives `drain_ms`: in how many ms `units`, in units x ms, drain at `quota`: as ceil_div, but without a call. Reads them. ]]
+function drain_ms()
+  local drain_ms = units / quota
+  drain_ms = drain_ms - drain_ms % 1
+  if drain_ms * quota > units then drain_ms = drain_ms - 1 end
+  if drain_ms * quota < units then drain_ms = drain_ms + 1 end
 end

@@ -9,10 +9,6 @@
   `stored` and `member_fields` are the fields of the semaphore and of the member's record that semaphore_ask has read. `floor` is the newest token
   that the caller has seen. Not used with a given clock (of a test), or if the semaphore has a lifetime. For facts (permits, member, token) see semaphore_read.
 ]]
--- @include line_answer
--- @include semaphore_answered
--- @include semaphore_note_holder
--- @include semaphore_sweep
 local function semaphore_hand_over(stored, member_fields, member, number, floor)
   local call, match, find, sub, format = redis.call, string.match, string.find, string.sub, string.format
   local leases, facts, line, asks, meta, record = KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[8]
@@ -190,4 +186,23 @@ local function semaphore_hand_over(stored, member_fields, member, number, floor)
   local end_results = ends > 0 and '1' .. string.rep(' 1', ends - 1) or ''
   local reply = start_of_reply .. table.concat(granted, ' ') .. ',,' .. end_results
   return semaphore_answered(record, member_fields, number, stamp, waiting, 80000, reply)
+end
+
+--[[
+  semaphore_is_stale returns whether the record of a member needs a new lifetime. semaphore_answered stores the answer to ask `number` in the record of a
+  member, as line_ask does, with `count`, the number of its waiters. The record then lives for at least three quarters of `kept` ms: setting the lifetime
+  each time would cost as much as a lease. `stamp` is the stamp of the answer as a number, `member_fields` the fields of the record that semaphore_ask has read.
+  Returns the answer.
+]]
+local function semaphore_is_stale(member_fields, stamp, kept)
+  return math.abs(stamp - (tonumber(member_fields[4]) or 0)) > kept * 250
+end
+
+local function semaphore_answered(record, member_fields, number, stamp, count, kept, reply)
+  local format = string.format
+  local stale = semaphore_is_stale(member_fields, stamp, kept)
+  local stamp_text = format('%.0f', stamp)
+  redis.call('HSET', record, 'n', number, 'stamp', stamp_text, 'c', count, 'reply', reply, 'fresh', stale and stamp_text or member_fields[4])
+  if stale then redis.call('PEXPIRE', record, kept) end
+  return reply
 end

@@ -14,17 +14,11 @@
 
   Returns what line_ask returns, or a list of now alone if it came too late; for each grant, remaining and reset of each limit.
 ]]
--- @include now_ms
--- @include read_limits
--- @include limit_capacity
--- @include line_open
--- @include line_ask
--- @include line_mark
 local clock = ARGV[1]
 local channel = ARGV[2]
 local count = tonumber(ARGV[3])
 local now = now_ms(clock)
--- @include steps/stop_if_late
+if is_late(now) then return { now } end
 local limits, ask_at = read_limits(4, count, now)
 local states = { unpack(KEYS, 7, 6 + count) }
 local blocks = { unpack(KEYS, 7 + count, 6 + 2 * count) }

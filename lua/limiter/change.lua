@@ -27,19 +27,9 @@
   if only the message was refused; else nothing. strike: now, for how much longer the key is blocked, 1 if these denials have blocked it, the denials left
   before the block, ms until their count begins anew; then that text, if there is one.
 ]]
--- @include now_ms
--- @include read_limits
--- @include read_receipts
--- @include expiry
--- @include open_state
--- @include refund_note_open
--- @include refund_note_save
--- @include return_lease
--- @include blocked_until
--- @include strike
 local clock = ARGV[1]
 local now = now_ms(clock)
--- @include steps/stop_if_late
+if is_late(now) then return { now } end
 local verb, units = ARGV[2], tonumber(ARGV[3])
 local channel, announcements, message = ARGV[6], ARGV[7], ARGV[8]
 local count = tonumber(ARGV[9])
@@ -53,7 +43,7 @@ local marks = KEYS[line_at + 3]
 local block_for, struck
 if verb == 'block' then block_for = units end
 if verb == 'strike' then
-  struck = { now, blocked_until(blocks[1], keys[1]) - now, 0, 0, 0 }
+  struck = { now, block_end(blocks[1], keys[1]) - now, 0, 0, 0 }
   if struck[2] <= 0 then
     local at = receipts_at
     local rule = {
@@ -127,7 +117,9 @@ end
 
 if struck and not block_for then return struck end
 if verb ~= 'charge' and not (block_for and block_for > 0) then
-  -- @include steps/wake_waiters
+  if redis.call('EXISTS', KEYS[line_at]) == 1 then
+    wake_waiters(line_at, channel, marks, limits, keys, blocks, now, clock)
+  end
 end
 if message ~= '' then
   -- Without permission for the channel, the change is made all the same.

@@ -4,7 +4,7 @@
 
   KEYS       the block list of each limit (ZSET member → blocked until, ms); the marks of the waiting lines of the policy (see line_mark);
              then of request 1 the key of each limit, of request 2 …
-  ARGV[1]    as of steps/open_batch
+  ARGV[1]    until when this may be carried out, and the clock: see moment
   ARGV[2]    number of limits, then for each: algorithm, quota, window in ms, burst
   ARGV[…]    the cost of each request, or one for all
 
@@ -12,27 +12,19 @@
   remaining >= 0, reset in ms, and for a leaky bucket delay in ms. Denied: -1 - remaining, reset in ms, retry in ms; -1 ms means
   never, -2 - retry that the key is blocked. A request that could not be decided gives one text instead, the error.
 ]]
--- @include now_ms
--- @include log_unpack
--- @include log_save
--- @include expiry
--- @include roll_cells
--- @include floor_div
--- @include ceil_div
--- @include functions_of
--- @include steps/open_batch
--- @include steps/open_answer
+-- @inline decision.moment
+-- @inline decision.answer
 local expires_at = expiry(clock, now)
 local width, count = tonumber(ARGV[2]), #KEYS
 -- Each limit, and its result for the present request: one table for all, created at once, costs less than arrays that grow.
 local limits, rows = {}, 0
 for j = 1, width do
   local algorithm = ARGV[4 * j - 1]
-  local has_log, shaped = false, false
+  local has_log, has_burst, shaped = false, false, false
   -- @choose traits
   if algorithm == 'calendar-window' then
     local window, burst = tonumber(ARGV[4 * j + 1]), tonumber(ARGV[4 * j + 2])
-    -- @include steps/check_calendar_window
+    check_calendar_window(now, burst, window)
   end
   if not has_log then rows = rows + 1 end
   limits[j] = {
@@ -84,7 +76,7 @@ if rows > 0 then
   strange = missing and call('EXISTS', unpack(missing)) > 0
 end
 
--- The pending writes stand in `values`; steps/spend_row notes their places, because some keys are in the batch twice. The logs, and the keys of those
+-- The pending writes stand in `values`; spend_row notes their places, because some keys are in the batch twice. The logs, and the keys of those
 -- that have changed.
 local expire_ats, place, together = {}, {}, count > 2 * width + 1
 local logs, changed = {}, {}
@@ -93,7 +85,7 @@ for first = width + 1, count - 1, width do
   local asked = one_cost or tonumber(ARGV[costs_at + request])
   local cost, allowed, failure, again = asked, true, nil, false
   local line_name = some_kept and table.concat(KEYS, ' ', first + 1, first + width)
-  -- @include steps/read_ahead
+  -- @inline decision.read_ahead
   repeat
     for j = 1, width do
       local limit = limits[j]
@@ -105,7 +97,7 @@ for first = width + 1, count - 1, width do
         if not limit.row then
           local log = logs[key]
           if not log then
-            -- @include steps/open_log
+            -- @inline sliding_window.open_log
           end
           failure = log.err
           if failure then break end
@@ -120,7 +112,7 @@ for first = width + 1, count - 1, width do
             local value = values[slot]
             limit.slot = slot
             at, x, y = nil, 0, 0
-            -- @include steps/read_row
+            -- @inline decision.read_row
             if failure then break end
             limit.at, limit.x, limit.y, limit.expires, limit.asked_in = at, x, y, expires, asked_in
           end
@@ -163,27 +155,27 @@ for first = width + 1, count - 1, width do
           local slot, at, x, y = place[key] or limit.slot, limit.at, limit.x, limit.y
           local expires, asked_in = limit.expires, limit.asked_in
           local next_at, next_x, next_y = limit.next_at, limit.next_x, limit.next_y
-          -- @include steps/spend_row
+          -- @inline decision.spend_row
         elseif cost > 0 then
           local log, algorithm, window = logs[key], limit.algorithm, limit.window
-          -- @include steps/spend_log
+          -- @inline sliding_window.spend_log
         end
       end
       local blocked_until = limit.blocked_until
       local blocked, shaped = blocked_until > now, limit.shaped
-      -- @include steps/add_verdict
+      -- @inline decision.add_verdict
     end
   end
 end
 
--- @include steps/write_rows
+-- @inline decision.write_rows
 for i = 1, #changed do
   local key = changed[i]
   log_save(key, logs[key], logs[key].window, expires_at, together and clock == '' and second)
 end
 for j = 1, width do
   if limits[j].quota > 9007199254740928 or limits[j].window > 9007199254740928 then
-    -- @include steps/large_numbers_as_text
+    large_numbers_as_text(out)
     break
   end
 end

@@ -11,14 +11,9 @@
   Returns now, and nothing else, if it came too late; else now, the units that were spent or 1, then for each limit what consume returns;
   an error of the first key that holds something else.
 ]]
--- @include now_ms
--- @include read_limits
--- @include expiry
--- @include open_state
--- @include blocked_until
 local clock = ARGV[1]
 local now = now_ms(clock)
--- @include steps/stop_if_late
+if is_late(now) then return { now } end
 local server_now = clock == '' and now or now_ms('')
 local call = redis.call
 local units, count = tonumber(ARGV[2]), tonumber(ARGV[3])
@@ -28,13 +23,13 @@ local waiting, keys = KEYS[count + 1], { unpack(KEYS, count + 2) }
 
 local some_kept = call('EXISTS', unpack(KEYS, 1, count + 1)) > 0
 local line_name = table.concat(keys, ' ')
--- @include steps/read_ahead
+-- @inline decision.read_ahead
 local states, blocked_ends, some_blocked = {}, {}, false
 for i = 1, count do
   local state = open_state(limits[i], keys[i], now, expires_at)
   if state.err then return redis.error_reply(state.err) end
   states[i] = state
-  blocked_ends[i] = some_kept and blocked_until(KEYS[i], keys[i]) or 0
+  blocked_ends[i] = some_kept and block_end(KEYS[i], keys[i]) or 0
   if blocked_ends[i] > now then some_blocked = true end
   local _, remaining = state.look(0)
   units = math.min(units, remaining - ahead)
@@ -57,7 +52,7 @@ local allowed = fits(units)
 
 local out, size = { now, units }, 2
 for i = 1, count do
-  local algorithm, shaped, has_log = limits[i].algorithm, false, false
+  local algorithm, shaped, has_log, has_burst = limits[i].algorithm, false, false, false
   -- @choose traits
   -- If nothing is spent, the verdict of a limit that would have allowed the request shows its unchanged state.
   local retry, remaining, reset, delay = states[i].look(units)
@@ -65,11 +60,11 @@ for i = 1, count do
   if retry >= 0 then retry = math.max(retry, wait(i, units)) end
   local blocked_until = blocked_ends[i]
   local blocked = blocked_until > now
-  -- @include steps/add_verdict
+  -- @inline decision.add_verdict
 end
 for i = 1, count do
   if allowed then states[i].grant(limits[i], units) end
   states[i].save()
 end
--- @include steps/large_numbers_as_text
+large_numbers_as_text(out)
 return out

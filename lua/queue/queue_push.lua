@@ -12,13 +12,6 @@
 
   Returns for each message 1, or 0 if its id is in the queue already or the queue is full; then 1 if processes were woken, else 0
 ]]
--- @include run_once
--- @include queue_keys
--- @include queue_clock
--- @include queue_score
--- @include queue_drop
--- @include queue_purge
--- @include queue_wake
 local keys = queue_keys()
 local sent = KEYS[12]
 local number = tonumber(ARGV[1])

@@ -15,7 +15,6 @@
 
   Returns now, 1 if it has replaced them, else 0, the ms by which now is ahead of the server's clock, and the texts as they then stand ('': none)
 ]]
--- @include queue_clock
 local what = ARGV[2]
 local schedules = { unpack(KEYS, 3) }
 local own = queue_clock({ clock = KEYS[2] }, ARGV[1])

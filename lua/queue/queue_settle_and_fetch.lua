@@ -26,14 +26,6 @@
            how many messages became dead letters because their last visibility has ended
            how far the queue's clock, which gave these moments, is ahead of the server's, ms
 ]]
--- @include queue_keys
--- @include queue_clock
--- @include queue_score
--- @include queue_record
--- @include queue_bury
--- @include queue_expire
--- @include queue_fetch
--- @include queue_wake
 local keys = queue_keys()
 local last_fetch = KEYS[12]
 local given = ARGV[1]
@@ -165,12 +157,12 @@ end
 
 -- Carried out by an earlier copy of this request, or nothing was asked for.
 local kept = number > 0 and redis.call('GET', last_fetch)
-if number == 0 or queue_fetch.number(kept) > number then
+if number == 0 or queue_fetch_number(kept) > number then
   queue_save(keys, clock, removed)
   return { settled, now, -1, next_end, {}, woken, buried, clock.ahead }
 end
-if queue_fetch.number(kept) == number then
-  local before, taken = queue_fetch.taken(kept), {}
+if queue_fetch_number(kept) == number then
+  local before, taken = queue_fetch_taken(kept), {}
   for i = 1, #before, 3 do
     local receipt, visibility = before[i], before[i + 2]
     local visible = now + math.abs(visibility)
@@ -286,6 +278,6 @@ if #places > 0 then
   redis.call('ZADD', keys.unacked, unpack(places))
 end
 -- Recorded even if it took nothing: this request may arrive again when its answer is no longer read.
-queue_fetch.keep(last_fetch, number, keep)
+queue_fetch_keep(last_fetch, number, keep)
 queue_save(keys, clock, removed)
 return { settled, now, last or -1, next_end, taken, woken, buried, clock.ahead }

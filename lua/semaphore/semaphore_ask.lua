@@ -16,7 +16,7 @@
   Returns what line_ask returns, or '-2' without a semaphore; a list of now alone if it came too late. The facts of a grant are its token
   and its deadline in ms.
 ]]
--- @include steps/stop_if_late_in_seconds
+-- @inline timely.stop_if_late_in_seconds
 local clock = ARGV[1]
 local initial = tonumber(ARGV[2])
 local idle = tonumber(ARGV[3])
@@ -29,7 +29,6 @@ local stamp = ARGV[8]
 -- A waiter at the head of the line usually hands its permit to the next one of its process. That case is decided before the functions for the others are created.
 local record = redis.call('HMGET', KEYS[8], 'n', 'stamp', 'c', 'fresh')
 local stored = redis.call('HMGET', KEYS[1], 'permits', 'idle', 'v')
--- @include semaphore_hand_over
 if
   clock == ''
   and stored[3] == SEMAPHORE_VERSION
@@ -46,11 +45,6 @@ then
   if reply then return reply end
 end
 
--- @include semaphore_open
--- @include semaphore_capacity
--- @include semaphore_save
--- @include line_open
--- @include line_ask
 local s = semaphore_open(KEYS, clock, initial, idle, floor, stored)
 if not s then return '-2' end
 if s.err then return redis.error_reply(s.err) end

@@ -42,7 +42,6 @@ local now = micros / 1000
 now = now - now % 1
 if count > 1 or micros % 16 == 0 or (last - last % 16777216) ~= (micros - micros % 16777216) then
   -- More ended leases than this call adds on average; and the lifetimes, as often as semaphore_sweep says.
-  -- @include semaphore_sweep
   local freed = semaphore_sweep(direct, KEYS[2], now, SEMAPHORE_SWEEP + count)
   if freed > 0 then
     room = string.format('%.0f', room + freed)

@@ -1,4 +1,4 @@
-/** The keys of a queue, in the order that all its scripts expect: see lua/lib/queue_keys.lua. */
+/** The keys of a queue, in the order that all its scripts expect: see queue_keys in lua/lib/queue.lua. */
 export function queueKeys(base: string): readonly string[] {
   return [
     'delayed',

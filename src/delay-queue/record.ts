@@ -1,4 +1,4 @@
-/** A message as Redis stores it: see lua/lib/queue_record.lua for its head. */
+/** A message as Redis stores it: see queue_record in lua/lib/queue.lua for its head. */
 export interface QueueRecord {
   readonly hasTtl: boolean
   readonly maxAttempts: number
@@ -36,7 +36,7 @@ export function parseRecord(text: string): QueueRecord {
 /** Replaces a record that cannot be read, so that its delivery can be rejected. */
 export const NO_RECORD: QueueRecord = { hasTtl: true, maxAttempts: 1, headers: NO_HEADERS, payload: '' }
 
-/** The id in a receipt, and the attempts that count: see lua/lib/queue_keys.lua. */
+/** The id in a receipt, and the attempts that count: see queue_keys in lua/lib/queue.lua. */
 export function parseReceipt(receipt: string): { id: string; attempts: number } {
   return { id: receipt.slice(34), attempts: Number(receipt.slice(27, 34)) }
 }

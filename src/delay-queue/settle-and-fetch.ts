@@ -18,7 +18,7 @@ export interface Taken {
   readonly receipt: string
   /** True if its attempt does not count before `begin`. */
   readonly unbegun: boolean
-  /** By the queue's clock, which is `aheadMs` ahead of the server's: see lua/lib/queue_clock.lua. */
+  /** By the queue's clock, which is `aheadMs` ahead of the server's: see queue_clock in lua/lib/queue.lua. */
   readonly dueAt: number
   readonly aheadMs: number
   /** The end of its visibility: server time, and `performance.now()` time, which is not later. */

@@ -1,6 +1,3 @@
-import { createHash } from 'node:crypto'
-import { assembleLua, type LuaTexts } from './assemble-lua.js'
-
 /** A script as sent to Redis, with its hash. */
 export interface Script {
   readonly name: string
@@ -8,31 +5,24 @@ export interface Script {
   readonly source: string
 }
 
-/** A script that is assembled from the texts of lua/ on first use: most processes use few of them. */
+/** A script of lua/. Its text is needed only where a server does not know its hash: until then the texts stay packed. */
 export class LuaScript implements Script {
   readonly name: string
-  readonly #texts: LuaTexts | (() => LuaTexts)
-  readonly #file: string
-  #source: string | undefined
-  #sha1: string | undefined
+  readonly sha1: string
+  readonly #texts: Readonly<Record<string, string>> | (() => Readonly<Record<string, string>>)
 
-  /** `file`: the name of its text, like 'limiter/consume'. */
-  constructor(file: string, texts: LuaTexts | (() => LuaTexts)) {
-    this.name = file.slice(file.lastIndexOf('/') + 1)
+  constructor(
+    name: string,
+    sha1: string,
+    texts: Readonly<Record<string, string>> | (() => Readonly<Record<string, string>>),
+  ) {
+    this.name = name
+    this.sha1 = sha1
     this.#texts = texts
-    this.#file = file
   }
 
   get source(): string {
-    if (this.#source === undefined) {
-      const texts = typeof this.#texts === 'function' ? this.#texts() : this.#texts
-      this.#source = assembleLua(this.#file, texts)
-    }
-    return this.#source
-  }
-
-  get sha1(): string {
-    this.#sha1 ??= createHash('sha1').update(this.source).digest('hex')
-    return this.#sha1
+    const texts = typeof this.#texts === 'function' ? this.#texts() : this.#texts
+    return texts[this.name]
   }
 }

@@ -87,7 +87,7 @@ export class SemaphoreCommands {
     return [this.now, this.#initial, this.idle, this.channel]
   }
 
-  /** The keys of a direct take. The first is that of the leases while permits are taken directly: see semaphore_sweep.lua. */
+  /** The keys of a direct take. The first is that of the leases while permits are taken directly: see semaphore_sweep in lua/lib/semaphore.lua. */
   get directKeys(): readonly string[] {
     const [config, , facts, , , , direct] = this.keys
     return [direct, facts, config]

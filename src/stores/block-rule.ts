@@ -32,7 +32,7 @@ interface Memory {
 /** A number of blocks that no key reaches. */
 export const MOST_BLOCKS = 1_000_000_000
 
-/** When denials of a key block it, and for how long. All durations in ms. lua/lib/strike.lua is the same in Redis. */
+/** When denials of a key block it, and for how long. All durations in ms. strike in lua/lib/limits.lua is the same in Redis. */
 export class BlockRule {
   /** Counts denials since the last block. */
   readonly denials: Limit

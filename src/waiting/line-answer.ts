@@ -1,6 +1,6 @@
 import { shown } from '../core/errors.js'
 
-/** The server's answer to an ask: see line_ask.lua. */
+/** The server's answer to an ask: see lua/lib/line_ask.lua. */
 export interface LineAnswer {
   /** 1: the ask was carried out; 0: the member is unknown and must be opened anew. Below 0: a code of the user's script, and nothing was done. */
   readonly code: number

@@ -7,49 +7,42 @@ import { RedisServer } from '../support/redis-server.js'
 import { filesOf, root } from './files.js'
 
 const files = filesOf('lua', '.lua')
-const fragments = files.filter(file => file.startsWith('lua/lib/'))
-const steps = files.filter(file => file.startsWith('lua/steps/'))
-const algorithms = files.filter(file => file.startsWith('lua/algorithms/'))
-const tops = files.filter(file => ![...fragments, ...steps, ...algorithms].includes(file))
+const shared = files.filter(file => /^lua\/(lib|algorithms)\//.test(file))
 const textOf = (file: string) => readFileSync(join(root, file), 'utf8')
 const offenders = (pattern: RegExp, among = files) => among.filter(file => pattern.test(textOf(file)))
 
 const { consumeOne, ...others } = embedded
 const scripts: Script[] = [...Object.values(others), ...Object.values(consumeOne)]
 
-const nameOf = (file: string) => basename(file, '.lua')
-/** What a file declares outside its functions. */
-const topNames = (file: string) =>
-  [...textOf(file).matchAll(/^(?:local function|function|local) ([\w.]+)/gm)].map(match => match[1])
+/** The scripts as they are written, with the comment before each: whole files, or the global functions of a file. */
+const written = files
+  .filter(file => !shared.includes(file))
+  .flatMap(file => {
+    const found = [...textOf(file).matchAll(/(--\[\[(?:(?!\]\])[\s\S])*\]\]\n)?^function (\w+)\(\)$/gm)]
+    if (found.length > 0) return found.map(([, header = '', name]) => ({ name, header }))
+    return [{ name: basename(file, '.lua'), header: /^--\[\[([\s\S]*?)\]\]/.exec(textOf(file))?.[1] ?? '' }]
+  })
 
 describe('Lua', () => {
   test('every script begins with a header that describes KEYS, ARGV and the result', () => {
-    expect(tops.length).toBeGreaterThan(0)
-    const headers = tops.map(file => [file, /^--\[\[([\s\S]*?)\]\]/.exec(textOf(file))?.[1] ?? ''])
-    const lacking = headers.flatMap(([file, header]) =>
-      ['KEYS', 'ARGV', 'Returns'].filter(word => !header.includes(word)).map(word => `${file}: ${word}`),
+    const lacking = written.flatMap(({ name, header }) =>
+      ['KEYS', 'ARGV', 'Returns'].filter(word => !header.includes(word)).map(word => `${name}: ${word}`),
     )
     expect(lacking).toEqual([])
   })
 
-  test('every fragment begins with a comment and defines the function that its file is named after', () => {
-    expect([...fragments, ...steps, ...algorithms].filter(file => !textOf(file).startsWith('--'))).toEqual([])
-    expect(fragments.filter(file => !topNames(file).includes(nameOf(file)))).toEqual([])
+  test('every file of a library and of an algorithm begins with a comment', () => {
+    expect(shared.filter(file => !textOf(file).startsWith('--'))).toEqual([])
   })
 
-  test('no two fragments define the same name, because they share the scope of the script', () => {
-    const names = fragments.flatMap(topNames)
-    expect(names.filter((name, i) => names.indexOf(name) !== i)).toEqual([])
+  test('a decision under a fixed window is read in three files', () => {
+    const pieces = (file: string) => [...textOf(file).matchAll(/-- @inline (\w+)\./g)].map(([, owner]) => owner)
+    const read = new Set([...pieces('lua/limiter/consume_row.lua'), ...pieces('lua/lib/decision.lua')])
+    expect([...read].sort()).toEqual(['ALGORITHM', 'decision'])
   })
 
-  test('every fragment is included', () => {
-    const included = new Set(
-      files.flatMap(file =>
-        [...textOf(file).matchAll(/-- @include (\S+)(?: with (\S+))?/g)].flatMap(match => match.slice(1)),
-      ),
-    )
-    expect(fragments.filter(file => !included.has(nameOf(file)))).toEqual([])
-    expect(steps.filter(file => !included.has(`steps/${nameOf(file)}`))).toEqual([])
+  test('directives are few: at most 60 lines', () => {
+    expect(files.flatMap(file => textOf(file).match(/^\s*-- @/gm) ?? []).length).toBeLessThanOrEqual(60)
   })
 
   test('no script uses a command whose time grows with the size of the database', () => {
@@ -72,9 +65,19 @@ describe('the embedded scripts', () => {
   })
   afterAll(() => redis.stop())
 
-  test('each file has one, which Redis accepts under the hash that we send', async () => {
-    const names = [...tops.map(nameOf), ...algorithms.map(file => `${nameOf(file)}.consume`)]
-    expect(scripts.map(({ name }) => name).sort()).toEqual(names.sort())
+  test('are those that are written, and one for each algorithm; Redis accepts them under the hash that we send', async () => {
+    const built = Object.keys(consumeOne)
+    expect(built.sort()).toEqual(
+      filesOf('lua/algorithms', '.lua')
+        .map(file => basename(file, '.lua').replaceAll('_', '-'))
+        .sort(),
+    )
+    const names = written.map(({ name }) => name).filter(name => name !== 'consume_row' && name !== 'consume_log')
+    expect(
+      Object.values(others)
+        .map(({ name }) => name)
+        .sort(),
+    ).toEqual(names.sort())
     const client = redis.client()
     for (const { sha1, source } of scripts) expect(await client.script('LOAD', source)).toBe(sha1)
   })

@@ -78,57 +78,51 @@ function verdict(limit: Limit, spent: number, leftMs: number, retryAfterMs: numb
 const LUA = `
 --[[ clock-window: at = start of the window, a multiple of its length; x = units spent since. ]]
 
--- @section consume
-local algorithm, shaped, costs_at = 'clock-window', false, 4
--- @include steps/open_one
--- @include steps/decide_lone with algorithms/clock_window
--- @include steps/functions_of_one with algorithms/clock_window.functions
--- @include steps/decide_rows with algorithms/clock_window
-
--- @section measure
-local start = now - math.fmod(now, window)
-local left = start - now + window
-local spent = at and at >= start and x or 0
-next_at, next_x, next_y = at, x, 0
-retry, delay = 0, 0
-if at and at > start then next_at = start end
-if cost > quota then
-  retry = -1
-elseif cost > 0 and spent + cost > quota then
-  retry = left
-elseif cost > 0 then
-  spent = spent + cost
-  next_at, next_x = start, spent
+function measure()
+  local start = now - math.fmod(now, window)
+  local left = start - now + window
+  local spent = at and at >= start and x or 0
+  next_at, next_x, next_y = at, x, 0
+  retry, delay = 0, 0
+  if at and at > start then next_at = start end
+  if cost > quota then
+    retry = -1
+  elseif cost > 0 and spent + cost > quota then
+    retry = left
+  elseif cost > 0 then
+    spent = spent + cost
+    next_at, next_x = start, spent
+  end
+  remaining = math.max(0, quota - spent)
+  reset = spent > 0 and left or 0
 end
-remaining = math.max(0, quota - spent)
-reset = spent > 0 and left or 0
 
--- @section functions
--- @include floor_div
--- @include steps/measure_row with algorithms/clock_window.measure
-local function window_of(limit, now, at, x)
-  local start = now - math.fmod(now, limit.window)
-  return start, at and at >= start and x or 0
+function functions()
+  -- @inline rows.measure_function
+  local function window_of(limit, now, at, x)
+    local start = now - math.fmod(now, limit.window)
+    return start, at and at >= start and x or 0
+  end
+  functions = {
+    measure = measure,
+    charge = function(limit, now, cost, at, x)
+      local start, spent = window_of(limit, now, at, x)
+      return start, spent + cost, 0
+    end,
+    refund = function(limit, now, cost, at, x)
+      local start, spent = window_of(limit, now, at, x)
+      if spent > 0 then return start, math.max(0, spent - cost), 0 end
+    end,
+    settle = function() end,
+    ahead = function(limit, now, ahead, cost, at, x)
+      if cost > limit.quota then return -1 end
+      local start, spent = window_of(limit, now, at, x)
+      local over = ahead + cost - math.max(0, limit.quota - spent)
+      if over <= 0 then return 0 end
+      return start - now + limit.window + floor_div(over - 1, limit.quota) * limit.window
+    end,
+  }
 end
-functions = {
-  measure = measure,
-  charge = function(limit, now, cost, at, x)
-    local start, spent = window_of(limit, now, at, x)
-    return start, spent + cost, 0
-  end,
-  refund = function(limit, now, cost, at, x)
-    local start, spent = window_of(limit, now, at, x)
-    if spent > 0 then return start, math.max(0, spent - cost), 0 end
-  end,
-  settle = function() end,
-  ahead = function(limit, now, ahead, cost, at, x)
-    if cost > limit.quota then return -1 end
-    local start, spent = window_of(limit, now, at, x)
-    local over = ahead + cost - math.max(0, limit.quota - spent)
-    if over <= 0 then return 0 end
-    return start - now + limit.window + floor_div(over - 1, limit.quota) * limit.window
-  end,
-}
 `
 
 const STORY = `

@@ -7,7 +7,7 @@ import { waitersChannel } from './changes.js'
 import type { StoreScripts } from './store-scripts.js'
 import { limitArguments } from './wire-format.js'
 
-/** One message to the line: see line_ask.lua. */
+/** One message to the line: see lua/lib/line_ask.lua. */
 interface RedisLineAsk {
   readonly member: string
   readonly replaces: string

@@ -58,7 +58,7 @@ export function strikesOf(answer: unknown): Strikes {
   return { blockedMs, isNew: isNew === 1, left, resetAfterMs }
 }
 
-/** The list that an answer stands for: one request that is admitted is answered with one number, see lua/steps/answer_lone.lua. */
+/** The list that an answer stands for: one request that is admitted is answered with one number, see answer_lone in lua/lib/decision.lua. */
 export function listOf(reply: unknown, untilMs: number, limit: Limit): unknown {
   if (typeof reply === 'object') return reply
   const number = Number(reply)

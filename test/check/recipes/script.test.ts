@@ -9,7 +9,7 @@ import { TimelyScripts } from '../../../src/redis/timely-scripts.js'
 import { RedisServer } from '../../support/redis-server.js'
 import { root } from '../files.js'
 
-/** As a new file of lua/limiter/: a header, ARGV in named locals, fragments, and nothing after its last moment. */
+/** As a new file of lua/limiter/: a header, ARGV in named locals, library functions by their names, and nothing after its last moment. */
 const SCRIPT = `--[[
   Counts a visit.
 
@@ -20,12 +20,10 @@ const SCRIPT = `--[[
 
   Returns now, and nothing else, if it came too late; else now and the number.
 ]]
--- @include now_ms
--- @include expiry
 local clock = ARGV[1]
 local life = tonumber(ARGV[2])
 local now = now_ms(clock)
--- @include steps/stop_if_late
+if is_late(now) then return { now } end
 local visits = redis.call('INCR', KEYS[1])
 redis.call('PEXPIREAT', KEYS[1], expiry(clock, now)(life))
 return { now, visits }

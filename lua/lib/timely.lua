@@ -1,0 +1,57 @@
+-- What keeps scripts in time, and repeated ones from acting twice.
+
+--[[ Returns the time of this call in whole ms: by the server's clock, or the given time (tests and simulations). ]]
+local function now_ms(given)
+  if given ~= '' then return tonumber(given) end
+  local time = redis.call('TIME')
+  return time[1] * 1000 + math.floor(time[2] / 1000)
+end
+
+--[[ Whether now is later than the last argument of the script, the last moment at which it may act, ms. The script then returns only now. ]]
+local function is_late(now)
+  return now > tonumber(ARGV[#ARGV])
+end
+
+--[[
+  As is_late, but exact only to the second: it compares texts of digits, which is faster, so the script may act until the end of the
+  second of that last moment. Ends the script, or gives time, the answer of TIME.
+]]
+function stop_if_late_in_seconds()
+  local time = redis.call('TIME')
+  if time[1] > ARGV[#ARGV] then return { time[1] * 1000 + math.floor(time[2] / 1000) } end
+end
+
+--[[
+  Returns a function: given the ms until the state of a key no longer matters, and optionally the key's present lifetime in ms, it returns the moment at which
+  the key may expire, or false if its lifetime suffices.
+]]
+local function expiry(clock, now)
+  -- @inline decision.lifetimes
+  return function(reset, left)
+    -- @inline decision.lifetime
+    return expire_at
+  end
+end
+
+--[[
+  Carries out a request, unless that has happened already: then returns the same answer. (A client that lost its connection before the answer repeats
+  the request, and requests that are repeated may overtake each other.) `sent` is a ZSET of one sender's requests that may be repeated: number → the
+  number and its answer. Requests with a number below `floor` were answered, and are not repeated.
+
+  act() returns the reply, a table, and true if it changed anything: a request without changes may run again. The answer is stored
+  for a minute, or for `keep` ms if the object must leave nothing behind for longer; act() may return the ms as its third value.
+]]
+local function run_once(sent, number, floor, act, keep)
+  local kept = redis.call('ZRANGEBYSCORE', sent, number, number)[1]
+  if kept then return cmsgpack.unpack(string.sub(kept, 8)) end
+  local reply, changed, life = act()
+  if not changed then return reply end
+  -- Each call adds one entry and drops up to 16, so that the set grows no larger than the number of requests in flight.
+  local answered = redis.call('ZRANGEBYSCORE', sent, '-inf', '(' .. floor, 'LIMIT', '0', '16')
+  if #answered > 0 then redis.call('ZREM', sent, unpack(answered)) end
+  redis.call('ZADD', sent, number, struct.pack('>I7', number) .. cmsgpack.pack(reply))
+  -- Longer than a client retries.
+  life = math.min(life or keep or 60000, 60000)
+  if redis.call('PTTL', sent) < life then redis.call('PEXPIRE', sent, life) end
+  return reply
+end

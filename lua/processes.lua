@@ -1,0 +1,107 @@
+--[[
+  Publishes a text on a channel. Writes nothing.
+
+  KEYS     none
+  ARGV[1]  channel
+  ARGV[2]  text
+
+  Returns  the number of receivers on this server.
+]]
+function publish()
+  local channel = ARGV[1]
+  local text = ARGV[2]
+  return redis.call('PUBLISH', channel, text)
+end
+
+--[[
+  Deletes the record of a sender's requests: all have been answered, so that none is repeated.
+
+  KEYS[1]  the requests of this sender: see run_once
+  ARGV     none
+
+  Returns nothing
+]]
+function forget_sent()
+  redis.call('DEL', KEYS[1])
+end
+
+--[[
+  Adds up the permits of all processes of a fleet.
+
+  KEYS[1]  the limit of each process: a HASH of id → "limit expiresAt"
+  ARGV[1]  id of the process that asks
+  ARGV[2]  its limit; 0: it leaves the fleet
+  ARGV[3]  how long it counts without a further call, ms
+
+  Returns the sum of the limits of those processes that have called in time.
+]]
+function adaptive_total()
+  local id = ARGV[1]
+  local own = tonumber(ARGV[2])
+  local life = tonumber(ARGV[3])
+  local now = now_ms('')
+
+  local total = own
+  local limits = redis.call('HGETALL', KEYS[1])
+  for i = 1, #limits, 2 do
+    local limit, expires_at = string.match(limits[i + 1], '^(%d+) (%d+)$')
+    if limits[i] == id or not limit or tonumber(expires_at) <= now then
+      redis.call('HDEL', KEYS[1], limits[i])
+    else
+      total = total + tonumber(limit)
+    end
+  end
+  if own > 0 then
+    redis.call('HSET', KEYS[1], id, string.format('%d %.0f', own, now + life))
+    redis.call('PEXPIRE', KEYS[1], life)
+  end
+  return total
+end
+
+--[[
+  The pause that a partner has asked for, shared by all processes.
+
+  KEYS[1]  the pause: text `1 begun ends resumed`: its version, then moments in ms; 0: none
+  ARGV[1]  what to do:
+             look    only reads
+             begin   begins a pause. Of two pauses the one that ends later stays. A pause that began before the last resume stays ended
+             resume  ends the pause
+  ARGV[2]  begin: the length of the pause, ms
+  ARGV[3]  begin: how long ago it began, ms
+  ARGV[4]  the longest pause, ms. A resume is remembered for this time
+  ARGV[5]  the last moment at which the script may act, ms
+
+  Returns now, and nothing else, if it was too late; else now, the remaining ms of the pause, and when the last resume was, 0: unknown.
+]]
+function outgoing_pause()
+  local key = KEYS[1]
+  local verb = ARGV[1]
+  local length, age, longest = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+  local now = now_ms('')
+  if is_late(now) then return { now } end
+  local words = { string.match(redis.call('GET', key) or '', '^1 (%d+) (%d+) (%d+)$') }
+  local begun, ends, resumed = tonumber(words[1] or 0), tonumber(words[2] or 0), tonumber(words[3] or 0)
+  local changed = begun > now or resumed > now
+  -- The clock was set back: no pause becomes longer by that.
+  if begun > now then
+    begun, ends = now, ends - begun + now
+  end
+  resumed = math.min(resumed, now)
+  if verb == 'begin' then
+    local at = now - age
+    if at >= resumed and at + length > ends then
+      begun, ends, changed = at, at + length, true
+    end
+  elseif verb == 'resume' then
+    begun, ends, resumed, changed = 0, 0, now, true
+  end
+  if changed then
+    local life = math.max(ends - now, resumed > 0 and resumed + longest - now or 0)
+    if life > 0 then
+      redis.call('SET', key, string.format('1 %.0f %.0f %.0f', begun, ends, resumed), 'PX', string.format('%.0f', life))
+    else
+      redis.call('DEL', key)
+    end
+  end
+  return { now, math.max(0, math.min(ends, begun + longest) - now), resumed }
+end
