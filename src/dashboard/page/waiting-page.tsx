@@ -71,39 +71,65 @@ function Holders({
   more: number
   now: number
 }) {
+  const areLeases = holders.some(({ id }) => id !== undefined)
   return (
     <>
       <table>
         <ColumnHeads
           of={[
-            ['Lease'],
-            ['Held by', 'wide'],
-            ['Permits', 'number'],
+            ...(areLeases ? [['Lease'] as const] : []),
+            ['Held by'],
+            ['Permits', 'number wide'],
             ['Held since', 'number'],
-            ['Ends without a renewal', 'number wide'],
+            ...(areLeases ? [['Ends without a renewal', 'number wide'] as const] : []),
           ]}
-          acts
+          acts={areLeases}
         />
         <tbody>
-          {holders.map(({ id, permits, since, expiresAt, by }) => (
-            <tr key={id}>
+          {holders.map(({ id, permits, since, expiresAt, by }, i) => (
+            <tr key={id ?? i}>
+              {areLeases && <td>{id !== undefined && <code class="key">{id.slice(0, 8)}</code>}</td>}
               <td>
-                <code class="key">{id.slice(0, 8)}</code>
+                <Holder by={by} />
               </td>
-              <td class="wide">{by === undefined ? <span class="muted">–</span> : <code class="key">{by}</code>}</td>
-              <td class="number">{count(permits)}</td>
+              <td class="number wide">{count(permits)}</td>
               <td class="number">
-                {since === undefined ? <span class="muted">–</span> : <Ago at={since} now={now} />}
+                {since === undefined ? <span class="muted">not known</span> : <Ago at={since} now={now} />}
               </td>
-              <td class="number wide">in {span(Math.max(0, expiresAt - now))}</td>
-              <td class="number">
-                <ActButton plan={() => releasePlan(name, id, permits)}>Release…</ActButton>
-              </td>
+              {areLeases && (
+                <>
+                  <td class="number wide">{expiresAt !== undefined && `in ${span(Math.max(0, expiresAt - now))}`}</td>
+                  <td class="number">
+                    {id !== undefined && <ActButton plan={() => releasePlan(name, id, permits)}>Release…</ActButton>}
+                  </td>
+                </>
+              )}
             </tr>
           ))}
         </tbody>
       </table>
-      {more > 0 && <p class="body muted">and {plural(more, 'more lease')}</p>}
+      {more > 0 && <p class="body muted">and {plural(more, areLeases ? 'more lease' : 'more holder')}</p>}
+    </>
+  )
+}
+
+const UNNAMED = {
+  new: 'not reported yet',
+  untold: 'not among the longest held, which are reported',
+  unknown: 'a process without a reporter',
+} as const
+
+function Holder({ by }: Pick<HolderView, 'by'>) {
+  if (typeof by === 'string') return <span class="muted">{UNNAMED[by]}</span>
+  return (
+    <>
+      <span class="name">
+        <bdi>{by.service}</bdi>
+      </span>{' '}
+      <span class="muted">
+        <bdi>{by.host}</bdi>:{by.pid}
+        {by.silent && ', silent'}
+      </span>
     </>
   )
 }

@@ -4,6 +4,7 @@ import type { RedisClient } from '../../redis/client.js'
 import type { LimitEntry, ObjectKind } from '../index-entry.js'
 import type { KeyView } from '../view.js'
 import { ChangeHistory } from './changes.js'
+import { HolderNames } from './holder-names.js'
 import { type KeyStyle, KeyViews } from './key-views.js'
 import { type KnownLimiter, knownLimiters, Limiters } from './limiters.js'
 import { LiveLimits, type LiveMeans } from './live-limits.js'
@@ -36,7 +37,7 @@ export class DashboardState {
     this.keyViews = new KeyViews(style, () => this.reports.secret)
     this.live = new LiveLimits(client, prefix, live)
     this.limiters = new Limiters(client, prefix, this.live)
-    this.objects = new SharedObjects(client, prefix)
+    this.objects = new SharedObjects(client, prefix, new HolderNames(this.reports))
     this.changes = new ChangeHistory(client, this.reports.keys.changes)
   }
 

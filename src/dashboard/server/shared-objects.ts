@@ -11,7 +11,8 @@ import { runScript } from '../../redis/run-script.js'
 import { dashboardLine, dashboardPaused } from '../../redis/scripts.js'
 import { Semaphore } from '../../semaphore/semaphore.js'
 import { SharedRateLimiter } from '../../shared-rate/shared-rate-limiter.js'
-import type { DeadView, HolderView, QueueRow, SharedRow } from '../view.js'
+import type { DeadView, QueueRow, SharedRow } from '../view.js'
+import type { HolderNames } from './holder-names.js'
 
 /** Most objects that are kept open for inspection. */
 const MOST_OBJECTS = 200
@@ -32,6 +33,7 @@ export class SharedObjects {
   constructor(
     readonly client: RedisClient,
     readonly prefix: string,
+    readonly holderNames: HolderNames,
   ) {
     this.#port = portOf(client, 'dashboard')
   }
@@ -90,10 +92,10 @@ export class SharedObjects {
       if (!withHolders) return row
       const holders = await semaphore.holders()
       const shown = holders.slice(0, MOST_HOLDERS)
-      const facts = holders.length <= MOST_FACTS ? await this.#holderFacts(root) : new Map()
+      const facts = holders.length <= MOST_FACTS ? await this.#holdsSince(root) : new Map<string, number>()
       return {
         ...row,
-        holders: shown.map(({ id, permits, expiresAt }) => ({ id, permits, expiresAt, ...facts.get(id) })),
+        holders: this.holderNames.leases(name, shown, facts),
         moreHolders: holders.length - shown.length,
       }
     } catch (error) {
@@ -113,14 +115,14 @@ export class SharedObjects {
     return waiting > 0 ? { waiting, firstMs } : { waiting }
   }
 
-  /** The holders of leases and the start of each lease, as far as the semaphore remembers: a fencing token is the moment of its grant in µs. */
-  async #holderFacts(root: string): Promise<Map<string, Pick<HolderView, 'since' | 'by'>>> {
-    const facts = new Map<string, Pick<HolderView, 'since' | 'by'>>()
+  /** Since when leases are held, as far as the semaphore remembers: a fencing token is the moment of its grant in µs. */
+  async #holdsSince(root: string): Promise<Map<string, number>> {
+    const since = new Map<string, number>()
     for (const [id, fact] of await hashReader(this.client, 'dashboard')(`${root}:facts`)) {
-      const [, member, token] = /^\d+ (\S+) (\d{15,16})$/.exec(fact) ?? []
-      if (token !== undefined) facts.set(id, { by: member.split('/')[0], since: Math.floor(Number(token) / 1000) })
+      const [, token] = /^\d+ \S+ (\d{15,16})$/.exec(fact) ?? []
+      if (token !== undefined) since.set(id, Math.floor(Number(token) / 1000))
     }
-    return facts
+    return since
   }
 
   #root(kind: string, name: string): string {
