@@ -12,7 +12,7 @@ export function WaitingPage({ view }: { view: WaitingView }) {
       <Panel title="Waiting">
         <Nothing>
           No shared rate and no semaphore is known. They appear here when a process uses one: at once if it is given the
-          reporter as <code>observer</code>, else after ten seconds.
+          reporter as <code>observer</code>, else within a minute.
         </Nothing>
       </Panel>
     )
