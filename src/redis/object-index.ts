@@ -51,9 +51,16 @@ export function limitFacts(
   return { kind: 'limit', name: limiter, limit, ...more }
 }
 
-/** Records, later and once per process, that a shared object exists. Sends nothing now. */
-export function noteObject(client: RedisClient, kind: string, name: string, prefix = 'spillway', owner: object): void {
-  ObjectIndex.of(portOf(client, kind), prefix).note(objectId(kind, name), { kind, name }, owner)
+/** Records, later and once per process, that a shared object exists, with `more` facts about it. Sends nothing now. */
+export function noteObject(
+  client: RedisClient,
+  kind: string,
+  name: string,
+  prefix = 'spillway',
+  owner: object,
+  more: object = {},
+): void {
+  ObjectIndex.of(portOf(client, kind), prefix).note(objectId(kind, name), { ...more, kind, name }, owner)
 }
 
 /** For an object that only inspects: it does not keep the record alive. */
@@ -130,7 +137,10 @@ export class ObjectIndex {
       return
     }
     const now = performance.now()
-    if (now < this.#restsUntil) return this.#writeIn(0)
+    if (now < this.#restsUntil) {
+      this.#writeIn(0)
+      return
+    }
     const due: [id: string, note: Note][] = []
     for (const [id, note] of this.#notes) {
       if (note.owner.deref() === undefined) this.#notes.delete(id)
@@ -148,7 +158,9 @@ export class ObjectIndex {
       this.#restsUntil = performance.now() + RETRY_MS
       this.#writeIn(RETRY_MS)
     }
-    runScript(this.port, indexNote, this.#keys, args).then(recorded => recorded === 0 && failed(), failed)
+    runScript(this.port, indexNote, this.#keys, args).then(recorded => {
+      if (recorded === 0) failed()
+    }, failed)
   }
 }
 

@@ -1,5 +1,5 @@
 import { parseDuration } from '../../core/duration.js'
-import { count, plural, span, windowWords } from '../look/format.js'
+import { boundsWords, count, plural, span, windowWords } from '../look/format.js'
 import type { HolderView, SharedRow, WaitingView } from '../view.js'
 import { ActButton, type Plan } from './acting.js'
 import { ColumnHeads } from './column-heads.js'
@@ -27,7 +27,7 @@ export function WaitingPage({ view }: { view: WaitingView }) {
 }
 
 function Shared({ row, now }: { row: SharedRow; now: number }) {
-  const { kind, name, waiting, firstMs, holders, moreHolders = 0, intervalMs, of } = row
+  const { kind, name, waiting, firstMs, holders, moreHolders = 0, intervalMs, of, steered } = row
   return (
     <section class="panel" aria-label={name}>
       <header>
@@ -35,7 +35,7 @@ function Shared({ row, now }: { row: SharedRow; now: number }) {
           <SharedName of={row} />
         </h2>
         {kind === 'rate' && of !== undefined && intervalMs !== undefined && (
-          <ActButton plan={() => ratePlan(name, of, intervalMs)}>Set the rate…</ActButton>
+          <ActButton plan={() => ratePlan(name, of, intervalMs, steered)}>Set the rate…</ActButton>
         )}
       </header>
       <dl class="facts">
@@ -52,6 +52,12 @@ function Shared({ row, now }: { row: SharedRow; now: number }) {
             {waiting > 0 && firstMs !== undefined && <span class="muted">, the first for {span(firstMs)}</span>}
           </dd>
         </div>
+        {steered !== undefined && (
+          <div>
+            <dt>Steered</dt>
+            <dd>by followLoad, {boundsWords(steered)}</dd>
+          </div>
+        )}
       </dl>
       {holders !== undefined && holders.length > 0 && (
         <Holders name={name} holders={holders} more={moreHolders} now={now} />
@@ -149,7 +155,7 @@ function releasePlan(name: string, lease: string, permits: number): Plan {
   }
 }
 
-function ratePlan(name: string, rate: number, intervalMs: number): Plan {
+function ratePlan(name: string, rate: number, intervalMs: number, steered: SharedRow['steered']): Plan {
   return {
     title: `Set the rate of ${name}`,
     verb: 'Set the rate',
@@ -183,8 +189,23 @@ function ratePlan(name: string, rate: number, intervalMs: number): Plan {
           {count(Number(values.rate))} per {windowWords(parseDuration(values.interval.trim()))}
         </strong>
         . The next permit of every process follows it, and so does whoever waits.
+        {steered !== undefined && <Steering of={steered} values={values} />}
       </>
     ),
     act: values => ({ act: 'set-rate', name, rate: Number(values.rate), interval: values.interval.trim() }),
   }
+}
+
+/** What becomes of a rate that somebody sets while a load steers it. */
+function Steering({ of, values }: { of: NonNullable<SharedRow['steered']>; values: Readonly<Record<string, string>> }) {
+  const wanted = Math.round((Number(values.rate) * of.intervalMs) / parseDuration(values.interval.trim()))
+  const kept = Math.min(of.max, Math.max(of.min, wanted))
+  return (
+    <>
+      {' '}
+      <strong>followLoad steers this rate, {boundsWords(of)}</strong>: within five seconds it{' '}
+      {kept === wanted ? 'takes over from there' : `sets ${count(kept)} per ${windowWords(of.intervalMs)} instead`}, and
+      goes on with the load. To hold the rate, end the follower or change its bounds.
+    </>
+  )
 }

@@ -1,3 +1,4 @@
+import type { Bounds } from '../../adaptive/follow-load.js'
 import { Deadline } from '../../core/deadline.js'
 import { StoreError } from '../../core/errors.js'
 import type { RedisClient } from '../../redis/client.js'
@@ -80,6 +81,14 @@ export class DashboardState {
   names(kind: ObjectKind): string[] {
     const names = [...this.reports.entries.values()].filter(entry => entry.kind === kind).map(({ name }) => name)
     return names.sort()
+  }
+
+  /** Within what followLoad steers a rate, if it was told to. */
+  boundsOf(rate: string): Bounds | undefined {
+    for (const entry of this.reports.entries.values()) {
+      if (entry.kind === 'follower' && entry.name === rate) return entry.bounds
+    }
+    return undefined
   }
 
   /** Throws while Redis is unreachable. */

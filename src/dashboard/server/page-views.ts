@@ -114,7 +114,7 @@ async function sharedRows(state: DashboardState, most: number, withHolders: bool
     ...state
       .names('rate')
       .slice(0, most)
-      .map(name => state.objects.rateRow(name)),
+      .map(name => state.objects.rateRow(name, state.boundsOf(name))),
   ])
   const levels = levelsOf(state.reports)
   const inProcesses = levels.filter(({ object }) => object === 'concurrency' || object === 'limiter')

@@ -1,3 +1,4 @@
+import { type Bounds, turnsOf } from '../../adaptive/follow-load.js'
 import { NotInitializedError } from '../../core/errors.js'
 import type { DeadLetter } from '../../delay-queue/dead-letters.js'
 import { DelayQueue } from '../../delay-queue/delay-queue.js'
@@ -68,15 +69,33 @@ export class SharedObjects {
     return letters.map(letter => letterView(letter, withPayloads))
   }
 
-  async rateRow(name: string): Promise<SharedRow> {
-    const [config, line] = await Promise.all([this.rate(name).getConfig(), this.#line(this.#root('rate', name))])
+  /** `bounds`: within what followLoad was told to steer it. */
+  async rateRow(name: string, bounds: Bounds | undefined): Promise<SharedRow> {
+    const [config, line, isSteered] = await Promise.all([
+      this.rate(name).getConfig(),
+      this.#line(this.#root('rate', name)),
+      bounds !== undefined && this.isSteered(name),
+    ])
     if (config === null) return { kind: 'rate', name, waiting: 0 }
     const { rate, intervalMs, mode } = config
-    const row = { kind: 'rate' as const, name, of: rate, intervalMs, mode, ...line }
+    const steered = isSteered && { steered: bounds as Bounds }
+    const row = { kind: 'rate' as const, name, of: rate, intervalMs, mode, ...line, ...steered }
     // In this case each process counts alone, and the dashboard does not know their counts.
     if (mode === 'per-client') return row
     const available = await this.rate(name).availablePermits()
     return { ...row, inUse: Math.max(0, rate - available) }
+  }
+
+  /** Whether a process follows a load with this rate now: then it holds the turn to write it, or waits for it. */
+  async isSteered(rate: string): Promise<boolean> {
+    const turns = this.semaphore(turnsOf(rate))
+    try {
+      const [permits, free, waiting] = await Promise.all([turns.permits(), turns.availablePermits(), turns.waiting()])
+      return free < permits || waiting > 0
+    } catch (error) {
+      if (error instanceof NotInitializedError) return false
+      throw error
+    }
   }
 
   async semaphoreRow(name: string, withHolders: boolean): Promise<SharedRow> {
