@@ -466,3 +466,14 @@ describe('works over', () => {
     client.destroy()
   })
 })
+
+test('a closed object leaves no connection open', async () => {
+  const own = await RedisServer.start()
+  const client = own.client()
+  const live = new LivePolicies(client, { defaults: { api: '100/1m' } })
+  const listeners = async () => String(await client.call('CLIENT', 'LIST', 'TYPE', 'pubsub')).trim()
+  await eventually('it listens', async () => (await listeners()) !== '')
+  await live.close()
+  await eventually('its connection is closed', async () => (await listeners()) === '', 5000)
+  await own.stop()
+})
