@@ -11,6 +11,7 @@ export type WaitOutcome = 'granted' | 'timeout' | 'aborted'
 
 /** Permits that this process holds, or the place of a request. */
 export interface Hold {
+  /** Integer ≥ 1. */
   readonly permits: number
   /** The id of the lease; absent for a place that only this process counts. */
   readonly lease?: string
