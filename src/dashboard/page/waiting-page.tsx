@@ -83,7 +83,7 @@ function Holders({
       <table>
         <ColumnHeads
           of={[
-            ...(areLeases ? [['Lease'] as const] : []),
+            ...(areLeases ? [['Lease', 'wide'] as const] : []),
             ['Held by'],
             ['Permits', 'number wide'],
             ['Held since', 'number'],
@@ -94,7 +94,7 @@ function Holders({
         <tbody>
           {holders.map(({ id, permits, since, expiresAt, by }, i) => (
             <tr key={id ?? i}>
-              {areLeases && <td>{id !== undefined && <code class="key">{id.slice(0, 8)}</code>}</td>}
+              {areLeases && <td class="wide">{id !== undefined && <code class="key">{id.slice(0, 8)}</code>}</td>}
               <td>
                 <Holder by={by} />
               </td>
