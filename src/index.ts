@@ -21,7 +21,7 @@ export {
   type PolicyInput,
   parsePolicy,
 } from './core/limit.js'
-export { type Observer, observers } from './core/observer.js'
+export { type Hold, type Observer, observers } from './core/observer.js'
 export type { Backoff } from './delay-queue/backoff.js'
 export type { ConsumeOptions, Limiter } from './delay-queue/consume-options.js'
 export type { Consumer } from './delay-queue/consumer.js'

@@ -1,6 +1,7 @@
 import { type Duration, parseOption } from '../core/duration.js'
 import { PolicyError, shown } from '../core/errors.js'
 import { checkOptions, type OptionNames } from '../core/option-names.js'
+import { noteObject } from '../redis/object-index.js'
 import { Semaphore } from '../semaphore/semaphore.js'
 import type { RateConfig } from '../shared-rate/options.js'
 import { SharedRateLimiter } from '../shared-rate/shared-rate-limiter.js'
@@ -33,6 +34,14 @@ const LEASE_MS = 10_000
 const LOOK_EVERY_MS = 250
 const TRY_AGAIN_MS = 1000
 
+/** The kind under which the index of objects has the followers of rates. */
+export const FOLLOWER = 'follower'
+
+/** The name of the semaphore whose holder writes a rate: while nobody holds it or waits for it, nobody follows. */
+export function turnsOf(rate: string): string {
+  return `follow-load:${rate}`
+}
+
 /**
  * Adapts a shared rate to a load: at most one process of the fleet writes at a time, for five seconds. While its load is above 1 the rate is
  * halved twice a second, down to `min`; below 0.7 it rises by a tenth of `max` a second. What was taken still counts. While Redis is away nothing is written.
@@ -59,7 +68,8 @@ export function followLoad(rate: SharedRateLimiter, options: FollowLoadOptions):
   return new RateFollower(rate, load, { min, max, intervalMs: parseOption(interval, 'followLoad: interval') })
 }
 
-interface Bounds {
+/** Within what a rate is steered, per interval. */
+export interface Bounds {
   readonly min: number
   readonly max: number
   readonly intervalMs: number
@@ -78,7 +88,8 @@ class RateFollower {
     this.#load = load
     this.#bounds = bounds
     const { client, name, prefix } = rate
-    this.#turns = new Semaphore(client, `follow-load:${name}`, { permits: 1, fixed: true, prefix, idleTtl: '1m' })
+    this.#turns = new Semaphore(client, turnsOf(name), { permits: 1, fixed: true, prefix, idleTtl: '1m' })
+    noteObject(client, FOLLOWER, name, prefix, this, bounds)
     this.#running = this.#run()
   }
 

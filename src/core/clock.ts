@@ -13,9 +13,12 @@ export const systemClock: Clock = { now: () => Date.now() }
  */
 export const wallOffset = (): number => Date.now() - performance.now()
 
-/** For how many ms, at most, the machine was suspended since `wallOffset` was this. The wall clock counts whole ms: a difference of less than one says nothing. */
-export function suspendedMs(offset: number): number {
-  const ms = wallOffset() - offset
+/**
+ * For how many ms, at most, the machine was suspended since `wallOffset` was this, as far as a look at the monotonic clock that showed `now` has not seen it. The wall clock counts whole
+ * ms: a difference of less than one says nothing. It is read last: a process that is interrupted between its looks finds that it has less time left, and not more.
+ */
+export function suspendedMs(offset: number, now = performance.now()): number {
+  const ms = Date.now() - now - offset
   return ms < 1 ? 0 : ms + 1
 }
 

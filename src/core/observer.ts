@@ -9,6 +9,16 @@ export type ObservedObject = 'limiter' | 'rate' | 'semaphore' | 'concurrency' | 
 /** How a wait ended. */
 export type WaitOutcome = 'granted' | 'timeout' | 'aborted'
 
+/** Permits that this process holds, or the place of a request. */
+export interface Hold {
+  /** Integer ≥ 1. */
+  readonly permits: number
+  /** The id of the lease; absent for a place that only this process counts. */
+  readonly lease?: string
+  /** When it was granted, ms since the epoch: by the server's clock for a lease, else by the process's own. */
+  readonly since: number
+}
+
 /**
  * Receives events of decisions, the store and the shared objects, for metrics and logs. Every method is optional and is called synchronously. An error
  * that a method throws, or its promise's rejection, becomes a process warning (SPILLWAY_OBSERVER) and has no other effect. Durations
@@ -43,6 +53,11 @@ export interface Observer {
   waited?(event: { object: Exclude<ObservedObject, 'queue'>; name: string; waitMs: number; outcome: WaitOutcome }): void
   /** Permits of a lease, or the place of a request, were given back after `heldMs`; `lost`: the lease had ended before. */
   held?(event: { object: 'semaphore' | 'concurrency'; name: string; heldMs: number; lost: boolean }): void
+  /**
+   * Called once for each object and name, when this process first holds permits of it. `holds` is then kept up to date: what the process holds, the longest held
+   * first. Without this method nothing is kept of single holds.
+   */
+  holding?(event: { object: 'semaphore' | 'concurrency'; name: string; holds: ReadonlySet<Hold> }): void
   /** A message was given to a handler, or returned by `receive`, `latenessMs` after it was due; `attempt` is 1 for the first delivery. */
   delivered?(event: { queue: string; latenessMs: number; attempt: number }): void
   /**
@@ -75,6 +90,7 @@ const METHODS: Record<keyof Observer, true> = {
   leaseExpired: true,
   waited: true,
   held: true,
+  holding: true,
   delivered: true,
   level: true,
   settledDelivery: true,

@@ -1,6 +1,7 @@
+import { type Bounds, FOLLOWER } from '../adaptive/follow-load.js'
 import { type Limit, optionsOf, parsePolicy } from '../core/limit.js'
 import type { ObjectFacts } from '../redis/object-index.js'
-import { objectOf, oneOf, parsed, type Shape, text, whole } from './shapes.js'
+import { finite, objectOf, oneOf, parsed, type Shape, text, whole } from './shapes.js'
 
 /** The row with the sum of all decisions of all limiters. */
 export const EVERYTHING = '*'
@@ -30,7 +31,16 @@ interface ObjectEntry {
   readonly name: string
 }
 
-export type Entry = LimitEntry | ObjectEntry
+/** Somebody steers a rate by a load, within bounds. */
+interface FollowerEntry {
+  readonly kind: typeof FOLLOWER
+  readonly id: string
+  /** The rate. */
+  readonly name: string
+  readonly bounds: Bounds
+}
+
+export type Entry = LimitEntry | ObjectEntry | FollowerEntry
 
 export function objectFacts(kind: ObjectKind, name: string): ObjectFacts {
   return { kind, name }
@@ -47,6 +57,7 @@ const readLimit: Shape<Limit> = given => {
 }
 
 const OBJECT = objectOf({ kind: oneOf(...OBJECT_KINDS), name: text })
+const FOLLOWER_OF = objectOf({ kind: oneOf(FOLLOWER), name: text, min: whole, max: whole, intervalMs: finite })
 const LIMIT = objectOf(
   { kind: oneOf('limit'), name: notEmpty, limit: readLimit },
   { per: text, store: oneOf('memory'), tags: (given: unknown) => ((given as number) > 0 ? whole(given) : undefined) },
@@ -56,6 +67,11 @@ const LIMIT = objectOf(
 export function readEntry(id: string, json: string): Entry | undefined {
   const limit = parsed(json, LIMIT)
   if (limit !== undefined) return { ...limit, id, store: limit.store ?? 'redis' }
+  const follower = parsed(json, FOLLOWER_OF)
+  if (follower !== undefined) {
+    const { kind, name, ...bounds } = follower
+    return { kind, id, name, bounds }
+  }
   const object = parsed(json, OBJECT)
   return object && { ...object, id }
 }

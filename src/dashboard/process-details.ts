@@ -1,5 +1,5 @@
 import type { Histogram } from './histogram.js'
-import { finite, listOf, objectOf, oneOf, parsed, text, tuple, whole } from './shapes.js'
+import { finite, listOf, moment, objectOf, oneOf, parsed, text, tuple, whole } from './shapes.js'
 
 /** A key of a limiter: its requests and refusals per second. */
 export type KeyRow = readonly [key: string, asked: number, refused: number]
@@ -12,6 +12,14 @@ export interface DeliveryRow {
   readonly attempts: number
 }
 
+/** What a process holds: the reference of a lease ('' for a place that only the process counts), permits, since when in ms since the epoch. */
+export type HoldRow = readonly [lease: string, permits: number, since: number]
+
+/** A lease is reported by the beginning of its id: 48 random bits name it, and nobody can take it over by them. */
+export function leaseReference(id: string): string {
+  return id.slice(0, 8)
+}
+
 /** Current levels in one process. */
 export interface LevelRow {
   readonly object: 'limiter' | 'rate' | 'semaphore' | 'concurrency' | 'queue'
@@ -19,6 +27,9 @@ export interface LevelRow {
   readonly inUse?: number
   readonly waiting?: number
   readonly depth?: number
+  /** The longest held, and how many more this process holds. */
+  readonly holds?: readonly HoldRow[]
+  readonly moreHolds?: number
 }
 
 /** What a process reports beside its sums: top keys, deliveries, levels. */
@@ -45,9 +56,16 @@ const DELIVERIES = tuple<[queue: string, buckets: Array<[number, number]>, deliv
   finite,
   finite,
 )
-const LEVEL = objectOf<Pick<LevelRow, 'object' | 'name'>, Required<Pick<LevelRow, 'inUse' | 'waiting' | 'depth'>>>(
+const HOLDS = listOf(tuple<[lease: string, permits: number, since: number]>(text, finite, moment))
+const LEVEL = objectOf<Pick<LevelRow, 'object' | 'name'>, Required<Omit<LevelRow, 'object' | 'name'>>>(
   { object: oneOf('limiter', 'rate', 'semaphore', 'concurrency', 'queue'), name: text },
-  { inUse: finite, waiting: finite, depth: finite },
+  {
+    inUse: finite,
+    waiting: finite,
+    depth: finite,
+    holds: given => (given === undefined ? undefined : HOLDS(given)),
+    moreHolds: whole,
+  },
 )
 const DETAILS = objectOf({
   keys: listOf(tuple<[limiter: string, rows: KeyRow[]]>(text, listOf(KEY))),

@@ -1,5 +1,5 @@
 import { keySegment } from '../redis/keys.js'
-import { indexKeys } from '../redis/object-index.js'
+import { indexKeys, secretKey } from '../redis/object-index.js'
 
 /** A chart has a value for each step of so long, by the server's clock. */
 export const STEP_MS = 10_000
@@ -23,7 +23,7 @@ export class RecordKeys {
     this.processes = ['processes', 'records', 'details'].map(part => `${this.#root}:${part}`)
     this.index = indexKeys(prefix)
     this.changes = `${this.#root}:changes`
-    this.secret = `${this.#root}:secret`
+    this.secret = secretKey(prefix)
   }
 
   /** What was decided in a step: its number is ms since the epoch / 10 000. */

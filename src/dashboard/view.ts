@@ -136,6 +136,8 @@ export interface SharedRow {
   /** Of a rate: its interval. */
   readonly intervalMs?: number
   readonly mode?: string
+  /** Of a rate: followLoad changes it with the load, within these bounds per interval. */
+  readonly steered?: { readonly min: number; readonly max: number; readonly intervalMs: number }
   readonly waiting: number
   /** How long the first has waited. */
   readonly firstMs?: number
@@ -143,12 +145,24 @@ export interface SharedRow {
   readonly moreHolders?: number
 }
 
+/** A process as on the page of processes. */
+export interface HolderName {
+  readonly service: string
+  readonly host: string
+  readonly pid: number
+  readonly silent?: true
+}
+
+/** Permits that are held: a lease of a semaphore, or the place of a request. */
 export interface HolderView {
-  readonly id: string
+  /** Of a lease. */
+  readonly id?: string
   readonly permits: number
   readonly since?: number
-  readonly expiresAt: number
-  readonly by?: string
+  /** Of a lease. */
+  readonly expiresAt?: number
+  /** 'new': not reported yet; 'untold': its process holds more than it tells; 'unknown': its process reports nothing. */
+  readonly by: HolderName | 'new' | 'untold' | 'unknown'
 }
 
 export interface WaitingView extends Frame {

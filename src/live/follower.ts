@@ -80,9 +80,9 @@ export class Follower {
     if (this.#known === undefined && this.#failure !== undefined) throw this.#failure
   }
 
-  /** Applies a change that this process has made; resolves when all before it are applied as well. */
-  async made(change: Change & { readonly nowMs: number }): Promise<void> {
-    this.#learn(change.nowMs)
+  /** Applies a change that this process has asked for at `askedAt`, by `performance.now()`; resolves when all before it are applied as well. */
+  async made(change: Change & { readonly nowMs: number }, askedAt: number): Promise<void> {
+    this.#learn(change.nowMs, askedAt)
     const known = this.#known
     if (known !== undefined && known.epoch === change.epoch && known.seq >= change.seq) return
     if (this.#isNext(change)) return this.#apply(change)
@@ -148,10 +148,11 @@ export class Follower {
 
   async #read(run: number): Promise<void> {
     const known = this.#known
+    const askedAt = performance.now()
     if (known !== undefined) {
       const answer = await this.#records.since(known)
       if (run !== this.#run) return
-      this.#learn(answer.nowMs)
+      this.#learn(answer.nowMs, askedAt)
       if (answer.changes !== undefined) {
         for (const change of answer.changes) if (this.#isNext(change)) this.#apply(change)
         if (this.#known?.epoch === '') this.#known = { ...this.#known, epoch: answer.epoch }
@@ -162,7 +163,7 @@ export class Follower {
     this.#known = undefined
     const loaded = await this.#user.load()
     if (run !== this.#run) return
-    this.#learn(loaded.nowMs)
+    this.#learn(loaded.nowMs, askedAt)
     loaded.use()
     this.#known = loaded
     this.#applied = 0
@@ -188,8 +189,14 @@ export class Follower {
     this.#user.tell(change)
   }
 
-  #learn(nowMs: number): void {
-    this.#offsetMs = nowMs - performance.now()
+  /**
+   * The server's clock showed `nowMs` after it was asked and before this. What was known stays as far as that is possible: an answer that was read late tells little, and
+   * would make a temporary limit last longer here than elsewhere.
+   */
+  #learn(nowMs: number, askedAt: number): void {
+    const least = nowMs - performance.now()
+    const most = nowMs + 1 - askedAt
+    this.#offsetMs = Math.min(most, Math.max(least, this.#offsetMs))
   }
 
   #checkIn(ms: number): void {

@@ -202,7 +202,8 @@ export class LivePolicies {
   async #change(text: Parameters<LiveRecords['change']>[0], end: Parameters<LiveRecords['change']>[1]): Promise<void> {
     if (this.#closed) throw new StoreError('LivePolicies: was closed and can no longer change limits')
     await this.#follower.begin()
-    await this.#follower.made(await this.#records.change(text, end))
+    const askedAt = performance.now()
+    await this.#follower.made(await this.#records.change(text, end), askedAt)
   }
 
   #apply(change: Change): void {

@@ -150,7 +150,7 @@ export class Partner {
       if (place === null) throw new TimeoutError(`politeFetch: ${this.name}: no place was free within maxWait`)
       return place
     })
-    const released = this.#holds?.hold(1)
+    const released = this.#holds?.hold(1, place.lease)
     return {
       leave: () => {
         released?.(false)

@@ -169,7 +169,8 @@ export class RedisPause extends Pause {
     if (askedAt < this.#lookedAt) return
     this.#lookedAt = askedAt
     if (verb === 'begin' && this.own === own) this.own = undefined
-    this.#sharedEndsAt = askedAt + leftMs
+    // From now on and not from the question: a pause must not end here before it ends in Redis.
+    this.#sharedEndsAt = performance.now() + leftMs
     if (this.#resumedAt !== resumedAt) this.wake()
     this.#resumedAt = resumedAt
   }

@@ -27,6 +27,11 @@ export function indexKeys(prefix: string): readonly string[] {
   return [`${root}:noted`, `${root}:facts`, `${root}:index`]
 }
 
+/** The secret by which dashboards hide keys: made for the first viewer. */
+export function secretKey(prefix: string): string {
+  return `${keySegment(prefix)}:{!dashboard}:secret`
+}
+
 /** A short id for an object, from its kind and its names. */
 export function objectId(...parts: readonly string[]): string {
   return createHash('sha256').update(JSON.stringify(parts)).digest('base64url').slice(0, 10)
@@ -46,9 +51,16 @@ export function limitFacts(
   return { kind: 'limit', name: limiter, limit, ...more }
 }
 
-/** Records, later and once per process, that a shared object exists. Sends nothing now. */
-export function noteObject(client: RedisClient, kind: string, name: string, prefix = 'spillway', owner: object): void {
-  ObjectIndex.of(portOf(client, kind), prefix).note(objectId(kind, name), { kind, name }, owner)
+/** Records, later and once per process, that a shared object exists, with `more` facts about it. Sends nothing now. */
+export function noteObject(
+  client: RedisClient,
+  kind: string,
+  name: string,
+  prefix = 'spillway',
+  owner: object,
+  more: object = {},
+): void {
+  ObjectIndex.of(portOf(client, kind), prefix).note(objectId(kind, name), { ...more, kind, name }, owner)
 }
 
 /** For an object that only inspects: it does not keep the record alive. */
@@ -64,20 +76,23 @@ interface Note {
 
 /**
  * Records in Redis which objects this process uses, so that the dashboard finds them without scanning keys. One for each client and prefix. Writes once
- * for each object, ten seconds after it was built, and again every six hours while it lives; never connects a client for this, and ignores failures.
+ * for each object, ten seconds after it was built, and again every six hours while it lives; never connects a client for this, and ignores failures. While nobody has
+ * opened a dashboard, it writes nothing and asks again every minute.
  */
 export class ObjectIndex {
   readonly #notes = new Map<string, Note>()
   readonly #keys: readonly string[]
   #timer: ReturnType<typeof setTimeout> | undefined
   #writesAt = 0
+  /** After a failure, or while nobody has a dashboard. */
+  #restsUntil = 0
   #forgetReady: (() => void) | undefined
 
   private constructor(
     readonly port: ClientPort,
     prefix: string,
   ) {
-    this.#keys = indexKeys(prefix)
+    this.#keys = [...indexKeys(prefix), secretKey(prefix)]
   }
 
   static of(port: ClientPort, prefix: string): ObjectIndex {
@@ -100,14 +115,15 @@ export class ObjectIndex {
   }
 
   #writeIn(ms: number): void {
-    const at = performance.now() + ms
+    const now = performance.now()
+    const at = Math.max(now + ms, this.#restsUntil)
     if (this.#timer !== undefined && this.#writesAt <= at) return
     clearTimeout(this.#timer)
     this.#writesAt = at
     this.#timer = setTimeout(() => {
       this.#timer = undefined
       this.#write()
-    }, ms)
+    }, at - now)
     this.#timer.unref()
   }
 
@@ -121,6 +137,10 @@ export class ObjectIndex {
       return
     }
     const now = performance.now()
+    if (now < this.#restsUntil) {
+      this.#writeIn(0)
+      return
+    }
     const due: [id: string, note: Note][] = []
     for (const [id, note] of this.#notes) {
       if (note.owner.deref() === undefined) this.#notes.delete(id)
@@ -133,10 +153,14 @@ export class ObjectIndex {
   #send(notes: ReadonlyArray<readonly [id: string, note: Note]>, now: number): void {
     const args = [String(NOTE_LIFE_MS), String(MOST_NOTES), ...notes.flatMap(([id, { facts }]) => [id, facts])]
     for (const [, note] of notes) note.writtenAt = now
-    runScript(this.port, indexNote, this.#keys, args).catch(() => {
+    const failed = () => {
       for (const [, note] of notes) note.writtenAt = Number.NEGATIVE_INFINITY
+      this.#restsUntil = performance.now() + RETRY_MS
       this.#writeIn(RETRY_MS)
-    })
+    }
+    runScript(this.port, indexNote, this.#keys, args).then(recorded => {
+      if (recorded === 0) failed()
+    }, failed)
   }
 }
 

@@ -45,7 +45,7 @@ const SUBSCRIBERS = new WeakMap<RedisClient, Subscriber>()
 /**
  * Receives published messages over one connection per client, shared by all objects of this process. The
  * connection is a duplicate of the user's client, opened when a channel is first held and closed ten seconds after the last
- * release. A lost connection is opened again while any channel is held and the client itself is connected, and all channels are subscribed again.
+ * release, or at once when all listeners have closed. A lost connection is opened again while any channel is held and the client itself is connected, and all channels are subscribed again.
  *
  * It never keeps the process alive, so a caller that waits for a message needs its own timer, which it needs anyway, because
  * messages can be lost. It never throws and never leaves a rejection unhandled: an outage is silence, followed by `live()`.
@@ -87,7 +87,7 @@ export class Subscriber {
       hold: () => this.#hold(channel, listener),
       release: () => this.#release(channel),
       check: () => this.#check(),
-      close: () => this.#channels.get(channel)?.listeners.delete(listener),
+      close: () => this.#close(channel, listener),
     }
   }
 
@@ -108,6 +108,15 @@ export class Subscriber {
     if (channel === undefined || --channel.holds > 0) return
     channel.idleSince = performance.now()
     this.#sweepIn(LINGER_MS)
+  }
+
+  /** Nobody who lingers on the channel will hold it again. */
+  #close(name: string, listener: ChannelListener): void {
+    const channel = this.#channels.get(name)
+    channel?.listeners.delete(listener)
+    if (channel === undefined || channel.holds > 0 || channel.listeners.size > 0) return
+    channel.idleSince = Number.NEGATIVE_INFINITY
+    this.#dropIdle(LINGER_MS)
   }
 
   #connect(): void {

@@ -26,18 +26,23 @@ export interface Grant {
   readonly token: bigint
   /** ms since the epoch, by the server's clock or the given one. */
   readonly expiresAt: number
-  /** By `performance.now()`, before the grant: a lease counted from here ends no later than on the server. */
-  readonly askedAt: number
+  /** Before the grant: a lease counted from here ends no later than on the server. */
+  readonly asked: Asked
 }
 
-/** When a command was sent. */
+/** When a command was sent, by both clocks. */
 export class Asked {
-  readonly #at = performance.now()
-  readonly #offset = wallOffset()
+  constructor(
+    /** By `performance.now()`. */
+    readonly at = performance.now(),
+    /** See `wallOffset`. */
+    readonly offset = wallOffset(),
+  ) {}
 
-  /** The moment by `performance.now()`, earlier by the time for which the machine was suspended since. */
-  get at(): number {
-    return this.#at - suspendedMs(this.#offset)
+  /** How long ago that was, including the time for which the machine was suspended since. */
+  get ageMs(): number {
+    const now = performance.now()
+    return now - this.at + suspendedMs(this.offset, now)
   }
 }
 
@@ -115,7 +120,7 @@ export class SemaphoreCommands {
       token: this.saw(BigInt(token)),
       expiresAt: Number(expiresAt),
       permits: Number(permits),
-      askedAt: asked.at,
+      asked,
     }
   }
 

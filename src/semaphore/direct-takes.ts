@@ -156,7 +156,7 @@ export class DirectTakes {
     })
     const answered = (reply: unknown) => {
       DEADLINE.answered(pending)
-      if (isGrant(reply)) this.#grant(takes, reply, asked.at)
+      if (isGrant(reply)) this.#grant(takes, reply, asked)
       else this.#refuse(takes)
       this.#next()
     }
@@ -178,12 +178,12 @@ export class DirectTakes {
     return all
   }
 
-  #grant(takes: readonly Take[], reply: Reply, askedAt: number): void {
+  #grant(takes: readonly Take[], reply: Reply, asked: Asked): void {
     const [first, expiresAt] = typeof reply === 'number' ? [reply, Math.floor(reply / 1000) + takes[0].leaseMs] : reply
     this.#newest = String(first + takes.length - 1)
     let token = first
     for (const take of takes) {
-      take.granted({ id: take.id, name: `~${take.id}`, token: this.commands.saw(BigInt(token++)), expiresAt, askedAt })
+      take.granted({ id: take.id, name: `~${take.id}`, token: this.commands.saw(BigInt(token++)), expiresAt, asked })
     }
   }
 

@@ -1,7 +1,6 @@
-import { suspendedMs, wallOffset } from '../core/clock.js'
 import type { Duration } from '../core/duration.js'
 import { LeaseLostError, StoreError } from '../core/errors.js'
-import type { Grant } from './commands.js'
+import type { Asked, Grant } from './commands.js'
 import type { SemaphoreLine } from './line.js'
 import { leaseMsOf } from './options.js'
 
@@ -67,10 +66,8 @@ export class HeldLease implements Lease {
   #lost: LeaseLostError | undefined
   #state: 'held' | 'lost' | 'releasing' | 'released' = 'held'
   #expiresAt: number
-  /** By `performance.now()`; not later than the deadline on the server. */
-  #endsAt: number
-  /** See `wallOffset`, when `#endsAt` was set. */
-  #offset = wallOffset()
+  /** Before the grant or the last extension, from which the server counts. */
+  #asked: Asked
   /** By `performance.now()`; Infinity if it is not extended. */
   renewAt: number
   /** True while an extension is in flight. */
@@ -90,8 +87,8 @@ export class HeldLease implements Lease {
     this.name = grant.name
     this.token = grant.token
     this.#expiresAt = grant.expiresAt
-    this.#endsAt = grant.askedAt + leaseMs - ROUNDING_MS
-    this.renewAt = renews ? grant.askedAt + leaseMs / 3 : Number.POSITIVE_INFINITY
+    this.#asked = grant.asked
+    this.renewAt = renews ? grant.asked.at + leaseMs / 3 : Number.POSITIVE_INFINITY
     keeper.add(this)
   }
 
@@ -120,7 +117,7 @@ export class HeldLease implements Lease {
   get leftMs(): number {
     const { clock } = this.home.commands
     if (clock !== undefined) return this.#expiresAt - clock.now()
-    return this.#endsAt - performance.now() - suspendedMs(this.#offset)
+    return this.leaseMs - ROUNDING_MS - this.#asked.ageMs
   }
 
   async renew(lease?: Duration): Promise<boolean> {
@@ -154,12 +151,11 @@ export class HeldLease implements Lease {
   }
 
   /** On the server it lasts `leaseMs` from the moment of the request. */
-  extended(expiresAt: number, askedAt: number, leaseMs: number): void {
+  extended(expiresAt: number, asked: Asked, leaseMs: number): void {
     this.#expiresAt = expiresAt
-    this.#endsAt = askedAt + leaseMs - ROUNDING_MS
-    this.#offset = wallOffset()
+    this.#asked = asked
     this.leaseMs = leaseMs
-    if (this.renewAt < Number.POSITIVE_INFINITY) this.renewAt = askedAt + leaseMs / 3
+    if (this.renewAt < Number.POSITIVE_INFINITY) this.renewAt = asked.at + leaseMs / 3
   }
 
   lose(why: string): void {

@@ -10,7 +10,7 @@ import type { GrantFacts, LineAsk, LineUser, Wanted } from '../waiting/line-user
 import type { Mailbox } from '../waiting/mailbox.js'
 import { type Patience, Wait } from '../waiting/wait.js'
 import { WaitingLine } from '../waiting/waiting-line.js'
-import type { Grant, SemaphoreCommands } from './commands.js'
+import { Asked, type Grant, type SemaphoreCommands } from './commands.js'
 import { DirectTakes, LONGEST_WITHOUT_FACT_MS } from './direct-takes.js'
 import { newLeaseId } from './lease-id.js'
 
@@ -265,7 +265,7 @@ export class SemaphoreLine implements LineUser<Grant> {
       name,
       token: this.commands.saw(BigInt(token)),
       expiresAt: Number(expiresAt),
-      askedAt: askedAt - suspendedMs(this.#offset),
+      asked: new Asked(askedAt, this.#offset),
     }
   }
 

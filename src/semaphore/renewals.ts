@@ -118,17 +118,17 @@ export class Renewals implements Keeper {
     } catch (cause) {
       throw failure(leases[0], cause)
     }
-    const failed = order.map(([lease, ms], i) => this.#read(lease, ms, answers[i], asked.at))
+    const failed = order.map(([lease, ms], i) => this.#read(lease, ms, answers[i], asked))
     const error = failed.find(one => one !== undefined)
     if (error !== undefined) throw error
   }
 
   /** Reads the answer for one lease. Returns an error if the server could not answer for its semaphore. */
-  #read(lease: HeldLease, ms: number, answer: unknown, askedAt: number): StoreError | undefined {
+  #read(lease: HeldLease, ms: number, answer: unknown, asked: Asked): StoreError | undefined {
     if (typeof answer !== 'number') return failure(lease, new Error(String(answer)))
     if (answer < 0) lease.lose('the server has it no longer')
     else if (lease.held) {
-      if (ms > 0) lease.extended(answer, askedAt, ms)
+      if (ms > 0) lease.extended(answer, asked, ms)
     }
     // The lease was lost by this process's clock while the answer was in flight: nobody uses it, so it may end.
     else if (ms > 0 && lease.lost) lease.home.end(lease.name, lease.token).catch(() => {})

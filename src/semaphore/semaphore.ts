@@ -264,7 +264,7 @@ export class Semaphore {
   }
 
   #leaseFor(grant: Grant, permits: number, leaseMs: number, renews: boolean): Lease {
-    const tellEnd = this.#watch?.hold(permits)
+    const tellEnd = this.#watch?.hold(permits, grant)
     const ended = () => {
       tellEnd?.(lease.lost)
       this.#leases.delete(lease)

@@ -1,5 +1,6 @@
 import { TimeoutError } from '../core/errors.js'
-import { notify, type ObservedObject, type Observer, type WaitOutcome } from '../core/observer.js'
+import { getOrMake } from '../core/get-or-make.js'
+import { type Hold, notify, type ObservedObject, type Observer, type WaitOutcome } from '../core/observer.js'
 import { LevelMeter } from './level-meter.js'
 
 /** Ends a wait; without an outcome if it failed. A second call does nothing. */
@@ -68,17 +69,51 @@ function outcomeOf(error: unknown, signal: AbortSignal | undefined): WaitOutcome
   return error instanceof TimeoutError ? 'timeout' : undefined
 }
 
+/** The part of a lease that tells since when it is held: the token is the moment of its grant in µs. */
+interface HeldGrant {
+  readonly id: string
+  readonly token: bigint
+}
+
+/** Observer with `holding` → object and name → current holds, in the order of their grants: shared by all objects of one kind and name. */
+const HOLDS = new WeakMap<Observer, Map<string, Set<Hold>>>()
+
 /** As `WaitWatch`, for permits that are held and given back. */
 export class HoldWatch extends WaitWatch<'semaphore' | 'concurrency'> {
-  /** This many permits are held from now on. Call the returned function when they are given back or lost. */
-  hold(permits: number): (lost: boolean) => void {
+  /** Undefined until the first hold, and without an observer that asks for them. */
+  #holds: Set<Hold> | undefined
+
+  /** This many permits are held from now on: of a lease, if it is given. Call the returned function when they are given back or lost. */
+  hold(permits: number, lease?: HeldGrant): (lost: boolean) => void {
     const heldAt = performance.now()
     this.meter?.add('inUse', permits)
+    const hold = this.observer.holding && this.#add(permits, lease)
     return lost => {
       this.meter?.add('inUse', -permits)
+      if (hold !== undefined) this.#holds?.delete(hold)
       if (this.observer.held === undefined) return
       const heldMs = performance.now() - heldAt
       notify(this.observer, 'held', { object: this.object, name: this.name, heldMs, lost })
     }
+  }
+
+  #add(permits: number, lease: HeldGrant | undefined): Hold {
+    const hold =
+      lease === undefined
+        ? { permits, since: Date.now() }
+        : { permits, lease: lease.id, since: Math.floor(Number(lease.token) / 1000) }
+    this.#holds ??= this.#told()
+    this.#holds.add(hold)
+    return hold
+  }
+
+  #told(): Set<Hold> {
+    const { observer, object, name } = this
+    const holds = getOrMake(HOLDS, observer, () => new Map<string, Set<Hold>>())
+    return getOrMake(holds, `${object}:${name}`, () => {
+      const made = new Set<Hold>()
+      notify(observer, 'holding', { object, name, holds: made })
+      return made
+    })
   }
 }

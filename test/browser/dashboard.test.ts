@@ -1,12 +1,14 @@
 import { type ChildProcess, fork, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdirSync } from 'node:fs'
+import { hostname } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals'
 import type { Browser, Page } from 'playwright-core'
+import { followLoad, type LoadFollower } from '../../src/adaptive/index.js'
 import { dashboard, reporter } from '../../src/dashboard/index.js'
-import { DelayQueue, Semaphore } from '../../src/index.js'
+import { DelayQueue, Semaphore, SharedRateLimiter } from '../../src/index.js'
 import { LivePolicies } from '../../src/live/index.js'
 import { encoded, OpenDashboard } from '../dashboard/open-dashboard.js'
 import { openPage, startBrowser, violationsOf } from '../support/browser.js'
@@ -28,6 +30,8 @@ let reader: OpenDashboard
 let live: LivePolicies
 let queue: DelayQueue<object>
 let semaphore: Semaphore
+let mail: SharedRateLimiter
+let follower: LoadFollower
 let observer: ReturnType<typeof reporter>
 const children: ChildProcess[] = []
 
@@ -47,6 +51,12 @@ beforeAll(async () => {
   })
   semaphore = new Semaphore(client, 'reports', { permits: 2, observer })
   await semaphore.acquire()
+  // As its first viewer: from then on objects record themselves.
+  await writer.view({ page: 'limits' })
+  mail = new SharedRateLimiter(client, 'mail')
+  await mail.setRate({ rate: 50, interval: '1s' })
+  const load = { level: 0.8, reason: 'custom' as const, close: () => {} }
+  follower = followLoad(mail, { load, min: 10, max: 100, interval: '1s' })
   while ((await queue.stats()).dead === 0) await new Promise(resolve => setTimeout(resolve, 20))
   await failing.close()
 })
@@ -54,6 +64,8 @@ beforeAll(async () => {
 afterAll(async () => {
   for (const child of children) child.kill('SIGKILL')
   await browser.close()
+  await follower.close()
+  await mail.close()
   await Promise.all([writer.close(), reader.close(), observer.close(), queue.close(), semaphore.close(), live.close()])
   await redis.stop()
 })
@@ -138,6 +150,43 @@ describe('reading', () => {
     expect(errors).toEqual([])
     await page.context().close()
     await plain.close()
+  })
+
+  test('the Waiting page names the process that holds a lease and since when, and says so of a process without a reporter', async () => {
+    const quiet = new Semaphore(client, 'reports')
+    const lease = await quiet.acquire()
+    const { page, errors } = await open(writer.url, '#/waiting')
+    const holders = page.getByRole('region', { name: 'reports' }).getByRole('row')
+    const named = holders.filter({ hasText: `worker ${hostname()}:${process.pid}` })
+    await named.getByText(/^(now|[\d.]+\s\S+ ago)$/).waitFor()
+    const unnamed = holders.filter({ hasText: lease.id.slice(0, 8) })
+    await unnamed.getByText('a process without a reporter').waitFor()
+    await unnamed.getByText('not known').waitFor()
+    expect(await page.locator('main').getByText('–', { exact: true }).count()).toBe(0)
+    await page.setViewportSize(NARROW)
+    expect(await page.evaluate('document.documentElement.scrollWidth - innerWidth')).toBe(0)
+    expect(errors).toEqual([])
+    await page.context().close()
+    await lease.release()
+    await quiet.close()
+  })
+
+  test('a rate that a load steers says so with its bounds, beside it and in the dialog that changes it', async () => {
+    const { page } = await open(writer.url, '#/waiting')
+    const mail = page.getByRole('region', { name: 'mail' })
+    // It records itself ten seconds after its start.
+    await mail.getByText('by followLoad, between 10 and 100 per second').waitFor()
+    await mail.getByRole('button', { name: 'Set the rate…' }).click()
+    const dialog = page.getByRole('dialog')
+    await dialog.getByText('followLoad steers this rate, between 10 and 100 per second').waitFor()
+    await dialog.getByText('takes over from there').waitFor()
+    await dialog.getByLabel('Permits').fill('1')
+    await dialog.getByLabel('In', { exact: true }).fill('1m')
+    await dialog.getByText('within five seconds it sets 10 per second instead').waitFor()
+    await dialog.getByRole('button', { name: 'Cancel' }).click()
+    await page.goto(`${writer.url}#/limits`)
+    await page.getByText('steered by followLoad').waitFor()
+    await page.context().close()
   })
 
   test('360 px: nothing is wider than the screen, on any page', async () => {
@@ -240,6 +289,27 @@ describe('changing', () => {
     expect(await chart.getAttribute('aria-valuetext')).toMatch(
       /^\d\d:\d\d:\d\d: [\d.\u202f]+ allowed and [\d.\u202f]+ refused per second$/,
     )
+    await page.context().close()
+  })
+
+  test('a chart says that a value is not known, instead of 0', async () => {
+    const { page } = await open('about:blank')
+    await page.route('**/view', async route => {
+      const response = await route.fetch()
+      const view = (await response.json()) as { rows?: Array<{ series: Record<string, unknown> }> }
+      for (const { series } of view.rows ?? []) {
+        for (const values of [series.allowed, series.refused] as Array<Array<number | null>>)
+          values[values.length - 2] = null
+      }
+      await route.fulfill({ response, json: view })
+    })
+    await page.goto(writer.url)
+    await ready(page)
+    const chart = page.getByRole('slider').first()
+    await chart.focus()
+    await page.keyboard.press('ArrowLeft')
+    expect(await chart.getAttribute('aria-valuetext')).toMatch(/^\d\d:\d\d:\d\d: not known$/)
+    expect(await page.locator('.reading').innerText()).not.toContain('allowed')
     await page.context().close()
   })
 

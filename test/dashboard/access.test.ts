@@ -85,6 +85,39 @@ describe('access is refused', () => {
     expect(send).toBeDefined()
   })
 
+  test.each<[string, DashboardOptions['authorize'], string]>([
+    [
+      'throws',
+      () => {
+        throw new Error('db is not defined')
+      },
+      'authorize threw: db is not defined',
+    ],
+    ['gives something unknown', () => true as never, 'authorize gave true: expected'],
+  ])('authorize that %s is a mistake, of which the service is warned once a minute', async (_, authorize, words) => {
+    const warn = jest.spyOn(process, 'emitWarning').mockImplementation(() => {})
+    const page = await start({ authorize })
+    for (let i = 0; i < 3; i++) expect((await page.get('')).status).toBe(403)
+    const told = warn.mock.calls.map(([text]) => text)
+    warn.mockRestore()
+    expect(told).toEqual([expect.stringContaining(words)])
+  })
+
+  test('who simply may not see it causes no warning, and neither does a request that is null', async () => {
+    const warn = jest.spyOn(process, 'emitWarning').mockImplementation(() => {})
+    const closed = await start({ authorize: () => false })
+    expect((await closed.get('')).status).toBe(403)
+    await closed.close()
+    const page = await start({ authorize: () => 'write' })
+    for (const request of [null, 5, [], { page: null }, { act: null }]) {
+      const field = { 'x-spillway-request': Buffer.from(JSON.stringify(request)).toString('base64url') }
+      expect((await page.send('GET', 'view', field)).status).toBe(400)
+      expect((await page.send('POST', 'act', field)).status).toBe(400)
+    }
+    expect(warn).not.toHaveBeenCalled()
+    warn.mockRestore()
+  })
+
   test("access 'read' cannot change anything, even by a request with all that the page would send", async () => {
     const page = await start({ authorize: () => ({ access: 'read', user: 'bob' }) })
     const view = await page.view({ page: 'limits' })
@@ -264,6 +297,21 @@ describe('any base path', () => {
     expect((await open.get('../../')).text).toBe('home')
     const bare = await open.get('../limits?a=1')
     expect([bare.status, bare.headers.location]).toEqual([302, './limits/?a=1'])
+  })
+
+  test('as a middleware without a mount path it leaves the paths of the service alone that end as its own', async () => {
+    const app = express()
+    app.use(dashboard(options()))
+    app.get('/orders/view', (_req, res) => void res.send('an order'))
+    app.post('/orders/act', (_req, res) => void res.send('done'))
+    app.get('/shop/', (_req, res) => void res.send('shop'))
+    app.get('/shop/page.js', (_req, res) => void res.send('own'))
+    open = await OpenDashboard.serve(app, '/')
+    await works(open)
+    expect((await open.get('orders/view')).text).toBe('an order')
+    expect((await open.send('POST', 'orders/act')).text).toBe('done')
+    expect((await open.get('shop/')).text).toBe('shop')
+    expect((await open.get('shop/page.js')).text).toBe('own')
   })
 
   test('in Koa by ctx.req and ctx.res', async () => {

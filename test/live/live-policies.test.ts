@@ -466,3 +466,47 @@ describe('works over', () => {
     client.destroy()
   })
 })
+
+test('a closed object leaves no connection open', async () => {
+  const own = await RedisServer.start()
+  const client = own.client()
+  const live = new LivePolicies(client, { defaults: { api: '100/1m' } })
+  const listeners = async () => String(await client.call('CLIENT', 'LIST', 'TYPE', 'pubsub')).trim()
+  await eventually('it listens', async () => (await listeners()) !== '')
+  await live.close()
+  await eventually('its connection is closed', async () => (await listeners()) === '', 5000)
+  await own.stop()
+})
+
+test.each<[string, (live: LivePolicies) => Promise<unknown>]>([
+  ['to a question', () => redis.client().call('CLIENT', 'KILL', 'TYPE', 'pubsub')],
+  ['to its own change', live => live.set('login', '7/1m')],
+])(
+  'a temporary limit ends at its moment, also in a process that was interrupted before it read the answer %s',
+  async (_, ask) => {
+    const client = redis.client()
+    const live = liveOf(client)
+    await live.set('api', '1000/1m', { until: '30s' })
+    expect(quotaOf(live)).toBe(1000)
+    let aheadMs = 0
+    const real = performance.now.bind(performance)
+    const clock = jest.spyOn(performance, 'now').mockImplementation(() => real() + aheadMs)
+    let answered = false
+    const send = client.sendCommand.bind(client)
+    const sends = jest.spyOn(client, 'sendCommand').mockImplementation((...words) => {
+      const answer = send(...words) as Promise<unknown>
+      // The process stands still for a minute, from the moment of the first answer on.
+      aheadMs = 60_000
+      answer.then(() => setImmediate(() => (answered = true)))
+      return answer
+    })
+    try {
+      await ask(live)
+      await eventually('it has asked', async () => answered)
+      expect(quotaOf(live)).toBe(100)
+    } finally {
+      clock.mockRestore()
+      sends.mockRestore()
+    }
+  },
+)

@@ -7,6 +7,7 @@ import { concurrencyLimit, rateLimit } from '../../src/adapters/express.js'
 import type { Observer } from '../../src/core/observer.js'
 import { DelayQueue } from '../../src/delay-queue/delay-queue.js'
 import { RateLimiter } from '../../src/limiter/rate-limiter.js'
+import type { Lease } from '../../src/semaphore/lease.js'
 import { Semaphore } from '../../src/semaphore/semaphore.js'
 import { SharedRateLimiter } from '../../src/shared-rate/shared-rate-limiter.js'
 import { MemoryStore } from '../../src/stores/memory/memory-store.js'
@@ -86,7 +87,7 @@ describe('decisions', () => {
     expect(allowed).toEqual([true, true, false, true, true, false])
     expect(new Set(texts)).toEqual(
       new Set(
-        ['decided', 'waited', 'held', 'level', 'delivered', 'settledDelivery']
+        ['decided', 'waited', 'held', 'holding', 'level', 'delivered', 'settledDelivery']
           .map(name => `observer.${name} threw: ${name}`)
           .concat('observer.decided threw: later'),
       ),
@@ -208,6 +209,24 @@ describe('waiting', () => {
 })
 
 describe('holding', () => {
+  test('a semaphore lists what the process holds: permits, lease, and the moment of its grant', async () => {
+    const name = fresh()
+    const semaphores = [1, 2].map(() => new Semaphore(client, name, { permits: 9, observer }))
+    const [one, two] = semaphores
+    const first = await one.acquire({ permits: 2 })
+    const second = await two.acquire()
+    const [{ holds, ...told }, ...more] = recorder.of('holding')
+    expect([told, more]).toEqual([{ object: 'semaphore', name }, []])
+    const held = ({ id, permits, token }: Lease) => ({ permits, lease: id, since: Number(token / 1000n) })
+    expect([...holds]).toEqual([held(first), held(second)])
+    await first.release()
+    const taken = await two.resume(second.id)
+    expect([...holds].at(-1)).toEqual(held(taken as Lease))
+    await taken?.release()
+    await settles(() => expect([...holds]).toEqual([]))
+    await Promise.all(semaphores.map(each => each.close()))
+  })
+
   test('a semaphore reports permits in use, how long they were held, and whether they were lost', async () => {
     const name = fresh()
     const semaphore = new Semaphore(client, name, { permits: 3, observer })

@@ -33,6 +33,7 @@ export const METHODS: ReadonlyArray<keyof Observer> = [
   'leaseExpired',
   'waited',
   'held',
+  'holding',
   'delivered',
   'level',
   'settledDelivery',

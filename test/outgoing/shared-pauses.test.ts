@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, test } from '@jest/globals'
+import { afterAll, beforeAll, expect, jest, test } from '@jest/globals'
 import { StoreError } from '../../src/core/errors.js'
 import { RedisHealth } from '../../src/http/concurrency/redis-health.js'
 import { RedisPause } from '../../src/outgoing/pause.js'
@@ -70,3 +70,36 @@ test('whatever is paused, resumed and cut off in which order, every process that
     for (const client of clients) client.disconnect()
   }
 }, 120_000)
+
+test('a pause ends in no process before it ends in Redis, also where the process was interrupted while it asked', async () => {
+  const [teller, client] = [redis.client(), redis.client()]
+  const user = { name: 'politeFetch', meanwhile: 'each process counts alone' }
+  const pauseOf = (client: ReturnType<RedisServer['client']>) => {
+    const health = new RedisHealth(client, 5000, {}, user)
+    return new RedisPause({ client, partner: 'slow', health, longestMs: 3_600_000 })
+  }
+  const told = pauseOf(teller)
+  told.begin(LONG)
+  await told.answers()
+  const asked = pauseOf(client)
+  // Redis and the process have met before.
+  await asked.answers()
+  let aheadMs = 0
+  const real = performance.now.bind(performance)
+  const clock = jest.spyOn(performance, 'now').mockImplementation(() => real() + aheadMs)
+  const send = client.sendCommand.bind(client)
+  const sends = jest.spyOn(client, 'sendCommand').mockImplementation((...words) => {
+    // Interrupted before the command leaves: Redis is asked that much later.
+    aheadMs = 3000
+    return send(...words)
+  })
+  try {
+    const [before, leftMs] = [real(), told.leftMs]
+    expect(await asked.answers()).toBe(true)
+    // Redis counts whole ms.
+    expect(asked.leftMs).toBeGreaterThanOrEqual(leftMs - (real() - before) - 2)
+  } finally {
+    clock.mockRestore()
+    sends.mockRestore()
+  }
+})

@@ -66,6 +66,34 @@ describe('a subscriber', () => {
     expect(state.heard).toEqual(['after'])
   })
 
+  test('ends its connection at once when everybody has closed, also while it is being opened', async () => {
+    const before = await listeners()
+    const client = redis.client()
+    const [a, b, c] = [ear(client, 'a'), ear(client, 'a'), ear(client, 'c')]
+    for (const { subscription } of [a, b, c]) subscription.hold()
+    await eventually('live', async () => b.subscription.live && c.subscription.live)
+    for (const { subscription } of [a, c]) {
+      subscription.release()
+      subscription.close()
+    }
+    // One is left.
+    await publish('a', 'still')
+    await eventually('heard', async () => b.state.heard.length === 1)
+    expect(a.state.heard).toEqual([])
+    b.subscription.release()
+    b.subscription.close()
+    await eventually('its connection is gone', async () => (await listeners()) === before, 5000)
+    b.subscription.hold()
+    b.subscription.release()
+    b.subscription.close()
+    const again = ear(client, 'a')
+    again.subscription.hold()
+    await eventually('live again', async () => again.subscription.live)
+    again.subscription.release()
+    again.subscription.close()
+    await eventually('gone again', async () => (await listeners()) === before, 5000)
+  })
+
   test('is live again within 300 ms after every listening connection was killed, and reports it', async () => {
     const client = redis.client()
     const { subscription, state } = ear(client, 'killed')

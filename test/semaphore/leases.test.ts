@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals
 import { createClient } from 'redis'
 import { semaphoreAsk, semaphoreRenew } from '../../src/redis/scripts.js'
 import type { Lease } from '../../src/semaphore/lease.js'
+import { SemaphoreLine } from '../../src/semaphore/line.js'
 import { Semaphore, type SemaphoreOptions } from '../../src/semaphore/semaphore.js'
 import { ManualClock } from '../../src/testing.js'
 import { runChild } from '../support/child.js'
@@ -61,6 +62,67 @@ test('ends by the clock of its process no later than in Redis, however long the 
     clock.mockRestore()
     sends.mockRestore()
   }
+})
+
+describe('while the machine is suspended, the monotonic clock stands still: a lease ends nevertheless', () => {
+  /** `suspend`: only the wall clock goes on. `interrupt`: both do, after so many more looks at either. */
+  interface Clocks {
+    suspend(ms: number): void
+    interrupt(afterLooks: number, ms: number): void
+  }
+
+  async function withClocks(run: (clocks: Clocks) => Promise<void>): Promise<void> {
+    let [suspendedMs, interruptedMs, looks, nextMs] = [0, 0, 0, 0]
+    const shown = (now: number) => {
+      const seen = now + interruptedMs
+      if (--looks === 0) interruptedMs += nextMs
+      return seen
+    }
+    const [wall, monotonic] = [Date.now.bind(Date), performance.now.bind(performance)]
+    const spies = [
+      jest.spyOn(Date, 'now').mockImplementation(() => shown(wall() + suspendedMs)),
+      jest.spyOn(performance, 'now').mockImplementation(() => shown(monotonic())),
+    ]
+    try {
+      await run({
+        suspend: ms => {
+          suspendedMs += ms
+        },
+        interrupt: (afterLooks, ms) => {
+          looks = afterLooks
+          nextMs = ms
+        },
+      })
+    } finally {
+      for (const spy of spies) spy.mockRestore()
+    }
+  }
+
+  test('if that happens between the answer and its use', () =>
+    withClocks(async clocks => {
+      const semaphore = open(fresh(), { permits: 2 })
+      const grant = SemaphoreLine.prototype.grant
+      const grants = jest.spyOn(SemaphoreLine.prototype, 'grant').mockImplementation(function (
+        this: SemaphoreLine,
+        ...read
+      ) {
+        const granted = grant.apply(this, read)
+        clocks.suspend(5000)
+        return granted
+      })
+      const lease = await semaphore.acquire({ permits: 2, lease: 2000, renew: false })
+      grants.mockRestore()
+      expect(lease.held).toBe(false)
+    }))
+
+  test('also for a process that is interrupted between its looks at the two clocks', () =>
+    withClocks(async clocks => {
+      const semaphore = open(fresh(), { permits: 2 })
+      const lease = await semaphore.acquire({ permits: 2, lease: 60_000, renew: false })
+      clocks.suspend(40_000)
+      clocks.interrupt(1, 25_000)
+      expect(lease.held).toBe(false)
+    }))
 })
 
 describe('renewal', () => {
@@ -154,7 +216,8 @@ describe('renewal', () => {
   test('does not keep a process alive, and nothing is left open after close', async () => {
     const child = await runChild(
       `import { Redis } from 'ioredis'
-       import { Semaphore } from './src/semaphore/semaphore.ts'
+       import { SemaphoreLine } from '../../src/semaphore/line.js'
+import { Semaphore } from './src/semaphore/semaphore.ts'
        const client = new Redis(${redis.port})
        const semaphore = new Semaphore(client, '${fresh()}', { permits: 1 })
        const lease = await semaphore.acquire()

@@ -60,6 +60,8 @@ export function SmallChart({ traffic, sentence }: { traffic: Traffic; sentence: 
 export function LargeChart({ traffic, label, sentence }: { traffic: Traffic; label: string; sentence: string }) {
   const { at, allowed, refused } = traffic
   const top = topOf(traffic)
+  // Before a limit was first met, and where no report came, nothing is known: that is not 0.
+  const isKnown = (i: number) => allowed[i] != null || refused[i] != null
   const axes = {
     length: at.length,
     frame: { width: WIDTH, height: HEIGHT, top },
@@ -74,17 +76,26 @@ export function LargeChart({ traffic, label, sentence }: { traffic: Traffic; lab
       sentence={sentence}
       pageStep={6}
       valueText={i =>
-        `${clock(at[i], true)}: ${rate(allowed[i] ?? 0)} allowed and ${rate(refused[i] ?? 0)} refused per second`
+        isKnown(i)
+          ? `${clock(at[i], true)}: ${rate(allowed[i] ?? 0)} allowed and ${rate(refused[i] ?? 0)} refused per second`
+          : `${clock(at[i], true)}: not known`
       }
-      reading={i => (
-        <>
-          <span>{clock(at[i], true)}</span>
-          <span>{rate(allowed[i] ?? 0)}</span>
-          <span>allowed</span>
-          <span class="refused">{rate(refused[i] ?? 0)}</span>
-          <span>refused</span>
-        </>
-      )}
+      reading={i =>
+        isKnown(i) ? (
+          <>
+            <span>{clock(at[i], true)}</span>
+            <span>{rate(allowed[i] ?? 0)}</span>
+            <span>allowed</span>
+            <span class="refused">{rate(refused[i] ?? 0)}</span>
+            <span>refused</span>
+          </>
+        ) : (
+          <>
+            <span>{clock(at[i], true)}</span>
+            <span>not known</span>
+          </>
+        )
+      }
     >
       <Paths allowed={allowed} refused={refused} top={top} />
     </Plot>

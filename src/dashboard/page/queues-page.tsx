@@ -10,7 +10,7 @@ export function QueuesPage({ view }: { view: QueuesView }) {
       <Panel title="Queues">
         <Nothing>
           No queue is known. A <code>DelayQueue</code> appears here when a process uses one: at once if it is given the
-          reporter as <code>observer</code>, else after ten seconds.
+          reporter as <code>observer</code>, else within a minute.
         </Nothing>
       </Panel>
     )

@@ -66,6 +66,7 @@ export function SharedName({ of }: { of: SharedRow }) {
         <bdi>{of.name}</bdi>
       </strong>
       {KINDS[of.kind] !== '' && <span class="muted"> {KINDS[of.kind]}</span>}
+      {of.steered !== undefined && <span class="muted">, steered by followLoad</span>}
     </>
   )
 }

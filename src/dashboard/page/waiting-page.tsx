@@ -1,5 +1,5 @@
 import { parseDuration } from '../../core/duration.js'
-import { count, plural, span, windowWords } from '../look/format.js'
+import { boundsWords, count, plural, span, windowWords } from '../look/format.js'
 import type { HolderView, SharedRow, WaitingView } from '../view.js'
 import { ActButton, type Plan } from './acting.js'
 import { ColumnHeads } from './column-heads.js'
@@ -12,7 +12,7 @@ export function WaitingPage({ view }: { view: WaitingView }) {
       <Panel title="Waiting">
         <Nothing>
           No shared rate and no semaphore is known. They appear here when a process uses one: at once if it is given the
-          reporter as <code>observer</code>, else after ten seconds.
+          reporter as <code>observer</code>, else within a minute.
         </Nothing>
       </Panel>
     )
@@ -27,7 +27,7 @@ export function WaitingPage({ view }: { view: WaitingView }) {
 }
 
 function Shared({ row, now }: { row: SharedRow; now: number }) {
-  const { kind, name, waiting, firstMs, holders, moreHolders = 0, intervalMs, of } = row
+  const { kind, name, waiting, firstMs, holders, moreHolders = 0, intervalMs, of, steered } = row
   return (
     <section class="panel" aria-label={name}>
       <header>
@@ -35,7 +35,7 @@ function Shared({ row, now }: { row: SharedRow; now: number }) {
           <SharedName of={row} />
         </h2>
         {kind === 'rate' && of !== undefined && intervalMs !== undefined && (
-          <ActButton plan={() => ratePlan(name, of, intervalMs)}>Set the rate…</ActButton>
+          <ActButton plan={() => ratePlan(name, of, intervalMs, steered)}>Set the rate…</ActButton>
         )}
       </header>
       <dl class="facts">
@@ -52,6 +52,12 @@ function Shared({ row, now }: { row: SharedRow; now: number }) {
             {waiting > 0 && firstMs !== undefined && <span class="muted">, the first for {span(firstMs)}</span>}
           </dd>
         </div>
+        {steered !== undefined && (
+          <div>
+            <dt>Steered</dt>
+            <dd>by followLoad, {boundsWords(steered)}</dd>
+          </div>
+        )}
       </dl>
       {holders !== undefined && holders.length > 0 && (
         <Holders name={name} holders={holders} more={moreHolders} now={now} />
@@ -71,39 +77,65 @@ function Holders({
   more: number
   now: number
 }) {
+  const areLeases = holders.some(({ id }) => id !== undefined)
   return (
     <>
       <table>
         <ColumnHeads
           of={[
-            ['Lease'],
-            ['Held by', 'wide'],
-            ['Permits', 'number'],
+            ...(areLeases ? [['Lease', 'wide'] as const] : []),
+            ['Held by'],
+            ['Permits', 'number wide'],
             ['Held since', 'number'],
-            ['Ends without a renewal', 'number wide'],
+            ...(areLeases ? [['Ends without a renewal', 'number wide'] as const] : []),
           ]}
-          acts
+          acts={areLeases}
         />
         <tbody>
-          {holders.map(({ id, permits, since, expiresAt, by }) => (
-            <tr key={id}>
+          {holders.map(({ id, permits, since, expiresAt, by }, i) => (
+            <tr key={id ?? i}>
+              {areLeases && <td class="wide">{id !== undefined && <code class="key">{id.slice(0, 8)}</code>}</td>}
               <td>
-                <code class="key">{id.slice(0, 8)}</code>
+                <Holder by={by} />
               </td>
-              <td class="wide">{by === undefined ? <span class="muted">–</span> : <code class="key">{by}</code>}</td>
-              <td class="number">{count(permits)}</td>
+              <td class="number wide">{count(permits)}</td>
               <td class="number">
-                {since === undefined ? <span class="muted">–</span> : <Ago at={since} now={now} />}
+                {since === undefined ? <span class="muted">not known</span> : <Ago at={since} now={now} />}
               </td>
-              <td class="number wide">in {span(Math.max(0, expiresAt - now))}</td>
-              <td class="number">
-                <ActButton plan={() => releasePlan(name, id, permits)}>Release…</ActButton>
-              </td>
+              {areLeases && (
+                <>
+                  <td class="number wide">{expiresAt !== undefined && `in ${span(Math.max(0, expiresAt - now))}`}</td>
+                  <td class="number">
+                    {id !== undefined && <ActButton plan={() => releasePlan(name, id, permits)}>Release…</ActButton>}
+                  </td>
+                </>
+              )}
             </tr>
           ))}
         </tbody>
       </table>
-      {more > 0 && <p class="body muted">and {plural(more, 'more lease')}</p>}
+      {more > 0 && <p class="body muted">and {plural(more, areLeases ? 'more lease' : 'more holder')}</p>}
+    </>
+  )
+}
+
+const UNNAMED = {
+  new: 'not reported yet',
+  untold: 'not among the longest held, which are reported',
+  unknown: 'a process without a reporter',
+} as const
+
+function Holder({ by }: Pick<HolderView, 'by'>) {
+  if (typeof by === 'string') return <span class="muted">{UNNAMED[by]}</span>
+  return (
+    <>
+      <span class="name">
+        <bdi>{by.service}</bdi>
+      </span>{' '}
+      <span class="muted">
+        <bdi>{by.host}</bdi>:{by.pid}
+        {by.silent && ', silent'}
+      </span>
     </>
   )
 }
@@ -123,7 +155,7 @@ function releasePlan(name: string, lease: string, permits: number): Plan {
   }
 }
 
-function ratePlan(name: string, rate: number, intervalMs: number): Plan {
+function ratePlan(name: string, rate: number, intervalMs: number, steered: SharedRow['steered']): Plan {
   return {
     title: `Set the rate of ${name}`,
     verb: 'Set the rate',
@@ -157,8 +189,23 @@ function ratePlan(name: string, rate: number, intervalMs: number): Plan {
           {count(Number(values.rate))} per {windowWords(parseDuration(values.interval.trim()))}
         </strong>
         . The next permit of every process follows it, and so does whoever waits.
+        {steered !== undefined && <Steering of={steered} values={values} />}
       </>
     ),
     act: values => ({ act: 'set-rate', name, rate: Number(values.rate), interval: values.interval.trim() }),
   }
+}
+
+/** What becomes of a rate that somebody sets while a load steers it. */
+function Steering({ of, values }: { of: NonNullable<SharedRow['steered']>; values: Readonly<Record<string, string>> }) {
+  const wanted = Math.round((Number(values.rate) * of.intervalMs) / parseDuration(values.interval.trim()))
+  const kept = Math.min(of.max, Math.max(of.min, wanted))
+  return (
+    <>
+      {' '}
+      <strong>followLoad steers this rate, {boundsWords(of)}</strong>: within five seconds it{' '}
+      {kept === wanted ? 'takes over from there' : `sets ${count(kept)} per ${windowWords(of.intervalMs)} instead`}, and
+      goes on with the load. To hold the rate, end the follower or change its bounds.
+    </>
+  )
 }

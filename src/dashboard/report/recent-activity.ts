@@ -1,7 +1,16 @@
 import { type Clock, monotonicClock } from '../../core/clock.js'
+import { getOrMake } from '../../core/get-or-make.js'
+import type { Hold } from '../../core/observer.js'
 import { TopKeys } from '../../observing/top-keys.js'
 import { addDuration, type Histogram } from '../histogram.js'
-import type { DeliveryRow, KeyRow, LevelRow, ProcessDetails } from '../process-details.js'
+import {
+  type DeliveryRow,
+  type HoldRow,
+  type KeyRow,
+  type LevelRow,
+  leaseReference,
+  type ProcessDetails,
+} from '../process-details.js'
 
 /** A count halves in this time. */
 const HALF_LIFE_MS = 20_000
@@ -9,6 +18,9 @@ const LIFE_MS = HALF_LIFE_MS / Math.LN2
 /** Most keys, of all limiters, and most names that one process reports. */
 const MOST_KEYS = 100
 const MOST_NAMES = 200
+/** Most holds of one name, and of all, that one process reports: the longest held. */
+const MOST_HOLDS_EACH = 20
+const MOST_HOLDS = 200
 /** Deliveries are of the last half minute or two. */
 const HALF_MS = 30_000
 
@@ -29,6 +41,7 @@ interface Deliveries {
 export class RecentActivity {
   readonly #callers = new Map<string, Callers>()
   readonly #levels = new Map<string, LevelRow>()
+  readonly #holds = new Map<string, ReadonlySet<Hold>>()
   #young = new Map<string, Deliveries>()
   #old = this.#young
   #youngSince: number
@@ -71,6 +84,10 @@ export class RecentActivity {
     if (this.#levels.size < MOST_NAMES || this.#levels.has(id)) this.#levels.set(id, row)
   }
 
+  holding(object: string, name: string, holds: ReadonlySet<Hold>): void {
+    if (this.#holds.size < MOST_NAMES) this.#holds.set(`${object} ${name}`, holds)
+  }
+
   /** Whether something is held or waits. */
   get isHeld(): boolean {
     for (const { inUse = 0, waiting = 0 } of this.#levels.values()) if (inUse + waiting > 0) return true
@@ -80,7 +97,7 @@ export class RecentActivity {
   /** The details to report now. A level that has returned to rest is reported once more, and then no longer. */
   details(): ProcessDetails {
     const now = this.clock.now()
-    const levels = [...this.#levels.values()]
+    const levels = this.#levelsWithHolds()
     for (const [id, { inUse = 0, waiting = 0, depth = 0 }] of this.#levels) {
       if (inUse + waiting + depth === 0) this.#levels.delete(id)
     }
@@ -91,6 +108,25 @@ export class RecentActivity {
       this.#youngSince = now
     }
     return details
+  }
+
+  #levelsWithHolds(): LevelRow[] {
+    const longest: Array<{ id: string; row: HoldRow }> = []
+    for (const id of this.#levels.keys()) {
+      let count = 0
+      for (const { lease = '', permits, since } of this.#holds.get(id) ?? []) {
+        if (++count > MOST_HOLDS_EACH) break
+        longest.push({ id, row: [leaseReference(lease), permits, since] })
+      }
+    }
+    if (longest.length > MOST_HOLDS) longest.sort((a, b) => a.row[2] - b.row[2])
+    const told = new Map<string, HoldRow[]>()
+    for (const { id, row } of longest.slice(0, MOST_HOLDS)) getOrMake(told, id, () => []).push(row)
+    return [...this.#levels].map(([id, level]) => {
+      const holds = told.get(id) ?? []
+      const moreHolds = (this.#holds.get(id)?.size ?? 0) - holds.length
+      return { ...level, ...(holds.length > 0 && { holds }), ...(moreHolds > 0 && { moreHolds }) }
+    })
   }
 
   /** Rates per second, none too high: a count that decays stands for so many seconds as its life is long, once it has lived that long. */

@@ -108,6 +108,10 @@ class Reporter implements Observer {
     this.#happened()
   }
 
+  readonly holding = ({ object, name, holds }: Told<'holding'>): void => {
+    this.#recentActivity.holding(object, name, holds)
+  }
+
   /** Sends the remaining counts, and that this process is gone. */
   close(): Promise<void> {
     this.#closed ??= this.#close()

@@ -1,5 +1,7 @@
 import type { IncomingMessage } from 'node:http'
 import { isIP } from 'node:net'
+import { shown } from '../../core/errors.js'
+import { emitWarning } from '../../core/warning.js'
 import type { DashboardAccess } from './options.js'
 import type { Viewer } from './page-views.js'
 
@@ -11,25 +13,45 @@ export interface Refused {
 
 type Authorize = (req: IncomingMessage) => DashboardAccess | Promise<DashboardAccess>
 
-/** The user and their access; refuses everything that is not certainly allowed. */
-export async function viewerOf(
-  req: IncomingMessage,
-  authorize: Authorize,
-  hosts: readonly string[],
-): Promise<Viewer | Refused> {
-  const wrongHost = hostComplaint(req, hosts)
-  if (wrongHost !== undefined) return { status: 421, reason: wrongHost }
-  let given: DashboardAccess
-  try {
-    given = await authorize(req)
-  } catch {
-    return { status: 403, reason: 'You may not see this dashboard.' }
+/** Most often so: every view of every open page may fail. */
+const WARN_EVERY_MS = 60_000
+const NO: Refused = { status: 403, reason: 'You may not see this dashboard.' }
+
+/** Tells who may see the dashboard. Refuses everything that is not certainly allowed, and warns of an `authorize` that does not work. */
+export class Doorkeeper {
+  #quietUntil = Number.NEGATIVE_INFINITY
+
+  constructor(
+    readonly authorize: Authorize,
+    readonly hosts: readonly string[],
+  ) {}
+
+  /** The user and their access. */
+  async viewerOf(req: IncomingMessage): Promise<Viewer | Refused> {
+    const wrongHost = hostComplaint(req, this.hosts)
+    if (wrongHost !== undefined) return { status: 421, reason: wrongHost }
+    let given: DashboardAccess
+    try {
+      given = await this.authorize(req)
+    } catch (error) {
+      this.#warn(`threw: ${(error as Error)?.message ?? error}`)
+      return NO
+    }
+    if (given === 'read' || given === 'write') return { access: given }
+    if (typeof given === 'object' && given !== null && (given.access === 'read' || given.access === 'write')) {
+      return { access: given.access, ...(typeof given.user === 'string' && { user: given.user.slice(0, 200) }) }
+    }
+    if (given) this.#warn(`gave ${shown(given)}: expected 'read', 'write', { access: 'write', user: 'ann' } or false`)
+    return NO
   }
-  if (given === 'read' || given === 'write') return { access: given }
-  if (typeof given === 'object' && given !== null && (given.access === 'read' || given.access === 'write')) {
-    return { access: given.access, ...(typeof given.user === 'string' && { user: given.user.slice(0, 200) }) }
+
+  /** To whoever asks it is only a 403, which would not tell the service's authors of their mistake. */
+  #warn(what: string): void {
+    const now = performance.now()
+    if (now < this.#quietUntil) return
+    this.#quietUntil = now + WARN_EVERY_MS
+    emitWarning('SPILLWAY_DASHBOARD', `dashboard: authorize ${what}. The request was refused with 403.`)
   }
-  return { status: 403, reason: 'You may not see this dashboard.' }
 }
 
 export function isRefused(viewer: Viewer | Refused): viewer is Refused {

@@ -2,7 +2,7 @@ import { formatDuration, parseOption } from '../../core/duration.js'
 import { PolicyError, shown } from '../../core/errors.js'
 import { type Change, changeId } from '../../live/change.js'
 import { livePolicy, policyText } from '../../live/live-policy.js'
-import { plural, span, windowWords } from '../look/format.js'
+import { boundsWords, plural, span, windowWords } from '../look/format.js'
 import { moment } from '../shapes.js'
 import type { Act, Done } from '../view.js'
 import type { NotedChange, PlainAct } from './changes.js'
@@ -231,7 +231,13 @@ async function ofRate(state: DashboardState, act: Extract<PlainAct, { act: 'set-
     interval: formatDuration(config.intervalMs),
     over: set,
   }
-  return { text: `${name} grants ${after}.`, change: { what: 'Rate set', subject: name, before, after, undo } }
+  const bounds = state.boundsOf(name)
+  const isSteered = bounds !== undefined && (await state.objects.isSteered(name))
+  const steered = isSteered ? ` followLoad steers it, ${boundsWords(bounds)}.` : ''
+  return {
+    text: `${name} grants ${after}.${steered}`,
+    change: { what: 'Rate set', subject: name, before, after, undo },
+  }
 }
 
 async function ofQueue(

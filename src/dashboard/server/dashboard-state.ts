@@ -1,9 +1,11 @@
+import type { Bounds } from '../../adaptive/follow-load.js'
 import { Deadline } from '../../core/deadline.js'
 import { StoreError } from '../../core/errors.js'
 import type { RedisClient } from '../../redis/client.js'
 import type { LimitEntry, ObjectKind } from '../index-entry.js'
 import type { KeyView } from '../view.js'
 import { ChangeHistory } from './changes.js'
+import { HolderNames } from './holder-names.js'
 import { type KeyStyle, KeyViews } from './key-views.js'
 import { type KnownLimiter, knownLimiters, Limiters } from './limiters.js'
 import { LiveLimits, type LiveMeans } from './live-limits.js'
@@ -36,7 +38,7 @@ export class DashboardState {
     this.keyViews = new KeyViews(style, () => this.reports.secret)
     this.live = new LiveLimits(client, prefix, live)
     this.limiters = new Limiters(client, prefix, this.live)
-    this.objects = new SharedObjects(client, prefix)
+    this.objects = new SharedObjects(client, prefix, new HolderNames(this.reports))
     this.changes = new ChangeHistory(client, this.reports.keys.changes)
   }
 
@@ -79,6 +81,14 @@ export class DashboardState {
   names(kind: ObjectKind): string[] {
     const names = [...this.reports.entries.values()].filter(entry => entry.kind === kind).map(({ name }) => name)
     return names.sort()
+  }
+
+  /** Within what followLoad steers a rate, if it was told to. */
+  boundsOf(rate: string): Bounds | undefined {
+    for (const entry of this.reports.entries.values()) {
+      if (entry.kind === 'follower' && entry.name === rate) return entry.bounds
+    }
+    return undefined
   }
 
   /** Throws while Redis is unreachable. */

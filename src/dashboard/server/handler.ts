@@ -3,7 +3,7 @@ import { gzip } from 'node:zlib'
 import { PolicyError, SpillwayError } from '../../core/errors.js'
 import { emitWarning } from '../../core/warning.js'
 import type { Ask, Failure } from '../view.js'
-import { forgeryComplaint, isRefused, viewerOf } from './access.js'
+import { Doorkeeper, forgeryComplaint, isRefused } from './access.js'
 import { carryOut } from './actions.js'
 import { DashboardState } from './dashboard-state.js'
 import { type PageFile, pageFile } from './files.js'
@@ -41,9 +41,10 @@ export function dashboard(options: DashboardOptions): DashboardHandler {
 export function handlerOf(options: DashboardOptions, means: LiveMeans): DashboardHandler {
   const { client, prefix, authorize, keys, basePath, hosts } = parseDashboardOptions(options)
   const state = new DashboardState(client, prefix, keys, means)
+  const doorkeeper = new Doorkeeper(authorize, hosts)
 
   async function answer(req: IncomingMessage, res: ServerResponse, route: Route): Promise<void> {
-    const viewer = await viewerOf(req, authorize, hosts)
+    const viewer = await doorkeeper.viewerOf(req)
     if (isRefused(viewer)) return sendText(res, viewer.status, viewer.reason)
     if (route === 'slash') return redirect(req, res)
     if (typeof route === 'object') return sendFile(req, res, pageFile(route.file) as PageFile)
@@ -79,12 +80,14 @@ export function handlerOf(options: DashboardOptions, means: LiveMeans): Dashboar
 }
 
 /**
- * Determined by the end of the path, so that any base path works; with `basePath` only below it. Undefined for other paths.
+ * Determined by the end of the path, so that any base path works; with `basePath` only below it. As a middleware only directly below where it is mounted: other
+ * paths that end with the same word are those of the service. Undefined for other paths.
  */
 function routeOf(req: IncomingMessage, basePath: string | undefined, canPass: boolean): Route | undefined {
   const [path] = (req.url ?? '/').split('?')
   if (basePath !== undefined && fullPath(req) !== basePath && !fullPath(req).startsWith(`${basePath}/`))
     return undefined
+  if (basePath === undefined && canPass && path.lastIndexOf('/') > 0) return undefined
   const name = path.slice(path.lastIndexOf('/') + 1)
   const isGet = req.method === 'GET' || req.method === 'HEAD'
   if (name === 'view' && isGet) return 'view'

@@ -2,6 +2,7 @@ import { changeId, liveChange } from '../../live/change.js'
 import { percentile } from '../histogram.js'
 import { EVERYTHING } from '../index-entry.js'
 import { FALLBACK, REFUSED } from '../outcome-counts.js'
+import type { LevelRow } from '../process-details.js'
 import type {
   Act,
   Ask,
@@ -113,17 +114,26 @@ async function sharedRows(state: DashboardState, most: number, withHolders: bool
     ...state
       .names('rate')
       .slice(0, most)
-      .map(name => state.objects.rateRow(name)),
+      .map(name => state.objects.rateRow(name, state.boundsOf(name))),
   ])
   const levels = levelsOf(state.reports)
   const inProcesses = levels.filter(({ object }) => object === 'concurrency' || object === 'limiter')
+  const told = ({ object, name, inUse, waiting = 0 }: LevelRow) => ({
+    waiting,
+    ...(inUse !== undefined && { inUse }),
+    ...(withHolders && object !== 'limiter' && state.objects.holderNames.places(object, name)),
+  })
   return [
-    ...rows,
-    ...inProcesses.slice(0, most).map(({ object, name, inUse, waiting = 0 }) => ({
-      kind: object as 'concurrency' | 'limiter',
-      name,
-      waiting,
-      ...(inUse !== undefined && { inUse }),
+    // Permits of which Redis knows nothing under this name are counted elsewhere, like those of politeFetch.
+    ...rows.map(row => {
+      if (row.kind !== 'semaphore' || row.of !== undefined) return row
+      const level = levels.find(({ object, name }) => object === 'semaphore' && name === row.name)
+      return level === undefined ? row : { ...row, ...told(level) }
+    }),
+    ...inProcesses.slice(0, most).map(level => ({
+      kind: level.object as 'concurrency' | 'limiter',
+      name: level.name,
+      ...told(level),
     })),
   ]
 }

@@ -9,7 +9,7 @@ import { runScript } from '../../redis/run-script.js'
 import { dashboardRead } from '../../redis/scripts.js'
 import { type Entry, readEntry } from '../index-entry.js'
 import { addCounts, type Counts, noCounts, readCounts } from '../outcome-counts.js'
-import { type ProcessDetails, readDetails } from '../process-details.js'
+import { type LevelRow, type ProcessDetails, readDetails } from '../process-details.js'
 import { type ProcessRecord, readProcessRecord } from '../process-record.js'
 import { RecordKeys, STEP_MS, STEPS, stepOf } from '../record-keys.js'
 
@@ -52,6 +52,7 @@ export class Reports {
   #version = Number.NaN
   #processes: Process[] = []
   #details = new Map<string, ProcessDetails>()
+  #levels = new Map<string, readonly LevelRow[]>()
   #detailsAt = Number.NEGATIVE_INFINITY
   /** By `performance.now()`. */
   #readAt = Number.NEGATIVE_INFINITY
@@ -106,6 +107,14 @@ export class Reports {
 
   get details(): Iterable<ProcessDetails> {
     return this.#details.values()
+  }
+
+  /** What each process told last of its levels; of a dead one that may be long ago. */
+  get levels(): Iterable<readonly [Process, readonly LevelRow[]]> {
+    return this.#processes.flatMap(process => {
+      const levels = this.#levels.get(process.id)
+      return levels === undefined ? [] : [[process, levels] as const]
+    })
   }
 
   detailsOf(process: string): ProcessDetails | undefined {
@@ -220,11 +229,13 @@ export class Reports {
   #takeDetails(rows: Pairs): void {
     this.#detailsAt = performance.now()
     this.#details = new Map()
+    this.#levels = new Map()
     const heard = new Map(this.#processes.map(process => [process.id, process]))
     for (const [id, text] of rows) {
       const [process, details] = [heard.get(id), readDetails(text)]
-      if (details !== undefined && process !== undefined && this.#serverMs - process.heardAt < DETAILS_LIFE_MS)
-        this.#details.set(id, details)
+      if (details === undefined || process === undefined) continue
+      this.#levels.set(id, details.levels)
+      if (this.#serverMs - process.heardAt < DETAILS_LIFE_MS) this.#details.set(id, details)
     }
   }
 

@@ -1,3 +1,4 @@
+import { type Bounds, turnsOf } from '../../adaptive/follow-load.js'
 import { NotInitializedError } from '../../core/errors.js'
 import type { DeadLetter } from '../../delay-queue/dead-letters.js'
 import { DelayQueue } from '../../delay-queue/delay-queue.js'
@@ -11,7 +12,8 @@ import { runScript } from '../../redis/run-script.js'
 import { dashboardLine, dashboardPaused } from '../../redis/scripts.js'
 import { Semaphore } from '../../semaphore/semaphore.js'
 import { SharedRateLimiter } from '../../shared-rate/shared-rate-limiter.js'
-import type { DeadView, HolderView, QueueRow, SharedRow } from '../view.js'
+import type { DeadView, QueueRow, SharedRow } from '../view.js'
+import type { HolderNames } from './holder-names.js'
 
 /** Most objects that are kept open for inspection. */
 const MOST_OBJECTS = 200
@@ -32,6 +34,7 @@ export class SharedObjects {
   constructor(
     readonly client: RedisClient,
     readonly prefix: string,
+    readonly holderNames: HolderNames,
   ) {
     this.#port = portOf(client, 'dashboard')
   }
@@ -66,15 +69,33 @@ export class SharedObjects {
     return letters.map(letter => letterView(letter, withPayloads))
   }
 
-  async rateRow(name: string): Promise<SharedRow> {
-    const [config, line] = await Promise.all([this.rate(name).getConfig(), this.#line(this.#root('rate', name))])
+  /** `bounds`: within what followLoad was told to steer it. */
+  async rateRow(name: string, bounds: Bounds | undefined): Promise<SharedRow> {
+    const [config, line, isSteered] = await Promise.all([
+      this.rate(name).getConfig(),
+      this.#line(this.#root('rate', name)),
+      bounds !== undefined && this.isSteered(name),
+    ])
     if (config === null) return { kind: 'rate', name, waiting: 0 }
     const { rate, intervalMs, mode } = config
-    const row = { kind: 'rate' as const, name, of: rate, intervalMs, mode, ...line }
+    const steered = isSteered && { steered: bounds as Bounds }
+    const row = { kind: 'rate' as const, name, of: rate, intervalMs, mode, ...line, ...steered }
     // In this case each process counts alone, and the dashboard does not know their counts.
     if (mode === 'per-client') return row
     const available = await this.rate(name).availablePermits()
     return { ...row, inUse: Math.max(0, rate - available) }
+  }
+
+  /** Whether a process follows a load with this rate now: then it holds the turn to write it, or waits for it. */
+  async isSteered(rate: string): Promise<boolean> {
+    const turns = this.semaphore(turnsOf(rate))
+    try {
+      const [permits, free, waiting] = await Promise.all([turns.permits(), turns.availablePermits(), turns.waiting()])
+      return free < permits || waiting > 0
+    } catch (error) {
+      if (error instanceof NotInitializedError) return false
+      throw error
+    }
   }
 
   async semaphoreRow(name: string, withHolders: boolean): Promise<SharedRow> {
@@ -90,10 +111,10 @@ export class SharedObjects {
       if (!withHolders) return row
       const holders = await semaphore.holders()
       const shown = holders.slice(0, MOST_HOLDERS)
-      const facts = holders.length <= MOST_FACTS ? await this.#holderFacts(root) : new Map()
+      const facts = holders.length <= MOST_FACTS ? await this.#holdsSince(root) : new Map<string, number>()
       return {
         ...row,
-        holders: shown.map(({ id, permits, expiresAt }) => ({ id, permits, expiresAt, ...facts.get(id) })),
+        holders: this.holderNames.leases(name, shown, facts),
         moreHolders: holders.length - shown.length,
       }
     } catch (error) {
@@ -113,14 +134,14 @@ export class SharedObjects {
     return waiting > 0 ? { waiting, firstMs } : { waiting }
   }
 
-  /** The holders of leases and the start of each lease, as far as the semaphore remembers: a fencing token is the moment of its grant in µs. */
-  async #holderFacts(root: string): Promise<Map<string, Pick<HolderView, 'since' | 'by'>>> {
-    const facts = new Map<string, Pick<HolderView, 'since' | 'by'>>()
+  /** Since when leases are held, as far as the semaphore remembers: a fencing token is the moment of its grant in µs. */
+  async #holdsSince(root: string): Promise<Map<string, number>> {
+    const since = new Map<string, number>()
     for (const [id, fact] of await hashReader(this.client, 'dashboard')(`${root}:facts`)) {
-      const [, member, token] = /^\d+ (\S+) (\d{15,16})$/.exec(fact) ?? []
-      if (token !== undefined) facts.set(id, { by: member.split('/')[0], since: Math.floor(Number(token) / 1000) })
+      const [, token] = /^\d+ \S+ (\d{15,16})$/.exec(fact) ?? []
+      if (token !== undefined) since.set(id, Math.floor(Number(token) / 1000))
     }
-    return facts
+    return since
   }
 
   #root(kind: string, name: string): string {

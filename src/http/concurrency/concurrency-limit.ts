@@ -130,7 +130,7 @@ export class ConcurrencyGate<Request, Response> implements Gate<Request, Respons
     }
     told?.('granted')
     this.#held.add(req as object, key)
-    const tellLeft = this.#watch?.hold(1)
+    const tellLeft = this.#watch?.hold(1, place.lease)
     const enteredAt = performance.now()
     const { permits, abandonAfterMs } = this.#settings
     const measured = typeof permits === 'number' ? undefined : permits.enter()

@@ -3,6 +3,8 @@ import type { SyncOrAsync } from '../sync-or-async.js'
 
 /** The right of one request to be inside. */
 export interface Place {
+  /** The lease behind a place that is counted over all processes. */
+  readonly lease?: { readonly id: string; readonly token: bigint }
   /** Passes the place to the next request. Call it once. False: the place was lost before, because Redis forgot it or its lease ended. */
   leave(): boolean
 }

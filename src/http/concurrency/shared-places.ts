@@ -162,6 +162,7 @@ export class SharedPlaces implements Places {
   #placeOf(lease: Lease, key: string, room: Room): Place {
     const here = this.#alone.occupy(key)
     return {
+      lease,
       leave: () => {
         const { held } = lease
         this.#leave(key, room)

@@ -1,10 +1,12 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import type { Redis } from 'ioredis'
 import { createSentinel } from 'redis'
+import type { Decision } from '../../../src/core/decision.js'
 import { PolicyError } from '../../../src/core/errors.js'
 import { RateLimiter } from '../../../src/limiter/rate-limiter.js'
 import { RedisStore, type RedisStoreOptions } from '../../../src/stores/redis/redis-store.js'
 import { jsonFromChild } from '../../support/child.js'
+import { monitor } from '../../support/monitor.js'
 import { eventually } from '../../support/redis-process.js'
 import { RedisServer } from '../../support/redis-server.js'
 
@@ -160,6 +162,26 @@ test.each([
   await admin.publish(`${prefix}!resets`, text)
   await admin.publish(`${prefix}!resets`, JSON.stringify({ from: 'x', keys: ['another'] }))
   expect(await other.consume('k')).toMatchObject({ allowed: false, source: 'deny-cache' })
+})
+
+test.each<[string, (limiter: RateLimiter, decision: Decision) => Promise<unknown>]>([
+  ['a settlement', (limiter, decision) => limiter.settle(decision, 1)],
+  ['a refund', limiter => limiter.refund('k')],
+  ['a reset', limiter => limiter.reset('k')],
+  ['a block', limiter => limiter.block('k', '1m')],
+])('%s is one call, which also tells the others and wakes those who wait', async (name, change) => {
+  const [one, other] = twins(`one call: ${name}`)
+  const decision = await one.consume('k', 2)
+  await denied(other, 'k')
+  const sent: string[][] = []
+  const stop = await monitor(redis.port, ({ args, byScript }) => {
+    if (!byScript) sent.push(args)
+  })
+  await change(one, decision)
+  await admin.echo('the end')
+  await eventually('all is seen', async () => sent.some(([command]) => command === 'echo'))
+  stop()
+  expect(sent.map(([command]) => command)).toEqual(['evalsha', 'echo'])
 })
 
 test('a process without permission to listen or to publish prints one warning, and decides as before', async () => {
