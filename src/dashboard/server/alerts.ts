@@ -70,7 +70,8 @@ function refusals(
   show: (key: string) => KeyView,
 ): AlertView[] {
   const found: Array<AlertView & { share: number }> = []
-  for (const { id, name } of limits) {
+  for (const { id, name, limit } of limits) {
+    const named = { subject: name, ...(limit.name !== name && { limitName: limit.name }) }
     const { counts, seconds } = reports.recent(id, 6)
     const decided = counts[ALLOWED] + counts[REFUSED]
     if (decided < AT_LEAST) continue
@@ -83,6 +84,7 @@ function refusals(
       found.push({
         id: `refused ${id}`,
         title: `${name} refuses ${percent(share)} of its requests`,
+        ...named,
         ...blame,
         since,
         limit: id,
@@ -96,6 +98,7 @@ function refusals(
       found.push({
         id: `key ${id}`,
         title: `${name} serves one key above all`,
+        ...named,
         text,
         key: loudest.key,
         limit: id,
@@ -123,7 +126,12 @@ function refusingSince(reports: Reports, id: string): number {
 function deadLetters(queues: readonly QueueRow[]): AlertView[] {
   return queues
     .filter(({ dead }) => dead > 0)
-    .map(({ name, dead }) => ({ id: `dead ${name}`, title: `${name} has ${plural(dead, 'dead letter')}`, queue: name }))
+    .map(({ name, dead }) => ({
+      id: `dead ${name}`,
+      title: `${name} has ${plural(dead, 'dead letter')}`,
+      subject: name,
+      queue: name,
+    }))
 }
 
 function firing(
@@ -144,6 +152,7 @@ function firing(
     return {
       id: `rule ${show(id).ref}`,
       ...wordsOf(alert, show),
+      subject: alert.subject,
       since: alert.since,
       ...(limit !== undefined && { limit: limit.id }),
     }
