@@ -151,8 +151,13 @@ describe('reading', () => {
     await page.context().close()
   })
 
-  test.each(['light', 'dark'] as const)('axe-core finds nothing wrong with any page, %s', async colorScheme => {
-    const { page } = await open(writer.url, '', { colorScheme, bypassCSP: true })
+  test.each([
+    ['light', WIDE],
+    ['dark', WIDE],
+    ['light', { width: 375, height: 800 }],
+    ['dark', { width: 375, height: 800 }],
+  ] as const)('axe-core finds nothing wrong with any page, %s, %o', async (colorScheme, viewport) => {
+    const { page } = await open(writer.url, '', { colorScheme, viewport, bypassCSP: true })
     for (const name of [
       'limits',
       'keys',

@@ -1,5 +1,6 @@
 /** The chart of allowed and refused requests per second, small in a row and large under it. Part of the shared look, see ../look/tokens.css. */
 
+import { useState } from 'preact/hooks'
 import { clock, rate } from '../look/format.js'
 import {
   areaPath,
@@ -8,19 +9,24 @@ import {
   largest,
   linePath,
   niceTop,
+  place,
   stacked,
   type Values,
   whereAbove,
 } from '../look/geometry.js'
-import { Plot } from './plot.js'
+import { Cursor, indexUnder, Plot, Reading } from './plot.js'
 
 const WIDTH = 600
 const HEIGHT = 100
+/** The axis of a shorter chart tells seconds. */
+const SHORT_MS = 240_000
 
 /** The data of a chart: allowed and refused requests per second at each moment. */
 export interface Traffic {
   /** Ms since the epoch. */
   readonly at: readonly number[]
+  /** From one moment to the next; absent: the values are no rates, and are not told under the pointer. */
+  readonly stepMs?: number
   readonly allowed: Values
   readonly refused: Values
 }
@@ -44,28 +50,64 @@ function Paths({ allowed, refused, top }: Pick<Traffic, 'allowed' | 'refused'> &
   )
 }
 
-/** A chart of a table's row; its numbers stand beside it. */
+/** A chart of a table's row; its numbers stand beside it. Under the pointer it tells the values of one moment. */
 export function SmallChart({ traffic, sentence }: { traffic: Traffic; sentence: string }) {
+  const [index, setIndex] = useState<number | undefined>(undefined)
+  const length = traffic.at.length
   return (
-    <div class="chart small" role="img" aria-label={sentence}>
+    <div
+      class="chart small"
+      role="img"
+      aria-label={sentence}
+      onPointerMove={event => traffic.stepMs !== undefined && setIndex(indexUnder(event, length))}
+      onPointerLeave={() => setIndex(undefined)}
+    >
       <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} preserveAspectRatio="none" aria-hidden="true">
         <line class="grid" x1="0" y1={HEIGHT} x2={WIDTH} y2={HEIGHT} />
         <Paths allowed={traffic.allowed} refused={traffic.refused} top={topOf(traffic)} />
+        {index !== undefined && <Cursor share={place(index, length)} frame={{ width: WIDTH, height: HEIGHT }} />}
       </svg>
+      {index !== undefined && index < length && (
+        <Reading share={place(index, length)}>
+          <Reads traffic={traffic} index={index} />
+        </Reading>
+      )}
     </div>
   )
 }
 
+function Reads({ traffic: { at, stepMs = 0, allowed, refused }, index }: { traffic: Traffic; index: number }) {
+  return (
+    <>
+      <span>{momentWords(at[index], stepMs)}</span>
+      <span>{valueWords(allowed[index])}</span>
+      <span>allowed</span>
+      <span class="refused">{valueWords(refused[index])}</span>
+      <span>refused</span>
+    </>
+  )
+}
+
+/** '14:02:10'; of a longer step its beginning and its end. */
+function momentWords(at: number, stepMs: number): string {
+  return stepMs < 60_000 ? clock(at, true) : `${clock(at)} to ${clock(at + stepMs)}`
+}
+
+function valueWords(value: number | null | undefined): string {
+  return value == null ? 'not known' : rate(value)
+}
+
 /** Under the pointer, or by the arrow keys, it tells the values of one moment. */
 export function LargeChart({ traffic, label, sentence }: { traffic: Traffic; label: string; sentence: string }) {
-  const { at, allowed, refused } = traffic
+  const { at, stepMs = 0, allowed, refused } = traffic
+  const isShort = at.length * stepMs < SHORT_MS
   const top = topOf(traffic)
   const axes = {
     length: at.length,
     frame: { width: WIDTH, height: HEIGHT, top },
     value: rate,
     hasMiddle: true,
-    time: (share: number) => clock(at[indexAt(share, at.length)]),
+    time: (share: number) => clock(at[indexAt(share, at.length)], isShort),
   }
   return (
     <Plot
@@ -74,17 +116,9 @@ export function LargeChart({ traffic, label, sentence }: { traffic: Traffic; lab
       sentence={sentence}
       pageStep={6}
       valueText={i =>
-        `${clock(at[i], true)}: ${rate(allowed[i] ?? 0)} allowed and ${rate(refused[i] ?? 0)} refused per second`
+        `${momentWords(at[i], stepMs)}: ${valueWords(allowed[i])} allowed and ${valueWords(refused[i])} refused per second`
       }
-      reading={i => (
-        <>
-          <span>{clock(at[i], true)}</span>
-          <span>{rate(allowed[i] ?? 0)}</span>
-          <span>allowed</span>
-          <span class="refused">{rate(refused[i] ?? 0)}</span>
-          <span>refused</span>
-        </>
-      )}
+      reading={i => <Reads traffic={traffic} index={i} />}
     >
       <Paths allowed={allowed} refused={refused} top={top} />
     </Plot>
