@@ -17,14 +17,18 @@ export async function sendReport(
     minuteAt = stepAt,
     minuteRows = [],
     notes = [],
+    process = 'p',
     record = {},
+    details,
   }: {
     stepAt?: number
     rows?: Rows
     minuteAt?: number
     minuteRows?: Rows
     notes?: ReadonlyArray<readonly [id: string, facts: object]>
+    process?: string
     record?: object
+    details?: object
   },
 ): Promise<void> {
   const keys = new RecordKeys('spillway')
@@ -42,9 +46,9 @@ export async function sendReport(
     [
       String(++number),
       String(stepOf(stepAt)),
-      'p',
+      process,
       JSON.stringify(record),
-      '',
+      details === undefined ? '' : JSON.stringify(details),
       String(rows.length),
       ...rows.flat(),
       String(minute),

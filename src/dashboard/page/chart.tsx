@@ -107,6 +107,7 @@ export function LargeChart({ traffic, label, sentence }: { traffic: Traffic; lab
     frame: { width: WIDTH, height: HEIGHT, top },
     value: rate,
     hasMiddle: true,
+    isExact: isShort,
     time: (share: number) => clock(at[indexAt(share, at.length)], isShort),
   }
   return (

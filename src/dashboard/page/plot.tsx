@@ -13,6 +13,8 @@ export interface Axes {
   readonly hasMiddle: boolean
   /** The moment at a share of the width. */
   time(share: number): string
+  /** Moments with their seconds: on a narrow screen there is room for the first and the last one. */
+  readonly isExact?: boolean
 }
 
 export function Plot({
@@ -78,7 +80,7 @@ export function Plot({
         <span class="axis bottom">0</span>
         {index !== undefined && index <= last && <Reading share={x}>{reading(index)}</Reading>}
       </div>
-      <div class="times" aria-hidden="true">
+      <div class={axes.isExact ? 'times exact' : 'times'} aria-hidden="true">
         {last > 0 && [0, 1 / 3, 2 / 3, 1].map(share => <span key={share}>{time(share)}</span>)}
       </div>
     </figure>
