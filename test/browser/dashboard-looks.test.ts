@@ -138,7 +138,7 @@ test('1280 px: a long name leaves room for the other columns of names', async ()
 test('characters that turn the direction of writing are written out, on every page and in its title', async () => {
   const { page } = await open()
   await page.locator('.band:visible').click()
-  await page.locator('.alerts strong', { hasText: 'login\\u{202e}95' }).waitFor()
+  await page.locator('.alerts strong', { hasText: 'login\\u{202e}95' }).first().waitFor()
   for (const name of PAGES) {
     await goTo(page, name)
     expect([name, await page.evaluate('/[\\u202a-\\u202e]/.test(document.documentElement.outerHTML)')]).toEqual([

@@ -6,6 +6,7 @@ import { useNotes } from '../../src/dashboard/index-entry.js'
 import { STEP_MS, STEPS } from '../../src/dashboard/record-keys.js'
 import { DelayQueue, type LimitOptions, parsePolicy, Semaphore, SharedRateLimiter } from '../../src/index.js'
 import { LivePolicies } from '../../src/live/index.js'
+import { livePolicy } from '../../src/live/live-policy.js'
 import { limitFacts, limitId } from '../../src/redis/object-index.js'
 import { OpenDashboard, until } from '../dashboard/open-dashboard.js'
 import { sendReport } from '../dashboard/send-report.js'
@@ -41,7 +42,8 @@ beforeAll(async () => {
   browser = await startBrowser()
   const live = new LivePolicies(client, { defaults: { login: '5/15m' } })
   const limits = TRAFFIC.map(([name, policy, per, ...counts]) => {
-    const [limit] = parsePolicy(policy)
+    // As the live limits are named.
+    const [limit] = name === 'login' ? livePolicy(name, '5/15m').policy : parsePolicy(policy)
     return { id: limitId(name, limit), facts: limitFacts(name, limit, { per, store: 'redis' }), counts }
   })
   const own = limits.map(({ id, facts }) => [id, facts] as const)
@@ -138,7 +140,8 @@ test.each([
 ] as const)('%s can be taken, and no text is cut off', async (name, viewport, colorScheme) => {
   const { page, errors } = await openPage(browser, dashboard.url, { viewport, colorScheme })
   await page.locator('.detail-body .callers li').first().waitFor()
-  const cut = await page.evaluate(`[...document.querySelectorAll('td, th, .button, .band, .head nav a, .ranges a')]
+  const cut =
+    await page.evaluate(`[...document.querySelectorAll('td, th, .button, .band, .head nav a, .ranges a, .panel')]
     .filter(element => element.scrollWidth > element.clientWidth + 1)
     .map(element => element.textContent)`)
   expect(cut).toEqual([])

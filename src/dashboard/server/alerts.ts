@@ -12,6 +12,8 @@ const KEY_SHARE = 0.5
 /** Fewer events are not judged. */
 const AT_LEAST = 20
 const MOST = 8
+/** A name like '5-per-15m' tells nothing that its limiter's only limit does not. */
+const DEFAULT_NAME = /^\d+-per-/
 
 /**
  * The current problems, in words: those that processes with alerts report, and the dashboard's own rules for limiters and queues of which no
@@ -70,8 +72,11 @@ function refusals(
   show: (key: string) => KeyView,
 ): AlertView[] {
   const found: Array<AlertView & { share: number }> = []
+  const [met, several] = [new Set<string>(), new Set<string>()]
+  for (const { name } of limits) (met.has(name) ? several : met).add(name)
   for (const { id, name, limit } of limits) {
-    const named = { subject: name, ...(limit.name !== name && { limitName: limit.name }) }
+    const isPlain = limit.name === name || (!several.has(name) && DEFAULT_NAME.test(limit.name))
+    const named = { subject: name, ...(!isPlain && { limitName: limit.name }) }
     const { counts, seconds } = reports.recent(id, 6)
     const decided = counts[ALLOWED] + counts[REFUSED]
     if (decided < AT_LEAST) continue
