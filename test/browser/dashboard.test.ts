@@ -352,6 +352,8 @@ test('a change of one limit begins with all of them, and names those that would 
   const { page } = await open(writer.url)
   const dialog = page.getByRole('dialog')
   await page.getByText('7 per day').first().waitFor()
+  // The dashboard reads live limits every 1.5 s, and a reporter tells of its limits at once.
+  await row(page, 'api').first().getByText('live', { exact: true }).waitFor()
   await row(page, 'api').first().click()
   await page.getByRole('button', { name: 'Change this limit…' }).last().click()
   const field = dialog.getByLabel('Limits')
