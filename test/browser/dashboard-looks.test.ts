@@ -82,7 +82,7 @@ const open = async (hash = '', options = {}) => {
   await ready(opened.page)
   return opened
 }
-const ready = (page: Page) => page.locator('main .panel').first().waitFor()
+const ready = (page: Page) => page.locator('main section.panel').first().waitFor()
 const goTo = async (page: Page, hash: string) => {
   await page.goto(`${dashboard.url}#/${hash}`)
   await page.waitForResponse(response => response.url().endsWith('view'))

@@ -74,7 +74,7 @@ const row = (page: Page, limiter: string) =>
   page.locator('.limits tr.row', { has: page.getByRole('button', { name: limiter, exact: true }) })
 const open = (url: string, hash = '', options = {}) =>
   openPage(browser, `${url}${hash}`, { viewport: WIDE, ...options })
-const ready = (page: Page) => page.locator('main .panel').first().waitFor()
+const ready = (page: Page) => page.locator('main section.panel').first().waitFor()
 
 describe('reading', () => {
   test('first numbers within a second, no other host is asked, and page with data weighs less than 150 kB', async () => {
