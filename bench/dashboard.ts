@@ -49,7 +49,7 @@ const report = (
   runScript(
     port,
     dashboardReport,
-    [...keys.processes, keys.sums(step), ...keys.index],
+    [...keys.processes, keys.sums(step), keys.sums(0, 60_000), keys.sums(0, 600_000), ...keys.index],
     [
       String(++number),
       String(step),
@@ -58,6 +58,8 @@ const report = (
       details,
       String(rows.length),
       ...rows.flatMap(({ id }) => [id, COUNTS]),
+      '0',
+      '0',
       '86400000',
       '10000',
       ...notes.flatMap(({ id, facts }) => [id, facts]),

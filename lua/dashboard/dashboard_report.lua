@@ -1,17 +1,19 @@
 --[[
-  Adds what one process has decided to the sums of a step of ten seconds, and keeps the process's own record.
+  Adds what one process has decided to the sums of a step of ten seconds, and keeps the process's own record. About once a minute the same call
+  adds what the process had decided in a minute to the sums of that minute and of its ten minutes, for charts of hours.
 
   KEYS[1]  processes: ZSET process → its last report, ms
   KEYS[2]  records: HASH process → number and time of its last report, its record as JSON, with spaces between
   KEYS[3]  details: HASH process → its top keys, queues and levels as JSON
-  KEYS[4]  sums of the step: see add_outcome_counts
-  KEYS[5…7]  the index: see index_note
+  KEYS[4…6]  sums of the step, of the minute, of the ten minutes: see add_outcome_counts
+  KEYS[7…9]  the index: see index_note
   ARGV[1]  number of this report: one that comes twice counts once
   ARGV[2]  number of the step: ms since the epoch / 10 000
   ARGV[3]  process
   ARGV[4]  its record
   ARGV[5]  its details; '' if they have not changed
   ARGV[6]  number of rows; then for each the id of a limit and its eight counts
+  ARGV[…]  number of the minute; number of its rows, most often 0; then these rows
   ARGV[…]  for how long notes of the index hold, ms; most notes; id and facts of each object
 
   Returns the server's time in ms; 1 if it was carried out, 0 if the step is not one of the last fifteen minutes, or in the future; the
@@ -23,13 +25,18 @@ local process = ARGV[3]
 local record = ARGV[4]
 local details = ARGV[5]
 local count = tonumber(ARGV[6])
-local life = tonumber(ARGV[7 + 2 * count])
-local most = tonumber(ARGV[8 + 2 * count])
+local minute = tonumber(ARGV[7 + 2 * count])
+local minute_count = tonumber(ARGV[8 + 2 * count])
+local first_of_minute = 9 + 2 * count
+local first_of_index = first_of_minute + 2 * minute_count
+local life = tonumber(ARGV[first_of_index])
+local most = tonumber(ARGV[first_of_index + 1])
 local STEP, KEPT, FORGOTTEN = 10000, 960000, 3600000
+local MINUTE, TEN_MINUTES, MINUTE_KEPT, TEN_MINUTES_KEPT = 60000, 600000, 3900000, 87600000
 
 local now = now_ms('')
 local starts = step * STEP
-local version = tonumber(redis.call('HGET', KEYS[7], 'version') or 0)
+local version = tonumber(redis.call('HGET', KEYS[9], 'version') or 0)
 if starts > now + STEP or starts < now - KEPT then return { now, 0, version } end
 
 local last = redis.call('HGET', KEYS[2], process)
@@ -42,6 +49,13 @@ if count > 0 then
   add_outcome_counts(KEYS[4], 7, count)
   redis.call('PEXPIREAT', KEYS[4], string.format('%.0f', starts + KEPT + STEP))
 end
+local minute_starts = minute * MINUTE
+if minute_count > 0 and minute_starts <= now + STEP then
+  add_outcome_counts(KEYS[5], first_of_minute, minute_count)
+  redis.call('PEXPIREAT', KEYS[5], string.format('%.0f', minute_starts + MINUTE_KEPT))
+  add_outcome_counts(KEYS[6], first_of_minute, minute_count)
+  redis.call('PEXPIREAT', KEYS[6], string.format('%.0f', minute_starts - minute_starts % TEN_MINUTES + TEN_MINUTES_KEPT))
+end
 
 local silent = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now - FORGOTTEN, 'LIMIT', 0, 32)
 if #silent > 0 then
@@ -52,8 +66,8 @@ end
 for i = 1, 3 do
   redis.call('PEXPIRE', KEYS[i], FORGOTTEN)
 end
-if #ARGV > 8 + 2 * count then
-  index_put({ KEYS[5], KEYS[6], KEYS[7] }, 9 + 2 * count, now, life, most, true)
-  version = tonumber(redis.call('HGET', KEYS[7], 'version') or 0)
+if #ARGV > first_of_index + 1 then
+  index_put({ KEYS[7], KEYS[8], KEYS[9] }, first_of_index + 2, now, life, most, true)
+  version = tonumber(redis.call('HGET', KEYS[9], 'version') or 0)
 end
 return { now, 1, version }

@@ -2,11 +2,11 @@
 import { realpathSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { PolicyError, SpillwayError } from '../core/errors.js'
+import { printable } from '../core/printable.js'
 import { UsageError } from './arguments.js'
 import { type Command, EXIT, write } from './command.js'
 import { dashboardCommand } from './dashboard/dashboard-command.js'
 import { doctorCommand } from './doctor/doctor-command.js'
-import { printable } from './printable.js'
 import { replayCommand } from './replay/replay-command.js'
 import { shownGiven } from './shown-given.js'
 

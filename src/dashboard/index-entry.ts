@@ -1,6 +1,6 @@
 import { type Bounds, FOLLOWER } from '../adaptive/follow-load.js'
 import { type Limit, optionsOf, parsePolicy } from '../core/limit.js'
-import type { ObjectFacts } from '../redis/object-index.js'
+import { type ObjectFacts, objectId } from '../redis/object-index.js'
 import { finite, objectOf, oneOf, parsed, type Shape, text, whole } from './shapes.js'
 
 /** The row with the sum of all decisions of all limiters. */
@@ -40,10 +40,33 @@ interface FollowerEntry {
   readonly bounds: Bounds
 }
 
-export type Entry = LimitEntry | ObjectEntry | FollowerEntry
+/** That a service uses a limiter or an object; `name` is that of the service. */
+interface UseEntry {
+  readonly kind: 'use'
+  readonly id: string
+  readonly name: string
+  readonly of: UsedKind
+  readonly object: string
+}
+
+export type UsedKind = 'limit' | ObjectKind
+export type Entry = LimitEntry | ObjectEntry | FollowerEntry | UseEntry
 
 export function objectFacts(kind: ObjectKind, name: string): ObjectFacts {
   return { kind, name }
+}
+
+/** Notes for the uses of what has been noted, so that the dashboard can show what one service uses. */
+export function useNotes(
+  service: string,
+  notes: ReadonlyArray<readonly [id: string, facts: ObjectFacts]>,
+): Map<string, ObjectFacts> {
+  return new Map(
+    notes.map(([, { kind, name }]) => [
+      objectId('use', service, kind, name),
+      { kind: 'use', name: service, of: kind, object: name },
+    ]),
+  )
 }
 
 /** A limit as this version would make it: undefined where it has no such algorithm, window or zone. */
@@ -63,6 +86,8 @@ const LIMIT = objectOf(
   { per: text, store: oneOf('memory'), tags: (given: unknown) => ((given as number) > 0 ? whole(given) : undefined) },
 )
 
+const USE = objectOf({ kind: oneOf('use'), name: text, of: oneOf('limit', ...OBJECT_KINDS), object: text })
+
 /** Undefined for an invalid entry. */
 export function readEntry(id: string, json: string): Entry | undefined {
   const limit = parsed(json, LIMIT)
@@ -72,7 +97,7 @@ export function readEntry(id: string, json: string): Entry | undefined {
     const { kind, name, ...bounds } = follower
     return { kind, id, name, bounds }
   }
-  const object = parsed(json, OBJECT)
+  const object = parsed(json, OBJECT) ?? parsed(json, USE)
   return object && { ...object, id }
 }
 

@@ -54,6 +54,18 @@ export function readCounts(text: string, from = 0, to = text.length): Counts | u
   return place === counts.length ? counts : undefined
 }
 
+/** The rows of one text of a HASH of sums: see lua/lib/add_outcome_counts.lua. What is none is left out. */
+export function eachRow(text: string, take: (id: string, counts: Counts) => void): void {
+  for (let from = 0; from < text.length; ) {
+    const colon = text.indexOf(':', from)
+    const end = text.indexOf(';', colon)
+    if (colon < 0 || end < 0) return
+    const counts = readCounts(text, colon + 1, end)
+    if (counts !== undefined) take(text.slice(from, colon), counts)
+    from = end + 1
+  }
+}
+
 export function addCounts(sum: Counts, more: Counts): void {
   for (let i = 0; i < sum.length; i++) sum[i] += more[i]
 }

@@ -6,6 +6,10 @@ export const STEP_MS = 10_000
 /** Steps of the last 15 minutes. */
 export const STEPS = 90
 
+/** Counts of more than 15 minutes ago stand in steps of a minute for an hour, and in steps of ten minutes for a day. */
+export const MINUTE_MS = 60_000
+export const TEN_MINUTES_MS = 600_000
+
 /** The keys of what processes report, all in one slot of a cluster: see lua/dashboard/dashboard_report.lua. */
 export class RecordKeys {
   /** processes, records, details */
@@ -26,11 +30,17 @@ export class RecordKeys {
     this.secret = secretKey(prefix)
   }
 
-  /** What was decided in a step: its number is ms since the epoch / 10 000. */
-  sums(step: number): string {
-    return `${this.#root}:sums:${step}`
+  /** What was decided in a step: its number is ms since the epoch / `stepMs`. */
+  sums(step: number, stepMs = STEP_MS): string {
+    return `${this.#root}:${SUMS.get(stepMs)}:${step}`
   }
 }
+
+const SUMS = new Map([
+  [STEP_MS, 'sums'],
+  [MINUTE_MS, 'minutes'],
+  [TEN_MINUTES_MS, 'tens'],
+])
 
 export function stepOf(atMs: number): number {
   return Math.floor(atMs / STEP_MS)

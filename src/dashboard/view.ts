@@ -14,6 +14,8 @@ export interface Frame {
   readonly user?: string
   readonly status: Status
   readonly alerts: readonly AlertView[]
+  /** All that have reported. */
+  readonly services: readonly string[]
   /** Why limits cannot be changed here; undefined: they can. */
   readonly noLive?: string
   /** False: no process has reported, and no object is known. */
@@ -35,6 +37,10 @@ interface Status {
 export interface AlertView {
   readonly id: string
   readonly title: string
+  /** The name with which the title begins. */
+  readonly subject?: string
+  /** The limit's own name, where the title names its limiter. */
+  readonly limitName?: string
   readonly text?: string
   /** A key in `text`, shown apart. */
   readonly key?: KeyView
@@ -50,9 +56,14 @@ export interface KeyView {
   readonly ref: string
 }
 
+/** How far back charts go. */
+export type Range = '15m' | '1h' | '6h' | '24h'
+
 export interface Series {
-  /** The moment of the first value; then one each 10 s. */
+  /** The moment of the first value: that of the first data, if it is later than the beginning of the range. */
   readonly from: number
+  /** From one value to the next: coarser where data of more than 15 minutes, or of more than an hour, is shown. */
+  readonly stepMs: number
   readonly allowed: ReadonlyArray<number | null>
   readonly refused: ReadonlyArray<number | null>
 }
@@ -107,6 +118,7 @@ export interface LiveView {
 
 export interface LimitsView extends Frame {
   readonly page: 'limits'
+  readonly range: Range
   readonly rows: readonly LimitRow[]
   readonly total: number
   readonly queues: readonly QueueRow[]
@@ -286,6 +298,10 @@ export interface Ask {
   /** Limits: which row is open; how many rows are wanted. */
   readonly open?: readonly string[]
   readonly rows?: number
+  /** Limits: of the charts; default 15m. */
+  readonly range?: Range
+  /** Only what this service uses. */
+  readonly service?: string
   /** Keys page: the key to look up, as typed, or the `ref` of a shown one. */
   readonly key?: string
   readonly ref?: string

@@ -2,12 +2,16 @@ import { readFileSync } from 'node:fs'
 import { afterAll, beforeAll, expect, test } from '@jest/globals'
 import { GlideClient, Logger } from '@valkey/valkey-glide'
 import { TimeoutError } from '../../src/core/errors.js'
+import { reporter } from '../../src/dashboard/index.js'
 import { DelayQueue } from '../../src/delay-queue/delay-queue.js'
+import { RateLimiter } from '../../src/limiter/rate-limiter.js'
 import { LivePolicies } from '../../src/live/live-policies.js'
 import { LiveRecords } from '../../src/live/live-records.js'
 import type { RedisClient } from '../../src/redis/client.js'
 import { Semaphore } from '../../src/semaphore/semaphore.js'
 import { SharedRateLimiter } from '../../src/shared-rate/shared-rate-limiter.js'
+import { RedisStore } from '../../src/stores/redis/redis-store.js'
+import { OpenDashboard } from '../dashboard/open-dashboard.js'
 import { eventually } from '../support/redis-process.js'
 import { RedisServer } from '../support/redis-server.js'
 
@@ -93,6 +97,45 @@ const LIVES: Record<string, (client: RedisClient) => Promise<void>> = {
     expect(await queue.cancel((await queue.push(4, { delay: '1h' })) ?? '')).toBe(true)
     await queue.clear()
     await queue.close()
+  },
+
+  async reporter(client) {
+    const observer = reporter({ client, every: '20ms', service: 'shop' })
+    const limiter = new RateLimiter({ name: 'a', policy: '2/1h', store: new RedisStore(client), observer })
+    for (let i = 0; i < 3; i++) await limiter.consume('x')
+    const own = redis.client()
+    const tens = () => own.keys('spillway:{!dashboard}:tens:*')
+    await eventually('its counts are in all sums', async () => (await tens()).length > 0)
+    await limiter.consume('x')
+    await observer.close()
+    expect(await own.exists('spillway:{!dashboard}:processes')).toBe(0)
+  },
+
+  async dashboard(client) {
+    await LIVES.reporter(redis.client())
+    const own = redis.client()
+    const observer = reporter({ client: own, every: '20ms', service: 'shop' })
+    const semaphore = new Semaphore(own, 'a', { permits: 1, observer })
+    await semaphore.acquire()
+    const rate = new SharedRateLimiter(own, 'a', { observer })
+    await rate.setRate({ rate: 2, interval: '50ms' })
+    await Promise.all([rate.acquire(2), rate.acquire()])
+    const queue = new DelayQueue<number>(own, 'a', { observer, maxAttempts: 1 })
+    await queue.push(1)
+    const failing = queue.consume(() => Promise.reject(new Error('no')))
+    await eventually('a letter is dead', async () => (await queue.stats()).dead === 1)
+    await failing.close()
+    const page = await OpenDashboard.start({ client, authorize: () => 'read' })
+    await eventually('all is shown', async () => {
+      const [{ shared }, { queues }] = [await page.view({ page: 'waiting' }), await page.view({ page: 'queues' })]
+      return shared.length === 2 && queues[0]?.letters.length === 1
+    })
+    for (const name of ['keys', 'waiting', 'queues', 'changes', 'processes'] as const) {
+      expect((await page.view({ page: name, key: 'x' })).failing).toBeUndefined()
+    }
+    expect((await page.view({ page: 'limits', range: '24h' })).rows).toHaveLength(1)
+    await page.close()
+    for (const each of [semaphore, rate, queue, observer]) await each.close()
   },
 
   async LivePolicies(client) {

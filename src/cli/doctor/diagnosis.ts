@@ -1,4 +1,4 @@
-import { printable, printableJson } from '../printable.js'
+import { printable, printableJson } from '../../core/printable.js'
 import { counted } from '../table.js'
 import type { Finding, State } from './finding.js'
 

@@ -1,5 +1,5 @@
 import { basename } from 'node:path'
-import { printable } from '../printable.js'
+import { printable } from '../../core/printable.js'
 import { share } from '../table.js'
 import type { SubjectDetails } from './html-details.js'
 import type { PageData, PagePolicy, PageRow, PageTable } from './page-data.js'

@@ -1,4 +1,4 @@
-import { printableJson } from '../printable.js'
+import { printableJson } from '../../core/printable.js'
 import type { Report, TrialResult } from './report.js'
 
 /** One object for one policy, a list for several. */

@@ -1,4 +1,4 @@
-import { printable, printableWithin } from '../printable.js'
+import { printable, printableWithin } from '../../core/printable.js'
 import { count, counted, share, table } from '../table.js'
 import type { RankedKey } from './ranking.js'
 import type { LineOrder, Report, SkippedLines } from './report.js'

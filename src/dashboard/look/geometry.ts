@@ -34,7 +34,12 @@ export function stacked(lower: Values, upper: Values): Values {
 /** The line through values; it has a gap where a value is null. */
 export function linePath(values: Values, frame: Frame): string {
   return runsOf(values)
-    .map(run => `M${run.map(i => pointAt(values, i, frame)).join('L')}`)
+    .map(
+      run =>
+        `M${placesOf(run)
+          .map(x => pointAt(values, x, frame))
+          .join('L')}`,
+    )
     .join('')
 }
 
@@ -42,8 +47,10 @@ export function linePath(values: Values, frame: Frame): string {
 export function areaPath(values: Values, frame: Frame, below?: Values): string {
   return runsOf(values)
     .map(run => {
-      const over = run.map(i => pointAt(values, i, frame))
-      const under = run.map(i => (below === undefined ? point(i, 0, values.length, frame) : pointAt(below, i, frame)))
+      const over = placesOf(run).map(x => pointAt(values, x, frame))
+      const under = placesOf(run).map(x =>
+        below === undefined ? point(x, 0, values.length, frame) : pointAt(below, x, frame),
+      )
       return `M${over.join('L')}L${under.reverse().join('L')}Z`
     })
     .join('')
@@ -68,7 +75,12 @@ export function indexAt(share: number, count: number): number {
   return Math.max(0, Math.min(count - 1, Math.round(share * (count - 1))))
 }
 
-/** The runs of values that are known, as lists of places. A value that stands alone is drawn as a short line. */
+/** The places through which a run is drawn. A value that stands alone is a line of the width of one place. */
+function placesOf(run: readonly number[]): readonly number[] {
+  return run.length > 1 ? run : [run[0] - 0.49, run[0] + 0.49]
+}
+
+/** The runs of values that are known, as lists of places. */
 function runsOf(values: Values): number[][] {
   const runs: number[][] = []
   let run: number[] | undefined
@@ -82,12 +94,13 @@ function runsOf(values: Values): number[][] {
   return runs
 }
 
-function pointAt(values: Values, i: number, frame: Frame): string {
-  return point(i, values[i] ?? 0, values.length, frame)
+function pointAt(values: Values, x: number, frame: Frame): string {
+  return point(x, values[Math.round(x)] ?? 0, values.length, frame)
 }
 
 function point(i: number, value: number, count: number, { width, height, top }: Frame): string {
-  const x = place(i, count) * width
+  // A chart of one value is as wide as that value.
+  const x = (count < 2 ? i + 0.5 : Math.max(0, Math.min(1, place(i, count)))) * width
   const y = height - (Math.min(value, top) / top) * height
   return `${round(x)} ${round(y)}`
 }

@@ -1,5 +1,5 @@
 import { useEffect, useState } from 'preact/hooks'
-import type { PageName } from '../view.js'
+import type { PageName, Range } from '../view.js'
 
 export const PAGES: ReadonlyArray<readonly [page: PageName, title: string]> = [
   ['limits', 'Limits'],
@@ -10,6 +10,13 @@ export const PAGES: ReadonlyArray<readonly [page: PageName, title: string]> = [
   ['processes', 'Processes'],
 ]
 
+export const RANGES: ReadonlyArray<readonly [range: Range, words: string]> = [
+  ['15m', '15 min'],
+  ['1h', '1 h'],
+  ['6h', '6 h'],
+  ['24h', '24 h'],
+]
+
 /** What is looked at: a page, and on it a row, or a key. It stands behind the # of the address, which no server ever sees. */
 export interface Address {
   readonly page: PageName
@@ -17,20 +24,31 @@ export interface Address {
   readonly row?: string
   readonly key?: string
   readonly ref?: string
+  /** Only what this service uses; '' or absent: all. */
+  readonly service?: string
+  /** Of the charts; absent: 15 minutes. */
+  readonly range?: Range
 }
 
-export function addressText({ page, row, key, ref }: Address): string {
-  if (key !== undefined) return `#/keys/=${encodeURIComponent(key)}`
-  if (ref !== undefined) return `#/keys/~${ref}`
-  return row === undefined ? `#/${page}` : `#/${page}/${row}`
+/** Service and range stay as they are in the current address, unless they are given. */
+export function addressText({ page, row, key, ref, ...given }: Address): string {
+  const { service = '', range = '15m' } = { ...readAddress(location.hash), ...given }
+  const chosen = new URLSearchParams({ ...(service !== '' && { service }), ...(range !== '15m' && { range }) })
+  const query = chosen.size > 0 ? `?${chosen}` : ''
+  if (key !== undefined) return `#/keys/=${encodeURIComponent(key)}${query}`
+  if (ref !== undefined) return `#/keys/~${ref}${query}`
+  return row === undefined ? `#/${page}${query}` : `#/${page}/${row}${query}`
 }
 
 function readAddress(hash: string): Address {
-  const [, name = '', rest] = /^#\/([a-z]+)(?:\/(.*))?$/s.exec(hash) ?? []
+  const [, name = '', rest = '', query = ''] = /^#\/([a-z]+)(?:\/([^?]*))?(?:\?(.*))?$/s.exec(hash) ?? []
   const page = PAGES.find(([known]) => known === name)?.[0] ?? 'limits'
-  if (page === 'keys' && rest?.startsWith('=')) return { page, key: decoded(rest.slice(1)) }
-  if (page === 'keys' && rest?.startsWith('~')) return { page, ref: rest.slice(1) }
-  return rest === undefined || rest === '' ? { page } : { page, row: rest }
+  const given = new URLSearchParams(query)
+  const [service, range] = [given.get('service'), RANGES.find(([known]) => known === given.get('range'))?.[0]]
+  const chosen = { ...(service && { service }), ...(range && { range }) }
+  if (page === 'keys' && rest.startsWith('=')) return { page, key: decoded(rest.slice(1)), ...chosen }
+  if (page === 'keys' && rest.startsWith('~')) return { page, ref: rest.slice(1), ...chosen }
+  return rest === '' ? { page, ...chosen } : { page, row: rest, ...chosen }
 }
 
 export function go(address: Address): void {

@@ -11,7 +11,10 @@ export function ChangesPage({ view }: { view: ChangesView }) {
         <Nothing>Nothing was changed yet.</Nothing>
       ) : (
         <table class="changes">
-          <ColumnHeads of={[['When'], ['Who', 'wide'], ['What'], ['Before', 'wide'], ['After']]} acts />
+          <ColumnHeads
+            of={[['When'], ['Who', 'wide'], ['What', 'names'], ['Before', 'wide'], ['After', 'names']]}
+            acts
+          />
           <tbody>
             {view.changes.map(change => (
               <Change key={change.id} change={change} now={view.now} />
@@ -30,7 +33,7 @@ function Change({ change, now }: { change: ChangeView; now: number }) {
       <td class="nowrap">
         <Moment at={at}>{when(at, now)}</Moment>
       </td>
-      <td class="wide">{user ?? <span class="muted">not told</span>}</td>
+      <td class="wide">{user === undefined ? <span class="muted">not told</span> : <bdi>{user}</bdi>}</td>
       <td>
         {what}:{' '}
         <strong>

@@ -1,5 +1,6 @@
 /** The chart of allowed and refused requests per second, small in a row and large under it. Part of the shared look, see ../look/tokens.css. */
 
+import { useState } from 'preact/hooks'
 import { clock, rate } from '../look/format.js'
 import {
   areaPath,
@@ -8,19 +9,24 @@ import {
   largest,
   linePath,
   niceTop,
+  place,
   stacked,
   type Values,
   whereAbove,
 } from '../look/geometry.js'
-import { Plot } from './plot.js'
+import { Cursor, indexUnder, Plot, Reading } from './plot.js'
 
 const WIDTH = 600
 const HEIGHT = 100
+/** The axis of a shorter chart tells seconds. */
+const SHORT_MS = 240_000
 
 /** The data of a chart: allowed and refused requests per second at each moment. */
 export interface Traffic {
   /** Ms since the epoch. */
   readonly at: readonly number[]
+  /** From one moment to the next; absent: the values are no rates, and are not told under the pointer. */
+  readonly stepMs?: number
   readonly allowed: Values
   readonly refused: Values
 }
@@ -44,30 +50,76 @@ function Paths({ allowed, refused, top }: Pick<Traffic, 'allowed' | 'refused'> &
   )
 }
 
-/** A chart of a table's row; its numbers stand beside it. */
+/** A chart of a table's row; its numbers stand beside it. Under the pointer it tells the values of one moment. */
 export function SmallChart({ traffic, sentence }: { traffic: Traffic; sentence: string }) {
+  const [index, setIndex] = useState<number | undefined>(undefined)
+  const length = traffic.at.length
   return (
-    <div class="chart small" role="img" aria-label={sentence}>
+    <div
+      class="chart small"
+      role="img"
+      aria-label={sentence}
+      onPointerMove={event => traffic.stepMs !== undefined && setIndex(indexUnder(event, length))}
+      onPointerLeave={() => setIndex(undefined)}
+    >
       <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} preserveAspectRatio="none" aria-hidden="true">
         <line class="grid" x1="0" y1={HEIGHT} x2={WIDTH} y2={HEIGHT} />
         <Paths allowed={traffic.allowed} refused={traffic.refused} top={topOf(traffic)} />
+        {index !== undefined && <Cursor share={place(index, length)} frame={{ width: WIDTH, height: HEIGHT }} />}
       </svg>
+      {index !== undefined && index < length && (
+        <Reading share={place(index, length)}>
+          <Reads traffic={traffic} index={index} />
+        </Reading>
+      )}
     </div>
   )
 }
 
+function Reads({ traffic, index }: { traffic: Traffic; index: number }) {
+  const { at, stepMs = 0, allowed, refused } = traffic
+  const moment = <span>{momentWords(at[index], stepMs)}</span>
+  if (!isKnown(traffic, index)) {
+    return (
+      <>
+        {moment}
+        <span>not known</span>
+      </>
+    )
+  }
+  return (
+    <>
+      {moment}
+      <span>{rate(allowed[index] ?? 0)}</span>
+      <span>allowed</span>
+      <span class="refused">{rate(refused[index] ?? 0)}</span>
+      <span>refused</span>
+    </>
+  )
+}
+
+/** Before a limit was first met, and where no report came, nothing is known: that is not 0. */
+function isKnown({ allowed, refused }: Traffic, index: number): boolean {
+  return allowed[index] != null || refused[index] != null
+}
+
+/** '14:02:10'; of a longer step its beginning and its end. */
+function momentWords(at: number, stepMs: number): string {
+  return stepMs < 60_000 ? clock(at, true) : `${clock(at)} to ${clock(at + stepMs)}`
+}
+
 /** Under the pointer, or by the arrow keys, it tells the values of one moment. */
 export function LargeChart({ traffic, label, sentence }: { traffic: Traffic; label: string; sentence: string }) {
-  const { at, allowed, refused } = traffic
+  const { at, stepMs = 0, allowed, refused } = traffic
+  const isShort = at.length * stepMs < SHORT_MS
   const top = topOf(traffic)
-  // Before a limit was first met, and where no report came, nothing is known: that is not 0.
-  const isKnown = (i: number) => allowed[i] != null || refused[i] != null
   const axes = {
     length: at.length,
     frame: { width: WIDTH, height: HEIGHT, top },
     value: rate,
     hasMiddle: true,
-    time: (share: number) => clock(at[indexAt(share, at.length)]),
+    isExact: isShort,
+    time: (share: number) => clock(at[indexAt(share, at.length)], isShort),
   }
   return (
     <Plot
@@ -76,26 +128,11 @@ export function LargeChart({ traffic, label, sentence }: { traffic: Traffic; lab
       sentence={sentence}
       pageStep={6}
       valueText={i =>
-        isKnown(i)
-          ? `${clock(at[i], true)}: ${rate(allowed[i] ?? 0)} allowed and ${rate(refused[i] ?? 0)} refused per second`
-          : `${clock(at[i], true)}: not known`
+        isKnown(traffic, i)
+          ? `${momentWords(at[i], stepMs)}: ${rate(allowed[i] ?? 0)} allowed and ${rate(refused[i] ?? 0)} refused per second`
+          : `${momentWords(at[i], stepMs)}: not known`
       }
-      reading={i =>
-        isKnown(i) ? (
-          <>
-            <span>{clock(at[i], true)}</span>
-            <span>{rate(allowed[i] ?? 0)}</span>
-            <span>allowed</span>
-            <span class="refused">{rate(refused[i] ?? 0)}</span>
-            <span>refused</span>
-          </>
-        ) : (
-          <>
-            <span>{clock(at[i], true)}</span>
-            <span>not known</span>
-          </>
-        )
-      }
+      reading={i => <Reads traffic={traffic} index={i} />}
     >
       <Paths allowed={allowed} refused={refused} top={top} />
     </Plot>

@@ -4,7 +4,7 @@ import { clock, latency, percent, plural, rate, span } from '../look/format.js'
 import type { AlertView, Frame } from '../view.js'
 import { type Address, addressText, go, PAGES } from './address.js'
 import { type Polled, useSeconds } from './polling.js'
-import { KeyLink } from './widgets.js'
+import { KeyLink, Nothing, OwnName, Panel } from './widgets.js'
 
 /** Data that is older is marked as old. */
 const OLD_MS = 6000
@@ -78,7 +78,7 @@ function Search({ known }: { known: string | undefined }) {
   )
 }
 
-export function StatusLine({ frame, polled }: { frame: Frame; polled: Polled }) {
+export function StatusLine({ frame, polled, address }: { frame: Frame; polled: Polled; address: Address }) {
   const { status, failing, user, access } = frame
   const { services, processes, silent, answerMs, perSecond, refusedShare, degradedShare } = status
   return (
@@ -113,15 +113,53 @@ export function StatusLine({ frame, polled }: { frame: Frame; polled: Polled }) 
         <b>{percent(refusedShare)}</b> refused
       </span>
       <span class={degradedShare > 0 ? 'amber' : 'muted'}>{percent(degradedShare)} degraded</span>
+      <ServiceFilter services={frame.services} address={address} />
       <span class="age">
         {access === 'read' ? (
           <span class="muted">you may look, not change · </span>
         ) : (
-          user !== undefined && <span class="muted">{user} · </span>
+          user !== undefined && (
+            <span class="muted">
+              <bdi>{user}</bdi> ·{' '}
+            </span>
+          )
         )}
         <Age frame={frame} polled={polled} />
       </span>
     </div>
+  )
+}
+
+/** Not on the page of changes, which are made to limits, and not to services. */
+function ServiceFilter({ services, address }: { services: readonly string[]; address: Address }) {
+  const { page, service } = address
+  if (page === 'changes' || (services.length < 2 && service === undefined)) return null
+  const known = service === undefined || services.includes(service) ? services : [...services, service]
+  return (
+    <select
+      class="filter"
+      aria-label="Service"
+      value={service ?? ''}
+      onInput={event => go({ ...address, service: event.currentTarget.value })}
+    >
+      <option value="">all services</option>
+      {known.map(name => (
+        <option key={name} value={name}>
+          {name}
+        </option>
+      ))}
+    </select>
+  )
+}
+
+/** A page on which the chosen service has nothing. */
+export function NothingOf({ service, title, href }: { service: string; title: string; href: string }) {
+  return (
+    <Panel title={title}>
+      <Nothing>
+        Nothing here is known to be used by <bdi>{service}</bdi>. <a href={href}>Show all services</a>
+      </Nothing>
+    </Panel>
   )
 }
 
@@ -158,15 +196,62 @@ export function Bands({ frame, polled }: { frame: Frame | undefined; polled: Pol
           <span class="since">since {clock(frame.failing.since, true)}</span>
         </div>
       )}
-      {alerts.map(alert => (
-        <Alert key={alert.id} alert={alert} now={frame?.now ?? 0} />
-      ))}
+      <Alerts alerts={alerts} now={frame?.now ?? 0} />
     </>
   )
 }
 
+/** Several fold into one line, so that the limits stay in sight: the first one is the worst. */
+function Alerts({ alerts, now }: { alerts: readonly AlertView[]; now: number }) {
+  const [worst, ...others] = alerts
+  if (worst === undefined) return null
+  if (others.length === 0) return <Alert alert={worst} now={now} />
+  return (
+    <details class="alerts">
+      <summary class="band">
+        <strong>
+          <AlertTitle alert={worst} />
+        </strong>
+        <span class="more">and {plural(others.length, 'more alert')}</span>
+        <Since at={worst.since} now={now} />
+      </summary>
+      {alerts.map(alert => (
+        <Alert key={alert.id} alert={alert} now={now} />
+      ))}
+    </details>
+  )
+}
+
+/** The name in it may be of any script, and stands for itself. */
+function AlertTitle({ alert }: { alert: AlertView }) {
+  const { title, subject = '', limitName } = alert
+  if (subject === '' || !title.startsWith(subject)) return <>{title}</>
+  return (
+    <>
+      <bdi>{subject}</bdi>
+      {limitName !== undefined && (
+        <>
+          {' '}
+          <OwnName of={limitName} />
+        </>
+      )}
+      {title.slice(subject.length)}
+    </>
+  )
+}
+
+function Since({ at, now }: { at: number | undefined; now: number }) {
+  if (at === undefined) return null
+  return (
+    <span class="since">
+      since {clock(at)}, {span(Math.max(0, now - at))}
+    </span>
+  )
+}
+
 function Alert({ alert, now }: { alert: AlertView; now: number }) {
-  const { title, text, key, since, limit, queue } = alert
+  const { text, key, since, limit, queue } = alert
+  const title = <AlertTitle alert={alert} />
   return (
     <div class="band">
       <strong>
@@ -193,11 +278,7 @@ function Alert({ alert, now }: { alert: AlertView; now: number }) {
           )}
         </span>
       )}
-      {since !== undefined && (
-        <span class="since">
-          since {clock(since)}, {span(Math.max(0, now - since))}
-        </span>
-      )}
+      <Since at={since} now={now} />
     </div>
   )
 }

@@ -4,7 +4,7 @@ import type { KeyFound, KeyLimiterView, KeyRate, KeysView } from '../view.js'
 import { ActButton, ActingContext } from './acting.js'
 import { ColumnHeads } from './column-heads.js'
 import { blockPlan, clearPlan, limitPlan, resetPlan, unblockPlan } from './plans.js'
-import { type BarKind, Gauge, KeyLink, Moment, Nothing, Panel } from './widgets.js'
+import { type BarKind, Gauge, KeyLink, Moment, Nothing, OwnName, Panel } from './widgets.js'
 
 export function KeysPage({ view, sought }: { view: KeysView; sought: boolean }) {
   return (
@@ -38,7 +38,10 @@ function Found({ found, view }: { found: KeyFound; view: KeysView }) {
         {as !== undefined && (
           <span class="muted">
             {' '}
-            counted as <code class="key">{as}</code>
+            counted as{' '}
+            <code class="key">
+              <bdi>{as}</bdi>
+            </code>
           </span>
         )}
       </h2>
@@ -50,7 +53,21 @@ function Found({ found, view }: { found: KeyFound; view: KeysView }) {
           <div class="body text">
             <p>
               No limiter knows this key: it has spent nothing, is not blocked and has no limit of its own.
-              {asked > 0 ? ` Asked: ${view.limiters.join(', ')}.` : ' No limiter that counts in Redis is known.'}
+              {asked > 0 ? (
+                <>
+                  {' '}
+                  Asked:{' '}
+                  {view.limiters.map((name, i) => (
+                    <>
+                      {i > 0 && ', '}
+                      <bdi>{name}</bdi>
+                    </>
+                  ))}
+                  .
+                </>
+              ) : (
+                ' No limiter that counts in Redis is known.'
+              )}
             </p>
             <p class="muted">
               A key is spelled as the service gives it, upper and lower case apart: an address like{' '}
@@ -77,7 +94,12 @@ function KeyLimiter({ of, found, now }: { of: KeyLimiterView; found: KeyFound; n
         <p class="blocked refused">
           Blocked until <Moment at={blockedUntil}>{when(blockedUntil, now)}</Moment>,{' '}
           {span(Math.max(0, blockedUntil - now))} left
-          {of.blockedBy !== undefined && `, by ${of.blockedBy}`}.
+          {of.blockedBy !== undefined && (
+            <>
+              , by <bdi>{of.blockedBy}</bdi>
+            </>
+          )}
+          .
         </p>
       )}
       <table>
@@ -88,6 +110,7 @@ function KeyLimiter({ of, found, now }: { of: KeyLimiterView; found: KeyFound; n
               <td>
                 {limitWords(limit.facts)}
                 {limit.per !== undefined && <span class="muted">, {limit.per}</span>}
+                {limit.limit !== limiter && <OwnName of={limit.limit} />}
               </td>
               <td>
                 <Gauge
@@ -127,7 +150,12 @@ function KeyLimiter({ of, found, now }: { of: KeyLimiterView; found: KeyFound; n
         {live !== undefined && (
           <p class="muted">
             Its own limit holds {live.until === undefined ? 'until it is changed' : `until ${when(live.until, now)}`}
-            {live.by !== undefined && `, given by ${live.by}`}. Others: {live.default}.
+            {live.by !== undefined && (
+              <>
+                , given by <bdi>{live.by}</bdi>
+              </>
+            )}
+            . Others: {live.default}.
           </p>
         )}
       </div>
@@ -156,7 +184,14 @@ function Ranking({
         <Nothing>{empty}</Nothing>
       ) : (
         <table>
-          <ColumnHeads of={[['Key'], ['Limiter'], ['Per second', 'number'], ['Share', 'wide share-bar']]} />
+          <ColumnHeads
+            of={[
+              ['Key', 'names'],
+              ['Limiter', 'names'],
+              ['Per second', 'number'],
+              ['Share', 'wide share-bar'],
+            ]}
+          />
           <tbody>
             {rows.map(({ key, limiter, perSecond, share }) => (
               <tr key={`${limiter} ${key.ref}`}>
@@ -187,7 +222,15 @@ function Blocks({ view }: { view: KeysView }) {
         <Nothing>Nobody is blocked.</Nothing>
       ) : (
         <table>
-          <ColumnHeads of={[['Key'], ['Limiter'], ['By', 'wide'], ['Left', 'number']]} acts={may} />
+          <ColumnHeads
+            of={[
+              ['Key', 'names'],
+              ['Limiter', 'names'],
+              ['By', 'wide'],
+              ['Left', 'number'],
+            ]}
+            acts={may}
+          />
           <tbody>
             {view.blocks.map(({ key, limiter, until, by }) => (
               <tr key={`${limiter} ${key.ref}`}>
@@ -197,7 +240,7 @@ function Blocks({ view }: { view: KeysView }) {
                 <td>
                   <bdi>{limiter}</bdi>
                 </td>
-                <td class="wide">{by ?? <span class="muted">the service</span>}</td>
+                <td class="wide">{by === undefined ? <span class="muted">the service</span> : <bdi>{by}</bdi>}</td>
                 <td class="number">
                   <Moment at={until}>{span(Math.max(0, until - view.now))}</Moment>
                 </td>

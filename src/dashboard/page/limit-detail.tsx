@@ -6,7 +6,7 @@ import { ActButton, ActingContext } from './acting.js'
 import { LargeChart } from './chart.js'
 import { blockPlan, clearPlan, limitPlan } from './plans.js'
 import { sentenceOf, trafficOf } from './series.js'
-import { KeyLink } from './widgets.js'
+import { KeyLink, OwnName } from './widgets.js'
 
 const SOURCES = [
   ['redis', 'Redis'],
@@ -28,6 +28,7 @@ export function LimitDetail({ row, now }: { row: LimitRow; now: number }) {
       <p class="only-narrow muted">
         {nowWords}
         {per !== undefined && `, ${per}`}
+        {row.limit !== limiter && <OwnName of={row.limit} />}
       </p>
       <div class="main-chart">
         <p class="muted">per second</p>
@@ -71,7 +72,12 @@ export function LimitDetail({ row, now }: { row: LimitRow; now: number }) {
           <p class="muted">
             Live: {live.words}
             {live.until !== undefined && `, until ${when(live.until, now)} (${span(live.until - now)} left)`}
-            {live.by !== undefined && `, by ${live.by}`}. Default: {live.default}.
+            {live.by !== undefined && (
+              <>
+                , by <bdi>{live.by}</bdi>
+              </>
+            )}
+            . Default: {live.default}.
           </p>
         )}
         <div class="actions">

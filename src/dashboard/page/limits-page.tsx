@@ -1,20 +1,23 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { count, limitWords, rate, when } from '../look/format.js'
-import type { LimitRow, LimitsView } from '../view.js'
+import type { LimitRow, LimitsView, Range } from '../view.js'
+import { type Address, addressText, RANGES } from './address.js'
 import { SmallChart } from './chart.js'
 import { ColumnHeads } from './column-heads.js'
 import { LimitDetail } from './limit-detail.js'
 import { sentenceOf, trafficOf } from './series.js'
 import { QueueSummary, SharedSummary } from './summaries.js'
-import { Nothing, Panel, Share } from './widgets.js'
+import { Nothing, OwnName, Panel, Share } from './widgets.js'
 
 export function LimitsPage({
   view,
+  address,
   open,
   toggle,
   more,
 }: {
   view: LimitsView
+  address: Address
   open: ReadonlySet<string>
   toggle: (id: string) => void
   more: () => void
@@ -25,13 +28,14 @@ export function LimitsPage({
       <Panel
         title="Limits"
         side={
-          isSorted ? (
-            'last 15 minutes'
-          ) : (
-            <button type="button" class="link" onClick={sort}>
-              worst first again
-            </button>
-          )
+          <>
+            {!isSorted && (
+              <button type="button" class="link" onClick={sort}>
+                worst first again
+              </button>
+            )}
+            <RangeChoice range={view.range} address={address} />
+          </>
         }
       >
         {rows.length === 0 ? (
@@ -73,6 +77,23 @@ export function LimitsPage({
   )
 }
 
+/** How far back the charts go; in the address, so that a view can be sent to a colleague. */
+function RangeChoice({ range, address }: { range: Range; address: Address }) {
+  return (
+    <nav class="ranges" aria-label="Time range">
+      {RANGES.map(([each, words]) => (
+        <a
+          key={each}
+          href={addressText({ ...address, page: 'limits', range: each })}
+          aria-current={each === range ? 'true' : undefined}
+        >
+          {words}
+        </a>
+      ))}
+    </nav>
+  )
+}
+
 function Row({ row, now, isOpen, toggle }: { row: LimitRow; now: number; isOpen: boolean; toggle: () => void }) {
   const { id, limiter, facts, per, series, live } = row
   const traffic = trafficOf(series)
@@ -91,11 +112,7 @@ function Row({ row, now, isOpen, toggle }: { row: LimitRow; now: number; isOpen:
             {limitWords(facts)}
             {per !== undefined && `, ${per}`}
           </span>
-          {row.limit !== limiter && (
-            <span class="tag plain">
-              <bdi>{row.limit}</bdi>
-            </span>
-          )}
+          {row.limit !== limiter && <OwnName of={row.limit} />}
           {live !== undefined && (
             <span class="tag">live{live.until !== undefined && ` until ${when(live.until, now)}`}</span>
           )}

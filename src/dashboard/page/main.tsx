@@ -1,11 +1,12 @@
-import { render } from 'preact'
+import { options, render, type VNode } from 'preact'
 import { useEffect, useMemo, useState } from 'preact/hooks'
+import { printable } from '../../core/printable.js'
 import type { Ask, View } from '../view.js'
 import { ActingContext, useActing } from './acting.js'
-import { PAGES, useAddress } from './address.js'
+import { type Address, addressText, PAGES, useAddress } from './address.js'
 import { ChangesPage } from './changes-page.js'
 import { logIn } from './connection.js'
-import { Bands, Head, StatusLine, summaryOf } from './frame.js'
+import { Bands, Head, NothingOf, StatusLine, summaryOf } from './frame.js'
 import { KeysPage } from './keys-page.js'
 import { LimitsPage } from './limits-page.js'
 import { usePolling } from './polling.js'
@@ -18,7 +19,7 @@ const MOST_ROWS = 1000
 
 function App() {
   const address = useAddress()
-  const { page, row, key, ref } = address
+  const { page, row, key, ref, service, range } = address
   /** undefined: the worst is open, whichever that is. */
   const [open, setOpen] = useState<readonly string[] | undefined>(undefined)
   const [rows, setRows] = useState<number | undefined>(undefined)
@@ -27,6 +28,8 @@ function App() {
     ...(page === 'limits' &&
       (row !== undefined || open !== undefined) && { open: row === undefined ? open : [row, ...(open ?? [])] }),
     ...(page === 'limits' && rows !== undefined && { rows }),
+    ...(page === 'limits' && range !== undefined && { range }),
+    ...(page !== 'changes' && service !== undefined && { service }),
     ...(key !== undefined && { key }),
     ...(ref !== undefined && { ref }),
   }
@@ -50,7 +53,7 @@ function App() {
   const toggle = (id: string) => {
     const next = opened.has(id) ? [...opened].filter(other => other !== id) : [...opened, id]
     setOpen(next)
-    if (row !== undefined) history.replaceState(undefined, '', '#/limits')
+    if (row !== undefined) history.replaceState(undefined, '', addressText({ page: 'limits' }))
     if (row !== undefined) dispatchEvent(new HashChangeEvent('hashchange'))
   }
 
@@ -64,7 +67,7 @@ function App() {
       <Head address={address} />
       <main class="column" id="content" tabIndex={-1}>
         <h1 class="hidden">{title}</h1>
-        {view !== undefined && <StatusLine frame={view} polled={polled} />}
+        {view !== undefined && <StatusLine frame={view} polled={polled} address={address} />}
         <Bands frame={view} polled={polled} />
         {view === undefined ? (
           polled.failing === undefined && <Loading />
@@ -72,9 +75,12 @@ function App() {
           <Loading />
         ) : !view.installed && view.failing === undefined ? (
           <Start />
+        ) : service !== undefined && isEmpty(view) ? (
+          <NothingOf service={service} title={title} href={addressText({ ...address, service: '' })} />
         ) : (
           <Content
             view={view}
+            address={address}
             sought={key !== undefined || ref !== undefined}
             opened={opened}
             toggle={toggle}
@@ -89,12 +95,14 @@ function App() {
 
 function Content({
   view,
+  address,
   sought,
   opened,
   toggle,
   more,
 }: {
   view: View
+  address: Address
   sought: boolean
   opened: ReadonlySet<string>
   toggle: (id: string) => void
@@ -112,13 +120,48 @@ function Content({
     case 'processes':
       return <ProcessesPage view={view} />
     default:
-      return <LimitsPage view={view} open={opened} toggle={toggle} more={more} />
+      return <LimitsPage view={view} address={address} open={opened} toggle={toggle} more={more} />
+  }
+}
+
+/** Whether a service that was chosen has nothing on this page. */
+function isEmpty(view: View): boolean {
+  switch (view.page) {
+    case 'limits':
+      return view.rows.length + view.queues.length + view.shared.length === 0
+    case 'waiting':
+      return view.shared.length === 0
+    case 'queues':
+      return view.queues.length === 0
+    case 'processes':
+      return view.processes.length === 0
+    default:
+      return false
   }
 }
 
 /** Not a link: what stands behind # in the address names the page. */
 function skip(): void {
   document.getElementById('content')?.focus()
+}
+
+const SPOKEN = ['title', 'aria-label', 'aria-valuetext']
+
+/**
+ * Everything that is written on the page passes here: names and keys may contain characters that hide a part of them or turn the direction of writing,
+ * so that "95 %" reads as "59 %". They are written out, like \u{202e}.
+ */
+options.vnode = (node: VNode) => {
+  const { type, props } = node as { type: unknown; props: Record<string, unknown> | string }
+  if (typeof props === 'string') (node as { props: unknown }).props = writtenOut(props)
+  else if (typeof type === 'string') {
+    for (const name of SPOKEN) if (typeof props[name] === 'string') props[name] = writtenOut(props[name])
+  }
+}
+
+/** Payloads and code have several lines. */
+function writtenOut(text: string): string {
+  return text.replace(/[^\n]+/g, printable)
 }
 
 const root = document.getElementById('app')

@@ -13,6 +13,8 @@ export interface Axes {
   readonly hasMiddle: boolean
   /** The moment at a share of the width. */
   time(share: number): string
+  /** Moments with their seconds: on a narrow screen there is room for the first and the last one. */
+  readonly isExact?: boolean
 }
 
 export function Plot({
@@ -40,10 +42,6 @@ export function Plot({
   const { length, frame, value, time } = axes
   const { width, height, top } = frame
   const last = length - 1
-  const point = (event: PointerEvent) => {
-    const box = (event.currentTarget as HTMLElement).getBoundingClientRect()
-    setIndex(indexAt((event.clientX - box.left) / box.width, length))
-  }
   const press = (event: KeyboardEvent) => {
     const steps = { ArrowLeft: -1, ArrowRight: 1, PageUp: -pageStep, PageDown: pageStep, Home: -length, End: length }
     const step = steps[event.key as keyof typeof steps]
@@ -64,7 +62,7 @@ export function Plot({
         aria-valuemax={Math.max(0, last)}
         aria-valuenow={index ?? last}
         aria-valuetext={last >= 0 ? valueText(index ?? last) : 'no values yet'}
-        onPointerMove={point}
+        onPointerMove={event => setIndex(indexUnder(event, length))}
         onPointerLeave={() => setIndex(undefined)}
         onKeyDown={press}
         onBlur={() => setIndex(undefined)}
@@ -75,20 +73,35 @@ export function Plot({
           ))}
           <line class="edge" x1="0" y1={height} x2={width} y2={height} />
           {children}
-          {index !== undefined && <line class="cursor" x1={x * width} y1="0" x2={x * width} y2={height} />}
+          {index !== undefined && <Cursor share={x} frame={frame} />}
         </svg>
         <span class="axis top">{value(top)}</span>
         {axes.hasMiddle && <span class="axis middle">{value(top / 2)}</span>}
         <span class="axis bottom">0</span>
-        {index !== undefined && (
-          <div class="reading" style={x > 0.5 ? { right: `${(1 - x) * 100 + 1}%` } : { left: `${x * 100 + 1}%` }}>
-            {reading(index)}
-          </div>
-        )}
+        {index !== undefined && index <= last && <Reading share={x}>{reading(index)}</Reading>}
       </div>
-      <div class="times" aria-hidden="true">
+      <div class={axes.isExact ? 'times exact' : 'times'} aria-hidden="true">
         {last > 0 && [0, 1 / 3, 2 / 3, 1].map(share => <span key={share}>{time(share)}</span>)}
       </div>
     </figure>
+  )
+}
+
+/** The index of the moment under the pointer. */
+export function indexUnder(event: PointerEvent, length: number): number {
+  const box = (event.currentTarget as HTMLElement).getBoundingClientRect()
+  return indexAt((event.clientX - box.left) / box.width, length)
+}
+
+export function Cursor({ share, frame: { width, height } }: { share: number; frame: Pick<Frame, 'width' | 'height'> }) {
+  return <line class="cursor" x1={share * width} y1="0" x2={share * width} y2={height} />
+}
+
+/** The values of a moment, on that side of the cursor where there is room. */
+export function Reading({ share, children }: { share: number; children: ComponentChildren }) {
+  return (
+    <div class="reading" style={share > 0.5 ? { right: `${(1 - share) * 100 + 1}%` } : { left: `${share * 100 + 1}%` }}>
+      {children}
+    </div>
   )
 }

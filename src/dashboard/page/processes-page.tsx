@@ -39,7 +39,7 @@ function Service({ service, processes, now }: { service: string; processes: read
       <table>
         <ColumnHeads
           of={[
-            ['Process'],
+            ['Process', 'names'],
             ['Version', 'wide'],
             ['Runs since', 'wide'],
             ['Heard of'],
@@ -51,7 +51,7 @@ function Service({ service, processes, now }: { service: string; processes: read
           {sorted.map(({ id, host, pid, version, startedAt, heardAt, idle, silent, perSecond, share, breaker }) => (
             <tr key={id} class={silent ? 'quiet' : ''}>
               <td>
-                <span class="name">{host}</span> <span class="muted">pid {pid}</span>
+                <bdi class="name">{host}</bdi> <span class="muted">pid {pid}</span>
                 {breaker !== undefined && (
                   <span class="tag amber" title={breaker.reason}>
                     breaker open since {clock(breaker.since)}

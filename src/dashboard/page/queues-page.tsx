@@ -94,14 +94,21 @@ function Letters({
   return (
     <>
       <table class="letters">
-        <ColumnHeads of={[['Dead letter'], ['Attempts', 'number wide'], ['Died', 'number']]} acts />
+        <ColumnHeads
+          of={[
+            ['Dead letter', 'names'],
+            ['Attempts', 'number wide'],
+            ['Died', 'number'],
+          ]}
+          acts
+        />
         <tbody>
           {letters.map(({ id, reason, attempts, diedAt, length, payload }) => (
             <tr key={id}>
               <td>
                 <details>
                   <summary>
-                    <span>{reason === '' ? 'no reason was given' : reason}</span>
+                    <bdi>{reason === '' ? 'no reason was given' : reason}</bdi>
                   </summary>
                   <p class="muted">
                     id{' '}

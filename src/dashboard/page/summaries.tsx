@@ -9,7 +9,14 @@ export function QueueSummary({ queues }: { queues: readonly QueueRow[] }) {
   return (
     <Panel title="Queues" side={<a href={addressText({ page: 'queues' })}>all</a>}>
       <table>
-        <ColumnHeads of={[['Queue'], ['Waiting', 'number'], ['Late, p99', 'number wide'], ['Dead', 'number']]} />
+        <ColumnHeads
+          of={[
+            ['Queue', 'names'],
+            ['Waiting', 'number'],
+            ['Late, p99', 'number wide'],
+            ['Dead', 'number'],
+          ]}
+        />
         <tbody>
           {queues.map(queue => (
             <tr key={queue.name}>
@@ -38,7 +45,7 @@ export function SharedSummary({ shared }: { shared: readonly SharedRow[] }) {
   return (
     <Panel title="Semaphores and rates" side={<a href={addressText({ page: 'waiting' })}>all</a>}>
       <table>
-        <ColumnHeads of={[['Name'], ['In use'], ['Waiting', 'number']]} />
+        <ColumnHeads of={[['Name', 'names'], ['In use'], ['Waiting', 'number']]} />
         <tbody>
           {shared.map(row => (
             <tr key={`${row.kind} ${row.name}`}>

@@ -16,6 +16,15 @@ export function KeyLink({ of }: { of: KeyView }) {
 
 export type BarKind = 'of-refused' | 'of-amber' | ''
 
+/** The own name of a limit: what metrics, header fields and logs call it. */
+export function OwnName({ of }: { of: string }) {
+  return (
+    <span class="tag plain">
+      <bdi>{of}</bdi>
+    </span>
+  )
+}
+
 /** A share of a whole as a bar; the numbers stand beside it. */
 export function Bar({ share, kind = '' }: { share: number; kind?: BarKind }) {
   return (
@@ -66,7 +75,9 @@ export function Panel({
   return (
     <section class="panel" aria-label={title}>
       <header>
-        <h2>{title}</h2>
+        <h2>
+          <bdi>{title}</bdi>
+        </h2>
         {side !== undefined && <span class="muted">{side}</span>}
       </header>
       {children}

@@ -130,7 +130,7 @@ function count(counts: Counts, allowed: boolean, { allowed: passed }: Decision, 
 }
 
 /** Adds up the sums of several steps, while Redis is unreachable. */
-export function addRows(sum: Map<string, Counts>, rows: ReadonlyMap<string, Counts>): void {
+export function addRows(sum: Map<string, Counts>, rows: Iterable<readonly [string, Counts]>): void {
   for (const [id, counts] of rows) {
     const known = sum.get(id)
     if (known === undefined) sum.set(id, counts)

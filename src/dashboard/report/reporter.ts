@@ -3,7 +3,7 @@ import { hostname } from 'node:os'
 import type { Decision } from '../../core/decision.js'
 import type { Observer } from '../../core/observer.js'
 import { objectId } from '../../redis/object-index.js'
-import { objectFacts } from '../index-entry.js'
+import { objectFacts, useNotes } from '../index-entry.js'
 import type { ProcessRecord } from '../process-record.js'
 import { DecisionSums } from './decision-sums.js'
 import { parseReporterOptions, type ReporterOptions } from './options.js'
@@ -22,8 +22,8 @@ const STILL_MS = 10_000
 
 /**
  * Reports to the dashboard what this process decides. Pass it as `observer` to limiters and shared objects. It sends one small script call every `every`
- * during activity, and nothing otherwise; its counts expire after 15 minutes, its own record after an hour. A failing Redis delays no decision:
- * counts are sent when it is back. Throws `PolicyError` for invalid options.
+ * during activity, and nothing otherwise; its counts expire after 15 minutes, their sums of a minute after an hour and those of ten minutes after a day, its
+ * own record after an hour. A failing Redis delays no decision: counts are sent when it is back. Throws `PolicyError` for invalid options.
  */
 export function reporter(options: ReporterOptions): Observer & ReportEnd {
   return new Reporter(options)
@@ -161,8 +161,9 @@ class Reporter implements Observer {
       record: this.#record(now, isBusy),
       details: this.#recentActivity.details(),
       rows,
-      notes,
+      notes: [...notes, ...useNotes(this.#settings.service, notes)],
       spanMs,
+      isLast: !isBusy,
     })
     this.#news = false
     this.#decisions = 0

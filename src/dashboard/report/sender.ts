@@ -1,4 +1,5 @@
 import { Deadline } from '../../core/deadline.js'
+import { getOrMake } from '../../core/get-or-make.js'
 import type { ClientPort, RedisClient } from '../../redis/client.js'
 import { MOST_NOTES, NOTE_LIFE_MS, type ObjectFacts } from '../../redis/object-index.js'
 import { portOf } from '../../redis/port-of.js'
@@ -7,7 +8,7 @@ import { dashboardLeave, dashboardReport } from '../../redis/scripts.js'
 import { type Counts, countsText } from '../outcome-counts.js'
 import { detailsText, type ProcessDetails } from '../process-details.js'
 import type { ProcessRecord } from '../process-record.js'
-import { RecordKeys, STEP_MS, STEPS, stepOf } from '../record-keys.js'
+import { MINUTE_MS, RecordKeys, STEP_MS, STEPS, stepOf, TEN_MINUTES_MS } from '../record-keys.js'
 import { addRows } from './decision-sums.js'
 
 export type ObjectNotes = ReadonlyArray<readonly [id: string, facts: ObjectFacts]>
@@ -19,6 +20,8 @@ export interface Report {
   readonly notes: ObjectNotes
   /** The time in which the rows were counted, until now. */
   readonly spanMs: number
+  /** No further report is planned. */
+  readonly isLast: boolean
 }
 
 /** Most rows and notes of one call, so that no call takes the server a millisecond. */
@@ -30,17 +33,29 @@ const PATIENCE = new Deadline(5000)
 interface Call {
   readonly number: number
   readonly step: number
-  readonly rows: ReadonlyArray<readonly [id: string, counts: Counts]>
+  readonly rows: Rows
+  /** The number of a minute, and rows of it. */
+  readonly minute: number
+  readonly minuteRows: Rows
   readonly notes: ObjectNotes
   readonly args: readonly string[]
 }
 
-/** Sends reports, one call at a time; keeps the sums of each step for 15 minutes while Redis is unreachable. */
+type Rows = ReadonlyArray<readonly [id: string, counts: Counts]>
+
+/**
+ * Sends reports, one call at a time; keeps the sums of each step for 15 minutes while Redis is unreachable. What Redis has accepted is added up here and
+ * goes, once a minute, with a report to the sums of the minute and of its ten minutes. A process that is killed loses that minute of the long charts.
+ */
 export class ReportSender {
   readonly #port: ClientPort
   readonly #keys: RecordKeys
   /** Step → limit → counts that were not sent. */
   readonly #pending = new Map<number, Map<string, Counts>>()
+  /** Minute → limit → counts that are in the sums of their steps, and not yet in those of the minute. */
+  readonly #minutes = new Map<number, Map<string, Counts>>()
+  /** The minutes are sent although they have not ended. */
+  #isLast = false
   readonly #notes = new Map<string, ObjectFacts>()
   #latest: Pick<Report, 'record' | 'details'> | undefined
   #unanswered: Call | undefined
@@ -65,11 +80,12 @@ export class ReportSender {
 
   /** Whether counts are unsent. */
   get hasPending(): boolean {
-    return this.#isNew || this.#pending.size > 0 || this.#unanswered !== undefined
+    return this.#isNew || this.#pending.size > 0 || this.#unanswered !== undefined || this.#minuteToSend() !== undefined
   }
 
-  send({ record, details, rows, notes, spanMs }: Report): void {
+  send({ record, details, rows, notes, spanMs, isLast }: Report): void {
     this.#latest = { record, details }
+    this.#isLast = isLast
     this.#isNew = true
     for (const [id, facts] of notes) this.#notes.set(id, facts)
     if (rows.size > 0) this.#share(rows, spanMs)
@@ -80,7 +96,9 @@ export class ReportSender {
   }
 
   async close(): Promise<void> {
+    this.#isLast = true
     await this.#sending
+    await this.#sendAll()
     if (this.#port.state() !== 'ready') return
     await PATIENCE.hold(runScript(this.#port, dashboardLeave, this.#keys.processes, [this.id])).catch(() => {})
   }
@@ -97,14 +115,22 @@ export class ReportSender {
   async #sendOne(): Promise<void> {
     this.#unanswered ??= this.#nextCall()
     if (this.#unanswered === undefined) return
-    const { number, step, rows, notes, args } = this.#unanswered
-    const keys = [...this.#keys.processes, this.#keys.sums(step), ...this.#keys.index]
+    const { number, step, rows, minute, args } = this.#unanswered
+    const keys = [
+      ...this.#keys.processes,
+      this.#keys.sums(step),
+      this.#keys.sums(minute, MINUTE_MS),
+      this.#keys.sums(Math.floor((minute * MINUTE_MS) / TEN_MINUTES_MS), TEN_MINUTES_MS),
+      ...this.#keys.index,
+    ]
     const sentAt = Date.now()
     const reply = await PATIENCE.hold(runScript(this.#port, dashboardReport, keys, [String(number), ...args]))
     const [nowMs, done, version] = reply as [number, number, number]
+    const call = this.#unanswered
     this.#unanswered = undefined
     this.#aheadMs = nowMs - (sentAt + Date.now()) / 2
-    if (done === 0) this.#misplaced(step, rows, notes)
+    if (done === 0) this.#misplaced(call)
+    else if (rows.length > 0) addTo(this.#minutes, minuteOf(step), rows)
     if (version < this.#indexVersion) {
       this.#toldDetails = ''
       this.lost()
@@ -118,6 +144,9 @@ export class ReportSender {
     const rows = [...sums].slice(0, MOST_ROWS)
     for (const [id] of rows) sums.delete(id)
     if (sums.size === 0) this.#pending.delete(step)
+    const minute = this.#minuteToSend() ?? minuteOf(step)
+    // Each of them is added twice.
+    const minuteRows = this.#takeMinute(minute, Math.floor((MOST_ROWS - rows.length) / 2))
     const notes = [...this.#notes].slice(0, MOST_AT_ONCE)
     for (const [id] of notes) this.#notes.delete(id)
     const { record, details } = this.#latest
@@ -127,23 +156,41 @@ export class ReportSender {
       this.id,
       JSON.stringify(record),
       text === this.#toldDetails ? '' : text,
-      String(rows.length),
-      ...rows.flatMap(([id, counts]) => [id, countsText(counts)]),
+      ...rowsArgs(rows),
+      String(minute),
+      ...rowsArgs(minuteRows),
       String(NOTE_LIFE_MS),
       String(MOST_NOTES),
       ...notes.flatMap(([id, facts]) => [id, JSON.stringify(facts)]),
     ]
     this.#toldDetails = text
     this.#isNew = false
-    return { number: ++this.#number, step, rows, notes, args }
+    return { number: ++this.#number, step, rows, minute, minuteRows, notes, args }
+  }
+
+  /** A minute that has ended, with its last report; at the end of all reports every minute. */
+  #minuteToSend(): number | undefined {
+    const [minute] = this.#minutes.keys()
+    const isDue = this.#isLast || (minute !== undefined && stepOf(this.#now()) > stepOf((minute + 1) * MINUTE_MS))
+    return isDue ? minute : undefined
+  }
+
+  #takeMinute(minute: number, most: number): Rows {
+    const sums = this.#minuteToSend() === minute ? this.#minutes.get(minute) : undefined
+    if (sums === undefined) return []
+    const rows = [...sums].slice(0, most)
+    for (const [id] of rows) sums.delete(id)
+    if (sums.size === 0) this.#minutes.delete(minute)
+    return rows
   }
 
   /** The answer has shown that our clock was wrong: counts of another step belong to the current one. Older counts are dropped. */
-  #misplaced(step: number, rows: Call['rows'], notes: ObjectNotes): void {
+  #misplaced({ step, rows, minute, minuteRows, notes }: Call): void {
+    if (minuteRows.length > 0) addTo(this.#minutes, minute, minuteRows)
     for (const [id, facts] of notes) this.#notes.set(id, facts)
     this.#isNew = true
     const now = stepOf(this.#now())
-    if (now !== step) this.#keep(now, new Map(rows))
+    if (now !== step) addTo(this.#pending, now, rows)
   }
 
   /** What was counted across the end of a step is shared between both, by time. */
@@ -151,23 +198,37 @@ export class ReportSender {
     const now = this.#now()
     const [first, last] = [stepOf(now - spanMs), stepOf(now)]
     if (first === last) {
-      this.#keep(last, rows)
+      addTo(this.#pending, last, rows)
       return
     }
     const part = Math.min(1, (last * STEP_MS - (now - spanMs)) / spanMs)
-    const early = new Map([...rows].map(([id, counts]) => [id, counts.map(count => Math.round(count * part))]))
-    const late = new Map([...rows].map(([id, counts]) => [id, counts.map(count => count - Math.round(count * part))]))
-    this.#keep(last - 1, early)
-    this.#keep(last, late)
-  }
-
-  #keep(step: number, rows: ReadonlyMap<string, Counts>): void {
-    const sums = this.#pending.get(step) ?? new Map<string, Counts>()
-    addRows(sums, rows)
-    this.#pending.set(step, sums)
+    const early = [...rows].map(([id, counts]) => [id, counts.map(count => Math.round(count * part))] as const)
+    const late = [...rows].map(([id, counts]) => [id, counts.map(count => count - Math.round(count * part))] as const)
+    addTo(this.#pending, last - 1, early)
+    addTo(this.#pending, last, late)
   }
 
   #now(): number {
     return Date.now() + this.#aheadMs
   }
+}
+
+function minuteOf(step: number): number {
+  return Math.floor((step * STEP_MS) / MINUTE_MS)
+}
+
+function rowsArgs(rows: Rows): string[] {
+  return [String(rows.length), ...rows.flatMap(([id, counts]) => [id, countsText(counts)])]
+}
+
+/** Adds rows to the sums of an interval. */
+function addTo(
+  sums: Map<number, Map<string, Counts>>,
+  interval: number,
+  rows: Iterable<readonly [string, Counts]>,
+): void {
+  addRows(
+    getOrMake(sums, interval, () => new Map()),
+    rows,
+  )
 }

@@ -12,6 +12,8 @@ const KEY_SHARE = 0.5
 /** Fewer events are not judged. */
 const AT_LEAST = 20
 const MOST = 8
+/** A name like '5-per-15m' tells nothing that its limiter's only limit does not. */
+const DEFAULT_NAME = /^\d+-per-/
 
 /**
  * The current problems, in words: those that processes with alerts report, and the dashboard's own rules for limiters and queues of which no
@@ -70,7 +72,11 @@ function refusals(
   show: (key: string) => KeyView,
 ): AlertView[] {
   const found: Array<AlertView & { share: number }> = []
-  for (const { id, name } of limits) {
+  const [met, several] = [new Set<string>(), new Set<string>()]
+  for (const { name } of limits) (met.has(name) ? several : met).add(name)
+  for (const { id, name, limit } of limits) {
+    const isPlain = limit.name === name || (!several.has(name) && DEFAULT_NAME.test(limit.name))
+    const named = { subject: name, ...(!isPlain && { limitName: limit.name }) }
     const { counts, seconds } = reports.recent(id, 6)
     const decided = counts[ALLOWED] + counts[REFUSED]
     if (decided < AT_LEAST) continue
@@ -83,6 +89,7 @@ function refusals(
       found.push({
         id: `refused ${id}`,
         title: `${name} refuses ${percent(share)} of its requests`,
+        ...named,
         ...blame,
         since,
         limit: id,
@@ -96,6 +103,7 @@ function refusals(
       found.push({
         id: `key ${id}`,
         title: `${name} serves one key above all`,
+        ...named,
         text,
         key: loudest.key,
         limit: id,
@@ -123,7 +131,12 @@ function refusingSince(reports: Reports, id: string): number {
 function deadLetters(queues: readonly QueueRow[]): AlertView[] {
   return queues
     .filter(({ dead }) => dead > 0)
-    .map(({ name, dead }) => ({ id: `dead ${name}`, title: `${name} has ${plural(dead, 'dead letter')}`, queue: name }))
+    .map(({ name, dead }) => ({
+      id: `dead ${name}`,
+      title: `${name} has ${plural(dead, 'dead letter')}`,
+      subject: name,
+      queue: name,
+    }))
 }
 
 function firing(
@@ -144,6 +157,7 @@ function firing(
     return {
       id: `rule ${show(id).ref}`,
       ...wordsOf(alert, show),
+      subject: alert.subject,
       since: alert.since,
       ...(limit !== undefined && { limit: limit.id }),
     }

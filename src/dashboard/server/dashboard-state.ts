@@ -2,9 +2,10 @@ import type { Bounds } from '../../adaptive/follow-load.js'
 import { Deadline } from '../../core/deadline.js'
 import { StoreError } from '../../core/errors.js'
 import type { RedisClient } from '../../redis/client.js'
-import type { LimitEntry, ObjectKind } from '../index-entry.js'
+import type { LimitEntry, ObjectKind, UsedKind } from '../index-entry.js'
 import type { KeyView } from '../view.js'
 import { ChangeHistory } from './changes.js'
+import { History } from './history.js'
 import { HolderNames } from './holder-names.js'
 import { type KeyStyle, KeyViews } from './key-views.js'
 import { type KnownLimiter, knownLimiters, Limiters } from './limiters.js'
@@ -21,6 +22,7 @@ const MOST_REFS = 5000
 /** The state that pages and changes share: one for each dashboard. */
 export class DashboardState {
   readonly reports: Reports
+  readonly history: History
   readonly live: LiveLimits
   readonly limiters: Limiters
   readonly objects: SharedObjects
@@ -35,6 +37,7 @@ export class DashboardState {
     live: LiveMeans,
   ) {
     this.reports = new Reports(client, prefix)
+    this.history = new History(client, this.reports.keys, this.reports)
     this.keyViews = new KeyViews(style, () => this.reports.secret)
     this.live = new LiveLimits(client, prefix, live)
     this.limiters = new Limiters(client, prefix, this.live)
@@ -78,9 +81,21 @@ export class DashboardState {
     return knownLimiters(this.limits)
   }
 
-  names(kind: ObjectKind): string[] {
+  /** The objects of a kind that a service, or any, uses. */
+  names(kind: ObjectKind, service?: string): string[] {
+    const isUsed = this.usedBy(service)
     const names = [...this.reports.entries.values()].filter(entry => entry.kind === kind).map(({ name }) => name)
-    return names.sort()
+    return names.filter(name => isUsed(kind, name)).sort()
+  }
+
+  /** Whether a service uses something; undefined: any service. */
+  usedBy(service: string | undefined): (kind: UsedKind, name: string) => boolean {
+    if (service === undefined) return () => true
+    const used = new Set<string>()
+    for (const entry of this.reports.entries.values()) {
+      if (entry.kind === 'use' && entry.name === service) used.add(`${entry.of} ${entry.object}`)
+    }
+    return (kind, name) => used.has(`${kind} ${name}`)
   }
 
   /** Within what followLoad steers a rate, if it was told to. */

@@ -7,6 +7,7 @@ import { Doorkeeper, forgeryComplaint, isRefused } from './access.js'
 import { carryOut } from './actions.js'
 import { DashboardState } from './dashboard-state.js'
 import { type PageFile, pageFile } from './files.js'
+import { rangeIn } from './history.js'
 import type { LiveMeans } from './live-limits.js'
 import { type DashboardOptions, parseDashboardOptions } from './options.js'
 import { viewOf } from './page-views.js'
@@ -127,13 +128,15 @@ function requestIn(req: IncomingMessage): object {
 }
 
 function askIn(req: IncomingMessage): Ask {
-  const { page, open, rows, key, ref } = requestIn(req) as Partial<Ask>
+  const { page, open, rows, range, service, key, ref } = requestIn(req) as Partial<Ask>
   if (typeof page !== 'string' || !PAGES.has(page))
     throw new PolicyError('page: expected one of the pages, like "limits"')
   return {
     page,
     ...(Array.isArray(open) && { open: open.filter(id => typeof id === 'string').slice(0, 20) }),
     ...(Number.isSafeInteger(rows) && { rows }),
+    ...(rangeIn(range) !== undefined && { range: rangeIn(range) }),
+    ...(typeof service === 'string' && { service }),
     ...(typeof key === 'string' && { key }),
     ...(typeof ref === 'string' && { ref }),
   }

@@ -5,7 +5,7 @@ import { COUNTED, FALLBACK, SHADOW } from '../outcome-counts.js'
 import type { Ask, Frame, LimitRow, LimitsView, OpenLimit, QueueRow, SharedRow } from '../view.js'
 import type { DashboardState } from './dashboard-state.js'
 import { TopCallers } from './top-callers.js'
-import { ratesOf, rounded, seriesOf, shareOf } from './traffic.js'
+import { ratesOf, rounded, shareOf } from './traffic.js'
 
 const ROWS = 50
 const MOST_ROWS = 1000
@@ -16,15 +16,19 @@ interface Rated extends ReturnType<typeof ratesOf> {
   readonly entry: LimitEntry
 }
 
-/** The first page: the limits, those first that refuse the largest share, then the busiest. */
-export function limitsView(
+/** The first page: the limits of all services or of one, those first that refuse the largest share, then the busiest. */
+export async function limitsView(
   state: DashboardState,
   frame: Frame,
   ask: Ask,
   queues: readonly QueueRow[],
   shared: readonly SharedRow[],
-): LimitsView {
+): Promise<LimitsView> {
+  const { range = '15m' } = ask
+  const chartOf = await state.history.charts(range)
+  const isUsed = state.usedBy(ask.service)
   const rated = state.limits
+    .filter(({ name }) => isUsed('limit', name))
     .map((entry): Rated => ({ entry, ...ratesOf(state.reports, entry.id) }))
     .filter(isCurrent(state))
   rated.sort(byTrouble)
@@ -36,10 +40,14 @@ export function limitsView(
   return {
     ...frame,
     page: 'limits',
+    range,
     total: rated.length,
     queues,
     shared,
-    rows: chosen.map(row => rowOf(state, row, callers, wanted.has(row.entry.id) || row.entry.id === openAtFirst)),
+    rows: chosen.map(row => ({
+      ...rowOf(state, row, callers, wanted.has(row.entry.id) || row.entry.id === openAtFirst),
+      series: chartOf(row.entry.id),
+    })),
   }
 }
 
@@ -48,7 +56,7 @@ function rowOf(
   { entry, counts, ...rates }: Rated,
   callers: TopCallers,
   isOpen: boolean,
-): LimitRow {
+): Omit<LimitRow, 'series'> {
   const { id, name, limit, per, store } = entry
   const live = state.live.view(name)
   // The quota that an entry tells may be that of a single key, or of a moment ago.
@@ -70,7 +78,6 @@ function rowOf(
     changeable: given !== undefined,
     ...(given !== undefined && { policy: policyText(given) }),
     ...(policy !== undefined && current === undefined && { replaced: true as const }),
-    series: seriesOf(state.reports, id),
     ...(isOpen && { open: openOf(state, entry, callers, rates.refused, rates.allowed + rates.refused) }),
   }
 }

@@ -40,21 +40,24 @@ export interface Viewer {
 /** The content of a page. If Redis fails, the last known state, marked as old. */
 export async function viewOf(state: DashboardState, ask: Ask, viewer: Viewer): Promise<View> {
   await state.refresh()
-  const queues = await queueRows(state, ask.page === 'queues' ? MOST_OBJECTS : FEW_OBJECTS)
-  const frame = frameOf(state, viewer, queues)
+  const most = ask.page === 'queues' ? MOST_OBJECTS : FEW_OBJECTS
+  const all = await queueRows(state, most)
+  // Alerts are of all services, whichever is shown.
+  const frame = frameOf(state, viewer, all)
+  const queues = ask.service === undefined ? all : await queueRows(state, most, ask.service)
   switch (ask.page) {
     case 'keys':
       return keysView(state, frame, ask)
     case 'waiting':
-      return waitingView(state, frame)
+      return waitingView(state, frame, ask)
     case 'queues':
       return queuesView(state, frame, queues)
     case 'changes':
       return changesView(state, frame)
     case 'processes':
-      return processesView(state, frame)
+      return processesView(state, frame, ask)
     default:
-      return limitsView(state, frame, ask, queues, await sharedRows(state, FEW_OBJECTS, false))
+      return limitsView(state, frame, ask, queues, await sharedRows(state, FEW_OBJECTS, false, ask.service))
   }
 }
 
@@ -65,6 +68,7 @@ function frameOf(state: DashboardState, { access, user }: Viewer, queues: readon
   const loud = reports.alive
   const answers = loud.flatMap(({ record }) => (record.answerMs === undefined ? [] : [record.answerMs]))
   const callers = new TopCallers(reports)
+  const services = [...new Set(reports.processes.map(({ record }) => record.service))].sort()
   return {
     now: reports.now,
     readAt: reports.readAt,
@@ -72,7 +76,7 @@ function frameOf(state: DashboardState, { access, user }: Viewer, queues: readon
     access,
     ...(user !== undefined && { user }),
     status: {
-      services: new Set(reports.processes.map(({ record }) => record.service)).size,
+      services: services.length,
       processes: loud.length,
       silent: reports.processes.length - loud.length,
       ...(answers.length > 0 && { answerMs: answers.reduce((sum, ms) => sum + ms, 0) / answers.length }),
@@ -81,17 +85,18 @@ function frameOf(state: DashboardState, { access, user }: Viewer, queues: readon
       degradedShare: shareOf(counts, FALLBACK),
     },
     alerts: alertsOf(reports, callers, queues, state.limits, key => state.show(key)),
+    services,
     ...(live.refusal !== undefined && { noLive: live.refusal }),
     installed: reports.processes.length > 0 || reports.entries.size > 0,
   }
 }
 
-async function queueRows(state: DashboardState, most: number): Promise<QueueRow[]> {
+async function queueRows(state: DashboardState, most: number, service?: string): Promise<QueueRow[]> {
   if (state.reports.failing !== undefined) return []
   const lateness = histogramsOf(state.reports)
   const rows = await settled(
     state
-      .names('queue')
+      .names('queue', service)
       .slice(0, most)
       .map(name => state.objects.queueRow(name)),
   )
@@ -104,19 +109,24 @@ async function queueRows(state: DashboardState, most: number): Promise<QueueRow[
   })
 }
 
-async function sharedRows(state: DashboardState, most: number, withHolders: boolean): Promise<SharedRow[]> {
+async function sharedRows(
+  state: DashboardState,
+  most: number,
+  withHolders: boolean,
+  service?: string,
+): Promise<SharedRow[]> {
   if (state.reports.failing !== undefined) return []
   const rows = await settled([
     ...state
-      .names('semaphore')
+      .names('semaphore', service)
       .slice(0, most)
       .map(name => state.objects.semaphoreRow(name, withHolders)),
     ...state
-      .names('rate')
+      .names('rate', service)
       .slice(0, most)
       .map(name => state.objects.rateRow(name, state.boundsOf(name))),
   ])
-  const levels = levelsOf(state.reports)
+  const levels = levelsOf(state.reports, service)
   const inProcesses = levels.filter(({ object }) => object === 'concurrency' || object === 'limiter')
   const told = ({ object, name, inUse, waiting = 0 }: LevelRow) => ({
     waiting,
@@ -138,8 +148,8 @@ async function sharedRows(state: DashboardState, most: number, withHolders: bool
   ]
 }
 
-async function waitingView(state: DashboardState, frame: Frame): Promise<WaitingView> {
-  return { ...frame, page: 'waiting', shared: await sharedRows(state, MOST_OBJECTS, true) }
+async function waitingView(state: DashboardState, frame: Frame, { service }: Ask): Promise<WaitingView> {
+  return { ...frame, page: 'waiting', shared: await sharedRows(state, MOST_OBJECTS, true, service) }
 }
 
 async function queuesView(state: DashboardState, frame: Frame, queues: readonly QueueRow[]): Promise<QueuesView> {
@@ -152,7 +162,10 @@ async function queuesView(state: DashboardState, frame: Frame, queues: readonly 
 
 async function keysView(state: DashboardState, frame: Frame, ask: Ask): Promise<KeysView> {
   const callers = new TopCallers(state.reports)
-  const shared = state.known.filter(limiter => limiter.shared)
+  const isUsed = state.usedBy(ask.service)
+  const isMeant = (limiter: string) => isUsed('limit', limiter)
+  const known = state.known.filter(({ name }) => isMeant(name))
+  const shared = known.filter(limiter => limiter.shared)
   const alive = state.reports.failing === undefined
   const changes = alive ? await state.changes.list() : []
   // Others may have blocked it later: the block of a note ends when the note says.
@@ -167,9 +180,9 @@ async function keysView(state: DashboardState, frame: Frame, ask: Ask): Promise<
     )?.user
   const blocks = alive ? await state.limiters.blocks(shared) : []
   const shown = {
-    mostRefused: callers.most('refused', key => state.show(key)),
-    mostAsking: callers.most('asked', key => state.show(key)),
-    limiters: state.known.map(({ name }) => name),
+    mostRefused: callers.most('refused', key => state.show(key), undefined, 0, isMeant),
+    mostAsking: callers.most('asked', key => state.show(key), undefined, 0, isMeant),
+    limiters: known.map(({ name }) => name),
     blocks: blocks.slice(0, MOST_OBJECTS).map(({ limiter, key, until }) => {
       const by = blockedBy(limiter, key, until)
       return { limiter, key: state.show(key), until, ...(by !== undefined && { by }) }
@@ -245,33 +258,35 @@ export function hidden(state: DashboardState, act: PlainAct): Act {
   return (key === undefined ? rest : { ...rest, ref: state.show(key).ref }) as Act
 }
 
-function processesView({ reports }: DashboardState, frame: Frame): ProcessesView {
+function processesView({ reports }: DashboardState, frame: Frame, { service: wanted }: Ask): ProcessesView {
   const { processes } = reports
   const sum = processes.reduce((sum, process) => sum + (reports.isSilent(process) ? 0 : process.record.perSecond), 0)
   return {
     ...frame,
     page: 'processes',
-    processes: processes.map(process => {
-      const { id, heardAt, record } = process
-      const { service, version, host, pid, startedAt, breaker } = record
-      const silent = reports.isSilent(process)
-      const perSecond = silent ? 0 : record.perSecond
-      const share = sum > 0 ? perSecond / sum : 0
-      return {
-        id,
-        service,
-        version,
-        host,
-        pid,
-        startedAt,
-        heardAt,
-        idle: record.idle === true,
-        silent,
-        perSecond,
-        share,
-        ...(breaker && { breaker }),
-      }
-    }),
+    processes: processes
+      .filter(({ record }) => wanted === undefined || record.service === wanted)
+      .map(process => {
+        const { id, heardAt, record } = process
+        const { service, version, host, pid, startedAt, breaker } = record
+        const silent = reports.isSilent(process)
+        const perSecond = silent ? 0 : record.perSecond
+        const share = sum > 0 ? perSecond / sum : 0
+        return {
+          id,
+          service,
+          version,
+          host,
+          pid,
+          startedAt,
+          heardAt,
+          idle: record.idle === true,
+          silent,
+          perSecond,
+          share,
+          ...(breaker && { breaker }),
+        }
+      }),
   }
 }
 

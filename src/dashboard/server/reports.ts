@@ -8,7 +8,7 @@ import { replyWords } from '../../redis/reply-words.js'
 import { runScript } from '../../redis/run-script.js'
 import { dashboardRead } from '../../redis/scripts.js'
 import { type Entry, readEntry } from '../index-entry.js'
-import { addCounts, type Counts, noCounts, readCounts } from '../outcome-counts.js'
+import { addCounts, type Counts, eachRow, noCounts } from '../outcome-counts.js'
 import { type LevelRow, type ProcessDetails, readDetails } from '../process-details.js'
 import { type ProcessRecord, readProcessRecord } from '../process-record.js'
 import { RecordKeys, STEP_MS, STEPS, stepOf } from '../record-keys.js'
@@ -250,16 +250,7 @@ export class Reports {
 
   #takeSums(step: number, parts: Pairs): void {
     const rows = new Map<string, Counts>()
-    for (const [, text] of parts) {
-      for (let from = 0; from < text.length; ) {
-        const colon = text.indexOf(':', from)
-        const end = text.indexOf(';', colon)
-        if (colon < 0 || end < 0) break
-        const counts = readCounts(text, colon + 1, end)
-        if (counts !== undefined) rows.set(text.slice(from, colon), counts)
-        from = end + 1
-      }
-    }
+    for (const [, text] of parts) eachRow(text, (id, counts) => rows.set(id, counts))
     this.#steps.set(step, rows)
   }
 

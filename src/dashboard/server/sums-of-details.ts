@@ -17,11 +17,12 @@ export function histogramsOf(reports: Reports) {
   return queues
 }
 
-/** The current levels of all processes together. */
-export function levelsOf(reports: Reports): LevelRow[] {
+/** The current levels of all processes of a service, or of all services, together. */
+export function levelsOf(reports: Reports, service?: string): LevelRow[] {
   const sums = new Map<string, LevelRow>()
-  for (const { levels } of reports.details) {
-    for (const row of levels) {
+  for (const { id, record } of reports.processes) {
+    if (service !== undefined && record.service !== service) continue
+    for (const row of reports.detailsOf(id)?.levels ?? []) {
       const id = `${row.object} ${row.name}`
       const known = sums.get(id)
       sums.set(

@@ -20,9 +20,15 @@ export class TopCallers {
     for (const { keys } of reports.details) for (const [limiter, rows] of keys) this.#add(limiter, rows)
   }
 
-  /** `limiter` undefined: over all. Shares are of the sum of the limiter's known keys, or of `total` if that is more. */
-  most(by: 'asked' | 'refused', show: (key: string) => KeyView, limiter?: string, total = 0): KeyRate[] {
-    const all = limiter === undefined ? [...this.#byLimiter.keys()] : [limiter]
+  /** `limiter` undefined: over all that are meant. Shares are of the sum of the limiter's known keys, or of `total` if that is more. */
+  most(
+    by: 'asked' | 'refused',
+    show: (key: string) => KeyView,
+    limiter?: string,
+    total = 0,
+    isMeant = (_limiter: string) => true,
+  ): KeyRate[] {
+    const all = limiter === undefined ? [...this.#byLimiter.keys()].filter(isMeant) : [limiter]
     const callers = all.flatMap(name => [...(this.#byLimiter.get(name)?.values() ?? [])])
     const sum = Math.max(
       total,

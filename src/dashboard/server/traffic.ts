@@ -1,10 +1,5 @@
 import { ALLOWED, type Counts, FALLBACK, REFUSED } from '../outcome-counts.js'
-import { STEP_MS, STEPS, stepOf } from '../record-keys.js'
-import type { Series } from '../view.js'
 import type { Reports } from './reports.js'
-
-/** The current step is shown from this age on: earlier its rate is noise. */
-const RIPE_MS = 3500
 
 /** The present rates of a limit, allowed and refused per second: over the current step and the one before. */
 export function ratesOf(reports: Reports, id: string) {
@@ -17,29 +12,6 @@ export function ratesOf(reports: Reports, id: string) {
     share: decided > 0 ? counts[REFUSED] / decided : 0,
     degraded: shareOf(counts, FALLBACK),
   }
-}
-
-/** The last 15 minutes, per second. */
-export function seriesOf(reports: Reports, id: string): Series {
-  const last = stepOf(reports.readAt)
-  const elapsed = reports.elapsedMs
-  const first = last - STEPS + 1
-  const known = reports.firstStep
-  const end = elapsed >= RIPE_MS ? last : last - 1
-  const allowed: Array<number | null> = []
-  const refused: Array<number | null> = []
-  for (let step = first; step <= end; step++) {
-    if (step < known) {
-      allowed.push(null)
-      refused.push(null)
-      continue
-    }
-    const counts = reports.counts(id, step)
-    const seconds = (step === last ? elapsed : STEP_MS) / 1000
-    allowed.push(rounded((counts?.[ALLOWED] ?? 0) / seconds))
-    refused.push(rounded((counts?.[REFUSED] ?? 0) / seconds))
-  }
-  return { from: first * STEP_MS, allowed, refused }
 }
 
 /** The share of decisions from the source with this index. */

@@ -1,6 +1,6 @@
 import { expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import { printable, printableJson, printableWithin } from '../../src/cli/printable.js'
+import { printable, printableJson, printableWithin } from '../../src/core/printable.js'
 import { anyCharacter } from '../support/any-character.js'
 
 const DANGEROUS = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/u
