@@ -24,7 +24,10 @@ export interface AlertRule {
   when: AlertCondition
   /** Fires above this: a share from 0 to 1, ms, or a count; 0 means any. */
   above: number
-  /** The time over which the value is measured. Default '1m', at least '1s'. Ignored for 'breaker-open'. */
+  /**
+   * The time over which the value is measured. Default '1m', at least '1s'. Up to a second more counts, of more than a minute up to a sixtieth more ('one-key-share': up to
+   * a sixth). Ignored for 'breaker-open'.
+   */
   over?: Duration
   /** How long the condition must hold before the alert fires. Default 0: at once. */
   for?: Duration | 0

@@ -83,8 +83,10 @@ class Judge {
     this.#now = this.#judgedAt = this.#clock.now()
     this.#breakers = this.#open(['breaker-open'], STORE)
     this.#timer = setInterval(() => {
-      this.#tick()
+      if (this.#given !== undefined) this.#tick()
       this.#judge()
+      // Only now: events are dated by the last tick, so those of the interval that ends would already be older than they are.
+      this.#tick()
     }, JUDGED_EVERY_MS)
     this.#timer.unref()
   }
