@@ -394,7 +394,7 @@ describe('webhook', () => {
     webhook(url, { headers: { Authorization: 'Bearer 5' } })(alertOf('refusals'))
     await settles(() => expect(received).toHaveLength(1))
     expect(received[0].body).toEqual({
-      text: 'FIRING refusals: 34.1 % of the decisions of limiter "api" are refused (alert above 10 %)',
+      text: 'FIRING refusals: api refuses 34.1 % of its requests (alert above 10 %)',
       alert: { ...alertOf('refusals'), at: '2023-11-14T22:13:20.000Z' },
     })
     expect(received[0].headers).toMatchObject({ authorization: 'Bearer 5', 'content-type': 'application/json' })

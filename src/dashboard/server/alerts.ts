@@ -1,5 +1,7 @@
+import type { AlertCondition } from '../../observing/alerts/alert-rule.js'
+import { CONDITIONS, describeAlert } from '../../observing/alerts/conditions.js'
 import type { LimitEntry } from '../index-entry.js'
-import { latency, percent, plural } from '../look/format.js'
+import { count, latency, percent, plural } from '../look/format.js'
 import { ALLOWED, REFUSED } from '../outcome-counts.js'
 import type { FiringAlert } from '../process-record.js'
 import { STEP_MS, STEPS, stepOf } from '../record-keys.js'
@@ -12,6 +14,7 @@ const KEY_SHARE = 0.5
 /** Fewer events are not judged. */
 const AT_LEAST = 20
 const MOST = 8
+const WRITTEN = { share: percent, ms: latency, count }
 
 /**
  * The current problems, in words: those that processes with alerts report, and the dashboard's own rules for limiters and queues of which no
@@ -82,7 +85,7 @@ function refusals(
       const blame = text === undefined ? {} : { text, key: worst.key }
       found.push({
         id: `refused ${id}`,
-        title: `${name} refuses ${percent(share)} of its requests`,
+        title: describeAlert('denied-share', name, share, WRITTEN),
         ...blame,
         since,
         limit: id,
@@ -123,7 +126,11 @@ function refusingSince(reports: Reports, id: string): number {
 function deadLetters(queues: readonly QueueRow[]): AlertView[] {
   return queues
     .filter(({ dead }) => dead > 0)
-    .map(({ name, dead }) => ({ id: `dead ${name}`, title: `${name} has ${plural(dead, 'dead letter')}`, queue: name }))
+    .map(({ name, dead }) => ({
+      id: `dead ${name}`,
+      title: describeAlert('dead-letters', name, dead, WRITTEN),
+      queue: name,
+    }))
 }
 
 function firing(
@@ -154,23 +161,7 @@ function wordsOf(
   { rule, when, subject, value }: FiringAlert,
   show: (key: string) => KeyView,
 ): Pick<AlertView, 'title' | 'text' | 'key'> {
-  const text = `Rule ${rule}.`
-  switch (when) {
-    case 'denied-share':
-      return { title: `${subject} refuses ${percent(value)} of its requests`, text }
-    case 'degraded-share':
-      return { title: `${subject} decides ${percent(value)} without Redis`, text }
-    case 'breaker-open':
-      return { title: `${plural(value, 'breaker is', 'breakers are')} open`, text }
-    case 'one-key-share':
-      return { title: `${subject}: one key makes ${percent(value)} of the requests`, text }
-    case 'near-limit-share':
-      return { title: `${subject}: ${percent(value)} of its requests are near the limit`, text }
-    case 'queue-lateness':
-      return { title: `${subject} delivers ${latency(value)} late`, text }
-    case 'dead-letters':
-      return { title: `${subject} has ${plural(value, 'dead letter')}`, text }
-    default:
-      return { title: `${rule}: ${subject}`, key: show(subject) }
-  }
+  // A process of another version may tell of a condition that this one does not know.
+  if (!Object.hasOwn(CONDITIONS, when)) return { title: `${rule}: ${subject}`, key: show(subject) }
+  return { title: describeAlert(when as AlertCondition, subject, value, WRITTEN), text: `Rule ${rule}.` }
 }

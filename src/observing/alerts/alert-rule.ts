@@ -1,6 +1,7 @@
 import { type Duration, parseDurationOrZero, parseOption } from '../../core/duration.js'
 import { PolicyError, shown } from '../../core/errors.js'
 import { checkOptions, type OptionNames } from '../../core/option-names.js'
+import { CONDITIONS } from './conditions.js'
 
 /** The measured value of a rule. */
 export type AlertCondition =
@@ -60,17 +61,6 @@ const NAMES: OptionNames<AlertRule> = {
 }
 const EXAMPLE = "{ name: 'refusals', when: 'denied-share', above: 0.1 }"
 
-/** Every condition, and whether it is a share. */
-export const CONDITIONS: Readonly<Record<AlertCondition, boolean>> = {
-  'denied-share': true,
-  'degraded-share': true,
-  'breaker-open': false,
-  'one-key-share': true,
-  'near-limit-share': true,
-  'queue-lateness': false,
-  'dead-letters': false,
-}
-
 /** Throws `PolicyError`. */
 export function parseRule(rule: AlertRule): CheckedRule {
   if (typeof rule !== 'object' || rule === null)
@@ -89,7 +79,7 @@ export function parseRule(rule: AlertRule): CheckedRule {
   if (typeof above !== 'number' || !(above >= 0) || !Number.isFinite(above)) {
     throw new PolicyError(`${user}: above ${shown(above)}: expected a number ≥ 0, like 0.1`)
   }
-  if (CONDITIONS[when] && above >= 1) {
+  if (CONDITIONS[when].unit === 'share' && above >= 1) {
     throw new PolicyError(`${user}: above ${above}: expected a share below 1, like 0.1 for a tenth`)
   }
   if (limiter !== undefined && (typeof limiter !== 'string' || limiter === '' || when === 'breaker-open')) {

@@ -8,6 +8,7 @@ import { emitWarning } from '../../core/warning.js'
 import { LabelValues } from '../label-values.js'
 import { type AlertCondition, type AlertRule, type CheckedRule, parseRule } from './alert-rule.js'
 import { type Alert, AlertState } from './alert-state.js'
+import { CONDITIONS } from './conditions.js'
 
 export type { AlertCondition, AlertRule } from './alert-rule.js'
 export type { Alert } from './alert-state.js'
@@ -36,7 +37,7 @@ const JUDGED_EVERY_MS = 1000
 /** The subject of breaker alerts: breakers belong to stores, not to limiters. */
 const STORE = 'store'
 
-const OF_DECISIONS: readonly AlertCondition[] = ['denied-share', 'degraded-share', 'near-limit-share', 'one-key-share']
+const OF_DECISIONS = (Object.keys(CONDITIONS) as AlertCondition[]).filter(when => CONDITIONS[when].of === 'limiter')
 
 /**
  * An observer that reports when something is wrong, and when it is over: fires once when a value rises above `above`, and is resolved once it falls to
