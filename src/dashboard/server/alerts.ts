@@ -1,5 +1,4 @@
-import type { AlertCondition } from '../../observing/alerts/alert-rule.js'
-import { CONDITIONS, describeAlert } from '../../observing/alerts/conditions.js'
+import { type AlertCondition, CONDITIONS, describeAlert } from '../../observing/alerts/conditions.js'
 import type { LimitEntry } from '../index-entry.js'
 import { count, latency, percent, plural } from '../look/format.js'
 import { ALLOWED, REFUSED } from '../outcome-counts.js'

@@ -1,17 +1,7 @@
 import { type Duration, parseDurationOrZero, parseOption } from '../../core/duration.js'
 import { PolicyError, shown } from '../../core/errors.js'
 import { checkOptions, type OptionNames } from '../../core/option-names.js'
-import { CONDITIONS } from './conditions.js'
-
-/** The measured value of a rule. */
-export type AlertCondition =
-  | 'denied-share'
-  | 'degraded-share'
-  | 'breaker-open'
-  | 'one-key-share'
-  | 'near-limit-share'
-  | 'queue-lateness'
-  | 'dead-letters'
+import { type AlertCondition, type Bounds, CONDITIONS } from './conditions.js'
 
 /** A condition for an alert. */
 export interface AlertRule {
@@ -39,15 +29,12 @@ export interface AlertRule {
 }
 
 /** A rule, checked, with its defaults. */
-export interface CheckedRule {
+export interface CheckedRule extends Bounds {
   /** As it was given. */
   readonly rule: AlertRule
   readonly when: AlertCondition
-  readonly above: number
-  readonly overMs: number
   readonly forMs: number
   readonly limiter: string | undefined
-  readonly atLeast: number
 }
 
 const NAMES: OptionNames<AlertRule> = {

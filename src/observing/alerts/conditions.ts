@@ -1,11 +1,27 @@
 import type { Decision } from '../../core/decision.js'
 import { TopKeys } from '../top-keys.js'
-import type { AlertCondition, CheckedRule } from './alert-rule.js'
 import { TimeWindow, type WindowPart } from './time-window.js'
 
 /** Of the keys of a window so many parts are kept apart, with so many keys each: shares are short by less than 1 / 128 of the whole. */
 const KEY_PARTS = 6
 const KEYS = 128
+
+/** The measured value of a rule. */
+export type AlertCondition =
+  | 'denied-share'
+  | 'degraded-share'
+  | 'breaker-open'
+  | 'one-key-share'
+  | 'near-limit-share'
+  | 'queue-lateness'
+  | 'dead-letters'
+
+/** The numbers of a rule that its measure needs. */
+export interface Bounds {
+  readonly above: number
+  readonly overMs: number
+  readonly atLeast: number
+}
 
 /** What one rule measures of one subject. */
 export interface Measure {
@@ -40,7 +56,7 @@ class Share implements Measure {
   readonly #atLeast: number
 
   constructor(
-    { overMs, atLeast }: CheckedRule,
+    { overMs, atLeast }: Bounds,
     readonly counts: (decision: Decision) => boolean,
   ) {
     this.#window = new TimeWindow(overMs, () => new Tally())
@@ -69,7 +85,7 @@ class OneKeyShare implements Measure {
   readonly #atLeast: number
   readonly #above: number
 
-  constructor({ overMs, atLeast, above }: CheckedRule) {
+  constructor({ overMs, atLeast, above }: Bounds) {
     const options = { size: KEYS, halfLifeMs: Number.POSITIVE_INFINITY, clock: { now: () => 0 } }
     this.#window = new TimeWindow(overMs, () => new TopKeys(options), KEY_PARTS)
     this.#atLeast = atLeast
@@ -115,7 +131,7 @@ class Numbers implements Measure {
   readonly #window: TimeWindow<NumberPart>
 
   constructor(
-    { overMs }: CheckedRule,
+    { overMs }: Bounds,
     readonly combine: (a: number, b: number) => number,
   ) {
     this.#window = new TimeWindow(overMs, () => new NumberPart())
@@ -152,7 +168,7 @@ interface Condition {
   /** Whose events are measured; breakers belong to stores. */
   readonly of: 'limiter' | 'queue' | 'store'
   readonly unit: Unit
-  readonly measure: (rule: CheckedRule) => Measure
+  readonly measure: (rule: Bounds) => Measure
   /** A sentence without its full stop. `amount` is the value as text. */
   readonly words: (subject: string, amount: string, value: number) => string
 }

@@ -6,12 +6,13 @@ import type { Observer } from '../../core/observer.js'
 import { checkOptions, type OptionNames } from '../../core/option-names.js'
 import { emitWarning } from '../../core/warning.js'
 import { LabelValues } from '../label-values.js'
-import { type AlertCondition, type AlertRule, type CheckedRule, parseRule } from './alert-rule.js'
+import { type AlertRule, type CheckedRule, parseRule } from './alert-rule.js'
 import { type Alert, AlertState } from './alert-state.js'
-import { CONDITIONS } from './conditions.js'
+import { type AlertCondition, CONDITIONS } from './conditions.js'
 
-export type { AlertCondition, AlertRule } from './alert-rule.js'
+export type { AlertRule } from './alert-rule.js'
 export type { Alert } from './alert-state.js'
+export type { AlertCondition } from './conditions.js'
 export { type WebhookOptions, webhook } from './webhook.js'
 
 /** Options of `alerts`. */
