@@ -1,5 +1,9 @@
+import { readFileSync } from 'node:fs'
+import { isIP } from 'node:net'
+import { createSecureContext } from 'node:tls'
 import { type Arguments, type Option, UsageError } from './arguments.js'
 import type { Terminal } from './command.js'
+import { shownGiven } from './shown-given.js'
 
 const EXPECTED =
   'expected a URL like redis://127.0.0.1:6379, rediss://user:password@redis.example:6380/2 or redis://[::1]:6379'
@@ -14,24 +18,46 @@ export interface Address {
   readonly password: string | undefined
 }
 
+/** Certificates and key of a TLS connection, as PEM. */
+export interface Certificates {
+  readonly ca?: Buffer
+  readonly cert?: Buffer
+  readonly key?: Buffer
+}
+
+/** The address of a server, with the certificates of both sides. */
+export interface SecureAddress extends Address {
+  readonly certificates: Certificates
+}
+
 /** The options of every command that looks at a Redis. */
 export const REDIS_OPTIONS = {
   redis: { value: 'the URL of a Redis', example: '--redis redis://127.0.0.1:6379' },
   prefix: { value: 'the prefix of your stores', example: '--prefix spillway' },
+  cacert: { value: 'a file of certificates in PEM', example: '--cacert ca.pem' },
+  cert: { value: 'a file with a certificate in PEM', example: '--cert client.pem --key client.key' },
+  key: { value: 'a file with a private key in PEM', example: '--cert client.pem --key client.key' },
 } as const satisfies Record<string, Option>
+
+/** The help for these options. */
+export const REDIS_HELP = `  --redis URL      redis: or rediss: (TLS), with user, password and database if needed; default: $REDIS_URL, which other
+                   users of this machine cannot see in the list of processes. Of a cluster any node
+  --cacert FILE    certificates (PEM) to trust instead of those that Node trusts; with rediss:
+  --cert FILE, --key FILE
+                   the client's certificate and its private key (PEM), if the server requires one`
 
 /**
  * Reads the URL of a Redis server. Throws `UsageError` for anything else, without repeating it: it may contain a password.
  */
-export function readAddress(text: string): Address {
+export function readAddress(text: string, source = '--redis'): Address {
   const url = URL.canParse(text) ? new URL(text) : undefined
   if (url === undefined || (url.protocol !== 'redis:' && url.protocol !== 'rediss:') || url.hostname === '') {
-    throw new UsageError(`--redis: given something else, ${EXPECTED}`)
+    throw new UsageError(`${source}: given something else, ${EXPECTED}`)
   }
   const path = decoded(url.pathname.replace(/^\//, ''))
   const db = path === '' ? 0 : /^\d{1,6}$/.test(path) ? Number(path) : Number.NaN
   if (Number.isNaN(db))
-    throw new UsageError(`--redis: the part after the last / is not the number of a database, ${EXPECTED}`)
+    throw new UsageError(`${source}: the part after the last / is not the number of a database, ${EXPECTED}`)
   return {
     host: url.hostname.replace(/^\[|\]$/g, ''),
     port: url.port === '' ? 6379 : Number(url.port),
@@ -42,7 +68,7 @@ export function readAddress(text: string): Address {
   }
 }
 
-/** The Redis server for a command, from its arguments or REDIS_URL: the URL as given, its parts, and the prefix of the keys. */
+/** The Redis server for a command, from its arguments or REDIS_URL, and the prefix of the keys. Throws `UsageError`. */
 export function readRedis(command: string, given: Arguments, { env }: Terminal) {
   const { redis, prefix: prefixOption } = REDIS_OPTIONS
   if (given.positionals.length > 0) {
@@ -57,7 +83,15 @@ export function readRedis(command: string, given: Arguments, { env }: Terminal) 
   }
   const prefix = given.values('prefix')[0] ?? 'spillway'
   if (prefix === '') throw new UsageError(`--prefix: given nothing, expected a text, like ${prefixOption.example}`)
-  return { url, address: readAddress(url), prefix }
+  const server = readAddress(url, given.has('redis') ? '--redis' : 'REDIS_URL')
+  const address: SecureAddress = { ...server, certificates: readCertificates(given, server.tls) }
+  return { address, prefix }
+}
+
+/** What Node and the clients need for a TLS connection; undefined without TLS. */
+export function tlsOptionsOf({ host, tls, certificates }: SecureAddress) {
+  if (!tls) return undefined
+  return { ...(isIP(host) === 0 && { servername: host }), ...certificates }
 }
 
 /** The URL without the password, for output. A single word before the @ may be a password, too. */
@@ -77,5 +111,39 @@ function decoded(text: string): string {
     return decodeURIComponent(text)
   } catch {
     return text
+  }
+}
+
+/** Reads the files that `--cacert`, `--cert` and `--key` name. `UsageError` if they cannot be read or used. */
+function readCertificates(given: Arguments, tls: boolean): Certificates {
+  const [ca, cert, key] = (['cacert', 'cert', 'key'] as const).map(option => readFile(given, option))
+  if (ca === undefined && cert === undefined && key === undefined) return {}
+  if (!tls) {
+    throw new UsageError(
+      'given certificates for redis:, expected them with TLS, like --redis rediss://redis.example:6380',
+    )
+  }
+  if ((cert === undefined) !== (key === undefined)) {
+    const [one, other] = cert === undefined ? ['key', 'cert'] : ['cert', 'key']
+    throw new UsageError(`--${one}: given without --${other}, expected both, like ${REDIS_OPTIONS.cert.example}`)
+  }
+  const certificates = { ca, cert, key }
+  try {
+    createSecureContext(certificates)
+  } catch (error) {
+    throw new UsageError(`the certificates cannot be used: ${(error as Error).message}, expected PEM`, { cause: error })
+  }
+  return certificates
+}
+
+function readFile(given: Arguments, option: 'cacert' | 'cert' | 'key'): Buffer | undefined {
+  const path = given.values(option)[0]
+  if (path === undefined) return undefined
+  try {
+    return readFileSync(path)
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    const { value, example } = REDIS_OPTIONS[option]
+    throw new UsageError(`--${option}: cannot read ${shownGiven(path)} (${code}), expected ${value}, like ${example}`)
   }
 }

@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process'
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { gzipSync } from 'node:zlib'
@@ -115,6 +115,30 @@ test('--html writes a page in addition to the text, also of the lines before a f
   const cut = fileOf('cut.gz', gzipSync(LOG).subarray(0, 200))
   expect((await spawnSpillway(['replay', cut, ...POLICY, '--html', page])).exitCode).toBe(1)
   expect(readFileSync(page, 'utf8')).toContain('Only a part: the reading ended before the log did.')
+})
+
+describe('a log without a request exits with 1, prints nothing but one line, and leaves no page', () => {
+  test.each([
+    [
+      '{"level":30,"time":1700000000}\n{"level":30}\n',
+      'holds no request: line 1 is {"level":30,"time":1700000000}; expected',
+    ],
+    [`${'x'.repeat(200_000)}\n`, 'holds no request: all lines are too long; expected'],
+    ['\xff\xfea\0b\0', 'is UTF-16: expected UTF-8 or ASCII, like: iconv -f UTF-16 -t UTF-8 FILE | spillway replay -'],
+    ['\x1f\x8bdamaged', 'to its end: its gzip data is damaged'],
+  ])('%#', async (content, message) => {
+    const path = fileOf('unreadable.log', Buffer.from(content, 'latin1'))
+    const page = join(dir, 'unreadable.html')
+    const [text, json] = await Promise.all([
+      spawnSpillway(['replay', path, ...POLICY, '--html', page]),
+      spawnSpillway(['replay', path, ...POLICY, '--json']),
+    ])
+    expect(text).toMatchObject({ exitCode: 1, stdout: '' })
+    expect(text.stderr).toContain(message)
+    expect(text.stderr).toMatch(/^spillway replay: .*\n$/)
+    expect(json).toEqual(text)
+    expect(existsSync(page)).toBe(false)
+  })
 })
 
 describe('reads a log', () => {

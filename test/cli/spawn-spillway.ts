@@ -45,12 +45,17 @@ export interface Spawned {
 /** The command as a user runs it: a process of its own. `with` may talk to it before it ends. */
 export async function spawnSpillway(
   args: readonly string[],
-  options: { nodeArgs?: readonly string[]; with?: (child: ChildProcessWithoutNullStreams) => void } = {},
+  options: {
+    nodeArgs?: readonly string[]
+    cwd?: string
+    env?: NodeJS.ProcessEnv
+    with?: (child: ChildProcessWithoutNullStreams) => void
+  } = {},
 ): Promise<Spawned> {
-  const { nodeArgs = [] } = options
+  const { nodeArgs = [], cwd = ROOT, env = {} } = options
   const child = spawn(process.execPath, [...nodeArgs, command(), ...args], {
-    cwd: ROOT,
-    env: { ...process.env, LC_ALL: 'C', COLUMNS: '100' },
+    cwd,
+    env: { ...process.env, LC_ALL: 'C', COLUMNS: '100', ...env },
   })
   const told = Promise.all([textOf(child.stdout), textOf(child.stderr)])
   // The command may end before it has read all input; its output still counts.

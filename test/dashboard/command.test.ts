@@ -70,7 +70,7 @@ test('its address works once and is then a session; --write changes a live limit
   while (live.for('api')[0].quota !== 7) await new Promise(resolve => setTimeout(resolve, 10))
   await live.close()
   child.kill('SIGINT')
-  expect(await once(child, 'close')).toEqual([0, null])
+  expect(await once(child, 'close')).toEqual([130, null])
 })
 
 test('without --write nothing can be changed, and another host is refused', async () => {
@@ -95,5 +95,5 @@ test.each(['//', '//x', '/\\', '/%', '/?token', '//?token=x'])('GET %s without l
   expect([200, 302, 404]).toContain(await statusOf(path))
   expect(await statusOf('/')).toBe(200)
   child.kill('SIGINT')
-  expect(await once(child, 'close')).toEqual([0, null])
+  expect(await once(child, 'close')).toEqual([130, null])
 })

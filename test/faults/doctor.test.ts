@@ -294,6 +294,6 @@ describe('a server that is not Redis, or is absent', () => {
   })
 
   test('nobody listens', async () => {
-    await expectOne('server', 'problem', 'ECONNREFUSED', 'redis://127.0.0.1:1')
+    await expectOne('server', 'problem', 'connection refused', 'redis://127.0.0.1:1')
   })
 })

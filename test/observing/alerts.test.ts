@@ -173,7 +173,8 @@ describe('other rules', () => {
     // 42 000 of 80 000 in the last minute.
     expect(told[0]).toMatchObject({ state: 'firing', subject: 'api' })
     expect(told[0].value).toBeGreaterThan(0.5)
-    clock.advance(61_000)
+    // The keys of a minute are counted in parts of 10 s, which expire as a whole.
+    clock.advance(71_000)
     for (let i = 0; i < 30; i++) ask(`k${i}`)
     clock.advance(1000)
     ask('k')
@@ -238,6 +239,43 @@ describe('alerts', () => {
     jest.advanceTimersByTime(10_000)
     expect(told).toHaveLength(1)
     jest.useRealTimers()
+  })
+
+  test.each(['1s', '1500ms', '2s', '10s'])(
+    'over %s fire while requests are refused, are not resolved before that ends, and then are',
+    over => {
+      jest.useFakeTimers({ now: 0 })
+      let late = 0
+      // Intervals of Node drift: between two ticks pass 1050 ms, so that now and then a whole second has no tick.
+      jest.spyOn(performance, 'now').mockImplementation(() => Date.now() + late)
+      const rule: AlertRule = { name: 'r', when: 'denied-share', above: 0.5, over, atLeast: 10 }
+      const observer = alerts({ rules: [rule], notify: alert => told.push(alert) })
+      opened.push(observer)
+      for (let i = 0; i < 3000; i++) {
+        observer.decided?.({ allowed: false } as never, 'api')
+        late += 0.5
+        jest.advanceTimersByTime(10)
+      }
+      expect(lines()).toEqual(['firing r api 1.00'])
+      jest.advanceTimersByTime(13_000)
+      expect(lines()).toEqual(['firing r api 1.00', 'resolved r api 0.00'])
+      jest.useRealTimers()
+      jest.restoreAllMocks()
+    },
+  )
+
+  test('by a given clock they fire over 1s, too, and an event counts until it is older than `over`', () => {
+    const observer = watch({ name: 'dead', when: 'dead-letters', above: 1, over: '1s' })
+    const settle = (outcome: 'ack' | 'dead') => observer.settledDelivery?.({ queue: 'mails', outcome, durationMs: 1 })
+    settle('dead')
+    clock.advance(990)
+    settle('dead')
+    clock.advance(10)
+    settle('ack')
+    expect(lines()).toEqual(['firing dead mails 2.00'])
+    clock.advance(1000)
+    settle('ack')
+    expect(lines()).toEqual(['firing dead mails 2.00', 'resolved dead mails 0.00'])
   })
 
   test('handle only the events that their rules need', () => {
@@ -356,7 +394,7 @@ describe('webhook', () => {
     webhook(url, { headers: { Authorization: 'Bearer 5' } })(alertOf('refusals'))
     await settles(() => expect(received).toHaveLength(1))
     expect(received[0].body).toEqual({
-      text: 'FIRING refusals: 34.1 % of the decisions of limiter "api" are refused (alert above 10 %)',
+      text: 'FIRING refusals: api refuses 34.1 % of its requests (alert above 10 %)',
       alert: { ...alertOf('refusals'), at: '2023-11-14T22:13:20.000Z' },
     })
     expect(received[0].headers).toMatchObject({ authorization: 'Bearer 5', 'content-type': 'application/json' })

@@ -6,10 +6,11 @@ import { SpillwayError } from '../../core/errors.js'
 import { handlerOf } from '../../dashboard/server/handler.js'
 import { type Option, readArguments, UsageError } from '../arguments.js'
 import { type Command, EXIT, write } from '../command.js'
-import { REDIS_OPTIONS, readRedis } from '../redis-address.js'
+import { REDIS_HELP, REDIS_OPTIONS, readRedis } from '../redis-address.js'
 import { shownGiven } from '../shown-given.js'
+import { waitForRedis } from '../wait-notice.js'
 import { OneTimeLogin } from './one-time-login.js'
-import { ownClient } from './redis-client.js'
+import { installedClient } from './redis-client.js'
 
 const HELP = `Usage: spillway dashboard --redis URL [options]
 
@@ -19,15 +20,14 @@ Listens on 127.0.0.1 only. The printed address works once, for the browser that 
   spillway dashboard --redis redis://127.0.0.1:6379
   REDIS_URL=rediss://user:password@redis.example:6380/2 spillway dashboard --write
 
-  --redis URL      redis: or rediss: (TLS), with user, password and database if needed; default: $REDIS_URL, which other
-                   users of this machine cannot see in the list of processes
+${REDIS_HELP}
   --prefix TEXT    the prefix of your stores and reporters, default spillway
   --port N         default: a free port
   --write          allow changes: limits, blocks, resets, rates, leases, queues. The history records them with your user name
   -h, --help
 
-Needs ioredis or redis (node-redis) in the current folder. Ctrl-C ends it.
-Exit codes: 0 Ctrl-C, 1 it could not start, 2 invalid arguments.
+Needs ioredis or redis (node-redis) in the current folder. Waits until Redis can be reached. Ctrl-C ends it.
+Exit codes: 1 it could not start, 2 invalid arguments, 130 Ctrl-C.
 `
 
 const OPTIONS: Record<string, Option> = {
@@ -47,9 +47,12 @@ export const dashboardCommand: Command = {
       await write(terminal.stdout, HELP)
       return EXIT.ok
     }
-    const { url, prefix } = readRedis('dashboard', given, terminal)
+    const { address, prefix } = readRedis('dashboard', given, terminal)
     const port = portOf(given.values('port')[0])
-    const own = await ownClient(url)
+    const connect = installedClient()
+    const redis = await waitForRedis(address, terminal, interrupted)
+    if (redis === undefined) return EXIT.interrupted
+    const own = connect(address, redis.isCluster)
     const login = new OneTimeLogin()
     const access = given.has('write') ? { access: 'write' as const, user: userName() } : ('read' as const)
     const handler = handlerOf(
@@ -67,11 +70,11 @@ export const dashboardCommand: Command = {
         `http://127.0.0.1:${at}/#login=${login.token}\n\nOpen this address: it works once. ${may} Ctrl-C ends it.\n`,
       )
       if (!interrupted.aborted) await once(interrupted, 'abort')
-      return EXIT.ok
+      return EXIT.interrupted
     } finally {
       server.close()
       server.closeAllConnections()
-      await own.close()
+      own.close()
     }
   },
 }

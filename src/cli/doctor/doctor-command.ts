@@ -1,16 +1,14 @@
 import { type Option, readArguments } from '../arguments.js'
 import { type Command, EXIT, type Terminal, write } from '../command.js'
-import { REDIS_OPTIONS, readRedis, shownAddress } from '../redis-address.js'
-import { CERTIFICATE_OPTIONS, readCertificates } from './certificates.js'
+import { REDIS_HELP, REDIS_OPTIONS, readRedis, shownAddress } from '../redis-address.js'
+import { WaitNotice } from '../wait-notice.js'
 import { type Diagnosis, diagnosisAsJson, diagnosisAsText, hasProblem } from './diagnosis.js'
 import { examine } from './examination.js'
 
 const ANSWER_MS = 2000
 const LONGEST_MS = 15_000
-const SILENT_MS = 1000
 const NARROWEST = 60
 const WIDEST = 140
-const CLEAR_LINE = '\r\x1b[K'
 
 const HELP = `Usage: spillway doctor --redis URL [options]
 
@@ -21,11 +19,7 @@ limiter on its own key, which expires within seconds.
   spillway doctor --redis redis://127.0.0.1:6379
   REDIS_URL=rediss://user:password@redis.example:6380/2 spillway doctor --json
 
-  --redis URL      redis: or rediss: (TLS), with user, password and database if needed; default: $REDIS_URL, which other
-                   users of this machine cannot see in the list of processes
-  --cacert FILE    certificates (PEM) to trust instead of those that Node trusts; with rediss:
-  --cert FILE, --key FILE
-                   the client's certificate and its private key (PEM), if the server requires one
+${REDIS_HELP}
   --prefix TEXT    the prefix of your RedisStore, default spillway
   --json           { redis, ok, findings: [{ subject, state, text, remedy, node }], tookMs }
   -h, --help
@@ -37,7 +31,6 @@ Exit codes: 0 no problem, 1 a problem, 2 invalid arguments, 130 Ctrl-C.
 
 const OPTIONS: Record<string, Option> = {
   ...REDIS_OPTIONS,
-  ...CERTIFICATE_OPTIONS,
   json: { example: '--json' },
   help: { example: '--help', short: 'h' },
 }
@@ -52,34 +45,19 @@ export const doctorCommand: Command = {
       await write(terminal.stdout, HELP)
       return EXIT.ok
     }
-    const { address: server, prefix } = readRedis('doctor', given, terminal)
-    const address = { ...server, certificates: readCertificates(given, server.tls) }
+    const { address, prefix } = readRedis('doctor', given, terminal)
 
     const startedAt = performance.now()
     const redis = shownAddress(address)
-    const stopWaiting = tellAfterAWhile(terminal, `asking ${redis} ...`)
+    const notice = new WaitNotice(terminal, address)
     const end = AbortSignal.any([interrupted, AbortSignal.timeout(LONGEST_MS)])
-    const findings = await examine(address, prefix, { answerMs: ANSWER_MS, interrupted: end }).finally(stopWaiting)
+    const findings = await examine(address, prefix, { answerMs: ANSWER_MS, interrupted: end }, () => notice.stop())
     const diagnosis: Diagnosis = { redis, findings, tookMs: performance.now() - startedAt }
     const json = given.has('json')
     await write(terminal.stdout, json ? diagnosisAsJson(diagnosis) : diagnosisAsText(diagnosis, columnsOf(terminal)))
     if (interrupted.aborted) return EXIT.interrupted
     return hasProblem(diagnosis) ? EXIT.fault : EXIT.ok
   },
-}
-
-/** Prints what the command waits for if the wait takes long; call the returned function at its end. */
-function tellAfterAWhile({ stderr }: Terminal, text: string): () => void {
-  let told = false
-  const timer = setTimeout(() => {
-    if (!stderr.isTTY) return
-    told = true
-    stderr.write(text)
-  }, SILENT_MS)
-  return () => {
-    clearTimeout(timer)
-    if (told) stderr.write(CLEAR_LINE)
-  }
 }
 
 function columnsOf({ stdout, env }: Terminal): number {

@@ -1,6 +1,6 @@
-import type { Connection } from './connection.js'
+import type { Connection } from '../redis-connection.js'
+import { ReplyError } from '../redis-connection.js'
 import { type Finding, ok, problem, unseen, warning } from './finding.js'
-import { ReplyError } from './replies.js'
 
 const MOST_PINGS = 200
 const LONGEST_MS = 1000

@@ -1,7 +1,7 @@
 import { keySegment } from '../../redis/keys.js'
-import type { Connection } from './connection.js'
+import type { Connection } from '../redis-connection.js'
+import { ReplyError } from '../redis-connection.js'
 import { type Finding, ok, unseen, warning } from './finding.js'
-import { ReplyError } from './replies.js'
 
 const LONGEST_MS = 1000
 const A_STEP = 1000

@@ -7,10 +7,9 @@ import { BlockRule } from '../../stores/block-rule.js'
 import { RedisStore } from '../../stores/redis/redis-store.js'
 import type { Charge } from '../../stores/store.js'
 import { lineAnswer } from '../../waiting/line-answer.js'
-import type { SecureAddress } from './certificates.js'
-import { Connection, type Patience } from './connection.js'
+import type { SecureAddress } from '../redis-address.js'
+import { Connection, type Patience, ReplyError } from '../redis-connection.js'
 import { type Finding, ok, problem, warning } from './finding.js'
-import { ReplyError } from './replies.js'
 
 const SCRIPTS = 'scripts'
 /** A cluster node has only some of the keys: the doctor tries this many to find one of its keys. */

@@ -1,3 +1,4 @@
+import { SENTINEL } from '../wait-notice.js'
 import { type Finding, ok, problem, unseen, warning } from './finding.js'
 import type { ServerInfo } from './server-info.js'
 
@@ -20,11 +21,7 @@ export function versionFinding(server: ServerInfo): Finding {
 export function roleFinding(server: ServerInfo): Finding {
   const role = server.info('role')
   if (server.info('redis_mode') === 'sentinel') {
-    return problem(
-      'role',
-      'a sentinel: it knows where the primary is, and keeps nothing itself',
-      'give --redis the URL of the primary, and your client the sentinels',
-    )
+    return problem('role', ...SENTINEL)
   }
   if (role === undefined) return unseen('role', 'the server does not report its role', 'allow INFO')
   if (role === 'master') {

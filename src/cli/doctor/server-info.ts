@@ -1,5 +1,4 @@
-import type { Connection } from './connection.js'
-import { type Reply, ReplyError } from './replies.js'
+import { type Connection, fieldsOf, type Reply, ReplyError } from '../redis-connection.js'
 
 const SETTINGS = ['save', 'timeout', 'tcp-keepalive', 'stop-writes-on-bgsave-error', 'cluster-require-full-coverage']
 
@@ -23,24 +22,14 @@ export async function readServerInfo(connection: Connection): Promise<ServerInfo
   const fields = fieldsOf(told)
   const values = new Map(settings.flatMap(pairOf))
   return {
-    info: field => fields.get(field),
+    info: field => fields?.get(field),
     number(field) {
-      const text = fields.get(field)
+      const text = fields?.get(field)
       return text === undefined || text === '' || Number.isNaN(Number(text)) ? undefined : Number(text)
     },
     setting: name => values.get(name),
     refused: told instanceof ReplyError ? told.message : undefined,
   }
-}
-
-function fieldsOf(reply: Reply): Map<string, string> {
-  const lines = typeof reply === 'string' ? reply.split('\r\n') : []
-  return new Map(
-    lines.flatMap(line => {
-      const colon = line.indexOf(':')
-      return colon > 0 ? [[line.slice(0, colon), line.slice(colon + 1)] as const] : []
-    }),
-  )
 }
 
 function pairOf(reply: Reply): (readonly [string, string])[] {

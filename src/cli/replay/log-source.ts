@@ -14,6 +14,10 @@ const FOREIGN = [
   { name: 'xz', magic: [0xfd, 0x37, 0x7a, 0x58, 0x5a, 0x00], command: 'xz -dc' },
   { name: 'bzip2', magic: [0x42, 0x5a, 0x68, ANY, 0x31, 0x41], command: 'bzip2 -dc' },
 ]
+const UTF_16 = [
+  [0xff, 0xfe],
+  [0xfe, 0xff],
+]
 const REASONS: Record<string, string> = {
   ENOENT: 'there is no such file',
   EACCES: 'permission denied',
@@ -68,6 +72,11 @@ export class LogSource {
     if (foreign) {
       throw new LogError(
         `${shownGiven(this.name)} is compressed with ${foreign.name}: expected text or gzip, like: ${foreign.command} FILE | spillway replay -`,
+      )
+    }
+    if (UTF_16.some(mark => startsWith(head, mark))) {
+      throw new LogError(
+        `${shownGiven(this.name)} is UTF-16: expected UTF-8 or ASCII, like: iconv -f UTF-16 -t UTF-8 FILE | spillway replay -`,
       )
     }
     const all = joined(head, stored)

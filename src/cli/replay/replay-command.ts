@@ -1,6 +1,7 @@
 import { monotonicClock } from '../../core/clock.js'
 import { ALGORITHM_NAMES } from '../../core/limit.js'
 import { type Command, EXIT, type Terminal, write } from '../command.js'
+import { shownGiven } from '../shown-given.js'
 import { TooManyKeysError } from './key-table.js'
 import { LineCutter } from './lines.js'
 import { LogError, type LogSource, openLog } from './log-source.js'
@@ -11,7 +12,7 @@ import { EXAMPLE, readReplayArguments } from './replay-arguments.js'
 import type { Report } from './report.js'
 import { reportAsHtml } from './report-html.js'
 import { reportAsJson } from './report-json.js'
-import { reportAsText } from './report-text.js'
+import { reportAsText, unreadable } from './report-text.js'
 
 /** Apache writes 8190 bytes each of request line, referer and agent, four bytes for one where it escapes. */
 const LONGEST_LINE_BYTES = 128 * 1024
@@ -26,7 +27,8 @@ would have been refused. One run can compare several policies.
   ${EXAMPLE}
   zcat -f access.log* | spillway replay - --policy '100/1m' --policy '100/1m token-bucket burst=20' --by path
 
-FILE is an access log in common or combined format (Apache, nginx, morgan), as text or gzip; - is the standard input.
+FILE is an access log in common or combined format (Apache, nginx, morgan), also with a virtual host before the client
+(vhost_combined), as text or gzip; - is the standard input.
 
   --policy POLICY      '10/1m', '10/1m token-bucket burst=5', several limits in one: '10/1s;100/1m' (ms, s, m, h, d)
                        algorithms: ${ALGORITHM_NAMES.join(', ')}
@@ -47,7 +49,7 @@ ends, but with the time at which it began, so lines may be out of order: up to 1
 logs each is sorted among the 524,288 lines around it. The replay assumes that refusals would not have changed when clients come.
 
 Ctrl-C ends the reading and prints the report so far.
-Exit codes: 0 done, 1 the log cannot be read, 2 invalid arguments, 130 Ctrl-C.
+Exit codes: 0 done, 1 the log cannot be read or holds no request, 2 invalid arguments, 130 Ctrl-C.
 `
 
 export const replayCommand: Command = {
@@ -70,6 +72,9 @@ export const replayCommand: Command = {
     const replay = new Replay(given)
     const fault = await readAll(log, replay, terminal, interrupted)
     const report = replay.finish({ complete: fault === undefined && !interrupted.aborted })
+    if (report.complete && report.requests === 0 && report.skipped.lines > 0) {
+      throw new LogError(unreadable(report, shownGiven(log.name)))
+    }
     // After a fault, the report of the lines read before comes first; the error message comes last, where it is visible.
     if (fault === undefined || replay.lines > 0) {
       if (given.html !== undefined) await writePage(given.html, reportAsHtml(report, log.name))

@@ -54,6 +54,7 @@ export class Replay implements LineReader {
   readonly #waits: number[]
   #requests = 0
   #withoutKey = 0
+  #withHost = 0
   #skipped = 0
   #overlong = 0
   #firstSkipped: { line: number; text: string } | undefined
@@ -81,6 +82,7 @@ export class Replay implements LineReader {
       this.#firstSkipped ??= { line: this.lines, text: bytes.toString('latin1', start, excerptEnd) }
       return
     }
+    if (this.#line.hasHost) this.#withHost++
     const key = this.#keyOf(this.#line)
     const other = this.#details?.otherOf(this.#line) ?? NO_KEY
     this.#order.push(this.#line.second, key === undefined ? NO_KEY : this.#keys.idOf(key), other)
@@ -104,6 +106,7 @@ export class Replay implements LineReader {
       by,
       requests: this.#requests,
       withoutKey: this.#withoutKey,
+      withHost: this.#withHost,
       skipped: { lines: this.#skipped, overlong: this.#overlong, first: this.#firstSkipped },
       order: {
         outOfOrder,

@@ -21,6 +21,7 @@ function jsonOf(report: Report, trial: TrialResult, index: number): object {
     keys: report.keys,
     deniedKeys: trial.deniedKeys,
     withoutKey: report.withoutKey,
+    withHost: report.withHost,
     from: isoOf(report.from),
     to: isoOf(report.to),
     order,

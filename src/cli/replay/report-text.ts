@@ -14,6 +14,14 @@ interface Page {
   readonly unicode: boolean
 }
 
+/** Why a log with lines cannot be replayed, in one line: none of them is a request. */
+export function unreadable({ skipped: { first } }: Report, log: string): string {
+  const reason = first
+    ? `line ${count(first.line)} is ${printableWithin(first.text, 60) || '(blank)'}`
+    : 'all lines are too long'
+  return `${log} holds no request: ${reason}; expected an access log in common or combined format, with lines like: ${EXAMPLE_LINE}`
+}
+
 /** The report for people. Whatever the log holds, no control character is in it. */
 export function reportAsText(report: Report, page: Page): string {
   const sections = report.requests === 0 ? [nothing(report, page)] : [summary(report, page), ...findings(report, page)]
@@ -35,11 +43,12 @@ function summary(report: Report, { log }: Page): string[] {
 }
 
 /** The lines of the log: read, skipped, out of order. */
-export function noteLines({ by, withoutKey, complete, order, skipped }: Report): string[] {
+export function noteLines({ by, withoutKey, withHost, complete, order, skipped }: Report): string[] {
   const lines: string[] = []
   if (!complete) lines.push('Only a part: the reading ended before the log did.')
   if (withoutKey > 0)
     lines.push(`Without ${by}: ${counted(withoutKey, 'request')}, under no limit and counted as allowed.`)
+  if (withHost > 0) lines.push(`With a virtual host before the client: ${counted(withHost, 'request')}.`)
   return [...lines, ...orderLines(order), ...skippedLines(skipped)]
 }
 

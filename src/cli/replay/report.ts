@@ -18,6 +18,8 @@ export interface Report {
   readonly requests: number
   /** Requests without a key, like requests without a user under `--by user`: no limit applies to them. */
   readonly withoutKey: number
+  /** Requests with a virtual host before the client. */
+  readonly withHost: number
   readonly skipped: SkippedLines
   readonly order: LineOrder
   /** Seconds since the epoch; undefined if there was no request. */

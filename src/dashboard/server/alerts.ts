@@ -1,5 +1,6 @@
+import { type AlertCondition, CONDITIONS, describeAlert } from '../../observing/alerts/conditions.js'
 import type { LimitEntry } from '../index-entry.js'
-import { latency, percent, plural } from '../look/format.js'
+import { count, latency, percent, plural } from '../look/format.js'
 import { ALLOWED, REFUSED } from '../outcome-counts.js'
 import type { FiringAlert } from '../process-record.js'
 import { STEP_MS, STEPS, stepOf } from '../record-keys.js'
@@ -14,6 +15,7 @@ const AT_LEAST = 20
 const MOST = 8
 /** A name like '5-per-15m' tells nothing that its limiter's only limit does not. */
 const DEFAULT_NAME = /^\d+-per-/
+const WRITTEN = { share: percent, ms: latency, count }
 
 /**
  * The current problems, in words: those that processes with alerts report, and the dashboard's own rules for limiters and queues of which no
@@ -88,7 +90,7 @@ function refusals(
       const blame = text === undefined ? {} : { text, key: worst.key }
       found.push({
         id: `refused ${id}`,
-        title: `${name} refuses ${percent(share)} of its requests`,
+        title: describeAlert('denied-share', name, share, WRITTEN),
         ...named,
         ...blame,
         since,
@@ -133,7 +135,7 @@ function deadLetters(queues: readonly QueueRow[]): AlertView[] {
     .filter(({ dead }) => dead > 0)
     .map(({ name, dead }) => ({
       id: `dead ${name}`,
-      title: `${name} has ${plural(dead, 'dead letter')}`,
+      title: describeAlert('dead-letters', name, dead, WRITTEN),
       subject: name,
       queue: name,
     }))
@@ -168,23 +170,7 @@ function wordsOf(
   { rule, when, subject, value }: FiringAlert,
   show: (key: string) => KeyView,
 ): Pick<AlertView, 'title' | 'text' | 'key'> {
-  const text = `Rule ${rule}.`
-  switch (when) {
-    case 'denied-share':
-      return { title: `${subject} refuses ${percent(value)} of its requests`, text }
-    case 'degraded-share':
-      return { title: `${subject} decides ${percent(value)} without Redis`, text }
-    case 'breaker-open':
-      return { title: `${plural(value, 'breaker is', 'breakers are')} open`, text }
-    case 'one-key-share':
-      return { title: `${subject}: one key makes ${percent(value)} of the requests`, text }
-    case 'near-limit-share':
-      return { title: `${subject}: ${percent(value)} of its requests are near the limit`, text }
-    case 'queue-lateness':
-      return { title: `${subject} delivers ${latency(value)} late`, text }
-    case 'dead-letters':
-      return { title: `${subject} has ${plural(value, 'dead letter')}`, text }
-    default:
-      return { title: `${rule}: ${subject}`, key: show(subject) }
-  }
+  // A process of another version may tell of a condition that this one does not know.
+  if (!Object.hasOwn(CONDITIONS, when)) return { title: `${rule}: ${subject}`, key: show(subject) }
+  return { title: describeAlert(when as AlertCondition, subject, value, WRITTEN), text: `Rule ${rule}.` }
 }

@@ -1,16 +1,7 @@
 import { type Duration, parseDurationOrZero, parseOption } from '../../core/duration.js'
 import { PolicyError, shown } from '../../core/errors.js'
 import { checkOptions, type OptionNames } from '../../core/option-names.js'
-
-/** The measured value of a rule. */
-export type AlertCondition =
-  | 'denied-share'
-  | 'degraded-share'
-  | 'breaker-open'
-  | 'one-key-share'
-  | 'near-limit-share'
-  | 'queue-lateness'
-  | 'dead-letters'
+import { type AlertCondition, type Bounds, CONDITIONS } from './conditions.js'
 
 /** A condition for an alert. */
 export interface AlertRule {
@@ -24,7 +15,10 @@ export interface AlertRule {
   when: AlertCondition
   /** Fires above this: a share from 0 to 1, ms, or a count; 0 means any. */
   above: number
-  /** The time over which the value is measured. Default '1m', at least '1s'. Ignored for 'breaker-open'. */
+  /**
+   * The time over which the value is measured. Default '1m', at least '1s'. Up to a second more counts, of more than a minute up to a sixtieth more ('one-key-share': up to
+   * a sixth). Ignored for 'breaker-open'.
+   */
   over?: Duration
   /** How long the condition must hold before the alert fires. Default 0: at once. */
   for?: Duration | 0
@@ -35,15 +29,12 @@ export interface AlertRule {
 }
 
 /** A rule, checked, with its defaults. */
-export interface CheckedRule {
+export interface CheckedRule extends Bounds {
   /** As it was given. */
   readonly rule: AlertRule
   readonly when: AlertCondition
-  readonly above: number
-  readonly overMs: number
   readonly forMs: number
   readonly limiter: string | undefined
-  readonly atLeast: number
 }
 
 const NAMES: OptionNames<AlertRule> = {
@@ -56,17 +47,6 @@ const NAMES: OptionNames<AlertRule> = {
   atLeast: true,
 }
 const EXAMPLE = "{ name: 'refusals', when: 'denied-share', above: 0.1 }"
-
-/** Every condition, and whether it is a share. */
-export const CONDITIONS: Readonly<Record<AlertCondition, boolean>> = {
-  'denied-share': true,
-  'degraded-share': true,
-  'breaker-open': false,
-  'one-key-share': true,
-  'near-limit-share': true,
-  'queue-lateness': false,
-  'dead-letters': false,
-}
 
 /** Throws `PolicyError`. */
 export function parseRule(rule: AlertRule): CheckedRule {
@@ -86,7 +66,7 @@ export function parseRule(rule: AlertRule): CheckedRule {
   if (typeof above !== 'number' || !(above >= 0) || !Number.isFinite(above)) {
     throw new PolicyError(`${user}: above ${shown(above)}: expected a number ≥ 0, like 0.1`)
   }
-  if (CONDITIONS[when] && above >= 1) {
+  if (CONDITIONS[when].unit === 'share' && above >= 1) {
     throw new PolicyError(`${user}: above ${above}: expected a share below 1, like 0.1 for a tenth`)
   }
   if (limiter !== undefined && (typeof limiter !== 'string' || limiter === '' || when === 'breaker-open')) {

@@ -1,5 +1,5 @@
 import type { AlertRule, CheckedRule } from './alert-rule.js'
-import { type Measure, measureOf } from './measures.js'
+import { CONDITIONS, type Measure } from './conditions.js'
 
 /** A change of state, as passed to `notify`. */
 export interface Alert {
@@ -29,7 +29,7 @@ export class AlertState {
     readonly rule: CheckedRule,
     readonly subject: string,
   ) {
-    this.measure = measureOf(rule)
+    this.measure = CONDITIONS[rule.when].measure(rule)
   }
 
   /** The change of state at this moment, if there is one. `at` is that moment as a date. */

@@ -6,11 +6,13 @@ import type { Observer } from '../../core/observer.js'
 import { checkOptions, type OptionNames } from '../../core/option-names.js'
 import { emitWarning } from '../../core/warning.js'
 import { LabelValues } from '../label-values.js'
-import { type AlertCondition, type AlertRule, type CheckedRule, parseRule } from './alert-rule.js'
+import { type AlertRule, type CheckedRule, parseRule } from './alert-rule.js'
 import { type Alert, AlertState } from './alert-state.js'
+import { type AlertCondition, CONDITIONS } from './conditions.js'
 
-export type { AlertCondition, AlertRule } from './alert-rule.js'
+export type { AlertRule } from './alert-rule.js'
 export type { Alert } from './alert-state.js'
+export type { AlertCondition } from './conditions.js'
 export { type WebhookOptions, webhook } from './webhook.js'
 
 /** Options of `alerts`. */
@@ -36,7 +38,7 @@ const JUDGED_EVERY_MS = 1000
 /** The subject of breaker alerts: breakers belong to stores, not to limiters. */
 const STORE = 'store'
 
-const OF_DECISIONS: readonly AlertCondition[] = ['denied-share', 'degraded-share', 'near-limit-share', 'one-key-share']
+const OF_DECISIONS = (Object.keys(CONDITIONS) as AlertCondition[]).filter(when => CONDITIONS[when].of === 'limiter')
 
 /**
  * An observer that reports when something is wrong, and when it is over: fires once when a value rises above `above`, and is resolved once it falls to
@@ -83,8 +85,10 @@ class Judge {
     this.#now = this.#judgedAt = this.#clock.now()
     this.#breakers = this.#open(['breaker-open'], STORE)
     this.#timer = setInterval(() => {
-      this.#tick()
+      if (this.#given !== undefined) this.#tick()
       this.#judge()
+      // Only now: events are dated by the last tick, so those of the interval that ends would already be older than they are.
+      this.#tick()
     }, JUDGED_EVERY_MS)
     this.#timer.unref()
   }

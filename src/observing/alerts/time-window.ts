@@ -1,4 +1,4 @@
-/** Time is divided into at most this many parts; the oldest part expires as a whole. */
+/** `over` is divided into at most this many parts. */
 const MOST_PARTS = 60
 const SHORTEST_PART_MS = 1000
 
@@ -7,7 +7,10 @@ export interface WindowPart {
   clear(): void
 }
 
-/** The last `lengthMs`, in parts: memory does not depend on the number of events. Moments must not go back. */
+/**
+ * At least the last `overMs`, in parts: memory does not depend on the number of events. The oldest part expires as a whole, once all of it is
+ * older than `overMs`, so up to one part more counts. Moments must not go back.
+ */
 export class TimeWindow<Part extends WindowPart> {
   readonly #parts: Part[]
   readonly #partMs: number
@@ -15,7 +18,7 @@ export class TimeWindow<Part extends WindowPart> {
 
   constructor(overMs: number, make: () => Part, mostParts = MOST_PARTS) {
     this.#partMs = Math.max(SHORTEST_PART_MS, overMs / mostParts)
-    this.#parts = Array.from({ length: Math.ceil(overMs / this.#partMs) }, make)
+    this.#parts = Array.from({ length: Math.ceil(overMs / this.#partMs) + 1 }, make)
   }
 
   /** The part of a moment; what is too old has been cleared. */

@@ -2,8 +2,8 @@ import { type Duration, parseOption } from '../../core/duration.js'
 import { PolicyError, shown } from '../../core/errors.js'
 import { checkOptions, type OptionNames } from '../../core/option-names.js'
 import { emitWarning } from '../../core/warning.js'
-import { type AlertCondition, CONDITIONS } from './alert-rule.js'
 import type { Alert } from './alert-state.js'
+import { CONDITIONS, describeAlert } from './conditions.js'
 
 /** Options of `webhook`. */
 export interface WebhookOptions {
@@ -92,25 +92,18 @@ function pause(ms: number): Promise<void> {
   return new Promise(resolve => setTimeout(resolve, ms).unref())
 }
 
-const WORDS: Readonly<Record<AlertCondition, (subject: string) => string>> = {
-  'denied-share': subject => `of the decisions of limiter "${subject}" are refused`,
-  'degraded-share': subject => `of the decisions of limiter "${subject}" are made without the store`,
-  'near-limit-share': subject => `of the decisions of limiter "${subject}" leave at most a fifth of the quota`,
-  'one-key-share': subject => `of the decisions of limiter "${subject}" are for one key`,
-  'breaker-open': () => 'circuit breakers are open: their stores are not asked',
-  'queue-lateness': subject => `is how late messages of queue "${subject}" are delivered`,
-  'dead-letters': subject => `messages of queue "${subject}" have become dead letters`,
+const WRITTEN = {
+  share: (value: number) => `${Number((value * 100).toPrecision(3))} %`,
+  ms: (value: number) => `${Math.round(value)} ms`,
+  count: String,
 }
 
 /** One line for people. */
 function textOf({ rule, state, value, subject }: Alert): string {
   const { name, when, above } = rule
-  const amount = (number: number) => {
-    if (CONDITIONS[when]) return `${Number((number * 100).toPrecision(3))} %`
-    return when === 'queue-lateness' ? `${Math.round(number)} ms` : String(number)
-  }
   const mark = state === 'firing' ? 'FIRING' : 'RESOLVED'
-  return `${mark} ${name}: ${amount(value)} ${WORDS[when](subject)} (alert above ${amount(above)})`
+  const most = WRITTEN[CONDITIONS[when].unit](above)
+  return `${mark} ${name}: ${describeAlert(when, subject, value, WRITTEN)} (alert above ${most})`
 }
 
 function addressOf(url: unknown): URL {

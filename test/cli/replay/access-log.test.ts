@@ -50,6 +50,36 @@ describe('a client is the first word', () => {
   })
 })
 
+// [words before the time, client, user, why]
+const hosts: Array<[string, string, string | undefined, string]> = [
+  ['www.example.com:443 198.51.100.1 - -', '198.51.100.1', undefined, 'vhost_combined'],
+  ['www.example.com:443 2001:db8::1 - frank', '2001:db8::1', 'frank', 'vhost_combined over IPv6'],
+  ['[2001:db8::9]:443 198.51.100.1 - -', '198.51.100.1', undefined, 'a host that is an address'],
+  ['www.example.com 198.51.100.1 - -', '198.51.100.1', undefined, 'a host without its port'],
+  [
+    'www.example.com:80 crawl.example.net - Frank N. Furter',
+    'crawl.example.net',
+    'Frank N. Furter',
+    'a client with a name',
+  ],
+  ['www.example.com:80 - - frank', 'www.example.com:80', '- frank', 'no client after it: a user with a space'],
+  ['203.0.113.7:50123 - -', '203.0.113.7:50123', undefined, 'a client with its port'],
+  ['203.0.113.7 frank_s_ident frank', '203.0.113.7', 'frank', 'a client with an ident'],
+  ['203.0.113.7 ident Frank - Furter', '203.0.113.7', 'Frank - Furter', 'an ident and a user with spaces'],
+  ['203.0.113.7 - 198.51.100.1 - -', '203.0.113.7', '198.51.100.1 - -', 'a client that calls itself an address'],
+  ['203.0.113.7 198.51.100.1 frank', '203.0.113.7', 'frank', 'an ident that is an address'],
+]
+
+test.each(hosts)('%s: the client is %s, the user %s (%s)', (words, client, user) => {
+  const line = read(`${words} [17/May/2015:10:00:00 +0000] "GET / HTTP/1.1" 200 512`)
+  expect([line?.client(), line?.user(), line?.hasHost]).toEqual([client, user, !words.startsWith(client)])
+})
+
+test('a byte order mark before a line is not part of the client', () => {
+  const line = read(Buffer.concat([Buffer.from([0xef, 0xbb, 0xbf]), Buffer.from(logLine())]))
+  expect(parts(line)).toEqual(['203.0.113.7', undefined, 'GET', '/', undefined])
+})
+
 // [as logged, user]
 const users: Array<[string, string | undefined]> = [
   ['-', undefined],

@@ -136,3 +136,11 @@ describe('the report names oddities of the log:', () => {
 test('the line given as an example is one', () => {
   expect(replayed([EXAMPLE_LINE]).requests).toBe(1)
 })
+
+test('virtual hosts before the clients are told, in a log of both forms', () => {
+  const host = Array.from({ length: 12 }, (_, i) => `www.example.com:443 ${logLine({ client: `198.51.100.${i % 2}` })}`)
+  const text = textOf([...host, logLine(), logLine()])
+  expect(text).toMatch(/^access\.log: 14 requests by 3 keys/)
+  expect(text).toContain('\nWith a virtual host before the client: 12 requests.\n')
+  expect(text).not.toContain('www.example.com')
+})

@@ -1,11 +1,27 @@
 import type { Decision } from '../../core/decision.js'
 import { TopKeys } from '../top-keys.js'
-import type { CheckedRule } from './alert-rule.js'
 import { TimeWindow, type WindowPart } from './time-window.js'
 
 /** Of the keys of a window so many parts are kept apart, with so many keys each: shares are short by less than 1 / 128 of the whole. */
 const KEY_PARTS = 6
 const KEYS = 128
+
+/** The measured value of a rule. */
+export type AlertCondition =
+  | 'denied-share'
+  | 'degraded-share'
+  | 'breaker-open'
+  | 'one-key-share'
+  | 'near-limit-share'
+  | 'queue-lateness'
+  | 'dead-letters'
+
+/** The numbers of a rule that its measure needs. */
+export interface Bounds {
+  readonly above: number
+  readonly overMs: number
+  readonly atLeast: number
+}
 
 /** What one rule measures of one subject. */
 export interface Measure {
@@ -26,25 +42,6 @@ function shareOf(hits: number, all: number, atLeast: number): Measured {
   return { value: all === 0 ? 0 : hits / all, enough: all > 0 && all >= atLeast }
 }
 
-export function measureOf(rule: CheckedRule): Measure {
-  switch (rule.when) {
-    case 'denied-share':
-      return new Share(rule, ({ allowed }) => !allowed)
-    case 'degraded-share':
-      return new Share(rule, ({ degraded }) => degraded)
-    case 'near-limit-share':
-      return new Share(rule, ({ remaining, limit }) => remaining * 5 <= limit.quota)
-    case 'one-key-share':
-      return new OneKeyShare(rule)
-    case 'queue-lateness':
-      return new Numbers(rule, Math.max)
-    case 'dead-letters':
-      return new Numbers(rule, (a, b) => a + b)
-    case 'breaker-open':
-      return new Level()
-  }
-}
-
 class Tally implements WindowPart {
   all = 0
   hits = 0
@@ -59,7 +56,7 @@ class Share implements Measure {
   readonly #atLeast: number
 
   constructor(
-    { overMs, atLeast }: CheckedRule,
+    { overMs, atLeast }: Bounds,
     readonly counts: (decision: Decision) => boolean,
   ) {
     this.#window = new TimeWindow(overMs, () => new Tally())
@@ -88,7 +85,7 @@ class OneKeyShare implements Measure {
   readonly #atLeast: number
   readonly #above: number
 
-  constructor({ overMs, atLeast, above }: CheckedRule) {
+  constructor({ overMs, atLeast, above }: Bounds) {
     const options = { size: KEYS, halfLifeMs: Number.POSITIVE_INFINITY, clock: { now: () => 0 } }
     this.#window = new TimeWindow(overMs, () => new TopKeys(options), KEY_PARTS)
     this.#atLeast = atLeast
@@ -134,7 +131,7 @@ class Numbers implements Measure {
   readonly #window: TimeWindow<NumberPart>
 
   constructor(
-    { overMs }: CheckedRule,
+    { overMs }: Bounds,
     readonly combine: (a: number, b: number) => number,
   ) {
     this.#window = new TimeWindow(overMs, () => new NumberPart())
@@ -162,4 +159,73 @@ class Level implements Measure {
   value(): Measured {
     return { value: this.#level, enough: true }
   }
+}
+
+type Unit = 'share' | 'ms' | 'count'
+
+/** What a rule can be about. */
+interface Condition {
+  /** Whose events are measured; breakers belong to stores. */
+  readonly of: 'limiter' | 'queue' | 'store'
+  readonly unit: Unit
+  readonly measure: (rule: Bounds) => Measure
+  /** A sentence without its full stop. `amount` is the value as text. */
+  readonly words: (subject: string, amount: string, value: number) => string
+}
+
+/** Every condition. */
+export const CONDITIONS: Readonly<Record<AlertCondition, Condition>> = {
+  'denied-share': {
+    of: 'limiter',
+    unit: 'share',
+    measure: rule => new Share(rule, ({ allowed }) => !allowed),
+    words: (subject, amount) => `${subject} refuses ${amount} of its requests`,
+  },
+  'degraded-share': {
+    of: 'limiter',
+    unit: 'share',
+    measure: rule => new Share(rule, ({ degraded }) => degraded),
+    words: (subject, amount) => `${subject} decides ${amount} of its requests without Redis`,
+  },
+  'breaker-open': {
+    of: 'store',
+    unit: 'count',
+    measure: () => new Level(),
+    words: (_, amount, value) => `${amount} ${value === 1 ? 'breaker is' : 'breakers are'} open`,
+  },
+  'one-key-share': {
+    of: 'limiter',
+    unit: 'share',
+    measure: rule => new OneKeyShare(rule),
+    words: (subject, amount) => `${subject}: one key makes ${amount} of the requests`,
+  },
+  'near-limit-share': {
+    of: 'limiter',
+    unit: 'share',
+    measure: rule => new Share(rule, ({ remaining, limit }) => remaining * 5 <= limit.quota),
+    words: (subject, amount) => `${subject}: ${amount} of its requests are near the limit`,
+  },
+  'queue-lateness': {
+    of: 'queue',
+    unit: 'ms',
+    measure: rule => new Numbers(rule, Math.max),
+    words: (subject, amount) => `${subject} delivers ${amount} late`,
+  },
+  'dead-letters': {
+    of: 'queue',
+    unit: 'count',
+    measure: rule => new Numbers(rule, (a, b) => a + b),
+    words: (subject, amount, value) => `${subject} has ${amount} dead ${value === 1 ? 'letter' : 'letters'}`,
+  },
+}
+
+/** An alert in words, with its numbers as `written` writes them. */
+export function describeAlert(
+  when: AlertCondition,
+  subject: string,
+  value: number,
+  written: Readonly<Record<Unit, (value: number) => string>>,
+): string {
+  const { words, unit } = CONDITIONS[when]
+  return words(subject, written[unit](value), value)
 }

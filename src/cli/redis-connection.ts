@@ -1,0 +1,294 @@
+import { connect as connectTcp, type Socket } from 'node:net'
+import { connect as connectTls } from 'node:tls'
+import { type SecureAddress, tlsOptionsOf } from './redis-address.js'
+
+/** The words for faults of the network, all of which may pass. */
+const REASONS: Readonly<Record<string, string>> = {
+  ECONNREFUSED: 'connection refused',
+  ECONNRESET: 'it closed the connection',
+  EPIPE: 'it closed the connection',
+  ETIMEDOUT: 'no connection',
+  EHOSTUNREACH: 'no route to it',
+  ENETUNREACH: 'no route to it',
+  ENOTFOUND: 'no such host',
+  EAI_AGAIN: 'its name cannot be looked up',
+}
+
+/** Answers of a server that does not serve anybody now, or not us: what helps, and whether it may pass without that. */
+const REFUSALS: Readonly<Record<string, readonly [remedy: string, mayPass: boolean]>> = {
+  LOADING: ['it reads its data from disk: wait', true],
+  BUSY: ['a script runs for too long and blocks all clients: SCRIPT KILL ends it', true],
+  MASTERDOWN: ['it has lost its primary: find out why, or promote it', true],
+  NOAUTH: ['give the password in the URL: redis://user:password@host, or redis://:password@host without a name', false],
+  WRONGPASS: [
+    'check the name and the password in the URL; special characters are written as in URLs (%2F for /)',
+    false,
+  ],
+  NOPERM: ['allow the user what docs/operating.md lists under "Permissions"', false],
+}
+
+/** The server could not be reached, went away, or did not answer in time. */
+export class ConnectionError extends Error {
+  constructor(
+    message: string,
+    /** False for what only another URL or server mends. */
+    readonly mayPass: boolean,
+    options?: ErrorOptions,
+  ) {
+    super(message, options)
+  }
+}
+
+/** Why a server cannot be used, in words, and what helps. Throws anything that is no error of a server or its connection. */
+export function troubleOf(error: unknown): {
+  readonly text: string
+  readonly remedy: string
+  readonly mayPass: boolean
+} {
+  if (error instanceof ReplyError) {
+    const [remedy, mayPass] = REFUSALS[error.message.split(' ')[0]] ?? ['see what the server says', false]
+    return { text: error.message, remedy, mayPass }
+  }
+  if (!(error instanceof ConnectionError)) throw error
+  const remedy = 'see whether it runs, whether the address is right, and rediss: where it wants TLS'
+  return { text: error.message, remedy, mayPass: error.mayPass }
+}
+
+export interface Patience {
+  /** Timeout of connecting, and of each answer. */
+  readonly answerMs: number
+  readonly interrupted: AbortSignal
+}
+
+interface Waiting {
+  resolve(reply: Reply): void
+  reject(error: Error): void
+}
+
+/**
+ * Our own connection instead of a client library: it needs no installation, and shows the server's behaviour without a client's
+ * retries.
+ */
+export class Connection {
+  readonly #reader = new ReplyReader()
+  readonly #waiting: Waiting[] = []
+  #fault: Error | undefined
+
+  private constructor(
+    readonly socket: Socket,
+    readonly patience: Patience,
+  ) {
+    socket.on('data', bytes => this.#take(bytes))
+    socket.on('error', error => this.#fail(error))
+    socket.on('close', () => this.#fail(new ConnectionError(REASONS.ECONNRESET, true)))
+    patience.interrupted.addEventListener('abort', this.#interrupt)
+  }
+
+  /** Connects, logs in and makes sure that the server serves. Rejects with `ConnectionError`, or with the server's `ReplyError`. */
+  static async open(address: SecureAddress, patience: Patience): Promise<Connection> {
+    const socket = await dial(address, patience)
+    const connection = new Connection(socket, patience)
+    try {
+      await connection.#introduce(address)
+      return connection
+    } catch (error) {
+      connection.close()
+      throw error
+    }
+  }
+
+  /** Resolves to the server's answer, including errors. Rejects with `ConnectionError` without an answer. */
+  ask(...command: readonly (string | number)[]): Promise<Reply> {
+    if (this.#fault) return Promise.reject(this.#fault)
+    return new Promise((resolve, reject) => {
+      const { answerMs } = this.patience
+      const timer = setTimeout(
+        () => this.#fail(new ConnectionError(`it did not answer ${command[0]} within ${answerMs} ms`, true)),
+        answerMs,
+      )
+      const settle = () => clearTimeout(timer)
+      this.#waiting.push({
+        resolve: reply => {
+          settle()
+          resolve(reply)
+        },
+        reject: error => {
+          settle()
+          reject(error)
+        },
+      })
+      this.socket.write(encoded(command))
+    })
+  }
+
+  close(): void {
+    this.#fail(new ConnectionError('the connection was closed', true))
+  }
+
+  async #introduce({ username, password, db }: SecureAddress): Promise<void> {
+    if (password !== undefined) {
+      const reply = await this.ask('AUTH', ...(username === undefined ? [password] : [username, password]))
+      if (reply instanceof ReplyError) throw reply
+    }
+    if (db !== 0) {
+      const reply = await this.ask('SELECT', db)
+      if (reply instanceof ReplyError) throw reply
+    }
+    const pong = await this.ask('PING')
+    // A user without permission for PING may still have all permissions that are needed.
+    if (pong instanceof ReplyError && !pong.message.startsWith('NOPERM')) throw pong
+  }
+
+  #take(bytes: Buffer): void {
+    try {
+      for (const reply of this.#reader.push(bytes)) this.#waiting.shift()?.resolve(reply)
+    } catch (error) {
+      this.#fail(error as Error)
+    }
+  }
+
+  readonly #interrupt = () => this.#fail(new ConnectionError('interrupted', false))
+
+  #fail(error: Error): void {
+    if (this.#fault) return
+    this.#fault = connectionError(error)
+    this.patience.interrupted.removeEventListener('abort', this.#interrupt)
+    this.socket.destroy()
+    for (const { reject } of this.#waiting.splice(0)) reject(this.#fault)
+  }
+}
+
+function dial(address: SecureAddress, { answerMs, interrupted }: Patience): Promise<Socket> {
+  const { host, port } = address
+  const tls = tlsOptionsOf(address)
+  return new Promise((resolve, reject) => {
+    const socket = tls ? connectTls({ host, port, ...tls }) : connectTcp({ host, port, noDelay: true })
+    const end = (error: Error) => {
+      done()
+      socket.destroy()
+      reject(connectionError(error))
+    }
+    const onInterrupt = () => end(new ConnectionError('interrupted', false))
+    const timer = setTimeout(() => end(new ConnectionError(`no connection within ${answerMs} ms`, true)), answerMs)
+    const done = () => {
+      clearTimeout(timer)
+      interrupted.removeEventListener('abort', onInterrupt)
+      socket.off('error', end)
+    }
+    interrupted.addEventListener('abort', onInterrupt)
+    if (interrupted.aborted) return onInterrupt()
+    socket.once('error', end)
+    socket.once(tls ? 'secureConnect' : 'connect', () => {
+      done()
+      resolve(socket)
+    })
+  })
+}
+
+/** If a name has several addresses and none answers, the reasons are in the inner errors. */
+function connectionError(error: Error): ConnectionError {
+  if (error instanceof ConnectionError) return error
+  const inner = error instanceof AggregateError && error.message === '' ? (error.errors as Error[]) : [error]
+  const codes = inner.map(one => (one as NodeJS.ErrnoException).code ?? '')
+  const reasons = new Set(inner.map(({ message }, i) => REASONS[codes[i]] ?? message))
+  return new ConnectionError(
+    [...reasons].join('; '),
+    codes.every(code => code in REASONS),
+    { cause: error },
+  )
+}
+
+function encoded(command: readonly (string | number)[]): string {
+  const words = command.map(word => `$${Buffer.byteLength(String(word))}\r\n${word}\r\n`)
+  return `*${command.length}\r\n${words.join('')}`
+}
+
+/** The fields of an answer to INFO or CLUSTER INFO; undefined if the server refused it. */
+export function fieldsOf(reply: Reply): ReadonlyMap<string, string> | undefined {
+  if (typeof reply !== 'string') return undefined
+  const lines = reply.split('\r\n').filter(line => line.indexOf(':') > 0)
+  return new Map(lines.map(line => [line.slice(0, line.indexOf(':')), line.slice(line.indexOf(':') + 1)]))
+}
+
+/** A server's reply. Errors are values here, because most of them are findings. */
+export type Reply = string | number | null | ReplyError | readonly Reply[]
+
+export class ReplyError extends Error {}
+
+/** The largest reply that is accepted; the commands never request a longer one. */
+const LONGEST = 64 * 1024 * 1024
+
+/** The server does not speak the protocol of Redis. */
+class ProtocolError extends Error {}
+
+/** Splits a server's output (RESP 2) into replies. */
+class ReplyReader {
+  #bytes: Buffer = Buffer.alloc(0)
+
+  /** The replies that are complete now, in order. */
+  push(bytes: Buffer): Reply[] {
+    this.#bytes = this.#bytes.length === 0 ? bytes : Buffer.concat([this.#bytes, bytes])
+    const replies: Reply[] = []
+    let at = 0
+    for (;;) {
+      const read = this.#read(at)
+      if (read === undefined) break
+      replies.push(read.reply)
+      at = read.end
+    }
+    this.#bytes = this.#bytes.subarray(at)
+    return replies
+  }
+
+  /** The reply that begins at `start`; undefined if it is not complete. */
+  #read(start: number): { reply: Reply; end: number } | undefined {
+    const lineEnd = this.#bytes.indexOf('\r\n', start)
+    if (lineEnd < 0) {
+      if (this.#bytes.length - start > LONGEST) throw new ProtocolError('it sends a line that never ends')
+      return undefined
+    }
+    const line = this.#bytes.toString('utf8', start + 1, lineEnd)
+    const end = lineEnd + 2
+    switch (this.#bytes[start]) {
+      case 43: // +
+        return { reply: line, end }
+      case 45: // -
+        return { reply: new ReplyError(line), end }
+      case 58: // :
+        return { reply: lengthOf(line), end }
+      case 36: // $
+        return this.#readText(end, lengthOf(line))
+      case 42: // *
+        return this.#readList(end, lengthOf(line))
+      default:
+        throw new ProtocolError('its reply is not in the protocol of Redis')
+    }
+  }
+
+  #readText(start: number, length: number): { reply: Reply; end: number } | undefined {
+    if (length < 0) return { reply: null, end: start }
+    const end = start + length
+    return this.#bytes.length < end + 2 ? undefined : { reply: this.#bytes.toString('utf8', start, end), end: end + 2 }
+  }
+
+  #readList(start: number, count: number): { reply: Reply; end: number } | undefined {
+    if (count < 0) return { reply: null, end: start }
+    const list: Reply[] = []
+    let end = start
+    for (let i = 0; i < count; i++) {
+      const read = this.#read(end)
+      if (read === undefined) return undefined
+      list.push(read.reply)
+      end = read.end
+    }
+    return { reply: list, end }
+  }
+}
+
+function lengthOf(line: string): number {
+  const value = Number(line)
+  if (line === '' || !Number.isSafeInteger(value) || value > Number.MAX_SAFE_INTEGER) {
+    throw new ProtocolError('what it sends is not the protocol of Redis')
+  }
+  return value
+}
