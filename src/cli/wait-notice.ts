@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { SpillwayError } from '../core/errors.js'
+import { printable } from '../core/printable.js'
 import type { Terminal } from './command.js'
-import { printable } from './printable.js'
 import { hostAndPort, type SecureAddress } from './redis-address.js'
 import { Connection, fieldsOf, troubleOf } from './redis-connection.js'
 
