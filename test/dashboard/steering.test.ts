@@ -15,10 +15,11 @@ afterAll(() => redis.stop())
 
 test('a rate that followLoad steers says so with its bounds, and so does the answer to a change; after its end no longer', async () => {
   const client = redis.client()
+  await client.ping()
+  // Objects record themselves after ten seconds. From the beginning, because what is shared among viewers has an age by this clock.
+  jest.useFakeTimers({ doNotFake: ['setImmediate', 'nextTick', 'queueMicrotask'] })
   const page = await OpenDashboard.start({ client, authorize: () => 'write' })
   await page.view({ page: 'waiting' })
-  // Objects record themselves after ten seconds.
-  jest.useFakeTimers({ doNotFake: ['setImmediate', 'nextTick', 'queueMicrotask'] })
   const load: Load = { level: 0.8, reason: 'custom', close: () => {} }
   const rates = ['mail', 'calm'].map(name => new SharedRateLimiter(client, name))
   for (const rate of rates) await rate.setRate({ rate: 40, interval: '1s' })
