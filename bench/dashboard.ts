@@ -55,7 +55,11 @@ console.log(
     rows: [
       ['first load', firstMs.toFixed(2), ratio(firstMs, 20)],
       [`a refresh, mean of ${REFRESHES}`, refreshMs.toFixed(3), ratio(refreshMs, 1)],
-      ['a report of 5 limits and 100 keys', (reportUs / PROCESSES / 1000).toFixed(3), ratio(reportUs / PROCESSES / 1000, 1)],
+      [
+        'a report of 5 limits and 100 keys',
+        (reportUs / PROCESSES / 1000).toFixed(3),
+        ratio(reportUs / PROCESSES / 1000, 1),
+      ],
     ],
   }),
 )

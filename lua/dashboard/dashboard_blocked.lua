@@ -1,14 +1,14 @@
 --[[
-  Reads the end of one key's block under some limits, for the dashboard. Changes nothing.
+  Reads the ends of one key's blocks under some limits, for the dashboard. Changes nothing.
 
   KEYS  block lists of the limits: see block
   ARGV  the key's member in each of them
 
-  Returns the latest end in ms; 0 if there is no block.
+  Returns the end of each, ms; 0 if there is no block.
 ]]
 -- @include blocked_until
-local ends = 0
+local ends = {}
 for i, list in ipairs(KEYS) do
-  ends = math.max(ends, blocked_until(list, ARGV[i]))
+  ends[i] = blocked_until(list, ARGV[i])
 end
 return ends

@@ -1,20 +1,23 @@
-import { Deadline } from '../../core/deadline.js'
 import { StoreError } from '../../core/errors.js'
 import type { RedisClient } from '../../redis/client.js'
-import type { LimitEntry, ObjectKind } from '../index-entry.js'
-import type { KeyView } from '../view.js'
+import type { AlertView, KeyLimiterView, KeyView, QueueRow, SharedRow } from '../view.js'
+import { alertsOf } from './alerts.js'
 import { ChangeHistory } from './changes.js'
 import { type KeyStyle, KeyViews } from './key-views.js'
-import { type KnownLimiter, knownLimiters, Limiters } from './limiters.js'
+import { type Blocks, type KnownLimiter, Limiters } from './limiters.js'
 import { LiveLimits, type LiveMeans } from './live-limits.js'
+import { Reading } from './reading.js'
 import { Reports } from './reports.js'
+import { type IsWanted, SharedAnswer, SharedAnswers } from './shared-answer.js'
 import { SharedObjects } from './shared-objects.js'
-import { TopCallers } from './top-callers.js'
 
-/** A page does not wait for an object that does not answer: it omits the object. */
-export const OBJECT_DEADLINE = new Deadline(1500)
-/** Most keys that were shown and can be changed. */
-const MOST_REFS = 5000
+/** Pages ask every two seconds: those of several viewers share what was read since the first of them asked. */
+const FRESH_MS = 900
+/** What takes many calls is kept longer, but never over a change by any dashboard. */
+const MANY_MS = 5000
+const MOST_KEPT = 200
+
+export type Noted = Awaited<ReturnType<ChangeHistory['list']>>
 
 /** The state that pages and changes share: one for each dashboard. */
 export class DashboardState {
@@ -24,7 +27,19 @@ export class DashboardState {
   readonly objects: SharedObjects
   readonly changes: ChangeHistory
   readonly keyViews: KeyViews
-  readonly #refs = new Map<string, string>()
+  readonly blocks: SharedAnswer<Blocks>
+  readonly noted: SharedAnswer<Noted>
+  /** Reads `deadLetters`. */
+  readonly dead: SharedAnswer<void>
+  readonly queueRows = new SharedAnswers<QueueRow>(MOST_KEPT, FRESH_MS)
+  readonly sharedRows = new SharedAnswers<SharedRow>(MOST_KEPT, FRESH_MS)
+  readonly letters = new SharedAnswers<Awaited<ReturnType<SharedObjects['letters']>>>(MOST_KEPT, FRESH_MS)
+  readonly found = new SharedAnswers<Array<PromiseSettledResult<KeyLimiterView | undefined>>>(MOST_KEPT, FRESH_MS)
+  /** How many dead letters each queue has, as last read. */
+  deadLetters: ReadonlyMap<string, number> = new Map()
+  #reading: Reading | undefined
+  #alerts: { readonly of: Reading; readonly dead: ReadonlyMap<string, number>; readonly found: AlertView[] } | undefined
+  #changed = ''
 
   constructor(
     readonly client: RedisClient,
@@ -38,47 +53,88 @@ export class DashboardState {
     this.limiters = new Limiters(client, prefix, this.live)
     this.objects = new SharedObjects(client, prefix)
     this.changes = new ChangeHistory(client, this.reports.keys.changes)
+    const { cluster } = this.limiters
+    this.blocks = new SharedAnswer(
+      isWanted => this.limiters.blocks(this.sharedLimiters, isWanted),
+      cluster ? MANY_MS : FRESH_MS,
+    )
+    this.dead = new SharedAnswer(
+      async () => {
+        this.deadLetters = await this.objects.deadLetters(this.reading.names('queue'), this.deadLetters)
+      },
+      cluster ? MANY_MS : FRESH_MS,
+    )
+    // Forgotten when a reading shows a new one.
+    this.noted = new SharedAnswer(() => this.changes.list(), MANY_MS)
+  }
+
+  /** What pages show of the last reports. */
+  get reading(): Reading {
+    if (this.#reading?.number !== this.reports.number) this.#reading = new Reading(this.reports, this.#reading)
+    return this.#reading as Reading
   }
 
   /** Reads new reports. If Redis fails, `reports.failing` says so. */
   async refresh(): Promise<void> {
+    // Both at once; where Redis is away, nothing else is asked.
+    const { entries } = this.reports
+    const live = this.isReadable ? this.live.refresh().catch(() => {}) : undefined
     await this.reports.refresh()
-    if (this.reports.failing === undefined) await OBJECT_DEADLINE.hold(this.live.refresh()).catch(() => {})
+    if (this.reports.failing !== undefined) return
+    await (live ?? this.live.refresh().catch(() => {}))
+    // Another dashboard may have changed something, or there is something new to ask.
+    if (this.reports.changed === this.#changed && this.reports.entries === entries) return
+    this.#changed = this.reports.changed
+    this.forget()
+  }
+
+  /** The current problems, found once for each reading. */
+  get alerts(): AlertView[] {
+    const { reading: of, deadLetters: dead } = this
+    if (this.#alerts?.of !== of || this.#alerts.dead !== dead)
+      this.#alerts = { of, dead, found: alertsOf(of, dead, key => this.show(key)) }
+    return this.#alerts.found
+  }
+
+  /** Whether Redis can be asked, as far as is known. */
+  get isReadable(): boolean {
+    return this.reports.isConnected && this.reports.failing === undefined
+  }
+
+  /** Something was changed: whoever looks now must see it. */
+  forget(): void {
+    for (const answers of [
+      this.blocks,
+      this.dead,
+      this.noted,
+      this.queueRows,
+      this.sharedRows,
+      this.letters,
+      this.found,
+    ])
+      answers.forget()
   }
 
   /** A key in its displayed form; viewers may act on it. */
   show(key: string): KeyView {
-    const view = this.keyViews.view(key)
-    this.#refs.delete(view.ref)
-    this.#refs.set(view.ref, key)
-    const [oldest] = this.#refs.keys()
-    if (this.#refs.size > MOST_REFS && oldest !== undefined) this.#refs.delete(oldest)
-    return view
+    return this.keyViews.view(key)
   }
 
   /** The key behind a ref, which another process may have shown. */
-  async keyOf(ref: string): Promise<string | undefined> {
-    const known = this.#refs.get(ref)
+  async keyOf(ref: string, isWanted?: IsWanted): Promise<string | undefined> {
+    const known = this.keyViews.keyOf(ref)
     if (known !== undefined) return known
     const isMeant = (key: string | undefined) => key !== undefined && this.keyViews.ref(key) === ref
-    const called = new TopCallers(this.reports).find(isMeant)
+    const called = this.reading.callers.keyOf(ref, key => this.keyViews.ref(key))
     if (called !== undefined) return called
-    const noted = [...(await this.changes.list()), ...this.live.history].find(({ key }) => isMeant(key))
+    const noted = [...(await this.noted.get()), ...this.live.history].find(({ key }) => isMeant(key))
     if (noted !== undefined) return noted.key
-    return (await this.limiters.blocks(this.known.filter(({ shared }) => shared))).find(({ key }) => isMeant(key))?.key
+    return (await this.blocks.get(isWanted)).blocks.find(({ key }) => isMeant(key))?.key
   }
 
-  get limits(): LimitEntry[] {
-    return [...this.reports.entries.values()].filter(entry => entry.kind === 'limit')
-  }
-
-  get known(): KnownLimiter[] {
-    return knownLimiters(this.limits)
-  }
-
-  names(kind: ObjectKind): string[] {
-    const names = [...this.reports.entries.values()].filter(entry => entry.kind === kind).map(({ name }) => name)
-    return names.sort()
+  /** The limiters that count in Redis, the worst first. */
+  get sharedLimiters(): KnownLimiter[] {
+    return this.reading.known.filter(({ shared }) => shared)
   }
 
   /** Throws while Redis is unreachable. */

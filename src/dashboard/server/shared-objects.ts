@@ -1,17 +1,19 @@
+import { Deadline } from '../../core/deadline.js'
 import { NotInitializedError } from '../../core/errors.js'
 import type { DeadLetter } from '../../delay-queue/dead-letters.js'
 import { DelayQueue } from '../../delay-queue/delay-queue.js'
-import { queueKeys } from '../../delay-queue/keys.js'
+import { DEAD, queueKeys } from '../../delay-queue/keys.js'
 import type { ClientPort, RedisClient } from '../../redis/client.js'
 import { hashReader } from '../../redis/hash-reader.js'
 import { keyRoot } from '../../redis/key-root.js'
 import { withdrawNote } from '../../redis/object-index.js'
 import { portOf } from '../../redis/port-of.js'
 import { runScript } from '../../redis/run-script.js'
-import { dashboardLine, dashboardPaused } from '../../redis/scripts.js'
+import { dashboardDead, dashboardLine, dashboardPaused } from '../../redis/scripts.js'
 import { Semaphore } from '../../semaphore/semaphore.js'
 import { SharedRateLimiter } from '../../shared-rate/shared-rate-limiter.js'
-import type { DeadView, HolderView, QueueRow, SharedRow } from '../view.js'
+import type { DeadView, HolderView, QueueCounts, SharedRow } from '../view.js'
+import { callByNode } from './calls-by-node.js'
 
 /** Most objects that are kept open for inspection. */
 const MOST_OBJECTS = 200
@@ -20,6 +22,7 @@ const MOST_LETTERS = 20
 /** Of more leases nobody asks since when each is held. */
 const MOST_FACTS = 500
 const MOST_PAYLOAD = 2048
+const PATIENCE = new Deadline(1000)
 
 /** A payload as it stands in Redis. */
 const RAW = { encode: (text: unknown) => String(text), decode: (text: string) => text }
@@ -52,12 +55,28 @@ export class SharedObjects {
     return this.#object('semaphore', name, () => new Semaphore(this.client, name, { prefix: this.prefix }))
   }
 
-  async queueRow(name: string): Promise<Omit<QueueRow, 'late50' | 'late99' | 'attempts'>> {
+  async queueRow(name: string): Promise<QueueCounts> {
     const [stats, paused] = await Promise.all([
       this.queue(name).stats(),
       runScript(this.#port, dashboardPaused, [queueKeys(this.#root('queue', name))[0]], []),
     ])
     return { name, ...stats, paused: paused === 1 }
+  }
+
+  /** How many dead letters each queue has; what was known `before` of one that does not answer. */
+  async deadLetters(
+    names: readonly string[],
+    before: ReadonlyMap<string, number>,
+  ): Promise<ReadonlyMap<string, number>> {
+    const dead = new Map<string, number>()
+    const rows = names.map(name => ({ name, key: queueKeys(this.#root('queue', name))[DEAD] }))
+    await callByNode(this.#port, rows, async some => {
+      const keys = some.map(({ key }) => key)
+      // A node of a cluster that is away says nothing of its own queues only.
+      const reply = await PATIENCE.hold(runScript(this.#port, dashboardDead, keys, [])).catch(() => [])
+      for (const [i, { name }] of some.entries()) dead.set(name, (reply as number[])[i] ?? before.get(name) ?? 0)
+    })
+    return dead
   }
 
   /** Payloads hold what keys hold, and more: they are shown only where keys are shown in full. */

@@ -1,4 +1,4 @@
-import { ALLOWED, type Counts, FALLBACK, REFUSED } from '../outcome-counts.js'
+import { ALLOWED, type Counts, FALLBACK, REFUSED, SHADOW } from '../outcome-counts.js'
 import { STEP_MS, STEPS, stepOf } from '../record-keys.js'
 import type { Series } from '../view.js'
 import type { Reports } from './reports.js'
@@ -12,6 +12,7 @@ export function ratesOf(reports: Reports, id: string) {
   const decided = counts[ALLOWED] + counts[REFUSED]
   return {
     counts,
+    shadow: rounded(counts[SHADOW] / seconds),
     allowed: rounded(counts[ALLOWED] / seconds),
     refused: rounded(counts[REFUSED] / seconds),
     share: decided > 0 ? counts[REFUSED] / decided : 0,
@@ -21,11 +22,10 @@ export function ratesOf(reports: Reports, id: string) {
 
 /** The last 15 minutes, per second. */
 export function seriesOf(reports: Reports, id: string): Series {
-  const last = stepOf(reports.readAt)
-  const elapsed = reports.elapsedMs
-  const first = last - STEPS + 1
+  const { last, elapsedMs } = reports.window
+  const first = stepOf(reports.readAt) - STEPS + 1
   const known = reports.firstStep
-  const end = elapsed >= RIPE_MS ? last : last - 1
+  const end = elapsedMs >= RIPE_MS ? last : last - 1
   const allowed: Array<number | null> = []
   const refused: Array<number | null> = []
   for (let step = first; step <= end; step++) {
@@ -35,7 +35,7 @@ export function seriesOf(reports: Reports, id: string): Series {
       continue
     }
     const counts = reports.counts(id, step)
-    const seconds = (step === last ? elapsed : STEP_MS) / 1000
+    const seconds = (step === last ? elapsedMs : STEP_MS) / 1000
     allowed.push(rounded((counts?.[ALLOWED] ?? 0) / seconds))
     refused.push(rounded((counts?.[REFUSED] ?? 0) / seconds))
   }
