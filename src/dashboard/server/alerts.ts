@@ -85,12 +85,12 @@ function refusals(reading: Reading, isOurs: (limiter: string) => boolean, show: 
       found.push({
         share,
         alert: () => {
-          const [worst] = callers.most('refused', show, name, refused / seconds)
-          const text = worst && worst.share > KEY_SHARE ? `makes ${percent(worst.share)} of them.` : undefined
+          const worst = callers.loudest('refused', name, refused / seconds)
+          const blame = worst !== undefined && worst.share > KEY_SHARE
           return {
             id: `refused ${id}`,
             title: `${name} refuses ${percent(share)} of its requests`,
-            ...(text !== undefined && { text, key: worst.key }),
+            ...(blame && { text: `makes ${percent(worst.share)} of them.`, key: show(worst.key) }),
             since: refusingSince(reports, id),
             limit: id,
           }

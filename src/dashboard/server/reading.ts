@@ -37,6 +37,8 @@ type OfEntries = Readonly<{ limits: readonly LimitEntry[]; names: Readonly<Recor
  */
 export class Reading {
   readonly #series = new Map<string, Series>()
+  /** The series of the reading before this one, and the first step that may have changed since. */
+  readonly #before: { readonly series: ReadonlyMap<string, Series>; readonly open: number } | undefined
   #rated: readonly Rated[] | undefined
   #limiters: ReadonlyMap<string, LimiterRates> | undefined
   #known: readonly KnownLimiter[] | undefined
@@ -52,11 +54,16 @@ export class Reading {
     this.number = reports.number
     this.details = reports.details
     this.entries = reports.entries
+    this.openStep = reports.openStep
+    this.load = reports.load
+    if (before?.load === this.load) this.#before = { series: before.#series, open: before.openStep }
     if (before?.details === this.details) this.#ofDetails = before.#ofDetails
     if (before?.entries === this.entries) this.#ofEntries = before.#ofEntries
   }
 
   readonly number: number
+  readonly load: number
+  readonly openStep: number
   readonly details: Reports['details']
   readonly entries: Reports['entries']
 
@@ -119,7 +126,9 @@ export class Reading {
   }
 
   seriesOf(id: string): Series {
-    return getOrMake(this.#series, id, () => seriesOf(this.reports, id))
+    return getOrMake(this.#series, id, () =>
+      seriesOf(this.reports, id, this.#before?.series.get(id), this.#before?.open),
+    )
   }
 
   get status(): Frame['status'] {

@@ -74,6 +74,8 @@ export class Reports {
   #changed = ''
   #alive: Process[] | undefined
   #window: Window | undefined
+  #firstStep: number | undefined
+  #load = 0
   #detailsAt = Number.NEGATIVE_INFINITY
   /** By `performance.now()`. */
   #readAt = Number.NEGATIVE_INFINITY
@@ -147,9 +149,21 @@ export class Reports {
 
   /** The first step that tells anything. */
   get firstStep(): number {
-    let first = stepOf(this.#serverMs)
-    for (const [step, rows] of this.#steps) if (step < first && rows.size > 0) first = step
-    return first
+    if (this.#firstStep === undefined) {
+      this.#firstStep = stepOf(this.#serverMs)
+      for (const [step, rows] of this.#steps) if (step < this.#firstStep && rows.size > 0) this.#firstStep = step
+    }
+    return this.#firstStep
+  }
+
+  /** The first step that may still change. */
+  get openStep(): number {
+    return stepOf(this.#serverMs - LATE_MS)
+  }
+
+  /** Rises when all steps are read again: then old ones may have changed too. */
+  get load(): number {
+    return this.#load
   }
 
   /** Whether a limit has decided anything in the last 15 minutes. */
@@ -234,7 +248,7 @@ export class Reports {
 
   /** The steps that may have changed since the last reading. */
   #openSteps(): number[] {
-    const from = Math.max(stepOf(this.#serverMs - LATE_MS), stepOf(this.now) - STEPS + 1)
+    const from = Math.max(this.openStep, stepOf(this.now) - STEPS + 1)
     const to = stepOf(this.now)
     return Array.from({ length: to - from + 1 }, (_, i) => from + i)
   }
@@ -266,6 +280,7 @@ export class Reports {
     this.#number++
     this.#alive = undefined
     this.#window = undefined
+    this.#firstStep = undefined
     this.#takeProcesses(records)
     if (details !== undefined) this.#takeDetails(details)
     if (facts !== undefined) this.#takeEntries(facts, version)
@@ -318,6 +333,7 @@ export class Reports {
   }
 
   #forget(): void {
+    this.#load++
     this.#steps.clear()
     this.#decodedSums.clear()
     this.#used.clear()

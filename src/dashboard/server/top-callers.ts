@@ -42,12 +42,17 @@ export class TopCallers {
 
   /** The first of `most`; it is not shown yet. */
   loudest(by: 'asked' | 'refused', limiter: string, total: number): { key: string; share: number } | undefined {
-    const { sum, top } = this.#ranking(by, limiter)
-    return top[0] && { key: top[0].key, share: top[0][by] / Math.max(total, sum) }
+    let sum = 0
+    let first: Caller | undefined
+    for (const caller of this.#byLimiter.get(limiter)?.values() ?? []) {
+      sum += caller[by]
+      if (caller[by] > (first?.[by] ?? 0)) first = caller
+    }
+    return first && { key: first.key, share: first[by] / Math.max(total, sum) }
   }
 
   #ranking(by: 'asked' | 'refused', limiter: string | undefined): Ranked {
-    return getOrMake(this.#ranked, JSON.stringify([by, limiter]), () => this.#rank(by, limiter))
+    return getOrMake(this.#ranked, `${by} ${limiter ?? ''}`, () => this.#rank(by, limiter))
   }
 
   #rank(by: 'asked' | 'refused', limiter: string | undefined): Ranked {

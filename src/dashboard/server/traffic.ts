@@ -20,15 +20,17 @@ export function ratesOf(reports: Reports, id: string) {
   }
 }
 
-/** The last 15 minutes, per second. */
-export function seriesOf(reports: Reports, id: string): Series {
+/** The last 15 minutes, per second. Of the series `before` it only those steps are counted again that may have changed since, from `open` on. */
+export function seriesOf(reports: Reports, id: string, before?: Series, open = Number.NEGATIVE_INFINITY): Series {
   const { last, elapsedMs } = reports.window
   const first = stepOf(reports.readAt) - STEPS + 1
   const known = reports.firstStep
   const end = elapsedMs >= RIPE_MS ? last : last - 1
-  const allowed: Array<number | null> = []
-  const refused: Array<number | null> = []
-  for (let step = first; step <= end; step++) {
+  const shift = before === undefined ? 0 : first - before.from / STEP_MS
+  const same = before === undefined ? 0 : Math.max(0, Math.min(before.allowed.length - shift, open - first))
+  const allowed = before === undefined ? [] : before.allowed.slice(shift, shift + same)
+  const refused = before === undefined ? [] : before.refused.slice(shift, shift + same)
+  for (let step = first + same; step <= end; step++) {
     if (step < known) {
       allowed.push(null)
       refused.push(null)
@@ -49,6 +51,10 @@ export function shareOf(counts: Counts, place: number): number {
   return all > 0 ? counts[place] / all : 0
 }
 
+/** Three digits. `toPrecision` takes ten times as long, and a page has thousands of rates. */
 export function rounded(value: number): number {
-  return value === 0 ? 0 : Number(value.toPrecision(3))
+  if (value === 0) return 0
+  const places = 2 - Math.floor(Math.log10(value))
+  const scale = 10 ** Math.abs(places)
+  return places >= 0 ? Math.round(value * scale) / scale : Math.round(value / scale) * scale
 }
