@@ -1,109 +1,39 @@
-// What the dashboard costs Redis: 200 processes with 1 000 limits in all, 15 minutes of them. Server time by INFO commandstats.
+// What the dashboard costs at its documented size, 200 processes with 1 000 limits in all: Redis (server time by INFO commandstats, of 15
+// minutes) and the service that shows it (processor time and calls of a view; each page is asked for every 2 s, and all reports are new).
 //
 //   node --import tsx bench/dashboard.ts
-import { detailsText } from '../src/dashboard/process-details.js'
-import { RecordKeys, stepOf } from '../src/dashboard/record-keys.js'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Redis } from 'ioredis'
 import { Reports } from '../src/dashboard/server/reports.js'
-import { parsePolicy } from '../src/index.js'
-import { limitFacts, limitId } from '../src/redis/object-index.js'
-import { portOf } from '../src/redis/port-of.js'
-import { runScript } from '../src/redis/run-script.js'
-import { dashboardReport } from '../src/redis/scripts.js'
+import type { Ask } from '../src/dashboard/view.js'
+import { DelayQueue, RateLimiter, RedisStore } from '../src/index.js'
+import { RedisCluster } from '../test/support/redis-cluster.js'
 import { RedisServer } from '../test/support/redis-server.js'
+import { chosenEffort } from './contest/effort.js'
+import { progress } from './contest/progress.js'
+import { tableText } from './contest/table.js'
+import { Fleet, LIMITS, PROCESSES } from './dashboard/fleet.js'
+import { ViewCosts } from './dashboard/views.js'
 
-const PROCESSES = 200
-const LIMITS = 1000
-const REFRESHES = 20
-const ROWS = 250
-const COUNTS = '12345,123,0,0,11222,0,1246,0'
+const VIEWS = chosenEffort().name === 'quick' ? 5 : 12
+const REFRESHES = chosenEffort().name === 'quick' ? 3 : 20
+const MOST_CPU_MS = 40
+const QUEUES = 60
+const CLUSTER_LIMITS = 300
+
+const SENT = /cmdstat_(?:hgetall|evalsha|eval):calls=(\d+),usec=(\d+)/g
+const stats = async (client: Redis) => [...(await client.info('commandstats')).matchAll(SENT)]
+/** Server time of the commands that were sent, not of those that scripts run: in µs. A script's own time holds that of its commands. */
+const serverTime = async () => (await stats(client)).reduce((sum, [, , us]) => sum + Number(us), 0)
+const callsOf = async (client: Redis) => (await stats(client)).reduce((sum, [, calls]) => sum + Number(calls), 0)
 
 const redis = await RedisServer.start()
 const client = redis.client()
-const port = portOf(client, 'bench')
-const keys = new RecordKeys('spillway')
-const limits = Array.from({ length: LIMITS }, (_, i) => {
-  const [limit] = parsePolicy(`${100 + i}/1m`)
-  const facts = limitFacts(`limiter-${i}`, limit, { per: 'per address', store: 'redis' })
-  return { id: limitId(`limiter-${i}`, limit), facts: JSON.stringify(facts) }
-})
-
-/** Server time of the commands that were sent, not of those that scripts run: in µs. */
-async function serverTime(): Promise<number> {
-  const stats = await client.info('commandstats')
-  // A script's own time holds that of its commands; hgetall is sent by itself only.
-  return [...stats.matchAll(/cmdstat_(?:hgetall|evalsha|eval):calls=\d+,usec=(\d+)/g)].reduce(
-    (sum, [, us]) => sum + Number(us),
-    0,
-  )
-}
-
-let number = 0
-const report = (
-  step: number,
-  process: string,
-  rows: typeof limits,
-  record: object,
-  details: string,
-  notes: typeof limits,
-) =>
-  runScript(
-    port,
-    dashboardReport,
-    [...keys.processes, keys.sums(step), keys.sums(0, 60_000), keys.sums(0, 600_000), ...keys.index],
-    [
-      String(++number),
-      String(step),
-      process,
-      JSON.stringify(record),
-      details,
-      String(rows.length),
-      ...rows.flatMap(({ id }) => [id, COUNTS]),
-      '0',
-      '0',
-      '86400000',
-      '10000',
-      ...notes.flatMap(({ id, facts }) => [id, facts]),
-    ],
-  )
-
-const last = stepOf(Date.now())
-for (let step = last - 89; step <= last; step++) {
-  for (let i = 0; i < LIMITS; i += ROWS) {
-    const rows = limits.slice(i, i + ROWS)
-    await report(step, 'first', rows, {}, '', step === last ? rows : [])
-  }
-}
-const own = LIMITS / PROCESSES
+const fleet = new Fleet(client)
+await fleet.fill()
 const before = await serverTime()
-for (let i = 0; i < PROCESSES; i++) {
-  const rows = limits.slice(i * own, i * own + own)
-  const keysOf = rows.map(
-    (_, j) =>
-      [
-        `limiter-${i * own + j}`,
-        Array.from({ length: 20 }, (_, k) => [`203.0.113.${k}`, 10.25, 1.5] as const),
-      ] as const,
-  )
-  const record = {
-    service: `service-${i % 8}`,
-    version: '1.2.3',
-    host: `web-${i}`,
-    pid: 4000 + i,
-    startedAt: Date.now(),
-    everyMs: 2000,
-    perSecond: 123.4,
-    answerMs: 0.4,
-  }
-  await report(
-    last,
-    `process-${i}`,
-    rows,
-    record,
-    detailsText({ keys: new Map(keysOf), deliveries: [], levels: [] }),
-    [],
-  )
-}
-console.log(`a report of ${own} limits: ${((await serverTime()) - before) / PROCESSES} µs of server time`)
+await fleet.report()
+const reportUs = (await serverTime()) - before
 
 const reports = new Reports(client, 'spillway')
 // The script is compiled once for a server, not once for a page.
@@ -111,15 +41,96 @@ await new Reports(client, 'other').refresh()
 await client.config('RESETSTAT')
 await reports.refresh()
 const firstMs = (await serverTime()) / 1000
-if (reports.processes.length !== PROCESSES || reports.entries.size !== LIMITS) throw new Error('not all was read')
-console.log(`first load: ${firstMs.toFixed(2)} ms of server time (bar: 20)`)
-
+if (reports.processes.length < PROCESSES || reports.entries.size !== LIMITS) throw new Error('not all was read')
 await client.config('RESETSTAT')
 for (let i = 0; i < REFRESHES; i++) {
-  await new Promise(resolve => setTimeout(resolve, 2000))
+  await sleep(2000)
   await reports.refresh()
 }
+const refreshMs = (await serverTime()) / 1000 / REFRESHES
 console.log(
-  `a refresh: ${((await serverTime()) / 1000 / REFRESHES).toFixed(3)} ms of server time, mean of ${REFRESHES} (bar: 1)`,
+  tableText({
+    caption: `Dashboard: Redis server time, ${PROCESSES} processes, ${LIMITS} limits`,
+    head: ['', 'ms', 'of its bound'],
+    rows: [
+      ['first load', firstMs.toFixed(2), ratio(firstMs, 20)],
+      [`a refresh, mean of ${REFRESHES}`, refreshMs.toFixed(3), ratio(refreshMs, 1)],
+      [
+        'a report of 5 limits and 100 keys',
+        (reportUs / PROCESSES / 1000).toFixed(3),
+        ratio(reportUs / PROCESSES / 1000, 1),
+      ],
+    ],
+  }),
 )
+
+const queues = Array.from({ length: QUEUES }, (_, i) => new DelayQueue<string>(client, `queue-${i}`))
+await Promise.all(queues.map(queue => queue.push('x')))
+const defaults = Object.fromEntries(Array.from({ length: LIMITS }, (_, i) => [`limiter-${i}`, `${100 + i}/1m`]))
+const costs = await ViewCosts.start(
+  client,
+  defaults,
+  () => callsOf(client),
+  () => fleet.report(),
+)
+const rows: string[][] = []
+const add = async (what: string, ask: Ask, most: number, of = costs) => {
+  const found = await of.of(ask, VIEWS)
+  const cpu = found.map(({ cpuMs }) => cpuMs).sort((a, b) => a - b)
+  const mean = cpu.reduce((sum, ms) => sum + ms, 0) / cpu.length
+  const worst = cpu[cpu.length - 1]
+  const calls = Math.max(...found.map(cost => cost.calls))
+  progress(`${what}: ${cpu.map(ms => ms.toFixed(0)).join(' ')} ms, ${calls} calls`)
+  rows.push([
+    what,
+    mean.toFixed(1),
+    worst.toFixed(1),
+    ratio(mean, MOST_CPU_MS),
+    ratio(worst, MOST_CPU_MS),
+    String(calls),
+    ratio(calls, most),
+  ])
+}
+// The objects record their existence after ten seconds.
+await sleep(10_500)
+await add('limits', { page: 'limits' }, 40)
+await add('limits, all 1000 rows', { page: 'limits', rows: 1000 }, 40)
+await add('processes', { page: 'processes' }, 40)
+await add('queues', { page: 'queues' }, 140)
+await add('keys', { page: 'keys' }, 40)
+await add('a key searched', { page: 'keys', key: '203.0.7.7' }, 140)
+costs.stop()
+await Promise.all(queues.map(queue => queue.close()))
 await redis.stop()
+
+const cluster = await RedisCluster.start()
+const many = cluster.client()
+await many.ping()
+const nodes = cluster.nodes.map(node => node.client())
+const clusterFleet = new Fleet(many, CLUSTER_LIMITS)
+await clusterFleet.fill()
+const limiter = new RateLimiter({ policy: '100/1m', name: 'limiter-0', store: new RedisStore(many), deadline: '5s' })
+await limiter.block('203.0.7.7', '1h')
+const onCluster = await ViewCosts.start(
+  many,
+  { 'limiter-0': '100/1m' },
+  async () => (await Promise.all(nodes.map(callsOf))).reduce((sum, calls) => sum + calls, 0),
+  () => clusterFleet.report(),
+)
+await add(`keys, cluster of 3, ${CLUSTER_LIMITS} limits`, { page: 'keys' }, 280, onCluster)
+await add(`a key searched, cluster of 3, ${CLUSTER_LIMITS} limits`, { page: 'keys', key: '203.0.7.7' }, 400, onCluster)
+onCluster.stop()
+await cluster.stop()
+
+console.log()
+console.log(
+  tableText({
+    caption: `Dashboard: a view every 2 s, ${PROCESSES} processes, ${LIMITS} limits that refuse, 100 keys a process, ${QUEUES} queues`,
+    head: ['view', 'CPU ms, mean', 'worst', `mean / ${MOST_CPU_MS}`, `worst / ${MOST_CPU_MS}`, 'calls', 'of the most'],
+    rows,
+  }),
+)
+
+function ratio(value: number, bound: number): string {
+  return (value / bound).toFixed(2)
+}

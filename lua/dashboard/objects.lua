@@ -81,6 +81,22 @@ function dashboard_paused()
 end
 
 --[[
+  Counts the dead letters of delay queues, for the dashboard. Changes nothing.
+
+  KEYS  their dead letters: see queue_keys
+  ARGV  none
+
+  Returns a number for each.
+]]
+function dashboard_dead()
+  local reply = {}
+  for i, dead in ipairs(KEYS) do
+    reply[i] = redis.call('ZCARD', dead)
+  end
+  return reply
+end
+
+--[[
   Lists blocked keys for the dashboard. Changes nothing.
 
   KEYS     block lists: see block
@@ -99,17 +115,17 @@ function dashboard_blocks()
 end
 
 --[[
-  Reads the end of one key's block under some limits, for the dashboard. Changes nothing.
+  Reads the ends of one key's blocks under some limits, for the dashboard. Changes nothing.
 
   KEYS  block lists of the limits: see block
   ARGV  the key's member in each of them
 
-  Returns the latest end in ms; 0 if there is no block.
+  Returns the end of each, ms; 0 if there is no block.
 ]]
 function dashboard_blocked()
-  local ends = 0
+  local ends = {}
   for i, list in ipairs(KEYS) do
-    ends = math.max(ends, block_end(list, ARGV[i]))
+    ends[i] = block_end(list, ARGV[i])
   end
   return ends
 end

@@ -27,21 +27,27 @@ export function oneOf<T extends string>(...all: readonly T[]): Shape<T> {
 
 /** The elements that have the shape; a value that is no list is an empty one. */
 export function listOf<T>(shape: Shape<T>): Shape<T[]> {
-  return given =>
-    Array.isArray(given)
-      ? given.flatMap(each => {
-          const read = shape(each)
-          return read === undefined ? [] : [read]
-        })
-      : []
+  return given => {
+    const all: T[] = []
+    if (!Array.isArray(given)) return all
+    for (const each of given) {
+      const read = shape(each)
+      if (read !== undefined) all.push(read)
+    }
+    return all
+  }
 }
 
-/** A list with one element for each shape. */
+/** A list with one element for each shape. A fleet tells of thousands of keys, so nothing is made but the list. */
 export function tuple<T extends readonly unknown[]>(...shapes: { readonly [I in keyof T]: Shape<T[I]> }): Shape<T> {
   return given => {
     if (!Array.isArray(given)) return undefined
-    const read = shapes.map((shape, i) => shape(given[i]))
-    return read.includes(undefined) ? undefined : (read as unknown as T)
+    const read: unknown[] = new Array(shapes.length)
+    for (let i = 0; i < shapes.length; i++) {
+      read[i] = shapes[i](given[i])
+      if (read[i] === undefined) return undefined
+    }
+    return read as unknown as T
   }
 }
 

@@ -122,17 +122,30 @@ export interface LimitsView extends Frame {
   readonly rows: readonly LimitRow[]
   readonly total: number
   readonly queues: readonly QueueRow[]
+  readonly moreQueues: number
   readonly shared: readonly SharedRow[]
+  readonly moreShared: number
 }
 
-export interface QueueRow {
+/** An object that is known and has not answered in time, or not as this version expects. */
+export interface UnreadRow {
   readonly name: string
+  readonly unread: string
+}
+
+export interface QueueCounts {
+  readonly name: string
+  readonly unread?: undefined
   readonly ready: number
   readonly delayed: number
   readonly unacked: number
   readonly dead: number
   readonly nextDueAt: number | null
   readonly paused: boolean
+}
+
+/** A queue; what processes tell of it is known also where Redis does not answer. */
+export type QueueRow = (QueueCounts | UnreadRow) & {
   readonly late50?: number
   readonly late99?: number
   readonly attempts?: number
@@ -142,6 +155,8 @@ export interface QueueRow {
 export interface SharedRow {
   readonly kind: 'rate' | 'semaphore' | 'concurrency' | 'limiter'
   readonly name: string
+  /** Why nothing of it is known. */
+  readonly unread?: string
   /** Permits in use, of how many; absent: nothing is set, or it is not known. */
   readonly inUse?: number
   readonly of?: number
@@ -180,6 +195,7 @@ export interface HolderView {
 export interface WaitingView extends Frame {
   readonly page: 'waiting'
   readonly shared: readonly SharedRow[]
+  readonly moreShared: number
 }
 
 export interface DeadView {
@@ -196,6 +212,7 @@ export interface DeadView {
 export interface QueuesView extends Frame {
   readonly page: 'queues'
   readonly queues: ReadonlyArray<QueueRow & { readonly letters: readonly DeadView[] }>
+  readonly moreQueues: number
 }
 
 interface KeyLimitView {
@@ -226,8 +243,10 @@ export interface KeyFound {
   /** The key as counted, if it differs: an address in its usual notation. */
   readonly as?: string
   readonly limiters: readonly KeyLimiterView[]
-  /** How many limiters were asked. */
+  /** How many limiters were asked: those first whose reports name the key, then the worst. */
   readonly asked: number
+  /** How many were not asked, because there are too many. */
+  readonly unasked: number
   /** How many of them could not be read: another version's, or slow. */
   readonly unread: number
 }
@@ -245,6 +264,8 @@ export interface KeysView extends Frame {
   readonly mostRefused: readonly KeyRate[]
   readonly mostAsking: readonly KeyRate[]
   readonly blocks: readonly BlockRow[]
+  /** Limiters whose blocks were not read, because there are too many. */
+  readonly unlisted: number
   readonly limiters: readonly string[]
 }
 

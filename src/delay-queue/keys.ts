@@ -17,3 +17,5 @@ export function queueKeys(base: string): readonly string[] {
 
 /** The index of the key on which idle processes block. */
 export const WAKE = 7
+/** The key of the dead letters. */
+export const DEAD = 5

@@ -21,6 +21,8 @@ export interface Position {
 
 /** A name with its limits in Redis. */
 export interface NamedLimit {
+  /** As it stands in Redis. */
+  readonly text: string
   readonly name: string
   readonly default: PolicyInput
   readonly limit: LiveLimit
@@ -107,17 +109,29 @@ export class LiveRecords {
     return nowMs
   }
 
-  /** All names that processes have registered within 30 days, with their limits; without those whose default this version does not understand. */
-  async names(): Promise<Position & { readonly names: readonly NamedLimit[] }> {
+  /**
+   * All names that processes have registered within 30 days, with their limits; without those whose default this version does not understand.
+   * Of `known`, by name, those that stand in Redis as they did are returned as they are.
+   */
+  async names(
+    known: ReadonlyMap<string, NamedLimit> = new Map(),
+  ): Promise<Position & { readonly names: readonly NamedLimit[] }> {
     const { state, names, defaults, ofNames } = this.keys
     const reply = await this.#read(liveNames, [state, names, defaults, ofNames[0], ofNames[1]], [])
     const position = positionOf(reply)
     const found: NamedLimit[] = []
     for (let i = 3; i < reply.length; i += 4) {
-      const [name, given, standing, passing] = reply.slice(i, i + 4)
-      const byDefault = readPolicy(String(name), String(given))
-      if (byDefault === undefined) continue
-      found.push({ name: String(name), default: byDefault, limit: limitOf(position, standing, passing) })
+      const [name, ...texts] = reply.slice(i, i + 4).map(String)
+      const text = texts.join('\n')
+      const before = known.get(name)
+      if (before?.text === text) {
+        found.push(before)
+        continue
+      }
+      const [given, standing, passing] = texts
+      const byDefault = readPolicy(name, given)
+      if (byDefault !== undefined)
+        found.push({ name, text, default: byDefault, limit: limitOf(position, standing, passing) })
     }
     return { ...position, names: found }
   }

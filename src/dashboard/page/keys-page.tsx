@@ -27,7 +27,7 @@ export function KeysPage({ view, sought }: { view: KeysView; sought: boolean }) 
 }
 
 function Found({ found, view }: { found: KeyFound; view: KeysView }) {
-  const { key, as, limiters, asked, unread } = found
+  const { key, as, limiters, asked, unasked, unread } = found
   return (
     <>
       <h2 class="looked-up">
@@ -48,12 +48,20 @@ function Found({ found, view }: { found: KeyFound; view: KeysView }) {
       {unread > 0 && (
         <p class="amber">{plural(unread, 'limiter')} could not be read: of another version, or Redis was slow.</p>
       )}
+      {unasked > 0 && (
+        <p class="amber">
+          {count(asked)} of {count(asked + unasked)} limiters were asked: those whose reports name the key, then those
+          that refuse most.
+        </p>
+      )}
       {limiters.length === 0 && (
         <Panel title="Not found">
           <div class="body text">
             <p>
-              No limiter knows this key: it has spent nothing, is not blocked and has no limit of its own.
-              {asked > 0 ? (
+              {unasked > 0 ? 'None of these limiters knows this key' : 'No limiter knows this key'}: it has spent
+              nothing, is not blocked and has no limit of its own.
+              {asked === 0 && ' No limiter that counts in Redis is known.'}
+              {asked > 0 && unasked === 0 && (
                 <>
                   {' '}
                   Asked:{' '}
@@ -65,8 +73,6 @@ function Found({ found, view }: { found: KeyFound; view: KeysView }) {
                   ))}
                   .
                 </>
-              ) : (
-                ' No limiter that counts in Redis is known.'
               )}
             </p>
             <p class="muted">
@@ -253,6 +259,9 @@ function Blocks({ view }: { view: KeysView }) {
             ))}
           </tbody>
         </table>
+      )}
+      {view.unlisted > 0 && (
+        <p class="body muted">Not asked, because there are so many: {plural(view.unlisted, 'limiter')}.</p>
       )}
     </Panel>
   )

@@ -69,8 +69,8 @@ export function LimitsPage({
       </Panel>
       {(view.queues.length > 0 || view.shared.length > 0) && (
         <div class="panels">
-          {view.queues.length > 0 && <QueueSummary queues={view.queues} />}
-          {view.shared.length > 0 && <SharedSummary shared={view.shared} />}
+          {view.queues.length > 0 && <QueueSummary queues={view.queues} more={view.moreQueues} />}
+          {view.shared.length > 0 && <SharedSummary shared={view.shared} more={view.moreShared} />}
         </div>
       )}
     </>

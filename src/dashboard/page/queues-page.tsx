@@ -2,6 +2,7 @@ import { clock, count, latency, plural, rate, span } from '../look/format.js'
 import type { DeadView, QueuesView } from '../view.js'
 import { ActButton, type Plan } from './acting.js'
 import { ColumnHeads } from './column-heads.js'
+import { More } from './summaries.js'
 import { Ago, Nothing, Panel } from './widgets.js'
 
 export function QueuesPage({ view }: { view: QueuesView }) {
@@ -20,11 +21,19 @@ export function QueuesPage({ view }: { view: QueuesView }) {
       {view.queues.map(queue => (
         <Queue key={queue.name} queue={queue} now={view.now} />
       ))}
+      <More count={view.moreQueues} of="queue" />
     </>
   )
 }
 
 function Queue({ queue, now }: { queue: QueuesView['queues'][number]; now: number }) {
+  if (queue.unread !== undefined) {
+    return (
+      <Panel title={queue.name}>
+        <p class="body amber">This queue {queue.unread}.</p>
+      </Panel>
+    )
+  }
   const { name, ready, delayed, unacked, dead, nextDueAt, paused, late50, late99, attempts, letters } = queue
   return (
     <section class="panel" aria-label={name}>

@@ -5,7 +5,12 @@ import { addressText } from './address.js'
 import { ColumnHeads } from './column-heads.js'
 import { Gauge, Panel } from './widgets.js'
 
-export function QueueSummary({ queues }: { queues: readonly QueueRow[] }) {
+/** What a page leaves out. */
+export function More({ count, of }: { count: number; of: string }) {
+  return count > 0 ? <p class="body muted">and {plural(count, `more ${of}`)}</p> : null
+}
+
+export function QueueSummary({ queues, more }: { queues: readonly QueueRow[]; more: number }) {
   return (
     <Panel title="Queues" side={<a href={addressText({ page: 'queues' })}>all</a>}>
       <table>
@@ -24,24 +29,32 @@ export function QueueSummary({ queues }: { queues: readonly QueueRow[] }) {
                 <a class="name plain" href={addressText({ page: 'queues' })}>
                   <bdi>{queue.name}</bdi>
                 </a>
-                {queue.paused && <span class="tag amber">paused</span>}
+                {queue.unread === undefined && queue.paused && <span class="tag amber">paused</span>}
+                {queue.unread !== undefined && <span class="tag amber">{queue.unread}</span>}
               </td>
-              <td class="number">{count(queue.ready + queue.delayed)}</td>
+              <td class="number">
+                {queue.unread === undefined ? count(queue.ready + queue.delayed) : <span class="muted">–</span>}
+              </td>
               <td class="number wide">
                 {queue.late99 === undefined ? <span class="muted">–</span> : latency(queue.late99)}
               </td>
               <td class="number">
-                <span class={queue.dead > 0 ? 'refused' : 'muted'}>{count(queue.dead)}</span>
+                {queue.unread === undefined ? (
+                  <span class={queue.dead > 0 ? 'refused' : 'muted'}>{count(queue.dead)}</span>
+                ) : (
+                  <span class="muted">–</span>
+                )}
               </td>
             </tr>
           ))}
         </tbody>
       </table>
+      <More count={more} of="queue" />
     </Panel>
   )
 }
 
-export function SharedSummary({ shared }: { shared: readonly SharedRow[] }) {
+export function SharedSummary({ shared, more }: { shared: readonly SharedRow[]; more: number }) {
   return (
     <Panel title="Semaphores and rates" side={<a href={addressText({ page: 'waiting' })}>all</a>}>
       <table>
@@ -55,11 +68,18 @@ export function SharedSummary({ shared }: { shared: readonly SharedRow[] }) {
               <td>
                 <Use of={row} />
               </td>
-              <td class="number">{row.waiting > 0 ? count(row.waiting) : <span class="muted">0</span>}</td>
+              <td class="number">
+                {row.waiting > 0 ? (
+                  count(row.waiting)
+                ) : (
+                  <span class="muted">{row.unread === undefined ? '0' : '–'}</span>
+                )}
+              </td>
             </tr>
           ))}
         </tbody>
       </table>
+      <More count={more} of="object" />
     </Panel>
   )
 }
@@ -81,6 +101,7 @@ export function SharedName({ of }: { of: SharedRow }) {
 /** '6 of 8' with a bar; '92 of 100 per second' of a rate. */
 export function Use({ of }: { of: SharedRow }) {
   const { kind, inUse, of: most, intervalMs, mode } = of
+  if (of.unread !== undefined) return <span class="amber">{of.unread}</span>
   if (kind === 'limiter') return <span class="muted">waiting lines of processes</span>
   if (most === undefined) {
     if (inUse !== undefined) return <span>{plural(inUse, 'request')} inside</span>

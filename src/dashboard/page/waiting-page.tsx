@@ -3,7 +3,7 @@ import { boundsWords, count, plural, span, windowWords } from '../look/format.js
 import type { HolderView, SharedRow, WaitingView } from '../view.js'
 import { ActButton, type Plan } from './acting.js'
 import { ColumnHeads } from './column-heads.js'
-import { SharedName, Use } from './summaries.js'
+import { More, SharedName, Use } from './summaries.js'
 import { Ago, Nothing, Panel } from './widgets.js'
 
 export function WaitingPage({ view }: { view: WaitingView }) {
@@ -22,6 +22,7 @@ export function WaitingPage({ view }: { view: WaitingView }) {
       {view.shared.map(row => (
         <Shared key={`${row.kind} ${row.name}`} row={row} now={view.now} />
       ))}
+      <More count={view.moreShared} of="object" />
     </>
   )
 }
@@ -48,7 +49,7 @@ function Shared({ row, now }: { row: SharedRow; now: number }) {
         <div>
           <dt>Waiting</dt>
           <dd>
-            {waiting === 0 ? <span class="muted">nobody</span> : count(waiting)}
+            {waiting === 0 ? <span class="muted">{row.unread === undefined ? 'nobody' : '–'}</span> : count(waiting)}
             {waiting > 0 && firstMs !== undefined && <span class="muted">, the first for {span(firstMs)}</span>}
           </dd>
         </div>

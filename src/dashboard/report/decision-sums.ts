@@ -45,6 +45,8 @@ export class DecisionSums {
     const place = placeOfSource(source)
     const isMemory = source === 'memory'
     for (const verdict of verdicts) {
+      // Another limit refuses the request: this one spends nothing, and has let nobody through.
+      if (verdict.allowed && !decision.allowed) continue
       const row = this.#rowOf(limiter, verdict.limit)
       if (row === undefined) continue
       count(row.counts, verdict.allowed, decision, place)

@@ -25,7 +25,8 @@ export async function carryOut(state: DashboardState, given: unknown, user: stri
   const act = await plainAct(state, given)
   await state.refresh()
   state.checkRedis()
-  const { text, change } = await outcomeOf(state, act, user)
+  // What is on its way may have been read before the change, also one that fails halfway.
+  const { text, change } = await outcomeOf(state, act, user).finally(() => state.forget())
   const noted = await state.changes.note({ ...change, act, ...(user !== undefined && { user }) }).then(
     () => '',
     (error: Error) => ` The history does not have it: ${error.message}.`,
@@ -231,7 +232,7 @@ async function ofRate(state: DashboardState, act: Extract<PlainAct, { act: 'set-
     interval: formatDuration(config.intervalMs),
     over: set,
   }
-  const bounds = state.boundsOf(name)
+  const bounds = state.reading.boundsOf(name)
   const isSteered = bounds !== undefined && (await state.objects.isSteered(name))
   const steered = isSteered ? ` followLoad steers it, ${boundsWords(bounds)}.` : ''
   return {
@@ -258,7 +259,7 @@ async function ofQueue(
 }
 
 function limiterOf(state: DashboardState, name: unknown): KnownLimiter {
-  const known = state.known.find(limiter => limiter.name === name)
+  const known = state.reading.known.find(limiter => limiter.name === name)
   if (known === undefined) throw new PolicyError(`limiter ${shown(name)}: nobody has reported a limiter of this name`)
   if (known.shared) return known
   throw new PolicyError(

@@ -1,23 +1,25 @@
-import type { Bounds } from '../../adaptive/follow-load.js'
-import { Deadline } from '../../core/deadline.js'
 import { StoreError } from '../../core/errors.js'
 import type { RedisClient } from '../../redis/client.js'
-import type { LimitEntry, ObjectKind, UsedKind } from '../index-entry.js'
-import type { KeyView } from '../view.js'
+import type { AlertView, KeyLimiterView, KeyView, QueueRow } from '../view.js'
+import { alertsOf } from './alerts.js'
 import { ChangeHistory } from './changes.js'
 import { History } from './history.js'
 import { HolderNames } from './holder-names.js'
 import { type KeyStyle, KeyViews } from './key-views.js'
-import { type KnownLimiter, knownLimiters, Limiters } from './limiters.js'
+import { type Blocks, type KnownLimiter, Limiters } from './limiters.js'
 import { LiveLimits, type LiveMeans } from './live-limits.js'
+import { Reading } from './reading.js'
 import { Reports } from './reports.js'
-import { SharedObjects } from './shared-objects.js'
-import { TopCallers } from './top-callers.js'
+import { type IsWanted, SharedAnswer, SharedAnswers } from './shared-answer.js'
+import { type ReadRow, SharedObjects } from './shared-objects.js'
 
-/** A page does not wait for an object that does not answer: it omits the object. */
-export const OBJECT_DEADLINE = new Deadline(1500)
-/** Most keys that were shown and can be changed. */
-const MOST_REFS = 5000
+/** Pages ask every two seconds: those of several viewers share what was read since the first of them asked. */
+const FRESH_MS = 900
+/** What takes many calls is kept longer, but never over a change by any dashboard. */
+const MANY_MS = 5000
+const MOST_KEPT = 200
+
+export type Noted = Awaited<ReturnType<ChangeHistory['list']>>
 
 /** The state that pages and changes share: one for each dashboard. */
 export class DashboardState {
@@ -28,7 +30,20 @@ export class DashboardState {
   readonly objects: SharedObjects
   readonly changes: ChangeHistory
   readonly keyViews: KeyViews
-  readonly #refs = new Map<string, string>()
+  readonly holderNames: HolderNames
+  readonly #blocks: SharedAnswers<Blocks>
+  readonly noted: SharedAnswer<Noted>
+  /** Reads `deadLetters`. */
+  readonly dead: SharedAnswer<void>
+  readonly queueRows = new SharedAnswers<QueueRow>(MOST_KEPT, FRESH_MS)
+  readonly sharedRows = new SharedAnswers<ReadRow>(MOST_KEPT, FRESH_MS)
+  readonly letters = new SharedAnswers<Awaited<ReturnType<SharedObjects['letters']>>>(MOST_KEPT, FRESH_MS)
+  readonly found = new SharedAnswers<Array<PromiseSettledResult<KeyLimiterView | undefined>>>(MOST_KEPT, FRESH_MS)
+  /** How many dead letters each queue has, as last read. */
+  deadLetters: ReadonlyMap<string, number> = new Map()
+  #reading: Reading | undefined
+  #alerts: { readonly of: Reading; readonly dead: ReadonlyMap<string, number>; readonly found: AlertView[] } | undefined
+  #changed = ''
 
   constructor(
     readonly client: RedisClient,
@@ -41,69 +56,95 @@ export class DashboardState {
     this.keyViews = new KeyViews(style, () => this.reports.secret)
     this.live = new LiveLimits(client, prefix, live)
     this.limiters = new Limiters(client, prefix, this.live)
-    this.objects = new SharedObjects(client, prefix, new HolderNames(this.reports))
+    this.objects = new SharedObjects(client, prefix)
+    this.holderNames = new HolderNames(this.reports)
     this.changes = new ChangeHistory(client, this.reports.keys.changes)
+    const { cluster } = this.limiters
+    this.#blocks = new SharedAnswers(MOST_KEPT, cluster ? MANY_MS : FRESH_MS)
+    this.dead = new SharedAnswer(
+      async () => {
+        this.deadLetters = await this.objects.deadLetters(this.reading.names('queue'), this.deadLetters)
+      },
+      cluster ? MANY_MS : FRESH_MS,
+    )
+    // Forgotten when a reading shows a new one.
+    this.noted = new SharedAnswer(() => this.changes.list(), MANY_MS)
+  }
+
+  /** What pages show of the last reports. */
+  get reading(): Reading {
+    if (this.#reading?.number !== this.reports.number) this.#reading = new Reading(this.reports, this.#reading)
+    return this.#reading as Reading
   }
 
   /** Reads new reports. If Redis fails, `reports.failing` says so. */
   async refresh(): Promise<void> {
+    // Both at once; where Redis is away, nothing else is asked.
+    const { entries } = this.reports
+    const live = this.isReadable ? this.live.refresh().catch(() => {}) : undefined
     await this.reports.refresh()
-    if (this.reports.failing === undefined) await OBJECT_DEADLINE.hold(this.live.refresh()).catch(() => {})
+    if (this.reports.failing !== undefined) return
+    await (live ?? this.live.refresh().catch(() => {}))
+    // Another dashboard may have changed something, or there is something new to ask.
+    if (this.reports.changed === this.#changed && this.reports.entries === entries) return
+    this.#changed = this.reports.changed
+    this.forget()
+  }
+
+  /** The current problems, found once for each reading. */
+  get alerts(): AlertView[] {
+    const { reading: of, deadLetters: dead } = this
+    if (this.#alerts?.of !== of || this.#alerts.dead !== dead)
+      this.#alerts = { of, dead, found: alertsOf(of, dead, key => this.show(key)) }
+    return this.#alerts.found
+  }
+
+  /** Whether Redis can be asked, as far as is known. */
+  get isReadable(): boolean {
+    return this.reports.isConnected && this.reports.failing === undefined
+  }
+
+  /** Something was changed: whoever looks now must see it. */
+  forget(): void {
+    for (const answers of [
+      this.#blocks,
+      this.dead,
+      this.noted,
+      this.queueRows,
+      this.sharedRows,
+      this.letters,
+      this.found,
+    ])
+      answers.forget()
+  }
+
+  /** The blocks of the limiters that a service, or any, uses: of too many only those of the worst are read. */
+  blocks(service: string | undefined, isWanted?: IsWanted): Promise<Blocks> {
+    const ask = (isWanted: IsWanted) => this.limiters.blocks(this.sharedLimiters(service), isWanted)
+    return this.#blocks.get(JSON.stringify([service]), ask, isWanted)
   }
 
   /** A key in its displayed form; viewers may act on it. */
   show(key: string): KeyView {
-    const view = this.keyViews.view(key)
-    this.#refs.delete(view.ref)
-    this.#refs.set(view.ref, key)
-    const [oldest] = this.#refs.keys()
-    if (this.#refs.size > MOST_REFS && oldest !== undefined) this.#refs.delete(oldest)
-    return view
+    return this.keyViews.view(key)
   }
 
   /** The key behind a ref, which another process may have shown. */
-  async keyOf(ref: string): Promise<string | undefined> {
-    const known = this.#refs.get(ref)
+  async keyOf(ref: string, isWanted?: IsWanted): Promise<string | undefined> {
+    const known = this.keyViews.keyOf(ref)
     if (known !== undefined) return known
     const isMeant = (key: string | undefined) => key !== undefined && this.keyViews.ref(key) === ref
-    const called = new TopCallers(this.reports).find(isMeant)
+    const called = this.reading.callers.keyOf(ref, key => this.keyViews.ref(key))
     if (called !== undefined) return called
-    const noted = [...(await this.changes.list()), ...this.live.history].find(({ key }) => isMeant(key))
+    const noted = [...(await this.noted.get()), ...this.live.history].find(({ key }) => isMeant(key))
     if (noted !== undefined) return noted.key
-    return (await this.limiters.blocks(this.known.filter(({ shared }) => shared))).find(({ key }) => isMeant(key))?.key
+    return (await this.blocks(undefined, isWanted)).blocks.find(({ key }) => isMeant(key))?.key
   }
 
-  get limits(): LimitEntry[] {
-    return [...this.reports.entries.values()].filter(entry => entry.kind === 'limit')
-  }
-
-  get known(): KnownLimiter[] {
-    return knownLimiters(this.limits)
-  }
-
-  /** The objects of a kind that a service, or any, uses. */
-  names(kind: ObjectKind, service?: string): string[] {
-    const isUsed = this.usedBy(service)
-    const names = [...this.reports.entries.values()].filter(entry => entry.kind === kind).map(({ name }) => name)
-    return names.filter(name => isUsed(kind, name)).sort()
-  }
-
-  /** Whether a service uses something; undefined: any service. */
-  usedBy(service: string | undefined): (kind: UsedKind, name: string) => boolean {
-    if (service === undefined) return () => true
-    const used = new Set<string>()
-    for (const entry of this.reports.entries.values()) {
-      if (entry.kind === 'use' && entry.name === service) used.add(`${entry.of} ${entry.object}`)
-    }
-    return (kind, name) => used.has(`${kind} ${name}`)
-  }
-
-  /** Within what followLoad steers a rate, if it was told to. */
-  boundsOf(rate: string): Bounds | undefined {
-    for (const entry of this.reports.entries.values()) {
-      if (entry.kind === 'follower' && entry.name === rate) return entry.bounds
-    }
-    return undefined
+  /** The limiters that count in Redis and that a service, or any, uses, the worst first. */
+  sharedLimiters(service?: string): KnownLimiter[] {
+    const isUsed = this.reading.usedBy(service)
+    return this.reading.known.filter(({ name, shared }) => shared && (isUsed === undefined || isUsed('limit', name)))
   }
 
   /** Throws while Redis is unreachable. */

@@ -11,6 +11,7 @@ import { rangeIn } from './history.js'
 import type { LiveMeans } from './live-limits.js'
 import { type DashboardOptions, parseDashboardOptions } from './options.js'
 import { viewOf } from './page-views.js'
+import { Unwanted } from './shared-answer.js'
 
 /** What a request wants: a file, a view, a change, or the address with a slash at its end. */
 type Route = { readonly file: string } | 'view' | 'act' | 'slash'
@@ -51,13 +52,14 @@ export function handlerOf(options: DashboardOptions, means: LiveMeans): Dashboar
     if (typeof route === 'object') return sendFile(req, res, pageFile(route.file) as PageFile)
     const complaint = forgeryComplaint(req)
     if (complaint !== undefined) return sendFailure(req, res, 403, complaint)
-    if (route === 'view') return sendJson(req, res, 200, await viewOf(state, askIn(req), viewer))
+    if (route === 'view') return sendJson(req, res, 200, await viewOf(state, askIn(req), viewer, () => !res.destroyed))
     if (viewer.access !== 'write') return sendFailure(req, res, 403, 'You may look, but not change anything.')
     return sendJson(req, res, 200, await carryOut(state, requestIn(req), viewer.user))
   }
 
   function fail(req: IncomingMessage, res: ServerResponse, error: unknown): void {
-    if (error instanceof PolicyError) sendFailure(req, res, 400, error.message)
+    if (error instanceof Unwanted) res.destroy()
+    else if (error instanceof PolicyError) sendFailure(req, res, 400, error.message)
     else if (error instanceof SpillwayError) sendFailure(req, res, 503, error.message)
     else {
       // A fault of the dashboard, or an unusual failure of the client: the page shows it, and the service gets a warning.

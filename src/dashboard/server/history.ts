@@ -43,6 +43,8 @@ export function rangeIn(given: unknown): Range | undefined {
 export class History {
   readonly #past: ReadonlyMap<Resolution, PastSteps>
 
+  #drawn: { readonly of: string; readonly charts: Map<string, Series> } = { of: '', charts: new Map() }
+
   constructor(
     client: RedisClient,
     keys: RecordKeys,
@@ -74,8 +76,18 @@ export class History {
       break
     }
     const from = Math.max(this.#startOf(drawn, spanMs), Math.floor(firstAt / drawn.stepMs) * drawn.stepMs)
-    const now = stepOf(reports.readAt) * STEP_MS + reports.elapsedMs
-    return id => this.#series(id, drawn, from, now)
+    const { last, elapsedMs } = reports.window
+    const now = last * STEP_MS + elapsedMs
+    if (drawn !== FINE) return id => this.#series(id, drawn, from, now)
+    const known = this.#fine(from, now)
+    return id => getOrMake(known, id, () => this.#series(id, FINE, from, now))
+  }
+
+  /** The charts that were drawn of the last reading alone: all viewers share them. */
+  #fine(from: number, now: number): Map<string, Series> {
+    const of = `${this.reports.number} ${from} ${now}`
+    if (this.#drawn.of !== of) this.#drawn = { of, charts: new Map() }
+    return this.#drawn.charts
   }
 
   /** The first moment of which the reports tell all. */

@@ -1,3 +1,4 @@
+import { getOrMake } from '../../core/get-or-make.js'
 import type { LeaseInfo } from '../../semaphore/semaphore.js'
 import { type HoldRow, leaseReference } from '../process-details.js'
 import type { HolderName, HolderView } from '../view.js'
@@ -7,6 +8,12 @@ import type { Process, Reports } from './reports.js'
 interface Told {
   readonly process: Process
   readonly hold: HoldRow
+}
+
+/** What all processes tell of one object: its holds, and how many more there are. */
+interface Holds {
+  readonly told: readonly Told[]
+  readonly more: number
 }
 
 /** Objects whose leases are remembered. */
@@ -19,6 +26,7 @@ const LONGEST_EVERY_MS = 10_000
 const SLACK_MS = 2000
 const SLACK_OF_MANY_MS = 12_000
 const MANY = 20
+const NO_HOLDS: Holds = { told: [], more: 0 }
 
 /**
  * Says who holds a lease, and since when. A lease that was taken directly has no fact in Redis, but the process that holds it knows both, and reports
@@ -27,6 +35,9 @@ const MANY = 20
 export class HolderNames {
   /** Semaphore → lease → when it was first seen here, for leases of which nothing else tells their age. */
   readonly #seen = new Map<string, ReadonlyMap<string, number>>()
+
+  /** By object, of one reading. */
+  #holds: { readonly number: number; readonly all: ReadonlyMap<string, Holds> } | undefined
 
   constructor(readonly reports: Reports) {}
 
@@ -59,24 +70,17 @@ export class HolderNames {
   /** The holds of which only the processes tell: of places, and of permits that each process counts for itself. */
   places(object: string, name: string): { holders: HolderView[]; moreHolders: number } {
     const { told, more } = this.#told(object, name)
-    told.sort((a, b) => a.hold[2] - b.hold[2])
-    const holders = told.slice(0, MOST_HOLDERS).map(({ process, hold: [, permits, since] }) => {
+    const oldest = [...told].sort((a, b) => a.hold[2] - b.hold[2])
+    const holders = oldest.slice(0, MOST_HOLDERS).map(({ process, hold: [, permits, since] }) => {
       return { permits, since, by: this.#name(process) }
     })
     return { holders, moreHolders: told.length - holders.length + more }
   }
 
-  #told(object: string, name: string): { told: Told[]; more: number } {
-    const told: Told[] = []
-    let more = 0
-    for (const [process, levels] of this.reports.levels) {
-      for (const { object: kind, name: of, holds = [], moreHolds = 0 } of levels) {
-        if (kind !== object || of !== name) continue
-        for (const hold of holds) told.push({ process, hold })
-        more += moreHolds
-      }
-    }
-    return { told, more }
+  #told(object: string, name: string): Holds {
+    const { number } = this.reports
+    if (this.#holds?.number !== number) this.#holds = { number, all: holdsOf(this.reports) }
+    return this.#holds.all.get(`${object} ${name}`) ?? NO_HOLDS
   }
 
   #name(process: Process): HolderName {
@@ -91,4 +95,16 @@ export class HolderNames {
     const everyMs = all.length > 0 ? Math.max(...all) : USUAL_EVERY_MS
     return everyMs + (this.reports.processes.length > MANY ? SLACK_OF_MANY_MS : SLACK_MS)
   }
+}
+
+function holdsOf(reports: Reports): ReadonlyMap<string, Holds> {
+  const all = new Map<string, { told: Told[]; more: number }>()
+  for (const [process, levels] of reports.levels) {
+    for (const { object, name, holds = [], moreHolds = 0 } of levels) {
+      const known = getOrMake(all, `${object} ${name}`, () => ({ told: [], more: 0 }))
+      for (const hold of holds) known.told.push({ process, hold })
+      known.more += moreHolds
+    }
+  }
+  return all
 }

@@ -14,11 +14,15 @@ import { ChargeKeys } from '../../stores/redis/charge-keys.js'
 import { RedisStore } from '../../stores/redis/redis-store.js'
 import type { LimitEntry } from '../index-entry.js'
 import type { KeyLimiterView } from '../view.js'
+import { callByNode } from './calls-by-node.js'
 import type { LiveLimits } from './live-limits.js'
+import { type IsWanted, Unwanted } from './shared-answer.js'
 
 const DEADLINE = '1s'
-const MOST_LISTS = 100
+/** Lists of blocks that are read: on a cluster a limit has as many as its store has tags. */
+const MOST_LISTS = 6400
 const MOST_BLOCKS = 20
+const MOST_MADE = 200
 
 /** One limiter with its limits. */
 export interface KnownLimiter {
@@ -26,6 +30,13 @@ export interface KnownLimiter {
   readonly entries: readonly LimitEntry[]
   /** False: it counts in the memory of its processes. */
   readonly shared: boolean
+}
+
+/** The blocks that were found. */
+export interface Blocks {
+  readonly blocks: readonly Block[]
+  /** Limiters whose lists were not read, because there are too many. */
+  readonly unread: number
 }
 
 export interface Block {
@@ -38,6 +49,8 @@ export interface Block {
 export class Limiters {
   readonly #port: ClientPort
   readonly #stores = new Map<number | undefined, RedisStore>()
+  readonly #charges = new Map<number, ChargeKeys>()
+  readonly #made = new Map<string, { readonly of: string; readonly limiter: RateLimiter }>()
 
   constructor(
     readonly client: RedisClient,
@@ -47,15 +60,36 @@ export class Limiters {
     this.#port = portOf(client, 'dashboard')
   }
 
-  /** The state of a key at a moment of the server's clock; undefined: none. */
-  async look(limiter: KnownLimiter, key: string, now: number): Promise<KeyLimiterView | undefined> {
+  /** Whether it talks to a cluster, where a limit has a list of blocks for each tag. */
+  get cluster(): boolean {
+    return this.#port.cluster
+  }
+
+  /** The state of a key under some limiters at a moment of the server's clock: undefined where there is none, rejected where it cannot be read. */
+  async look(
+    limiters: readonly KnownLimiter[],
+    key: string,
+    now: number,
+  ): Promise<Array<PromiseSettledResult<KeyLimiterView | undefined>>> {
+    const ends = this.#blockEnds(limiters, key)
+    return Promise.allSettled(limiters.map(limiter => this.#look(limiter, key, now, ends)))
+  }
+
+  async #look(
+    limiter: KnownLimiter,
+    key: string,
+    now: number,
+    ends: Promise<ReadonlyMap<KnownLimiter, number>>,
+  ): Promise<KeyLimiterView | undefined> {
     const made = this.#limiter(limiter)
-    const [standing, asked, live, blockedUntil] = await Promise.all([
+    const [standing, asked, live, blocked] = await Promise.all([
       made.peek(key, 0),
       made.peek(key, 1),
       this.live.ownView(limiter.name, key),
-      this.blockedUntil(limiter, key, now),
+      ends,
     ])
+    const end = blocked.get(limiter) ?? 0
+    const blockedUntil = end > now ? end : undefined
     if (standing.degraded || asked.degraded) throw new StoreError('Redis did not answer')
     const used = standing.verdicts.some(
       ({ remaining, limit, resetAfterMs }) => remaining < most(limit) || resetAfterMs > 0,
@@ -95,55 +129,71 @@ export class Limiters {
 
   /** The end of a key's block; undefined: it is not blocked. A verdict cannot tell it: there the limit itself may last longer. */
   async blockedUntil(limiter: KnownLimiter, key: string, now: number): Promise<number | undefined> {
-    const keys = this.#keys(limiter)
-    const charges = this.#policy(limiter).map(limit => ({ key, limit, limiter: limiter.name, cost: 1 }))
-    const [tag] = charges.map(charge => keys.tagOf(charge))
-    if (tag === undefined) return undefined
-    const lists = charges.map(charge => keys.blockListOf(charge, tag))
-    const members = charges.map(charge => keys.keyOf(charge, tag))
-    const until = Number(await runScript(this.#port, dashboardBlocked, lists, members))
+    const until = (await this.#blockEnds([limiter], key)).get(limiter) ?? 0
     return until > now ? until : undefined
   }
 
-  /** The keys blocked now, under any of these limits: for each limit the 20 whose blocks end last. */
-  async blocks(limiters: readonly KnownLimiter[]): Promise<Block[]> {
-    const lists = limiters.flatMap(limiter =>
-      this.#policy(limiter).flatMap(limit =>
-        this.#blockLists(limiter, limit).map(list => ({ list, limiter: limiter.name })),
-      ),
-    )
-    const found = new Map<string, Block>()
-    // In a cluster each list is in a slot of its own.
-    const size = this.#port.cluster ? 1 : MOST_LISTS
-    for (let i = 0; i < lists.length; i += size) {
-      const some = lists.slice(i, i + size)
-      const reply = await runScript(
-        this.#port,
-        dashboardBlocks,
-        some.map(({ list }) => list),
-        [String(MOST_BLOCKS)],
-      )
-      for (const [j, rows] of (reply as string[][]).entries()) {
-        for (let k = 0; k < rows.length; k += 2) {
-          const [key, until] = [this.#keyIn(rows[k]), Number(rows[k + 1])]
-          const { limiter } = some[j]
-          const known = found.get(`${limiter} ${key}`)
-          if (key !== undefined && (known === undefined || known.until < until))
-            found.set(`${limiter} ${key}`, { limiter, key, until })
-        }
-      }
-    }
-    return [...found.values()].sort((a, b) => b.until - a.until)
+  async #blockEnds(limiters: readonly KnownLimiter[], key: string): Promise<ReadonlyMap<KnownLimiter, number>> {
+    const rows = limiters.flatMap(limiter => {
+      const keys = this.#keys(limiter)
+      return this.#policy(limiter).map(limit => {
+        const charge = { key, limit, limiter: limiter.name, cost: 1 }
+        const tag = keys.tagOf(charge)
+        return { key: keys.blockListOf(charge, tag), limiter, member: keys.keyOf(charge, tag) }
+      })
+    })
+    const ends = new Map<KnownLimiter, number>()
+    await callByNode(this.#port, rows, async some => {
+      const lists = some.map(({ key }) => key)
+      const members = some.map(({ member }) => member)
+      const reply = (await runScript(this.#port, dashboardBlocked, lists, members)) as unknown[]
+      for (const [i, { limiter }] of some.entries())
+        ends.set(limiter, Math.max(ends.get(limiter) ?? 0, Number(reply[i])))
+    })
+    return ends
   }
 
-  #blockLists(limiter: KnownLimiter, limit: Limit): string[] {
+  /** The keys blocked now, under any of these limits: for each list the 20 whose blocks end last. Of too many limits the last are left out. */
+  async blocks(limiters: readonly KnownLimiter[], isWanted: IsWanted): Promise<Blocks> {
+    const rows: Array<{ readonly key: string; readonly limiter: string }> = []
+    let read = 0
+    for (const limiter of limiters) {
+      const lists = this.#blockLists(limiter)
+      if (read > 0 && rows.length + lists.length > MOST_LISTS) break
+      read++
+      for (const key of lists) rows.push({ key, limiter: limiter.name })
+    }
+    const found = new Map<string, Block>()
+    await callByNode(this.#port, rows, async some => {
+      if (!isWanted()) throw new Unwanted('all viewers have gone')
+      const lists = some.map(({ key }) => key)
+      const reply = (await runScript(this.#port, dashboardBlocks, lists, [String(MOST_BLOCKS)])) as string[][]
+      for (const [i, members] of reply.entries()) this.#note(some[i].limiter, members, found)
+    })
+    return { blocks: [...found.values()].sort((a, b) => b.until - a.until), unread: limiters.length - read }
+  }
+
+  #blockLists(limiter: KnownLimiter): string[] {
     const keys = this.#keys(limiter)
     const tags = this.#port.cluster ? tagsOf(limiter) : 1
-    return Array.from({ length: tags }, (_, tag) => keys.blockListOf({ key: '', limit, limiter: limiter.name }, tag))
+    return this.#policy(limiter).flatMap(limit =>
+      Array.from({ length: tags }, (_, tag) => keys.blockListOf({ key: '', limit, limiter: limiter.name }, tag)),
+    )
+  }
+
+  /** Adds the members of one list with the ends of their blocks. */
+  #note(limiter: string, members: readonly string[], found: Map<string, Block>): void {
+    for (let i = 0; i < members.length; i += 2) {
+      const [key, until] = [this.#keyIn(members[i]), Number(members[i + 1])]
+      const known = found.get(`${limiter} ${key}`)
+      if (key !== undefined && (known === undefined || known.until < until))
+        found.set(`${limiter} ${key}`, { limiter, key, until })
+    }
   }
 
   #keys(limiter: KnownLimiter): ChargeKeys {
-    return new ChargeKeys(keySegment(this.prefix), this.#port, tagsOf(limiter))
+    const tags = tagsOf(limiter)
+    return getOrMake(this.#charges, tags, () => new ChargeKeys(keySegment(this.prefix), this.#port, tags))
   }
 
   /** The client's key in the key of its state: see `ChargeKeys`. */
@@ -158,14 +208,23 @@ export class Limiters {
 
   #limiter(limiter: KnownLimiter): RateLimiter {
     const { name, entries } = limiter
-    return new RateLimiter({
-      policy: this.#policy(limiter).map(optionsOf),
+    const policy = this.#policy(limiter).map(optionsOf)
+    const of = JSON.stringify([policy, entries[0]?.tags])
+    const known = this.#made.get(name)
+    if (known?.of === of) return known.limiter
+    const made = new RateLimiter({
+      policy,
       name,
       store: this.#store(entries[0]?.tags),
       deadline: DEADLINE,
       onStoreFailure: 'closed',
       denyCache: 0,
     })
+    this.#made.delete(name)
+    this.#made.set(name, { of, limiter: made })
+    const [oldest] = this.#made.keys()
+    if (this.#made.size > MOST_MADE && oldest !== undefined) this.#made.delete(oldest)
+    return made
   }
 
   #policy({ name, entries }: KnownLimiter): Policy {

@@ -1,16 +1,19 @@
 import { PolicyError, shown } from '../../core/errors.js'
+import { getOrMake } from '../../core/get-or-make.js'
 import type { Policy, PolicyInput } from '../../core/limit.js'
 import { type Change, liveChange } from '../../live/change.js'
 import type { LimitState } from '../../live/live-limit.js'
 import type { LivePolicies } from '../../live/live-policies.js'
 import { livePolicy, policyText } from '../../live/live-policy.js'
-import { type ChangeEnd, LiveRecords, type NamedLimit } from '../../live/live-records.js'
+import { type ChangeEnd, LiveRecords, type NamedLimit, type Position } from '../../live/live-records.js'
 import type { RedisClient } from '../../redis/client.js'
 import { promiseWords } from '../look/format.js'
 import type { LiveView } from '../view.js'
+import { SharedAnswer } from './shared-answer.js'
 
-/** Names and their limits are read again after so long. */
-const FRESH_MS = 1500
+/** Whether something has changed is asked again after so long; names and defaults that processes have registered are read after so long. */
+const FRESH_MS = 900
+const NAMES_MS = 10_000
 const MOST_HISTORY = 200
 
 /** Whether limits can be changed: for the `LivePolicies` of this process, for all that Redis knows (the command), or not at all. */
@@ -21,8 +24,10 @@ export class LiveLimits {
   readonly #records: LiveRecords
   #names = new Map<string, NamedLimit>()
   #history: Change[] = []
-  #nowMs = 0
+  #position: Position = { nowMs: 0, epoch: '', seq: -1 }
   #readAt = Number.NEGATIVE_INFINITY
+  readonly #news = new SharedAnswer(() => this.#read(), FRESH_MS)
+  readonly #defaults = new WeakMap<NamedLimit, Policy>()
 
   constructor(
     client: RedisClient,
@@ -32,12 +37,26 @@ export class LiveLimits {
     this.#records = new LiveRecords(client, 'dashboard', prefix)
   }
 
-  /** Reads the present state from Redis, unless it was just read. */
+  /** Reads what has changed in Redis, unless it was just read. */
   async refresh(force = false): Promise<void> {
-    if (!force && performance.now() - this.#readAt < FRESH_MS) return
-    const [names, history] = await Promise.all([this.#records.names(), this.#records.history(undefined, MOST_HISTORY)])
-    this.#names = new Map(names.names.map(named => [named.name, named]))
-    this.#nowMs = names.nowMs
+    if (force) this.#news.forget()
+    await this.#news.get()
+  }
+
+  /** All limits are read only when one was changed, or the names were read a while ago. */
+  async #read(): Promise<void> {
+    if (performance.now() - this.#readAt < NAMES_MS) {
+      const { epoch, seq } = this.#position
+      const now = await this.#records.since(this.#position)
+      this.#position = now
+      if (now.epoch === epoch && now.seq === seq) return
+    }
+    const [found, history] = await Promise.all([
+      this.#records.names(this.#names),
+      this.#records.history(undefined, MOST_HISTORY),
+    ])
+    this.#names = new Map(found.names.map(named => [named.name, named]))
+    this.#position = found
     this.#history = history
     this.#readAt = performance.now()
   }
@@ -66,34 +85,34 @@ export class LiveLimits {
   policy(limiter: string): Policy | undefined {
     const named = this.#names.get(limiter)
     if (named === undefined) return undefined
-    return named.limit.at(() => this.#nowMs)?.policy ?? livePolicy(limiter, named.default).policy
+    return named.limit.at(() => this.#position.nowMs)?.policy ?? this.#byDefault(named)
   }
 
   /** The live limit of a limiter while it holds; undefined: none. */
   view(limiter: string): LiveView | undefined {
     const named = this.#names.get(limiter)
-    const live = named?.limit.at(() => this.#nowMs)
+    const live = named?.limit.at(() => this.#position.nowMs)
     if (named === undefined || live === undefined) return undefined
-    return this.#viewOf(limiter, undefined, live, livePolicy(limiter, named.default).policy)
+    return this.#viewOf(limiter, undefined, live, this.#byDefault(named))
   }
 
   /** The live limit of one key. */
   async ownView(limiter: string, key: string): Promise<LiveView | undefined> {
     if (!this.has(limiter)) return undefined
-    const live = (await this.#records.ownLimit(limiter, key)).at(() => this.#nowMs)
+    const live = (await this.#records.ownLimit(limiter, key)).at(() => this.#position.nowMs)
     return live && this.#viewOf(limiter, key, live, this.policy(limiter) ?? [])
   }
 
   /** The policy of a limiter as its author wrote it, with all its limits; of what is in force for all keys. */
   given(limiter: string): PolicyInput | undefined {
     const named = this.#names.get(limiter)
-    return named && (named.limit.at(() => this.#nowMs)?.given ?? named.default)
+    return named && (named.limit.at(() => this.#position.nowMs)?.given ?? named.default)
   }
 
   /** What is set for a limiter or one of its keys, to put it back later. */
   async state(limiter: string, key: string | undefined): Promise<LimitState> {
     const limit = key === undefined ? this.#names.get(limiter)?.limit : await this.#records.ownLimit(limiter, key)
-    return limit?.stateAt(this.#nowMs) ?? {}
+    return limit?.stateAt(this.#position.nowMs) ?? {}
   }
 
   /** The newest change of a limiter or one of its keys, by whomever; undefined: there is none among the newest. */
@@ -115,8 +134,11 @@ export class LiveLimits {
       )
     }
     if (policy !== null) livePolicy(limiter, policy)
-    this.#readAt = Number.NEGATIVE_INFINITY
     return this.#records.change({ name: limiter, key, policy: policy ?? undefined, by }, end)
+  }
+
+  #byDefault(named: NamedLimit): Policy {
+    return getOrMake(this.#defaults, named, () => livePolicy(named.name, named.default).policy)
   }
 
   #viewOf(

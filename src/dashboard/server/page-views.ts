@@ -1,35 +1,40 @@
+import { StoreError } from '../../core/errors.js'
 import { changeId, liveChange } from '../../live/change.js'
+import { replyWords } from '../../redis/reply-words.js'
 import { percentile } from '../histogram.js'
-import { EVERYTHING } from '../index-entry.js'
-import { FALLBACK, REFUSED } from '../outcome-counts.js'
 import type { LevelRow } from '../process-details.js'
 import type {
   Act,
   Ask,
   ChangesView,
   ChangeView,
+  DeadView,
   Frame,
+  KeyFound,
+  KeyLimiterView,
   KeysView,
+  LimitsView,
   ProcessesView,
   QueueRow,
-  QueuesView,
   SharedRow,
+  UnreadRow,
   View,
-  WaitingView,
 } from '../view.js'
-import { alertsOf } from './alerts.js'
 import type { PlainAct } from './changes.js'
-import { type DashboardState, OBJECT_DEADLINE } from './dashboard-state.js'
+import type { DashboardState, Noted } from './dashboard-state.js'
 import { addressIn } from './limiters.js'
 import { limitsView } from './limits-view.js'
-import { histogramsOf, levelsOf } from './sums-of-details.js'
-import { TopCallers } from './top-callers.js'
-import { shareOf } from './traffic.js'
+import { type IsWanted, Unwanted } from './shared-answer.js'
+import type { ReadRow } from './shared-objects.js'
 
 /** Objects of a kind on a page of their own, and on the first page. */
 const MOST_OBJECTS = 50
 const FEW_OBJECTS = 8
 const MOST_CHANGES = 200
+/** Limiters that are asked for a key. */
+const MOST_LOOKS = 50
+const NO_QUEUES = { queues: [], moreQueues: 0 }
+const NO_SHARED = { shared: [], moreShared: 0 }
 
 /** Who looks. */
 export interface Viewer {
@@ -37,140 +42,174 @@ export interface Viewer {
   readonly user?: string
 }
 
-/** The content of a page. If Redis fails, the last known state, marked as old. */
-export async function viewOf(state: DashboardState, ask: Ask, viewer: Viewer): Promise<View> {
+/**
+ * The content of a page. If Redis fails, the last known state, marked as old. Rejects with `Unwanted` when `isWanted` says that the viewer has gone.
+ */
+export async function viewOf(state: DashboardState, ask: Ask, viewer: Viewer, isWanted: IsWanted): Promise<View> {
+  // What the page needs of objects is asked with the reports, in one round trip, as far as they are known by now.
+  if (state.isReadable) {
+    state.dead.get().catch(() => {})
+    contentOf(state, ask, isWanted).catch(() => {})
+  }
   await state.refresh()
-  const most = ask.page === 'queues' ? MOST_OBJECTS : FEW_OBJECTS
-  const all = await queueRows(state, most)
-  // Alerts are of all services, whichever is shown.
-  const frame = frameOf(state, viewer, all)
-  const queues = ask.service === undefined ? all : await queueRows(state, most, ask.service)
+  if (!isWanted()) throw new Unwanted('the viewer has gone')
+  if (state.reports.failing === undefined) await state.dead.get().catch(() => {})
+  const content = await contentOf(state, ask, isWanted)
+  if (!isWanted()) throw new Unwanted('the viewer has gone')
+  return content(frameOf(state, viewer))
+}
+
+/** Reads what a page shows beside the reports; returns what makes its view. */
+async function contentOf(state: DashboardState, ask: Ask, isWanted: IsWanted): Promise<(frame: Frame) => View> {
+  const alive = state.reports.failing === undefined
   switch (ask.page) {
     case 'keys':
-      return keysView(state, frame, ask)
-    case 'waiting':
-      return waitingView(state, frame, ask)
-    case 'queues':
-      return queuesView(state, frame, queues)
-    case 'changes':
-      return changesView(state, frame)
+      return keysContent(state, ask, isWanted)
+    case 'waiting': {
+      const shared = alive ? await sharedRows(state, MOST_OBJECTS, true, ask.service) : NO_SHARED
+      return frame => ({ ...frame, page: 'waiting', ...shared })
+    }
+    case 'queues': {
+      const rows = alive ? await queueRows(state, MOST_OBJECTS, ask.service) : NO_QUEUES
+      const letters = await Promise.all(rows.queues.map(row => lettersOf(state, row)))
+      const queues = rows.queues.map((row, i) => ({ ...row, letters: letters[i] }))
+      return frame => ({ ...frame, page: 'queues', ...rows, queues })
+    }
+    case 'changes': {
+      const noted = alive ? await state.noted.get() : undefined
+      return frame => (noted ? changesView(state, frame, noted) : { ...frame, page: 'changes', changes: [] })
+    }
     case 'processes':
-      return processesView(state, frame, ask)
-    default:
-      return limitsView(state, frame, ask, queues, await sharedRows(state, FEW_OBJECTS, false, ask.service))
+      return frame => processesView(state, frame, ask)
+    default: {
+      const [queues, shared, chartOf] = await Promise.all([
+        alive ? queueRows(state, FEW_OBJECTS, ask.service) : NO_QUEUES,
+        alive ? sharedRows(state, FEW_OBJECTS, false, ask.service) : NO_SHARED,
+        state.history.charts(ask.range ?? '15m'),
+      ])
+      return frame => limitsView(state, frame, ask, { ...queues, ...shared }, chartOf)
+    }
   }
 }
 
-function frameOf(state: DashboardState, { access, user }: Viewer, queues: readonly QueueRow[]): Frame {
-  const { reports, live } = state
-  const { counts, seconds } = reports.recent(EVERYTHING, 2)
-  const decided = counts[0] + counts[REFUSED]
-  const loud = reports.alive
-  const answers = loud.flatMap(({ record }) => (record.answerMs === undefined ? [] : [record.answerMs]))
-  const callers = new TopCallers(reports)
-  const services = [...new Set(reports.processes.map(({ record }) => record.service))].sort()
+function frameOf(state: DashboardState, { access, user }: Viewer): Frame {
+  const { reports, live, reading } = state
   return {
     now: reports.now,
     readAt: reports.readAt,
     ...(reports.failing !== undefined && { failing: reports.failing }),
     access,
     ...(user !== undefined && { user }),
-    status: {
-      services: services.length,
-      processes: loud.length,
-      silent: reports.processes.length - loud.length,
-      ...(answers.length > 0 && { answerMs: answers.reduce((sum, ms) => sum + ms, 0) / answers.length }),
-      perSecond: decided / seconds,
-      refusedShare: decided > 0 ? counts[REFUSED] / decided : 0,
-      degradedShare: shareOf(counts, FALLBACK),
-    },
-    alerts: alertsOf(reports, callers, queues, state.limits, key => state.show(key)),
-    services,
+    // Alerts are of all services, whichever is shown.
+    status: reading.status,
+    alerts: state.alerts,
+    services: reading.services,
     ...(live.refusal !== undefined && { noLive: live.refusal }),
     installed: reports.processes.length > 0 || reports.entries.size > 0,
   }
 }
 
-async function queueRows(state: DashboardState, most: number, service?: string): Promise<QueueRow[]> {
-  if (state.reports.failing !== undefined) return []
-  const lateness = histogramsOf(state.reports)
-  const rows = await settled(
-    state
-      .names('queue', service)
-      .slice(0, most)
-      .map(name => state.objects.queueRow(name)),
+/** As many queues as a page shows: those with dead letters before others, in the order of the alphabet. */
+async function queueRows(
+  state: DashboardState,
+  most: number,
+  service: string | undefined,
+): Promise<Pick<LimitsView, 'queues' | 'moreQueues'>> {
+  const { reading, deadLetters } = state
+  const names = reading.names('queue', service)
+  const chosen = [...names].sort((a, b) => Number(isDead(b)) - Number(isDead(a))).slice(0, most)
+  const queues = await Promise.all(
+    chosen.sort().map(async (name): Promise<QueueRow> => {
+      const row = await state.queueRows.get(name, () => state.objects.queueRow(name)).catch(unread(name))
+      const sums = reading.lateness.get(name)
+      if (sums === undefined) return row
+      const [late50, late99] = [percentile(sums.lateness, 0.5), percentile(sums.lateness, 0.99)]
+      const attempts = sums.deliveries > 0 ? sums.attempts / sums.deliveries : undefined
+      return { ...row, late50, late99, attempts }
+    }),
   )
-  return rows.map(row => {
-    const sums = lateness.get(row.name)
-    if (sums === undefined) return row
-    const [late50, late99] = [percentile(sums.lateness, 0.5), percentile(sums.lateness, 0.99)]
-    const attempts = sums.deliveries > 0 ? sums.attempts / sums.deliveries : undefined
-    return { ...row, late50, late99, attempts }
-  })
+  return { queues, moreQueues: names.length - chosen.length }
+
+  function isDead(name: string): boolean {
+    return (deadLetters.get(name) ?? 0) > 0
+  }
 }
 
 async function sharedRows(
   state: DashboardState,
   most: number,
   withHolders: boolean,
-  service?: string,
-): Promise<SharedRow[]> {
-  if (state.reports.failing !== undefined) return []
-  const rows = await settled([
-    ...state
-      .names('semaphore', service)
-      .slice(0, most)
-      .map(name => state.objects.semaphoreRow(name, withHolders)),
-    ...state
-      .names('rate', service)
-      .slice(0, most)
-      .map(name => state.objects.rateRow(name, state.boundsOf(name))),
-  ])
-  const levels = levelsOf(state.reports, service)
-  const inProcesses = levels.filter(({ object }) => object === 'concurrency' || object === 'limiter')
+  service: string | undefined,
+): Promise<Pick<LimitsView, 'shared' | 'moreShared'>> {
+  const { reading, objects, holderNames } = state
+  const [semaphores, rates] = [reading.names('semaphore', service), reading.names('rate', service)]
+  const levels = reading.levels(service)
   const told = ({ object, name, inUse, waiting = 0 }: LevelRow) => ({
     waiting,
     ...(inUse !== undefined && { inUse }),
-    ...(withHolders && object !== 'limiter' && state.objects.holderNames.places(object, name)),
+    ...(withHolders && object !== 'limiter' && holderNames.places(object, name)),
   })
-  return [
+  const rowOf = async (kind: 'semaphore' | 'rate', name: string): Promise<SharedRow> => {
+    const ask = () =>
+      kind === 'rate' ? objects.rateRow(name, reading.boundsOf(name)) : objects.semaphoreRow(name, withHolders)
+    const { row, leases }: ReadRow = await state.sharedRows
+      .get(JSON.stringify([kind, name, withHolders]), ask)
+      .catch(error => ({ row: { kind, ...unread(name)(error), waiting: 0 } }))
+    if (leases !== undefined) {
+      // Redis was asked before the last reports came, perhaps: who the holders are is told by these.
+      const holders = holderNames.leases(name, leases.shown, leases.since)
+      return { ...row, holders, moreHolders: leases.more }
+    }
+    if (kind === 'rate' || row.of !== undefined || row.unread !== undefined) return row
     // Permits of which Redis knows nothing under this name are counted elsewhere, like those of politeFetch.
-    ...rows.map(row => {
-      if (row.kind !== 'semaphore' || row.of !== undefined) return row
-      const level = levels.find(({ object, name }) => object === 'semaphore' && name === row.name)
-      return level === undefined ? row : { ...row, ...told(level) }
-    }),
+    const level = levels.find(row => row.object === 'semaphore' && row.name === name)
+    return level === undefined ? row : { ...row, ...told(level) }
+  }
+  const rows = await Promise.all([
+    ...semaphores.slice(0, most).map(name => rowOf('semaphore', name)),
+    ...rates.slice(0, most).map(name => rowOf('rate', name)),
+  ])
+  const inProcesses = levels.filter(({ object }) => object === 'concurrency' || object === 'limiter')
+  const shared = [
+    ...rows,
     ...inProcesses.slice(0, most).map(level => ({
       kind: level.object as 'concurrency' | 'limiter',
       name: level.name,
       ...told(level),
     })),
   ]
+  return { shared, moreShared: semaphores.length + rates.length + inProcesses.length - shared.length }
 }
 
-async function waitingView(state: DashboardState, frame: Frame, { service }: Ask): Promise<WaitingView> {
-  return { ...frame, page: 'waiting', shared: await sharedRows(state, MOST_OBJECTS, true, service) }
+/** What is known of an object that did not answer: it stays on the page, since an operator may look for just this one. */
+function unread(name: string): (error: unknown) => UnreadRow {
+  return error => {
+    const cause = (error as Error | undefined)?.cause ?? error
+    // A deadline's error has no cause.
+    const isSilent = cause instanceof StoreError
+    return { name, unread: isSilent ? 'does not answer' : `cannot be read: ${replyWords(cause).slice(0, 200)}` }
+  }
 }
 
-async function queuesView(state: DashboardState, frame: Frame, queues: readonly QueueRow[]): Promise<QueuesView> {
+async function lettersOf(state: DashboardState, row: QueueRow): Promise<DeadView[]> {
+  if (row.unread !== undefined || row.dead === 0) return []
+  const { name } = row
   const isPlain = state.keyViews.style === 'plain'
-  const letters = await Promise.all(
-    queues.map(({ name, dead }) => (dead > 0 ? state.objects.letters(name, isPlain).catch(() => []) : [])),
-  )
-  return { ...frame, page: 'queues', queues: queues.map((row, i) => ({ ...row, letters: letters[i] })) }
+  return state.letters.get(name, () => state.objects.letters(name, isPlain)).catch(() => [])
 }
 
-async function keysView(state: DashboardState, frame: Frame, ask: Ask): Promise<KeysView> {
-  const callers = new TopCallers(state.reports)
-  const isUsed = state.usedBy(ask.service)
-  const isMeant = (limiter: string) => isUsed('limit', limiter)
-  const known = state.known.filter(({ name }) => isMeant(name))
-  const shared = known.filter(limiter => limiter.shared)
-  const alive = state.reports.failing === undefined
-  const changes = alive ? await state.changes.list() : []
+async function keysContent(state: DashboardState, ask: Ask, isWanted: IsWanted): Promise<(frame: Frame) => KeysView> {
+  const { reading, reports } = state
+  const isUsed = reading.usedBy(ask.service)
+  const isMeant = isUsed && ((limiter: string) => isUsed('limit', limiter))
+  const known = isMeant === undefined ? reading.known : reading.known.filter(({ name }) => isMeant(name))
+  const alive = reports.failing === undefined
+  const [noted, { blocks, unread }, search] = alive
+    ? await Promise.all([state.noted.get(), state.blocks(ask.service, isWanted), searched(state, ask, isWanted)])
+    : [[], { blocks: [], unread: 0 }, undefined]
   // Others may have blocked it later: the block of a note ends when the note says.
   const blockedBy = (limiter: string, blocked: string, until: number | undefined) =>
-    changes.find(
+    noted.find(
       ({ subject, key, until: noted }) =>
         subject === limiter &&
         key === blocked &&
@@ -178,44 +217,69 @@ async function keysView(state: DashboardState, frame: Frame, ask: Ask): Promise<
         until !== undefined &&
         Math.abs(noted - until) < 1000,
     )?.user
-  const blocks = alive ? await state.limiters.blocks(shared) : []
-  const shown = {
-    mostRefused: callers.most('refused', key => state.show(key), undefined, 0, isMeant),
-    mostAsking: callers.most('asked', key => state.show(key), undefined, 0, isMeant),
-    limiters: known.map(({ name }) => name),
+  return frame => ({
+    ...frame,
+    page: 'keys',
+    mostRefused: reading.callers.most('refused', key => state.show(key), isMeant),
+    mostAsking: reading.callers.most('asked', key => state.show(key), isMeant),
+    limiters: known.map(({ name }) => name).sort(),
     blocks: blocks.slice(0, MOST_OBJECTS).map(({ limiter, key, until }) => {
       const by = blockedBy(limiter, key, until)
       return { limiter, key: state.show(key), until, ...(by !== undefined && { by }) }
     }),
-  }
-  const key = alive && ask.ref !== undefined ? await state.keyOf(ask.ref) : ask.key
-  if (key === undefined || key === '' || !alive) return { ...frame, page: 'keys', ...shown }
+    unlisted: unread,
+    ...(search !== undefined && { found: foundView(state, ask, search, blockedBy) }),
+  })
+}
+
+interface Search {
+  readonly key: string
+  readonly as: string | undefined
+  readonly looks: ReadonlyArray<PromiseSettledResult<KeyLimiterView | undefined>>
+  readonly unasked: number
+}
+
+/** Looks for a key; undefined if none is asked for, or none is known by its ref. */
+async function searched(state: DashboardState, ask: Ask, isWanted: IsWanted): Promise<Search | undefined> {
+  const key = ask.ref !== undefined ? await state.keyOf(ask.ref, isWanted) : ask.key
+  if (key === undefined || key === '') return undefined
   const as = addressIn(key)
   const sought = as ?? key
-  const found = await settled(shared.map(limiter => state.limiters.look(limiter, sought, frame.now)))
-  const limiters = found.flatMap(known => {
+  const { callers } = state.reading
+  const all = state.sharedLimiters(ask.service)
+  const naming = all.length <= MOST_LOOKS ? all : all.filter(({ name }) => callers.has(name, sought))
+  const others = all.length <= MOST_LOOKS ? [] : all.filter(({ name }) => !callers.has(name, sought))
+  const limiters = [...naming, ...others].slice(0, MOST_LOOKS)
+  const look = () => state.limiters.look(limiters, sought, state.reports.now)
+  const looks = await state.found.get(JSON.stringify([sought, ask.service]), look, isWanted)
+  return { key, as, looks, unasked: all.length - limiters.length }
+}
+
+function foundView(
+  state: DashboardState,
+  ask: Ask,
+  { key, as, looks, unasked }: Search,
+  blockedBy: (limiter: string, key: string, until: number | undefined) => string | undefined,
+): KeyFound {
+  const sought = as ?? key
+  const limiters = looks.flatMap(look => {
+    const known = look.status === 'fulfilled' ? look.value : undefined
     if (known === undefined) return []
     const by = blockedBy(known.limiter, sought, known.blockedUntil)
     return [by === undefined ? known : { ...known, blockedBy: by }]
   })
   return {
-    ...frame,
-    page: 'keys',
-    ...shown,
     // A user who typed the key knows it; keys that were shown masked stay masked.
-    found: {
-      key: ask.ref === undefined ? { ...state.show(sought), text: key } : state.show(sought),
-      ...(as !== undefined && { as }),
-      limiters,
-      asked: shared.length,
-      unread: shared.length - found.length,
-    },
+    key: ask.ref === undefined ? { ...state.show(sought), text: key } : state.show(sought),
+    ...(as !== undefined && { as }),
+    limiters,
+    asked: looks.length,
+    unasked,
+    unread: looks.filter(({ status }) => status === 'rejected').length,
   }
 }
 
-async function changesView(state: DashboardState, frame: Frame): Promise<ChangesView> {
-  if (state.reports.failing !== undefined) return { ...frame, page: 'changes', changes: [] }
-  const noted = await state.changes.list()
+function changesView(state: DashboardState, frame: Frame, noted: Noted): ChangesView {
   // A limit that was changed here is in both histories.
   const here = new Set(noted.flatMap(({ live }) => live ?? []))
   // Of one ms: by the numbers of the changes of live limits.
@@ -288,10 +352,4 @@ function processesView({ reports }: DashboardState, frame: Frame, { service: wan
         }
       }),
   }
-}
-
-/** The results without failures: an object of another version, or a deleted one, must not hide the others. */
-async function settled<T>(rows: ReadonlyArray<Promise<T>>): Promise<T[]> {
-  const results = await Promise.allSettled(rows.map(row => OBJECT_DEADLINE.hold(row)))
-  return results.flatMap(result => (result.status === 'fulfilled' ? [result.value] : []))
 }

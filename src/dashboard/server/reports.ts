@@ -30,6 +30,17 @@ const SILENT_MS = 15_000
 /** The last keys, deliveries and levels of a process are no longer current after so long. */
 const DETAILS_LIFE_MS = 60_000
 
+interface Decoded<T> {
+  readonly text: string
+  readonly value: T
+}
+
+/** The last step that all active processes have told of, as far as rates count it. */
+interface Window {
+  readonly last: number
+  readonly elapsedMs: number
+}
+
 type Pairs = ReadonlyArray<readonly [field: string, text: string]>
 
 export interface Process {
@@ -50,9 +61,20 @@ export class Reports {
   readonly #steps = new Map<number, Map<string, Counts>>()
   #entries = new Map<string, Entry>()
   #version = Number.NaN
+  /** Limit → the last step in which it decided anything. */
+  readonly #used = new Map<string, number>()
   #processes: Process[] = []
-  #details = new Map<string, ProcessDetails>()
-  #levels = new Map<string, readonly LevelRow[]>()
+  #details: ReadonlyMap<string, ProcessDetails> = new Map()
+  /** What was decoded last, by process: most of it comes unchanged. */
+  #decodedRecords = new Map<string, Decoded<ReturnType<typeof readProcessRecord>>>()
+  #decodedDetails = new Map<string, Decoded<ProcessDetails | undefined>>()
+  /** What was decoded of the steps that may still change. */
+  readonly #decodedSums = new Map<number, Map<string, Decoded<ReadonlyArray<readonly [id: string, counts: Counts]>>>>()
+  #number = 0
+  #changed = ''
+  #alive: Process[] | undefined
+  #window: Window | undefined
+  #firstStep: number | undefined
   #detailsAt = Number.NEGATIVE_INFINITY
   /** By `performance.now()`. */
   #readAt = Number.NEGATIVE_INFINITY
@@ -71,11 +93,15 @@ export class Reports {
   /** Reads new reports; resolves also if Redis fails: `failing` is then set, and earlier reports stay. */
   async refresh(): Promise<void> {
     const isFresh = performance.now() - this.#readAt < FRESH_MS && this.#failing === undefined
-    if (isFresh && this.#port.state() === 'ready') return
+    if (isFresh && this.isConnected) return
     this.#reading ??= this.#read().finally(() => {
       this.#reading = undefined
     })
     await this.#reading
+  }
+
+  get isConnected(): boolean {
+    return this.#port.state() === 'ready'
   }
 
   /** What hides keys: see `KeyViews`. Until it was read from Redis no key is known either. */
@@ -105,42 +131,56 @@ export class Reports {
     return this.#entries
   }
 
-  get details(): Iterable<ProcessDetails> {
-    return this.#details.values()
+  /** By process; another map when it was read anew. */
+  get details(): ReadonlyMap<string, ProcessDetails> {
+    return this.#details
   }
 
   /** What each process told last of its levels; of a dead one that may be long ago. */
   get levels(): Iterable<readonly [Process, readonly LevelRow[]]> {
     return this.#processes.flatMap(process => {
-      const levels = this.#levels.get(process.id)
+      const levels = this.#decodedDetails.get(process.id)?.value?.levels
       return levels === undefined ? [] : [[process, levels] as const]
     })
   }
 
-  detailsOf(process: string): ProcessDetails | undefined {
-    return this.#details.get(process)
+  /** Rises with each reading. */
+  get number(): number {
+    return this.#number
+  }
+
+  /** The newest change that a dashboard has noted, of whatever process: another text after each change. */
+  get changed(): string {
+    return this.#changed
   }
 
   /** The first step that tells anything. */
   get firstStep(): number {
-    let first = stepOf(this.#serverMs)
-    for (const [step, rows] of this.#steps) if (step < first && rows.size > 0) first = step
-    return first
+    if (this.#firstStep === undefined) {
+      this.#firstStep = stepOf(this.#serverMs)
+      for (const [step, rows] of this.#steps) if (step < this.#firstStep && rows.size > 0) this.#firstStep = step
+    }
+    return this.#firstStep
+  }
+
+  /** Whether a limit has decided anything in the last 15 minutes. */
+  wasUsed(id: string): boolean {
+    return (this.#used.get(id) ?? Number.NEGATIVE_INFINITY) > stepOf(this.#serverMs) - STEPS
   }
 
   counts(id: string, step: number): Counts | undefined {
     return this.#steps.get(step)?.get(id)
   }
 
-  /** The sum of the last steps, and their seconds. The current step counts up to its last report. */
+  /** The sum of the last steps, and their seconds. */
   recent(id: string, steps: number): { readonly counts: Counts; readonly seconds: number } {
     const sum = noCounts()
-    const last = stepOf(this.#serverMs)
+    const { last, elapsedMs } = this.window
     for (let step = last - steps + 1; step <= last; step++) {
       const counts = this.counts(id, step)
       if (counts !== undefined) addCounts(sum, counts)
     }
-    return { counts: sum, seconds: Math.max(1, ((steps - 1) * STEP_MS + this.elapsedMs) / 1000) }
+    return { counts: sum, seconds: Math.max(1, ((steps - 1) * STEP_MS + elapsedMs) / 1000) }
   }
 
   /** A process that was not heard of when it should have been: it is dead, or cannot reach Redis. What it told last is not believed. */
@@ -149,18 +189,34 @@ export class Reports {
   }
 
   /** The processes that are heard of. */
-  get alive(): Process[] {
-    return this.#processes.filter(process => !this.isSilent(process))
+  get alive(): readonly Process[] {
+    this.#alive ??= this.#processes.filter(process => !this.isSilent(process))
+    return this.#alive
   }
 
-  /** How far the current step has been reported, in ms: up to the last reports of the active processes, on average. */
-  get elapsedMs(): number {
-    const heard = this.#processes.filter(
-      ({ heardAt, record }) => record.perSecond > 0 && this.#serverMs - heardAt < 3 * record.everyMs,
+  /**
+   * The current step as far as it was reported: up to the last reports of the active processes, on average. If they report at unequal intervals,
+   * the last step of which all have told: a mean would count the requests of some over the time of others.
+   */
+  get window(): Window {
+    this.#window ??= this.#windowNow()
+    return this.#window
+  }
+
+  #windowNow(): Window {
+    const now = this.#serverMs
+    const last = stepOf(now)
+    const active = this.#processes.filter(
+      ({ heardAt, record }) => record.perSecond > 0 && now - heardAt < 3 * record.everyMs,
     )
-    const sum = heard.reduce((sum, { heardAt }) => sum + heardAt, 0)
-    const until = heard.length > 0 ? sum / heard.length : this.#serverMs
-    return Math.max(0, until - stepOf(this.#serverMs) * STEP_MS)
+    if (active.length === 0) return { last, elapsedMs: now - last * STEP_MS }
+    const every = active.map(({ record }) => record.everyMs)
+    if (Math.max(...every) > 2 * Math.min(...every)) {
+      const told = Math.min(...active.map(({ heardAt }) => heardAt))
+      return { last: stepOf(told) - 1, elapsedMs: STEP_MS }
+    }
+    const heard = active.reduce((sum, { heardAt }) => sum + heardAt, 0) / active.length
+    return { last, elapsedMs: Math.max(0, heard - last * STEP_MS) }
   }
 
   async #read(): Promise<void> {
@@ -200,64 +256,105 @@ export class Reports {
     const sentAt = Date.now()
     const [clock, records, details, ...sums] = await PATIENCE.hold(
       Promise.all([
-        runScript(this.#port, dashboardRead, [index[2], this.keys.secret], [randomBytes(24).toString('base64url')]),
+        runScript(
+          this.#port,
+          dashboardRead,
+          [index[2], this.keys.secret, this.keys.changes],
+          [randomBytes(24).toString('base64url')],
+        ),
         this.#hash(processes[1]),
         detailed ? this.#hash(processes[2]) : undefined,
         ...steps.map(step => this.#hash(this.keys.sums(step))),
       ]),
     )
-    const [now, version, secret] = clock as [number, number, string]
+    const [now, version, secret, changed] = clock as [number, number, string, string]
     this.#secret = secret
+    this.#changed = changed
     const facts = version === this.#version ? undefined : await PATIENCE.hold(this.#hash(index[1]))
     this.#serverMs = now
     this.#aheadMs = now - (sentAt + Date.now()) / 2
     this.#readAt = performance.now()
+    this.#number++
+    this.#alive = undefined
+    this.#window = undefined
+    this.#firstStep = undefined
     this.#takeProcesses(records)
     if (details !== undefined) this.#takeDetails(details)
     if (facts !== undefined) this.#takeEntries(facts, version)
     for (const [i, step] of steps.entries()) this.#takeSums(step, sums[i] ?? [])
-    for (const step of this.#steps.keys()) if (step <= stepOf(now) - STEPS) this.#steps.delete(step)
+    const oldest = stepOf(now) - STEPS
+    for (const step of this.#steps.keys()) if (step <= oldest) this.#steps.delete(step)
+    for (const step of this.#decodedSums.keys()) if (!steps.includes(step)) this.#decodedSums.delete(step)
+    for (const [id, step] of this.#used) if (step <= oldest) this.#used.delete(id)
   }
 
   #takeProcesses(records: Pairs): void {
-    this.#processes = records.flatMap(([id, text]) => {
-      const read = readProcessRecord(text)
-      return read === undefined || this.#serverMs - read.heardAt > FORGOTTEN_MS ? [] : [{ id, ...read }]
-    })
+    this.#decodedRecords = decoded(records, this.#decodedRecords, readProcessRecord)
+    this.#processes = []
+    for (const [id, { value }] of this.#decodedRecords)
+      if (value !== undefined && this.#serverMs - value.heardAt <= FORGOTTEN_MS) this.#processes.push({ id, ...value })
   }
 
   #takeDetails(rows: Pairs): void {
     this.#detailsAt = performance.now()
-    this.#details = new Map()
-    this.#levels = new Map()
-    const heard = new Map(this.#processes.map(process => [process.id, process]))
-    for (const [id, text] of rows) {
-      const [process, details] = [heard.get(id), readDetails(text)]
-      if (details === undefined || process === undefined) continue
-      this.#levels.set(id, details.levels)
-      if (this.#serverMs - process.heardAt < DETAILS_LIFE_MS) this.#details.set(id, details)
+    this.#decodedDetails = decoded(rows, this.#decodedDetails, readDetails)
+    const details = new Map<string, ProcessDetails>()
+    for (const { id, heardAt } of this.#processes) {
+      const value = this.#decodedDetails.get(id)?.value
+      if (value !== undefined && this.#serverMs - heardAt < DETAILS_LIFE_MS) details.set(id, value)
     }
+    this.#details = details
   }
 
   #takeEntries(facts: Pairs, version: number): void {
     this.#version = version
-    this.#entries = new Map()
+    const entries = new Map<string, Entry>()
     for (const [id, text] of facts) {
       const entry = readEntry(id, text)
-      if (entry !== undefined) this.#entries.set(id, entry)
+      if (entry !== undefined) entries.set(id, entry)
     }
+    this.#entries = entries
   }
 
   #takeSums(step: number, parts: Pairs): void {
+    const known = decoded(parts, this.#decodedSums.get(step) ?? new Map(), readSums)
+    this.#decodedSums.set(step, known)
     const rows = new Map<string, Counts>()
-    for (const [, text] of parts) eachRow(text, (id, counts) => rows.set(id, counts))
+    for (const { value } of known.values()) {
+      for (const [id, counts] of value) {
+        rows.set(id, counts)
+        if ((this.#used.get(id) ?? 0) < step) this.#used.set(id, step)
+      }
+    }
     this.#steps.set(step, rows)
   }
 
   #forget(): void {
     this.#steps.clear()
+    this.#decodedSums.clear()
+    this.#used.clear()
     this.#version = Number.NaN
     this.#detailsAt = Number.NEGATIVE_INFINITY
     this.#readAt = Number.NEGATIVE_INFINITY
   }
+}
+
+/** Each text decoded; one that comes as it was is not decoded again. */
+function decoded<T>(
+  pairs: Pairs,
+  before: ReadonlyMap<string, Decoded<T>>,
+  read: (text: string) => T,
+): Map<string, Decoded<T>> {
+  const all = new Map<string, Decoded<T>>()
+  for (const [field, text] of pairs) {
+    const known = before.get(field)
+    all.set(field, known?.text === text ? known : { text, value: read(text) })
+  }
+  return all
+}
+
+function readSums(text: string): Array<readonly [id: string, counts: Counts]> {
+  const rows: Array<readonly [string, Counts]> = []
+  eachRow(text, (id, counts) => rows.push([id, counts]))
+  return rows
 }

@@ -1,19 +1,20 @@
 import { type Bounds, turnsOf } from '../../adaptive/follow-load.js'
+import { Deadline } from '../../core/deadline.js'
 import { NotInitializedError } from '../../core/errors.js'
 import type { DeadLetter } from '../../delay-queue/dead-letters.js'
 import { DelayQueue } from '../../delay-queue/delay-queue.js'
-import { queueKeys } from '../../delay-queue/keys.js'
+import { DEAD, queueKeys } from '../../delay-queue/keys.js'
 import type { ClientPort, RedisClient } from '../../redis/client.js'
 import { hashReader } from '../../redis/hash-reader.js'
 import { keyRoot } from '../../redis/key-root.js'
 import { withdrawNote } from '../../redis/object-index.js'
 import { portOf } from '../../redis/port-of.js'
 import { runScript } from '../../redis/run-script.js'
-import { dashboardLine, dashboardPaused } from '../../redis/scripts.js'
-import { Semaphore } from '../../semaphore/semaphore.js'
+import { dashboardDead, dashboardLine, dashboardPaused } from '../../redis/scripts.js'
+import { type LeaseInfo, Semaphore } from '../../semaphore/semaphore.js'
 import { SharedRateLimiter } from '../../shared-rate/shared-rate-limiter.js'
-import type { DeadView, QueueRow, SharedRow } from '../view.js'
-import type { HolderNames } from './holder-names.js'
+import type { DeadView, QueueCounts, SharedRow } from '../view.js'
+import { callByNode } from './calls-by-node.js'
 
 /** Most objects that are kept open for inspection. */
 const MOST_OBJECTS = 200
@@ -22,9 +23,24 @@ const MOST_LETTERS = 20
 /** Of more leases nobody asks since when each is held. */
 const MOST_FACTS = 500
 const MOST_PAYLOAD = 2048
+const PATIENCE = new Deadline(1000)
 
 /** A payload as it stands in Redis. */
 const RAW = { encode: (text: unknown) => String(text), decode: (text: string) => text }
+
+/** Those who hold leases of a semaphore, as Redis tells. */
+interface Leases {
+  readonly shown: readonly LeaseInfo[]
+  /** Since when, where that is known. */
+  readonly since: ReadonlyMap<string, number>
+  readonly more: number
+}
+
+/** A row as Redis tells it: the processes tell who the holders are. */
+export interface ReadRow {
+  readonly row: SharedRow
+  readonly leases?: Leases
+}
 
 /** Inspects shared rates, semaphores and queues by name, and changes them. Every method rejects with `StoreError` when Redis fails. */
 export class SharedObjects {
@@ -34,7 +50,6 @@ export class SharedObjects {
   constructor(
     readonly client: RedisClient,
     readonly prefix: string,
-    readonly holderNames: HolderNames,
   ) {
     this.#port = portOf(client, 'dashboard')
   }
@@ -55,12 +70,28 @@ export class SharedObjects {
     return this.#object('semaphore', name, () => new Semaphore(this.client, name, { prefix: this.prefix }))
   }
 
-  async queueRow(name: string): Promise<Omit<QueueRow, 'late50' | 'late99' | 'attempts'>> {
+  async queueRow(name: string): Promise<QueueCounts> {
     const [stats, paused] = await Promise.all([
       this.queue(name).stats(),
       runScript(this.#port, dashboardPaused, [queueKeys(this.#root('queue', name))[0]], []),
     ])
     return { name, ...stats, paused: paused === 1 }
+  }
+
+  /** How many dead letters each queue has; what was known `before` of one that does not answer. */
+  async deadLetters(
+    names: readonly string[],
+    before: ReadonlyMap<string, number>,
+  ): Promise<ReadonlyMap<string, number>> {
+    const dead = new Map<string, number>()
+    const rows = names.map(name => ({ name, key: queueKeys(this.#root('queue', name))[DEAD] }))
+    await callByNode(this.#port, rows, async some => {
+      const keys = some.map(({ key }) => key)
+      // A node of a cluster that is away says nothing of its own queues only.
+      const reply = await PATIENCE.hold(runScript(this.#port, dashboardDead, keys, [])).catch(() => [])
+      for (const [i, { name }] of some.entries()) dead.set(name, (reply as number[])[i] ?? before.get(name) ?? 0)
+    })
+    return dead
   }
 
   /** Payloads hold what keys hold, and more: they are shown only where keys are shown in full. */
@@ -70,20 +101,20 @@ export class SharedObjects {
   }
 
   /** `bounds`: within what followLoad was told to steer it. */
-  async rateRow(name: string, bounds: Bounds | undefined): Promise<SharedRow> {
+  async rateRow(name: string, bounds: Bounds | undefined): Promise<ReadRow> {
     const [config, line, isSteered] = await Promise.all([
       this.rate(name).getConfig(),
       this.#line(this.#root('rate', name)),
       bounds !== undefined && this.isSteered(name),
     ])
-    if (config === null) return { kind: 'rate', name, waiting: 0 }
+    if (config === null) return { row: { kind: 'rate', name, waiting: 0 } }
     const { rate, intervalMs, mode } = config
     const steered = isSteered && { steered: bounds as Bounds }
     const row = { kind: 'rate' as const, name, of: rate, intervalMs, mode, ...line, ...steered }
     // In this case each process counts alone, and the dashboard does not know their counts.
-    if (mode === 'per-client') return row
+    if (mode === 'per-client') return { row }
     const available = await this.rate(name).availablePermits()
-    return { ...row, inUse: Math.max(0, rate - available) }
+    return { row: { ...row, inUse: Math.max(0, rate - available) } }
   }
 
   /** Whether a process follows a load with this rate now: then it holds the turn to write it, or waits for it. */
@@ -98,7 +129,7 @@ export class SharedObjects {
     }
   }
 
-  async semaphoreRow(name: string, withHolders: boolean): Promise<SharedRow> {
+  async semaphoreRow(name: string, withHolders: boolean): Promise<ReadRow> {
     const root = this.#root('semaphore', name)
     try {
       const semaphore = this.semaphore(name)
@@ -108,17 +139,13 @@ export class SharedObjects {
         this.#line(root),
       ])
       const row = { kind: 'semaphore' as const, name, inUse: permits - available, of: permits, ...line }
-      if (!withHolders) return row
+      if (!withHolders) return { row }
       const holders = await semaphore.holders()
       const shown = holders.slice(0, MOST_HOLDERS)
-      const facts = holders.length <= MOST_FACTS ? await this.#holdsSince(root) : new Map<string, number>()
-      return {
-        ...row,
-        holders: this.holderNames.leases(name, shown, facts),
-        moreHolders: holders.length - shown.length,
-      }
+      const since = holders.length <= MOST_FACTS ? await this.#holdsSince(root) : new Map<string, number>()
+      return { row, leases: { shown, since, more: holders.length - shown.length } }
     } catch (error) {
-      if (error instanceof NotInitializedError) return { kind: 'semaphore', name, waiting: 0 }
+      if (error instanceof NotInitializedError) return { row: { kind: 'semaphore', name, waiting: 0 } }
       throw error
     }
   }

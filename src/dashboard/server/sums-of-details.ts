@@ -1,11 +1,12 @@
 import type { Histogram } from '../histogram.js'
-import type { LevelRow } from '../process-details.js'
-import type { Reports } from './reports.js'
+import type { LevelRow, ProcessDetails } from '../process-details.js'
+
+type Details = ReadonlyMap<string, ProcessDetails>
 
 /** The recent deliveries of all processes, by queue. */
-export function histogramsOf(reports: Reports) {
+export function histogramsOf(details: Details) {
   const queues = new Map<string, { lateness: Histogram; deliveries: number; attempts: number }>()
-  for (const { deliveries } of reports.details) {
+  for (const { deliveries } of details.values()) {
     for (const row of deliveries) {
       const sum = queues.get(row.queue) ?? { lateness: new Map(), deliveries: 0, attempts: 0 }
       for (const [bucket, count] of row.lateness) sum.lateness.set(bucket, (sum.lateness.get(bucket) ?? 0) + count)
@@ -17,12 +18,12 @@ export function histogramsOf(reports: Reports) {
   return queues
 }
 
-/** The current levels of all processes of a service, or of all services, together. */
-export function levelsOf(reports: Reports, service?: string): LevelRow[] {
+/** The current levels of all processes together, or of those that are meant. */
+export function levelsOf(details: Details, isMeant: (process: string) => boolean = () => true): LevelRow[] {
   const sums = new Map<string, LevelRow>()
-  for (const { id, record } of reports.processes) {
-    if (service !== undefined && record.service !== service) continue
-    for (const row of reports.detailsOf(id)?.levels ?? []) {
+  for (const [process, { levels }] of details) {
+    if (!isMeant(process)) continue
+    for (const row of levels) {
       const id = `${row.object} ${row.name}`
       const known = sums.get(id)
       sums.set(

@@ -1,4 +1,4 @@
-import { ALLOWED, type Counts, FALLBACK, REFUSED } from '../outcome-counts.js'
+import { ALLOWED, type Counts, FALLBACK, REFUSED, SHADOW } from '../outcome-counts.js'
 import type { Reports } from './reports.js'
 
 /** The present rates of a limit, allowed and refused per second: over the current step and the one before. */
@@ -7,6 +7,7 @@ export function ratesOf(reports: Reports, id: string) {
   const decided = counts[ALLOWED] + counts[REFUSED]
   return {
     counts,
+    shadow: rounded(counts[SHADOW] / seconds),
     allowed: rounded(counts[ALLOWED] / seconds),
     refused: rounded(counts[REFUSED] / seconds),
     share: decided > 0 ? counts[REFUSED] / decided : 0,
@@ -21,6 +22,10 @@ export function shareOf(counts: Counts, place: number): number {
   return all > 0 ? counts[place] / all : 0
 }
 
+/** Three digits. `toPrecision` takes ten times as long, and a page has thousands of rates. */
 export function rounded(value: number): number {
-  return value === 0 ? 0 : Number(value.toPrecision(3))
+  if (value === 0) return 0
+  const places = 2 - Math.floor(Math.log10(value))
+  const scale = 10 ** Math.abs(places)
+  return places >= 0 ? Math.round(value * scale) / scale : Math.round(value / scale) * scale
 }
