@@ -32,6 +32,19 @@ const PARTS = 2
 /** Most limits of one resolution: twice as many as the index has. */
 const MOST_LIMITS = 20_000
 
+/** Charts of one reading. */
+interface FineCharts {
+  readonly number: number
+  readonly load: number
+  readonly from: number
+  readonly now: number
+  /** From here on they may change. */
+  readonly openAt: number
+  readonly charts: Map<string, Series>
+  /** Those of the reading before this one, if no old step was read anew since. */
+  readonly before: { readonly charts: ReadonlyMap<string, Series>; readonly openAt: number } | undefined
+}
+
 export function rangeIn(given: unknown): Range | undefined {
   return typeof given === 'string' && Object.hasOwn(RANGES, given) ? (given as Range) : undefined
 }
@@ -43,7 +56,8 @@ export function rangeIn(given: unknown): Range | undefined {
 export class History {
   readonly #past: ReadonlyMap<Resolution, PastSteps>
 
-  #drawn: { readonly of: string; readonly charts: Map<string, Series> } = { of: '', charts: new Map() }
+  /** The charts of the last reading that were drawn of the reports alone: all viewers share them. */
+  #fine: FineCharts | undefined
 
   constructor(
     client: RedisClient,
@@ -79,15 +93,17 @@ export class History {
     const { last, elapsedMs } = reports.window
     const now = last * STEP_MS + elapsedMs
     if (drawn !== FINE) return id => this.#series(id, drawn, from, now)
-    const known = this.#fine(from, now)
-    return id => getOrMake(known, id, () => this.#series(id, FINE, from, now))
+    const { charts, before } = this.#fineCharts(from, now)
+    return id => getOrMake(charts, id, () => this.#series(id, FINE, from, now, before?.charts.get(id), before?.openAt))
   }
 
-  /** The charts that were drawn of the last reading alone: all viewers share them. */
-  #fine(from: number, now: number): Map<string, Series> {
-    const of = `${this.reports.number} ${from} ${now}`
-    if (this.#drawn.of !== of) this.#drawn = { of, charts: new Map() }
-    return this.#drawn.charts
+  #fineCharts(from: number, now: number): FineCharts {
+    const { number, load, openStep } = this.reports
+    const known = this.#fine
+    if (known?.number === number && known.from === from && known.now === now) return known
+    const before = known?.load === load ? { charts: known.charts, openAt: known.openAt } : undefined
+    this.#fine = { number, load, from, now, openAt: openStep * STEP_MS, charts: new Map(), before }
+    return this.#fine
   }
 
   /** The first moment of which the reports tell all. */
@@ -101,14 +117,18 @@ export class History {
     return (last - Math.min(steps, Math.floor(spanMs / stepMs)) + 1) * stepMs
   }
 
-  #series(id: string, resolution: Resolution, from: number, now: number): Series {
+  /** Of a chart drawn `before` only those steps are counted again that may have changed since, from `openAt` on. */
+  #series(id: string, resolution: Resolution, from: number, now: number, before?: Series, openAt = 0): Series {
     const { reports } = this
     const { stepMs } = resolution
     const past = this.#past.get(resolution)
     const fineFrom = this.#fineFrom
-    const allowed: Array<number | null> = []
-    const refused: Array<number | null> = []
-    for (let at = from; at <= reports.readAt; at += stepMs) {
+    const shift = before === undefined ? 0 : (from - before.from) / stepMs
+    const over = Math.floor((Math.min(now, openAt) - from) / stepMs)
+    const same = before === undefined || shift < 0 ? 0 : Math.max(0, Math.min(before.allowed.length - shift, over))
+    const allowed = before === undefined ? [] : before.allowed.slice(shift, shift + same)
+    const refused = before === undefined ? [] : before.refused.slice(shift, shift + same)
+    for (let at = from + same * stepMs; at <= reports.readAt; at += stepMs) {
       const elapsed = Math.min(stepMs, now - at)
       if (elapsed < RIPE_MS && at > from) break
       const seconds = Math.max(elapsed, RIPE_MS) / 1000

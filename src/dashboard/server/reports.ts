@@ -75,6 +75,7 @@ export class Reports {
   #alive: Process[] | undefined
   #window: Window | undefined
   #firstStep: number | undefined
+  #load = 0
   #detailsAt = Number.NEGATIVE_INFINITY
   /** By `performance.now()`. */
   #readAt = Number.NEGATIVE_INFINITY
@@ -163,6 +164,16 @@ export class Reports {
     return this.#firstStep
   }
 
+  /** The first step that may still change. */
+  get openStep(): number {
+    return stepOf(this.#serverMs - LATE_MS)
+  }
+
+  /** Rises when all steps are read again: then old ones may have changed too. */
+  get load(): number {
+    return this.#load
+  }
+
   /** Whether a limit has decided anything in the last 15 minutes. */
   wasUsed(id: string): boolean {
     return (this.#used.get(id) ?? Number.NEGATIVE_INFINITY) > stepOf(this.#serverMs) - STEPS
@@ -245,7 +256,7 @@ export class Reports {
 
   /** The steps that may have changed since the last reading. */
   #openSteps(): number[] {
-    const from = Math.max(stepOf(this.#serverMs - LATE_MS), stepOf(this.now) - STEPS + 1)
+    const from = Math.max(this.openStep, stepOf(this.now) - STEPS + 1)
     const to = stepOf(this.now)
     return Array.from({ length: to - from + 1 }, (_, i) => from + i)
   }
@@ -330,6 +341,7 @@ export class Reports {
   }
 
   #forget(): void {
+    this.#load++
     this.#steps.clear()
     this.#decodedSums.clear()
     this.#used.clear()
