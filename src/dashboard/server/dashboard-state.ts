@@ -15,6 +15,7 @@ import { SharedObjects } from './shared-objects.js'
 const FRESH_MS = 900
 /** What takes many calls is kept longer, but never over a change by any dashboard. */
 const MANY_MS = 5000
+const FEW_LIMITERS = 100
 const MOST_KEPT = 200
 
 export type Noted = Awaited<ReturnType<ChangeHistory['list']>>
@@ -56,7 +57,7 @@ export class DashboardState {
     const { cluster } = this.limiters
     this.blocks = new SharedAnswer(
       isWanted => this.limiters.blocks(this.sharedLimiters, isWanted),
-      cluster ? MANY_MS : FRESH_MS,
+      () => (cluster || this.reading.known.length > FEW_LIMITERS ? MANY_MS : FRESH_MS),
     )
     this.dead = new SharedAnswer(
       async () => {

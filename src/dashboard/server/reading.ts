@@ -29,7 +29,11 @@ type OfDetails = Readonly<{
   levels: ReturnType<typeof levelsOf>
 }>
 
-type OfEntries = Readonly<{ limits: readonly LimitEntry[]; names: Readonly<Record<ObjectKind, readonly string[]>> }>
+type OfEntries = Readonly<{
+  limits: readonly LimitEntry[]
+  limiters: ReadonlyMap<string, KnownLimiter>
+  names: Readonly<Record<ObjectKind, readonly string[]>>
+}>
 
 /**
  * What pages show of the reports: each part is derived once from one reading, for all pages and viewers, and from the details and the index
@@ -100,13 +104,10 @@ export class Reading {
   /** The limiters, in the same order. */
   get known(): readonly KnownLimiter[] {
     if (this.#known === undefined) {
-      const order = new Map(this.rated.map(({ entry }, i) => [entry.id, i]))
-      const place = ({ entries }: KnownLimiter) =>
-        Math.min(...entries.map(({ id }) => order.get(id) ?? Number.MAX_SAFE_INTEGER))
-      this.#known = knownLimiters(this.limits)
-        .map(limiter => ({ limiter, at: place(limiter) }))
-        .sort((a, b) => a.at - b.at)
-        .map(({ limiter }) => limiter)
+      const { limiters } = this.#indexed()
+      const names = new Set(this.rated.map(({ entry }) => entry.name))
+      for (const name of limiters.keys()) names.add(name)
+      this.#known = [...names].flatMap(name => limiters.get(name) ?? [])
     }
     return this.#known
   }
@@ -151,7 +152,8 @@ export class Reading {
         else names[entry.kind].push(entry.name)
       }
       for (const all of Object.values(names)) all.sort()
-      this.#ofEntries = { limits, names }
+      const limiters = new Map(knownLimiters(limits).map(limiter => [limiter.name, limiter]))
+      this.#ofEntries = { limits, limiters, names }
     }
     return this.#ofEntries
   }
