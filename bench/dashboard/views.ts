@@ -22,6 +22,8 @@ process.on('message', async ({ url, ask }) => {
 })`
 
 const PAUSE_MS = 2000
+/** Views before those that are measured: a tab that is open for a quarter of a minute. */
+const WARM = 8
 
 /** A dashboard in this process, a viewer in another one, who asks every two seconds. */
 export class ViewCosts {
@@ -55,10 +57,10 @@ export class ViewCosts {
     return costs
   }
 
-  /** The cost of each of some views, after two that warm up. */
+  /** The cost of each of some views. */
   async of(ask: Ask, views: number): Promise<ViewCost[]> {
     const costs: ViewCost[] = []
-    for (let i = -2; i < views; i++) {
+    for (let i = -WARM; i < views; i++) {
       await new Promise(resolve => setTimeout(resolve, PAUSE_MS))
       await this.between()
       const [calls, cpu] = [await this.calls(), process.cpuUsage()]

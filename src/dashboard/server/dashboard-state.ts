@@ -17,6 +17,7 @@ import { type ReadRow, SharedObjects } from './shared-objects.js'
 const FRESH_MS = 900
 /** What takes many calls is kept longer, but never over a change by any dashboard. */
 const MANY_MS = 5000
+const FEW_LIMITERS = 100
 const MOST_KEPT = 200
 
 export type Noted = Awaited<ReturnType<ChangeHistory['list']>>
@@ -60,7 +61,9 @@ export class DashboardState {
     this.holderNames = new HolderNames(this.reports)
     this.changes = new ChangeHistory(client, this.reports.keys.changes)
     const { cluster } = this.limiters
-    this.#blocks = new SharedAnswers(MOST_KEPT, cluster ? MANY_MS : FRESH_MS)
+    this.#blocks = new SharedAnswers(MOST_KEPT, () =>
+      cluster || this.reading.known.length > FEW_LIMITERS ? MANY_MS : FRESH_MS,
+    )
     this.dead = new SharedAnswer(
       async () => {
         this.deadLetters = await this.objects.deadLetters(this.reading.names('queue'), this.deadLetters)

@@ -32,6 +32,7 @@ type OfDetails = Readonly<{
 
 type OfEntries = Readonly<{
   limits: readonly LimitEntry[]
+  limiters: ReadonlyMap<string, KnownLimiter>
   names: Readonly<Record<ObjectKind, readonly string[]>>
   /** Service → what it uses: kind and name. */
   uses: ReadonlyMap<string, ReadonlySet<string>>
@@ -119,13 +120,10 @@ export class Reading {
   /** The limiters, in the same order. */
   get known(): readonly KnownLimiter[] {
     if (this.#known === undefined) {
-      const order = new Map(this.rated.map(({ entry }, i) => [entry.id, i]))
-      const place = ({ entries }: KnownLimiter) =>
-        Math.min(...entries.map(({ id }) => order.get(id) ?? Number.MAX_SAFE_INTEGER))
-      this.#known = knownLimiters(this.limits)
-        .map(limiter => ({ limiter, at: place(limiter) }))
-        .sort((a, b) => a.at - b.at)
-        .map(({ limiter }) => limiter)
+      const { limiters } = this.#indexed()
+      const names = new Set(this.rated.map(({ entry }) => entry.name))
+      for (const name of limiters.keys()) names.add(name)
+      this.#known = [...names].flatMap(name => limiters.get(name) ?? [])
     }
     return this.#known
   }
@@ -175,7 +173,8 @@ export class Reading {
         else names[entry.kind].push(entry.name)
       }
       for (const all of Object.values(names)) all.sort()
-      this.#ofEntries = { limits, names, uses, bounds }
+      const limiters = new Map(knownLimiters(limits).map(limiter => [limiter.name, limiter]))
+      this.#ofEntries = { limits, limiters, names, uses, bounds }
     }
     return this.#ofEntries
   }

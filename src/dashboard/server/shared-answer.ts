@@ -28,7 +28,7 @@ export class SharedAnswer<T> {
 
   constructor(
     readonly ask: (isWanted: IsWanted) => Promise<T>,
-    readonly freshMs: number,
+    readonly freshMs: number | (() => number),
   ) {}
 
   get(isWanted: IsWanted = always): Promise<T> {
@@ -54,7 +54,8 @@ export class SharedAnswer<T> {
     this.#asked = asked
     call.then(
       () => {
-        if (this.#asked === asked) this.#asked = { answer: call, wanters, freshUntil: performance.now() + this.freshMs }
+        const freshMs = typeof this.freshMs === 'number' ? this.freshMs : this.freshMs()
+        if (this.#asked === asked) this.#asked = { answer: call, wanters, freshUntil: performance.now() + freshMs }
         wanters.clear()
       },
       () => {
@@ -71,7 +72,7 @@ export class SharedAnswers<T> {
 
   constructor(
     readonly most: number,
-    readonly freshMs: number,
+    readonly freshMs: number | (() => number),
   ) {}
 
   get(name: string, ask: (isWanted: IsWanted) => Promise<T>, isWanted?: IsWanted): Promise<T> {
